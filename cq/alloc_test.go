@@ -20,11 +20,11 @@ func TestTurnDoesNotAllocate(t *testing.T) {
 		_, _ = g.Consume()
 		_, _ = q.Poll()
 	}
-	turn() // the queues of the simulated device grow to their size
+	turn() // In the first turn, the queues of the simulated device allocate their memory.
 	before := g.Stats()
 	require.Zero(t, testing.AllocsPerRun(1000, turn))
 
-	// Each call of turn has polled completions. AllocsPerRun(1000) calls turn 1001 times.
+	// AllocsPerRun(1000) calls turn 1001 times.
 	after := g.Stats()
 	require.EqualValues(t, 1001, after.Arms-before.Arms)
 	require.EqualValues(t, 1001, after.Events-before.Events)
@@ -42,8 +42,8 @@ func BenchmarkPollEmpty(b *testing.B) {
 	}
 }
 
-// BenchmarkDevicePollEmpty measures the share of the simulated device in
-// BenchmarkPollEmpty.
+// BenchmarkDevicePollEmpty measures the simulated device alone. BenchmarkPollEmpty
+// includes that time.
 func BenchmarkDevicePollEmpty(b *testing.B) {
 	g, _ := newGroup(b, nil, nil)
 	q, err := g.NewQueue(64)

@@ -8,20 +8,23 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// maxEvents is the largest number of events that one Consume takes. It bounds the time of
-// a call if a defective channel returns events without end. FD stays readable, so the
-// next Consume takes the rest. The number is arbitrary.
+// maxEvents is the largest number of events that one Consume takes from the channel.
+// Without a limit, a defective channel that returns events without end would block the
+// caller for ever. If there are more events, FD stays readable, and the next Consume
+// takes them. The number is arbitrary.
 const maxEvents = 1024
 
-// Arm prepares for a sleep. It arms every CQ that is not armed and then polls every CQ
-// again. If busy is true, the owner must not sleep: a poll found completions or an
-// error, which the next Queue.Poll returns, or a CQ could not be armed. If busy is
-// false, the owner waits for FD at once, with a time limit.
+// Arm prepares for a sleep. It arms every CQ that is not armed, and then polls every CQ
+// again.
+//
+// If busy is true, the owner must not sleep: a poll has found completions or an error,
+// which the next Queue.Poll returns, or a CQ could not be armed. If busy is false, the
+// owner waits for FD at once, with a time limit.
 //
 // The error joins the *verbs.OpErrors of the CQs that could not be armed. The next Arm
-// tries them again. A CQ whose poll fails makes the group busy until Queue.Poll has
-// returned the error. A failure of one CQ does not affect the others. Arm does not
-// allocate unless something fails. Source: ibv_req_notify_cq(3).
+// tries these CQs again. After the poll of a CQ has failed, busy is true until Queue.Poll
+// has returned the error. A failure of one CQ does not affect the others. Arm allocates
+// memory only if something fails. Source: ibv_req_notify_cq(3).
 func (g *Group) Arm() (busy bool, err error) {
 	if g.closed {
 		return true, operr.Wrap("arm CQ", verbs.ErrClosed)
@@ -52,10 +55,10 @@ func (q *Queue) arm() error {
 	return nil
 }
 
-// Consume takes the events from the channel and returns their number. It is needed when
-// FD is readable; at other times it finds no events. It never blocks and does not
-// allocate. The error is a *verbs.OpError. The events that were taken before the error
-// are counted and handled. Source: ibv_get_cq_event(3).
+// Consume takes the events from the channel and returns their number. The owner calls it
+// when FD is readable. At other times it finds no events. It never blocks and does not
+// allocate memory. The error is a *verbs.OpError. Events that were taken before the error
+// are handled, and are included in the number. Source: ibv_get_cq_event(3).
 func (g *Group) Consume() (events int, err error) {
 	for events < maxEvents {
 		cookie, ok, err := g.channel.Next()
@@ -68,8 +71,8 @@ func (g *Group) Consume() (events int, err error) {
 	return events, nil
 }
 
-// handleEvent handles one event. An event of a closed or unknown queue is only counted:
-// there is no CQ to acknowledge it to.
+// handleEvent handles one event. If the queue is closed or unknown, the event is only
+// counted, because there is no CQ for which it could be acknowledged.
 func (g *Group) handleEvent(cookie slots.Handle) {
 	g.stats.Events++
 	q, ok := g.byCookie.Get(cookie)
@@ -80,8 +83,9 @@ func (g *Group) handleEvent(cookie slots.Handle) {
 	(*q).eventArrived()
 }
 
-// eventArrived records an event: the CQ is not armed any more. When AckEvery events are
-// not acknowledged, it acknowledges them.
+// eventArrived records that an event has arrived, so the CQ is not armed any more. If
+// there are Config.AckEvery events that are not acknowledged, eventArrived acknowledges
+// them.
 func (q *Queue) eventArrived() {
 	if !q.armed {
 		q.group.stats.UnaskedEvents++
@@ -93,7 +97,8 @@ func (q *Queue) eventArrived() {
 	}
 }
 
-// ack acknowledges all events of the CQ that were taken. Source: ibv_ack_cq_events(3).
+// ack acknowledges all events of the CQ that were taken and not acknowledged. Source:
+// ibv_ack_cq_events(3).
 func (q *Queue) ack() {
 	if q.unacked == 0 {
 		return
@@ -104,12 +109,14 @@ func (q *Queue) ack() {
 	q.unacked = 0
 }
 
-// Rescued repairs the group after a lost event. The owner calls it if the safety timeout
-// ended a sleep, Consume found no event, and the polls after that found completions. A
-// CQ counts as armed until its event is consumed, so without this call the CQ whose
-// event was lost would never be armed again. After Rescued the next Arm arms every CQ.
-// Rescued counts the loss in Stats.Rescues. It does not count with Config.SolicitedOnly,
-// where completions without an event are normal.
+// Rescued repairs the group after a lost event. The owner calls it if all of this
+// happens: the safety timeout has ended a sleep, Consume has found no event, and the
+// polls after that have found completions.
+//
+// The repair is necessary because a CQ counts as armed until its event is consumed. The
+// CQ whose event was lost would never be armed again. After Rescued, the next Arm arms
+// every CQ. Rescued adds 1 to Stats.Rescues, but not with Config.SolicitedOnly, where
+// completions without an event are normal.
 func (g *Group) Rescued() {
 	for _, q := range g.queues {
 		q.armed = false

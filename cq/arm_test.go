@@ -17,7 +17,9 @@ func TestArmFindsEarlierCompletions(t *testing.T) {
 	other, _ := newQueue(t, g, 8)
 	complete(c, 1, 2, 3)
 
-	for range 2 { // the second Arm finds the completions that the first Arm still holds
+	// The first Arm keeps the completions that it has polled, and the second Arm finds
+	// these.
+	for range 2 {
 		busy, err := g.Arm()
 		require.NoError(t, err)
 		require.True(t, busy)
@@ -164,7 +166,7 @@ func TestConsumeIgnoresEventsOfClosedQueues(t *testing.T) {
 	complete(c, 1)
 	require.NoError(t, old.Close())
 
-	_, successor := newQueue(t, g, 8) // gets the table index of the closed queue
+	_, successor := newQueue(t, g, 8) // The new queue gets the table index of the closed one.
 	requireIdle(t, g)
 	dev.Advance()
 	requireConsumed(t, g, 1)
@@ -183,7 +185,7 @@ func TestConsumeIsBounded(t *testing.T) {
 	require.Positive(t, n)
 }
 
-// endlessEvents is a device whose channels never run out of events.
+// An endlessEvents is a device whose channels always have another event.
 type endlessEvents struct{ *faultcq.Device }
 
 type endlessEventsChannel struct{ verbs.CompChannel }
@@ -205,8 +207,8 @@ func TestConsumeReportsAChannelThatFails(t *testing.T) {
 	requireDeviceError(t, err, "get CQ event")
 }
 
-// failing is a device that keeps the channel that was created last, so that the test can
-// make this channel fail.
+// A failing is a device that remembers the channel that was created last. A test then
+// makes that channel fail.
 type failing struct {
 	*faultcq.Device
 	channel *faultcq.Channel
@@ -225,7 +227,7 @@ func TestRescuedArmsAgain(t *testing.T) {
 	g, _ := newGroup(t, &faultcq.Script{Drop: 100}, nil)
 	q, c := newQueue(t, g, 8)
 	requireIdle(t, g)
-	complete(c, 1) // the event of this completion is lost
+	complete(c, 1) // The device drops the event of this completion.
 
 	requireConsumed(t, g, 0)
 	require.Equal(t, []uint64{1}, polled(t, q))

@@ -7,21 +7,22 @@ type Config struct {
 	// Vector is the completion vector of the channel and its CQs, from 0 to
 	// NumCompVectors-1 of verbs.DeviceAttr.
 	Vector int
-	// Progress decides who moves the data; see verbs.Progress.
+	// Progress says whether the device itself or the owner of the CQs moves the data; see
+	// verbs.Progress.
 	Progress verbs.Progress
 	// Batch is the largest number of completions that one Queue.Poll returns, from 1 to
 	// MaxBatch. Zero means 64.
 	Batch int
-	// AckEvery is the number of events of a CQ that are acknowledged with one call. Zero
-	// means 64. 1 acknowledges each event at once.
+	// AckEvery is how many events of a CQ are acknowledged with one call. Zero means 64.
+	// With 1, each event is acknowledged at once.
 	AckEvery int
-	// SolicitedOnly lets a sleep end only for failed completions and for receives whose
-	// sender set verbs.SendSolicited. Other completions wait until the sleep ends for
-	// another reason, at the latest by the safety timeout.
+	// SolicitedOnly means that only two kinds of completions end a sleep: failed ones,
+	// and receives whose sender has set verbs.SendSolicited. Other completions wait until
+	// the sleep ends for another reason, at the latest by the safety timeout.
 	SolicitedOnly bool
 }
 
-// MaxBatch is the largest Config.Batch. The number is arbitrary.
+// MaxBatch is the largest allowed value of Config.Batch. The number is arbitrary.
 const MaxBatch = 1 << 16
 
 // Defaults of Config. They are arbitrary: large enough that the cost of one call is small
@@ -31,7 +32,8 @@ const (
 	defaultAckEvery = 64
 )
 
-// resolve returns c with zeros replaced by defaults, or a *verbs.ParamError.
+// resolve returns a copy of c in which defaults replace zeros. The error is a
+// *verbs.ParamError if a field is out of range.
 func (c *Config) resolve(vectors int) (Config, error) {
 	var r Config
 	if c != nil {

@@ -10,34 +10,36 @@ import (
 
 // reservations counts the reserved places of a CQ. A place holds one completion.
 type reservations struct {
-	total    int // reserved places, including draining
-	draining int // released places that may still hold completions
+	total    int // number of reserved places, including those in draining
+	draining int // number of released places that may still hold completions
 }
 
-// release starts to release n places. They become free when the CQ has been seen empty.
+// release begins to release n places. They become free when settle is called.
 func (r *reservations) release(n int) {
 	if n > 0 && n <= r.total-r.draining {
 		r.draining += n
 	}
 }
 
-// settle frees the released places. The caller has seen the CQ empty.
+// settle makes the released places free. It is called when the CQ is empty.
 func (r *reservations) settle() {
 	r.total -= r.draining
 	r.draining = 0
 }
 
-// Reserve sets aside n places for the completions that a new QP can have outstanding at a
-// time, and is called before the QP is created. For a QP that sends on this CQ, n
-// includes its MaxSendWR. For a QP that receives on this CQ, n includes its MaxRecvWR. An
-// SRQ counts once, with its MaxWR. If the CQ is too small, it is resized. The reserved
-// places never exceed the depth of the CQ, so that it can not be overrun.
+// Reserve sets aside n places for the completions of a new QP. The owner calls it before
+// it creates the QP. n is the number of completions that the QP can have outstanding at a
+// time: its MaxSendWR if it sends on this CQ, plus its MaxRecvWR if it receives on this
+// CQ. An SRQ counts once, with its MaxWR.
+//
+// If the CQ is too small, Reserve resizes it. The number of reserved places never exceeds
+// the depth of the CQ, so the CQ can not be overrun.
 //
 // The error is a *verbs.OpError. If there are not enough places, it wraps a
-// *verbs.ParamError with field "completions". Value is then the number of completions
-// that the CQ would have to hold, and Limit the number that it can hold. An error of the
-// device is wrapped in addition. After an error nothing is reserved and the CQ continues
-// to work.
+// *verbs.ParamError with the field "completions". Its Value is the number of completions
+// that the CQ would have to hold, and its Limit is the number that the CQ can hold. If
+// the device has failed to resize the CQ, the device's error is wrapped too. After an
+// error nothing is reserved and the CQ continues to work.
 func (q *Queue) Reserve(n int) error {
 	const op = "reserve completions"
 	if q.err != nil {
@@ -57,15 +59,16 @@ func (q *Queue) Reserve(n int) error {
 	return nil
 }
 
-// Release returns n places after a QP has been closed. Completions of the QP may still
-// be in the CQ, so the places become free when a Poll has seen the CQ empty. An n that
-// is negative or larger than the number of reserved places is ignored: a place that
-// stays reserved is harmless, a place that is free too early can overrun the CQ.
+// Release returns n reserved places. The owner calls it after it has closed the QP.
+// Completions of the QP may still be in the CQ, so the places become free only when a
+// Poll has found the CQ empty. If n is negative or larger than the number of reserved
+// places, Release does nothing: a place that stays reserved does no harm, but a place
+// that becomes free too early could let the CQ be overrun.
 func (q *Queue) Release(n int) { q.reserved.release(n) }
 
-// Room returns the number of places that Reserve can set aside now. It includes the
-// places that Reserve gains by resizing the CQ to the device's limit. It is 0 after the
-// CQ has failed or is closed.
+// Room returns the number of places that Reserve could set aside now. It includes the
+// places that resizing the CQ to the device's limit would add. It is 0 after the CQ has
+// failed, and after Close.
 func (q *Queue) Room() int {
 	if q.err != nil {
 		return 0
@@ -73,8 +76,8 @@ func (q *Queue) Room() int {
 	return q.maxDepth() - q.reserved.total
 }
 
-// maxDepth returns the largest possible depth of the CQ. It is the device's limit if the
-// device can resize CQs.
+// maxDepth returns the depth that the CQ can have at most: the device's limit if the
+// device can resize CQs, else the present depth.
 func (q *Queue) maxDepth() int {
 	if q.group.dev.Caps().ResizeCQ {
 		return q.group.dev.Attr().MaxCQE
@@ -82,8 +85,9 @@ func (q *Queue) maxDepth() int {
 	return q.cq.Depth()
 }
 
-// grow resizes the CQ so that it has room for n more completions. It doubles the depth if
-// the device allows that, so that many small reservations need few resizes.
+// grow resizes the CQ so that it has room for n more completions. Where the device's
+// limit allows, it at least doubles the depth, so that many small reservations need few
+// resizes.
 func (q *Queue) grow(n, depth int) error {
 	most := q.maxDepth()
 	if n > most-q.reserved.total {
@@ -100,8 +104,8 @@ func (q *Queue) grow(n, depth int) error {
 	return nil
 }
 
-// tooDeep returns the error for a reservation of n places when other reservations have
-// taken places already and the CQ can hold limit completions.
+// tooDeep returns the error for a reservation of n places that fails because the CQ can
+// hold only limit completions, and other reservations have places already.
 func tooDeep(taken, n, limit int) error {
 	total := taken + min(n, math.MaxInt-taken)
 	return &verbs.ParamError{Field: "completions", Value: int64(total), Limit: int64(limit)}

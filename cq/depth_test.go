@@ -29,9 +29,9 @@ func TestReserveGrowsTheCQ(t *testing.T) {
 	q, c := newQueue(t, g, 10)
 	for _, step := range []struct{ reserve, depth int }{
 		{10, 10},
-		{1, 20},  // doubled
-		{39, 50}, // as needed
-		{1, 100}, // doubled, up to the limit
+		{1, 20},  // The depth is doubled.
+		{39, 50}, // Doubling would not be enough.
+		{1, 100}, // The depth is doubled to the device's limit.
 		{49, 100},
 	} {
 		require.NoError(t, q.Reserve(step.reserve))
@@ -60,7 +60,8 @@ func TestReserveChecksResize(t *testing.T) {
 	require.NoError(t, q.Reserve(10))
 }
 
-// resizeIgnored is a device whose CQs report success for Resize and keep their depth.
+// A resizeIgnored is a device whose CQs report that Resize succeeded, but keep their
+// depth.
 type resizeIgnored struct{ *faultcq.Device }
 
 type resizeIgnoredCQ struct{ verbs.CQ }

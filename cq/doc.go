@@ -1,8 +1,8 @@
-// Package cq takes completions from completion queues. It arranges polling and sleeping
-// so that the owner never sleeps while a completion waits.
+// Package cq takes completions from completion queues. It orders polling, arming and
+// sleeping so that the owner never sleeps while a completion waits.
 //
-// A Group is a completion channel of one device with the Queues on it. One goroutine
-// owns a Group and its Queues, and only it may call their methods. The owner repeats
+// A Group is a completion channel of one device with its Queues. One goroutine owns a
+// Group and its Queues, and only that goroutine may call their methods. The owner repeats
 // these steps:
 //
 //	        ┌──────────────────────────────────────────────┐
@@ -28,34 +28,34 @@
 // such a completion.
 //
 // A CQ counts as armed from Arm until its event is consumed. During that time either the
-// device is armed or an event waits in the channel. Arming again would change nothing
-// and would cost a doorbell, on some devices a system call. On other devices it has no
-// effect until the event has been taken. Arm therefore skips a CQ that counts as armed,
-// and an owner whose second poll finds work many times in a row arms once.
+// device is armed or an event waits in the channel. Arming again would be useless: it
+// would cost a doorbell, on some devices a system call, and on other devices it has no
+// effect until the event has been taken. Arm therefore skips a CQ that counts as armed.
+// So an owner that finds completions in the second poll many times in a row arms only
+// once.
 //
-// To acknowledge an event takes a lock in the device's library, and a CQ can not be
-// destroyed before all its events are acknowledged (ibv_get_cq_event(3)). Events are
-// therefore counted and acknowledged many at a time; the rest are acknowledged before
-// the CQ is closed.
+// To acknowledge an event takes a lock in the device's library, so the group acknowledges
+// many events at a time. All events of a CQ are acknowledged before the CQ is closed,
+// because a CQ can not be destroyed before (ibv_get_cq_event(3)).
 //
-// An event says that there may be completions. Polls before it may have taken them
-// already. The CQ that an event names is only used to mark that CQ as not armed.
+// An event says that the CQ may have completions. Polls before the event may have taken
+// them already. So an event is only used to record that its CQ is not armed any more.
 //
 // # Spinning
 //
 // An owner that polls again instead of sleeping may use Queue.Spin. If the CQ can wait
-// inside the provider, Spin waits there for a short time. Otherwise it is the same as
+// inside the provider, Spin waits there for a short time. Otherwise Spin is the same as
 // Poll.
 //
 // # The safety timeout
 //
 // Some devices and drivers lose events. An owner must never sleep without a time limit.
 // If the limit ends a sleep and the polls after it find completions, the owner calls
-// Group.Rescued. It counts the loss, and the next Arm arms every CQ.
+// Group.Rescued. Rescued counts the loss and makes the next Arm arm every CQ.
 //
 // # Overruns
 //
-// A completion for which the CQ has no room makes the CQ unusable. The owner reserves
-// places for all completions that a QP can have outstanding before it creates the QP; see
-// Queue.Reserve.
+// If a CQ has no room for a completion, the CQ becomes unusable. Before the owner creates
+// a QP, it therefore reserves places for all completions that the QP can have
+// outstanding; see Queue.Reserve.
 package cq

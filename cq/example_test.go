@@ -13,10 +13,10 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// The program sends one message over one connection with packages cm, cq and poller,
-// without the reactor. It polls for completions and sleeps while there are none.
+// This program sends one message over a connection. It uses packages cm, cq and poller,
+// without the reactor. It polls for completions, and sleeps while there are none.
 func Example() {
-	provider, err := soft.Open(nil) // an RDMA device in software
+	provider, err := soft.Open(nil) // opens an RDMA device in software
 	check(err)
 	devices, err := provider.Devices()
 	check(err)
@@ -72,9 +72,9 @@ func next(group *cq.Group, queue *cq.Queue, epoll *poller.Poller) []verbs.WC {
 	}
 }
 
-// connect creates a connection of which both sides are in this process, and returns
-// their queue pairs. The events come in a known order here; the example of package cm
-// handles them in any order.
+// connect creates a connection with both sides in this process, and returns their queue
+// pairs. The function disconnect ends the connection. In this program the events come in
+// a known order. The example of package cm handles them in any order.
 func connect(p cm.Provider, pd verbs.PD, queue *cq.Queue, epoll *poller.Poller) (client, server verbs.QP, disconnect func()) {
 	channel, err := cm.OpenChannel(p)
 	check(err)
@@ -96,8 +96,8 @@ func connect(p cm.Provider, pd verbs.PD, queue *cq.Queue, epoll *poller.Poller) 
 	passive := await(channel, epoll, cm.ConnectRequest)
 	createQP(passive, pd, queue)
 	check(passive.Accept(nil))
-	await(channel, epoll, cm.Established) // at the client
-	await(channel, epoll, cm.Established) // at the server
+	await(channel, epoll, cm.Established) // event of the client
+	await(channel, epoll, cm.Established) // event of the server
 	return active.QP(), passive.QP(), func() {
 		for _, id := range []*cm.ID{active, passive} {
 			check(errors.Join(id.CloseQP(), id.Close()))
@@ -106,8 +106,8 @@ func connect(p cm.Provider, pd verbs.PD, queue *cq.Queue, epoll *poller.Poller) 
 	}
 }
 
-// await sleeps until the next event, whose type must be the parameter want, and returns
-// its id.
+// await sleeps until the next event, and returns its ID. It panics unless the event has
+// the type in the parameter want.
 func await(channel *cm.EventChannel, epoll *poller.Poller, want cm.EventType) *cm.ID {
 	for {
 		ev, err := channel.Next()
@@ -126,8 +126,8 @@ func await(channel *cm.EventChannel, epoll *poller.Poller, want cm.EventType) *c
 	}
 }
 
-// createQP creates the queue pair of an id. It first reserves places for its
-// completions.
+// createQP creates the queue pair of an ID. Before that, it reserves places for the
+// completions of the queue pair.
 func createQP(id *cm.ID, pd verbs.PD, queue *cq.Queue) {
 	check(queue.Reserve(2))
 	check(id.CreateQP(pd, &verbs.QPInitAttr{

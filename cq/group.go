@@ -8,22 +8,23 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A Group is a completion channel of one device and the queues on it. One goroutine owns
-// the group and its queues, and only it may call their methods.
+// A Group is a completion channel of one device, with its Queues. One goroutine owns the
+// Group and its Queues, and only that goroutine may call their methods.
 type Group struct {
-	dev      verbs.Device
-	config   Config
-	channel  verbs.CompChannel
-	fd       int
-	queues   []*Queue            // open queues, in the order of creation
-	byCookie slots.Table[*Queue] // the cookie of an event is a handle
+	dev     verbs.Device
+	config  Config
+	channel verbs.CompChannel
+	fd      int
+	queues  []*Queue // open queues, in the order of creation
+	// finds the queue of an event, whose cookie is a handle of this table
+	byCookie slots.Table[*Queue]
 	stats    Stats
 	closed   bool
 }
 
-// NewGroup creates a completion channel on dev. Nil cfg means the defaults; cfg is
-// copied. The error is a *verbs.OpError. It wraps a *verbs.ParamError that names the
-// field, or the error of the device.
+// NewGroup creates a completion channel on dev. It copies cfg. If cfg is nil, all fields
+// have their defaults. The error is a *verbs.OpError. It wraps a *verbs.ParamError that
+// names the invalid field, or the error of the device.
 func NewGroup(dev verbs.Device, cfg *Config) (*Group, error) {
 	config, err := cfg.resolve(dev.Attr().NumCompVectors)
 	if err != nil {
@@ -36,12 +37,12 @@ func NewGroup(dev verbs.Device, cfg *Config) (*Group, error) {
 	return &Group{dev: dev, config: config, channel: channel, fd: channel.FD()}, nil
 }
 
-// FD returns the descriptor to sleep on, for input, level-triggered; -1 after Close.
-// When it is readable, the owner calls Consume. The group owns the descriptor: callers
-// never read, write or close it.
+// FD returns the descriptor that the owner waits for while it sleeps: level-triggered,
+// for input. When the descriptor is readable, the owner calls Consume. The group owns the
+// descriptor: callers never read, write or close it. After Close, FD returns -1.
 func (g *Group) FD() int { return g.fd }
 
-// NewQueue creates a CQ that can hold at least depth completions. No place of it is
+// NewQueue creates a CQ that can hold at least depth completions. None of its places is
 // reserved. The error is a *verbs.OpError. It wraps a *verbs.ParamError if depth is not
 // in the device's range, verbs.ErrClosed, or the error of the device. Source:
 // ibv_create_cq(3).
@@ -86,9 +87,9 @@ func (g *Group) remove(q *Queue) {
 	g.queues = slices.DeleteFunc(g.queues, func(o *Queue) bool { return o == q })
 }
 
-// Close closes the channel. It returns verbs.ErrBusy, and changes nothing, while a queue
-// of the group is open. A second Close does nothing. After Close, NewQueue, Arm and
-// Consume return verbs.ErrClosed.
+// Close closes the channel. While a queue of the group is open, Close returns
+// verbs.ErrBusy and changes nothing. A second Close does nothing. After Close, NewQueue,
+// Arm and Consume return verbs.ErrClosed.
 func (g *Group) Close() error {
 	const op = "close completion channel"
 	if g.closed {

@@ -10,8 +10,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// newGroup creates a group on a simulated device that follows the script; nil means no
-// faults.
+// newGroup creates a group on a simulated device with the faults of the script. If the
+// script is nil, the device has no faults.
 func newGroup(t testing.TB, script *faultcq.Script, cfg *cq.Config) (*cq.Group, *faultcq.Device) {
 	t.Helper()
 	if script == nil {
@@ -23,7 +23,8 @@ func newGroup(t testing.TB, script *faultcq.Script, cfg *cq.Config) (*cq.Group, 
 	return g, dev
 }
 
-// newQueue creates a queue and returns its CQ of the simulated device too.
+// newQueue creates a queue. It also returns the CQ of the simulated device that belongs
+// to the queue.
 func newQueue(t testing.TB, g *cq.Group, depth int) (*cq.Queue, *faultcq.CQ) {
 	t.Helper()
 	q, err := g.NewQueue(depth)
@@ -33,7 +34,7 @@ func newQueue(t testing.TB, g *cq.Group, depth int) (*cq.Queue, *faultcq.CQ) {
 
 func deviceCQ(q *cq.Queue) *faultcq.CQ { return q.CQ().(*faultcq.CQ) }
 
-// complete adds completions with these ids to the CQ.
+// complete adds completions with the given ids to the CQ.
 func complete(c *faultcq.CQ, ids ...uint64) {
 	for _, id := range ids {
 		c.Complete(verbs.WC{ID: id})

@@ -14,18 +14,19 @@ import (
 var seedFlag = flag.Uint64("seed", 0, "run TestProtocol with this seed only")
 
 const (
-	seeds         = 4000              // arbitrary; takes less than a second
-	completions   = 150               // completions of one run
-	maxDelay      = 10                // longest delay of an event, in ticks
-	safetyTimeout = 25                // in ticks; longer than maxDelay
-	maxTurns      = 100 * completions // turns of the loop; arbitrary, far more than a run needs
+	seeds         = 4000 // number of runs; arbitrary: they take less than a second
+	completions   = 150  // number of completions in a run
+	maxDelay      = 10   // longest delay of an event, in ticks
+	safetyTimeout = 25   // length of the safety timeout in ticks, longer than maxDelay
+	// limit of the turns of the loop; arbitrary: far more than a run needs
+	maxTurns = 100 * completions
 )
 
-// TestProtocol runs the owner's loop in virtual time against a simulated device. The
-// device adds completions between any two steps of the protocol, and loses, duplicates,
-// delays, merges and invents events. Whenever the loop sleeps, the test inspects the
-// device: for a waiting completion there must be a pending event, unless the device lost
-// that event.
+// TestProtocol runs the owner's loop in virtual time against a simulated device. Between
+// any two steps of the protocol, the device may add completions. It loses, duplicates,
+// delays and merges events, and raises spurious ones. Whenever the loop sleeps, the test
+// inspects the device: if a completion waits, an event must be pending, unless the device
+// lost that event.
 func TestProtocol(t *testing.T) {
 	first, last := uint64(1), uint64(seeds)
 	if *seedFlag != 0 {
@@ -47,8 +48,7 @@ func TestProtocol(t *testing.T) {
 	}
 }
 
-// A simulation is one run: the simulated device, the group, and the completions that are
-// still to be delivered.
+// A simulation is one run. It has the simulated device and the group.
 type simulation struct {
 	t      *testing.T
 	rng    *rand.Rand
@@ -57,19 +57,21 @@ type simulation struct {
 	group  *cq.Group
 	queues []*testQueue
 
-	rate     int  // percent: how often completions are added between two steps
-	toAdd    int  // completions that are not added yet
-	quiet    bool // the device does nothing between steps
-	sleeps   int  // times that the loop slept
-	rescues  int  // calls of Group.Rescued
-	replaced int  // queues that were closed during the run
+	rate     int  // probability in percent that completions are added between two steps
+	toAdd    int  // number of completions that the device has not added yet
+	quiet    bool // The device adds nothing between two steps.
+	sleeps   int  // how often the loop has slept
+	rescues  int  // number of calls of Group.Rescued
+	replaced int  // number of queues that were closed during the run
 }
 
-// A testQueue is a queue with its CQ. Its completions are numbered from 0.
+// A testQueue is a queue with the CQ of the simulated device. Its completions are
+// numbered from 0.
 type testQueue struct {
-	queue            *cq.Queue
-	cq               *faultcq.CQ
-	added, delivered uint64 // number of the next completion to add, and to be polled
+	queue *cq.Queue
+	cq    *faultcq.CQ
+	// number of completions that were added, and number of those that Poll has returned
+	added, delivered uint64
 }
 
 func newSimulation(t *testing.T, seed uint64) *simulation {
@@ -98,7 +100,7 @@ func newSimulation(t *testing.T, seed uint64) *simulation {
 	return w
 }
 
-// chance returns a percentage: 0 half of the time, else at most 60.
+// chance returns a random percentage. It is 0 half of the time, and otherwise at most 60.
 func (sim *simulation) chance() int { return max(0, sim.rng.IntN(120)-60) }
 
 func (sim *simulation) in(percent int) bool { return sim.rng.IntN(100) < percent }
@@ -111,7 +113,7 @@ func (sim *simulation) newQueue() *testQueue {
 	return &testQueue{queue: q, cq: deviceCQ(q)}
 }
 
-// between is called by the simulated device between two steps of the loop.
+// between is called between two steps of the loop, by the simulated device.
 func (sim *simulation) between() {
 	if sim.quiet {
 		return
@@ -124,7 +126,8 @@ func (sim *simulation) between() {
 	}
 }
 
-// complete adds up to 3 completions to one queue, never more than its depth.
+// complete adds up to 3 completions to a random queue, but no more than the queue can
+// hold.
 func (sim *simulation) complete() {
 	if len(sim.queues) == 0 {
 		return
@@ -140,7 +143,7 @@ func (sim *simulation) complete() {
 	}
 }
 
-// run is the owner's loop as in the package comment.
+// run is the owner's loop as the package comment describes it.
 func (sim *simulation) run() {
 	timedOut := false
 	for turn := 0; !sim.done(); turn++ {
@@ -154,7 +157,7 @@ func (sim *simulation) run() {
 			sim.rescues++
 		}
 		timedOut = false
-		if found || sim.in(30) { // sometimes the loop spins instead of sleeping
+		if found || sim.in(30) { // Sometimes the loop polls again instead of sleeping.
 			sim.replaceQueue()
 			continue
 		}
@@ -167,7 +170,8 @@ func (sim *simulation) run() {
 	sim.close()
 }
 
-// poll takes a batch from each queue and checks the order of the completions.
+// poll takes a batch from each queue, and requires that the completions come in the order
+// in which they were added.
 func (sim *simulation) poll() (found bool) {
 	for i, l := range sim.queues {
 		wcs, err := l.queue.Poll()
@@ -183,10 +187,11 @@ func (sim *simulation) poll() (found bool) {
 	return found
 }
 
-// sleep waits for the descriptor and then calls Group.Consume. It reports whether the
-// safety timeout ended the sleep. In the last maxDelay ticks, and until the polls after
-// the sleep, the device adds no completion: the event of a new completion could be late,
-// which would look like a lost event.
+// sleep waits for the descriptor and then calls Group.Consume. It returns true if the
+// safety timeout has ended the sleep. The device adds no completions during the last
+// maxDelay ticks before the timeout and until the polls after the sleep: the event of
+// such a completion could be delayed beyond the timeout, and would then look like a lost
+// event.
 func (sim *simulation) sleep() (timedOut bool) {
 	sim.sleeps++
 	for tick := range safetyTimeout {
@@ -206,7 +211,7 @@ func (sim *simulation) sleep() (timedOut bool) {
 	return timedOut
 }
 
-// requireEventPending requires for every waiting completion that an event is pending, or
+// requireEventPending requires that each queue with a completion has a pending event, or
 // that the device has lost the event.
 func (sim *simulation) requireEventPending() {
 	for i, l := range sim.queues {
@@ -225,21 +230,21 @@ func (sim *simulation) readable() bool {
 func (sim *simulation) consume() {
 	_, err := sim.group.Consume()
 	sim.ok(err)
-	if sim.in(50) { // a second call finds no events and is harmless
+	if sim.in(50) { // A second call finds no events and does nothing.
 		_, err = sim.group.Consume()
 		sim.ok(err)
 	}
 }
 
-// replaceQueue sometimes replaces a queue that has delivered all completions by a new
-// one.
+// replaceQueue sometimes replaces a queue by a new one. It only replaces a queue all of
+// whose completions were delivered.
 func (sim *simulation) replaceQueue() {
 	i := sim.rng.IntN(len(sim.queues))
 	l := sim.queues[i]
 	if !sim.in(5) || l.delivered != l.added {
 		return
 	}
-	sim.quiet = true // the QP of the queue is closed and adds no completions
+	sim.quiet = true // The QP of this queue is closed, so it adds no completions.
 	sim.closeQueue(l)
 	sim.queues[i] = sim.newQueue()
 	sim.replaced++
@@ -262,7 +267,8 @@ func (sim *simulation) undelivered() (n uint64) {
 
 func (sim *simulation) done() bool { return sim.toAdd == 0 && sim.undelivered() == 0 }
 
-// close ends the run and compares the group's counters with the counts of the test.
+// close ends the run. It compares the counters of the group with what the test has
+// counted.
 func (sim *simulation) close() {
 	for _, l := range sim.queues {
 		sim.closeQueue(l)
@@ -279,7 +285,8 @@ func (sim *simulation) close() {
 	if c.Dropped == 0 && s.Rescues > 0 {
 		sim.t.Fatalf("%d rescues, but no event was lost", s.Rescues)
 	}
-	// A CQ is armed only if it is new, after an event, or after Rescued.
+	// Only a new CQ is armed, or a CQ whose event was consumed, or every CQ after
+	// Rescued.
 	made := uint64(len(sim.queues) + sim.replaced)
 	if most := made + s.Events + s.Rescues*uint64(len(sim.queues)); s.Arms > most {
 		sim.t.Fatalf("armed %d times, more than %d", s.Arms, most)
@@ -300,8 +307,8 @@ func (sim *simulation) equal(what string, got, want uint64) {
 	}
 }
 
-// A tally sums up the runs, so that the test can check that every kind of fault
-// occurred.
+// A tally adds up numbers of all runs, so that the test can check that each kind of fault
+// has occurred.
 type tally map[string]uint64
 
 func (s tally) add(w *simulation) {

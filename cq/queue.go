@@ -8,39 +8,39 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A Queue is one CQ of a Group. All polls of the CQ go through the Queue. The owner of
-// the Group owns it.
+// A Queue is one CQ of a Group. No other code polls that CQ. The Queue belongs to the
+// owner of the Group.
 type Queue struct {
 	group   *Group
 	cq      verbs.CQ
-	spinner verbs.SpinPoller // the CQ if it is a verbs.SpinPoller, else nil
+	spinner verbs.SpinPoller // the CQ, if it is a verbs.SpinPoller; else nil
 
-	batch       []verbs.WC // buffer for the device's completions
-	held        int        // completions in batch that Poll has not returned yet
-	err         error      // first failure of the CQ; it is permanent
-	errReturned bool       // Poll has returned err
+	batch       []verbs.WC // buffer for completions from the device
+	held        int        // number of completions in batch that Poll has not returned yet
+	err         error      // the first error of the CQ, which is permanent
+	errReturned bool       // Poll has returned err at least once.
 
-	armed   bool // Arm has armed the CQ and no event of it was consumed since
-	unacked int  // events that were taken and not acknowledged
+	armed   bool // Arm has armed the CQ, and its event was not consumed since.
+	unacked int  // number of events that were taken and not acknowledged
 
 	reserved reservations
 	cookie   slots.Handle
 	closed   bool
 }
 
-// CQ returns the completion queue, for creating QPs and SRQs that use it. Only the Queue
-// may poll, arm, resize and close it.
+// CQ returns the completion queue. The caller may only create QPs and SRQs that use it:
+// polling, arming, resizing and closing it is left to the Queue.
 func (q *Queue) CQ() verbs.CQ { return q.cq }
 
-// Poll returns the oldest completions, at most Config.Batch of them. Exactly
-// Config.Batch completions mean that there may be more. The queue owns the slice, which
-// is valid until the next Poll or Spin of the queue or Arm of the group.
+// Poll returns the oldest completions, at most Config.Batch of them. If it returns
+// exactly Config.Batch completions, there may be more. The Queue owns the slice, which is
+// valid until the next Poll or Spin of the Queue or the next Arm of the Group.
 //
-// The error is a *verbs.OpError. It means that the CQ is unusable; completions that came
-// with it are returned first, and from then on Poll returns the error. Other queues are
-// not affected. Source: ibv_poll_cq(3).
+// The error is a *verbs.OpError. It means that the CQ is unusable. If completions came
+// together with the error, Poll returns these first. From then on Poll returns the error.
+// Other queues are not affected. Source: ibv_poll_cq(3).
 //
-// Poll does not allocate.
+// Poll does not allocate memory.
 func (q *Queue) Poll() ([]verbs.WC, error) {
 	if q.held == 0 {
 		q.fill(0)
@@ -48,9 +48,10 @@ func (q *Queue) Poll() ([]verbs.WC, error) {
 	return q.takeHeld()
 }
 
-// Spin does the same as Poll, but if CanSpin is true and there is no completion, it waits
-// for a completion, at most for the duration limit, as verbs.SpinPoller does. It is for
-// an owner that would poll again at once and has no other queue to poll.
+// Spin does the same as Poll, with one difference: if CanSpin is true and there is no
+// completion, Spin waits for one as verbs.SpinPoller does, at most for the duration
+// limit. Spin is for an owner that would poll again at once and has no other queue to
+// poll.
 func (q *Queue) Spin(limit time.Duration) ([]verbs.WC, error) {
 	if q.held == 0 {
 		q.fill(limit)
@@ -58,10 +59,10 @@ func (q *Queue) Spin(limit time.Duration) ([]verbs.WC, error) {
 	return q.takeHeld()
 }
 
-// CanSpin reports whether the CQ can wait in Spin. The result never changes.
+// CanSpin reports whether Spin can wait for a completion. The result never changes.
 func (q *Queue) CanSpin() bool { return q.spinner != nil }
 
-// takeHeld returns the completions that are held, or else the error.
+// takeHeld returns the completions that are in batch, or the error if there are none.
 func (q *Queue) takeHeld() ([]verbs.WC, error) {
 	n := q.held
 	if n == 0 && q.err != nil {
@@ -72,8 +73,8 @@ func (q *Queue) takeHeld() ([]verbs.WC, error) {
 	return q.batch[:n], nil
 }
 
-// fill polls the device. It requires that no completion is held. If the parameter limit
-// is positive and the CQ can spin, fill waits at most that long for a completion.
+// fill polls the device. There must be no completions in batch. If the parameter limit is
+// positive and the CQ can spin, fill waits for a completion, at most for that duration.
 func (q *Queue) fill(limit time.Duration) {
 	if q.err != nil {
 		return
@@ -95,14 +96,16 @@ func (q *Queue) fill(limit time.Duration) {
 	q.filled(n, err)
 }
 
-// filled stores the result of a poll that returned completions or an error.
+// filled stores the result of a poll that has returned completions or an error.
 func (q *Queue) filled(n int, err error) {
 	if uint(n) > uint(len(q.batch)) {
-		// The device broke the contract of Poll; the entries may have any content.
+		// The device has returned an impossible number. The contents of batch may be
+		// wrong too.
 		n, err = 0, &verbs.ParamError{Field: "polled completions", Value: int64(n), Limit: int64(len(q.batch))}
 	}
 	if n < len(q.batch) {
-		// Fewer than asked for means that the CQ was empty (ibv_poll_cq(3)).
+		// The CQ is empty now, because the poll has returned fewer completions than it
+		// could (ibv_poll_cq(3)).
 		q.reserved.settle()
 	}
 	q.held = n
@@ -110,8 +113,8 @@ func (q *Queue) filled(n int, err error) {
 	q.group.stats.Completions += uint64(n)
 }
 
-// hasResult reports whether the next Poll returns a completion or a new error. It polls
-// the device if no completion is held.
+// hasResult reports whether the next Poll will return a completion or an error that it
+// has not returned before. If batch is empty, hasResult polls the device.
 func (q *Queue) hasResult() bool {
 	if q.held == 0 {
 		q.fill(0)
@@ -119,8 +122,8 @@ func (q *Queue) hasResult() bool {
 	return q.held > 0 || q.err != nil && !q.errReturned
 }
 
-// Close destroys the CQ. Completions that were not polled are lost. It returns
-// verbs.ErrBusy while a QP or SRQ uses the CQ, and the queue continues to work. A second
+// Close destroys the CQ. Completions that were not polled are lost. While a QP or SRQ
+// uses the CQ, Close returns verbs.ErrBusy, and the queue continues to work. A second
 // Close does nothing. After Close, Poll and Reserve return verbs.ErrClosed. Source:
 // ibv_destroy_cq(3).
 func (q *Queue) Close() error {
@@ -129,9 +132,9 @@ func (q *Queue) Close() error {
 	if q.closed {
 		return nil
 	}
-	// The CQ can only be destroyed after all its events are acknowledged, so the events
-	// that are still in the channel are taken first. An error of the channel is returned
-	// again by the owner's next Consume.
+	// The CQ can be destroyed only after all its events were acknowledged, so Close first
+	// takes the events that are still in the channel. If the channel returns an error,
+	// the owner's next Consume returns the error again.
 	_, _ = g.Consume()
 	q.ack()
 	if err := q.cq.Close(); err != nil {

@@ -51,7 +51,7 @@ func TestQueueDeliversCompletionsBeforeError(t *testing.T) {
 	requireIdle(t, g)
 }
 
-// pollFails is a device whose CQs return one completion together with an error.
+// A pollFails is a device whose CQs return one completion together with an error.
 type pollFails struct{ *faultcq.Device }
 
 type pollFailsCQ struct{ verbs.CQ }
@@ -102,7 +102,7 @@ func TestQueueAfterClose(t *testing.T) {
 	g, _ := newGroup(t, nil, nil)
 	q, c := newQueue(t, g, 4)
 	complete(c, 1)
-	busy, err := g.Arm() // the queue holds a completion
+	busy, err := g.Arm() // Arm has polled the completion, and the queue keeps it.
 	require.NoError(t, err)
 	require.True(t, busy)
 	require.NoError(t, q.Close())
@@ -125,7 +125,8 @@ func TestQueueCloseAcksEvents(t *testing.T) {
 		require.Len(t, polled(t, q), 1)
 	}
 	requireIdle(t, g)
-	complete(c, 1) // this event stays in the channel
+	// The event of this completion is still in the channel when the queue is closed.
+	complete(c, 1)
 
 	require.NoError(t, q.Close())
 	taken, acked := c.Events()

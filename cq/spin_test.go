@@ -11,8 +11,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// spinning is a device whose CQs are verbs.SpinPollers. Their PollSpin records the limit
-// and does not wait.
+// A spinning is a device whose CQs are verbs.SpinPollers. Their method PollSpin records
+// its time limit and does not wait.
 type spinning struct {
 	*faultcq.Device
 	waits *[]time.Duration
@@ -88,7 +88,7 @@ func TestSpinReturnsPollErrors(t *testing.T) {
 	require.Len(t, *waits, 1, "the error is permanent and the CQ is not polled again")
 }
 
-// A CQ that is not a SpinPoller is polled once.
+// If a CQ is not a verbs.SpinPoller, Spin polls it once and does not wait.
 func TestSpinWithoutTheAbility(t *testing.T) {
 	g, _ := newGroup(t, nil, nil)
 	q, c := newQueue(t, g, 8)
@@ -110,6 +110,6 @@ func TestSpinDoesNotAllocate(t *testing.T) {
 		_, _ = q.Spin(time.Microsecond)
 		_, _ = q.Spin(time.Microsecond)
 	}
-	turn() // the queues of the simulated device grow to their size
+	turn() // In the first turn, the queues of the simulated device allocate their memory.
 	require.Zero(t, testing.AllocsPerRun(100, turn))
 }

@@ -1,23 +1,24 @@
 package cq
 
-// Stats has the counters of a Group and all its queues, including the closed ones. They
-// count from the creation of the group and never decrease.
+// A Stats has the counters of a Group and of all its queues, including the closed ones.
+// The counters begin at 0 when the group is created, and never decrease.
 type Stats struct {
-	Polls       uint64 // polls of the device
-	EmptyPolls  uint64 // polls that found no completion
-	Completions uint64 // completions taken from the device
+	Polls       uint64 // number of polls of the device
+	EmptyPolls  uint64 // number of polls that found no completion
+	Completions uint64 // number of completions that polls have found
 
-	Arms          uint64 // requests for an event; a CQ that counts as armed is not armed again
-	Events        uint64 // events taken from the channel
-	UnaskedEvents uint64 // events of a CQ that was not armed: a duplicate or a late event
-	StaleEvents   uint64 // events of a CQ that is closed or unknown
-	Acks          uint64 // calls that acknowledged events
-	AckedEvents   uint64 // events that were acknowledged
-	Rescues       uint64 // events lost by the device or its driver; see Group.Rescued
+	Arms   uint64 // number of calls that armed a CQ
+	Events uint64 // number of events taken from the channel
+	// number of events of a CQ that did not count as armed, such as duplicates
+	UnaskedEvents uint64
+	StaleEvents   uint64 // number of events of a CQ that is closed or unknown
+	Acks          uint64 // number of calls that acknowledged events
+	AckedEvents   uint64 // number of events that were acknowledged
+	Rescues       uint64 // number of events that were lost; see Group.Rescued
 
-	Resizes  uint64 // resizes of a CQ for Reserve
-	Refusals uint64 // reservations for which there were not enough places
+	Resizes  uint64 // number of CQs that Reserve has resized
+	Refusals uint64 // number of reservations that failed for lack of places
 }
 
-// Stats returns the counters. Only the owner may call.
+// Stats returns the present values of the counters. Only the owner may call it.
 func (g *Group) Stats() Stats { return g.stats }

@@ -1,6 +1,7 @@
 // Package poller waits for file descriptors to become ready. It is a thin layer over
-// epoll(7) for event loops that also spin. It knows nothing of RDMA and has no
-// callbacks. Once descriptors are registered, it does not allocate.
+// epoll(7), for event loops that sometimes spin instead of sleeping. It knows nothing of
+// RDMA and has no callbacks. After the descriptors are registered, it does not allocate
+// memory.
 //
 //	n, err := p.Wait(timeout)
 //	for i := range n {
@@ -11,13 +12,13 @@
 //
 // # What an event means
 //
-// Readiness is level-triggered: every Wait reports a descriptor that is ready. An event
-// may be spurious, so a read after an event may fail with EAGAIN.
+// Readiness is level-triggered: every Wait reports each descriptor that is ready at that
+// time. An event may be spurious, so a read after an event may fail with EAGAIN.
 //
-// An event of a batch can be stale when it is handled: the handler of an earlier event
-// may have removed the registration, and a new registration may have the same index and
-// the same descriptor number. A token therefore consists of an index and a generation.
-// Event returns false for the event of a removed registration.
+// An event can be stale when the program handles it. The handler of an earlier event of
+// the same Wait may have removed the registration. A new registration may even have the
+// same index and the same descriptor number. Each token therefore has a generation too,
+// and Event returns false for an event of a removed registration.
 //
 // # Who may call
 //
@@ -27,10 +28,10 @@
 //
 // # Inside another loop
 //
-// FD returns an epoll descriptor. It is itself readable while the poller has an event. A
-// program with its own event loop registers FD there, and calls Wait(0) when it is
-// readable.
+// FD returns the epoll descriptor. This descriptor is readable while the Poller has an
+// event. A program with an event loop of its own registers that descriptor there, and
+// calls Wait(0) when it is readable.
 //
-// The package works on Linux only. On other systems it builds, and New returns an error
-// that matches errors.ErrUnsupported.
+// The package works on Linux only. On other systems it can be built, and New returns an
+// error that matches errors.ErrUnsupported.
 package poller

@@ -8,12 +8,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// epoll is an epoll instance and the events of its last wait. Each event carries a
-// token, not a pointer, because a pointer in the kernel's memory does not keep its
-// object alive.
+// An epoll is an epoll instance with the events of its last wait. Each event has a token
+// and not a pointer, because the garbage collector does not see a pointer in the kernel's
+// memory.
 type epoll struct {
 	fd        int
-	hasPwait2 bool // the kernel has epoll_pwait2
+	hasPwait2 bool // The kernel has epoll_pwait2(2).
 	events    []unix.EpollEvent
 }
 
@@ -27,9 +27,9 @@ func (e *epoll) open(maxEvents int) error {
 	return nil
 }
 
-// probe reports whether the kernel has epoll_pwait2, which Linux has since 5.11. probe
-// reports false for every error, because some sandboxes answer an unknown system call
-// with EPERM instead of ENOSYS.
+// probe reports whether the kernel has epoll_pwait2, which exists since Linux 5.11. It
+// takes every error to mean that the kernel does not, because some sandboxes answer an
+// unknown system call with EPERM instead of ENOSYS.
 func (e *epoll) probe() bool {
 	_, errno := epollPwait2(e.fd, e.events, &timespec{})
 	return errno == 0
@@ -53,8 +53,9 @@ func (e *epoll) remove(fd int) error {
 	return e.control(unix.EPOLL_CTL_DEL, fd, 0, 0)
 }
 
-// control calls epoll_ctl. The token goes into the 64 bits of data that the kernel
-// returns with each event; x/sys/unix declares them as two 32-bit fields.
+// control calls epoll_ctl(2). The kernel stores 64 bits of data for each descriptor and
+// returns them with each event. control stores the token there, in the two 32-bit fields
+// that x/sys/unix declares for them.
 func (e *epoll) control(op, fd int, interest Interest, t Token) error {
 	ev := unix.EpollEvent{Fd: int32(t), Pad: int32(t >> 32)}
 	if interest&Readable != 0 {
@@ -88,12 +89,13 @@ func (e *epoll) ready(i int) (r Readiness) {
 	return r
 }
 
-// copy copies event from over event to.
+// copy copies the event at the index from to the index to.
 func (e *epoll) copy(to, from int) { e.events[to] = e.events[from] }
 
-// wait waits for events, at most for the timeout. When a signal interrupts it, it waits
-// again for the rest of the time, because the Go runtime sends signals to preempt
-// goroutines, and the kernel never restarts epoll_wait (signal(7)).
+// wait waits for events, at most until the timeout. The Go runtime sends signals to
+// preempt goroutines, and the kernel never restarts epoll_wait(2) after a signal
+// (signal(7)). So if a signal interrupts the wait, wait continues with the rest of the
+// timeout.
 func (e *epoll) wait(timeout time.Duration) (int, error) {
 	if timeout == 0 {
 		return result(epollPeek(e.fd, e.events))
@@ -110,7 +112,8 @@ func (e *epoll) wait(timeout time.Duration) (int, error) {
 	}
 }
 
-// block waits once: until there are events, the timeout has passed, or a signal arrives.
+// block makes one system call. It returns when there are events, when the timeout has
+// passed, or when a signal arrives.
 func (e *epoll) block(timeout time.Duration) (int, unix.Errno) {
 	switch {
 	case !e.hasPwait2:
@@ -124,9 +127,9 @@ func (e *epoll) block(timeout time.Duration) (int, unix.Errno) {
 	})
 }
 
-// milliseconds returns a duration in milliseconds, rounded up, so that a short wait does
-// not become a busy loop. The result is at most 2^31-1 ms, 24 days, because epoll_pwait
-// takes an int.
+// milliseconds converts a duration to milliseconds, rounded up, because rounding a short
+// wait down to 0 would make a loop busy. The result is at most 2^31-1 ms, which is 24
+// days, because epoll_pwait takes an int.
 func milliseconds(d time.Duration) int {
 	if d < 0 {
 		return -1

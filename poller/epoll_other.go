@@ -11,7 +11,8 @@ import (
 
 type epoll struct{ fd int }
 
-// errUnsupported returns the error of all functions on systems other than Linux.
+// errUnsupported returns an error that names the operating system. On systems other than
+// Linux every function returns it.
 func errUnsupported() error {
 	return fmt.Errorf("poller: %w on %s", errors.ErrUnsupported, runtime.GOOS)
 }

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// eachResolution runs a test with epoll_pwait2, if the kernel has it, and with
+// eachResolution runs a test twice: with epoll_pwait2, if the kernel has it, and with
 // epoll_pwait.
 func eachResolution(t *testing.T, test func(t *testing.T, p *poller.Poller)) {
 	t.Run("best", func(t *testing.T) { test(t, newPoller(t, 8)) })
@@ -61,8 +61,8 @@ func TestMilliseconds(t *testing.T) {
 	}
 }
 
-// A wait that signals interrupt does not end before its timeout. The test sends SIGURG,
-// because the Go runtime uses this signal for preemption and handles it.
+// Signals do not make a wait shorter than its timeout. The test sends SIGURG: the Go
+// runtime handles this signal, because it uses it for preemption.
 func TestSignalsDoNotEndTheWait(t *testing.T) {
 	eachResolution(t, func(t *testing.T, p *poller.Poller) {
 		var n int
@@ -81,8 +81,8 @@ func TestSignalsDoNotEndTheWait(t *testing.T) {
 	})
 }
 
-// A wait that signals interrupt ends when its timeout has passed. If each signal started
-// the timeout again, the wait would never end.
+// Signals do not make a wait longer than its timeout. That would happen if each signal
+// started the timeout again.
 func TestSignalsDoNotProlongTheWait(t *testing.T) {
 	eachResolution(t, func(t *testing.T, p *poller.Poller) {
 		const timeout = 20 * time.Millisecond
@@ -112,7 +112,7 @@ func signalUntil(t *testing.T, tid int, done <-chan struct{}) {
 		case <-limit:
 			require.FailNow(t, "the wait never ended")
 		case <-tick.C:
-			// The thread may have ended, and then ESRCH is expected.
+			// If the thread has ended meanwhile, the error is ESRCH.
 			if err := unix.Tgkill(unix.Getpid(), tid, unix.SIGURG); err != unix.ESRCH {
 				require.NoError(t, err)
 			}

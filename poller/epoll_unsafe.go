@@ -8,11 +8,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// timespec is the kernel's struct __kernel_timespec. It has 64-bit fields on every
-// architecture; unix.Timespec does not.
+// A timespec is the kernel's struct __kernel_timespec. Its fields have 64 bits on every
+// architecture, in contrast to those of unix.Timespec.
 type timespec struct{ sec, nsec int64 }
 
-// epollPwait2 blocks for ts, or without limit if ts is nil. Source: epoll_pwait2(2).
+// epollPwait2 waits for events, at most for the time in ts, or without a time limit if ts
+// is nil. Source: epoll_pwait2(2).
 func epollPwait2(fd int, events []unix.EpollEvent, ts *timespec) (int, unix.Errno) {
 	n, _, errno := unix.Syscall6(unix.SYS_EPOLL_PWAIT2, uintptr(fd),
 		uintptr(unsafe.Pointer(&events[0])), uintptr(len(events)),
@@ -20,8 +21,8 @@ func epollPwait2(fd int, events []unix.EpollEvent, ts *timespec) (int, unix.Errn
 	return int(n), errno
 }
 
-// epollPwait blocks for ms milliseconds, or without limit if ms is negative. Source:
-// epoll_pwait(2).
+// epollPwait waits for events, at most for ms milliseconds, or without a time limit if ms
+// is negative. Source: epoll_pwait(2).
 func epollPwait(fd int, events []unix.EpollEvent, ms int) (int, unix.Errno) {
 	n, _, errno := unix.Syscall6(unix.SYS_EPOLL_PWAIT, uintptr(fd),
 		uintptr(unsafe.Pointer(&events[0])), uintptr(len(events)),
@@ -29,8 +30,8 @@ func epollPwait(fd int, events []unix.EpollEvent, ms int) (int, unix.Errno) {
 	return int(n), errno
 }
 
-// epollPeek returns the events without blocking. Because the call never blocks, it is
-// made without telling the scheduler of the Go runtime, which costs less.
+// epollPeek returns the events that there are. It never blocks, so it makes the system
+// call without informing the scheduler of the Go runtime, which is faster.
 func epollPeek(fd int, events []unix.EpollEvent) (int, unix.Errno) {
 	n, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(fd),
 		uintptr(unsafe.Pointer(&events[0])), uintptr(len(events)),

@@ -10,7 +10,8 @@ import (
 )
 
 func Example() {
-	fd, err := unix.Eventfd(1, unix.EFD_NONBLOCK|unix.EFD_CLOEXEC) // readable at once
+	// The descriptor is readable from the beginning.
+	fd, err := unix.Eventfd(1, unix.EFD_NONBLOCK|unix.EFD_CLOEXEC)
 	if err != nil {
 		panic(err)
 	}
@@ -37,7 +38,7 @@ func Example() {
 	// Output: readable: 7
 }
 
-// Other goroutines pass a task to the owner and then wake it.
+// Another goroutine passes a task to the owner of the poller and then wakes the owner.
 func ExamplePoller_Wake() {
 	p, err := poller.New(64)
 	if err != nil {

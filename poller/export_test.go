@@ -4,31 +4,31 @@ package poller
 
 import "github.com/rdmaloop/rdmaloop/internal/eventfd"
 
-// Milliseconds converts a timeout for kernels without epoll_pwait2.
+// Milliseconds converts a timeout to milliseconds, for kernels without epoll_pwait2.
 var Milliseconds = milliseconds
 
-// Coarsen makes p work as on kernels without epoll_pwait2.
+// Coarsen makes p behave as on a kernel without epoll_pwait2, with a resolution of 1 ms.
 func (p *Poller) Coarsen() { p.epoll.hasPwait2 = false }
 
-// Waker is a waker without a poller.
+// A Waker is a waker that belongs to no Poller.
 type Waker struct{ waker }
 
-// NewWaker returns a waker that is not registered in a poller.
+// NewWaker returns a Waker. Its descriptor is not registered in an epoll instance.
 func NewWaker() (*Waker, error) {
 	w := &Waker{}
 	return w, w.open()
 }
 
-// FD returns the descriptor that Wake makes readable.
+// FD returns the descriptor, which Wake makes readable.
 func (w *Waker) FD() int { return w.fd }
 
-// Wake, Consume and Close are the methods that a Poller uses.
+// Wake, Consume and Close call the methods of waker that a Poller calls.
 func (w *Waker) Wake()        { w.wake() }
 func (w *Waker) Consume()     { w.consume() }
 func (w *Waker) Close() error { return w.close() }
 
-// BeginWake does the first half of a wake. The returned function does the second half,
-// which signals the eventfd.
+// BeginWake does the first half of Wake: it sets wakePending. The returned function does
+// the second half: it signals the eventfd.
 func (w *Waker) BeginWake() (finish func()) {
 	if w.state.Or(wakePending) != 0 {
 		return func() {}

@@ -18,9 +18,9 @@ import (
 )
 
 const (
-	// testTimeout is a limit for waits that end by themselves if the code is right.
+	// testTimeout is the timeout of waits that end by themselves if the code is correct.
 	testTimeout = 30 * time.Second
-	// noLimit means no timeout, so that only a wake can end the wait.
+	// noLimit is a negative timeout, with which only a wake or an event can end a wait.
 	noLimit time.Duration = -1
 )
 
@@ -69,7 +69,8 @@ func add(t *testing.T, p *poller.Poller, fd int, interest poller.Interest, data 
 	return token
 }
 
-// wait returns the events of one Wait, without the events of removed registrations.
+// wait calls Wait once and returns the events. It leaves out events of removed
+// registrations.
 func wait(t *testing.T, p *poller.Poller, timeout time.Duration) []poller.Event {
 	t.Helper()
 	n, err := p.Wait(timeout)
@@ -83,8 +84,8 @@ func wait(t *testing.T, p *poller.Poller, timeout time.Duration) []poller.Event 
 	return events
 }
 
-// onThread runs f on its own thread. It returns the id of the thread and a channel that
-// is closed when f has returned.
+// onThread runs f on a thread of its own. It returns the ID of the thread, and a channel
+// that is closed when f has returned.
 func onThread(f func()) (tid int, done <-chan struct{}) {
 	ids, end := make(chan int), make(chan struct{})
 	go func() {
@@ -97,7 +98,7 @@ func onThread(f func()) (tid int, done <-chan struct{}) {
 	return <-ids, end
 }
 
-// awaitBlocked returns when the thread is blocked in one of the system calls
+// awaitBlocked waits until the thread is blocked in one of the given system calls
 // (proc_pid_syscall(5)).
 func awaitBlocked(t *testing.T, tid int, calls ...int) {
 	t.Helper()

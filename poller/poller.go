@@ -45,8 +45,8 @@ type Token uint64
 
 // An Event reports that a registered descriptor was ready at the time of Wait.
 type Event struct {
-	Token Token  // the registration
-	Data  uint64 // the argument data of Add
+	Token Token  // names the registration
+	Data  uint64 // the value that the caller of Add passed as data
 	Ready Readiness
 }
 
@@ -55,10 +55,12 @@ type Event struct {
 type Poller struct {
 	epoll  epoll
 	regs   slots.Table[registration]
-	n      int  // number of events of the last Wait
-	woken  bool // the last Wait ended, or could have ended, by Wake
+	n      int  // number of events that the last Wait has returned
+	woken  bool // The last Wait has noticed a call of Wake.
 	closed bool
-	waker  waker // the last field, because other goroutines write to it
+	// The waker is the last field, because other goroutines write to it: these writes do
+	// not slow down accesses to the fields before it.
+	waker waker
 }
 
 type registration struct {
@@ -66,12 +68,12 @@ type registration struct {
 	data uint64
 }
 
-// wakeToken is the token of the waker. No registration has it.
+// wakeToken is the token of the waker. No registration has this token.
 const wakeToken Token = 0
 
-// New returns a poller whose Wait reports up to maxEvents events at a time; maxEvents is
-// at least 1. The error is an *os.SyscallError if a system call fails, for example with
-// EMFILE. On systems other than Linux it matches errors.ErrUnsupported.
+// New returns a poller. Each Wait of it reports up to maxEvents events, which is at least
+// 1. The error is an *os.SyscallError if a system call fails, for example with EMFILE. On
+// systems other than Linux it matches errors.ErrUnsupported.
 func New(maxEvents int) (*Poller, error) {
 	if maxEvents < 1 {
 		return nil, fmt.Errorf("poller: %d events per Wait: at least 1 is needed", maxEvents)
@@ -89,20 +91,22 @@ func New(maxEvents int) (*Poller, error) {
 	return p, nil
 }
 
-// FD returns the epoll descriptor, for registration in another event loop. It is
-// readable while Wait(0) would report an event or a wake-up. The poller owns it. FD
-// returns -1 after Close.
+// FD returns the epoll descriptor, which can be registered in another event loop. It is
+// readable while Wait(0) would report an event or a wake-up. The poller owns the
+// descriptor. After Close, FD returns -1.
 func (p *Poller) FD() int { return p.epoll.fd }
 
-// Add registers fd, level-triggered. The caller keeps the descriptor and must Remove the
-// registration before closing it. If a registered descriptor is closed while a duplicate
-// of it is open, in this process or another, the kernel continues to report it and the
-// registration can not be removed. Each Event of the registration has data in its Data
-// field.
+// Add registers the descriptor fd, level-triggered. Each Event of the registration has
+// the value of the parameter data in its field Data.
+//
+// The caller keeps the descriptor, and must call Remove before it closes the descriptor.
+// The reason is that a duplicate of the descriptor may be open, in this process or
+// another. After the registered descriptor was closed, the kernel would continue to
+// report it, and the registration could not be removed.
 //
 // The error is ErrClosed or an *os.SyscallError: EEXIST if fd is already registered,
-// EPERM if fd can not be waited for, such as a regular file, ELOOP if the pollers would
-// form a cycle. Source: epoll_ctl(2).
+// EPERM if epoll can not wait for fd, for example because it is a regular file, ELOOP if
+// the pollers would form a cycle. Source: epoll_ctl(2).
 func (p *Poller) Add(fd int, interest Interest, data uint64) (Token, error) {
 	if err := p.check(interest); err != nil {
 		return 0, err
@@ -115,8 +119,8 @@ func (p *Poller) Add(fd int, interest Interest, data uint64) (Token, error) {
 	return Token(h), nil
 }
 
-// Modify replaces the interest of the registration. Events of the last Wait stay as they
-// are. The error is ErrClosed, ErrToken or an *os.SyscallError.
+// Modify replaces the interest of a registration. It does not change the events that the
+// last Wait has returned. The error is ErrClosed, ErrToken or an *os.SyscallError.
 func (p *Poller) Modify(t Token, interest Interest) error {
 	if err := p.check(interest); err != nil {
 		return err
@@ -128,10 +132,10 @@ func (p *Poller) Modify(t Token, interest Interest) error {
 	return p.epoll.modify(r.fd, interest, t)
 }
 
-// Remove ends a registration. Event does not return events of it any more, including
-// those of the last Wait. The registration is removed even if Remove returns an error:
-// ErrClosed, ErrToken, or an *os.SyscallError, which means that the descriptor was
-// closed before.
+// Remove ends a registration. From then on Event returns no events of it, not even those
+// that the last Wait has found. The registration ends even if Remove returns an error.
+// The error is ErrClosed, ErrToken, or an *os.SyscallError if the descriptor was closed
+// before.
 func (p *Poller) Remove(t Token) error {
 	if p.closed {
 		return ErrClosed
@@ -144,15 +148,18 @@ func (p *Poller) Remove(t Token) error {
 }
 
 // Wait waits until a descriptor is ready, Wake is called, or the timeout has passed. It
-// returns the number of events. A negative timeout means no limit. A timeout of zero
-// never blocks: such a call does not enter the scheduler of the Go runtime, and is cheap
-// enough for a spinning loop. Other timeouts have a resolution of 1 ns, or on kernels
-// before 5.11 of 1 ms, rounded up. The kernel adds the timer slack of the thread, 50 µs
-// by default (PR_SET_TIMERSLACK of prctl(2)).
+// returns the number of events.
 //
-// Signals do not end the wait. If Wait returns 0 and no error, the timeout passed or
-// Wake was called, but a caller must not rely on that: such a return may also be
-// spurious. The error is ErrClosed or an *os.SyscallError. Source: epoll_wait(2).
+// A negative timeout means no limit. With a timeout of zero, Wait never blocks. Such a
+// call does not enter the scheduler of the Go runtime, and is cheap enough for a loop
+// that spins. All other timeouts have a resolution of 1 ns. On kernels before 5.11 the
+// resolution is 1 ms, and timeouts are rounded up. The kernel adds the timer slack of the
+// thread, 50 µs by default (PR_SET_TIMERSLACK of prctl(2)).
+//
+// Signals do not end the wait. A result of 0 without an error usually means that the
+// timeout has passed or Wake was called. But a caller must not rely on that, because a
+// return can also be spurious. The error is ErrClosed or an *os.SyscallError. Source:
+// epoll_wait(2).
 func (p *Poller) Wait(timeout time.Duration) (n int, err error) {
 	p.n, p.woken = 0, false
 	if p.closed {
@@ -165,8 +172,8 @@ func (p *Poller) Wait(timeout time.Duration) (n int, err error) {
 	return p.n, nil
 }
 
-// takeWake removes the waker's event from the n events of the last wait, and returns the
-// number of the others.
+// takeWake removes the waker's event from the n events of the last wait. It returns the
+// number of the other events.
 func (p *Poller) takeWake(n int) int {
 	for i := range n {
 		if p.epoll.token(i) == wakeToken {
@@ -179,8 +186,9 @@ func (p *Poller) takeWake(n int) int {
 	return n
 }
 
-// Event returns the i-th event of the last Wait, counted from 0. It returns false if i
-// is not less than the result of Wait, or if the registration was removed since.
+// Event returns the event with the index i of the last Wait. The first event has the
+// index 0. Event returns false if there are not so many events, or if the registration
+// was removed since.
 func (p *Poller) Event(i int) (ev Event, ok bool) {
 	if uint(i) >= uint(p.n) {
 		return Event{}, false
@@ -193,19 +201,21 @@ func (p *Poller) Event(i int) (ev Event, ok bool) {
 	return Event{Token: t, Data: r.data, Ready: p.epoll.ready(i)}, true
 }
 
-// Wake ends the current Wait, or else the next one. Any goroutine may call. Calls of
-// Wake coalesce: until the owner has returned from Wait, all calls but the first cost
-// one atomic operation. What the caller did before Wake is visible to the owner after
-// that Wait. After Close, Wake does nothing.
+// Wake ends the current Wait or, if the owner is not in Wait, the next one. Any goroutine
+// may call it. Only the first of several calls signals the owner, until the owner has
+// returned from Wait; each other call costs one atomic operation. All memory writes of
+// the caller before Wake are visible to the owner after that Wait. After Close, Wake does
+// nothing.
 func (p *Poller) Wake() { p.waker.wake() }
 
-// Woken reports whether the last Wait saw a call of Wake.
+// Woken reports whether the last Wait has noticed a call of Wake.
 func (p *Poller) Woken() bool { return p.woken }
 
-// Close closes the descriptors of the poller; registered descriptors stay open.
-// Afterwards Add, Modify, Remove and Wait return ErrClosed, Event returns false, Wake
-// does nothing, and Close returns nil. Only the owner may call Close. Another goroutine
-// that wants to close the poller wakes the owner, which then calls Close.
+// Close closes the descriptors of the poller itself. Registered descriptors stay open.
+// After Close, Add, Modify, Remove and Wait return ErrClosed, Event returns false, Wake
+// does nothing, and a second Close returns nil. Only the owner may call Close. A
+// goroutine that wants another one to close the poller calls Wake, and the owner then
+// calls Close.
 func (p *Poller) Close() error {
 	if p.closed {
 		return nil
@@ -214,7 +224,8 @@ func (p *Poller) Close() error {
 	return errors.Join(p.waker.close(), p.epoll.close())
 }
 
-// check refuses a call on a closed poller and an interest that is not allowed.
+// check returns an error if the poller is closed, or if the interest has a bit that is
+// not allowed.
 func (p *Poller) check(interest Interest) error {
 	if p.closed {
 		return ErrClosed

@@ -113,7 +113,7 @@ func TestBatchIsBounded(t *testing.T) {
 	for i := range uint64(5) {
 		add(t, p, newReady(t), poller.Readable, i)
 	}
-	for range 5 { // the kernel reports the ready descriptors in rotation
+	for range 5 { // Each Wait reports other descriptors, because the kernel takes turns.
 		events := wait(t, p, testTimeout)
 		require.Len(t, events, 2)
 		for _, ev := range events {
@@ -136,9 +136,9 @@ func TestEventOutOfRange(t *testing.T) {
 	}
 }
 
-// While the first event of a batch is handled, the registration of the second event is
-// removed, and a new registration gets the same index and descriptor number. Event
-// returns false for the second event.
+// Event returns false for a stale event. While the first event of a Wait is handled, the
+// registration of the second event is removed, and a new registration gets the same index
+// and the same descriptor number.
 func TestStaleEvents(t *testing.T) {
 	p := newPoller(t, 8)
 	data := map[uint64]poller.Token{}
@@ -265,7 +265,7 @@ func TestClose(t *testing.T) {
 	require.ErrorIs(t, err, poller.ErrClosed)
 	require.False(t, p.Woken())
 
-	receive(t, near) // the registered descriptor is still open
+	receive(t, near) // Close has not closed this registered descriptor.
 }
 
 func TestSteadyStateDoesNotAllocate(t *testing.T) {
@@ -297,7 +297,7 @@ func BenchmarkLook(b *testing.B) {
 	}
 }
 
-// BenchmarkWake measures a Wake and the Wait that consumes it.
+// BenchmarkWake measures one Wake, and the Wait that returns because of it.
 func BenchmarkWake(b *testing.B) {
 	p := newPoller(b, 64)
 	b.ReportAllocs()

@@ -12,12 +12,13 @@ import (
 // A waker lets any goroutine make the descriptor of its eventfd readable. All wakes that
 // happen before the owner reacts cost one system call together.
 //
-// The goroutine that sets wakePending signals the eventfd. No other goroutine signals it
-// until the owner has drained it and then cleared wakePending. There is therefore at most
-// one signal at a time, and a set wakePending always leads to a readable descriptor.
+// The goroutine that sets the bit wakePending signals the eventfd. Other goroutines see
+// that the bit is set and do not signal. The owner first drains the eventfd and then
+// clears the bit. There is therefore at most one signal at a time, and after the bit was
+// set the descriptor always becomes readable.
 type waker struct {
 	state atomic.Uint32
-	fd    int // eventfd
+	fd    int // descriptor of the eventfd
 }
 
 const (
@@ -30,24 +31,25 @@ func (w *waker) open() (err error) {
 	return os.NewSyscallError("eventfd", err)
 }
 
-// wake makes the descriptor readable, unless a wake is pending or the waker is closed.
+// wake makes the descriptor readable. It does nothing if another wake is pending or the
+// waker is closed.
 func (w *waker) wake() {
 	if w.state.Or(wakePending) == 0 {
 		eventfd.Signal(w.fd)
 	}
 }
 
-// consume is called by the owner when the descriptor is readable. It drains the eventfd
-// before it clears wakePending. In the other order a signal between the two steps would
-// be lost while wakePending stays set, and no later wake would signal.
+// consume is called by the owner when the descriptor is readable. It first drains the
+// eventfd and then clears wakePending. In the other order, a signal between the two steps
+// would be drained while wakePending is set, and no later wake would signal.
 func (w *waker) consume() {
 	eventfd.Drain(w.fd)
 	w.state.And(^wakePending)
 }
 
-// close closes the descriptor. If a goroutine is about to signal the eventfd, close
-// waits until it has done so. After that no goroutine writes to the descriptor, whose
-// number may soon belong to another file.
+// close closes the descriptor. If another goroutine is about to signal the eventfd, close
+// first waits for that signal. Otherwise that goroutine could write to a descriptor whose
+// number belongs to another file by then.
 func (w *waker) close() error {
 	if w.state.Or(wakeClosed)&wakePending != 0 {
 		w.awaitSignal()

@@ -44,8 +44,8 @@ func TestWakeEndsTheCurrentWait(t *testing.T) {
 	}
 }
 
-// A Wait that reports a wake also reports the other events, in whatever order the kernel
-// returns them.
+// A Wait that reports a wake also reports the other events, whatever the order is in
+// which the kernel returns them.
 func TestWakeAmongEvents(t *testing.T) {
 	p := newPoller(t, 8)
 	want := map[uint64]bool{}
@@ -69,7 +69,7 @@ func TestWakeWithMaxOneEvent(t *testing.T) {
 	add(t, p, newReady(t), poller.Readable, 3)
 	p.Wake()
 	woken, events := 0, 0
-	for range 4 { // the kernel reports the ready descriptors in rotation
+	for range 4 { // Each Wait reports another descriptor, because the kernel takes turns.
 		events += len(wait(t, p, testTimeout))
 		if p.Woken() {
 			woken++
@@ -79,8 +79,8 @@ func TestWakeWithMaxOneEvent(t *testing.T) {
 	require.Equal(t, 3, events)
 }
 
-// Each goroutine sends values and wakes the owner after each one. The owner must see a
-// wake for every value.
+// Several goroutines send values to the owner, and call Wake after each value. No wake is
+// lost: the owner receives all values.
 func TestWakeFromManyGoroutines(t *testing.T) {
 	const wakers, rounds = 8, 500
 	p := newPoller(t, 8)
@@ -112,7 +112,9 @@ func TestWakeFromManyGoroutines(t *testing.T) {
 
 func TestWakePublishes(t *testing.T) {
 	p := newPoller(t, 8)
-	var plain int // only Wake and Wait order the accesses to this variable
+	// Only Wake and Wait order the accesses to this variable, which the race detector
+	// checks.
+	var plain int
 	for i := range 1000 {
 		go func() {
 			plain = i
@@ -138,8 +140,8 @@ func TestWakesCoalesce(t *testing.T) {
 	require.NoError(t, w.Close())
 }
 
-// close waits for a goroutine that is about to signal the eventfd. Otherwise the
-// goroutine could write to a descriptor number that belongs to another file after close.
+// If a goroutine is about to signal the eventfd, close waits for it. Otherwise the
+// goroutine could write to a descriptor number that belongs to another file by then.
 func TestCloseWaitsForPendingSignal(t *testing.T) {
 	w, err := poller.NewWaker()
 	require.NoError(t, err)
@@ -155,7 +157,8 @@ func TestCloseWaitsForPendingSignal(t *testing.T) {
 	w.Wake()
 }
 
-// Wake may be called while the owner closes the poller. The race detector checks this.
+// Goroutines may call Wake while the owner closes the poller. The race detector finds an
+// error here if the calls are not synchronized.
 func TestWakeDuringClose(t *testing.T) {
 	for range 200 {
 		p, err := poller.New(1)

@@ -11,7 +11,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// openAuto opens rdmacore if one of its devices is the one for cfg.Addr, and else soft.
+// openAuto opens rdmacore if one of its devices can reach cfg.Addr. Otherwise it opens
+// soft.
 func openAuto(cfg *Config, path soft.Path) (cm.Provider, error) {
 	if path != soft.PathAuto {
 		return openSoft(cfg, path)
@@ -33,22 +34,24 @@ func openAuto(cfg *Config, path soft.Path) (cm.Provider, error) {
 	return openSoft(cfg, path)
 }
 
-// leadsTo reports whether a device of p is the one for addr; see Config.Addr.
+// leadsTo reports whether a device of p can reach addr; see Config.Addr.
 func leadsTo(p verbs.Provider, addr netip.Addr) (bool, error) {
 	switch {
 	case !addr.IsValid() || addr.IsUnspecified():
 		return true, nil
-	case addr.Unmap().IsLoopback(): // the soft device, even if a kernel device has loopback addresses
+	// Only soft is used for loopback addresses, even if a kernel device has them.
+	case addr.Unmap().IsLoopback():
 		return false, nil
 	}
 	return owns(p, addr, sourceFor(addr))
 }
 
-// sourceFor returns the local address from which this host sends to addr. For an address
-// of this host that is usually addr itself. If addr can not be reached, it returns addr.
+// sourceFor returns the local address from which this host sends to addr. If addr is an
+// address of this host, the result is usually addr itself. If addr can not be reached,
+// the result is addr.
 func sourceFor(addr netip.Addr) netip.Addr {
-	// Connecting a datagram socket looks up the route and sends nothing. The port does
-	// not matter.
+	// Connecting a datagram socket makes the kernel choose a route, and sends nothing.
+	// Any port will do.
 	conn, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(netip.AddrPortFrom(addr, 1)))
 	if err != nil {
 		return addr
@@ -57,7 +60,8 @@ func sourceFor(addr netip.Addr) netip.Addr {
 	return conn.LocalAddr().(*net.UDPAddr).AddrPort().Addr()
 }
 
-// owns reports whether a port of p's devices has one of the addresses among its GIDs.
+// owns reports whether the GIDs of p's device ports include at least one of the
+// addresses.
 func owns(p verbs.Provider, addrs ...netip.Addr) (bool, error) {
 	devices, err := p.Devices()
 	if err != nil {

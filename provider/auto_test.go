@@ -11,7 +11,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A fakeProvider has devices that only have addresses.
+// A fakeProvider has devices with GIDs and no other properties.
 type fakeProvider struct {
 	verbs.Provider
 	devices []verbs.Device
@@ -29,16 +29,15 @@ type fakeDevice struct {
 func (d *fakeDevice) Attr() verbs.DeviceAttr { return verbs.DeviceAttr{NumPorts: len(d.ports)} }
 
 func (d *fakeDevice) Port(num uint8) (attr verbs.PortAttr, err error) {
-	attr.GIDs = []verbs.GID{{}} // an entry of the GID table that is not set
+	attr.GIDs = []verbs.GID{{}} // An entry of the GID table that is not in use is zero.
 	for _, addr := range d.ports[num-1] {
 		attr.GIDs = append(attr.GIDs, verbs.GIDFromAddr(netip.MustParseAddr(addr)))
 	}
 	return attr, d.err
 }
 
-// leadsTo reports whether the provider has the address. The addresses are reserved for
-// documentation (RFC 5737, RFC 3849), so this host does not have them and does not send
-// from them.
+// leadsTo returns true only if a device has the address. The addresses are reserved for
+// documentation (RFC 5737, RFC 3849), so this host neither has them nor sends from them.
 func TestLeadsTo(t *testing.T) {
 	p := &fakeProvider{devices: []verbs.Device{
 		&fakeDevice{},
@@ -59,8 +58,8 @@ func TestLeadsTo(t *testing.T) {
 	require.True(t, got, "no address means any device")
 }
 
-// For the address of another host, the device must have the local address from which
-// this host sends.
+// For an address of another host, leadsTo returns true if a device has the local address
+// from which this host sends to that host.
 func TestLeadsToThePeer(t *testing.T) {
 	peer := netip.MustParseAddr("192.0.2.1")
 	source := provider.SourceFor(peer)

@@ -1,6 +1,6 @@
 package provider
 
-// LeadsTo and SourceFor decide what Open("auto") opens.
+// LeadsTo and SourceFor are the functions with which Open("auto") chooses a provider.
 var (
 	LeadsTo   = leadsTo
 	SourceFor = sourceFor

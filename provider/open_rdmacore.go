@@ -7,13 +7,13 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/rdmacore"
 )
 
-// hasRDMACore reports whether provider/rdmacore is compiled in.
+// hasRDMACore reports whether this build includes provider/rdmacore.
 const hasRDMACore = true
 
 func openRDMACore(*Config) (cm.Provider, error) {
 	p, err := rdmacore.Open()
 	if err != nil {
-		return nil, err // not p: a nil *rdmacore.Provider is not a nil interface
+		return nil, err // Returning p would return an interface that is not nil.
 	}
 	return p, nil
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// hasRDMACore reports whether provider/rdmacore is compiled in.
+// hasRDMACore reports whether this build includes provider/rdmacore.
 const hasRDMACore = false
 
 func openRDMACore(*Config) (cm.Provider, error) {

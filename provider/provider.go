@@ -1,7 +1,7 @@
-// Package provider opens a provider by name, for programs that let the user choose. A
-// program that always uses the same provider may call provider/soft directly. The
-// packages below this one never choose. There is no registry: this package imports all
-// providers of the build.
+// Package provider opens a provider by its name, for programs whose user chooses the
+// provider. A program that always uses the same provider may open it directly, for
+// example with soft.Open. The packages that this package uses never choose a provider.
+// There is no registry: this package imports all providers of the build.
 package provider
 
 import (
@@ -15,30 +15,32 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Config has the parameters of Open. Nil means the zero value. Open does not keep the
-// Config.
+// A Config has the parameters of Open. A nil Config means the zero value. Open does not
+// keep the Config.
 type Config struct {
-	// Path is the path of the soft device to its peers: "local" for shared memory on
-	// this host, "wire" for RoCEv2. "auto" or an empty string chooses for each peer.
-	// With "local" or "wire", Open("auto") opens the soft device.
+	// Path is the path that the soft device uses to its peers: "local" for shared memory
+	// on this host, or "wire" for RoCEv2. With "auto" or an empty string, the device
+	// chooses a path for each peer. With "local" or "wire", Open("auto") opens the soft
+	// device.
 	Path string
-	// Vectors is the number of completion vectors of a soft device; one for each loop is
-	// best. Zero means GOMAXPROCS. Devices of provider rdmacore have a fixed number.
+	// Vectors is the number of completion vectors of a soft device. The best number is
+	// one for each loop. Zero means GOMAXPROCS. Devices of provider rdmacore have a fixed
+	// number.
 	Vectors int
 	// Addr is the address on which the program will listen or to which it will connect.
-	// Open("auto") uses it: it opens rdmacore if one of its devices has Addr, or the
-	// local address from which Addr is reached, among the GIDs of its ports. Loopback
-	// addresses belong to no device of rdmacore. GIDs are IP addresses on RoCE only;
-	// devices of other kinds must be opened by name. The zero value and the wildcards
-	// mean rdmacore if it has any device.
+	// Only Open("auto") uses it. Open("auto") opens rdmacore if the GIDs of a device's
+	// ports include Addr, or the local address from which this host sends to Addr. No
+	// device of rdmacore is used for loopback addresses. Only RoCE devices have IP
+	// addresses as GIDs; the user must choose other devices by the name of the provider.
+	// The zero value and the wildcard addresses mean rdmacore if it has any device.
 	Addr netip.Addr
 }
 
-// Open opens a provider: "soft", "rdmacore", or "auto". "auto" means rdmacore if it has
-// a device for Config.Addr, and else soft. The caller closes the provider after all
-// objects that were created from it. A name or path that is unknown, or not part of this
-// build, is a *verbs.FeatureError that lists the available ones. Other errors are those
-// of the provider. Any goroutine may call.
+// Open opens a provider: "soft", "rdmacore", or "auto". With "auto" it opens rdmacore if
+// that has a device for Config.Addr, and otherwise soft. The caller owns the provider,
+// and closes it after all objects that were created from it. If the name or the path is
+// unknown, or is not part of this build, the error is a *verbs.FeatureError that lists
+// the available ones. Other errors come from the provider. Any goroutine may call Open.
 func Open(name string, cfg *Config) (cm.Provider, error) {
 	if cfg == nil {
 		cfg = &Config{}
@@ -50,8 +52,8 @@ func Open(name string, cfg *Config) (cm.Provider, error) {
 	return p, nil
 }
 
-// Names returns the names of the providers of this build. Open takes these and "auto".
-// The caller owns the slice.
+// Names returns the names of the providers in this build. Open accepts these names, and
+// "auto". The caller owns the slice.
 func Names() []string {
 	names := []string{"soft"}
 	if hasRDMACore {
@@ -79,7 +81,7 @@ func open(name string, cfg *Config) (cm.Provider, error) {
 func openSoft(cfg *Config, path soft.Path) (cm.Provider, error) {
 	p, err := soft.Open(&soft.Config{Vectors: cfg.Vectors, Path: path})
 	if err != nil {
-		return nil, err // not p: a nil *soft.Provider is not a nil interface
+		return nil, err // Returning p would return an interface that is not nil.
 	}
 	return p, nil
 }

@@ -17,7 +17,7 @@ func TestOpen(t *testing.T) {
 		t.Run(test.name+" "+test.path, func(t *testing.T) {
 			p, err := provider.Open(test.name, &provider.Config{
 				Path: test.path, Vectors: 2,
-				Addr: netip.MustParseAddr("127.0.0.1"), // belongs to no device of rdmacore
+				Addr: netip.MustParseAddr("127.0.0.1"), // no device of rdmacore has a loopback address
 			})
 			require.NoError(t, err)
 			require.Equal(t, "soft", p.Name())
@@ -36,7 +36,8 @@ func TestOpenWithoutConfig(t *testing.T) {
 	require.NoError(t, p.Close())
 }
 
-// An unknown name or path is a *verbs.FeatureError that lists the available ones.
+// For an unknown name or path, Open returns a *verbs.FeatureError that lists the
+// available ones.
 func TestOpenRefuses(t *testing.T) {
 	for _, test := range []struct{ name, path, want string }{
 		{"verbs5", "", "available are auto, soft"},
@@ -54,7 +55,8 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// A build without rdmacore, or a machine without devices, returns a *verbs.FeatureError.
+// If the build has no rdmacore or the machine has no device, Open("rdmacore") returns a
+// *verbs.FeatureError.
 func TestOpenRDMACore(t *testing.T) {
 	p, err := provider.Open("rdmacore", nil)
 	if err == nil {
