@@ -24,8 +24,11 @@ type EventChannel struct {
 	// mu guards the fields below.
 	mu     sync.Mutex
 	ids    map[TransportID]*ID
-	free   []*Event // acknowledged events, for reuse
 	closed bool
+	// unacked has the events that are not acknowledged: for Event.serial the ID to which
+	// the event counts. lastSerial is the serial number of the last event.
+	unacked    map[uint64]*ID
+	lastSerial uint64
 }
 
 // OpenChannel opens an event channel of t. The error is a *verbs.OpError. Source:
@@ -38,7 +41,7 @@ func OpenChannel(t Transport) (*EventChannel, error) {
 	if err != nil {
 		return nil, operr.Wrap("cm open channel", err)
 	}
-	return &EventChannel{transport: t, t: tc, ids: make(map[TransportID]*ID)}, nil
+	return &EventChannel{transport: t, t: tc, ids: make(map[TransportID]*ID), unacked: make(map[uint64]*ID)}, nil
 }
 
 // FD returns the descriptor to wait on, for input, level-triggered. When it is readable,

@@ -53,9 +53,9 @@ func TestChannelClose(t *testing.T) {
 
 	_, err := p.channel.NewID(cm.TCP)
 	require.ErrorIs(t, err, verbs.ErrClosed)
-	ev, err := p.channel.Next()
+	_, ok, err := p.channel.Next()
 	require.ErrorIs(t, err, verbs.ErrClosed)
-	require.Nil(t, ev)
+	require.False(t, ok)
 }
 
 // TestChannelCloseUnacked checks that an event that is not acknowledged keeps the

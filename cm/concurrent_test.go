@@ -19,7 +19,7 @@ type tally struct {
 }
 
 func (c *tally) drain(from *cm.EventChannel) {
-	for ev, err := from.Next(); err == nil && ev != nil; ev, err = from.Next() {
+	for ev, ok, _ := from.Next(); ok; ev, ok, _ = from.Next() {
 		c.mu.Lock()
 		c.counts[ev.ID]++
 		c.mu.Unlock()
@@ -78,8 +78,8 @@ func TestConcurrentClose(t *testing.T) {
 		var wg sync.WaitGroup
 		started := make(chan struct{})
 		wg.Go(func() {
-			for ev, err := p.channel.Next(); err == nil; ev, err = p.channel.Next() {
-				if ev != nil {
+			for ev, ok, err := p.channel.Next(); err == nil; ev, ok, err = p.channel.Next() {
+				if ok {
 					close(started)
 					_ = ev.Ack()
 				}

@@ -1,6 +1,8 @@
 package cm
 
 import (
+	"slices"
+
 	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -60,12 +62,10 @@ func (t EventType) String() string {
 	return unknown("event", uint64(t))
 }
 
-// maxPrivateData is the largest length of private data in any message
-// (RDMA_MAX_PRIVATE_DATA).
-const maxPrivateData = 256
-
-// An Event reports a change of an ID. It belongs to the caller of EventChannel.Next
-// until Ack. Ack clears it, so the caller copies what it needs longer.
+// An Event reports a change of an ID. It is a value that the caller may copy. All its
+// fields stay valid after Ack and after the ID is closed. Only Ack uses the channel
+// again. Source: rdma_get_cm_event(3), where the event is only valid until
+// rdma_ack_cm_event.
 type Event struct {
 	Type EventType
 	// ID is the ID to which the event belongs. For ConnectRequest it is the new ID, on
@@ -78,23 +78,22 @@ type Event struct {
 	// RejectReason, or for a refused lookup a SIDRStatus.
 	Status int
 	// Err is nil for events that report success. For failures it is the cause: a
-	// *RejectError, *UnreachableError, the transport's cause, or a *StatusError. It
-	// stays valid after Ack. For Disconnected it is verbs.ErrPeerGone if the transport
-	// knows that the peer's process ended without a disconnect request, and ErrStale if
-	// the peer does not have the connection any more.
+	// *RejectError, *UnreachableError, the transport's cause, or a *StatusError. For
+	// Disconnected it is verbs.ErrPeerGone if the transport knows that the peer's process
+	// ended without a disconnect request, and ErrStale if the peer does not have the
+	// connection any more.
 	Err error
 
 	// Param has the peer's parameters from this side's point of view, for
 	// ConnectRequest, ConnectResponse and Established of an active RC ID. QPNum and SRQ
-	// are those of the peer. PrivateData is a copy, valid until Ack. In other events
-	// only PrivateData may be set.
+	// are those of the peer. PrivateData belongs to the event: nothing else changes it. In
+	// other events only PrivateData may be set.
 	Param MessageParam
 	// UD is the destination for datagrams, for Established in the UDP port space.
 	UD UDParam
 
-	channel *EventChannel // the channel that created the event; never changes
-	owner   *ID           // the ID on which Ack is counted; nil after Ack
-	storage [maxPrivateData]byte
+	channel *EventChannel // channel that has returned the event; nil in the zero Event
+	serial  uint64        // number of the event on the channel, from 1; never used twice
 }
 
 // UDParam is the result of a datagram lookup: the peer's address, queue pair number and
@@ -105,16 +104,16 @@ type UDParam struct {
 	QKey uint32       // Q_Key that datagrams to the peer must carry
 }
 
-// Ack returns the event to its channel, which will reuse it. An ID can not be closed or
-// migrated before its events are acknowledged. A ConnectRequest counts as an event of
-// the listener. A second Ack returns an error that matches verbs.ErrState, unless Next
-// has returned the event again meanwhile. Any goroutine may call. Source:
+// Ack acknowledges the event. An ID can not be closed or migrated before its events are
+// acknowledged. A ConnectRequest counts as an event of the listener. All copies of an
+// event are the same event: a second Ack changes nothing and returns an error that
+// matches verbs.ErrState, as does Ack of the zero Event. Any goroutine may call. Source:
 // rdma_ack_cm_event(3).
 func (e *Event) Ack() error {
 	if e.channel == nil {
 		return operr.Wrap("cm ack event", verbs.ErrState)
 	}
-	owner := e.channel.recycle(e)
+	owner := e.channel.takeUnacked(e.serial)
 	if owner == nil {
 		return operr.Wrap("cm ack event", verbs.ErrState)
 	}
@@ -132,8 +131,7 @@ func (e *Event) fill(raw *TransportEvent, ps PortSpace, before State) {
 	if ps == UDP && raw.Type == Established {
 		e.UD = raw.UD
 	}
-	n := copy(e.storage[:], raw.PrivateData)
-	e.Param.PrivateData = e.storage[:n:n]
+	e.Param.PrivateData = slices.Clone(raw.PrivateData)
 }
 
 // hasParam reports whether the message behind an event carries parameters. A request and

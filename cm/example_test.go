@@ -35,14 +35,14 @@ func Example() {
 
 	both := pair{client: client}
 	for client.State() != cm.StateDisconnected {
-		ev, err := channel.Next()
+		ev, ok, err := channel.Next()
 		check(err)
-		if ev == nil { // sleep until there may be an event
+		if !ok { // sleep until there may be an event
 			_, err = epoll.Wait(-1)
 			check(err)
 			continue
 		}
-		both.step(ev)
+		both.step(&ev)
 		check(ev.Ack())
 	}
 	both.close()

@@ -300,18 +300,19 @@ func newPeer(t testing.TB, ps cm.PortSpace) *peer {
 // next fetches an event, and fails the test if there is none.
 func (p *peer) next() *cm.Event {
 	p.t.Helper()
-	ev, err := p.channel.Next()
+	ev, ok, err := p.channel.Next()
 	require.NoError(p.t, err)
-	require.NotNil(p.t, ev)
-	return ev
+	require.True(p.t, ok)
+	return &ev
 }
 
 // requireNoEvent requires that there is no event.
 func (p *peer) requireNoEvent() {
 	p.t.Helper()
-	ev, err := p.channel.Next()
+	ev, ok, err := p.channel.Next()
 	require.NoError(p.t, err)
-	require.Nil(p.t, ev)
+	require.False(p.t, ok)
+	require.Zero(p.t, ev)
 }
 
 // deliver queues an event for the ID, fetches it and acknowledges it.

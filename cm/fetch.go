@@ -5,54 +5,52 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Next takes the oldest event from the channel, or returns nil, nil if there is none. It
-// never blocks. Next also moves the queue pair of a connecting ID through its states and
-// sends the confirmation to the peer, so connections make no progress while the channel
-// is not drained. The error is a *verbs.OpError; after Close it matches verbs.ErrClosed.
-// Source: rdma_get_cm_event(3).
-func (c *EventChannel) Next() (*Event, error) {
+// Next takes the oldest event from the channel. The result ok is false if there is none.
+// Next never blocks. The caller acknowledges the event with Event.Ack. Next also moves
+// the queue pair of a connecting ID through its states and sends the confirmation to the
+// peer, so connections make no progress while the channel is not drained. The error is a
+// *verbs.OpError; after Close it matches verbs.ErrClosed. Source: rdma_get_cm_event(3).
+func (c *EventChannel) Next() (ev Event, ok bool, err error) {
 	c.fetch.Lock()
 	defer c.fetch.Unlock()
 	if c.isClosed() {
-		return nil, operr.Wrap("cm next event", verbs.ErrClosed)
+		return Event{}, false, operr.Wrap("cm next event", verbs.ErrClosed)
 	}
-	for {
+	for !ok {
 		c.scratch = TransportEvent{}
-		ok, err := c.t.Next(&c.scratch)
-		if err != nil || !ok {
-			return nil, operr.Wrap("cm next event", err)
+		if more, err := c.t.Next(&c.scratch); err != nil || !more {
+			return Event{}, false, operr.Wrap("cm next event", err)
 		}
-		if e := c.deliver(&c.scratch); e != nil {
-			return e, nil
-		}
+		ok = c.deliver(&c.scratch, &ev)
 	}
+	return ev, true, nil
 }
 
-// deliver applies an event to its ID and returns the event for the caller. It returns nil
-// if the ID is closed or if the event is not possible in the state of the ID.
-func (c *EventChannel) deliver(raw *TransportEvent) *Event {
+// deliver applies an event to its ID and stores the event for the caller in e. It returns
+// false if the ID is closed or if the event is not possible in the state of the ID.
+func (c *EventChannel) deliver(raw *TransportEvent, e *Event) bool {
 	if raw.Type == ConnectRequest {
-		return c.deliverRequest(raw)
+		return c.deliverRequest(raw, e)
 	}
 	id := c.find(raw.ID)
 	if id == nil {
-		return nil
+		return false
 	}
 	before, ok := id.applyEvent(raw.Type)
 	if !ok {
-		return nil
+		return false
 	}
-	e := c.newEvent()
-	e.ID, e.owner = id, id
+	e.ID = id
+	e.channel, e.serial = c, c.addUnacked(id)
 	e.fill(raw, id.ps, before)
-	return e
+	return true
 }
 
 // deliverRequest creates the ID for a connection request. If the listener is closed, it
 // refuses the request.
-func (c *EventChannel) deliverRequest(raw *TransportEvent) *Event {
+func (c *EventChannel) deliverRequest(raw *TransportEvent, e *Event) bool {
 	if raw.ID == nil {
-		return nil
+		return false
 	}
 	listener := c.find(raw.Listener)
 	if listener == nil {
@@ -61,8 +59,8 @@ func (c *EventChannel) deliverRequest(raw *TransportEvent) *Event {
 	if _, ok := listener.applyEvent(ConnectRequest); !ok {
 		return c.refuse(raw)
 	}
-	e := c.newEvent()
-	e.Listener, e.owner = listener, listener
+	e.Listener = listener
+	e.channel, e.serial = c, c.addUnacked(listener)
 	e.fill(raw, listener.ps, StateListening)
 	e.ID = &ID{
 		ps: listener.ps, t: raw.ID, channel: c,
@@ -71,38 +69,33 @@ func (c *EventChannel) deliverRequest(raw *TransportEvent) *Event {
 	c.mu.Lock()
 	c.ids[raw.ID] = e.ID
 	c.mu.Unlock()
-	return e
+	return true
 }
 
-// refuse destroys the transport's ID of a request that is not delivered.
-func (c *EventChannel) refuse(raw *TransportEvent) *Event {
+// refuse destroys the transport's ID of a request that is not delivered. It returns
+// false, the result of deliver for such a request.
+func (c *EventChannel) refuse(raw *TransportEvent) bool {
 	// There is no caller to report an error to.
 	_ = raw.ID.Destroy()
-	return nil
+	return false
 }
 
-// newEvent returns an event from the free list, or a new one.
-func (c *EventChannel) newEvent() *Event {
+// addUnacked records an event for which Ack is expected. It returns the serial number of
+// the event. The owner is the ID to which the event counts.
+func (c *EventChannel) addUnacked(owner *ID) (serial uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	last := len(c.free) - 1
-	if last < 0 {
-		return &Event{channel: c}
-	}
-	e := c.free[last]
-	c.free = c.free[:last]
-	return e
+	c.lastSerial++
+	c.unacked[c.lastSerial] = owner
+	return c.lastSerial
 }
 
-// recycle puts an event on the free list and returns its owner. It returns nil if the
-// event is already there.
-func (c *EventChannel) recycle(e *Event) *ID {
+// takeUnacked removes the record of an event and returns its owner. It returns nil if the
+// event was acknowledged before.
+func (c *EventChannel) takeUnacked(serial uint64) (owner *ID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	owner := e.owner
-	if owner != nil {
-		*e = Event{channel: c}
-		c.free = append(c.free, e)
-	}
+	owner = c.unacked[serial]
+	delete(c.unacked, serial)
 	return owner
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
 // names has the names of the calls in sorted order.
@@ -84,9 +85,9 @@ func (p *peer) fuzzEvent(typ cm.EventType) {
 	}
 	before := p.id.State()
 	p.transportChannel.push(raw)
-	ev, err := p.channel.Next()
+	ev, ok, err := p.channel.Next()
 	require.NoError(p.t, err)
-	if ev == nil {
+	if !ok {
 		require.Equal(p.t, before, p.id.State(), typ)
 		return
 	}
@@ -96,4 +97,5 @@ func (p *peer) fuzzEvent(typ cm.EventType) {
 		require.NoError(p.t, child.Close())
 	}
 	require.NoError(p.t, ev.Ack())
+	require.ErrorIs(p.t, ev.Ack(), verbs.ErrState)
 }

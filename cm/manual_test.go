@@ -33,7 +33,7 @@ var statements = []statement{
 	{"A4", "the new ID is bound to one device", []string{"cm.TestAccept", "cm.TestRequestEvent", "soft.TestConnect"}, ""},
 	{"A5", "the parameters should come from those of the request", []string{"cm.TestAcceptNil"}, "advice: Accept(nil) follows it"},
 	{"A6", "the parameters of the event may be passed to accept", []string{"cm.TestAcceptPrivateData"}, "converted by MessageParam.ConnParam, because zero has another meaning in the parameters of accept"},
-	{"A7", "the parameters of the event are valid until the event is acknowledged", []string{"cm.TestAcceptPrivateData", "cm.TestEventReuse"}, ""},
+	{"A7", "the parameters of the event are valid until the event is acknowledged", []string{"cm.TestAcceptPrivateData", "cm.TestEventAfterAck"}, "here they stay valid afterwards too"},
 	{"A8", "nil means the values of the request, lowered to the device", []string{"cm.TestAcceptNil"}, ""},
 	{"A9", "nil is allowed", []string{"cm.TestAcceptNil"}, "on an ID with a queue pair; otherwise there is no QP number to send"},
 	{"A10", "private data is optional", []string{"cm.TestAcceptPrivateData", "soft.TestPrivateData"}, ""},

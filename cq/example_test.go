@@ -110,9 +110,9 @@ func connect(p cm.Provider, pd verbs.PD, queue *cq.Queue, epoll *poller.Poller) 
 // the type in the parameter want.
 func await(channel *cm.EventChannel, epoll *poller.Poller, want cm.EventType) *cm.ID {
 	for {
-		ev, err := channel.Next()
+		ev, ok, err := channel.Next()
 		check(err)
-		if ev == nil {
+		if !ok {
 			_, err = epoll.Wait(-1)
 			check(err)
 			continue
@@ -120,9 +120,8 @@ func await(channel *cm.EventChannel, epoll *poller.Poller, want cm.EventType) *c
 		if ev.Type != want {
 			panic(fmt.Sprint(ev.Type, ": ", ev.Err))
 		}
-		id := ev.ID
 		check(ev.Ack())
-		return id
+		return ev.ID
 	}
 }
 

@@ -70,14 +70,14 @@ func (a *acceptor) ready(poller.Readiness) (work int) {
 func (a *acceptor) next() (act func(*Loop), err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	ev, err := a.channel.Next()
-	if err != nil || ev == nil {
+	ev, ok, err := a.channel.Next()
+	if err != nil || !ok {
 		return nil, err
 	}
 	act = func(*Loop) {}
 	switch ev.Type {
 	case cm.ConnectRequest:
-		req := a.engine.newRequest(ev)
+		req := a.engine.newRequest(&ev)
 		ev.ID.SetContext(req)
 		a.pending[req] = struct{}{}
 		act = func(l *Loop) { l.handleRequest(req) }
@@ -133,7 +133,7 @@ func (e *Engine) newRequest(ev *cm.Event) *ConnRequest {
 	return &ConnRequest{
 		engine: e, id: ev.ID,
 		local: ev.ID.LocalAddr(), remote: ev.ID.RemoteAddr(), device: ev.ID.Device(),
-		process: processOf(ev.ID), privateData: slices.Clone(ev.Param.PrivateData), param: param,
+		process: processOf(ev.ID), privateData: ev.Param.PrivateData, param: param,
 	}
 }
 

@@ -3,7 +3,6 @@ package reactor
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/rdmaloop/rdmaloop/cm"
@@ -115,7 +114,7 @@ func (c *Conn) setNegotiated(ev *cm.Event) {
 	c.param.InitiatorDepth = ev.Param.InitiatorDepth
 	c.param.RNRRetryCount = ev.Param.RNRRetryCount
 	c.param.FlowControl = ev.Param.FlowControl
-	c.peerPrivate = slices.Clone(ev.Param.PrivateData)
+	c.peerPrivate = ev.Param.PrivateData
 	c.process = processOf(c.id)
 }
 

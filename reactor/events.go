@@ -19,17 +19,17 @@ func (s *eventSource) cause() Cause { return CauseConnection }
 func (s *eventSource) ready(poller.Readiness) (work int) {
 	l := (*Loop)(s)
 	for work < eventBudget {
-		ev, err := l.channel.Next()
+		ev, ok, err := l.channel.Next()
 		if err != nil {
 			l.recordError(l.unwatch(s))
 			l.engine.fail(err)
 			return work
 		}
-		if ev == nil {
+		if !ok {
 			return work
 		}
 		work++
-		l.handleEvent(ev)
+		l.handleEvent(&ev)
 	}
 	return work
 }

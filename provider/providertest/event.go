@@ -7,7 +7,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/cm"
 )
 
-// An event is a copy of a cm.Event, which is acknowledged at once.
+// An event has the fields of a cm.Event that the cases use. The cm.Event is acknowledged
+// before they use it.
 type event struct {
 	typ    cm.EventType
 	id     *cm.ID
@@ -21,16 +22,15 @@ type event struct {
 // nextEvent fetches one event and returns whether there was one.
 func (r *rig) nextEvent() bool {
 	r.t.Helper()
-	ev, err := r.cms.Next()
+	ev, ok, err := r.cms.Next()
 	r.NoError(err)
-	if ev == nil {
+	if !ok {
 		return false
 	}
 	kept := event{typ: ev.Type, id: ev.ID, owner: ev.ID, status: ev.Status, err: ev.Err, param: ev.Param, ud: ev.UD}
 	if ev.Type == cm.ConnectRequest {
 		kept.owner = ev.Listener
 	}
-	kept.param.PrivateData = slices.Clone(ev.Param.PrivateData)
 	r.NoError(ev.Ack())
 	// TimewaitExit is dropped: no case depends on it.
 	if kept.typ != cm.TimewaitExit {

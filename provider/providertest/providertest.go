@@ -86,6 +86,7 @@ func topics() []topic {
 	return []topic{
 		{"device", nil, deviceCases()},
 		{"life", nil, lifeCases()},
+		{"connection", nil, connectionCases()},
 		{"negotiation", nil, negotiationCases()},
 		{"memory", nil, memoryCases()},
 		{"states", nil, stateCases()},

@@ -270,18 +270,18 @@ func TestCloseWhileFetching(t *testing.T) {
 
 func drain(c *cm.EventChannel, stop <-chan struct{}) error {
 	for {
-		ev, err := c.Next()
+		ev, ok, err := c.Next()
 		if err != nil {
 			return err
 		}
-		if ev != nil {
+		if ok {
 			if err := ev.Ack(); err != nil {
 				return err
 			}
 		}
 		select {
 		case <-stop:
-			if ev == nil {
+			if !ok {
 				return nil
 			}
 		default:

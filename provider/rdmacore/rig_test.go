@@ -126,13 +126,12 @@ func (r *rig) until(done func() bool, channels ...*cm.EventChannel) {
 
 func (r *rig) fetch(c *cm.EventChannel) {
 	r.t.Helper()
-	ev, err := c.Next()
+	ev, ok, err := c.Next()
 	r.NoError(err)
-	if ev == nil {
+	if !ok {
 		return
 	}
 	s := seen{owner: ev.ID, id: ev.ID, typ: ev.Type, status: ev.Status, err: ev.Err, param: ev.Param}
-	s.param.PrivateData = slices.Clone(ev.Param.PrivateData)
 	if ev.Listener != nil {
 		s.owner = ev.Listener
 	}

@@ -275,9 +275,9 @@ func TestDialOutOfDescriptors(t *testing.T) {
 			return
 		default:
 		}
-		ev, err := s.ch.Next()
+		ev, ok, err := s.ch.Next()
 		require.NoError(t, err)
-		if ev == nil {
+		if !ok {
 			fds := []unix.PollFd{{Fd: int32(s.ch.FD()), Events: unix.POLLIN}}
 			_, _ = unix.Poll(fds, 100)
 			continue

@@ -41,7 +41,6 @@ func TestWireCMEvictsStale(t *testing.T) {
 
 			ev := s.server.want(cm.Disconnected, passive)
 			require.ErrorIs(t, ev.Err, cm.ErrStale)
-			require.NoError(t, ev.Ack())
 			require.NoError(t, end(passive))
 			require.Zero(t, s.listenerOf(l).halfOpen.evicting)
 		})

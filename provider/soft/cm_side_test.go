@@ -145,10 +145,10 @@ func (s *party) next() *cm.Event { s.t.Helper(); return nextEvent(s.t, s.ch) }
 func nextEvent(t *testing.T, ch *cm.EventChannel) *cm.Event {
 	t.Helper()
 	for limit := time.Now().Add(safety); time.Now().Before(limit); {
-		ev, err := ch.Next()
+		ev, ok, err := ch.Next()
 		require.NoError(t, err)
-		if ev != nil {
-			return ev
+		if ok {
+			return &ev
 		}
 		awaitReadable(t, ch.FD())
 	}
@@ -180,16 +180,14 @@ func (s *party) awaitCount(name string, value uint64) {
 	}
 }
 
-// want waits for an event of a type about an ID, and acknowledges it. It returns a copy.
+// want waits for an event of a type about an ID, and acknowledges it.
 func (s *party) want(typ cm.EventType, id *cm.ID) cm.Event {
 	s.t.Helper()
 	ev := s.next()
 	require.Equal(s.t, typ, ev.Type, "status %d: %v", ev.Status, ev.Err)
 	require.Same(s.t, id, ev.ID)
-	out := *ev
-	out.Param.PrivateData = append([]byte(nil), ev.Param.PrivateData...)
 	require.NoError(s.t, ev.Ack())
-	return out
+	return *ev
 }
 
 // request waits for a request to a listener. It closes the ID of the request at the end
@@ -199,19 +197,17 @@ func (s *party) request(listener *cm.ID) (*cm.ID, cm.Event) {
 	ev := s.next()
 	require.Equal(s.t, cm.ConnectRequest, ev.Type)
 	require.Same(s.t, listener, ev.Listener)
-	out := *ev
-	out.Param.PrivateData = append([]byte(nil), ev.Param.PrivateData...)
 	require.NoError(s.t, ev.Ack())
-	s.endLater(out.ID)
-	return out.ID, out
+	s.endLater(ev.ID)
+	return ev.ID, *ev
 }
 
 // quiet requires that no event is queued.
 func (s *party) quiet() {
 	s.t.Helper()
-	ev, err := s.ch.Next()
+	ev, ok, err := s.ch.Next()
 	require.NoError(s.t, err)
-	if ev != nil {
+	if ok {
 		require.Fail(s.t, "unexpected event", "%v, status %d", ev.Type, ev.Status)
 	}
 }

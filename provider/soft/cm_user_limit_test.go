@@ -48,9 +48,9 @@ func TestUserOverLimit(t *testing.T) {
 	acceptAll := func(until func() bool) {
 		for !until() {
 			awaitReadable(t, server.ch.FD())
-			ev, err := server.ch.Next()
+			ev, ok, err := server.ch.Next()
 			require.NoError(t, err)
-			if ev == nil {
+			if !ok {
 				continue
 			}
 			id, typ := ev.ID, ev.Type

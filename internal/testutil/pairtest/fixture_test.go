@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
-	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -33,8 +32,7 @@ type fixture struct {
 	events                   []event
 }
 
-// An event is a copy of a cm.Event. A copy is needed because a cm.Event must not be used
-// after it was acknowledged.
+// An event has the fields of a cm.Event that the tests use.
 type event struct {
 	typ cm.EventType
 	id  *cm.ID
@@ -170,16 +168,15 @@ func (f *fixture) run(p *peer, sc scenario) {
 // takeEvent takes one event from the channel and stores it. It does nothing if no event
 // is waiting.
 func (f *fixture) takeEvent(t *testing.T) {
-	ev, err := f.channel.Next()
+	ev, ok, err := f.channel.Next()
 	require.NoError(t, err)
-	if ev == nil {
+	if !ok {
 		return
 	}
 	copied := event{ev.Type, ev.ID, ev.ID, ev.Err, ev.Param, ev.UD}
 	if ev.Listener != nil {
 		copied.owner = ev.Listener
 	}
-	copied.param.PrivateData = slices.Clone(ev.Param.PrivateData)
 	require.NoError(t, ev.Ack())
 	if copied.typ != cm.TimewaitExit {
 		f.events = append(f.events, copied)

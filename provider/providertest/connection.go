@@ -1,0 +1,67 @@
+package providertest
+
+import (
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+func connectionCases() []testCase {
+	return []testCase{
+		{"events stay valid after they are acknowledged", eventsStayValid},
+		{"a second acknowledgement is an error", ackTwice},
+	}
+}
+
+// requestEvents returns the events of two requests, with different private data and
+// depths, to one listener. The events are fetched and not acknowledged.
+func (r *rig) requestEvents() (listener *cm.ID, first, second cm.Event) {
+	r.t.Helper()
+	listener = r.listen(cm.TCP)
+	ask := func(param *cm.ConnParam) (ev cm.Event) {
+		a, _ := r.plans()
+		e := r.newEnd(&a)
+		e.id = r.resolve(cm.TCP, listener.LocalAddr())
+		e.createQP(&a)
+		r.NoError(e.id.Connect(param))
+		r.until("a request", func() bool {
+			var ok bool
+			var err error
+			ev, ok, err = r.cms.Next()
+			r.NoError(err)
+			return ok
+		})
+		r.Equal(cm.ConnectRequest, ev.Type)
+		r.Same(listener, ev.Listener)
+		r.closing("passive id", ev.ID.Close)
+		return ev
+	}
+	first = ask(&cm.ConnParam{PrivateData: []byte("first"), InitiatorDepth: 1})
+	second = ask(&cm.ConnParam{PrivateData: []byte("other"), InitiatorDepth: -1})
+	return listener, first, second
+}
+
+func eventsStayValid(r *rig) {
+	listener, first, second := r.requestEvents()
+	r.NoError(first.Ack())
+	r.NoError(second.Ack())
+	r.NoError(listener.Close())
+	for want, ev := range map[string]cm.Event{"first": first, "other": second} {
+		r.Equal(want, string(ev.Param.PrivateData[:5]))
+		r.Equal(listener, ev.Listener)
+		r.Equal(cm.StateRequested, ev.ID.State())
+	}
+	r.Equal(uint8(1), first.Param.ResponderResources)
+	r.Zero(second.Param.ResponderResources)
+	r.NotEqual(first.Param.QPNum, second.Param.QPNum)
+}
+
+// ackTwice checks that a second Ack does not acknowledge the other event of the listener.
+// An ID with an event that is not acknowledged can not be closed.
+func ackTwice(r *rig) {
+	listener, first, second := r.requestEvents()
+	r.NoError(first.Ack())
+	r.ErrorIs(first.Ack(), verbs.ErrState)
+	r.ErrorIs(listener.Close(), verbs.ErrBusy)
+	r.NoError(second.Ack())
+	r.NoError(listener.Close())
+}
