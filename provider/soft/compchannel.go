@@ -124,7 +124,7 @@ func (c *compChannel) Next() (cookie uint64, ok bool, err error) {
 		if c.fd >= 0 {
 			eventfd.Drain(c.fd)
 		} else {
-			_ = s.epoll.Dispatch() // After EINTR the next call sees the events.
+			s.handleReady()
 			s.drive()
 		}
 	}

@@ -209,7 +209,7 @@ func TestParkedConnDrains(t *testing.T) {
 	a.post(verbs.SendWR{Opcode: verbs.OpSend})
 	l := a.qp.path.(*shmConn)
 	require.True(t, l.park())
-	a.qp.shard.setPollList(l, nil)
+	a.qp.shard.polls.remove(l)
 	modifyToSQD(t, a)
 	b.wait(1)
 	b.pollForTimers()

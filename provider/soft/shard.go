@@ -3,7 +3,6 @@
 package soft
 
 import (
-	"slices"
 	"sync"
 	"time"
 
@@ -18,48 +17,18 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-const (
-	// epollEvery is the number of calls of drive after which a shard polls its epoll
-	// descriptor. If the owner never sleeps, only this poll finds descriptors that are
-	// ready. The number is arbitrary.
-	epollEvery = 1024
-	// epollEveryUD replaces epollEvery on a shard that has UD queue pairs on the local
-	// path, or overflow sockets of the wire path, because their messages arrive at
-	// descriptors that only epoll reports. Such a shard also polls epoll whenever it has
-	// polled the wire's sockets. The number is arbitrary.
-	epollEveryUD = 16
-	// clockEvery is the number of calls of drive after which running timers are checked.
-	// It is arbitrary.
-	clockEvery = 16
-	// idleAfter is the number of calls of drive without work after which a connection
-	// moves to the idle list. It is arbitrary.
-	idleAfter = 256
-	// maxPolledIdle is how many connections are polled even if they have no work for a
-	// long time. If there are more, a connection without work during parkAfter calls of
-	// drive is parked, so that the connections on the idle list are polled often. Both
-	// numbers are arbitrary.
-	maxPolledIdle = 8
-	parkAfter     = 4096
-)
-
 // A shard owns what completes on the CQs of one completion vector: queue pairs, their
 // paths and their timers. To drive a shard is to do all work that is possible without
 // waiting; see drive. In manual progress one goroutine, the owner, calls the shard, and
 // drives it by polling a CQ; nothing is locked. In automatic progress a goroutine of the
 // shard drives it too, and every call takes mu.
-//
-// A connection on the local path is in one of three states. Active: each call of drive
-// polls the connection. Idle: the connection had no work for a while, and each call of
-// drive polls only one of the idle connections, so that they do not slow down the active
-// ones. Parked: the connection is on neither list, and the peer rings its doorbell,
-// which the epoll descriptor watches. Before the owner may go to sleep, which is so if a
-// CQ is armed or progress is automatic, the connections on the lists are parked too; up
-// to maxPolledIdle of them stay on the lists.
 type shard struct {
-	dev   *device
-	auto  bool
-	clock func() int64
-	mu    sync.Mutex
+	dev         *device
+	auto        bool
+	clock       func() int64
+	timeOfDrive time.Duration // result of driveTime; valid if timeRead is true
+	timeRead    bool          // true if this call of drive has read the clock for driveTime
+	mu          sync.Mutex
 	// in manual progress: true if a channel owns the shard; guarded by device.mu
 	owned bool
 
@@ -75,16 +44,13 @@ type shard struct {
 	udp  *udp.Conn
 	slot uint32 // number of the shard; see shardKey.slot
 
-	active        []*shmConn // connections that each drive polls
-	idle          []*shmConn // connections of which each drive polls one, in turn
-	nextIdle      int        // index in idle of the connection that was polled last
-	armed         int        // CQs that are armed
-	events        int        // queued events of channels in manual progress
-	datagrams     int        // number of UD queue pairs on the local path
-	udQueuedBytes int        // bytes of UD datagrams that wait for room in a socket; see maxShardQueue
+	polls         pollSchedule
+	armed         int // CQs that are armed
+	events        int // queued events of channels in manual progress
+	datagrams     int // number of UD queue pairs on the local path
+	udQueuedBytes int // bytes of UD datagrams that wait for room in a socket; see maxShardQueue
 	timers        timerheap.Heap
 	alarmAt       int64    // time to which timerfd is set, on the device's clock; 0 if not set
-	drives        uint32   // number of calls of drive so far; wraps
 	doorbellBuf   [64]byte // buffer for bytes read from doorbells
 	counts        *counters.Set
 
@@ -163,7 +129,7 @@ func (s *shard) beforeSleep() {
 // have left the lists, except for maxPolledIdle of them. After a connection that can not
 // be parked, eventfd is readable, and beforeSleep does not call prepareSleep.
 func (s *shard) prepareSleep(wireDone bool) {
-	if !wireDone || !s.parkConns(s.idle) || !s.parkConns(s.active) {
+	if !wireDone || !s.polls.parkForSleep((*shmConn).park) {
 		s.signal()
 		return
 	}
@@ -171,41 +137,44 @@ func (s *shard) prepareSleep(wireDone bool) {
 	s.setAlarm()
 }
 
-// parkConns parks connections, and returns false at the first one that has work.
-func (s *shard) parkConns(conns []*shmConn) bool {
-	for _, c := range slices.Backward(conns) {
-		if !c.park() {
-			return false
-		}
-		if s.polledCount() > maxPolledIdle {
-			s.setPollList(c, nil) // The doorbell is sufficient to wake the owner.
-		}
-	}
-	return true
-}
-
 // drive does all work that is possible without waiting: it sends what is due, polls
 // sockets and connections, and checks the timers and epoll every few calls.
 func (s *shard) drive() {
-	s.drives++
+	s.polls.begin()
+	s.timeRead = false
 	// Sending comes first, because the peer may wait for it.
 	s.wire.sendDue()
-	if s.udp.InUse() && (len(s.active) == 0 || s.drives%epollEveryUD == 0) {
-		s.udp.Poll(len(s.active) == 0 && s.armed == 0 && !s.auto)
+	if s.udp.InUse() && s.polls.wire() {
+		s.udp.Poll(len(s.polls.active) == 0 && s.armed == 0 && !s.auto)
 	}
-	for i := 0; i < len(s.active); i++ {
-		s.active[i].poll()
+	for i := 0; i < len(s.polls.active); i++ {
+		s.polls.active[i].poll()
 	}
-	if len(s.idle) > 0 {
+	if len(s.polls.idle) > 0 {
 		s.pollOneIdle()
 	}
-	if s.timers.Len() > 0 && s.drives%clockEvery == 0 {
+	if s.timers.Len() > 0 && s.polls.timers() {
 		s.fireTimers()
 	}
-	if s.drives%epollEvery == 0 || s.datagrams+s.udp.OverflowSockets() > 0 && (s.drives%epollEveryUD == 0 || len(s.active) == 0 && s.udp.InUse()) {
-		_ = s.epoll.Dispatch() // After EINTR the next call sees the events.
-		s.demoteIdle()
+	if s.polls.epoll(s.datagrams+s.udp.OverflowSockets() > 0, s.udp.InUse()) {
+		s.handleReady()
+		s.polls.parkUnused((*shmConn).park)
 	}
+}
+
+// handleReady handles the events of descriptors that are ready.
+func (s *shard) handleReady() {
+	s.timeRead = false
+	_ = s.epoll.Dispatch() // After EINTR the next call sees the events.
+}
+
+// driveTime returns the time on the shard's clock. It reads the clock at most once in
+// each call of drive, so that not every packet costs a reading of the clock.
+func (s *shard) driveTime() time.Duration {
+	if !s.timeRead {
+		s.timeRead, s.timeOfDrive = true, time.Duration(s.clock())
+	}
+	return s.timeOfDrive
 }
 
 // OnReady handles the events of the shard's own descriptors, timerfd and eventfd.
@@ -247,57 +216,9 @@ func (s *shard) setAlarm() {
 
 // pollOneIdle polls one connection of the idle list, each in its turn.
 func (s *shard) pollOneIdle() {
-	if s.nextIdle++; s.nextIdle >= len(s.idle) {
-		s.nextIdle = 0
-	}
-	if c := s.idle[s.nextIdle]; !c.isIdle() {
-		s.makeActive(c)
+	if c := s.polls.nextIdleConn(); !c.isIdle() {
+		s.polls.activate(c)
 		c.poll()
-	}
-}
-
-// makeActive moves a connection to the active list.
-func (s *shard) makeActive(c *shmConn) {
-	c.lastWork = s.drives
-	if c.pollList != &s.active {
-		s.setPollList(c, &s.active)
-	}
-}
-
-// setPollList moves a connection from its list, if any, to another list, or to none.
-func (s *shard) setPollList(c *shmConn, to *[]*shmConn) {
-	if from := c.pollList; from != nil {
-		last := len(*from) - 1
-		moved := (*from)[last]
-		(*from)[c.pollIndex], moved.pollIndex = moved, c.pollIndex
-		(*from)[last] = nil
-		*from = (*from)[:last]
-	}
-	if c.pollList = to; to != nil {
-		c.pollIndex = len(*to)
-		*to = append(*to, c)
-	}
-}
-
-// polledCount returns how many connections are active or idle.
-func (s *shard) polledCount() int { return len(s.active) + len(s.idle) }
-
-// demoteIdle parks connections that were idle for long, if there are more than
-// maxPolledIdle.
-func (s *shard) demoteIdle() {
-	if s.polledCount() > maxPolledIdle {
-		s.parkIdle(s.idle)
-		s.parkIdle(s.active)
-	}
-}
-
-// parkIdle removes from a list the connections that had no work during parkAfter calls
-// of drive, and parks them, until maxPolledIdle are left.
-func (s *shard) parkIdle(conns []*shmConn) {
-	for _, c := range slices.Backward(conns) {
-		if s.polledCount() > maxPolledIdle && s.drives-c.lastWork > parkAfter && c.park() {
-			s.setPollList(c, nil)
-		}
 	}
 }
 
@@ -319,7 +240,7 @@ func (s *shard) run() {
 			s.leave()
 			return
 		}
-		_ = s.epoll.Dispatch() // After EINTR the next call sees the events.
+		s.handleReady()
 		s.drive()
 		s.leave()
 		s.epoll.Wait()

@@ -50,3 +50,21 @@ func prepareForSleep(t *testing.T, n int) (visits int, rings uint64) {
 	require.NoError(t, err)
 	return visits, binary.NativeEndian.Uint64(count[:])
 }
+
+// A call of drive reads the clock at most once for all packets that it receives.
+func TestDriveTimeReadsClockOnce(t *testing.T) {
+	d := openDevice(t, &Config{Vectors: 1})
+	s := newEnd(t, d, 0, verbs.ProgressManual).qp.shard
+	var readings int64
+	s.clock = func() int64 {
+		readings++
+		return readings
+	}
+	s.drive()
+	require.EqualValues(t, 1, s.driveTime())
+	require.EqualValues(t, 1, s.driveTime())
+	s.drive()
+	require.EqualValues(t, 2, s.driveTime())
+	s.handleReady()
+	require.EqualValues(t, 3, s.driveTime(), "the owner may have slept before descriptors were ready")
+}

@@ -8,14 +8,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
 )
 
-const (
-	// receiveBudget is how many slots one connection consumes in one call of drive. It
-	// is arbitrary.
-	receiveBudget = 64
-	// ackEvery is the number of calls of drive after which a connection reads the peer's
-	// acknowledgements although no signaled request is outstanding. It is arbitrary.
-	ackEvery = 64
-)
+// receiveBudget is how many slots one connection consumes in one call of drive. It is
+// arbitrary.
+const receiveBudget = 64
 
 // A shmConn is the local path of an RC queue pair: a connection through shared memory
 // with a ring for requests and a ring for responses in each direction. It belongs to the
@@ -57,9 +52,7 @@ type shmConn struct {
 	parked  shm.WakeLevel // last value that this side has stored in own.Parked
 	// largest number of unread bytes that the peer may have written to the doorbell
 	pendingRings int
-	pollList     *[]*shmConn // list of the shard that holds the connection; nil if none
-	pollIndex    int         // index in pollList
-	lastWork     uint32      // value of shard.drives when the connection last had work
+	schedule     pollEntry
 
 	readLeft memoryRange // memory of the peer's current READ that was not sent yet
 	// true if the response of a READ was begun and is not complete
@@ -79,7 +72,7 @@ func newSHMConn(q *qp, end *shmEnd) (*shmConn, error) {
 		return nil, err
 	}
 	c.own.State.Store(shm.SideActive)
-	c.shard.makeActive(c)
+	c.shard.polls.activate(c)
 	return c, nil
 }
 
@@ -87,7 +80,7 @@ func newSHMConn(q *qp, end *shmEnd) (*shmConn, error) {
 func (c *shmConn) OnReady(_ int, events uint32) {
 	c.parked = shm.WakeNone
 	if c.isServing() {
-		c.shard.makeActive(c)
+		c.shard.polls.activate(c)
 	}
 	if events&(unix.EPOLLRDHUP|unix.EPOLLHUP|unix.EPOLLERR) != 0 {
 		c.onHangUp()
@@ -101,8 +94,9 @@ func (c *shmConn) isServing() bool { return c.q.isServing() }
 // be sent. It reports whether there was any work. A connection without work during more
 // than idleAfter calls of drive moves to the shard's idle list.
 func (c *shmConn) poll() bool {
-	if c.shard.drives-c.lastWork > idleAfter && c.isIdle() {
-		c.shard.setPollList(c, &c.shard.idle)
+	polls := &c.shard.polls
+	if polls.rests(c) && c.isIdle() {
+		polls.makeIdle(c)
 		return false
 	}
 	work := c.receive()
@@ -110,7 +104,7 @@ func (c *shmConn) poll() bool {
 		work = c.takeResponses() || work
 	}
 	q := c.q
-	if q.awaitsAck() || c.shard.drives%ackEvery == 0 {
+	if q.awaitsAck() || polls.acks() {
 		work = c.takeAcks() || work
 	}
 	if work {
@@ -119,7 +113,7 @@ func (c *shmConn) poll() bool {
 			// ring.
 			c.transmit()
 		}
-		c.lastWork = c.shard.drives
+		polls.worked(c)
 		if c.parked != shm.WakeNone {
 			c.parked = shm.WakeNone
 			c.own.Parked.Store(shm.WakeNone)
@@ -210,7 +204,7 @@ func (c *shmConn) stopResponding() {
 	c.acknowledge()
 	c.own.State.Store(shm.SideSilent)
 	c.wake(shm.WakeSlots)
-	c.shard.setPollList(c, nil)
+	c.shard.polls.remove(c)
 }
 
 // ready implements path. newSHMConn has done the work.
@@ -225,7 +219,7 @@ func (c *shmConn) reset() (usable bool) {
 
 // detach implements path.
 func (c *shmConn) detach() {
-	c.shard.setPollList(c, nil)
+	c.shard.polls.remove(c)
 	c.shard.epoll.Remove(c.end.doorbell)
 	c.q.dev.dropEnd(c.q.num, c.q.attributes().DestQPN)
 	c.end.release()

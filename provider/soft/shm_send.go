@@ -17,7 +17,7 @@ import (
 func (c *shmConn) transmit() {
 	// The peer may ring the doorbell of a parked connection for slots only. So a
 	// connection that sends has to poll for acknowledgements.
-	c.shard.makeActive(c)
+	c.shard.polls.activate(c)
 	for w := c.q.nextToSend(); w != nil; w = c.q.nextToSend() {
 		if !c.send(w) {
 			break

@@ -184,12 +184,13 @@ func TestIdleConnsAreParked(t *testing.T) {
 		_, err := bs[0].cq.Poll(nil)
 		require.NoError(t, err)
 	}
-	require.Equal(t, maxPolledIdle, s.polledCount())
+	require.Equal(t, maxPolledIdle, len(s.polls.active)+len(s.polls.idle))
 	for range 4 * parkAfter {
 		_, err := as[0].cq.Poll(nil)
 		require.NoError(t, err)
 	}
-	require.Equal(t, maxPolledIdle, as[0].qp.shard.polledCount())
+	s = as[0].qp.shard
+	require.Equal(t, maxPolledIdle, len(s.polls.active)+len(s.polls.idle))
 	for i, a := range as {
 		a.post(verbs.SendWR{Opcode: verbs.OpSend, Flags: verbs.SendInline | verbs.SendSignaled, Inline: []byte("wake")})
 		require.EqualValues(t, i, bs[i].wait(1)[0].ID)
@@ -208,17 +209,17 @@ func TestIdleConnsArePolledInTurn(t *testing.T) {
 	}
 	s := bs[0].qp.shard
 	bs[0].pollN(2 * idleAfter)
-	require.Empty(t, s.active)
-	require.Len(t, s.idle, maxPolledIdle)
+	require.Empty(t, s.polls.active)
+	require.Len(t, s.polls.idle, maxPolledIdle)
 	for i, a := range as {
 		a.post(verbs.SendWR{Opcode: verbs.OpSend, Flags: verbs.SendInline, Inline: []byte("wake")})
 		got := bs[i].pollN(maxPolledIdle)
 		require.Len(t, got, 1, "each idle connection is polled in turn")
 		require.EqualValues(t, i, got[0].ID)
-		require.Len(t, s.active, i+1, "only the connections with work are active")
+		require.Len(t, s.polls.active, i+1, "only the connections with work are active")
 	}
 	bs[0].pollN(2 * idleAfter)
-	require.Empty(t, s.active)
+	require.Empty(t, s.polls.active)
 }
 
 // A connection stays active until its unsignaled requests are acknowledged, because the
@@ -230,11 +231,11 @@ func TestUnansweredConnStaysActive(t *testing.T) {
 	a.post(verbs.SendWR{Opcode: verbs.OpSend, Flags: verbs.SendInline, Inline: []byte("x")})
 	s := a.qp.shard
 	a.pollN(4 * idleAfter)
-	require.Len(t, s.active, 1)
+	require.Len(t, s.polls.active, 1)
 	b.wait(1)
 	b.pollN(2) // The polls find no other work, so b sends the delayed acknowledgement.
 	a.pollN(4 * idleAfter)
-	require.Empty(t, s.active)
+	require.Empty(t, s.polls.active)
 	require.False(t, a.qp.sq.outstanding())
 }
 

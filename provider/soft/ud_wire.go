@@ -4,7 +4,6 @@ package soft
 
 import (
 	"net/netip"
-	"time"
 
 	"github.com/rdmaloop/rdmaloop/internal/psn"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
@@ -139,7 +138,7 @@ func (u *udWire) receive(pkt wire.Packet, from *udp.Header) {
 	if u.q.dev.cfg.Path == PathAuto {
 		// A process of this host has to use the local path, where its user is checked.
 		// See channel.acceptsFrom.
-		own, err := u.localAddrs.Contains(from.From, time.Duration(u.q.shard.clock()))
+		own, err := u.localAddrs.Contains(from.From, u.q.shard.driveTime())
 		if own || err != nil {
 			u.q.shard.counts.Inc(counters.RcvdUserErr)
 			return

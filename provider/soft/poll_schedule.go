@@ -1,0 +1,193 @@
+//go:build linux
+
+package soft
+
+import "slices"
+
+const (
+	// epollEvery is the number of calls of drive after which a shard polls its epoll
+	// descriptor. If the owner never sleeps, only this poll finds descriptors that are
+	// ready. The number is arbitrary.
+	epollEvery = 1024
+	// epollEveryUD replaces epollEvery on a shard with descriptors at which messages
+	// arrive and which only epoll reports: those of UD queue pairs on the local path, and
+	// the overflow sockets of the wire path. It is also the number of calls after which a
+	// shard with active connections polls the sockets of the wire path. The number is
+	// arbitrary.
+	epollEveryUD = 16
+	// clockEvery is the number of calls of drive after which running timers are checked.
+	// It is arbitrary.
+	clockEvery = 16
+	// ackEvery is the number of calls of drive after which a connection reads the peer's
+	// acknowledgements although no signaled request is outstanding. It is arbitrary.
+	ackEvery = 64
+	// idleAfter is the number of calls of drive without work after which a connection
+	// moves to the idle list. It is arbitrary.
+	idleAfter = 256
+	// maxPolledIdle is how many connections are polled even if they have no work for a
+	// long time. If there are more, a connection without work during parkAfter calls of
+	// drive is parked, so that the connections on the idle list are polled often. Both
+	// numbers are arbitrary.
+	maxPolledIdle = 8
+	parkAfter     = 4096
+)
+
+// pollState is the state of a connection on the local path. It says how often the shard
+// polls the connection.
+type pollState uint8
+
+const (
+	// pollParked: the connection is on no list. A new connection is parked until it is
+	// activated, and a connection that was polled is parked by the shard: after parkAfter
+	// calls of drive without work, and before the owner may go to sleep. The shard does
+	// not poll the connection. The peer rings its doorbell, which the epoll descriptor
+	// watches; then the connection is activated. The connection also leaves the lists
+	// when it ends.
+	pollParked pollState = iota
+	// pollActive: each call of drive polls the connection. A connection becomes active
+	// when it sends, when its doorbell rings, and when the poll of an idle connection
+	// finds work. It becomes idle after idleAfter calls of drive without work.
+	pollActive
+	// pollIdle: each call of drive polls one of the idle connections, in turn, so that
+	// they do not slow down the active ones. If that poll finds work, the connection
+	// becomes active.
+	pollIdle
+)
+
+// A pollEntry is the entry of a connection in the schedule of its shard. The zero value
+// is that of a parked connection.
+type pollEntry struct {
+	state    pollState
+	index    int    // index in the list of the state
+	lastWork uint32 // value of pollSchedule.drives when the connection last had work
+}
+
+// A pollSchedule decides what a shard looks at in each call of drive: which connections
+// of the local path, and whether the sockets, the clock and epoll. It reads no clock; it
+// counts the calls.
+type pollSchedule struct {
+	drives   uint32     // number of calls of drive so far; wraps
+	active   []*shmConn // connections that each call of drive polls
+	idle     []*shmConn // connections of which each call of drive polls one, in turn
+	nextIdle int        // index in idle of the connection that was polled last
+}
+
+// begin counts a call of drive.
+func (p *pollSchedule) begin() { p.drives++ }
+
+// wire reports whether this call polls the sockets of the wire path, if they are in use.
+// With active connections on the local path it does so less often, because the system
+// call would slow them down.
+func (p *pollSchedule) wire() bool { return len(p.active) == 0 || p.drives%epollEveryUD == 0 }
+
+// timers reports whether this call reads the clock and fires timers, if there are any.
+func (p *pollSchedule) timers() bool { return p.drives%clockEvery == 0 }
+
+// acks reports whether this call reads the acknowledgements of all connections that it
+// polls.
+func (p *pollSchedule) acks() bool { return p.drives%ackEvery == 0 }
+
+// epoll reports whether this call polls epoll. messages is true if messages arrive at
+// descriptors that only epoll reports. Epoll is then polled every epollEveryUD calls, and
+// also whenever the sockets of the wire path are polled; wireInUse is true if the shard
+// has such sockets.
+func (p *pollSchedule) epoll(messages, wireInUse bool) bool {
+	return p.drives%epollEvery == 0 || messages && (p.drives%epollEveryUD == 0 || len(p.active) == 0 && wireInUse)
+}
+
+// nextIdleConn returns the idle connection whose turn it is. There is at least one.
+func (p *pollSchedule) nextIdleConn() *shmConn {
+	if p.nextIdle++; p.nextIdle >= len(p.idle) {
+		p.nextIdle = 0
+	}
+	return p.idle[p.nextIdle]
+}
+
+// worked records that a connection has done work in this call.
+func (p *pollSchedule) worked(c *shmConn) { c.schedule.lastWork = p.drives }
+
+// activate makes a connection active. It counts as work.
+func (p *pollSchedule) activate(c *shmConn) {
+	p.worked(c)
+	if c.schedule.state != pollActive {
+		p.move(c, pollActive)
+	}
+}
+
+// rests reports whether an active connection had no work for so long that it becomes
+// idle, unless it has work now.
+func (p *pollSchedule) rests(c *shmConn) bool { return p.drives-c.schedule.lastWork > idleAfter }
+
+// makeIdle makes a connection idle.
+func (p *pollSchedule) makeIdle(c *shmConn) { p.move(c, pollIdle) }
+
+// remove makes a connection parked.
+func (p *pollSchedule) remove(c *shmConn) { p.move(c, pollParked) }
+
+// crowded reports whether more connections are polled than necessary, so that some of
+// them should be parked.
+func (p *pollSchedule) crowded() bool { return len(p.active)+len(p.idle) > maxPolledIdle }
+
+// parkForSleep calls park for each connection that is polled, because the owner may go to
+// sleep. If park succeeds, the peer rings the doorbell, and the connection is removed
+// from the lists, except for maxPolledIdle of them. parkForSleep returns false at the
+// first connection that has work, for which park returns false.
+func (p *pollSchedule) parkForSleep(park func(*shmConn) bool) bool {
+	return p.parkList(p.idle, park) && p.parkList(p.active, park)
+}
+
+func (p *pollSchedule) parkList(conns []*shmConn, park func(*shmConn) bool) bool {
+	for _, c := range slices.Backward(conns) {
+		if !park(c) {
+			return false
+		}
+		if p.crowded() {
+			p.remove(c)
+		}
+	}
+	return true
+}
+
+// parkUnused calls park for the connections that had no work during parkAfter calls of
+// drive, until maxPolledIdle connections are left on the lists. It removes those for
+// which park returns true.
+func (p *pollSchedule) parkUnused(park func(*shmConn) bool) {
+	if !p.crowded() {
+		return
+	}
+	for _, conns := range [][]*shmConn{p.idle, p.active} {
+		for _, c := range slices.Backward(conns) {
+			if p.crowded() && p.drives-c.schedule.lastWork > parkAfter && park(c) {
+				p.remove(c)
+			}
+		}
+	}
+}
+
+// move moves a connection to the list of a state. The last connection of the old list
+// takes its place there.
+func (p *pollSchedule) move(c *shmConn, to pollState) {
+	if from := p.list(c.schedule.state); from != nil {
+		last := len(*from) - 1
+		moved := (*from)[last]
+		(*from)[c.schedule.index], moved.schedule.index = moved, c.schedule.index
+		(*from)[last] = nil
+		*from = (*from)[:last]
+	}
+	c.schedule.state = to
+	if list := p.list(to); list != nil {
+		c.schedule.index = len(*list)
+		*list = append(*list, c)
+	}
+}
+
+// list returns the list of a state, or nil for pollParked.
+func (p *pollSchedule) list(s pollState) *[]*shmConn {
+	switch s {
+	case pollActive:
+		return &p.active
+	case pollIdle:
+		return &p.idle
+	}
+	return nil
+}
