@@ -45,7 +45,7 @@ func (i *id) Connect(param *cm.MessageParam) error {
 	}
 	i.chooseQP(param)
 	i.negotiated.psn = randomUint32() & verbs.MaxPSN
-	i.negotiated.retry, i.negotiated.flow.sends = param.RetryCount, param.FlowControl
+	i.negotiated.retry, i.negotiated.flow.Sends = param.RetryCount, param.FlowControl
 	return i.request(ch, &reqMsg{
 		endpoints: to, qpParams: i.localParams(param), retry: param.RetryCount, private: bytes.Clone(param.PrivateData),
 		ackTimeout: i.ackTimeoutToSend(), tos: i.opts.tos,

@@ -52,12 +52,9 @@ type channel struct {
 	orphans map[*madConn]struct{}
 }
 
-// maxEventChannels is the largest number of event channels of a device; arbitrary.
-const maxEventChannels = 1 << 16
-
 // OpenChannel opens an event channel; see cm.Transport.
 func (p *Provider) OpenChannel() (cm.TransportChannel, error) {
-	if err := p.dev.add(objEventChannel, "event channels", maxEventChannels); err != nil {
+	if err := p.dev.engine.AddChannel(); err != nil {
 		return nil, operr.Wrap("open event channel", err)
 	}
 	ch := &channel{
@@ -110,7 +107,7 @@ func (ch *channel) Close() error {
 			_ = unix.Close(fd)
 		}
 	}
-	ch.dev.remove(objEventChannel)
+	ch.dev.engine.RemoveChannel()
 	return nil
 }
 

@@ -200,14 +200,14 @@ func replyDescriptors(t *testing.T) (segment, doorbell int) {
 	t.Helper()
 	cfg, err := (*Config)(nil).withDefaults()
 	require.NoError(t, err)
-	a, b, err := newEndPair(&cfg, newMaps())
+	a, b, err := shm.NewEndPair(cfg.geometry(), newMaps())
 	require.NoError(t, err)
-	b.release()
-	t.Cleanup(a.release)
+	b.Release()
+	t.Cleanup(a.Release)
 	seg, err := shm.NewSegment(cfg.geometry(), newMaps())
 	require.NoError(t, err)
 	t.Cleanup(seg.Close)
-	return seg.FD, a.doorbell
+	return seg.FD, a.Doorbell
 }
 
 func TestHostileServers(t *testing.T) {

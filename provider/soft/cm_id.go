@@ -37,7 +37,7 @@ type id struct {
 	// true after Notify has established the connection, until the peer's RTU arrives
 	notified bool
 
-	lastQP *qp // last queue pair made on the ID; see ownQP
+	lastQP queuePair // last queue pair made on the ID; see ownQP
 	// qpn is the number of the connection's queue pair. It is the queue pair of the ID,
 	// or else the one that the application has named.
 	qpn        uint32

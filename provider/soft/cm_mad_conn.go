@@ -32,8 +32,7 @@ type madConn struct {
 	service  wire.ServiceID // service ID of a lookup
 	peerGUID uint64         // node GUID of the peer
 	peerQPN  uint32
-	flow     creditFlow // negotiated flow control; written with the multiplexer's lock held
-	qpn      uint32
+	bound    boundConn
 	lastTID  uint64 // transaction ID of the peer's last DREQ
 
 	listener *madListener // listener that has accepted the request; nil on the active side
@@ -78,11 +77,7 @@ func (c *madConn) register() {
 // attach implements cmConn. It does not open sockets: the queue pair opens the sockets
 // of the data path itself.
 func (c *madConn) attach(qpn uint32) error {
-	c.mux.mu.Lock()
-	defer c.mux.mu.Unlock()
-	c.qpn, c.flow = qpn, c.id.negotiated.flow
-	c.mux.byQPN[qpn] = c
-	return nil
+	return c.bound.bind(c.ch.dev.engine, qpn, &binding{Flow: c.id.negotiated.flow, DataHeard: c.dataHeard})
 }
 
 // send implements cmConn. If the message has to be answered, send starts its
@@ -241,8 +236,8 @@ func (c *madConn) release() {
 	forget(c.mux.byPeer, peerKey{c.remote, c.peerGUID, c.peerID}, c)
 	forget(c.mux.byQP, peerKey{c.remote, c.peerGUID, c.peerQPN}, c)
 	forget(c.mux.lookups, lookupKey{c.remote, c.peerID}, c)
-	forget(c.mux.byQPN, c.qpn, c)
 	c.mux.mu.Unlock()
+	c.bound.unbind(c.ch.dev.engine)
 	c.port.close(c.ch)
 }
 

@@ -199,7 +199,7 @@ func (c *madConn) onREJ(m *wire.MAD) {
 func (c *madConn) onDREQ(m *wire.MAD) {
 	var r wire.DREQ
 	r.Decode(m)
-	if !c.fromPeer(m) || r.RemoteQPN != c.qpn {
+	if !c.fromPeer(m) || r.RemoteQPN != c.bound.qpn {
 		return
 	}
 	c.lastTID = m.TID()
@@ -210,6 +210,15 @@ func (c *madConn) onDREQ(m *wire.MAD) {
 		c.transmit(&answer)
 	}
 	c.deliver(&dreqMsg{})
+}
+
+// dataHeard is called when the first data of the peer has arrived at the queue pair. The
+// data shows that the peer is connected, even if its RTU was lost (IBTA vol. 1,
+// 12.9.7.2). Any goroutine may call dataHeard.
+func (c *madConn) dataHeard() {
+	c.mux.mu.Lock()
+	defer c.mux.mu.Unlock()
+	c.enqueue(jobInternal, c.peerSentData)
 }
 
 // peerSentData handles the first data from the peer. On the passive side the data may

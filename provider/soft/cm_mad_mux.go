@@ -41,8 +41,6 @@ type madMux struct {
 	byQP      map[peerKey]*madConn
 	lookups   map[lookupKey]*madConn            // unanswered lookups of peers
 	listeners map[wire.ServiceID][]*madListener // open listeners
-	// connections by the queue pair number of this side, added by attach
-	byQPN map[uint32]*madConn
 	// admitted is the number of connections by source. It counts the connections that
 	// peers have requested and whose address is validated; see access.SourceOf and
 	// addrValidation.
@@ -79,7 +77,6 @@ func newMADMux(guid uint64, cfg *Config, network madNetwork, counts *counters.Se
 		byQP:      make(map[peerKey]*madConn),
 		lookups:   make(map[lookupKey]*madConn),
 		listeners: make(map[wire.ServiceID][]*madListener),
-		byQPN:     make(map[uint32]*madConn),
 	}
 }
 
@@ -269,32 +266,4 @@ func (mux *madMux) listenerFor(service wire.ServiceID, to netip.AddrPort) (found
 		return nil, len(sameService) > 0
 	}
 	return sameService[i], false
-}
-
-// peerSentData handles the first data that has arrived at a queue pair. The data shows
-// that the peer is connected, even if its RTU was lost (IBTA vol. 1, 12.9.7.2).
-func (mux *madMux) peerSentData(qpn uint32) {
-	mux.mu.Lock()
-	defer mux.mu.Unlock()
-	if c := mux.byQPN[qpn]; c != nil {
-		c.enqueue(jobInternal, c.peerSentData)
-	}
-}
-
-// flowTerms returns the negotiated flow control of a queue pair. It is zero if the
-// connection of the queue pair was not made by this multiplexer.
-func (mux *madMux) flowTerms(qpn uint32) creditFlow {
-	mux.mu.Lock()
-	defer mux.mu.Unlock()
-	if c := mux.byQPN[qpn]; c != nil {
-		return c.flow
-	}
-	return creditFlow{}
-}
-
-// overWire reports whether the connection of a queue pair was made on the wire path.
-func (mux *madMux) overWire(qpn uint32) bool {
-	mux.mu.Lock()
-	defer mux.mu.Unlock()
-	return mux.byQPN[qpn] != nil
 }

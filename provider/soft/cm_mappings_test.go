@@ -18,6 +18,7 @@ import (
 func limitMappings(s *party, n int) {
 	none := func() (int, bool) { return 0, true }
 	s.p.dev.maps = shm.NewMappingLimit(2*n, none, &s.p.dev.local)
+	s.p.dev.bindings.maps = s.p.dev.maps
 }
 
 // newMaps returns a limit for a test that does not test the limit.
@@ -98,7 +99,7 @@ func TestDialOutOfMappings(t *testing.T) {
 func TestPairOutOfMappings(t *testing.T) {
 	s := newParty(t)
 	limitMappings(s, 1)
-	_, err := s.p.dev.takeEnd(2, 3)
+	_, err := s.p.dev.bindings.take(2, 3)
 	require.ErrorIs(t, err, verbs.ErrNoResources)
 	require.NoError(t, s.p.dev.maps.Acquire(), "the failed pair has released its mapping")
 	s.p.dev.maps.Release()

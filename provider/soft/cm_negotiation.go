@@ -18,13 +18,11 @@ type negotiation struct {
 	// resources of them at a time, and has up to depth of them outstanding.
 	resources, depth uint8
 	retry, rnrRetry  uint8
-	flow             creditFlow
+	flow             flowTerms
 	// code of the ACK timeout, 5 bits; not used if the application has set an ACK
 	// timeout
 	ackTimeout uint8
 }
-
-const ()
 
 // setPeer applies the parameters of the peer's queue pair. The number of outstanding
 // READs and atomics of one side is the number that the other side serves. Both are
@@ -36,7 +34,7 @@ func (n *negotiation) setPeer(peer *qpParams, limits *verbs.DeviceAttr) {
 	n.depth = min(peer.responderResources, limits.MaxQPInitRdAtom)
 	n.rnrRetry = peer.rnrRetry
 	// A queue pair with a shared receive queue does not advertise credits.
-	n.flow.receives = peer.flowControl && !peer.srq
+	n.flow.Receives = peer.flowControl && !peer.srq
 }
 
 // param returns the parameters as the receiver sees them: the responder resources are
@@ -147,7 +145,7 @@ func (n *negotiation) access() verbs.Access {
 
 // route returns the address vector to the peer.
 func (i *id) route() (verbs.AHAttr, error) {
-	source, err := i.bound.gids.index(i.local.Addr())
+	source, err := i.bound.engine.SourceIndex(i.local.Addr())
 	return verbs.AHAttr{
 		DestGID:      verbs.GIDFromAddr(i.remote.Addr()),
 		SourceIndex:  source,

@@ -110,7 +110,7 @@ func (i *id) Accept(param *cm.MessageParam) error {
 	}
 	i.chooseQP(param)
 	i.negotiated.resources, i.negotiated.depth = param.ResponderResources, param.InitiatorDepth
-	i.negotiated.flow.sends = param.FlowControl
+	i.negotiated.flow.Sends = param.FlowControl
 	if err := i.connectQP(); err != nil {
 		return i.acceptFailed(err)
 	}

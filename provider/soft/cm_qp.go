@@ -3,6 +3,8 @@
 package soft
 
 import (
+	"net/netip"
+
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 	"github.com/rdmaloop/rdmaloop/verbs"
@@ -26,7 +28,7 @@ func (i *id) CreateQP(pd verbs.PD, attr *verbs.QPInitAttr) (verbs.QP, error) {
 	if err != nil {
 		return nil, err
 	}
-	qp := created.(*qp)
+	qp := created.(queuePair)
 	if err := i.placeDatagramQP(qp); err != nil {
 		_ = qp.Close()
 		return nil, err
@@ -46,8 +48,8 @@ func (i *id) CreateQP(pd verbs.PD, attr *verbs.QPInitAttr) (verbs.QP, error) {
 // ownQP returns the queue pair that was made on the ID, or nil. Nil means that the
 // application names its own queue pair, or has not made one yet. A closed queue pair
 // does not belong to the ID any more (rdma_destroy_qp(3)).
-func (i *id) ownQP() *qp {
-	if i.lastQP != nil && i.lastQP.closed.Load() {
+func (i *id) ownQP() queuePair {
+	if i.lastQP != nil && i.lastQP.Closed() {
 		i.lastQP = nil
 	}
 	return i.lastQP
@@ -58,7 +60,7 @@ func (i *id) ownQP() *qp {
 func (i *id) chooseQP(param *cm.MessageParam) {
 	i.qpn = param.QPNum
 	if own := i.ownQP(); own != nil {
-		i.qpn = own.num
+		i.qpn = own.Num()
 	}
 }
 
@@ -74,7 +76,7 @@ func (i *id) connectQP() error {
 }
 
 // qpToRTS moves a queue pair through the states from first to last.
-func (i *id) qpToRTS(qp *qp, first, last verbs.QPState) error {
+func (i *id) qpToRTS(qp verbs.QP, first, last verbs.QPState) error {
 	for state := first; state <= last; state++ {
 		attr, mask, err := i.initQPAttr(state)
 		if err != nil {
@@ -111,25 +113,22 @@ func (i *id) InitQPAttr(state verbs.QPState) (verbs.QPAttr, verbs.QPAttrMask, er
 	return i.initQPAttr(state)
 }
 
-// placeDatagramQP opens the wire path of a UD queue pair at the local address of the ID.
-// That is required if ResolveAddr has chosen the wire path, or if the request has
-// arrived on it. Otherwise, on an ID without a remote address, it is attempted, because
-// peers may use either path.
-func (i *id) placeDatagramQP(q *qp) error {
-	q.shard.enter()
-	defer q.shard.leave()
-	p, ok := q.path.(*udPath)
-	if !ok || p.wire == nil {
+// placeDatagramQP makes a UD queue pair receive datagrams of the wire path at the local
+// address of the ID. That is required if ResolveAddr has chosen the wire path, or if the
+// request has arrived on it. Otherwise, on an ID without a remote address, it is
+// attempted, because peers may use either path.
+func (i *id) placeDatagramQP(q queuePair) error {
+	if i.ps != cm.UDP {
 		return nil
 	}
-	p.wire.hasAddress = true
 	at := hostport.WithoutZone(i.local.Addr())
 	_, asked := i.conn.(*madConn)
 	switch {
-	case q.dev.cfg.Path == PathWire || i.madPort != nil || asked:
-		return p.wire.listenAt(at)
+	case i.bound.cfg.Path == PathWire || i.madPort != nil || asked:
+		return q.ReceiveAt(at)
 	case !i.remote.IsValid() && !at.IsLoopback():
-		_ = p.wire.listenAt(at) // An error means that another process has the UDP port.
+		_ = q.ReceiveAt(at) // An error means that another process has the UDP port.
+		return nil
 	}
-	return nil
+	return q.ReceiveAt(netip.Addr{})
 }

@@ -30,10 +30,7 @@ type unixConn struct {
 	peer      cm.Credentials
 	connected bool
 
-	// offered is the end that was offered to the queue pair qpn; nil if none was
-	// offered.
-	offered *shmEnd
-	qpn     uint32
+	bound boundConn
 
 	// search for the listener on the connecting side; nil after the search
 	dial *localDial
@@ -107,7 +104,7 @@ func checkPassed(m message, fds []int) error {
 	return nil
 }
 
-// attach implements cmConn. It offers the shared memory to the queue pair. The
+// attach implements cmConn. It binds the queue pair to the shared memory. The
 // connecting side has received it with the REP. The accepting side makes it, and sends
 // it with the REP.
 func (c *unixConn) attach(qpn uint32) error {
@@ -115,14 +112,14 @@ func (c *unixConn) attach(qpn uint32) error {
 	if err != nil {
 		return err
 	}
+	b := &binding{End: end}
 	if c.connected {
-		end.peer = access.LocalSource(c.peer.UID, c.peer.PID)
+		b.Peer = access.LocalSource(c.peer.UID, c.peer.PID)
 	}
-	c.qpn, c.offered = qpn, end
-	return c.ch.dev.offerEnd(qpn, end)
+	return c.bound.bind(c.ch.dev.engine, qpn, b)
 }
 
-func (c *unixConn) end() (*shmEnd, error) {
+func (c *unixConn) end() (*shm.End, error) {
 	if c.id.active {
 		return c.openEnd()
 	}
@@ -130,22 +127,17 @@ func (c *unixConn) end() (*shmEnd, error) {
 }
 
 // openEnd makes a shared-memory end from the received descriptors. The end owns them.
-func (c *unixConn) openEnd() (*shmEnd, error) {
+func (c *unixConn) openEnd() (*shm.End, error) {
 	fds := c.passed
 	c.passed = nil
-	seg, err := shm.OpenSegment(fds[passedSegment], c.ch.dev.maps)
-	if err != nil {
-		unixsock.CloseAll(fds[passedDoorbell:])
-		return nil, resource.Wrap(err)
-	}
-	seg.CloseFD()
-	return &shmEnd{seg: seg, side: 0, doorbell: fds[passedDoorbell]}, nil
+	end, err := shm.OpenEnd(fds[passedSegment], fds[passedDoorbell], c.ch.dev.maps)
+	return end, resource.Wrap(err)
 }
 
 // makeEnd makes the shared memory and both doorbells. It stores the peer's descriptors
 // in passed until the REP is sent. The admission of the client has reserved descriptors
 // for them.
-func (c *unixConn) makeEnd() (end *shmEnd, err error) {
+func (c *unixConn) makeEnd() (end *shm.End, err error) {
 	c.admission.useSpareFD()
 	err = c.ch.dev.spare.Retry(func() error {
 		end, err = c.newEnd()
@@ -157,18 +149,12 @@ func (c *unixConn) makeEnd() (end *shmEnd, err error) {
 	return end, resource.Wrap(err)
 }
 
-func (c *unixConn) newEnd() (*shmEnd, error) {
-	seg, err := shm.NewSegment(c.ch.dev.cfg.geometry(), c.ch.dev.maps)
-	if err != nil {
-		return nil, err
+func (c *unixConn) newEnd() (*shm.End, error) {
+	end, segment, doorbell, err := shm.NewEnd(c.ch.dev.cfg.geometry(), c.ch.dev.maps)
+	if err == nil {
+		c.passed = []int{passedSegment: segment, passedDoorbell: doorbell}
 	}
-	mine, peers, err := shm.NewDoorbells()
-	if err != nil {
-		seg.Close()
-		return nil, err
-	}
-	c.passed = []int{passedSegment: seg.TakeFD(), passedDoorbell: peers}
-	return &shmEnd{seg: seg, side: 1, doorbell: mine}, nil
+	return end, err
 }
 
 // send implements cmConn. It sends the descriptors with a REP.
@@ -185,7 +171,7 @@ func (c *unixConn) closePassed() {
 	c.passed = nil
 }
 
-func (c *unixConn) peerVanished() { c.ch.dev.peerGone(c.qpn, c.offered) }
+func (c *unixConn) peerVanished() { c.bound.peerGone(c.ch.dev.engine) }
 
 // credentials implements cmConn.
 func (c *unixConn) credentials() (cm.Credentials, bool) { return c.peer, c.connected }
@@ -220,9 +206,7 @@ func (c *unixConn) move(to *channel) error {
 func (c *unixConn) close() {
 	c.stopDelivery()
 	c.closePassed()
-	if c.offered != nil {
-		c.ch.dev.withdrawEnd(c.qpn, c.offered)
-	}
+	c.bound.unbind(c.ch.dev.engine)
 	if c.fd >= 0 {
 		_ = unix.Close(c.takeSocket())
 	}

@@ -56,6 +56,9 @@ type device struct {
 	udp   *udp.Ports
 	gids  gidTable
 	mux   *madMux
+	// connections of RC queue pairs
+	bindings *bindings
+	engine   cmEngine // the queue pairs as connection management sees them
 	// access refuses connections of sources that guess remote keys.
 	access *access.ErrorLimit
 
@@ -67,8 +70,6 @@ type device struct {
 	closed bool
 	shards map[shardKey]*shard
 	qps    map[uint32]*qp // open queue pairs by number
-	// ends that were offered to a queue pair and not taken yet, by the queue pair
-	ends map[endKey]*shmEnd
 	// number of open objects of each kind, for ErrBusy and for the limits
 	counts map[objectKind]int
 
@@ -84,11 +85,6 @@ type shardKey struct {
 // slot returns the remainder that the queue pair numbers of the shard have modulo
 // Config.slots.
 func (k shardKey) slot() uint32 { return 2*uint32(k.vector) + uint32(k.progress) }
-
-// An endKey identifies a shmEnd that is offered to the queue pair with the number own.
-// peer is the number of the queue pair that has offered it, or 0 if connection
-// management has offered it.
-type endKey struct{ own, peer uint32 }
 
 // objectKind is a kind of objects that a device counts. A device with open objects can
 // not be closed.
@@ -126,10 +122,11 @@ func newDevice(cfg *Config) (*device, error) {
 		async:     async,
 		shards:    make(map[shardKey]*shard),
 		qps:       make(map[uint32]*qp),
-		ends:      make(map[endKey]*shmEnd),
 		counts:    make(map[objectKind]int),
 	}
 	d.maps = shm.NewMappingLimit(shm.MaxMappings(), shm.CountMappings, &d.local)
+	d.engine = qpEngine{d}
+	d.bindings = newBindings(cfg.geometry(), d.maps)
 	d.counted = []*counters.Set{wireCM, &d.local}
 	d.access = access.NewErrorLimit(&d.local)
 	d.mux.access = d.access
@@ -353,13 +350,10 @@ func (d *device) close() error {
 	}
 	d.closed = true
 	shards := d.shards
-	ends := d.ends
-	d.shards, d.ends = nil, nil
+	d.shards = nil
 	d.mu.Unlock()
 
-	for _, end := range ends {
-		end.release()
-	}
+	d.bindings.close()
 	for _, s := range shards {
 		s.close()
 	}

@@ -2,7 +2,12 @@
 
 package soft
 
-import "github.com/rdmaloop/rdmaloop/provider/soft/internal/access"
+import (
+	"net/netip"
+
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/access"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
+)
 
 // A path carries the requests of one queue pair to its peer, and delivers the peer's
 // requests to the queue pair. shmConn, rcConn and udPath implement it. A path belongs to
@@ -34,6 +39,17 @@ type path interface {
 	// accessSource returns the source to which the access errors of the peer are
 	// counted. It returns false if the peer is this process.
 	accessSource() (access.Source, bool)
+	// rebind offers the path an end that connection management has made for its queue
+	// pair. A path with a provisional end returns a path with the new end in its place,
+	// unless the peer has taken the other provisional end. The queue pair then uses the
+	// path moved, and sends its requests again. The parameter taken is true if a path
+	// owns the new end, or if rebind has released it.
+	rebind(end *localEnd) (moved path, taken bool, err error)
+	// peerGone reports that the peer's process has ended without closing the connection
+	// that has the given end. A path that does not use the end ignores the call.
+	peerGone(end *shm.End)
+	// receiveAt makes a UD queue pair receive at one address; see queuePair.ReceiveAt.
+	receiveAt(at netip.Addr) error
 	// stopResponding ends the processing of the peer's requests. It is called when the
 	// queue pair enters the error state.
 	stopResponding()

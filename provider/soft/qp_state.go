@@ -208,13 +208,13 @@ func (q *qp) connect(attr *verbs.QPAttr) error {
 	case wire:
 		return q.connectWire(attr)
 	}
-	end, err := q.dev.takeEnd(q.num, attr.DestQPN)
+	end, err := q.dev.bindings.take(q.num, attr.DestQPN)
 	if err != nil {
 		return err
 	}
 	c, err := newSHMConn(q, end)
 	if err != nil {
-		end.release()
+		end.Release()
 		return err
 	}
 	q.path = c
@@ -224,10 +224,11 @@ func (q *qp) connect(attr *verbs.QPAttr) error {
 // overWire reports whether the wire path leads to the peer: if connection management
 // used the wire, or if the peer's address is not one of this host.
 func (q *qp) overWire(peer netip.Addr) (bool, error) {
+	local, wire := q.dev.bindings.path(q.num)
 	switch {
-	case q.dev.cfg.Path == PathLocal || q.dev.hasOfferedEnd(q.num):
+	case q.dev.cfg.Path == PathLocal || local:
 		return false, nil
-	case q.dev.cfg.Path == PathWire || q.dev.mux.overWire(q.num):
+	case q.dev.cfg.Path == PathWire || wire:
 		return true, nil
 	}
 	own, err := hostport.OnThisHost(peer)

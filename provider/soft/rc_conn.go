@@ -4,9 +4,11 @@ package soft
 
 import (
 	"math/bits"
+	"net/netip"
 
 	"github.com/rdmaloop/rdmaloop/internal/psn"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/udp"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -68,11 +70,11 @@ func (c *rcConn) receive(p wire.Packet, from *udp.Header) {
 // checkFirstPacket checks whether a request packet has the first sequence number of the
 // peer. Connection management has sent that number only to the peer's address, in its
 // reply. So the packet shows that the peer receives the packets to its address; see
-// madMux.peerSentData.
+// binding.DataHeard.
 func (c *rcConn) checkFirstPacket(p wire.Packet) {
 	if p.BTH().PSN() == psnOf(c.peerBase, c.expected) {
 		c.peerSent = true
-		c.q.dev.mux.peerSentData(c.q.num)
+		c.q.dev.bindings.dataHeard(c.q.num)
 	}
 }
 
@@ -152,6 +154,15 @@ func (c *rcConn) detach() {
 	c.demux.detach(c.q.num)
 	c.demux.conn.Close(&c.to)
 }
+
+// rebind implements path. The wire path has no shared memory.
+func (*rcConn) rebind(*localEnd) (moved path, taken bool, err error) { return nil, false, nil }
+
+// peerGone implements path. The wire path does not show that a process has ended.
+func (*rcConn) peerGone(*shm.End) {}
+
+// receiveAt implements path. It is not called for an RC queue pair.
+func (*rcConn) receiveAt(netip.Addr) error { return nil }
 
 // newPacket returns a packet to the peer with space for the payload. The caller fills
 // the packet and calls push. newPacket returns false if the packetConn has no room.

@@ -41,7 +41,7 @@ type rcCredits struct {
 // init prepares the credits of a connection. The first message may be sent without a
 // credit.
 func (c *rcCredits) init(q *qp, fire func()) {
-	c.creditFlow = q.dev.mux.flowTerms(q.num)
+	c.creditFlow = q.dev.bindings.flow(q.num)
 	// Other queue pairs use the buffers of an SRQ too, so they are not advertised.
 	c.sends = c.sends && !q.sharesReceives()
 	c.probing = true

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -109,7 +110,7 @@ func TestPeerGoneFlushesInOrder(t *testing.T) {
 	for id := range uint64(3) {
 		a.post(verbs.SendWR{ID: id, Opcode: verbs.OpSend})
 	}
-	d.peerGone(a.qp.num, a.qp.path.(*shmConn).end)
+	d.engine.PeerGone(a.qp.num, &binding{End: a.qp.path.(*shmConn).end.End})
 	got := a.pollForTimers()
 	var ids []uint64
 	var statuses []verbs.Status
@@ -129,10 +130,10 @@ func TestRequestsMoveToAnotherEnd(t *testing.T) {
 	a.connect(b, nil)
 	a.post(verbs.SendWR{ID: 1, Opcode: verbs.OpRead, Flags: verbs.SendSignaled, SGEs: []verbs.SGE{verbs.SGEOf(a.mr, 0, 8)}, RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey()})
 	a.post(verbs.SendWR{ID: 2, Opcode: verbs.OpSend, Flags: verbs.SendSignaled | verbs.SendFence, SGEs: []verbs.SGE{verbs.SGEOf(a.mr, 64, 100)}})
-	mine, theirs, err := newEndPair(&d.cfg, d.maps)
+	mine, theirs, err := shm.NewEndPair(d.cfg.geometry(), d.maps)
 	require.NoError(t, err)
-	require.NoError(t, d.offerEnd(a.qp.num, mine))
-	require.NoError(t, d.offerEnd(b.qp.num, theirs))
+	require.NoError(t, d.engine.Bind(a.qp.num, &binding{End: mine}))
+	require.NoError(t, d.engine.Bind(b.qp.num, &binding{End: theirs}))
 	b.connect(a, nil)
 	b.recv(9, 0, 100)
 	got := a.wait(2, b)

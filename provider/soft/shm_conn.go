@@ -3,6 +3,8 @@
 package soft
 
 import (
+	"net/netip"
+
 	"golang.org/x/sys/unix"
 
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
@@ -22,7 +24,7 @@ const receiveBudget = 64
 type shmConn struct {
 	q     *qp
 	shard *shard
-	end   *shmEnd
+	end   *localEnd
 	own   *shm.ControlBlock // control block that this side writes
 	peer  *shm.ControlBlock // control block that the peer writes; the peer may be hostile
 
@@ -61,14 +63,14 @@ type shmConn struct {
 
 // newSHMConn makes the path of a queue pair from its end of a connection. If it succeeds,
 // the path owns the end.
-func newSHMConn(q *qp, end *shmEnd) (*shmConn, error) {
+func newSHMConn(q *qp, end *localEnd) (*shmConn, error) {
 	c := &shmConn{q: q, shard: q.shard, end: end}
 	var out, rout, in, rin shm.Ring
-	c.own, out, rout = end.seg.Carve(end.side)
-	c.peer, in, rin = end.seg.Carve(1 - end.side)
+	c.own, out, rout = end.Segment.Carve(end.Side)
+	c.peer, in, rin = end.Segment.Carve(1 - end.Side)
 	c.requestsOut, c.responsesOut = shm.NewProducer(out), shm.NewProducer(rout)
 	c.requestsIn, c.responsesIn = shm.Consumer{Ring: in}, shm.Consumer{Ring: rin}
-	if err := c.shard.epoll.Add(end.doorbell, unix.EPOLLIN|unix.EPOLLRDHUP|unix.EPOLLET, c); err != nil {
+	if err := c.shard.epoll.Add(end.Doorbell, unix.EPOLLIN|unix.EPOLLRDHUP|unix.EPOLLET, c); err != nil {
 		return nil, err
 	}
 	c.own.State.Store(shm.SideActive)
@@ -166,7 +168,7 @@ func (c *shmConn) park() bool {
 func (c *shmConn) reserveRing() {
 	if c.pendingRings++; c.pendingRings == len(c.shard.doorbellBuf) {
 		c.pendingRings = 0
-		shm.DrainDoorbell(c.end.doorbell, c.shard.doorbellBuf[:])
+		shm.DrainDoorbell(c.end.Doorbell, c.shard.doorbellBuf[:])
 	}
 }
 
@@ -194,7 +196,7 @@ func (c *shmConn) workMissed(want shm.WakeLevel) bool {
 // the given kind.
 func (c *shmConn) wake(kind shm.WakeLevel) {
 	if c.peer.Parked.Load() >= kind && c.peer.Parked.Swap(shm.WakeNone) != shm.WakeNone {
-		shm.RingDoorbell(c.end.doorbell)
+		shm.RingDoorbell(c.end.Doorbell)
 	}
 }
 
@@ -220,10 +222,35 @@ func (c *shmConn) reset() (usable bool) {
 // detach implements path.
 func (c *shmConn) detach() {
 	c.shard.polls.remove(c)
-	c.shard.epoll.Remove(c.end.doorbell)
-	c.q.dev.dropEnd(c.q.num, c.q.attributes().DestQPN)
-	c.end.release()
+	c.shard.epoll.Remove(c.end.Doorbell)
+	c.q.dev.bindings.drop(c.q.num, c.q.attributes().DestQPN)
+	c.end.Release()
 }
+
+// rebind implements path.
+func (c *shmConn) rebind(end *localEnd) (moved path, taken bool, err error) {
+	if !c.end.provisional || !c.q.dev.bindings.drop(c.q.num, c.q.attributes().DestQPN) {
+		end.Release()
+		return nil, true, nil
+	}
+	to, err := newSHMConn(c.q, end)
+	if err != nil {
+		end.Release()
+		return nil, true, err
+	}
+	c.detach()
+	return to, true, nil
+}
+
+// peerGone implements path.
+func (c *shmConn) peerGone(end *shm.End) {
+	if c.end.End == end {
+		c.onHangUp()
+	}
+}
+
+// receiveAt implements path. It is not called for an RC queue pair.
+func (*shmConn) receiveAt(netip.Addr) error { return nil }
 
 // onHangUp is called when the peer's end of the doorbell was closed. It executes the
 // requests that are complete in the ring, at most as many as the ring holds, and
@@ -232,7 +259,7 @@ func (c *shmConn) detach() {
 // shm.SideSilent, and outstanding requests fail when the response timer fires, or when
 // connection management ends the connection.
 func (c *shmConn) onHangUp() {
-	c.shard.epoll.Remove(c.end.doorbell)
+	c.shard.epoll.Remove(c.end.Doorbell)
 	for range c.requestsIn.Len()/receiveBudget + 1 {
 		if !c.receive() {
 			break

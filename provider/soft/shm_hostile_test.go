@@ -16,7 +16,7 @@ import (
 )
 
 // sharedMemory returns the memory that an end shares with its peer.
-func (e *end) sharedMemory() []byte { return e.qp.path.(*shmConn).end.seg.Mem }
+func (e *end) sharedMemory() []byte { return e.qp.path.(*shmConn).end.Segment.Mem }
 
 // pollN polls an end the given number of times, and returns the completions.
 func (e *end) pollN(drives int) []verbs.WC {
@@ -162,7 +162,7 @@ func TestForeignSegmentsAreRefused(t *testing.T) {
 func TestDoorbellDoesNotBlock(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	a, b := newPair(t, d, verbs.ProgressManual)
-	fd := a.qp.path.(*shmConn).end.doorbell
+	fd := a.qp.path.(*shmConn).end.Doorbell
 	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
 	require.NoError(t, err)
 	_, err = unix.FcntlInt(uintptr(fd), unix.F_SETFL, flags&^unix.O_NONBLOCK)

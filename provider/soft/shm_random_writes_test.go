@@ -27,7 +27,7 @@ func peerRandomWriter(t *testing.T, address string) {
 	id := s.connecting(cm.TCP, at, nil)
 	s.want(cm.Established, id)
 	r := rand.New(rand.NewPCG(uint64(at.Port()), 2))
-	mem := id.QP().(*qp).path.(*shmConn).end.seg.Mem
+	mem := id.QP().(*qp).path.(*shmConn).end.Segment.Mem
 	for range randomWrites / 1000 {
 		writeRandom(r, mem, 1000)
 		_, _ = id.QP().PostSend([]verbs.SendWR{{Opcode: verbs.OpSend, Flags: verbs.SendInline, Inline: []byte("x")}})

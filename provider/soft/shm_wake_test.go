@@ -251,6 +251,6 @@ func TestPollingEndIsNotRung(t *testing.T) {
 		a.wait(1, b)
 	}
 	for _, e := range []*end{a, b} {
-		require.False(t, readable(t, e.qp.path.(*shmConn).end.doorbell))
+		require.False(t, readable(t, e.qp.path.(*shmConn).end.Doorbell))
 	}
 }

@@ -3,8 +3,11 @@
 package soft
 
 import (
+	"net/netip"
+
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/access"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/udp"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -125,6 +128,20 @@ func (p *udPath) stopResponding() {}
 
 // receivesPosted implements path.
 func (p *udPath) receivesPosted() {}
+
+// rebind implements path. UD has no connections.
+func (*udPath) rebind(*localEnd) (moved path, taken bool, err error) { return nil, false, nil }
+
+// peerGone implements path. UD has no connections.
+func (*udPath) peerGone(*shm.End) {}
+
+// receiveAt implements path.
+func (p *udPath) receiveAt(at netip.Addr) error {
+	if p.wire == nil {
+		return nil
+	}
+	return p.wire.receiveAt(at)
+}
 
 // reset implements path. It drops and counts datagrams that have completed and still wait
 // to be sent.

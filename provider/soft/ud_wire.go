@@ -25,7 +25,7 @@ type udWire struct {
 	demux       *qpDemux
 	routes      map[udp.Route]*udp.Route
 	reachableAt []*udp.Route // one for each address of this host at which the queue pair receives
-	hasAddress  bool         // connection management sets the addresses; see listenAtAll
+	hasAddress  bool         // true after receiveAt: the queue pair does not receive at all addresses
 }
 
 func newUDWire(q *qp) *udWire {
@@ -97,6 +97,16 @@ func (u *udWire) listenAt(local netip.Addr) error {
 	}
 	u.reachableAt = append(u.reachableAt, home)
 	return nil
+}
+
+// receiveAt makes the queue pair receive at one address only, or at none if the address
+// is the zero value.
+func (u *udWire) receiveAt(at netip.Addr) error {
+	u.hasAddress = true
+	if !at.IsValid() {
+		return nil
+	}
+	return u.listenAt(at)
 }
 
 // listenAtAll makes a queue pair without a given address receive datagrams at every

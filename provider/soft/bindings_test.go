@@ -1,0 +1,100 @@
+//go:build linux
+
+package soft
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/access"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
+)
+
+func newTestBindings() *bindings {
+	return newBindings(shm.Geometry{
+		RequestSlots: shm.MinRingSlots, RequestBytes: shm.MinRingBytes,
+		ResponseSlots: shm.MinRingSlots, ResponseBytes: shm.MinRingBytes,
+	}, newMaps())
+}
+
+// A queue pair takes the end of its binding once. The binding releases an end that was
+// not taken.
+func TestBindingWithEnd(t *testing.T) {
+	before := openDescriptors(t)
+	tab := newTestBindings()
+	a, b, err := shm.NewEndPair(tab.geom, tab.maps)
+	require.NoError(t, err)
+	peer := access.LocalSource(5, 6)
+	mine := &binding{End: a, Peer: peer}
+	tab.add(2, mine, false)
+	local, wire := tab.path(2)
+	require.True(t, local)
+	require.False(t, wire)
+	end, err := tab.take(2, 3)
+	require.NoError(t, err)
+	require.Equal(t, &localEnd{End: a, peer: peer}, end)
+	local, wire = tab.path(2)
+	require.False(t, local || wire, "the end was taken, so the next connection is another one")
+	tab.remove(2, mine)
+	end.Release()
+
+	theirs := &binding{End: b}
+	tab.add(3, theirs, false)
+	tab.remove(3, mine)
+	local, _ = tab.path(3)
+	require.True(t, local, "remove removes only the named binding")
+	tab.remove(3, theirs)
+	require.Equal(t, before, openDescriptors(t))
+}
+
+func TestBindingOfTheWirePath(t *testing.T) {
+	tab := newTestBindings()
+	heard := 0
+	tab.dataHeard(2)
+	require.Zero(t, tab.flow(2))
+	first := &binding{Flow: flowTerms{Sends: true}, DataHeard: func() { heard++ }}
+	tab.add(2, first, false)
+	local, wire := tab.path(2)
+	require.False(t, local)
+	require.True(t, wire)
+	require.Equal(t, creditFlow{sends: true}, tab.flow(2))
+	tab.dataHeard(2)
+	require.Equal(t, 1, heard)
+
+	second := &binding{Flow: flowTerms{Receives: true}}
+	tab.add(2, second, false)
+	tab.remove(2, first)
+	require.Equal(t, creditFlow{receives: true}, tab.flow(2), "the second binding has replaced the first one")
+	tab.dataHeard(2)
+	require.Equal(t, 1, heard)
+	tab.remove(2, second)
+	local, wire = tab.path(2)
+	require.False(t, local || wire)
+}
+
+// Two queue pairs without bindings share the ends that the first of them makes.
+func TestProvisionalEnds(t *testing.T) {
+	before := openDescriptors(t)
+	tab := newTestBindings()
+	mine, err := tab.take(2, 3)
+	require.NoError(t, err)
+	require.True(t, mine.provisional)
+	theirs, err := tab.take(3, 2)
+	require.NoError(t, err)
+	require.False(t, theirs.provisional)
+	require.NotEqual(t, mine.Side, theirs.Side)
+	require.False(t, tab.drop(2, 3), "the peer has taken the end")
+	mine.Release()
+	theirs.Release()
+
+	again, err := tab.take(2, 3)
+	require.NoError(t, err)
+	require.True(t, tab.drop(2, 3))
+	again.Release()
+	last, err := tab.take(2, 4)
+	require.NoError(t, err)
+	last.Release()
+	tab.close()
+	require.Equal(t, before, openDescriptors(t))
+}

@@ -1,0 +1,60 @@
+//go:build linux
+
+package shm
+
+import "golang.org/x/sys/unix"
+
+// An End has the resources of one side of a connection.
+type End struct {
+	Segment  *Segment
+	Side     int // 0 for the connecting side, 1 for the accepting side
+	Doorbell int // descriptor of this side's doorbell; see NewDoorbells
+}
+
+// NewEnd makes the shared memory and the doorbells of a connection. It returns the end of
+// the accepting side, and the two descriptors from which the connecting side makes its
+// end by OpenEnd. The caller owns all three.
+func NewEnd(geom Geometry, maps *MappingLimit) (end *End, segment, doorbell int, err error) {
+	seg, err := NewSegment(geom, maps)
+	if err != nil {
+		return nil, -1, -1, err
+	}
+	own, peers, err := NewDoorbells()
+	if err != nil {
+		seg.Close()
+		return nil, -1, -1, err
+	}
+	return &End{Segment: seg, Side: 1, Doorbell: own}, seg.TakeFD(), peers, nil
+}
+
+// OpenEnd makes the end of the connecting side from the descriptors of the accepting
+// side, which it takes over even if it returns an error. The errors are those of
+// OpenSegment.
+func OpenEnd(segment, doorbell int, maps *MappingLimit) (*End, error) {
+	seg, err := OpenSegment(segment, maps)
+	if err != nil {
+		_ = unix.Close(doorbell)
+		return nil, err
+	}
+	seg.CloseFD()
+	return &End{Segment: seg, Side: 0, Doorbell: doorbell}, nil
+}
+
+// NewEndPair makes both ends of a connection within this process. The caller owns them.
+func NewEndPair(geom Geometry, maps *MappingLimit) (accepting, connecting *End, err error) {
+	accepting, segment, doorbell, err := NewEnd(geom, maps)
+	if err != nil {
+		return nil, nil, err
+	}
+	if connecting, err = OpenEnd(segment, doorbell, maps); err != nil {
+		accepting.Release()
+		return nil, nil, err
+	}
+	return accepting, connecting, nil
+}
+
+// Release unmaps the memory and closes the doorbell.
+func (e *End) Release() {
+	e.Segment.Close()
+	_ = unix.Close(e.Doorbell)
+}

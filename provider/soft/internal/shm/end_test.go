@@ -1,0 +1,55 @@
+//go:build linux
+
+package shm
+
+import (
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+var smallest = Geometry{
+	RequestSlots: MinRingSlots, RequestBytes: MinRingBytes,
+	ResponseSlots: MinRingSlots, ResponseBytes: MinRingBytes,
+}
+
+func openDescriptors(t *testing.T) int {
+	t.Helper()
+	fds, err := os.ReadDir("/proc/self/fd")
+	require.NoError(t, err)
+	return len(fds)
+}
+
+// Both ends of a pair map the same memory and have connected doorbells.
+func TestEndPair(t *testing.T) {
+	before, maps := openDescriptors(t), newTestLimit()
+	a, b, err := NewEndPair(smallest, maps)
+	require.NoError(t, err)
+	require.Equal(t, 1, a.Side)
+	require.Equal(t, 0, b.Side)
+	a.Segment.Mem[RingsOffset] = 7
+	require.EqualValues(t, 7, b.Segment.Mem[RingsOffset])
+	RingDoorbell(a.Doorbell)
+	var byte1 [1]byte
+	n, err := unix.Read(b.Doorbell, byte1[:])
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+	a.Release()
+	b.Release()
+	require.Zero(t, maps.mapped)
+	require.Equal(t, before, openDescriptors(t))
+}
+
+// A pair whose second mapping is not allowed leaves neither descriptors nor mappings.
+func TestEndPairOutOfMappings(t *testing.T) {
+	before, maps := openDescriptors(t), newTestLimit()
+	maps.maxSegments, maps.nextCount = 1, 1<<20
+	_, _, err := NewEndPair(smallest, maps)
+	require.ErrorIs(t, err, verbs.ErrNoResources)
+	require.Zero(t, maps.mapped)
+	require.Equal(t, before, openDescriptors(t))
+}

@@ -1,0 +1,101 @@
+//go:build linux
+
+package soft
+
+import (
+	"net/netip"
+
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
+)
+
+// maxEventChannels is the largest number of event channels of a device; arbitrary.
+const maxEventChannels = 1 << 16
+
+// A qpEngine is what connection management sees of a device. It implements cmEngine.
+type qpEngine struct{ dev *device }
+
+// AddChannel implements cmEngine.
+func (e qpEngine) AddChannel() error {
+	return e.dev.add(objEventChannel, "event channels", maxEventChannels)
+}
+
+// RemoveChannel implements cmEngine.
+func (e qpEngine) RemoveChannel() { e.dev.remove(objEventChannel) }
+
+// SourceIndex implements cmEngine.
+func (e qpEngine) SourceIndex(of netip.Addr) (int, error) { return e.dev.gids.index(of) }
+
+// Bind implements cmEngine.
+func (e qpEngine) Bind(qpn uint32, b *binding) error {
+	taken := false
+	if q := e.dev.qp(qpn); q != nil && b.End != nil {
+		var err error
+		if taken, err = q.rebind(&localEnd{End: b.End, peer: b.Peer}); err != nil {
+			return err
+		}
+	}
+	e.dev.bindings.add(qpn, b, taken)
+	return nil
+}
+
+// Unbind implements cmEngine.
+func (e qpEngine) Unbind(qpn uint32, b *binding) { e.dev.bindings.remove(qpn, b) }
+
+// PeerGone implements cmEngine.
+func (e qpEngine) PeerGone(qpn uint32, b *binding) {
+	if q := e.dev.qp(qpn); q != nil && b.End != nil {
+		q.peerGone(b.End)
+	}
+}
+
+// qp returns the open queue pair with a number, or nil.
+func (d *device) qp(num uint32) *qp {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.qps[num]
+}
+
+// rebind offers an end to the path of a queue pair that may be connected already; see
+// path.rebind.
+func (q *qp) rebind(end *localEnd) (taken bool, err error) {
+	q.shard.enter()
+	defer q.shard.leave()
+	if q.path == nil {
+		return false, nil
+	}
+	moved, taken, err := q.path.rebind(end)
+	if moved != nil {
+		q.path = moved
+		q.resetSent()
+		moved.transmit()
+	}
+	return taken, err
+}
+
+// peerGone reports that the peer's process has ended without closing the connection that
+// has the given end. The queue pair may use another end by now.
+func (q *qp) peerGone(end *shm.End) {
+	q.shard.enter()
+	defer q.shard.leave()
+	if q.path != nil {
+		q.path.peerGone(end)
+	}
+}
+
+// Closed implements queuePair.
+func (q *qp) Closed() bool { return q.closed.Load() }
+
+// ReceiveAt implements queuePair.
+func (q *qp) ReceiveAt(at netip.Addr) error {
+	q.shard.enter()
+	defer q.shard.leave()
+	if q.path == nil {
+		return nil
+	}
+	return q.path.receiveAt(at)
+}
+
+var (
+	_ cmEngine  = qpEngine{}
+	_ queuePair = (*qp)(nil)
+)
