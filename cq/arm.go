@@ -42,19 +42,6 @@ func (g *Group) Arm() (busy bool, err error) {
 	return busy, err
 }
 
-// arm arms the CQ, unless it counts as armed or has failed.
-func (q *Queue) arm() error {
-	if q.armed || q.err != nil {
-		return nil
-	}
-	if err := q.cq.Arm(q.group.config.SolicitedOnly); err != nil {
-		return operr.Wrap("arm CQ", err)
-	}
-	q.armed = true
-	q.group.stats.Arms++
-	return nil
-}
-
 // Consume takes the events from the channel and returns their number. The owner calls it
 // when FD is readable. At other times it finds no events. It never blocks and does not
 // allocate memory. The error is a *verbs.OpError. Events that were taken before the error
@@ -81,32 +68,6 @@ func (g *Group) handleEvent(cookie slots.Handle) {
 		return
 	}
 	(*q).eventArrived()
-}
-
-// eventArrived records that an event has arrived, so the CQ is not armed any more. If
-// there are Config.AckEvery events that are not acknowledged, eventArrived acknowledges
-// them.
-func (q *Queue) eventArrived() {
-	if !q.armed {
-		q.group.stats.UnaskedEvents++
-	}
-	q.armed = false
-	q.unacked++
-	if q.unacked >= q.group.config.AckEvery {
-		q.ack()
-	}
-}
-
-// ack acknowledges all events of the CQ that were taken and not acknowledged. Source:
-// ibv_ack_cq_events(3).
-func (q *Queue) ack() {
-	if q.unacked == 0 {
-		return
-	}
-	q.cq.AckEvents(q.unacked)
-	q.group.stats.Acks++
-	q.group.stats.AckedEvents += uint64(q.unacked)
-	q.unacked = 0
 }
 
 // Rescued repairs the group after a lost event. The owner calls it if all of this

@@ -8,25 +8,6 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// reservations counts the reserved places of a CQ. A place holds one completion.
-type reservations struct {
-	total    int // number of reserved places, including those in draining
-	draining int // number of released places that may still hold completions
-}
-
-// release begins to release n places. They become free when settle is called.
-func (r *reservations) release(n int) {
-	if n > 0 && n <= r.total-r.draining {
-		r.draining += n
-	}
-}
-
-// settle makes the released places free. It is called when the CQ is empty.
-func (r *reservations) settle() {
-	r.total -= r.draining
-	r.draining = 0
-}
-
 // Reserve sets aside n places for the completions of a new QP. The owner calls it before
 // it creates the QP. n is the number of completions that the QP can have outstanding at a
 // time: its MaxSendWR if it sends on this CQ, plus its MaxRecvWR if it receives on this

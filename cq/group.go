@@ -87,6 +87,9 @@ func (g *Group) remove(q *Queue) {
 	g.queues = slices.DeleteFunc(g.queues, func(o *Queue) bool { return o == q })
 }
 
+// Stats returns the present values of the counters. Only the owner may call it.
+func (g *Group) Stats() Stats { return g.stats }
+
 // Close closes the channel. While a queue of the group is open, Close returns
 // verbs.ErrBusy and changes nothing. A second Close does nothing. After Close, NewQueue,
 // Arm and Consume return verbs.ErrClosed.

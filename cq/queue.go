@@ -122,6 +122,45 @@ func (q *Queue) hasResult() bool {
 	return q.held > 0 || q.err != nil && !q.errReturned
 }
 
+// arm arms the CQ, unless it counts as armed or has failed.
+func (q *Queue) arm() error {
+	if q.armed || q.err != nil {
+		return nil
+	}
+	if err := q.cq.Arm(q.group.config.SolicitedOnly); err != nil {
+		return operr.Wrap("arm CQ", err)
+	}
+	q.armed = true
+	q.group.stats.Arms++
+	return nil
+}
+
+// eventArrived records that an event has arrived, so the CQ is not armed any more. If
+// there are Config.AckEvery events that are not acknowledged, eventArrived acknowledges
+// them.
+func (q *Queue) eventArrived() {
+	if !q.armed {
+		q.group.stats.UnaskedEvents++
+	}
+	q.armed = false
+	q.unacked++
+	if q.unacked >= q.group.config.AckEvery {
+		q.ack()
+	}
+}
+
+// ack acknowledges all events of the CQ that were taken and not acknowledged. Source:
+// ibv_ack_cq_events(3).
+func (q *Queue) ack() {
+	if q.unacked == 0 {
+		return
+	}
+	q.cq.AckEvents(q.unacked)
+	q.group.stats.Acks++
+	q.group.stats.AckedEvents += uint64(q.unacked)
+	q.unacked = 0
+}
+
 // Close destroys the CQ. Completions that were not polled are lost. While a QP or SRQ
 // uses the CQ, Close returns verbs.ErrBusy, and the queue continues to work. A second
 // Close does nothing. After Close, Poll and Reserve return verbs.ErrClosed. Source:

@@ -19,6 +19,3 @@ type Stats struct {
 	Resizes  uint64 // number of CQs that Reserve has resized
 	Refusals uint64 // number of reservations that failed for lack of places
 }
-
-// Stats returns the present values of the counters. Only the owner may call it.
-func (g *Group) Stats() Stats { return g.stats }

@@ -84,32 +84,6 @@ func (e *FeatureError) Is(target error) bool { return target == ErrNotSupported 
 // Unwrap returns Reason.
 func (e *FeatureError) Unwrap() error { return e.Reason }
 
-// A TransitionError reports that a QP can not go from one state to another, or not with
-// these attributes. It matches ErrState. If both masks are zero, there is no such
-// transition. Source: ibv_modify_qp(3).
-type TransitionError struct {
-	Type     QPType
-	From, To QPState
-	// Attributes that the transition requires and that are not in the mask.
-	Missing QPAttrMask
-	Extra   QPAttrMask // attributes in the mask that the transition does not allow
-}
-
-func (e *TransitionError) Error() string {
-	switch {
-	case e.Missing != 0 && e.Extra != 0:
-		return fmt.Sprintf("%v QP from %v to %v: attributes %#x missing, %#x not allowed", e.Type, e.From, e.To, uint32(e.Missing), uint32(e.Extra))
-	case e.Missing != 0:
-		return fmt.Sprintf("%v QP from %v to %v: attributes %#x missing", e.Type, e.From, e.To, uint32(e.Missing))
-	case e.Extra != 0:
-		return fmt.Sprintf("%v QP from %v to %v: attributes %#x not allowed", e.Type, e.From, e.To, uint32(e.Extra))
-	}
-	return fmt.Sprintf("%v QP from %v to %v: no such transition", e.Type, e.From, e.To)
-}
-
-// Is reports whether target is ErrState.
-func (e *TransitionError) Is(target error) bool { return target == ErrState }
-
 // A CompletionError reports a work request that failed after it was posted. Status.Fault
 // says whether the cause is local, remote or a flush.
 type CompletionError struct {

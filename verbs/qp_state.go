@@ -1,5 +1,7 @@
 package verbs
 
+import "fmt"
+
 // A transition is a change of state with the attributes that it needs and the attributes
 // that it allows in addition. AttrState is in neither of the two sets. Source:
 // ibv_modify_qp(3); IBTA vol. 1, 11.2.5.2.
@@ -41,6 +43,32 @@ var udTransitions = []transition{
 // transitions has a table of the allowed state transitions for each QP type. It is never
 // changed.
 var transitions = map[QPType][]transition{QPTypeRC: rcTransitions, QPTypeUD: udTransitions}
+
+// A TransitionError reports that a QP can not go from one state to another, or not with
+// these attributes. It matches ErrState. If both masks are zero, there is no such
+// transition. Source: ibv_modify_qp(3).
+type TransitionError struct {
+	Type     QPType
+	From, To QPState
+	// Attributes that the transition requires and that are not in the mask.
+	Missing QPAttrMask
+	Extra   QPAttrMask // attributes in the mask that the transition does not allow
+}
+
+func (e *TransitionError) Error() string {
+	switch {
+	case e.Missing != 0 && e.Extra != 0:
+		return fmt.Sprintf("%v QP from %v to %v: attributes %#x missing, %#x not allowed", e.Type, e.From, e.To, uint32(e.Missing), uint32(e.Extra))
+	case e.Missing != 0:
+		return fmt.Sprintf("%v QP from %v to %v: attributes %#x missing", e.Type, e.From, e.To, uint32(e.Missing))
+	case e.Extra != 0:
+		return fmt.Sprintf("%v QP from %v to %v: attributes %#x not allowed", e.Type, e.From, e.To, uint32(e.Extra))
+	}
+	return fmt.Sprintf("%v QP from %v to %v: no such transition", e.Type, e.From, e.To)
+}
+
+// Is reports whether target is ErrState.
+func (e *TransitionError) Is(target error) bool { return target == ErrState }
 
 // CheckTransition checks whether a QP of type t in state from may be modified with attr
 // and mask. It checks that the transition exists, that mask has the attributes that the

@@ -1,0 +1,20 @@
+package cq
+
+// reservations counts the reserved places of a CQ. A place holds one completion.
+type reservations struct {
+	total    int // number of reserved places, including those in draining
+	draining int // number of released places that may still hold completions
+}
+
+// release begins to release n places. They become free when settle is called.
+func (r *reservations) release(n int) {
+	if n > 0 && n <= r.total-r.draining {
+		r.draining += n
+	}
+}
+
+// settle makes the released places free. It is called when the CQ is empty.
+func (r *reservations) settle() {
+	r.total -= r.draining
+	r.draining = 0
+}
