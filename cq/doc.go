@@ -59,3 +59,13 @@
 // a QP, it therefore reserves places for all completions that the QP can have
 // outstanding; see Queue.Reserve.
 package cq
+
+// The files of this package, in reading order:
+//
+//	config.go        Config
+//	stats.go         Stats
+//	reservations.go  places of a CQ that are reserved for completions
+//	queue.go         Queue: polling a CQ, its events
+//	depth.go         reserving places, resizing a CQ
+//	group.go         Group: a completion channel and its queues
+//	arm.go           arming all queues before a sleep, taking their events

@@ -35,3 +35,13 @@
 // The package works on Linux only. On other systems it can be built, and New returns an
 // error that matches errors.ErrUnsupported.
 package poller
+
+// The files of this package, in reading order:
+//
+//	event.go         readiness, tokens and events
+//	epoll_unsafe.go  system calls that wait
+//	epoll_linux.go   an epoll instance
+//	epoll_other.go   its twin for other systems
+//	waker_linux.go   wake-ups from other goroutines, by an eventfd
+//	waker_other.go   its twin for other systems
+//	poller.go        Poller
