@@ -16,9 +16,10 @@ func atomicCases() []testCase {
 	}
 }
 
-// cas and faa return requests for atomics on the word of the peer at offset. The
-// parameter into is the offset in this end's memory at which the device stores the old
-// value.
+// cas and faa return requests for an atomic compare-and-swap and an atomic fetch-and-add.
+// The operation acts on the word at the given offset in the memory of peer. The device
+// stores the old value of that word in this end's memory, at the offset in the parameter
+// into.
 func (e *end) cas(id uint64, peer *end, offset, into int, compare, swap uint64) verbs.SendWR {
 	wr := e.remote(verbs.OpCompareSwap, id, peer, offset, e.sge(into, 8))
 	wr.CompareAdd, wr.Swap = compare, swap
@@ -90,8 +91,8 @@ func atomicMany(r *rig) {
 	r.Equal(uint64(32), p.b.word(0))
 }
 
-// atomicContention adds to one word over two connections. Different threads may handle
-// the requests at the responding ends. No two additions may return the same old value.
+// atomicContention adds to the same word over two connections. Their responders may
+// belong to different threads. No two additions may return the same old value.
 func atomicContention(r *rig) {
 	const rounds, batch = 25, 16
 	p, q := r.pair(nil), r.pair(func(a, b *plan) { a.vector, b.vector = b.vector, a.vector })

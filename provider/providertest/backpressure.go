@@ -28,7 +28,8 @@ func (e *end) manySends(first uint64, n int) []verbs.SendWR {
 	return wrs
 }
 
-// manyRecvs returns n buffers of 8 bytes. Their ids are consecutive and begin with first.
+// manyRecvs returns receive requests for n buffers of 8 bytes. Their ids are consecutive
+// and begin with first.
 func (e *end) manyRecvs(first uint64, n int) []verbs.RecvWR {
 	wrs := make([]verbs.RecvWR, n)
 	for i := range wrs {
@@ -45,7 +46,8 @@ func (e *end) mustRecv(first uint64, n int) {
 	e.r.Equal(n, got)
 }
 
-// inOrder takes successful completions, which must have the given ids in this order.
+// inOrder takes one successful completion for each id. The completions must have the ids
+// in the given order.
 func (q *queue) inOrder(ids ...uint64) {
 	q.r.t.Helper()
 	for i, wc := range q.succeed(len(ids)) {
@@ -53,7 +55,8 @@ func (q *queue) inOrder(ids ...uint64) {
 	}
 }
 
-// batches posts many requests with one call, and overwrites the slices at once.
+// batches posts many requests with one call, and overwrites the slices as soon as the
+// call has returned. All requests must be executed as they were at the time of the call.
 func batches(r *rig) {
 	p := r.pair(nil)
 	n := 20
@@ -73,8 +76,9 @@ func batches(r *rig) {
 	p.b.recvs.inOrder(sequence(100, n)...)
 }
 
-// fullSendQueue fills the send queue while b has no buffer, so that no request can
-// complete. The queue has room again after completions have been polled.
+// fullSendQueue fills the send queue of end a. End b has no receive buffer, so no request
+// can complete, and one more request must be refused. After completions were polled, the
+// queue must have room again.
 func fullSendQueue(r *rig) {
 	p := r.pair(func(a, b *plan) { a.caps.MaxSendWR, b.caps.MaxRecvWR = 4, 64 })
 	depth := p.a.qp.Caps().MaxSendWR
@@ -92,9 +96,9 @@ func fullSendQueue(r *rig) {
 	}
 }
 
-// sendsNeedPolling checks that a request occupies its place in the queue until its
-// completion is polled. A CQ that is as deep as its queues together can therefore not be
-// overrun (IBTA vol. 1, 10.8.5.1).
+// sendsNeedPolling checks that a request occupies its place in the send queue until its
+// completion is polled. A CQ that has as many places as the queues that use it can
+// therefore not be overrun (IBTA vol. 1, 10.8.5.1).
 func sendsNeedPolling(r *rig) {
 	p := r.pair(func(a, _ *plan) { a.caps.MaxSendWR = 4 })
 	depth := p.a.qp.Caps().MaxSendWR
@@ -111,8 +115,8 @@ func sendsNeedPolling(r *rig) {
 	p.ping()
 }
 
-// recvsNeedPolling checks that a receive buffer occupies its place in the queue until its
-// completion is polled.
+// recvsNeedPolling checks that a receive buffer occupies its place in the receive queue
+// until its completion is polled.
 func recvsNeedPolling(r *rig) {
 	p := r.pair(func(_, b *plan) { b.caps.MaxRecvWR = 4 })
 	depth := p.b.qp.Caps().MaxRecvWR
@@ -128,8 +132,8 @@ func recvsNeedPolling(r *rig) {
 	p.ping()
 }
 
-// pong sends a message from b to a. When it arrives, a has processed all
-// acknowledgements that b sent before.
+// pong sends a message from end b to end a. When the message has arrived, a has also
+// processed all acknowledgements that b sent before.
 func (p *pair) pong() {
 	p.t.Helper()
 	p.a.recv(1, p.a.sge(0, 8))
@@ -156,8 +160,8 @@ func fullRecvQueue(r *rig) {
 	p.b.recvs.inOrder(append(sequence(1, depth-1), 90)...)
 }
 
-// batchTooLong posts a batch that is longer than the queue. The call accepts the requests
-// for which the queue has room. The other requests are posted later.
+// batchTooLong posts a batch with more requests than the queue has places. The call must
+// accept as many requests as the queue has room for. The test posts the others later.
 func batchTooLong(r *rig) {
 	p := r.pair(func(a, b *plan) { a.caps.MaxSendWR, b.caps.MaxRecvWR = 8, 64 })
 	depth := p.a.qp.Caps().MaxSendWR
@@ -173,8 +177,8 @@ func batchTooLong(r *rig) {
 	p.b.recvs.inOrder(sequence(0, depth+5)...)
 }
 
-// fullOfUnsignaled fills the queue with unsignaled requests and one signaled request at
-// the end. The completion of the signaled request frees all places at once.
+// fullOfUnsignaled fills the queue with unsignaled requests, followed by one signaled
+// request. The completion of the signaled request must free all places.
 func fullOfUnsignaled(r *rig) {
 	p := r.pair(func(a, b *plan) { a.caps.MaxSendWR, b.caps.MaxRecvWR = 8, 64 })
 	depth := p.a.qp.Caps().MaxSendWR
@@ -193,9 +197,9 @@ func fullOfUnsignaled(r *rig) {
 	}
 }
 
-// badInBatch posts a batch with a bad request. The call returns the index of the bad
-// request; the requests before it are executed, and the requests after it are not
-// examined.
+// badInBatch posts a batch with a request that is not valid. The call must return the
+// index of that request. The requests before it must be executed. The requests after it
+// must not be examined.
 func badInBatch(r *rig) {
 	p := r.pair(nil)
 	p.b.mustRecv(0, 5)
@@ -219,7 +223,8 @@ func badInBatch(r *rig) {
 	p.b.recvs.inOrder(2, 3, 4, 10)
 }
 
-// impossibleRequests posts requests that must be refused by the call and change nothing.
+// impossibleRequests posts requests that no device can execute. Each call must fail, and
+// the connection must still work.
 func impossibleRequests(r *rig) {
 	p := r.pair(nil)
 	tooMany := make([]verbs.SGE, p.a.qp.Caps().MaxSendSGE+1)

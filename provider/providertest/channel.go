@@ -24,11 +24,12 @@ func channelCases() []testCase {
 	}
 }
 
-// Cookies of the two queues of an end; see plan.channel.
+// sendsCookie and recvsCookie are the cookies of the CQs for sends and for receives; see
+// plan.channel.
 const sendsCookie, recvsCookie = 1, 2
 
-// watched is a pair whose b has a completion channel. Only the case itself polls the
-// queues of b.
+// A watched is a pair whose end b has a completion channel. rig.turn does not poll the
+// CQs of b, so that the case decides when they are polled.
 type watched struct {
 	*pair
 	channel verbs.CompChannel
@@ -48,14 +49,15 @@ func (r *rig) watched() *watched {
 	b.channel = r.newChannel(b.vector)
 	w := &watched{r.connect(&a, &b), b.channel}
 	w.b.mustRecv(0, 8)
-	// Buffers that are left at the end of the case are flushed; these completions are
-	// not checked.
+	// At the end of the case, the receive buffers that are still posted are flushed. The
+	// completions of these buffers are not checked.
 	w.b.recvs.paused = true
 	return w
 }
 
-// awaitEvent waits until the descriptor is readable and takes one event. A readable
-// descriptor without an event means that the device had work, which Next has done.
+// awaitEvent waits until the channel's descriptor is readable, and takes one event. If
+// Next returns no event although the descriptor was readable, the device had other work,
+// which Next has done; awaitEvent then waits again.
 func (w *watched) awaitEvent() uint64 {
 	w.t.Helper()
 	var cookie uint64
@@ -73,7 +75,8 @@ func (w *watched) awaitEvent() uint64 {
 	return cookie
 }
 
-// requireNoEvent checks that there is no event.
+// requireNoEvent requires that the channel has no event, and gets none while the rig is
+// polled.
 func (w *watched) requireNoEvent() {
 	w.t.Helper()
 	for range 10 {
@@ -84,7 +87,7 @@ func (w *watched) requireNoEvent() {
 	}
 }
 
-// deliver sends n messages from a and waits for their completions.
+// deliver sends n messages from end a, and waits until the sends have completed.
 func (w *watched) deliver(n int, flags verbs.SendFlags) {
 	w.t.Helper()
 	wrs := w.a.manySends(0, n)
@@ -95,7 +98,7 @@ func (w *watched) deliver(n int, flags verbs.SendFlags) {
 	w.a.sends.succeed(n)
 }
 
-// received polls n completions of b.
+// received takes n receive completions of end b.
 func (w *watched) received(n int) {
 	w.t.Helper()
 	w.b.recvs.paused = false
@@ -143,8 +146,9 @@ func armTwice(r *rig) {
 	w.b.recvs.cq.AckEvents(1)
 }
 
-// armTooLate arms a CQ that already holds a completion. No event follows until the next
-// completion, which is why a caller must poll again after arming (ibv_req_notify_cq(3)).
+// armTooLate arms a CQ that already holds a completion. That completion must raise no
+// event; only the next one does. This is why a caller must poll again after arming
+// (ibv_req_notify_cq(3)).
 func armTooLate(r *rig) {
 	w := r.watched()
 	w.deliver(1, 0)
@@ -175,7 +179,7 @@ func solicitedFailure(r *rig) {
 	w.b.recvs.cq.AckEvents(1)
 }
 
-// severalCQs arms both queues of b. Each event has the cookie of its queue.
+// severalCQs arms both CQs of end b. Each event must have the cookie of its CQ.
 func severalCQs(r *rig) {
 	w := r.watched()
 	r.NoError(w.b.recvs.cq.Arm(false))
@@ -194,8 +198,8 @@ func severalCQs(r *rig) {
 	w.b.sends.cq.AckEvents(1)
 }
 
-// eventsTakeTurns arms one queue again as soon as its event has been fetched. The event
-// of the other queue has waited longer and must be fetched first.
+// eventsTakeTurns arms one CQ again each time its event has been fetched. The event of
+// the other CQ has waited longer, and must be fetched first.
 func eventsTakeTurns(r *rig) {
 	const rounds = 4
 	w := r.watched()
@@ -218,8 +222,8 @@ func eventsTakeTurns(r *rig) {
 	w.b.sends.cq.AckEvents(rounds)
 }
 
-// unacknowledged checks that a CQ can not be closed before its events are acknowledged
-// (ibv_get_cq_event(3)).
+// unacknowledged checks that a CQ can not be closed while one of its events is not
+// acknowledged (ibv_get_cq_event(3)).
 func unacknowledged(r *rig) {
 	w := r.watched()
 	r.NoError(w.b.recvs.cq.Arm(false))
@@ -231,7 +235,8 @@ func unacknowledged(r *rig) {
 	r.NoError(w.b.recvs.cq.Close())
 }
 
-// oneOwner creates a second channel on a vector. With manual progress that must fail.
+// oneOwner creates a second channel on a completion vector. With manual progress that
+// must fail, because the vector already has an owner.
 func oneOwner(r *rig) {
 	first := r.newChannel(0)
 	attr := &verbs.CompChannelAttr{Progress: r.progress}
@@ -245,16 +250,16 @@ func oneOwner(r *rig) {
 	r.NoError(second.Close())
 }
 
-// A sleeper is an end that sleeps on its channel while it has no message. One goroutine
-// owns it.
+// A sleeper is an end whose owner sleeps while there is no message. It belongs to one
+// goroutine.
 type sleeper struct {
 	end     *end
 	channel verbs.CompChannel
 	sleeps  int
 }
 
-// sleepers sends a message back and forth between two goroutines that sleep while they
-// wait. A lost wake-up makes the case fail.
+// sleepers sends a message back and forth between two goroutines, each of which sleeps
+// until the message arrives. If a wake-up is lost, the case fails.
 func sleepers(r *rig) {
 	if r.progress == verbs.ProgressManual && r.attr.NumCompVectors < 2 {
 		r.t.Skip("with manual progress and one completion vector only one goroutine can be the owner")
@@ -282,7 +287,7 @@ func sleepers(r *rig) {
 	}
 }
 
-// run alternates between send and await. The end for which starts is true sends first.
+// run sends and awaits messages in turn. If starts is true, this end sends first.
 func (s *sleeper) run(rounds int, starts bool) error {
 	steps := []func() error{s.await, s.send}
 	if starts {
@@ -298,7 +303,7 @@ func (s *sleeper) run(rounds int, starts bool) error {
 	return nil
 }
 
-// send posts a buffer for the answer and then sends a message.
+// send posts a receive buffer for the answer, and then sends a message.
 func (s *sleeper) send() error {
 	if _, err := s.end.qp.PostRecv([]verbs.RecvWR{{ID: recvID, SGEs: []verbs.SGE{s.end.sge(0, 64)}}}); err != nil {
 		return err
@@ -307,7 +312,8 @@ func (s *sleeper) send() error {
 	return err
 }
 
-// await waits for a message: poll, arm, poll again, sleep.
+// await waits for a message. If polling finds none, it arms the CQ and polls again, and
+// if that finds none either, it sleeps.
 func (s *sleeper) await() error {
 	for armed := false; ; armed = !armed {
 		got, err := s.poll()
@@ -325,7 +331,8 @@ func (s *sleeper) await() error {
 	}
 }
 
-// poll takes completions until one of them is a received message.
+// poll takes completions until one of them is that of a received message. It returns
+// false if there is no such completion.
 func (s *sleeper) poll() (message bool, err error) {
 	var wcs [1]verbs.WC
 	for {

@@ -15,8 +15,8 @@ func counterCases() []testCase {
 	}
 }
 
-// counters returns the counters of the rig's port. It skips the case if the device has
-// no counters.
+// counters returns the counters of the rig's port. If the device has no counters, it
+// skips the case.
 func (r *rig) counters() []verbs.Counter {
 	r.t.Helper()
 	reader, ok := r.dev.(verbs.CounterReader)
@@ -51,7 +51,8 @@ func counterNames(r *rig) {
 	}
 }
 
-// counterTraffic sends messages while another goroutine reads the counters.
+// counterTraffic sends messages while another goroutine reads the counters. No counter
+// may decrease.
 func counterTraffic(r *rig) {
 	const messages = 16
 	before := r.counters()
@@ -72,7 +73,8 @@ func counterTraffic(r *rig) {
 	r.notLess(meanwhile, r.counters())
 }
 
-// notLess checks that the counters are the same ones and that none has decreased.
+// notLess requires that both lists have the same counters, and that no counter has
+// decreased.
 func (r *rig) notLess(before, after []verbs.Counter) {
 	r.t.Helper()
 	r.Len(after, len(before))

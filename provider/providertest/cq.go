@@ -15,9 +15,8 @@ func cqCases() []testCase {
 	}
 }
 
-// busyQueue keeps one connection as busy as possible, while another connection gets
-// a message from time to time. The completions of the other connection must still
-// arrive.
+// busyQueue keeps one connection as busy as possible. Now and then it sends a message on
+// another connection, whose completions must arrive nevertheless.
 func busyQueue(r *rig) {
 	busy, quiet := r.pair(nil), r.pair(nil)
 	const outstanding, messages, enough = 8, 20, 4000
@@ -43,7 +42,8 @@ func busyQueue(r *rig) {
 	busy.b.recvs.succeed(outstanding)
 }
 
-// pollSteps calls Poll with a slice for one completion, and with an empty slice.
+// pollSteps calls Poll with a slice for one completion, and with an empty slice. Poll
+// must return no more completions than the slice holds, and lose none.
 func pollSteps(r *rig) {
 	p := r.pair(nil)
 	p.b.mustRecv(0, 8)
@@ -68,7 +68,7 @@ func pollSteps(r *rig) {
 	p.b.recvs.paused = false
 }
 
-// oneQueue uses one CQ for both queues of both ends.
+// oneQueue uses the same CQ for all four queues of a connection.
 func oneQueue(r *rig) {
 	shared := r.newQueue(verbs.CQAttr{Depth: 256})
 	a, b := r.plans()
@@ -127,8 +127,8 @@ func resizeTooSmall(r *rig) {
 	p.b.recvs.inOrder(sequence(0, 10)...)
 }
 
-// overrun does not poll a CQ until it has more completions than it can hold. The CQ must
-// report the overrun from then on. Other CQs must not be affected.
+// overrun lets a CQ get one completion more than it can hold. From then on the CQ must
+// report the overrun. Other CQs must still work.
 func overrun(r *rig) {
 	bystander := r.pair(nil)
 	p := r.pair(func(_, b *plan) {
@@ -144,11 +144,11 @@ func overrun(r *rig) {
 		p.a.post(p.a.manySends(id, 1)...)
 		p.a.sends.inOrder(id)
 	}
-	p.a.sends.paused = true // the result of the last request is not specified
+	p.a.sends.paused = true // The last request may succeed or fail.
 	p.a.post(p.a.manySends(99, 1)...)
 	var err error
 	r.until("the overrun", func() bool {
-		_, err = broken.cq.Poll(nil) // takes no completion, so that the CQ stays full
+		_, err = broken.cq.Poll(nil) // Polling with an empty slice leaves the CQ full.
 		return err != nil
 	})
 	r.ErrorIs(err, verbs.ErrOverrun)

@@ -13,8 +13,8 @@ func credentialsCases() []testCase {
 	}
 }
 
-// wantPeer requires that the credentials of the ID are those of this process, or unknown
-// if the options say so.
+// wantPeer requires that the credentials of the ID are those of this process. If the
+// provider does not support credentials, they must be unknown.
 func (r *rig) wantPeer(id *cm.ID) {
 	r.t.Helper()
 	c, known := id.Credentials()
@@ -26,7 +26,7 @@ func (r *rig) wantPeer(id *cm.ID) {
 	r.Equal(want, c)
 }
 
-// wantNoPeer requires that an ID without a peer has no credentials.
+// wantNoPeer requires that an ID that is not connected has no credentials.
 func (r *rig) wantNoPeer(id *cm.ID) {
 	r.t.Helper()
 	c, known := id.Credentials()

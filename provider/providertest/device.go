@@ -62,7 +62,7 @@ func ports(r *rig) {
 		r.NotEmpty(port.GIDs)
 
 		before := port.GIDs[0]
-		port.GIDs[0] = verbs.GID{0xff} // the caller owns the slice
+		port.GIDs[0] = verbs.GID{0xff} // The caller owns the slice and may change it.
 		again, err := r.dev.Port(uint8(num))
 		r.NoError(err)
 		r.Equal(before, again.GIDs[0])
@@ -82,7 +82,7 @@ func sameDevices(r *rig) {
 	second, err := r.provider.Devices()
 	r.NoError(err)
 	r.Equal(first, second)
-	first[0] = nil // the caller owns the slice
+	first[0] = nil // The caller owns the slice and may change it.
 	third, err := r.provider.Devices()
 	r.NoError(err)
 	r.Equal(second, third)
@@ -96,8 +96,8 @@ func noAsyncEvent(r *rig) {
 	r.False(ok)
 }
 
-// requireParamError requires that err is a *verbs.ParamError with a field name, in an
-// *OpError.
+// requireParamError requires that err is a *verbs.ParamError that names a field, and that
+// a *verbs.OpError wraps it.
 func (r *rig) requireParamError(err error, what string) {
 	r.t.Helper()
 	var param *verbs.ParamError
@@ -192,7 +192,8 @@ func memoryParameters(r *rig) {
 	r.requireParamError(err, "no memory")
 }
 
-// These types wrap an object, so that it is not an object of the provider.
+// These types wrap an object of the provider. The provider must not take a wrapped object
+// for its own.
 type (
 	wrappedCQ      struct{ verbs.CQ }
 	wrappedSRQ     struct{ verbs.SRQ }
@@ -213,7 +214,8 @@ func foreignObjects(r *rig) {
 	r.ErrorIs(err, verbs.ErrForeign)
 }
 
-// foreignDomain passes a QP of one domain the SRQ of another domain.
+// foreignDomain creates a QP in one protection domain with an SRQ of another. That must
+// fail.
 func foreignDomain(r *rig) {
 	r.requires(lacksSRQ)
 	cq := r.newCQ(verbs.CQAttr{Depth: 8})

@@ -7,19 +7,19 @@
 //		providertest.Run(t, open, providertest.Options{Addr: addr})
 //	}
 //
-// Every case opens its own provider, works from the goroutine of the test, and closes
-// all objects in the reverse order of their creation. Each case also checks that the
-// provider closes without ErrBusy and that no completion is left over. If the device has
+// Every case opens its own provider, works from the goroutine of the test, and closes all
+// objects in the reverse order of their creation. Each case also checks that the provider
+// closes without ErrBusy, and that it has taken every completion. If the device has
 // ProgressManual, all cases run in both progress modes.
 //
 // No case waits for time to pass. A wait ends with the expected event, or fails after a
-// limit that only a hang reaches. A case is skipped only if the device reports that it
-// does not have the capability.
+// time limit that only a hang reaches. A case is skipped only if the device reports that
+// it does not have the necessary capability.
 //
 // # Terms
 //
 // A rig is the device under test with the objects that all cases need. A pair is two
-// connected ends on it, a and b; a called Connect and b accepted. Each end has its own
-// memory, a CQ for its sends and a CQ for its receives. All waits use rig.until, which
-// polls everything on the rig.
+// connected ends on that device: end a has called Connect, and end b has accepted. Each
+// end has its own memory, a CQ for its sends and a CQ for its receives. All waits use
+// rig.until, which polls all CQs and the event channel of the rig.
 package providertest

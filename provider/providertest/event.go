@@ -7,19 +7,20 @@ import (
 	"github.com/rdmaloop/rdmaloop/cm"
 )
 
-// An event has the fields of a cm.Event that the cases use. The cm.Event is acknowledged
-// before they use it.
+// An event has the fields of a cm.Event that the cases use. The cm.Event itself is
+// acknowledged at once.
 type event struct {
 	typ    cm.EventType
 	id     *cm.ID
-	owner  *cm.ID // the listener for a request, else id
+	owner  *cm.ID // The listener if the event is a connection request, else the same as id.
 	status int
 	err    error
 	param  cm.MessageParam
 	ud     cm.UDParam
 }
 
-// nextEvent fetches one event and returns whether there was one.
+// nextEvent fetches one event and stores it in the rig. It returns false if there is
+// none.
 func (r *rig) nextEvent() bool {
 	r.t.Helper()
 	ev, ok, err := r.cms.Next()
@@ -32,14 +33,15 @@ func (r *rig) nextEvent() bool {
 		kept.owner = ev.Listener
 	}
 	r.NoError(ev.Ack())
-	// TimewaitExit is dropped: no case depends on it.
+	// No case needs TimewaitExit, so the event is dropped.
 	if kept.typ != cm.TimewaitExit {
 		r.events = append(r.events, kept)
 	}
 	return true
 }
 
-// await waits for the next event of an id. The event must be of the given type.
+// await waits for the next event of an ID, and requires that the event has the given
+// type.
 func (r *rig) await(owner *cm.ID, typ cm.EventType) event {
 	r.t.Helper()
 	mine := func(ev event) bool { return ev.owner == owner }

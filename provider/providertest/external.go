@@ -5,15 +5,18 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// stateSteps moves queue pairs that no id owns through their states, with the attributes
-// that the ids negotiate. Source: rdma_init_qp_attr(3), rdma_establish(3).
+// A stateSteps moves queue pairs through their states. It is for queue pairs that were
+// not created on an ID. It uses the attributes that the ID of the connection has
+// negotiated. Source: rdma_init_qp_attr(3), rdma_establish(3).
 type stateSteps struct {
-	rtrAfterAccept bool                             // the passive side goes to RTR after Accept instead of before
-	beforeStep     func(e *end, attr *verbs.QPAttr) // changes the attributes before a step; nil: no change
-	afterStep      func(e *end)                     // called after a step; nil: not called
+	// The passive side goes to RTR after it has called Accept, instead of before.
+	rtrAfterAccept bool
+	// changes the attributes before each step; may be nil
+	beforeStep func(e *end, attr *verbs.QPAttr)
+	afterStep  func(e *end) // called after each step; may be nil
 }
 
-// step moves an end to state with the attributes of its id.
+// step moves the queue pair of an end to a state, with the attributes of the end's ID.
 func (w *stateSteps) step(e *end, state verbs.QPState) {
 	e.r.t.Helper()
 	attr, mask, err := e.id.InitQPAttr(state)
@@ -30,15 +33,15 @@ func (w *stateSteps) step(e *end, state verbs.QPState) {
 	}
 }
 
-// ready moves an end from INIT to RTS.
+// ready moves the queue pair of an end from INIT to RTS.
 func (w *stateSteps) ready(e *end) {
 	e.r.t.Helper()
 	w.step(e, verbs.StateRTR)
 	w.step(e, verbs.StateRTS)
 }
 
-// connectExternal connects a pair like rig.connect, but with queue pairs that the test
-// moves through their states.
+// connectExternal connects a pair. In contrast to rig.connect, its queue pairs are not
+// created on the IDs, and the test moves them through their states.
 func (r *rig) connectExternal(w *stateSteps) *pair {
 	r.t.Helper()
 	a, b := r.plans()
@@ -69,15 +72,15 @@ func (r *rig) connectExternal(w *stateSteps) *pair {
 	return p
 }
 
-// createExternal creates a queue pair without the end's id and stores its number in the
-// parameters.
+// createExternal creates a queue pair for a connection, but not on the end's ID. It
+// stores the number of the queue pair in the connection parameters.
 func (e *end) createExternal(pl *plan) {
 	e.r.t.Helper()
 	e.createBare(pl, verbs.QPTypeRC)
 	pl.param.QPNum = e.qp.Num()
 }
 
-// createBare creates a queue pair without an id.
+// createBare creates a queue pair that belongs to no ID.
 func (e *end) createBare(pl *plan, qpType verbs.QPType) {
 	e.r.t.Helper()
 	qp, err := e.r.pd.CreateQP(e.initAttr(pl, qpType))
@@ -86,7 +89,7 @@ func (e *end) createBare(pl *plan, qpType verbs.QPType) {
 	e.qp = qp
 }
 
-// bare returns an end whose queue pair is in RESET and not connected.
+// bare returns an end without an ID. Its queue pair is in RESET and not connected.
 func (r *rig) bare(qpType verbs.QPType) *end {
 	r.t.Helper()
 	pl, _ := r.plans()

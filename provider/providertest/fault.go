@@ -9,26 +9,30 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A fault is a request of a that violates one rule. Nil functions mean the defaults.
+// A fault is a request of end a that violates one rule. Each function but make may be
+// nil.
 type fault struct {
 	name    string
 	kind    Violation
 	plan    func(a, b *plan)
-	prepare func(p *pair)              // called before anything is posted
-	recv    func(p *pair) []verbs.SGE  // returns the buffer for the request; nil: a valid buffer
-	make    func(p *pair) verbs.SendWR // returns the request
+	prepare func(p *pair) // called before the first request is posted
+	// recv returns the receive buffer of end b for the wrong request. If recv is nil, the
+	// buffer is valid.
+	recv func(p *pair) []verbs.SGE
+	make func(p *pair) verbs.SendWR // returns the wrong request
 }
 
-// Ids of the wrong request, of the request after it, of the receive buffer for the wrong
-// request, and of the buffer after that.
+// The ids of the wrong request, of the correct request after it, of the receive buffer
+// for the wrong request, and of the next receive buffer. The last two constants are the
+// offset and the length of these buffers.
 const (
 	wrongID, afterID          = 1, 2
 	recvID, recvAfterID       = 3, 4
 	faultRecvAt, faultRecvLen = 200 << 10, 4096
 )
 
-// test posts the wrong request and a correct request after it, and checks the
-// completions of both ends.
+// test posts the wrong request followed by a correct one, and checks the completions of
+// both ends.
 func (f fault) test(r *rig) {
 	p := r.pair(f.plan)
 	if f.prepare != nil {
@@ -93,7 +97,7 @@ func faultCases() []testCase {
 	)
 }
 
-// message returns a function that makes a SEND of size bytes.
+// message returns a function that makes a SEND. The payload of the SEND has size bytes.
 func message(size int) func(p *pair) verbs.SendWR {
 	return func(p *pair) verbs.SendWR {
 		fill(p.a.bytes(0, size), 1)
@@ -126,12 +130,12 @@ func recvFaults() []fault {
 	return faults
 }
 
-// A badSGE names 64 bytes of memory that the end may not write.
+// A badSGE names 64 bytes of memory that the end may not write to.
 type badSGE struct {
 	name string
 	sge  func(e *end) verbs.SGE
-	read bool // reading the memory is allowed
-	key  bool // the key is wrong
+	read bool // The end may read the memory.
+	key  bool // The SGE has a wrong key.
 }
 
 func badMemory() []badSGE {
@@ -159,8 +163,8 @@ func badMemory() []badSGE {
 	}
 }
 
-// localFaults returns the faults with bad memory of the requester, as source and as
-// destination.
+// localFaults returns the faults in which the SGE of the request itself is wrong. The
+// request reads from that memory or writes to it.
 func localFaults() []fault {
 	var faults []fault
 	for _, bad := range badMemory() {
@@ -185,8 +189,8 @@ func localFaults() []fault {
 	return faults
 }
 
-// A badTarget changes a correct request so that it names memory of b that it may not
-// access.
+// A badTarget changes a correct request of end a: the changed request names memory of end
+// b that it may not access.
 type badTarget struct {
 	name  string
 	apply func(p *pair, wr *verbs.SendWR)
@@ -210,8 +214,8 @@ func badTargets() []badTarget {
 	}
 }
 
-// requiredAccess returns the access right that memory of the responder needs for the
-// operation.
+// requiredAccess returns the access right that the operation needs for the memory of the
+// responder.
 func requiredAccess(op verbs.Opcode) verbs.Access {
 	switch {
 	case op.Atomic():
@@ -222,7 +226,7 @@ func requiredAccess(op verbs.Opcode) verbs.Access {
 	return verbs.AccessRemoteWrite
 }
 
-// faultsOf returns the faults of one operation that the responder detects.
+// faultsOf returns those faults of an operation that the responder detects.
 func faultsOf(op verbs.Opcode, kind Violation) []fault {
 	request := func(p *pair) verbs.SendWR {
 		wr := p.a.remote(op, wrongID, p.b, 0, p.a.sge(64, 8))
@@ -252,8 +256,8 @@ func faultsOf(op verbs.Opcode, kind Violation) []fault {
 
 func remoteFaults() []fault {
 	faults := slices.Concat(faultsOf(verbs.OpWrite, RemoteAccess), faultsOf(verbs.OpRead, RemoteAccess))
-	// The responder checks the whole range before it transfers the first byte (IBTA vol.
-	// 1, 9.7.4.1).
+	// The responder must check the whole range of memory before it transfers the first
+	// byte (IBTA vol. 1, 9.7.4.1).
 	for _, op := range []verbs.Opcode{verbs.OpWrite, verbs.OpRead} {
 		faults = append(faults, fault{
 			name: op.String() + ", last byte of many outside", kind: RemoteAccess,
@@ -277,8 +281,8 @@ func atomicFaultCases() []testCase {
 	return cases(faults)
 }
 
-// noResponderResources sends a READ to a queue pair that allows READs and has no
-// responder resources.
+// noResponderResources sends a READ to a queue pair that allows READs but has no responder
+// resources. The READ must fail.
 func noResponderResources(r *rig) {
 	p := r.connectExternal(&stateSteps{rtrAfterAccept: true, beforeStep: func(e *end, attr *verbs.QPAttr) {
 		switch attr.State {
@@ -293,7 +297,8 @@ func noResponderResources(r *rig) {
 	}}.post(p)
 }
 
-// goodBeforeWrong checks that requests before the wrong request succeed.
+// goodBeforeWrong checks that the requests before the wrong request complete with
+// success.
 func goodBeforeWrong(r *rig) {
 	p := r.pair(nil)
 	for i := range 5 {

@@ -18,8 +18,9 @@ func flushCases() []testCase {
 	}
 }
 
-// flushOutstanding flushes signaled and unsignaled requests; unsignaled requests have a
-// completion too if they fail. b has no buffer, so no request succeeds.
+// flushOutstanding moves a queue pair with outstanding requests to the error state.
+// Signaled and unsignaled requests must be flushed: a failed request has a completion
+// even if it is unsignaled. End b has no receive buffer, so no request succeeds before.
 func flushOutstanding(r *rig) {
 	p := r.pair(nil)
 	for i := range 10 {
@@ -36,11 +37,12 @@ func flushOutstanding(r *rig) {
 	p.a.toState(verbs.StateError)
 }
 
-// flushLatePosts checks that the error state accepts and flushes every request.
+// flushLatePosts posts requests in the error state. Every request must be accepted and
+// flushed.
 func flushLatePosts(r *rig) {
 	p := r.pair(nil)
 	p.a.toState(verbs.StateError)
-	for range 3 { // more requests than the queue holds
+	for range 3 { // Three rounds are more requests than the queue has places.
 		n := p.a.qp.Caps().MaxSendWR
 		wrs := p.a.manySends(0, n)
 		for i := range wrs {
@@ -66,7 +68,8 @@ func flushUnconnected(r *rig) {
 	r.t.Cleanup(r.noCompletionsLeft)
 }
 
-// flushOneSided posts one-sided requests after a SEND that waits for a buffer.
+// flushOneSided posts one-sided requests behind a SEND that waits for a receive buffer.
+// In the error state all of them must be flushed.
 func flushOneSided(r *rig) {
 	p := r.pair(nil)
 	p.a.post(
@@ -79,7 +82,8 @@ func flushOneSided(r *rig) {
 	p.a.sends.fail(verbs.StatusWRFlushErr, p.a.qp, sequence(1, 4)...)
 }
 
-// postFlushed posts buffers that stay unused until the connection ends.
+// postFlushed posts 4 receive buffers that no message will use before the connection
+// ends.
 func (e *end) postFlushed() {
 	e.r.t.Helper()
 	for i := range 4 {
@@ -87,15 +91,17 @@ func (e *end) postFlushed() {
 	}
 }
 
-// flushed takes the completions of these buffers.
+// flushed requires that the buffers of postFlushed are flushed, and that the queue pair
+// is in the error state.
 func (e *end) flushed() {
 	e.r.t.Helper()
 	e.recvs.fail(verbs.StatusWRFlushErr, e.qp, sequence(0, 4)...)
 	e.r.Equal(verbs.StateError, e.qp.State())
 }
 
-// flushDisconnect checks that the side that disconnects is flushed at once, and the
-// other side when it answers. Source: rdma_disconnect(3).
+// flushDisconnect checks that Disconnect flushes the queue pair of its caller at once.
+// The queue pair of the other side is flushed when that side calls Disconnect too.
+// Source: rdma_disconnect(3).
 func flushDisconnect(r *rig) {
 	p := r.pair(nil)
 	p.a.postFlushed()
@@ -108,8 +114,8 @@ func flushDisconnect(r *rig) {
 	r.await(p.a.id, cm.Disconnected)
 }
 
-// flushPeerClosed closes the queue pair and the id of b without Disconnect. a must get
-// Disconnected.
+// flushPeerClosed closes the queue pair and the ID of end b, without Disconnect. End a
+// must get the event Disconnected.
 func flushPeerClosed(r *rig) {
 	p := r.pair(nil)
 	p.a.postFlushed()
@@ -132,13 +138,14 @@ func flushBothDisconnect(r *rig) {
 	r.await(p.b.id, cm.Disconnected)
 }
 
-// flushKeepsCompletions checks that successful completions that were not polled come
-// before the flushed ones.
+// flushKeepsCompletions moves a queue pair with completions that were not polled to the
+// error state. These completions must come before the flushed ones.
 func flushKeepsCompletions(r *rig) {
 	p := r.pair(nil)
 	p.b.mustRecv(0, 6)
 	p.a.post(p.a.manySends(0, 3)...)
-	p.a.sends.inOrder(0, 1, 2) // b has received them and may not have polled them
+	// End b has received these messages. Their completions may still be on its CQ.
+	p.a.sends.inOrder(0, 1, 2)
 	p.b.toState(verbs.StateError)
 	p.b.recvs.inOrder(0, 1, 2)
 	p.b.recvs.fail(verbs.StatusWRFlushErr, p.b.qp, 3, 4, 5)

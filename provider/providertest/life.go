@@ -26,8 +26,9 @@ func lifeCases() []testCase {
 
 type closer interface{ Close() error }
 
-// closeOrder checks that the object under can not be closed before the object upper,
-// which uses it. A refused Close must change nothing.
+// closeOrder checks that an object can not be closed while another object uses it. The
+// parameter upper is the object that uses the object under. A refused Close must change
+// nothing.
 func (r *rig) closeOrder(under, upper closer) {
 	r.t.Helper()
 	r.ErrorIs(under.Close(), verbs.ErrBusy)
@@ -94,7 +95,7 @@ func providerBusy(r *rig) {
 	r.newCQ(verbs.CQAttr{Depth: 8})
 }
 
-// requireClosed requires that every error matches verbs.ErrClosed.
+// requireClosed requires that each error matches verbs.ErrClosed.
 func (r *rig) requireClosed(errs ...error) {
 	r.t.Helper()
 	for i, err := range errs {
@@ -187,13 +188,13 @@ func closedProvider(r *rig) {
 	r.requireClosed(devices, pd, cq, channel, events, async)
 }
 
-// closedQPForgets closes a QP with requests on both queues. Requests that had not
-// completed must have no completions (ibv_destroy_qp(3)).
+// closedQPForgets closes a QP that has requests on both queues. Requests that have not
+// completed before must never have a completion (ibv_destroy_qp(3)).
 func closedQPForgets(r *rig) {
 	p := r.pair(nil)
 	for i := range 4 {
 		p.a.recv(uint64(i), p.a.sge(0, 64))
-		// B has no receive buffer, so the requests of a do not complete.
+		// End b has no receive buffer, so the requests of end a do not complete.
 		p.a.post(send(uint64(i), p.a.sge(0, 64)))
 	}
 	r.NoError(p.a.closeQP())

@@ -14,8 +14,8 @@ func (e *end) replaceQP(pl *plan) {
 	e.createQP(pl)
 }
 
-// replacedQP replaces the queue pair on both sides before they connect. The messages
-// must carry the numbers of the new queue pairs.
+// replacedQP replaces the queue pairs of both sides before the sides connect. The
+// messages of the connection manager must have the numbers of the new queue pairs.
 func replacedQP(r *rig) {
 	a, b := r.plans()
 	listener := r.listen(cm.TCP)
@@ -38,7 +38,7 @@ func replacedQP(r *rig) {
 	p.ping()
 }
 
-// replacedByExternal closes the queue pair of the ID and then connects with a queue pair
+// replacedByExternal closes the queue pair of an ID, and then connects with a queue pair
 // that was not created on the ID.
 func replacedByExternal(r *rig) {
 	a, b := r.plans()
@@ -65,8 +65,8 @@ func replacedByExternal(r *rig) {
 	p.ping()
 }
 
-// replacedDatagramQP replaces the queue pairs of both sides of a datagram lookup. The
-// answer must carry the number of the new queue pair.
+// replacedDatagramQP replaces the queue pairs of both sides of a lookup. The answer must
+// have the number of the new queue pair.
 func replacedDatagramQP(r *rig) {
 	r.requires(lacksUD)
 	a, b := r.plans()

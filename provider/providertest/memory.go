@@ -24,7 +24,7 @@ func allocMemory(r *rig) {
 		r.Equal(verbs.AccessAll, mr.Access())
 		r.Equal(r.pd, mr.PD())
 		r.True(bytes.Equal(make([]byte, size), mr.Bytes()), "new memory is zeroed")
-		fill(mr.Bytes(), 1) // the last byte is writable too
+		fill(mr.Bytes(), 1) // The program may write to the last byte too.
 		r.NoError(mr.Close())
 		r.NoError(mr.Close())
 	}
@@ -38,8 +38,8 @@ func allocHuge(r *rig) {
 	r.NoError(mr.Close())
 }
 
-// registerMemory registers a part of memory that is already registered. Every device
-// supports this. Addr and Bytes of the new region must be those of the part.
+// registerMemory registers a part of memory that is already registered, which every
+// device supports. The methods Addr and Bytes of the new region must return that part.
 func registerMemory(r *rig) {
 	outer := r.alloc(r.pd, 8192, verbs.AccessAll)
 	inner, err := r.pd.Register(outer.Bytes()[100:300], verbs.AccessLocalWrite)
@@ -51,7 +51,7 @@ func registerMemory(r *rig) {
 	r.Equal(byte(42), outer.Bytes()[100])
 }
 
-// accessRights registers memory with every combination of access rights. Only the
+// accessRights registers memory with every combination of access rights. Only those
 // combinations that Access.Check allows may succeed. Source: ibv_reg_mr(3).
 func accessRights(r *rig) {
 	buf := r.alloc(r.pd, 4096, verbs.AccessLocalWrite).Bytes()

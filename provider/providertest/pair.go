@@ -7,26 +7,28 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// memorySize is the size of an end's memory, in bytes, unless its plan has another.
+// memorySize is the size in bytes of an end's memory, unless the plan of the end has
+// another size.
 const memorySize = 256 << 10
 
-// A plan has the parameters of one end; rig.plans returns the defaults.
+// A plan has the parameters of one end. rig.plans returns plans with the defaults.
 type plan struct {
 	caps      verbs.QPCaps
-	access    verbs.Access // rights of the end's memory
+	access    verbs.Access // access rights of the end's memory
 	memory    int          // size of the end's memory in bytes
 	signalAll bool
 	srq       verbs.SRQ
-	sends     *queue // queue for send completions; nil: a new queue
-	recvs     *queue // queue for receive completions; nil: a new queue
-	// Channel of both queues, with the cookies 1 (sends) and 2 (receives).
+	sends     *queue // for send completions; nil means a new queue
+	recvs     *queue // for receive completions; nil means a new queue
+	// Channel of the queues sends and recvs, or nil. The cookie of sends is 1, that of
+	// recvs is 2.
 	channel verbs.CompChannel
 	vector  int
-	param   cm.ConnParam // parameters of Connect or Accept
+	param   cm.ConnParam // parameters for Connect or Accept
 }
 
-// plans returns the default plans. The ends are on different completion vectors if the
-// device has several.
+// plans returns the default plans of ends a and b. If the device has several completion
+// vectors, the ends use different ones.
 func (r *rig) plans() (a, b plan) {
 	depth := int(min(r.attr.MaxQPRdAtom, r.attr.MaxQPInitRdAtom, 4))
 	standard := plan{
@@ -40,24 +42,24 @@ func (r *rig) plans() (a, b plan) {
 	return a, b
 }
 
-// An end is one side of a connection, or a datagram queue pair.
+// An end is one side of a connection, or a UD queue pair.
 type end struct {
 	r     *rig
-	id    *cm.ID // nil if the queue pair was created without an id
+	id    *cm.ID // nil if the queue pair belongs to no ID
 	qp    verbs.QP
 	mr    verbs.MR
 	sends *queue
 	recvs *queue
 }
 
-// A pair is two connected ends: a called Connect, b accepted.
+// A pair is two connected ends: a has called Connect, and b has accepted.
 type pair struct {
 	*rig
 	a, b *end
 }
 
-// pair connects two ends. The function change, if it is not nil, can modify the plans of
-// both ends before.
+// pair connects two ends. If change is not nil, it may first change the plans of the
+// ends.
 func (r *rig) pair(change func(a, b *plan)) *pair {
 	r.t.Helper()
 	a, b := r.plans()
@@ -124,7 +126,7 @@ func (r *rig) listen(ps cm.PortSpace) *cm.ID {
 	return id
 }
 
-// resolve returns an id that is ready to call Connect to dst.
+// resolve returns an ID that is ready to connect to dst.
 func (r *rig) resolve(ps cm.PortSpace, dst netip.AddrPort) *cm.ID {
 	r.t.Helper()
 	id := r.newID(ps)
@@ -136,12 +138,13 @@ func (r *rig) resolve(ps cm.PortSpace, dst netip.AddrPort) *cm.ID {
 	return id
 }
 
-// newEnd creates the memory and the queues of an end.
+// newEnd creates the memory and the CQs of an end.
 func (r *rig) newEnd(pl *plan) *end {
 	r.t.Helper()
 	e := &end{r: r, sends: pl.sends, recvs: pl.recvs}
 	e.mr = r.alloc(r.pd, pl.memory, pl.access)
-	// The depth has a reserve, because devices may round the sizes of a QP up.
+	// The CQ is deeper than the plan needs, because devices may round the sizes of a QP
+	// up.
 	attr := verbs.CQAttr{Depth: 2*pl.caps.MaxSendWR + 32, Vector: pl.vector, Channel: pl.channel, Cookie: 1}
 	if e.sends == nil {
 		e.sends = r.newQueue(attr)
@@ -160,7 +163,7 @@ func (e *end) initAttr(pl *plan, qpType verbs.QPType) *verbs.QPInitAttr {
 	}
 }
 
-// createQP creates the queue pair of the end's id.
+// createQP creates the queue pair on the end's ID.
 func (e *end) createQP(pl *plan) {
 	e.r.t.Helper()
 	e.r.NoError(e.id.CreateQP(e.r.pd, e.initAttr(pl, e.id.PortSpace().QPType())))
@@ -168,7 +171,7 @@ func (e *end) createQP(pl *plan) {
 	e.r.closing("QP", e.closeQP)
 }
 
-// closeQP closes the queue pair of the end; a second call does nothing.
+// closeQP closes the queue pair of the end. A second call does nothing.
 func (e *end) closeQP() error {
 	if e.id.QP() == nil {
 		return nil
@@ -182,7 +185,8 @@ func (e *end) modify(mask verbs.QPAttrMask, attr verbs.QPAttr) {
 	e.r.NoError(e.qp.Modify(&attr, mask))
 }
 
-// toState moves the queue pair to a state that needs no attributes.
+// toState moves the queue pair to a state. It is for transitions that need no other
+// attribute.
 func (e *end) toState(state verbs.QPState) {
 	e.r.t.Helper()
 	e.modify(verbs.AttrState, verbs.QPAttr{State: state})

@@ -6,18 +6,19 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// sge returns the SGE of length bytes of the end's memory at offset.
+// sge returns an SGE for length bytes of the end's memory, beginning at offset.
 func (e *end) sge(offset, length int) verbs.SGE { return verbs.SGEOf(e.mr, offset, length) }
 
-// bytes returns length bytes of the end's memory at offset.
+// bytes returns length bytes of the end's memory, beginning at offset.
 func (e *end) bytes(offset, length int) []byte { return e.mr.Bytes()[offset : offset+length] }
 
-// word returns the 64-bit integer at offset, in the byte order of the atomics.
+// word returns the 64-bit integer at offset in the end's memory, in the byte order that
+// atomic operations use.
 func (e *end) word(offset int) uint64 { return binary.NativeEndian.Uint64(e.bytes(offset, 8)) }
 
 func (e *end) setWord(offset int, v uint64) { binary.NativeEndian.PutUint64(e.bytes(offset, 8), v) }
 
-// post posts send requests, which must all be accepted.
+// post posts send requests. The call must accept all of them.
 func (e *end) post(wrs ...verbs.SendWR) {
 	e.r.t.Helper()
 	n, err := e.qp.PostSend(wrs)
@@ -33,12 +34,12 @@ func (e *end) recv(id uint64, sges ...verbs.SGE) {
 	e.r.Equal(1, n)
 }
 
-// send returns a signaled SEND.
+// send returns a signaled SEND request.
 func send(id uint64, sges ...verbs.SGE) verbs.SendWR {
 	return verbs.SendWR{ID: id, Opcode: verbs.OpSend, Flags: verbs.SendSignaled, SGEs: sges}
 }
 
-// remote returns a signaled operation on the peer's memory at offset.
+// remote returns a signaled request for an operation on the memory of peer at offset.
 func (e *end) remote(op verbs.Opcode, id uint64, peer *end, offset int, sges ...verbs.SGE) verbs.SendWR {
 	return verbs.SendWR{
 		ID: id, Opcode: op, Flags: verbs.SendSignaled, SGEs: sges,
@@ -46,8 +47,8 @@ func (e *end) remote(op verbs.Opcode, id uint64, peer *end, offset int, sges ...
 	}
 }
 
-// fill writes bytes that depend on seed and position, so that a comparison detects
-// misplaced bytes.
+// fill fills a slice with bytes that depend on the seed and on their position. A
+// comparison therefore detects bytes at a wrong position.
 func fill(b []byte, seed uint64) {
 	x := seed*0x9e3779b97f4a7c15 + 1
 	for i := range b {
@@ -58,14 +59,14 @@ func fill(b []byte, seed uint64) {
 	}
 }
 
-// filled returns a new slice with n bytes that fill has written.
+// filled returns a new slice of n bytes that fill has filled.
 func filled(n int, seed uint64) []byte {
 	b := make([]byte, n)
 	fill(b, seed)
 	return b
 }
 
-// requireZero requires that the memory is still zero.
+// requireZero requires that a part of the end's memory is still zero.
 func (e *end) requireZero(offset, length int) {
 	e.r.t.Helper()
 	for i, b := range e.bytes(offset, length) {

@@ -13,20 +13,20 @@ import (
 // Options has the parameters of Run.
 type Options struct {
 	// Addr is an address of this host that belongs to the device. Both ends of every
-	// connection use it. The soft device supports 127.0.0.1.
+	// connection use it. For the soft device 127.0.0.1 can be used.
 	Addr netip.Addr
 
-	// Credentials is true if the device's IDs know the process at the other end; see
-	// cm.ID.Credentials.
+	// Credentials is true if the IDs of the provider know the process at the other end of
+	// a connection; see cm.ID.Credentials.
 	Credentials bool
 
-	// Deviations has the known outcomes of a device that differ from the standard
-	// outcomes of Violation. Nil means none.
+	// Deviations has the outcomes in which the device is known to differ from the
+	// standard. Nil means that there are none.
 	Deviations map[Violation]Outcome
 }
 
-// Run runs the suite against a provider. It calls open once for each case and closes the
-// provider that open returns. open reports its own failures to t.
+// Run runs the suite against a provider. It calls open once for each case, and closes the
+// provider that open has returned. If open fails, it must report the failure to t itself.
 func Run(t *testing.T, open func(t *testing.T) cm.Provider, opts Options) {
 	t.Helper()
 	caps := capabilities(t, open)
@@ -60,14 +60,16 @@ func modes(caps verbs.Caps) []verbs.Progress {
 	return []verbs.Progress{verbs.ProgressAuto}
 }
 
-// A topic is a group of cases and the capability that they need.
+// A topic is a group of cases that need the same capability.
 type topic struct {
-	name  string
-	lacks func(verbs.Caps) string // name of the missing capability, or ""; nil: none needed
+	name string
+	// lacks returns the name of the capability if the device does not have it, or "". It
+	// is nil if the cases need no capability.
+	lacks func(verbs.Caps) string
 	cases []testCase
 }
 
-// A testCase is one test. It gets its own rig.
+// A testCase is one test. Each testCase gets a rig of its own.
 type testCase struct {
 	name string
 	run  func(r *rig)
@@ -110,7 +112,8 @@ func topics() []topic {
 	}
 }
 
-// skipUnless skips a test if the device does not have a capability.
+// skipUnless skips a test if the device lacks a capability. The function lacks returns
+// the name of a missing capability.
 func skipUnless(t *testing.T, caps verbs.Caps, lacks func(verbs.Caps) string) {
 	t.Helper()
 	if what := lacks(caps); what != "" {

@@ -7,14 +7,14 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A queue is a CQ and the completions that were polled from it.
+// A queue is a CQ with the completions that were polled from it.
 type queue struct {
 	r      *rig
 	cq     verbs.CQ
 	vector int
-	// Completions that were polled and not taken by the case, oldest first.
+	// Completions that were polled and that the case has not taken yet, oldest first.
 	wcs    []verbs.WC
-	paused bool // rig.turn does not poll the queue
+	paused bool // rig.turn does not poll the CQ.
 }
 
 // newCQ creates a CQ that rig.turn does not poll.
@@ -37,7 +37,7 @@ func (r *rig) newQueue(attr verbs.CQAttr) *queue {
 	return q
 }
 
-// poll calls Poll once, unless the queue is paused, and returns whether it returned
+// poll polls the CQ once, unless the queue is paused. It returns true if there were
 // completions.
 func (r *rig) poll(q *queue) bool {
 	if q.paused {
@@ -61,7 +61,7 @@ func (q *queue) take(n int) []verbs.WC {
 	return got
 }
 
-// succeed takes n completions, which must be successful.
+// succeed takes n completions, and requires that they are successful.
 func (q *queue) succeed(n int) []verbs.WC {
 	q.r.t.Helper()
 	wcs := q.take(n)
@@ -71,26 +71,26 @@ func (q *queue) succeed(n int) []verbs.WC {
 	return wcs
 }
 
-// one takes one completion, which must be successful.
+// one takes one completion, and requires that it is successful.
 func (q *queue) one() verbs.WC {
 	q.r.t.Helper()
 	return q.succeed(1)[0]
 }
 
-// fail takes one completion for each of the given ids. The completions must be in the
-// order of the ids, and all must have the given status.
+// fail takes one completion for each of the given ids. They must come in the order of the
+// ids, and each must have the given status.
 func (q *queue) fail(status verbs.Status, qp verbs.QP, ids ...uint64) {
 	q.r.t.Helper()
 	for _, wc := range q.take(len(ids)) {
-		// Only these fields are valid (ibv_poll_cq(3)).
+		// In a failed completion only these fields are valid (ibv_poll_cq(3)).
 		want := verbs.WC{ID: ids[0], Status: status, QPN: qp.Num()}
 		q.r.Equal(want, verbs.WC{ID: wc.ID, Status: wc.Status, QPN: wc.QPN}, "%v instead of %v", wc.Status, status)
 		ids = ids[1:]
 	}
 }
 
-// drop drops the polled completions. Cases use it after requests whose result is not
-// specified.
+// drop forgets the completions that were polled. A case calls it after requests that may
+// succeed or fail.
 func (q *queue) drop() { q.wcs = nil }
 
 // sequence returns n consecutive ids that begin with first.

@@ -10,7 +10,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// readable is implemented on Linux only, like the providers.
+// readable exists on Linux only, as the providers do.
 func readable(int, time.Duration) (bool, error) {
 	return false, &verbs.FeatureError{Feature: "waiting for a descriptor", Reason: errors.New("not on " + runtime.GOOS)}
 }

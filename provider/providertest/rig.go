@@ -14,7 +14,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// waitLimit is the time after which a wait counts as a hang.
+// waitLimit is the time after which a wait counts as a hang. It is arbitrary.
 const waitLimit = 30 * time.Second
 
 // A rig is the device under test with the objects that all cases need. It belongs to the
@@ -29,8 +29,8 @@ type rig struct {
 	provider cm.Provider
 	dev      verbs.Device
 	attr     verbs.DeviceAttr
-	port     uint8 // port of dev that owns opts.Addr
-	gid      int   // index of opts.Addr in the GIDs of port
+	port     uint8 // the port of dev that has opts.Addr
+	gid      int   // index of opts.Addr in the GID table of port
 	pd       verbs.PD
 
 	cms    *cm.EventChannel
@@ -52,8 +52,8 @@ func newRig(t *testing.T, open func(t *testing.T) cm.Provider, opts Options, pro
 	return r
 }
 
-// findDevice finds the device and port that own the address. A loopback address may be
-// missing in the GIDs; then the first device is used.
+// findDevice finds the device and the port that have the address. The GID tables may lack
+// a loopback address. In that case findDevice chooses the first device.
 func (r *rig) findDevice() {
 	devices, err := r.provider.Devices()
 	r.NoError(err)
@@ -73,13 +73,13 @@ func (r *rig) findDevice() {
 	r.True(r.dev.Caps().LoopbackAddrs && r.opts.Addr.IsLoopback(), "no device owns %v", r.opts.Addr)
 }
 
-// closing registers a function that closes an object at the end of the test. If one
-// function fails, the others are still called.
+// closing registers the function close, which closes an object, for the end of the test.
+// It is called even if the function for another object fails.
 func (r *rig) closing(what string, close func() error) {
 	r.t.Cleanup(func() { assert.NoError(r.t, close(), "close %s", what) })
 }
 
-// requires skips the case if the device does not have a capability.
+// requires skips the case if the device lacks a capability.
 func (r *rig) requires(lacks func(verbs.Caps) string) { skipUnless(r.t, r.dev.Caps(), lacks) }
 
 func (r *rig) newPD() verbs.PD {
@@ -90,7 +90,7 @@ func (r *rig) newPD() verbs.PD {
 	return pd
 }
 
-// alloc returns new memory of pd, zeroed.
+// alloc returns a new memory region of pd. Its memory is zero.
 func (r *rig) alloc(pd verbs.PD, size int, access verbs.Access) verbs.MR {
 	r.t.Helper()
 	mr, err := pd.Alloc(&verbs.AllocAttr{Size: size, Access: access})
@@ -115,7 +115,7 @@ func (r *rig) until(what string, done func() bool) {
 	}
 }
 
-// turn polls every queue and the event channel once, and reports whether there was a
+// turn polls each queue and the event channel once. It returns true if there was a
 // completion or an event.
 func (r *rig) turn() bool {
 	r.t.Helper()
@@ -126,8 +126,8 @@ func (r *rig) turn() bool {
 	return r.nextEvent() || progress
 }
 
-// describe returns the completions and events that were not taken, for the message of a
-// failed wait.
+// describe returns a text for the message of a failed wait. The text lists the
+// completions and events that the case has not taken.
 func (r *rig) describe() string {
 	s := ""
 	for i, q := range r.queues {
@@ -139,7 +139,7 @@ func (r *rig) describe() string {
 	return s
 }
 
-// noCompletionsLeft checks that there is no completion that the case did not take.
+// noCompletionsLeft requires that the case has taken all completions.
 func (r *rig) noCompletionsLeft() {
 	if r.t.Failed() {
 		return

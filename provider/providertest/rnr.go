@@ -15,22 +15,23 @@ func rnrCases() []testCase {
 	}
 }
 
-// rnrTimer is the RNR timer code of b: 0.64 ms. With shorter delays, software devices
-// use up the processor.
+// rnrTimer is the RNR timer code of end b. The code means 0.64 ms. With shorter delays,
+// software devices would use all of the processor.
 const rnrTimer = 12
 
-// rnrPair connects a pair with an RNR retry count for a's sends, as in cm.ConnParam, and
-// with rnrTimer on b.
+// rnrPair connects a pair. End a has the given RNR retry count, in the form of
+// cm.ConnParam, and end b has rnrTimer.
 func (r *rig) rnrPair(retries int) *pair {
 	r.t.Helper()
-	// The count that b passes to Accept applies to a (rdma_accept(3)).
+	// The RNR retry count that end b passes to Accept is that of end a (rdma_accept(3)).
 	p := r.pair(func(_, b *plan) { b.param.RNRRetryCount = retries })
 	p.b.modify(verbs.AttrMinRNRTimer, verbs.QPAttr{MinRNRTimer: rnrTimer})
 	return p
 }
 
-// rnrExhausted sends without a receive buffer until the retries are used up. The request
-// must fail. The responder must have no completion and must stay in RTS.
+// rnrExhausted sends a message while end b has no receive buffer, until end a has used up
+// its RNR retries. The request must fail. The responder must have no completion and must
+// stay in RTS.
 func (p *pair) rnrExhausted() {
 	p.t.Helper()
 	p.a.post(send(1, p.a.sge(0, 8)), send(2, p.a.sge(0, 8)))
@@ -42,8 +43,8 @@ func (p *pair) rnrExhausted() {
 
 func rnrZero(r *rig) { r.rnrPair(-1).rnrExhausted() }
 
-// rnrFinite checks that a request does not fail before all its retries have waited for
-// the RNR delay.
+// rnrFinite checks that a request that gets RNR NAKs fails only after as many RNR delays
+// as there are retries.
 func rnrFinite(r *rig) {
 	for _, retries := range []int{1, 6} {
 		p := r.rnrPair(retries)
@@ -53,9 +54,9 @@ func rnrFinite(r *rig) {
 	}
 }
 
-// rnrForever checks that a request with RNRRetryForever does not fail after seven RNR
-// NAKs. While it waits for a receive buffer, three other pairs use up six retries each.
-// In that time the request gets more than seven RNR NAKs.
+// rnrForever checks that a request with RNRRetryForever does not fail, even after more
+// than seven RNR NAKs. To let enough time pass, the test uses up six retries on each of
+// three other pairs.
 func rnrForever(r *rig) {
 	waiting := r.rnrPair(verbs.RNRRetryForever)
 	waiting.a.post(send(1, waiting.a.sge(0, 8)))
@@ -69,8 +70,8 @@ func rnrForever(r *rig) {
 	waiting.ping()
 }
 
-// rnrBlocksOrder checks that no request is executed while an earlier request waits for a
-// receive buffer.
+// rnrBlocksOrder checks that a request is not executed while an earlier request waits for
+// a receive buffer.
 func rnrBlocksOrder(r *rig) {
 	p := r.rnrPair(verbs.RNRRetryForever)
 	p.a.setWord(64, 42)

@@ -7,11 +7,11 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// sizes returns message sizes around the boundaries of the path MTU, of pages and of
+// sizes returns message sizes close to the boundaries of the path MTU, of pages and of
 // rings.
 func sizes() []int { return []int{0, 1, 64, 4095, 4096, 4097, 64 << 10, 1 << 20} }
 
-// sized returns one case for each size.
+// sized returns a case for each of the sizes. The case calls run with that size.
 func sized(run func(r *rig, size int)) []testCase {
 	var cases []testCase
 	for _, size := range sizes() {
@@ -34,7 +34,7 @@ func sendCases() []testCase {
 	)
 }
 
-// roomFor returns an argument for rig.pair that gives both ends enough memory for
+// roomFor returns a function for rig.pair. The function gives both ends enough memory for
 // messages of the given size.
 func roomFor(size int) func(a, b *plan) {
 	return func(a, b *plan) { a.memory, b.memory = size+8192, size+8192 }
@@ -74,11 +74,12 @@ func sendImmediate(r *rig) {
 	}
 }
 
-// gatherScatter sends three pieces and an empty one into three pieces of other lengths.
+// gatherScatter sends a message of three pieces and an empty one. The receive buffer has
+// three pieces with other lengths.
 func gatherScatter(r *rig) {
 	p := r.pair(nil)
 	fill(p.a.bytes(0, 65536), 3)
-	p.a.post() // posting nothing is allowed
+	p.a.post() // A call may post no request at all.
 	p.b.recv(1, p.b.sge(10, 5), p.b.sge(1000, 9000), p.b.sge(20000, 7000))
 	p.a.post(send(2, p.a.sge(100, 7000), p.a.sge(0, 0), p.a.sge(30000, 1), p.a.sge(40000, 6000)))
 	p.a.sends.one()
@@ -91,8 +92,8 @@ func gatherScatter(r *rig) {
 	p.b.requireZero(20000+3996, 4096)
 }
 
-// sendInline overwrites the payload as soon as PostSend returns. The message must have
-// the old payload.
+// sendInline overwrites the payload as soon as PostSend has returned. The receiver must
+// get the old payload.
 func sendInline(r *rig) {
 	p := r.pair(nil)
 	limit := p.a.qp.Caps().MaxInline
@@ -130,8 +131,8 @@ func sendIntoLarger(r *rig) {
 	p.b.requireZero(150, 4950)
 }
 
-// sendUnsignaled signals only the last of ten requests. The completion of that request
-// confirms all ten.
+// sendUnsignaled posts ten requests, of which only the last is signaled. The completion
+// of that request must be the only one.
 func sendUnsignaled(r *rig) {
 	p := r.pair(nil)
 	for i := range 10 {
@@ -190,8 +191,8 @@ func sendBothWays(r *rig) {
 	r.True(bytes.Equal(p.b.bytes(0, 32768), p.a.bytes(65536, 32768)))
 }
 
-// sendReuse overwrites the send buffer after the send completion and before the receiver
-// polls. The received message must have the old content.
+// sendReuse overwrites the send buffer after the send has completed, and before the
+// receiver polls. The receiver must get the old contents.
 func sendReuse(r *rig) {
 	p := r.pair(nil)
 	for i := range 8 {

@@ -17,7 +17,7 @@ func srqCases() []testCase {
 	}
 }
 
-// newSRQ creates a shared receive queue in pd.
+// newSRQ creates a shared receive queue in the protection domain pd.
 func (r *rig) newSRQ(pd verbs.PD, attr *verbs.SRQAttr) verbs.SRQ {
 	r.t.Helper()
 	srq, err := pd.CreateSRQ(attr)
@@ -26,12 +26,12 @@ func (r *rig) newSRQ(pd verbs.PD, attr *verbs.SRQAttr) verbs.SRQ {
 	return srq
 }
 
-// A shared is two pairs whose b ends receive from one SRQ.
+// A shared is two pairs. Both b ends receive from the same SRQ.
 type shared struct {
 	*rig
 	srq    verbs.SRQ
 	recvs  *queue
-	mr     verbs.MR // memory of the buffers
+	mr     verbs.MR // memory of the receive buffers
 	p1, p2 *pair
 }
 
@@ -48,7 +48,8 @@ func (r *rig) shared(maxWR int) *shared {
 	return s
 }
 
-// post posts n buffers. Their ids are consecutive and begin with first.
+// post posts n receive buffers to the SRQ. Their ids are consecutive and begin with
+// first.
 func (s *shared) post(first, n int) (int, error) {
 	wrs := make([]verbs.RecvWR, n)
 	for i := range wrs {
@@ -74,8 +75,8 @@ func srqSizes(r *rig) {
 	r.Zero(n)
 }
 
-// srqShared sends over both connections. Each buffer must be used once, in the order of
-// posting, and the completion must name the queue pair of its message.
+// srqShared sends over both connections. Each buffer must be used exactly once, and each
+// completion must name the queue pair that has received the message.
 func srqShared(r *rig) {
 	s := r.shared(64)
 	s.mustPost(0, 20)
@@ -141,8 +142,8 @@ func (r *rig) noAsync() {
 	r.False(ok, "an asynchronous event")
 }
 
-// srqLimit checks that AsyncSRQLimit is raised when fewer buffers than the limit are
-// left, once for each call of Arm (ibv_modify_srq(3)).
+// srqLimit checks that the device raises AsyncSRQLimit when the SRQ has fewer buffers
+// than the limit, once after each call of Arm (ibv_modify_srq(3)).
 func srqLimit(r *rig) {
 	s := r.shared(64)
 	consume := func(n int) {
@@ -193,7 +194,7 @@ func srqOnly(r *rig) {
 	s.recvs.one()
 }
 
-// srqSurvives checks that a failed queue pair does not flush the buffers of the SRQ.
+// srqSurvives checks that the buffers of the SRQ are not flushed when a queue pair fails.
 func srqSurvives(r *rig) {
 	s := r.shared(8)
 	s.mustPost(0, 4)
@@ -205,7 +206,8 @@ func srqSurvives(r *rig) {
 	}
 }
 
-// srqEmpty checks that senders of both connections can wait for a buffer of the SRQ.
+// srqEmpty sends over both connections while the SRQ has no buffer. Both senders must
+// wait until a buffer is posted.
 func srqEmpty(r *rig) {
 	s := r.shared(8)
 	s.p1.a.post(send(1, s.p1.a.sge(0, 8)))

@@ -50,15 +50,15 @@ func queuePairNumbers(r *rig) {
 		qp, err := r.pd.CreateQP(&verbs.QPInitAttr{Type: verbs.QPTypeRC, SendCQ: cq, RecvCQ: cq})
 		r.NoError(err)
 		r.closing("QP", qp.Close)
-		// Numbers 0 and 1 belong to the port, and 0xffffff means multicast.
+		// The numbers 0 and 1 belong to the port. The number 0xffffff means multicast.
 		r.True(qp.Num() > 1 && qp.Num() < 0xffffff, "number %#x", qp.Num())
 		r.False(seen[qp.Num()], "number %#x twice", qp.Num())
 		seen[qp.Num()] = true
 	}
 }
 
-// legalSteps returns the next states in the state diagram of IBTA vol. 1, 10.3.1. RESET
-// and ERROR are left out; every state may change to them.
+// legalSteps returns the states that may follow a state in the diagram of IBTA vol. 1,
+// 10.3.1. It leaves out RESET and ERROR, which may follow every state.
 func legalSteps(from verbs.QPState) []verbs.QPState {
 	switch from {
 	case verbs.StateReset:
@@ -75,7 +75,8 @@ func legalSteps(from verbs.QPState) []verbs.QPState {
 	return nil
 }
 
-// noOtherStep tries every transition that does not exist. The state must not change.
+// noOtherStep tries every transition that the diagram does not have. Each must fail and
+// leave the state as it is.
 func (e *end) noOtherStep() {
 	e.r.t.Helper()
 	from := e.qp.State()
@@ -93,7 +94,8 @@ func (e *end) noOtherStep() {
 	}
 }
 
-// posting checks which queues accept requests in the current state.
+// posting requires that only those queues accept requests that may do so in the present
+// state.
 func (e *end) posting() {
 	e.r.t.Helper()
 	state := e.qp.State()
@@ -150,8 +152,8 @@ func unconnectedSteps(r *rig) {
 	e.toState(verbs.StateReset)
 }
 
-// connectedStates checks every state of a connection, from RESET to RTS and back. Buffers
-// are posted in INIT and RTR, and must be usable in RTS.
+// connectedStates checks every state of a connection, from RESET to RTS and back to
+// RESET. Receive buffers that are posted in INIT and RTR must be usable in RTS.
 func connectedStates(r *rig, late bool) {
 	var visited []verbs.QPState
 	p := r.connectExternal(&stateSteps{rtrAfterAccept: late, afterStep: func(e *end) {
@@ -249,8 +251,8 @@ func changeConnected(r *rig) {
 	r.Error(p.a.qp.Modify(&verbs.QPAttr{RetryCount: 3}, verbs.AttrRetryCount), "the retry count can not be changed in RTS")
 }
 
-// drainedSendQueue posts in SQD. The request must start when the queue pair is in RTS
-// again. Receiving continues in SQD (IBTA vol. 1, 10.3.1.5).
+// drainedSendQueue posts a request in SQD. The request must not start before the queue
+// pair is in RTS again. Messages must still be received in SQD (IBTA vol. 1, 10.3.1.5).
 func drainedSendQueue(r *rig) {
 	p := r.pair(nil)
 	p.a.recv(1, p.a.sge(0, 64))
@@ -267,12 +269,13 @@ func drainedSendQueue(r *rig) {
 	p.b.recvs.one()
 }
 
-// resetQueuePair checks that a move to RESET removes all requests without completions.
+// resetQueuePair moves a queue pair with requests to RESET. The requests must be removed
+// without completions.
 func resetQueuePair(r *rig) {
 	p := r.pair(nil)
 	for i := range 4 {
 		p.a.recv(uint64(i), p.a.sge(0, 64))
-		// B has no receive buffer, so the requests of a do not complete.
+		// End b has no receive buffer, so the requests of end a do not complete.
 		p.a.post(send(uint64(i), p.a.sge(0, 64)))
 	}
 	p.a.toState(verbs.StateReset)

@@ -24,21 +24,22 @@ func udCases() []testCase {
 	}
 }
 
-// qkey is the Q_Key of datagram queue pairs that are created without an id.
+// qkey is the Q_Key of UD queue pairs that belong to no ID.
 const qkey = 0x11223344
 
-// A datagrams is two datagram queue pairs; a knows the address of b.
+// A datagrams is two UD queue pairs. End a knows the address of end b.
 type datagrams struct {
 	*pair
 	ah  verbs.AH
 	to  cm.UDParam
 	mtu int
-	// Size of a receive buffer in bytes: the routing header and the largest datagram.
+	// Size in bytes of a receive buffer. It has room for the GRH and the largest
+	// datagram.
 	slot int
 }
 
-// lookup creates both queue pairs on ids and looks up b's queue pair by its port.
-// Source: rdma_connect(3), RDMA_PS_UDP.
+// lookup creates both queue pairs on IDs. End a then looks up the queue pair of end b by
+// its port. Source: rdma_connect(3), RDMA_PS_UDP.
 func (r *rig) lookup() *datagrams {
 	r.t.Helper()
 	a, b := r.plans()
@@ -78,14 +79,15 @@ func (r *rig) newAH(pd verbs.PD, attr verbs.AHAttr) verbs.AH {
 	return ah
 }
 
-// datagram returns a signaled SEND from a to b.
+// datagram returns a signaled SEND request from end a to end b.
 func (d *datagrams) datagram(id uint64, sges ...verbs.SGE) verbs.SendWR {
 	wr := send(id, sges...)
 	wr.AH, wr.RemoteQPN, wr.RemoteQKey = d.ah, d.to.QPN, d.to.QKey
 	return wr
 }
 
-// arrived takes the completion of one datagram of n bytes at b.
+// arrived takes the receive completion of a datagram at end b. The datagram must have n
+// bytes.
 func (d *datagrams) arrived(id uint64, n int) verbs.WC {
 	d.t.Helper()
 	got := d.b.recvs.one()
@@ -120,8 +122,8 @@ func udImmediate(r *rig) {
 	r.Equal(uint32(0xcafebabe), got.Imm)
 }
 
-// udReply answers a datagram. The address of the answer is the local address of the
-// client's ID. The queue pair number comes from the completion of the datagram.
+// udReply answers a datagram. The address for the answer is the local address of the
+// client's ID. The queue pair number is in the completion of the datagram.
 func udReply(r *rig) {
 	d := r.lookup()
 	d.b.recv(1, d.b.sge(0, d.slot))
@@ -140,7 +142,7 @@ func udReply(r *rig) {
 	r.Equal(d.b.qp.Num(), back.SrcQPN)
 }
 
-// bareDatagrams creates both queue pairs without ids.
+// bareDatagrams creates two UD queue pairs that belong to no ID.
 func (r *rig) bareDatagrams() *datagrams {
 	r.t.Helper()
 	d := &datagrams{pair: &pair{rig: r, a: r.bare(verbs.QPTypeUD), b: r.bare(verbs.QPTypeUD)}}
@@ -168,8 +170,9 @@ func udBare(r *rig) {
 	}
 }
 
-// marker sends a datagram and waits until it arrives. Datagrams between two queue
-// pairs are not reordered, so a datagram that was sent before has arrived or is lost.
+// marker sends a datagram and waits until it arrives. Datagrams between two queue pairs
+// stay in order. So a datagram that was sent before the marker has arrived by then, or is
+// lost.
 func (d *datagrams) marker(recvID uint64) {
 	d.t.Helper()
 	d.a.post(d.datagram(99, d.a.sge(0, 8)))
@@ -178,8 +181,8 @@ func (d *datagrams) marker(recvID uint64) {
 	d.Empty(d.b.recvs.wcs)
 }
 
-// udWrongQKey checks that the receiver drops a datagram with a wrong Q_Key. The sender
-// gets no error (IBTA vol. 1, 10.2.5).
+// udWrongQKey sends a datagram with a wrong Q_Key. The receiver must drop it, and the
+// sender must get no error (IBTA vol. 1, 10.2.5).
 func udWrongQKey(r *rig) {
 	d := r.lookup()
 	d.b.recv(1, d.b.sge(0, d.slot))
@@ -190,9 +193,9 @@ func udWrongQKey(r *rig) {
 	d.marker(1)
 }
 
-// udNoBuffer checks that datagrams without a receive buffer are lost and do not delay
-// others. A datagram that is still in transit may use a buffer that was posted after it
-// was sent. No datagram may arrive twice or after a later one.
+// udNoBuffer sends datagrams while the receiver has no buffer. They must be lost without
+// delaying other datagrams. A datagram that is still in transit may use a buffer that is
+// posted later. No datagram may arrive twice or after a later one.
 func udNoBuffer(r *rig) {
 	const last = 3
 	d := r.lookup()
@@ -225,8 +228,8 @@ func udUnknownQP(r *rig) {
 	d.marker(1)
 }
 
-// udTooLong checks that a datagram longer than the path MTU is refused when it is
-// posted, or fails at the sender. It must not be sent.
+// udTooLong posts a datagram that is longer than the path MTU. The call must fail, or the
+// request must complete with an error at the sender. The datagram must not be sent.
 func udTooLong(r *rig) {
 	d := r.lookup()
 	n, err := d.a.qp.PostSend([]verbs.SendWR{d.datagram(5, d.a.sge(0, d.mtu+1))})
@@ -286,7 +289,7 @@ func udForeignHandle(r *rig) {
 	wr.AH = r.newAH(r.newPD(), d.to.AH)
 	n, err := d.a.qp.PostSend([]verbs.SendWR{wr})
 	if err == nil {
-		// Some devices detect the error when they use the handle (IBTA vol. 1,
+		// Some devices notice the error only when a request uses the handle (IBTA vol. 1,
 		// 10.2.2.2).
 		r.Equal(1, n)
 		d.a.sends.fail(verbs.StatusLocQPOpErr, d.a.qp, 1)

@@ -16,11 +16,12 @@ func writeCases() []testCase {
 	)
 }
 
-// writeSize checks that a WRITE changes only the target memory and consumes no buffer.
+// writeSize checks that a WRITE changes only the bytes that it names, and consumes no
+// receive buffer.
 func writeSize(r *rig, size int) {
 	p := r.pair(roomFor(size))
 	fill(p.a.bytes(0, size), 9)
-	p.b.recv(1, p.b.sge(0, 0)) // the WRITE must not consume this buffer
+	p.b.recv(1, p.b.sge(0, 0)) // The WRITE must leave this buffer in the queue.
 	p.a.post(p.a.remote(verbs.OpWrite, 3, p.b, 100, p.a.sge(0, size)))
 	done := p.a.sends.one()
 	r.Equal(uint64(3), done.ID)
@@ -58,8 +59,8 @@ func writeInline(r *rig) {
 	p.b.requireZero(64+len(payload), 64)
 }
 
-// writeNothing writes zero bytes with an invalid key and address, which are not checked
-// then (IBTA vol. 1, C9-88).
+// writeNothing posts a WRITE of zero bytes with an invalid key and address. It must
+// succeed, because the responder does not check them for zero bytes (IBTA vol. 1, C9-88).
 func writeNothing(r *rig) {
 	p := r.pair(nil)
 	p.a.post(verbs.SendWR{ID: 1, Opcode: verbs.OpWrite, Flags: verbs.SendSignaled, RemoteAddr: 1, RKey: 2})
@@ -75,8 +76,9 @@ func writeWholeRegion(r *rig) {
 	r.True(bytes.Equal(p.a.mr.Bytes(), p.b.mr.Bytes()))
 }
 
-// writeBeforeSend checks the written memory when the SEND after the WRITE arrives,
-// before the completion of the WRITE (IBTA vol. 1, 9.5).
+// writeBeforeSend posts a WRITE and then a SEND. When the SEND has arrived, the memory
+// must have the data of the WRITE, even if the WRITE has not completed yet (IBTA vol. 1,
+// 9.5).
 func writeBeforeSend(r *rig) {
 	p := r.pair(nil)
 	for i := range 50 {
@@ -98,7 +100,8 @@ func writeImmCases() []testCase {
 	)
 }
 
-// writeImm consumes a receive buffer and does not change its memory.
+// writeImm posts a WRITE with immediate data. It must consume a receive buffer and leave
+// the memory of that buffer unchanged.
 func writeImm(r *rig) {
 	p := r.pair(nil)
 	for i, size := range []int{1, 4096, 20000} {
