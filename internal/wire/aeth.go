@@ -72,8 +72,8 @@ var creditCounts = [noCredits]uint16{
 	1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768,
 }
 
-// Ack returns an ACK that grants the given number of credits. If that number has no
-// code, the ACK grants the next smaller number that has a code.
+// Ack returns an ACK that grants credits. If the given number of credits has no code, the
+// ACK grants the next smaller number that has one.
 func Ack(credits int) Syndrome {
 	code, exact := slices.BinarySearch(creditCounts[:], uint16(min(max(credits, 0), 1<<15)))
 	if !exact {
@@ -82,21 +82,21 @@ func Ack(credits int) Syndrome {
 	return Syndrome(code)
 }
 
-// RNRNAK returns the answer of a responder without a receive buffer. The parameter timer
-// is the code of the time that the requester must wait, 0 to 31.
+// RNRNAK returns the RNR NAK of a responder that has no receive buffer. The parameter
+// timer is the code of the time that the requester must wait, 0 to 31.
 func RNRNAK(timer uint8) Syndrome {
 	return Syndrome(SyndromeRNRNAK<<codeBits) | Syndrome(timer&codeMask)
 }
 
-// NAK returns the answer to a request that the responder rejects.
+// NAK returns the negative acknowledgement of a request that the responder rejects.
 func NAK(code NAKCode) Syndrome { return Syndrome(SyndromeNAK<<codeBits) | Syndrome(code&codeMask) }
 
 // Kind returns the kind of the answer.
 func (s Syndrome) Kind() SyndromeKind { return SyndromeKind(s >> codeBits) }
 
-// Credits returns the number of credits that an ACK grants. It is the number of requests
-// that need a receive buffer and that the requester may send. Credits returns false if
-// the answer is not an ACK, or if the responder does not use end-to-end flow control.
+// Credits returns the number of credits that an ACK grants: how many requests that need a
+// receive buffer the requester may send. Credits returns false if the answer is not an
+// ACK, or if the responder does not use end-to-end flow control.
 func (s Syndrome) Credits() (n int, ok bool) {
 	code := s & codeMask
 	if s.Kind() != SyndromeAck || code == noCredits {

@@ -42,7 +42,7 @@ type BTH [BTHSize]byte
 func (h *BTH) Opcode() Opcode { return Opcode(h[0]) }
 
 // Solicited reports whether the sender requests an event at the receiver for this
-// message. Only the bit in the last packet of a message has a meaning.
+// message. The bit has a meaning only in the last packet of a message.
 func (h *BTH) Solicited() bool { return h[1]&0x80 != 0 }
 
 // SetSolicited sets the solicited event bit.

@@ -22,8 +22,8 @@ func TestBTH(t *testing.T) {
 	require.Equal(t, psn.Value(0xabcdef), h.PSN())
 }
 
-// Each setter changes all bits of its field, for any old value. It does not change other
-// bits.
+// Each setter changes all bits of its field and no other bits, whatever the old value of
+// the field is.
 func TestBTHSetters(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -76,11 +76,11 @@ func TestPKeysMatch(t *testing.T) {
 		{0xffff, 0xffff, true},
 		{0xffff, 0x7fff, true},
 		{0x7fff, 0xffff, true},
-		// Two limited members of the same partition do not match.
+		// Both ports are limited members of the partition, so the keys do not match.
 		{0x7fff, 0x7fff, false},
 		{0xffff, 0xfffe, false},
 		{0x8001, 0x0001, true},
-		// The partition number 0 is invalid and does not match.
+		// The partition number 0 is invalid, so the keys do not match.
 		{0x8000, 0x8000, false},
 		{0, 0, false},
 	} {

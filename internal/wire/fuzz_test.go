@@ -64,8 +64,8 @@ func copyFields(dst, src wire.Packet) {
 	}
 }
 
-// FuzzVerify seals any packet for any pair of addresses with any identification. Verify
-// must return the same identification.
+// FuzzVerify computes the ICRC of any packet, for any pair of addresses and any
+// identification. Verify must then return that identification.
 func FuzzVerify(f *testing.F) {
 	for _, v := range vectors {
 		c := captured(f, v.name)
@@ -81,7 +81,7 @@ func FuzzVerify(f *testing.F) {
 			return
 		}
 		flow := c.flow()
-		flow.Verify(p) // The calls below must work with any ICRC.
+		flow.Verify(p) // Each of these calls must accept a packet with any ICRC.
 		flow.Seal(p, id)
 		found, ok := flow.Verify(p)
 		require.True(t, ok)
@@ -92,8 +92,8 @@ func FuzzVerify(f *testing.F) {
 }
 
 // FuzzMessages decodes any data as each type of message, and encodes the result. The
-// encoded data must be equal to the original, except for the reserved bits, which
-// fieldsOf finds.
+// encoded data must be equal to the original data, except for the reserved bits. fieldsOf
+// finds out which bits are not reserved.
 func FuzzMessages(f *testing.F) {
 	f.Add(captured(f, vectorREQ).decoded(f).Payload())
 	for attr := range newMessage {

@@ -8,10 +8,10 @@ import (
 // GRHSize is the length of a GRH in bytes.
 const GRHSize = 40
 
-// A GRH is the header that the receiver of a datagram finds before the payload: an IPv6
-// header, or 20 bytes of zeros and an IPv4 header. The receiver distinguishes the two
-// by the version fields and by the checksum of the IPv4 header. Source: IBTA vol. 1,
-// 11.4.1.2; annex A17.4.5.2.
+// A GRH is the header that the receiver of a datagram finds before the payload. It is an
+// IPv6 header, or it consists of 20 bytes of zeros and an IPv4 header. The receiver
+// distinguishes the two by the version fields and by the checksum of the IPv4 header.
+// Source: IBTA vol. 1, 11.4.1.2; annex A17.4.5.2.
 type GRH [GRHSize]byte
 
 // Set writes the IP header of a received packet. The parameter packet is the length of
@@ -36,7 +36,7 @@ func (h *GRH) Set(src, dst netip.Addr, packet int, tos, ttl uint8) {
 func setIP4(h *[ip4Size]byte, src, dst [4]byte, packet int, tos, ttl uint8) {
 	h[0], h[1] = 0x45, tos
 	binary.BigEndian.PutUint16(h[2:], uint16(ip4Size+udpSize+packet))
-	h[6] = 0x40 // Do not fragment (A17.3.1.1.5).
+	h[6] = 0x40 // The flag that forbids fragmentation is set (A17.3.1.1.5).
 	h[8], h[9] = ttl, protoUDP
 	*(*[4]byte)(h[12:]), *(*[4]byte)(h[16:]) = src, dst
 	binary.BigEndian.PutUint16(h[10:], checksum(h))

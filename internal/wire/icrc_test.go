@@ -32,16 +32,16 @@ func TestVerifyFindsTheIdentificationOfTheVectors(t *testing.T) {
 	require.Equal(t, uint16(7), captured(t, vectorSend).id)
 }
 
-// The expected ICRC was computed for the packet of a network card, with the
-// identification changed to 0.
+// The packet comes from a network card. Its identification was changed to 0, and the
+// expected ICRC was computed for that.
 func TestSealWithAnotherIdentification(t *testing.T) {
 	c := captured(t, vectorCNP)
 	c.flow().Seal(c.decoded(t), 0)
 	require.Equal(t, unhex(t, "af515342"), c.packet[len(c.packet)-wire.ICRCSize:])
 }
 
-// One byte of the BTH may be changed by routers. The ICRC must not depend on that byte.
-// It must depend on all other bytes.
+// The ICRC must depend on every byte of the packet except one: routers may change that
+// byte of the BTH.
 func TestICRCMasks(t *testing.T) {
 	for _, name := range []string{vectorSend, vectorAck6} {
 		c := captured(t, name)
@@ -89,8 +89,8 @@ func TestFlowCanBeSetAgain(t *testing.T) {
 	}
 }
 
-// A Flow stores the ICRC of its headers for one packet length. It must not use that ICRC
-// for a packet of another length.
+// A Flow stores the ICRC of its headers for one packet length. It must not use the stored
+// ICRC for a packet of another length.
 func TestFlowRemembersOneLength(t *testing.T) {
 	f := captured(t, vectorSend).flow()
 	b := make([]byte, wire.MaxPacket)
@@ -106,8 +106,8 @@ func TestFlowRemembersOneLength(t *testing.T) {
 	}
 }
 
-// Verify must find the identification of a packet, no matter which identification the
-// Flow predicts.
+// Verify must find the identification of every packet, whatever identification the Flow
+// predicts.
 func TestVerifyFindsEveryIdentification(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	sender, receiver := captured(t, vectorSend).flow(), captured(t, vectorSend).flow()
@@ -139,8 +139,8 @@ func TestFlowAcceptsMappedAddresses(t *testing.T) {
 	require.True(t, ok)
 }
 
-// Verify accepts packets with each payload length. Together the packets use every entry
-// of inversePowers.
+// Verify must accept packets of every payload length. Together these packets use every
+// entry of inversePowers.
 func TestVerifyEveryLength(t *testing.T) {
 	f := captured(t, vectorSend).flow()
 	b := make([]byte, wire.MaxPacket)
@@ -154,7 +154,7 @@ func TestVerifyEveryLength(t *testing.T) {
 	}
 }
 
-// Verify may accept only as many damaged packets as its comment says: one in 1<<16.
+// Verify may accept one of 1<<16 damaged packets, as its comment says, but not more.
 func TestVerifyFindsDamage(t *testing.T) {
 	const rounds = 1 << 18
 	random := rand.New(rand.NewPCG(1, 2))

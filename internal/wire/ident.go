@@ -3,78 +3,87 @@ package wire
 import "time"
 
 const (
-	// identSlack is how far the identification of the next packet may be from the last
-	// one, in either direction. Lost and reordered packets, the segments of a message
-	// that the sender's kernel has segmented, and other packets that the same counter
-	// numbers make it differ. The slack cannot be much larger: when one byte of a
-	// packet of up to 4 KiB is damaged, the identification for which the ICRC is right
-	// differs by 231 or more from the real one (586 or more up to 2 KiB). So such a
-	// packet never fits.
+	// identSlack is by how much the identification of the next packet may differ from the
+	// last one, in either direction. Several things cause a difference: lost and
+	// reordered packets, the segments of a message that the sender's kernel has cut, and
+	// other packets that the same counter numbers.
+	//
+	// A much larger value would let damaged packets pass. If one byte of a packet is
+	// damaged, the identification for which the ICRC is correct differs from the real one
+	// by 231 or more for packets of up to 4 KiB, and by 586 or more for packets of up to
+	// 2 KiB. With 200, such a packet never fits.
 	identSlack = 200
-	// identIdleStep is the time since the last packet that widens the window by one: 250
-	// in a millisecond, a rate that a sender of packets of 1 KiB reaches at 2 Gbit/s.
-	// The number is arbitrary. It covers the random number that Linux adds to a shared
-	// counter after idle time. That number is less than the clock ticks that have
-	// passed, and a tick is at least a millisecond.
+	// identIdleStep is a time. For each such time since the last packet, the window gets
+	// wider by one. Linux adds a random number to a shared counter after idle time. That
+	// number is less than the number of clock ticks that have passed, and a tick takes at
+	// least a millisecond. A step of 4 µs covers that and the packets of other flows: 250
+	// packets in a millisecond are 2 Gbit/s with packets of 1 KiB. The number is
+	// arbitrary.
 	identIdleStep = 4 * time.Microsecond
 	// maxSegments is larger than every identification of a sender that numbers the
-	// segments of each message from 0. A kernel segments a message into at most 64
-	// packets, since Linux 6.9 into at most 128 (udp(7), UDP_SEGMENT).
+	// segments of each message from 0. A kernel cuts a message into at most 64 segments,
+	// and since Linux 6.9 into at most 128 (udp(7), UDP_SEGMENT).
 	maxSegments = 128
-	// identWidening is the factor by which the window widens after an intact packet
-	// that did not fit. Arbitrary. After widening five times, all packets fit.
+	// identWidening is the factor by which the window gets wider after an intact packet
+	// that did not fit. It is arbitrary. After five such packets, every packet fits.
 	identWidening = 4
-	// narrowAfter is how many packets in a row must fit a quarter of a widened window
-	// before the window is halved. Arbitrary.
+	// narrowAfter is a number of packets. If so many packets in a row fit a quarter of
+	// the additional width, that width is halved. It is arbitrary.
 	narrowAfter = 1024
-	// segmentingZeros is how often identification 0 must arrive before the sender
-	// counts as one that numbers the segments of each message from 0. A socket that
-	// counts its messages sends 0 only twice when the counter wraps around: in the
-	// middle of one message, and at the beginning of the next.
+	// segmentingZeros is how often the identification 0 must arrive before the sender
+	// counts as one that numbers the segments of each message from 0. Other senders
+	// seldom send 0: a connected socket sends 0 only twice when its counter overflows,
+	// once in the middle of a message and once at the beginning of the next message.
 	segmentingZeros = 3
-	// maxMisfits is how many packets in a row may be dropped. A sender may choose its
-	// identifications freely (RFC 6864, 4.1), so the third packet in a row is accepted.
+	// maxMisfits is the largest number of packets in a row that are dropped because they
+	// do not fit. A sender may choose its identifications freely (RFC 6864, 4.1), so the
+	// next packet is accepted whatever its identification is.
 	maxMisfits = 2
 )
 
-// An IdentWindow predicts the identifications of the IPv4 packets of a sender (RFC 791,
-// 3.1), for one flow of one source port. Flow.Verify returns the identification with
-// which the ICRC of a packet is right. If the prediction includes that identification,
-// the packet is unlikely to be damaged. Linux numbers packets in three ways:
+// An IdentWindow decides whether the sender of an IPv4 packet may have given it a certain
+// identification (RFC 791, 3.1). It is for one flow from one source port. Flow.Verify
+// returns the identification with which the ICRC of a packet is correct. If that
+// identification fits the earlier packets of the flow, the packet is unlikely to be
+// damaged.
 //
-//   - A socket that is not connected sends 0, and 0, 1, 2 and so on for the segments
-//     of one message. After 0 has arrived three times, no others fit.
-//   - A socket that is connected counts its messages.
-//   - Other packets, for example those of rxe, share a counter with all packets of the
-//     host to the same address and with some to other addresses. The counter's steps
-//     are irregular, and larger after idle time.
+// Linux numbers packets in three ways:
 //
-// A packet that does not fit is dropped, and the sender retransmits it. The
-// retransmission, or the next packet, fits the dropped packet, so the window follows a
-// sender whose counter has jumped. The zero value is a window for a new flow. It
-// accepts the first packet with any identification.
+//   - A socket that is not connected sends 0, or 0, 1, 2 and so on for the segments of
+//     one message. After 0 has arrived three times, no identification of maxSegments or
+//     more fits.
+//   - A connected socket counts its messages.
+//   - Other packets, for example those of rxe, are numbered by a counter that the host
+//     uses for all packets to the same address, and for some to other addresses. The
+//     steps of that counter are irregular, and larger after idle time.
+//
+// A packet that does not fit is dropped, and the sender sends it again. That second
+// packet is compared with the dropped one too, and fits. So the window follows a sender
+// whose counter has jumped. The zero value is a window for a new flow, whose first packet
+// fits with any identification.
 type IdentWindow struct {
 	last    identMark
-	misfit  identMark // The last packet, if it did not fit the window.
-	misfits uint8     // Number of packets in a row that did not fit the window.
-	// Number of packets with identification 0 since the last one of maxSegments or
-	// more, at most segmentingZeros.
+	misfit  identMark // the last packet, if it did not fit
+	misfits uint8     // number of packets in a row that did not fit
+	// zeros is the number of packets with identification 0 since the last packet with an
+	// identification of maxSegments or more. It stops at segmentingZeros.
 	zeros      uint8
 	started    bool
-	extraWidth uint16 // Width of the window beyond identSlack, in the direction of counting.
-	narrowFits uint16 // Consecutive packets that fitted a quarter of extraWidth.
+	extraWidth uint16 // width of the window beyond identSlack, in the direction of counting
+	// number of packets in a row that fitted a quarter of extraWidth
+	narrowFits uint16
 }
 
-// An identMark is the identification and the arrival time of a packet.
+// An identMark has the identification and the arrival time of a packet.
 type identMark struct {
 	id    uint16
 	since time.Duration // The packet arrived after this time.
 }
 
-// Fits reports whether the sender of the flow may have given a packet this
-// identification. The caller drops the packet if Fits reports false. The packet arrived
-// between since and the result of now, on any monotonic clock. Fits calls now only if
-// it needs the time.
+// Fits reports whether the sender of the flow may have given a packet the identification
+// id. If not, the caller drops the packet. The packet arrived after the time since and
+// before the time that the function now returns. Both are times of the same monotonic
+// clock. Fits calls the function now only if it needs the time.
 func (w *IdentWindow) Fits(id uint16, since time.Duration, now func() time.Duration) bool {
 	mark := identMark{id, since}
 	switch {
@@ -99,15 +108,16 @@ func (w *IdentWindow) Fits(id uint16, since time.Duration, now func() time.Durat
 	return true
 }
 
-// follows reports whether an identification fits that of the earlier packet before.
+// follows reports whether the identification id fits an earlier packet of the flow.
 func (w *IdentWindow) follows(id uint16, before *identMark, now func() time.Duration) bool {
 	const narrow = 2 * identSlack
 	distance := int(id - before.id + identSlack)
 	return distance <= narrow || distance <= narrow+int(w.extraWidth)+int(min((now()-before.since)/identIdleStep, 1<<16))
 }
 
-// narrow narrows a widened window after narrowAfter packets that did not need the
-// width.
+// narrow makes a wide window narrower after narrowAfter packets in a row that did not
+// need the width. The parameter step is the distance of the identification from the one
+// before it.
 func (w *IdentWindow) narrow(step uint16) {
 	if w.extraWidth == 0 {
 		return

@@ -9,12 +9,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A countingSender returns the identification of the sender's next packet, and the time
-// at which that packet is sent.
+// A countingSender is a sender of packets. Each call returns the identification of its
+// next packet, and the time at which that packet is sent.
 type countingSender func() (id uint16, at time.Duration)
 
-// unconnectedSender is an unconnected socket of the soft device. It sends messages of
-// one packet and messages that the kernel segments.
+// unconnectedSender returns a sender like an unconnected socket of the soft device. Some
+// of its messages are one packet, and the kernel cuts the others into segments.
 func unconnectedSender(rng *rand.Rand) countingSender {
 	left, next, now := 0, uint16(0), time.Duration(0)
 	return func() (uint16, time.Duration) {
@@ -31,9 +31,9 @@ func unconnectedSender(rng *rand.Rand) countingSender {
 	}
 }
 
-// connectedSender is a connected socket of the soft device. Each message has an
-// identification that is larger by one than that of the message before. The
-// identifications of its segments count up from there.
+// connectedSender returns a sender like a connected socket of the soft device. The
+// identification of each message is larger by one than that of the message before. The
+// segments of a message count up from its identification.
 func connectedSender(rng *rand.Rand) countingSender {
 	left, next, message, now := 0, uint16(0), uint16(rng.Uint32()), time.Duration(0)
 	return func() (uint16, time.Duration) {
@@ -51,9 +51,10 @@ func connectedSender(rng *rand.Rand) countingSender {
 	}
 }
 
-// sharedCounter is a counter of a Linux host that several flows share. The flow under
-// test gets some of its numbers, and other flows get the rest. The function pause
-// returns how long the flow is idle before a packet.
+// sharedCounter returns a sender whose packets are numbered by a counter of a Linux host
+// that other flows use too. The parameter others is the largest number of packets of
+// other flows between two packets. The function pause returns how long the flow is idle
+// before a packet. The host's clock tick takes the time tick.
 func sharedCounter(rng *rand.Rand, tick time.Duration, others int, pause func() time.Duration) countingSender {
 	counter, now, stamp := rng.Uint32(), time.Duration(0), time.Duration(0)
 	reserve := func() uint16 {
@@ -74,16 +75,17 @@ func sharedCounter(rng *rand.Rand, tick time.Duration, others int, pause func() 
 	}
 }
 
-// constantly returns a function whose result is always d.
+// constantly returns a function that always returns d.
 func constantly(d time.Duration) func() time.Duration { return func() time.Duration { return d } }
 
-// randomly returns a function whose results have an exponential distribution with the
-// mean d.
+// randomly returns a function that returns random durations. They have an exponential
+// distribution with the mean d.
 func randomly(rng *rand.Rand, d time.Duration) func() time.Duration {
 	return func() time.Duration { return time.Duration(rng.ExpFloat64() * float64(d)) }
 }
 
-// senders returns senders without loss. All their packets must fit.
+// senders returns a sender of each kind. No packet of theirs is lost, so all their
+// packets must fit.
 func senders() map[string]countingSender {
 	seed := uint64(0)
 	rng := func() *rand.Rand { seed++; return rand.New(rand.NewPCG(seed, 2)) }
@@ -115,12 +117,14 @@ func TestIdentWindowFitsSenders(t *testing.T) {
 	}
 }
 
-// damage sets each byte that the ICRC covers to each wrong value, one at a time. It
-// calls the function try for each of these packets.
+// damage gives each byte that the ICRC covers each wrong value, one at a time. It calls
+// the function try for each of these damaged packets.
 func damage(p Packet, try func()) {
 	for i := range p.bytes {
 		if i == 4 {
-			continue // The ICRC does not cover FECN and BECN, which a switch may change.
+			// The ICRC does not cover this byte, which has FECN and BECN: a switch may
+			// change them.
+			continue
 		}
 		for change := 1; change < 256; change++ {
 			p.bytes[i] ^= byte(change)
@@ -130,9 +134,9 @@ func damage(p Packet, try func()) {
 	}
 }
 
-// In a flow without loss, a packet with one wrong byte never passes both Verify and
-// IdentWindow.Fits. This is true for packets of any length and for any value of the
-// identification counter of the sender.
+// If no packet is lost, a packet with one wrong byte never passes both Verify and
+// IdentWindow.Fits. The test tries packets of several lengths, and several values of the
+// sender's counter.
 func TestNoDamagedBytePasses(t *testing.T) {
 	all := senders()
 	for _, name := range []string{"own", "own, connected", "rxe, 250 ticks", "rxe, 1000 ticks", "rxe, many flows"} {
@@ -170,8 +174,8 @@ func TestNoDamagedBytePasses(t *testing.T) {
 	}
 }
 
-// If one byte of a packet is wrong, Verify computes a wrong identification. It differs
-// from the sent identification by more than identSlack, for every sent identification.
+// If one byte of a packet is wrong, Verify computes an identification that differs from
+// the sent one by more than identSlack.
 func TestIdentSlackIsBelowEveryError(t *testing.T) {
 	const size = 4096
 	var f Flow
@@ -195,8 +199,8 @@ func TestIdentSlackIsBelowEveryError(t *testing.T) {
 	require.Less(t, identSlack, nearest)
 }
 
-// If the counter of a sender jumps once, one packet is dropped. If it jumps at every
-// packet, a few packets are dropped at first, and none later.
+// If the counter of a sender jumps once, only one packet is dropped. If it jumps at every
+// packet, a few packets are dropped at first, and later none.
 func TestIdentWindowFollowsJumps(t *testing.T) {
 	var w IdentWindow
 	now := time.Duration(0)
@@ -240,8 +244,8 @@ func TestIdentWindowFollowsJumps(t *testing.T) {
 	require.False(t, fits(40_000))
 }
 
-// After three packets with identification 0, no identification of maxSegments or more
-// fits, even after a long idle time.
+// After three packets with identification 0, a packet with an identification of
+// maxSegments or more does not fit, however long the flow was idle.
 func TestIdentWindowOfUnconnectedSocket(t *testing.T) {
 	var w IdentWindow
 	now := time.Duration(0)
@@ -259,15 +263,16 @@ func TestIdentWindowOfUnconnectedSocket(t *testing.T) {
 	require.True(t, fits(50_000), "any number fits after an hour")
 }
 
-// After idle time more identifications of a shared counter fit, so some damaged packets
-// fit. A damaged packet can fit only if Verify finds an identification for it.
+// After idle time, more identifications of a shared counter fit, so some damaged packets
+// pass. The test counts only packets for which Verify finds an identification, because
+// the others are dropped anyway.
 func TestDamagedBytesAfterIdleTime(t *testing.T) {
 	const size = 1024
 	var f Flow
 	f.Set(netip.MustParseAddrPort("10.0.0.1:49200"), netip.MustParseAddrPort("10.0.0.2:4791"))
 	p := Build(make([]byte, SendOnly.Size(size)), SendOnly, size)
 	f.Seal(p, 0)
-	// Differences between the identification that Verify finds and the sent one.
+	// How much the identification that Verify finds differs from the sent one.
 	errors, changes := 0, []uint16{}
 	damage(p, func() {
 		errors++
@@ -298,8 +303,8 @@ func TestDamagedBytesAfterIdleTime(t *testing.T) {
 	require.Len(t, changes, 15)
 }
 
-// When the counter of a connected socket wraps around, the socket sends identification 0
-// twice. Its following packets must still fit.
+// When the counter of a connected socket overflows, the socket sends identification 0
+// twice. All its packets after that must fit.
 func TestIdentWindowOfWrappingSocket(t *testing.T) {
 	const segments = 64
 	var w IdentWindow

@@ -1,8 +1,8 @@
 package wire
 
-// A layout copies the fields of a message from its struct to its bytes or the reverse.
-// A message lists its fields in one method for both directions, so encoding and
-// decoding always agree.
+// A layout copies the fields of a message from a struct to bytes, or from bytes to a
+// struct. Each message lists its fields in one method, which is used for both directions,
+// so that encoding and decoding always agree.
 type layout struct {
 	data  *[MADDataSize]byte
 	write bool
@@ -12,12 +12,13 @@ type unsigned interface {
 	~uint8 | ~uint16 | ~uint32 | ~uint64
 }
 
-// number encodes or decodes a field that begins with the byte at offset off and has
-// width bits.
+// number encodes or decodes a field of the given width in bits, which begins with the
+// byte at offset off.
 func number[T unsigned](l layout, off, width int, v *T) { field(l, off, 0, width, v) }
 
-// field encodes or decodes a field that begins with the given bit of the byte at offset
-// off. Bit 0 is the most significant bit. Only the low width bits of v are encoded.
+// field encodes or decodes a field of the given width in bits, which begins with a bit of
+// the byte at offset off. Bit 0 is the most significant bit of a byte. Only the low bits
+// of v are encoded, as many as the field has.
 func field[T unsigned](l layout, off, bit, width int, v *T) {
 	size := (bit + width + 7) / 8
 	b := l.data[off : off+size]

@@ -15,8 +15,8 @@ const (
 )
 
 // A MAD is a management datagram. It is the payload of a datagram from GSIQPN to GSIQPN
-// with GSIQKey. A sender must never send one of another length: it stops the connection
-// management of kernels up to 6.1. Source: IBTA vol. 1, 13.4.
+// with GSIQKey. Source: IBTA vol. 1, 13.4. A sender must never send a MAD of another
+// length: such a datagram stops the connection management of Linux kernels up to 6.1.
 //
 //	0   base version (8) | class (8) | class version (8) | method (8)
 //	4   status (16) | class specific (16)
@@ -30,8 +30,8 @@ type MAD [MADSize]byte
 // of the message.
 type Attribute uint16
 
-// Attributes of communication management (IBTA vol. 1, 16.7.2). The messages that load
-// an alternate path, 0x19 and 0x1a, do not occur on RoCE.
+// Attributes of communication management (IBTA vol. 1, 16.7.2). The attributes 0x19 and
+// 0x1a, which load an alternate path, are not used on RoCE.
 const (
 	AttrREQ     Attribute = 0x10
 	AttrMRA     Attribute = 0x11
@@ -61,12 +61,11 @@ func DecodeMAD(payload []byte) (*MAD, error) {
 	return (*MAD)(payload), nil
 }
 
-// Attribute returns the type of the message. The type may be a value for which this
-// package has no constant.
+// Attribute returns the type of the message. This package has no constant for some types.
 func (m *MAD) Attribute() Attribute { return Attribute(binary.BigEndian.Uint16(m[16:])) }
 
-// TID returns the transaction id. The REP, MRA, REJ and RTU of a connection request
-// have the transaction id of the REQ, and a DREP that of the DREQ.
+// TID returns the transaction id. The REP, MRA, REJ and RTU of a connection request have
+// the transaction id of its REQ. A DREP has that of its DREQ.
 func (m *MAD) TID() uint64 { return binary.BigEndian.Uint64(m[8:]) }
 
 // encoding writes the header of a message to m and sets all other bytes to zero. It

@@ -31,9 +31,9 @@ var newMessage = map[wire.Attribute]func() message{
 
 const tid = 0x0123456789abcdef
 
-// requireLayout requires that Encode writes the message m as the given data, and that
-// Decode restores m. The map data has the bytes in hex, by offset. All other bytes must
-// be zero.
+// requireLayout requires that Encode converts the message m to the given data, and that
+// Decode converts the data back to m. The map has bytes in hex by their offset. All other
+// bytes must be zero.
 func requireLayout(t *testing.T, attr wire.Attribute, m message, data map[int]string) {
 	t.Helper()
 	want := unhex(t, "01070203 00000000 0123456789abcdef")
@@ -42,7 +42,7 @@ func requireLayout(t *testing.T, attr wire.Attribute, m message, data map[int]st
 	for off, text := range data {
 		copy(want[wire.MADDataOffset+off:], unhex(t, text))
 	}
-	// Encode must overwrite every byte of the old contents.
+	// Before Encode, all bytes are ones. Encode must overwrite each of them.
 	got := wire.MAD(slices.Repeat([]byte{0xee}, wire.MADSize))
 	m.Encode(&got, tid)
 	require.Equal(t, want, got[:])
@@ -54,8 +54,8 @@ func requireLayout(t *testing.T, attr wire.Attribute, m message, data map[int]st
 	require.Equal(t, attr, got.Attribute())
 }
 
-// pattern returns n bytes that differ at the beginning and at the end, so that a test
-// finds private data at a wrong offset.
+// pattern returns n bytes that repeat the letters A to Z, so that a test notices private
+// data at a wrong offset.
 func pattern(n int) []byte {
 	b := make([]byte, n)
 	for i := range b {
@@ -94,8 +94,8 @@ func TestReservedBits(t *testing.T) {
 
 type byteRange struct{ from, to int }
 
-// partlyReserved lists bytes in which only some bits are reserved. For each offset it
-// has a mask of the bits that are not reserved.
+// partlyReserved lists bytes in which some bits are reserved and others are not. For the
+// offset of each byte it has a mask of the bits that are not reserved.
 var partlyReserved = map[wire.Attribute]map[int]byte{
 	wire.AttrREQ: {50: 0xf7, 51: 0xf8, 90: 0xf0, 91: 0x3f, 94: 0xf8, 95: 0xf8},
 	wire.AttrREP: {27: 0xf0},
@@ -125,7 +125,8 @@ func TestEveryAttributeHasAMessage(t *testing.T) {
 		slices.Sorted(maps.Keys(newMessage)))
 }
 
-// fieldsOf returns a MAD in which all bits that belong to fields of a message are ones.
+// fieldsOf returns a MAD in which all bits that belong to fields of a message are ones,
+// and all others are zeros.
 func fieldsOf(attr wire.Attribute) (fields wire.MAD) {
 	ones := wire.MAD(slices.Repeat([]byte{0xff}, wire.MADSize))
 	m := newMessage[attr]()
@@ -141,8 +142,8 @@ func cmSeed(attr wire.Attribute) []byte {
 	return m[:wire.MADDataOffset]
 }
 
-// If a value has more bits than its field, Encode writes only the low bits. Other fields
-// do not change.
+// If a value has more bits than its field, Encode writes only the low bits of the value,
+// and does not change other fields.
 func TestValuesAreTruncated(t *testing.T) {
 	var m wire.MAD
 	(&wire.REQ{QPN: 0xffffffff, RetryCount: 0xff, MTU: 0xff, Primary: wire.Path{FlowLabel: 0xffffffff}}).Encode(&m, tid)

@@ -43,7 +43,7 @@ const (
 	CNP           Opcode = 0x81
 )
 
-// A Transport is the transport service of an opcode.
+// A Transport is a transport service: reliable connection or unreliable datagram.
 type Transport uint8
 
 // Transport services that this package supports.
@@ -81,14 +81,15 @@ const (
 	payloadAny                     // The payload has at most the path MTU, and may be empty.
 )
 
-// A format describes the packets of an opcode.
+// A format describes the packets that have a certain opcode.
 type format struct {
 	name string
 	kind Kind
-	// Whether the packet is the first packet of a message, and whether it is the last.
+	// first and last say whether the packet is the first and the last packet of its
+	// message.
 	first, last bool
 	headers     headerSet
-	extended    uint8 // Sum of the sizes of the extended headers, in bytes.
+	extended    uint8 // sum of the sizes of the extended headers in bytes
 	payload     payloadRule
 }
 
@@ -122,7 +123,7 @@ var formats = withSizes([256]format{
 	CNP:                {name: "CNP", kind: KindCongestion, first: true, last: true, headers: hasCNP},
 })
 
-// withSizes returns the formats with the size of the extended headers filled in.
+// withSizes returns the formats after it has set the field extended of each.
 func withSizes(table [256]format) [256]format {
 	for i := range table {
 		table[i].extended = uint8(table[i].headers.size())
@@ -152,8 +153,8 @@ func (o Opcode) Response() bool {
 // HasImm reports whether the packet carries immediate data.
 func (o Opcode) HasImm() bool { return formats[o].headers&hasImm != 0 }
 
-// Size returns the length of a packet from the BTH to the ICRC in bytes. payload is the
-// length of its payload in bytes.
+// Size returns the length in bytes of a packet, from the BTH to the ICRC. The parameter
+// payload is the length of its payload in bytes.
 func (o Opcode) Size(payload int) int { return o.headerSize() + payload + pad(payload) + ICRCSize }
 
 // FitsPayload reports whether the opcode allows a payload of n bytes for a path MTU of

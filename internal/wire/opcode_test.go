@@ -15,9 +15,8 @@ import (
 type expectation struct {
 	code    uint8
 	name    string
-	headers string // Extended headers that the packet has, in their order.
-	// Payload lengths that are allowed: "0", "p" for exactly the path MTU, "1..p" or
-	// "0..p".
+	headers string // the extended headers of the packet, in their order
+	// allowed lengths of the payload: "0", "p" for exactly the path MTU, "1..p" or "0..p"
 	payload  string
 	kind     wire.Kind
 	response bool
@@ -114,9 +113,10 @@ func TestUnknownOpcodes(t *testing.T) {
 	require.Equal(t, "opcode 0x15", wire.Opcode(0x15).String())
 }
 
-// The results of First and Last must agree with the name of the opcode.
+// First and Last return what the name of the opcode says.
 func TestOpcodeParts(t *testing.T) {
-	parts := map[bool]map[bool]string{ // first, last
+	// The first key is the result of First, the second key that of Last.
+	parts := map[bool]map[bool]string{
 		true:  {true: "only", false: "first"},
 		false: {true: "last", false: "middle"},
 	}

@@ -38,8 +38,8 @@ func TestBuildPanicsOnImpossiblePackets(t *testing.T) {
 	require.Panics(t, func() { wire.Build(b[:19], wire.SendOnly, 1) })
 }
 
-// Each header method returns the bytes of its header. It returns nil if the opcode does
-// not have the header.
+// Each header method returns the bytes of its header. If the opcode does not have that
+// header, the method returns nil.
 func TestHeaders(t *testing.T) {
 	for _, e := range expectations {
 		b := make([]byte, 100)
@@ -61,8 +61,8 @@ func TestHeaders(t *testing.T) {
 }
 
 // firstBytes returns the first byte of each header, or -1 if the opcode does not have
-// the header. The byte at each offset of the packet is equal to that offset. So the
-// first byte of a header is the offset of the header.
+// that header. Each byte of the packet is equal to its own offset, so the first byte of a
+// header is the offset of the header.
 func firstBytes(p wire.Packet) map[string]int {
 	all := map[string]int{"DETH": -1, "RETH": -1, "AtomicETH": -1, "AETH": -1, "AtomicAckETH": -1, "ImmDt": -1, "IETH": -1}
 	if h := p.DETH(); h != nil {
@@ -97,8 +97,8 @@ func TestDecodeVectors(t *testing.T) {
 	require.Equal(t, wire.CNP, captured(t, vectorCNP).decoded(t).Opcode())
 }
 
-// Each vector that was not captured from a network is built again from the values of its
-// fields. The result must be equal to the vector.
+// Some vectors were not captured from a network. Each of them is built again from the
+// values of its fields, and the result must be equal to the vector.
 func TestBuildVectors(t *testing.T) {
 	for name, build := range map[string]func([]byte) wire.Packet{
 		vectorSend: func(b []byte) wire.Packet {
@@ -151,7 +151,7 @@ func TestBuildVectors(t *testing.T) {
 }
 
 func TestDecodeRejects(t *testing.T) {
-	// The list of changes has pairs of an offset and a value.
+	// The list of changes consists of pairs: an offset and the value of the byte there.
 	send := func(n int, edit ...byte) []byte {
 		b := wire.Build(make([]byte, wire.MaxPacket+8), wire.SendOnly, n).Bytes()
 		for i := 0; i < len(edit); i += 2 {
@@ -185,6 +185,6 @@ func TestDecodeRejects(t *testing.T) {
 	}
 	_, err := wire.Decode(send(wire.MaxPayload))
 	require.NoError(t, err)
-	_, err = wire.Decode(send(4, 1, 0x30)) // A payload of one byte.
+	_, err = wire.Decode(send(4, 1, 0x30)) // The payload of this packet has one byte.
 	require.NoError(t, err)
 }

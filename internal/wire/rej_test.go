@@ -22,7 +22,7 @@ func testREJ() *wire.REJ {
 func TestREJLayout(t *testing.T) {
 	requireLayout(t, wire.AttrREJ, testREJ(), map[int]string{
 		0:  "a1a2a3a4 b1b2b3b4",
-		8:  "80 90", // 10, 1001000
+		8:  "80 90", // bits: 10, 1001000
 		10: "011c",
 		12: hexOf(pattern(72)),
 		84: hexOf(pattern(148)),
@@ -38,7 +38,7 @@ func testMRA() *wire.MRA {
 func TestMRALayout(t *testing.T) {
 	requireLayout(t, wire.AttrMRA, testMRA(), map[int]string{
 		0:  "a1a2a3a4 b1b2b3b4",
-		8:  "40 c0", // 01, 11000
+		8:  "40 c0", // bits: 01, 11000
 		10: hexOf(pattern(222)),
 	})
 }

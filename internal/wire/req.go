@@ -2,8 +2,9 @@ package wire
 
 import "github.com/rdmaloop/rdmaloop/internal/psn"
 
-// A REQ requests a connection. "Local" and "remote" are from the view of its sender. A
-// timeout is a code c, which stands for 4.096 µs * 2^c. Source: IBTA vol. 1, 12.6.5.
+// A REQ requests a connection. Source: IBTA vol. 1, 12.6.5. "Local" in a name means the
+// sender of the REQ, and "remote" the receiver. A timeout with the code c is 4.096 µs *
+// 2^c.
 type REQ struct {
 	LocalID   uint32 // Communication id that the sender has chosen.
 	ServiceID ServiceID

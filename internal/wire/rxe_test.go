@@ -23,8 +23,7 @@ func rxeCaptures(t testing.TB) map[string]capture {
 	return captures
 }
 
-// Verify must find the identification that the kernel's rxe has written into the IP
-// header.
+// Verify finds the identification that the kernel's rxe has written into the IP header.
 func TestRxeICRC(t *testing.T) {
 	for name, c := range rxeCaptures(t) {
 		want := c.decoded(t).ICRC()
@@ -39,7 +38,7 @@ func TestRxeICRC(t *testing.T) {
 	}
 }
 
-// A message of the kernel's connection manager must not change when it is decoded and
+// A message of the kernel's connection manager does not change when it is decoded and
 // encoded again.
 func TestRxeMADs(t *testing.T) {
 	captures := rxeCaptures(t)

@@ -8,8 +8,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
-// expected returns a map with the given values of a sample and the values that are equal
-// in all samples.
+// expected returns the values that tshark must find in a sample: those of the sample
+// itself, and those that are equal in all samples.
 func (s sample) expected() map[string]string {
 	icrc := s.packet().Bytes()
 	icrc = icrc[len(icrc)-wire.ICRCSize:]
@@ -29,7 +29,7 @@ func (s sample) expected() map[string]string {
 	if s.ip6 {
 		all["ipv6.plen"] = fmt.Sprint(8 + len(s.packet().Bytes()))
 	} else {
-		// For tshark, 1 means that a checksum is right.
+		// tshark reports a correct checksum as 1.
 		all["ip.checksum.status"] = "1"
 	}
 	if s.data != "" && s.want["infiniband.mad.method"] == "" {
@@ -39,7 +39,7 @@ func (s sample) expected() map[string]string {
 	return all
 }
 
-// packetSamples returns a packet of each kind with values in all of its headers.
+// packetSamples returns a packet of each kind. All headers of the packets have values.
 func packetSamples() []sample {
 	samples := []sample{bits}
 	for _, e := range expectations {
@@ -57,8 +57,7 @@ func packetSamples() []sample {
 	return samples
 }
 
-// bits is a packet in which those bits of the BTH are set that are zero in all other
-// samples.
+// bits is a packet with those bits of the BTH set that are zero in all other samples.
 var bits = sample{
 	name: "bits", ip6: true, op: wire.SendMiddle, data: "payloads",
 	fill: func(p wire.Packet) {

@@ -61,8 +61,8 @@ func dissect(t *testing.T, tool string, samples []sample) []map[string]string {
 	file := filepath.Join(t.TempDir(), "samples.pcap")
 	require.NoError(t, os.WriteFile(file, pcap(samples), 0o600))
 	args := []string{"-n", "-r", file, "-T", "fields", "-E", "separator=/t", "-E", "occurrence=f", "-o", "ip.check_checksum:TRUE"}
-	// These dissectors are switched off, because they would decode the payload as
-	// another protocol.
+	// These dissectors would decode the payload as another protocol, so they are switched
+	// off.
 	for _, guess := range []string{"rpcordma", "smc", "iser", "nvme-rdma", "smb_direct", "infiniband_sdp"} {
 		args = append(args, "--disable-protocol", guess)
 	}
@@ -98,12 +98,12 @@ func pcap(samples []sample) []byte {
 	b := binary.BigEndian.AppendUint32(nil, 0xa1b2c3d4)
 	b = binary.BigEndian.AppendUint16(b, 2)
 	b = binary.BigEndian.AppendUint16(b, 4)
-	b = append(b, make([]byte, 8)...) // Time zone and accuracy.
+	b = append(b, make([]byte, 8)...) // the time zone and the accuracy
 	b = binary.BigEndian.AppendUint32(b, 65535)
 	b = binary.BigEndian.AppendUint32(b, linkTypeRaw)
 	for i, s := range samples {
 		datagram := s.datagram()
-		b = binary.BigEndian.AppendUint32(b, uint32(i)) // Seconds.
+		b = binary.BigEndian.AppendUint32(b, uint32(i)) // the time in seconds
 		b = binary.BigEndian.AppendUint32(b, 0)
 		b = binary.BigEndian.AppendUint32(b, uint32(len(datagram)))
 		b = binary.BigEndian.AppendUint32(b, uint32(len(datagram)))

@@ -61,7 +61,7 @@ type capture struct {
 	packet   []byte
 }
 
-// captured parses a vector. It uses only few functions of the package under test.
+// captured parses a vector. It uses as little as possible of the package under test.
 func captured(t testing.TB, name string) capture {
 	for _, v := range vectors {
 		if v.name == name {
