@@ -281,8 +281,8 @@ func atomicFaultCases() []testCase {
 	return cases(faults)
 }
 
-// noResponderResources sends a READ to a queue pair that allows READs but has no responder
-// resources. The READ must fail.
+// noResponderResources sends a READ to a queue pair that allows READs but has no
+// responder resources. The READ must fail.
 func noResponderResources(r *rig) {
 	p := r.connectExternal(&stateSteps{rtrAfterAccept: true, beforeStep: func(e *end, attr *verbs.QPAttr) {
 		switch attr.State {
