@@ -24,20 +24,22 @@ func TestMain(m *testing.M) {
 // shortRun returns options for a short run of all workloads.
 func shortRun() options { return options{quick: true, duration: 10 * time.Millisecond, rounds: 1} }
 
-// peersHere returns the peers that need no other program and no RDMA device.
+// peersHere returns the peers that can run on every machine: they need no other program
+// and no RDMA device.
 func peersHere() []*peer {
 	return slices.DeleteFunc(ownPeers(), func(p *peer) bool { return p.name == "rdmacore" || needsTwoProcessors(p) })
 }
 
-// needsTwoProcessors reports whether a peer cannot run anything on one processor.
+// needsTwoProcessors reports whether a peer can run only on a machine with at least two
+// processors.
 func needsTwoProcessors(p *peer) bool {
 	client, _ := processors()
 	return client < 0 && p.variants[0].mode == "busy"
 }
 
-// Every workload of every peer that this program measures itself runs and gives
-// plausible rows. The first variant of a peer runs all workloads, and the other variants
-// run only ping-pong.
+// A peer runs in processes of this program. Every workload of every peer gives plausible
+// rows. The first variant of a peer runs all workloads, and the other variants run only
+// ping-pong.
 func TestEveryWorkload(t *testing.T) {
 	for _, p := range peersHere() {
 		t.Run(p.name, func(t *testing.T) {
@@ -76,7 +78,7 @@ func requirePlausible(t *testing.T, c Case, row Row) {
 	require.LessOrEqual(t, row.P99, row.P999)
 	require.LessOrEqual(t, row.P999, row.Max)
 	// In ping-pong, one connection has one message in flight. Half of the messages take
-	// p50 or longer, so p50 limits the rate.
+	// at least the time p50, so the rate can not exceed two messages in that time.
 	if c.Connections == 1 && c.Workload == workPingPong {
 		require.LessOrEqual(t, row.P50/2*row.MsgsPerSec, float64(time.Second))
 	}
@@ -85,8 +87,8 @@ func requirePlausible(t *testing.T, c Case, row Row) {
 	}
 }
 
-// The stream runs with each number of messages in flight, on one variant of each peer,
-// and gives plausible rows.
+// The stream gives plausible rows for each number of messages in flight. The test uses
+// one variant of each peer.
 func TestStreams(t *testing.T) {
 	for _, p := range peersHere() {
 		for _, c := range p.Cases(shortRun()) {
@@ -102,8 +104,8 @@ func TestStreams(t *testing.T) {
 	}
 }
 
-// Messages arrive unchanged if they are larger than one read of a socket and larger than
-// the messages that rdmaloop copies.
+// Large messages arrive unchanged: they are larger than one read of a socket, and larger
+// than the messages that rdmaloop copies.
 func TestLargeMessages(t *testing.T) {
 	o := shortRun()
 	o.sizes = []int{64 << 10}

@@ -5,21 +5,21 @@ import (
 	"time"
 )
 
-// A caller sends one message and waits for its answer.
+// A caller sends one message and waits for the answer.
 type caller interface {
 	roundTrip(n uint64) error
 }
 
 // A blockingClient is a client for libraries whose calls block. It runs a workload with
-// callers, each on its own goroutine. A client for a library with callbacks uses a
-// driver instead.
+// several callers, each on its own goroutine. For a library with callbacks, a driver does
+// this work.
 type blockingClient struct {
 	spec      *spec
 	connect   func() (caller, error)
 	closeConn func(caller) error
 	callers   []caller
 	clock     stopwatch
-	// For each caller, the number of the last message that it sent.
+	// For each caller, the number of the message that it sent last.
 	numbers []uint64
 }
 
@@ -77,8 +77,8 @@ func (b *blockingClient) drivePingPong(deadline time.Duration, t *tally) error {
 	}
 }
 
-// driveAll runs all callers, each on its own goroutine. Together they record into one
-// tally.
+// driveAll runs all callers at the same time, each on its own goroutine. All of them
+// record their messages in the same tally.
 func (b *blockingClient) driveAll(deadline time.Duration, t *tally) error {
 	var mu sync.Mutex
 	failed := make(chan error, len(b.callers))

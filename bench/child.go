@@ -25,11 +25,12 @@ type spec struct {
 	WarmUp  time.Duration // Duration of the warm-up before the measurement.
 	// Number of the processor that the process is pinned to, or -1 for no pinning.
 	CPU int
-	// Address at which the server listens. Empty for paths without an address.
+	// Address at which the server listens. Empty for the path memory, which needs no
+	// address.
 	Listen string
-	// Source address of the client. Empty for paths without an address.
+	// Source address of the client. Empty for the path memory, which needs no address.
 	From string
-	// Address of the running server, as server.Addr returned it. Only the client uses
+	// Address of the running server, as server.Addr has returned it. Only the client uses
 	// this field.
 	Server string
 }
@@ -55,16 +56,16 @@ type server interface {
 type client interface {
 	// open opens the connections.
 	open() error
-	// drive runs the workload for about the duration d and records the messages in a
-	// tally.
+	// drive runs the workload for about the duration d, and records the messages in the
+	// tally t.
 	drive(d time.Duration, t *tally) error
 	// Close ends the connections.
 	Close() error
 }
 
-// manyConns is the smallest number of connections for which the memory of a connection
-// is measured. The memory of fewer connections is too small compared with the memory of
-// the whole process.
+// manyConns is the smallest number of connections for which a measurement reports the
+// memory of one connection. With fewer connections, their memory is too small compared
+// with the memory of the whole process.
 const manyConns = 100
 
 // measuresMemory reports whether there are enough connections to measure the memory of

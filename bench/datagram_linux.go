@@ -50,8 +50,8 @@ func (d *datagramSocket) send(message []byte) error {
 	return os.NewSyscallError("write", err)
 }
 
-// receive receives one datagram. n is the length of the datagram, or 0 if no datagram
-// was waiting. If wantSource is set, receive also returns the source address.
+// receive receives one datagram and returns its length n. If no datagram waits, n is 0.
+// If wantSource is true, receive also returns the address of the sender.
 func (d *datagramSocket) receive(message []byte, wantSource bool) (n int, from netip.AddrPort, err error) {
 	if !wantSource {
 		n, err = unix.Read(d.fd, message)

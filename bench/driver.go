@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// errBlocked is the error of a sender whose connection cannot accept a message now. The
-// transport calls session.onWritable when the connection can accept messages again.
+// errBlocked is the error of a sender whose connection cannot accept a message now. When
+// the connection can accept messages again, the transport calls session.onWritable.
 var errBlocked = errors.New("the send queue is full")
 
 // A transport adapts a client library with callbacks to the driver. All methods except
@@ -115,15 +115,15 @@ func (d *driver) start() {
 	}
 }
 
-// sendPaced sends the message whose time has come, and sets a timer for the next
-// message. If the previous message has no answer yet, sendPaced skips this message;
-// recordPaced adds the delay of skipped messages to the recorded times.
+// sendPaced runs at fixed intervals: it sends the message that is due, and sets a timer
+// for the next one. If the previous message has no answer yet, sendPaced does not send
+// the new one, and recordPaced later accounts for its delay.
 func (d *driver) sendPaced(s *session) {
 	now := d.clock.now()
 	if d.stopping = now >= d.deadline && d.tally.Msgs > 0; d.stopping {
 		if s.sent == s.acked {
-			// A session with a message in flight stops in onComplete instead, and that
-			// message counts.
+			// If a message is in flight, the session stops after the answer, in
+			// onComplete, and that message counts.
 			s.stop()
 		}
 		return
@@ -160,6 +160,6 @@ func (d *driver) finish() {
 	}
 }
 
-// connectionLost returns the error for a connection that closed although the driver did
-// not ask for that.
+// connectionLost returns the error for a connection that has closed although the driver
+// did not close it.
 func connectionLost(err error) error { return fmt.Errorf("connection lost: %w", err) }

@@ -26,8 +26,8 @@ func connectGnet(s *spec) (client, error) {
 	return g.driver, g.client.Start()
 }
 
-// post runs f on the loop. The loop is not known until the first connection has opened.
-// Until then no callback runs, so post calls f directly.
+// post runs f on the loop. Before the first connection has opened, the loop is not known.
+// No callback runs during that time, so post calls f directly.
 func (g *gnetClient) post(f func()) error {
 	if g.loop == nil {
 		f()

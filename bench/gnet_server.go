@@ -8,13 +8,13 @@ import (
 	"github.com/panjf2000/gnet/v2"
 )
 
-// A gnetServer answers messages over TCP in the same way as echoServer. All messages
-// have the size that the case specifies.
+// A gnetServer answers messages over TCP as an echoServer does. All messages have the
+// size in the case.
 type gnetServer struct {
 	gnet.BuiltinEventEngine
 	spec *spec
-	// Receives two values: first nil when the server has started, or the error of the
-	// start; then the result of gnet.Run.
+	// Receives two values. The first is nil when the server has started, or the error if
+	// it could not start. The second is the result of gnet.Run.
 	ready chan error
 	addr  string
 }
@@ -60,7 +60,7 @@ func (g *gnetServer) Addr() string { return g.addr }
 // Close does nothing, because the process exits afterwards.
 func (g *gnetServer) Close() error { return nil }
 
-// OnOpen gives the connection a counter of messages without an answer.
+// OnOpen gives the connection a counter for its messages that have no answer yet.
 func (g *gnetServer) OnOpen(c gnet.Conn) ([]byte, gnet.Action) {
 	c.SetContext(&serverConn{})
 	return nil, gnet.None

@@ -38,8 +38,8 @@ func processor(root fs.FS) string {
 	return runtime.GOARCH
 }
 
-// cpuinfo returns the value of the given name for the first processor, or "" if there is
-// no such name.
+// cpuinfo returns the value of a name in /proc/cpuinfo for the first processor, or "" if
+// that name does not occur.
 func cpuinfo(root fs.FS, name string) string {
 	text, _ := fs.ReadFile(root, "proc/cpuinfo")
 	for l := range strings.Lines(string(text)) {

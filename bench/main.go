@@ -1,6 +1,6 @@
-// Command bench compares rdmaloop with other networking libraries and with programs that
-// use no library, which show the lowest time that the machine allows. All run the same
-// workloads. See README.md.
+// Command bench compares rdmaloop with other networking libraries. It also compares
+// rdmaloop with programs that use no library, which show the shortest possible time on
+// the machine. All run the same workloads. See README.md.
 package main
 
 import (

@@ -104,12 +104,12 @@ func (o *options) setSizes(text string) error {
 	return nil
 }
 
-// wants reports whether the user requested the workload.
+// wants reports whether a workload is to be measured.
 func (o options) wants(workload string) bool {
 	return len(o.workloads) == 0 || slices.Contains(o.workloads, workload)
 }
 
-// wantsPeer reports whether the user requested any variant of the peer.
+// wantsPeer reports whether at least one variant of a peer is to be measured.
 func (o options) wantsPeer(name string) bool {
 	return len(o.peers) == 0 || slices.ContainsFunc(o.peers, func(asked string) bool {
 		first, _, _ := strings.Cut(asked, "/")
@@ -117,8 +117,8 @@ func (o options) wantsPeer(name string) bool {
 	})
 }
 
-// wantsCase reports whether the user requested both the workload and the variant of the
-// case.
+// wantsCase reports whether both the workload and the variant of a case are to be
+// measured.
 func (o options) wantsCase(c Case) bool {
 	whole := c.Peer + "/" + c.Path + "/" + c.Mode + "/"
 	return o.wants(c.Workload) && (len(o.peers) == 0 || slices.ContainsFunc(o.peers, func(asked string) bool {
@@ -126,8 +126,9 @@ func (o options) wantsCase(c Case) bool {
 	}))
 }
 
-// sizesOr returns the sizes that the user requested. Without such a request it returns
-// the parameter usual, or only smallSize in a quick run.
+// sizesOr returns the message sizes to measure: those that the user requested, else the
+// sizes in the parameter usual. In a quick run without a request it returns only
+// smallSize.
 func (o options) sizesOr(usual ...int) []int {
 	switch {
 	case len(o.sizes) > 0:

@@ -55,8 +55,8 @@ func TestRefusedOptions(t *testing.T) {
 	require.Contains(t, help.String(), "-workloads")
 }
 
-// With -quick every workload keeps at least one case, and the number of all cases is
-// less than half of the number without -quick.
+// A quick run has at least one case of every workload, and fewer than half of the cases
+// of a complete run.
 func TestQuick(t *testing.T) {
 	quick, whole := 0, 0
 	for _, workload := range workloads() {

@@ -14,13 +14,13 @@ import (
 	"time"
 )
 
-// childProcs is added to the environment of the child processes. With GOMAXPROCS=2 the
-// Go runtime can do its own work while a busy loop occupies the other thread. Both
-// threads run on the one processor that the process is pinned to.
+// childProcs is added to the environment of the child processes. It sets GOMAXPROCS to 2.
+// The Go runtime then has a second thread for its own work while a busy loop occupies the
+// first. Both threads run on the one processor that the process is pinned to.
 const childProcs = "GOMAXPROCS=2"
 
-// hangTimeout is added to the planned duration of a measurement. A measurement that
-// takes longer counts as hanging. Arbitrary.
+// hangTimeout is how much longer than planned a measurement may take before it counts as
+// hanging. Arbitrary.
 const hangTimeout = 30 * time.Second
 
 // A process is one of the two processes of a measurement.
@@ -123,8 +123,8 @@ func measurePair(ctx context.Context, s spec) (row Row, err error) {
 
 var errNothing = errors.New("no message completed in that time")
 
-// nextSnapshot waits for the client's next note and requests the usage of the server.
-// Then it lets the client take its next step, and returns the sum of both usages.
+// nextSnapshot waits for the client's next note, requests the usage of the server, and
+// returns the sum of both usages. The client may then take its next step.
 func nextSnapshot(cl, srv *process) (st snapshot, err error) {
 	clientNote, err := cl.note()
 	if err != nil {
@@ -170,7 +170,7 @@ func loopbackAddresses() (server, client string) {
 	own := func(second byte) string {
 		return netip.AddrFrom4([4]byte{127, second + byte(pid>>16), byte(pid >> 8), byte(pid)}).String()
 	}
-	// The addresses contain the process id, which has at most 22 bits.
+	// The process id has at most 22 bits, and is part of the addresses.
 	const servers, clients = 64, 128
 	return own(servers), own(clients)
 }

@@ -5,8 +5,8 @@ import (
 	"sync/atomic"
 )
 
-// cacheLinePeer is the lower bound of the local path: two processors pass a message
-// through shared memory, without any library.
+// cacheLinePeer shows the shortest possible time of the local path: two processors pass a
+// message through shared memory, without any library.
 func cacheLinePeer() *peer {
 	return &peer{
 		name:     "cacheline",
@@ -18,8 +18,8 @@ func cacheLinePeer() *peer {
 }
 
 // A cell transfers messages in one direction. It contains the number of the latest
-// message, followed by the bytes of that message. A small message is in the same cache
-// line as the number.
+// message, and after it the bytes of that message. A small message is in the same cache
+// line as its number.
 type cell struct {
 	count *atomic.Uint64
 	bytes []byte

@@ -6,8 +6,8 @@ import (
 	"sync/atomic"
 )
 
-// rawUDPPeer is the lower bound of the wire path: datagrams over loopback between two
-// polled sockets, without any library.
+// rawUDPPeer shows the shortest possible time of the wire path: two polled sockets
+// exchange datagrams over the loopback interface, without any library.
 func rawUDPPeer() *peer {
 	// Largest payload of a UDP datagram in an IPv4 packet (RFC 768).
 	const largest = 65507

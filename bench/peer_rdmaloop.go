@@ -13,8 +13,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// The paths that rdmaloop is measured on. The soft device has the local and the wire
-// path. A hardware device has one path.
+// The paths on which rdmaloop is measured. The soft device has the local path and the
+// wire path. A hardware device has one path, here called device.
 const (
 	pathLocal  = "local"
 	pathWire   = "wire"
@@ -73,8 +73,8 @@ func deviceAddress() (addr netip.Addr, err error) {
 	return addr, errors.New("no port of an RDMA device is up and has an IPv4 address")
 }
 
-// portAddress returns the IPv4 address of a device port, which the port's GID table
-// contains. The port must be up.
+// portAddress returns an IPv4 address from the GID table of a device port. The port must
+// be up.
 func portAddress(dev verbs.Device, num uint8) (none netip.Addr) {
 	port, err := dev.Port(num)
 	if err != nil || port.State != verbs.PortActive {
@@ -132,8 +132,7 @@ func engineConfig(s *spec) *reactor.Config {
 		cfg.MaxMessage = s.Size
 	}
 	// A send keeps its place in the send queue until its completion, which may arrive
-	// after the answer. The queue therefore needs more places than there are messages in
-	// flight.
+	// after the answer. So the queue needs more places than there are messages in flight.
 	if 2*s.InFlight > usualInFlight {
 		cfg.MaxInFlight = 2 * s.InFlight
 	}

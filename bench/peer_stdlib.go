@@ -157,7 +157,7 @@ func (t *tcpStream) readAnswers(c net.Conn, groups <-chan uint64, tokens chan<- 
 		if err := checkNumber(answer, want); err != nil {
 			return err
 		}
-		// Sending never blocks, because the channel has a place for each token.
+		// The channel has a place for each token, so this never blocks.
 		tokens <- struct{}{}
 	}
 	return nil

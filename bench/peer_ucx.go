@@ -12,8 +12,8 @@ import (
 type ucx struct {
 	program     string
 	minMessages int // Smallest number of messages that a test sends.
-	// Estimated rate of each case in messages a second. It determines how many messages
-	// a test sends.
+	// Estimated rate of each case in messages a second. The estimate determines how many
+	// messages a test sends.
 	rates map[Case]float64
 }
 
@@ -38,9 +38,10 @@ func (u *ucx) Cases(o options) (cases []Case) {
 	}
 	for _, workload := range []string{workPingPong, workStream} {
 		for _, c := range casesOf(workload, o) {
-			// The limit of ucx_perftest counts messages that were not handed to the
-			// transport yet. The limit of the other peers counts messages without an
-			// answer. With a limit of 1 the two results cannot be compared.
+			// ucx_perftest and the other peers count messages in flight in different
+			// ways. ucx_perftest counts those that were not handed to the transport yet,
+			// and the other peers count those without an answer. With one message in
+			// flight the results cannot be compared.
 			if workload == workStream && c.InFlight == 1 {
 				continue
 			}
@@ -123,17 +124,17 @@ func (r *ucxRun) rate() float64 {
 	return float64(len(r.figures)) / seconds
 }
 
-// row converts the result to a row. In a ping-pong ucx_perftest counts the messages of
-// both sides, and reports half of the round-trip time as the latency. The row has round
-// trips and round-trip times.
+// row converts the result to a row. A row of ping-pong has the number of round trips and
+// their times. ucx_perftest reports other figures: it counts the messages of both sides,
+// and its latency is half of a round trip.
 func (r *ucxRun) row(c Case) Row {
 	row := Row{Case: c, MsgsPerSec: r.rate()}
 	if c.Workload == workPingPong {
 		const ways = 2
 		row.MsgsPerSec /= ways
 		row.P50 = ways * float64(r.figures[0].Percentile)
-		// Each percentile comes from its own test, so a higher percentile may have a
-		// smaller time.
+		// Each percentile was measured by a test of its own, so a higher percentile may
+		// have a shorter time.
 		row.P99 = max(row.P50, ways*float64(r.figures[1].Percentile))
 		row.P999 = max(row.P99, ways*float64(r.figures[2].Percentile))
 	}

@@ -79,8 +79,8 @@ if `+isClient+`; then echo 'x,50.0_percentile_lat,overall_mr'; echo 'p50,0.1,100
 	require.ErrorContains(t, err, "1 results of 3")
 }
 
-// The client tries again as long as the server does not listen, and the measurement
-// succeeds.
+// While the server does not listen yet, the client tries again and again. The measurement
+// then succeeds.
 func TestUCXRetries(t *testing.T) {
 	tried := filepath.Join(t.TempDir(), "tried")
 	u := ucxScript(t, isClient+` || exit 0

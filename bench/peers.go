@@ -7,16 +7,16 @@ import (
 	"time"
 )
 
-// A peer is a library, or a program without a library, that this program measures itself
-// with a server process and a client process. It implements runner.
+// A peer is a library, or a program that uses no library. A measurement runs it in two
+// processes of this program, a server and a client. It implements runner.
 type peer struct {
 	name string
-	// Returns why the peer cannot run on this machine, or nil. The field is nil if the
+	// missing returns an error if the peer cannot run on this machine. It is nil if the
 	// peer can always run.
 	missing  func() error
 	variants []variant
-	// Reports whether the peer can run a case. The field is nil if the peer can run
-	// every case.
+	// fits reports whether the peer can run a case. It is nil if the peer can run every
+	// case.
 	fits    func(Case) bool
 	serve   func(*spec) (server, error)
 	connect func(*spec) (client, error)
@@ -71,8 +71,8 @@ func (p *peer) Run(ctx context.Context, c Case) (Row, error) {
 }
 
 // warmUp returns how long the workload runs before the measurement. The time grows with
-// the number of active connections: they share it, and each connection has memory that
-// must be accessed for the first time.
+// the number of active connections, because these share it, and the first access to the
+// memory of each connection is slow.
 func (c Case) warmUp() time.Duration {
 	const most, sharing = 100 * time.Millisecond, 50
 	d := min(c.For/4, most)

@@ -45,8 +45,8 @@ func newPlan(runners []runner, o options) *plan {
 func (p *plan) steps() int { return p.rounds * len(p.tasks) }
 
 // run measures until all cases are done or ctx ends. It calls the function show before
-// each measurement, and the function failed after a measurement that fails. It then
-// continues with the next case.
+// each measurement. If a measurement fails, run calls the function failed and goes on
+// with the next case.
 func (p *plan) run(ctx context.Context, show func(Case), failed func(Case, error)) {
 	for range p.rounds {
 		for _, t := range p.tasks {
@@ -78,9 +78,9 @@ func (p *plan) rows() (rows []Row) {
 	return rows
 }
 
-// median returns the row with the median p50. If single messages are not timed, it
-// returns the row with the median rate. With an even number of rows it returns the
-// better of the two middle rows.
+// median returns the row with the median p50, or with the median rate if single messages
+// are not timed. With an even number of rows it returns the better of the two middle
+// rows.
 func median(rounds []Row) Row {
 	sorted := slices.SortedStableFunc(slices.Values(rounds), func(a, b Row) int {
 		return cmp.Or(cmp.Compare(a.P50, b.P50), cmp.Compare(b.MsgsPerSec, a.MsgsPerSec))

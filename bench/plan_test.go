@@ -33,8 +33,8 @@ func notFailed(t *testing.T) func(Case, error) {
 	return func(_ Case, err error) { require.NoError(t, err) }
 }
 
-// The plan measures a case for all peers before the next case, and all cases before the
-// next round.
+// Each round measures all cases once. The same case of different peers is measured one
+// after the other.
 func TestInterleaved(t *testing.T) {
 	p := newPlan([]runner{&fakeRunner{"a", ok}, &fakeRunner{"b", ok}}, options{rounds: 2})
 	require.Equal(t, 12, p.steps())

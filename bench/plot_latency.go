@@ -35,7 +35,8 @@ func latencyPlot(size int, rows []Row) (p *plot.Plot, height vg.Length, err erro
 	rows = slices.SortedStableFunc(slices.Values(rows), bySpeed)
 	p = newPlot(fmt.Sprintf("Round trip of a message of %s", bytesOf(size)))
 	p.X.Label.Text = "µs"
-	// The label of the axis is one space. The plot then has more space for long names.
+	// The label of the axis is one space, because the plot then has more space for long
+	// names.
 	p.Y.Label.Text = " "
 	p.Add(grid())
 	names := make([]string, len(rows))

@@ -1,7 +1,7 @@
 package main
 
-// baseline is the name of the peer that an application would use without RDMA.
-// RatioToGnet compares the other peers with it.
+// baseline is the name of the peer with which RatioToGnet compares the other peers. It
+// stands for an application that does not use RDMA.
 const baseline = "gnet"
 
 // floorOf returns the name of the peer that shows the lower bound for a path. For the

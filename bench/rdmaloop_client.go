@@ -74,7 +74,7 @@ func (cl *rdmaClient) OnMessage(c *reactor.Conn, msg reactor.Message) {
 }
 
 // OnCompletion completes a one-sided operation. It ignores a failed operation, because
-// the connection then ends and OnClose reports the error.
+// OnClose is called afterwards with the error.
 func (cl *rdmaClient) OnCompletion(c *reactor.Conn, _ reactor.Op, err error) {
 	if err == nil {
 		c.Context().(*session).onComplete()

@@ -9,9 +9,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// copyLimit is the size in bytes of the largest answer that is sent with Send. The
-// reactor copies payloads up to this size into the work request. Larger answers are sent
-// from their buffers without a copy.
+// copyLimit is the size in bytes of the largest answer that is sent with Send. Send
+// copies the payload into the work request. Larger answers are sent from their buffers
+// without a copy.
 const copyLimit = 128
 
 // An echoServer sends one answer to each group of messages: the last message of the

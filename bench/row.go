@@ -36,8 +36,8 @@ type Row struct {
 	MsgsPerSec  float64 `json:"msgs_per_sec"`
 	BytesPerSec float64 `json:"bytes_per_sec"`
 
-	// CPU, Allocs and CtxSwitches are the use of resources by both processes together,
-	// divided by the number of round trips.
+	// CPU, Allocs and CtxSwitches have what both processes together have used, divided by
+	// the number of round trips.
 	CPU         float64 `json:"cpu_ns_per_msg,omitempty"`
 	Allocs      float64 `json:"allocs_per_msg,omitempty"`
 	CtxSwitches float64 `json:"ctx_switches_per_msg,omitempty"`

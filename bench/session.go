@@ -53,7 +53,7 @@ func (s *session) sendMore() {
 	}
 }
 
-// onWritable sends further messages after the method send has returned errBlocked.
+// onWritable sends further messages after send has returned errBlocked.
 func (s *session) onWritable() {
 	if !s.stopped && s.sent-s.acked < s.maxInFlight {
 		s.sendMore()

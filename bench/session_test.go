@@ -13,7 +13,7 @@ import (
 type fakeTransport struct {
 	sent    []uint64
 	free    int           // Number of messages that the send queue can still accept.
-	later   []func()      // Functions that were passed to the method after.
+	later   []func()      // Functions that were passed to the method after and have not run yet.
 	delay   time.Duration // Delay that the last call of the method after had.
 	refused error
 	closed  int
@@ -94,8 +94,8 @@ func TestStream(t *testing.T) {
 	require.Zero(t, d.tally.Times.TotalCount())
 }
 
-// A message that was refused with errBlocked is sent exactly once when the connection
-// has become writable.
+// When a send has failed with errBlocked and the connection becomes writable, the session
+// sends that message exactly once.
 func TestBlocked(t *testing.T) {
 	d, f := startedDriver(t, Case{Workload: workStream, Size: 64, InFlight: 1, Connections: 1})
 	s := d.sessions[0]
@@ -133,8 +133,8 @@ func TestRefusedConnection(t *testing.T) {
 	require.ErrorContains(t, d.open(), "why")
 }
 
-// In one workload only one of many connections sends messages, and in another all
-// connections send.
+// In workConnsIdle, only one of five connections sends messages. In workConnsActive, all
+// of them send.
 func TestConnections(t *testing.T) {
 	c := Case{Workload: workConnsIdle, Size: 16, InFlight: 1, Connections: 5}
 	_, f := startedDriver(t, c)
@@ -163,9 +163,8 @@ func TestConnect(t *testing.T) {
 	require.EqualValues(t, 2, d.tally.Msgs)
 }
 
-// In workIdle, a message is sent when its time has come, but not while another message
-// is in flight. The answer to the last message counts even if it arrives after the
-// deadline.
+// In workIdle, a message is sent when its time has come, unless another message is in
+// flight. The answer to the last message counts even if it arrives after the deadline.
 func TestIdle(t *testing.T) {
 	d, f := startedDriver(t, Case{Workload: workIdle, Size: 16, InFlight: 1, Connections: 1})
 	require.Len(t, f.sent, 1)

@@ -154,9 +154,8 @@ func formatInteger(n float64) string {
 	return fmt.Sprintf("%.0f", n)
 }
 
-// perMessage formats a figure that is divided by the number of messages. If the peer
-// reports its usage, perMessage also prints zero. A peer reports its usage if its CPU
-// time is not zero.
+// perMessage formats a figure that was divided by the number of messages. If the peer
+// does not report its usage, which its CPU time of zero shows, perMessage returns "".
 func perMessage(r Row, n float64) string {
 	if r.CPU <= 0 {
 		return ""

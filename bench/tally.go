@@ -20,16 +20,17 @@ type tally struct {
 
 func newTally() *tally { return &tally{Times: hdrhistogram.New(1, maxTime, 3)} }
 
-// record adds the time of one message. A time outside the range of the histogram is
-// replaced by the nearest bound, so RecordValue cannot fail.
+// record adds the time of one message. If the time is outside the range of the histogram,
+// record adds the nearest value in that range, so RecordValue cannot fail.
 func (t *tally) record(took time.Duration) {
 	_ = t.Times.RecordValue(min(max(int64(took), 1), maxTime))
 }
 
-// recordPaced adds the time of one message that was sent at a fixed time. If the time
-// was longer than the interval between messages, recordPaced also adds the times of the
-// messages that could not be sent meanwhile. Without this correction a stall of many
-// intervals would count as one late message (coordinated omission).
+// recordPaced adds the time of one message of a workload that sends at fixed intervals.
+// If that time was longer than the interval, messages that were due meanwhile could not
+// be sent. recordPaced adds the times that they would have taken. Without this
+// correction, a stall of many intervals would count as only one late message (coordinated
+// omission).
 func (t *tally) recordPaced(took, interval time.Duration) {
 	_ = t.Times.RecordCorrectedValue(min(max(int64(took), 1), maxTime), int64(interval))
 }
@@ -52,8 +53,8 @@ func (t *tally) result() *result {
 	return r
 }
 
-// A stopwatch measures the time since it was made. It reads only the monotonic clock.
-// That takes half of the time that time.Now takes.
+// A stopwatch measures the time since it was created. It reads only the monotonic clock,
+// which takes half as long as time.Now.
 type stopwatch struct{ origin time.Time }
 
 func newStopwatch() stopwatch { return stopwatch{time.Now()} }

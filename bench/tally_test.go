@@ -21,7 +21,7 @@ func TestResult(t *testing.T) {
 	require.InEpsilon(t, 1000e3, r.Max, precision)
 }
 
-// A stall that lasts three and a half intervals counts as three late messages.
+// A stall of three and a half intervals counts as three late messages.
 func TestCoordinatedOmission(t *testing.T) {
 	c := newTally()
 	c.recordPaced(35*time.Millisecond, 10*time.Millisecond)

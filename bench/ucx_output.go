@@ -13,14 +13,14 @@ import (
 
 // A ucxFigure is the result of one test of ucx_perftest.
 type ucxFigure struct {
-	// Latency in the percentile that the test asked for, of the latest 2,048 messages.
+	// Latency that the requested percentile of the latest 2,048 messages did not exceed.
 	Percentile time.Duration
 	// Messages a second in one direction, averaged over the whole test.
 	Rate float64
 }
 
-// Suffixes of the column names in the header. The full name of the percentile's column
-// begins with the percentile.
+// Ends of the column names in the header. The full name of the percentile's column begins
+// with the percentile.
 const (
 	ucxPercentile = "percentile_lat"
 	ucxRate       = "overall_mr"

@@ -23,7 +23,7 @@ type ucxProgram struct {
 // runUCX runs a batch with a server process and a client process.
 func runUCX(ctx context.Context, program string, batch ucxBatch) (run *ucxRun, err error) {
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // If the client fails, this kills the server.
+	defer cancel() // This kills the server if the client has failed.
 	port, err := freePort()
 	if err != nil {
 		return nil, err
@@ -47,9 +47,9 @@ func runUCX(ctx context.Context, program string, batch ucxBatch) (run *ucxRun, e
 	return p.result(output, client.ProcessState, server.ProcessState)
 }
 
-// command returns the command for the server or the client. The command reads the batch
-// from its standard input. The parameter args has the additional arguments of the
-// client.
+// command returns the command for the server or the client, which reads the batch from
+// its standard input. The parameter args has further arguments, which only the client
+// needs.
 func (p *ucxProgram) command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, p.name, slices.Concat([]string{"-b", "/dev/stdin", "-p", p.port}, args)...)
 	cmd.Stdin = strings.NewReader(strings.Join(p.batch.tests(), "\n") + "\n")
@@ -57,8 +57,8 @@ func (p *ucxProgram) command(ctx context.Context, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// ucxRetry is the time between two attempts of the client to connect. The client may
-// need several attempts, because the server does not report when it listens.
+// ucxRetry is the time between two attempts of the client to connect. The server does not
+// report when it begins to listen, so the first attempts may fail.
 const ucxRetry = 2 * time.Millisecond
 
 // runClient runs the client again and again while the server refuses the connection. It

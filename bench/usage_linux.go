@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// used returns the usage of this process. If freeMemory is set, it first returns unused
-// memory to the kernel, so that RSS has only memory in use.
+// used returns the usage of this process. If freeMemory is true, it first returns unused
+// memory to the kernel, so that RSS includes only memory in use.
 func used(freeMemory bool) (u usage, err error) {
 	if freeMemory {
 		debug.FreeOSMemory()

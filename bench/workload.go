@@ -25,8 +25,8 @@ func workloads() []string {
 const (
 	// Time between two messages of workIdle. Arbitrary.
 	idleInterval = 10 * time.Millisecond
-	// Factor by which the measurement of workIdle is longer than other measurements,
-	// because it has few messages.
+	// idleFactor is the factor by which a measurement of workIdle is longer than one of
+	// another workload. workIdle sends few messages, so it needs more time.
 	idleFactor = 4
 	// Message size in bytes for workloads that are measured with one size only.
 	smallSize = 64
@@ -73,8 +73,8 @@ func casesOf(workload string, o options) (cases []Case) {
 }
 
 // group returns the number of messages to which the server sends one answer. In a stream
-// it is a quarter of the messages in flight, so three quarters of them are outstanding
-// while the client sends the next group.
+// it is a quarter of the messages in flight, so that three quarters are still in flight
+// when the client gets an answer and sends the next group.
 func (c Case) group() int {
 	if c.Workload == workStream {
 		return max(1, c.InFlight/4)
@@ -90,8 +90,8 @@ func (c Case) answer() int {
 	return c.Size
 }
 
-// oneSided reports whether the workload uses READs or WRITEs, which the server's program
-// does not take part in.
+// oneSided reports whether the workload uses READs or WRITEs, which the server's device
+// executes without the server's program.
 func (c Case) oneSided() bool { return c.Workload == workRead || c.Workload == workWrite }
 
 // timed reports whether the time of each single message is recorded. That is possible

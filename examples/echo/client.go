@@ -12,8 +12,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
-// A client opens its sessions, runs the ping-pong and the stream on them, and reports.
-// It passes each callback to the session of its connection.
+// A client opens its sessions, runs the ping-pong and the stream on them, and prints a
+// report. It passes each callback to the session of the connection.
 type client struct {
 	reactor.BaseHandler
 	opts     *options

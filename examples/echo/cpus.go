@@ -6,10 +6,10 @@ import (
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
-// placement assigns a processor to each loop. The first processors of the list are for
-// the client's loops, and the next ones for the server's loops. Without -cpus, loops are
-// pinned only in busy mode and only if there are at least two processors: two busy loops
-// on one processor would delay each other.
+// placement assigns a processor to each loop: the first processors of the list to the
+// client's loops, and the next ones to the server's loops. Without -cpus, it pins loops
+// only in busy mode, and only if there are at least two processors, because two busy
+// loops on one processor would delay each other.
 func (o *options) placement() (client, server []int) {
 	cpus := o.cpus
 	if cpus == nil && o.mode == "busy" {
@@ -28,8 +28,8 @@ func (o *options) placement() (client, server []int) {
 	return client, server
 }
 
-// processorWarning returns a warning if several busy loops have to share a processor, or
-// "". In the demo there are two processes with busy loops.
+// processorWarning returns a warning if several busy loops have to share a processor, and
+// otherwise "". In the demo, both processes have busy loops.
 func (o *options) processorWarning() string {
 	if o.mode != "busy" || o.untilEOF {
 		// In the demo, the client process has already printed the warning.

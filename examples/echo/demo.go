@@ -13,9 +13,9 @@ import (
 	"time"
 )
 
-// demoAddr returns the loopback address of the demo's server or client. On the wire
-// path only one process can have the UDP port of an address. So each process has its
-// own address, which no other demo uses.
+// demoAddr returns the loopback address of the demo's server or client. On the wire path
+// only one process can bind the UDP port of an address. So each process has an address of
+// its own, which no other demo uses.
 func demoAddr(path string, client bool) netip.Addr {
 	addr := [4]byte{127, 0, 0, 1}
 	if path == "wire" {
@@ -76,7 +76,7 @@ func startServer(opts *options, stderr io.Writer) (*serverProcess, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	// If reading fails, the server's exit status shows the cause.
+	// If reading fails, the exit status of the server shows why.
 	line, _ := bufio.NewReader(stdout).ReadString('\n')
 	addr := strings.TrimSpace(strings.TrimPrefix(line, "listening on "))
 	return &serverProcess{cmd: cmd, stdin: stdin, addr: addr}, nil
@@ -99,8 +99,8 @@ func (s *serverProcess) stop() (status int, err error) {
 	return exitFailed, fmt.Errorf("server process: %w", err)
 }
 
-// serverFlags returns the flags with which the server process is started, so that it
-// uses the same settings as this client.
+// serverFlags returns the flags for the server process, so that it has the same settings
+// as this client.
 func (o *options) serverFlags() []string {
 	return []string{
 		"-until-eof",

@@ -72,7 +72,8 @@ func (p *process) exit(t *testing.T) (status int) {
 	return 0
 }
 
-// report parses the program's report, which must be its only output.
+// report parses the report that the program has printed. The program must print nothing
+// else.
 func (p *process) report(t *testing.T) (r report) {
 	decoder := json.NewDecoder(&p.stdout)
 	decoder.DisallowUnknownFields()
@@ -101,8 +102,7 @@ func TestModes(t *testing.T) {
 	}
 }
 
-// TestWire runs a server and a client, in two processes, on the wire path. All messages
-// come back.
+// A server and a client run in two processes on the wire path. All messages come back.
 func TestWire(t *testing.T) {
 	for _, size := range []string{"64", "100000"} {
 		t.Run(size, func(t *testing.T) {
@@ -209,8 +209,8 @@ func TestPrintServed(t *testing.T) {
 	require.Equal(t, "echo: not reached by the wire path at 10.0.0.1:7471: address in use\n", stderr.String())
 }
 
-// A countingServer counts messages. It closes the channel enough when there are so many
-// messages that a test can interrupt its client.
+// A countingServer counts messages. When there are so many that a test can interrupt its
+// client, it closes the channel enough.
 type countingServer struct {
 	server
 	seen   atomic.Int64
@@ -263,8 +263,8 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
-// A server prints an error if it fails to reject a client. A client that waits for a
-// connection exits without an error after Ctrl-C.
+// A server that fails to reject a client prints an error. The client, which still waits
+// for the connection, exits without an error after Ctrl-C.
 func TestInterruptWhileConnecting(t *testing.T) {
 	said, stderr := io.Pipe()
 	s := &server{reject: make([]byte, 200), stderr: stderr}

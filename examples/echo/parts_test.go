@@ -95,7 +95,7 @@ func TestPathOf(t *testing.T) {
 	require.Equal(t, "device", pathOf("rdmacore", "auto", here))
 }
 
-// The table shows an error counter if it has grown, and no other counters.
+// The table shows each error counter that has grown, and no other counter.
 func TestCounters(t *testing.T) {
 	before := deviceCounters{"sent_pkts": 7, "send_err": 2}
 	after := deviceCounters{"sent_pkts": 9, "send_err": 2, "rcvd_pkts": 3}
@@ -155,7 +155,7 @@ func TestSessionCounts(t *testing.T) {
 	// The echo of message 0 arrives again, instead of the echo of message 1.
 	s.checkEcho(right)
 	require.Equal(t, 1, r.damaged)
-	s.checkEcho(nil) // The echo is too short.
+	s.checkEcho(nil) // An empty echo is too short.
 	require.Equal(t, 2, r.damaged)
 	require.Len(t, done, 1, "the phase ends when all echoes have arrived")
 

@@ -24,7 +24,7 @@ type server struct {
 	reactor.BaseHandler
 	// Private data of a reject. If it is not empty, the server rejects every client.
 	reject []byte
-	// The server prints errors here that it cannot return to a caller.
+	// The server prints those errors here that no method can return.
 	stderr io.Writer
 	lost   chan error // Receives the error if the listener fails.
 }
@@ -37,7 +37,7 @@ func (s *server) OnConnectRequest(req *reactor.ConnRequest) {
 	} else {
 		err = req.Accept(&reactor.AcceptParams{PrivateData: req.PrivateData(), Context: &backlog{}})
 	}
-	// Accepting fails if the client has already disconnected. The server continues.
+	// Accept fails if the client has already disconnected. The server continues.
 	if err != nil {
 		fmt.Fprintln(s.stderr, "echo:", err)
 	}

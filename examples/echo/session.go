@@ -36,8 +36,8 @@ func newLoopResult() *loopResult {
 	return &loopResult{times: hdrhistogram.New(1, int64(time.Minute), 3)}
 }
 
-// finish ends the phase of the loop's sessions early: they send no further messages, and
-// finish when their outstanding echoes have arrived.
+// finish ends the phase of the loop's sessions early. They send no further messages, and
+// their phase ends when the outstanding echoes have arrived.
 func (r *loopResult) finish() {
 	for _, s := range r.sessions {
 		s.left = 0
@@ -102,8 +102,8 @@ func (s *session) onOpen(c *reactor.Conn) {
 	s.finishPhase()
 }
 
-// begin starts a phase in which the session sends the number of messages in the
-// parameter left. It keeps at most maxInFlight messages in flight.
+// begin starts a phase in which the session sends messages. The parameter left is their
+// number. At most maxInFlight messages are in flight at a time.
 func (s *session) begin(p phase, maxInFlight, left int) {
 	s.phase, s.maxInFlight, s.left = p, maxInFlight, left
 	if s.conn == nil {
@@ -153,8 +153,9 @@ func (s *session) checkEcho(got []byte) {
 	s.finishPhase()
 }
 
-// onClose ends the session when its connection has closed. err is nil if this side
-// closed an open connection, and ErrShutdown if this side ended the attempt to open it.
+// onClose ends the session when its connection has closed. err is nil if this side has
+// closed an open connection, and ErrShutdown if this side has given up an attempt to
+// connect.
 func (s *session) onClose(err error) {
 	if err != nil && !errors.Is(err, reactor.ErrShutdown) {
 		s.result.failed++
@@ -167,8 +168,8 @@ func (s *session) onClose(err error) {
 	s.finishPhase()
 }
 
-// finishPhase checks whether the session has completed the phase. If so, it reports the
-// end of the phase, once.
+// finishPhase checks whether the session has completed its phase. The first time that
+// this is so, finishPhase reports the end of the phase.
 func (s *session) finishPhase() {
 	over := s.phase == opening || s.left == 0 && s.echoed == s.sent
 	if !over || s.phase == waiting {

@@ -23,13 +23,12 @@ type cmatose struct {
 	refused  int
 }
 
-// A connState counts the messages that one connection has sent and received.
+// A connState counts the messages of one connection, in each direction.
 type connState struct{ sent, got int }
 
-// opened counts a connection that has opened. It returns true when all connections are
-// open.
+// opened counts an opened connection. It returns true if all connections are open now.
 func (m *cmatose) opened(c *reactor.Conn) bool {
-	// Until startSending is called, no message is to be sent.
+	// No message may be sent before startSending is called.
 	c.SetContext(&connState{sent: m.opts.count})
 	m.open = append(m.open, c)
 	return len(m.open) >= m.opts.conns
@@ -88,8 +87,8 @@ type cmatoseServer struct{ *cmatose }
 
 func newCmatoseServer(s *endpoint) reactor.Handler { return cmatoseServer{&cmatose{endpoint: s}} }
 
-// OnConnectRequest accepts connection requests up to the number in the flag -conns, and
-// rejects further requests.
+// OnConnectRequest accepts as many connection requests as the flag -conns says, and
+// rejects further ones.
 func (m cmatoseServer) OnConnectRequest(req *reactor.ConnRequest) {
 	if m.accepted == m.opts.conns {
 		m.check(req.Reject(nil))
@@ -154,9 +153,9 @@ func (m cmatoseClient) OnDialError(_ *reactor.DialOptions, err error) {
 }
 
 // rejectTime is how long the client waits before it sends messages in a test with
-// rejected connections. A ucmatose server handles the requests that it rejects after it
-// has received the client's messages, and exits soon afterwards. The wait lets these
-// requests arrive at the server first.
+// rejected connections. A ucmatose server rejects the additional requests after it has
+// received the client's messages, and exits soon after that. During the wait, these
+// requests arrive at the server.
 const rejectTime = 500 * time.Millisecond
 
 // OnMessage sends the client's messages on the connection after the server's last

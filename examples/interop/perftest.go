@@ -10,13 +10,13 @@ import (
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
-// ib_send_lat and ib_send_bw are programs of the perftest package. With -R, a first
-// connection carries an exchange of messages in steps. In each step the client sends a
-// message and the server answers with a message of the same kind. During the exchange
-// the client opens a second connection to the same port, for the data.
+// ib_send_lat and ib_send_bw are programs of the perftest package. With the flag -R,
+// their first connection is a control connection. On it the two sides exchange messages
+// in steps. In each step the client sends a message, and the server answers with a
+// message of the same kind. During these steps the client opens a second connection to
+// the same port, for the data.
 
-// Numbers of the steps in which the exchange has a purpose. All other steps only
-// synchronize both sides.
+// Numbers of the steps that have a purpose. All other steps only synchronize both sides.
 const (
 	stepVersion = iota
 	// In this step both sides send the size of their buffers, which is the page size.
@@ -47,8 +47,8 @@ func stepMessage(step int, data *reactor.Conn) []byte {
 	case stepCacheLine:
 		return binary.BigEndian.AppendUint32(nil, 64)
 	case stepMTU:
-		// Code of an MTU of 1024 bytes. The peer does not use this value for the
-		// connection, which negotiates its own MTU.
+		// The code of an MTU of 1024 bytes. The connection negotiates an MTU of its own,
+		// so the peer does not use this value.
 		return []byte("3\x00")
 	}
 	return endpointMessage(data)
@@ -72,13 +72,13 @@ func endpointMessage(data *reactor.Conn) []byte {
 	return b
 }
 
-// A perftest is the common part of server and client for both ib_send_lat and
+// A perftest is the common part of the server and the client for ib_send_lat and
 // ib_send_bw.
 type perftest struct {
 	*endpoint
 	traffic
 	control, data *reactor.Conn
-	step          int // Number of the next step of the exchange.
+	step          int // Number of the next step.
 	closed        int
 }
 
@@ -137,8 +137,8 @@ func (p *perftest) OnCompletion(_ *reactor.Conn, _ reactor.Op, err error) {
 	}
 }
 
-// OnClose stops the endpoint when both connections have closed. In the last step the
-// peer may close its connections in any order, before or after its last message.
+// OnClose stops the endpoint when both connections have closed. The peer may close its
+// connections in any order.
 func (p *perftest) OnClose(_ *reactor.Conn, err error) {
 	if p.step < stepEnd || !errors.Is(err, reactor.ErrPeerClosed) {
 		p.check(err)

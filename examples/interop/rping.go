@@ -11,9 +11,9 @@ import (
 )
 
 // rping is a program of librdmacm. In each round the client sends the address of a
-// buffer, which the server READs. Then the client sends the address of another buffer,
-// to which the server WRITEs the data. After each of the two the server sends a message
-// whose contents do not matter. See rping(1).
+// buffer, which the server READs. Then the client sends the address of another buffer, to
+// which the server WRITEs the same data. After the READ and after the WRITE, the server
+// sends a message whose contents do not matter. See rping(1).
 
 // rpingMessage is the size of every message in bytes: address, key and size of a
 // buffer, all big-endian.
@@ -24,7 +24,7 @@ type rpingServer struct {
 	*endpoint
 	accepted bool // True when a client has been accepted.
 	buf      verbs.MR
-	// True when the client's buffer has been read, and the WRITE comes next.
+	// True when the server has read the client's buffer. The WRITE comes next.
 	read bool
 }
 

@@ -3,10 +3,10 @@
 //
 // An event may be the only sign that a queue pair or a completion queue has failed, so
 // the application must learn of it. But a device may report the same event any number of
-// times, so the queue must not grow with each report. A Queue therefore keeps at most
-// one event of each type for each object. A caller that has fetched all events then
-// knows as much as if none had been merged. The number of waiting events is at most the
-// number of open objects multiplied by the few event types of an object.
+// times, so the queue must not grow with each report. A Queue therefore keeps at most one
+// event of each type for each object. A caller that has fetched all events nevertheless
+// knows all that it would know without this limit. The number of waiting events is at
+// most the number of open objects multiplied by the few event types of an object.
 package asyncq
 
 import "github.com/rdmaloop/rdmaloop/verbs"
@@ -24,7 +24,7 @@ type Queue struct {
 // An entry is one waiting event.
 type entry struct {
 	ev verbs.AsyncEvent
-	// Previous and next entry in the list of all entries, in order of arrival.
+	// Neighbours of the entry in the list of all entries, which is in order of arrival.
 	prev, next *entry
 	sibling    *entry // Next entry with the same subject, or nil.
 }
@@ -50,9 +50,9 @@ func subject(ev *verbs.AsyncEvent) any {
 // Len returns the number of waiting events.
 func (q *Queue) Len() int { return q.count }
 
-// Push appends an event. If an event of the same type about the same object is waiting,
-// Push removes that event. So when a port goes up and down repeatedly, the latest state
-// is fetched last.
+// Push appends an event. If an event of the same type about the same object waits
+// already, Push removes that one. So when a port goes up and down repeatedly, the latest
+// state is fetched last.
 func (q *Queue) Push(ev verbs.AsyncEvent) {
 	about := subject(&ev)
 	for e := q.objects[about]; e != nil; e = e.sibling {
@@ -81,7 +81,8 @@ func (q *Queue) Pop() (ev verbs.AsyncEvent, ok bool) {
 	return e.ev, true
 }
 
-// Forget drops the events about a verbs.QP, verbs.CQ or verbs.SRQ that has been closed.
+// Forget drops the events about an object that has been closed: a verbs.QP, verbs.CQ or
+// verbs.SRQ.
 func (q *Queue) Forget(object any) {
 	for e := q.objects[object]; e != nil; e = e.sibling {
 		q.unlink(e)
@@ -89,7 +90,7 @@ func (q *Queue) Forget(object any) {
 	delete(q.objects, object)
 }
 
-// disown removes an entry from the list of entries with the same subject.
+// disown removes an entry from the list of the entries that have its subject.
 func (q *Queue) disown(e *entry) {
 	about := subject(&e.ev)
 	if q.objects[about] != e {

@@ -27,8 +27,8 @@ func drained(q *asyncq.Queue) (all []verbs.AsyncEvent) {
 	}
 }
 
-// The event of a failed queue pair stays in the queue, no matter how many events of
-// other objects are pushed.
+// The event of a failed queue pair stays in the Queue, however many events of other
+// objects are pushed.
 func TestNoTypeIsLost(t *testing.T) {
 	var q asyncq.Queue
 	dead, noisy := &qp{}, &srq{}
@@ -82,7 +82,7 @@ func TestForget(t *testing.T) {
 	require.Equal(t, []verbs.AsyncEvent{{Type: verbs.AsyncPortError, Port: 1}}, drained(&q))
 }
 
-// For random calls of Push, Pop and Forget, a Queue returns the same results as a simple
+// Random calls of Push, Pop and Forget have the same results on a Queue as on a simple
 // implementation with a slice.
 func TestQueueAgainstAModel(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))

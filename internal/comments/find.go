@@ -14,8 +14,8 @@ import (
 type comment struct {
 	file string
 	line int
-	// The declaration that the comment belongs to. For other comments, where in the file
-	// the comment is.
+	// about describes the declaration that the comment belongs to. If there is none, it
+	// says that the comment is in a function or file.
 	about string
 	// The text without comment markers and directives. It ends with a newline.
 	text string
@@ -62,8 +62,8 @@ func inFile(name string, source []byte) (found []comment, err error) {
 	return found, nil
 }
 
-// declarations returns a map from each comment that belongs to a declaration to a
-// description of that declaration.
+// declarations returns a map. Its keys are the comments that belong to a declaration, and
+// its values describe that declaration.
 func declarations(file *ast.File) map[*ast.CommentGroup]string {
 	about := make(map[*ast.CommentGroup]string)
 	note := func(what string, groups ...*ast.CommentGroup) {

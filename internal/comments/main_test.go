@@ -57,7 +57,7 @@ func TestFindReportsInvalidGo(t *testing.T) {
 	require.Error(t, err)
 }
 
-// The same seed chooses the same comments, and another seed chooses different comments.
+// The same seed chooses the same comments. Another seed chooses other comments.
 func TestSeeds(t *testing.T) {
 	printed := func(args ...string) string {
 		var out, messages strings.Builder

@@ -1,3 +1,3 @@
-// Package eventfd has descriptors that one goroutine makes readable in order to wake
-// another one, which waits for them in epoll; see eventfd(2).
+// Package eventfd has descriptors with which one goroutine wakes another one that waits
+// in epoll; see eventfd(2).
 package eventfd

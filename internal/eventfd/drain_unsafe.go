@@ -9,7 +9,8 @@ import (
 )
 
 // Drain makes fd unreadable until the next Signal. It does nothing if fd is not readable.
-// It does not call unix.Read, which with the race detector moves the buffer to the heap.
+// It makes the system call itself: with the race detector, unix.Read would move the
+// buffer to the heap.
 func Drain(fd int) {
 	var count uint64
 	_, _, _ = unix.Syscall(unix.SYS_READ, uintptr(fd), uintptr(unsafe.Pointer(&count)), unsafe.Sizeof(count))

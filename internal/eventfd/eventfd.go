@@ -8,15 +8,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// New makes a descriptor that is not readable. Reads and writes of the descriptor never
-// block. The caller owns the descriptor.
+// New makes a descriptor that is not readable. Calls that read or write it never block.
+// The caller owns the descriptor.
 func New() (int, error) {
 	return unix.Eventfd(0, unix.EFD_NONBLOCK|unix.EFD_CLOEXEC)
 }
 
-// Signal makes fd readable. It may be called from any goroutine. It ignores errors.
-// EAGAIN means that the counter of fd already has its maximum; fd is then readable.
-// Other errors mean that fd is closed; no goroutine waits for it.
+// Signal makes fd readable. Any goroutine may call it. It ignores errors. EAGAIN means
+// that the counter of fd already has its maximum, so fd is readable. Any other error
+// means that fd is closed, so no goroutine waits for it.
 func Signal(fd int) { _, _ = unix.Write(fd, one) }
 
 // one is the number that Signal adds to the counter: an integer of 64 bits in host byte

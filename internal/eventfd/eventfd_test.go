@@ -17,14 +17,14 @@ func readable(t *testing.T, fd int) bool {
 	return n == 1
 }
 
-// A descriptor is readable from the first Signal to the next Drain, and neither call
+// From the first Signal to the next Drain the descriptor is readable. Neither call
 // allocates memory.
 func TestSignalAndDrain(t *testing.T) {
 	fd, err := eventfd.New()
 	require.NoError(t, err)
 	defer unix.Close(fd)
 	require.False(t, readable(t, fd))
-	eventfd.Drain(fd) // Drain of a descriptor that is not readable does not block.
+	eventfd.Drain(fd) // The descriptor is not readable. Drain does not block.
 	for range 2 {
 		eventfd.Signal(fd)
 		eventfd.Signal(fd)

@@ -7,15 +7,15 @@ import (
 	"os"
 )
 
-// Addr returns an address of 127.0.0.0/8 for process number n of a test run. On the wire
-// path each process needs its own address, because only one process can bind the UDP
-// port of an address. Numbers repeat after 254. The addresses contain bits of the
-// process ID, so that test runs that run at the same time have different addresses,
-// except by a chance of 1 in 16384.
+// Addr returns an address in 127.0.0.0/8 for process number n of a test run. On the wire
+// path each process needs its own address, because only one process can bind the UDP port
+// of an address. Only 254 numbers have different addresses. The addresses contain bits of
+// the process ID of the test run. So two test runs at the same time have the same
+// addresses only by a chance of 1 in 16384.
 func Addr(n int) netip.Addr { return block(64, byte(1+n%254)) }
 
-// FloodAddr returns the first of 254 consecutive addresses for a flood. Addr never
-// returns any of these addresses.
+// FloodAddr returns the first of 254 consecutive addresses, which a flood uses. Addr
+// never returns any of them.
 func FloodAddr() netip.Addr { return block(128, 1) }
 
 func block(first, last byte) netip.Addr {

@@ -115,10 +115,11 @@ func holdConnections(a *attacker) error {
 	return nil
 }
 
-// sendHalves opens connections and sends only the first half of a message on each.
-// Attack.Admitted counts the connections. The connection requests have an ACK timeout of
-// 17 ms and a retry count of zero, so a correct sender would soon give up. The server
-// keeps a half message until then, and for at least a second.
+// sendHalves opens connections, and sends only the first half of a message on each.
+// Attack.Admitted counts the connections. The server gives up an incomplete message when
+// a correct sender would have used up its retries, but not before a second has passed.
+// The connection requests make that time short: they have an ACK timeout of 17 ms and a
+// retry count of zero.
 func sendHalves(a *attacker) error {
 	s, err := openWire(a.spec.From)
 	if err != nil {

@@ -39,27 +39,27 @@ func sendMalformed(a *attacker) error {
 func (a *attacker) malformedPacket(s localSocket) int {
 	good := localRequest(netip.AddrPortFrom(a.spec.Addr.Addr(), 1), a.spec.Addr)
 	switch a.rand.IntN(7) {
-	case 0: // A packet of random bytes.
+	case 0: // Case 0 is a packet of random bytes.
 		return s.send(a.bytes(1 + a.rand.IntN(4000)))
-	case 1: // A request in which some bytes are replaced by random bytes.
+	case 1: // Case 1 is a request in which some bytes are replaced by random bytes.
 		copy(good[1+a.rand.IntN(20):], a.bytes(40))
 		return s.send(good)
-	case 2: // The first half of a request.
+	case 2: // Case 2 is the first half of a request.
 		return s.send(good[:1+a.rand.IntN(localHeader-1)])
-	case 3: // A request with another protocol version.
+	case 3: // Case 3 is a request with another protocol version.
 		good[0] = byte(2 + a.rand.IntN(250))
 		return s.send(good)
-	case 4: // A request with more private data than the protocol allows.
+	case 4: // Case 4 is a request with more private data than the protocol allows.
 		return s.send(append(good, a.bytes(300)...))
-	// A request with the largest number of descriptors in a packet: SCM_MAX_FD of
-	// unix(7).
+	// Case 5 is a request with the largest number of descriptors in a packet: SCM_MAX_FD
+	// of unix(7).
 	case 5:
 		var fds [253]int
 		for i := range fds {
 			fds[i] = s.fd
 		}
 		return s.send(good, fds[:]...)
-	default: // A message of another type than a request.
+	default: // The last case is a message that is not a request.
 		good[1] = byte(1 + a.rand.IntN(255))
 		return s.send(good)
 	}

@@ -59,14 +59,15 @@ func sharedMappings() (list []mapping, err error) {
 	return list, nil
 }
 
-// headerBytes is the size in bytes of the first part of a mapping. This part has the
-// counters and the first slots of the rings, where random bytes do the most harm.
+// headerBytes is the size in bytes of the first part of a mapping. This part contains the
+// counters and the first slots of the rings, so random bytes do the most harm there.
 const headerBytes = 8 << 10
 
-// corruptMapping writes up to 64 random bytes at each of a few random offsets. The
-// server and this process's own device may read the same bytes meanwhile. That is the
-// purpose of the attack. corruptMapping writes through /proc/self/mem: if the mapping
-// has been unmapped meanwhile, the write returns an error and does not cause a fault.
+// corruptMapping writes up to 64 random bytes at each of a few random offsets. Meanwhile
+// the server and this process's own device may read these bytes, which is the purpose of
+// the attack. The mapping may be unmapped at any time. corruptMapping therefore writes
+// through /proc/self/mem: writing to memory that is not mapped returns an error there and
+// does not cause a fault.
 func (a *attacker) corruptMapping(memory *os.File, m mapping) {
 	for range 1 + a.rand.IntN(4) {
 		size := m.to - m.from
@@ -75,7 +76,8 @@ func (a *attacker) corruptMapping(memory *os.File, m mapping) {
 		}
 		b := a.bytes(1 + a.rand.IntN(64))
 		if a.rand.IntN(4) == 0 {
-			// Some writes are zeros, because the rings' counters start from zero.
+			// Some of the bytes are zeros. The counters of the rings start from zero, so
+			// such values are more likely to look valid.
 			clear(b)
 		}
 		n, err := memory.WriteAt(b, int64(m.from+a.rand.Uint64N(size)))

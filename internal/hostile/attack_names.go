@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// squat binds the socket name of one exact address. A client tries this name before the
-// name of the wildcard address. Attack.Received counts the packets that clients send to
-// the socket. Attack.Rounds becomes 1 when squat listens.
+// squat binds the socket name that stands for one exact address. A client tries this name
+// before the name of the wildcard address. Attack.Rounds becomes 1 when squat listens.
+// Attack.Received counts the packets that clients send to the socket.
 func squat(a *attacker) error {
 	s, err := newLocalSocket()
 	if err != nil {

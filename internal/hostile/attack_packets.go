@@ -10,11 +10,13 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// sendInvalidPackets sends invalid packets: random bytes, packets with a wrong ICRC,
-// connection messages with random contents, connection requests with a few changed
-// bytes, and packets for random queue pairs. The packets for queue pairs come from the
-// address after Spec.From. A changed request may by chance be valid and open a
-// connection with Spec.From. A packet from Spec.From could then by chance be the first
+// sendInvalidPackets sends invalid packets of these kinds: random bytes, packets with a
+// wrong ICRC, connection messages with random contents, connection requests with a few
+// changed bytes, and packets for random queue pairs.
+//
+// The packets for queue pairs come from the address after Spec.From, for this reason: by
+// chance a changed request may be valid and open a connection with Spec.From. If the
+// packets for queue pairs came from Spec.From too, one of them could by chance be a valid
 // packet of that connection.
 func sendInvalidPackets(a *attacker) error {
 	s, err := openWire(a.spec.From)
@@ -42,21 +44,21 @@ func sendInvalidPackets(a *attacker) error {
 func (a *attacker) invalidPacket(s, other *wireSocket) int {
 	to := a.spec.Addr.Addr()
 	switch a.rand.IntN(5) {
-	case 0: // Random bytes.
+	case 0: // Case 0 is random bytes.
 		return s.sendRaw(a.bytes(a.rand.IntN(1200)), to)
-	case 1: // A packet with a wrong ICRC.
+	case 1: // Case 1 is a packet with a wrong ICRC.
 		p := a.randomPacket(s, a.rand.Uint32N(verbs.MaxQPNum+1))
 		return s.sendRaw(p.Bytes(), to)
-	case 2: // A connection message with a valid header and random contents.
+	case 2: // Case 2 is a connection message with a valid header and random contents.
 		return s.sendMAD(a.randomMAD(), to)
-	case 3: // A valid request with a few changed bytes.
+	case 3: // Case 3 is a valid request with a few changed bytes.
 		p := newWirePeer(s, a.spec.Addr, a.rand)
 		m := p.request()
 		for range 1 + a.rand.IntN(3) {
 			m[wire.MADDataOffset+a.rand.IntN(wire.MADDataSize)] = byte(a.rand.Uint32())
 		}
 		return s.sendMAD(m, to)
-	default: // A packet for a random queue pair.
+	default: // The last case is a packet for a random queue pair.
 		return other.send(a.randomPacket(other, a.rand.Uint32N(verbs.MaxQPNum+1)), to)
 	}
 }
@@ -127,8 +129,8 @@ func violateProtocol(a *attacker) error {
 		}
 		for range floodBurst {
 			out := a.randomPacket(s, p.serverQPN)
-			// Seven of eight packets have a sequence number near the expected one, and
-			// half of these seven have exactly the expected number.
+			// One packet of eight has a random sequence number. The others have one near
+			// the number that the server expects, and half of them exactly that number.
 			if a.rand.IntN(8) > 0 {
 				out.BTH().SetPSN(p.next.Add(a.rand.IntN(2) * (a.rand.IntN(64) - 32)))
 			}
@@ -183,26 +185,26 @@ func (a *attacker) injectOnce(other *wireSocket, p *wirePeer) int {
 	spoofed.wireSocket = other
 	var m wire.MAD
 	switch a.rand.IntN(6) {
-	case 0: // A new request with the GUID and the queue pair of the connection.
+	case 0: // Case 0 is a new request with the GUID and the queue pair of the connection.
 		spoofed.id = a.rand.Uint32()
 		return other.sendMAD(spoofed.request(), to)
-	case 1: // A copy of the request that opened the connection.
+	case 1: // Case 1 is a copy of the request that has opened the connection.
 		return other.sendMAD(spoofed.request(), to)
-	case 2: // A request to disconnect (DREQ).
+	case 2: // Case 2 is a request to disconnect (DREQ).
 		r := wire.DREQ{LocalID: p.id, RemoteID: p.serverID, RemoteQPN: p.serverQPN}
 		r.Encode(&m, uint64(p.id))
 		return other.sendMAD(&m, to)
-	case 3: // A reject (REJ).
+	case 3: // Case 3 is a reject (REJ).
 		r := wire.REJ{LocalID: p.id, RemoteID: p.serverID, Rejected: wire.AnsweredREP, Reason: 28}
 		r.Encode(&m, uint64(p.id))
 		return other.sendMAD(&m, to)
-	case 4: // The packet that would come next on the connection.
+	case 4: // Case 4 is the packet that would be the next one of the connection.
 		out := other.build(wire.SendOnly, 64)
 		out.BTH().SetDestQP(p.serverQPN)
 		out.BTH().SetPSN(p.next)
 		copy(out.Payload(), a.bytes(64))
 		return other.send(out, to)
-	default: // A NAK for a packet of the server.
+	default: // The last case is a NAK for a packet of the server.
 		out := other.build(wire.Acknowledge, 0)
 		out.BTH().SetDestQP(p.serverQPN)
 		out.BTH().SetPSN(p.first)

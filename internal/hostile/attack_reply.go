@@ -60,21 +60,21 @@ func (a *attacker) answerWrongly(s *wireSocket, r *wire.REQ, to netip.Addr) {
 			StartPSN: psn.New(a.rand.Uint32()), ResponderResources: 255, InitiatorDepth: 255, RNRRetry: 7,
 		}
 		switch a.rand.IntN(5) {
-		case 0: // A reject with a random reason.
+		case 0: // Case 0 is a reject with a random reason.
 			j := wire.REJ{RemoteID: r.LocalID, Reason: uint16(a.rand.IntN(40))}
 			copy(j.Info[:], a.bytes(len(j.Info)))
 			j.InfoLength = uint8(a.rand.IntN(128))
 			j.Encode(&m, uint64(r.LocalID))
-		case 1: // A message that asks for more time (MRA).
+		case 1: // Case 1 is a message that asks for more time (MRA).
 			w := wire.MRA{RemoteID: r.LocalID, ServiceTimeout: uint8(a.rand.IntN(8))}
 			w.Encode(&m, uint64(r.LocalID))
-		case 2: // A reply in which some bytes are replaced by random bytes.
+		case 2: // Case 2 is a reply in which some bytes are replaced by random bytes.
 			reply.Encode(&m, uint64(r.LocalID))
 			for range 8 {
 				m[wire.MADDataOffset+8+a.rand.IntN(100)] = byte(a.rand.Uint32())
 			}
-		// A valid reply that contains the client's own GUID, and numbers of resources
-		// that the client does not expect.
+		// The last case is a reply in a valid format. It contains the client's own GUID,
+		// and numbers of resources that the client does not expect.
 		default:
 			reply.Encode(&m, uint64(r.LocalID))
 		}

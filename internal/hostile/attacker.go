@@ -23,8 +23,8 @@ type attacker struct {
 	rand  *rand.Rand
 	ctx   context.Context
 	stop  context.CancelFunc
-	done  *event // done happens when all rounds of the attack are finished.
-	ended *event // ended happens when the attack has returned.
+	done  *event // Happens when all rounds of the attack are finished.
+	ended *event // Happens when the function of the attack has returned.
 
 	mu     sync.Mutex
 	counts Attack
@@ -62,7 +62,8 @@ func (a *attacker) finish() (Note, error) {
 	return a.report(), nil
 }
 
-// count calls the function change with the attacker's counters, which it may change.
+// count calls the function change with the attacker's counters. No other goroutine
+// accesses the counters meanwhile.
 func (a *attacker) count(change func(c *Attack)) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -30,10 +30,10 @@ type client struct {
 	spec    Spec
 	tally   Tally
 	dialers []*dialer
-	// opened happens when the first dial of every dialer has succeeded or failed.
+	// Happens when the first dial of every dialer has succeeded or failed.
 	opened *event
-	// finishing is nil until the client is told to finish. The event happens when all
-	// outstanding echoes have arrived.
+	// Happens when the client has been told to finish and all outstanding echoes have
+	// arrived. It is nil before the client has been told.
 	finishing *event
 }
 
@@ -116,13 +116,13 @@ func (c *client) finish() (Note, error) {
 	return note, errors.Join(err, c.close())
 }
 
-// check checks whether start or finish can stop waiting, and wakes them.
+// check makes the event opened or finishing happen if its condition is met.
 func (c *client) check() {
 	all, idle := true, true
 	for _, d := range c.dialers {
 		all = all && d.attempted
-		// An attack may end or block an expendable connection, so finish does not wait
-		// for the echoes of that connection.
+		// finish does not wait for the echoes of an expendable connection, because an
+		// attack may end or block such a connection.
 		idle = idle && (d.expendable || d.sent == d.echoed && d.state != dialerDialing)
 	}
 	if all {

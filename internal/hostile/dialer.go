@@ -137,7 +137,7 @@ func (d *dialer) sendMore() {
 		}
 		err := d.conn.Send(message(d.out[:], d.seed, d.sent))
 		if errors.Is(err, reactor.ErrWouldBlock) {
-			return // The send queue is full. OnTick tries again.
+			return // The send queue is full. OnTick calls sendMore again.
 		}
 		if err != nil {
 			// The connection is ending already, or Abort ends it; OnClose follows in both
@@ -167,7 +167,8 @@ func (d *dialer) checkEcho(got []byte) {
 	switch {
 	case d.echoed < d.sent && bytes.Equal(got, message(d.want[:], d.seed, d.echoed)):
 		t.Echoes++
-	case d.expendable: // A hostile server may send any message.
+	// A wrong echo is no error here, because a hostile server may send any message.
+	case d.expendable:
 	default:
 		t.Damaged++
 	}

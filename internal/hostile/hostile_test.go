@@ -43,7 +43,7 @@ type fixture struct {
 	client *hostile.Process
 	before hostile.Usage // Usage of the server before the attack, with the client connected.
 	state  hostile.ServerState
-	// slack is the number of additional mappings that the server may have at the end of
+	// slack is the number of mappings that the server may have in addition at the end of
 	// the test. The Go runtime may add mappings, and a loop keeps its buffers until a
 	// timer releases them.
 	slack int
@@ -104,7 +104,7 @@ func (f *fixture) report(p *hostile.Process) hostile.Note {
 	return note
 }
 
-// waitEchoes waits until the client has received n more echoes than now.
+// waitEchoes waits until the client has received n further echoes.
 func (f *fixture) waitEchoes(n uint64) {
 	f.t.Helper()
 	want := f.report(f.client).Tally.Echoes + n

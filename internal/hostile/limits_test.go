@@ -40,7 +40,7 @@ func TestConnectionsOfOneUser(t *testing.T) {
 	require.Less(t, f.usage().Mappings, 16<<10)
 	requireAdmitted(f, hostile.Spec{})
 	crowd.Kill()
-	f.slack = 200 // The server needs mappings for the buffers of 2,500 connections.
+	f.slack = 200 // The server keeps mappings for the buffers of the 2,500 connections.
 	f.requireGrowthBelow(256 * mebi)
 	f.finish()
 }

@@ -32,8 +32,9 @@ func localName(host string, port uint16) string {
 func localRequest(src, dst netip.AddrPort) []byte {
 	b := make([]byte, localHeader)
 	b[0], b[1] = localVersion, localREQ
-	binary.LittleEndian.PutUint32(b[8:], 0x1234) // An arbitrary queue pair number.
-	b[20], b[21], b[22], b[23] = 1, 1, 7, 7      // Resources, depth and retry counts.
+	binary.LittleEndian.PutUint32(b[8:], 0x1234) // The queue pair number is arbitrary.
+	// These fields are the responder resources, the initiator depth and the retry counts.
+	b[20], b[21], b[22], b[23] = 1, 1, 7, 7
 	binary.LittleEndian.PutUint16(b[24:], src.Port())
 	binary.LittleEndian.PutUint16(b[26:], dst.Port())
 	from, to := src.Addr().As16(), dst.Addr().As16()
@@ -82,7 +83,8 @@ func (s localSocket) bind(name string) error {
 	return unix.Bind(s.fd, &unix.SockaddrUnix{Name: name})
 }
 
-// connect connects to the first name in a list on which a process listens.
+// connect tries the names of a list in their order. It connects to the first name on
+// which a process listens.
 func (s localSocket) connect(names ...string) (err error) {
 	for _, name := range names {
 		err = uninterrupted(func() error { return unix.Connect(s.fd, &unix.SockaddrUnix{Name: name}) })

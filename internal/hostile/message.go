@@ -21,14 +21,14 @@ func message(b []byte, seed, n uint64) []byte {
 	r := rand.NewPCG(seed, n)
 	size := minMessage + int(r.Uint64()%(maxMessage-minMessage+1))
 	if r.Uint64()%2 == 0 {
-		size = minMessage + size%128 // Half of the messages are small.
+		size = minMessage + size%128 // At least half of the messages are small.
 	}
 	b = b[:size]
 	binary.LittleEndian.PutUint64(b, seed)
 	binary.LittleEndian.PutUint64(b[8:], n)
 	// All bytes depend on the number of the message. Only one random number is computed
-	// for each message, because otherwise the client would spend most of its processor
-	// time in the random generator.
+	// for each message, because otherwise the random generator would take most of the
+	// client's time.
 	word := r.Uint64()
 	for i := minMessage; i < size; i++ {
 		b[i] = byte(word >> (i % 8 * 8))

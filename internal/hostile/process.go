@@ -14,7 +14,7 @@ import (
 )
 
 // answerLimit is the maximum time that the parent waits for an answer of a child. It is
-// long because nine test runs may share two processors.
+// arbitrary, and long because up to nine test runs may share two processors.
 const answerLimit = 2 * time.Minute
 
 // A Process is the handle of a child process in its parent. Only one goroutine at a time
@@ -35,11 +35,11 @@ func Start(r Role, uid int, s *Spec) (*Process, Note, error) {
 	p := &Process{Role: r, cmd: exec.Command("/proc/self/exe")}
 	p.cmd.Env = append(os.Environ(), RoleEnv+"="+string(r))
 	p.cmd.Stderr = os.Stderr
-	// The child has its own process group, so an interrupt from the keyboard goes only
-	// to the parent. The kernel sends the signal of PR_SET_PDEATHSIG when the thread
-	// that forked exits, not when the process exits: see prctl(2). The Go runtime ends a
-	// thread only when a goroutine that is locked to the thread exits, so the signal is
-	// not sent too early.
+	// The child has a process group of its own, so an interrupt from the keyboard reaches
+	// only the parent. The kernel sends the signal of PR_SET_PDEATHSIG when the thread
+	// that forked exits, not when the process exits: see prctl(2). That is not too early
+	// here, because the Go runtime ends a thread only if a goroutine exits while it is
+	// locked to the thread.
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	if uid >= 0 {
 		p.cmd.SysProcAttr.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid)}

@@ -147,10 +147,11 @@ type Attack struct {
 	// Number of packets, requests or writes that the attacker has sent or made.
 	Sent      uint64
 	SentBytes uint64
-	// Number of packets that the attacker has received from the server.
+	// Number of packets that the server has sent to the attacker.
 	Received      uint64
 	ReceivedBytes uint64
-	// Number of connections that have opened, or of requests that were accepted.
+	// Number of connections that have opened, or of requests that the server has
+	// accepted.
 	Admitted uint64
 	// Number of connections that the server has refused or closed.
 	Refused uint64

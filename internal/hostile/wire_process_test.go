@@ -25,8 +25,8 @@ func TestStoppedClientOnWire(t *testing.T) {
 	f.finish()
 }
 
-// Clients are killed. The keepalive of the server then ends their connections, and the
-// server releases all their resources.
+// The server releases all resources of clients that are killed, after its keepalive has
+// ended their connections.
 func TestKilledClientsOnWire(t *testing.T) {
 	f := newWireFixture(t, hostile.Spec{Keepalive: 5 * time.Second})
 	for seed := range uint64(3) {

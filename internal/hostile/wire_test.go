@@ -26,10 +26,10 @@ func withWirePath(s hostile.Spec) hostile.Spec {
 }
 
 // Invalid packets do not end any connection. The server uses a bounded amount of memory
-// for them, and its answers have fewer bytes in total than the packets.
+// for them, and answers with fewer bytes than these packets have.
 func TestInvalidPackets(t *testing.T) {
-	// Some of the invalid packets are by chance valid connection requests. The
-	// connections that they open are half-open until ConnectTimeout.
+	// By chance some of the invalid packets are valid connection requests. Each of these
+	// opens a connection that is half-open until ConnectTimeout.
 	f := newWireFixture(t, hostile.Spec{ConnectTimeout: 10 * time.Second})
 	from := newAddr()
 	newAddr() // The attack uses the address of the attacker and the next address.
@@ -49,17 +49,17 @@ func TestProtocolViolations(t *testing.T) {
 	f.finish()
 }
 
-// One address opens connections until the server accepts no more of them. Clients with
-// other addresses can still connect.
+// One address opens as many connections as the server accepts from it. Clients with other
+// addresses can still connect.
 func TestIdleConnections(t *testing.T) {
 	f := newWireFixture(t, hostile.Spec{MaxConnsPerAddress: 50})
 	idler, _ := f.start(hostile.RoleIdler, sameUser, withWirePath(hostile.Spec{Seed: 6, Rounds: 100}))
 	note, err := idler.Await()
 	require.NoError(t, err)
 	t.Logf("%+v", note.Attack)
-	// The server counts a connection when it receives the RTU. The next request may
-	// arrive before that RTU. So the server accepts a few more connections than the
-	// limit.
+	// The server counts a connection towards the limit when it receives the RTU. Further
+	// requests may arrive before that RTU, so the server accepts a few connections more
+	// than the limit.
 	require.GreaterOrEqual(t, note.Attack.Admitted, uint64(50))
 	require.LessOrEqual(t, note.Attack.Admitted, uint64(60))
 	requireAdmitted(f, withWirePath(hostile.Spec{}))

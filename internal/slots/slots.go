@@ -73,8 +73,8 @@ func (t *Table[T]) Get(h Handle) (*T, bool) {
 }
 
 // At returns the value in the slot with this index. It returns the zero value if the slot
-// is free or does not exist. At does not compare generations: the caller has to find out
-// that the value is the one it looks for.
+// is free or does not exist. At does not compare generations, so the caller has to check
+// that the value is the expected one.
 func (t *Table[T]) At(index int) (v T) {
 	if uint(index) < uint(len(t.slots)) {
 		v = t.slots[index].value

@@ -58,7 +58,7 @@ func TestUnknownHandles(t *testing.T) {
 	var table slots.Table[int]
 	removed := table.Put(1)
 	table.Remove(removed)
-	next := removed + 1<<32 // Handle of the next value in the same slot.
+	next := removed + 1<<32 // This is the handle of the next value in the same slot.
 
 	for _, h := range []slots.Handle{0, 1, removed, next, 1<<32 | 1, math.MaxUint32, math.MaxUint64} {
 		requireStale(t, &table, h)
@@ -128,8 +128,8 @@ func TestAllAllowsRemoveAndPut(t *testing.T) {
 	for h := range table.All() {
 		table.Remove(h)
 		if seen++; seen == 3 {
-			// Put uses the slot that was just freed. The iteration has already passed
-			// that slot.
+			// Put uses the slot that has just become free. The iteration does not visit
+			// that slot again.
 			table.Put(100)
 		}
 	}

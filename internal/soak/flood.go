@@ -17,7 +17,7 @@ import (
 // floodSpec describes the flood that is measured: 60,000 requests from 250 addresses, at
 // 10,000 requests a second. A slow machine sends fewer requests a second.
 var floodSpec = hostile.Spec{
-	// Sending the requests of a round takes 3 ms in addition.
+	// A round takes 10 ms: the interval, and 3 ms for sending the requests.
 	From: hostile.FloodAddr(), Sources: 250, Rounds: 600, Interval: 7 * time.Millisecond,
 }
 
@@ -32,7 +32,7 @@ const memoryTime = time.Minute
 // opens one connection after another. It prints how long these connections took to open,
 // and how much memory the server used.
 func flood(ctx context.Context, o *options, out io.Writer) error {
-	// If the duration of a soak is long, servers have the default settings: see
+	// With a long duration, the servers have their default settings: see
 	// options.durations.
 	o.duration = time.Hour
 	s := newSite("wire", soft.PathWire, o)
@@ -85,8 +85,8 @@ func (s *site) startForFlood() (err error) {
 	return err
 }
 
-// dialTimes returns how long each connection of the client took to open. It leaves out
-// the first connections, in the number of the parameter after.
+// dialTimes returns how long each connection of the client took to open. The parameter
+// after is the number of connections at the beginning that it leaves out.
 func (s *site) dialTimes(after int) ([]time.Duration, error) {
 	note, err := s.steady.Report()
 	if err != nil {

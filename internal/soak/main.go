@@ -45,7 +45,7 @@ type options struct {
 	flood    bool
 }
 
-// durations has the durations that are derived from the duration of the whole soak.
+// A durations has the times that depend on the duration of the whole soak.
 type durations struct {
 	// attack is the maximum duration of one attack. Arbitrary: long enough for thousands
 	// of packets, and short enough that every attack is repeated many times.
@@ -56,8 +56,8 @@ type durations struct {
 	keepalive, connect time.Duration
 }
 
-// durations returns the durations that are derived from the duration of the soak. If the
-// soak is long, the servers have default settings.
+// durations returns the times for a soak of the requested duration. If the soak is long,
+// the servers have default settings.
 func (o *options) durations() durations {
 	if o.duration < 2*time.Minute {
 		return durations{attack: 2 * time.Second, keepalive: 5 * time.Second, connect: 10 * time.Second}

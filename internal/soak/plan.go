@@ -117,7 +117,7 @@ func restartServer(ctx context.Context, s *site) error {
 			return err
 		}
 		if ctx.Err() != nil {
-			// If ctx ends before the client has connected again, that is no error.
+			// It is no error if ctx ends before the client has connected again.
 			return nil
 		}
 	}

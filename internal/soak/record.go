@@ -21,15 +21,15 @@ type reading struct {
 	churn  hostile.Tally
 }
 
-// A record prints all readings. It keeps the readings that the method verdict compares.
+// A record prints all readings. It keeps those readings that the method verdict compares.
 type record struct {
-	// mu protects out, to which several goroutines write.
+	// mu protects out. Several goroutines write to out.
 	mu    sync.Mutex
 	out   io.Writer
 	began time.Time
 	sites []*site
-	// The readings that waitSettled has recorded. The first index is the part of the
-	// soak, the second the site.
+	// Readings that waitSettled has recorded. The first index is the number of the part
+	// of the soak, and the second index the number of the site.
 	settledReadings [][]reading
 	lines           int
 }
@@ -96,8 +96,8 @@ const mebi = 1 << 20
 const settleLimit = 150 * time.Second
 
 // waitSettled waits until no site uses more resources than at the beginning, and then
-// records readings. It waits no longer than settleLimit. If a site still uses more
-// resources then, verdict reports it.
+// records readings. It waits no longer than settleLimit. A site that still uses more
+// resources by then is reported by verdict.
 func (r *record) waitSettled(ctx context.Context, label string) error {
 	var now []reading
 	for deadline := time.Now().Add(settleLimit); ; {
@@ -137,14 +137,14 @@ const (
 	// than the bound in SECURITY.md for a flood, because after a flood the server
 	// returns most of that memory to the kernel. The Go runtime keeps the rest.
 	maxMoreMemory = 48 * mebi * memoryFactor
-	// maxMoreMemoryLater is the limit for the growth of memory between the end of the
-	// first third of the soak and its end.
+	// maxMoreMemoryLater is the limit for the growth of the memory from the end of the
+	// first third of the soak to the end of the soak.
 	maxMoreMemoryLater = 16 * mebi * memoryFactor
 )
 
 // grown returns an error that lists the resources of a server that have grown since the
-// first reading. The list also contains memory that has grown since the reading after
-// the first third.
+// first reading. For memory it also compares with the reading after the first third of
+// the soak.
 func (r *record) grown(now []reading) (err error) {
 	if len(r.settledReadings) == 0 {
 		return nil

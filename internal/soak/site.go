@@ -40,7 +40,7 @@ type site struct {
 
 	server *hostile.Process
 	addr   netip.AddrPort
-	// Clients of the first server. The client steady keeps its connections open. The
+	// Clients of the first server. The client steady keeps its connections open, and the
 	// client churn closes each connection after a few messages.
 	steady, churn *hostile.Process
 
@@ -117,7 +117,7 @@ func (s *site) start(r hostile.Role, user int, spec hostile.Spec) (*hostile.Proc
 	}
 	if s.path == soft.PathWire && !spec.From.IsValid() {
 		spec.From = s.newAddr()
-		s.newAddr() // Some attackers also use the next address.
+		s.newAddr() // Some attackers also use the next address, so that address is skipped.
 	}
 	p, _, err := hostile.Start(r, user, &spec)
 	return p, err

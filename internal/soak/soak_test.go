@@ -13,8 +13,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/testutil/leak"
 )
 
-// The soak takes a minute, so it runs only once: with the race detector, which finds
-// more errors. The other tests of the module also run without the race detector.
+// The soak takes a minute, so it runs only with the race detector, which finds more
+// errors. The other tests of the module run with and without the race detector.
 
 func TestMain(m *testing.M) {
 	if hostile.IsChild() {

@@ -1,3 +1,3 @@
-// Package timerfd has timers with a descriptor, which epoll can wait for; see
-// timerfd_create(2). Their clock is CLOCK_MONOTONIC, as that of package time.
+// Package timerfd has timers that epoll can wait for: each timer is a descriptor. See
+// timerfd_create(2). The timers use CLOCK_MONOTONIC, as package time does.
 package timerfd

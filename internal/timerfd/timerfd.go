@@ -10,8 +10,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/eventfd"
 )
 
-// New makes a timer that is not set. Reading its descriptor never blocks. The caller owns
-// the descriptor.
+// New makes a timer that is not set. Calls that read its descriptor never block. The
+// caller owns the descriptor.
 func New() (int, error) {
 	return unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_NONBLOCK|unix.TFD_CLOEXEC)
 }
@@ -20,7 +20,7 @@ func New() (int, error) {
 // it expire at once. Set replaces the time of an earlier call, and makes fd unreadable
 // until the timer expires. It fails only if fd is not the descriptor of a timer.
 func Set(fd int, after time.Duration) error {
-	// timerfd_settime(2) stops the timer if the time is zero.
+	// A time of zero would stop the timer (timerfd_settime(2)).
 	return settime(fd, max(1, after))
 }
 
@@ -34,6 +34,5 @@ func settime(fd int, after time.Duration) error {
 }
 
 // Drain makes fd unreadable until the timer expires again. It does nothing if fd is not
-// readable. An expired timer is not readable if it was set again before the call of
-// Drain.
+// readable. If the timer was set again after it had expired, fd is already unreadable.
 func Drain(fd int) { eventfd.Drain(fd) }

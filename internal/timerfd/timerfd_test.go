@@ -46,7 +46,7 @@ func TestTimerExpiresOnce(t *testing.T) {
 	require.GreaterOrEqual(t, time.Since(start), 5*time.Millisecond)
 	timerfd.Drain(fd)
 	require.False(t, readable(t, fd, 20))
-	timerfd.Drain(fd) // Drain of a descriptor that is not readable does not block.
+	timerfd.Drain(fd) // The descriptor is not readable. Drain does not block.
 }
 
 // A timer that is set to zero or to a negative time expires at once.

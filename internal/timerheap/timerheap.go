@@ -1,6 +1,6 @@
-// Package timerheap has timers for an event loop. The loop itself starts, stops and
-// fires them. Starting and stopping a timer allocates memory only when the heap has more
-// timers than ever before.
+// Package timerheap has timers for an event loop. The loop starts and stops them, and
+// calls Expire to fire them. Starting and stopping a timer allocates memory only when the
+// heap has more timers than ever before.
 package timerheap
 
 import "time"
@@ -34,8 +34,8 @@ type Heap struct {
 // Len returns the number of running timers.
 func (h *Heap) Len() int { return len(h.timers) }
 
-// Set starts the timer t, which will fire at the time when. If t is already running, Set
-// replaces its time.
+// Set starts the timer t. The parameter when is the time at which t will fire. If t is
+// already running, Set replaces its time.
 func (h *Heap) Set(t *Timer, when time.Duration) {
 	t.when = when
 	if t.pos == 0 {
@@ -78,14 +78,16 @@ func (h *Heap) Next() (when time.Duration, ok bool) {
 	return h.timers[0].when, true
 }
 
-// Due reports whether a timer has a time that is not later than now.
+// Due reports whether the time of at least one timer has come. The parameter now is the
+// present time.
 func (h *Heap) Due(now time.Duration) bool {
 	return len(h.timers) > 0 && h.timers[0].when <= now
 }
 
-// Expire fires the timers whose time is not later than now, and returns their number.
-// Fire may set and stop timers. Expire fires at most the number of timers that ran
-// before the call. So it returns even if each Fire sets its timer again.
+// Expire fires the timers whose time has come, and returns their number. The parameter
+// now is the present time. The functions Fire may set and stop timers. Expire fires at
+// most as many timers as were running before the call. So it returns even if each Fire
+// sets its timer again.
 func (h *Heap) Expire(now time.Duration) (fired int) {
 	for limit := len(h.timers); fired < limit && h.Due(now); fired++ {
 		t := h.timers[0]

@@ -51,8 +51,8 @@ func TestTimersAgainstAModel(t *testing.T) {
 	}
 }
 
-// If the function Fire of a timer sets the timer again without a delay, the timer fires
-// in the next call of Expire.
+// A function Fire that sets its own timer again, without a delay, is called again by the
+// next Expire and not by the same one.
 func TestTimerSetWhileFiring(t *testing.T) {
 	var ts Heap
 	var a, b Timer

@@ -9,15 +9,15 @@ import (
 )
 
 // A base is the part of the guest's files that comes from Debian packages. It is a
-// directory with the kernel and an archive. The archive has modules, programs and the
-// libraries of the programs.
+// directory with two files: the kernel, and an archive of kernel modules, programs and
+// the libraries that these programs need.
 type base string
 
 func (b base) kernel() string  { return filepath.Join(string(b), "vmlinuz") }
 func (b base) archive() string { return filepath.Join(string(b), "base.cpio") }
 
-// prepareBase returns the base for the current versions of the packages. If the cache
-// does not have that base, prepareBase makes it.
+// prepareBase returns the base for the versions of the packages that apt would install
+// now. If the cache does not have that base, prepareBase makes it.
 func prepareBase(ctx context.Context) (base, error) {
 	selected, err := selectPackages(ctx)
 	if err != nil {
@@ -42,7 +42,7 @@ func prepareBase(ctx context.Context) (base, error) {
 	return b, b.make(ctx, selected, cache)
 }
 
-// make makes the base in a temporary directory of the cache, and then renames the
+// make makes the base in a temporary directory of the cache, and then renames that
 // directory. So a directory with the final name is always complete.
 func (b base) make(ctx context.Context, selected *selection, cache string) error {
 	root, err := os.MkdirTemp(cache, "root-")

@@ -10,8 +10,8 @@ import (
 // module is the path of this module, with a slash at the end.
 const module = "github.com/rdmaloop/rdmaloop/"
 
-// goPrograms lists the programs of this module that run in the guest. Each has a file
-// name in the guest's directory /go, and the go command that builds the program.
+// goPrograms lists the programs of this module that run in the guest. For each it has the
+// file name in the guest's directory /go, and the go command that builds the program.
 var goPrograms = []struct {
 	name string
 	make []string
@@ -32,8 +32,7 @@ func buildPrograms(ctx context.Context, dir string) (tree, error) {
 		last := len(program.make) - 1
 		args := append(program.make[:last:last],
 			"-tags=rdmacore",
-			// The programs are built without symbols, because the guest's files need
-			// space in its memory.
+			// Symbols are left out, because the guest keeps these files in its memory.
 			"-ldflags=-s -w",
 			"-o", out, program.make[last])
 		if err := command(ctx, "", "go", args...); err != nil {

@@ -14,9 +14,9 @@ const (
 	typeFile      = 0o100000
 )
 
-// A tree is the contents of an archive: for each path, without a leading slash, the
-// contents of the file. All files are executable. The method writeTo adds the
-// directories of the files.
+// A tree is the contents of an archive. It maps the path of each file, without a leading
+// slash, to the contents of the file. All files are executable. The method writeTo also
+// writes the directories of the files.
 type tree map[string][]byte
 
 // writeTo writes the tree as a cpio archive that the kernel unpacks at boot. Several
@@ -45,8 +45,8 @@ func (t tree) directories() []string {
 	return slices.Sorted(maps.Keys(need))
 }
 
-// A cpio writes the entries of an archive in the format "newc". After an error it writes
-// nothing more, and it keeps that error.
+// A cpio writes the entries of an archive in the format "newc". It keeps the first error,
+// and writes nothing after it.
 type cpio struct {
 	w     io.Writer
 	inode int
@@ -57,10 +57,11 @@ func (c *cpio) entry(name string, mode int, data []byte) {
 	c.inode++
 	header := "070701"
 	for _, field := range []int{
-		c.inode, mode, 0, 0, // The owner and the group are root.
-		1, 0, // The number of links, and the modification time.
-		len(data), 0, 0, 0, 0, // The size, and four device numbers.
-		// The size of the name, including the zero byte at its end, and the checksum.
+		c.inode, mode, 0, 0, // The zeros are the owner and the group: root.
+		1, 0, // These fields are the number of links and the modification time.
+		len(data), 0, 0, 0, 0, // These fields are the size and four device numbers.
+		// These fields are the size of the name, including the zero byte at its end, and
+		// the checksum.
 		len(name) + 1, 0,
 	} {
 		header += fmt.Sprintf("%08x", field)

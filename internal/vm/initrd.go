@@ -19,7 +19,7 @@ var guest embed.FS
 func caseNames(match *regexp.Regexp) (names []string) {
 	files, err := fs.Glob(guest, "guest/cases/*.sh")
 	if err != nil {
-		panic(err) // The pattern is a constant, so an error is a bug.
+		panic(err) // Match fails only if the pattern is malformed, and the pattern is a constant.
 	}
 	for _, file := range files {
 		name := strings.TrimSuffix(filepath.Base(file), ".sh")

@@ -20,10 +20,10 @@ func (m *machine) run(ctx context.Context, console io.Writer) error {
 	cmd := exec.CommandContext(ctx, "qemu-system-x86_64",
 		"-accel", m.accel, "-cpu", "max", "-smp", "2", "-m", "1024", "-nic", "none",
 		"-display", "none", "-monitor", "none", "-serial", "stdio",
-		"-no-reboot", // qemu exits when the guest would reboot.
+		"-no-reboot", // qemu exits when the guest tries to reboot.
 		"-kernel", m.kernel, "-initrd", m.initrd,
-		// Without hardware virtualization the kernel rejects the TSC as a clock source,
-		// unless the option tsc=reliable is set. Reading the other clock source takes
+		// Without hardware virtualization the kernel uses the TSC as its clock source
+		// only if the option tsc=reliable is set. Reading another clock source takes
 		// longer than sending a message.
 		"-append", "console=ttyS0 quiet oops=panic panic=-1 tsc=reliable",
 	)

@@ -14,15 +14,15 @@ import (
 // modules lists the kernel modules that the guest loads. It also loads the modules on
 // which they depend.
 var modules = []string{
-	// No list of dependencies has this module: rdma_rxe requests it at run time by its
-	// alias crc32.
+	// rdma_rxe requests this module at run time, by its alias crc32, so it is in no list
+	// of dependencies.
 	"crc32_generic",
 	"veth", "rdma_rxe", "ib_uverbs", "rdma_ucm",
 	"sch_netem",
 }
 
-// A loadOrder collects kernel modules in an order in which each module comes after its
-// dependencies.
+// A loadOrder collects kernel modules in the order in which they are to be loaded: each
+// module comes after its dependencies.
 type loadOrder struct {
 	// Paths of all module files of the kernel, by the name of the module.
 	found map[string]string
@@ -67,8 +67,8 @@ func (r sysroot) findModules() (map[string]string, error) {
 	return found, err
 }
 
-// moduleName replaces hyphens in a name by underscores. File names and dependency lists
-// use either for the same module.
+// moduleName replaces the hyphens in a name by underscores. A file name and a list of
+// dependencies may spell the name of the same module differently.
 func moduleName(name string) string { return strings.ReplaceAll(name, "-", "_") }
 
 // add adds a module after its dependencies. A module without a file is built into the

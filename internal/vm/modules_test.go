@@ -32,8 +32,9 @@ func fakeModule(t *testing.T, modinfo string) []byte {
 	return out.Bytes()
 }
 
-// fakeKernel returns a directory with the files of all modules in the list modules, and
-// of two more: rdma_rxe depends on one of these, and that one depends on the other.
+// fakeKernel returns a directory with the files of all modules in the variable modules,
+// and of two more modules. rdma_rxe depends on the first of the two, which depends on the
+// second.
 func fakeKernel(t *testing.T) sysroot {
 	root := t.TempDir()
 	dir := filepath.Join(root, "usr", "lib", "modules", "6.1", "kernel", "drivers")

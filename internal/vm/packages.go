@@ -9,10 +9,12 @@ import (
 	"strings"
 )
 
-// kernelPackage is an empty package. It depends on the package of the current kernel.
+// kernelPackage is a package without files. It depends on the package of the current
+// kernel.
 const kernelPackage = "linux-image-amd64"
 
-// programPackages lists the packages with the other programs that run in the guest.
+// programPackages lists the packages with programs that run in the guest and are not part
+// of this module.
 var programPackages = []string{
 	"busybox-static", "iproute2", "ibverbs-providers", "ibverbs-utils", "perftest", "rdmacm-utils", "util-linux",
 }
@@ -32,7 +34,7 @@ func selectPackages(ctx context.Context) (*selection, error) {
 	if err == nil || os.Geteuid() != 0 {
 		return s, err
 	}
-	// The cause may be a new installation, which has no package lists yet.
+	// On a new system there may be no package lists yet.
 	if err := command(ctx, "", "apt-get", "update", "-q"); err != nil {
 		return nil, err
 	}

@@ -8,18 +8,18 @@ import (
 	"slices"
 )
 
-// A results is a writer that finds the results of the cases in the console output of the
-// guest.
+// A results is a writer that gets the console output of the guest, and finds the results
+// of the cases in it.
 type results struct {
-	missing []string // Names of the cases for which no result was found yet.
+	missing []string // Names of the cases whose result was not found yet.
 	failed  []string
-	line    []byte // Output since the last end of a line.
+	line    []byte // The part of the output after the last complete line.
 }
 
 func newResults(cases []string) *results { return &results{missing: slices.Clone(cases)} }
 
-// resultLine matches a result at any position in a line. A program may have written to
-// the same line before.
+// resultLine matches the result of a case. The result need not be at the beginning of a
+// line, because a program may have written to the same line before.
 var resultLine = regexp.MustCompile(`(PASS|FAIL) vm/([\w.-]+)`)
 
 // Write takes the next part of the console's output. It implements io.Writer.

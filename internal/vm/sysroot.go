@@ -9,23 +9,23 @@ import (
 	"path/filepath"
 )
 
-// packagedPrograms lists the programs from packages that are copied to usr/bin of the
-// guest.
+// packagedPrograms lists the programs that are copied from packages to the guest's
+// directory usr/bin. The comments name the packages.
 var packagedPrograms = []string{
-	"busybox",          // busybox-static
-	"ip", "rdma", "tc", // iproute2
-	"ibv_devinfo",       // ibverbs-utils
-	"rping", "ucmatose", // rdmacm-utils
-	"ib_send_bw", "ib_send_lat", // perftest
-	"setpriv", // util-linux
+	"busybox",          // package busybox-static
+	"ip", "rdma", "tc", // package iproute2
+	"ibv_devinfo",       // package ibverbs-utils
+	"rping", "ucmatose", // package rdmacm-utils
+	"ib_send_bw", "ib_send_lat", // package perftest
+	"setpriv", // package util-linux
 }
 
-// runtimeFiles lists files that programs open while they run, so that no list of needed
-// libraries contains them. In the guest they have the same paths.
+// runtimeFiles lists files that programs open only while they run, so that no list of
+// needed libraries contains them. They have the same paths in the guest.
 var runtimeFiles = []string{
 	"etc/libibverbs.d/rxe.driver",
 	"lib/*/libibverbs/librxe-*.so",
-	"lib/*/libgcc_s.so.1", // pthread_exit needs this library.
+	"lib/*/libgcc_s.so.1", // pthread_exit(3) opens this library.
 }
 
 // loader is the path of the dynamic loader, which each program names in its PT_INTERP

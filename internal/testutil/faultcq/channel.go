@@ -11,9 +11,9 @@ import (
 type Channel struct {
 	dev      *Device
 	notifier *notifier
-	// All completion queues that are attached to the channel and open.
+	// All open completion queues that are attached to the channel.
 	cqs []*CQ
-	// The events that Next will return, oldest first. An event is represented by its CQ.
+	// The events that Next will return, oldest first. Each event is stored as its CQ.
 	ready  []*CQ
 	late   []lateEvent
 	fail   error // The error that Next returns, or nil for no error.
@@ -70,7 +70,8 @@ func (c *Channel) Close() error {
 	return c.notifier.close()
 }
 
-// raise generates an event of q and applies the script's faults to it.
+// raise generates an event of the CQ q. The script may drop, delay, merge or duplicate
+// it.
 func (c *Channel) raise(q *CQ) {
 	d := c.dev
 	d.counts.Raised++
@@ -90,7 +91,7 @@ func (c *Channel) raise(q *CQ) {
 	c.updateReadable()
 }
 
-// send adds an event to the channel, at once or after a delay.
+// send adds an event to the channel, at once or after the given delay.
 func (c *Channel) send(q *CQ) {
 	d := c.dev
 	if d.random.happens(d.script.Delay) {
@@ -101,7 +102,7 @@ func (c *Channel) send(q *CQ) {
 	c.ready = append(c.ready, q)
 }
 
-// tick advances the virtual time by one.
+// tick advances the virtual time by one tick.
 func (c *Channel) tick() {
 	remaining := c.late[:0]
 	for _, e := range c.late {
@@ -127,7 +128,7 @@ func (c *Channel) due(q *CQ) bool {
 		slices.ContainsFunc(c.late, func(e lateEvent) bool { return e.cq == q })
 }
 
-// drop removes a CQ that is being closed, and its events, from the channel.
+// drop removes a CQ that is being closed from the channel, together with its events.
 func (c *Channel) drop(q *CQ) {
 	c.cqs = slices.DeleteFunc(c.cqs, func(o *CQ) bool { return o == q })
 	if c.dev.script.KeepStale {

@@ -16,8 +16,8 @@ type CQ struct {
 	solicited bool
 	lost      bool // True if an event was dropped after the CQ was last armed.
 
-	// taken counts the events that Next has returned, and acked those that were
-	// acknowledged.
+	// taken is the number of events that Next has returned, and acked the number of those
+	// that were acknowledged.
 	taken, acked int
 	// Number of queue pairs that use the CQ. Only the method Use changes it.
 	users int
@@ -25,14 +25,14 @@ type CQ struct {
 	// The errors that Poll, Arm and Resize return, or nil for no error.
 	failPoll, failArm, failResize error
 
-	// Number of completions that Poll reports in addition to len(dst), as a broken
-	// driver might.
+	// How many more completions than len(dst) the method Poll claims to have returned, as
+	// a broken driver might do.
 	overReport int
 	closed     bool
 }
 
-// Complete adds a completion. If the CQ is full, the CQ becomes unusable: from then on
-// Poll returns verbs.ErrOverrun.
+// Complete adds a completion. If the CQ has no room for it, the CQ becomes unusable: from
+// then on Poll returns verbs.ErrOverrun.
 func (q *CQ) Complete(wc verbs.WC) { q.add(wc, false) }
 
 // CompleteSolicited adds the completion of a receive for a message with the solicited
@@ -73,7 +73,7 @@ func (q *CQ) setFailure(which *error, err error) {
 	*which = err
 }
 
-// OverReport makes Poll report n completions more than the slice that it gets can hold.
+// OverReport makes Poll return a number that is larger by n than the length of its slice.
 func (q *CQ) OverReport(n int) {
 	q.dev.mu.Lock()
 	defer q.dev.mu.Unlock()
@@ -117,8 +117,8 @@ func (q *CQ) EventLost() bool {
 	return q.lost
 }
 
-// Events returns the number of events of the CQ that Next has returned, and the number
-// of them that were acknowledged.
+// Events returns how many events of the CQ Next has returned, and how many of these were
+// acknowledged.
 func (q *CQ) Events() (taken, acked int) {
 	q.dev.mu.Lock()
 	defer q.dev.mu.Unlock()

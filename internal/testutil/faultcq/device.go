@@ -28,7 +28,7 @@ type Device struct {
 
 // Counts has the numbers of events and of faults in all channels of a Device together.
 type Counts struct {
-	// Number of events that were raised, including events that the script then dropped
+	// Number of events that were raised. It includes events that the script then dropped
 	// or merged.
 	Raised     int
 	Dropped    int
@@ -71,7 +71,7 @@ func (d *Device) FailNext(err error) {
 	d.fail = err
 }
 
-// Readable reports whether the descriptor of any channel is readable.
+// Readable reports whether the descriptor of at least one channel is readable.
 func (d *Device) Readable() (bool, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -83,8 +83,8 @@ func (d *Device) Readable() (bool, error) {
 	return false, nil
 }
 
-// Advance advances the virtual time by one tick. Delayed events arrive when their delay
-// has passed. Spurious events may arrive too.
+// Advance advances the virtual time by one tick. Delayed events whose delay is over
+// arrive, and spurious events may arrive.
 func (d *Device) Advance() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -93,16 +93,16 @@ func (d *Device) Advance() {
 	}
 }
 
-// callBetween calls the function Between of the script. The caller must not hold the
-// lock.
+// callBetween calls the function Between of the script. The caller must not hold the lock
+// of the device.
 func (d *Device) callBetween() {
 	if d.script.Between != nil {
 		d.script.Between()
 	}
 }
 
-// enter is called at the beginning of each method of a CQ or channel, and leave at the
-// end.
+// enter is called at the beginning of each method of a CQ or channel. It calls Between
+// and then locks the device. leave, at the end of the method, does the reverse.
 func (d *Device) enter() {
 	d.callBetween()
 	d.mu.Lock()

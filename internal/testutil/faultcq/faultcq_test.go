@@ -22,8 +22,8 @@ func newRig(t *testing.T, script faultcq.Script) *rig {
 	channel, err := dev.CreateCompChannel(nil)
 	require.NoError(t, err)
 	t.Cleanup(func() {
-		// Close fails if the test has left CQs open. The error is ignored, because the
-		// channel affects no other test.
+		// If the test has left CQs open, Close fails. The error is ignored, because no
+		// other test uses the channel.
 		_ = channel.Close()
 	})
 	r := &rig{t: t, dev: dev, channel: channel}

@@ -2,7 +2,7 @@ package faultcq
 
 import "math/rand/v2"
 
-// A Script describes a Device and its faults. The zero value is a device without
+// A Script describes a Device and its faults. With the zero value the Device has no
 // faults.
 type Script struct {
 	Seed uint64
@@ -20,10 +20,10 @@ type Script struct {
 	// MaxDelay is the largest delay of an event, in ticks of Device.Advance. Zero means
 	// 1.
 	MaxDelay int
-	// ArmAfterTake makes Arm have no effect while the channel has an event of the CQ
-	// that Next has not returned. Devices of the driver mlx5 behave like this.
+	// ArmAfterTake means that Arm has no effect while an event of the CQ waits in the
+	// channel. Devices of the driver mlx5 behave like this.
 	ArmAfterTake bool
-	// KeepStale keeps events in the channel after their CQ has been closed.
+	// KeepStale means that events stay in the channel after their CQ has been closed.
 	KeepStale bool
 
 	MaxCQE   int  // Largest depth of a CQ. Zero means 1024.

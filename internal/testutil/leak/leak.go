@@ -41,8 +41,8 @@ func run(m interface{ Run() int }, w io.Writer, limit time.Duration) int {
 	before := Snapshot()
 	code := m.Run()
 	if code != 0 {
-		// If a test has failed, left resources are not reported, because the failure may
-		// be their cause.
+		// If a test has failed, the remaining resources are not reported, because the
+		// failure may be their cause.
 		return code
 	}
 	leaked := before.settle(limit)
@@ -70,8 +70,9 @@ func Snapshot() *Baseline {
 	}
 }
 
-// Check fails the test if, for five seconds, the process has resources that it did not
-// have at the time of the snapshot. It must be called from the goroutine of the test.
+// Check fails the test if the process has resources that it did not have at the time of
+// the snapshot, and that still exist after five seconds. It must be called from the
+// goroutine of the test.
 func (b *Baseline) Check(t testing.TB) {
 	t.Helper()
 	if leaked := b.settle(settleLimit); leaked != "" {
@@ -79,9 +80,9 @@ func (b *Baseline) Check(t testing.TB) {
 	}
 }
 
-// settle waits until no resource is left behind or the limit has passed. It returns the
-// list of resources that are left behind. It does not run the garbage collector, so a
-// resource that only a finalizer closes counts as leaked.
+// settle waits until the process has no more resources than in the baseline, or the time
+// limit has passed. It returns a list of the additional resources. It does not run the
+// garbage collector, so a resource that only a finalizer closes counts as leaked.
 func (b *Baseline) settle(limit time.Duration) string {
 	deadline := time.Now().Add(limit)
 	for {
@@ -107,7 +108,7 @@ func (b *Baseline) leaked() string {
 	return list.String()
 }
 
-// added returns the elements of the list now that are not in the list before.
-func added(before, now []string) []string {
-	return slices.DeleteFunc(now, func(s string) bool { return slices.Contains(before, s) })
+// added returns the elements of the list after that are not in the list before.
+func added(before, after []string) []string {
+	return slices.DeleteFunc(after, func(s string) bool { return slices.Contains(before, s) })
 }

@@ -15,8 +15,9 @@ import (
 
 func TestMain(m *testing.M) { leak.Main(m) }
 
-// Limits of the wait in tests. noWait is for tests whose result cannot change. maxWait
-// is for tests in which a goroutine releases the resource during the wait.
+// How long tests wait for leaked resources. noWait is for tests in which waiting would
+// change nothing. maxWait is for tests in which a goroutine releases the resource during
+// the wait.
 const (
 	noWait  = 0
 	maxWait = 30 * time.Second

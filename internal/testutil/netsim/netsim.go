@@ -11,7 +11,7 @@ import (
 )
 
 // A Config describes a network. Drop, Duplicate, Corrupt and Reorder are probabilities
-// from 0 to 1. The zero value is a network without faults and without delay.
+// from 0 to 1. With the zero value, the network has no faults and no delay.
 type Config struct {
 	Drop      float64 // Probability that a packet does not arrive.
 	Duplicate float64 // Probability that a packet arrives twice.
@@ -20,7 +20,7 @@ type Config struct {
 	// it.
 	Reorder float64
 	Delay   time.Duration // Delay of every packet.
-	// Maximum of the random extra delay that reordered packets and duplicates get.
+	// Maximum of the additional random delay of reordered packets and duplicates.
 	Jitter time.Duration
 	// Maximum number of packets in flight. Further packets are dropped. 0 means no
 	// limit.
@@ -33,7 +33,7 @@ type Packet struct {
 	Data     []byte
 }
 
-// Stats counts packets. A duplicate is counted in Delivered and not in Sent.
+// A Stats counts packets. A duplicate counts in Delivered but not in Sent.
 type Stats struct {
 	Sent, Dropped, Duplicated, Corrupted, Reordered, Delivered int
 }
@@ -54,7 +54,7 @@ type Net struct {
 
 // New makes a network whose random decisions depend only on seed and on the calls.
 func New(seed uint64, cfg Config) *Net {
-	const stream = 0x6e657473696d // Arbitrary.
+	const stream = 0x6e657473696d // The number is arbitrary.
 	return &Net{Config: cfg, rng: rand.New(rand.NewPCG(seed, stream))}
 }
 
@@ -113,8 +113,8 @@ func (n *Net) Receive(now int64) (p Packet, ok bool) {
 	return p, true
 }
 
-// happens returns true with the given probability. If the probability is 0, it does not
-// use a random number.
+// happens returns true with the given probability. It draws a random number only if the
+// probability is not 0.
 func (n *Net) happens(fraction float64) bool { return fraction > 0 && n.rng.Float64() < fraction }
 
 func (n *Net) jitter() int64 {

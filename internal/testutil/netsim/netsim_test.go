@@ -45,7 +45,7 @@ func TestNoFaults(t *testing.T) {
 	require.Equal(t, netsim.Stats{Sent: packets, Delivered: packets}, net.Stats)
 }
 
-// Packets are dropped if the maximum number of packets is already in flight.
+// When the maximum number of packets is in flight, further packets are dropped.
 func TestLimit(t *testing.T) {
 	got, net := run(1, netsim.Config{Delay: time.Millisecond, Limit: 10})
 	require.Len(t, got, 10, "all packets are sent before the first arrives")

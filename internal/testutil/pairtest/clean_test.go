@@ -2,9 +2,9 @@ package pairtest_test
 
 import "github.com/rdmaloop/rdmaloop/verbs"
 
-// cleanScenarios returns scenarios in which no packet may be lost or damaged. Their
-// connections are made without retries. If the receiver drops an intact packet because
-// it takes it for damaged, the connection ends and the scenario fails.
+// cleanScenarios returns scenarios on a network that neither loses nor damages packets.
+// Their connections do not retry. So if a receiver wrongly takes a packet for damaged and
+// drops it, the connection ends and the scenario fails.
 func cleanScenarios() []scenario {
 	return []scenario{
 		bothLead("without retries", noRetryParams(), requireNoDamage(sendMessages), requireNoDamage(receiveMessages)),
@@ -12,8 +12,8 @@ func cleanScenarios() []scenario {
 	}
 }
 
-// requireNoDamage returns a function that runs do, and requires that the soft device has
-// not dropped any packet as damaged meanwhile.
+// requireNoDamage returns a function that calls do. It requires that the soft device
+// drops no packet as damaged during the call.
 func requireNoDamage(do func(*conn)) func(*conn) {
 	return func(c *conn) {
 		before := c.p.damagedPackets()
@@ -22,8 +22,8 @@ func requireNoDamage(do func(*conn)) func(*conn) {
 	}
 }
 
-// damagedPackets counts the packets whose ICRC the device has found wrong. It is 0 if
-// the device is not the soft device.
+// damagedPackets returns how many packets the device has dropped because their ICRC was
+// wrong or seemed wrong. For other devices than the soft device it returns 0.
 func (p *peer) damagedPackets() (sum uint64) {
 	reader, ok := p.device.(verbs.CounterReader)
 	if !ok {
@@ -47,8 +47,8 @@ func noRetryParams() connParams {
 }
 
 const (
-	// messageCount is the number of messages of a scenario. The soft device opens a
-	// connected UDP socket to a peer after fewer messages.
+	// messageCount is the number of messages of a scenario. It is so large that the soft
+	// device opens a connected UDP socket for the peer before the last message.
 	messageCount = 300
 	// longMessage is the length in bytes of every fourth message. A message of this
 	// length needs several packets.
@@ -78,14 +78,16 @@ func receiveMessages(c *conn) {
 	}
 }
 
-// reads is the number of READs, and readSize is the length of each in bytes. With a path
-// MTU of 1024 the responses use a twentieth of the IPv4 identifications.
+// reads is the number of READs of a scenario, and readSize is the length of each in
+// bytes. With a path MTU of 1024, their responses are 3200 packets, a twentieth of the
+// 65536 IPv4 identifications.
 const (
 	reads    = 100
 	readSize = 32 << 10
 )
 
-// sendReads makes the READs one after the other, and then signals the peer.
+// sendReads posts READs, each after the one before has completed, and then signals the
+// peer.
 func sendReads(c *conn) {
 	for range reads {
 		c.post(c.withRemote(c.newWR(verbs.OpRead, sink, readSize), 0))

@@ -9,23 +9,23 @@ import (
 )
 
 const (
-	// mebibyte is the size of the largest WRITE and READ of the tests, in bytes.
+	// mebibyte is the size in bytes of the largest WRITE and READ of the tests.
 	mebibyte = 1 << 20
-	// The memory of a connection has four parts, which begin at these offsets. Messages
-	// and WRITEs are sent from the part source. The peer accesses the part shared. READs
-	// and atomics store their results in the part sink. Receives store messages in the
-	// part recvArea.
+	// The memory of a connection has four parts. These constants are their offsets.
+	// Messages and WRITEs are sent from the part source. The peer accesses the part
+	// shared. READs and atomics store their results in the part sink. Receives store
+	// messages in the part recvArea.
 	source, shared, sink, recvArea = 0, mebibyte, 2 * mebibyte, 3 * mebibyte
 
 	recvBufferSize = 64 << 10
 	memorySize     = recvArea + recvBuffers*recvBufferSize
-	// recvBuffers is the number of receive buffers of a connection.
+	// recvBuffers is the usual number of receive buffers of a connection.
 	recvBuffers = 8
 	// depth is the number of work requests that each queue of a queue pair holds.
 	depth = 32
 )
 
-// A conn is one side's end of a connection, or one side's datagram queue pair.
+// A conn is one side of a connection, or the UD queue pair of one side.
 type conn struct {
 	p     *peer
 	id    *cm.ID
@@ -37,7 +37,7 @@ type conn struct {
 	// this number, modulo the number of buffers.
 	posted int
 
-	// Address and key of the peer's shared memory, as the peer has sent them.
+	// Address and key of the peer's shared memory. The peer has sent them.
 	remote uint64
 	rkey   uint32
 }
@@ -57,17 +57,17 @@ type connParams struct {
 	ackTimeout uint8
 }
 
-// defaultParams returns parameters with the largest retry counts. The kernel's rxe
-// retries without end when the transport retry count is 7.
+// defaultParams returns parameters with the largest retry counts. With a transport retry
+// count of 7, the kernel's rxe retries for ever.
 func defaultParams() connParams {
 	return connParams{recvBuffers: recvBuffers, retries: 7, rnrRetries: verbs.RNRRetryForever, ackTimeout: ackTimeout}
 }
 
-// ackTimeout is the local ACK timeout code of 134 ms.
+// ackTimeout is the code 15 of the local ACK timeout, which means 134 ms.
 const ackTimeout = 15
 
-// newConn gives a connection ID completion queues, memory and a queue pair. It posts
-// receives, in the number of the parameter recvs.
+// newConn creates completion queues, memory and a queue pair for a connection ID. It
+// posts as many receives as the parameter recvs says.
 func (p *peer) newConn(id *cm.ID, recvs int) *conn {
 	p.t.Helper()
 	c := &conn{p: p, id: id, sends: p.newQueue(2 * depth), recvs: p.newQueue(2 * depth)}
@@ -113,8 +113,8 @@ func (p *peer) accept(params connParams) *conn {
 	return c
 }
 
-// descriptorMark is the first byte of a memory descriptor, by which the receiver
-// recognizes it.
+// descriptorMark is the first byte of a memory descriptor. The receiver recognizes a
+// memory descriptor by this byte.
 const descriptorMark = 0xca
 
 // memoryDescriptor encodes the address and the key of the shared memory. It is the
@@ -124,7 +124,8 @@ func (c *conn) memoryDescriptor() []byte {
 	return binary.BigEndian.AppendUint32(b, c.mr.RKey())
 }
 
-// readDescriptor stores the peer's memory descriptor from an event.
+// readDescriptor stores the peer's memory descriptor, which is the private data of an
+// event.
 func (c *conn) readDescriptor(ev event) {
 	b := ev.param.PrivateData
 	c.p.GreaterOrEqual(len(b), 13)
@@ -149,14 +150,14 @@ func (c *conn) postRecv() {
 	c.posted++
 }
 
-// newWR returns a signaled work request. Its local buffer has the given length, and
-// begins at the given offset in the memory of this conn.
+// newWR returns a signaled work request. Its local buffer has the given length and begins
+// at the given offset in the memory of c.
 func (c *conn) newWR(op verbs.Opcode, offset, length int) verbs.SendWR {
 	return verbs.SendWR{Opcode: op, Flags: verbs.SendSignaled, SGEs: []verbs.SGE{verbs.SGEOf(c.mr, offset, length)}}
 }
 
-// withRemote returns the work request wr with a remote address: the given offset in the
-// peer's shared memory.
+// withRemote returns a copy of the work request wr. The copy has a remote address: the
+// given offset in the peer's shared memory.
 func (c *conn) withRemote(wr verbs.SendWR, offset int) verbs.SendWR {
 	wr.RemoteAddr, wr.RKey = c.remote+uint64(offset), c.rkey
 	return wr

@@ -17,8 +17,7 @@ func connectionScenarios() []scenario {
 	}
 }
 
-// text returns n bytes of private data, none of them 0. Different values of start give
-// different bytes.
+// text returns n bytes of private data, none of which is 0. The bytes depend on start.
 func text(start byte, n int) []byte {
 	b := make([]byte, n)
 	for i := range b {
@@ -27,9 +26,9 @@ func text(start byte, n int) []byte {
 	return b
 }
 
-// connectWithParams and acceptWithParams make a connection with different values for all
-// parameters. They check that the parameters arrive at the other side and are
-// negotiated.
+// connectWithParams and acceptWithParams make a connection. Each parameter has a value of
+// its own. Both sides check that they get the other side's values and use the negotiated
+// ones.
 func connectWithParams(p *peer) {
 	c := p.newConn(p.resolve(cm.TCP, p.remoteAddr.Port(), ackTimeout), recvBuffers)
 	p.NoError(c.id.Connect(&cm.ConnParam{
@@ -70,8 +69,8 @@ func acceptWithParams(p *peer) {
 	c.signalAndAwaitDisconnect()
 }
 
-// expectRejects connects twice, and both times the peer rejects the request. The first
-// reject has private data, the second has none.
+// expectRejects connects twice. Both times the peer rejects the request, first with
+// private data and then without.
 func expectRejects(p *peer) {
 	for i, want := range []struct {
 		data          []byte

@@ -45,8 +45,8 @@ func (c *conn) recvDatagram(seed uint64, imm uint32) verbs.WC {
 	return wc
 }
 
-// lookUp asks for the peer's queue pair with a SIDR request, sends a datagram to that
-// queue pair, and receives the answer.
+// lookUp asks for the queue pair of the peer's service (SIDR REQ), sends a datagram to
+// that queue pair, and receives the answer.
 func lookUp(p *peer) {
 	c := p.newConn(p.resolve(cm.UDP, p.remoteAddr.Port(), 0), recvBuffers)
 	p.NoError(c.id.Connect(&cm.ConnParam{PrivateData: text(4, 180)}))
@@ -72,7 +72,7 @@ func answerLookup(p *peer) {
 	c.sends.takeOne()
 }
 
-// remoteAH returns the attributes of an address handle for the remote address of the
+// remoteAH returns attributes for an address handle. They name the remote address of the
 // connection ID.
 func (c *conn) remoteAH() verbs.AHAttr {
 	c.p.t.Helper()

@@ -9,13 +9,13 @@ type failure struct {
 	request func(*conn) verbs.SendWR
 	// Status of the completion of the failing request.
 	status verbs.Status
-	// True if the observer's queue pair is put into the error state before the request.
-	// The observer then does not answer.
+	// True if the observer moves its queue pair to the error state before the request, so
+	// that it does not answer.
 	observerStopped bool
-	// True if the request makes the observer's queue pair enter the error state, because
-	// the request is not allowed.
+	// True if the request is not allowed, so that the observer's queue pair enters the
+	// error state.
 	observerFails bool
-	// Number of receive buffers that the observer has posted.
+	// Number of receive buffers that the observer posts.
 	recvBuffers int
 }
 

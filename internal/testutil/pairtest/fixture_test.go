@@ -24,10 +24,10 @@ type fixture struct {
 	vector  int
 	channel *cm.EventChannel
 	pd      verbs.PD
-	// Address at which the passive side listens. Only set on the active side.
+	// Address at which the passive side listens. It is set on the active side only.
 	remoteAddr netip.AddrPort
-	// The passive side's listeners, and the events that were taken from the channel but
-	// that no call has waited for yet.
+	// The listeners exist on the passive side only. events has the events that takeEvent
+	// has stored and that no call of await has returned yet.
 	tcpListener, udpListener *cm.ID
 	events                   []event
 }
@@ -36,8 +36,8 @@ type fixture struct {
 type event struct {
 	typ cm.EventType
 	id  *cm.ID
-	// ID for which a call waits when it waits for this event: the listener if the event
-	// is a connection request, else the same as id.
+	// A call that waits for this event names this ID: the listener if the event is a
+	// connection request, else the ID of the event.
 	owner *cm.ID
 	err   error
 	param cm.MessageParam
@@ -85,7 +85,7 @@ const (
 	envConnect = "PAIR_CONNECT"
 )
 
-// TestPeer runs one side. Another process runs the other side of the same scenarios.
+// TestPeer runs one side of all scenarios. Another process runs the other side.
 func TestPeer(t *testing.T) {
 	f := fixtureFromEnv(t)
 	stopped, cancel := signal.NotifyContext(t.Context(), os.Interrupt)
@@ -96,8 +96,8 @@ func TestPeer(t *testing.T) {
 	}
 }
 
-// serveRetransmissions handles events until ctx is done. The passive side calls it at
-// the end, because the active side retransmits a message if the answer was lost.
+// serveRetransmissions handles events until ctx ends. The passive side calls it after the
+// last scenario: if an answer was lost, the active side sends its message again.
 func (f *fixture) serveRetransmissions(t *testing.T, ctx context.Context) {
 	for ; ctx.Err() == nil; runtime.Gosched() {
 		f.takeEvent(t)

@@ -13,13 +13,14 @@ import (
 // Roles of the two processes of TestKilled.
 const (
 	envRole = "PAIR_ROLE"
-	// roleKilled means that the process kills itself while the peer writes to its memory.
+	// roleKilled means that this process kills itself while the peer writes to its
+	// memory.
 	roleKilled = "killed"
-	// roleDisconnected means that the peer is killed, and the peer's kernel then
-	// disconnects. This process gets a Disconnected event.
+	// roleDisconnected means that the peer is killed and its kernel then disconnects, so
+	// that this process gets a Disconnected event.
 	roleDisconnected = "disconnected"
-	// roleTimeout means that the peer is killed, and that no packet of this process is
-	// answered afterwards.
+	// roleTimeout means that the peer is killed and nothing answers the packets of this
+	// process after that.
 	roleTimeout = "timeout"
 )
 

@@ -109,9 +109,9 @@ func (p *peer) awaitRequest(listener *cm.ID) event {
 }
 
 // awaitMarkedRequest waits for a connection request whose private data begins with the
-// byte mark. It rejects all other requests. There are other requests if a request was
-// retransmitted: a copy that arrives after the original was rejected makes a new
-// ConnectRequest event.
+// byte mark. It rejects all other requests. Other requests occur because the active side
+// may send a request twice: if the second copy arrives after the first was rejected, it
+// causes another ConnectRequest event.
 func (p *peer) awaitMarkedRequest(mark byte) event {
 	p.t.Helper()
 	for {
@@ -123,8 +123,8 @@ func (p *peer) awaitMarkedRequest(mark byte) event {
 	}
 }
 
-// A queue is a completion queue, and a list of completions that were polled from it and
-// not returned by take yet.
+// A queue is a completion queue. It also has the completions that were polled and that
+// take has not returned yet.
 type queue struct {
 	p   *peer
 	cq  verbs.CQ

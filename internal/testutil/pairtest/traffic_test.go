@@ -16,9 +16,8 @@ func trafficScenarios() []scenario {
 	}
 }
 
-// bothLead returns a scenario in which both sides run the function lead, one after the
-// other. While one side runs lead, the other runs the function follow. The active side
-// leads first.
+// bothLead returns a scenario with two functions, lead and follow. First the active side
+// runs lead while the passive side runs follow. Then the sides change roles.
 func bothLead(name string, params connParams, lead, follow func(*conn)) scenario {
 	return scenario{
 		name: name,
@@ -40,19 +39,19 @@ func bothLead(name string, params connParams, lead, follow func(*conn)) scenario
 	}
 }
 
-// fill writes a pattern to b. The pattern depends on the seed and on the offset in b.
+// fill fills b with a pattern that depends on the seed.
 func fill(b []byte, seed uint64) {
 	for i := 0; i+8 <= len(b); i += 8 {
 		binary.NativeEndian.PutUint64(b[i:], (seed<<32+uint64(i)+1)*0x9e3779b97f4a7c15)
 	}
 }
 
-// lengths returns message lengths: some close to the path MTU, and some that need many
-// packets.
+// lengths returns the message lengths of the tests. Some are close to the path MTU, and
+// others need many packets.
 func lengths() []int { return []int{0, 1, 1023, 1024, 1025, 4096, recvBufferSize} }
 
-// sendLengths sends a message of each length in lengths. Every second message has
-// immediate data.
+// sendLengths sends one message of each length that lengths returns. Every second message
+// has immediate data.
 func sendLengths(c *conn) {
 	fill(c.bytes(source, recvBufferSize), 1)
 	for i, n := range lengths() {
@@ -118,7 +117,8 @@ func readAmongWrites(c *conn) {
 }
 
 const (
-	// counter and lock are the offsets of two words in the shared memory.
+	// counter and lock are offsets in the shared memory. At each of them is a word for
+	// atomic operations.
 	counter, lock = 64, 72
 	additions     = 10
 	step          = 3
