@@ -29,7 +29,8 @@ type options struct {
 	duration time.Duration
 	// Number of times that each case is measured.
 	rounds int
-	// Name of the file to which the rows are written as JSON, or "-" for the standard output.
+	// Name of the file to which the rows are written as JSON, or "-" for the standard
+	// output.
 	json string
 	// Directory to which the plots are written.
 	plots string

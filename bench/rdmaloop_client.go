@@ -19,7 +19,7 @@ type rdmaClient struct {
 	server netip.AddrPort
 	from   netip.AddrPort
 	// Memory for one-sided operations, with a separate part for each operation in
-	// flight.
+	// flight. Nil until the first connection is open.
 	memory verbs.MR
 }
 
@@ -48,14 +48,6 @@ func (cl *rdmaClient) dial(s *session) error {
 }
 
 func (cl *rdmaClient) closeConn(s *session) { s.sender.(*rdmaSender).conn.Close() }
-
-// OnBoot allocates the memory for one-sided operations.
-func (cl *rdmaClient) OnBoot(l *reactor.Loop) (err error) {
-	if s := cl.driver.spec; s.oneSided() {
-		cl.memory, err = l.Alloc(s.Size*s.InFlight, verbs.AccessAll)
-	}
-	return err
-}
 
 // OnOpen starts the session of the connection.
 func (cl *rdmaClient) OnOpen(c *reactor.Conn) {
@@ -101,11 +93,17 @@ type rdmaSender struct {
 	remote     reactor.Remote
 }
 
+// newSender makes the sender of a connection. The first sender for one-sided operations
+// allocates the memory that all senders use.
 func (cl *rdmaClient) newSender(c *reactor.Conn) (l *rdmaSender, err error) {
 	s := cl.driver.spec
-	l = &rdmaSender{conn: c, spec: s, memory: cl.memory}
+	l = &rdmaSender{conn: c, spec: s}
 	if s.oneSided() {
-		return l, l.remote.UnmarshalBinary(c.PeerPrivateData())
+		if cl.memory == nil {
+			cl.memory, err = c.Alloc(s.Size*s.InFlight, verbs.AccessAll)
+		}
+		l.memory = cl.memory
+		return l, errors.Join(err, l.remote.UnmarshalBinary(c.PeerPrivateData()))
 	}
 	if s.Size <= copyLimit {
 		l.copyBuffer = make([]byte, s.Size)

@@ -48,24 +48,29 @@ func serveRDMA(s *spec) (server, error) {
 // Addr returns the address of the listener.
 func (e *echoServer) Addr() string { return e.addr }
 
-// OnBoot allocates the memory for one-sided operations.
-func (e *echoServer) OnBoot(l *reactor.Loop) (err error) {
-	if e.spec.oneSided() {
-		e.memory, err = l.Alloc(e.spec.Size, verbs.AccessAll)
-	}
-	return err
-}
-
-// OnConnectRequest accepts every client. If there is memory for one-sided operations,
-// the private data of the answer has its address and key.
+// OnConnectRequest accepts every client. For one-sided operations the private data of the
+// answer has the address and the key of the memory, which the first request allocates.
 func (e *echoServer) OnConnectRequest(req *reactor.ConnRequest) {
 	p := &reactor.AcceptParams{Context: &serverConn{}}
-	if e.memory != nil {
+	if e.spec.oneSided() {
+		if err := e.allocMemory(req); err != nil {
+			fmt.Fprintln(os.Stderr, errors.Join(err, req.Reject(nil)))
+			return
+		}
 		p.PrivateData, _ = reactor.RemoteOf(e.memory).AppendBinary(nil)
 	}
 	if err := req.Accept(p); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 	}
+}
+
+// allocMemory allocates the memory for one-sided operations, unless it exists. The engine
+// has one loop, which handles all requests.
+func (e *echoServer) allocMemory(req *reactor.ConnRequest) (err error) {
+	if e.memory == nil {
+		e.memory, err = req.Loop().Alloc(req.Device(), e.spec.Size, verbs.AccessAll)
+	}
+	return err
 }
 
 // A serverConn is the state that the server keeps for a connection.

@@ -124,8 +124,18 @@ func (c *Conn) SetContext(v any) { c.context = v }
 // Stats returns the connection's counters.
 func (c *Conn) Stats() ConnStats { return c.stats }
 
-// Lease returns a send buffer for the device of the connection: see Loop.Lease. It
-// returns an error that matches ErrClosed after OnClose.
+// Alloc is Loop.Alloc for the device of the connection. All connections of the loop over
+// the same device can use the memory, which stays registered when this connection ends.
+// The error matches ErrClosed after OnClose.
+func (c *Conn) Alloc(size int, access verbs.Access) (verbs.MR, error) {
+	if c.state >= stateDisconnecting {
+		return nil, operr.Wrap("allocate memory", ErrClosed)
+	}
+	return c.device.alloc(size, access)
+}
+
+// Lease is Loop.Lease for the device of the connection. The error matches ErrClosed after
+// OnClose.
 func (c *Conn) Lease() (*Buffer, error) {
 	if c.state >= stateDisconnecting {
 		return nil, operr.Wrap("lease buffer", ErrClosed)

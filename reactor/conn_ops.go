@@ -8,11 +8,11 @@ import (
 )
 
 // Write writes the bytes of local to the peer's memory at remote. The peer's application
-// is not involved. local must be memory of Loop.Alloc of the same loop. The application
-// must not change it until OnCompletion has reported the result. A message or a READ
-// after the WRITE is executed after it (IBTA vol. 1, 10.8.3.3, table 79). The errors are
-// those of Send. If the peer does not allow the access, the connection ends with
-// verbs.StatusRemAccessErr.
+// is not involved. local must be memory of Alloc for the same loop and device. The
+// application must not change it until OnCompletion has reported the result. A message
+// or a READ after the WRITE is executed after it (IBTA vol. 1, 10.8.3.3, table 79). The
+// errors are those of Send. If the peer does not allow the access, the connection ends
+// with verbs.StatusRemAccessErr.
 func (c *Conn) Write(local verbs.SGE, remote Remote, o SendOptions) error {
 	return c.oneSided(verbs.OpWrite, local, remote, 0, &o)
 }
@@ -41,7 +41,7 @@ func (c *Conn) CompareSwap(remote Remote, compare, swap uint64, o SendOptions) e
 
 // FetchAdd adds add to the 8 bytes of the peer's memory at remote, as one atomic
 // operation. OnCompletion gets the value from before the operation in Op.Value. The
-// address must be a multiple of 8. Memory of Loop.Alloc belongs to one loop of the peer.
+// address must be a multiple of 8. Memory of Alloc belongs to one loop of the peer.
 // Therefore connections to different loops of the peer can not share a counter. For the
 // errors see Write.
 func (c *Conn) FetchAdd(remote Remote, add uint64, o SendOptions) error {

@@ -26,9 +26,9 @@ func TestOneSidedOperations(t *testing.T) {
 			require.True(t, ok)
 			imm = append(imm, n)
 		}}, nil)
-	remoteMR, err := p.server.Alloc(4096, verbs.AccessAll)
+	remoteMR, err := p.accepted.Alloc(4096, verbs.AccessAll)
 	require.NoError(t, err)
-	localMR, err := p.client.Alloc(4096, verbs.AccessLocalWrite)
+	localMR, err := p.dialed.Alloc(4096, verbs.AccessLocalWrite)
 	require.NoError(t, err)
 	remote := func(offset uint64) reactor.Remote {
 		return reactor.Remote{Addr: remoteMR.Addr() + offset, RKey: remoteMR.RKey()}
@@ -78,9 +78,9 @@ func TestRefusedOperationFailsTheConnection(t *testing.T) {
 		tags, errs = append(tags, op.Tag), append(errs, err)
 	}}
 	p := connect(t, client, &hooks{}, nil)
-	remoteMR, err := p.server.Alloc(64, verbs.AccessLocalWrite) // the peer may not write
+	remoteMR, err := p.accepted.Alloc(64, verbs.AccessLocalWrite) // the peer may not write
 	require.NoError(t, err)
-	localMR, err := p.client.Alloc(64, verbs.AccessLocalWrite)
+	localMR, err := p.dialed.Alloc(64, verbs.AccessLocalWrite)
 	require.NoError(t, err)
 
 	require.NoError(t, p.dialed.SendWith([]byte("fine"), reactor.SendOptions{Notify: true, Tag: 1}))
@@ -103,9 +103,9 @@ func TestRefusedOperationFailsTheConnection(t *testing.T) {
 func TestOperationsDoNotAllocate(t *testing.T) {
 	done := 0
 	p := connect(t, &hooks{completion: func(*reactor.Conn, reactor.Op, error) { done++ }}, &hooks{}, nil)
-	remoteMR, err := p.server.Alloc(64, verbs.AccessAll)
+	remoteMR, err := p.accepted.Alloc(64, verbs.AccessAll)
 	require.NoError(t, err)
-	localMR, err := p.client.Alloc(64, verbs.AccessLocalWrite)
+	localMR, err := p.dialed.Alloc(64, verbs.AccessLocalWrite)
 	require.NoError(t, err)
 	local, remote := verbs.SGEOf(localMR, 0, 64), reactor.Remote{Addr: remoteMR.Addr(), RKey: remoteMR.RKey()}
 	var failed error
@@ -115,7 +115,7 @@ func TestOperationsDoNotAllocate(t *testing.T) {
 		}
 	}
 	round := func() {
-		buf, err := p.client.Lease()
+		buf, err := p.dialed.Lease()
 		note(err)
 		note(buf.SetLen(buf.Cap()))
 		note(p.dialed.SendBufferWith(buf, reactor.SendOptions{Notify: true}))
@@ -139,9 +139,9 @@ func TestOperationsDoNotAllocate(t *testing.T) {
 // An operation refuses an option that it does not have, and accepts nothing.
 func TestOperationsRefuseOptions(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, nil)
-	mr, err := p.client.Alloc(8, verbs.AccessLocalWrite)
+	mr, err := p.dialed.Alloc(8, verbs.AccessLocalWrite)
 	require.NoError(t, err)
-	buf, err := p.client.Lease()
+	buf, err := p.dialed.Lease()
 	require.NoError(t, err)
 	local, to, c := verbs.SGEOf(mr, 0, 8), reactor.Remote{Addr: 8}, p.dialed
 	operations := map[string]func(reactor.SendOptions) error{

@@ -115,6 +115,8 @@ func TestSendChecks(t *testing.T) {
 	require.ErrorIs(t, p.dialed.Abort(nil), reactor.ErrClosed)
 	_, err := p.dialed.Lease()
 	require.ErrorIs(t, err, reactor.ErrClosed)
+	_, err = p.dialed.Alloc(1, verbs.AccessLocalWrite)
+	require.ErrorIs(t, err, reactor.ErrClosed)
 }
 
 // The messages that are sent in one turn of the loop are posted with one doorbell, and

@@ -112,3 +112,32 @@ func TestPeerGoneWhileDraining(t *testing.T) {
 	require.ErrorIs(t, p.dialCloseErr, verbs.ErrPeerGone)
 	require.NotErrorIs(t, p.dialCloseErr, reactor.ErrPeerClosed)
 }
+
+// Alloc and Lease open the device that they get, if the loop does not use it yet, and
+// refuse a device of another provider.
+func TestMemoryOfDevice(t *testing.T) {
+	p, other := openSoft(t, 1), openSoft(t, 1)
+	l, err := reactor.NewLoop(p, &hooks{}, nil)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, l.Close()) }()
+	devices, err := p.Devices()
+	require.NoError(t, err)
+	foreign, err := other.Devices()
+	require.NoError(t, err)
+	for _, dev := range []verbs.Device{nil, foreign[0]} {
+		_, err = l.Alloc(dev, 8, verbs.AccessAll)
+		require.ErrorIs(t, err, verbs.ErrForeign)
+		_, err = l.Lease(dev)
+		require.ErrorIs(t, err, verbs.ErrForeign)
+	}
+	require.Empty(t, reactor.Chunks(l))
+	for range 2 {
+		mr, err := l.Alloc(devices[0], 8, verbs.AccessAll)
+		require.NoError(t, err)
+		require.Len(t, mr.Bytes(), 8)
+		buf, err := l.Lease(devices[0])
+		require.NoError(t, err)
+		require.Empty(t, buf.Bytes())
+		require.NoError(t, buf.Release())
+	}
+}

@@ -98,7 +98,7 @@
 //
 // Buffers are pieces of registered memory outside the Go heap, of Config.MaxMessage
 // bytes each. The handler may use a received message until OnMessage returns, and longer
-// if it calls Message.Keep. A buffer that was kept, or leased with Loop.Lease, belongs to
+// if it calls Message.Keep. A buffer that was kept, or leased with Lease, belongs to
 // the caller until Release, or until SendBuffer accepts it.
 //
 // The memory grows with the number of buffers in use. Unused memory is returned to the

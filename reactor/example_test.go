@@ -14,7 +14,6 @@ import (
 	"github.com/rdmaloop/rdmaloop/poller"
 	"github.com/rdmaloop/rdmaloop/provider/soft"
 	"github.com/rdmaloop/rdmaloop/reactor"
-	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
 // serve starts a server with handler h, in place of another process. It returns the
@@ -49,70 +48,6 @@ func check(err error) {
 		panic(err)
 	}
 }
-
-// One-sided operations: the server sends the address and the key of a memory region to
-// each client, as private data. The client writes to the region and reads from it. The
-// server's handler is not called for these operations.
-func ExampleConn_Write() {
-	addr, end := serve(&region{})
-	defer end()
-	user := &regionUser{done: make(chan error, 1)}
-	client, endClient := run(user)
-	defer endClient()
-	check(client.Dial(addr, nil))
-	check(<-user.done)
-	// Output: the region contains: hello
-}
-
-type region struct {
-	reactor.BaseHandler
-	memory verbs.MR
-}
-
-// OnBoot is called once for each loop, and this engine has one.
-func (r *region) OnBoot(l *reactor.Loop) (err error) {
-	r.memory, err = l.Alloc(64, verbs.AccessLocalWrite|verbs.AccessRemoteWrite|verbs.AccessRemoteRead)
-	return err
-}
-
-func (r *region) OnConnectRequest(req *reactor.ConnRequest) {
-	key, err := reactor.RemoteOf(r.memory).AppendBinary(nil)
-	check(err)
-	check(req.Accept(&reactor.AcceptParams{PrivateData: key}))
-}
-
-type regionUser struct {
-	dialer
-	memory verbs.MR
-	done   chan error
-}
-
-// OnOpen writes to the region and reads from it. A READ returns the bytes that an earlier
-// WRITE has written.
-func (u *regionUser) OnOpen(c *reactor.Conn) {
-	var remote reactor.Remote
-	err := remote.UnmarshalBinary(c.PeerPrivateData())
-	if err != nil {
-		c.Abort(err) // the private data is not that of the server
-		return
-	}
-	u.memory, err = c.Loop().Alloc(64, verbs.AccessLocalWrite)
-	check(err)
-	n := copy(u.memory.Bytes(), "hello")
-	check(c.Write(verbs.SGEOf(u.memory, 0, n), remote, reactor.SendOptions{}))
-	check(c.Read(verbs.SGEOf(u.memory, 32, n), remote, reactor.SendOptions{}))
-}
-
-// OnCompletion prints the result of the READ and closes the connection. After an error
-// the connection ends anyway, and OnClose gets the error too.
-func (u *regionUser) OnCompletion(c *reactor.Conn, op reactor.Op, err error) {
-	if err == nil && op.Code == verbs.OpRead {
-		fmt.Printf("the region contains: %s\n", u.memory.Bytes()[32:32+op.Bytes])
-		c.Close()
-	}
-}
-
-func (u *regionUser) OnClose(_ *reactor.Conn, err error) { u.done <- err }
 
 // Backpressure: when the send queue is full, Send returns ErrWouldBlock, and OnWritable
 // is called when there is room again.

@@ -200,40 +200,30 @@ func (l *Loop) SetIdle(p IdlePolicy) error {
 	return nil
 }
 
-// Alloc maps new memory outside the Go heap, and registers it for one-sided operations
-// on the connections of this loop that use its first device. The memory is unmapped by
-// MR.Close, or when the loop ends. A peer can access the memory if access allows that,
-// and if the peer knows MR.Addr and MR.RKey: see Remote.
-func (l *Loop) Alloc(size int, access verbs.Access) (verbs.MR, error) {
-	d, err := l.firstDevice()
+// Alloc maps size bytes of new memory outside the Go heap, and registers them for
+// one-sided operations on the connections of this loop that use the device dev. The
+// memory is unmapped by MR.Close, or when the loop ends. A peer can access the memory if
+// the access flags allow that, and if the peer knows MR.Addr and MR.RKey: see Remote. The
+// error matches verbs.ErrForeign if dev is not a device of the engine's provider. Other
+// errors are those of verbs.PD.Alloc, and, when the loop uses the device for the first
+// time, those of opening the device.
+func (l *Loop) Alloc(dev verbs.Device, size int, access verbs.Access) (verbs.MR, error) {
+	d, err := l.ownDevice(dev)
 	if err != nil {
 		return nil, operr.Wrap("allocate memory", err)
 	}
-	mr, err := d.pd.Alloc(&verbs.AllocAttr{Size: size, Access: access, HugePages: l.cfg.HugePages})
-	if err != nil {
-		return nil, err
-	}
-	d.mrs = append(d.mrs, mr)
-	return mr, nil
+	return d.alloc(size, access)
 }
 
-// Lease returns a send buffer for connections that use the loop's first device. Its
-// length is 0: see Buffer.SetLen. It belongs to the caller until Buffer.Release or a
-// successful SendBuffer.
-func (l *Loop) Lease() (*Buffer, error) {
-	d, err := l.firstDevice()
+// Lease returns a send buffer of Config.MaxMessage bytes for the connections of this loop
+// that use the device dev. Its length is 0: see Buffer.SetLen. The buffer belongs to the
+// caller until Buffer.Release or a successful SendBuffer. The error matches
+// verbs.ErrForeign if dev is not a device of the engine's provider. Other errors mean
+// that there is no memory, or that the device can not be opened.
+func (l *Loop) Lease(dev verbs.Device) (*Buffer, error) {
+	d, err := l.ownDevice(dev)
 	if err != nil {
 		return nil, operr.Wrap("lease buffer", err)
 	}
 	return d.lease()
-}
-
-// lease implements Loop.Lease and Conn.Lease.
-func (d *loopDevice) lease() (*Buffer, error) {
-	b, err := d.slab.get()
-	if err != nil {
-		return nil, operr.Wrap("lease buffer", err)
-	}
-	b.length = 0
-	return b, nil
 }

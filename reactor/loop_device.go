@@ -1,7 +1,10 @@
 package reactor
 
 import (
+	"slices"
+
 	"github.com/rdmaloop/rdmaloop/cq"
+	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/internal/timerheap"
 	"github.com/rdmaloop/rdmaloop/poller"
 	"github.com/rdmaloop/rdmaloop/verbs"
@@ -18,7 +21,7 @@ type loopDevice struct {
 	next       int                // index in queues at which the next poll begins
 	slab       slab
 	sharedRecv *sharedRecv     // the shared receive queue; nil if each connection has its own
-	mrs        []verbs.MR      // memory regions of Loop.Alloc
+	mrs        []verbs.MR      // memory regions of Loop.Alloc and Conn.Alloc
 	trimTimer  timerheap.Timer // timer that calls trim
 	failure    error           // error after which no more completions are expected, or nil
 	removed    bool            // the device was removed; failure is set too
@@ -43,20 +46,22 @@ func (l *Loop) device(dev verbs.Device) (*loopDevice, error) {
 	return d, nil
 }
 
-// firstDevice returns the loop's first device, for memory that is requested without a
-// connection. If the loop uses no device yet, that is the first device of the provider.
-func (l *Loop) firstDevice() (*loopDevice, error) {
-	if len(l.devices) > 0 {
-		return l.devices[0], nil
+// ownDevice returns the loopDevice for a device that the application has passed. The
+// error is verbs.ErrForeign if dev is not a device of the engine's provider.
+func (l *Loop) ownDevice(dev verbs.Device) (*loopDevice, error) {
+	for _, d := range l.devices {
+		if d.dev == dev {
+			return d, nil
+		}
 	}
 	devices, err := l.engine.provider.Devices()
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, err
+	case !slices.Contains(devices, dev):
+		return nil, verbs.ErrForeign
 	}
-	if len(devices) == 0 {
-		return nil, &verbs.ParamError{Field: "devices", Reason: "the provider has none"}
-	}
-	return l.device(devices[0])
+	return l.device(dev)
 }
 
 // open makes the resources of the loopDevice. If it fails, the caller must call close.
@@ -221,6 +226,26 @@ func (d *loopDevice) close() (err error) {
 		err = firstError(err, d.pd.Close())
 	}
 	return err
+}
+
+// alloc implements Loop.Alloc and Conn.Alloc.
+func (d *loopDevice) alloc(size int, access verbs.Access) (verbs.MR, error) {
+	mr, err := d.pd.Alloc(&verbs.AllocAttr{Size: size, Access: access, HugePages: d.loop.cfg.HugePages})
+	if err != nil {
+		return nil, operr.Wrap("allocate memory", err)
+	}
+	d.mrs = append(d.mrs, mr)
+	return mr, nil
+}
+
+// lease implements Loop.Lease and Conn.Lease.
+func (d *loopDevice) lease() (*Buffer, error) {
+	b, err := d.slab.get()
+	if err != nil {
+		return nil, operr.Wrap("lease buffer", err)
+	}
+	b.length = 0
+	return b, nil
 }
 
 // consume makes a device with verbs.ProgressManual process everything that has arrived.

@@ -85,7 +85,7 @@ func newSpinLoop(t *testing.T, dev *spinDevice, cfg *reactor.Config) *reactor.Lo
 	l, err := reactor.NewLoop(spinProvider{p, dev}, &hooks{}, cfg)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, l.Close()) })
-	b, err := l.Lease()
+	b, err := l.Lease(dev)
 	require.NoError(t, err)
 	b.Release()
 	drive(t, func() bool { n, err := l.RunOnce(0); return n == 0 && err == nil }, l)
@@ -138,7 +138,7 @@ func TestEngineSpinsInsideProvider(t *testing.T) {
 	require.NoError(t, err)
 	dev := &spinDevice{Device: devices[0], spin: afterThree()}
 	e, err := reactor.New(spinProvider{p, dev}, &hooks{boot: func(l *reactor.Loop) error {
-		b, err := l.Lease()
+		b, err := l.Lease(dev)
 		b.Release()
 		return err
 	}}, &reactor.Config{Idle: reactor.IdleBusy})

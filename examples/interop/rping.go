@@ -43,7 +43,7 @@ func (r *rpingServer) OnConnectRequest(req *reactor.ConnRequest) {
 // OnOpen allocates the memory for the client's data.
 func (r *rpingServer) OnOpen(c *reactor.Conn) {
 	var err error
-	if r.buf, err = c.Loop().Alloc(r.opts.size, verbs.AccessLocalWrite); err != nil {
+	if r.buf, err = c.Alloc(r.opts.size, verbs.AccessLocalWrite); err != nil {
 		c.Abort(err)
 	}
 }
@@ -107,8 +107,8 @@ func newRpingClient(s *endpoint) reactor.Handler { return &rpingClient{endpoint:
 // OnOpen starts the first round.
 func (r *rpingClient) OnOpen(c *reactor.Conn) {
 	var failed [2]error
-	r.source, failed[0] = c.Loop().Alloc(r.opts.size, verbs.AccessRemoteRead)
-	r.sink, failed[1] = c.Loop().Alloc(r.opts.size, verbs.AccessLocalWrite|verbs.AccessRemoteWrite)
+	r.source, failed[0] = c.Alloc(r.opts.size, verbs.AccessRemoteRead)
+	r.sink, failed[1] = c.Alloc(r.opts.size, verbs.AccessLocalWrite|verbs.AccessRemoteWrite)
 	if err := errors.Join(failed[:]...); err != nil {
 		c.Abort(err)
 		return

@@ -1,0 +1,73 @@
+package reactor_test
+
+import (
+	"fmt"
+
+	"github.com/rdmaloop/rdmaloop/reactor"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// One-sided operations: the server sends the address and the key of a memory region to
+// each client, as private data. The client writes to the region and reads from it. The
+// server's handler is not called for these operations.
+func ExampleConn_Write() {
+	addr, end := serve(&region{})
+	defer end()
+	user := &regionUser{done: make(chan error, 1)}
+	client, endClient := run(user)
+	defer endClient()
+	check(client.Dial(addr, nil))
+	check(<-user.done)
+	// Output: the region contains: hello
+}
+
+type region struct {
+	reactor.BaseHandler
+	memory verbs.MR
+}
+
+// OnConnectRequest allocates the region for the first client. This engine has one loop
+// and one device, so all clients can use the same region.
+func (r *region) OnConnectRequest(req *reactor.ConnRequest) {
+	if r.memory == nil {
+		var err error
+		r.memory, err = req.Loop().Alloc(req.Device(), 64, verbs.AccessLocalWrite|verbs.AccessRemoteWrite|verbs.AccessRemoteRead)
+		check(err)
+	}
+	key, err := reactor.RemoteOf(r.memory).AppendBinary(nil)
+	check(err)
+	check(req.Accept(&reactor.AcceptParams{PrivateData: key}))
+}
+
+type regionUser struct {
+	dialer
+	memory verbs.MR
+	done   chan error
+}
+
+// OnOpen writes to the region and reads from it. A READ returns the bytes that an earlier
+// WRITE has written.
+func (u *regionUser) OnOpen(c *reactor.Conn) {
+	var remote reactor.Remote
+	err := remote.UnmarshalBinary(c.PeerPrivateData())
+	if err != nil {
+		c.Abort(err) // the private data is not that of the server
+		return
+	}
+	u.memory, err = c.Alloc(64, verbs.AccessLocalWrite)
+	check(err)
+	n := copy(u.memory.Bytes(), "hello")
+	check(c.Write(verbs.SGEOf(u.memory, 0, n), remote, reactor.SendOptions{}))
+	check(c.Read(verbs.SGEOf(u.memory, 32, n), remote, reactor.SendOptions{}))
+}
+
+// OnCompletion prints the result of the READ and closes the connection. After an error
+// the connection ends anyway, and OnClose gets the error too.
+func (u *regionUser) OnCompletion(c *reactor.Conn, op reactor.Op, err error) {
+	if err == nil && op.Code == verbs.OpRead {
+		fmt.Printf("the region contains: %s\n", u.memory.Bytes()[32:32+op.Bytes])
+		c.Close()
+	}
+}
+
+func (u *regionUser) OnClose(_ *reactor.Conn, err error) { u.done <- err }
