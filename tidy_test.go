@@ -57,6 +57,7 @@ var arrows = map[string][]string{
 
 	"provider/soft/internal/netlink":  {},
 	"provider/soft/internal/epollset": {"internal/eventfd"},
+	"provider/soft/internal/random":   {},
 	"provider/soft/internal/resource": {"verbs"},
 	"provider/soft/internal/access":   {"provider/soft/internal/counters"},
 	"provider/soft/internal/counters": {"verbs"},

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/random"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/resource"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -44,7 +45,7 @@ func (i *id) Connect(param *cm.MessageParam) error {
 		return i.request(ch, &sidrReqMsg{to, bytes.Clone(param.PrivateData)}, sidrTimeout)
 	}
 	i.chooseQP(param)
-	i.negotiated.psn = randomUint32() & verbs.MaxPSN
+	i.negotiated.psn = random.Uint32() & verbs.MaxPSN
 	i.negotiated.retry, i.negotiated.flow.Sends = param.RetryCount, param.FlowControl
 	return i.request(ch, &reqMsg{
 		endpoints: to, qpParams: i.localParams(param), retry: param.RetryCount, private: bytes.Clone(param.PrivateData),
@@ -76,8 +77,8 @@ func (i *id) onREP(m *repMsg) bool {
 	if i.state != stateREQSent || i.ps != cm.TCP {
 		return false
 	}
-	i.negotiated.setPeer(&m.qpParams, &i.bound.attr)
-	i.negotiated.ackTimeout = ackTimeoutCode(i.lifetime(), cmp.Or(m.ackDelay, i.bound.attr.LocalCAAckDelay))
+	i.negotiated.setPeer(&m.qpParams, &i.m.limits)
+	i.negotiated.ackTimeout = ackTimeoutCode(i.lifetime(), cmp.Or(m.ackDelay, i.m.limits.LocalCAAckDelay))
 	if err := i.connectQP(); err != nil {
 		i.setupFailed(err, m)
 		return true

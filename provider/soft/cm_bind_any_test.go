@@ -19,7 +19,7 @@ import (
 // of which is the port of an ID.
 func (s *party) onlyPorts(first *cm.ID, count int) {
 	low := int(first.LocalAddr().Port())
-	s.p.dev.freePorts = func() (hostport.PortRange, error) { return hostport.PortRange{Low: low, High: low + count - 1}, nil }
+	s.p.dev.cm.FreePorts = func() (hostport.PortRange, error) { return hostport.PortRange{Low: low, High: low + count - 1}, nil }
 }
 
 // The tests in this file expect certain ports to be free. So they use addresses that no

@@ -169,7 +169,7 @@ func TestLowPortNeedsPrivilege(t *testing.T) {
 
 // peerLowPort runs in a process whose user has no capabilities.
 func peerLowPort(*testing.T, string) {
-	_, err := new(device).reserve(cm.TCP, netip.MustParseAddrPort("127.0.0.1:1023"), false, false)
+	_, err := hostport.Reserve(cm.TCP, netip.MustParseAddrPort("127.0.0.1:1023"), false, false, nil)
 	if errors.Is(err, os.ErrPermission) {
 		os.Stdout.WriteString("permission denied\n")
 	}

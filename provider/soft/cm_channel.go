@@ -10,7 +10,6 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/internal/eventfd"
-	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/internal/timerfd"
 	"github.com/rdmaloop/rdmaloop/internal/timerheap"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/epollset"
@@ -27,7 +26,7 @@ import (
 // channels locks the channel with the lower epoll descriptor first. The device may be
 // called with the lock held, because it does not call back.
 type channel struct {
-	dev     *device
+	m       *manager
 	epoll   *epollset.Set // sockets, timerFD and the eventfd of the inbox, with their handlers
 	timerFD int           // timerfd, readable when a timer is due
 	clock   func() time.Time
@@ -52,18 +51,18 @@ type channel struct {
 	orphans map[*madConn]struct{}
 }
 
-// OpenChannel opens an event channel; see cm.Transport.
-func (p *Provider) OpenChannel() (cm.TransportChannel, error) {
-	if err := p.dev.engine.AddChannel(); err != nil {
-		return nil, operr.Wrap("open event channel", err)
+// openChannel opens an event channel of a manager.
+func openChannel(m *manager) (*channel, error) {
+	if err := m.Engine.AddChannel(); err != nil {
+		return nil, err
 	}
 	ch := &channel{
-		dev: p.dev, timerFD: -1, clock: time.Now, inbox: inbox{eventfd: -1},
+		m: m, timerFD: -1, clock: time.Now, inbox: inbox{eventfd: -1},
 		ports: make(map[*madPort]int), orphans: make(map[*madConn]struct{}),
 	}
 	if err := ch.open(); err != nil {
 		_ = ch.Close()
-		return nil, operr.Wrap("open event channel", err)
+		return nil, err
 	}
 	return ch, nil
 }
@@ -107,7 +106,7 @@ func (ch *channel) Close() error {
 			_ = unix.Close(fd)
 		}
 	}
-	ch.dev.engine.RemoveChannel()
+	ch.m.Engine.RemoveChannel()
 	return nil
 }
 
@@ -167,7 +166,7 @@ func (ch *channel) expire() {
 // times of all timers. So a timer can be moved to another channel.
 func (ch *channel) now() time.Duration { return ch.sinceStart(ch.clock()) }
 
-func (ch *channel) sinceStart(t time.Time) time.Duration { return t.Sub(ch.dev.start) }
+func (ch *channel) sinceStart(t time.Time) time.Duration { return t.Sub(ch.m.Start) }
 
 // startTimer makes a timer fire after a time from now.
 func (ch *channel) startTimer(t *timerheap.Timer, after time.Duration) {

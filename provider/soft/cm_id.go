@@ -19,6 +19,7 @@ import (
 // the state, so the methods check only for such changes.
 type id struct {
 	ch    atomic.Pointer[channel]
+	m     *manager // manager of the channel
 	ps    cm.PortSpace
 	state cmState
 	timer timerheap.Timer
@@ -28,9 +29,8 @@ type id struct {
 
 	port          hostport.Reservation
 	local, remote netip.AddrPort
-	// device that has the local address; nil until an address of the device is known
-	bound *device
-	opts  options
+	bound         bool // true once an address of the device is known
+	opts          options
 
 	conn   cmConn // connection to the peer; nil before the request, and for a listener
 	active bool   // true if this side has sent the request
@@ -77,7 +77,7 @@ const (
 )
 
 func newID(ch *channel, ps cm.PortSpace) *id {
-	i := &id{ps: ps, port: hostport.NoReservation(), opts: options{minRNRTimer: cm.DefaultMinRNRTimer}}
+	i := &id{m: ch.m, ps: ps, port: hostport.NoReservation(), opts: options{minRNRTimer: cm.DefaultMinRNRTimer}}
 	i.ch.Store(ch)
 	i.timer.Fire = i.timedOut
 	return i
@@ -264,17 +264,17 @@ func (i *id) announceEnd() {
 func (i *id) Device() verbs.Device {
 	ch := i.lock()
 	defer ch.unlock()
-	if i.bound == nil {
+	if !i.bound {
 		return nil
 	}
-	return i.bound
+	return i.m.Device
 }
 
 // Port implements cm.TransportID. It returns 0 if Device returns nil.
 func (i *id) Port() uint8 {
 	ch := i.lock()
 	defer ch.unlock()
-	if i.bound == nil {
+	if !i.bound {
 		return 0
 	}
 	return devicePort

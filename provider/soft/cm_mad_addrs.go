@@ -91,7 +91,7 @@ func (l *madListener) interfaceAddrs() (addrs []netip.Addr, err error) {
 			continue
 		}
 		addr := prefix.Addr()
-		local := addr.IsLoopback() && l.ch.dev.cfg.Path != PathWire
+		local := addr.IsLoopback() && l.ch.m.Local
 		if !addr.IsLinkLocalUnicast() && !local && l.addr.Covers(netip.AddrPortFrom(addr, l.addr.Port)) {
 			addrs = append(addrs, addr)
 		}
@@ -132,5 +132,5 @@ func (l *madListener) serves() (served []cm.ServedAddr) {
 }
 
 func (l *madListener) served(addr netip.Addr, err error) cm.ServedAddr {
-	return cm.ServedAddr{Path: PathWire.String(), Addr: netip.AddrPortFrom(addr, l.addr.Port), Err: err}
+	return cm.ServedAddr{Path: "wire", Addr: netip.AddrPortFrom(addr, l.addr.Port), Err: err}
 }

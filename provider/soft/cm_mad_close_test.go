@@ -42,7 +42,7 @@ func TestWireCMListenerCloses(t *testing.T) {
 		// The fetched ID is not affected.
 		w.accept(fetched, nil)
 		w.want(w.client, cm.Established, ids[0])
-		require.Empty(t, w.server.p.dev.mux.listeners)
+		require.Empty(t, w.server.p.dev.cm.mux.listeners)
 	})
 }
 
@@ -80,7 +80,7 @@ func TestWireCMWaitingRequests(t *testing.T) {
 	l := w.listen(cm.TCP, 0)
 	active := w.connecting(cm.TCP, l.LocalAddr(), nil)
 	w.deliverOne()
-	listener := w.server.p.dev.mux.listeners[wire.NewServiceID(uint16(cm.TCP), l.LocalAddr().Port())][0]
+	listener := w.server.p.dev.cm.mux.listeners[wire.NewServiceID(uint16(cm.TCP), l.LocalAddr().Port())][0]
 	require.Len(t, listener.waiting, 1)
 	w.drive()
 	require.Empty(t, listener.waiting)

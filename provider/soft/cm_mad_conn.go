@@ -47,7 +47,7 @@ type madConn struct {
 // dialMAD sends a request to the remote address of the ID.
 func dialMAD(i *id, m message) error {
 	ch := i.ch.Load()
-	c := &madConn{mux: ch.dev.mux, ch: ch, id: i, remote: hostport.WithoutZone(i.remote.Addr())}
+	c := &madConn{mux: ch.m.mux, ch: ch, id: i, remote: hostport.WithoutZone(i.remote.Addr())}
 	var err error
 	if c.port, err = c.mux.open(hostport.WithoutZone(i.local.Addr()), ch); err != nil {
 		return err
@@ -77,7 +77,7 @@ func (c *madConn) register() {
 // attach implements cmConn. It does not open sockets: the queue pair opens the sockets
 // of the data path itself.
 func (c *madConn) attach(qpn uint32) error {
-	return c.bound.bind(c.ch.dev.engine, qpn, &binding{Flow: c.id.negotiated.flow, DataHeard: c.dataHeard})
+	return c.bound.bind(c.ch.m.Engine, qpn, &binding{Flow: c.id.negotiated.flow, DataHeard: c.dataHeard})
 }
 
 // send implements cmConn. If the message has to be answered, send starts its
@@ -119,9 +119,10 @@ func (c *madConn) transmit(m *wire.MAD) {
 func (c *madConn) encode(mad *wire.MAD, m message) {
 	switch m := m.(type) {
 	case *reqMsg:
-		encodeREQ(mad, m, c.mux.guid, c.ownID)
+		encodeREQ(mad, m, c.mux.m.limits.NodeGUID, c.ownID)
 	case *repMsg:
-		encodeREP(mad, m, c.mux.guid, c.ownID, c.peerID)
+		m.ackDelay = c.mux.m.limits.LocalCAAckDelay
+		encodeREP(mad, m, c.mux.m.limits.NodeGUID, c.ownID, c.peerID)
 	case *rtuMsg:
 		r := wire.RTU{LocalID: c.ownID, RemoteID: c.peerID}
 		r.Encode(mad, c.requestTID())
@@ -159,7 +160,7 @@ func (c *madConn) encodeREJ(mad *wire.MAD, m *rejMsg) {
 	case m.reason == cm.RejectTimeout:
 		// The peer may not have sent its communication ID. It then finds its request by
 		// the GUID and the communication ID of this side.
-		binary.BigEndian.PutUint64(r.Info[:], c.mux.guid)
+		binary.BigEndian.PutUint64(r.Info[:], c.mux.m.limits.NodeGUID)
 		r.InfoLength = 8
 	}
 	copy(r.PrivateData[:], m.private)
@@ -237,7 +238,7 @@ func (c *madConn) release() {
 	forget(c.mux.byQP, peerKey{c.remote, c.peerGUID, c.peerQPN}, c)
 	forget(c.mux.lookups, lookupKey{c.remote, c.peerID}, c)
 	c.mux.mu.Unlock()
-	c.bound.unbind(c.ch.dev.engine)
+	c.bound.unbind(c.ch.m.Engine)
 	c.port.close(c.ch)
 }
 

@@ -132,7 +132,7 @@ func TestWireCMFloodOfSources(t *testing.T) {
 	const perTick = 10
 	const requests = 60_000 / seedDivisor
 	f := newFloodSim(t)
-	mux := f.server.p.dev.mux
+	mux := f.server.p.dev.cm.mux
 	before, peak := heapInUse(), 0
 	flood := func() {
 		for range perTick {
@@ -169,7 +169,7 @@ func TestWireCMFloodOfSources(t *testing.T) {
 // another client is dropped.
 func TestWireCMFloodOfFewSources(t *testing.T) {
 	f := newFloodSim(t)
-	mux := f.server.p.dev.mux
+	mux := f.server.p.dev.cm.mux
 	flood := func() {
 		for range 10 {
 			f.sendREQ(testSource(f.requests % 250))

@@ -20,14 +20,14 @@ func TestWireCMForgedRejects(t *testing.T) {
 	w := newMADSim(t)
 	active, passive := w.connected()
 	var a, p *madConn
-	for _, c := range w.client.p.dev.mux.conns {
+	for _, c := range w.client.p.dev.cm.mux.conns {
 		a = c
 	}
-	for _, c := range w.server.p.dev.mux.conns {
+	for _, c := range w.server.p.dev.cm.mux.conns {
 		p = c
 	}
 	timeout := wire.REJ{LocalID: a.ownID, Reason: uint16(cm.RejectTimeout), Rejected: wire.AnsweredOther, InfoLength: 8}
-	binary.BigEndian.PutUint64(timeout.Info[:], w.client.p.dev.mux.guid)
+	binary.BigEndian.PutUint64(timeout.Info[:], w.client.p.dev.cm.mux.m.limits.NodeGUID)
 	var m wire.MAD
 	for _, forged := range []struct {
 		rej      wire.REJ

@@ -65,9 +65,9 @@ const (
 // s).
 const graceTime = time.Second
 
-func newHalfOpenTable(cfg *Config) halfOpenTable {
+func newHalfOpenTable(most, perSource int) halfOpenTable {
 	return halfOpenTable{
-		max: cfg.MaxHalfOpen, maxPerSource: cfg.MaxHalfOpenPerAddress,
+		max: most, maxPerSource: perSource,
 		sources: make(map[netip.Addr]*halfOpenSource),
 	}
 }

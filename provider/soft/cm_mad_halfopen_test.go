@@ -21,7 +21,7 @@ type tableTest struct {
 func newTableTest(t *testing.T, most, mostPerSource int) *tableTest {
 	return &tableTest{
 		T: t, now: time.Unix(1000, 0),
-		table: newHalfOpenTable(&Config{MaxHalfOpen: most, MaxHalfOpenPerAddress: mostPerSource}),
+		table: newHalfOpenTable(most, mostPerSource),
 	}
 }
 

@@ -132,7 +132,7 @@ func TestRequestSocketReceivesNothing(t *testing.T) {
 	require.NoError(t, err)
 	defer silent.Close()
 	id := s.connectingFrom(cm.TCP, "127.9.2.1", netip.MustParseAddrPort("127.9.2.2:7"))
-	asking := s.p.dev.mux.ports[id.LocalAddr().Addr()].requests.Load().socket
+	asking := s.p.dev.cm.mux.ports[id.LocalAddr().Addr()].requests.Load().socket
 	for range 1000 {
 		_, err = silent.WriteToUDPAddrPort(make([]byte, 1000), asking.local)
 		require.NoError(t, err)
@@ -145,7 +145,7 @@ func TestRequestSocketReceivesNothing(t *testing.T) {
 
 // refused delivers to the client a port-unreachable error from a host.
 func (w *madSim) refused(by netip.Addr, quoted []byte) {
-	mux := w.client.p.dev.mux
+	mux := w.client.p.dev.cm.mux
 	mux.mu.Lock()
 	mux.onPortUnreachable(mux.ports[clientAddr], netip.AddrPortFrom(by, 4791), quoted)
 	mux.mu.Unlock()

@@ -41,8 +41,8 @@ type madListener struct {
 func openMADListener(i *id) *madListener {
 	ch := i.ch.Load()
 	l := &madListener{
-		mux: ch.dev.mux, ch: ch, id: i, addr: i.port.Addr, accepting: true,
-		waiting: make(map[*incomingRequest]struct{}), halfOpen: newHalfOpenTable(&ch.dev.cfg),
+		mux: ch.m.mux, ch: ch, id: i, addr: i.port.Addr, accepting: true,
+		waiting: make(map[*incomingRequest]struct{}), halfOpen: newHalfOpenTable(ch.m.MaxHalfOpen, ch.m.MaxHalfOpenPerAddress),
 		service: wire.NewServiceID(uint16(i.ps), i.port.Addr.Port),
 	}
 	if l.addr.Wildcard() {
@@ -182,7 +182,7 @@ func (l *madListener) admitRequest(req *incomingRequest) {
 		return
 	}
 	if !l.ch.acceptsFrom(req.from) {
-		l.ch.dev.local.Inc(counters.RcvdUserErr)
+		l.ch.m.LocalCounts.Inc(counters.RcvdUserErr)
 		return
 	}
 	port, err := l.mux.open(req.port.local, l.ch)
@@ -205,13 +205,13 @@ func (l *madListener) admitRequest(req *incomingRequest) {
 	}
 }
 
-// acceptsFrom reports whether a request on the wire path may come from an address. With
-// PathAuto, processes of this host use the local path. The filter of the socket does not
-// drop a packet that has left this host and has come back; see udp_far.go. If the system
-// returns an error for the question whether the address belongs to this host, the
-// request is dropped, and the peer retransmits it.
+// acceptsFrom reports whether a request on the wire path may come from an address. If
+// both paths may be used, processes of this host use the local path. The filter of the
+// socket does not drop a packet that has left this host and has come back; see
+// udp_far.go. If the system returns an error for the question whether the address
+// belongs to this host, the request is dropped, and the peer retransmits it.
 func (ch *channel) acceptsFrom(a netip.Addr) bool {
-	if ch.dev.cfg.Path != PathAuto {
+	if !ch.m.Local || !ch.m.Wire {
 		return true
 	}
 	own, err := ch.isLocalAddr(a)

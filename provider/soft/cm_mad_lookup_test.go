@@ -87,7 +87,7 @@ func TestWireCMLookupIgnoresREJ(t *testing.T) {
 	l := w.listen(cm.UDP, 0)
 	active := w.connecting(cm.UDP, l.LocalAddr(), nil)
 	var own uint32
-	for own = range w.client.p.dev.mux.conns {
+	for own = range w.client.p.dev.cm.mux.conns {
 	}
 	passive, _ := w.request(l)
 	var m wire.MAD

@@ -34,7 +34,7 @@ func (w *madSim) requests() func() []wire.REQ {
 func TestWireCMSmallerMTU(t *testing.T) {
 	w := newMADSim(t)
 	l := w.listen(cm.TCP, 0)
-	w.server.p.dev.mux.ports[serverAddr].mtu = verbs.MTU512
+	w.server.p.dev.cm.mux.ports[serverAddr].mtu = verbs.MTU512
 	requests := w.requests()
 	active := w.connecting(cm.TCP, l.LocalAddr(), nil)
 	passive, _ := w.request(l)
@@ -53,7 +53,7 @@ func TestWireCMSmallerMTU(t *testing.T) {
 		require.Equal(t, verbs.MTU512, attr.PathMTU)
 	}
 	exchange(t, w.client, active.QP(), w.server, passive.QP())
-	require.Len(t, w.client.p.dev.mux.conns, 1)
+	require.Len(t, w.client.p.dev.cm.mux.conns, 1)
 	w.disconnected(active, passive)
 	w.quiet()
 }
@@ -62,7 +62,7 @@ func TestWireCMSmallerMTU(t *testing.T) {
 func TestWireCMSmallerMTULost(t *testing.T) {
 	w := newMADSim(t)
 	l := w.listen(cm.TCP, 0)
-	w.server.p.dev.mux.ports[serverAddr].mtu = verbs.MTU2048
+	w.server.p.dev.cm.mux.ports[serverAddr].mtu = verbs.MTU2048
 	requests := 0
 	w.copies = func(m *wire.MAD, _ netip.Addr) int {
 		if m.Attribute() == wire.AttrREQ {

@@ -11,8 +11,8 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
-	"github.com/rdmaloop/rdmaloop/provider/soft/internal/access"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/random"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/udp"
 )
 
@@ -24,13 +24,10 @@ import (
 //
 // The lock of the multiplexer is locked after the locks of channels and shards.
 type madMux struct {
-	guid    uint64
+	m       *manager
 	network madNetwork
-	access  *access.ErrorLimit
 	clock   func() time.Time
 	counts  *counters.Set
-	// maxAdmitted is Config.MaxConnsPerAddress, the largest value in admitted.
-	maxAdmitted int
 
 	mu     sync.Mutex
 	ports  map[netip.Addr]*madPort
@@ -43,7 +40,7 @@ type madMux struct {
 	listeners map[wire.ServiceID][]*madListener // open listeners
 	// admitted is the number of connections by source. It counts the connections that
 	// peers have requested and whose address is validated; see access.SourceOf and
-	// addrValidation.
+	// addrValidation. No number is larger than Config.MaxConnsPerAddress.
 	admitted map[netip.Addr]int
 	refused  *refusedRequests
 	limit    *answerLimit
@@ -66,11 +63,11 @@ type lookupKey struct {
 	number uint32
 }
 
-func newMADMux(guid uint64, cfg *Config, network madNetwork, counts *counters.Set) *madMux {
+func newMADMux(m *manager, network madNetwork) *madMux {
 	return &madMux{
-		guid: guid, network: network, clock: time.Now, counts: counts,
-		maxAdmitted: cfg.MaxConnsPerAddress, admitted: make(map[netip.Addr]int),
-		refused: newRefusedRequests(), limit: newAnswerLimit(),
+		m: m, network: network, clock: time.Now, counts: m.WireCounts,
+		admitted: make(map[netip.Addr]int),
+		refused:  newRefusedRequests(), limit: newAnswerLimit(),
 		ports:     make(map[netip.Addr]*madPort),
 		conns:     make(map[uint32]*madConn),
 		byPeer:    make(map[peerKey]*madConn),
@@ -251,7 +248,7 @@ func (mux *madMux) sendDREP(port *madPort, to netip.Addr, m *wire.MAD) {
 // guess it and so that it is not used again soon.
 func (mux *madMux) newID() uint32 {
 	for {
-		if id := randomUint32(); id != 0 && mux.conns[id] == nil {
+		if id := random.Uint32(); id != 0 && mux.conns[id] == nil {
 			return id
 		}
 	}

@@ -105,7 +105,7 @@ const roceOverhead = 96
 // should have the same MTU.
 func pathMTU(local netip.Addr) verbs.MTU {
 	bytes := interfaceMTU(local) - roceOverhead
-	mtu := verbs.MTU4096
+	mtu := largestMTU
 	for mtu > minPathMTU && mtu.Bytes() > bytes {
 		mtu--
 	}

@@ -44,11 +44,11 @@ func (mux *madMux) onREQ(mad *wire.MAD, port *madPort, from netip.Addr) {
 	if reason == 0 {
 		l, reason = mux.acceptingListener(r.ServiceID, m.dst)
 	}
-	if reason == 0 && mux.admitted[access.SourceOf(from)] >= mux.maxAdmitted {
+	if reason == 0 && mux.admitted[access.SourceOf(from)] >= mux.m.MaxConnsPerAddress {
 		mux.counts.Inc(counters.CMAddressFull)
 		reason = cm.RejectNoResources
 	}
-	if reason == 0 && mux.access.Refuses(access.RemoteSource(from)) {
+	if reason == 0 && mux.m.Errors.Refuses(access.RemoteSource(from)) {
 		reason = cm.RejectNoResources
 	}
 	if reason != 0 {

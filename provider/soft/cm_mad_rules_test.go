@@ -113,7 +113,7 @@ func TestWireCMRefusals(t *testing.T) {
 			s.server.quiet()
 		})
 	}
-	require.Empty(t, s.server.p.dev.mux.conns, "refused requests leave no connection")
+	require.Empty(t, s.server.p.dev.cm.mux.conns, "refused requests leave no connection")
 }
 
 // If no listener has the requested address, but a listener has the same port at another
@@ -132,7 +132,7 @@ func TestWireCMListenerOnAnotherAddress(t *testing.T) {
 func TestWireCMPathTooLong(t *testing.T) {
 	s := newMADPeer(t)
 	l := s.listen(cm.TCP, 0)
-	s.server.p.dev.mux.ports[serverAddr].mtu = verbs.MTU512
+	s.server.p.dev.cm.mux.ports[serverAddr].mtu = verbs.MTU512
 	answers := s.sendREQ(s.req(l.LocalAddr().Port()))
 	s.requireREJ(answers, cm.RejectInvalidMTU)
 	var r wire.REJ
@@ -318,7 +318,7 @@ func TestWireCMFlood(t *testing.T) {
 			s.settle()
 		}
 	}
-	mux := s.server.p.dev.mux
+	mux := s.server.p.dev.cm.mux
 	require.Len(t, mux.conns, backlog)
 	require.Len(t, mux.byPeer, backlog)
 	require.Len(t, mux.byQP, backlog)
@@ -371,7 +371,7 @@ func TestNoRequestToThisHost(t *testing.T) {
 	id := w.connecting(cm.TCP, netip.AddrPortFrom(serverAddr, 7), nil)
 	// The loopback address serverAddr stands for an address that has just moved to this
 	// host.
-	w.client.p.dev.cfg.Path = PathAuto
+	w.client.p.dev.cm.Local = true
 	w.await(w.client)
 	ev := w.client.want(cm.Rejected, id)
 	require.ErrorContains(t, ev.Err, errLocalOnly.Error())

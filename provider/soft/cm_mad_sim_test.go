@@ -49,9 +49,9 @@ func newMADSim(t *testing.T, change ...func(*Config)) *madSim {
 	}
 	w.client, w.server = openParty(t, cfg), openParty(t, cfg)
 	for _, s := range []*party{w.client, w.server} {
-		s.p.dev.mux.network = &simMADs{w, s.p.dev.udp}
+		s.p.dev.cm.mux.network = &simMADs{w, s.p.dev.udp}
 		s.tc.clock = func() time.Time { return w.clock.now }
-		s.p.dev.mux.clock = s.tc.clock
+		s.p.dev.cm.mux.clock = s.tc.clock
 	}
 	t.Cleanup(func() {
 		// The closed IDs may still send DREQs. The simulation runs until their timers
@@ -135,7 +135,7 @@ func (w *madSim) inject(m *wire.MAD, from, to netip.Addr) {
 		at = w.server
 	}
 	b := make([]byte, madBufSize)
-	at.p.dev.mux.receive(madPacket(b, m, 0), &udp.Header{From: from, To: to})
+	at.p.dev.cm.mux.receive(madPacket(b, m, 0), &udp.Header{From: from, To: to})
 }
 
 // settle delivers all datagrams and runs all jobs, while the clock does not advance.

@@ -154,7 +154,7 @@ func TestWireCMSameQueuePairAgain(t *testing.T) {
 func TestWireCMReplyNamesAnother(t *testing.T) {
 	w := newMADSim(t)
 	w.copies = func(*wire.MAD, netip.Addr) int { return 0 }
-	mux := w.client.p.dev.mux
+	mux := w.client.p.dev.cm.mux
 	connect := func(to netip.Addr) (*cm.ID, *madConn) {
 		id := w.connecting(cm.TCP, netip.AddrPortFrom(to, 7), nil)
 		for _, c := range mux.conns {

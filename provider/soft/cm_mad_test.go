@@ -285,7 +285,7 @@ func TestWireCMOrphansEndWithTheirChannel(t *testing.T) {
 	require.Equal(t, []netip.Addr{clientAddr}, w.client.p.dev.udp.Addrs())
 	require.NoError(t, other.Close())
 	require.Empty(t, tc.orphans)
-	require.Empty(t, w.client.p.dev.mux.conns)
+	require.Empty(t, w.client.p.dev.cm.mux.conns)
 	require.Empty(t, w.client.p.dev.udp.Addrs(), "the UDP port is free")
 	w.quiet()
 	w.server.end(passive)

@@ -81,7 +81,7 @@ func TestWireCMGuessedConfirmation(t *testing.T) {
 	s.accept(passive, nil)
 	var rep wire.REP
 	rep.Decode(&s.received[len(s.received)-1])
-	c := s.server.p.dev.mux.conns[rep.LocalID]
+	c := s.server.p.dev.cm.mux.conns[rep.LocalID]
 	r := s.req(l.LocalAddr().Port())
 	var m wire.MAD
 	for _, rtu := range []wire.RTU{
@@ -113,7 +113,7 @@ func TestWireCMGuessedConfirmation(t *testing.T) {
 
 func admitted(p *party) map[string]int {
 	all := make(map[string]int)
-	for source, n := range p.p.dev.mux.admitted {
+	for source, n := range p.p.dev.cm.mux.admitted {
 		all[source.String()] = n
 	}
 	return all
@@ -160,7 +160,7 @@ func TestWireCMEvicts(t *testing.T) {
 	s.accept(accepted, nil)
 	fetched := s.requestFrom(l, 1)
 	s.sendREQ(s.numberedREQ(l, 2)) // The application does not fetch this request.
-	mux := s.server.p.dev.mux
+	mux := s.server.p.dev.cm.mux
 	require.Len(t, mux.conns, 3)
 
 	other := otherAddr
@@ -218,7 +218,7 @@ func TestWireCMWithdrawnRequestsAreBounded(t *testing.T) {
 	const most, requests = 4, 20
 	s := newMADPeer(t, func(c *Config) { c.MaxHalfOpen, c.MaxHalfOpenPerAddress = most, most })
 	l := s.listen(cm.TCP, 0)
-	mux := s.server.p.dev.mux
+	mux := s.server.p.dev.cm.mux
 	events := 0
 	for n := range uint32(requests) {
 		s.clock.now = s.clock.now.Add(2 * graceTime)
@@ -248,11 +248,11 @@ func TestWireCMWithdrawnRequestsAreBounded(t *testing.T) {
 	require.Equal(t, requests-most, events)
 }
 
-func (w *madSim) counter(id counters.ID) uint64 { return w.server.p.dev.mux.counts[id].Load() }
+func (w *madSim) counter(id counters.ID) uint64 { return w.server.p.dev.cm.mux.counts[id].Load() }
 
 // listenerOf returns the madListener of a listening ID of the server.
 func (w *madSim) listenerOf(l *cm.ID) *madListener {
-	mux := w.server.p.dev.mux
+	mux := w.server.p.dev.cm.mux
 	return mux.listeners[wire.NewServiceID(uint16(l.PortSpace()), l.LocalAddr().Port())][0]
 }
 
@@ -296,7 +296,7 @@ func TestWireCMCopyOfRefusedRequest(t *testing.T) {
 	s.server.end(passive)
 	require.Equal(t, []wire.MAD{first}, s.sendREQ(s.numberedREQ(l, 0)))
 	s.server.quiet()
-	require.Empty(t, s.server.p.dev.mux.conns)
+	require.Empty(t, s.server.p.dev.cm.mux.conns)
 
 	// These refused requests replace the first one in the memory of refused requests.
 	for n := range uint32(10 * refusedPerBucket * refusedBuckets) {
@@ -305,8 +305,8 @@ func TestWireCMCopyOfRefusedRequest(t *testing.T) {
 		s.server.end(other)
 	}
 	kept := 0
-	for i := range s.server.p.dev.mux.refused.buckets {
-		kept += len(s.server.p.dev.mux.refused.buckets[i].requests)
+	for i := range s.server.p.dev.cm.mux.refused.buckets {
+		kept += len(s.server.p.dev.cm.mux.refused.buckets[i].requests)
 	}
 	require.Equal(t, refusedPerBucket, kept, "one source has one bucket")
 	s.clock.now = s.clock.now.Add(2 * requestTimeout)

@@ -18,7 +18,7 @@ import (
 func limitMappings(s *party, n int) {
 	none := func() (int, bool) { return 0, true }
 	s.p.dev.maps = shm.NewMappingLimit(2*n, none, &s.p.dev.local)
-	s.p.dev.bindings.maps = s.p.dev.maps
+	s.p.dev.bindings.maps, s.p.dev.cm.Maps = s.p.dev.maps, s.p.dev.maps
 }
 
 // newMaps returns a limit for a test that does not test the limit.

@@ -66,7 +66,8 @@ type repMsg struct {
 	private []byte
 
 	// ackDelay is the time that the device takes to acknowledge a request, as a code of
-	// 5 bits. It is 0 on the local path, where both sides are devices of this package.
+	// 5 bits. On the wire path the madConn sets it. On the local path it is 0, because
+	// both sides are soft devices.
 	ackDelay uint8
 }
 

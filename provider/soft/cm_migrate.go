@@ -24,7 +24,7 @@ func (i *id) Migrate(to cm.TransportChannel) error {
 	if dst.closed {
 		return verbs.ErrClosed
 	}
-	if dst.dev != src.dev {
+	if dst.m != src.m {
 		return verbs.ErrForeign
 	}
 	return i.move(src, dst)

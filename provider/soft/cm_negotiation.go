@@ -13,7 +13,7 @@ import (
 type negotiation struct {
 	psn              uint32 // first packet sequence number that this side expects
 	peerQPN, peerPSN uint32
-	mtu              verbs.MTU // path MTU; 0 means that of the device's port
+	mtu              verbs.MTU // path MTU; 0 means largestMTU
 	// resources and depth are numbers of READs and atomics: this side serves up to
 	// resources of them at a time, and has up to depth of them outstanding.
 	resources, depth uint8
@@ -23,6 +23,10 @@ type negotiation struct {
 	// timeout
 	ackTimeout uint8
 }
+
+// largestMTU is the path MTU of the local path, which has no packets, and the largest
+// path MTU of the wire path (IBTA vol. 1, 6.8).
+const largestMTU = verbs.MTU4096
 
 // setPeer applies the parameters of the peer's queue pair. The number of outstanding
 // READs and atomics of one side is the number that the other side serves. Both are
@@ -67,7 +71,7 @@ func (i *id) localParams(param *cm.MessageParam) qpParams {
 // initQPAttr returns the attributes that move a queue pair to a state. They contain the
 // negotiated parameters.
 func (i *id) initQPAttr(state verbs.QPState) (verbs.QPAttr, verbs.QPAttrMask, error) {
-	if i.bound == nil {
+	if !i.bound {
 		return verbs.QPAttr{}, 0, verbs.ErrState
 	}
 	attr := verbs.QPAttr{State: state}
@@ -109,7 +113,7 @@ func (i *id) rtrAttr(attr *verbs.QPAttr) (verbs.QPAttrMask, error) {
 	if attr.AH, err = i.route(); err != nil {
 		return 0, err
 	}
-	attr.PathMTU = portMTU
+	attr.PathMTU = largestMTU
 	if i.negotiated.mtu != 0 {
 		attr.PathMTU = i.negotiated.mtu
 	}
@@ -145,7 +149,7 @@ func (n *negotiation) access() verbs.Access {
 
 // route returns the address vector to the peer.
 func (i *id) route() (verbs.AHAttr, error) {
-	source, err := i.bound.engine.SourceIndex(i.local.Addr())
+	source, err := i.m.Engine.SourceIndex(i.local.Addr())
 	return verbs.AHAttr{
 		DestGID:      verbs.GIDFromAddr(i.remote.Addr()),
 		SourceIndex:  source,

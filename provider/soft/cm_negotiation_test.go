@@ -72,7 +72,7 @@ func TestCreateQPChecks(t *testing.T) {
 	require.ErrorIs(t, err, verbs.ErrState)
 	_, _, err = unbound.InitQPAttr(verbs.StateInit)
 	require.ErrorIs(t, err, verbs.ErrState)
-	unbound.bound = s.p.dev
+	unbound.bound = true
 	_, err = unbound.CreateQP(foreign.pd, &verbs.QPInitAttr{Type: verbs.QPTypeRC})
 	require.ErrorIs(t, err, verbs.ErrForeign)
 	_, err = unbound.CreateQP(s.pd, &verbs.QPInitAttr{Type: verbs.QPTypeUD})

@@ -6,6 +6,7 @@ import (
 	"bytes"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/random"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -24,9 +25,9 @@ func (i *id) incoming(m message, c cmConn) *id {
 		}
 		to, ev.PrivateData, ev.Param = m.endpoints, m.private, m.qpParams.param()
 		ev.Param.RetryCount = m.retry
-		child.negotiated.setPeer(&m.qpParams, &ch.dev.attr)
+		child.negotiated.setPeer(&m.qpParams, &i.m.limits)
 		child.negotiated.retry = m.retry // the active side sets the retry count of both sides
-		child.negotiated.psn = randomUint32() & verbs.MaxPSN
+		child.negotiated.psn = random.Uint32() & verbs.MaxPSN
 		child.negotiated.mtu = m.mtu
 	case *sidrReqMsg:
 		if i.ps != cm.UDP {
@@ -38,7 +39,7 @@ func (i *id) incoming(m message, c cmConn) *id {
 		return nil
 	}
 	child.state, child.conn, child.parent = stateREQReceived, c, i
-	child.local, child.remote, child.bound, child.opts = to.dst, to.src, ch.dev, i.opts
+	child.local, child.remote, child.bound, child.opts = to.dst, to.src, true, i.opts
 	if m, ok := m.(*reqMsg); ok {
 		child.negotiated.ackTimeout = child.ackTimeoutReceived(m.ackTimeout)
 		if m.tos > 0 {

@@ -49,12 +49,11 @@ func (ls listeners) close() {
 // the wire path failed, the local one could not be closed again: the socket of the ID
 // can not stop listening (listen(2)).
 func (i *id) openListeners() error {
-	path := i.ch.Load().dev.cfg.Path
-	if path == PathWire || path == PathAuto && !i.port.Addr.Addr.IsLoopback() {
+	if i.m.Wire && !(i.m.Local && i.port.Addr.Addr.IsLoopback()) {
 		i.listeners = append(i.listeners, openMADListener(i))
 	}
 	err := i.checkServed()
-	if err == nil && path != PathWire {
+	if err == nil && i.m.Local {
 		var l *unixListener
 		if l, err = openUnixListener(i, i.port.FD); err == nil {
 			i.listeners = append(i.listeners, l)
@@ -68,10 +67,9 @@ func (i *id) openListeners() error {
 }
 
 // checkServed returns an error if the open listeners serve too few addresses. With
-// Config.ListenOnAll every address must be served. With PathWire at least one address
-// must be served, because the local path is not used.
+// Config.ListenOnAll every address must be served. Without the local path at least one
+// address must be served.
 func (i *id) checkServed() error {
-	cfg := &i.ch.Load().dev.cfg
 	var missing error
 	served := 0
 	for _, s := range i.listeners.serves() {
@@ -81,7 +79,7 @@ func (i *id) checkServed() error {
 			missing = fmt.Errorf("%s path at %v: %w", s.Path, s.Addr, s.Err)
 		}
 	}
-	if cfg.ListenOnAll || cfg.Path == PathWire && served == 0 {
+	if i.m.ListenOnAll || !i.m.Local && served == 0 {
 		return missing
 	}
 	return nil
@@ -97,8 +95,7 @@ func (i *id) Serves() []cm.ServedAddr {
 // findPath checks whether the local path or the wire path leads from an address of this
 // host to the address to. If only the wire path does, findPath opens its UDP port.
 func (i *id) findPath(ch *channel, from, to netip.Addr) error {
-	path := ch.dev.cfg.Path
-	if path != PathWire {
+	if i.m.Local {
 		if to == from {
 			return nil
 		}
@@ -106,10 +103,10 @@ func (i *id) findPath(ch *channel, from, to netip.Addr) error {
 			return err
 		}
 	}
-	if path == PathLocal {
+	if !i.m.Wire {
 		return &verbs.FeatureError{Feature: "wire path", Reason: cm.ErrNoRoute}
 	}
-	port, err := ch.dev.mux.open(hostport.WithoutZone(from), ch)
+	port, err := ch.m.mux.open(hostport.WithoutZone(from), ch)
 	if err != nil {
 		return err
 	}

@@ -15,10 +15,10 @@ import (
 func (i *id) CreateQP(pd verbs.PD, attr *verbs.QPInitAttr) (verbs.QP, error) {
 	ch := i.lock()
 	defer ch.unlock()
-	if i.ownQP() != nil || i.bound == nil {
+	if i.ownQP() != nil || !i.bound {
 		return nil, verbs.ErrState
 	}
-	if pd.Device() != verbs.Device(i.bound) {
+	if pd.Device() != i.m.Device {
 		return nil, verbs.ErrForeign
 	}
 	if attr.Type != i.ps.QPType() {
@@ -124,7 +124,7 @@ func (i *id) placeDatagramQP(q queuePair) error {
 	at := hostport.WithoutZone(i.local.Addr())
 	_, asked := i.conn.(*madConn)
 	switch {
-	case i.bound.cfg.Path == PathWire || i.madPort != nil || asked:
+	case !i.m.Local || i.madPort != nil || asked:
 		return q.ReceiveAt(at)
 	case !i.remote.IsValid() && !at.IsLoopback():
 		_ = q.ReceiveAt(at) // An error means that another process has the UDP port.

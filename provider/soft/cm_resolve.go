@@ -92,14 +92,14 @@ func (i *id) bind(ch *channel, addr netip.AddrPort) error {
 	if i.local.IsValid() {
 		return verbs.ErrState
 	}
-	port, err := ch.dev.reserve(i.ps, addr, i.opts.afOnly, i.opts.reuse)
+	port, err := hostport.Reserve(i.ps, addr, i.opts.afOnly, i.opts.reuse, i.m.FreePorts)
 	if err != nil {
 		return resource.Wrap(hostport.ExplainClash(err))
 	}
 	i.port = port
 	i.local = netip.AddrPortFrom(addr.Addr().Unmap(), port.Addr.Port)
 	if !port.Addr.Wildcard() {
-		i.bound = ch.dev
+		i.bound = true
 	}
 	return nil
 }
@@ -137,7 +137,7 @@ func (i *id) ResolveAddr(src, dst netip.AddrPort, _ time.Duration) error {
 	}
 	i.local = netip.AddrPortFrom(from.Addr(), i.local.Port())
 	i.remote = dst
-	i.bound = ch.dev
+	i.bound = true
 	i.raise(cm.TransportEvent{Type: cm.AddrResolved})
 	return nil
 }
@@ -170,9 +170,4 @@ func (i *id) ResolveRoute(time.Duration) error {
 	defer ch.unlock()
 	i.raise(cm.TransportEvent{Type: cm.RouteResolved})
 	return nil
-}
-
-// reserve reserves an address and port for an ID; see hostport.Reserve.
-func (d *device) reserve(ps cm.PortSpace, at netip.AddrPort, afOnly, reuse bool) (hostport.Reservation, error) {
-	return hostport.Reserve(ps, at, afOnly, reuse, d.freePorts)
 }

@@ -52,7 +52,7 @@ func (i *id) ackTimeoutToSend() uint8 {
 	if i.opts.ackTimeoutSet {
 		return i.opts.ackTimeout
 	}
-	return ackTimeoutCode(i.lifetime(), i.bound.attr.LocalCAAckDelay)
+	return ackTimeoutCode(i.lifetime(), i.m.limits.LocalCAAckDelay)
 }
 
 // ackTimeoutReceived returns the ACK timeout of the passive side, given the one that the
@@ -60,7 +60,7 @@ func (i *id) ackTimeoutToSend() uint8 {
 // outage of 5 s, so ackTimeoutReceived returns a longer one. A longer timeout is always
 // allowed.
 func (i *id) ackTimeoutReceived(proposed uint8) uint8 {
-	own := ackTimeoutCode(packetLifetime, i.bound.attr.LocalCAAckDelay)
+	own := ackTimeoutCode(packetLifetime, i.m.limits.LocalCAAckDelay)
 	if proposed == 0 || proposed == linuxLifetime+1 {
 		return own
 	}

@@ -15,29 +15,29 @@ import (
 // socket is closed. It also reserves a descriptor, which is closed when the doorbell of
 // the connection is made. The zero value means that no client was admitted.
 type admission struct {
-	dev     *device // device of the listener; nil for the zero value
+	m       *manager // manager of the listener; nil for the zero value
 	uid     uint32
 	spareFD int // descriptor reserved for the doorbell; -1 after useSpareFD has closed it
 }
 
 // admit admits a client of a user. If a limit is reached, it returns false and the
 // counter for the refusal.
-func (d *device) admit(uid uint32) (c admission, refused counters.ID, ok bool) {
-	if !d.conns.Acquire(uid) {
+func (m *manager) admit(uid uint32) (c admission, refused counters.ID, ok bool) {
+	if !m.UserLimit.Acquire(uid) {
 		return admission{}, counters.UserLimitErr, false
 	}
-	if d.spare.Fill() {
+	if m.Spare.Fill() {
 		if room, err := eventfd.New(); err == nil {
-			return admission{dev: d, uid: uid, spareFD: room}, 0, true
+			return admission{m: m, uid: uid, spareFD: room}, 0, true
 		}
 	}
-	d.conns.Release(uid)
+	m.UserLimit.Release(uid)
 	return admission{}, counters.NoDescriptorsErr, false
 }
 
 // useSpareFD closes the reserved descriptor, so that the doorbell can use its number.
 func (c *admission) useSpareFD() {
-	if c.dev != nil && c.spareFD >= 0 {
+	if c.m != nil && c.spareFD >= 0 {
 		_ = unix.Close(c.spareFD)
 		c.spareFD = -1
 	}
@@ -45,26 +45,26 @@ func (c *admission) useSpareFD() {
 
 // release ends the admission.
 func (c *admission) release() {
-	if c.dev != nil {
+	if c.m != nil {
 		c.useSpareFD()
-		c.dev.conns.Release(c.uid)
-		c.dev = nil
+		c.m.UserLimit.Release(c.uid)
+		c.m = nil
 	}
 }
 
 // refuseNoResources refuses a client because of a lack of resources, and counts the
 // cause. It reads nothing from the client.
 func (l *unixListener) refuseNoResources(fd int, cause counters.ID) {
-	dev := l.ch.dev
-	dev.local.Inc(cause)
-	m := message(&rejMsg{reason: cm.RejectNoResources})
+	m := l.ch.m
+	m.LocalCounts.Inc(cause)
+	refusal := message(&rejMsg{reason: cm.RejectNoResources})
 	if l.id.ps == cm.UDP {
-		m = &sidrRepMsg{status: cm.SIDRNoQP}
+		refusal = &sidrRepMsg{status: cm.SIDRNoQP}
 	}
 	// Sending fails if the client has closed its socket.
-	_ = unixsock.Send(fd, encode(m), nil)
+	_ = unixsock.Send(fd, encode(refusal), nil)
 	_ = unix.Close(fd)
-	dev.spare.Fill()
+	m.Spare.Fill()
 }
 
 // oldestOfBusiest returns the client to be closed in place of a new client of a user:

@@ -116,7 +116,7 @@ func (c *unixConn) attach(qpn uint32) error {
 	if c.connected {
 		b.Peer = access.LocalSource(c.peer.UID, c.peer.PID)
 	}
-	return c.bound.bind(c.ch.dev.engine, qpn, b)
+	return c.bound.bind(c.ch.m.Engine, qpn, b)
 }
 
 func (c *unixConn) end() (*shm.End, error) {
@@ -130,7 +130,7 @@ func (c *unixConn) end() (*shm.End, error) {
 func (c *unixConn) openEnd() (*shm.End, error) {
 	fds := c.passed
 	c.passed = nil
-	end, err := shm.OpenEnd(fds[passedSegment], fds[passedDoorbell], c.ch.dev.maps)
+	end, err := shm.OpenEnd(fds[passedSegment], fds[passedDoorbell], c.ch.m.Maps)
 	return end, resource.Wrap(err)
 }
 
@@ -139,18 +139,18 @@ func (c *unixConn) openEnd() (*shm.End, error) {
 // for them.
 func (c *unixConn) makeEnd() (end *shm.End, err error) {
 	c.admission.useSpareFD()
-	err = c.ch.dev.spare.Retry(func() error {
+	err = c.ch.m.Spare.Retry(func() error {
 		end, err = c.newEnd()
 		return err
 	})
 	if resource.NoDescriptors(err) {
-		c.ch.dev.local.Inc(counters.NoDescriptorsErr)
+		c.ch.m.LocalCounts.Inc(counters.NoDescriptorsErr)
 	}
 	return end, resource.Wrap(err)
 }
 
 func (c *unixConn) newEnd() (*shm.End, error) {
-	end, segment, doorbell, err := shm.NewEnd(c.ch.dev.cfg.geometry(), c.ch.dev.maps)
+	end, segment, doorbell, err := shm.NewEnd(c.ch.m.Geometry, c.ch.m.Maps)
 	if err == nil {
 		c.passed = []int{passedSegment: segment, passedDoorbell: doorbell}
 	}
@@ -171,7 +171,7 @@ func (c *unixConn) closePassed() {
 	c.passed = nil
 }
 
-func (c *unixConn) peerVanished() { c.bound.peerGone(c.ch.dev.engine) }
+func (c *unixConn) peerVanished() { c.bound.peerGone(c.ch.m.Engine) }
 
 // credentials implements cmConn.
 func (c *unixConn) credentials() (cm.Credentials, bool) { return c.peer, c.connected }
@@ -206,7 +206,7 @@ func (c *unixConn) move(to *channel) error {
 func (c *unixConn) close() {
 	c.stopDelivery()
 	c.closePassed()
-	c.bound.unbind(c.ch.dev.engine)
+	c.bound.unbind(c.ch.m.Engine)
 	if c.fd >= 0 {
 		_ = unix.Close(c.takeSocket())
 	}

@@ -130,7 +130,7 @@ func (d *localDial) try(name string) error {
 	if err != nil {
 		return err
 	}
-	if d.c.ch.dev.users.Allows(peer.UID) {
+	if d.c.ch.m.Users.Allows(peer.UID) {
 		d.c.peer, d.c.connected = peer, true
 		return nil
 	}
@@ -173,7 +173,7 @@ func (d *localDial) replaceSocket() error {
 
 // skip excludes a name from all further tries.
 func (d *localDial) skip(n int, holder *cm.UserError) {
-	d.c.ch.dev.local.Inc(counters.SkippedUserErr)
+	d.c.ch.m.LocalCounts.Inc(counters.SkippedUserErr)
 	d.skipped[n] = true
 	if d.skippedUser == nil {
 		d.skippedUser = holder
@@ -186,7 +186,7 @@ func (d *localDial) skip(n int, holder *cm.UserError) {
 func (d *localDial) skipForeignListeners() {
 	for n, s := range hostport.Targets(d.c.id.ps, d.c.id.remote) {
 		uid, known := unixsock.User(s.Name(), unix.SOCK_SEQPACKET)
-		if known && !d.skipped[n] && !d.c.ch.dev.users.Allows(uid) {
+		if known && !d.skipped[n] && !d.c.ch.m.Users.Allows(uid) {
 			d.skip(n, &cm.UserError{UID: uid, Name: s.Name()})
 		}
 	}
@@ -206,8 +206,8 @@ func (d *localDial) sendRequest() error {
 	return nil
 }
 
-// errLocalOnly is the cause of a failed dial when a listener with PathWire may exist on
-// this host.
+// errLocalOnly is the cause of a failed dial when a listener of soft.PathWire may exist
+// on this host.
 var errLocalOnly = errors.New("no process listens on the local path, and PathAuto does not use the wire path to an address of this host")
 
 // cause returns additional information for the application, or nil.
@@ -217,7 +217,7 @@ func (d *localDial) cause() error {
 		return d.skippedUser
 	case d.denied != nil:
 		return d.denied
-	case d.c.ch.dev.cfg.Path == PathAuto:
+	case d.c.ch.m.Wire:
 		return errLocalOnly
 	}
 	return nil

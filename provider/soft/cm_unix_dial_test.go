@@ -235,7 +235,7 @@ func descriptorsOf(i *id) (fds []int) {
 // yet. It also returns the reservation of that socket.
 func resolvedWithoutListener(t *testing.T) (client *party, i *id, listener hostport.Reservation) {
 	client = newParty(t)
-	listener, err := client.p.dev.reserve(cm.TCP, netip.MustParseAddrPort("127.9.1.1:0"), false, false)
+	listener, err := hostport.Reserve(cm.TCP, netip.MustParseAddrPort("127.9.1.1:0"), false, false, hostport.EphemeralPorts)
 	require.NoError(t, err)
 	t.Cleanup(listener.Close)
 	made, err := client.tc.NewID(cm.TCP)

@@ -66,7 +66,7 @@ func openUnixListener(i *id, fd int) (*unixListener, error) {
 		l.ch.epoll.Remove(fd)
 		return nil, err
 	}
-	l.ch.dev.spare.AddListener()
+	l.ch.m.Spare.AddListener()
 	return l, nil
 }
 
@@ -74,12 +74,12 @@ func openUnixListener(i *id, fd int) (*unixListener, error) {
 // descriptors, so OnReady opens them again afterwards. It does so even if it has
 // accepted no client: accept(2) also fails with EMFILE if no client waits.
 func (l *unixListener) OnReady(int, uint32) {
-	defer l.ch.dev.spare.Fill()
+	defer l.ch.m.Spare.Fill()
 	for range acceptBatch {
 		if !l.accepting {
 			return
 		}
-		fd, err := l.ch.dev.spare.Accept(l.fd)
+		fd, err := l.ch.m.Spare.Accept(l.fd)
 		if err != nil {
 			l.pauseAccepting(err)
 			return
@@ -104,11 +104,11 @@ func (l *unixListener) startPause() { l.ch.startTimer(&l.pauseTimer, pauseTime) 
 // closes one of them.
 func (l *unixListener) acceptClient(fd int) {
 	peer, err := unixsock.PeerCredentials(fd)
-	if err != nil || !l.ch.dev.users.Allows(peer.UID) {
+	if err != nil || !l.ch.m.Users.Allows(peer.UID) {
 		l.refuseUser(fd)
 		return
 	}
-	claim, cause, ok := l.ch.dev.admit(peer.UID)
+	claim, cause, ok := l.ch.m.admit(peer.UID)
 	if !ok {
 		l.refuseNoResources(fd, cause)
 		return
@@ -122,7 +122,7 @@ func (l *unixListener) acceptClient(fd int) {
 		return
 	}
 	if len(l.clients) >= maxClients {
-		l.ch.dev.local.Inc(counters.SilentClientErr)
+		l.ch.m.LocalCounts.Inc(counters.SilentClientErr)
 		l.oldestOfBusiest(peer.UID).refuse()
 	}
 	l.clients = append(l.clients, c)
@@ -133,7 +133,7 @@ func (l *unixListener) acceptClient(fd int) {
 // refuseUser refuses a process of a user who is not allowed. It reads nothing from the
 // process.
 func (l *unixListener) refuseUser(fd int) {
-	l.ch.dev.local.Inc(counters.RcvdUserErr)
+	l.ch.m.LocalCounts.Inc(counters.RcvdUserErr)
 	// Sending fails if the process has closed its socket.
 	_ = unixsock.Send(fd, encode(l.userRefusal()), nil)
 	_ = unix.Close(fd)
@@ -174,7 +174,7 @@ func (c *client) takeRequest(m message) {
 // hasToWait reports whether the client has to wait because of earlier access errors; see
 // access.ErrorLimit. A lookup never has to wait, because it leads to no remote access.
 func (c *client) hasToWait() bool {
-	return c.listener.id.ps == cm.TCP && c.ch.dev.access.Refuses(access.LocalSource(c.peer.UID, c.peer.PID))
+	return c.listener.id.ps == cm.TCP && c.ch.m.Errors.Refuses(access.LocalSource(c.peer.UID, c.peer.PID))
 }
 
 func (c *client) refuse() {
@@ -204,7 +204,7 @@ func (l *unixListener) setAccepting(yes bool) {
 
 // serves implements listener.
 func (l *unixListener) serves() []cm.ServedAddr {
-	return []cm.ServedAddr{{Path: PathLocal.String(), Addr: l.id.local}}
+	return []cm.ServedAddr{{Path: "local", Addr: l.id.local}}
 }
 
 func (l *unixListener) watch() {
@@ -251,7 +251,7 @@ func (l *unixListener) move(to *channel) error {
 // clients treat that as a refusal.
 func (l *unixListener) close() {
 	l.unwatch()
-	l.ch.dev.spare.RemoveListener()
+	l.ch.m.Spare.RemoveListener()
 	for len(l.clients) > 0 {
 		l.clients[0].refuse()
 	}

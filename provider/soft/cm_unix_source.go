@@ -120,7 +120,7 @@ func (c *client) refuseSource(err error) {
 	if !errors.Is(err, verbs.ErrProtocol) {
 		reason = cm.RejectNoResources
 	}
-	c.ch.dev.local.Inc(cause)
+	c.ch.m.LocalCounts.Inc(cause)
 	// Sending fails if the client has closed its socket.
 	_ = c.send(c.listener.id.refusal(reason, nil, false))
 }

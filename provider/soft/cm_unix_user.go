@@ -6,15 +6,7 @@ import (
 	"os"
 
 	"github.com/rdmaloop/rdmaloop/cm"
-	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
 )
-
-// allowsPeer reports whether the user at the other end of a connected socket is
-// allowed.
-func (d *device) allowsPeer(fd int) bool {
-	peer, err := unixsock.PeerCredentials(fd)
-	return err == nil && d.users.Allows(peer.UID)
-}
 
 // userRefusal returns the message that refuses a process of a user who is not allowed.
 func (l *unixListener) userRefusal() message {

@@ -16,6 +16,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/access"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/random"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/udp"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
@@ -55,16 +56,11 @@ type device struct {
 	async *asyncQueue
 	udp   *udp.Ports
 	gids  gidTable
-	mux   *madMux
+	cm    *manager // connection management
 	// connections of RC queue pairs
 	bindings *bindings
-	engine   cmEngine // the queue pairs as connection management sees them
 	// access refuses connections of sources that guess remote keys.
 	access *access.ErrorLimit
-
-	// freePorts returns the system's range of ephemeral ports, as it was at the first
-	// call.
-	freePorts func() (hostport.PortRange, error)
 
 	mu     sync.Mutex
 	closed bool
@@ -110,27 +106,39 @@ func newDevice(cfg *Config) (*device, error) {
 	users := access.NewUsers(cfg.AllowedUsers)
 	attr := deviceAttr(cfg, binary.BigEndian.Uint64(guid[:]))
 	d := &device{
-		cfg:       *cfg,
-		attr:      attr,
-		users:     users,
-		conns:     access.NewUserLimit(cfg.MaxConnsPerUser, users),
-		udp:       ports,
-		gids:      gidTable{inUse: ports.Addrs},
-		mux:       newMADMux(attr.NodeGUID, cfg, &udpMADs{ports, cfg.WirePort, wireCM}, wireCM),
-		freePorts: sync.OnceValues(hostport.EphemeralPorts),
-		start:     time.Now(),
-		async:     async,
-		shards:    make(map[shardKey]*shard),
-		qps:       make(map[uint32]*qp),
-		counts:    make(map[objectKind]int),
+		cfg:    *cfg,
+		attr:   attr,
+		users:  users,
+		conns:  access.NewUserLimit(cfg.MaxConnsPerUser, users),
+		udp:    ports,
+		gids:   gidTable{inUse: ports.Addrs},
+		start:  time.Now(),
+		async:  async,
+		shards: make(map[shardKey]*shard),
+		qps:    make(map[uint32]*qp),
+		counts: make(map[objectKind]int),
 	}
 	d.maps = shm.NewMappingLimit(shm.MaxMappings(), shm.CountMappings, &d.local)
-	d.engine = qpEngine{d}
 	d.bindings = newBindings(cfg.geometry(), d.maps)
 	d.counted = []*counters.Set{wireCM, &d.local}
 	d.access = access.NewErrorLimit(&d.local)
-	d.mux.access = d.access
+	d.cm = newManager(d.managerConfig(wireCM))
 	return d, nil
+}
+
+// managerConfig returns the configuration of connection management, which counts in
+// wireCM what happens on the wire path.
+func (d *device) managerConfig(wireCM *counters.Set) *managerConfig {
+	return &managerConfig{
+		Device: d, Engine: qpEngine{d}, Start: d.start,
+		Local: d.cfg.Path != PathWire, Wire: d.cfg.Path != PathLocal, ListenOnAll: d.cfg.ListenOnAll,
+		MaxHalfOpen: d.cfg.MaxHalfOpen, MaxHalfOpenPerAddress: d.cfg.MaxHalfOpenPerAddress,
+		MaxConnsPerAddress: d.cfg.MaxConnsPerAddress,
+		WirePort:           d.cfg.WirePort, Geometry: d.cfg.geometry(),
+		Users: d.users, UserLimit: d.conns, Errors: d.access, Spare: &d.spare, Maps: d.maps, Ports: d.udp,
+		FreePorts:   sync.OnceValues(hostport.EphemeralPorts),
+		LocalCounts: &d.local, WireCounts: wireCM,
+	}
 }
 
 func deviceAttr(cfg *Config, guid uint64) verbs.DeviceAttr {
@@ -201,8 +209,11 @@ func (d *device) Port(num uint8) (verbs.PortAttr, error) {
 	}, nil
 }
 
+// portNumber is the number of the device's only port.
+const portNumber = 1
+
 func checkPort(num uint8) error {
-	if num != 1 {
+	if num != portNumber {
 		return &verbs.ParamError{Field: "port", Value: int64(num), Limit: 1, Reason: "the device has one port, with number 1"}
 	}
 	return nil
@@ -293,7 +304,7 @@ func (d *device) register(q *qp, reserve func(num uint32) error) error {
 	}
 	var err error
 	for range 1000 { // arbitrary; by then all numbers are used, or reserve refuses every number
-		num := d.cfg.numberFor(q.shard.slot, randomUint32()&verbs.MaxQPNum)
+		num := d.cfg.numberFor(q.shard.slot, random.Uint32()&verbs.MaxQPNum)
 		if num < 2 || num >= wire.MulticastQPN || d.qps[num] != nil {
 			continue
 		}
@@ -359,13 +370,6 @@ func (d *device) close() error {
 	}
 	d.async.close()
 	return nil
-}
-
-func randomUint32() uint32 {
-	var b [4]byte
-	// crypto/rand.Read never fails on Linux; see its documentation.
-	_, _ = rand.Read(b[:])
-	return binary.LittleEndian.Uint32(b[:])
 }
 
 // clampUint32 converts n to a uint32, and returns the largest uint32 for a larger n.

@@ -25,7 +25,7 @@ type counted map[string]uint64
 
 // countsOf returns the counters of a device that are not zero.
 func countsOf(t testing.TB, d *device) counted {
-	list, err := d.Counters(devicePort)
+	list, err := d.Counters(portNumber)
 	require.NoError(t, err)
 	got := counted{}
 	for _, c := range list {

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/random"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -64,8 +65,8 @@ func (t *mrTable) insert(m *mr) error {
 		return &verbs.ParamError{Field: "memory regions", Value: maxMR + 1, Limit: maxMR}
 	}
 	t.makeRoom()
-	for m.key = randomUint32(); m.key == 0 || t.find(m.key) != nil; {
-		m.key = randomUint32()
+	for m.key = random.Uint32(); m.key == 0 || t.find(m.key) != nil; {
+		m.key = random.Uint32()
 	}
 	t.regions++
 	if t.slots.Load().put(m, &t.removed) {

@@ -3,6 +3,7 @@
 package soft
 
 import (
+	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -28,6 +29,9 @@ func Open(cfg *Config) (*Provider, error) {
 	}
 	return &Provider{cfg: c, dev: dev}, nil
 }
+
+// OpenChannel opens an event channel; see cm.Transport.
+func (p *Provider) OpenChannel() (cm.TransportChannel, error) { return p.dev.cm.OpenChannel() }
 
 // Name returns "soft".
 func (p *Provider) Name() string { return "soft" }

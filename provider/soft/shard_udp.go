@@ -15,7 +15,7 @@ import (
 // steers packets is not yet installed.
 func (s *shard) Receive(p wire.Packet, from *udp.Header) (taken bool) {
 	if p.BTH().DestQP() == wire.GSIQPN {
-		return s.dev.mux.receive(p, from)
+		return s.dev.cm.Receive(p, from)
 	}
 	return s.wire.receive(p, from)
 }

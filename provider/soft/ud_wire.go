@@ -119,7 +119,7 @@ func (u *udWire) listenAtAll() error {
 	if u.hasAddress || len(u.reachableAt) > 0 {
 		return nil
 	}
-	port, err := u.q.dev.Port(devicePort)
+	port, err := u.q.dev.Port(portNumber)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,19 @@
+package random_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/random"
+)
+
+// Numbers hardly ever repeat: that two of 16 numbers are equal has a probability of
+// 2^-25.
+func TestUint32(t *testing.T) {
+	seen := make(map[uint32]bool)
+	for range 16 {
+		seen[random.Uint32()] = true
+	}
+	require.Greater(t, len(seen), 14)
+}
