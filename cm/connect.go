@@ -90,9 +90,18 @@ func (id *ID) Establish() error {
 // flushes it, and sends a disconnect request to the peer. The event Disconnected follows
 // when the peer answers, or after about 70 seconds if it does not answer. Close may be
 // called without waiting for the event. Called after Disconnected, Disconnect answers
-// the peer's request; the peer waits for that answer, or for Close. If there is no
-// request to answer, the call has no effect. In the UDP port space nothing is sent and
-// no event follows. Disconnect does not cancel Connect or Accept; Close does. Source:
+// the peer's request; the peer waits for that answer, or for Close. Further calls, and a
+// call for a connection that has failed, have no effect.
+//
+// Disconnect may be called between Accept and the event Established. If the peer has not
+// confirmed yet, the disconnect request is sent when the confirmation arrives. The events
+// Established and Disconnected both follow. Between Connect and Established, Disconnect
+// only flushes the queue pair: it does not cancel the request. If the peer accepts
+// nevertheless, ConnectError follows, because the queue pair can not be connected any
+// more. Close cancels a request at once.
+//
+// In the UDP port space nothing is sent and no event follows. The errors are *StateError
+// before Connect and before Accept, verbs.ErrClosed, and errors of the transport. Source:
 // rdma_disconnect(3).
 func (id *ID) Disconnect() error {
 	return id.do(callDisconnect, func() error { return id.t.Disconnect() })

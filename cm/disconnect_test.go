@@ -9,14 +9,54 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-func TestDisconnect(t *testing.T) {
+// TestEarlyDisconnect disconnects before Established was fetched.
+func TestEarlyDisconnect(t *testing.T) {
 	t.Run("Disconnect does not cancel Connect", func(t *testing.T) {
-		for _, state := range []cm.State{cm.StateConnecting, cm.StateResponded, cm.StateRequested, cm.StateAccepted} {
+		for _, state := range []cm.State{cm.StateConnecting, cm.StateResponded} {
 			p := reach(t, cm.TCP, state)
-			require.ErrorIs(t, p.id.Disconnect(), verbs.ErrState)
-			require.Empty(t, p.fake.calls)
+			require.NoError(t, p.id.Disconnect())
+			require.Equal(t, []string{"disconnect"}, p.fake.calls)
+			require.Equal(t, state, p.id.State())
+			p.deliver(cm.ConnectError)
 			require.NoError(t, p.id.Close())
 		}
+	})
+	t.Run("Disconnect does not answer a request", func(t *testing.T) {
+		p := reach(t, cm.TCP, cm.StateRequested)
+		require.ErrorIs(t, p.id.Disconnect(), verbs.ErrState)
+		require.Empty(t, p.fake.calls)
+		require.NoError(t, p.id.Accept(&cm.ConnParam{QPNum: 7}))
+	})
+	t.Run("Disconnect before Established", func(t *testing.T) {
+		p := reach(t, cm.TCP, cm.StateAccepted)
+		require.NoError(t, p.id.Disconnect())
+		require.Equal(t, []string{"disconnect"}, p.fake.calls, "flushes the queue pair")
+		p.fake.fail = errBroken
+		p.deliver(cm.Established)
+		require.Equal(t, cm.StateDisconnecting, p.id.State())
+		require.Equal(t, []string{"disconnect", "disconnect"}, p.fake.calls, "the second sends the request")
+		p.deliver(cm.Disconnected)
+	})
+	t.Run("Disconnect before the peer refuses the answer", func(t *testing.T) {
+		for _, typ := range []cm.EventType{cm.Rejected, cm.Unreachable, cm.ConnectError} {
+			p := reach(t, cm.TCP, cm.StateAccepted)
+			require.NoError(t, p.id.Disconnect())
+			p.deliver(typ)
+			require.Equal(t, cm.StateFailed, p.id.State())
+			require.NoError(t, p.id.Disconnect())
+		}
+	})
+}
+
+func TestDisconnect(t *testing.T) {
+	t.Run("Disconnect twice", func(t *testing.T) {
+		p := reach(t, cm.TCP, cm.StateEstablished)
+		require.NoError(t, p.id.Disconnect())
+		require.NoError(t, p.id.Disconnect())
+		require.Equal(t, cm.StateDisconnecting, p.id.State())
+		p.deliver(cm.Disconnected)
+		require.NoError(t, p.id.Disconnect())
+		require.Equal(t, cm.StateDisconnected, p.id.State())
 	})
 	t.Run("Disconnect after Disconnected answers the peer", func(t *testing.T) {
 		p := reach(t, cm.TCP, cm.StateEstablished)
@@ -25,13 +65,6 @@ func TestDisconnect(t *testing.T) {
 		require.NoError(t, p.id.Disconnect())
 		require.Equal(t, []string{"disconnect"}, p.fake.calls)
 		p.deliver(cm.TimewaitExit)
-	})
-	t.Run("both sides disconnect at once", func(t *testing.T) {
-		p := reach(t, cm.TCP, cm.StateEstablished)
-		require.NoError(t, p.id.Disconnect())
-		require.ErrorIs(t, p.id.Disconnect(), verbs.ErrState)
-		p.deliver(cm.Disconnected)
-		require.NoError(t, p.id.Disconnect())
 	})
 	t.Run("the peer disconnects before Established", func(t *testing.T) {
 		p := reach(t, cm.TCP, cm.StateAccepted)

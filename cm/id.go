@@ -67,10 +67,17 @@ func (id *ID) applyEvent(t EventType) (before State, ok bool) {
 	id.mu.Lock()
 	defer id.mu.Unlock()
 	before = id.state
-	if id.state, ok = follow(eventRules, t, id.ps, before); ok {
-		id.unacked++
+	if id.state, ok = follow(eventRules, t, id.ps, before); !ok {
+		return before, false
 	}
-	return before, ok
+	id.unacked++
+	if before == StateDisconnectPending && id.state == StateDisconnecting {
+		// If the transport knew of the peer's confirmation when Disconnect was called, it
+		// has sent the disconnect request then, and this call has no effect. An error is
+		// ignored: the next event of the ID reports the cause.
+		_ = id.t.Disconnect()
+	}
+	return before, true
 }
 
 // acked counts an acknowledged event.

@@ -9,27 +9,28 @@ type State uint8
 // States of an ID. The names in brackets are the states of the Linux kernel, where they
 // differ.
 const (
-	StateIdle           State = iota // created by NewID
-	StateBound                       // has a local address
-	StateListening                   // accepts requests
-	StateResolvingAddr               // ResolveAddr was called (ADDR_QUERY)
-	StateAddrResolved                // bound to a device; ResolveRoute is next
-	StateResolvingRoute              // ResolveRoute was called (ROUTE_QUERY)
-	StateRouteResolved               // Connect is next
-	StateConnecting                  // active: Connect was called, no answer yet (REQ_SENT)
-	StateResponded                   // active, without QP: Establish or Reject is next (REP_RCVD)
-	StateRequested                   // passive: Accept or Reject is next (REQ_RCVD)
-	StateAccepted                    // passive: Accept was called, no confirmation yet (REP_SENT)
-	StateEstablished                 // connected; in the UDP port space: the lookup was answered
-	StateDisconnecting               // Disconnect was called, no Disconnected yet (DREQ_SENT)
-	StateDisconnected                // Disconnected was fetched
-	StateFailed                      // refused, unreachable or without device: only Close is useful
-	StateClosed                      // Close was called
+	StateIdle              State = iota // created by NewID
+	StateBound                          // has a local address
+	StateListening                      // accepts requests
+	StateResolvingAddr                  // ResolveAddr was called (ADDR_QUERY)
+	StateAddrResolved                   // bound to a device; ResolveRoute is next
+	StateResolvingRoute                 // ResolveRoute was called (ROUTE_QUERY)
+	StateRouteResolved                  // Connect is next
+	StateConnecting                     // active: Connect was called, no answer yet (REQ_SENT)
+	StateResponded                      // active, without QP: Establish or Reject is next (REP_RCVD)
+	StateRequested                      // passive: Accept or Reject is next (REQ_RCVD)
+	StateAccepted                       // passive: Accept was called, Established was not fetched yet (REP_SENT)
+	StateDisconnectPending              // passive: as StateAccepted, and Disconnect was called (REP_SENT)
+	StateEstablished                    // connected; in the UDP port space: the lookup was answered
+	StateDisconnecting                  // Disconnect was called, Disconnected was not fetched yet (DREQ_SENT)
+	StateDisconnected                   // Disconnected was fetched
+	StateFailed                         // refused, unreachable or without device: only Close is useful
+	StateClosed                         // Close was called
 )
 
 var stateNames = [...]string{
 	"idle", "bound", "listening", "resolving address", "address resolved", "resolving route", "route resolved",
-	"connecting", "responded", "requested", "accepted", "established", "disconnecting", "disconnected", "failed", "closed",
+	"connecting", "responded", "requested", "accepted", "disconnect pending", "established", "disconnecting", "disconnected", "failed", "closed",
 }
 
 func (s State) String() string {
@@ -124,7 +125,7 @@ var (
 	answered = in(StateResponded, StateRequested, StateAccepted, StateEstablished)
 	// waiting has the states between the request and the end of the handshake in which
 	// the connection can fail.
-	waiting = in(StateConnecting, StateResponded, StateAccepted)
+	waiting = in(StateConnecting, StateResponded, StateAccepted, StateDisconnectPending)
 )
 
 // stays, as the target of a rule, means that the state does not change. StateIdle can be
@@ -155,10 +156,9 @@ func follow[T call | EventType](rules []rule[T], what T, ps PortSpace, from Stat
 }
 
 // callRules has the calls that the manual pages allow. Some calls that librdmacm accepts
-// although they have no effect are errors here and therefore missing: a second
-// Disconnect; a Disconnect to cancel Connect (Close does that); an option that is set
-// too late; Listen without Bind (rdma_listen(3) demands a bound ID, the kernel would
-// choose an address).
+// although they have no effect are errors here and therefore missing: Disconnect instead
+// of Accept and Reject; an option that is set too late; Listen without Bind
+// (rdma_listen(3) demands a bound ID, the kernel would choose an address).
 var callRules = []rule[call]{
 	{what: callBind, from: in(StateIdle), to: StateBound},
 	{what: callListen, from: in(StateBound), to: StateListening},
@@ -176,9 +176,11 @@ var callRules = []rule[call]{
 	{what: callReject, from: in(StateRequested, StateResponded), to: StateFailed},
 	{what: callEstablish, from: in(StateResponded), to: StateEstablished},
 	{what: callNotify, from: in(StateAccepted), to: stays}, // Established follows and changes the state
+	{what: callDisconnect, from: in(StateConnecting, StateResponded), to: stays},
+	{what: callDisconnect, from: in(StateAccepted), to: StateDisconnectPending},
 	{what: callDisconnect, from: in(StateEstablished), ps: TCP, to: StateDisconnecting},
 	{what: callDisconnect, from: in(StateEstablished), ps: UDP, to: StateDisconnected},
-	{what: callDisconnect, from: in(StateDisconnected), to: stays},
+	{what: callDisconnect, from: in(StateDisconnectPending, StateDisconnecting, StateDisconnected, StateFailed), to: stays},
 	{what: callMigrate, from: live, to: stays},
 
 	{what: callSetTOS, from: addressing, to: stays},
@@ -208,7 +210,8 @@ var eventRules = []rule[EventType]{
 	{what: Unreachable, from: in(StateEstablished), to: stays},
 	{what: Rejected, from: waiting, ps: TCP, to: StateFailed},
 	{what: Established, from: in(StateConnecting, StateAccepted), to: StateEstablished},
-	{what: Disconnected, from: in(StateResponded, StateAccepted, StateEstablished, StateDisconnecting), ps: TCP, to: StateDisconnected},
+	{what: Established, from: in(StateDisconnectPending), to: StateDisconnecting},
+	{what: Disconnected, from: in(StateResponded, StateAccepted, StateDisconnectPending, StateEstablished, StateDisconnecting), ps: TCP, to: StateDisconnected},
 
 	{what: TimewaitExit, from: in(StateDisconnected, StateFailed), ps: TCP, to: stays},
 	{what: DeviceRemoval, from: live, to: StateFailed},

@@ -31,19 +31,21 @@ var legal = map[cm.State]string{
 	cm.StateResolvingRoute: `create QP, init QP, ready QP/udp, migrate, set REUSEADDR, set ACK_TIMEOUT, set MIN_RNR_TIMER,
 		route resolved=route resolved, route error=address resolved`,
 	cm.StateRouteResolved: `create QP, init QP, ready QP/udp, connect=connecting, migrate, set REUSEADDR, set ACK_TIMEOUT, set MIN_RNR_TIMER`,
-	cm.StateConnecting: `init QP, ready QP/udp, migrate, set REUSEADDR, established=established,
+	cm.StateConnecting: `init QP, ready QP/udp, disconnect, migrate, set REUSEADDR, established=established,
 		connect response/tcp=responded, rejected/tcp=failed, unreachable=failed, connect error=failed, address error/udp=failed`,
-	cm.StateResponded: `init QP, ready QP, establish=established, reject=failed, migrate, set REUSEADDR,
+	cm.StateResponded: `init QP, ready QP, establish=established, reject=failed, disconnect, migrate, set REUSEADDR,
 		rejected=failed, unreachable=failed, connect error=failed, disconnected=disconnected`,
 	cm.StateRequested: `create QP, init QP, ready QP, accept/tcp=accepted, accept/udp=established, reject=failed,
 		migrate, set REUSEADDR, set ACK_TIMEOUT, set MIN_RNR_TIMER, unreachable=failed`,
-	cm.StateAccepted: `init QP, ready QP, notify, migrate, set REUSEADDR, established=established,
+	cm.StateAccepted: `init QP, ready QP, notify, disconnect=disconnect pending, migrate, set REUSEADDR, established=established,
+		rejected=failed, unreachable=failed, connect error=failed, disconnected=disconnected`,
+	cm.StateDisconnectPending: `disconnect, migrate, set REUSEADDR, established=disconnecting,
 		rejected=failed, unreachable=failed, connect error=failed, disconnected=disconnected`,
 	cm.StateEstablished: `init QP, ready QP, disconnect/tcp=disconnecting, disconnect/udp=disconnected, migrate,
 		set REUSEADDR, disconnected/tcp=disconnected, unreachable`,
-	cm.StateDisconnecting: `migrate, set REUSEADDR, disconnected=disconnected`,
+	cm.StateDisconnecting: `disconnect, migrate, set REUSEADDR, disconnected=disconnected`,
 	cm.StateDisconnected:  `disconnect, migrate, set REUSEADDR, timewait exit/tcp`,
-	cm.StateFailed:        `migrate, set REUSEADDR, timewait exit/tcp`,
+	cm.StateFailed:        `disconnect, migrate, set REUSEADDR, timewait exit/tcp`,
 	cm.StateClosed:        ``,
 }
 
@@ -117,17 +119,18 @@ func step(t testing.TB, ps cm.PortSpace, state cm.State) *peer {
 		call string
 		ev   cm.EventType
 	}{
-		cm.StateBound:          {cm.StateIdle, "bind", 0},
-		cm.StateResolvingAddr:  {cm.StateIdle, "resolve address", 0},
-		cm.StateAddrResolved:   {cm.StateResolvingAddr, "", cm.AddrResolved},
-		cm.StateResolvingRoute: {cm.StateAddrResolved, "resolve route", 0},
-		cm.StateConnecting:     {cm.StateRouteResolved, "connect", 0},
-		cm.StateResponded:      {cm.StateConnecting, "", cm.ConnectResponse},
-		cm.StateAccepted:       {cm.StateRequested, "accept", 0},
-		cm.StateEstablished:    {cm.StateConnecting, "", cm.Established},
-		cm.StateDisconnecting:  {cm.StateEstablished, "disconnect", 0},
-		cm.StateDisconnected:   {cm.StateEstablished, "", cm.Disconnected},
-		cm.StateFailed:         {cm.StateConnecting, "", cm.Unreachable},
+		cm.StateBound:             {cm.StateIdle, "bind", 0},
+		cm.StateResolvingAddr:     {cm.StateIdle, "resolve address", 0},
+		cm.StateAddrResolved:      {cm.StateResolvingAddr, "", cm.AddrResolved},
+		cm.StateResolvingRoute:    {cm.StateAddrResolved, "resolve route", 0},
+		cm.StateConnecting:        {cm.StateRouteResolved, "connect", 0},
+		cm.StateResponded:         {cm.StateConnecting, "", cm.ConnectResponse},
+		cm.StateAccepted:          {cm.StateRequested, "accept", 0},
+		cm.StateEstablished:       {cm.StateConnecting, "", cm.Established},
+		cm.StateDisconnectPending: {cm.StateAccepted, "disconnect", 0},
+		cm.StateDisconnecting:     {cm.StateEstablished, "disconnect", 0},
+		cm.StateDisconnected:      {cm.StateEstablished, "", cm.Disconnected},
+		cm.StateFailed:            {cm.StateConnecting, "", cm.Unreachable},
 	}[state]
 	if state == cm.StateClosed {
 		p := newPeer(t, ps)
@@ -150,7 +153,7 @@ func step(t testing.TB, ps cm.PortSpace, state cm.State) *peer {
 func states(ps cm.PortSpace) []cm.State {
 	var list []cm.State
 	for s := cm.StateIdle; s <= cm.StateClosed; s++ {
-		tcpOnly := s == cm.StateResponded || s == cm.StateAccepted || s == cm.StateDisconnecting
+		tcpOnly := s == cm.StateResponded || s == cm.StateAccepted || s == cm.StateDisconnectPending || s == cm.StateDisconnecting
 		if ps == cm.TCP || !tcpOnly {
 			list = append(list, s)
 		}

@@ -96,7 +96,9 @@ type TransportID interface {
 	// verbs.ErrState.
 	Notify(event verbs.AsyncEventType) error
 	// Disconnect moves the QP, if there is one, to the error state. It sends a
-	// disconnect request to the peer, or answers the peer's request.
+	// disconnect request to an established peer, or answers the peer's request. It may be
+	// called again, and for a connection that is not established. It then sends nothing
+	// and returns nil.
 	Disconnect() error
 	// InitQPAttr returns the attributes and the mask with which the caller moves a queue
 	// pair that was not created on the ID to the given state.

@@ -89,6 +89,7 @@ func topics() []topic {
 		{"device", nil, deviceCases()},
 		{"life", nil, lifeCases()},
 		{"connection", nil, connectionCases()},
+		{"disconnect", nil, disconnectCases()},
 		{"negotiation", nil, negotiationCases()},
 		{"memory", nil, memoryCases()},
 		{"states", nil, stateCases()},
