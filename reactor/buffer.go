@@ -1,6 +1,8 @@
 package reactor
 
 import (
+	"encoding/binary"
+
 	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -92,6 +94,13 @@ func (b *Buffer) setMessage(wc *verbs.WC) {
 	b.imm, b.flags, b.opcode = wc.Imm, wc.Flags, wc.Opcode
 }
 
+// wordSize is the size of the operand of an atomic operation in bytes.
+const wordSize = 8
+
+// word returns the result of an atomic operation, which the device stores in host byte
+// order.
+func (b *Buffer) word() uint64 { return binary.NativeEndian.Uint64(b.memory) }
+
 // A Message is one received message. It is valid until OnMessage returns.
 type Message struct {
 	conn   *Conn
@@ -128,5 +137,28 @@ func (m Message) Keep() *Buffer {
 	}
 	m.conn.replace(b)
 	b.state = bufferLeased
+	return b
+}
+
+// A bufferList is a FIFO list of buffers. The zero value is empty.
+type bufferList struct{ head, tail *Buffer }
+
+// push adds a buffer.
+func (q *bufferList) push(b *Buffer) {
+	b.next = nil
+	if q.head == nil {
+		q.head = b
+	} else {
+		q.tail.next = b
+	}
+	q.tail = b
+}
+
+// pop removes and returns the oldest buffer, or returns nil if the list is empty.
+func (q *bufferList) pop() *Buffer {
+	b := q.head
+	if b != nil {
+		q.head, b.next = b.next, nil
+	}
 	return b
 }

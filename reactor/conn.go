@@ -92,6 +92,9 @@ type ConnStats struct {
 // Loop returns the loop to which the connection belongs.
 func (c *Conn) Loop() *Loop { return c.loop }
 
+// State returns the state of the connection.
+func (c *Conn) State() ConnState { return c.state.coarse() }
+
 // LocalAddr returns the address of this side.
 func (c *Conn) LocalAddr() netip.AddrPort { return c.local }
 
@@ -148,3 +151,15 @@ func (c *Conn) MaxInFlight() int { return c.loop.cfg.MaxInFlight }
 
 // InFlight returns how many operations of the application are outstanding.
 func (c *Conn) InFlight() int { return int(c.flow.outstanding() - c.flow.probes) }
+
+// enter moves the connection to the state s, which has no time limit.
+func (c *Conn) enter(s connState) {
+	c.state = s
+	c.loop.timers.Stop(&c.stateTimer)
+}
+
+// enterFor moves the connection to the state s and sets the time limit.
+func (c *Conn) enterFor(s connState, limit time.Duration) {
+	c.state = s
+	c.loop.setTimer(&c.stateTimer, limit)
+}

@@ -3,6 +3,7 @@ package reactor
 import (
 	"time"
 
+	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -16,6 +17,42 @@ const (
 	// number is arbitrary.
 	disconnectTimeout = 10 * time.Millisecond
 )
+
+// advance takes the next step of a connection that is closing or has failed to open, if
+// the step is possible already.
+func (c *Conn) advance() {
+	if c.loop.aborting && c.state != stateClosed {
+		c.abortNow()
+		return
+	}
+	switch c.state {
+	case stateOpenFailed:
+		c.failOpen(c.closeReason.cause)
+	case stateDraining:
+		c.drain()
+	case stateCloseBegun, stateAwaitingDisconnected, stateAwaitingEmptyCQ, stateFlushing:
+		c.close()
+	case stateDisconnecting:
+		if c.peerDone() {
+			c.destroy()
+		}
+	}
+}
+
+// onStateTimer ends a state whose time limit has passed.
+func (c *Conn) onStateTimer() {
+	switch c.state {
+	case stateDialing, stateConnecting:
+		c.beginClose(cm.ErrTimedOut)
+	case stateDraining:
+		c.loop.stats.DrainTimeouts++
+		c.beginClose(ErrDrainTimeout)
+	case stateAwaitingDisconnected, stateAwaitingEmptyCQ, stateFlushing:
+		c.onCloseTimeout()
+	case stateDisconnecting:
+		c.destroy()
+	}
+}
 
 // drain is the step of a connection in stateDraining. It begins to close the connection
 // when every send is confirmed. The last sends may not be signaled, so drain posts a

@@ -1,78 +1,9 @@
 package reactor
 
 import (
-	"errors"
-
-	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
-
-// ConnState is the state of a connection. The comment of package reactor has a diagram of
-// the states and their transitions.
-type ConnState uint8
-
-// The states, in the order in which a connection passes through them. Each state except
-// StateOpen and StateClosed has a time limit.
-const (
-	// StateDialing: the address and the route of the peer are being resolved.
-	StateDialing ConnState = iota
-	// StateConnecting: the connection has a queue pair, and this side has sent or accepted
-	// the connection request.
-	StateConnecting
-	// StateOpen: OnOpen was called. The state ends with Close, Abort or a failure.
-	StateOpen
-	// StateDraining: this side has called Close, and not all sends are confirmed.
-	StateDraining
-	// StateClosing: the reason for OnClose is known, and the queues are being flushed.
-	StateClosing
-	// StateDisconnecting: OnClose was called, and the peer has not disconnected yet.
-	StateDisconnecting
-	// StateClosed: all resources of the connection are released.
-	StateClosed
-)
-
-func (s ConnState) String() string {
-	names := [...]string{"dialing", "connecting", "open", "draining", "closing", "disconnecting", "closed"}
-	if int(s) < len(names) {
-		return names[s]
-	}
-	return "unknown connection state"
-}
-
-// enterOpen moves a connection that is established to stateOpen. It calls OnOpen, and
-// then OnMessage for the messages that were received before.
-func (c *Conn) enterOpen() {
-	if c.state != stateConnecting {
-		return
-	}
-	if err := c.setRNRTimer(); err != nil {
-		c.failOpen(err)
-		return
-	}
-	c.enter(stateOpen)
-	c.loop.openingConns--
-	c.lastFromPeer = c.loop.clock.now
-	c.startKeepalive()
-	c.loop.onOpen(c)
-	for b := c.heldMessages.pop(); b != nil; b = c.heldMessages.pop() {
-		c.deliver(b)
-	}
-}
-
-// setRNRTimer sets the RNR timer of the queue pair to Config.MinRNRTimer. The connection
-// manager sets it to code 0, which is 655 ms (rdma_accept(3)).
-func (c *Conn) setRNRTimer() error {
-	attr := verbs.QPAttr{MinRNRTimer: c.loop.cfg.rnrTimerCode()}
-	err := c.qp.Modify(&attr, verbs.AttrMinRNRTimer)
-	switch {
-	case errors.Is(err, verbs.ErrNotSupported):
-		return nil // iWARP has no RNR timer
-	case err != nil && c.qp.State() == verbs.StateError:
-		return errFailedEarly
-	}
-	return err
-}
 
 // Close closes the connection. The messages and operations that were accepted are still
 // delivered and confirmed, for up to Config.DrainTimeout. After Close only OnCompletion
@@ -149,41 +80,5 @@ func (c *Conn) scheduleAdvance() {
 	if !c.advanceQueued {
 		c.advanceQueued = true
 		c.loop.closing.push(c)
-	}
-}
-
-// advance takes the next step of a connection that is closing or has failed to open, if
-// the step is possible already.
-func (c *Conn) advance() {
-	if c.loop.aborting && c.state != stateClosed {
-		c.abortNow()
-		return
-	}
-	switch c.state {
-	case stateOpenFailed:
-		c.failOpen(c.closeReason.cause)
-	case stateDraining:
-		c.drain()
-	case stateCloseBegun, stateAwaitingDisconnected, stateAwaitingEmptyCQ, stateFlushing:
-		c.close()
-	case stateDisconnecting:
-		if c.peerDone() {
-			c.destroy()
-		}
-	}
-}
-
-// onStateTimer ends a state whose time limit has passed.
-func (c *Conn) onStateTimer() {
-	switch c.state {
-	case stateDialing, stateConnecting:
-		c.beginClose(cm.ErrTimedOut)
-	case stateDraining:
-		c.loop.stats.DrainTimeouts++
-		c.beginClose(ErrDrainTimeout)
-	case stateAwaitingDisconnected, stateAwaitingEmptyCQ, stateFlushing:
-		c.onCloseTimeout()
-	case stateDisconnecting:
-		c.destroy()
 	}
 }

@@ -240,3 +240,37 @@ func (c *Conn) makeRecvQueue() error {
 	c.loop.stats.RecvDoorbells += doorbells
 	return err
 }
+
+// enterOpen moves a connection that is established to stateOpen. It calls OnOpen, and
+// then OnMessage for the messages that were received before.
+func (c *Conn) enterOpen() {
+	if c.state != stateConnecting {
+		return
+	}
+	if err := c.setRNRTimer(); err != nil {
+		c.failOpen(err)
+		return
+	}
+	c.enter(stateOpen)
+	c.loop.openingConns--
+	c.lastFromPeer = c.loop.clock.now
+	c.startKeepalive()
+	c.loop.onOpen(c)
+	for b := c.heldMessages.pop(); b != nil; b = c.heldMessages.pop() {
+		c.deliver(b)
+	}
+}
+
+// setRNRTimer sets the RNR timer of the queue pair to Config.MinRNRTimer. The connection
+// manager sets it to code 0, which is 655 ms (rdma_accept(3)).
+func (c *Conn) setRNRTimer() error {
+	attr := verbs.QPAttr{MinRNRTimer: c.loop.cfg.rnrTimerCode()}
+	err := c.qp.Modify(&attr, verbs.AttrMinRNRTimer)
+	switch {
+	case errors.Is(err, verbs.ErrNotSupported):
+		return nil // iWARP has no RNR timer
+	case err != nil && c.qp.State() == verbs.StateError:
+		return errFailedEarly
+	}
+	return err
+}

@@ -1,8 +1,6 @@
 package reactor
 
 import (
-	"encoding/binary"
-
 	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -91,10 +89,3 @@ func (c *Conn) atomic(code verbs.Opcode, remote Remote, operand, swap uint64, o 
 	wr.SGEs = c.batch.sgeList(verbs.SGE{Addr: b.sge[0].Addr, Length: wordSize, LKey: b.sge[0].LKey})
 	return nil
 }
-
-// wordSize is the size of the operand of an atomic operation in bytes.
-const wordSize = 8
-
-// word returns the result of an atomic operation, which the device stores in host byte
-// order.
-func (b *Buffer) word() uint64 { return binary.NativeEndian.Uint64(b.memory) }

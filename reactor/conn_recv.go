@@ -94,26 +94,3 @@ func (c *Conn) postRecvs() {
 		c.beginClose(err)
 	}
 }
-
-// A bufferList is a FIFO list of buffers. The zero value is empty.
-type bufferList struct{ head, tail *Buffer }
-
-// push adds a buffer.
-func (q *bufferList) push(b *Buffer) {
-	b.next = nil
-	if q.head == nil {
-		q.head = b
-	} else {
-		q.tail.next = b
-	}
-	q.tail = b
-}
-
-// pop removes and returns the oldest buffer, or returns nil if the list is empty.
-func (q *bufferList) pop() *Buffer {
-	b := q.head
-	if b != nil {
-		q.head, b.next = b.next, nil
-	}
-	return b
-}

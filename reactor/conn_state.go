@@ -1,6 +1,36 @@
 package reactor
 
-import "time"
+// ConnState is the state of a connection. The comment of package reactor has a diagram of
+// the states and their transitions.
+type ConnState uint8
+
+// The states, in the order in which a connection passes through them. Each state except
+// StateOpen and StateClosed has a time limit.
+const (
+	// StateDialing: the address and the route of the peer are being resolved.
+	StateDialing ConnState = iota
+	// StateConnecting: the connection has a queue pair, and this side has sent or accepted
+	// the connection request.
+	StateConnecting
+	// StateOpen: OnOpen was called. The state ends with Close, Abort or a failure.
+	StateOpen
+	// StateDraining: this side has called Close, and not all sends are confirmed.
+	StateDraining
+	// StateClosing: the reason for OnClose is known, and the queues are being flushed.
+	StateClosing
+	// StateDisconnecting: OnClose was called, and the peer has not disconnected yet.
+	StateDisconnecting
+	// StateClosed: all resources of the connection are released.
+	StateClosed
+)
+
+func (s ConnState) String() string {
+	names := [...]string{"dialing", "connecting", "open", "draining", "closing", "disconnecting", "closed"}
+	if int(s) < len(names) {
+		return names[s]
+	}
+	return "unknown connection state"
+}
 
 // A connState is the state of a connection. It is finer than ConnState, which is the
 // view of the application: Conn.State returns the ConnState to which it belongs. Most
@@ -98,19 +128,4 @@ func (s connState) coarse() ConnState {
 		return StateDisconnecting
 	}
 	return StateClosed
-}
-
-// State returns the state of the connection.
-func (c *Conn) State() ConnState { return c.state.coarse() }
-
-// enter moves the connection to the state s, which has no time limit.
-func (c *Conn) enter(s connState) {
-	c.state = s
-	c.loop.timers.Stop(&c.stateTimer)
-}
-
-// enterFor moves the connection to the state s and sets the time limit.
-func (c *Conn) enterFor(s connState, limit time.Duration) {
-	c.state = s
-	c.loop.setTimer(&c.stateTimer, limit)
 }

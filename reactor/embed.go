@@ -69,39 +69,6 @@ func (l *Loop) initEmbedded() (err error) {
 	return l.engine.markStarted()
 }
 
-// open initializes the loop and opens its poller and its event channel.
-func (l *Loop) open() (err error) {
-	l.clock.origin = time.Now()
-	l.mailbox.limit = l.cfg.MaxPosted
-	l.idle.budget = l.cfg.SpinBudget
-	l.idle.policy.Store(uint32(l.cfg.Idle))
-	l.ticker.Fire = l.onTick
-	l.epollEvery = 1
-	if l.poller, err = poller.New(maxEvents); err != nil {
-		return err
-	}
-	if l.channel, err = cm.OpenChannel(l.engine.provider); err != nil {
-		return err
-	}
-	_, err = l.watch(l.channel.FD(), poller.Readable, (*eventSource)(l))
-	return err
-}
-
-// maxEvents is the largest number of ready descriptors that one call of epoll_wait
-// returns. The number is arbitrary.
-const maxEvents = 64
-
-// boot calls OnBoot, and OnTick for the first time.
-func (l *Loop) boot() error {
-	l.clock.wake()
-	if err := l.handler.OnBoot(l); err != nil {
-		return err
-	}
-	l.booted = true
-	l.onTick()
-	return nil
-}
-
 // RunOnce runs one turn of the loop. If the turn had no work, RunOnce waits according to
 // the idle policy until there is work or timeout has passed, and runs another turn. A
 // timeout of zero means not to wait; a negative timeout means to wait without limit.

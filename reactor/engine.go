@@ -2,7 +2,6 @@ package reactor
 
 import (
 	"errors"
-	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -123,27 +122,6 @@ func (e *Engine) markStarted() error {
 	}
 	e.started = true
 	return nil
-}
-
-// main is the function of a loop's goroutine.
-func (l *Loop) main(booted chan<- error) {
-	err := l.pin()
-	if err == nil {
-		err = l.boot()
-	}
-	booted <- err
-	l.run()
-}
-
-// pin locks the goroutine to a thread, and pins the thread to a CPU, as Config.CPUs says.
-// It is called before the loop allocates memory. The goroutine is never unlocked: the
-// thread ends with it.
-func (l *Loop) pin() error {
-	if len(l.cfg.CPUs) == 0 {
-		return nil
-	}
-	runtime.LockOSThread()
-	return operr.Wrap("pin loop", pinThread(l.cfg.CPUs[l.index%len(l.cfg.CPUs)]))
 }
 
 // NumLoops returns the number of loops.

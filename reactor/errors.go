@@ -79,3 +79,11 @@ func (e *CloseError) Error() string { return e.Cause.Error() + ": " + e.First.Er
 
 // Unwrap returns Cause and First.
 func (e *CloseError) Unwrap() []error { return []error{e.Cause, e.First} }
+
+// firstError returns the error a, or the error b if a is nil.
+func firstError(a, b error) error {
+	if a != nil {
+		return a
+	}
+	return b
+}

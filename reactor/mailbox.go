@@ -3,8 +3,6 @@ package reactor
 import (
 	"sync"
 	"sync/atomic"
-
-	"github.com/rdmaloop/rdmaloop/internal/operr"
 )
 
 // A mailbox is a queue of functions that other goroutines want the loop to call.
@@ -81,27 +79,4 @@ func (m *mailbox) close() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.closed = true
-}
-
-// Post makes the loop call fn, after the functions that were posted before. It may be
-// called from any goroutine and does not block. The error matches ErrTooManyPosted if
-// Config.MaxPosted functions wait, or ErrClosed if OnShutdown is running or the loop has
-// ended. If Post returns an error, fn is not called.
-func (l *Loop) Post(fn func()) error { return l.post("post", fn, false) }
-
-// Wake ends the present sleep of the loop, or its next one if it is not asleep. It may be
-// called from any goroutine.
-func (l *Loop) Wake() { l.poller.Wake() }
-
-// post adds fn to the mailbox, and wakes the loop if that is needed. For the parameter
-// internal see mailbox.put.
-func (l *Loop) post(op string, fn func(), internal bool) error {
-	wake, err := l.mailbox.put(fn, internal)
-	if err != nil {
-		return operr.Wrap(op, err)
-	}
-	if wake {
-		l.poller.Wake()
-	}
-	return nil
 }

@@ -173,11 +173,3 @@ func (s *slab) close() (err error) {
 	s.chunks, s.all, s.count, s.current, s.searchFrom, s.trimNext = nil, nil, 0, nil, 0, 0
 	return err
 }
-
-// firstError returns the error a, or the error b if a is nil.
-func firstError(a, b error) error {
-	if a != nil {
-		return a
-	}
-	return b
-}

@@ -1,0 +1,66 @@
+package reactor
+
+import (
+	"sync"
+	"time"
+)
+
+// publishEvery is how old the published counters of a loop that is awake may be. The
+// number is arbitrary.
+const publishEvery = time.Millisecond
+
+// publishedStats is a copy of the counters of a loop that other goroutines may read.
+type publishedStats struct {
+	when time.Duration // time of the copy, in the loop's time
+
+	mu    sync.Mutex
+	stats Stats
+}
+
+// publish copies the counters to published if the parameter now is true, or if the last
+// copy is older than publishEvery.
+func (l *Loop) publish(now bool) {
+	if !now && l.clock.now-l.published.when < publishEvery {
+		return
+	}
+	l.published.when = l.clock.now
+	s := l.snapshot()
+	l.published.mu.Lock()
+	defer l.published.mu.Unlock()
+	l.published.stats = s
+}
+
+// snapshot returns the present counters. Counters that other objects than l.stats have
+// are copied here.
+func (l *Loop) snapshot() Stats {
+	s := l.stats
+	for _, d := range l.devices {
+		c := d.group.Stats()
+		s.Polls += c.Polls
+		s.EmptyPolls += c.EmptyPolls
+		s.Completions += c.Completions
+		s.Arms += c.Arms
+		s.Events += c.Events
+		s.Acks += c.Acks
+		s.Rescues += c.Rescues
+		s.BufferBytes += d.slab.bytes()
+		s.CQs += uint64(len(d.queues))
+	}
+	s.Busy, s.Spin, s.Slept, s.LongestTurn = l.clock.busy, l.clock.spinning, l.clock.slept, l.clock.longest
+	s.Refused = l.mailbox.refused.Load()
+	s.Timers = uint64(l.timers.Len())
+	s.Conns = uint64(l.liveConns)
+	if l.index == 0 { // any goroutine may answer a request, so the engine counts the answers
+		s.Accepts, s.Rejects = l.engine.accepts.Load(), l.engine.rejects.Load()
+	}
+	return s
+}
+
+// Stats returns the counters of the loop as of its last sleep, or of about a millisecond
+// ago if it has not slept since. It may be called from any goroutine, also after the loop
+// has ended.
+func (l *Loop) Stats() Stats {
+	l.published.mu.Lock()
+	defer l.published.mu.Unlock()
+	return l.published.stats
+}

@@ -1,0 +1,102 @@
+package reactor
+
+import (
+	"runtime"
+	"time"
+)
+
+// noLimit is a sleep that only SafetyTimeout and timers limit.
+const noLimit time.Duration = -1
+
+// sleep waits for an event, at most for the duration limit. If limit is noLimit, only
+// SafetyTimeout and timers limit the sleep. sleep does not wait if there is work already.
+func (l *Loop) sleep(limit time.Duration) {
+	l.publish(true)
+	if l.prepareSleep() {
+		return
+	}
+	if l.idle.yieldDue(l.clock.now) {
+		runtime.Gosched() // the loop has no work now, so this delays nothing
+	}
+	timeout, cause := l.sleepLimit(limit)
+	n, err := l.poller.Wait(timeout)
+	l.afterSleep()
+	l.clock.wake()
+	l.recordError(err)
+	l.stats.Sleeps++
+	l.countWake(n, cause)
+}
+
+// prepareSleep prepares the loop for a sleep, and reports whether there is work already.
+// The order of its steps prevents lost wake-ups. First it sets the flag sleeping, so that
+// Post wakes the loop from then on. Then it arms the completion queues and polls them
+// again. Last, it checks for posted functions, due timers and other work.
+func (l *Loop) prepareSleep() (busy bool) {
+	l.mailbox.sleeping.Store(true)
+	for _, d := range l.devices {
+		if d.removed {
+			continue // arming the CQs of a removed device may fail each time
+		}
+		found, err := d.group.Arm()
+		if err != nil {
+			d.fail(err)
+		}
+		busy = busy || found
+	}
+	busy = busy || l.mailbox.pending.Load() || l.closing.len() > 0 || len(l.dirty) > 0 || l.ended ||
+		l.timers.Due(l.clock.read())
+	if busy {
+		l.afterSleep()
+	}
+	return busy
+}
+
+// afterSleep is called after each prepareSleep. It records that the loop is awake.
+func (l *Loop) afterSleep() {
+	l.mailbox.sleeping.Store(false)
+	l.idle.stopSpin()
+}
+
+// sleepLimit returns the longest time to sleep, and the cause to count if no event ends
+// the sleep earlier.
+func (l *Loop) sleepLimit(limit time.Duration) (timeout time.Duration, cause Cause) {
+	timeout, cause = l.cfg.SafetyTimeout, CauseSafety
+	if limit >= 0 && limit < timeout {
+		timeout, cause = limit, CauseLimit
+	}
+	if when, ok := l.timers.Next(); ok && when-l.clock.now < timeout {
+		timeout, cause = max(0, when-l.clock.now), CauseTimer
+	}
+	return timeout, cause
+}
+
+// countWake counts the end of a sleep. The parameter n is the number of events that have
+// ended the sleep; the next turn handles them. The parameter timedOut is the cause to
+// count if there was neither an event nor a call of Wake.
+func (l *Loop) countWake(n int, timedOut Cause) {
+	cause := timedOut
+	switch woken := l.poller.Woken(); {
+	case n > 0:
+		cause = l.wakeCause(n)
+	case woken:
+		cause = CausePost
+	}
+	l.stats.Wakes[cause]++
+	if cause == CauseSafety {
+		// An event that has arrived since the timeout was not lost.
+		n = l.fetchEvents()
+		l.safetyWake = l.wakeCause(n) == CauseSafety
+	}
+	l.readyEvents = n
+}
+
+// wakeCause returns the smallest Cause of n events, or CauseSafety if n is 0.
+func (l *Loop) wakeCause(n int) Cause {
+	cause := CauseSafety
+	for i := range n {
+		if ev, ok := l.poller.Event(i); ok {
+			cause = min(cause, l.sources[ev.Data].source.cause())
+		}
+	}
+	return cause
+}
