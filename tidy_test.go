@@ -39,6 +39,7 @@ var oversized = map[string]int{}
 var arrows = map[string][]string{
 	".":                          {},
 	"internal/*":                 {},
+	"internal/testutil/cmside":   {"cm", "verbs"},
 	"internal/testutil/pairtest": {"provider", "provider/soft", "cm", "verbs"},
 	"internal/wire":              {"internal/psn"},
 	"internal/timerfd":           {"internal/eventfd"},
@@ -83,7 +84,7 @@ var testArrows = map[string][]string{
 	"reactor": slices.Concat([]string{"provider/soft"}, testSupport),
 }
 
-var testSupport = []string{"internal/testutil/leak", "internal/testutil/netsim", "internal/testutil/faultcq", "provider/providertest"}
+var testSupport = []string{"internal/testutil/leak", "internal/testutil/cmside", "internal/testutil/peerproc", "internal/testutil/netsim", "internal/testutil/faultcq", "provider/providertest"}
 
 // A source is one parsed file.
 type source struct {

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/testutil/cmside"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/access"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
@@ -29,7 +30,7 @@ func guess(t *testing.T, client *party, active *cm.ID) {
 	_, err := active.QP().PostSend([]verbs.SendWR{{Opcode: verbs.OpWrite, Flags: verbs.SendInline | verbs.SendSignaled,
 		Inline: []byte("guess"), RemoteAddr: 1 << 40, RKey: 12345}})
 	require.NoError(t, err)
-	require.Equal(t, verbs.StatusRemAccessErr, completions(t, client.cq, 1)[0].Status)
+	require.Equal(t, verbs.StatusRemAccessErr, completions(t, client.CQ, 1)[0].Status)
 }
 
 // The server refuses connections of a local process that has guessed too many keys, and
@@ -38,16 +39,16 @@ func TestGuessingKeysOnTheLocalPath(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	now := time.Unix(1_000_000, 0)
 	server.p.dev.access.Clock = func() time.Time { return now }
-	l := server.listen(cm.TCP, "127.0.0.1:0", 0)
+	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
 	for range guesses {
 		active, passive := connectTo(client, server, l)
 		guess(t, client, active)
-		client.end(active)
-		server.end(passive)
+		client.End(active)
+		server.End(passive)
 	}
-	refused := client.connecting(cm.TCP, l.LocalAddr(), nil)
-	awaitReadable(t, server.ch.FD())
-	server.quiet()
+	refused := client.Connecting(cm.TCP, l.LocalAddr(), nil)
+	cmside.AwaitReadable(t, server.Channel.FD())
+	server.Quiet()
 	wantRejected(client, refused, cm.RejectNoResources, false, nil)
 	require.EqualValues(t, 1, server.p.dev.local[counters.AccessRefused].Load())
 
@@ -70,7 +71,7 @@ func TestGuessingKeysOnTheWire(t *testing.T) {
 	w.server.p.dev.access.CountError(access.RemoteSource(clientAddr))
 	refused := w.connecting(cm.TCP, l.LocalAddr(), nil)
 	require.Equal(t, int(cm.RejectNoResources), w.want(w.client, cm.Rejected, refused).Status)
-	w.server.quiet()
+	w.server.Quiet()
 	require.Equal(t, wire.AttrREJ, w.sent[len(w.sent)-1])
 	require.EqualValues(t, 1, w.server.p.dev.local[counters.AccessRefused].Load())
 

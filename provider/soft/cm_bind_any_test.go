@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/testutil/peerproc"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -27,7 +28,7 @@ func (s *party) onlyPorts(first *cm.ID, count int) {
 
 // TestBindAnyClashes runs in a network namespace of its own, because processes outside
 // could bind the ports that it expects to be free.
-func TestBindAnyClashes(t *testing.T) { inNetworkNamespace(t, "bind-any-clashes") }
+func TestBindAnyClashes(t *testing.T) { peerproc.InNetworkNamespace(t, "bind-any-clashes") }
 
 // A bind to port 0 does not take a port that is bound on an overlapping address. That
 // holds if the new address is the wildcard, and if the bound address is the wildcard.
@@ -53,7 +54,7 @@ func peerBindAnyClashes(t *testing.T, _ string) {
 		t.Run(c.first+" "+c.second, func(t *testing.T) {
 			needAddr(t, c.first, c.second)
 			holder, other := newParty(t), newParty(t)
-			first, second := holder.id(cm.TCP), other.id(cm.TCP)
+			first, second := holder.ID(cm.TCP), other.ID(cm.TCP)
 			require.NoError(t, first.SetAFOnly(c.afOnly))
 			require.NoError(t, first.Bind(netip.AddrPortFrom(netip.MustParseAddr(c.first), 0)))
 			other.onlyPorts(first, 1)
@@ -74,7 +75,7 @@ func peerBindAnyClashes(t *testing.T, _ string) {
 // bound.
 func TestClientAvoidsWildcards(t *testing.T) {
 	server, client := newParty(t), newParty(t)
-	wild := server.listen(cm.TCP, "0.0.0.0:0", 0)
+	wild := server.Listen(cm.TCP, "0.0.0.0:0", 0)
 	client.onlyPorts(wild, 2)
 	active := client.resolvedFrom(cm.TCP, "127.68.0.1", at("127.68.0.1", wild))
 	require.Equal(t, wild.LocalAddr().Port()+1, active.LocalAddr().Port())
@@ -85,13 +86,13 @@ func TestClientAvoidsWildcards(t *testing.T) {
 // most one of them gets the port.
 func TestBindRaces(t *testing.T) {
 	wild, narrow := newParty(t), newParty(t)
-	first := wild.id(cm.TCP)
+	first := wild.ID(cm.TCP)
 	require.NoError(t, first.Bind(netip.MustParseAddrPort("127.68.0.1:0")))
 	narrow.onlyPorts(first, 1)
 	everywhere := at("0.0.0.0", first)
 	require.NoError(t, first.Close())
 	for range 500 {
-		ids := []*cm.ID{wild.id(cm.TCP), narrow.id(cm.TCP)}
+		ids := []*cm.ID{wild.ID(cm.TCP), narrow.ID(cm.TCP)}
 		addrs := []netip.AddrPort{everywhere, netip.MustParseAddrPort("127.68.0.1:0")}
 		var errs [2]error
 		var done sync.WaitGroup
@@ -112,19 +113,19 @@ func TestBindRaces(t *testing.T) {
 func TestAFOnlyAfterBind(t *testing.T) {
 	needAddr(t, "::1")
 	s := newParty(t)
-	six := s.id(cm.TCP)
+	six := s.ID(cm.TCP)
 	require.NoError(t, six.Bind(netip.MustParseAddrPort("[::]:0")))
-	require.ErrorIs(t, s.id(cm.TCP).Bind(at("127.0.0.1", six)), cm.ErrAddrNotAvailable)
+	require.ErrorIs(t, s.ID(cm.TCP).Bind(at("127.0.0.1", six)), cm.ErrAddrNotAvailable)
 	require.NoError(t, six.SetAFOnly(true))
-	four := s.id(cm.TCP)
+	four := s.ID(cm.TCP)
 	require.NoError(t, four.Bind(at("127.0.0.1", six)), "IPv4 is free now")
-	require.ErrorIs(t, s.id(cm.TCP).Bind(at("::1", six)), cm.ErrAddrNotAvailable, "IPv6 is not")
+	require.ErrorIs(t, s.ID(cm.TCP).Bind(at("::1", six)), cm.ErrAddrNotAvailable, "IPv6 is not")
 
 	// While the port is bound on IPv4, the option can not be cleared.
 	require.ErrorIs(t, six.SetAFOnly(false), cm.ErrAddrNotAvailable)
 	require.NoError(t, four.Close())
 	require.NoError(t, six.SetAFOnly(false))
-	require.ErrorIs(t, s.id(cm.TCP).Bind(at("127.0.0.1", six)), cm.ErrAddrNotAvailable)
+	require.ErrorIs(t, s.ID(cm.TCP).Bind(at("127.0.0.1", six)), cm.ErrAddrNotAvailable)
 
 	require.NoError(t, six.SetAFOnly(true))
 	require.NoError(t, six.Listen(0))
@@ -133,7 +134,7 @@ func TestAFOnlyAfterBind(t *testing.T) {
 	require.ErrorIs(t, six.SetAFOnly(false), verbs.ErrState, "too late")
 
 	// On other addresses the option has no effect.
-	plain := s.id(cm.TCP)
+	plain := s.ID(cm.TCP)
 	require.NoError(t, plain.Bind(netip.MustParseAddrPort("127.0.0.1:0")))
 	require.NoError(t, plain.SetAFOnly(true))
 }
@@ -143,9 +144,9 @@ func TestAFOnlyAfterBind(t *testing.T) {
 func TestReuseAddrAfterBind(t *testing.T) {
 	for _, addr := range []string{"127.0.0.1:0", "0.0.0.0:0"} {
 		s := newParty(t)
-		first := s.id(cm.TCP)
+		first := s.ID(cm.TCP)
 		require.NoError(t, first.Bind(netip.MustParseAddrPort(addr)))
-		sharing := s.id(cm.TCP)
+		sharing := s.ID(cm.TCP)
 		require.NoError(t, sharing.SetReuseAddr(true))
 		want := cm.ErrAddrInUse
 		if first.LocalAddr().Addr().IsUnspecified() {
@@ -155,7 +156,7 @@ func TestReuseAddrAfterBind(t *testing.T) {
 		require.NoError(t, first.SetReuseAddr(true))
 		require.NoError(t, first.SetReuseAddr(true))
 		require.NoError(t, sharing.Bind(first.LocalAddr()))
-		require.ErrorIs(t, s.id(cm.TCP).Bind(first.LocalAddr()), want, "one without the option")
+		require.ErrorIs(t, s.ID(cm.TCP).Bind(first.LocalAddr()), want, "one without the option")
 		require.ErrorIs(t, first.SetReuseAddr(false), verbs.ErrState, "only before Bind")
 
 		require.NoError(t, sharing.Listen(0))
@@ -170,7 +171,7 @@ func TestReuseAddrAfterBind(t *testing.T) {
 // A port that an ID with REUSEADDR got by a bind to port 0 can be shared with other IDs.
 func TestReuseAddrAnyPort(t *testing.T) {
 	s := newParty(t)
-	first, second := s.id(cm.TCP), s.id(cm.TCP)
+	first, second := s.ID(cm.TCP), s.ID(cm.TCP)
 	require.NoError(t, first.SetReuseAddr(true))
 	require.NoError(t, second.SetReuseAddr(true))
 	require.NoError(t, first.Bind(netip.MustParseAddrPort("127.0.0.1:0")))
@@ -180,10 +181,10 @@ func TestReuseAddrAnyPort(t *testing.T) {
 // SetReuseAddr fails for a port that a connection on the local path has taken over.
 func TestReuseAddrAfterConnect(t *testing.T) {
 	s := newParty(t)
-	l := s.listen(cm.TCP, "127.0.0.1:0", 0)
-	active := s.connecting(cm.TCP, l.LocalAddr(), nil)
+	l := s.Listen(cm.TCP, "127.0.0.1:0", 0)
+	active := s.Connecting(cm.TCP, l.LocalAddr(), nil)
 	require.ErrorIs(t, active.SetReuseAddr(true), verbs.ErrNotSupported)
-	passive, _ := s.request(l)
+	passive, _ := s.Request(l)
 	require.NoError(t, passive.SetReuseAddr(true), "it has no port of its own")
 	require.NoError(t, passive.Reject(nil))
 	wantRefusal(s, active, true, nil)

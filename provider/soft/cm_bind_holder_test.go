@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/testutil/peerproc"
 )
 
 func requireHolder(t *testing.T, err error, want cm.HolderError) {
@@ -28,15 +29,15 @@ func TestBindTellsHolder(t *testing.T) {
 	const name = "@rdmaloop/1/tcp/127.0.0.1/7472"
 	for role, other := range map[string]string{"squat-accepting": "127.0.0.1", "squat-bound": "127.0.0.1", "squat-full": "0.0.0.0"} {
 		t.Run(role, func(t *testing.T) {
-			line, kill := startPeer(t, role, name)
+			line, kill := peerproc.Start(t, role, name)
 			defer kill()
 			require.Equal(t, "squatting", line())
-			want := cm.HolderError{Err: cm.ErrAddrInUse, Name: name, UID: peerUser, Known: true}
+			want := cm.HolderError{Err: cm.ErrAddrInUse, Name: name, UID: peerproc.User, Known: true}
 			if other == "0.0.0.0" {
 				want.Err = cm.ErrAddrNotAvailable
 			}
 			s := newParty(t)
-			id := s.id(cm.TCP)
+			id := s.ID(cm.TCP)
 			requireHolder(t, id.Bind(netip.MustParseAddrPort(other+":7472")), want)
 		})
 	}
@@ -47,13 +48,13 @@ func TestListenTellsHolder(t *testing.T) {
 	needsRoot(t)
 	const name = "@rdmaloop/1/tcp/127.0.0.1/7472"
 	s := newParty(t)
-	id := s.id(cm.TCP)
+	id := s.ID(cm.TCP)
 	require.NoError(t, id.SetReuseAddr(true))
 	require.NoError(t, id.Bind(netip.MustParseAddrPort("127.0.0.1:7472")))
-	line, kill := startPeer(t, "squat-accepting", name)
+	line, kill := peerproc.Start(t, "squat-accepting", name)
 	defer kill()
 	require.Equal(t, "squatting", line())
-	requireHolder(t, id.Listen(0), cm.HolderError{Err: cm.ErrAddrInUse, Name: name, UID: peerUser, Known: true})
+	requireHolder(t, id.Listen(0), cm.HolderError{Err: cm.ErrAddrInUse, Name: name, UID: peerproc.User, Known: true})
 }
 
 // The error of Bind names the user of a marker without its wildcard. A marker is a
@@ -64,7 +65,7 @@ func TestBindTellsHolderOfMarker(t *testing.T) {
 	require.NoError(t, err)
 	defer unix.Close(fd)
 	require.NoError(t, unix.Bind(fd, &unix.SockaddrUnix{Name: name}))
-	id := newParty(t).id(cm.TCP)
+	id := newParty(t).ID(cm.TCP)
 	requireHolder(t, id.Bind(netip.MustParseAddrPort("0.0.0.0:7472")),
 		cm.HolderError{Err: cm.ErrAddrNotAvailable, Name: name, UID: uint32(os.Geteuid()), Known: true})
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/testutil/peerproc"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -23,7 +24,7 @@ func at(addr string, port *cm.ID) netip.AddrPort {
 
 func TestBindPorts(t *testing.T) {
 	s := newParty(t)
-	id := s.id(cm.TCP)
+	id := s.ID(cm.TCP)
 	require.NoError(t, id.Bind(netip.MustParseAddrPort("127.0.0.1:0")))
 	ports, err := hostport.EphemeralPorts()
 	require.NoError(t, err)
@@ -32,15 +33,15 @@ func TestBindPorts(t *testing.T) {
 	require.Same(t, s.p.dev, id.Device())
 
 	// A wildcard is not bound to a device.
-	wild := s.id(cm.TCP)
+	wild := s.ID(cm.TCP)
 	require.NoError(t, wild.Bind(netip.MustParseAddrPort("0.0.0.0:0")))
 	require.Nil(t, wild.Device())
 
 	// The port spaces are independent.
-	require.NoError(t, s.id(cm.UDP).Bind(id.LocalAddr()))
+	require.NoError(t, s.ID(cm.UDP).Bind(id.LocalAddr()))
 	// The ports are not those of IP sockets: this Bind to port 22 succeeds even if
 	// another process listens on TCP port 22.
-	require.NoError(t, s.id(cm.TCP).Bind(netip.MustParseAddrPort("127.0.0.33:22")))
+	require.NoError(t, s.ID(cm.TCP).Bind(netip.MustParseAddrPort("127.0.0.33:22")))
 }
 
 // needAddr skips a test on a host that lacks one of the addresses.
@@ -73,7 +74,7 @@ func TestBindClashes(t *testing.T) {
 		t.Run(c.first+" "+c.second, func(t *testing.T) {
 			needAddr(t, c.first, c.second)
 			s := newParty(t)
-			first, second := s.id(cm.TCP), s.id(cm.TCP)
+			first, second := s.ID(cm.TCP), s.ID(cm.TCP)
 			require.NoError(t, first.Bind(netip.AddrPortFrom(netip.MustParseAddr(c.first), 0)))
 			require.ErrorIs(t, second.Bind(at(c.second, first)), c.want)
 			if c.want != nil {
@@ -86,18 +87,18 @@ func TestBindClashes(t *testing.T) {
 
 func TestBindAFOnly(t *testing.T) {
 	s := newParty(t)
-	six, four := s.id(cm.TCP), s.id(cm.TCP)
+	six, four := s.ID(cm.TCP), s.ID(cm.TCP)
 	require.NoError(t, six.SetAFOnly(true))
 	require.NoError(t, six.Bind(netip.MustParseAddrPort("[::]:0")))
 	require.NoError(t, four.Bind(at("0.0.0.0", six)))
-	require.ErrorIs(t, s.id(cm.TCP).Bind(at("::", six)), cm.ErrAddrNotAvailable)
+	require.ErrorIs(t, s.ID(cm.TCP).Bind(at("::", six)), cm.ErrAddrNotAvailable)
 }
 
 func TestBindForeignAddresses(t *testing.T) {
 	s := newParty(t)
 	require.False(t, isLocal(t, netip.MustParseAddr("224.0.0.1")))
 	for _, addr := range []string{"203.0.113.7", "255.255.255.255", "0.0.0.1", "2001:db8::1"} {
-		id := s.id(cm.TCP)
+		id := s.ID(cm.TCP)
 		require.ErrorIs(t, id.Bind(netip.AddrPortFrom(netip.MustParseAddr(addr), 0)), cm.ErrAddrNotAvailable, addr)
 	}
 }
@@ -105,7 +106,7 @@ func TestBindForeignAddresses(t *testing.T) {
 func TestReuseAddr(t *testing.T) {
 	s := newParty(t)
 	sharing := func() *cm.ID {
-		id := s.id(cm.TCP)
+		id := s.ID(cm.TCP)
 		require.NoError(t, id.SetReuseAddr(true))
 		return id
 	}
@@ -115,7 +116,7 @@ func TestReuseAddr(t *testing.T) {
 	require.NoError(t, third.Bind(at("0.0.0.0", first)))
 
 	// An ID without REUSEADDR can not bind the address.
-	require.ErrorIs(t, s.id(cm.TCP).Bind(first.LocalAddr()), cm.ErrAddrNotAvailable, "the third ID is bound to a wildcard")
+	require.ErrorIs(t, s.ID(cm.TCP).Bind(first.LocalAddr()), cm.ErrAddrNotAvailable, "the third ID is bound to a wildcard")
 
 	// Only one of the IDs that share a port can listen.
 	require.NoError(t, first.Listen(1))
@@ -124,11 +125,11 @@ func TestReuseAddr(t *testing.T) {
 	require.ErrorIs(t, sharing().Bind(first.LocalAddr()), cm.ErrAddrInUse)
 
 	// Several IDs may share one source port for clients.
-	other := s.listen(cm.TCP, "127.0.0.1:0", 0)
-	s.resolve(second, other.LocalAddr())
-	s.createQP(second)
+	other := s.Listen(cm.TCP, "127.0.0.1:0", 0)
+	s.Resolve(second, other.LocalAddr())
+	s.CreateQP(second)
 	require.NoError(t, second.Connect(nil))
-	_, ev := s.request(other)
+	_, ev := s.Request(other)
 	require.Equal(t, first.LocalAddr(), ev.ID.RemoteAddr())
 }
 
@@ -144,25 +145,25 @@ func TestResolveErrors(t *testing.T) {
 
 	// ResolveAddr returns an error if there is no route, or if the source is an address
 	// of another host.
-	require.ErrorIs(t, resolve(s.id(cm.TCP), "203.0.113.1:0", "127.0.0.1:7"), cm.ErrAddrNotAvailable)
-	require.Error(t, resolve(s.id(cm.TCP), "127.0.0.1:0", "[::1]:7"))
+	require.ErrorIs(t, resolve(s.ID(cm.TCP), "203.0.113.1:0", "127.0.0.1:7"), cm.ErrAddrNotAvailable)
+	require.Error(t, resolve(s.ID(cm.TCP), "127.0.0.1:0", "[::1]:7"))
 
 	// If the peer can only be reached on the wire path, ResolveAddr reports the error
 	// with an event.
-	id := s.id(cm.TCP)
+	id := s.ID(cm.TCP)
 	require.NoError(t, resolve(id, "127.0.0.1:0", "203.0.113.7:7"))
-	ev := s.want(cm.AddrError, id)
+	ev := s.Want(cm.AddrError, id)
 	require.Equal(t, statusNoDevice, ev.Status)
 	require.ErrorIs(t, ev.Err, cm.ErrNoRoute)
 	require.ErrorIs(t, ev.Err, verbs.ErrNotSupported)
 
 	// ResolveAddr can be called again after the event.
 	require.NoError(t, resolve(id, "", "127.0.0.1:7"))
-	s.want(cm.AddrResolved, id)
+	s.Want(cm.AddrResolved, id)
 }
 
 func TestLowPortNeedsPrivilege(t *testing.T) {
-	out, err := asPeer(t, "low-port", "").Output()
+	out, err := peerproc.Command("low-port", "").Output()
 	require.NoError(t, err)
 	require.Equal(t, "permission denied\n", string(out))
 }

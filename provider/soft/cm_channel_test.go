@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/testutil/cmside"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -23,45 +24,45 @@ func readable(t testing.TB, fd int) bool {
 // The descriptor of a channel is readable as long as events are queued.
 func TestChannelFD(t *testing.T) {
 	s := newParty(t)
-	require.False(t, readable(t, s.ch.FD()))
-	first, second := s.id(cm.TCP), s.id(cm.TCP)
+	require.False(t, readable(t, s.Channel.FD()))
+	first, second := s.ID(cm.TCP), s.ID(cm.TCP)
 	for _, id := range []*cm.ID{first, second} {
 		require.NoError(t, id.ResolveAddr(netip.AddrPort{}, netip.MustParseAddrPort("127.0.0.1:7"), safety))
 	}
-	require.True(t, readable(t, s.ch.FD()))
-	s.want(cm.AddrResolved, first)
-	require.True(t, readable(t, s.ch.FD()))
-	s.want(cm.AddrResolved, second)
-	require.False(t, readable(t, s.ch.FD()))
-	s.quiet()
+	require.True(t, readable(t, s.Channel.FD()))
+	s.Want(cm.AddrResolved, first)
+	require.True(t, readable(t, s.Channel.FD()))
+	s.Want(cm.AddrResolved, second)
+	require.False(t, readable(t, s.Channel.FD()))
+	s.Quiet()
 }
 
 // When an ID is closed, its queued events are dropped.
 func TestDestroyDropsEvents(t *testing.T) {
 	s := newParty(t)
-	id := s.id(cm.TCP)
+	id := s.ID(cm.TCP)
 	require.NoError(t, id.ResolveAddr(netip.AddrPort{}, netip.MustParseAddrPort("127.0.0.1:7"), safety))
 	require.NoError(t, id.Close())
-	require.False(t, readable(t, s.ch.FD()))
-	s.quiet()
+	require.False(t, readable(t, s.Channel.FD()))
+	s.Quiet()
 }
 
 // An expired timer makes the descriptor of the channel readable. The test uses real time
 // and the timerfd.
 func TestChannelAlarm(t *testing.T) {
 	client, server := newParty(t), newParty(t)
-	l := server.listen(cm.TCP, "127.0.0.1:0", 8)
+	l := server.Listen(cm.TCP, "127.0.0.1:0", 8)
 	require.NoError(t, unix.Listen(unixListenerOf(server).fd, 0))
-	first := client.connecting(cm.TCP, l.LocalAddr(), nil)
-	second := client.connecting(cm.TCP, l.LocalAddr(), nil)
+	first := client.Connecting(cm.TCP, l.LocalAddr(), nil)
+	second := client.Connecting(cm.TCP, l.LocalAddr(), nil)
 	for _, id := range []*cm.ID{first, second} {
-		passive, _ := server.request(l)
+		passive, _ := server.Request(l)
 		require.NoError(t, passive.Reject(nil))
 		// The server accepts the second client when that client tries again to connect.
 		wantRejected(client, id, cm.RejectConsumer, true, nil)
 		if id == first {
-			awaitReadable(t, client.ch.FD())
-			client.quiet()
+			cmside.AwaitReadable(t, client.Channel.FD())
+			client.Quiet()
 		}
 	}
 	// The timerfd may expire once more, without a running timer.

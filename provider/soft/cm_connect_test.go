@@ -13,13 +13,13 @@ import (
 
 func TestConnect(t *testing.T) {
 	client, server := newParty(t), newParty(t)
-	l := server.listen(cm.TCP, "127.0.0.1:0", 0)
-	active := client.connecting(cm.TCP, l.LocalAddr(), &cm.ConnParam{
+	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
+	active := client.Connecting(cm.TCP, l.LocalAddr(), &cm.ConnParam{
 		PrivateData: []byte("hello"), ResponderResources: 3, InitiatorDepth: 5,
 		FlowControl: true, RetryCount: 6, RNRRetryCount: 2,
 	})
 
-	passive, ev := server.request(l)
+	passive, ev := server.Request(l)
 	// The receiver of the message sees the two depths swapped: the sender's initiator
 	// depth is its responder resources.
 	require.Equal(t, cm.MessageParam{
@@ -32,19 +32,19 @@ func TestConnect(t *testing.T) {
 	require.Same(t, server.p.dev, passive.Device())
 	require.EqualValues(t, 1, passive.Port())
 
-	server.createQP(passive)
+	server.CreateQP(passive)
 	require.NoError(t, passive.Accept(&cm.ConnParam{
 		PrivateData: []byte("welcome"), ResponderResources: 4, InitiatorDepth: 1, FlowControl: true, RNRRetryCount: 7,
 	}))
 	require.Equal(t, verbs.StateRTS, passive.QP().State(), "the passive queue pair is ready before the reply is sent")
 
-	ev = client.want(cm.Established, active)
+	ev = client.Want(cm.Established, active)
 	require.Equal(t, cm.MessageParam{
 		PrivateData: []byte("welcome"), ResponderResources: 1, InitiatorDepth: 4,
 		FlowControl: true, RNRRetryCount: 7, QPNum: passive.QP().Num(),
 	}, ev.Param)
 	require.Equal(t, verbs.StateRTS, active.QP().State())
-	ev = server.want(cm.Established, passive)
+	ev = server.Want(cm.Established, passive)
 	require.Zero(t, ev.Param)
 
 	requireQP(t, active.QP(), wantQP{served: 1, outstanding: 4, retry: 6, rnrRetry: 7, peer: passive})

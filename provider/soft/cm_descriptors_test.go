@@ -13,6 +13,7 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/internal/eventfd"
+	"github.com/rdmaloop/rdmaloop/internal/testutil/peerproc"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/resource"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
 	"github.com/rdmaloop/rdmaloop/verbs"
@@ -95,11 +96,11 @@ func TestRetryOutOfDescriptors(t *testing.T) {
 // connections as it can.
 func peerFewDescriptors(t *testing.T, _ string) {
 	s := newParty(t)
-	l := s.listen(cm.TCP, "127.0.0.1:0", 0)
+	l := s.Listen(cm.TCP, "127.0.0.1:0", 0)
 	limitDescriptors(t, openDescriptors(t)+20)
-	say(l.LocalAddr().String())
+	peerproc.Say(l.LocalAddr().String())
 	for {
-		ev := s.next()
+		ev := s.Next()
 		id, typ, asked := ev.ID, ev.Type, string(ev.Param.PrivateData) == askCount
 		require.NoError(t, ev.Ack())
 		switch {
@@ -108,10 +109,10 @@ func peerFewDescriptors(t *testing.T, _ string) {
 			require.NoError(t, id.Reject(fmt.Appendf(nil, "%d", n)))
 			require.NoError(t, id.Close())
 		case typ == cm.ConnectRequest:
-			s.createQP(id)
+			s.CreateQP(id)
 			require.NoError(t, id.Accept(nil), "an admitted client can be accepted")
 		case typ == cm.Disconnected:
-			s.end(id)
+			s.End(id)
 		}
 	}
 }
@@ -119,17 +120,17 @@ func peerFewDescriptors(t *testing.T, _ string) {
 // dialed connects to an address. It returns nil if the peer refuses the connection
 // because it lacks resources.
 func dialed(s *party, at netip.AddrPort) *cm.ID {
-	s.t.Helper()
-	id := s.connecting(cm.TCP, at, nil)
-	ev := s.next()
+	s.T.Helper()
+	id := s.Connecting(cm.TCP, at, nil)
+	ev := s.Next()
 	typ, err := ev.Type, ev.Err
-	require.Same(s.t, id, ev.ID)
-	require.NoError(s.t, ev.Ack())
+	require.Same(s.T, id, ev.ID)
+	require.NoError(s.T, ev.Ack())
 	if typ == cm.Established {
 		return id
 	}
-	require.ErrorIs(s.t, err, verbs.ErrNoResources)
-	require.ErrorIs(s.t, err, cm.ErrRefused)
+	require.ErrorIs(s.T, err, verbs.ErrNoResources)
+	require.ErrorIs(s.T, err, cm.ErrRefused)
 	return nil
 }
 
@@ -137,7 +138,7 @@ func dialed(s *party, at netip.AddrPort) *cm.ID {
 // connections work. When descriptors are free again, the listener admits clients.
 func TestListenerOutOfDescriptors(t *testing.T) {
 	s := newHostParty(t)
-	line, kill := startPeer(t, "few-descriptors", "")
+	line, kill := peerproc.Start(t, "few-descriptors", "")
 	at := netip.MustParseAddrPort(line())
 	var ids []*cm.ID
 	for id := dialed(s, at); id != nil; id = dialed(s, at) {
@@ -152,15 +153,15 @@ func TestListenerOutOfDescriptors(t *testing.T) {
 	}
 
 	for _, id := range ids[:2] {
-		s.end(id)
+		s.End(id)
 	}
 	for dialed(s, at) == nil {
 		// The server refuses clients until it has noticed that two of its connections
 		// have ended.
 	}
-	count := s.connecting(cm.TCP, at, &cm.ConnParam{PrivateData: []byte(askCount)})
+	count := s.Connecting(cm.TCP, at, &cm.ConnParam{PrivateData: []byte(askCount)})
 	for count.State() == cm.StateConnecting {
-		ev := s.next()
+		ev := s.Next()
 		var told *cm.RejectError
 		if ev.ID == count {
 			require.ErrorAs(t, ev.Err, &told)
@@ -177,7 +178,7 @@ func TestListenerOutOfDescriptors(t *testing.T) {
 // is free and no client waits.
 func peerNoDescriptors(t *testing.T, _ string) {
 	s := newParty(t)
-	s.listen(cm.TCP, "127.0.0.1:0", 0)
+	s.Listen(cm.TCP, "127.0.0.1:0", 0)
 	exhaustDescriptors(t)
 	requireSpare(t, s.p.dev)
 	looked := 0
@@ -189,14 +190,14 @@ func peerNoDescriptors(t *testing.T, _ string) {
 	}
 	require.Equal(t, 1, looked)
 	requireSpare(t, s.p.dev)
-	say("done")
-	linger()
+	peerproc.Say("done")
+	peerproc.Linger()
 }
 
 // To accept a client, readable of a listener closes spare descriptors. If no client
 // waits, readable opens them again.
 func TestSpareDescriptorsAreOpenedAgain(t *testing.T) {
-	line, kill := startPeer(t, "no-descriptors", "")
+	line, kill := peerproc.Start(t, "no-descriptors", "")
 	require.Equal(t, "done", line())
 	kill()
 }
@@ -217,30 +218,30 @@ func peerFewToDial(t *testing.T, address string) {
 			failed++
 		}
 		if err != nil && !errors.Is(err, verbs.ErrNoResources) {
-			say(fmt.Sprintf("with room for %d: %v", room, err))
+			peerproc.Say(fmt.Sprintf("with room for %d: %v", room, err))
 		}
 	}
 	require.Greater(t, failed, 2)
 	require.Less(t, failed, 17)
-	say("done")
-	linger()
+	peerproc.Say("done")
+	peerproc.Linger()
 }
 
 // dialOnce dials an address and closes the new connection. It returns the error of a
 // failed dial.
 func dialOnce(s *party, at netip.AddrPort) error {
-	id, err := s.ch.NewID(cm.TCP)
+	id, err := s.Channel.NewID(cm.TCP)
 	if err != nil {
 		return err
 	}
-	defer s.end(id)
+	defer s.End(id)
 	if err := id.ResolveAddr(netip.AddrPort{}, at, safety); err != nil {
 		return err
 	}
 	for {
-		ev := s.next()
+		ev := s.Next()
 		from, typ, err := ev.ID, ev.Type, ev.Err
-		require.NoError(s.t, ev.Ack())
+		require.NoError(s.T, ev.Ack())
 		switch {
 		case from != id:
 		case err != nil:
@@ -250,7 +251,7 @@ func dialOnce(s *party, at netip.AddrPort) error {
 				return err
 			}
 		case typ == cm.RouteResolved:
-			s.createQP(id)
+			s.CreateQP(id)
 			if err := id.Connect(nil); err != nil {
 				return err
 			}
@@ -263,8 +264,8 @@ func dialOnce(s *party, at netip.AddrPort) error {
 // A dial that finds no free descriptor fails with verbs.ErrNoResources.
 func TestDialOutOfDescriptors(t *testing.T) {
 	s := newHostParty(t)
-	l := s.listen(cm.TCP, "127.0.0.1:0", 0)
-	line, kill := startPeer(t, "few-to-dial", l.LocalAddr().String())
+	l := s.Listen(cm.TCP, "127.0.0.1:0", 0)
+	line, kill := peerproc.Start(t, "few-to-dial", l.LocalAddr().String())
 	done := make(chan string, 1)
 	go func() { done <- line() }()
 	for {
@@ -275,10 +276,10 @@ func TestDialOutOfDescriptors(t *testing.T) {
 			return
 		default:
 		}
-		ev, ok, err := s.ch.Next()
+		ev, ok, err := s.Channel.Next()
 		require.NoError(t, err)
 		if !ok {
-			fds := []unix.PollFd{{Fd: int32(s.ch.FD()), Events: unix.POLLIN}}
+			fds := []unix.PollFd{{Fd: int32(s.Channel.FD()), Events: unix.POLLIN}}
 			_, _ = unix.Poll(fds, 100)
 			continue
 		}
@@ -286,9 +287,9 @@ func TestDialOutOfDescriptors(t *testing.T) {
 		require.NoError(t, ev.Ack())
 		switch typ {
 		case cm.ConnectRequest:
-			s.createQP(id)
+			s.CreateQP(id)
 			_ = id.Accept(nil) // Accept fails if the peer has closed its side of the connection.
-			s.endLater(id)
+			s.EndLater(id)
 		case cm.Disconnected:
 			require.NoError(t, id.Disconnect())
 		}

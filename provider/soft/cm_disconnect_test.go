@@ -22,15 +22,15 @@ func TestDisconnect(t *testing.T) {
 			require.NoError(t, first.Disconnect())
 			require.Equal(t, verbs.StateError, first.QP().State(), "the queue pair is flushed at once")
 
-			require.NoError(t, s.want(cm.Disconnected, second).Err)
-			s.quiet() // The first side gets no event before the second side has answered.
+			require.NoError(t, s.Want(cm.Disconnected, second).Err)
+			s.Quiet() // The first side gets no event before the second side has answered.
 			require.NoError(t, second.Disconnect())
 			require.Equal(t, verbs.StateError, second.QP().State())
-			s.want(cm.TimewaitExit, second)
+			s.Want(cm.TimewaitExit, second)
 
-			require.NoError(t, s.want(cm.Disconnected, first).Err)
-			s.want(cm.TimewaitExit, first)
-			s.quiet()
+			require.NoError(t, s.Want(cm.Disconnected, first).Err)
+			s.Want(cm.TimewaitExit, first)
+			s.Quiet()
 		})
 	}
 }
@@ -41,7 +41,7 @@ func TestDisconnectedLeavesQP(t *testing.T) {
 	s := newParty(t)
 	active, passive := connected(t, s, s)
 	require.NoError(t, active.Disconnect())
-	s.want(cm.Disconnected, passive)
+	s.Want(cm.Disconnected, passive)
 	attr, err := passive.QP().Query()
 	require.NoError(t, err)
 	require.Equal(t, verbs.StateRTS, attr.State)
@@ -54,34 +54,34 @@ func TestDisconnectByBoth(t *testing.T) {
 	require.NoError(t, passive.Disconnect())
 	seen := map[*cm.ID][]cm.EventType{}
 	for range 4 {
-		ev := s.next()
+		ev := s.Next()
 		require.Zero(t, ev.Status)
 		seen[ev.ID] = append(seen[ev.ID], ev.Type)
 		require.NoError(t, ev.Ack())
 	}
 	each := []cm.EventType{cm.Disconnected, cm.TimewaitExit}
 	require.Equal(t, map[*cm.ID][]cm.EventType{active: each, passive: each}, seen)
-	s.quiet()
+	s.Quiet()
 }
 
 // Destroying an established ID sends a DREQ to the peer.
 func TestDestroyEstablished(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	active, passive := connected(t, client, server)
-	client.end(active)
-	ev := server.want(cm.Disconnected, passive)
+	client.End(active)
+	ev := server.Want(cm.Disconnected, passive)
 	require.Zero(t, ev.Status)
 	require.NoError(t, passive.Disconnect())
-	server.want(cm.TimewaitExit, passive)
+	server.Want(cm.TimewaitExit, passive)
 }
 
 func TestDestroyAnswersDisconnect(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	active, passive := connected(t, client, server)
 	require.NoError(t, active.Disconnect())
-	server.want(cm.Disconnected, passive)
-	server.end(passive)
-	require.Zero(t, client.want(cm.Disconnected, active).Status)
+	server.Want(cm.Disconnected, passive)
+	server.End(passive)
+	require.Zero(t, client.Want(cm.Disconnected, active).Status)
 }
 
 // If the peer neither disconnects nor destroys its ID, the DREQ is not answered and
@@ -91,11 +91,11 @@ func TestDisconnectUnanswered(t *testing.T) {
 	clock := useClock(client)
 	active, passive := connected(t, client, server)
 	require.NoError(t, active.Disconnect())
-	server.want(cm.Disconnected, passive)
+	server.Want(cm.Disconnected, passive)
 	clock.advance(requestTimeout - 1)
-	client.quiet()
+	client.Quiet()
 	clock.advance(1)
-	ev := client.want(cm.Disconnected, active)
+	ev := client.Want(cm.Disconnected, active)
 	require.Equal(t, statusTimedOut, ev.Status)
 	require.ErrorIs(t, ev.Err, cm.ErrTimedOut)
 }
@@ -105,32 +105,32 @@ func TestDisconnectUnanswered(t *testing.T) {
 // as the confirmation of its DREQ.
 func TestDisconnectCrossesReject(t *testing.T) {
 	client, server := newParty(t), newParty(t)
-	l := server.listen(cm.TCP, "127.0.0.1:0", 0)
-	active := client.connecting(cm.TCP, l.LocalAddr(), nil)
-	passive, _ := server.request(l)
-	server.createQP(passive)
+	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
+	active := client.Connecting(cm.TCP, l.LocalAddr(), nil)
+	passive, _ := server.Request(l)
+	server.CreateQP(passive)
 	require.NoError(t, passive.Accept(nil))
-	client.want(cm.Established, active)
+	client.Want(cm.Established, active)
 	require.NoError(t, active.Disconnect())
-	server.end(passive)
-	require.Zero(t, client.want(cm.Disconnected, active).Status)
-	client.want(cm.TimewaitExit, active)
+	server.End(passive)
+	require.Zero(t, client.Want(cm.Disconnected, active).Status)
+	client.Want(cm.TimewaitExit, active)
 }
 
 // A passive side that receives a DREQ before the RTU gets the event Disconnected without
 // the event Established.
 func TestDisconnectedWithoutEstablished(t *testing.T) {
 	server := newParty(t)
-	l := server.listen(cm.TCP, "127.0.0.1:0", 0)
+	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
 	client := dialRaw(t, l)
 	client.send(encode(client.request(l)))
-	passive, _ := server.request(l)
-	server.createQP(passive)
+	passive, _ := server.Request(l)
+	server.CreateQP(passive)
 	require.NoError(t, passive.Accept(nil))
 	client.send(encode(&dreqMsg{}))
-	require.Zero(t, server.want(cm.Disconnected, passive).Status)
+	require.Zero(t, server.Want(cm.Disconnected, passive).Status)
 	require.NoError(t, passive.Disconnect())
-	server.want(cm.TimewaitExit, passive)
+	server.Want(cm.TimewaitExit, passive)
 	client.close()
 }
 
@@ -138,12 +138,12 @@ func TestDisconnectedWithoutEstablished(t *testing.T) {
 // gets Disconnected.
 func TestDestroyAccepted(t *testing.T) {
 	client, server := newParty(t), newParty(t)
-	l := server.listen(cm.TCP, "127.0.0.1:0", 0)
-	active := client.connecting(cm.TCP, l.LocalAddr(), nil)
-	passive, _ := server.request(l)
-	server.createQP(passive)
+	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
+	active := client.Connecting(cm.TCP, l.LocalAddr(), nil)
+	passive, _ := server.Request(l)
+	server.CreateQP(passive)
 	require.NoError(t, passive.Accept(nil))
-	client.want(cm.Established, active)
-	server.end(passive)
-	require.Zero(t, client.want(cm.Disconnected, active).Status)
+	client.Want(cm.Established, active)
+	server.End(passive)
+	require.Zero(t, client.Want(cm.Disconnected, active).Status)
 }

@@ -30,19 +30,19 @@ func completions(t *testing.T, cq verbs.CQ, n int) []verbs.WC {
 // exchange sends a message from one queue pair to the other.
 func exchange(t *testing.T, from *party, sender verbs.QP, to *party, receiver verbs.QP) {
 	t.Helper()
-	mr, err := to.pd.Alloc(&verbs.AllocAttr{Size: 4096, Access: verbs.AccessLocalWrite})
+	mr, err := to.PD.Alloc(&verbs.AllocAttr{Size: 4096, Access: verbs.AccessLocalWrite})
 	require.NoError(t, err)
 	_, err = receiver.PostRecv([]verbs.RecvWR{{ID: 1, SGEs: []verbs.SGE{verbs.SGEOf(mr, 0, 4096)}}})
 	require.NoError(t, err)
 	_, err = sender.PostSend([]verbs.SendWR{{ID: 2, Opcode: verbs.OpSend, Flags: verbs.SendInline | verbs.SendSignaled, Inline: []byte("hello")}})
 	require.NoError(t, err)
 	want := 1
-	if from.cq == to.cq {
+	if from.CQ == to.CQ {
 		want = 2
 	} else {
-		require.NoError(t, completions(t, from.cq, 1)[0].Err())
+		require.NoError(t, completions(t, from.CQ, 1)[0].Err())
 	}
-	for _, wc := range completions(t, to.cq, want) {
+	for _, wc := range completions(t, to.CQ, want) {
 		require.NoError(t, wc.Err())
 	}
 	require.Equal(t, "hello", string(mr.Bytes()[:5]))
@@ -58,15 +58,15 @@ func TestExchange(t *testing.T) {
 
 // ownQP makes a queue pair without an ID.
 func (s *party) ownQP() verbs.QP {
-	s.t.Helper()
-	qp, err := s.pd.CreateQP(&verbs.QPInitAttr{
-		Type: verbs.QPTypeRC, SendCQ: s.cq, RecvCQ: s.cq,
+	s.T.Helper()
+	qp, err := s.PD.CreateQP(&verbs.QPInitAttr{
+		Type: verbs.QPTypeRC, SendCQ: s.CQ, RecvCQ: s.CQ,
 		Caps: verbs.QPCaps{MaxSendWR: 8, MaxRecvWR: 8, MaxSendSGE: 1, MaxRecvSGE: 1, MaxInline: 64},
 	})
-	require.NoError(s.t, err)
-	s.t.Cleanup(func() {
-		if !s.t.Failed() {
-			require.NoError(s.t, qp.Close())
+	require.NoError(s.T, err)
+	s.T.Cleanup(func() {
+		if !s.T.Failed() {
+			require.NoError(s.T, qp.Close())
 		}
 	})
 	return qp
@@ -89,12 +89,12 @@ func TestConnectWithoutQP(t *testing.T) {
 
 func connectWithoutQP(t *testing.T, early bool) {
 	client, server := newParty(t), newParty(t)
-	l := server.listen(cm.TCP, "127.0.0.1:0", 0)
-	active, own := client.resolved(cm.TCP, l.LocalAddr()), client.ownQP()
+	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
+	active, own := client.Resolved(cm.TCP, l.LocalAddr()), client.ownQP()
 	drive(t, active, own, verbs.StateInit)
 	require.NoError(t, active.Connect(&cm.ConnParam{QPNum: own.Num(), ResponderResources: 1, InitiatorDepth: 2}))
 
-	passive, ev := server.request(l)
+	passive, ev := server.Request(l)
 	require.Equal(t, own.Num(), ev.Param.QPNum)
 	theirs := server.ownQP()
 	drive(t, passive, theirs, verbs.StateInit)
@@ -106,43 +106,43 @@ func connectWithoutQP(t *testing.T, early bool) {
 		drive(t, passive, theirs, verbs.StateRTR, verbs.StateRTS)
 	}
 
-	ev = client.want(cm.ConnectResponse, active)
+	ev = client.Want(cm.ConnectResponse, active)
 	require.Equal(t, theirs.Num(), ev.Param.QPNum)
 	require.Equal(t, "yes", string(ev.Param.PrivateData))
 	drive(t, active, own, verbs.StateRTR, verbs.StateRTS)
-	server.quiet()
+	server.Quiet()
 	require.NoError(t, active.Establish())
-	client.quiet() // The active side gets no event for its own call of Establish.
-	server.want(cm.Established, passive)
+	client.Quiet() // The active side gets no event for its own call of Establish.
+	server.Want(cm.Established, passive)
 
 	exchange(t, client, own, server, theirs)
 	require.NoError(t, active.Disconnect())
-	server.want(cm.Disconnected, passive)
+	server.Want(cm.Disconnected, passive)
 }
 
 // The active side can refuse the REP.
 func TestRejectResponse(t *testing.T) {
 	client, server := newParty(t), newParty(t)
-	l := server.listen(cm.TCP, "127.0.0.1:0", 0)
-	active, own := client.resolved(cm.TCP, l.LocalAddr()), client.ownQP()
+	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
+	active, own := client.Resolved(cm.TCP, l.LocalAddr()), client.ownQP()
 	require.NoError(t, active.Connect(&cm.ConnParam{QPNum: own.Num()}))
-	passive, _ := server.request(l)
-	server.createQP(passive)
+	passive, _ := server.Request(l)
+	server.CreateQP(passive)
 	require.NoError(t, passive.Accept(nil))
-	client.want(cm.ConnectResponse, active)
+	client.Want(cm.ConnectResponse, active)
 	require.NoError(t, active.Reject([]byte("changed my mind")))
 	wantRejected(server, passive, cm.RejectConsumer, true, []byte("changed my mind"))
 }
 
 func TestCloseInsteadOfEstablish(t *testing.T) {
 	client, server := newParty(t), newParty(t)
-	l := server.listen(cm.TCP, "127.0.0.1:0", 0)
-	active, own := client.resolved(cm.TCP, l.LocalAddr()), client.ownQP()
+	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
+	active, own := client.Resolved(cm.TCP, l.LocalAddr()), client.ownQP()
 	require.NoError(t, active.Connect(&cm.ConnParam{QPNum: own.Num()}))
-	passive, _ := server.request(l)
-	server.createQP(passive)
+	passive, _ := server.Request(l)
+	server.CreateQP(passive)
 	require.NoError(t, passive.Accept(nil))
-	client.want(cm.ConnectResponse, active)
-	client.end(active)
+	client.Want(cm.ConnectResponse, active)
+	client.End(active)
 	wantRejected(server, passive, cm.RejectConsumer, false, nil)
 }

@@ -103,10 +103,10 @@ func TestHostileClients(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			client, server := newParty(t), newParty(t)
-			l := server.listen(cm.TCP, "127.0.0.1:0", 0)
+			l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
 			attacker := dialRaw(t, l)
 			attack(attacker, l)
-			server.quiet()
+			server.Quiet()
 			require.True(t, attacker.closedByPeer())
 			require.Empty(t, unixListenerOf(server).clients)
 			reaches(client, server, l, l.LocalAddr())
@@ -118,21 +118,21 @@ func TestHostileClients(t *testing.T) {
 func TestSilentClients(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	clock := useClock(server)
-	l := server.listen(cm.TCP, "127.0.0.1:0", 0)
+	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
 	silent := make([]*rawPeer, maxClients+1)
 	for i := range silent {
 		silent[i] = dialRaw(t, l)
 	}
 	// The server accepts the clients, and keeps at most maxClients of them.
-	server.quiet()
-	server.quiet()
+	server.Quiet()
+	server.Quiet()
 	require.True(t, silent[0].closedByPeer(), "the oldest client is closed")
 	require.False(t, silent[1].closedByPeer())
 	reaches(client, server, l, l.LocalAddr())
 	require.True(t, silent[1].closedByPeer())
 
 	clock.advance(clientTimeout)
-	server.quiet()
+	server.Quiet()
 	for _, r := range silent {
 		require.True(t, r.closedByPeer())
 		r.close()
@@ -143,13 +143,13 @@ func TestSilentClients(t *testing.T) {
 // A client whose request was accepted sends an invalid message. It loses its connection.
 func TestHostileRequester(t *testing.T) {
 	server := newParty(t)
-	l := server.listen(cm.TCP, "127.0.0.1:0", 0)
+	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
 	attacker := dialRaw(t, l)
 	attacker.send(encode(attacker.request(l)))
-	passive, _ := server.request(l)
-	server.createQP(passive)
+	passive, _ := server.Request(l)
+	server.CreateQP(passive)
 	attacker.send(encode(&rtuMsg{})) // This RTU is invalid, because no REP was sent.
-	server.quiet()
+	server.Quiet()
 	require.ErrorIs(t, passive.Accept(nil), verbs.ErrPeerGone)
 	attacker.close()
 }
@@ -164,18 +164,18 @@ func TestHostileConnected(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := newParty(t)
-			l := server.listen(cm.TCP, "127.0.0.1:0", 0)
+			l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
 			attacker := dialRaw(t, l)
 			attacker.send(encode(attacker.request(l)))
-			passive, _ := server.request(l)
-			server.createQP(passive)
+			passive, _ := server.Request(l)
+			server.CreateQP(passive)
 			require.NoError(t, passive.Accept(nil))
 			attacker.send(encode(&rtuMsg{}))
-			server.want(cm.Established, passive)
+			server.Want(cm.Established, passive)
 			flood(t, passive.QP())
 			attacker.send(packet)
-			require.Zero(t, server.want(cm.Disconnected, passive).Status)
-			wantFlushed(t, server.cq, 4)
+			require.Zero(t, server.Want(cm.Disconnected, passive).Status)
+			wantFlushed(t, server.CQ, 4)
 			attacker.close()
 		})
 	}
@@ -250,11 +250,11 @@ func TestHostileServers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			client := newParty(t)
 			port, accept := hostileServer(t)
-			id := client.connecting(cm.TCP, netip.AddrPortFrom(port.Addr.Addr, port.Addr.Port), nil)
+			id := client.Connecting(cm.TCP, netip.AddrPortFrom(port.Addr.Addr, port.Addr.Port), nil)
 			attacker := accept()
 			attack(t, attacker)
 			wantRejected(client, id, cm.RejectConsumer, false, nil)
-			client.quiet()
+			client.Quiet()
 			attacker.close()
 			port.Close()
 		})
@@ -268,14 +268,14 @@ func TestHostileSegment(t *testing.T) {
 	t.Run("unsealed", func(t *testing.T) {
 		client := newParty(t)
 		port, accept := hostileServer(t)
-		id := client.connecting(cm.TCP, netip.AddrPortFrom(port.Addr.Addr, port.Addr.Port), nil)
+		id := client.Connecting(cm.TCP, netip.AddrPortFrom(port.Addr.Addr, port.Addr.Port), nil)
 		attacker := accept()
 		_, doorbell := replyDescriptors(t)
 		memory, err := unix.MemfdCreate("unsealed", unix.MFD_CLOEXEC)
 		require.NoError(t, err)
 		defer unix.Close(memory)
 		attacker.send(encode(&repMsg{private: []byte("trust me")}), memory, doorbell)
-		ev := client.want(cm.ConnectError, id)
+		ev := client.Want(cm.ConnectError, id)
 		require.Equal(t, statusSetupFailed, ev.Status)
 		require.ErrorIs(t, ev.Err, shm.ErrSegment)
 		require.Equal(t, verbs.StateError, id.QP().State())

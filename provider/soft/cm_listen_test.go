@@ -16,20 +16,20 @@ import (
 
 // reaches connects to an address, and requires that the listener gets the request.
 func reaches(client, server *party, l *cm.ID, dst netip.AddrPort) {
-	client.t.Helper()
-	active := client.connecting(l.PortSpace(), dst, nil)
-	passive, _ := server.request(l)
-	require.Equal(client.t, dst, passive.LocalAddr())
-	require.NoError(client.t, passive.Reject(nil))
+	client.T.Helper()
+	active := client.Connecting(l.PortSpace(), dst, nil)
+	passive, _ := server.Request(l)
+	require.Equal(client.T, dst, passive.LocalAddr())
+	require.NoError(client.T, passive.Reject(nil))
 	wantRefusal(client, active, true, nil)
-	client.end(active)
-	server.end(passive)
+	client.End(active)
+	server.End(passive)
 }
 
 // refuses connects to an address, and requires an event that no process listens there.
 func refuses(client *party, dst netip.AddrPort) {
-	client.t.Helper()
-	active := client.connecting(cm.TCP, dst, nil)
+	client.T.Helper()
+	active := client.Connecting(cm.TCP, dst, nil)
 	wantRejected(client, active, cm.RejectInvalidServiceID, false, nil)
 }
 
@@ -37,13 +37,13 @@ func refuses(client *party, dst netip.AddrPort) {
 // other addresses of the host.
 func TestListenOnAddresses(t *testing.T) {
 	client, server := newParty(t), newParty(t)
-	one := server.listen(cm.TCP, "127.0.0.1:0", 0)
-	two := server.listen(cm.TCP, at("127.0.0.2", one).String(), 0)
+	one := server.Listen(cm.TCP, "127.0.0.1:0", 0)
+	two := server.Listen(cm.TCP, at("127.0.0.2", one).String(), 0)
 	reaches(client, server, one, one.LocalAddr())
 	reaches(client, server, two, two.LocalAddr())
 	refuses(client, at("127.0.0.3", one))
 	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
-		other := server.listen(ps, "127.0.0.9:0", 0)
+		other := server.Listen(ps, "127.0.0.9:0", 0)
 		reaches(client, server, other, other.LocalAddr())
 	})
 }
@@ -51,8 +51,8 @@ func TestListenOnAddresses(t *testing.T) {
 // A listener on a wildcard gets the requests for all addresses of the host.
 func TestListenOnWildcard(t *testing.T) {
 	client, server := newParty(t), newParty(t)
-	any4 := server.listen(cm.TCP, "0.0.0.0:0", 0)
-	any6 := server.listen(cm.TCP, "[::]:0", 0)
+	any4 := server.Listen(cm.TCP, "0.0.0.0:0", 0)
+	any6 := server.Listen(cm.TCP, "[::]:0", 0)
 	addrs, err := net.InterfaceAddrs()
 	require.NoError(t, err)
 	tried := []netip.Addr{netip.MustParseAddr("127.255.0.1")}
@@ -77,7 +77,7 @@ func TestListenOnWildcard(t *testing.T) {
 func TestListenAFOnly(t *testing.T) {
 	needAddr(t, "::1")
 	s := newParty(t)
-	l := s.id(cm.TCP)
+	l := s.ID(cm.TCP)
 	require.NoError(t, l.SetAFOnly(true))
 	require.NoError(t, l.Bind(netip.MustParseAddrPort("[::]:0")))
 	require.NoError(t, l.Listen(0))
@@ -89,9 +89,9 @@ func TestListenAFOnly(t *testing.T) {
 // have no zone.
 func TestLinkLocal(t *testing.T) {
 	s := newParty(t)
-	l := s.listen(cm.TCP, netip.AddrPortFrom(linkLocal(t), 0).String(), 0)
-	active := s.connecting(cm.TCP, l.LocalAddr(), nil)
-	passive, _ := s.request(l)
+	l := s.Listen(cm.TCP, netip.AddrPortFrom(linkLocal(t), 0).String(), 0)
+	active := s.Connecting(cm.TCP, l.LocalAddr(), nil)
+	passive, _ := s.Request(l)
 	require.Equal(t, l.LocalAddr().Addr().WithZone(""), passive.LocalAddr().Addr())
 	require.NoError(t, passive.Reject(nil))
 	wantRefusal(s, active, true, nil)
@@ -117,7 +117,7 @@ func linkLocal(t *testing.T) netip.Addr {
 // An IPv4-mapped IPv6 address is treated as the IPv4 address.
 func TestMappedAddress(t *testing.T) {
 	s := newParty(t)
-	l := s.listen(cm.TCP, "[::ffff:127.0.0.5]:0", 0)
+	l := s.Listen(cm.TCP, "[::ffff:127.0.0.5]:0", 0)
 	require.Equal(t, "127.0.0.5", l.LocalAddr().Addr().String())
 	reaches(s, s, l, at("127.0.0.5", l))
 }
@@ -126,16 +126,16 @@ func TestMappedAddress(t *testing.T) {
 // address.
 func TestConnectFromWildcard(t *testing.T) {
 	s := newParty(t)
-	l := s.listen(cm.TCP, "127.0.0.1:0", 0)
-	id := s.id(cm.TCP)
+	l := s.Listen(cm.TCP, "127.0.0.1:0", 0)
+	id := s.ID(cm.TCP)
 	require.NoError(t, id.Bind(netip.MustParseAddrPort("0.0.0.0:0")))
 	port := id.LocalAddr().Port()
-	s.resolve(id, l.LocalAddr())
+	s.Resolve(id, l.LocalAddr())
 	require.Equal(t, at("127.0.0.1", id), id.LocalAddr())
 	require.Equal(t, port, id.LocalAddr().Port())
-	s.createQP(id)
+	s.CreateQP(id)
 	require.NoError(t, id.Connect(nil))
-	passive, _ := s.request(l)
+	passive, _ := s.Request(l)
 	require.Equal(t, id.LocalAddr(), passive.RemoteAddr())
 }
 
@@ -143,15 +143,15 @@ func TestConnectFromWildcard(t *testing.T) {
 // every client is connected in the end.
 func TestBacklogWaits(t *testing.T) {
 	client, server := newParty(t), newParty(t)
-	l := server.listen(cm.TCP, "127.0.0.1:0", 1)
+	l := server.Listen(cm.TCP, "127.0.0.1:0", 1)
 	var ids [4]*cm.ID
 	for i := range ids {
-		ids[i] = client.connecting(cm.TCP, l.LocalAddr(), &cm.ConnParam{PrivateData: []byte{byte(i)}})
+		ids[i] = client.Connecting(cm.TCP, l.LocalAddr(), &cm.ConnParam{PrivateData: []byte{byte(i)}})
 	}
 	for i := range ids {
-		passive, ev := server.request(l)
+		passive, ev := server.Request(l)
 		require.Equal(t, []byte{byte(i)}, ev.Param.PrivateData)
-		client.quiet()
+		client.Quiet()
 		require.NoError(t, passive.Reject(nil))
 		wantRefusal(client, ids[i], true, nil)
 	}
@@ -161,30 +161,30 @@ func TestBacklogWaits(t *testing.T) {
 // listener accepts no further request.
 func TestBacklogCountsUnfetched(t *testing.T) {
 	client, server := newParty(t), newParty(t)
-	l := server.listen(cm.TCP, "127.0.0.1:0", 2)
+	l := server.Listen(cm.TCP, "127.0.0.1:0", 2)
 	for range 4 {
-		client.connecting(cm.TCP, l.LocalAddr(), nil)
+		client.Connecting(cm.TCP, l.LocalAddr(), nil)
 	}
 	g := unixListenerOf(server)
 	// The listener has accepted two requests, and the application has fetched one of
 	// them.
-	server.request(l)
+	server.Request(l)
 	require.Equal(t, 1, g.id.pendingRequests)
 	require.True(t, g.accepting)
-	server.request(l)
-	server.request(l)
-	server.request(l)
+	server.Request(l)
+	server.Request(l)
+	server.Request(l)
 	require.Zero(t, g.id.pendingRequests)
-	server.quiet()
+	server.Quiet()
 }
 
 // A lookup is refused at once when the backlog is full.
 func TestBacklogRefusesLookups(t *testing.T) {
 	client, server := newParty(t), newParty(t)
-	l := server.listen(cm.UDP, "127.0.0.1:0", 1)
-	first := client.connecting(cm.UDP, l.LocalAddr(), nil)
-	second := client.connecting(cm.UDP, l.LocalAddr(), nil)
-	passive, _ := server.request(l)
+	l := server.Listen(cm.UDP, "127.0.0.1:0", 1)
+	first := client.Connecting(cm.UDP, l.LocalAddr(), nil)
+	second := client.Connecting(cm.UDP, l.LocalAddr(), nil)
+	passive, _ := server.Request(l)
 	wantUnreachable(client, second, cm.SIDRReject, false, nil)
 	require.NoError(t, passive.Reject(nil))
 	wantUnreachable(client, first, cm.SIDRReject, true, nil)
@@ -215,28 +215,28 @@ func unixListenerOf(s *party) *unixListener {
 func TestSystemBacklog(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	clock := useClock(client)
-	l := server.listen(cm.TCP, "127.0.0.1:0", 8)
+	l := server.Listen(cm.TCP, "127.0.0.1:0", 8)
 	require.NoError(t, unix.Listen(unixListenerOf(server).fd, 0))
-	first := client.connecting(cm.TCP, l.LocalAddr(), nil)
+	first := client.Connecting(cm.TCP, l.LocalAddr(), nil)
 	lent := []byte("hello")
-	second := client.connecting(cm.TCP, l.LocalAddr(), &cm.ConnParam{PrivateData: lent})
-	third := client.connecting(cm.TCP, l.LocalAddr(), &cm.ConnParam{PrivateData: lent})
+	second := client.Connecting(cm.TCP, l.LocalAddr(), &cm.ConnParam{PrivateData: lent})
+	third := client.Connecting(cm.TCP, l.LocalAddr(), &cm.ConnParam{PrivateData: lent})
 	clear(lent) // Connect has returned, so it must have copied the private data.
-	passive, _ := server.request(l)
+	passive, _ := server.Request(l)
 	require.Equal(t, first.LocalAddr(), passive.RemoteAddr())
-	server.quiet()
+	server.Quiet()
 
 	clock.advance(redialInterval)
-	client.quiet()
-	passive, ev := server.request(l)
+	client.Quiet()
+	passive, ev := server.Request(l)
 	require.Contains(t, []netip.AddrPort{second.LocalAddr(), third.LocalAddr()}, passive.RemoteAddr())
 	require.Equal(t, "hello", string(ev.Param.PrivateData))
-	server.quiet()
+	server.Quiet()
 
 	// The clients whose requests the server does not fetch time out.
 	clock.advance(maxServiceTime)
 	for range 3 {
-		ev := client.next()
+		ev := client.Next()
 		require.Equal(t, cm.Unreachable, ev.Type)
 		require.Equal(t, statusTimedOut, ev.Status)
 		require.NoError(t, ev.Ack())
@@ -248,21 +248,21 @@ func TestSystemBacklog(t *testing.T) {
 func TestOutOfDescriptors(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	clock := useClock(server)
-	l := server.listen(cm.TCP, "127.0.0.1:0", 0)
-	active := client.connecting(cm.TCP, l.LocalAddr(), nil)
+	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
+	active := client.Connecting(cm.TCP, l.LocalAddr(), nil)
 
 	var limit unix.Rlimit
 	require.NoError(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &limit))
 	none := limit
 	none.Cur = 0
 	require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &none))
-	server.quiet()
+	server.Quiet()
 	paused := unixListenerOf(server) == nil
 	require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &limit))
 	require.True(t, paused, "the listener does not watch its socket")
 
 	clock.advance(pauseTime)
-	server.quiet() // The listener watches its socket again.
-	passive, _ := server.request(l)
+	server.Quiet() // The listener watches its socket again.
+	passive, _ := server.Request(l)
 	require.Equal(t, active.LocalAddr(), passive.RemoteAddr())
 }

@@ -14,19 +14,19 @@ import (
 
 func TestLookup(t *testing.T) {
 	client, server := newParty(t), newParty(t)
-	l := server.listen(cm.UDP, "127.0.0.1:0", 0)
+	l := server.Listen(cm.UDP, "127.0.0.1:0", 0)
 	question := bytes.Repeat([]byte("q"), 180)
-	active := client.connecting(cm.UDP, l.LocalAddr(), &cm.ConnParam{PrivateData: question})
+	active := client.Connecting(cm.UDP, l.LocalAddr(), &cm.ConnParam{PrivateData: question})
 	require.Equal(t, verbs.StateRTS, active.QP().State())
-	passive, ev := server.request(l)
+	passive, ev := server.Request(l)
 	require.Equal(t, cm.MessageParam{PrivateData: question}, ev.Param)
 
-	qp := server.createQP(passive)
+	qp := server.CreateQP(passive)
 	answer := bytes.Repeat([]byte("a"), 136)
 	require.NoError(t, passive.Accept(&cm.ConnParam{PrivateData: answer}))
-	server.quiet() // The passive side gets no event for its own answer.
+	server.Quiet() // The passive side gets no event for its own answer.
 
-	ev = client.want(cm.Established, active)
+	ev = client.Want(cm.Established, active)
 	require.Equal(t, answer, ev.Param.PrivateData)
 	require.Equal(t, qp.Num(), ev.UD.QPN)
 	require.EqualValues(t, cm.DefaultQKey, ev.UD.QKey)
@@ -36,9 +36,9 @@ func TestLookup(t *testing.T) {
 	// After a lookup one side may disconnect or be closed: the other side gets no event.
 	require.NoError(t, active.Disconnect())
 	require.Equal(t, verbs.StateError, active.QP().State())
-	server.quiet()
-	server.end(passive)
-	client.quiet()
+	server.Quiet()
+	server.End(passive)
+	client.Quiet()
 }
 
 // The passive side may accept a lookup without a queue pair on its ID. Then it names a
@@ -46,12 +46,12 @@ func TestLookup(t *testing.T) {
 func TestLookupWithoutQP(t *testing.T) {
 	for given, want := range map[uint32]uint32{0: cm.DefaultQKey, 77: 77} {
 		client, server := newParty(t), newParty(t)
-		l := server.listen(cm.UDP, "127.0.0.1:0", 0)
-		active := client.resolved(cm.UDP, l.LocalAddr())
+		l := server.Listen(cm.UDP, "127.0.0.1:0", 0)
+		active := client.Resolved(cm.UDP, l.LocalAddr())
 		require.NoError(t, active.Connect(&cm.ConnParam{QPNum: 1}))
-		passive, _ := server.request(l)
+		passive, _ := server.Request(l)
 		require.NoError(t, passive.Accept(&cm.ConnParam{QPNum: 4711, QKey: given}))
-		ev := client.want(cm.Established, active)
+		ev := client.Want(cm.Established, active)
 		require.EqualValues(t, 4711, ev.UD.QPN)
 		require.Equal(t, want, ev.UD.QKey)
 	}
@@ -60,12 +60,12 @@ func TestLookupWithoutQP(t *testing.T) {
 // The answer is delivered even if the passive ID and the listener are closed afterwards.
 func TestLookupOutlivesAnswer(t *testing.T) {
 	client, server := newParty(t), newParty(t)
-	l := server.listen(cm.UDP, "127.0.0.1:0", 0)
-	active := client.connecting(cm.UDP, l.LocalAddr(), nil)
-	passive, _ := server.request(l)
+	l := server.Listen(cm.UDP, "127.0.0.1:0", 0)
+	active := client.Connecting(cm.UDP, l.LocalAddr(), nil)
+	passive, _ := server.Request(l)
 	require.NoError(t, passive.Accept(&cm.ConnParam{QPNum: 4711}))
-	server.end(passive)
+	server.End(passive)
 	require.NoError(t, l.Close())
-	client.want(cm.Established, active)
-	client.quiet()
+	client.Want(cm.Established, active)
+	client.Quiet()
 }

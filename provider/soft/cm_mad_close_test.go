@@ -24,7 +24,7 @@ func TestWireCMListenerCloses(t *testing.T) {
 		// Two requests are queued in the inbox: the new one of ids[1], and a copy of the
 		// fetched one.
 		w.clock.advance(firstInterval)
-		w.client.quiet() // The clients retransmit their requests.
+		w.client.Quiet() // The clients retransmit their requests.
 		for w.deliverOne() {
 		}
 		require.NoError(t, l.Close())
@@ -37,7 +37,7 @@ func TestWireCMListenerCloses(t *testing.T) {
 				wantRejected(w.client, id, cm.RejectConsumer, false, padded("", 148))
 			}
 		}
-		w.client.quiet()
+		w.client.Quiet()
 
 		// The fetched ID is not affected.
 		w.accept(fetched, nil)
@@ -52,7 +52,7 @@ func TestWireCMListenerClosesUnread(t *testing.T) {
 	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
 		cfg := &Config{Vectors: 1, Path: PathWire, WirePort: freePort(t)}
 		client, server := openParty(t, cfg), openParty(t, cfg)
-		l := server.listen(ps, "127.9.3.2:0", 0)
+		l := server.Listen(ps, "127.9.3.2:0", 0)
 		// Receiving this number of requests takes more than one system call.
 		var ids [40]*cm.ID
 		for i := range ids {
@@ -61,7 +61,7 @@ func TestWireCMListenerClosesUnread(t *testing.T) {
 		require.NoError(t, l.Close())
 		require.Empty(t, server.p.dev.udp.Addrs(), "the UDP port is free")
 		for range ids {
-			ev := client.next()
+			ev := client.Next()
 			require.Contains(t, ids, ev.ID)
 			require.ErrorIs(t, ev.Err, cm.ErrRefused)
 			if ps == cm.UDP {

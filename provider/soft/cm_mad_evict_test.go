@@ -39,7 +39,7 @@ func TestWireCMEvictsStale(t *testing.T) {
 			s.settle()
 			s.settle()
 
-			ev := s.server.want(cm.Disconnected, passive)
+			ev := s.server.Want(cm.Disconnected, passive)
 			require.ErrorIs(t, ev.Err, cm.ErrStale)
 			require.NoError(t, end(passive))
 			require.Zero(t, s.listenerOf(l).halfOpen.evicting)

@@ -59,7 +59,7 @@ func (f *floodSim) tick(d time.Duration) {
 	}
 	f.drive()
 	for !f.server.tc.queue.empty() {
-		f.serve(f.server.next())
+		f.serve(f.server.Next())
 	}
 }
 
@@ -70,7 +70,7 @@ func (f *floodSim) serve(ev *cm.Event) {
 	case cm.ConnectRequest:
 		f.accepted++
 		if id.Accept(&cm.ConnParam{QPNum: 2 + f.accepted}) != nil {
-			f.server.end(id)
+			f.server.End(id)
 		}
 	case cm.Established:
 		f.open[id] = true
@@ -79,10 +79,10 @@ func (f *floodSim) serve(ev *cm.Event) {
 		require.NoError(f.t, id.Disconnect())
 	case cm.TimewaitExit:
 		delete(f.open, id)
-		f.server.end(id)
+		f.server.End(id)
 	default:
 		require.Equal(f.t, cm.Unreachable, typ)
-		f.server.end(id)
+		f.server.End(id)
 	}
 }
 
@@ -96,7 +96,7 @@ func (f *floodSim) awaitClient(typ cm.EventType, id *cm.ID, flood func()) time.D
 		flood()
 		f.tick(time.Millisecond)
 	}
-	f.client.want(typ, id)
+	f.client.Want(typ, id)
 	return f.clock.now.Sub(began)
 }
 
@@ -149,8 +149,8 @@ func TestWireCMFloodOfSources(t *testing.T) {
 		require.LessOrEqual(t, f.awaitClient(cm.Established, id, flood), 5*time.Millisecond)
 		require.NoError(t, id.Disconnect())
 		require.LessOrEqual(t, f.awaitClient(cm.Disconnected, id, flood), 5*time.Millisecond)
-		f.client.want(cm.TimewaitExit, id)
-		f.client.end(id)
+		f.client.Want(cm.TimewaitExit, id)
+		f.client.End(id)
 	}
 	require.Empty(t, f.open)
 	require.LessOrEqual(t, peak, defaultHalfOpen+2*perTick)
@@ -194,6 +194,6 @@ func TestWireCMFloodOfFewSources(t *testing.T) {
 	f.wantNoOtherRecords(mux)
 	require.Equal(t, map[string]int{clientAddr.String(): 20}, admitted(f.server))
 	for id := range f.open {
-		f.server.end(id)
+		f.server.End(id)
 	}
 }

@@ -41,8 +41,8 @@ func TestWireCMForgedRejects(t *testing.T) {
 		forged.rej.Encode(&m, 1)
 		w.inject(&m, forged.from, forged.to)
 		w.settle()
-		w.client.quiet()
-		w.server.quiet()
+		w.client.Quiet()
+		w.server.Quiet()
 	}
 	exchange(t, w.client, active.QP(), w.server, passive.QP())
 	(&wire.REJ{RemoteID: p.ownID, LocalID: a.ownID, Reason: uint16(cm.RejectConsumer)}).Encode(&m, 1)
@@ -59,7 +59,7 @@ func TestWireCMLateRTU(t *testing.T) {
 	t.Run("closed", func(t *testing.T) {
 		lateRTU(t, func(s *madPeer, id *cm.ID) {
 			require.NoError(t, id.Disconnect())
-			s.server.end(id)
+			s.server.End(id)
 		})
 	})
 }

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/testutil/peerproc"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -19,18 +20,18 @@ import (
 // wantPortUnreachable requires the event of a request to a host on which no process has
 // the UDP port.
 func wantPortUnreachable(s *party, id *cm.ID) {
-	s.t.Helper()
-	ev := s.want(cm.Unreachable, id)
-	require.Equal(s.t, statusRefused, ev.Status)
-	require.ErrorIs(s.t, ev.Err, unix.ECONNREFUSED)
-	require.ErrorIs(s.t, ev.Err, cm.ErrRefused)
-	require.NotErrorIs(s.t, ev.Err, cm.ErrTimedOut)
-	require.ErrorContains(s.t, ev.Err, "no process has UDP port")
+	s.T.Helper()
+	ev := s.Want(cm.Unreachable, id)
+	require.Equal(s.T, statusRefused, ev.Status)
+	require.ErrorIs(s.T, ev.Err, unix.ECONNREFUSED)
+	require.ErrorIs(s.T, ev.Err, cm.ErrRefused)
+	require.NotErrorIs(s.T, ev.Err, cm.ErrTimedOut)
+	require.ErrorContains(s.T, ev.Err, "no process has UDP port")
 	want := verbs.StateError
 	if id.PortSpace() == cm.UDP {
 		want = verbs.StateRTS
 	}
-	require.Equal(s.t, want, id.QP().State())
+	require.Equal(s.T, want, id.QP().State())
 }
 
 // unreadable requires that a descriptor is not readable.
@@ -49,7 +50,7 @@ func dialClosedPort(t *testing.T, ps cm.PortSpace, from, to string) {
 	s := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: freePort(t)})
 	for range 2 { // The second request is sent from a socket that has had an error.
 		wantPortUnreachable(s, s.connectingFrom(ps, from, netip.AddrPortFrom(netip.MustParseAddr(to), 7)))
-		s.quiet()
+		s.Quiet()
 		unreadable(t, s.tc.FD())
 	}
 	require.Zero(t, countsOf(t, s.p.dev)["send_err"])
@@ -61,7 +62,7 @@ func TestDialClosedPort(t *testing.T) {
 
 // The test needs two addresses, and IPv6 has only one loopback address. So the test runs
 // in a network namespace, where it adds addresses.
-func TestDialClosedPortIPv6(t *testing.T) { inNetworkNamespace(t, "closed-port-ipv6") }
+func TestDialClosedPortIPv6(t *testing.T) { peerproc.InNetworkNamespace(t, "closed-port-ipv6") }
 
 func peerClosedPortIPv6(t *testing.T, _ string) {
 	addHostAddrs(t, "fd00::1", "fd00::2")
@@ -73,41 +74,41 @@ func peerClosedPortIPv6(t *testing.T, _ string) {
 func TestPortUnreachableAffectsOneRequest(t *testing.T) {
 	cfg := &Config{Vectors: 1, Path: PathWire, WirePort: freePort(t)}
 	client, server := openParty(t, cfg), openParty(t, cfg)
-	l := server.listen(cm.TCP, "127.9.2.3:0", 0)
+	l := server.Listen(cm.TCP, "127.9.2.3:0", 0)
 	open := client.connectingFrom(cm.TCP, "127.9.2.1", l.LocalAddr())
-	passive, _ := server.request(l)
-	server.createQP(passive)
+	passive, _ := server.Request(l)
+	server.CreateQP(passive)
 	require.NoError(t, passive.Accept(nil))
-	client.want(cm.Established, open)
-	server.want(cm.Established, passive)
+	client.Want(cm.Established, open)
+	server.Want(cm.Established, passive)
 
 	waiting := client.connectingFrom(cm.TCP, "127.9.2.1", l.LocalAddr())
-	late, _ := server.request(l)
+	late, _ := server.Request(l)
 	for range 10 {
 		wantPortUnreachable(client, client.connectingFrom(cm.TCP, "127.9.2.1", netip.MustParseAddrPort("127.9.2.2:7")))
 		exchange(t, client, open.QP(), server, passive.QP())
 	}
-	server.createQP(late)
+	server.CreateQP(late)
 	require.NoError(t, late.Accept(nil))
-	client.want(cm.Established, waiting)
-	server.want(cm.Established, late)
+	client.Want(cm.Established, waiting)
+	server.Want(cm.Established, late)
 	exchange(t, client, waiting.QP(), server, late.QP())
 	require.Zero(t, countsOf(t, client.p.dev)["send_err"])
 	disconnectBoth(client, open, server, passive)
 	disconnectBoth(client, waiting, server, late)
-	client.quiet()
-	server.quiet()
+	client.Quiet()
+	server.Quiet()
 }
 
 // disconnectBoth disconnects, and waits for the events of both sides.
 func disconnectBoth(client *party, active *cm.ID, server *party, passive *cm.ID) {
-	client.t.Helper()
-	require.NoError(client.t, active.Disconnect())
-	server.want(cm.Disconnected, passive)
-	require.NoError(client.t, passive.Disconnect())
-	server.want(cm.TimewaitExit, passive)
-	client.want(cm.Disconnected, active)
-	client.want(cm.TimewaitExit, active)
+	client.T.Helper()
+	require.NoError(client.T, active.Disconnect())
+	server.Want(cm.Disconnected, passive)
+	require.NoError(client.T, passive.Disconnect())
+	server.Want(cm.TimewaitExit, passive)
+	client.Want(cm.Disconnected, active)
+	client.Want(cm.TimewaitExit, active)
 }
 
 // After Migrate, the new channel of the ID handles the ICMP error.
@@ -116,9 +117,9 @@ func TestPortUnreachableAfterMigrate(t *testing.T) {
 	id := s.connectingFrom(cm.TCP, "127.9.2.1", netip.MustParseAddrPort("127.9.2.2:7"))
 	other, err := cm.OpenChannel(s)
 	require.NoError(t, err)
-	before := s.ch
+	before := s.Channel
 	require.NoError(t, id.Migrate(other))
-	s.ch = other
+	s.Channel = other
 	t.Cleanup(func() { require.NoError(t, before.Close()) })
 	wantPortUnreachable(s, id)
 	unreadable(t, before.FD())
@@ -137,7 +138,7 @@ func TestRequestSocketReceivesNothing(t *testing.T) {
 		_, err = silent.WriteToUDPAddrPort(make([]byte, 1000), asking.local)
 		require.NoError(t, err)
 	}
-	s.quiet()
+	s.Quiet()
 	unreadable(t, s.tc.FD())
 	n, _, err := unix.Recvfrom(asking.fd, make([]byte, 2000), unix.MSG_DONTWAIT)
 	require.ErrorIs(t, err, unix.EAGAIN, "%d bytes", n)
@@ -180,7 +181,7 @@ func TestForgedPortUnreachable(t *testing.T) {
 	} {
 		w.refused(forged.by, forged.quote)
 		require.Equal(t, cm.StateConnecting, active.State(), what)
-		w.client.quiet()
+		w.client.Quiet()
 	}
 	passive, _ := w.request(l)
 	w.accept(passive, nil)
@@ -190,7 +191,7 @@ func TestForgedPortUnreachable(t *testing.T) {
 	// An ICMP error does not end a connection.
 	w.refused(serverAddr, quoted(&request))
 	w.refused(serverAddr, nil)
-	w.client.quiet()
+	w.client.Quiet()
 	exchange(t, w.client, active.QP(), w.server, passive.QP())
 	w.disconnected(active, passive)
 	w.quiet()
@@ -206,7 +207,7 @@ func TestPartlyQuotedPortUnreachable(t *testing.T) {
 	quote := quoted(&sent)[:wire.BTHSize+wire.DETHSize+wire.MADDataOffset+4]
 	for n := range quote {
 		w.refused(serverAddr, quote[:n])
-		w.client.quiet()
+		w.client.Quiet()
 	}
 	w.refused(serverAddr, quote)
 	wantPortUnreachable(w.client, active)

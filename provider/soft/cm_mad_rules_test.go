@@ -110,7 +110,7 @@ func TestWireCMRefusals(t *testing.T) {
 			r := s.req(port)
 			test.change(r)
 			s.requireREJ(s.sendREQ(r), test.reason)
-			s.server.quiet()
+			s.server.Quiet()
 		})
 	}
 	require.Empty(t, s.server.p.dev.cm.mux.conns, "refused requests leave no connection")
@@ -120,11 +120,11 @@ func TestWireCMRefusals(t *testing.T) {
 // address, the REJ has the reason of a refusal by the application, as with the kernel.
 func TestWireCMListenerOnAnotherAddress(t *testing.T) {
 	s := newMADPeer(t)
-	l := s.server.listen(cm.TCP, "127.8.0.3:0", 0)
+	l := s.server.Listen(cm.TCP, "127.8.0.3:0", 0)
 	// An ID that does not listen is bound to the address, so its UDP port is open.
-	other := s.server.id(cm.TCP)
+	other := s.server.ID(cm.TCP)
 	require.NoError(t, other.ResolveAddr(netip.AddrPortFrom(serverAddr, 0), netip.AddrPortFrom(clientAddr, 7), 1))
-	s.server.want(cm.AddrResolved, other)
+	s.server.Want(cm.AddrResolved, other)
 	s.requireREJ(s.sendREQ(s.req(l.LocalAddr().Port())), cm.RejectConsumer)
 }
 
@@ -146,7 +146,7 @@ func TestWireCMRepeatedRequest(t *testing.T) {
 	l := s.listen(cm.TCP, 0)
 	r := s.req(l.LocalAddr().Port())
 	require.Empty(t, s.sendREQ(r))
-	passive, ev := s.server.request(l)
+	passive, ev := s.server.Request(l)
 	require.EqualValues(t, 0x123, ev.Param.QPNum)
 
 	// A copy of the REQ that arrives before the REQ is answered gets an MRA. A later
@@ -159,12 +159,12 @@ func TestWireCMRepeatedRequest(t *testing.T) {
 	require.Equal(t, wire.AnsweredREQ, mra.Received)
 	require.EqualValues(t, r.LocalID, mra.RemoteID)
 
-	s.server.createQP(passive)
+	s.server.CreateQP(passive)
 	require.NoError(t, passive.Accept(nil))
 	first := slices.Clone(s.received[len(s.received)-1:])
 	require.Equal(t, wire.AttrREP, first[0].Attribute())
 	require.Equal(t, first, s.sendREQ(r))
-	s.server.quiet()
+	s.server.Quiet()
 
 	attr, err := passive.QP().Query()
 	require.NoError(t, err)
@@ -178,12 +178,12 @@ func TestWireCMRepeatedRejected(t *testing.T) {
 	l := s.listen(cm.TCP, 0)
 	r := s.req(l.LocalAddr().Port())
 	s.sendREQ(r)
-	passive, _ := s.server.request(l)
+	passive, _ := s.server.Request(l)
 	require.NoError(t, passive.Reject([]byte("no")))
 	first := slices.Clone(s.received[len(s.received)-1:])
 	require.Equal(t, wire.AttrREJ, first[0].Attribute())
 	require.Equal(t, first, s.sendREQ(r))
-	s.server.quiet()
+	s.server.Quiet()
 }
 
 // A refusal because of a lack of resources is a REJ with reason 3 and without private
@@ -192,7 +192,7 @@ func TestWireCMRejectNoResources(t *testing.T) {
 	s := newMADPeer(t)
 	l := s.listen(cm.TCP, 0)
 	s.sendREQ(s.req(l.LocalAddr().Port()))
-	passive, _ := s.server.request(l)
+	passive, _ := s.server.Request(l)
 	require.NoError(t, passive.RejectNoResources())
 	var rej wire.REJ
 	last := &s.received[len(s.received)-1]
@@ -209,8 +209,8 @@ func (s *madPeer) established(l *cm.ID) (*cm.ID, *wire.REQ, *wire.REP) {
 	s.t.Helper()
 	r := s.req(l.LocalAddr().Port())
 	s.sendREQ(r)
-	passive, _ := s.server.request(l)
-	s.server.createQP(passive)
+	passive, _ := s.server.Request(l)
+	s.server.CreateQP(passive)
 	require.NoError(s.t, passive.Accept(nil))
 	var rep wire.REP
 	rep.Decode(&s.received[len(s.received)-1])
@@ -218,7 +218,7 @@ func (s *madPeer) established(l *cm.ID) (*cm.ID, *wire.REQ, *wire.REP) {
 	var m wire.MAD
 	rtu.Encode(&m, 1)
 	require.Empty(s.t, s.send(&m))
-	s.server.want(cm.Established, passive)
+	s.server.Want(cm.Established, passive)
 	return passive, r, &rep
 }
 
@@ -254,7 +254,7 @@ func TestWireCMUnknownConnection(t *testing.T) {
 		attr()
 		require.Empty(t, s.send(&m))
 	}
-	s.server.quiet()
+	s.server.Quiet()
 }
 
 // A DREQ from another address, with another communication ID, or for another queue pair
@@ -276,10 +276,10 @@ func TestWireCMSpoofed(t *testing.T) {
 		d.Encode(&m, 1)
 		s.send(&m)
 	}
-	s.server.quiet()
+	s.server.Quiet()
 	good.Encode(&m, 1)
 	require.Empty(t, s.send(&m), "the application has not answered yet")
-	s.server.want(cm.Disconnected, passive)
+	s.server.Want(cm.Disconnected, passive)
 	require.NoError(t, passive.Disconnect())
 	require.Equal(t, wire.AttrDREP, s.received[0].Attribute())
 	require.Equal(t, wire.AttrDREP, s.send(&m)[0].Attribute(), "a copy of the DREQ gets the same answer")
@@ -292,13 +292,13 @@ func TestWireCMTimeoutREJ(t *testing.T) {
 	l := s.listen(cm.TCP, 0)
 	r := s.req(l.LocalAddr().Port())
 	s.sendREQ(r)
-	passive, _ := s.server.request(l)
+	passive, _ := s.server.Request(l)
 	rej := wire.REJ{LocalID: r.LocalID, Rejected: wire.AnsweredOther, Reason: uint16(cm.RejectTimeout), InfoLength: 8}
 	binary.BigEndian.PutUint64(rej.Info[:], r.CAGUID)
 	var m wire.MAD
 	rej.Encode(&m, 1)
 	require.Empty(t, s.send(&m))
-	s.server.createQP(passive)
+	s.server.CreateQP(passive)
 	require.ErrorIs(t, passive.Accept(nil), verbs.ErrPeerGone)
 }
 
@@ -327,15 +327,15 @@ func TestWireCMFlood(t *testing.T) {
 		s.settle()
 	}
 	for range backlog {
-		passive, _ := s.server.request(l)
+		passive, _ := s.server.Request(l)
 		require.NoError(t, passive.Close())
 	}
-	s.server.quiet()
+	s.server.Quiet()
 	require.Empty(t, mux.conns)
 	require.Empty(t, mux.byPeer)
 	require.Empty(t, mux.byQP)
 	require.Empty(t, s.sendREQ(s.req(l.LocalAddr().Port())))
-	s.server.request(l)
+	s.server.Request(l)
 }
 
 // FuzzWireCM sends an arbitrary message. It causes no panic and no event of another
@@ -355,10 +355,10 @@ func FuzzWireCM(f *testing.F) {
 		copy(m[wire.MADDataOffset:], data)
 		s.send(&m)
 		for !s.server.tc.queue.empty() {
-			ev := s.server.next()
+			ev := s.server.Next()
 			require.Equal(t, cm.ConnectRequest, ev.Type)
 			require.NoError(t, ev.Ack())
-			s.server.end(ev.ID)
+			s.server.End(ev.ID)
 		}
 	})
 }
@@ -373,7 +373,7 @@ func TestNoRequestToThisHost(t *testing.T) {
 	// host.
 	w.client.p.dev.cm.Local = true
 	w.await(w.client)
-	ev := w.client.want(cm.Rejected, id)
+	ev := w.client.Want(cm.Rejected, id)
 	require.ErrorContains(t, ev.Err, errLocalOnly.Error())
 	require.Len(t, w.sent, 1, "nothing was sent after the first request")
 	w.quiet()

@@ -176,7 +176,7 @@ func (w *madSim) advance() bool {
 func (w *madSim) want(s *party, typ cm.EventType, id *cm.ID) cm.Event {
 	w.t.Helper()
 	w.await(s)
-	return s.want(typ, id)
+	return s.Want(typ, id)
 }
 
 // await advances until an event of a party is queued.
@@ -197,8 +197,8 @@ func (w *madSim) quiet() {
 	w.t.Helper()
 	for range 1000 {
 		w.settle()
-		w.client.quiet()
-		w.server.quiet()
+		w.client.Quiet()
+		w.server.Quiet()
 		if !w.advance() {
 			return
 		}
@@ -208,14 +208,14 @@ func (w *madSim) quiet() {
 
 func (w *madSim) listen(ps cm.PortSpace, backlog int) *cm.ID {
 	w.t.Helper()
-	return w.server.listen(ps, netip.AddrPortFrom(serverAddr, 0).String(), backlog)
+	return w.server.Listen(ps, netip.AddrPortFrom(serverAddr, 0).String(), backlog)
 }
 
 // connecting makes an ID with the client's address, and sends the request.
 func (w *madSim) connecting(ps cm.PortSpace, dst netip.AddrPort, param *cm.ConnParam) *cm.ID {
 	w.t.Helper()
 	id := w.resolving(ps, dst)
-	w.client.createQP(id)
+	w.client.CreateQP(id)
 	require.NoError(w.t, id.Connect(param))
 	return id
 }
@@ -226,23 +226,23 @@ func (w *madSim) resolved(l *cm.ID) *cm.ID { return w.resolving(l.PortSpace(), l
 func (w *madSim) resolving(ps cm.PortSpace, dst netip.AddrPort) *cm.ID {
 	w.t.Helper()
 	s := w.client
-	id := s.id(ps)
+	id := s.ID(ps)
 	require.NoError(w.t, id.ResolveAddr(netip.AddrPortFrom(clientAddr, 0), dst, time.Second))
-	s.want(cm.AddrResolved, id)
+	s.Want(cm.AddrResolved, id)
 	require.NoError(w.t, id.ResolveRoute(time.Second))
-	s.want(cm.RouteResolved, id)
+	s.Want(cm.RouteResolved, id)
 	return id
 }
 
 func (w *madSim) request(l *cm.ID) (*cm.ID, cm.Event) {
 	w.t.Helper()
 	w.await(w.server)
-	return w.server.request(l)
+	return w.server.Request(l)
 }
 
 func (w *madSim) accept(passive *cm.ID, param *cm.ConnParam) {
 	w.t.Helper()
-	w.server.createQP(passive)
+	w.server.CreateQP(passive)
 	require.NoError(w.t, passive.Accept(param))
 }
 

@@ -39,13 +39,13 @@ func TestWireCMStale(t *testing.T) {
 	l := s.listen(cm.TCP, 0)
 	passive, r, _ := s.established(l)
 	require.Equal(t, cm.RejectStale, s.resendREQ(r))
-	ev := s.server.want(cm.Disconnected, passive)
+	ev := s.server.Want(cm.Disconnected, passive)
 	require.Zero(t, ev.Status)
 	require.ErrorIs(t, ev.Err, cm.ErrStale)
 	require.NoError(t, passive.Disconnect())
-	s.server.want(cm.TimewaitExit, passive)
+	s.server.Want(cm.TimewaitExit, passive)
 	require.Zero(t, s.resendREQ(r))
-	s.server.request(l)
+	s.server.Request(l)
 }
 
 // A request from a third host with the GUID and the queue pair of a peer does not end
@@ -65,12 +65,12 @@ func TestWireCMStaleNeedsTheAddress(t *testing.T) {
 		s.inject(&m, otherAddr, serverAddr)
 		s.settle()
 	}
-	s.server.request(l)
-	s.server.quiet()
+	s.server.Request(l)
+	s.server.Quiet()
 	dreq := wire.DREQ{LocalID: r.LocalID, RemoteID: rep.LocalID, RemoteQPN: rep.QPN}
 	dreq.Encode(&m, 1)
 	s.send(&m)
-	require.NoError(t, s.server.want(cm.Disconnected, passive).Err)
+	require.NoError(t, s.server.Want(cm.Disconnected, passive).Err)
 }
 
 // A request with the same queue pair ends the retransmission of the DREQ of a closed ID,
@@ -79,12 +79,12 @@ func TestWireCMStaleOrphan(t *testing.T) {
 	s := newMADPeer(t)
 	l := s.listen(cm.TCP, 0)
 	passive, r, _ := s.established(l)
-	s.server.end(passive)
+	s.server.End(passive)
 	require.Len(t, s.server.tc.orphans, 1)
 	require.Equal(t, cm.RejectStale, s.resendREQ(r))
 	require.Empty(t, s.server.tc.orphans)
 	require.Zero(t, s.resendREQ(r))
-	s.server.request(l)
+	s.server.Request(l)
 }
 
 // An unanswered request becomes stale when the peer requests another connection with the
@@ -94,11 +94,11 @@ func TestWireCMStaleRequest(t *testing.T) {
 	l := s.listen(cm.TCP, 0)
 	r := s.req(l.LocalAddr().Port())
 	s.sendREQ(r)
-	passive, _ := s.server.request(l)
+	passive, _ := s.server.Request(l)
 	require.Equal(t, cm.RejectStale, s.resendREQ(r))
 	require.Error(t, passive.Accept(nil))
 	require.Zero(t, s.resendREQ(r))
-	s.server.request(l)
+	s.server.Request(l)
 }
 
 // After a connection has ended, its queue pair can be used for another connection,
@@ -110,9 +110,9 @@ func TestWireCMSameQueuePairAgain(t *testing.T) {
 			var m wire.MAD
 			(&wire.DREQ{LocalID: r.LocalID, RemoteID: rep.LocalID, RemoteQPN: rep.QPN}).Encode(&m, 1)
 			s.send(&m)
-			s.server.want(cm.Disconnected, passive)
+			s.server.Want(cm.Disconnected, passive)
 			require.NoError(s.t, passive.Disconnect())
-			s.server.want(cm.TimewaitExit, passive)
+			s.server.Want(cm.TimewaitExit, passive)
 		},
 		"disconnected by this side": func(s *madPeer, l *cm.ID) {
 			passive, r, rep := s.established(l)
@@ -120,17 +120,17 @@ func TestWireCMSameQueuePairAgain(t *testing.T) {
 			var m wire.MAD
 			(&wire.DREP{LocalID: r.LocalID, RemoteID: rep.LocalID}).Encode(&m, 1)
 			s.send(&m)
-			s.server.want(cm.Disconnected, passive)
-			s.server.want(cm.TimewaitExit, passive)
+			s.server.Want(cm.Disconnected, passive)
+			s.server.Want(cm.TimewaitExit, passive)
 		},
 		"refused": func(s *madPeer, l *cm.ID) {
 			s.sendREQ(s.req(l.LocalAddr().Port()))
-			passive, _ := s.server.request(l)
+			passive, _ := s.server.Request(l)
 			require.NoError(s.t, passive.Reject(nil))
 		},
 		"reply unanswered": func(s *madPeer, l *cm.ID) {
 			s.sendREQ(s.req(l.LocalAddr().Port()))
-			passive, _ := s.server.request(l)
+			passive, _ := s.server.Request(l)
 			s.accept(passive, nil)
 			s.want(s.server, cm.Unreachable, passive)
 		},
@@ -141,8 +141,8 @@ func TestWireCMSameQueuePairAgain(t *testing.T) {
 			end(s, l)
 			s.settle()
 			require.Zero(t, s.resendREQ(s.req(l.LocalAddr().Port())))
-			s.server.request(l)
-			s.server.quiet()
+			s.server.Request(l)
+			s.server.Quiet()
 		})
 	}
 }
@@ -173,12 +173,12 @@ func TestWireCMReplyNamesAnother(t *testing.T) {
 	}
 	first, c := connect(serverAddr)
 	reply(c, 5, 0x55)
-	w.client.want(cm.Established, first)
+	w.client.Want(cm.Established, first)
 
 	// A peer at another address may use the same numbers.
 	second, other := connect(otherAddr)
 	reply(other, 5, 0x55)
-	w.client.want(cm.Established, second)
+	w.client.Want(cm.Established, second)
 	require.Same(t, c, mux.byPeer[peerKey{serverAddr, 7, 5}])
 	require.Same(t, c, mux.byQP[peerKey{serverAddr, 7, 0x55}])
 
@@ -186,11 +186,11 @@ func TestWireCMReplyNamesAnother(t *testing.T) {
 	// pair belongs to one connection only.
 	third, own := connect(serverAddr)
 	reply(own, 5, 0x56)
-	w.client.quiet()
+	w.client.Quiet()
 	require.Same(t, c, mux.byPeer[peerKey{serverAddr, 7, 5}])
 	reply(own, 6, 0x55)
-	w.client.want(cm.Established, third)
-	require.ErrorIs(t, w.client.want(cm.Disconnected, first).Err, cm.ErrStale)
+	w.client.Want(cm.Established, third)
+	require.ErrorIs(t, w.client.Want(cm.Disconnected, first).Err, cm.ErrStale)
 	require.Same(t, own, mux.byQP[peerKey{serverAddr, 7, 0x55}])
-	w.client.quiet()
+	w.client.Quiet()
 }

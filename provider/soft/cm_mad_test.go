@@ -135,8 +135,8 @@ func TestWireCMSlowAccept(t *testing.T) {
 	for began := w.clock.now; w.clock.now.Sub(began) < 10*time.Minute; {
 		require.True(t, w.advance())
 		w.settle()
-		w.client.quiet()
-		w.server.quiet()
+		w.client.Quiet()
+		w.server.Quiet()
 	}
 	w.accept(passive, nil)
 	w.want(w.client, cm.Established, active)
@@ -158,7 +158,7 @@ func TestWireCMNeverAnswered(t *testing.T) {
 	require.Equal(t, maxServiceTime, w.clock.now.Sub(began))
 	require.Less(t, maxServiceTime, 17*time.Minute)
 	require.Contains(t, w.sent, wire.AttrMRA)
-	w.server.createQP(passive)
+	w.server.CreateQP(passive)
 	w.settle()
 	require.ErrorIs(t, passive.Accept(nil), verbs.ErrPeerGone)
 	w.quiet()
@@ -171,7 +171,7 @@ func TestWireCMRTUNeverSent(t *testing.T) {
 	l := s.listen(cm.TCP, 0)
 	r := s.req(l.LocalAddr().Port())
 	s.sendREQ(r)
-	passive, _ := s.server.request(l)
+	passive, _ := s.server.Request(l)
 	began := s.clock.now
 	s.accept(passive, nil)
 	var rep wire.REP
@@ -186,7 +186,7 @@ func TestWireCMRTUNeverSent(t *testing.T) {
 		require.True(t, s.advance())
 		s.settle()
 	}
-	s.server.want(cm.Unreachable, passive)
+	s.server.Want(cm.Unreachable, passive)
 	require.Equal(t, maxServiceTime, s.clock.now.Sub(began))
 }
 
@@ -201,7 +201,7 @@ func TestWireCMDataConfirmsReply(t *testing.T) {
 	w.want(w.client, cm.Established, active)
 	began := w.clock.now
 	exchange(t, w.client, active.QP(), w.server, passive.QP())
-	w.server.want(cm.Established, passive)
+	w.server.Want(cm.Established, passive)
 	require.Equal(t, began, w.clock.now)
 }
 
@@ -211,9 +211,9 @@ func TestWireCMClientLeaves(t *testing.T) {
 	l := w.listen(cm.TCP, 0)
 	active := w.connecting(cm.TCP, l.LocalAddr(), nil)
 	passive, _ := w.request(l)
-	w.client.end(active)
+	w.client.End(active)
 	w.settle()
-	w.server.createQP(passive)
+	w.server.CreateQP(passive)
 	require.ErrorIs(t, passive.Accept(nil), verbs.ErrPeerGone)
 	w.quiet()
 }
@@ -223,13 +223,13 @@ func TestWireCMTypeOfService(t *testing.T) {
 	const tos = 0x68
 	w := newMADSim(t)
 	l := w.listen(cm.TCP, 0)
-	active := w.client.id(cm.TCP)
+	active := w.client.ID(cm.TCP)
 	require.NoError(t, active.SetTOS(tos))
 	require.NoError(t, active.ResolveAddr(netip.AddrPortFrom(clientAddr, 0), l.LocalAddr(), time.Second))
-	w.client.want(cm.AddrResolved, active)
+	w.client.Want(cm.AddrResolved, active)
 	require.NoError(t, active.ResolveRoute(time.Second))
-	w.client.want(cm.RouteResolved, active)
-	w.client.createQP(active)
+	w.client.Want(cm.RouteResolved, active)
+	w.client.CreateQP(active)
 	require.NoError(t, active.Connect(nil))
 	passive, _ := w.request(l)
 	w.accept(passive, nil)
@@ -250,7 +250,7 @@ func TestWireCMDestroyEstablished(t *testing.T) {
 	w := newMADSim(t)
 	active, passive := w.connected()
 	w.lose(wire.AttrDREQ, 2)
-	w.client.end(active)
+	w.client.End(active)
 	require.Zero(t, w.want(w.server, cm.Disconnected, passive).Status)
 	require.NoError(t, passive.Disconnect())
 	w.want(w.server, cm.TimewaitExit, passive)
@@ -263,7 +263,7 @@ func TestWireCMOrphansEnd(t *testing.T) {
 	w := newMADSim(t)
 	active, _ := w.connected()
 	w.copies = func(*wire.MAD, netip.Addr) int { return 0 }
-	w.client.end(active)
+	w.client.End(active)
 	require.Len(t, w.client.tc.orphans, 1)
 	w.quiet()
 	require.Empty(t, w.client.tc.orphans)
@@ -280,7 +280,7 @@ func TestWireCMOrphansEndWithTheirChannel(t *testing.T) {
 	w.client.tc, tc.clock = home, home.clock
 	require.NoError(t, active.Migrate(other))
 	w.lose(wire.AttrDREQ, 1)
-	w.client.end(active)
+	w.client.End(active)
 	require.Len(t, tc.orphans, 1)
 	require.Equal(t, []netip.Addr{clientAddr}, w.client.p.dev.udp.Addrs())
 	require.NoError(t, other.Close())
@@ -288,7 +288,7 @@ func TestWireCMOrphansEndWithTheirChannel(t *testing.T) {
 	require.Empty(t, w.client.p.dev.cm.mux.conns)
 	require.Empty(t, w.client.p.dev.udp.Addrs(), "the UDP port is free")
 	w.quiet()
-	w.server.end(passive)
+	w.server.End(passive)
 }
 
 func TestWireCMDisconnectByBoth(t *testing.T) {
@@ -312,8 +312,8 @@ func TestWireCMMigrate(t *testing.T) {
 	require.NoError(t, err)
 	w.server.tc.clock = func() time.Time { return w.clock.now }
 	require.NoError(t, l.Migrate(other))
-	before := w.server.ch
-	w.server.ch = other
+	before := w.server.Channel
+	w.server.Channel = other
 	t.Cleanup(func() { require.NoError(t, before.Close()) })
 	passive, _ := w.request(l)
 	w.accept(passive, nil)

@@ -28,7 +28,7 @@ func (s *madPeer) numberedREQ(l *cm.ID, n uint32) *wire.REQ {
 func (s *madPeer) requestFrom(l *cm.ID, n uint32) *cm.ID {
 	s.t.Helper()
 	s.sendREQ(s.numberedREQ(l, n))
-	passive, _ := s.server.request(l)
+	passive, _ := s.server.Request(l)
 	return passive
 }
 
@@ -39,7 +39,7 @@ func TestWireCMAmplification(t *testing.T) {
 	l := s.listen(cm.TCP, 0)
 	r := s.req(l.LocalAddr().Port())
 	s.sendREQ(r)
-	passive, _ := s.server.request(l)
+	passive, _ := s.server.Request(l)
 	s.accept(passive, nil)
 	sent := func() (n int) {
 		for _, attr := range s.sent {
@@ -66,7 +66,7 @@ func TestWireCMAmplification(t *testing.T) {
 		require.Greater(t, sent(), before+1, "the answer is retransmitted")
 		require.Less(t, sent(), amplification*(1+copies))
 	}
-	s.server.end(passive)
+	s.server.End(passive)
 	s.settle()
 	require.Equal(t, wire.AttrREJ, s.sent[len(s.sent)-1])
 	require.LessOrEqual(t, len(s.sent), amplification*5)
@@ -96,13 +96,13 @@ func TestWireCMGuessedConfirmation(t *testing.T) {
 	s.inject(&m, otherAddr, serverAddr)
 	s.settle()
 	require.False(t, c.validated, "the message came from another address")
-	s.server.quiet()
+	s.server.Quiet()
 	s.send(&m)
-	s.server.want(cm.Established, passive)
+	s.server.Want(cm.Established, passive)
 	require.True(t, c.validated)
 	require.Zero(t, c.listener.halfOpen.total)
 	require.Equal(t, map[string]int{clientAddr.String(): 1}, admitted(s.server))
-	s.server.end(passive)
+	s.server.End(passive)
 	s.server.tc.mu.Lock()
 	for c := range s.server.tc.orphans {
 		c.release()
@@ -147,7 +147,7 @@ func TestWireCMDataNeedsItsPSN(t *testing.T) {
 		require.True(t, w.server.tc.queue.empty())
 	}
 	say(0)
-	w.server.want(cm.Established, passive)
+	w.server.Want(cm.Established, passive)
 }
 
 // When the table is full, a request of another source evicts the oldest connection,
@@ -197,11 +197,11 @@ func TestWireCMEvicts(t *testing.T) {
 	askOther()
 	require.Len(t, mux.conns, 3)
 	require.Equal(t, 3, queued())
-	ev := s.server.next()
+	ev := s.server.Next()
 	for ev.Type == cm.ConnectRequest {
-		s.server.endLater(ev.ID)
+		s.server.EndLater(ev.ID)
 		require.NoError(t, ev.Ack())
-		ev = s.server.next()
+		ev = s.server.Next()
 	}
 	require.Equal(t, cm.Unreachable, ev.Type)
 	require.Same(t, accepted, ev.ID)
@@ -226,7 +226,7 @@ func TestWireCMWithdrawnRequestsAreBounded(t *testing.T) {
 		s.sendREQ(r)
 		s.settle() // The server evicts another request.
 		for !s.server.tc.queue.empty() {
-			ev := s.server.next()
+			ev := s.server.Next()
 			id, typ := ev.ID, ev.Type
 			require.NoError(t, ev.Ack())
 			if typ == cm.Unreachable {
@@ -235,7 +235,7 @@ func TestWireCMWithdrawnRequestsAreBounded(t *testing.T) {
 				continue
 			}
 			require.Equal(t, cm.ConnectRequest, typ)
-			s.server.endLater(id)
+			s.server.EndLater(id)
 		}
 		back := wire.REJ{LocalID: r.LocalID, Rejected: wire.AnsweredOther, Reason: uint16(cm.RejectTimeout), InfoLength: 8}
 		binary.BigEndian.PutUint64(back.Info[:], r.CAGUID)
@@ -275,14 +275,14 @@ func TestWireCMAddressFull(t *testing.T) {
 	other.Encode(&m, 1)
 	s.inject(&m, otherAddr, serverAddr)
 	s.settle()
-	s.server.request(l)
+	s.server.Request(l)
 
 	(&wire.DREQ{LocalID: r.LocalID, RemoteID: rep.LocalID, RemoteQPN: rep.QPN}).Encode(&m, 1)
 	s.send(&m)
-	s.server.want(cm.Disconnected, passive)
-	s.server.end(passive)
+	s.server.Want(cm.Disconnected, passive)
+	s.server.End(passive)
 	require.Empty(t, s.sendREQ(next))
-	s.server.request(l)
+	s.server.Request(l)
 }
 
 // A copy of a refused request gets the same REJ, even after the ID of the request was
@@ -293,16 +293,16 @@ func TestWireCMCopyOfRefusedRequest(t *testing.T) {
 	passive := s.requestFrom(l, 0)
 	require.NoError(t, passive.Reject([]byte("no")))
 	first := s.received[len(s.received)-1]
-	s.server.end(passive)
+	s.server.End(passive)
 	require.Equal(t, []wire.MAD{first}, s.sendREQ(s.numberedREQ(l, 0)))
-	s.server.quiet()
+	s.server.Quiet()
 	require.Empty(t, s.server.p.dev.cm.mux.conns)
 
 	// These refused requests replace the first one in the memory of refused requests.
 	for n := range uint32(10 * refusedPerBucket * refusedBuckets) {
 		other := s.requestFrom(l, n+1)
 		require.NoError(t, other.Reject(nil))
-		s.server.end(other)
+		s.server.End(other)
 	}
 	kept := 0
 	for i := range s.server.p.dev.cm.mux.refused.buckets {
@@ -311,7 +311,7 @@ func TestWireCMCopyOfRefusedRequest(t *testing.T) {
 	require.Equal(t, refusedPerBucket, kept, "one source has one bucket")
 	s.clock.now = s.clock.now.Add(2 * requestTimeout)
 	require.Empty(t, s.sendREQ(s.numberedREQ(l, 10*refusedPerBucket*refusedBuckets)), "the entry has expired")
-	s.server.request(l)
+	s.server.Request(l)
 }
 
 // The rate of answers to messages without a connection is bounded.

@@ -33,7 +33,7 @@ func works(t *testing.T, s *party, qp verbs.QP) {
 	require.NoError(t, err)
 	var wc [1]verbs.WC
 	for limit := time.Now().Add(safety); time.Now().Before(limit); {
-		n, err := s.cq.Poll(wc[:])
+		n, err := s.CQ.Poll(wc[:])
 		require.NoError(t, err)
 		if n == 1 {
 			require.Equal(t, verbs.StatusSuccess, wc[0].Status)
@@ -53,14 +53,14 @@ func TestListenerOutOfMappings(t *testing.T) {
 	const room = 3
 	client, server := newParty(t), newParty(t)
 	limitMappings(server, room)
-	l := server.listen(cm.TCP, "127.0.0.1:0", 0)
+	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
 	var active, passive [room]*cm.ID
 	for i := range room {
 		active[i], passive[i] = connectTo(client, server, l)
 	}
-	refused := client.connecting(cm.TCP, l.LocalAddr(), nil)
-	request, _ := server.request(l)
-	server.createQP(request)
+	refused := client.Connecting(cm.TCP, l.LocalAddr(), nil)
+	request, _ := server.Request(l)
+	server.CreateQP(request)
 	require.ErrorIs(t, request.Accept(nil), verbs.ErrNoResources)
 	wantNoResources(client, refused)
 	require.Equal(t, counted{"no_mappings_err": 1}, countsOf(t, server.p.dev))
@@ -68,8 +68,8 @@ func TestListenerOutOfMappings(t *testing.T) {
 		works(t, client, id.QP())
 	}
 
-	server.end(passive[0])
-	client.want(cm.Disconnected, active[0])
+	server.End(passive[0])
+	client.Want(cm.Disconnected, active[0])
 	connectTo(client, server, l)
 }
 
@@ -78,19 +78,19 @@ func TestListenerOutOfMappings(t *testing.T) {
 func TestDialOutOfMappings(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	limitMappings(client, 1)
-	l := server.listen(cm.TCP, "127.0.0.1:0", 0)
+	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
 	first, its := connectTo(client, server, l)
-	id := client.connecting(cm.TCP, l.LocalAddr(), nil)
-	passive, _ := server.request(l)
-	server.createQP(passive)
+	id := client.Connecting(cm.TCP, l.LocalAddr(), nil)
+	passive, _ := server.Request(l)
+	server.CreateQP(passive)
 	require.NoError(t, passive.Accept(nil))
-	ev := client.want(cm.ConnectError, id)
+	ev := client.Want(cm.ConnectError, id)
 	require.ErrorIs(t, ev.Err, verbs.ErrNoResources)
 	wantRejected(server, passive, cm.RejectNoResources, false, nil)
 	require.Equal(t, counted{"no_mappings_err": 1}, countsOf(t, client.p.dev))
 	works(t, client, first.QP())
-	client.end(first)
-	server.want(cm.Disconnected, its)
+	client.End(first)
+	server.Want(cm.Disconnected, its)
 	connectTo(client, server, l)
 }
 

@@ -10,20 +10,22 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/testutil/cmside"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
 // newSibling makes another channel of the party's device.
 func newSibling(s *party) *party {
-	s.t.Helper()
-	o := *s
+	s.T.Helper()
+	side := *s.Side
+	o := party{Side: &side, p: s.p, tc: s.tc}
 	var err error
-	o.ch, err = cm.OpenChannel(s)
-	require.NoError(s.t, err)
+	o.Channel, err = cm.OpenChannel(s)
+	require.NoError(s.T, err)
 	o.tc, s.tc = s.tc, o.tc
-	s.t.Cleanup(func() {
-		if !s.t.Failed() {
-			require.NoError(s.t, o.ch.Close())
+	s.T.Cleanup(func() {
+		if !s.T.Failed() {
+			require.NoError(s.T, o.Channel.Close())
 		}
 	})
 	return &o
@@ -32,21 +34,21 @@ func newSibling(s *party) *party {
 func TestMigrateChild(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	other := newSibling(server)
-	l := server.listen(cm.TCP, "127.0.0.1:0", 0)
-	active := client.connecting(cm.TCP, l.LocalAddr(), nil)
-	passive, _ := server.request(l)
-	require.NoError(t, passive.Migrate(other.ch))
+	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
+	active := client.Connecting(cm.TCP, l.LocalAddr(), nil)
+	passive, _ := server.Request(l)
+	require.NoError(t, passive.Migrate(other.Channel))
 
-	server.createQP(passive)
+	server.CreateQP(passive)
 	require.NoError(t, passive.Accept(nil))
-	client.want(cm.Established, active)
-	other.want(cm.Established, passive)
+	client.Want(cm.Established, active)
+	other.Want(cm.Established, passive)
 	require.NoError(t, active.Disconnect())
-	other.want(cm.Disconnected, passive)
-	server.quiet()
-	require.NoError(t, passive.Migrate(server.ch))
+	other.Want(cm.Disconnected, passive)
+	server.Quiet()
+	require.NoError(t, passive.Migrate(server.Channel))
 	require.NoError(t, passive.Disconnect())
-	server.want(cm.TimewaitExit, passive)
+	server.Want(cm.TimewaitExit, passive)
 	require.Empty(t, handlersOf(other.tc))
 }
 
@@ -54,17 +56,17 @@ func TestMigrateChild(t *testing.T) {
 func TestMigratePendingEvents(t *testing.T) {
 	s := newParty(t)
 	other := newSibling(s)
-	l := s.listen(cm.TCP, "127.0.0.1:0", 0)
-	id, stays := s.id(cm.TCP), s.id(cm.TCP)
+	l := s.Listen(cm.TCP, "127.0.0.1:0", 0)
+	id, stays := s.ID(cm.TCP), s.ID(cm.TCP)
 	for _, id := range []*cm.ID{id, stays} {
 		require.NoError(t, id.ResolveAddr(netip.AddrPort{}, l.LocalAddr(), safety))
 	}
-	require.NoError(t, id.Migrate(other.ch))
-	awaitReadable(t, other.ch.FD())
-	other.want(cm.AddrResolved, id)
-	s.want(cm.AddrResolved, stays)
-	s.quiet()
-	other.quiet()
+	require.NoError(t, id.Migrate(other.Channel))
+	cmside.AwaitReadable(t, other.Channel.FD())
+	other.Want(cm.AddrResolved, id)
+	s.Want(cm.AddrResolved, stays)
+	s.Quiet()
+	other.Quiet()
 }
 
 // A listener moves to another channel. Its queued requests move with it, and so do the
@@ -72,21 +74,21 @@ func TestMigratePendingEvents(t *testing.T) {
 func TestMigrateListener(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	other := newSibling(server)
-	l := server.listen(cm.TCP, "127.0.0.1:0", 2)
+	l := server.Listen(cm.TCP, "127.0.0.1:0", 2)
 	silent := dialRaw(t, l)
-	server.quiet()
-	first := client.connecting(cm.TCP, l.LocalAddr(), nil)
-	second := client.connecting(cm.TCP, l.LocalAddr(), nil)
-	kept, _ := server.request(l)
+	server.Quiet()
+	first := client.Connecting(cm.TCP, l.LocalAddr(), nil)
+	second := client.Connecting(cm.TCP, l.LocalAddr(), nil)
+	kept, _ := server.Request(l)
 	require.False(t, server.tc.queue.empty(), "one request waits to be fetched")
 
-	require.NoError(t, l.Migrate(other.ch))
-	moved, _ := other.request(l)
-	require.Same(t, other.ch, moved.Channel())
-	third := client.connecting(cm.TCP, l.LocalAddr(), nil)
-	last, _ := other.request(l)
+	require.NoError(t, l.Migrate(other.Channel))
+	moved, _ := other.Request(l)
+	require.Same(t, other.Channel, moved.Channel())
+	third := client.Connecting(cm.TCP, l.LocalAddr(), nil)
+	last, _ := other.Request(l)
 	silent.send(encode(silent.request(l)))
-	fourth, _ := other.request(l)
+	fourth, _ := other.Request(l)
 
 	for _, id := range []*cm.ID{kept, moved, last, fourth} {
 		require.NoError(t, id.Reject(nil))
@@ -94,7 +96,7 @@ func TestMigrateListener(t *testing.T) {
 	for _, id := range []*cm.ID{first, second, third} {
 		wantRejected(client, id, cm.RejectConsumer, true, nil)
 	}
-	server.quiet()
+	server.Quiet()
 }
 
 // The running timer of an ID moves with it.
@@ -103,12 +105,12 @@ func TestMigrateTimer(t *testing.T) {
 	other := newSibling(client)
 	clock := useClock(other)
 	client.tc.clock = other.tc.clock
-	l := server.listen(cm.TCP, "127.0.0.1:0", 0)
-	id := client.connecting(cm.TCP, l.LocalAddr(), nil)
-	require.NoError(t, id.Migrate(other.ch))
+	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
+	id := client.Connecting(cm.TCP, l.LocalAddr(), nil)
+	require.NoError(t, id.Migrate(other.Channel))
 	clock.advance(maxServiceTime)
-	client.quiet()
-	require.Equal(t, statusTimedOut, other.want(cm.Unreachable, id).Status)
+	client.Quiet()
+	require.Equal(t, statusTimedOut, other.Want(cm.Unreachable, id).Status)
 }
 
 func TestMigrateRefused(t *testing.T) {

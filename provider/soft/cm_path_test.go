@@ -15,14 +15,14 @@ import (
 
 // connectFrom makes an ID with a source address, and sends a request to a listener.
 func (s *party) connectFrom(src string, l *cm.ID) *cm.ID {
-	s.t.Helper()
-	id := s.id(l.PortSpace())
-	require.NoError(s.t, id.ResolveAddr(netip.AddrPortFrom(netip.MustParseAddr(src), 0), l.LocalAddr(), time.Second))
-	s.want(cm.AddrResolved, id)
-	require.NoError(s.t, id.ResolveRoute(time.Second))
-	s.want(cm.RouteResolved, id)
-	s.createQP(id)
-	require.NoError(s.t, id.Connect(nil))
+	s.T.Helper()
+	id := s.ID(l.PortSpace())
+	require.NoError(s.T, id.ResolveAddr(netip.AddrPortFrom(netip.MustParseAddr(src), 0), l.LocalAddr(), time.Second))
+	s.Want(cm.AddrResolved, id)
+	require.NoError(s.T, id.ResolveRoute(time.Second))
+	s.Want(cm.RouteResolved, id)
+	s.CreateQP(id)
+	require.NoError(s.T, id.Connect(nil))
 	return id
 }
 
@@ -48,20 +48,20 @@ func TestPaths(t *testing.T) {
 			port := freePort(t)
 			client := openParty(t, &Config{Vectors: 1, Path: test.client, WirePort: port})
 			server := openParty(t, &Config{Vectors: 1, Path: test.server, WirePort: port})
-			l := server.listen(cm.TCP, "127.9.1.1:0", 0)
+			l := server.Listen(cm.TCP, "127.9.1.1:0", 0)
 			active := client.connectFrom("127.9.1.2", l)
-			passive, _ := server.request(l)
-			server.createQP(passive)
+			passive, _ := server.Request(l)
+			server.CreateQP(passive)
 			require.NoError(t, passive.Accept(nil))
-			client.want(cm.Established, active)
-			server.want(cm.Established, passive)
+			client.Want(cm.Established, active)
+			server.Want(cm.Established, passive)
 			require.Equal(t, test.wire, overUDP(active))
 			require.Equal(t, test.wire, overUDP(passive))
 			exchange(t, client, active.QP(), server, passive.QP())
 			exchange(t, server, passive.QP(), client, active.QP())
 
 			disconnectBoth(client, active, server, passive)
-			client.quiet()
+			client.Quiet()
 		})
 	}
 }
@@ -74,15 +74,15 @@ func TestPathWireOnThisHost(t *testing.T) {
 		port := freePort(t)
 		client := openParty(t, &Config{Vectors: 1, Path: path, WirePort: port})
 		server := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: port})
-		l := server.listen(cm.TCP, "127.9.1.1:0", 0)
+		l := server.Listen(cm.TCP, "127.9.1.1:0", 0)
 		id := client.connectFrom("127.9.1.2", l)
-		ev := client.want(cm.Rejected, id)
+		ev := client.Want(cm.Rejected, id)
 		require.EqualValues(t, cm.RejectInvalidServiceID, ev.Status)
 		require.ErrorIs(t, ev.Err, cm.ErrRefused)
 		if cause != nil {
 			require.ErrorContains(t, ev.Err, cause.Error())
 		}
-		server.quiet()
+		server.Quiet()
 		require.Zero(t, countsOf(t, server.p.dev)["rcvd_pkts"])
 	}
 }
@@ -93,33 +93,33 @@ func TestPathWireTaken(t *testing.T) {
 	port := freePort(t)
 	first := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: port})
 	second := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: port})
-	l := first.listen(cm.TCP, "127.9.1.1:0", 0)
+	l := first.Listen(cm.TCP, "127.9.1.1:0", 0)
 
-	id := second.id(cm.TCP)
+	id := second.ID(cm.TCP)
 	require.NoError(t, id.ResolveAddr(netip.MustParseAddrPort("127.9.1.1:0"), l.LocalAddr(), time.Second))
-	require.ErrorIs(t, second.want(cm.AddrError, id).Err, cm.ErrAddrInUse)
+	require.ErrorIs(t, second.Want(cm.AddrError, id).Err, cm.ErrAddrInUse)
 
-	other := second.id(cm.TCP)
+	other := second.ID(cm.TCP)
 	require.NoError(t, other.Bind(netip.MustParseAddrPort("127.9.1.1:0")))
 	require.ErrorIs(t, other.Listen(0), cm.ErrAddrInUse)
 
 	// If the wire path is taken, a listener that may use the local path listens on the
 	// local path only.
 	auto := openParty(t, &Config{Vectors: 1, WirePort: port})
-	auto.connecting(cm.TCP, auto.listen(cm.TCP, "127.9.1.1:0", 0).LocalAddr(), nil)
+	auto.Connecting(cm.TCP, auto.Listen(cm.TCP, "127.9.1.1:0", 0).LocalAddr(), nil)
 }
 
 // A listener on a wildcard accepts requests on the wire path at the addresses of all
 // interfaces.
 func TestPathWireWildcard(t *testing.T) {
 	s := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: freePort(t)})
-	l := s.listen(cm.TCP, "0.0.0.0:0", 0)
-	active := s.connecting(cm.TCP, netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), l.LocalAddr().Port()), nil)
-	passive, _ := s.request(l)
-	s.createQP(passive)
+	l := s.Listen(cm.TCP, "0.0.0.0:0", 0)
+	active := s.Connecting(cm.TCP, netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), l.LocalAddr().Port()), nil)
+	passive, _ := s.Request(l)
+	s.CreateQP(passive)
 	require.NoError(t, passive.Accept(nil))
-	s.want(cm.Established, active)
-	s.want(cm.Established, passive)
+	s.Want(cm.Established, active)
+	s.Want(cm.Established, passive)
 	exchange(t, s, active.QP(), s, passive.QP())
 }
 

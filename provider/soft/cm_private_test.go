@@ -32,22 +32,22 @@ func TestPrivateData(t *testing.T) {
 	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
 		for i := range 3 {
 			client, server := newParty(t), newParty(t)
-			l := server.listen(ps, "127.0.0.1:0", 0)
-			active := client.resolved(ps, l.LocalAddr())
-			client.createQP(active)
+			l := server.Listen(ps, "127.0.0.1:0", 0)
+			active := client.Resolved(ps, l.LocalAddr())
+			client.CreateQP(active)
 			question := lend(t, sizes(ps, cm.MessageConnect)[i], active.Connect)
-			passive, ev := server.request(l)
+			passive, ev := server.Request(l)
 			require.Equal(t, string(question), string(ev.Param.PrivateData))
 
-			server.createQP(passive)
+			server.CreateQP(passive)
 			answer := lend(t, sizes(ps, cm.MessageAccept)[i], passive.Accept)
-			require.Equal(t, string(answer), string(client.want(cm.Established, active).Param.PrivateData))
+			require.Equal(t, string(answer), string(client.Want(cm.Established, active).Param.PrivateData))
 			if ps == cm.TCP {
-				require.Empty(t, server.want(cm.Established, passive).Param.PrivateData)
+				require.Empty(t, server.Want(cm.Established, passive).Param.PrivateData)
 				require.NoError(t, active.Disconnect())
-				require.Empty(t, server.want(cm.Disconnected, passive).Param.PrivateData)
+				require.Empty(t, server.Want(cm.Disconnected, passive).Param.PrivateData)
 				require.NoError(t, passive.Disconnect())
-				require.Empty(t, client.want(cm.Disconnected, active).Param.PrivateData)
+				require.Empty(t, client.Want(cm.Disconnected, active).Param.PrivateData)
 			}
 		}
 	})

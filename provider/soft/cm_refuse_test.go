@@ -15,37 +15,37 @@ import (
 
 // wantRejected requires the event of a refused connection.
 func wantRejected(s *party, id *cm.ID, reason cm.RejectReason, byApplication bool, private []byte) {
-	s.t.Helper()
-	ev := s.want(cm.Rejected, id)
-	require.EqualValues(s.t, reason, ev.Status)
+	s.T.Helper()
+	ev := s.Want(cm.Rejected, id)
+	require.EqualValues(s.T, reason, ev.Status)
 	var refused *cm.RejectError
-	require.ErrorAs(s.t, ev.Err, &refused)
-	require.ErrorIs(s.t, ev.Err, cm.ErrRefused)
-	require.Equal(s.t, reason, refused.Reason)
-	require.Equal(s.t, byApplication, refused.ByApplication)
-	require.Equal(s.t, string(private), string(refused.PrivateData))
+	require.ErrorAs(s.T, ev.Err, &refused)
+	require.ErrorIs(s.T, ev.Err, cm.ErrRefused)
+	require.Equal(s.T, reason, refused.Reason)
+	require.Equal(s.T, byApplication, refused.ByApplication)
+	require.Equal(s.T, string(private), string(refused.PrivateData))
 	if id.QP() != nil {
-		require.Equal(s.t, verbs.StateError, id.QP().State(), "a refused queue pair is flushed")
+		require.Equal(s.T, verbs.StateError, id.QP().State(), "a refused queue pair is flushed")
 	}
 }
 
 func wantUnreachable(s *party, id *cm.ID, status cm.SIDRStatus, byApplication bool, private []byte) {
-	s.t.Helper()
-	ev := s.want(cm.Unreachable, id)
-	require.EqualValues(s.t, status, ev.Status)
+	s.T.Helper()
+	ev := s.Want(cm.Unreachable, id)
+	require.EqualValues(s.T, status, ev.Status)
 	var refused *cm.UnreachableError
-	require.ErrorAs(s.t, ev.Err, &refused)
-	require.Equal(s.t, status, refused.SIDR)
-	require.Equal(s.t, byApplication, refused.ByApplication)
-	require.Equal(s.t, string(private), string(refused.PrivateData))
+	require.ErrorAs(s.T, ev.Err, &refused)
+	require.Equal(s.T, status, refused.SIDR)
+	require.Equal(s.T, byApplication, refused.ByApplication)
+	require.Equal(s.T, string(private), string(refused.PrivateData))
 	if id.QP() != nil {
-		require.Equal(s.t, verbs.StateRTS, id.QP().State(), "a refused lookup does not change the queue pair")
+		require.Equal(s.T, verbs.StateRTS, id.QP().State(), "a refused lookup does not change the queue pair")
 	}
 }
 
 // wantRefusal requires the event of a refusal in the port space of the ID.
 func wantRefusal(s *party, id *cm.ID, byApplication bool, private []byte) {
-	s.t.Helper()
+	s.T.Helper()
 	if id.PortSpace() == cm.UDP {
 		wantUnreachable(s, id, cm.SIDRReject, byApplication, private)
 	} else {
@@ -62,13 +62,13 @@ func eachPortSpace(t *testing.T, test func(t *testing.T, ps cm.PortSpace)) {
 func TestNoListener(t *testing.T) {
 	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
 		s := newParty(t)
-		bound := s.id(ps) // This ID does not listen.
+		bound := s.ID(ps) // This ID does not listen.
 		require.NoError(t, bound.Bind(netip.MustParseAddrPort("127.0.0.1:0")))
 		for _, dst := range []netip.AddrPort{
 			bound.LocalAddr(),
 			netip.AddrPortFrom(netip.MustParseAddr("127.0.0.77"), bound.LocalAddr().Port()),
 		} {
-			id := s.connecting(ps, dst, nil)
+			id := s.Connecting(ps, dst, nil)
 			if ps == cm.UDP {
 				wantUnreachable(s, id, cm.SIDRUnsupported, false, nil)
 			} else {
@@ -82,9 +82,9 @@ func TestReject(t *testing.T) {
 	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
 		for _, n := range sizes(ps, cm.MessageReject) {
 			s := newParty(t)
-			l := s.listen(ps, "127.0.0.1:0", 0)
-			active := s.connecting(ps, l.LocalAddr(), nil)
-			passive, _ := s.request(l)
+			l := s.Listen(ps, "127.0.0.1:0", 0)
+			active := s.Connecting(ps, l.LocalAddr(), nil)
+			passive, _ := s.Request(l)
 			private := lend(t, n, func(p *cm.ConnParam) error { return passive.Reject(p.PrivateData) })
 			wantRefusal(s, active, true, private)
 		}
@@ -93,7 +93,7 @@ func TestReject(t *testing.T) {
 
 // wantNoResources requires the event of a refusal for lack of resources.
 func wantNoResources(s *party, id *cm.ID) {
-	s.t.Helper()
+	s.T.Helper()
 	if id.PortSpace() == cm.UDP {
 		wantUnreachable(s, id, cm.SIDRNoQP, false, nil)
 	} else {
@@ -104,9 +104,9 @@ func wantNoResources(s *party, id *cm.ID) {
 func TestRejectNoResources(t *testing.T) {
 	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
 		s := newParty(t)
-		l := s.listen(ps, "127.0.0.1:0", 0)
-		active := s.connecting(ps, l.LocalAddr(), nil)
-		passive, _ := s.request(l)
+		l := s.Listen(ps, "127.0.0.1:0", 0)
+		active := s.Connecting(ps, l.LocalAddr(), nil)
+		passive, _ := s.Request(l)
 		require.NoError(t, passive.RejectNoResources())
 		wantNoResources(s, active)
 	})
@@ -117,9 +117,9 @@ func TestRejectNoResources(t *testing.T) {
 func TestDestroyUnanswered(t *testing.T) {
 	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
 		s := newParty(t)
-		l := s.listen(ps, "127.0.0.1:0", 0)
-		active := s.connecting(ps, l.LocalAddr(), nil)
-		passive, _ := s.request(l)
+		l := s.Listen(ps, "127.0.0.1:0", 0)
+		active := s.Connecting(ps, l.LocalAddr(), nil)
+		passive, _ := s.Request(l)
 		require.NoError(t, passive.Close())
 		wantRefusal(s, active, false, nil)
 	})
@@ -130,13 +130,13 @@ func TestDestroyUnanswered(t *testing.T) {
 func TestListenerCloses(t *testing.T) {
 	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
 		client, server := newParty(t), newParty(t)
-		l := server.listen(ps, "127.0.0.1:0", 2)
+		l := server.Listen(ps, "127.0.0.1:0", 2)
 		var fetched *cm.ID
 		ids := make([]*cm.ID, 3)
 		for i := range ids {
-			ids[i] = client.connecting(ps, l.LocalAddr(), nil)
+			ids[i] = client.Connecting(ps, l.LocalAddr(), nil)
 			if i == 0 {
-				fetched, _ = server.request(l)
+				fetched, _ = server.Request(l)
 			}
 		}
 		at := l.LocalAddr()
@@ -145,31 +145,31 @@ func TestListenerCloses(t *testing.T) {
 		wantRefusal(client, ids[2], false, nil)
 
 		// The ID whose request was fetched still works, and does not hold the port.
-		again := server.id(ps)
+		again := server.ID(ps)
 		require.NoError(t, again.Bind(at))
-		server.createQP(fetched)
+		server.CreateQP(fetched)
 		require.NoError(t, fetched.Accept(nil))
-		client.want(cm.Established, ids[0])
+		client.Want(cm.Established, ids[0])
 	})
 }
 
 func TestClientLeavesBeforeAccept(t *testing.T) {
 	for _, answer := range []string{"accept", "reject"} {
 		client, server := newParty(t), newParty(t)
-		l := server.listen(cm.TCP, "127.0.0.1:0", 0)
-		active := client.connecting(cm.TCP, l.LocalAddr(), nil)
-		passive, _ := server.request(l)
-		server.createQP(passive)
-		client.end(active)
+		l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
+		active := client.Connecting(cm.TCP, l.LocalAddr(), nil)
+		passive, _ := server.Request(l)
+		server.CreateQP(passive)
+		client.End(active)
 		// The server gets no event.
-		server.quiet()
+		server.Quiet()
 		if answer == "accept" {
 			require.ErrorIs(t, passive.Accept(nil), verbs.ErrPeerGone)
 			require.Equal(t, verbs.StateError, passive.QP().State())
 		} else {
 			require.ErrorIs(t, passive.Reject(nil), verbs.ErrPeerGone)
 		}
-		server.quiet()
+		server.Quiet()
 	}
 }
 
@@ -177,25 +177,25 @@ func TestClientLeavesBeforeAccept(t *testing.T) {
 // noticed that.
 func TestClientLeftUnseen(t *testing.T) {
 	client, server := newParty(t), newParty(t)
-	l := server.listen(cm.TCP, "127.0.0.1:0", 0)
-	active := client.connecting(cm.TCP, l.LocalAddr(), nil)
-	passive, _ := server.request(l)
-	server.createQP(passive)
-	client.end(active)
+	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
+	active := client.Connecting(cm.TCP, l.LocalAddr(), nil)
+	passive, _ := server.Request(l)
+	server.CreateQP(passive)
+	client.End(active)
 	require.ErrorIs(t, passive.Accept(nil), verbs.ErrPeerGone)
-	server.quiet()
+	server.Quiet()
 }
 
 // The client closes its ID after the server has called Accept, and before the connection
 // is established.
 func TestClientLeavesAccepted(t *testing.T) {
 	client, server := newParty(t), newParty(t)
-	l := server.listen(cm.TCP, "127.0.0.1:0", 0)
-	active := client.connecting(cm.TCP, l.LocalAddr(), nil)
-	passive, _ := server.request(l)
-	server.createQP(passive)
+	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
+	active := client.Connecting(cm.TCP, l.LocalAddr(), nil)
+	passive, _ := server.Request(l)
+	server.CreateQP(passive)
 	require.NoError(t, passive.Accept(nil))
-	client.end(active)
+	client.End(active)
 	wantRejected(server, passive, cm.RejectTimeout, false, nil)
 }
 
@@ -205,17 +205,17 @@ func timeOut(t *testing.T, ps cm.PortSpace, limit time.Duration) (client, server
 	t.Helper()
 	client, server = newParty(t), newParty(t)
 	clock := useClock(client)
-	l := server.listen(ps, "127.0.0.1:0", 0)
-	active = client.connecting(ps, l.LocalAddr(), nil)
-	passive, _ = server.request(l)
+	l := server.Listen(ps, "127.0.0.1:0", 0)
+	active = client.Connecting(ps, l.LocalAddr(), nil)
+	passive, _ = server.Request(l)
 	clock.advance(limit - 1)
-	client.quiet()
+	client.Quiet()
 	clock.advance(1)
-	ev := client.want(cm.Unreachable, active)
+	ev := client.Want(cm.Unreachable, active)
 	require.Equal(t, statusTimedOut, ev.Status)
 	require.ErrorIs(t, ev.Err, cm.ErrTimedOut)
-	server.createQP(passive)
-	server.quiet()
+	server.CreateQP(passive)
+	server.Quiet()
 	return client, server, active, passive
 }
 
@@ -224,7 +224,7 @@ func TestConnectTimesOut(t *testing.T) {
 	require.Equal(t, verbs.StateError, active.QP().State())
 	require.ErrorIs(t, passive.Accept(nil), verbs.ErrPeerGone)
 	require.Equal(t, verbs.StateError, passive.QP().State())
-	server.quiet()
+	server.Quiet()
 }
 
 // A lookup that has timed out changes no queue pair, and its late answer is ignored. The
@@ -235,16 +235,16 @@ func TestLookupTimesOut(t *testing.T) {
 	require.Equal(t, verbs.StateRTS, active.QP().State())
 	require.NoError(t, passive.Accept(nil))
 	require.Equal(t, verbs.StateRTS, passive.QP().State())
-	client.quiet()
-	server.quiet()
+	client.Quiet()
+	server.Quiet()
 }
 
 // When the listener of a lookup closes without an answer, the queue pair of the
 // client stays in RTS.
 func TestLookupListenerVanishes(t *testing.T) {
 	client, server := newParty(t), newParty(t)
-	l := server.listen(cm.UDP, "127.0.0.1:0", 0)
-	active := client.connecting(cm.UDP, l.LocalAddr(), nil)
+	l := server.Listen(cm.UDP, "127.0.0.1:0", 0)
+	active := client.Connecting(cm.UDP, l.LocalAddr(), nil)
 	require.NoError(t, l.Close()) // The listener has not read the lookup yet.
 	wantRefusal(client, active, false, nil)
 	require.Equal(t, verbs.StateRTS, active.QP().State())
@@ -253,13 +253,13 @@ func TestLookupListenerVanishes(t *testing.T) {
 func TestAcceptTimesOut(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	clock := useClock(server)
-	l := server.listen(cm.TCP, "127.0.0.1:0", 0)
-	client.connecting(cm.TCP, l.LocalAddr(), nil)
-	passive, _ := server.request(l)
-	server.createQP(passive)
+	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
+	client.Connecting(cm.TCP, l.LocalAddr(), nil)
+	passive, _ := server.Request(l)
+	server.CreateQP(passive)
 	require.NoError(t, passive.Accept(nil))
 	clock.advance(rtuTimeout)
-	ev := server.want(cm.Unreachable, passive)
+	ev := server.Want(cm.Unreachable, passive)
 	require.Equal(t, statusTimedOut, ev.Status)
 	require.Equal(t, verbs.StateError, passive.QP().State())
 }

@@ -4,42 +4,21 @@ package soft
 
 import (
 	"net/netip"
-	"os"
-	"os/exec"
 	"strconv"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/testutil/peerproc"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// inNetworkNamespace runs a peer process as root in a new network namespace, where no
-// interface is up. It skips the test if the system does not allow that.
-func inNetworkNamespace(t *testing.T, role string) {
-	t.Helper()
-	cmd := exec.Command("/proc/self/exe", "-test.run=^TestPeer$", "-test.v")
-	cmd.Env = append(os.Environ(), peerRole+"="+role)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
-	if os.Getuid() != 0 {
-		cmd.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER
-		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}}
-		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}}
-	}
-	out, err := cmd.CombinedOutput()
-	if os.IsPermission(err) {
-		t.Skip("making a network namespace is not permitted here")
-	}
-	require.NoError(t, err, "%s", out)
-}
-
-func TestServes(t *testing.T)             { inNetworkNamespace(t, "serves") }
-func TestListenOnAll(t *testing.T)        { inNetworkNamespace(t, "listen-on-all") }
-func TestServesAddedAddress(t *testing.T) { inNetworkNamespace(t, "added-address") }
-func TestServesAddedLookup(t *testing.T)  { inNetworkNamespace(t, "added-address-udp") }
+func TestServes(t *testing.T)             { peerproc.InNetworkNamespace(t, "serves") }
+func TestListenOnAll(t *testing.T)        { peerproc.InNetworkNamespace(t, "listen-on-all") }
+func TestServesAddedAddress(t *testing.T) { peerproc.InNetworkNamespace(t, "added-address") }
+func TestServesAddedLookup(t *testing.T)  { peerproc.InNetworkNamespace(t, "added-address-udp") }
 
 // addHostAddrs brings the loopback interface up, and adds the addresses to it.
 func addHostAddrs(t *testing.T, addrs ...string) {
@@ -62,8 +41,8 @@ func serves(l *cm.ID) map[string]error {
 
 // listenWildcard returns a listener on a wildcard at port 7471.
 func (s *party) listenWildcard(ps cm.PortSpace, wildcard string) *cm.ID {
-	s.t.Helper()
-	return s.listen(ps, netip.AddrPortFrom(netip.MustParseAddr(wildcard), 7471).String(), 0)
+	s.T.Helper()
+	return s.Listen(ps, netip.AddrPortFrom(netip.MustParseAddr(wildcard), 7471).String(), 0)
 }
 
 // The result of Serves has every path and every address of a listener, and also the
@@ -71,7 +50,7 @@ func (s *party) listenWildcard(ps cm.PortSpace, wildcard string) *cm.ID {
 func peerServes(t *testing.T, _ string) {
 	addHostAddrs(t, "10.77.0.1", "10.77.0.2", "fd00::1")
 	other := openParty(t, &Config{Vectors: 1, Path: PathWire})
-	other.listen(cm.TCP, "10.77.0.2:1", 0)
+	other.Listen(cm.TCP, "10.77.0.2:1", 0)
 
 	auto := openParty(t, &Config{Vectors: 1})
 	got := serves(auto.listenWildcard(cm.TCP, "::"))
@@ -82,20 +61,20 @@ func peerServes(t *testing.T, _ string) {
 	require.ErrorContains(t, got["wire 10.77.0.2"], "belongs to another process")
 	require.Len(t, got, 4)
 
-	narrow := auto.listen(cm.TCP, "10.77.0.2:7472", 0)
+	narrow := auto.Listen(cm.TCP, "10.77.0.2:7472", 0)
 	require.Equal(t, []cm.ServedAddr{
 		{Path: "local", Addr: netip.MustParseAddrPort("10.77.0.2:7472")},
 		{Path: "wire", Addr: netip.MustParseAddrPort("10.77.0.2:7472"), Err: narrow.Serves()[1].Err},
 	}, narrow.Serves())
 	require.ErrorIs(t, narrow.Serves()[1].Err, cm.ErrAddrInUse)
-	loopback := auto.listen(cm.TCP, "127.0.0.1:7472", 0)
+	loopback := auto.Listen(cm.TCP, "127.0.0.1:7472", 0)
 	require.Equal(t, []cm.ServedAddr{{Path: "local", Addr: loopback.LocalAddr()}}, loopback.Serves())
 	require.NoError(t, loopback.Close())
 	require.Nil(t, loopback.Serves())
-	require.Nil(t, auto.id(cm.TCP).Serves())
+	require.Nil(t, auto.ID(cm.TCP).Serves())
 
 	local := openParty(t, &Config{Vectors: 1, Path: PathLocal})
-	l := local.listen(cm.TCP, "0.0.0.0:7473", 0)
+	l := local.Listen(cm.TCP, "0.0.0.0:7473", 0)
 	require.Equal(t, []cm.ServedAddr{{Path: "local", Addr: l.LocalAddr()}}, l.Serves())
 }
 
@@ -104,11 +83,11 @@ func peerServes(t *testing.T, _ string) {
 func peerListenOnAll(t *testing.T, _ string) {
 	addHostAddrs(t, "10.77.0.1", "10.77.0.2")
 	other := openParty(t, &Config{Vectors: 1, Path: PathWire})
-	taken := other.listen(cm.TCP, "10.77.0.2:1", 0)
+	taken := other.Listen(cm.TCP, "10.77.0.2:1", 0)
 	for _, path := range []Path{PathAuto, PathWire} {
 		all := openParty(t, &Config{Vectors: 1, Path: path, ListenOnAll: true})
 		for _, addr := range []string{"0.0.0.0:7471", "10.77.0.2:7471"} {
-			l := all.id(cm.TCP)
+			l := all.ID(cm.TCP)
 			require.NoError(t, l.Bind(netip.MustParseAddrPort(addr)))
 			err := l.Listen(0)
 			require.ErrorIs(t, err, cm.ErrAddrInUse)
@@ -116,10 +95,10 @@ func peerListenOnAll(t *testing.T, _ string) {
 			require.Equal(t, cm.StateBound, l.State())
 			require.Empty(t, all.p.dev.udp.Addrs(), "the UDP ports are free again")
 			client := openParty(t, &Config{Vectors: 1, Path: PathLocal})
-			wantRejected(client, client.connecting(cm.TCP, netip.MustParseAddrPort("10.77.0.2:7471"), nil), cm.RejectInvalidServiceID, false, nil)
+			wantRejected(client, client.Connecting(cm.TCP, netip.MustParseAddrPort("10.77.0.2:7471"), nil), cm.RejectInvalidServiceID, false, nil)
 			require.NoError(t, l.Close())
 		}
-		require.NoError(t, all.listen(cm.TCP, "10.77.0.1:7471", 0).Close(), "this address can be served")
+		require.NoError(t, all.Listen(cm.TCP, "10.77.0.1:7471", 0).Close(), "this address can be served")
 	}
 	require.NoError(t, taken.Close())
 }
@@ -137,7 +116,7 @@ func peerAddedAddress(t *testing.T, _ string) {
 		addr, before := netip.MustParsePrefix(added).Addr(), serves(l)
 		require.NotContains(t, before, "wire "+addr.String())
 		addAddr(t, "near", added)
-		server.want(cm.AddrChange, l)
+		server.Want(cm.AddrChange, l)
 		require.NoError(t, serves(l)["wire "+addr.String()])
 		require.Len(t, serves(l), len(before)+1)
 
@@ -148,17 +127,17 @@ func peerAddedAddress(t *testing.T, _ string) {
 		kill()
 
 		near := openParty(t, &Config{Vectors: 1})
-		local := near.connecting(cm.TCP, at, nil)
-		passive, _ := server.request(l)
+		local := near.Connecting(cm.TCP, at, nil)
+		passive, _ := server.Request(l)
 		require.NoError(t, passive.Reject(nil))
 		wantRefusal(near, local, true, nil)
 
 		removeAddr(t, "near", added)
-		server.want(cm.AddrChange, l)
+		server.Want(cm.AddrChange, l)
 		require.Equal(t, before, serves(l))
 	}
 	require.NoError(t, l.Close())
-	server.quiet()
+	server.Quiet()
 }
 
 // Lookups of datagram queue pairs arrive at an added address too, also after the
@@ -172,14 +151,14 @@ func peerAddedLookup(t *testing.T, _ string) {
 	other, err := cm.OpenChannel(server)
 	require.NoError(t, err)
 	require.NoError(t, l.Migrate(other))
-	require.NoError(t, server.ch.Close())
-	server.ch = other
+	require.NoError(t, server.Channel.Close())
+	server.Channel = other
 
 	addAddr(t, "near", "10.77.0.2/24")
-	server.want(cm.AddrChange, l)
+	server.Want(cm.AddrChange, l)
 	line, kill := n.start("far-lookup", "10.77.0.2:7471")
-	passive, _ := server.request(l)
-	qp := server.createQP(passive)
+	passive, _ := server.Request(l)
+	qp := server.CreateQP(passive)
 	require.NoError(t, passive.Accept(nil))
 	require.Equal(t, strconv.FormatUint(uint64(qp.Num()), 10), line())
 	require.Equal(t, verbs.StateRTS, qp.State())
@@ -189,20 +168,20 @@ func peerAddedLookup(t *testing.T, _ string) {
 // connectingFrom returns an ID with a given source address that has sent a request
 // without parameters.
 func (s *party) connectingFrom(ps cm.PortSpace, from string, dst netip.AddrPort) *cm.ID {
-	s.t.Helper()
+	s.T.Helper()
 	id := s.resolvedFrom(ps, from, dst)
-	s.createQP(id)
-	require.NoError(s.t, id.Connect(nil))
+	s.CreateQP(id)
+	require.NoError(s.T, id.Connect(nil))
 	return id
 }
 
 // resolvedFrom returns an ID with a given source address and the route to dst.
 func (s *party) resolvedFrom(ps cm.PortSpace, from string, dst netip.AddrPort) *cm.ID {
-	s.t.Helper()
-	id := s.id(ps)
-	require.NoError(s.t, id.ResolveAddr(netip.AddrPortFrom(netip.MustParseAddr(from), 0), dst, time.Second))
-	s.want(cm.AddrResolved, id)
-	require.NoError(s.t, id.ResolveRoute(time.Second))
-	s.want(cm.RouteResolved, id)
+	s.T.Helper()
+	id := s.ID(ps)
+	require.NoError(s.T, id.ResolveAddr(netip.AddrPortFrom(netip.MustParseAddr(from), 0), dst, time.Second))
+	s.Want(cm.AddrResolved, id)
+	require.NoError(s.T, id.ResolveRoute(time.Second))
+	s.Want(cm.RouteResolved, id)
 	return id
 }

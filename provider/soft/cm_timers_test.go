@@ -40,7 +40,7 @@ func TestAckTimeoutReceived(t *testing.T) {
 		l := w.listen(cm.TCP, 0)
 		active := w.resolved(l)
 		require.NoError(t, active.SetAckTimeout(told))
-		w.client.createQP(active)
+		w.client.CreateQP(active)
 		require.NoError(t, active.Connect(nil))
 		passive, _ := w.request(l)
 		w.accept(passive, nil)

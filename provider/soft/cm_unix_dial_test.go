@@ -14,6 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/testutil/cmside"
+	"github.com/rdmaloop/rdmaloop/internal/testutil/peerproc"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
 )
@@ -28,7 +30,7 @@ func squat(t *testing.T, names string, then func(fd int)) {
 		require.NoError(t, err)
 		then(fd)
 	}
-	say("squatting")
+	peerproc.Say("squatting")
 }
 
 func squatListening(t *testing.T, fd int) { require.NoError(t, unix.Listen(fd, 16)) }
@@ -39,13 +41,13 @@ func squatAccepting(t *testing.T, names string) {
 	var listener int
 	squat(t, names, func(fd int) { listener = fd; squatListening(t, fd) })
 	for {
-		awaitReadable(t, listener)
+		cmside.AwaitReadable(t, listener)
 		fd, err := unixsock.Accept(listener)
 		require.NoError(t, err)
-		awaitReadable(t, fd)
+		cmside.AwaitReadable(t, fd)
 		n, err := unix.Read(fd, make([]byte, maxMessage))
 		require.NoError(t, err)
-		say(strconv.Itoa(n) + " bytes")
+		peerproc.Say(strconv.Itoa(n) + " bytes")
 	}
 }
 
@@ -63,13 +65,13 @@ func squatFull(t *testing.T, names string) {
 		}
 		require.ErrorIs(t, err, unix.EAGAIN)
 	})
-	linger()
+	peerproc.Linger()
 }
 
 // squatBound binds the names and does not listen.
 func squatBound(t *testing.T, names string) {
 	squat(t, names, func(int) {})
-	linger()
+	peerproc.Linger()
 }
 
 // squatted returns an address that a listener on the wildcard serves, and the socket
@@ -82,17 +84,17 @@ func squatted(l *cm.ID) (at netip.AddrPort, name string) {
 // wantConnected accepts the request of an active ID, and waits until both sides are
 // connected.
 func wantConnected(client *party, active *cm.ID, server *party, l *cm.ID) (passive *cm.ID) {
-	client.t.Helper()
-	passive, _ = server.request(l)
-	require.Equal(client.t, active.LocalAddr(), passive.RemoteAddr())
+	client.T.Helper()
+	passive, _ = server.Request(l)
+	require.Equal(client.T, active.LocalAddr(), passive.RemoteAddr())
 	if passive.PortSpace() == cm.TCP {
-		server.createQP(passive)
-		require.NoError(client.t, passive.Accept(nil))
-		client.want(cm.Established, active)
-		server.want(cm.Established, passive)
+		server.CreateQP(passive)
+		require.NoError(client.T, passive.Accept(nil))
+		client.Want(cm.Established, active)
+		server.Want(cm.Established, passive)
 	} else {
-		require.NoError(client.t, passive.Accept(&cm.ConnParam{QPNum: 7}))
-		client.want(cm.Established, active)
+		require.NoError(client.T, passive.Accept(&cm.ConnParam{QPNum: 7}))
+		client.Want(cm.Established, active)
 	}
 	return passive
 }
@@ -103,16 +105,16 @@ func TestDialSkipsForeignListener(t *testing.T) {
 	needsRoot(t)
 	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
 		client, server := newParty(t), newParty(t)
-		l := server.listen(ps, "0.0.0.0:0", 0)
+		l := server.Listen(ps, "0.0.0.0:0", 0)
 		dst, name := squatted(l)
-		line, kill := startPeer(t, "squat-accepting", name)
+		line, kill := peerproc.Start(t, "squat-accepting", name)
 		defer kill()
 		require.Equal(t, "squatting", line())
-		active := client.connecting(ps, dst, &cm.ConnParam{PrivateData: []byte("secret")})
+		active := client.Connecting(ps, dst, &cm.ConnParam{PrivateData: []byte("secret")})
 		require.Equal(t, "0 bytes", line())
 		wantConnected(client, active, server, l)
 		require.Equal(t, counted{"skipped_user_err": 1}, countsOf(t, client.p.dev))
-		require.ErrorIs(t, client.id(ps).Bind(active.LocalAddr()), cm.ErrAddrInUse, "the port is still the client's")
+		require.ErrorIs(t, client.ID(ps).Bind(active.LocalAddr()), cm.ErrAddrInUse, "the port is still the client's")
 	})
 }
 
@@ -124,15 +126,15 @@ func TestDialFindsForeignListenerOnly(t *testing.T) {
 		client := newParty(t)
 		dst := netip.MustParseAddrPort("127.0.0.1:7471")
 		name := hostport.NewBindAddr(ps, dst, false).Name()
-		line, kill := startPeer(t, "squat-accepting", name)
+		line, kill := peerproc.Start(t, "squat-accepting", name)
 		defer kill()
 		require.Equal(t, "squatting", line())
-		id := client.connecting(ps, dst, nil)
-		ev := client.next()
+		id := client.Connecting(ps, dst, nil)
+		ev := client.Next()
 		require.ErrorIs(t, ev.Err, cm.ErrRefused)
 		var user *cm.UserError
 		require.ErrorAs(t, ev.Err, &user)
-		require.Equal(t, cm.UserError{UID: peerUser, Name: name}, *user)
+		require.Equal(t, cm.UserError{UID: peerproc.User, Name: name}, *user)
 		require.NoError(t, ev.Ack())
 		require.Equal(t, "0 bytes", line())
 		_, known := id.Credentials()
@@ -147,23 +149,23 @@ func TestDialSkipsForeignQueue(t *testing.T) {
 	needsRoot(t)
 	client, server := newParty(t), newParty(t)
 	clock := useClock(client)
-	l := server.listen(cm.TCP, "0.0.0.0:0", 0)
+	l := server.Listen(cm.TCP, "0.0.0.0:0", 0)
 	dst, name := squatted(l)
-	line, kill := startPeer(t, "squat-full", name)
+	line, kill := peerproc.Start(t, "squat-full", name)
 	defer kill()
 	require.Equal(t, "squatting", line())
-	wantConnected(client, client.connecting(cm.TCP, dst, nil), server, l)
+	wantConnected(client, client.Connecting(cm.TCP, dst, nil), server, l)
 
 	require.NoError(t, l.Close())
-	client.connecting(cm.TCP, dst, nil)
+	client.Connecting(cm.TCP, dst, nil)
 	for range userLookupRounds {
-		client.quiet()
+		client.Quiet()
 		clock.advance(redialInterval)
 	}
-	ev := client.next()
+	ev := client.Next()
 	var user *cm.UserError
 	require.ErrorAs(t, ev.Err, &user)
-	require.Equal(t, cm.UserError{UID: peerUser, Name: name}, *user)
+	require.Equal(t, cm.UserError{UID: peerproc.User, Name: name}, *user)
 	require.NoError(t, ev.Ack())
 	require.Equal(t, counted{"skipped_user_err": 1}, countsOf(t, client.p.dev))
 }
@@ -173,41 +175,41 @@ func TestDialSkipsForeignQueue(t *testing.T) {
 func TestDialSkipsForeignName(t *testing.T) {
 	needsRoot(t)
 	client, server := newParty(t), newParty(t)
-	l := server.listen(cm.TCP, "0.0.0.0:0", 0)
+	l := server.Listen(cm.TCP, "0.0.0.0:0", 0)
 	dst, name := squatted(l)
-	line, kill := startPeer(t, "squat-bound", name)
+	line, kill := peerproc.Start(t, "squat-bound", name)
 	defer kill()
 	require.Equal(t, "squatting", line())
-	wantConnected(client, client.connecting(cm.TCP, dst, nil), server, l)
+	wantConnected(client, client.Connecting(cm.TCP, dst, nil), server, l)
 }
 
 // peerAcceptAllowed waits for one connection, and prints the credentials of the
 // client.
 func peerAcceptAllowed(t *testing.T, _ string) {
 	s := newParty(t)
-	l := s.listen(cm.TCP, "127.0.0.1:0", 0)
-	say(l.LocalAddr().String())
-	id, _ := s.request(l)
+	l := s.Listen(cm.TCP, "127.0.0.1:0", 0)
+	peerproc.Say(l.LocalAddr().String())
+	id, _ := s.Request(l)
 	c, known := id.Credentials()
-	say(fmt.Sprint(os.Getpid(), os.Getppid() == int(c.PID), c.UID, c.GID, known))
-	linger()
+	peerproc.Say(fmt.Sprint(os.Getpid(), os.Getppid() == int(c.PID), c.UID, c.GID, known))
+	peerproc.Linger()
 }
 
 // Both sides of a connection know the credentials of the process at the other end.
 func TestCredentialsOfPeer(t *testing.T) {
 	s := newHostParty(t)
-	line, kill := startPeer(t, "server-credentials", "")
-	id := s.resolved(cm.TCP, netip.MustParseAddrPort(line()))
+	line, kill := peerproc.Start(t, "server-credentials", "")
+	id := s.Resolved(cm.TCP, netip.MustParseAddrPort(line()))
 	_, known := id.Credentials()
 	require.False(t, known, "there is no connection yet")
-	s.createQP(id)
+	s.CreateQP(id)
 	require.NoError(t, id.Connect(nil))
 	c, known := id.Credentials()
 	require.True(t, known)
 	uid := uint32(os.Getuid())
 	if uid == 0 {
-		require.EqualValues(t, peerUser, c.UID)
-		require.EqualValues(t, peerUser, c.GID)
+		require.EqualValues(t, peerproc.User, c.UID)
+		require.EqualValues(t, peerproc.User, c.GID)
 	}
 	require.Equal(t, fmt.Sprint(c.PID, true, uid, os.Getgid(), true), line())
 	kill()
@@ -269,7 +271,7 @@ func TestDialOwnsSocketOnce(t *testing.T) {
 		require.Equal(t, before, descriptorsOf(i))
 		require.NoError(t, i.Destroy())
 		require.Empty(t, descriptorsOf(i))
-		client.quiet()
+		client.Quiet()
 	})
 	t.Run("after a wait", func(t *testing.T) {
 		client, i, listener := resolvedWithoutListener(t)
@@ -281,7 +283,7 @@ func TestDialOwnsSocketOnce(t *testing.T) {
 		before := descriptorsOf(i)
 		require.NoError(t, i.Connect(&cm.MessageParam{}))
 		require.Equal(t, before, descriptorsOf(i))
-		client.quiet()
+		client.Quiet()
 		listener.Close()
 		require.NoError(t, unix.Close(first))
 		clock.advance(redialInterval)

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/testutil/peerproc"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -55,7 +56,7 @@ func (r *rawPeer) answer() message {
 func wantForgery(t *testing.T, server *party, r *rawPeer, ps cm.PortSpace) {
 	t.Helper()
 	before := countsOf(t, server.p.dev)["rcvd_address_err"]
-	server.quiet()
+	server.Quiet()
 	require.Equal(t, before+1, countsOf(t, server.p.dev)["rcvd_address_err"])
 	if ps == cm.TCP {
 		require.Equal(t, &rejMsg{reason: cm.RejectInvalidGID, private: []byte{}}, r.answer())
@@ -91,7 +92,7 @@ func TestForgedSource(t *testing.T) {
 		} {
 			t.Run(name, func(t *testing.T) {
 				server := newParty(t)
-				l := server.listen(ps, "127.0.0.1:0", 0)
+				l := server.Listen(ps, "127.0.0.1:0", 0)
 				r := dialNamed(t, l, c.name, c.src)
 				r.ask(l, l.LocalAddr())
 				wantForgery(t, server, r, ps)
@@ -104,7 +105,7 @@ func TestForgedSource(t *testing.T) {
 func TestForgedDestination(t *testing.T) {
 	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
 		server := newParty(t)
-		l := server.listen(ps, "0.0.0.0:0", 0)
+		l := server.Listen(ps, "0.0.0.0:0", 0)
 		r := dialNamed(t, l, "@rdmaloop/1/"+ps.String()+"/127.0.0.1/22", "127.0.0.1:22")
 		r.ask(l, netip.AddrPortFrom(netip.MustParseAddr("203.0.113.7"), l.LocalAddr().Port()))
 		wantForgery(t, server, r, ps)
@@ -117,10 +118,10 @@ func TestSource(t *testing.T) {
 	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
 		for _, name := range []string{"127.0.0.1/22", "*4/22", "*6/22", "127.0.0.1/22/shared/9", "*4/22/shared/9", "*6/22/shared/9"} {
 			server := newParty(t)
-			l := server.listen(ps, "127.0.0.1:0", 0)
+			l := server.Listen(ps, "127.0.0.1:0", 0)
 			r := dialNamed(t, l, "@rdmaloop/1/"+ps.String()+"/"+name, "127.0.0.1:22")
 			r.ask(l, l.LocalAddr())
-			passive, _ := server.request(l)
+			passive, _ := server.Request(l)
 			require.Equal(t, r.src, passive.RemoteAddr())
 			r.close()
 			require.Empty(t, countsOf(t, server.p.dev))
@@ -147,7 +148,7 @@ func TestSharedSource(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			server := newParty(t)
-			l := server.listen(cm.TCP, "127.0.0.1:0", 0)
+			l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
 			if c.holder != "" {
 				fd, err := unixsock.Bind(c.holder)
 				require.NoError(t, err)
@@ -162,7 +163,7 @@ func TestSharedSource(t *testing.T) {
 				wantForgery(t, server, r, cm.TCP)
 				return
 			}
-			passive, _ := server.request(l)
+			passive, _ := server.Request(l)
 			require.Equal(t, src, passive.RemoteAddr().String())
 			r.close()
 		})
@@ -173,7 +174,7 @@ func TestSharedSource(t *testing.T) {
 // resources. Of the counters, only the given one is incremented.
 func wantNoRoom(t *testing.T, server *party, r *rawPeer, ps cm.PortSpace, counter string) {
 	t.Helper()
-	server.quiet()
+	server.Quiet()
 	if ps == cm.TCP {
 		require.Equal(t, &rejMsg{reason: cm.RejectNoResources, private: []byte{}}, r.answer())
 	} else {
@@ -200,7 +201,7 @@ func TestSharedSourceOfBusyListener(t *testing.T) {
 		require.ErrorIs(t, err, unix.EAGAIN)
 
 		server := newParty(t)
-		l := server.listen(ps, "127.0.0.1:0", 0)
+		l := server.Listen(ps, "127.0.0.1:0", 0)
 		r := dialNamed(t, l, name+"/shared/9", "127.0.0.1:7471")
 		r.ask(l, l.LocalAddr())
 		wantNoRoom(t, server, r, ps, "rcvd_address_err")
@@ -219,7 +220,7 @@ func peerUncheckedSource(t *testing.T, address string) {
 		name, src = "@rdmaloop/1/tcp/203.0.113.7/22", "203.0.113.7:22"
 	}
 	server := newParty(t)
-	l := server.listen(ps, "127.0.0.1:0", 0)
+	l := server.Listen(ps, "127.0.0.1:0", 0)
 	r := dialNamed(t, l, name, src)
 	r.ask(l, l.LocalAddr())
 	taken := exhaustDescriptors(t)
@@ -228,8 +229,8 @@ func peerUncheckedSource(t *testing.T, address string) {
 	// The server needs one descriptor for the socket and one for the admission.
 	unixsock.CloseAll(taken[:2])
 	wantNoRoom(t, server, r, ps, "no_descriptors_err")
-	say("refused")
-	linger()
+	peerproc.Say("refused")
+	peerproc.Linger()
 }
 
 // A server without descriptors to check a source address does not report the address as
@@ -237,7 +238,7 @@ func peerUncheckedSource(t *testing.T, address string) {
 func TestSourceOutOfDescriptors(t *testing.T) {
 	for _, c := range []string{"TCP", "UDP", "host"} {
 		t.Run(c, func(t *testing.T) {
-			line, kill := startPeer(t, "unchecked-source", c)
+			line, kill := peerproc.Start(t, "unchecked-source", c)
 			require.Equal(t, "refused", line())
 			kill()
 		})
@@ -249,8 +250,8 @@ func TestSourceOutOfDescriptors(t *testing.T) {
 func TestSharedSourceOfForeignListener(t *testing.T) {
 	needsRoot(t)
 	server := newParty(t)
-	l := server.listen(cm.TCP, "127.0.0.1:0", 0)
-	line, kill := startPeer(t, "squat-accepting", "@rdmaloop/1/tcp/127.0.0.1/7471")
+	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
+	line, kill := peerproc.Start(t, "squat-accepting", "@rdmaloop/1/tcp/127.0.0.1/7471")
 	defer kill()
 	require.Equal(t, "squatting", line())
 	r := dialNamed(t, l, "@rdmaloop/1/tcp/127.0.0.1/7471/shared/9", "127.0.0.1:7471")
@@ -306,17 +307,17 @@ func peerUnknownHost(t *testing.T, _ string) {
 	exhaustDescriptors(t)
 	_, err := s.tc.isLocalAddr(a)
 	require.ErrorIs(t, err, verbs.ErrNoResources)
-	_, err = s.pd.CreateAH(&verbs.AHAttr{Port: 1, DestGID: verbs.GIDFromAddr(a)})
+	_, err = s.PD.CreateAH(&verbs.AHAttr{Port: 1, DestGID: verbs.GIDFromAddr(a)})
 	require.ErrorIs(t, err, verbs.ErrNoResources, "the wire may not be the path")
-	say("done")
-	linger()
+	peerproc.Say("done")
+	peerproc.Linger()
 }
 
 // A process without free descriptors can not find out whether an address belongs to this
 // host. It gets an error, and does not treat the address as one of another host, because
 // the users of peers on other hosts are not checked.
 func TestOnThisHostOutOfDescriptors(t *testing.T) {
-	line, kill := startPeer(t, "unknown-host", "")
+	line, kill := peerproc.Start(t, "unknown-host", "")
 	require.Equal(t, "done", line())
 	kill()
 }

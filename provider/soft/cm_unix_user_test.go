@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/testutil/peerproc"
 )
 
 // needsRoot skips a test that needs a process of another user.
@@ -31,8 +32,8 @@ func needsRoot(t *testing.T) {
 func peerRefused(t *testing.T, address string) {
 	s := newParty(t)
 	for _, ps := range []cm.PortSpace{cm.TCP, cm.UDP} {
-		id := s.connecting(ps, netip.MustParseAddrPort(address), &cm.ConnParam{PrivateData: []byte("secret")})
-		ev := s.next()
+		id := s.Connecting(ps, netip.MustParseAddrPort(address), &cm.ConnParam{PrivateData: []byte("secret")})
+		ev := s.Next()
 		require.Same(t, id, ev.ID)
 		require.ErrorIs(t, ev.Err, cm.ErrRefused)
 		var user *cm.UserError
@@ -40,8 +41,8 @@ func peerRefused(t *testing.T, address string) {
 		require.Equal(t, cm.UserError{UID: uint32(os.Geteuid())}, *user)
 		require.NoError(t, ev.Ack())
 	}
-	say("refused")
-	linger()
+	peerproc.Say("refused")
+	peerproc.Linger()
 }
 
 // A process of a user who is not allowed is refused and counted, and the application
@@ -49,12 +50,12 @@ func peerRefused(t *testing.T, address string) {
 func TestListenerRefusesUser(t *testing.T) {
 	needsRoot(t)
 	s := newParty(t)
-	l := s.listen(cm.TCP, "127.0.0.1:0", 0)
-	lookups := s.listen(cm.UDP, l.LocalAddr().String(), 0)
-	line, kill := startPeer(t, "refused", l.LocalAddr().String())
+	l := s.Listen(cm.TCP, "127.0.0.1:0", 0)
+	lookups := s.Listen(cm.UDP, l.LocalAddr().String(), 0)
+	line, kill := peerproc.Start(t, "refused", l.LocalAddr().String())
 	s.awaitCount("rcvd_user_err", 2)
 	require.Equal(t, "refused", line())
-	s.quiet()
+	s.Quiet()
 	require.Equal(t, counted{"rcvd_user_err": 2}, countsOf(t, s.p.dev))
 	require.Zero(t, s.tc.timers.Len())
 	kill()
@@ -66,18 +67,18 @@ func TestListenerRefusesUser(t *testing.T) {
 // user, and does not accept that server as a peer.
 func peerUnmappedServer(t *testing.T, address string) {
 	s := newParty(t)
-	l := s.listen(cm.TCP, "127.0.0.1:0", 0)
-	say(l.LocalAddr().String())
+	l := s.Listen(cm.TCP, "127.0.0.1:0", 0)
+	peerproc.Say(l.LocalAddr().String())
 	s.awaitCount("rcvd_user_err", 1)
-	s.connecting(cm.TCP, netip.MustParseAddrPort(address), nil)
-	ev := s.next()
+	s.Connecting(cm.TCP, netip.MustParseAddrPort(address), nil)
+	ev := s.Next()
 	var user *cm.UserError
 	require.ErrorAs(t, ev.Err, &user)
 	require.EqualValues(t, overflowUser(t), user.UID)
 	require.NotEmpty(t, user.Name)
 	require.NoError(t, ev.Ack())
-	say("refused")
-	linger()
+	peerproc.Say("refused")
+	peerproc.Linger()
 }
 
 // A user who is not mapped into the user namespace of a process is not allowed,
@@ -86,10 +87,10 @@ func peerUnmappedServer(t *testing.T, address string) {
 func TestUnmappedUser(t *testing.T) {
 	needsRoot(t)
 	s := newHostParty(t)
-	l := s.listen(cm.TCP, "127.0.0.1:0", 0)
-	cmd := asPeer(t, "unmapped-server", l.LocalAddr().String())
+	l := s.Listen(cm.TCP, "127.0.0.1:0", 0)
+	cmd := peerproc.Command("unmapped-server", l.LocalAddr().String())
 	const overflow = 65534 // default of /proc/sys/kernel/overflowuid
-	one := []syscall.SysProcIDMap{{ContainerID: overflow, HostID: peerUser, Size: 1}}
+	one := []syscall.SysProcIDMap{{ContainerID: overflow, HostID: peerproc.User, Size: 1}}
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags: unix.CLONE_NEWUSER, UidMappings: one, GidMappings: one,
 		Credential: &syscall.Credential{Uid: overflow, Gid: overflow},
@@ -99,16 +100,16 @@ func TestUnmappedUser(t *testing.T) {
 	if err := probe.Run(); errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOSPC) {
 		t.Skip("this process may not make user namespaces")
 	}
-	line, kill := runPeer(t, cmd)
+	line, kill := peerproc.Run(t, cmd)
 	defer kill()
-	s.connecting(cm.TCP, netip.MustParseAddrPort(line()), nil)
-	ev := s.next()
+	s.Connecting(cm.TCP, netip.MustParseAddrPort(line()), nil)
+	ev := s.Next()
 	var user *cm.UserError
 	require.ErrorAs(t, ev.Err, &user)
 	require.Equal(t, cm.UserError{UID: 0}, *user)
 	require.NoError(t, ev.Ack())
 	require.Equal(t, "refused", line())
-	s.quiet()
+	s.Quiet()
 }
 
 // overflowUser returns the number that the kernel reports for users who are not mapped;

@@ -9,6 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/testutil/cmside"
+	"github.com/rdmaloop/rdmaloop/internal/testutil/peerproc"
 )
 
 // userConns is the value of Config.MaxConnsPerUser in the tests of this file.
@@ -21,19 +23,19 @@ func peerOverLimit(t *testing.T, address string) {
 	at := netip.MustParseAddrPort(address)
 	var ids [userConns]*cm.ID
 	for i := range ids {
-		ids[i] = s.connecting(cm.TCP, at, nil)
-		s.want(cm.Established, ids[i])
+		ids[i] = s.Connecting(cm.TCP, at, nil)
+		s.Want(cm.Established, ids[i])
 	}
-	wantNoResources(s, s.connecting(cm.TCP, at, nil))
-	wantNoResources(s, s.connecting(cm.TCP, at, nil))
-	say("refused")
-	s.end(ids[0])
+	wantNoResources(s, s.Connecting(cm.TCP, at, nil))
+	wantNoResources(s, s.Connecting(cm.TCP, at, nil))
+	peerproc.Say("refused")
+	s.End(ids[0])
 	for dialed(s, at) == nil {
 		// The server refuses the connection until it has noticed that the other one is
 		// closed.
 	}
-	say("back")
-	linger()
+	peerproc.Say("back")
+	peerproc.Linger()
 }
 
 // A user who has MaxConnsPerUser connections gets no further connection. Meanwhile other
@@ -41,14 +43,14 @@ func peerOverLimit(t *testing.T, address string) {
 func TestUserOverLimit(t *testing.T) {
 	needsRoot(t)
 	client := newParty(t)
-	server := openParty(t, &Config{Vectors: 1, AllowedUsers: []uint32{peerUser}, MaxConnsPerUser: userConns})
-	l := server.listen(cm.TCP, "127.0.0.1:0", 0)
-	line, kill := startPeer(t, "over-limit", l.LocalAddr().String())
+	server := openParty(t, &Config{Vectors: 1, AllowedUsers: []uint32{peerproc.User}, MaxConnsPerUser: userConns})
+	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
+	line, kill := peerproc.Start(t, "over-limit", l.LocalAddr().String())
 	requests := 0
 	acceptAll := func(until func() bool) {
 		for !until() {
-			awaitReadable(t, server.ch.FD())
-			ev, ok, err := server.ch.Next()
+			cmside.AwaitReadable(t, server.Channel.FD())
+			ev, ok, err := server.Channel.Next()
 			require.NoError(t, err)
 			if !ok {
 				continue
@@ -58,11 +60,11 @@ func TestUserOverLimit(t *testing.T) {
 			switch typ {
 			case cm.ConnectRequest:
 				requests++
-				server.endLater(id)
-				server.createQP(id)
+				server.EndLater(id)
+				server.CreateQP(id)
 				require.NoError(t, id.Accept(nil))
 			case cm.Disconnected:
-				server.end(id)
+				server.End(id)
 			}
 		}
 	}
@@ -71,10 +73,10 @@ func TestUserOverLimit(t *testing.T) {
 	acceptAll(func() bool { return countsOf(t, server.p.dev)["user_limit_err"] >= 2 })
 	require.LessOrEqual(t, requests, userConns+1, "refused requests are not delivered")
 	require.Equal(t, "refused", line())
-	mine := client.connecting(cm.TCP, l.LocalAddr(), nil)
+	mine := client.Connecting(cm.TCP, l.LocalAddr(), nil)
 	// Two more requests arrive: the one of client, and the last one of the peer.
 	acceptAll(func() bool { return requests == userConns+2 })
-	client.want(cm.Established, mine)
+	client.Want(cm.Established, mine)
 	require.Equal(t, "back", line())
 	kill()
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/testutil/peerproc"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -24,8 +25,8 @@ const randomWrites = 200_000
 func peerRandomWriter(t *testing.T, address string) {
 	at := netip.MustParseAddrPort(address)
 	s := newParty(t)
-	id := s.connecting(cm.TCP, at, nil)
-	s.want(cm.Established, id)
+	id := s.Connecting(cm.TCP, at, nil)
+	s.Want(cm.Established, id)
 	r := rand.New(rand.NewPCG(uint64(at.Port()), 2))
 	mem := id.QP().(*qp).path.(*shmConn).end.Segment.Mem
 	for range randomWrites / 1000 {
@@ -33,8 +34,8 @@ func peerRandomWriter(t *testing.T, address string) {
 		_, _ = id.QP().PostSend([]verbs.SendWR{{Opcode: verbs.OpSend, Flags: verbs.SendInline, Inline: []byte("x")}})
 	}
 	writeRandom(r, mem, randomWrites)
-	say("ready")
-	linger()
+	peerproc.Say("ready")
+	peerproc.Linger()
 }
 
 // Another process writes invalid indexes, lengths and counts to the rings. This process
@@ -43,11 +44,11 @@ func peerRandomWriter(t *testing.T, address string) {
 func TestRandomWriterProcess(t *testing.T) {
 	s := newHostParty(t)
 	honest, victim := connected(t, s, s)
-	l := s.listen(cm.TCP, "127.0.0.1:0", 0)
-	line, kill := startPeer(t, "random-writer", l.LocalAddr().String())
-	attacked, _ := s.request(l)
-	s.createQP(attacked)
-	mr, err := s.pd.Alloc(&verbs.AllocAttr{Size: 1 << 16, Access: verbs.AccessAll})
+	l := s.Listen(cm.TCP, "127.0.0.1:0", 0)
+	line, kill := peerproc.Start(t, "random-writer", l.LocalAddr().String())
+	attacked, _ := s.Request(l)
+	s.CreateQP(attacked)
+	mr, err := s.PD.Alloc(&verbs.AllocAttr{Size: 1 << 16, Access: verbs.AccessAll})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, mr.Close()) }()
 	post := func(q verbs.QP, id uint64, at int) error {
@@ -73,7 +74,7 @@ func TestRandomWriterProcess(t *testing.T) {
 		_, err := honest.QP().PostSend([]verbs.SendWR{{ID: 200, Opcode: verbs.OpSend, Flags: verbs.SendInline | verbs.SendSignaled, Inline: []byte(text)}})
 		require.NoError(t, err)
 		for honestly := 0; honestly < 2; {
-			for _, wc := range completions(t, s.cq, 1) {
+			for _, wc := range completions(t, s.CQ, 1) {
 				if wc.QPN == honest.QP().Num() || wc.QPN == victim.QP().Num() {
 					require.Equal(t, verbs.StatusSuccess, wc.Status)
 					honestly++

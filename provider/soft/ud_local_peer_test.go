@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rdmaloop/rdmaloop/internal/testutil/peerproc"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -33,9 +34,9 @@ func peerDatagramSink(t *testing.T, _ string) {
 	for i := range sinkBuffers {
 		e.recv(uint64(i), i*8192, 8192)
 	}
-	say(strconv.Itoa(int(e.qp.num)))
+	peerproc.Say(strconv.Itoa(int(e.qp.num)))
 	go func() {
-		linger()
+		peerproc.Linger()
 		os.Exit(0)
 	}()
 	for count, last := 0, -1; ; {
@@ -49,7 +50,7 @@ func peerDatagramSink(t *testing.T, _ string) {
 				count++
 				continue
 			}
-			say(fmt.Sprint(count))
+			peerproc.Say(fmt.Sprint(count))
 			count, last = 0, -1
 		}
 		if n == 0 {
@@ -69,8 +70,8 @@ func peerDatagramSource(t *testing.T, address string) {
 	num, err := strconv.Atoi(address)
 	require.NoError(t, err)
 	e.sendNumbered(e.handle("127.0.0.1"), uint32(num), 0, 1, 0)
-	say(fmt.Sprint(len(countsOf(t, d))))
-	linger()
+	peerproc.Say(fmt.Sprint(len(countsOf(t, d))))
+	peerproc.Linger()
 }
 
 // peerDatagramDestNoDescriptors is a process without free descriptors. It sends to a
@@ -98,15 +99,15 @@ func peerDatagramDestNoDescriptors(t *testing.T, _ string) {
 	takeDescriptors(t)
 	e.sendNumbered(to, nums[0], 3, 1, 0)
 	require.Equal(t, counted{"datagram_unsent": 1}, countsOf(t, d))
-	say("done")
-	linger()
+	peerproc.Say("done")
+	peerproc.Linger()
 }
 
 // A sender without free descriptors closes its connection to another destination, to
 // connect to a new one. If it has no connection that it can close, it drops and counts
 // the datagram.
 func TestDatagramDestsOutOfDescriptors(t *testing.T) {
-	line, kill := startPeer(t, "datagram-dest-full", "")
+	line, kill := peerproc.Start(t, "datagram-dest-full", "")
 	require.Equal(t, "done", line())
 	kill()
 }
@@ -115,12 +116,12 @@ func TestDatagramDestsOutOfDescriptors(t *testing.T) {
 // sink, a function that sends a signal to the process, and a function that returns the
 // next line that the process prints.
 func startSink(t *testing.T, uid uint32) (num uint32, signal func(syscall.Signal), line func() string) {
-	cmd := asPeer(t, "datagram-sink", "")
+	cmd := peerproc.Command("datagram-sink", "")
 	cmd.SysProcAttr = nil
 	if uid != uint32(os.Geteuid()) {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
 	}
-	line, _ = runPeer(t, cmd)
+	line, _ = peerproc.Run(t, cmd)
 	n, err := strconv.Atoi(line())
 	require.NoError(t, err)
 	return uint32(n), func(s syscall.Signal) { require.NoError(t, cmd.Process.Signal(s)) }, line
@@ -207,9 +208,9 @@ func TestDatagramsOfOtherUser(t *testing.T) {
 	e.sendNumbered(e.handle("127.0.0.1"), num, lastNumber, 1, 0)
 	require.Equal(t, counted{"datagram_unsent": 1, "datagram_user_refused": 1}, countsOf(t, d))
 
-	cmd := asPeer(t, "datagram-source", fmt.Sprint(e.qp.num))
+	cmd := peerproc.Command("datagram-source", fmt.Sprint(e.qp.num))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: otherUser, Gid: otherUser}}
-	line, _ := runPeer(t, cmd)
+	line, _ := peerproc.Run(t, cmd)
 	require.Equal(t, "0", line(), "the peer has sent the datagram")
 	e.recv(1, 0, 100)
 	require.Empty(t, e.pollN(4*epollEvery))

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/rdmaloop/rdmaloop/internal/testutil/peerproc"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -50,8 +51,8 @@ func peerDatagramSenders(t *testing.T, address string) {
 	for i := range n {
 		connectDatagrams(t, to, uint32(i+2))
 	}
-	say("sent")
-	linger()
+	peerproc.Say("sent")
+	peerproc.Linger()
 }
 
 // udLocalOf returns the local path of an end with a UD queue pair.
@@ -93,7 +94,7 @@ func (e *end) receiveFrom(n int) {
 func TestDatagramUserLimit(t *testing.T) {
 	needsRoot(t)
 	cfg := localConfig()
-	cfg.AllowedUsers, cfg.MaxConnsPerUser = []uint32{peerUser}, userConns
+	cfg.AllowedUsers, cfg.MaxConnsPerUser = []uint32{peerproc.User}, userConns
 	d := openDevice(t, cfg)
 	b, other := newDatagramEnd(t, d, verbs.ProgressManual), newDatagramEnd(t, d, verbs.ProgressManual)
 	own := uint32(os.Geteuid())
@@ -103,14 +104,14 @@ func TestDatagramUserLimit(t *testing.T) {
 	b.receiveFrom(userConns + 2)
 
 	const senders = 10
-	line, kill := startPeer(t, "datagram-senders", fmt.Sprint(b.qp.num, senders))
+	line, kill := peerproc.Start(t, "datagram-senders", fmt.Sprint(b.qp.num, senders))
 	require.Equal(t, "sent", line())
 	b.receiveFrom(senders)
-	require.Equal(t, map[uint32]int{own: userConns + 2, peerUser: userConns}, sourcesOf(b))
-	require.False(t, d.conns.Acquire(peerUser), "listeners have no room for this user, either")
+	require.Equal(t, map[uint32]int{own: userConns + 2, peerproc.User: userConns}, sourcesOf(b))
+	require.False(t, d.conns.Acquire(peerproc.User), "listeners have no room for this user, either")
 	require.Empty(t, countsOf(t, d))
 
-	line, killOther := startPeer(t, "datagram-senders", fmt.Sprint(other.qp.num, senders))
+	line, killOther := peerproc.Start(t, "datagram-senders", fmt.Sprint(other.qp.num, senders))
 	require.Equal(t, "sent", line())
 	other.receiveFrom(senders)
 	require.Empty(t, sourcesOf(other))
@@ -122,7 +123,7 @@ func TestDatagramUserLimit(t *testing.T) {
 	require.Equal(t, map[uint32]int{own: userConns + 2}, sourcesOf(b))
 	require.NoError(t, b.qp.Close())
 	for range userConns {
-		require.True(t, d.conns.Acquire(peerUser), "the connections are not counted any more")
+		require.True(t, d.conns.Acquire(peerproc.User), "the connections are not counted any more")
 	}
 }
 
@@ -138,9 +139,9 @@ func TestDatagramSendersOfOneUser(t *testing.T) {
 	}
 	b.receiveFrom(2)
 	const senders = maxDatagramSources + 10
-	_, kill := startPeer(t, "datagram-senders", fmt.Sprint(b.qp.num, senders))
+	_, kill := peerproc.Start(t, "datagram-senders", fmt.Sprint(b.qp.num, senders))
 	b.receiveFrom(senders)
-	require.Equal(t, map[uint32]int{uint32(os.Geteuid()): 2, peerUser: maxDatagramSources - 2}, sourcesOf(b))
+	require.Equal(t, map[uint32]int{uint32(os.Geteuid()): 2, peerproc.User: maxDatagramSources - 2}, sourcesOf(b))
 	kill()
 }
 
@@ -170,17 +171,17 @@ func TestEvictionCandidate(t *testing.T) {
 func peerDatagramNoDescriptors(t *testing.T, _ string) {
 	e := newDatagramEnd(t, openDevice(t, localConfig()), verbs.ProgressManual)
 	p, dev := udLocalOf(e), e.qp.dev
-	say(fmt.Sprint(e.qp.num))
+	peerproc.Say(fmt.Sprint(e.qp.num))
 	e.receiveFrom(3)
 	exhaustDescriptors(t)
-	say("full")
+	peerproc.Say("full")
 
 	for countsOf(t, dev)["datagram_user_refused"] == 0 {
 		e.drive()
 	}
 	require.Len(t, p.sources, 3, "a user who is not allowed costs no connection")
 	requireSpare(t, dev)
-	say("refused")
+	peerproc.Say("refused")
 
 	e.receiveFrom(1)
 	require.Len(t, p.sources, 3)
@@ -189,7 +190,7 @@ func peerDatagramNoDescriptors(t *testing.T, _ string) {
 		src.close()
 	}
 	takeDescriptors(t)
-	say("taken")
+	peerproc.Say("taken")
 
 	// The queue pair has no other connection that it could close for the new one. So it
 	// closes the new one after its datagram.
@@ -197,17 +198,17 @@ func peerDatagramNoDescriptors(t *testing.T, _ string) {
 	require.Empty(t, p.sources)
 	require.Positive(t, countsOf(t, dev)["no_descriptors_err"])
 	requireSpare(t, dev)
-	say("done")
-	linger()
+	peerproc.Say("done")
+	peerproc.Linger()
 }
 
 // Without free descriptors a queue pair closes one of its connections to accept a new
 // one. It does so only if the user of the new connection is allowed.
 func TestDatagramSourcesOutOfDescriptors(t *testing.T) {
 	needsRoot(t)
-	cmd := asPeer(t, "datagram-full", "")
+	cmd := peerproc.Command("datagram-full", "")
 	cmd.SysProcAttr = nil // nil: the peer runs as root, like this process
-	line, kill := runPeer(t, cmd)
+	line, kill := peerproc.Run(t, cmd)
 	var num uint32
 	_, err := fmt.Sscan(line(), &num)
 	require.NoError(t, err)
@@ -217,9 +218,9 @@ func TestDatagramSourcesOutOfDescriptors(t *testing.T) {
 	}
 	require.Equal(t, "full", line())
 
-	stranger := asPeer(t, "datagram-source", fmt.Sprint(num))
-	stranger.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: peerUser + 1, Gid: peerUser + 1}}
-	runPeer(t, stranger)
+	stranger := peerproc.Command("datagram-source", fmt.Sprint(num))
+	stranger.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: peerproc.User + 1, Gid: peerproc.User + 1}}
+	peerproc.Run(t, stranger)
 	require.Equal(t, "refused", line())
 	for _, fd := range fds {
 		require.False(t, (&rawPeer{t: t, fd: fd}).closedByPeer())

@@ -119,15 +119,15 @@ func receivingAddrs(id *cm.ID) (at []netip.Addr) {
 // and only at the local address that this peer uses.
 func TestDatagramsPlaced(t *testing.T) {
 	s := openParty(t, &Config{Vectors: 1, WirePort: freePort(t)})
-	l := s.listen(cm.UDP, "127.9.1.1:0", 1)
-	active := s.connecting(cm.UDP, l.LocalAddr(), nil)
+	l := s.Listen(cm.UDP, "127.9.1.1:0", 1)
+	active := s.Connecting(cm.UDP, l.LocalAddr(), nil)
 	require.Empty(t, receivingAddrs(active), "its peer is on this host")
-	passive, _ := s.request(l)
-	s.createQP(passive)
+	passive, _ := s.Request(l)
+	s.CreateQP(passive)
 	require.Empty(t, receivingAddrs(passive))
 
-	bound := s.id(cm.UDP)
+	bound := s.ID(cm.UDP)
 	require.NoError(t, bound.Bind(netip.MustParseAddrPort("127.9.1.2:0")))
-	s.createQP(bound)
+	s.CreateQP(bound)
 	require.Empty(t, receivingAddrs(bound), "a loopback address needs no UDP port")
 }

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/testutil/peerproc"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/netlink"
@@ -68,18 +69,18 @@ func (n *farNetwork) back() {
 	require.NoError(n.t, unix.Setns(int(n.near.Fd()), unix.CLONE_NEWNET))
 }
 
-// start starts a peer process in the namespace far. See startPeer for the parameters and
-// results.
+// start starts a peer process in the namespace far. See peerproc.Start for the
+// parameters and results.
 func (n *farNetwork) start(role, address string) (line func() string, kill func()) {
 	n.t.Helper()
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	require.NoError(n.t, unix.Setns(int(n.far.Fd()), unix.CLONE_NEWNET))
 	defer n.back()
-	cmd := asPeer(n.t, role, address)
+	cmd := peerproc.Command(role, address)
 	// nil: in a user namespace of its own, the process would know no other users
 	cmd.SysProcAttr = nil
-	return runPeer(n.t, cmd)
+	return peerproc.Run(n.t, cmd)
 }
 
 // vethRequest returns an rtnetlink request that creates a pair of virtual Ethernet
@@ -105,40 +106,40 @@ func vethRequest(name, peerName string, peerNetwork *os.File) []byte {
 // message.
 func peerFarClient(t *testing.T, address string) {
 	s := openParty(t, &Config{Vectors: 1})
-	id := s.connecting(cm.TCP, netip.MustParseAddrPort(address), nil)
-	s.want(cm.Established, id)
+	id := s.Connecting(cm.TCP, netip.MustParseAddrPort(address), nil)
+	s.Want(cm.Established, id)
 	flood(t, id.QP())
-	say("sent")
-	linger()
+	peerproc.Say("sent")
+	peerproc.Linger()
 }
 
 // peerFarLookup is a process that looks up a service, and prints the number of its queue
 // pair.
 func peerFarLookup(t *testing.T, address string) {
 	s := openParty(t, &Config{Vectors: 1})
-	id := s.connecting(cm.UDP, netip.MustParseAddrPort(address), nil)
-	say(strconv.FormatUint(uint64(s.want(cm.Established, id).UD.QPN), 10))
-	linger()
+	id := s.Connecting(cm.UDP, netip.MustParseAddrPort(address), nil)
+	peerproc.Say(strconv.FormatUint(uint64(s.Want(cm.Established, id).UD.QPN), 10))
+	peerproc.Linger()
 }
 
 // acceptFar accepts a connection of peerFarClient, requires that the connection uses the
 // wire path, and receives the message.
 func (s *party) acceptFar(l *cm.ID) *cm.ID {
-	s.t.Helper()
-	id, _ := s.request(l)
-	qp := s.createQP(id)
-	mr, err := s.pd.Alloc(&verbs.AllocAttr{Size: 4096, Access: verbs.AccessLocalWrite})
-	require.NoError(s.t, err)
+	s.T.Helper()
+	id, _ := s.Request(l)
+	qp := s.CreateQP(id)
+	mr, err := s.PD.Alloc(&verbs.AllocAttr{Size: 4096, Access: verbs.AccessLocalWrite})
+	require.NoError(s.T, err)
 	_, err = qp.PostRecv([]verbs.RecvWR{{SGEs: []verbs.SGE{verbs.SGEOf(mr, 0, 4096)}}})
-	require.NoError(s.t, err)
-	require.NoError(s.t, id.Accept(nil))
-	s.want(cm.Established, id)
-	require.True(s.t, overUDP(id))
-	require.NoError(s.t, completions(s.t, s.cq, 1)[0].Err())
+	require.NoError(s.T, err)
+	require.NoError(s.T, id.Accept(nil))
+	s.Want(cm.Established, id)
+	require.True(s.T, overUDP(id))
+	require.NoError(s.T, completions(s.T, s.CQ, 1)[0].Err())
 	return id
 }
 
-func TestFarOnly(t *testing.T) { inNetworkNamespace(t, "far-only") }
+func TestFarOnly(t *testing.T) { peerproc.InNetworkNamespace(t, "far-only") }
 
 // With PathAuto, the wire path accepts packets of other hosts only. The kernel drops the
 // packets of processes of this host, whatever source address these packets have.
@@ -148,8 +149,8 @@ func peerFarOnly(t *testing.T, _ string) {
 	addAddr(t, "near", "10.77.0.1/24")
 	addAddr(t, "near", "fd00:77::1/64")
 	s := openParty(t, &Config{Vectors: 1})
-	four := s.listen(cm.TCP, "10.77.0.1:7471", 0)
-	six := s.listen(cm.TCP, "[fd00:77::1]:7471", 0)
+	four := s.Listen(cm.TCP, "10.77.0.1:7471", 0)
+	six := s.Listen(cm.TCP, "[fd00:77::1]:7471", 0)
 	spoofs := []struct{ from, to string }{
 		{"127.0.0.9", "10.77.0.1"},
 		{"10.77.0.1", "10.77.0.1"},
@@ -163,10 +164,10 @@ func peerFarOnly(t *testing.T, _ string) {
 			dropped++
 		}
 		for countsOf(t, s.p.dev)["rcvd_overrun_err"] < dropped {
-			s.quiet()
+			s.Quiet()
 			time.Sleep(time.Millisecond)
 		}
-		s.quiet()
+		s.Quiet()
 		require.Equal(t, dropped, countsOf(t, s.p.dev)["rcvd_overrun_err"])
 	}
 	spoof(wire.GSIQPN)
@@ -181,7 +182,7 @@ func peerFarOnly(t *testing.T, _ string) {
 	}
 }
 
-func TestFromHereByAnotherLink(t *testing.T) { inNetworkNamespace(t, "from-here") }
+func TestFromHereByAnotherLink(t *testing.T) { peerproc.InNetworkNamespace(t, "from-here") }
 
 // A process of this host can send a request through an interface that is connected to
 // another interface of this host. With PathAuto, this request is dropped if it names an
@@ -201,10 +202,10 @@ func peerFromHere(t *testing.T, _ string) {
 		require.True(t, isLocal(t, netip.MustParseAddr("fd00:78::")), "a router has the anycast address of its network")
 	}
 	s := openParty(t, &Config{Vectors: 1})
-	l := s.listen(cm.TCP, "[fd00:78::1]:7471", 0)
+	l := s.Listen(cm.TCP, "[fd00:78::1]:7471", 0)
 	sendSpoofed(t, netip.MustParseAddr("fd00:78::2"), l.LocalAddr(), wire.GSIQPN, "out")
 	s.awaitCount("rcvd_user_err", 1)
-	s.quiet()
+	s.Quiet()
 	require.EqualValues(t, 1, countsOf(t, s.p.dev)["rcvd_pkts"], "the filter passes it")
 }
 

@@ -8,9 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rdmaloop/rdmaloop/internal/testutil/leak"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/rdmaloop/rdmaloop/internal/testutil/leak"
 )
 
 func TestMain(m *testing.M) { leak.Main(m) }

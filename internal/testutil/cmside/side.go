@@ -1,0 +1,199 @@
+//go:build linux
+
+package cmside
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// Safety is the timeout of all waits in tests. It is longer than any wait of a test that
+// passes.
+const Safety = 30 * time.Second
+
+// A Side is one side of a connection in a test: an event channel, a protection domain and
+// a completion queue. Its methods are called by the goroutine of the test, and end the
+// test when something fails.
+type Side struct {
+	T       *testing.T
+	Channel *cm.EventChannel
+	PD      verbs.PD
+	CQ      verbs.CQ
+}
+
+// Open makes the side of a device. It closes the side at the end of the test, unless the
+// test has failed: closing would fail too, and hide the cause.
+func Open(t *testing.T, transport cm.Transport, dev verbs.Device) *Side {
+	t.Helper()
+	s := &Side{T: t}
+	var err error
+	s.Channel, err = cm.OpenChannel(transport)
+	require.NoError(t, err)
+	s.PD, err = dev.AllocPD()
+	require.NoError(t, err)
+	s.CQ, err = dev.CreateCQ(&verbs.CQAttr{Depth: 1024})
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		if t.Failed() {
+			return
+		}
+		require.NoError(t, s.CQ.Close())
+		require.NoError(t, s.PD.Close())
+		require.NoError(t, s.Channel.Close())
+	})
+	return s
+}
+
+// ID makes an ID, which is closed at the end of the test.
+func (s *Side) ID(ps cm.PortSpace) *cm.ID {
+	s.T.Helper()
+	id, err := s.Channel.NewID(ps)
+	require.NoError(s.T, err)
+	s.EndLater(id)
+	return id
+}
+
+// EndLater ends an ID at the end of the test; see End.
+func (s *Side) EndLater(id *cm.ID) {
+	s.T.Cleanup(func() {
+		if !s.T.Failed() {
+			s.End(id)
+		}
+	})
+}
+
+// End closes an ID and its queue pair.
+func (s *Side) End(id *cm.ID) {
+	s.T.Helper()
+	require.NoError(s.T, id.CloseQP())
+	require.NoError(s.T, id.Close())
+}
+
+// CreateQP makes the queue pair of an ID, and returns it.
+func (s *Side) CreateQP(id *cm.ID) verbs.QP {
+	s.T.Helper()
+	require.NoError(s.T, id.CreateQP(s.PD, &verbs.QPInitAttr{
+		Type: id.PortSpace().QPType(), SendCQ: s.CQ, RecvCQ: s.CQ,
+		Caps: verbs.QPCaps{MaxSendWR: 8, MaxRecvWR: 8, MaxSendSGE: 1, MaxRecvSGE: 1, MaxInline: 64},
+	}))
+	return id.QP()
+}
+
+// Listen makes a listener at an address. Port 0 means any port.
+func (s *Side) Listen(ps cm.PortSpace, at string, backlog int) *cm.ID {
+	s.T.Helper()
+	id := s.ID(ps)
+	require.NoError(s.T, id.Bind(netip.MustParseAddrPort(at)))
+	require.NoError(s.T, id.Listen(backlog))
+	return id
+}
+
+// Resolved makes an ID with the address and the route to dst resolved.
+func (s *Side) Resolved(ps cm.PortSpace, dst netip.AddrPort) *cm.ID {
+	s.T.Helper()
+	id := s.ID(ps)
+	s.Resolve(id, dst)
+	return id
+}
+
+// Resolve resolves the address of dst and the route to it.
+func (s *Side) Resolve(id *cm.ID, dst netip.AddrPort) {
+	s.T.Helper()
+	require.NoError(s.T, id.ResolveAddr(netip.AddrPort{}, dst, time.Second))
+	s.Want(cm.AddrResolved, id)
+	require.NoError(s.T, id.ResolveRoute(time.Second))
+	s.Want(cm.RouteResolved, id)
+}
+
+// Connecting makes an ID with a queue pair, and sends the request.
+func (s *Side) Connecting(ps cm.PortSpace, dst netip.AddrPort, param *cm.ConnParam) *cm.ID {
+	s.T.Helper()
+	id := s.Resolved(ps, dst)
+	s.CreateQP(id)
+	require.NoError(s.T, id.Connect(param))
+	return id
+}
+
+// Next waits for an event. The caller acknowledges it.
+func (s *Side) Next() *cm.Event { s.T.Helper(); return NextEvent(s.T, s.Channel) }
+
+// Want waits for an event of a type about an ID, and acknowledges it.
+func (s *Side) Want(typ cm.EventType, id *cm.ID) cm.Event {
+	s.T.Helper()
+	ev := s.Next()
+	require.Equal(s.T, typ, ev.Type, "status %d: %v", ev.Status, ev.Err)
+	require.Same(s.T, id, ev.ID)
+	require.NoError(s.T, ev.Ack())
+	return *ev
+}
+
+// Request waits for a request to a listener. It closes the ID of the request at the end
+// of the test.
+func (s *Side) Request(listener *cm.ID) (*cm.ID, cm.Event) {
+	s.T.Helper()
+	ev := s.Next()
+	require.Equal(s.T, cm.ConnectRequest, ev.Type)
+	require.Same(s.T, listener, ev.Listener)
+	require.NoError(s.T, ev.Ack())
+	s.EndLater(ev.ID)
+	return ev.ID, *ev
+}
+
+// Quiet requires that no event is queued.
+func (s *Side) Quiet() {
+	s.T.Helper()
+	ev, ok, err := s.Channel.Next()
+	require.NoError(s.T, err)
+	if ok {
+		require.Fail(s.T, "unexpected event", "%v, status %d", ev.Type, ev.Status)
+	}
+}
+
+// NextEvent waits for an event of a channel. The caller acknowledges it.
+func NextEvent(t *testing.T, ch *cm.EventChannel) *cm.Event {
+	t.Helper()
+	for limit := time.Now().Add(Safety); time.Now().Before(limit); {
+		ev, ok, err := ch.Next()
+		require.NoError(t, err)
+		if ok {
+			return &ev
+		}
+		AwaitReadable(t, ch.FD())
+	}
+	require.Fail(t, "no event")
+	return nil
+}
+
+// AwaitReadable waits until a descriptor is readable.
+func AwaitReadable(t *testing.T, fd int) {
+	t.Helper()
+	fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+	for {
+		n, err := unix.Poll(fds, int(Safety.Milliseconds()))
+		if err == unix.EINTR {
+			continue
+		}
+		require.NoError(t, err)
+		require.Positive(t, n, "descriptor stays unreadable")
+		return
+	}
+}
+
+// Connect makes a connection of the client to a listener of the server, with queue pairs.
+func Connect(client, server *Side, l *cm.ID) (active, passive *cm.ID) {
+	client.T.Helper()
+	active = client.Connecting(cm.TCP, l.LocalAddr(), nil)
+	passive, _ = server.Request(l)
+	server.CreateQP(passive)
+	require.NoError(server.T, passive.Accept(nil))
+	client.Want(cm.Established, active)
+	server.Want(cm.Established, passive)
+	return active, passive
+}
