@@ -11,8 +11,8 @@ import (
 // processes of this program, a server and a client. It implements runner.
 type peer struct {
 	name string
-	// missing returns an error if the peer cannot run on this machine. It is nil if the
-	// peer can always run.
+	// missing returns an error if the peer cannot run on this machine. The field is nil
+	// if the peer can always run.
 	missing  func() error
 	variants []variant
 	// fits reports whether the peer can run a case. It is nil if the peer can run every

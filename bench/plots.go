@@ -104,11 +104,11 @@ func newPlot(title string) *plot.Plot {
 	return p
 }
 
-// logarithmic makes an axis logarithmic. The axis covers the values from least to most,
-// extended to full powers of ten.
-func logarithmic(axis *plot.Axis, least, most float64) {
-	from := math.Floor(math.Log10(least))
-	to := max(math.Ceil(math.Log10(most)), from+1)
+// logarithmic makes an axis logarithmic. The axis covers all values between the smallest
+// and the largest one, and begins and ends with a power of ten.
+func logarithmic(axis *plot.Axis, smallest, largest float64) {
+	from := math.Floor(math.Log10(smallest))
+	to := max(math.Ceil(math.Log10(largest)), from+1)
 	axis.Scale = plot.LogScale{}
 	axis.Min, axis.Max = math.Pow(10, from), math.Pow(10, to)
 	var ticks plot.ConstantTicks

@@ -44,15 +44,14 @@ func withRatios(rows []Row) []Row {
 	return rows
 }
 
-// ratio returns the p50 of row r divided by the p50 of the row other. If neither row has
-// a p50, it returns the quotient of their rates. It returns 0 if the rows cannot be
-// compared.
-func ratio(r, other Row) float64 {
+// ratio returns the p50 of r divided by the p50 of base. If neither row has a p50, it
+// returns the quotient of their rates. It returns 0 if the rows cannot be compared.
+func ratio(r, base Row) float64 {
 	switch {
-	case r.P50 > 0 && other.P50 > 0:
-		return r.P50 / other.P50
-	case r.P50 == 0 && other.P50 == 0 && other.MsgsPerSec > 0:
-		return r.MsgsPerSec / other.MsgsPerSec
+	case r.P50 > 0 && base.P50 > 0:
+		return r.P50 / base.P50
+	case r.P50 == 0 && base.P50 == 0 && base.MsgsPerSec > 0:
+		return r.MsgsPerSec / base.MsgsPerSec
 	}
 	return 0
 }

@@ -89,8 +89,8 @@ func (e *epoll) ready(i int) (r Readiness) {
 	return r
 }
 
-// copy copies the event at the index from to the index to.
-func (e *epoll) copy(to, from int) { e.events[to] = e.events[from] }
+// copy copies the event at the index src to the index dst.
+func (e *epoll) copy(dst, src int) { e.events[dst] = e.events[src] }
 
 // wait waits for events, at most until the timeout. The Go runtime sends signals to
 // preempt goroutines, and the kernel never restarts epoll_wait(2) after a signal

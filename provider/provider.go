@@ -81,7 +81,7 @@ func open(name string, cfg *Config) (cm.Provider, error) {
 func openSoft(cfg *Config, path soft.Path) (cm.Provider, error) {
 	p, err := soft.Open(&soft.Config{Vectors: cfg.Vectors, Path: path})
 	if err != nil {
-		return nil, err // Returning p would return an interface that is not nil.
+		return nil, err // A nil pointer in an interface would not be equal to nil.
 	}
 	return p, nil
 }

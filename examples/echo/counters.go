@@ -36,12 +36,13 @@ func (t deviceCounters) add(counters []verbs.Counter) {
 	}
 }
 
-// since returns the differences between the counters after and the counters before.
-func (t deviceCounters) since(before deviceCounters) deviceCounters {
+// since returns by how much the counters have grown. The parameter earlier has their
+// earlier values. Counters that have not grown are left out.
+func (t deviceCounters) since(earlier deviceCounters) deviceCounters {
 	more := deviceCounters{}
 	for name, n := range t {
-		if n > before[name] {
-			more[name] = n - before[name]
+		if n > earlier[name] {
+			more[name] = n - earlier[name]
 		}
 	}
 	return more

@@ -116,7 +116,8 @@ func (c *client) finish() (Note, error) {
 	return note, errors.Join(err, c.close())
 }
 
-// check makes the event opened or finishing happen if its condition is met.
+// check makes the event opened happen after the first dials, and the event finishing when
+// all outstanding echoes have arrived.
 func (c *client) check() {
 	all, idle := true, true
 	for _, d := range c.dialers {

@@ -145,10 +145,10 @@ func (s *site) runAttacks(ctx context.Context) error {
 	return nil
 }
 
-// wait waits for a random time below the parameter most. It returns early when the
+// wait waits for a random time that is shorter than limit. It returns early when the
 // context ends.
-func (s *site) wait(ctx context.Context, most time.Duration) {
-	pause(ctx, time.Duration(s.rand.Int64N(int64(most))))
+func (s *site) wait(ctx context.Context, limit time.Duration) {
+	pause(ctx, time.Duration(s.rand.Int64N(int64(limit))))
 }
 
 // pause waits for the duration d. It returns early when the context ends.

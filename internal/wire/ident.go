@@ -81,17 +81,17 @@ type identMark struct {
 }
 
 // Fits reports whether the sender of the flow may have given a packet the identification
-// id. If not, the caller drops the packet. The packet arrived after the time since and
-// before the time that the function now returns. Both are times of the same monotonic
-// clock. Fits calls the function now only if it needs the time.
-func (w *IdentWindow) Fits(id uint16, since time.Duration, now func() time.Duration) bool {
+// id. If not, the caller drops the packet. The packet arrived after the time since. The
+// function clock returns the present time of the same monotonic clock. Fits calls that
+// function only if it needs the time.
+func (w *IdentWindow) Fits(id uint16, since time.Duration, clock func() time.Duration) bool {
 	mark := identMark{id, since}
 	switch {
 	case !w.started:
 		w.started = true
-	case w.zeros == segmentingZeros && id < maxSegments, w.zeros < segmentingZeros && w.follows(id, &w.last, now):
+	case w.zeros == segmentingZeros && id < maxSegments, w.zeros < segmentingZeros && w.follows(id, &w.last, clock):
 		w.narrow(id - w.last.id)
-	case w.misfits > 0 && w.follows(id, &w.misfit, now), w.misfits == maxMisfits:
+	case w.misfits > 0 && w.follows(id, &w.misfit, clock), w.misfits == maxMisfits:
 		w.extraWidth = uint16(min((int(w.extraWidth)+identSlack)*identWidening, 1<<16-1))
 		w.zeros, w.narrowFits = 0, 0
 	default:
@@ -109,10 +109,10 @@ func (w *IdentWindow) Fits(id uint16, since time.Duration, now func() time.Durat
 }
 
 // follows reports whether the identification id fits an earlier packet of the flow.
-func (w *IdentWindow) follows(id uint16, before *identMark, now func() time.Duration) bool {
+func (w *IdentWindow) follows(id uint16, before *identMark, clock func() time.Duration) bool {
 	const narrow = 2 * identSlack
 	distance := int(id - before.id + identSlack)
-	return distance <= narrow || distance <= narrow+int(w.extraWidth)+int(min((now()-before.since)/identIdleStep, 1<<16))
+	return distance <= narrow || distance <= narrow+int(w.extraWidth)+int(min((clock()-before.since)/identIdleStep, 1<<16))
 }
 
 // narrow makes a wide window narrower after narrowAfter packets in a row that did not

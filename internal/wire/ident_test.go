@@ -101,8 +101,8 @@ func senders() map[string]countingSender {
 	}
 }
 
-// clockAt returns a clock that always shows now.
-func clockAt(now time.Duration) func() time.Duration { return func() time.Duration { return now } }
+// clockAt returns a clock that always shows the time d.
+func clockAt(d time.Duration) func() time.Duration { return func() time.Duration { return d } }
 
 func TestIdentWindowFitsSenders(t *testing.T) {
 	for name, next := range senders() {

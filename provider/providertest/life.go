@@ -26,13 +26,12 @@ func lifeCases() []testCase {
 
 type closer interface{ Close() error }
 
-// closeOrder checks that an object can not be closed while another object uses it. The
-// parameter upper is the object that uses the object under. A refused Close must change
-// nothing.
-func (r *rig) closeOrder(under, upper closer) {
+// closeOrder checks that the object lower can not be closed while the object upper uses
+// it. A refused Close must change nothing. closeOrder then closes upper.
+func (r *rig) closeOrder(lower, upper closer) {
 	r.t.Helper()
-	r.ErrorIs(under.Close(), verbs.ErrBusy)
-	r.ErrorIs(under.Close(), verbs.ErrBusy)
+	r.ErrorIs(lower.Close(), verbs.ErrBusy)
+	r.ErrorIs(lower.Close(), verbs.ErrBusy)
 	r.NoError(upper.Close())
 	r.NoError(upper.Close(), "a second Close does nothing")
 }

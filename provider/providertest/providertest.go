@@ -25,8 +25,9 @@ type Options struct {
 	Deviations map[Violation]Outcome
 }
 
-// Run runs the suite against a provider. It calls open once for each case, and closes the
-// provider that open has returned. If open fails, it must report the failure to t itself.
+// Run runs the suite against a provider. It calls the function open once for each case,
+// and closes the provider that open has returned. If open fails, it must report the
+// failure to t itself.
 func Run(t *testing.T, open func(t *testing.T) cm.Provider, opts Options) {
 	t.Helper()
 	caps := capabilities(t, open)

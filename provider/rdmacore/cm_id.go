@@ -229,7 +229,7 @@ func (i *id) Device() verbs.Device {
 	}
 	d := i.provider.device(i.c.verbs)
 	if d == nil {
-		return nil // Returning d would return an interface that is not nil.
+		return nil // A nil pointer in an interface would not be equal to nil.
 	}
 	return d
 }
@@ -259,7 +259,8 @@ func (i *id) addr(peer C.int) netip.AddrPort {
 	return fromSockaddr(&raw)
 }
 
-// c returns the address in the form in which the C code of this package takes it.
+// c returns a pointer to the address, in the form in which the C code of this package
+// takes it.
 func (s *sockaddr) c() *C.uint8_t { return (*C.uint8_t)(&s[0]) }
 
 // Destroy destroys the ID.

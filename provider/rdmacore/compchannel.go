@@ -78,8 +78,8 @@ func (ch *compChannel) Next() (cookie uint64, ok bool, err error) {
 	if ch.c == nil {
 		return 0, false, operr.Wrap("next completion event", verbs.ErrClosed)
 	}
-	// Only one call in a row returns without asking the device. The call after it asks,
-	// because a device may send more events than it should.
+	// After a call that has not asked the device, the next call asks it, because a device
+	// may send more events than it should.
 	drained := ch.drained && ch.arms.Load() <= 0
 	if ch.drained = false; drained {
 		return 0, false, nil

@@ -43,10 +43,10 @@ func (p *pd) CreateQP(attr *verbs.QPInitAttr) (verbs.QP, error) {
 	return q, nil
 }
 
-// createQP creates a queue pair. If the parameter on is not nil, the queue pair is
-// created on that ID.
-func (p *pd) createQP(attr *verbs.QPInitAttr, on *id) (*qp, error) {
-	q := &qp{pd: p, kind: attr.Type, id: on}
+// createQP creates a queue pair. If owner is not nil, the queue pair is created on that
+// ID.
+func (p *pd) createQP(attr *verbs.QPInitAttr, owner *id) (*qp, error) {
+	q := &qp{pd: p, kind: attr.Type, id: owner}
 	if err := q.gather(attr); err != nil {
 		return nil, err
 	}

@@ -119,8 +119,8 @@ func TestPollScheduleParksForSleep(t *testing.T) {
 	require.Len(t, p.active, maxPolledIdle)
 }
 
-// Connections without work for a long time are parked while there are more than
-// maxPolledIdle.
+// While more than maxPolledIdle connections are polled, those that were without work for
+// a long time are parked.
 func TestPollScheduleParksUnused(t *testing.T) {
 	p, conns := newSchedule(maxPolledIdle + 3)
 	always := func(*shmConn) bool { return true }

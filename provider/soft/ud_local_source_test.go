@@ -18,15 +18,15 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// connectDatagrams connects a socket to the UD queue pair with number to, and sends a
-// datagram on it. The datagram names src as its source queue pair. If the backlog of the
-// receiver is full or the receiver closes the connection first, connectDatagrams connects
-// again, as a udLocalDest does.
-func connectDatagrams(t *testing.T, to, src uint32) int {
+// connectDatagrams connects a socket to the UD queue pair with the number dst, and sends
+// a datagram on it. The datagram names src as its source queue pair. If the backlog of
+// the receiver is full or the receiver closes the connection first, connectDatagrams
+// connects again, as a udLocalDest does.
+func connectDatagrams(t *testing.T, dst, src uint32) int {
 	for {
 		fd, err := unixsock.New()
 		require.NoError(t, err)
-		err = unix.Connect(fd, &unix.SockaddrUnix{Name: datagramBindAddr(to)})
+		err = unix.Connect(fd, &unix.SockaddrUnix{Name: datagramBindAddr(dst)})
 		if err == nil {
 			err = unix.Send(fd, bareDatagram(src), unix.MSG_NOSIGNAL)
 		}

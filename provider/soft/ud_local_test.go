@@ -30,8 +30,8 @@ func (e *end) numberedDatagram(to verbs.AH, qpn uint32, n, more int) verbs.SendW
 		SGEs: []verbs.SGE{verbs.SGEOf(e.mr, n*datagramMTU%endSize, 4+more)}}
 }
 
-// sendNumbered sends n datagrams with consecutive numbers from first on. It waits for the
-// completion of each datagram before it sends the next one.
+// sendNumbered sends n datagrams with consecutive numbers that begin with first. It waits
+// for the completion of each datagram before it sends the next one.
 func (e *end) sendNumbered(to verbs.AH, qpn uint32, first, n, more int) {
 	e.t.Helper()
 	for i := range n {

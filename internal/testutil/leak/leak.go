@@ -108,7 +108,7 @@ func (b *Baseline) leaked() string {
 	return list.String()
 }
 
-// added returns the elements of the list after that are not in the list before.
-func added(before, after []string) []string {
-	return slices.DeleteFunc(after, func(s string) bool { return slices.Contains(before, s) })
+// added returns the elements of current that are not in earlier.
+func added(earlier, current []string) []string {
+	return slices.DeleteFunc(current, func(s string) bool { return slices.Contains(earlier, s) })
 }

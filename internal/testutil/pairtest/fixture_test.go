@@ -36,8 +36,8 @@ type fixture struct {
 type event struct {
 	typ cm.EventType
 	id  *cm.ID
-	// A call that waits for this event names this ID: the listener if the event is a
-	// connection request, else the ID of the event.
+	// The ID by which await finds this event: the listener if the event is a connection
+	// request, else the ID of the event.
 	owner *cm.ID
 	err   error
 	param cm.MessageParam

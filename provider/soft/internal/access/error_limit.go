@@ -78,7 +78,8 @@ type errorRecord struct {
 	expires time.Time     // time at which the record expires
 }
 
-// NewErrorLimit returns a limit that counts refused requests in counts.
+// NewErrorLimit returns an ErrorLimit without records. It counts the requests that it
+// refuses in the Set counts.
 func NewErrorLimit(counts *counters.Set) *ErrorLimit {
 	return &ErrorLimit{Clock: time.Now, counts: counts, sources: make(map[Source]*errorRecord)}
 }

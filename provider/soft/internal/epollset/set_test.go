@@ -79,7 +79,8 @@ func TestRemovedDescriptorIsNotDispatched(t *testing.T) {
 	require.Len(t, r.ready, 1)
 }
 
-// A descriptor without a handler makes the set readable, and nothing else.
+// If a descriptor without a handler is ready, FD of the set is readable and Dispatch
+// calls no handler.
 func TestNoHandler(t *testing.T) {
 	s, a := openSet(t), newEvent(t)
 	require.NoError(t, s.Add(a, unix.EPOLLIN, nil))

@@ -135,12 +135,12 @@ func isClash(err error) bool {
 	return errors.Is(err, cm.ErrAddrInUse) || errors.Is(err, cm.ErrAddrNotAvailable)
 }
 
-// change replaces the reservation by one of the address to, which has the same port.
-func (r *Reservation) change(to BindAddr) error {
+// change replaces the reservation by one of another address, which has the same port.
+func (r *Reservation) change(target BindAddr) error {
 	if r.FD < 0 {
 		return &verbs.FeatureError{Feature: "option of a bound port", Reason: errPortInUse}
 	}
-	next, err := to.reserve(mayNotShare, r.Addr)
+	next, err := target.reserve(mayNotShare, r.Addr)
 	if err != nil {
 		return err
 	}

@@ -6,8 +6,9 @@ package shm
 // changed.
 type Ack uint64
 
-// NewAck returns the value for the given number of slots consumed, with the last NAK that
-// was sent and the number of NAKs sent, modulo 2^24. Both numbers wrap.
+// NewAck returns an Ack. The parameter consumed is the number of slots consumed, last is
+// the NAK that was sent last, and naks is the number of NAKs sent. NewAck stores the
+// latter modulo 2^24.
 func NewAck(consumed uint32, last NAK, naks uint32) Ack {
 	return Ack(consumed) | Ack(last)<<32 | Ack(naks)<<40
 }

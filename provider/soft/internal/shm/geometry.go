@@ -19,7 +19,8 @@ type Geometry struct {
 	// RequestSlots is the number of slots, and RequestBytes the size in bytes of the
 	// payload area, of each ring for requests.
 	RequestSlots, RequestBytes uint32
-	// ResponseSlots and ResponseBytes are the same for each ring for responses.
+	// ResponseSlots is the number of slots, and ResponseBytes the size in bytes of the
+	// payload area, of each ring for responses.
 	ResponseSlots, ResponseBytes uint32
 }
 

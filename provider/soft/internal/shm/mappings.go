@@ -61,11 +61,12 @@ const (
 	defaultMaxMappings = 65530
 )
 
-// NewMappingLimit returns the limit of a process that may have most mappings. The
-// function count returns the present number of mappings, or false if the number is not
-// known. NewMappingLimit calls count, which takes time, so a loop must not call it.
-func NewMappingLimit(most int, count func() (int, bool), counts *counters.Set) *MappingLimit {
-	l := &MappingLimit{systemMax: most, count: count, now: time.Now, counts: counts}
+// NewMappingLimit returns the limit of a process in which the kernel allows systemMax
+// mappings. The function count returns the present number of mappings, or false if the
+// number is not known. NewMappingLimit calls count, which takes time, so a loop must not
+// call NewMappingLimit.
+func NewMappingLimit(systemMax int, count func() (int, bool), counts *counters.Set) *MappingLimit {
+	l := &MappingLimit{systemMax: systemMax, count: count, now: time.Now, counts: counts}
 	l.recount()
 	return l
 }

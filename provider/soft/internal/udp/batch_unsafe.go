@@ -137,10 +137,11 @@ func (b *batch) ipFields(i int) (class, hops uint8) {
 	return class, hops
 }
 
-// prepareSend makes message i send count buffers, beginning with the buffer first, to a
-// destination. If segment is not 0, the kernel cuts the message into datagrams of segment
-// bytes (udp(7), UDP_SEGMENT). A message on a connected socket has neither an address nor
-// fields of the IP header, because the socket has both.
+// prepareSend prepares message i for a destination. The message consists of several
+// buffers: first is the index of the first of them, and count is their number. If segment
+// is not 0, the kernel cuts the message into datagrams of segment bytes (udp(7),
+// UDP_SEGMENT). A message on a connected socket has neither an address nor fields of the
+// IP header, because the socket has both.
 func (b *batch) prepareSend(i, first, count int, to *destination, segment int) {
 	h := &b.msgs[i].header
 	h.Name, h.Namelen = nil, 0

@@ -240,12 +240,12 @@ func (c *Conn) Close(to *Route) {
 	u.port.release()
 }
 
-// Buffer returns memory of size bytes for one packet along the route to. It returns nil
+// Buffer returns memory of size bytes for one packet along a route. It returns nil
 // if all buffers are in use and the kernel accepts no packets now. The caller may write
 // to the memory until Push. If the caller calls Buffer again without Push, the contents
 // are discarded.
-func (c *Conn) Buffer(to *Route, size int) []byte {
-	if b := to.socket.send.buffer(); b != nil {
+func (c *Conn) Buffer(route *Route, size int) []byte {
+	if b := route.socket.send.buffer(); b != nil {
 		return b[:size]
 	}
 	return nil
@@ -253,7 +253,7 @@ func (c *Conn) Buffer(to *Route, size int) []byte {
 
 // Push queues the packet that was built in the memory from the last call of Buffer. The
 // packet must be complete except for its ICRC.
-func (c *Conn) Push(to *Route, p wire.Packet) { to.socket.send.put(p, to.dest) }
+func (c *Conn) Push(route *Route, p wire.Packet) { route.socket.send.put(p, route.dest) }
 
 // Flush sends the queued packets. A packet that the kernel does not accept now stays
 // queued until the next Flush or Poll.
@@ -265,11 +265,10 @@ func (c *Conn) Flush() {
 	}
 }
 
-// OnTimeout reports that the peer did not acknowledge a packet along the route to in
-// time. Packets to its destination then use the shared socket for some time: if the Conn
+// OnTimeout reports that the peer did not acknowledge a packet along a route in time. Packets to its destination then use the shared socket for some time: if the Conn
 // counted the identifications of a connected socket wrongly, the peer would drop every
 // packet from that socket.
-func (c *Conn) OnTimeout(to *Route) { to.dest.disconnect() }
+func (c *Conn) OnTimeout(route *Route) { route.dest.disconnect() }
 
 // Poll receives some of the packets that have arrived, and sends the queued packets. If
 // spin is true, the sockets have no packets and the last Poll found none either, Poll

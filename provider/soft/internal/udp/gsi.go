@@ -19,9 +19,9 @@ type GSISocket struct {
 }
 
 // OpenGSI opens the socket of a local address for packets to queue pair 1. One call of
-// Receive reads at most batch packets of at most size bytes each. The GSISocket adds to
-// the counters in counts.
-func (ps *Ports) OpenGSI(local netip.Addr, batch, size int, counts *counters.Set) (*GSISocket, error) {
+// Receive reads at most batchSize packets of at most size bytes each. The GSISocket
+// counts packets in the Set counts.
+func (ps *Ports) OpenGSI(local netip.Addr, batchSize, size int, counts *counters.Set) (*GSISocket, error) {
 	port, err := ps.acquire(local)
 	if err != nil {
 		return nil, err
@@ -29,7 +29,7 @@ func (ps *Ports) OpenGSI(local netip.Addr, batch, size int, counts *counters.Set
 	return &GSISocket{
 		port: port,
 		out:  newSender(port.gsi, 1, size, counts),
-		in:   newReceiver(port.gsi, port.local, batch, size, counts),
+		in:   newReceiver(port.gsi, port.local, batchSize, size, counts),
 	}, nil
 }
 

@@ -34,14 +34,14 @@ type receiver struct {
 }
 
 // newReceiver returns a receiver for the socket fd, which is bound to the address local.
-// A call of receive reads at most packets datagrams of at most size bytes each.
-func newReceiver(fd int, local netip.AddrPort, packets, size int, counts *counters.Set) receiver {
+// A call of receive reads at most batchSize datagrams of at most size bytes each.
+func newReceiver(fd int, local netip.AddrPort, batchSize, size int, counts *counters.Set) receiver {
 	start := time.Now()
 	r := receiver{
-		fd: fd, local: local, batch: newBatch(packets, size), counts: counts, from: &source{},
+		fd: fd, local: local, batch: newBatch(batchSize, size), counts: counts, from: &source{},
 		clock: func() time.Duration { return time.Since(start) },
 	}
-	for i := range packets {
+	for i := range batchSize {
 		r.batch.prepareReceive(i)
 	}
 	return r
@@ -59,8 +59,8 @@ func (r *receiver) receive(to Sink) (n int) {
 	r.since = r.times.received(r.clock)
 	r.times.drained = r.batched() && n < len(r.batch.msgs)
 	r.successfulCalls++
-	// Two packets in a row, such as an answer and an acknowledgement, do not switch to
-	// batches.
+	// After two packets in a row, such as an answer and an acknowledgement, a call still
+	// reads only one packet.
 	r.largeBatches = n > 1 || !r.largeBatches && r.successfulCalls > 2
 	r.deliver(n, to)
 	return n
@@ -90,7 +90,8 @@ func (r *receiver) deliver(n int, to Sink) {
 		} else {
 			r.counts.Inc(counters.RcvdNoQPErr)
 		}
-		r.batch.prepareReceive(i) // recvmmsg(2) has overwritten the lengths.
+		// recvmmsg(2) has overwritten the lengths of buffer i.
+		r.batch.prepareReceive(i)
 	}
 	r.counts.Add(counters.RcvdPkts, taken)
 }

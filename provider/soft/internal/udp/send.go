@@ -126,9 +126,9 @@ func (s *sender) flush() {
 	s.moveToFront(first)
 }
 
-// handleError handles the error of the message that begins with the packet first. It
-// returns true if flush shall continue. If the message can never be sent, handleError
-// skips and counts the packets of that message.
+// handleError handles the error of a message. The parameter first is the index of the
+// message's first packet. handleError returns true if flush shall continue. If the
+// message can never be sent, handleError skips and counts its packets.
 func (s *sender) handleError(err error, first *int) bool {
 	n := s.batch.count(0)
 	switch {
@@ -152,8 +152,9 @@ func (s *sender) handleError(err error, first *int) bool {
 	return true
 }
 
-// gather makes messages of consecutive packets that the socket out sends, beginning with
-// the packet first, and computes their ICRCs. It returns the number of messages.
+// gather makes messages of consecutive packets, and computes their ICRCs. All of them are
+// sent through the given socket. The parameter first is the index of the first packet.
+// gather returns the number of messages.
 func (s *sender) gather(out *connectedSocket, first int) (messages int) {
 	for first < s.queued && s.socketFor(first) == out {
 		n := s.segmentsFrom(first)
@@ -172,10 +173,10 @@ func (s *sender) gather(out *connectedSocket, first int) (messages int) {
 	return messages
 }
 
-// segmentsFrom returns how many packets, beginning with the packet first, can be one
-// message. These packets have the same length, except that the last one may be shorter.
-// They are for the same queue pair: if the peer is on this host, the kernel selects the
-// receiving socket only once for a message.
+// segmentsFrom returns how many packets can be one message. The parameter first is the
+// index of the first of them. These packets have the same length, except that the last
+// one may be shorter. They are for the same queue pair: if the peer is on this host, the
+// kernel selects the receiving socket only once for a message.
 func (s *sender) segmentsFrom(first int) int {
 	if !s.segmentation {
 		return 1

@@ -30,17 +30,17 @@ type sources struct {
 	candidate source
 }
 
-// find returns the source with the address at, for packets to a local address. If the
-// receiver does not remember that source, find creates one, which is valid until the next
-// call of find.
-func (s *sources) find(at, local netip.AddrPort) *source {
-	if source := s.known[at]; source != nil {
+// find returns the source with the address remote, for packets to the address local. If
+// the receiver does not remember that source, find creates one, which is valid until the
+// next call of find.
+func (s *sources) find(remote, local netip.AddrPort) *source {
+	if source := s.known[remote]; source != nil {
 		return source
 	}
 	// A socket may not report all fields of the header. Other fields keep these values,
 	// which are those that hosts usually send.
-	s.candidate = source{at: at, header: Header{From: at.Addr(), To: local.Addr(), HopLimit: DefaultHopLimit}}
-	s.candidate.flow.Set(at, local)
+	s.candidate = source{at: remote, header: Header{From: remote.Addr(), To: local.Addr(), HopLimit: DefaultHopLimit}}
+	s.candidate.flow.Set(remote, local)
 	return &s.candidate
 }
 
