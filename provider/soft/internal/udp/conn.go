@@ -240,10 +240,10 @@ func (c *Conn) Close(to *Route) {
 	u.port.release()
 }
 
-// Buffer returns memory of size bytes for one packet along a route. It returns nil
-// if all buffers are in use and the kernel accepts no packets now. The caller may write
-// to the memory until Push. If the caller calls Buffer again without Push, the contents
-// are discarded.
+// Buffer returns memory of size bytes for one packet along a route. It returns nil if
+// all buffers are in use and the kernel accepts no packets now. The caller may write to
+// the memory until Push. If the caller calls Buffer again without Push, the contents are
+// discarded.
 func (c *Conn) Buffer(route *Route, size int) []byte {
 	if b := route.socket.send.buffer(); b != nil {
 		return b[:size]
@@ -265,7 +265,8 @@ func (c *Conn) Flush() {
 	}
 }
 
-// OnTimeout reports that the peer did not acknowledge a packet along a route in time. Packets to its destination then use the shared socket for some time: if the Conn
+// OnTimeout reports that the peer did not acknowledge a packet along a route in time.
+// Packets to its destination then use the shared socket for some time: if the Conn
 // counted the identifications of a connected socket wrongly, the peer would drop every
 // packet from that socket.
 func (c *Conn) OnTimeout(route *Route) { route.dest.disconnect() }
