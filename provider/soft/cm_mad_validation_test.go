@@ -134,7 +134,7 @@ func TestWireCMDataNeedsItsPSN(t *testing.T) {
 	say := func(num uint32) {
 		p := wire.Build(b, wire.WriteOnly, 0)
 		p.BTH().SetDestQP(passive.QP().Num())
-		p.BTH().SetPSN(psnOf(conn.peerBase, conn.expected+uint64(num)))
+		p.BTH().SetPSN(psnOf(conn.resp.base, conn.resp.expected+uint64(num)))
 		conn.q.shard.enter()
 		conn.receive(p, &udp.Header{From: clientAddr, To: serverAddr})
 		conn.q.shard.leave()

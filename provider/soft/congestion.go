@@ -45,7 +45,7 @@ type congestion struct {
 	inFlight   uint64 // packets in flight, of all connections to the address
 	// connections that wait until the congestion window allows a packet, in the order of
 	// their arrival
-	waiting []*rcConn
+	waiting []*connCongestion
 }
 
 // acquireCongestion returns the congestion of an address, and counts one more connection
@@ -77,17 +77,17 @@ func (g *congestion) allows(n uint64) bool { return g.inFlight+n <= g.window }
 // fillsWindow reports whether n more packets would fill the congestion window.
 func (g *congestion) fillsWindow(n uint64) bool { return !g.allows(n + 1) }
 
-// resume schedules the connection that has waited longest, if the congestion window
+// resume calls onRoom of the connection that has waited longest, if the congestion window
 // allows a packet. When that connection has sent its packets, it calls resume for the
 // next one.
 func (g *congestion) resume() {
 	if len(g.waiting) == 0 || !g.allows(1) {
 		return
 	}
-	c := g.waiting[0]
+	f := g.waiting[0]
 	g.waiting = slices.Delete(g.waiting, 0, 1)
-	c.waiting = false
-	c.schedule()
+	f.waiting = false
+	f.onRoom()
 }
 
 // A connCongestion is the congestion control of one connection.
@@ -95,6 +95,7 @@ type connCongestion struct {
 	shared   *congestion
 	inFlight uint64 // packets of this connection in flight
 	waiting  bool   // true if the connection is in shared.waiting
+	onRoom   func() // called when a connection that has waited may send again
 	// part is the part of this connection in the shared congestion window: the packets
 	// that its acknowledgements have added, minus the packets by which its losses have
 	// reduced the window. It is negative when the losses have reduced the common part.
@@ -117,16 +118,30 @@ type connCongestion struct {
 	ownSinceGrowth uint64 // packets acknowledged since ownWindow last grew
 }
 
-// join adds the connection to a congestion.
-func (f *connCongestion) join(g *congestion) {
-	f.shared, f.ownWindow, f.ssthresh = g, maxConnWindow, maxWindow
+// join adds the connection to a congestion. The parameter onRoom is stored in the field
+// of that name.
+func (f *connCongestion) join(g *congestion, onRoom func()) {
+	f.shared, f.ownWindow, f.ssthresh, f.onRoom = g, maxConnWindow, maxWindow, onRoom
 }
 
-// leave adds the part of the connection to the common part of the congestion window. If
-// the part is negative, leave first enlarges the window by the absolute value, up to
-// maxWindow. Otherwise connections that lose packets and close, again and again, would
-// use up the common part.
+// leave removes the connection from its congestion when it sends nothing more. It may be
+// called again.
 func (f *connCongestion) leave() {
+	f.setInFlight(0)
+	f.returnPart()
+	if f.waiting {
+		f.waiting = false
+		i := slices.Index(f.shared.waiting, f)
+		f.shared.waiting = slices.Delete(f.shared.waiting, i, i+1)
+	}
+	f.shared.resume()
+}
+
+// returnPart adds the part of the connection to the common part of the congestion window.
+// If the part is negative, returnPart first enlarges the window by the absolute value, up
+// to maxWindow. Otherwise connections that lose packets and close, again and again, would
+// use up the common part.
+func (f *connCongestion) returnPart() {
 	g := f.shared
 	if f.part < 0 {
 		back := min(uint64(-f.part), maxWindow-min(g.window, maxWindow))
@@ -135,6 +150,44 @@ func (f *connCongestion) leave() {
 	}
 	g.sharedPart += f.part
 	f.part = 0
+}
+
+// setInFlight sets the number of packets of the connection in flight.
+func (f *connCongestion) setInFlight(n uint64) {
+	f.shared.inFlight += n - f.inFlight
+	f.inFlight = n
+}
+
+// allows reports whether n more packets of the connection may be sent. Whatever the other
+// connections have in flight, a connection may have its equal share of the shared
+// congestion window in flight, and at least one packet. So a connection with late
+// acknowledgements does not delay the others for long. If the shared window does not
+// allow the packets, the connection waits until onRoom is called.
+func (f *connCongestion) allows(n uint64) bool {
+	if f.inFlight > 0 && f.inFlight+n > f.ownWindow {
+		return false
+	}
+	g := f.shared
+	if g.allows(n) || g.inFlight == 0 || f.inFlight+n <= max(1, g.window/uint64(g.users)) {
+		return true
+	}
+	if !f.waiting {
+		f.waiting = true
+		g.waiting = append(g.waiting, f)
+	}
+	return false
+}
+
+// fills reports whether n more packets of the connection would use up a congestion
+// window.
+func (f *connCongestion) fills(n uint64) bool {
+	return f.shared.fillsWindow(n) || f.inFlight+n >= f.ownWindow
+}
+
+// quarterWindow returns a quarter of the packets that the connection may have in flight,
+// and at least 1.
+func (f *connCongestion) quarterWindow() int {
+	return max(1, int(min(f.shared.window, f.ownWindow)/4))
 }
 
 // grow counts n acknowledged packets, which are not in flight any more. It does not
@@ -192,57 +245,4 @@ func (f *connCongestion) shrink(flight uint64) {
 	// When all connections have lost packets, the congestion window has this size (RFC
 	// 5681, 3.1).
 	f.ssthresh = max(minWindow, used/2)
-}
-
-// windowAllows reports whether n more packets of the connection may be sent. Whatever
-// the other connections have in flight, a connection may have its equal share of the
-// shared congestion window in flight, and at least one packet. So a connection with late
-// acknowledgements does not delay the others for long. While a probe is unanswered, no
-// other packet is sent.
-func (c *rcConn) windowAllows(n uint64) bool {
-	if c.seq-c.ackedEnd+n > maxConnWindow || c.inFlight > 0 && (c.probedInFlight > 0 || c.inFlight+n > c.ownWindow) {
-		return false
-	}
-	g := c.shared
-	if g.allows(n) || g.inFlight == 0 || c.inFlight+n <= max(1, g.window/uint64(g.users)) {
-		return true
-	}
-	if !c.waiting {
-		c.waiting = true
-		c.shared.waiting = append(c.shared.waiting, c)
-	}
-	return false
-}
-
-// wantsAck reports whether the next packet, which takes n sequences, needs the AckReq
-// bit although it is not the last packet of its message. It does if the acknowledgement
-// would otherwise arrive after the congestion window is used up.
-func (c *rcConn) wantsAck(n uint64) bool {
-	most := min(c.shared.window, c.ownWindow)
-	return c.probedInFlight > 0 || c.sinceAckRequest >= min(ackEveryPackets, max(1, int(most/4))) || c.shared.fillsWindow(n) || c.inFlight+n >= c.ownWindow
-}
-
-// updateInFlight recomputes the packets in flight after c.seq or c.ackedEnd has
-// changed. Requests that wait for the RNR timer are not in flight.
-func (c *rcConn) updateInFlight() {
-	flight := c.seq - c.ackedEnd
-	if c.q.awaitsRNRTimer() {
-		flight = 0
-	}
-	c.shared.inFlight += flight - c.inFlight
-	c.inFlight = flight
-}
-
-// leaveCongestion removes the connection from the congestion when the connection sends
-// nothing more.
-func (c *rcConn) leaveCongestion() {
-	c.shared.inFlight -= c.inFlight
-	c.inFlight = 0
-	c.leave()
-	if c.waiting {
-		c.waiting = false
-		i := slices.Index(c.shared.waiting, c)
-		c.shared.waiting = slices.Delete(c.shared.waiting, i, i+1)
-	}
-	c.shared.resume()
 }

@@ -25,7 +25,7 @@ func newTestCongestion() *congestion {
 func newTestConn(p *congestion) *connCongestion {
 	f := &connCongestion{}
 	p.users++
-	f.join(p)
+	f.join(p, func() {})
 	return f
 }
 
@@ -207,23 +207,23 @@ func TestCongestionParts(t *testing.T) {
 // small, the connection requests an acknowledgement before the window is full.
 func TestWireSmallWindow(t *testing.T) {
 	p := newScript(t)
-	p.conn.shared.window = 6
+	p.conn.cong.shared.window = 6
 	p.post(1, verbs.OpSend, 20*scriptMTU)
 	for i := range uint64(6) {
 		op := wire.SendMiddle
 		if i == 0 {
 			op = wire.SendFirst
 		}
-		require.Equal(t, i >= 5 || p.conn.shared.window/4 == 1, p.wantRequest("", op, i).BTH().AckReq(), "packet %d", i)
+		require.Equal(t, i >= 5 || p.conn.cong.shared.window/4 == 1, p.wantRequest("", op, i).BTH().AckReq(), "packet %d", i)
 	}
 	p.wantQuiet("the window is full")
-	require.EqualValues(t, 6, p.conn.shared.inFlight)
+	require.EqualValues(t, 6, p.conn.cong.shared.inFlight)
 	p.send(p.ack(1))
 	p.wantRequest("the window has moved, and grown", wire.SendMiddle, 6)
 	p.wantRequest("", wire.SendMiddle, 7)
 	p.out = nil
 	p.send(p.nak(wire.NAKSequence, 4))
-	require.EqualValues(t, p.conn.inFlight, p.conn.shared.inFlight)
+	require.EqualValues(t, p.conn.cong.inFlight, p.conn.cong.shared.inFlight)
 }
 
 // Connections to the same address share a congestion window. Each of them may always send
@@ -231,36 +231,36 @@ func TestWireSmallWindow(t *testing.T) {
 // may use the whole window.
 func TestWireSharedWindow(t *testing.T) {
 	p := newScript(t)
-	peer := p.conn.shared
+	peer := p.conn.cong.shared
 	other := &rcConn{q: p.conn.q, demux: p.conn.demux, to: p.conn.to}
-	other.shared = p.conn.demux.acquireCongestion(scriptAddr)
-	require.Same(t, peer, other.shared)
+	other.cong.shared = p.conn.demux.acquireCongestion(scriptAddr)
+	require.Same(t, peer, other.cong.shared)
 	require.Equal(t, 2, peer.users)
 
 	peer.window = 8
-	other.inFlight, peer.inFlight = 8, 8
+	other.cong.inFlight, peer.inFlight = 8, 8
 	p.post(1, verbs.OpSend, 6*scriptMTU)
 	p.wantRequest("a connection may always send its share", wire.SendFirst, 0)
 	for i := range uint64(3) {
 		p.wantRequest("the share is half of the window", wire.SendMiddle, i+1)
 	}
 	p.wantQuiet("the share is used up")
-	require.True(t, p.conn.waiting)
-	require.Equal(t, []*rcConn{p.conn}, peer.waiting)
+	require.True(t, p.conn.cong.waiting)
+	require.Equal(t, []*connCongestion{&p.conn.cong}, peer.waiting)
 
-	other.leaveCongestion()
-	require.False(t, p.conn.waiting)
+	other.cong.leave()
+	require.False(t, p.conn.cong.waiting)
 	p.conn.demux.sendDue()
 	p.wantRequest("the other connection has released its part", wire.SendMiddle, 4)
 	p.wantRequest("", wire.SendLast, 5)
 
 	peer.window = 1
 	p.post(2, verbs.OpSend, 1)
-	require.True(t, p.conn.waiting)
-	p.conn.leaveCongestion()
+	require.True(t, p.conn.cong.waiting)
+	p.conn.cong.leave()
 	require.Zero(t, peer.inFlight)
 	require.Empty(t, peer.waiting)
-	p.conn.demux.releaseCongestion(other.shared)
+	p.conn.demux.releaseCongestion(other.cong.shared)
 	require.Same(t, peer, p.conn.demux.congestions[scriptAddr])
 	require.Equal(t, 1, peer.users)
 }
@@ -269,9 +269,9 @@ func TestWireSharedWindow(t *testing.T) {
 func TestWireWindowDuringRNR(t *testing.T) {
 	p := newScript(t)
 	p.post(1, verbs.OpSend, 3*scriptMTU)
-	require.EqualValues(t, 3, p.conn.shared.inFlight)
+	require.EqualValues(t, 3, p.conn.cong.shared.inFlight)
 	p.send(p.syndrome(wire.RNRNAK(12), 0))
-	require.Zero(t, p.conn.shared.inFlight)
+	require.Zero(t, p.conn.cong.shared.inFlight)
 }
 
 // When the network can hold only few packets, a long stream fills it and loses fewer than

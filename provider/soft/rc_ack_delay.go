@@ -12,37 +12,67 @@ const (
 	maxAckDelays = 64
 )
 
+// ackState is the state of the acknowledgement of the peer's SENDs and WRITEs.
+type ackState uint8
+
+const (
+	// ackNotDue: the peer waits for no acknowledgement. A connection begins in this
+	// state, and returns to it whenever an acknowledgement or a NAK is sent. It leaves
+	// the state when a request that asks for an acknowledgement is executed.
+	ackNotDue ackState = iota
+	// ackDue: an acknowledgement is sent in the next call of drive.
+	ackDue
+	// ackDelayed: an acknowledgement is due, and may be delayed. The state is entered
+	// from ackDue when this side sends a request: the peer's message is probably being
+	// answered, so the peer does not need the acknowledgement soon.
+	ackDelayed
+)
+
 // ackDelay decides how long an acknowledgement is delayed. When both sides send
 // messages, a peer that gets a reply does not need the acknowledgement of its own
 // message soon. So one acknowledgement covers several messages. A peer that gets no
-// replies is acknowledged without delay.
+// replies is acknowledged without delay. The zero value is ready to use.
 type ackDelay struct {
-	ackedTo uint64 // all sequences below ackedTo were acknowledged
+	state ackState
 	// number of calls of drive during which the due acknowledgement was delayed
-	delayCount  int
-	sentRequest bool // true if a request was sent since the acknowledgement became due
+	drives  int
+	ackedTo uint64 // all sequences of the peer below ackedTo were acknowledged
 }
 
-// scheduleAck makes an acknowledgement due.
-func (c *rcConn) scheduleAck() {
-	if !c.ackDue {
-		c.ackDue, c.delayCount, c.sentRequest = true, 0, false
+// due reports whether an acknowledgement has to be sent, now or later.
+func (a *ackDelay) due() bool { return a.state != ackNotDue }
+
+// schedule makes an acknowledgement due.
+func (a *ackDelay) schedule() {
+	if a.state == ackNotDue {
+		a.state, a.drives = ackDue, 0
 	}
-	c.schedule()
 }
 
-// ackNow makes an acknowledgement due and prevents its delay.
-func (c *rcConn) ackNow() {
-	c.scheduleAck()
-	c.delayCount = maxAckDelays
+// scheduleNow makes an acknowledgement due and prevents its delay.
+func (a *ackDelay) scheduleNow() {
+	a.schedule()
+	a.drives = maxAckDelays
 }
 
-// delaysAck counts a call of drive, and reports whether the acknowledgement is delayed
-// further. It returns false if the owner of the shard may go to sleep.
-func (c *rcConn) delaysAck() bool {
-	c.delayCount++
-	return c.sentRequest && !c.demux.flushAll && c.delayCount < maxAckDelays && c.dataEnd-c.ackedTo < maxDelayedPackets && c.enoughCredits()
+// requestSent is called when this side has sent a request.
+func (a *ackDelay) requestSent() {
+	if a.state == ackDue {
+		a.state = ackDelayed
+	}
 }
 
-// ackSent records that all executed requests were acknowledged.
-func (c *rcConn) ackSent() { c.ackDue, c.ackedTo = false, c.dataEnd }
+// delay counts a call of drive in which an acknowledgement is due, and reports whether
+// the acknowledgement may be delayed further. All sequences below the parameter end were
+// executed.
+func (a *ackDelay) delay(end uint64) bool {
+	a.drives++
+	return a.state == ackDelayed && a.drives < maxAckDelays && end-a.ackedTo < maxDelayedPackets
+}
+
+// sent records that all sequences below the parameter end were acknowledged.
+func (a *ackDelay) sent(end uint64) { a.state, a.ackedTo = ackNotDue, end }
+
+// cancel ends the need for an acknowledgement, because a NAK was sent, which acknowledges
+// the requests before it.
+func (a *ackDelay) cancel() { a.state = ackNotDue }

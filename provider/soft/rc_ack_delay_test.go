@@ -7,6 +7,7 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 	"github.com/rdmaloop/rdmaloop/verbs"
+	"github.com/stretchr/testify/require"
 )
 
 // exchangeMessage delivers a message with the AckReq bit, and sends a message in reply.
@@ -72,4 +73,39 @@ func TestWireAckOfDuplicate(t *testing.T) {
 	p.exchangeMessage(0)
 	p.send(withAckReq(p.request(wire.SendOnly, 0, 10)))
 	p.wantSyndrome("the acknowledgement is not delayed", wire.AckNoCredits, 0)
+}
+
+func TestAckDelayStates(t *testing.T) {
+	var a ackDelay
+	a.requestSent()
+	require.False(t, a.due(), "no acknowledgement was due when the request was sent")
+	a.schedule()
+	require.Equal(t, ackDue, a.state)
+	require.False(t, a.delay(1), "no reply was sent")
+	a.requestSent()
+	require.Equal(t, ackDelayed, a.state)
+	require.True(t, a.delay(1))
+	a.schedule()
+	require.Equal(t, 2, a.drives, "a further request does not make the delay longer")
+	require.False(t, a.delay(maxDelayedPackets), "too many packets")
+	a.sent(maxDelayedPackets)
+	require.Equal(t, ackDelay{drives: 3, ackedTo: maxDelayedPackets}, a)
+	a.schedule()
+	a.requestSent()
+	require.True(t, a.delay(2*maxDelayedPackets-1))
+	a.scheduleNow()
+	require.False(t, a.delay(2*maxDelayedPackets-1))
+	a.cancel()
+	require.False(t, a.due())
+	require.EqualValues(t, maxDelayedPackets, a.ackedTo)
+}
+
+func TestAckDelayEnds(t *testing.T) {
+	var a ackDelay
+	a.schedule()
+	a.requestSent()
+	for range maxAckDelays - 1 {
+		require.True(t, a.delay(1))
+	}
+	require.False(t, a.delay(1))
 }

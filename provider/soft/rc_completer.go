@@ -13,12 +13,12 @@ import (
 // receiveResponse processes a response packet. It drops a response to a packet that was
 // never sent (IBTA vol. 1, 9.7.5.1.1).
 func (c *rcConn) receiveResponse(p wire.Packet) {
-	seq, ok := nearestSeq(p.BTH().PSN(), c.ownBase(), c.ackedEnd)
-	if !ok || seq >= c.sentEnd {
+	seq, ok := nearestSeq(p.BTH().PSN(), c.ownBase(), c.req.ackedEnd)
+	if !ok || seq >= c.req.sentEnd {
 		return
 	}
-	if h := p.AETH(); h != nil && c.receives {
-		c.updateCredits(h)
+	if h := p.AETH(); h != nil && c.credits.receives && c.credits.update(h) {
+		c.schedule()
 	}
 	if p.Opcode().Kind() == wire.KindAcknowledge {
 		c.receiveAck(p.AETH().Syndrome(), seq)
@@ -32,7 +32,7 @@ func (c *rcConn) receiveAck(syndrome wire.Syndrome, seq uint64) {
 	switch kind := syndrome.Kind(); {
 	case kind == wire.SyndromeAck:
 		c.ackUpTo(seq + 1)
-	case seq < c.ackedEnd: // The packet is a delayed duplicate.
+	case seq < c.req.ackedEnd: // The packet is a delayed duplicate.
 	case kind == wire.SyndromeRNRNAK:
 		c.receiveRNRNAK(syndrome.RNRTimer(), seq)
 	case kind == wire.SyndromeNAK:
@@ -47,9 +47,9 @@ func (c *rcConn) receiveAck(syndrome wire.Syndrome, seq uint64) {
 func (c *rcConn) ackUpTo(seq uint64) bool {
 	known := seq
 	if w := c.q.expectedResponse(); w != nil {
-		known = min(seq, max(c.ackedEnd, w.firstSeq))
+		known = min(seq, c.req.responseFrom(w))
 	}
-	if known > c.ackedEnd {
+	if known > c.req.ackedEnd {
 		c.onProgress(known)
 	}
 	if known < seq {
@@ -61,18 +61,15 @@ func (c *rcConn) ackUpTo(seq uint64) bool {
 // onProgress processes the acknowledgement of all requests below seq, which is greater
 // than ackedEnd.
 func (c *rcConn) onProgress(seq uint64) {
-	c.ackedEnd = seq
+	c.req.acknowledge(seq)
 	c.q.acknowledged(seq)
-	before := c.inFlight
-	c.seq = max(c.seq, c.ackedEnd)
+	before := c.cong.inFlight
 	c.updateInFlight()
-	c.grow(before - c.inFlight)
-	c.shared.resume()
-	if c.probedInFlight > 0 && c.ackedEnd < c.sentEnd {
-		c.shrink(c.probedInFlight) // The packets after the acknowledged one were lost.
+	c.cong.grow(before - c.cong.inFlight)
+	c.cong.shared.resume()
+	if probed := c.retry.onProgress(); probed > 0 && c.req.ackedEnd < c.req.sentEnd {
+		c.cong.shrink(probed) // The packets after the acknowledged one were lost.
 	}
-	c.probedInFlight = 0
-	c.recovering, c.retries, c.progressed = false, 0, true
 	if c.q.isServing() && c.q.hasUnsent() {
 		c.schedule()
 	}
@@ -84,10 +81,10 @@ func (c *rcConn) onProgress(seq uint64) {
 // requested again from the middle.
 func (c *rcConn) receiveData(p wire.Packet, seq uint64) {
 	w := c.q.expectedResponse()
-	if w == nil || seq < max(c.ackedEnd, w.firstSeq) {
+	if w == nil || seq < c.req.responseFrom(w) {
 		return // The packet is a delayed duplicate.
 	}
-	if seq > max(c.ackedEnd, w.firstSeq) {
+	if seq > c.req.responseFrom(w) {
 		c.onLoss() // The response packet before this one was lost.
 		return
 	}
@@ -97,16 +94,16 @@ func (c *rcConn) receiveData(p wire.Packet, seq uint64) {
 	op, data := fragment.ReadData, p.Payload()
 	if p.Opcode().Kind() == wire.KindAtomicAcknowledge {
 		// The result is stored in the byte order of the processor.
-		binary.NativeEndian.PutUint64(c.atomicResult[:], p.AtomicAckETH().Original())
-		op, data = fragment.AtomicResult, c.atomicResult[:]
+		binary.NativeEndian.PutUint64(c.req.atomicResult[:], p.AtomicAckETH().Original())
+		op, data = fragment.AtomicResult, c.req.atomicResult[:]
 	}
 	last := seq == w.lastSeq
 	if !c.q.response(op, data, last) || !last && len(data) != int(c.mtu) {
 		c.q.onInvalidResponse()
 		return
 	}
-	if c.readsInFlight > 0 && (last || (seq+1-w.firstSeq)%readPiece == 0) {
-		c.readsInFlight--
+	if last || (seq+1-w.firstSeq)%readPiece == 0 {
+		c.req.readDone()
 	}
 	c.onProgress(seq + 1)
 }
@@ -132,7 +129,7 @@ func (c *rcConn) receiveNAK(code wire.NAKCode, seq uint64) {
 		c.q.onNAK(outcomeInvalidRequest + outcome(code-wire.NAKInvalidRequest))
 	default:
 		c.q.shard.counts.Inc(counters.RcvdSeqErr)
-		if !c.recovering && c.countRetry() {
+		if c.retry.state != recoveryResend && c.countRetry() {
 			c.onLoss()
 		}
 	}

@@ -30,23 +30,25 @@ type rcConn struct {
 	peerSent  bool // true once the first request packet of the peer has arrived
 	closed    bool
 
-	connCongestion
-	rcRequester
-	rcResponder
-	rcCredits
+	req     rcRequester
+	retry   retransmission
+	cong    connCongestion
+	resp    rcResponder
+	acks    ackDelay
+	credits rcCredits
 }
 
 // newRCConn makes the wire path of a queue pair that enters RTR with attr.
 func newRCConn(q *qp, to udp.Route, attr *verbs.QPAttr) (*rcConn, error) {
 	mtu := uint32(attr.PathMTU.Bytes())
 	c := &rcConn{q: q, demux: &q.shard.wire, to: to, mtu: mtu, mtuShift: bits.TrailingZeros32(mtu)}
-	c.retransmitTimer.init(q.shard, c.onRetransmitTimer)
-	c.rcResponder.init(attr)
-	c.rcCredits.init(q, c.onProbeTimer)
+	c.retry.timer.init(q.shard, c.onRetransmitTimer)
+	c.resp.init(attr)
+	c.credits.init(flowOf(q), q.shard, c.onCreditTimer)
 	if err := c.demux.conn.Open(&c.to); err != nil {
 		return nil, err
 	}
-	c.join(c.demux.acquireCongestion(to.Remote))
+	c.cong.join(c.demux.acquireCongestion(to.Remote), c.schedule)
 	c.demux.attach(q.num, c)
 	return c, nil
 }
@@ -72,7 +74,7 @@ func (c *rcConn) receive(p wire.Packet, from *udp.Header) {
 // reply. So the packet shows that the peer receives the packets to its address; see
 // binding.DataHeard.
 func (c *rcConn) checkFirstPacket(p wire.Packet) {
-	if p.BTH().PSN() == psnOf(c.peerBase, c.expected) {
+	if p.BTH().PSN() == c.resp.psn(c.resp.expected) {
 		c.peerSent = true
 		c.q.dev.bindings.dataHeard(c.q.num)
 	}
@@ -114,7 +116,7 @@ func (c *rcConn) schedule() {
 // resend implements path.
 func (c *rcConn) resend() {
 	// Sequence NAKs for packets that were sent after the refused one are ignored.
-	c.recovering = true
+	c.retry.goBack(recoveryResend)
 	c.goBack()
 }
 
@@ -125,10 +127,8 @@ func (c *rcConn) takeAcks() bool { return false }
 // stopResponding implements path. It sends the acknowledgement for requests that are
 // complete. For later requests the peer gets no acknowledgement, and its retries end.
 func (c *rcConn) stopResponding() {
-	c.retransmitTimer.stop()
-	c.probe.stop()
-	c.leaveCongestion()
-	if c.ackDue && c.resources.nextPending() == nil {
+	c.stopSending()
+	if c.acks.due() && c.resp.resources.nextPending() == nil {
 		c.sendAck()
 	}
 	c.demux.conn.Flush()
@@ -144,13 +144,19 @@ func (c *rcConn) reset() (usable bool) {
 	return false
 }
 
+// stopSending stops the timers of the requester, and frees its part of the congestion
+// window.
+func (c *rcConn) stopSending() {
+	c.retry.timer.stop()
+	c.credits.stop()
+	c.cong.leave()
+}
+
 // detach implements path.
 func (c *rcConn) detach() {
 	c.closed = true
-	c.retransmitTimer.stop()
-	c.probe.stop()
-	c.leaveCongestion()
-	c.demux.releaseCongestion(c.shared)
+	c.stopSending()
+	c.demux.releaseCongestion(c.cong.shared)
 	c.demux.detach(c.q.num)
 	c.demux.conn.Close(&c.to)
 }

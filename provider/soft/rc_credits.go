@@ -23,6 +23,23 @@ type creditFlow struct {
 // and not every peer sends one. The time is arbitrary.
 const probeDelay = 500 * time.Microsecond
 
+// creditProbe is the state of the probe of a requester that has no credit.
+type creditProbe uint8
+
+const (
+	// creditProbeNone: the requester has sent a message without a credit, and waits for
+	// an advertisement. The state is left when the requester wants to send the next
+	// message and all packets before it are acknowledged.
+	creditProbeNone creditProbe = iota
+	// creditProbeWait: the timer runs. If an advertisement arrives, the next state is
+	// creditProbeNone. If the timer fires first, the next state is creditProbeAllowed.
+	creditProbeWait
+	// creditProbeAllowed: one message may be sent without a credit. A connection begins
+	// in this state, because the first advertisement comes with the first
+	// acknowledgement. When the message is sent, the next state is creditProbeNone.
+	creditProbeAllowed
+)
+
 // rcCredits is end-to-end flow control (IBTA vol. 1, 9.7.7.2). In each ACK a responder
 // advertises how many receive buffers it has after the messages that it has completed. A
 // requester that respects this gets no RNR NAK.
@@ -33,100 +50,136 @@ type rcCredits struct {
 	creditFlow
 	messagesSent uint64 // number of the last message that this side has sent
 	limit        uint64 // number of the last message for which the peer has advertised a buffer
-	probing      bool   // true if one message may be sent without a credit, as a probe
-	probe        timer
+	probe        creditProbe
+	timer        timer     // runs in creditProbeWait
 	advertised   psn.Value // number of the peer's last message for which a buffer was advertised
 }
 
-// init prepares the credits of a connection. The first message may be sent without a
-// credit.
-func (c *rcCredits) init(q *qp, fire func()) {
-	c.creditFlow = q.dev.bindings.flow(q.num)
-	// Other queue pairs use the buffers of an SRQ too, so they are not advertised.
-	c.sends = c.sends && !q.sharesReceives()
-	c.probing = true
-	c.probe.init(q.shard, fire)
+// init prepares the credits of a connection with the negotiated flow control. fire is
+// called when the timer fires; it has to call probeAllowed.
+func (r *rcCredits) init(flow creditFlow, s *shard, fire func()) {
+	r.creditFlow, r.probe = flow, creditProbeAllowed
+	r.timer.init(s, fire)
 }
 
-// messageNumber returns the number of a message that is about to be sent. Each piece of
-// a READ is a message for the peer; the number is that of the last piece.
-func (c *rcConn) messageNumber(w *wqe) uint64 {
-	if w.op != verbs.OpRead {
-		return c.messagesSent + 1
-	}
-	return c.messagesSent + (c.packetCount(w.total)+readPiece-1)/readPiece
-}
-
-// lacksCredit reports whether w takes a receive buffer of the peer that the peer has not
+// lacks reports whether w takes a receive buffer of the peer that the peer has not
 // advertised.
-func (c *rcConn) lacksCredit(w *wqe) bool {
-	return c.receives && w.messageNumber > c.limit && w.op != verbs.OpWrite
+func (r *rcCredits) lacks(w *wqe) bool {
+	return r.receives && w.messageNumber > r.limit && w.op != verbs.OpWrite
 }
 
-// creditAllows reports whether the packet with sequence c.seq, of a SEND or WRITE, may
-// be sent. Without a credit a SEND sends its first packet as a probe, when all packets
+// allows reports whether the next packet at the position at, of a SEND or WRITE, may be
+// sent. Without a credit a SEND sends its first packet as a probe, when all packets
 // before it are acknowledged. It sends the rest when the first packet is acknowledged,
 // because the peer has then taken a buffer. A WRITE with immediate data is sent
 // completely as a probe, because it takes the buffer at its last packet. Packets that
 // were sent before may be sent again.
-func (c *rcConn) creditAllows(w *wqe) bool {
+func (r *rcCredits) allows(w *wqe, at *rcRequester) bool {
 	switch {
-	case !c.lacksCredit(w) || c.seq < c.sentEnd:
+	case !r.lacks(w) || at.wasSent():
 		return true
-	case c.seq > w.firstSeq:
-		return w.op == verbs.OpWriteImm || c.ackedEnd > w.firstSeq
-	case c.seq > c.ackedEnd:
+	case at.seq > w.firstSeq:
+		return w.op == verbs.OpWriteImm || at.ackedEnd > w.firstSeq
+	case at.unacked() > 0:
 		// The acknowledgement of an earlier packet will contain an advertisement.
 		return false
-	case !c.probing && !c.probe.Running():
-		c.probe.start(probeDelay)
+	case r.probe == creditProbeNone:
+		r.probe = creditProbeWait
+		r.timer.start(probeDelay)
 	}
-	return c.probing
+	return r.probe == creditProbeAllowed
 }
 
-// onProbeTimer is called when no advertisement has arrived for probeDelay.
-func (c *rcConn) onProbeTimer() {
-	c.probing = true
-	c.transmit()
+// probeSent records that a packet was sent without a credit. If the packet was sent
+// before, the timer may run; it continues to run.
+func (r *rcCredits) probeSent() {
+	if r.probe == creditProbeAllowed {
+		r.probe = creditProbeNone
+	}
 }
 
-// updateCredits processes the advertisement in an AETH. A NAK contains no credits. But
-// it reports messages as completed, and these need no credit any more.
-func (c *rcConn) updateCredits(h *wire.AETH) {
+// probeAllowed records that no advertisement has arrived for probeDelay.
+func (r *rcCredits) probeAllowed() { r.probe = creditProbeAllowed }
+
+// stop stops the timer.
+func (r *rcCredits) stop() {
+	r.timer.stop()
+	if r.probe == creditProbeWait {
+		r.probe = creditProbeNone
+	}
+}
+
+// update processes the advertisement in an AETH, and reports whether the requester may
+// send more than before. A NAK contains no credits. But it reports messages as completed,
+// and these need no credit any more.
+func (r *rcCredits) update(h *wire.AETH) bool {
 	n, _ := h.Syndrome().Credits()
-	completed, ok := nearestSeq(h.MSN(), 0, c.messagesSent)
+	completed, ok := nearestSeq(h.MSN(), 0, r.messagesSent)
 	switch {
 	case h.Syndrome() == wire.AckNoCredits:
-		c.receives = false // The credits are infinite, for the rest of the connection.
-	case !ok || completed > c.messagesSent || completed+uint64(n) <= c.limit:
-		return // The advertisement is invalid, or older than an earlier one.
+		r.receives = false // The credits are infinite, for the rest of the connection.
+	case !ok || completed > r.messagesSent || completed+uint64(n) <= r.limit:
+		return false // The advertisement is invalid, or older than an earlier one.
 	default:
-		c.limit = completed + uint64(n)
+		r.limit = completed + uint64(n)
 	}
-	c.probe.stop()
-	c.schedule()
+	r.stop()
+	return true
+}
+
+// advertise returns the syndrome of an ACK that advertises receive buffers, and records
+// the advertisement. msn is the number of messages of the peer that are complete.
+func (r *rcCredits) advertise(msn psn.Value, buffers int) wire.Syndrome {
+	s := wire.Ack(buffers)
+	n, _ := s.Credits()
+	r.advertised = msn.Add(n)
+	return s
+}
+
+// usedUp reports whether the peer has no credit left.
+func (r *rcCredits) usedUp(msn psn.Value) bool { return r.sends && r.advertised.Sub(msn) <= 0 }
+
+// enough reports whether the peer has enough credits to continue until a delayed
+// acknowledgement is sent.
+func (r *rcCredits) enough(msn psn.Value) bool {
+	return !r.sends || r.advertised.Sub(msn) > maxDelayedPackets
+}
+
+// messageCount returns how many messages w is for the peer: each piece of a READ is one.
+func (c *rcConn) messageCount(w *wqe) uint64 {
+	if w.op != verbs.OpRead {
+		return 1
+	}
+	return (c.packetCount(w.total) + readPiece - 1) / readPiece
+}
+
+// flowOf returns which side of a connection uses end-to-end flow control. Other queue
+// pairs use the buffers of an SRQ too, so these are not advertised.
+func flowOf(q *qp) creditFlow {
+	flow := q.dev.bindings.flow(q.num)
+	flow.sends = flow.sends && !q.sharesReceives()
+	return flow
+}
+
+// onCreditTimer is called when no advertisement has arrived for probeDelay.
+func (c *rcConn) onCreditTimer() {
+	c.credits.probeAllowed()
+	c.transmit()
 }
 
 // ack returns the syndrome of an ACK for all executed requests. The buffer of a message
 // that is not complete counts as free, because the MSN does not include that message.
 func (c *rcConn) ack() wire.Syndrome {
-	if !c.sends {
+	if !c.credits.sends {
 		return wire.AckNoCredits
 	}
-	s := wire.Ack(c.q.receiveBuffers())
-	n, _ := s.Credits()
-	c.advertised = c.msn.Add(n)
-	return s
+	return c.credits.advertise(c.resp.msn, c.q.receiveBuffers())
 }
 
 // receivesPosted implements path. If the peer has used up its credits, it sends an
 // advertisement (IBTA vol. 1, 9.7.7.2).
 func (c *rcConn) receivesPosted() {
-	if c.sends && c.dataEnd > 0 && c.advertised.Sub(c.msn) <= 0 && c.q.isServing() {
+	if c.credits.usedUp(c.resp.msn) && c.resp.dataEnd > 0 && c.q.isServing() {
 		c.ackNow()
 	}
 }
-
-// enoughCredits reports whether the peer has enough credits to continue until a delayed
-// acknowledgement is sent.
-func (c *rcConn) enoughCredits() bool { return !c.sends || c.advertised.Sub(c.msn) > maxDelayedPackets }

@@ -16,7 +16,7 @@ import (
 // newCreditScript makes a script in which both sides advertise their receive buffers.
 func newCreditScript(t *testing.T) *script {
 	p := newScript(t)
-	p.conn.sends, p.conn.receives = true, true
+	p.conn.credits.sends, p.conn.credits.receives = true, true
 	return p
 }
 
@@ -121,7 +121,7 @@ func TestWireCreditsOfALongMessage(t *testing.T) {
 func TestWireCreditsCountAllMessages(t *testing.T) {
 	p := newCreditScript(t)
 	p.send(p.credits(0, 0, 0))
-	p.conn.limit = 5
+	p.conn.credits.limit = 5
 	p.post(1, verbs.OpWrite, 1)
 	p.post(2, verbs.OpRead, (readPiece+1)*scriptMTU)
 	p.post(3, verbs.OpFetchAdd, 8)
@@ -129,7 +129,7 @@ func TestWireCreditsCountAllMessages(t *testing.T) {
 	p.post(5, verbs.OpSend, 1)
 	p.wantCount(3) // Two READs or atomics may be outstanding.
 	p.send(p.ack(0))
-	require.EqualValues(t, 3, p.conn.messagesSent, "a WRITE, and two pieces of a READ")
+	require.EqualValues(t, 3, p.conn.credits.messagesSent, "a WRITE, and two pieces of a READ")
 }
 
 // Connection management negotiates flow control: each side respects the credits of the
@@ -144,7 +144,7 @@ func TestWireCMFlowControl(t *testing.T) {
 		w.want(w.client, cm.Established, active)
 		w.want(w.server, cm.Established, passive)
 		for i, id := range []*cm.ID{active, passive} {
-			got := id.QP().(*qp).path.(*rcConn).creditFlow
+			got := id.QP().(*qp).path.(*rcConn).credits.creditFlow
 			require.Equal(t, creditFlow{sends: said[i], receives: said[1-i]}, got)
 		}
 	}
@@ -158,7 +158,7 @@ func TestWireCreditsAvoidRNR(t *testing.T) {
 		s := newSim(t, seed, netsim.Config{Drop: float64(seed%5) / 50, Delay: 1000})
 		a, b := s.newEnd(), s.newEnd()
 		s.join(a, b, func(attr *verbs.QPAttr) { attr.RNRRetry = 0 })
-		a.qp.path.(*rcConn).receives, b.qp.path.(*rcConn).sends = true, true
+		a.qp.path.(*rcConn).credits.receives, b.qp.path.(*rcConn).credits.sends = true, true
 		for id := range uint64(messages) / 2 {
 			a.post(verbs.SendWR{ID: id, Flags: verbs.SendSignaled, Opcode: verbs.OpSend})
 		}
@@ -180,4 +180,95 @@ func TestWireCreditsAvoidRNR(t *testing.T) {
 		}
 		require.Equal(t, messages, received)
 	}
+}
+
+// newTestShard returns a shard with a clock, whose timers a test fires.
+func newTestShard() *shard { return &shard{clock: func() int64 { return 0 }} }
+
+// newRCCredits returns the credits of a connection on which both sides advertise their
+// receive buffers. A message that needs a credit has the number 1.
+func newRCCredits() (*rcCredits, *wqe) {
+	r := new(rcCredits)
+	r.init(creditFlow{sends: true, receives: true}, newTestShard(), r.probeAllowed)
+	return r, &wqe{op: verbs.OpSend, messageNumber: 1}
+}
+
+// advertisement returns an AETH that grants n messages after the first msn messages.
+func advertisement(s wire.Syndrome, msn uint64) *wire.AETH {
+	h := new(wire.AETH)
+	h.Set(s, psnOf(0, msn))
+	return h
+}
+
+// Without credits one message at a time is a probe: the first one at once, and each
+// further one when no advertisement arrives for probeDelay.
+func TestRCCreditsProbe(t *testing.T) {
+	r, w := newRCCredits()
+	timers := &r.timer.shard.timers
+	require.True(t, r.lacks(w))
+	require.True(t, r.allows(w, &rcRequester{}), "the first message is a probe")
+	r.probeSent()
+	require.False(t, r.allows(w, &rcRequester{seq: 1, sentEnd: 1}))
+	require.Equal(t, creditProbeNone, r.probe, "an acknowledgement is expected, which has an advertisement")
+	at, w := &rcRequester{ackedEnd: 1, seq: 1, sentEnd: 1}, &wqe{op: verbs.OpSend, firstSeq: 1, messageNumber: 2}
+	require.False(t, r.allows(w, at))
+	require.Equal(t, creditProbeWait, r.probe)
+	timers.Expire(probeDelay - 1)
+	require.False(t, r.allows(w, at))
+	timers.Expire(probeDelay)
+	require.True(t, r.allows(w, at))
+	require.True(t, r.allows(w, at))
+}
+
+// An advertisement ends the wait for a probe.
+func TestRCCreditsUpdate(t *testing.T) {
+	r, w := newRCCredits()
+	r.probeSent()
+	require.False(t, r.allows(w, &rcRequester{}))
+	r.messagesSent = 3
+	require.False(t, r.update(advertisement(wire.Ack(2), 4)), "this side has sent 3 messages only")
+	require.True(t, r.update(advertisement(wire.Ack(2), 3)))
+	require.Equal(t, creditProbeNone, r.probe)
+	require.False(t, r.timer.Running())
+	require.EqualValues(t, 5, r.limit)
+	require.False(t, r.lacks(w))
+	require.False(t, r.update(advertisement(wire.Ack(1), 3)), "an old advertisement")
+	require.True(t, r.update(advertisement(wire.AckNoCredits, 3)))
+	require.False(t, r.lacks(&wqe{op: verbs.OpSend, messageNumber: 100}), "the credits are infinite")
+}
+
+// Whether a packet without a credit may be sent depends on its operation and position.
+func TestRCCreditsPositions(t *testing.T) {
+	send := &wqe{op: verbs.OpSend, firstSeq: 4, messageNumber: 1}
+	imm := &wqe{op: verbs.OpWriteImm, firstSeq: 4, messageNumber: 1}
+	for name, c := range map[string]struct {
+		w    *wqe
+		at   rcRequester
+		want bool
+	}{
+		"a WRITE takes no buffer":                        {&wqe{op: verbs.OpWrite, messageNumber: 1}, rcRequester{seq: 4, sentEnd: 4}, true},
+		"the packet was sent before":                     {send, rcRequester{ackedEnd: 4, seq: 5, sentEnd: 6}, true},
+		"the first packet is not acknowledged":           {send, rcRequester{ackedEnd: 4, seq: 5, sentEnd: 5}, false},
+		"the first packet is acknowledged":               {send, rcRequester{ackedEnd: 5, seq: 5, sentEnd: 5}, true},
+		"a WRITE takes the buffer at its last packet":    {imm, rcRequester{ackedEnd: 4, seq: 5, sentEnd: 5}, true},
+		"an earlier message is not acknowledged":         {imm, rcRequester{ackedEnd: 3, seq: 4, sentEnd: 4}, false},
+		"the probe is allowed, all else is acknowledged": {send, rcRequester{ackedEnd: 4, seq: 4, sentEnd: 4}, true},
+	} {
+		r, _ := newRCCredits()
+		require.Equal(t, c.want, r.allows(c.w, &c.at), name)
+	}
+}
+
+func TestRCCreditsAdvertise(t *testing.T) {
+	r, _ := newRCCredits()
+	require.True(t, r.usedUp(0))
+	require.Equal(t, wire.Ack(3), r.advertise(5, 3))
+	require.False(t, r.usedUp(7))
+	require.True(t, r.usedUp(8))
+	require.False(t, r.enough(5))
+	require.Equal(t, wire.Ack(64), r.advertise(5, 64))
+	require.True(t, r.enough(5))
+	r.sends = false
+	require.True(t, r.enough(1000))
+	require.False(t, r.usedUp(1000))
 }

@@ -65,9 +65,9 @@ func (p *script) fuzzPacket(op wire.Opcode, where, size, how byte) wire.Packet {
 			payload = 0
 		}
 	}
-	near := psnOf(theirBase, p.conn.expected)
+	near := psnOf(theirBase, p.conn.resp.expected)
 	if op.Response() {
-		near = psnOf(ourBase, p.conn.ackedEnd)
+		near = psnOf(ourBase, p.conn.req.ackedEnd)
 	}
 	pkt := p.packet(op, near.Add(int(where)-128), payload)
 	pkt.BTH().SetAckReq(how&1 == 0)
@@ -90,11 +90,11 @@ func (p *script) checkInvariants() {
 	require.LessOrEqual(p.t, int32(sq.next-sq.begun), int32(0))
 	require.LessOrEqual(p.t, int32(sq.begun-sq.tail), int32(0))
 	if p.e.qp.state != verbs.StateError {
-		require.LessOrEqual(p.t, l.ackedEnd, l.seq)
-		require.LessOrEqual(p.t, l.seq, l.sentEnd)
-		require.LessOrEqual(p.t, l.sentEnd, l.ackedEnd+maxConnWindow)
-		require.LessOrEqual(p.t, l.dataEnd, l.expected)
-		require.GreaterOrEqual(p.t, l.readsInFlight, 0)
+		require.LessOrEqual(p.t, l.req.ackedEnd, l.req.seq)
+		require.LessOrEqual(p.t, l.req.seq, l.req.sentEnd)
+		require.LessOrEqual(p.t, l.req.sentEnd, l.req.ackedEnd+maxConnWindow)
+		require.LessOrEqual(p.t, l.resp.dataEnd, l.resp.expected)
+		require.GreaterOrEqual(p.t, l.req.readsInFlight, 0)
 	}
 	require.LessOrEqual(p.t, len(p.out), 2*maxConnWindow+respondBudget)
 }

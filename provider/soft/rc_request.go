@@ -3,74 +3,35 @@
 package soft
 
 import (
-	"time"
-
 	"github.com/rdmaloop/rdmaloop/internal/psn"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-const (
-	// maxConnWindow is how many packets of a connection may be unacknowledged. It is the
-	// limit of rxe (RXE_MAX_UNACKED_PSNS). The limit of all connections to an address
-	// together is in type congestion.
-	maxConnWindow = 128
-	// ackEveryPackets is the greatest number of packets of a message that are sent without
-	// a request for an acknowledgement. It is arbitrary.
-	ackEveryPackets = 32
-	// readPiece is how many packets of a READ's response are requested at a time. The
-	// peer sends these packets without a pause, so the socket of this side must have
-	// room for all of them.
-	readPiece = 32
-)
-
-// rcRequester has the state of the requester of a rcConn. To send requests again, the
-// requester sets seq back to an earlier sequence; see goBack.
-type rcRequester struct {
-	ackedEnd        uint64 // all sequences below ackedEnd were acknowledged by the peer
-	seq             uint64 // sequence of the next packet to be sent
-	sentEnd         uint64 // all sequences below sentEnd were sent at least once
-	sinceAckRequest int    // packets sent since the last one with the AckReq bit
-	readsInFlight   int    // READ requests and atomics that have no complete response
-	blocked         bool   // true if the packetConn had no room
-	// true while packets are sent again after a loss or an RNR NAK, and none of them was
-	// acknowledged
-	recovering bool
-	retries    uint8 // retries since the last acknowledgement of a new packet
-	// true if packets were acknowledged or sent again since the last check of the
-	// retransmission timer
-	progressed bool
-	// time without progress, up to the last check of the retransmission timer
-	sinceProgress time.Duration
-	// number of packets in flight when the probe was sent; 0 without a probe
-	probedInFlight  uint64
-	atomicResult    [8]byte
-	retransmitTimer timer
-}
-
 // sendRequests sends requests as far as the congestion window and the credits allow. It
 // returns false if the packetConn had no room.
 func (c *rcConn) sendRequests() bool {
-	c.blocked = false
+	c.req.blocked = false
 	for w := c.q.nextToSend(); w != nil; w = c.q.nextToSend() {
 		if !c.sendRequest(w) {
 			break
 		}
 	}
 	c.startRetransmitTimer()
-	if !c.waiting {
-		c.shared.resume()
+	if !c.cong.waiting {
+		c.cong.shared.resume()
 	}
-	return !c.blocked
+	return !c.req.blocked
 }
 
-// sendRequest sends the packets of w from c.seq on, and reports whether all were sent.
+// sendRequest sends the packets of w from c.req.seq on, and reports whether all were
+// sent.
 func (c *rcConn) sendRequest(w *wqe) bool {
 	if c.q.nextIsNew() {
-		w.firstSeq, w.messageNumber = c.seq, c.messageNumber(w)
+		w.firstSeq, w.messageNumber = c.req.seq, c.credits.messagesSent+c.messageCount(w)
 	}
 	last := w.firstSeq + c.packetCount(w.total) - 1
-	for c.seq <= last {
+	for c.req.seq <= last {
 		var ok bool
 		switch {
 		case w.op == verbs.OpRead:
@@ -83,7 +44,7 @@ func (c *rcConn) sendRequest(w *wqe) bool {
 		if !ok {
 			return false
 		}
-		c.sentEnd, c.messagesSent = max(c.sentEnd, c.seq), max(c.messagesSent, w.messageNumber)
+		c.credits.messagesSent = max(c.credits.messagesSent, w.messageNumber)
 		c.q.markBegun(w)
 	}
 	c.q.markSent(w, last)
@@ -93,12 +54,12 @@ func (c *rcConn) sendRequest(w *wqe) bool {
 // sendData sends the next packet of a SEND or WRITE. A packet that is sent again has the
 // same opcode as before.
 func (c *rcConn) sendData(w *wqe, last uint64) bool {
-	if !c.windowAllows(1) || !c.creditAllows(w) {
+	if !c.windowAllows(1) || !c.credits.allows(w, &c.req) {
 		return false
 	}
 	offset := c.offset(w)
 	length := min(w.total-offset, c.mtu)
-	p, ok := c.requestPacket(dataOpcode(w, c.seq == w.firstSeq, c.seq == last), int(length))
+	p, ok := c.requestPacket(dataOpcode(w, c.req.seq == w.firstSeq, c.req.seq == last), int(length))
 	if !ok {
 		return false
 	}
@@ -113,12 +74,12 @@ func (c *rcConn) sendData(w *wqe, last uint64) bool {
 	if h := p.ImmDt(); h != nil {
 		h.Set(w.imm)
 	}
-	p.BTH().SetSolicited(c.seq == last && w.flags&verbs.SendSolicited != 0)
-	short := c.lacksCredit(w)
+	p.BTH().SetSolicited(c.req.seq == last && w.flags&verbs.SendSolicited != 0)
+	short := c.credits.lacks(w)
 	if short {
-		c.probing = false
+		c.credits.probeSent()
 	}
-	c.pushRequest(p, 1, c.seq == last || short)
+	c.pushRequest(p, 1, c.req.seq == last || short)
 	return true
 }
 
@@ -147,8 +108,8 @@ func dataOpcode(w *wqe, first, last bool) wire.Opcode {
 // is a READ of its own. After a loss in the middle of a piece, the rest of the piece is
 // requested as a further READ (IBTA vol. 1, 9.7.5.1.2).
 func (c *rcConn) sendReadRequest(w *wqe, last uint64) bool {
-	n := min(readPiece-(c.seq-w.firstSeq)%readPiece, last+1-c.seq)
-	if c.readsInFlight >= int(c.q.attributes().MaxRdAtomic) || !c.windowAllows(n) {
+	n := min(readPiece-(c.req.seq-w.firstSeq)%readPiece, last+1-c.req.seq)
+	if c.req.readsInFlight >= int(c.q.attributes().MaxRdAtomic) || !c.windowAllows(n) {
 		return false
 	}
 	p, ok := c.requestPacket(wire.ReadRequest, 0)
@@ -157,14 +118,14 @@ func (c *rcConn) sendReadRequest(w *wqe, last uint64) bool {
 	}
 	offset := c.offset(w)
 	p.RETH().Set(w.addr+uint64(offset), w.key, min(w.total-offset, uint32(n)*c.mtu))
-	c.readsInFlight++
+	c.req.readsInFlight++
 	c.pushRequest(p, n, true)
 	return true
 }
 
 // sendAtomicRequest sends an atomic.
 func (c *rcConn) sendAtomicRequest(w *wqe) bool {
-	if c.readsInFlight >= int(c.q.attributes().MaxRdAtomic) || !c.windowAllows(1) {
+	if c.req.readsInFlight >= int(c.q.attributes().MaxRdAtomic) || !c.windowAllows(1) {
 		return false
 	}
 	op, swapAdd, compare := wire.FetchAdd, w.compare, uint64(0)
@@ -176,34 +137,60 @@ func (c *rcConn) sendAtomicRequest(w *wqe) bool {
 		return false
 	}
 	p.AtomicETH().Set(w.addr, w.key, swapAdd, compare)
-	c.readsInFlight++
+	c.req.readsInFlight++
 	c.pushRequest(p, 1, true)
 	return true
 }
 
-// offset returns how many bytes of w come before the packet with sequence c.seq.
-func (c *rcConn) offset(w *wqe) uint32 { return uint32(c.seq-w.firstSeq) << c.mtuShift }
+// offset returns how many bytes of w come before the packet with sequence c.req.seq.
+func (c *rcConn) offset(w *wqe) uint32 { return uint32(c.req.seq-w.firstSeq) << c.mtuShift }
 
-// requestPacket returns a packet for the request with sequence c.seq, like newPacket.
+// requestPacket returns a packet for the request with sequence c.req.seq, like newPacket.
 func (c *rcConn) requestPacket(op wire.Opcode, payload int) (wire.Packet, bool) {
-	p, ok := c.newPacket(op, payload, psnOf(c.ownBase(), c.seq))
-	c.blocked = !ok
+	p, ok := c.newPacket(op, payload, psnOf(c.ownBase(), c.req.seq))
+	c.req.blocked = !ok
 	return p, ok
 }
 
 // ownBase returns the PSN of the first own request.
 func (c *rcConn) ownBase() psn.Value { return psn.Value(c.q.attributes().SQPSN) }
 
+// windowAllows reports whether n more packets may be sent. While a probe is unanswered,
+// no other packet is sent.
+func (c *rcConn) windowAllows(n uint64) bool {
+	if c.req.unacked()+n > maxConnWindow || c.cong.inFlight > 0 && c.retry.probing() {
+		return false
+	}
+	return c.cong.allows(n)
+}
+
+// wantsAck reports whether the next packet, which takes n sequences, needs the AckReq
+// bit although it is not the last packet of its message. It does if the acknowledgement
+// of the message would arrive after a congestion window is used up.
+func (c *rcConn) wantsAck(n uint64) bool {
+	interval := min(ackEveryPackets, c.cong.quarterWindow())
+	return c.retry.probing() || c.req.sinceAckRequest+1 >= interval || c.cong.fills(n)
+}
+
 // pushRequest queues a request packet that takes n sequences. It sets the AckReq bit if
-// ask is true, or if the acknowledgement of the message would come too late; see
-// wantsAck.
+// ask is true, or if wantsAck returns true.
 func (c *rcConn) pushRequest(p wire.Packet, n uint64, ask bool) {
-	if c.sinceAckRequest++; ask || c.wantsAck(n) {
+	ask = ask || c.wantsAck(n)
+	if ask {
 		p.BTH().SetAckReq(true)
-		c.sinceAckRequest = 0
 	}
 	c.push(p)
-	c.seq += n
+	c.req.sent(n, ask)
 	c.updateInFlight()
-	c.sentRequest = true
+	c.acks.requestSent()
+}
+
+// updateInFlight recomputes the packets in flight after the requester's positions have
+// changed. Requests that wait for the RNR timer are not in flight.
+func (c *rcConn) updateInFlight() {
+	n := c.req.unacked()
+	if c.q.awaitsRNRTimer() {
+		n = 0
+	}
+	c.cong.setInFlight(n)
 }

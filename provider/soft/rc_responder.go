@@ -5,243 +5,155 @@ package soft
 import (
 	"github.com/rdmaloop/rdmaloop/internal/psn"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
-	"github.com/rdmaloop/rdmaloop/provider/soft/internal/access"
-	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
-	"github.com/rdmaloop/rdmaloop/provider/soft/internal/fragment"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
+// nakState is the state of the NAK for the packet that a responder expects.
+type nakState uint8
+
+const (
+	// nakNone: there is no NAK for the expected packet. A connection begins in this
+	// state, and returns to it when the expected packet arrives.
+	nakNone nakState = iota
+	// nakDue: a NAK or an RNR NAK is sent in the next call of drive. The state is entered
+	// when a packet after the expected one arrives, or when the expected packet can not
+	// be executed.
+	nakDue
+	// nakSent: the NAK was sent. No second NAK is sent for the same packet: the packets
+	// that were in flight behind it arrive without the expected one.
+	nakSent
+)
+
 // rcResponder has the state of the responder of a rcConn: how far the peer's requests
-// were executed, and which acknowledgements and responses are to be sent.
+// were executed, and which NAK and which responses are to be sent. The positions are
+// sequences of the peer.
 type rcResponder struct {
-	peerBase  psn.Value // PSN of the peer's first request
+	base      psn.Value // PSN of the peer's first request
 	expected  uint64    // sequence of the next request packet to be executed
 	dataEnd   uint64    // sequence after the last SEND or WRITE packet that was executed
 	msn       psn.Value // message sequence number: number of messages completed
 	resources respResources
 
-	ackDue bool          // true if an acknowledgement has to be sent
-	nak    wire.Syndrome // syndrome to be sent if nakDue is true
-	nakDue bool
-	// true if a NAK for the expected packet was scheduled; then no second NAK is sent
-	// for that packet
-	nakSent      bool
-	duplicateEnd uint64  // sequence after the first duplicate since the last new request; 0 if none
-	fatalOutcome outcome // outcome of the request that ends the queue pair; else outcomeAck
-	ackDelay
+	nakState     nakState
+	nak          wire.Syndrome // the last NAK that was due
+	duplicateEnd uint64        // sequence after the first duplicate since the last new request; 0 if none
+	fatal        outcome       // outcome of the request that ends the queue pair; else outcomeAck
 }
 
 func (r *rcResponder) init(attr *verbs.QPAttr) {
-	r.peerBase = psn.Value(attr.RQPSN)
+	r.base = psn.Value(attr.RQPSN)
 	r.resources = newRespResources(int(attr.MaxDestRdAtomic))
 }
 
-// receiveRequest processes a request packet (IBTA vol. 1, 9.7.4.1). It drops all packets
-// after a request that ends the queue pair.
-func (c *rcConn) receiveRequest(p wire.Packet) {
-	seq, ok := nearestSeq(p.BTH().PSN(), c.peerBase, c.expected)
-	if !ok || c.fatalOutcome != outcomeAck {
-		return
-	}
-	switch {
-	case seq > c.expected:
-		c.onSequenceGap()
-	case seq < c.expected:
-		c.duplicate(p, seq)
-	default:
-		c.nakSent, c.nakDue, c.duplicateEnd = false, false, 0
-		c.execute(p)
-	}
+// accepts returns the sequence of a request packet with a PSN. It returns false if the
+// packet has to be dropped: because it precedes the connection, or because a request has
+// ended the queue pair.
+func (r *rcResponder) accepts(v psn.Value) (seq uint64, ok bool) {
+	seq, ok = nearestSeq(v, r.base, r.expected)
+	return seq, ok && r.fatal == outcomeAck
 }
 
-// onSequenceGap is called for a packet after the expected one, because packets before it
-// were lost. It sends one sequence error NAK for each gap.
-func (c *rcConn) onSequenceGap() {
-	if !c.nakSent {
-		c.q.shard.counts.Inc(counters.OutOfSeqRequest)
-		c.scheduleNAK(wire.NAK(wire.NAKSequence))
-	}
+// psn returns the PSN of a sequence.
+func (r *rcResponder) psn(seq uint64) psn.Value { return psnOf(r.base, seq) }
+
+// onExpected is called when the expected packet arrives.
+func (r *rcResponder) onExpected() { r.nakState, r.duplicateEnd = nakNone, 0 }
+
+// scheduleNAK makes a NAK or an RNR NAK for the expected packet due.
+func (r *rcResponder) scheduleNAK(s wire.Syndrome) { r.nak, r.nakState = s, nakDue }
+
+// fail records that a request ends the queue pair, and makes the NAK for it due.
+func (r *rcResponder) fail(a outcome) {
+	r.fatal = a
+	r.scheduleNAK(wire.NAK(wire.NAKInvalidRequest + wire.NAKCode(a-outcomeInvalidRequest)))
 }
 
-// scheduleNAK schedules a NAK or an RNR NAK, which is sent for the expected packet.
-func (c *rcConn) scheduleNAK(s wire.Syndrome) {
-	c.nak, c.nakDue, c.nakSent = s, true, true
-	c.schedule()
+// executedData records that the expected packet, of a SEND or WRITE, was executed. ends
+// is true for the last packet of a message.
+func (r *rcResponder) executedData(ends bool) {
+	r.advance(1, ends)
+	r.dataEnd = r.expected
 }
 
-// execute executes the expected request packet.
-func (c *rcConn) execute(p wire.Packet) {
-	op := p.Opcode()
-	a := outcomeInvalidRequest
-	switch {
-	case !op.FitsPayload(len(p.Payload()), int(c.mtu)), p.RETH() != nil && p.RETH().Length() > maxMsgSize,
-		p.IETH() != nil: // SEND with invalidate is not supported.
-		a = c.q.onInvalidRequest()
-	case (op.Kind() == wire.KindRead || op.Kind() == wire.KindAtomic) && c.resources.full():
-		// The peer has more requests outstanding than response resources were agreed (IBTA
-		// vol. 1, 9.7.4.1.5 and 9.7.5.2.3).
-		a = c.q.onInvalidRequest()
-	case op.Kind() == wire.KindRead:
-		a = c.executeRead(p)
-	case op.Kind() == wire.KindAtomic:
-		a = c.executeAtomic(p)
-	case op.Kind() == wire.KindSend, op.Kind() == wire.KindWrite:
-		a = c.executeData(p)
-	}
-	switch a {
-	case outcomeAck:
-	case outcomeRNR:
-		c.q.shard.counts.RNRSent()
-		c.scheduleNAK(wire.RNRNAK(c.q.attributes().MinRNRTimer))
-	default:
-		c.abort(a)
-	}
-}
-
-// accessSource implements path.
-func (c *rcConn) accessSource() (access.Source, bool) { return access.RemoteSource(c.to.Remote), true }
-
-// requestsPending implements path. It returns false, because drive reads all packets
-// from the sockets before it fires timers.
-func (c *rcConn) requestsPending() bool { return false }
-
-// abort implements path.
-func (c *rcConn) abort(a outcome) {
-	c.fatalOutcome = a
-	c.scheduleNAK(wire.NAK(nakCode(a)))
-}
-
-// nakCode returns the NAK code of an outcome other than outcomeAck and outcomeRNR.
-func nakCode(a outcome) wire.NAKCode {
-	return wire.NAKInvalidRequest + wire.NAKCode(a-outcomeInvalidRequest)
-}
-
-// executeData executes a packet of a SEND or WRITE.
-func (c *rcConn) executeData(p wire.Packet) outcome {
-	bth, op := p.BTH(), p.Opcode()
-	r := fragment.Fragment{Op: fragment.Send, Flags: dataFlags(op, bth.Solicited()), Payload: p.Payload()}
-	if op.Kind() == wire.KindWrite {
-		r.Op = fragment.Write
-	}
-	if h := p.RETH(); h != nil {
-		r.Addr, r.Key, r.Total = h.Addr(), h.RKey(), h.Length()
-	}
-	if h := p.ImmDt(); h != nil {
-		r.Flags, r.Imm = r.Flags|fragment.Imm, h.Value()
-	}
-	if a := c.q.deliver(&r); a != outcomeAck {
-		return a
-	}
-	c.advanceExpected(1, r.Last())
-	c.dataEnd = c.expected
-	if bth.AckReq() {
-		c.scheduleAck()
-	}
-	return outcomeAck
-}
-
-// dataFlags returns the flags of the fragment that a packet of a SEND or WRITE has,
-// without fragment.Imm.
-func dataFlags(op wire.Opcode, solicited bool) (flags fragment.Flags) {
-	if op.First() {
-		flags |= fragment.First
-	}
-	if op.Last() {
-		flags |= fragment.Last
-	}
-	if solicited {
-		flags |= fragment.Solicited
-	}
-	return flags
-}
-
-// executeRead checks a READ, and schedules its response.
-func (c *rcConn) executeRead(p wire.Packet) outcome {
-	h := p.RETH()
-	r := fragment.Fragment{Op: fragment.Read, Flags: fragment.First | fragment.Last, Addr: h.Addr(), Key: h.RKey(), Total: h.Length()}
-	memory, a := c.q.deliverRead(&r)
-	if a != outcomeAck {
-		return a
-	}
-	n := c.packetCount(r.Total)
-	res := c.resources.add()
+// executedRead records that the expected request, a READ of memory, was executed. Its
+// response has n packets, which are due.
+func (r *rcResponder) executedRead(memory memoryRange, n uint64) {
+	res := r.addResource(n)
 	res.source, res.unsent = memory, memory
-	c.scheduleResponse(res, n)
-	return outcomeAck
 }
 
-// executeAtomic executes an atomic, and schedules its response.
-func (c *rcConn) executeAtomic(p wire.Packet) outcome {
-	h := p.AtomicETH()
-	const operands = wire.AtomicETHSize - fragment.AtomicOperands
-	r := fragment.Fragment{Op: fragment.FetchAdd, Flags: fragment.First | fragment.Last, Addr: h.Addr(), Key: h.RKey(), Payload: h[operands:]}
-	if p.Opcode() == wire.CompareSwap {
-		r.Op = fragment.CompareSwap
-	}
-	old, a := c.q.deliverAtomic(&r)
-	if a != outcomeAck {
-		return a
-	}
-	res := c.resources.add()
+// executedAtomic records that the expected request, an atomic, was executed. Its response
+// with the value old is due.
+func (r *rcResponder) executedAtomic(old uint64) {
+	res := r.addResource(1)
 	res.atomic, res.result = true, old
-	c.scheduleResponse(res, 1)
-	return outcomeAck
 }
 
-// scheduleResponse schedules the response of n packets for the expected request, which
-// has the resource res.
-func (c *rcConn) scheduleResponse(res *respResource, n uint64) {
-	res.first, res.last = c.expected, c.expected+n-1
+// addResource adds the response resource of the expected request, whose response has n
+// packets.
+func (r *rcResponder) addResource(n uint64) *respResource {
+	res := r.resources.add()
+	res.first, res.last = r.expected, r.expected+n-1
 	res.start, res.next, res.end = res.first, res.first, res.last
-	c.advanceExpected(n, true)
-	c.schedule()
+	r.advance(n, true)
+	return res
 }
 
-// advanceExpected records that a request packet of n sequences was executed. ends is
-// true for the last packet of a message.
-func (c *rcConn) advanceExpected(n uint64, ends bool) {
-	c.expected += n
+// advance records that a request packet of n sequences was executed. ends is true for the
+// last packet of a message.
+func (r *rcResponder) advance(n uint64, ends bool) {
+	r.expected += n
 	if ends {
-		c.msn = c.msn.Add(1)
+		r.msn = r.msn.Add(1)
 	}
 }
 
-// duplicate responds to a request that was executed before (IBTA vol. 1, 9.7.4.2): to a
-// SEND or WRITE with an acknowledgement, to a READ with the present contents of the
-// memory, and to an atomic with its first result.
-func (c *rcConn) duplicate(p wire.Packet, seq uint64) {
-	c.q.shard.counts.Inc(counters.DuplicateRequest)
-	kind := p.Opcode().Kind()
-	if c.duplicateEnd == 0 {
-		c.duplicateEnd = seq + 1
-	} else if c.duplicateEnd == seq+1 {
-		c.demux.conn.OnTimeout(&c.to) // the peer did not get the first repeated response
+// onDuplicate counts the duplicate of a request that was executed before. It reports
+// whether the same duplicate has arrived before, so that the peer has not received the
+// first repeated response.
+func (r *rcResponder) onDuplicate(seq uint64) (again bool) {
+	if r.duplicateEnd == 0 {
+		r.duplicateEnd = seq + 1
+		return false
 	}
-	if kind == wire.KindSend || kind == wire.KindWrite {
-		if seq < c.dataEnd {
-			c.ackNow()
-		}
-		return
-	}
-	switch res, index := c.resources.find(seq); {
-	case res == nil || res.atomic != (kind == wire.KindAtomic):
-		return
-	case res.atomic:
-		c.resources.repeatFrom(index, seq, seq)
-		c.schedule()
-	default:
-		c.repeatRead(p.RETH(), res, index, seq)
-	}
+	return r.duplicateEnd == seq+1
 }
 
-// repeatRead schedules a part of a READ's response again, from the sequence seq on. It
-// drops the request if the memory is not within that of the first request.
-func (c *rcConn) repeatRead(h *wire.RETH, res *respResource, index, seq uint64) {
-	offset := uint32(seq-res.first) << c.mtuShift
-	if h.Addr() != res.source.addr+uint64(offset) || h.RKey() != res.source.key || h.Length() > res.source.left-offset {
-		return
+// repeatAtomic makes the response of the atomic with the sequence seq due again. It
+// returns false if the response is not known any more.
+func (r *rcResponder) repeatAtomic(seq uint64) bool {
+	res, index := r.resources.find(seq)
+	if res == nil || !res.atomic {
+		return false
 	}
-	res.unsent = memoryRange{h.Addr(), h.RKey(), h.Length()}
-	c.resources.repeatFrom(index, seq, seq+c.packetCount(h.Length())-1)
-	c.schedule()
+	r.resources.repeatFrom(index, seq, seq)
+	return true
+}
+
+// repeatRead makes a part of a READ's response due again: n packets from the sequence
+// seq on, with the given memory. The packets before seq have mtu bytes each. repeatRead
+// returns false if the response is not known any more, or if the memory is not within
+// that of the first request.
+func (r *rcResponder) repeatRead(memory memoryRange, seq, n uint64, mtu uint32) bool {
+	res, index := r.resources.find(seq)
+	if res == nil || res.atomic {
+		return false
+	}
+	offset := uint32(seq-res.first) * mtu
+	if memory.addr != res.source.addr+uint64(offset) || memory.key != res.source.key || memory.left > res.source.left-offset {
+		return false
+	}
+	res.unsent = memory
+	r.resources.repeatFrom(index, seq, seq+n-1)
+	return true
+}
+
+// responseSent records that the next packet of a response was sent. It reports whether
+// the packet has acknowledged all SENDs and WRITEs that were executed.
+func (r *rcResponder) responseSent(res *respResource) (acknowledges bool) {
+	acknowledges = res.next >= r.dataEnd
+	res.pending = res.next != res.end
+	res.sent = res.sent || !res.pending && res.end == res.last
+	res.next++
+	return acknowledges
 }

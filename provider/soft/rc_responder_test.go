@@ -3,199 +3,94 @@
 package soft
 
 import (
-	"encoding/binary"
-	"net/netip"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/rdmaloop/rdmaloop/internal/psn"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
-	"github.com/rdmaloop/rdmaloop/provider/soft/internal/udp"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-func (p *script) wantAsync(want verbs.AsyncEventType) {
-	p.t.Helper()
-	var ev verbs.AsyncEvent
-	ok, err := p.e.qp.dev.NextAsync(&ev)
-	require.NoError(p.t, err)
-	require.True(p.t, ok)
-	require.Equal(p.t, want, ev.Type)
+// newRCResponder returns a responder whose peer may have two READs and atomics
+// outstanding.
+func newRCResponder() *rcResponder {
+	r := new(rcResponder)
+	r.init(&verbs.QPAttr{RQPSN: uint32(theirBase), MaxDestRdAtomic: 2})
+	return r
 }
 
-func TestWireAcknowledgementsAreCollected(t *testing.T) {
-	p := newScript(t)
-	for id := range uint64(4) {
-		p.e.recv(id, int(id)*4096, 4096)
+func TestRCResponderSequences(t *testing.T) {
+	r := newRCResponder()
+	_, ok := r.accepts(theirBase.Add(-1))
+	require.False(t, ok, "before the connection")
+	r.executedData(false)
+	r.executedData(true)
+	r.executedRead(memoryRange{left: 100}, 3)
+	r.executedAtomic(7)
+	require.EqualValues(t, 6, r.expected)
+	require.EqualValues(t, 2, r.dataEnd)
+	require.EqualValues(t, 3, r.msn)
+	seq, ok := r.accepts(r.psn(6))
+	require.True(t, ok)
+	require.EqualValues(t, 6, seq)
+	r.fail(outcomeAccessError)
+	_, ok = r.accepts(r.psn(6))
+	require.False(t, ok, "no request is executed after one that has failed")
+	require.Equal(t, wire.NAK(wire.NAKRemoteAccess), r.nak)
+}
+
+// A NAK is due once for each packet that is missing.
+func TestRCResponderNAKStates(t *testing.T) {
+	r := newRCResponder()
+	require.Equal(t, nakNone, r.nakState)
+	r.scheduleNAK(wire.NAK(wire.NAKSequence))
+	require.Equal(t, nakDue, r.nakState)
+	r.nakState = nakSent
+	r.onExpected()
+	require.Equal(t, nakNone, r.nakState)
+}
+
+// The second duplicate of the same packet is reported, until a new request arrives.
+func TestRCResponderDuplicates(t *testing.T) {
+	r := newRCResponder()
+	require.False(t, r.onDuplicate(0))
+	require.False(t, r.onDuplicate(1), "another packet")
+	require.True(t, r.onDuplicate(0))
+	r.onExpected()
+	require.False(t, r.onDuplicate(0))
+}
+
+func TestRCResponderRepeats(t *testing.T) {
+	r := newRCResponder()
+	r.executedRead(memoryRange{addr: 1000, key: 5, left: 600}, 3)
+	r.executedAtomic(7)
+	for res := r.resources.nextPending(); res != nil; res = r.resources.nextPending() {
+		r.responseSent(res)
 	}
-	p.send(p.request(wire.SendOnly, 0, 10))
-	p.wantQuiet("no packet had the AckReq bit")
-	p.send(withAckReq(p.request(wire.SendOnlyImm, 1, 0)), p.request(wire.SendFirst, 2, scriptMTU), withAckReq(p.request(wire.SendMiddle, 3, scriptMTU)))
-	ack := p.wantResponse("one ACK for the burst, in the middle of a message", wire.Acknowledge, 3)
-	require.Equal(t, wire.AckNoCredits, ack.AETH().Syndrome())
-	require.EqualValues(t, 2, ack.AETH().MSN(), "two messages are complete")
-	require.False(t, ack.BTH().AckReq())
-	p.send(withAckReq(p.request(wire.SendLast, 4, 7)))
-	require.EqualValues(t, 3, p.wantResponse("the end of the message", wire.Acknowledge, 4).AETH().MSN())
-	p.wantQuiet("no other packet is sent")
-	got := p.e.drainCQ()
-	require.Len(t, got, 3)
-	require.EqualValues(t, 2*scriptMTU+7, got[2].ByteLen)
-	require.Equal(t, byte(psnOf(theirBase, 3)), p.e.mr.Bytes()[2*4096+scriptMTU])
+	require.False(t, r.repeatAtomic(0), "it was a READ")
+	require.False(t, r.repeatRead(memoryRange{1000, 5, 8}, 3, 1, 256), "it was an atomic")
+	require.False(t, r.repeatRead(memoryRange{1256, 5, 345}, 1, 2, 256), "more than the first request")
+	require.False(t, r.repeatRead(memoryRange{1256, 6, 300}, 1, 2, 256), "another key")
+	require.False(t, r.repeatRead(memoryRange{1255, 5, 300}, 1, 2, 256), "another address")
+	require.Nil(t, r.resources.nextPending())
+	require.True(t, r.repeatRead(memoryRange{1256, 5, 344}, 1, 2, 256))
+	res := r.resources.nextPending()
+	require.Equal(t, []uint64{1, 1, 2}, []uint64{res.start, res.next, res.end})
+	require.Equal(t, memoryRange{1256, 5, 344}, res.unsent)
+	r.responseSent(res)
+	r.responseSent(res)
+	require.True(t, r.repeatAtomic(3))
+	require.EqualValues(t, 7, r.resources.nextPending().result)
 }
 
-func TestWireGapIsReportedOnce(t *testing.T) {
-	p := newScript(t)
-	for id := range uint64(8) {
-		p.e.recv(id, 0, 10)
-	}
-	p.send(p.request(wire.SendOnly, 2, 1), withAckReq(p.request(wire.SendOnly, 3, 1)))
-	p.wantSyndrome("the NAK names the expected packet", wire.NAK(wire.NAKSequence), 0)
-	p.send(p.request(wire.SendOnly, 4, 1))
-	p.wantQuiet("one NAK for one gap")
-	p.send(p.request(wire.SendOnly, 0, 1))
-	p.send(p.request(wire.SendOnly, 2, 1))
-	p.wantSyndrome("the next gap", wire.NAK(wire.NAKSequence), 1)
-	p.send(p.request(wire.SendOnly, 1, 1), p.request(wire.SendOnly, 3, 1), withAckReq(p.request(wire.SendOnly, 2, 1)))
-	p.wantSyndrome("packets reordered within a burst", wire.AckNoCredits, 2)
-	p.wantQuiet("no further packet is sent")
-	require.Len(t, p.e.drainCQ(), 3)
-}
-
-func TestWireDuplicatesAreAcknowledgedAgain(t *testing.T) {
-	p := newScript(t)
-	for id := range uint64(4) {
-		p.e.recv(id, 0, scriptMTU)
-	}
-	p.send(p.request(wire.SendOnly, 0, 1), p.request(wire.SendOnly, 1, 1), p.setRETH(p.request(wire.WriteFirst, 2, scriptMTU), 4096, 2*scriptMTU))
-	p.e.mr.Bytes()[4096] = 0
-	p.send(p.request(wire.SendOnly, 0, 1), p.request(wire.SendOnly, 1, 1), p.setRETH(p.request(wire.WriteFirst, 2, scriptMTU), 4096, 2*scriptMTU))
-	p.wantSyndrome("an ACK of the newest executed packet, without AckReq", wire.AckNoCredits, 2)
-	p.wantQuiet("one ACK for all duplicates")
-	require.Len(t, p.e.drainCQ(), 2, "duplicates are not executed again")
-	require.Zero(t, p.e.mr.Bytes()[4096])
-	p.send(p.read(3, 0, 2*scriptMTU)) // This READ arrives in the middle of a WRITE.
-	p.wantSyndrome("", wire.NAK(wire.NAKInvalidRequest), 3)
-}
-
-// An ACK with the sequence of a READ would complete the READ without its data. So none
-// is sent.
-func TestWireReadIsNeverAcknowledged(t *testing.T) {
-	p := newScript(t)
-	p.e.recv(1, 0, 10)
-	p.e.recv(2, 0, 10)
-	p.send(p.read(0, 0, 1))
-	p.wantResponse("", wire.ReadResponseOnly, 0)
-	p.send(p.request(wire.SendOnly, 0, 1))
-	p.wantQuiet("the executed request was a READ")
-	p.send(withAckReq(p.request(wire.SendOnly, 1, 1)), withAckReq(p.read(2, 0, 2*scriptMTU)))
-	p.wantResponse("the READ response acknowledges the SEND", wire.ReadResponseFirst, 2)
-	p.wantResponse("", wire.ReadResponseLast, 3)
-	p.wantQuiet("the READ response acknowledges the READ")
-	p.send(p.request(wire.SendOnly, 1, 1))
-	p.wantSyndrome("the ACK covers the SEND and not the READ", wire.AckNoCredits, 1)
-	p.send(withAckReq(p.read(4, 0, scriptMTU)), withAckReq(p.request(wire.SendOnly, 5, 1)))
-	p.wantResponse("responses come first", wire.ReadResponseOnly, 4)
-	p.wantSyndrome("the ACK follows the responses", wire.AckNoCredits, 5)
-}
-
-func TestWireReceiverWithoutBuffer(t *testing.T) {
-	p := newScript(t) // RNR timer code 12
-	for name, pkt := range map[string]func(seq uint64) wire.Packet{
-		"SEND":      func(seq uint64) wire.Packet { return p.request(wire.SendOnly, seq, 1) },
-		"WRITE_IMM": func(seq uint64) wire.Packet { return p.setRETH(p.request(wire.WriteOnlyImm, seq, 1), 0, 1) },
-	} {
-		seq := p.conn.expected
-		p.send(pkt(seq), withAckReq(p.request(wire.SendOnly, seq+1, 1)))
-		p.wantSyndrome(name, wire.RNRNAK(12), seq)
-		p.wantQuiet("packets after the refused one are no gap")
-		p.e.recv(1, 0, 10)
-		p.send(withAckReq(pkt(seq)))
-		p.wantSyndrome("there is a buffer now", wire.AckNoCredits, seq)
-		require.Len(t, p.e.drainCQ(), 1)
-	}
-}
-
-// Key and address of a request for zero bytes are not checked (IBTA vol. 1, 9.7.4.1.3).
-func TestWireZeroBytesNeedNoKey(t *testing.T) {
-	p := newScript(t)
-	p.send(withAckReq(p.request(wire.WriteOnly, 0, 0)), p.request(wire.ReadRequest, 1, 0))
-	require.Empty(t, p.wantResponse("one empty response packet", wire.ReadResponseOnly, 1).Payload())
-	p.wantQuiet("the response acknowledges the WRITE too")
-}
-
-func TestWireForeignPacketsAreDropped(t *testing.T) {
-	p := newScript(t)
-	p.e.recv(1, 0, 10)
-	good := func() wire.Packet { return withAckReq(p.request(wire.SendOnly, 0, 1)) }
-	wrongKey, wrongQP := good(), good()
-	wrongKey.BTH().SetPKey(0x8001)
-	wrongQP.BTH().SetDestQP(p.e.qp.num + 1)
-	p.send(wrongKey, wrongQP, p.packet(wire.UDSendOnly, theirBase, 1), p.packet(wire.CNP, 0, 0))
-	p.e.qp.shard.wire.receive(good(), &udp.Header{From: netip.MustParseAddr("fd00::98"), To: ownAddr})
-	p.e.qp.shard.wire.sendDue()
-	p.wantQuiet("all these packets are dropped")
-	require.Empty(t, p.e.drainCQ())
-	p.send(good())
-	p.wantSyndrome("a correct packet", wire.AckNoCredits, 0)
-}
-
-func TestWireAtomicIsCarriedOutOnce(t *testing.T) {
-	p := newScript(t)
-	word := p.e.mr.Bytes()[64:72]
-	binary.NativeEndian.PutUint64(word, 40)
-	atomic := func(op wire.Opcode, seq uint64, swapAdd, compare uint64) wire.Packet {
-		pkt := p.request(op, seq, 0)
-		pkt.AtomicETH().Set(p.e.mr.Addr()+64, p.e.mr.RKey(), swapAdd, compare)
-		return pkt
-	}
-	result := func(why string, seq uint64) uint64 {
-		return p.wantResponse(why, wire.AtomicAcknowledge, seq).AtomicAckETH().Original()
-	}
-	p.send(atomic(wire.FetchAdd, 0, 2, 0), atomic(wire.CompareSwap, 1, 7, 42))
-	require.EqualValues(t, 40, result("the value before the atomic", 0))
-	require.EqualValues(t, 42, result("the value before the atomic", 1))
-	p.send(atomic(wire.FetchAdd, 0, 2, 0), atomic(wire.CompareSwap, 1, 7, 42))
-	require.EqualValues(t, 40, result("the first result is sent again", 0))
-	require.EqualValues(t, 42, result("the first result is sent again", 1))
-	require.EqualValues(t, 7, binary.NativeEndian.Uint64(word))
-	p.send(p.read(0, 0, 8), p.request(wire.SendOnly, 1, 1))
-	p.wantQuiet("a duplicate with another operation is dropped")
-	p.send(atomic(wire.FetchAdd, 2, 1, 0), atomic(wire.FetchAdd, 0, 2, 0))
-	require.EqualValues(t, 7, result("", 2))
-	p.wantQuiet("a duplicate without a response resource is dropped")
-	require.EqualValues(t, 8, binary.NativeEndian.Uint64(word))
-}
-
-func TestNearestSequence(t *testing.T) {
-	for _, c := range []struct {
-		v, base psn.Value
-		near    uint64
-		want    int64
-	}{
-		{5, 5, 0, 0}, {6, 5, 0, 1}, {4, 5, 0, -1}, {0, 0xffffff, 0, 1}, {0xffffff, 0, 1 << 24, 1<<24 - 1},
-		{3, 0, 1<<24 + 10, 1<<24 + 3}, {0x700000, 0, 0, 0x700000}, {0x900000, 0, 0, -0x700000}, {0, 0, 1 << 40, 1 << 40},
-	} {
-		got, ok := nearestSeq(c.v, c.base, c.near)
-		require.Equal(t, c.want, int64(got))
-		require.Equal(t, c.want >= 0, ok)
-		if ok {
-			require.Equal(t, c.v, psnOf(c.base, got))
-		}
-	}
-}
-
-// A peer that sends the same request three times did not get the response to the second
-// one. This is reported to the packetConn.
-func TestWireReportsLostResponses(t *testing.T) {
-	p := newScript(t)
-	for seq := range uint64(2) {
-		p.e.recv(seq, 0, 64)
-		for _, want := range []int{0, 0, 1} {
-			p.timeouts = 0
-			p.send(p.request(wire.SendOnly, seq, 1))
-			require.Equal(t, want, p.timeouts)
-		}
-	}
+// A response acknowledges the SENDs and WRITEs before it, but not those after it.
+func TestRCResponderResponseAcknowledges(t *testing.T) {
+	r := newRCResponder()
+	r.executedData(true)
+	r.executedRead(memoryRange{left: 1}, 1)
+	require.True(t, r.responseSent(r.resources.nextPending()))
+	r.executedRead(memoryRange{left: 1}, 1)
+	r.executedData(true)
+	require.False(t, r.responseSent(r.resources.nextPending()))
+	require.False(t, r.resources.full(), "all responses were sent")
 }

@@ -13,7 +13,7 @@ const respondBudget = 32
 // due NAK or acknowledgement. It returns false if not all of them could be sent.
 func (c *rcConn) sendResponses() (done bool) {
 	for n := 0; c.q.isServing(); n++ {
-		res := c.resources.nextPending()
+		res := c.resp.resources.nextPending()
 		if res == nil {
 			break
 		}
@@ -22,12 +22,19 @@ func (c *rcConn) sendResponses() (done bool) {
 		}
 	}
 	switch {
-	case c.nakDue:
-		return c.sendNAK(c.expected)
-	case c.ackDue:
+	case c.resp.nakState == nakDue:
+		return c.sendNAK(c.resp.expected)
+	case c.acks.due():
 		return !c.delaysAck() && c.sendAck()
 	}
 	return true
+}
+
+// delaysAck counts a call of drive, and reports whether the due acknowledgement is
+// delayed further. It is not delayed if the owner of the shard may go to sleep, or if
+// the peer needs the credits in it.
+func (c *rcConn) delaysAck() bool {
+	return c.acks.delay(c.resp.dataEnd) && !c.demux.flushAll && c.credits.enough(c.resp.msn)
 }
 
 // sendResponse sends the next packet of a response, or a NAK if the memory is not
@@ -37,17 +44,17 @@ func (c *rcConn) sendResponse(res *respResource) bool {
 		return c.sendAtomicResponse(res)
 	}
 	length := min(res.unsent.left, c.mtu)
-	p, ok := c.newPacket(responseOpcode(res), int(length), psnOf(c.peerBase, res.next))
+	p, ok := c.newPacket(responseOpcode(res), int(length), c.resp.psn(res.next))
 	if !ok {
 		return false
 	}
 	// The memory region was closed in the meantime.
 	if !c.q.readInto(p.Payload(), &res.unsent) {
-		c.fatalOutcome, c.nak = outcomeAccessError, wire.NAK(wire.NAKRemoteAccess)
+		c.resp.fail(outcomeAccessError)
 		return c.sendNAK(res.next)
 	}
 	if h := p.AETH(); h != nil {
-		h.Set(c.ack(), c.msn)
+		h.Set(c.ack(), c.resp.msn)
 	}
 	c.push(p)
 	c.responseSent(res)
@@ -72,11 +79,11 @@ func responseOpcode(res *respResource) wire.Opcode {
 // sendAtomicResponse sends the response of an atomic. It returns false if the packetConn
 // has no room.
 func (c *rcConn) sendAtomicResponse(res *respResource) bool {
-	p, ok := c.newPacket(wire.AtomicAcknowledge, 0, psnOf(c.peerBase, res.next))
+	p, ok := c.newPacket(wire.AtomicAcknowledge, 0, c.resp.psn(res.next))
 	if !ok {
 		return false
 	}
-	p.AETH().Set(c.ack(), c.msn)
+	p.AETH().Set(c.ack(), c.resp.msn)
 	p.AtomicAckETH().Set(res.result)
 	c.push(p)
 	c.responseSent(res)
@@ -86,19 +93,16 @@ func (c *rcConn) sendAtomicResponse(res *respResource) bool {
 // responseSent records that the next packet of a response was sent. The packet also
 // acknowledges the requests before it.
 func (c *rcConn) responseSent(res *respResource) {
-	if res.next >= c.dataEnd {
-		c.ackSent()
+	if c.resp.responseSent(res) {
+		c.acks.sent(c.resp.dataEnd)
 	}
-	res.pending = res.next != res.end
-	res.sent = res.sent || !res.pending && res.end == res.last
-	res.next++
 }
 
 // sendAck acknowledges the last executed SEND or WRITE, and all requests before it.
 func (c *rcConn) sendAck() bool {
-	sent := c.sendAETH(c.ack(), c.dataEnd-1)
+	sent := c.sendAETH(c.ack(), c.resp.dataEnd-1)
 	if sent {
-		c.ackSent()
+		c.acks.sent(c.resp.dataEnd)
 	}
 	return sent
 }
@@ -106,23 +110,24 @@ func (c *rcConn) sendAck() bool {
 // sendNAK sends a NAK for the packet seq. If the NAK ends the queue pair, the queue pair
 // then enters the error state.
 func (c *rcConn) sendNAK(seq uint64) bool {
-	if !c.sendAETH(c.nak, seq) {
+	if !c.sendAETH(c.resp.nak, seq) {
 		return false
 	}
-	c.nakDue, c.ackDue = false, false
-	if c.fatalOutcome != outcomeAck {
-		c.q.requestFailed(c.fatalOutcome)
+	c.resp.nakState = nakSent
+	c.acks.cancel()
+	if c.resp.fatal != outcomeAck {
+		c.q.requestFailed(c.resp.fatal)
 	}
 	return true
 }
 
 // sendAETH sends an acknowledgement packet with a syndrome for the packet seq.
 func (c *rcConn) sendAETH(s wire.Syndrome, seq uint64) bool {
-	p, ok := c.newPacket(wire.Acknowledge, 0, psnOf(c.peerBase, seq))
+	p, ok := c.newPacket(wire.Acknowledge, 0, c.resp.psn(seq))
 	if !ok {
 		return false
 	}
-	p.AETH().Set(s, c.msn)
+	p.AETH().Set(s, c.resp.msn)
 	c.push(p)
 	return true
 }

@@ -67,7 +67,7 @@ func newScript(t testing.TB, change ...func(*verbs.QPAttr)) *script {
 	})
 	p.conn = p.e.qp.path.(*rcConn)
 	// The congestion window has room, and losses do not reduce it.
-	p.conn.shared.window, p.conn.recoveryEnd = maxWindow, math.MaxUint64
+	p.conn.cong.shared.window, p.conn.cong.recoveryEnd = maxWindow, math.MaxUint64
 	return p
 }
 

@@ -106,7 +106,7 @@ func TestWireLateAcksSlowOwnConnOnly(t *testing.T) {
 		n := newNeighbours(t)
 		for _, e := range []*end{n.honest[0], n.other[0]} {
 			l := e.qp.path.(*rcConn)
-			l.ssthresh = l.shared.window
+			l.cong.ssthresh = l.cong.shared.window
 		}
 		return n
 	}

@@ -216,7 +216,7 @@ func TestWireReceiverNotReady(t *testing.T) {
 		p.out = nil
 	}
 	p.wantDone("the first was delivered", verbs.StatusSuccess, 1)
-	require.Zero(t, p.conn.retries, "RNR retries have a count of their own")
+	require.Zero(t, p.conn.retry.retries, "RNR retries have a count of their own")
 	p.send(p.syndrome(wire.RNRNAK(code), 1))
 	p.wantDone("the third is too many", verbs.StatusRNRRetryExcErr, 2, 3, 3)
 }
@@ -287,4 +287,59 @@ func TestWireNoProbeWithoutRetries(t *testing.T) {
 	p.wantQuiet("")
 	p.advance(1)
 	p.wantDone("", verbs.StatusRetryExcErr, 1)
+}
+
+// newRetransmission returns a retransmission with a clock that a test sets.
+func newRetransmission() (r *retransmission, now *time.Duration) {
+	s, r := newTestShard(), new(retransmission)
+	now = new(time.Duration)
+	s.clock = func() int64 { return int64(*now) }
+	r.timer.init(s, func() {})
+	return r, now
+}
+
+// Without progress the timer expires after the ACK timeout, in steps of checkPeriod.
+func TestRetransmissionTimer(t *testing.T) {
+	const code = 10 // 4.2 ms
+	r, now := newRetransmission()
+	r.start(code)
+	for _, want := range []timerAction{timerWait, timerWait, timerWait, timerExpired} {
+		*now += checkPeriod(code)
+		require.Equal(t, *now, r.timer.When())
+		r.timer.shard.timers.Expire(*now)
+		require.Equal(t, want, r.onTimer(code))
+	}
+	require.False(t, r.timer.Running())
+	r.start(code)
+	r.onProgress()
+	require.Equal(t, timerRestart, r.onTimer(code))
+	require.Equal(t, verbs.AckTimeout(maxCheckCode), checkPeriod(20), "long timeouts are checked often")
+}
+
+func TestRetransmissionRetries(t *testing.T) {
+	var r retransmission
+	require.True(t, r.countRetry(2))
+	require.True(t, r.countRetry(2))
+	require.False(t, r.countRetry(2))
+	r.onProgress()
+	require.True(t, r.countRetry(2), "the count begins again after progress")
+}
+
+func TestRetransmissionStates(t *testing.T) {
+	var r retransmission
+	r.goBack(recoveryResend)
+	require.True(t, r.progressed)
+	require.Zero(t, r.onProgress(), "no probe was sent")
+	require.Equal(t, recoveryNone, r.state)
+	r.startProbe(0)
+	require.True(t, r.probing())
+	require.False(t, r.progressed)
+	require.EqualValues(t, 1, r.onProgress())
+	r.startProbe(7)
+	r.goBack(recoveryResend)
+	require.False(t, r.probing())
+	require.Zero(t, r.onProgress(), "a loss was reported before the probe was answered")
+	r.startProbe(7)
+	require.EqualValues(t, 7, r.onProgress())
+	require.False(t, r.probing())
 }

@@ -1,0 +1,181 @@
+//go:build linux
+
+package soft
+
+import (
+	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/access"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/fragment"
+)
+
+// receiveRequest processes a request packet (IBTA vol. 1, 9.7.4.1). It drops all packets
+// after a request that ends the queue pair.
+func (c *rcConn) receiveRequest(p wire.Packet) {
+	seq, ok := c.resp.accepts(p.BTH().PSN())
+	switch {
+	case !ok:
+	case seq > c.resp.expected:
+		c.onSequenceGap()
+	case seq < c.resp.expected:
+		c.duplicate(p, seq)
+	default:
+		c.resp.onExpected()
+		c.execute(p)
+	}
+}
+
+// onSequenceGap is called for a packet after the expected one, because packets before it
+// were lost. It sends one sequence error NAK for each gap.
+func (c *rcConn) onSequenceGap() {
+	if c.resp.nakState == nakNone {
+		c.q.shard.counts.Inc(counters.OutOfSeqRequest)
+		c.resp.scheduleNAK(wire.NAK(wire.NAKSequence))
+		c.schedule()
+	}
+}
+
+// execute executes the expected request packet.
+func (c *rcConn) execute(p wire.Packet) {
+	op := p.Opcode()
+	a := outcomeInvalidRequest
+	switch {
+	case !op.FitsPayload(len(p.Payload()), int(c.mtu)), p.RETH() != nil && p.RETH().Length() > maxMsgSize,
+		p.IETH() != nil: // SEND with invalidate is not supported.
+		a = c.q.onInvalidRequest()
+	case (op.Kind() == wire.KindRead || op.Kind() == wire.KindAtomic) && c.resp.resources.full():
+		// The peer has more requests outstanding than response resources were agreed (IBTA
+		// vol. 1, 9.7.4.1.5 and 9.7.5.2.3).
+		a = c.q.onInvalidRequest()
+	case op.Kind() == wire.KindRead:
+		a = c.executeRead(p)
+	case op.Kind() == wire.KindAtomic:
+		a = c.executeAtomic(p)
+	case op.Kind() == wire.KindSend, op.Kind() == wire.KindWrite:
+		a = c.executeData(p)
+	}
+	switch a {
+	case outcomeAck:
+	case outcomeRNR:
+		c.q.shard.counts.RNRSent()
+		c.resp.scheduleNAK(wire.RNRNAK(c.q.attributes().MinRNRTimer))
+		c.schedule()
+	default:
+		c.abort(a)
+	}
+}
+
+// accessSource implements path.
+func (c *rcConn) accessSource() (access.Source, bool) { return access.RemoteSource(c.to.Remote), true }
+
+// requestsPending implements path. It returns false, because drive reads all packets
+// from the sockets before it fires timers.
+func (c *rcConn) requestsPending() bool { return false }
+
+// abort implements path.
+func (c *rcConn) abort(a outcome) {
+	c.resp.fail(a)
+	c.schedule()
+}
+
+// executeData executes a packet of a SEND or WRITE.
+func (c *rcConn) executeData(p wire.Packet) outcome {
+	bth, op := p.BTH(), p.Opcode()
+	r := fragment.Fragment{Op: fragment.Send, Flags: dataFlags(op, bth.Solicited()), Payload: p.Payload()}
+	if op.Kind() == wire.KindWrite {
+		r.Op = fragment.Write
+	}
+	if h := p.RETH(); h != nil {
+		r.Addr, r.Key, r.Total = h.Addr(), h.RKey(), h.Length()
+	}
+	if h := p.ImmDt(); h != nil {
+		r.Flags, r.Imm = r.Flags|fragment.Imm, h.Value()
+	}
+	if a := c.q.deliver(&r); a != outcomeAck {
+		return a
+	}
+	c.resp.executedData(r.Last())
+	if bth.AckReq() {
+		c.acks.schedule()
+		c.schedule()
+	}
+	return outcomeAck
+}
+
+// dataFlags returns the flags of the fragment that a packet of a SEND or WRITE has,
+// without fragment.Imm.
+func dataFlags(op wire.Opcode, solicited bool) (flags fragment.Flags) {
+	if op.First() {
+		flags |= fragment.First
+	}
+	if op.Last() {
+		flags |= fragment.Last
+	}
+	if solicited {
+		flags |= fragment.Solicited
+	}
+	return flags
+}
+
+// executeRead checks a READ, and schedules its response.
+func (c *rcConn) executeRead(p wire.Packet) outcome {
+	h := p.RETH()
+	r := fragment.Fragment{Op: fragment.Read, Flags: fragment.First | fragment.Last, Addr: h.Addr(), Key: h.RKey(), Total: h.Length()}
+	memory, a := c.q.deliverRead(&r)
+	if a != outcomeAck {
+		return a
+	}
+	c.resp.executedRead(memory, c.packetCount(r.Total))
+	c.schedule()
+	return outcomeAck
+}
+
+// executeAtomic executes an atomic, and schedules its response.
+func (c *rcConn) executeAtomic(p wire.Packet) outcome {
+	h := p.AtomicETH()
+	const operands = wire.AtomicETHSize - fragment.AtomicOperands
+	r := fragment.Fragment{Op: fragment.FetchAdd, Flags: fragment.First | fragment.Last, Addr: h.Addr(), Key: h.RKey(), Payload: h[operands:]}
+	if p.Opcode() == wire.CompareSwap {
+		r.Op = fragment.CompareSwap
+	}
+	old, a := c.q.deliverAtomic(&r)
+	if a != outcomeAck {
+		return a
+	}
+	c.resp.executedAtomic(old)
+	c.schedule()
+	return outcomeAck
+}
+
+// duplicate responds to a request that was executed before (IBTA vol. 1, 9.7.4.2): to a
+// SEND or WRITE with an acknowledgement, to a READ with the present contents of the
+// memory, and to an atomic with its first result. It drops a request whose response is
+// not known any more.
+func (c *rcConn) duplicate(p wire.Packet, seq uint64) {
+	c.q.shard.counts.Inc(counters.DuplicateRequest)
+	if c.resp.onDuplicate(seq) {
+		c.demux.conn.OnTimeout(&c.to) // The peer did not get the first repeated response.
+	}
+	repeated := false
+	switch p.Opcode().Kind() {
+	case wire.KindSend, wire.KindWrite:
+		if seq < c.resp.dataEnd {
+			c.ackNow()
+		}
+	case wire.KindRead:
+		h := p.RETH()
+		memory := memoryRange{h.Addr(), h.RKey(), h.Length()}
+		repeated = c.resp.repeatRead(memory, seq, c.packetCount(memory.left), c.mtu)
+	case wire.KindAtomic:
+		repeated = c.resp.repeatAtomic(seq)
+	}
+	if repeated {
+		c.schedule()
+	}
+}
+
+// ackNow makes an acknowledgement due and prevents its delay.
+func (c *rcConn) ackNow() {
+	c.acks.scheduleNow()
+	c.schedule()
+}

@@ -1,0 +1,70 @@
+//go:build linux
+
+package soft
+
+const (
+	// maxConnWindow is how many packets of a connection may be unacknowledged. It is the
+	// limit of rxe (RXE_MAX_UNACKED_PSNS). The limit of all connections to an address
+	// together is in type congestion.
+	maxConnWindow = 128
+	// ackEveryPackets is the greatest number of packets of a message that are sent without
+	// a request for an acknowledgement. It is arbitrary.
+	ackEveryPackets = 32
+	// readPiece is how many packets of a READ's response are requested at a time. The
+	// peer sends these packets without a pause, so the socket of this side must have
+	// room for all of them.
+	readPiece = 32
+)
+
+// rcRequester has the positions of the requester of a rcConn in the sequence of its
+// packets. ackedEnd <= seq <= sentEnd <= ackedEnd + maxConnWindow always holds. The zero
+// value is that of a connection that has sent nothing.
+type rcRequester struct {
+	ackedEnd        uint64 // all sequences below ackedEnd were acknowledged by the peer
+	seq             uint64 // sequence of the next packet to be sent
+	sentEnd         uint64 // all sequences below sentEnd were sent at least once
+	sinceAckRequest int    // packets sent since the last one with the AckReq bit
+	readsInFlight   int    // READ requests and atomics that have no complete response
+	blocked         bool   // true if the packetConn had no room
+	atomicResult    [8]byte
+}
+
+// unacked returns how many sequences before seq are not acknowledged.
+func (r *rcRequester) unacked() uint64 { return r.seq - r.ackedEnd }
+
+// wasSent reports whether the sequence seq was sent before.
+func (r *rcRequester) wasSent() bool { return r.seq < r.sentEnd }
+
+// sent records that a packet that takes n sequences was sent. ackReq is true if the
+// packet has the AckReq bit.
+func (r *rcRequester) sent(n uint64, ackReq bool) {
+	r.seq += n
+	r.sentEnd = max(r.sentEnd, r.seq)
+	if r.sinceAckRequest++; ackReq {
+		r.sinceAckRequest = 0
+	}
+}
+
+// acknowledge records that all sequences below end were acknowledged. end is greater than
+// ackedEnd. After goBack it may be greater than seq too: then the packets up to end need
+// not be sent again.
+func (r *rcRequester) acknowledge(end uint64) {
+	r.ackedEnd, r.seq = end, max(r.seq, end)
+}
+
+// goBack makes the oldest unacknowledged packet the next one to be sent.
+func (r *rcRequester) goBack() {
+	r.seq, r.readsInFlight, r.sinceAckRequest = r.ackedEnd, 0, 0
+}
+
+// responseFrom returns the sequence of the next packet of the response of w, a READ or an
+// atomic that is outstanding.
+func (r *rcRequester) responseFrom(w *wqe) uint64 { return max(r.ackedEnd, w.firstSeq) }
+
+// readDone counts a piece of a READ, or an atomic, whose response is complete. The
+// request may not be counted as in flight, if it was sent before the last goBack.
+func (r *rcRequester) readDone() {
+	if r.readsInFlight > 0 {
+		r.readsInFlight--
+	}
+}

@@ -1,0 +1,213 @@
+//go:build linux
+
+package soft
+
+import (
+	"time"
+
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// recovery is the state of a requester that sends packets again.
+type recovery uint8
+
+const (
+	// recoveryNone: the packets in flight were sent in order, and no loss is known. A
+	// connection begins in this state, and returns to it when a packet is acknowledged
+	// that was not acknowledged before. It is also in this state after an ACK timeout,
+	// when the packets are sent again: the peer's next NAK is then a new one.
+	recoveryNone recovery = iota
+	// recoveryResend: the packets from the oldest unacknowledged one on are sent again,
+	// because the peer has reported a loss, or because the RNR timer has fired. Further
+	// reports are ignored, because the packets that were in flight behind the lost one
+	// report the same loss.
+	recoveryResend
+	// recoveryProbe: the oldest unacknowledged packet was sent again as a probe, and no
+	// other packet is sent. The next acknowledgement says which packets the peer has.
+	recoveryProbe
+)
+
+// timerAction is what a requester does when its retransmission timer has fired.
+type timerAction uint8
+
+const (
+	timerRestart timerAction = iota // There was progress; a new period begins.
+	timerWait                       // There was no progress, but the ACK timeout has not passed.
+	timerExpired                    // There was no progress during the ACK timeout.
+)
+
+// retransmission decides when a requester sends packets again. The zero value is that of
+// a connection that has sent nothing; timer needs init.
+type retransmission struct {
+	state   recovery
+	retries uint8 // retries since the last acknowledgement of a new packet
+	// true if packets were acknowledged or sent again since the last check of the timer
+	progressed bool
+	// time without progress, up to the last check of the timer
+	sinceProgress time.Duration
+	// number of packets in flight when the probe was sent, at least 1; only in
+	// recoveryProbe
+	probed uint64
+	timer  timer
+}
+
+// maxCheckCode bounds checkPeriod: it is the code of an ACK timeout of 16.8 ms. It is
+// arbitrary.
+const maxCheckCode = 12
+
+// checkPeriod returns the interval at which the retransmission timer checks for progress:
+// a quarter of the ACK timeout, but at most the time of maxCheckCode. code is the code of
+// the ACK timeout.
+func checkPeriod(code uint8) time.Duration {
+	return min(verbs.AckTimeout(code)/4, verbs.AckTimeout(maxCheckCode))
+}
+
+// start starts the timer for an ACK timeout. The timer is not restarted for each packet,
+// which would need a clock reading. It fires every checkPeriod and compares the progress
+// with the last time. So a loss is noticed after 1 to 1.25 times the ACK timeout; up to
+// four times are allowed (IBTA vol. 1, 9.7.6.1.3).
+func (r *retransmission) start(code uint8) {
+	r.progressed, r.sinceProgress = false, 0
+	r.timer.start(checkPeriod(code))
+}
+
+// onTimer is called when the timer has fired. It returns what the requester does next.
+// With timerWait, the timer runs again.
+func (r *retransmission) onTimer(code uint8) timerAction {
+	if r.progressed {
+		return timerRestart
+	}
+	r.sinceProgress += checkPeriod(code)
+	if r.sinceProgress >= verbs.AckTimeout(code) {
+		return timerExpired
+	}
+	// The period starts at the time when the timer was due. So if the owner did not call
+	// drive for some time, the missed checks follow at once.
+	r.timer.again(checkPeriod(code))
+	return timerWait
+}
+
+// countRetry counts a retry. It returns false if the limit was reached (IBTA vol. 1,
+// 9.7.6.1.1). Timeouts and sequence NAKs have one common count.
+func (r *retransmission) countRetry(limit uint8) bool {
+	if r.retries >= limit {
+		return false
+	}
+	r.retries++
+	return true
+}
+
+// goBack records that the requester sends packets again from the oldest unacknowledged
+// one on, and enters a state other than recoveryProbe.
+func (r *retransmission) goBack(to recovery) { r.state, r.progressed = to, true }
+
+// startProbe enters recoveryProbe. inFlight is the number of packets in flight before. A
+// probe is no progress: if it is not acknowledged either, the timer expires.
+func (r *retransmission) startProbe(inFlight uint64) {
+	r.state, r.progressed, r.probed = recoveryProbe, false, max(1, inFlight)
+}
+
+// probing reports whether a probe is unanswered.
+func (r *retransmission) probing() bool { return r.state == recoveryProbe }
+
+// onProgress records that packets were acknowledged for the first time. If they answer a
+// probe, it returns how many packets were in flight when the probe was sent; else 0.
+func (r *retransmission) onProgress() (probed uint64) {
+	if r.probing() {
+		probed = r.probed
+	}
+	r.state, r.retries, r.progressed = recoveryNone, 0, true
+	return probed
+}
+
+// onLoss starts a retransmission from the oldest unacknowledged packet, when the peer has
+// reported a loss; see recoveryResend.
+func (c *rcConn) onLoss() {
+	if c.retry.state == recoveryResend || c.q.awaitsRNRTimer() {
+		return
+	}
+	c.retransmit(recoveryResend)
+	c.schedule()
+}
+
+// retransmit counts a loss, and goes back to the oldest unacknowledged packet.
+func (c *rcConn) retransmit(to recovery) {
+	c.q.shard.counts.Inc(counters.CompleterRetryErr)
+	c.cong.shrink(c.cong.inFlight)
+	c.retry.goBack(to)
+	c.goBack()
+}
+
+// goBack makes the oldest unacknowledged packet the next one to be sent.
+func (c *rcConn) goBack() {
+	c.q.rewind()
+	c.req.goBack()
+	c.updateInFlight()
+	c.cong.shared.resume()
+}
+
+// countRetry counts a retry. If the retry count is used up, it fails the oldest request
+// and returns false.
+func (c *rcConn) countRetry() bool {
+	ok := c.retry.countRetry(c.q.attributes().RetryCount)
+	if !ok {
+		c.q.onRetriesExceeded()
+	}
+	return ok
+}
+
+// startRetransmitTimer starts the retransmission timer if requests are outstanding and
+// the timer is not running.
+func (c *rcConn) startRetransmitTimer() {
+	if code := c.q.attributes().Timeout; code > 0 && !c.retry.timer.Running() && c.q.outstanding() {
+		c.retry.start(code)
+	}
+}
+
+// onRetransmitTimer checks for progress. Without progress for the ACK timeout it sends
+// the unacknowledged packets again.
+func (c *rcConn) onRetransmitTimer() {
+	if !c.q.outstanding() || !c.q.isServing() {
+		return
+	}
+	if c.q.awaitsRNRTimer() {
+		c.startRetransmitTimer()
+		return
+	}
+	switch c.retry.onTimer(c.q.attributes().Timeout) {
+	case timerRestart:
+		c.startRetransmitTimer()
+	case timerWait:
+		c.probePeer()
+	case timerExpired:
+		c.onAckTimeout()
+	}
+}
+
+// onAckTimeout sends the unacknowledged packets again, or fails the oldest request if
+// the retry count is used up.
+func (c *rcConn) onAckTimeout() {
+	c.demux.conn.OnTimeout(&c.to)
+	if !c.countRetry() {
+		return
+	}
+	c.q.shard.counts.Inc(counters.LocalAckTimeoutErr)
+	c.retransmit(recoveryNone)
+	c.transmit()
+}
+
+// probePeer sends the oldest unacknowledged packet again, once after a check period
+// without progress. The period is much shorter than the ACK timeout, which is one second
+// by default. If only the last packets or their acknowledgement were lost, the peer
+// sends no NAK. The probe makes the peer acknowledge what it has received, and the
+// requester sends the rest again. A probe does not count as a retry, because the timeout
+// has not passed. TCP has tail loss probes for this purpose (RFC 8985, 7).
+func (c *rcConn) probePeer() {
+	if c.retry.probing() || c.q.attributes().RetryCount == 0 {
+		return
+	}
+	c.retry.startProbe(c.cong.inFlight)
+	c.goBack()
+	c.transmit()
+}
