@@ -106,3 +106,64 @@
 // are returned. Other devices pin their pages. With these devices a memory region of up
 // to 16 MiB is returned when none of its buffers is in use.
 package reactor
+
+// The files of this package, in reading order:
+//
+//	errors.go             errors of the engine and of connections
+//	clock.go              the clock of a loop
+//	metrics.go            counters of a loop
+//	metrics_table.go      the list and the sum of these counters
+//	timerfd_linux.go      alarm for a loop inside another event loop
+//	timerfd_other.go      its twin for other systems
+//	pin_linux.go          pinning a thread to a CPU
+//	pin_other.go          its twin for other systems
+//	wrid.go               ids of work requests
+//	op.go                 operations and their options
+//	remote.go             address and key of a peer's memory
+//	mailbox.go            queue of the functions that were posted
+//	idle.go               what a loop does after a turn without work
+//	config.go             Config
+//	conn_flow.go          counting the requests of a send queue
+//	conn_batch.go         requests that are not posted yet
+//	conn_close_reason.go  why a connection has ended
+//	conn_state.go         states of a connection
+//	buffer.go             buffers and received messages
+//	slab.go               registered memory, cut into buffers
+//	slab_trim.go          returning unused memory to the system
+//	recv_queue.go         receive queue of a connection
+//	shared_recv.go        shared receive queue
+//	loop.go               Loop
+//	timer.go              timers of the application
+//	source.go             descriptors that a loop watches
+//	foreign.go            descriptors of the application
+//	loop_stats.go         publishing the counters of a loop
+//	conn.go               Conn
+//	conn_queue.go         queue of closing connections
+//	conn_table.go         connections by their ids
+//	engine.go             Engine
+//	limits.go             limits of the devices
+//	full_loops.go         loops without room for another connection
+//	credentials.go        process of a peer on the same host
+//	request.go            connection requests of peers
+//	balance.go            choosing a loop for a connection
+//	dial.go               connections that this side opens
+//	listener.go           listeners
+//	handler.go            Handler
+//	callbacks.go          calls of the Handler
+//	acceptor.go           listeners and unanswered requests of an engine
+//	loop_device.go        one device as one loop uses it
+//	completion_queue.go   its completion queues
+//	trim.go               releasing what a loop has not used for a while
+//	conn_life.go          reasons to close a connection
+//	conn_recv.go          receiving messages
+//	conn_send.go          sending messages, completions of sends
+//	conn_ops.go           one-sided operations
+//	conn_time.go          deadlines, idle timeout, keepalive
+//	conn_close.go         steps of closing a connection
+//	conn_open.go          opening a connection
+//	events.go             connection events and device events
+//	sleep.go              sleeping, and the cause of a wake-up
+//	turn.go               one turn of a loop
+//	loop_start.go         starting a loop
+//	shutdown.go           ending loops and engine
+//	embed.go              loop that the application runs
