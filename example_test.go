@@ -31,7 +31,7 @@ func Example() {
 	engine, err := reactor.New(device, echo{}, nil) // one loop, with the defaults
 	check(err)
 	check(engine.Start())
-	listener, err := engine.Listen(netip.MustParseAddrPort("127.0.0.1:0"))
+	listener, err := engine.Listen(netip.MustParseAddrPort("127.0.0.1:0"), nil)
 	check(err)
 
 	client := asker{question: "hello", answer: make(chan string, 1)}

@@ -37,7 +37,7 @@ func serveRDMA(s *spec) (server, error) {
 	if err != nil {
 		return nil, errors.Join(err, e.Close())
 	}
-	listener, err := e.engine.Listen(at)
+	listener, err := e.engine.Listen(at, nil)
 	if err != nil {
 		return nil, errors.Join(err, e.Close())
 	}

@@ -131,7 +131,7 @@ func (e *Engine) newRequest(ev *cm.Event) *ConnRequest {
 	param := ev.Param
 	param.PrivateData = nil
 	return &ConnRequest{
-		engine: e, id: ev.ID,
+		engine: e, listener: ev.Listener.Context().(*Listener), id: ev.ID,
 		local: ev.ID.LocalAddr(), remote: ev.ID.RemoteAddr(), device: ev.ID.Device(),
 		process: processOf(ev.ID), privateData: ev.Param.PrivateData, param: param,
 	}

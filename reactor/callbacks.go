@@ -2,9 +2,9 @@ package reactor
 
 import "time"
 
-// This file has the calls of the Handler that are timed for Config.SlowCallback. Each
-// method with the name of a Handler method calls that method and counts the call in
-// Stats.
+// This file has the calls of callbacks that are timed for Config.SlowCallback. Each
+// method with the name of a method of Handler or ConnHandler calls that method and
+// counts the call in Stats.
 
 // callbackStart returns the time if callbacks are timed, and else 0.
 func (l *Loop) callbackStart() time.Duration {
@@ -40,28 +40,28 @@ func (l *Loop) onTick() {
 func (l *Loop) onConnectRequest(req *ConnRequest) {
 	l.stats.Requests++
 	t := l.callbackStart()
-	l.handler.OnConnectRequest(req)
+	req.listener.handler.OnConnectRequest(req)
 	l.callbackEnd(t)
 }
 
 func (l *Loop) onAcceptError(req *ConnRequest, err error) {
 	l.stats.AcceptErrors++
 	t := l.callbackStart()
-	l.handler.OnAcceptError(req, err)
+	req.listener.handler.OnAcceptError(req, err)
 	l.callbackEnd(t)
 }
 
-func (l *Loop) onDialError(o *DialOptions, err error) {
+func (l *Loop) onDialError(c *Conn, err error) {
 	l.stats.DialErrors++
 	t := l.callbackStart()
-	l.handler.OnDialError(o, err)
+	c.handler.OnDialError(c.dialOptions, err)
 	l.callbackEnd(t)
 }
 
 func (l *Loop) onOpen(c *Conn) {
 	l.stats.Opened++
 	t := l.callbackStart()
-	l.handler.OnOpen(c)
+	c.handler.OnOpen(c)
 	l.callbackEnd(t)
 }
 
@@ -69,25 +69,25 @@ func (l *Loop) onMessage(c *Conn, b *Buffer) {
 	l.stats.Messages++
 	l.stats.MessageBytes += uint64(b.length)
 	t := l.callbackStart()
-	l.handler.OnMessage(c, Message{conn: c, buffer: b})
+	c.handler.OnMessage(c, Message{conn: c, buffer: b})
 	l.callbackEnd(t)
 }
 
 func (l *Loop) onCompletion(c *Conn, op Op, err error) {
 	t := l.callbackStart()
-	l.handler.OnCompletion(c, op, err)
+	c.handler.OnCompletion(c, op, err)
 	l.callbackEnd(t)
 }
 
 func (l *Loop) onWritable(c *Conn) {
 	t := l.callbackStart()
-	l.handler.OnWritable(c)
+	c.handler.OnWritable(c)
 	l.callbackEnd(t)
 }
 
 func (l *Loop) onClose(c *Conn, err error) {
 	l.stats.Closed++
 	t := l.callbackStart()
-	l.handler.OnClose(c, err)
+	c.handler.OnClose(c, err)
 	l.callbackEnd(t)
 }

@@ -64,7 +64,7 @@ func newManyConns(t *testing.T, maxCQ int, caps func(*verbs.Caps), cfg reactor.C
 // dial dials n more connections, and waits until each is open or has failed.
 func (w *manyConns) dial(n int) {
 	w.t.Helper()
-	ln, err := w.server.Engine().Listen(loopback)
+	ln, err := w.server.Engine().Listen(loopback, nil)
 	require.NoError(w.t, err)
 	want := len(w.dialed) + len(w.dialErrs) + n
 	for range n {

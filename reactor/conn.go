@@ -15,10 +15,11 @@ import (
 // application gets it in OnOpen. After OnClose the methods that return addresses,
 // credentials, parameters and counters still work.
 type Conn struct {
-	loop   *Loop
-	device *loopDevice // nil until the device is known
-	id     *cm.ID      // nil until resolve, or until moveID on the accepting side
-	qp     verbs.QP    // nil until makeQP
+	loop    *Loop
+	handler ConnHandler // gets the callbacks of the connection
+	device  *loopDevice // nil until the device is known
+	id      *cm.ID      // nil until resolve, or until moveID on the accepting side
+	qp      verbs.QP    // nil until makeQP
 	// queue is the CQ of qp. It is nil until places for the completions of the connection
 	// are reserved on it.
 	queue *completionQueue

@@ -187,12 +187,11 @@ func (c *Conn) failOutstanding() {
 
 // failOpen ends a connection that has not opened, and reports err to the application.
 func (c *Conn) failOpen(err error) {
-	options, req, l := c.dialOptions, c.request, c.loop
 	c.destroy()
-	if options != nil {
-		l.onDialError(options, err)
+	if c.request != nil {
+		c.loop.onAcceptError(c.request, err)
 	} else {
-		l.onAcceptError(req, err)
+		c.loop.onDialError(c, err)
 	}
 }
 

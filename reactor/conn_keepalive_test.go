@@ -45,7 +45,7 @@ func TestKeepaliveOnWirePath(t *testing.T) {
 	h := &hooks{}
 	watch(h, &accepted, &end, &closes)
 	server, client := wireLoop(t, h, port), wireLoop(t, &hooks{}, port)
-	ln, err := server.Engine().Listen(netip.MustParseAddrPort("127.0.0.1:0"))
+	ln, err := server.Engine().Listen(netip.MustParseAddrPort("127.0.0.1:0"), nil)
 	require.NoError(t, err)
 	require.NoError(t, client.Dial(ln.Addr(), &reactor.DialOptions{LocalAddr: netip.MustParseAddrPort("127.0.0.2:0")}))
 	drive(t, func() bool { return accepted != nil }, client, server)
@@ -84,7 +84,7 @@ func TestKeepaliveNotAnsweredOnBusyQueue(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, &reactor.Config{Keepalive: time.Hour, CompletionBudget: 1})
 	var busy *reactor.Conn
 	other := newLoop(t, &hooks{open: func(c *reactor.Conn) { busy = c }}, nil)
-	ln, err := other.Engine().Listen(loopback)
+	ln, err := other.Engine().Listen(loopback, nil)
 	require.NoError(t, err)
 	require.NoError(t, p.client.Dial(ln.Addr(), nil))
 	drive(t, func() bool { return busy != nil }, p.client, other)
@@ -113,7 +113,7 @@ func TestKeepalivesAreBatched(t *testing.T) {
 	const conns = 2*reactor.ProbeBudget + 10
 	server := newLoop(t, &hooks{}, nil)
 	client := newLoop(t, &hooks{}, &reactor.Config{Keepalive: 16 * time.Hour, MaxInFlight: 2})
-	ln, err := server.Engine().Listen(loopback)
+	ln, err := server.Engine().Listen(loopback, nil)
 	require.NoError(t, err)
 	for i := range conns {
 		require.NoError(t, client.Dial(ln.Addr(), nil))

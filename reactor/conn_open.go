@@ -56,7 +56,7 @@ func (l *Loop) startDial(o *DialOptions, request dialRequest) {
 	l.stats.Dials++
 	c, err := l.newConn(orDefault(o.Timeout, l.cfg.ConnectTimeout))
 	c.dialOptions, c.context = o, o.Context
-	c.param = request.param
+	c.handler, c.param = handlerOr(o.Handler, l.handler), request.param
 	if err == nil {
 		err = c.resolve(request)
 	}
@@ -71,21 +71,25 @@ func (c *Conn) resolve(request dialRequest) (err error) {
 		return err
 	}
 	c.id.SetContext(c)
+	if err := setOptions(c.id, c.dialOptions.TOS, c.dialOptions.ReuseAddr); err != nil {
+		return err
+	}
 	return c.id.ResolveAddr(c.dialOptions.LocalAddr, request.addr, request.timeout)
 }
 
 // addrResolved handles cm.AddrResolved, after which the device is known: it begins to
 // resolve the route.
 func (c *Conn) addrResolved() error {
-	if err := c.setTimers(); err != nil {
+	if err := c.setTimers(c.dialOptions.AckTimeout); err != nil {
 		return err
 	}
 	return c.id.ResolveRoute(orDefault(c.dialOptions.Timeout, c.loop.cfg.ConnectTimeout))
 }
 
-// setTimers sets the ACK timeout and the RNR timer for the queue pair of the ID.
-func (c *Conn) setTimers() error {
-	if timeout := c.loop.cfg.AckTimeout; timeout > 0 {
+// setTimers sets the ACK timeout and the RNR timer for the queue pair of the ID. If the
+// parameter ackTimeout is zero, Config.AckTimeout applies.
+func (c *Conn) setTimers(ackTimeout time.Duration) error {
+	if timeout := orDefault(ackTimeout, c.loop.cfg.AckTimeout); timeout > 0 {
 		code, _ := verbs.AckTimeoutCode(timeout)
 		if err := c.id.SetAckTimeout(code); err != nil {
 			return err
@@ -121,6 +125,7 @@ func (c *Conn) setNegotiated(ev *cm.Event) {
 // startAccept makes the connection for a request that the application has accepted.
 func (l *Loop) startAccept(req *ConnRequest, p *AcceptParams) {
 	c, err := l.newConn(l.cfg.ConnectTimeout)
+	c.handler = req.listener.handler
 	c.request, c.peerPrivate, c.process = req, req.privateData, req.process
 	if err == nil {
 		err = c.moveID()
@@ -174,7 +179,7 @@ func (c *Conn) acceptRequest(p *AcceptParams) error {
 	if err := c.makeQP(); err != nil {
 		return err
 	}
-	if err := c.setTimers(); err != nil {
+	if err := c.setTimers(c.request.listener.options.AckTimeout); err != nil {
 		return err
 	}
 	c.context = p.Context

@@ -28,7 +28,7 @@ func newTestConn(t *testing.T, h Handler) *Conn {
 	cfg, err := (*Config)(nil).withDefaults()
 	require.NoError(t, err)
 	l := &Loop{handler: h, cfg: cfg}
-	c := &Conn{loop: l, qp: idleQP{}, state: stateConnecting}
+	c := &Conn{loop: l, handler: h, qp: idleQP{}, state: stateConnecting}
 	c.device = &loopDevice{loop: l, slab: slab{pd: &fakePD{}, size: 64}}
 	l.conns.add(c)
 	c.recvs = newRecvQueue(8, c.key)

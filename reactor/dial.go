@@ -21,13 +21,25 @@ type DialOptions struct {
 	// LocalAddr is the local address and port of the connection. The zero value means that
 	// the provider chooses both.
 	LocalAddr netip.AddrPort
+	// Handler gets the callbacks of the connection. Nil means the Handler of the engine.
+	Handler ConnHandler
 	// Timeout is how long the connection may take to open. Zero means
 	// Config.ConnectTimeout.
 	Timeout time.Duration
-	// ResponderResources and InitiatorDepth replace the fields of Config with the same
-	// names, unless they are zero. Negative means none.
+	// AckTimeout replaces Config.AckTimeout, unless it is zero.
+	AckTimeout time.Duration
+	// RetryCount, RNRRetryCount, ResponderResources and InitiatorDepth replace the fields
+	// of Config with the same names, unless they are zero. Negative means none.
+	RetryCount         int
+	RNRRetryCount      int
 	ResponderResources int
 	InitiatorDepth     int
+	// TOS is the type of service of the packets of both sides, which is the traffic class
+	// with IPv6. Zero means the default of the provider. Source: rdma_set_option(3).
+	TOS uint8
+	// ReuseAddr lets other IDs that also set the option share LocalAddr. Source:
+	// rdma_set_option(3), see cm.ID.SetReuseAddr.
+	ReuseAddr bool
 	// Context is the result of Conn.Context until Conn.SetContext is called.
 	Context any
 }
@@ -91,6 +103,8 @@ func (e *Engine) checkDial(addr netip.AddrPort, o *DialOptions) (r dialRequest, 
 	}{
 		{"port", int(addr.Port()), 1, math.MaxUint16},
 		{"private data", len(o.PrivateData), 0, cm.MaxPrivateData(cm.TCP, cm.MessageConnect)},
+		{"retry count", o.RetryCount, -1, verbs.MaxRetry},
+		{"RNR retry count", o.RNRRetryCount, -1, verbs.MaxRetry},
 		{"responder resources", o.ResponderResources, -1, math.MaxUint8},
 		{"initiator depth", o.InitiatorDepth, -1, math.MaxUint8},
 	} {
@@ -101,6 +115,9 @@ func (e *Engine) checkDial(addr netip.AddrPort, o *DialOptions) (r dialRequest, 
 	if err := checkTime("timeout", o.Timeout, math.MaxInt64); err != nil {
 		return r, err
 	}
+	if err := checkTime("ACK timeout", o.AckTimeout, maxAckTimeout); err != nil {
+		return r, err
+	}
 	return dialRequest{
 		addr:    addr,
 		timeout: orDefault(o.Timeout, e.cfg.ConnectTimeout),
@@ -108,8 +125,8 @@ func (e *Engine) checkDial(addr netip.AddrPort, o *DialOptions) (r dialRequest, 
 			PrivateData:        o.PrivateData,
 			ResponderResources: uint8(orNone(o.ResponderResources, e.cfg.ResponderResources)),
 			InitiatorDepth:     uint8(orNone(o.InitiatorDepth, e.cfg.InitiatorDepth)),
-			RetryCount:         uint8(e.cfg.RetryCount),
-			RNRRetryCount:      uint8(e.cfg.RNRRetryCount),
+			RetryCount:         uint8(orNone(o.RetryCount, e.cfg.RetryCount)),
+			RNRRetryCount:      uint8(orNone(o.RNRRetryCount, e.cfg.RNRRetryCount)),
 		},
 	}, nil
 }

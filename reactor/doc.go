@@ -13,7 +13,12 @@
 //
 //	engine, err := reactor.New(provider, echo{}, nil)
 //	err = engine.Start()
-//	listener, err := engine.Listen(netip.MustParseAddrPort("127.0.0.1:7471"))
+//	listener, err := engine.Listen(netip.MustParseAddrPort("127.0.0.1:7471"), nil)
+//
+// The Handler of the engine gets the callbacks of all listeners and connections. A
+// program whose connections do different things, such as a control connection and data
+// connections, passes a ConnHandler of its own to Listen or Dial: see ListenOptions and
+// DialOptions.
 //
 // An Engine runs each of its loops on a goroutine. NewLoop makes a loop that the program
 // runs itself. Connections are of the type RC (reliable connection). For datagrams use

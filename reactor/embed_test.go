@@ -27,7 +27,7 @@ func TestLoopsInsideAnotherEpoll(t *testing.T) {
 		},
 	}, &reactor.Config{SafetyTimeout: testTimeout})
 	server := newLoop(t, &hooks{message: echo(t)}, &reactor.Config{SafetyTimeout: testTimeout})
-	ln, err := server.Engine().Listen(loopback)
+	ln, err := server.Engine().Listen(loopback, nil)
 	require.NoError(t, err)
 	require.NoError(t, client.Dial(ln.Addr(), nil))
 
@@ -157,7 +157,7 @@ func TestFailedBootOfAnEmbeddedLoop(t *testing.T) {
 // When OnBoot fails, connections that it has dialed end, and OnDialError is called.
 func TestFailedBootEndsDials(t *testing.T) {
 	server := newLoop(t, &hooks{}, nil)
-	ln, err := server.Engine().Listen(loopback)
+	ln, err := server.Engine().Listen(loopback, nil)
 	require.NoError(t, err)
 	bootErr := errors.New("boot failed")
 	var ends []error

@@ -240,7 +240,7 @@ func TestInvalidUse(t *testing.T) {
 // verbs.ErrBusy.
 func TestVectorsAreNotShared(t *testing.T) {
 	server := newLoop(t, &hooks{}, nil)
-	ln, err := server.Engine().Listen(loopback)
+	ln, err := server.Engine().Listen(loopback, nil)
 	require.NoError(t, err)
 
 	provider := openSoft(t, 1)

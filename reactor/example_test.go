@@ -20,7 +20,7 @@ import (
 // address of the server; end stops the server.
 func serve(h reactor.Handler) (addr netip.AddrPort, end func()) {
 	engine, end := run(h)
-	listener, err := engine.Listen(netip.MustParseAddrPort("127.0.0.1:0"))
+	listener, err := engine.Listen(netip.MustParseAddrPort("127.0.0.1:0"), nil)
 	check(err)
 	return listener.Addr(), end
 }

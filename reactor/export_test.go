@@ -154,3 +154,9 @@ func FetchRequestDuringShutdown(e *Engine) (taken bool, err error) {
 	act(e.loops[0])
 	return true, nil
 }
+
+// QueryQP returns the attributes of the queue pair of c.
+func QueryQP(c *Conn) (verbs.QPAttr, error) { return c.qp.Query() }
+
+// FailListeners makes l handle an error after which dev can not be used any more.
+func FailListeners(l *Loop, dev verbs.Device, err error) { l.deviceFailed(dev, err) }

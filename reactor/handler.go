@@ -19,6 +19,17 @@ type Handler interface {
 	// called again; zero or less means that it is not called again.
 	OnTick(l *Loop) time.Duration
 
+	// ConnHandler has the callbacks of the listeners and connections that have no
+	// ConnHandler of their own.
+	ConnHandler
+}
+
+// A ConnHandler has the callbacks of listeners and connections. ListenOptions.Handler is
+// the ConnHandler of a listener and of the connections that it accepts, and
+// DialOptions.Handler that of a connection that this side opens. Without these options
+// they use the Handler of the engine. What the comment of Handler says about goroutines
+// applies here too.
+type ConnHandler interface {
 	// OnConnectRequest is called when a connection request has arrived at a listener. There
 	// is no queue pair yet. The application must answer the request with Accept or Reject,
 	// in OnConnectRequest or later, on any goroutine. A request that is not answered within

@@ -149,7 +149,7 @@ func shutdown(t testing.TB, e *reactor.Engine) {
 }
 
 func listen(t testing.TB, e *reactor.Engine) netip.AddrPort {
-	ln, err := e.Listen(loopback)
+	ln, err := e.Listen(loopback, nil)
 	require.NoError(t, err)
 	return ln.Addr()
 }
@@ -209,7 +209,7 @@ func connect(t testing.TB, client, server *hooks, cfg *reactor.Config) *pair {
 	server.acceptError = func(_ *reactor.ConnRequest, err error) { t.Errorf("accept: %v", err) }
 	p.server = newLoop(t, server, cfg)
 	p.client = newLoop(t, client, cfg)
-	ln, err := p.server.Engine().Listen(loopback)
+	ln, err := p.server.Engine().Listen(loopback, nil)
 	require.NoError(t, err)
 	require.NoError(t, p.client.Dial(ln.Addr(), nil))
 	p.drive(t, func() bool { return p.dialed != nil && p.accepted != nil })

@@ -2,9 +2,11 @@ package reactor
 
 import (
 	"net/netip"
+	"time"
 
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/internal/operr"
+	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
 // A Listener receives connection requests at one address. Its methods may be called from
@@ -13,15 +15,117 @@ type Listener struct {
 	acceptor *acceptor
 	id       *cm.ID
 	addr     netip.AddrPort
+	options  ListenOptions
+	handler  ConnHandler // gets the callbacks of the listener and its connections
+}
+
+// ListenOptions are the options of a listener and of the connections that it accepts.
+// There is no retry count, because both sides use that of the dialing side.
+type ListenOptions struct {
+	// Handler gets the callbacks of the listener and its connections. Nil means the
+	// Handler of the engine.
+	Handler ConnHandler
+	// AckTimeout replaces Config.AckTimeout, unless it is zero.
+	AckTimeout time.Duration
+	// RNRRetryCount replaces Config.RNRRetryCount, unless it is zero. Negative means none.
+	RNRRetryCount int
+	// TOS is the type of service of the packets that this side sends, unless the dialing
+	// side has set one, which both sides use then. With IPv6 it is the traffic class. Zero
+	// means the default of the provider. Source: rdma_set_option(3).
+	TOS uint8
+	// ReuseAddr lets other IDs that also set the option share the address. At most one of
+	// them can listen. Source: rdma_set_option(3), see cm.ID.SetReuseAddr.
+	ReuseAddr bool
+	// V6Only makes a listener at the IPv6 address :: receive requests over IPv6 only.
+	// Without it the listener receives requests over IPv4 too. Source: rdma_set_option(3),
+	// see cm.ID.SetAFOnly.
+	V6Only bool
 }
 
 // Listen makes a Listener at addr. Port 0 means any free port, and an unspecified address
-// means all addresses of this host. Handler.OnConnectRequest is called for each request.
-// Listen may be called from any goroutine, also before Start. The errors are those of
-// cm.ID.Bind and cm.ID.Listen, and ErrShutdown.
-func (e *Engine) Listen(addr netip.AddrPort) (*Listener, error) {
-	ln, err := e.acceptor.listen(addr)
+// means all addresses of this host. ConnHandler.OnConnectRequest is called for each
+// request. Listen copies o. A nil o means the defaults. Listen may be called from any
+// goroutine, also before Start. The errors are a *verbs.ParamError, those of cm.ID.Bind
+// and cm.ID.Listen, and ErrShutdown.
+func (e *Engine) Listen(addr netip.AddrPort, o *ListenOptions) (*Listener, error) {
+	if o == nil {
+		o = &ListenOptions{}
+	}
+	ln, err := e.acceptor.listen(addr, o)
 	return ln, operr.Wrap("listen", err)
+}
+
+// check returns a *verbs.ParamError for the first option that is out of range.
+func (o *ListenOptions) check() error {
+	if err := checkTime("ACK timeout", o.AckTimeout, maxAckTimeout); err != nil {
+		return err
+	}
+	return checkRange("RNR retry count", o.RNRRetryCount, -1, verbs.MaxRetry)
+}
+
+// listen implements Engine.Listen.
+func (a *acceptor) listen(addr netip.AddrPort, o *ListenOptions) (*Listener, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.closing {
+		return nil, ErrShutdown
+	}
+	id, err := a.channel.NewID(cm.TCP)
+	if err != nil {
+		return nil, err
+	}
+	ln := &Listener{acceptor: a, id: id, options: *o, handler: handlerOr(o.Handler, a.engine.handler)}
+	if err := ln.open(addr); err != nil {
+		return nil, firstError(err, id.Close())
+	}
+	a.listeners[ln] = struct{}{}
+	return ln, nil
+}
+
+// open sets the options of the listener and begins to listen.
+func (ln *Listener) open(addr netip.AddrPort) error {
+	ln.id.SetContext(ln)
+	if err := setOptions(ln.id, ln.options.TOS, ln.options.ReuseAddr); err != nil {
+		return err
+	}
+	if ln.options.V6Only {
+		if err := ln.id.SetAFOnly(true); err != nil {
+			return err
+		}
+	}
+	if err := ln.id.Bind(addr); err != nil {
+		return err
+	}
+	if err := ln.id.Listen(ln.acceptor.engine.cfg.Backlog); err != nil {
+		return err
+	}
+	ln.addr = ln.id.LocalAddr()
+	return nil
+}
+
+// setOptions sets the options that a listener and a connection have in common. It leaves
+// an option with the zero value alone, so that the default of the provider applies.
+func setOptions(id *cm.ID, tos uint8, reuseAddr bool) error {
+	if tos > 0 {
+		if err := id.SetTOS(tos); err != nil {
+			return err
+		}
+	}
+	if !reuseAddr {
+		return nil
+	}
+	return id.SetReuseAddr(true)
+}
+
+// handlerOr returns h, or fallback if h is nil.
+func handlerOr(h ConnHandler, fallback Handler) ConnHandler {
+	if h == nil {
+		return fallback
+	}
+	return h
 }
 
 // Addr returns the address of the listener, with the chosen port if Listen was called
@@ -48,27 +152,5 @@ func (ln *Listener) Close() error {
 // OnListenError with the reason.
 func (l *Loop) closeListener(ln *Listener, cause error) {
 	l.recordError(ln.Close())
-	l.handler.OnListenError(ln, operr.Wrap("listen", cause))
-}
-
-// listen implements Engine.Listen.
-func (a *acceptor) listen(addr netip.AddrPort) (*Listener, error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.closing {
-		return nil, ErrShutdown
-	}
-	id, err := a.channel.NewID(cm.TCP)
-	if err != nil {
-		return nil, err
-	}
-	if err = id.Bind(addr); err == nil {
-		err = id.Listen(a.engine.cfg.Backlog)
-	}
-	if err != nil {
-		return nil, firstError(err, id.Close())
-	}
-	ln := &Listener{acceptor: a, id: id, addr: id.LocalAddr()}
-	a.listeners[ln] = struct{}{}
-	return ln, nil
+	ln.handler.OnListenError(ln, operr.Wrap("listen", cause))
 }

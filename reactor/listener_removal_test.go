@@ -71,19 +71,19 @@ func TestListenerOfRemovedDevice(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, loop.Close()) }()
 
-	lost, err := loop.Engine().Listen(loopback)
+	lost, err := loop.Engine().Listen(loopback, nil)
 	require.NoError(t, err)
-	closed, err := loop.Engine().Listen(loopback)
+	closed, err := loop.Engine().Listen(loopback, nil)
 	require.NoError(t, err)
 	require.NoError(t, closed.Close())
-	kept, err := loop.Engine().Listen(loopback)
+	kept, err := loop.Engine().Listen(loopback, nil)
 	require.NoError(t, err)
 
 	p.listening.removals = p.listening.ids[:1]
 	drive(t, func() bool { return len(reported) > 0 }, loop)
 	require.Equal(t, []*reactor.Listener{lost}, reported)
 	require.NoError(t, lost.Close())
-	again, err := loop.Engine().Listen(lost.Addr())
+	again, err := loop.Engine().Listen(lost.Addr(), nil)
 	require.NoError(t, err, "the address is free")
 	require.NoError(t, again.Close())
 	require.NoError(t, kept.Close())

@@ -90,7 +90,7 @@ func TestDeviceRemovedForAllConns(t *testing.T) {
 	server.acceptError = nil // the server may get an error for the second connection
 	client.open = func(c *reactor.Conn) { conns = append(conns, c) }
 	client.close = func(_ *reactor.Conn, err error) { ends = append(ends, err) }
-	ln, err := p.server.Engine().Listen(loopback)
+	ln, err := p.server.Engine().Listen(loopback, nil)
 	require.NoError(t, err)
 	require.NoError(t, p.client.Dial(ln.Addr(), nil))
 	p.drive(t, func() bool { return len(conns) == 1 })
@@ -111,7 +111,7 @@ func TestDeviceRemovedWhileConnecting(t *testing.T) {
 	var refused error
 	client := &hooks{dialError: func(_ *reactor.DialOptions, err error) { refused = err }}
 	server, l := newLoop(t, &hooks{}, nil), newLoop(t, client, &reactor.Config{ConnectTimeout: 100 * testTimeout})
-	ln, err := server.Engine().Listen(loopback)
+	ln, err := server.Engine().Listen(loopback, nil)
 	require.NoError(t, err)
 	require.NoError(t, l.Dial(ln.Addr(), nil))
 	drive(t, func() bool {
@@ -145,7 +145,7 @@ func TestDeviceEventsFail(t *testing.T) {
 		open:  func(c *reactor.Conn) { dialed = c },
 		close: func(_ *reactor.Conn, err error) { dialEnd = err },
 	}, nil)
-	ln, err := server.Engine().Listen(loopback)
+	ln, err := server.Engine().Listen(loopback, nil)
 	require.NoError(t, err)
 	require.NoError(t, client.Dial(ln.Addr(), nil))
 	drive(t, func() bool { return accepted != nil && dialed != nil }, client, server)
@@ -158,7 +158,7 @@ func TestDeviceEventsFail(t *testing.T) {
 	require.ErrorIs(t, dialEnd, reactor.ErrPeerClosed)
 	require.Equal(t, []*reactor.Listener{ln}, closed)
 
-	again, err := server.Engine().Listen(ln.Addr())
+	again, err := server.Engine().Listen(ln.Addr(), nil)
 	require.NoError(t, err, "the engine can still listen, and the address is free")
 	require.NoError(t, again.Close())
 }

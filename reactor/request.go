@@ -16,6 +16,7 @@ import (
 // a reject after Config.DecisionTimeout.
 type ConnRequest struct {
 	engine      *Engine
+	listener    *Listener
 	id          *cm.ID
 	local       netip.AddrPort
 	remote      netip.AddrPort
@@ -187,7 +188,7 @@ func (r *ConnRequest) acceptParam(p *AcceptParams, attr verbs.DeviceAttr) cm.Mes
 		ResponderResources: limitDepth(orNone(p.ResponderResources, cfg.ResponderResources), attr.MaxQPRdAtom),
 		InitiatorDepth:     limitDepth(orNone(p.InitiatorDepth, cfg.InitiatorDepth), min(attr.MaxQPInitRdAtom, r.param.InitiatorDepth)),
 		FlowControl:        r.param.FlowControl,
-		RNRRetryCount:      uint8(cfg.RNRRetryCount),
+		RNRRetryCount:      uint8(orNone(r.listener.options.RNRRetryCount, cfg.RNRRetryCount)),
 	}
 }
 

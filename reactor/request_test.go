@@ -220,7 +220,7 @@ func TestFullLoopIsSkipped(t *testing.T) {
 
 func TestClosedListener(t *testing.T) {
 	server := start(t, &hooks{}, nil)
-	ln, err := server.Listen(loopback)
+	ln, err := server.Listen(loopback, nil)
 	require.NoError(t, err)
 	require.Equal(t, []cm.ServedAddr{{Path: "local", Addr: ln.Addr()}}, ln.Serves())
 	require.NoError(t, ln.Close())
@@ -233,10 +233,10 @@ func TestClosedListener(t *testing.T) {
 	require.ErrorAs(t, receive(t, failed), &refused)
 	require.False(t, refused.ByApplication)
 
-	again, err := server.Listen(ln.Addr())
+	again, err := server.Listen(ln.Addr(), nil)
 	require.NoError(t, err, "the address is free at once")
 	require.Equal(t, ln.Addr(), again.Addr())
-	_, err = server.Listen(ln.Addr())
+	_, err = server.Listen(ln.Addr(), nil)
 	require.ErrorIs(t, err, cm.ErrAddrInUse)
 }
 
@@ -249,6 +249,9 @@ func TestDialChecks(t *testing.T) {
 	for field, d := range map[string]*reactor.DialOptions{
 		"private data":        {PrivateData: make([]byte, 57)},
 		"timeout":             {Timeout: -1},
+		"ACK timeout":         {AckTimeout: -1},
+		"retry count":         {RetryCount: 8},
+		"RNR retry count":     {RNRRetryCount: -2},
 		"responder resources": {ResponderResources: 256},
 		"initiator depth":     {InitiatorDepth: -2},
 	} {
@@ -280,7 +283,7 @@ func TestExpiryAfterPeerClosed(t *testing.T) {
 	var kept *reactor.ConnRequest
 	server := newLoop(t, &hooks{request: func(req *reactor.ConnRequest) { kept = req }}, &reactor.Config{DecisionTimeout: time.Hour})
 	client := newLoop(t, &hooks{}, nil)
-	ln, err := server.Engine().Listen(loopback)
+	ln, err := server.Engine().Listen(loopback, nil)
 	require.NoError(t, err)
 	require.NoError(t, client.Dial(ln.Addr(), nil))
 	drive(t, func() bool { return kept != nil }, client, server)

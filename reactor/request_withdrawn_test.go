@@ -27,7 +27,7 @@ func TestRequestWithdrawn(t *testing.T) {
 	}
 	kept := make(chan *reactor.ConnRequest, 16)
 	server := open(1, &hooks{request: func(req *reactor.ConnRequest) { kept <- req }})
-	ln, err := server.Listen(netip.MustParseAddrPort("127.71.1.1:0"))
+	ln, err := server.Listen(netip.MustParseAddrPort("127.71.1.1:0"), nil)
 	require.NoError(t, err)
 
 	opened := make(chan *reactor.Conn, 2)

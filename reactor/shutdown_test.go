@@ -66,7 +66,7 @@ func TestShutdownUnderLoad(t *testing.T) {
 		require.Zero(t, failed.Load())
 		require.Equal(t, accepted.Load(), received.Load())
 		require.ErrorIs(t, server.Dial(addr, nil), reactor.ErrShutdown)
-		_, err = server.Listen(loopback)
+		_, err = server.Listen(loopback, nil)
 		require.ErrorIs(t, err, reactor.ErrShutdown)
 	}
 }
@@ -89,7 +89,7 @@ func TestShutdownDeadline(t *testing.T) {
 	require.NoError(t, engine.Start())
 	opened := false
 	peer := newLoop(t, &hooks{open: func(*reactor.Conn) { opened = true }}, nil)
-	ln, err := peer.Engine().Listen(loopback)
+	ln, err := peer.Engine().Listen(loopback, nil)
 	require.NoError(t, err)
 	require.NoError(t, engine.Dial(ln.Addr(), nil))
 	// The loop of the peer does not run after this.
@@ -183,7 +183,7 @@ func TestShutdownStepsPerTurn(t *testing.T) {
 				close: func(c *reactor.Conn, _ error) { closed[reactor.Turn(c.Loop())]++ },
 			}, nil)
 			client := newLoop(t, &hooks{}, nil)
-			ln, err := server.Engine().Listen(loopback)
+			ln, err := server.Engine().Listen(loopback, nil)
 			require.NoError(t, err)
 			for range conns {
 				require.NoError(t, client.Dial(ln.Addr(), nil))

@@ -51,7 +51,7 @@ func TestMemoryReturnedAfterClose(t *testing.T) {
 	received := 0
 	server := newLoop(t, &hooks{message: func(*reactor.Conn, reactor.Message) { received++ }}, nil)
 	client := newLoop(t, &hooks{open: func(c *reactor.Conn) { dialed = append(dialed, c) }}, nil)
-	ln, err := server.Engine().Listen(loopback)
+	ln, err := server.Engine().Listen(loopback, nil)
 	require.NoError(t, err)
 	for range conns {
 		require.NoError(t, client.Dial(ln.Addr(), nil))

@@ -236,7 +236,7 @@ func listen(t *testing.T, h reactor.Handler) (addr string) {
 	require.NoError(t, err)
 	require.NoError(t, engine.Start())
 	t.Cleanup(func() { require.NoError(t, shutdown(engine)) })
-	listener, err := engine.Listen(netip.MustParseAddrPort("127.0.0.1:0"))
+	listener, err := engine.Listen(netip.MustParseAddrPort("127.0.0.1:0"), nil)
 	require.NoError(t, err)
 	return listener.Addr().String()
 }

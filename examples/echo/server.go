@@ -95,7 +95,7 @@ func serve(ctx context.Context, opts *options, stdout, stderr io.Writer) error {
 	if err := start(engine, cpus); err != nil {
 		return err
 	}
-	listener, err := engine.Listen(addr)
+	listener, err := engine.Listen(addr, nil)
 	if err == nil {
 		fmt.Fprintf(stdout, "listening on %v\n", listener.Addr())
 		printServed(listener.Serves(), stdout, stderr)

@@ -24,7 +24,7 @@ type endpoint struct {
 // start starts the endpoint: a server listens, and a client opens its first connections.
 func (e *endpoint) start() error {
 	if e.opts.listen {
-		listener, err := e.engine.Listen(e.opts.addr)
+		listener, err := e.engine.Listen(e.opts.addr, nil)
 		if err == nil {
 			fmt.Fprintf(e.out, "listening on %v\n", listener.Addr())
 		}

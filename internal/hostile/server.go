@@ -26,7 +26,7 @@ func (s *server) start(spec *Spec) (Note, error) {
 	if err := s.open(spec, s); err != nil {
 		return Note{}, err
 	}
-	listener, err := s.engine.Listen(spec.Addr)
+	listener, err := s.engine.Listen(spec.Addr, nil)
 	if err != nil {
 		return Note{}, err
 	}
