@@ -15,7 +15,7 @@ var errBlocked = errors.New("the send queue is full")
 type transport interface {
 	// post calls f on the loop. Any goroutine may call post.
 	post(f func()) error
-	// after calls f on the loop after the duration d.
+	// after calls f on the loop when the duration d has passed.
 	after(d time.Duration, f func())
 	// dial opens a connection for a session. The transport later calls session.onOpen
 	// or, on failure, driver.fail.

@@ -11,10 +11,11 @@ import (
 // A fakeTransport is a transport without a network. It runs posted functions at once,
 // and its sender records the messages.
 type fakeTransport struct {
-	sent    []uint64
-	free    int           // Number of messages that the send queue can still accept.
-	later   []func()      // Functions that were passed to the method after and have not run yet.
-	delay   time.Duration // Delay that the last call of the method after had.
+	sent []uint64
+	free int // Number of messages that the send queue can still accept.
+	// Functions that the driver has passed to transport.after and that have not run yet.
+	later   []func()
+	delay   time.Duration // Delay in the last call of transport.after.
 	refused error
 	closed  int
 }

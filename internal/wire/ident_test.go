@@ -260,7 +260,7 @@ func TestIdentWindowOfUnconnectedSocket(t *testing.T) {
 	require.True(t, fits(0))
 	require.False(t, fits(20_000))
 	require.True(t, fits(20_001), "the address belongs to another sender now")
-	require.True(t, fits(50_000), "any number fits after an hour")
+	require.True(t, fits(50_000), "after an hour every identification fits")
 }
 
 // After idle time, more identifications of a shared counter fit, so some damaged packets

@@ -17,7 +17,8 @@ type fakeQP struct{ verbs.QP }
 // A source stands for the device: its method take returns prepared events and errors.
 type source struct {
 	events []rdmacore.RawAsync
-	errors []unix.Errno // errors that take returns, one in each call, before its first event
+	// errors that the method take returns before its first event, one in each call
+	errors []unix.Errno
 }
 
 func (s *source) take(raw *rdmacore.RawAsync) int32 {

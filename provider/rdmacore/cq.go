@@ -87,7 +87,7 @@ func (d *device) checkVector(vector int, progress verbs.Progress) error {
 	return within("progress", int(progress), 0, int(verbs.ProgressManual))
 }
 
-// dependencies returns the users fields of the objects on which the CQ depends.
+// dependencies returns the objects on which the CQ depends, each as its counter of users.
 func (q *cq) dependencies() []*users {
 	if q.channel == nil {
 		return []*users{&q.dev.provider.users}

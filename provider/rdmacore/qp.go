@@ -91,7 +91,8 @@ func (q *qp) gather(attr *verbs.QPInitAttr) (err error) {
 	return nil
 }
 
-// dependencies returns the users fields of the objects on which the queue pair depends.
+// dependencies returns the objects on which the queue pair depends, each as its counter
+// of users.
 func (q *qp) dependencies() []*users {
 	list := []*users{&q.pd.users, &q.sendCQ.users, &q.recvCQ.users}
 	if q.srq != nil {

@@ -8,8 +8,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A users counts the objects that use an object, its users, and lets the object be closed
-// only once. Any goroutine may call its methods.
+// A users counts the users of an object. The users are other objects, which need the
+// object. A users also lets the object be closed only once. Any goroutine may call its
+// methods.
 type users struct {
 	mu     sync.Mutex
 	count  int // number of users

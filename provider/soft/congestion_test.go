@@ -219,7 +219,7 @@ func TestWireSmallWindow(t *testing.T) {
 	p.wantQuiet("the window is full")
 	require.EqualValues(t, 6, p.conn.cong.shared.inFlight)
 	p.send(p.ack(1))
-	p.wantRequest("the window has moved, and grown", wire.SendMiddle, 6)
+	p.wantRequest("the window has moved and has grown", wire.SendMiddle, 6)
 	p.wantRequest("", wire.SendMiddle, 7)
 	p.out = nil
 	p.send(p.nak(wire.NAKSequence, 4))
@@ -289,8 +289,8 @@ func TestWireStreamOverANarrowNetwork(t *testing.T) {
 		s.settle()
 		require.Len(t, a.drainCQ(), messages)
 		lost := float64(s.net.Stats.Dropped) / float64(s.net.Stats.Sent)
-		require.Positive(t, lost, "%v: it tries how much there is room for", op)
-		require.Less(t, lost, 0.05, "%v: and keeps to that", op)
+		require.Positive(t, lost, "%v: the sender finds the limit by losing packets", op)
+		require.Less(t, lost, 0.05, "%v: the sender stays close to the limit", op)
 		if op == verbs.OpWrite {
 			trips := float64(s.now) / float64(20*time.Microsecond)
 			require.Greater(t, float64(messages*size/4096)/trips, room/4., "packets in a round trip")

@@ -19,7 +19,7 @@ func newSchedule(n int) (*pollSchedule, []*shmConn) {
 	return p, conns
 }
 
-// count returns in how many of n calls of drive a function returns true.
+// count counts how often the function due returns true in n calls of drive.
 func (p *pollSchedule) count(n int, due func() bool) (times int) {
 	for range n {
 		p.begin()
@@ -126,7 +126,7 @@ func TestPollScheduleParksUnused(t *testing.T) {
 	always := func(*shmConn) bool { return true }
 	p.drives += parkAfter
 	p.parkUnused(always)
-	require.Len(t, p.active, len(conns), "not long enough")
+	require.Len(t, p.active, len(conns), "the connections have not been idle for long enough")
 	p.begin()
 	for _, c := range conns[2:] {
 		p.worked(c)

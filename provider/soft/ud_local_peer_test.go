@@ -91,7 +91,7 @@ func peerDatagramDestNoDescriptors(t *testing.T, _ string) {
 	e.sendNumbered(to, nums[2], 2, 1, 0)
 	require.Empty(t, countsOf(t, d))
 	require.Len(t, dests, 2)
-	require.Contains(t, dests, nums[2], "it has the descriptor of another destination")
+	require.Contains(t, dests, nums[2], "it got the descriptor of another destination")
 
 	for _, dest := range dests {
 		dest.remove()

@@ -121,7 +121,7 @@ func TestDatagramsPlaced(t *testing.T) {
 	s := openParty(t, &Config{Vectors: 1, WirePort: freePort(t)})
 	l := s.Listen(cm.UDP, "127.9.1.1:0", 1)
 	active := s.Connecting(cm.UDP, l.LocalAddr(), nil)
-	require.Empty(t, receivingAddrs(active), "its peer is on this host")
+	require.Empty(t, receivingAddrs(active), "the peer is on this host")
 	passive, _ := s.Request(l)
 	s.CreateQP(passive)
 	require.Empty(t, receivingAddrs(passive))

@@ -206,7 +206,7 @@ func peerFromHere(t *testing.T, _ string) {
 	sendSpoofed(t, netip.MustParseAddr("fd00:78::2"), l.LocalAddr(), wire.GSIQPN, "out")
 	s.awaitCount("rcvd_user_err", 1)
 	s.Quiet()
-	require.EqualValues(t, 1, countsOf(t, s.p.dev)["rcvd_pkts"], "the filter passes it")
+	require.EqualValues(t, 1, countsOf(t, s.p.dev)["rcvd_pkts"], "the filter passes the packet")
 }
 
 // sendSpoofed sends a connection request to a queue pair number, with any source address.

@@ -113,13 +113,13 @@ func EphemeralPorts() (r PortRange, err error) {
 		return r, err
 	}
 	if r.Low < 1 || r.High > 65535 || r.Low > r.High {
-		return r, fmt.Errorf("port range %d to %d", r.Low, r.High)
+		return r, fmt.Errorf("invalid port range %d to %d", r.Low, r.High)
 	}
 	return r, nil
 }
 
-// sample returns different ports of the range in an unpredictable order: all of them, but
-// no more than the parameter limit.
+// sample returns different ports of the range in an unpredictable order. It returns at
+// most limit ports.
 func (r PortRange) sample(limit int) iter.Seq[uint16] {
 	n := r.High - r.Low + 1
 	start, step := rand.IntN(n), 1+rand.IntN(n)

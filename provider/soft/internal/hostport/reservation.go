@@ -81,10 +81,12 @@ func newShare() uint32 { return max(1, rand.Uint32()) }
 type sharing bool
 
 const (
-	// mayNotShare means that they clash (rdma_bind_addr(3)).
+	// mayNotShare means that a reservation that is not shared clashes with shared ones on
+	// the same port (rdma_bind_addr(3)).
 	mayNotShare sharing = false
-	// overShared means that they do not clash. A listener may take a shared port, because
-	// the IDs that share it do not listen (rdma_listen(3)).
+	// overShared means that a reservation that is not shared does not clash with shared
+	// ones on the same port. A listener may take such a port, because the IDs that share
+	// it do not listen (rdma_listen(3)).
 	overShared sharing = true
 )
 

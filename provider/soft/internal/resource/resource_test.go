@@ -19,7 +19,7 @@ func TestWrap(t *testing.T) {
 	err := resource.Wrap(unix.ENOMEM)
 	require.ErrorIs(t, err, verbs.ErrNoResources)
 	require.ErrorIs(t, err, unix.ENOMEM)
-	require.Equal(t, err, resource.Wrap(err), "it is not wrapped twice")
+	require.Equal(t, err, resource.Wrap(err), "an error is wrapped only once")
 }
 
 // Retry calls fn a second time only if the first call failed for lack of descriptors and

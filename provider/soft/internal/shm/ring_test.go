@@ -62,7 +62,7 @@ func TestRingIsFull(t *testing.T) {
 	_, _, ok := out.Reserve(0)
 	require.False(t, ok)
 	out.PublishFirst()
-	require.False(t, out.Free(in.Head+5), "more than there is")
+	require.False(t, out.Free(in.Head+5), "there are fewer slots to free")
 	require.True(t, out.Free(in.Head+1))
 	_, _, ok = out.Reserve(0)
 	require.True(t, ok)

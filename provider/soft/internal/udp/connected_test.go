@@ -131,7 +131,7 @@ func TestConnectOneInEachPoll(t *testing.T) {
 	require.Zero(t, connected())
 	for turn := range len(dests) {
 		require.Equal(t, turn+1, connected())
-		require.Equal(t, turn+1, connected(), "no more before the next poll")
+		require.Equal(t, turn+1, connected(), "no other destination is connected before the next poll")
 		u := &localSocket{conn: &Conn{}, send: r.send, recv: r.recv}
 		u.poll()
 		r.send = u.send
@@ -265,10 +265,10 @@ func TestConnectedSocketsAreBounded(t *testing.T) {
 		remote = remote.Next()
 	}
 	require.Zero(t, u.dest(destHeader{remote: remote}, true).untilConnect)
-	require.Same(t, dests[0], u.dest(dests[0].header, true), "routes with one header share it")
+	require.Same(t, dests[0], u.dest(dests[0].header, true), "routes with the same header share a destination")
 	datagrams := u.dest(dests[0].header, false)
-	require.NotSame(t, dests[0], datagrams, "but not with UD queue pairs")
-	require.Zero(t, datagrams.untilConnect, "which get no connected socket")
+	require.NotSame(t, dests[0], datagrams, "UD queue pairs do not share it")
+	require.Zero(t, datagrams.untilConnect, "UD queue pairs get no connected socket")
 	u.releaseDest(datagrams)
 	require.Empty(t, u.udDests)
 	u.releaseDest(dests[0])

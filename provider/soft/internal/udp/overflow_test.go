@@ -61,7 +61,7 @@ func (f *fanRig) fire(i, packets int) {
 func TestOverflowOfAFullSocket(t *testing.T) {
 	const connections, window = 100, 128
 	f := newFanRig(t, connections)
-	require.Less(t, f.burst(window), 10, "two of them fill the socket")
+	require.Less(t, f.burst(window), 10, "two connections fill the socket")
 	require.Len(t, f.u.overflow.sockets, maxReceiveSockets-1)
 	for _, socket := range f.u.overflow.sockets {
 		f.shrink(socket.fd)
@@ -84,9 +84,9 @@ func TestOverflowLosesNothing(t *testing.T) {
 	require.Equal(t, maxReceiveSockets-1, f.conn.OverflowSockets())
 }
 
-// A packet may wait in an overflow socket while the first socket is read many times. The
-// receiver does not take that packet for a recent one, so it accepts an identification
-// that is far from the one of that packet after a pause.
+// A packet that waits in an overflow socket counts as old, although the first socket is
+// read meanwhile. After a pause, the identification of its sender's next packet may be
+// far from that of the waiting packet. The receiver accepts the next packet nevertheless.
 func TestOverflowArrivalTimes(t *testing.T) {
 	f := newFanRig(t, 2)
 	f.u.overflow.widen()
@@ -106,7 +106,7 @@ func TestOverflowArrivalTimes(t *testing.T) {
 		for f.u.recv.receive(f.testOwner) > 0 {
 		}
 	}
-	require.Positive(t, f.u.recv.since, "the first socket has read the clock")
+	require.Positive(t, f.u.recv.since, "the clock was read for the first socket")
 	f.u.overflow.drain()
 	send(waits, old+50_000)
 	f.u.overflow.drain()
@@ -207,7 +207,7 @@ func TestOverflowIsBounded(t *testing.T) {
 	f := newFanRig(t, 1)
 	require.Equal(t, maxReceiveSockets-1, f.u.overflow.mayOpen())
 	if unix.SetsockoptInt(f.u.fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, receiveMemory/8) == nil {
-		require.Equal(t, 4-1, f.u.overflow.mayOpen(), "the system doubles what is asked for")
+		require.Equal(t, 4-1, f.u.overflow.mayOpen(), "the kernel doubles the requested size")
 	}
 	f.shrink(f.u.fd)
 	f.conn.cfg.Shards = 1 << 20
@@ -234,5 +234,5 @@ func TestOverflowLeavesPlacesForOtherShards(t *testing.T) {
 		require.LessOrEqual(t, len(port.members), maxMembers)
 	}
 	require.Len(t, port.members, maxMembers, "all places are used")
-	require.Equal(t, 14, wide, "872 sockets more, and 63 for a shard")
+	require.Equal(t, 14, wide, "14 shards use up the 872 further places")
 }

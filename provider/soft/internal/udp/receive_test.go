@@ -52,7 +52,7 @@ func TestReceiveTooLong(t *testing.T) {
 		require.Zero(t, r.count(counters.RcvdPkts))
 		r.queue(10)
 		r.send.flush()
-		require.Equal(t, []int{10}, r.received().sizes, "the next one is whole")
+		require.Equal(t, []int{10}, r.received().sizes, "the next packet is received")
 	}
 }
 
@@ -110,10 +110,10 @@ func TestArrivalTimes(t *testing.T) {
 	}
 	r.send.flush()
 	take(1)
-	require.Equal(t, stamp, r.recv.since, "it arrived after that time")
+	require.Equal(t, stamp, r.recv.since, "the packet arrived after that time")
 	r.recv.times.stamp = now
 	take(1)
-	require.Equal(t, stamp, r.recv.since, "it waited when the first was read")
+	require.Equal(t, stamp, r.recv.since, "the packet already waited when the first one was read")
 	take(1)
 	take(0)
 	r.queue(10)
