@@ -52,7 +52,7 @@ var arrows = map[string][]string{
 	"provider/providertest":      {"verbs", "cm", "internal/testutil/leak"},
 	"poller":                     {"internal/eventfd", "internal/slots"},
 	"cq":                         {"verbs", "internal/operr", "internal/slots"},
-	"cm":                         {"verbs", "internal/operr"},
+	"cm":                         {"verbs", "internal/eventfd", "internal/operr"},
 	"provider":                   {"provider/soft", "provider/rdmacore", "verbs", "cm", "internal/operr"},
 	"provider/soft":              {"verbs", "cm", "internal/*", "provider/soft/internal/*"},
 

@@ -1,6 +1,7 @@
 package cm
 
 import (
+	"context"
 	"sync"
 
 	"github.com/rdmaloop/rdmaloop/internal/operr"
@@ -29,6 +30,11 @@ type EventChannel struct {
 	// the event counts. lastSerial is the serial number of the last event.
 	unacked    map[uint64]*ID
 	lastSerial uint64
+
+	// closing is done after cancel, which Close calls to wake the goroutines in Wait.
+	closing  context.Context
+	cancel   context.CancelFunc
+	sleeping sync.WaitGroup // goroutines in Wait that use the descriptor
 }
 
 // OpenChannel opens an event channel of t. The error is a *verbs.OpError. Source:
@@ -41,7 +47,9 @@ func OpenChannel(t Transport) (*EventChannel, error) {
 	if err != nil {
 		return nil, operr.Wrap("cm open channel", err)
 	}
-	return &EventChannel{transport: t, t: tc, ids: make(map[TransportID]*ID), unacked: make(map[uint64]*ID)}, nil
+	c := &EventChannel{transport: t, t: tc, ids: make(map[TransportID]*ID), unacked: make(map[uint64]*ID)}
+	c.closing, c.cancel = context.WithCancel(context.Background())
+	return c, nil
 }
 
 // FD returns the descriptor to wait on, for input, level-triggered. When it is readable,
@@ -76,20 +84,32 @@ func (c *EventChannel) newID(ps PortSpace) (*ID, error) {
 
 // Close closes the channel. It returns verbs.ErrBusy while the channel has IDs. An ID
 // with an event that is not acknowledged can not be closed, so such an event keeps the
-// channel open too. Close is idempotent. Source: rdma_destroy_event_channel(3).
+// channel open too. Close ends the calls of Wait and Expect, which return an error that
+// matches verbs.ErrClosed. Close is idempotent. Source: rdma_destroy_event_channel(3).
 func (c *EventChannel) Close() error {
 	c.fetch.Lock()
 	defer c.fetch.Unlock()
+	if first, err := c.markClosed(); !first {
+		return operr.Wrap("cm close channel", err)
+	}
+	c.cancel()
+	c.sleeping.Wait()
+	return operr.Wrap("cm close channel", c.t.Close())
+}
+
+// markClosed sets closed, and reports whether this is the first time. It returns
+// verbs.ErrBusy, and does not set closed, if the channel has IDs.
+func (c *EventChannel) markClosed() (first bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
-		return nil
+		return false, nil
 	}
 	if len(c.ids) > 0 {
-		return operr.Wrap("cm close channel", verbs.ErrBusy)
+		return false, verbs.ErrBusy
 	}
 	c.closed = true
-	return operr.Wrap("cm close channel", c.t.Close())
+	return true, nil
 }
 
 func (c *EventChannel) isClosed() bool {

@@ -1,11 +1,13 @@
 // Package cm manages RDMA connections: the API of librdmacm, rdma_cm(7), in Go. It finds
 // the device for an address, sends and answers connection requests, carries their
-// private data, and reports events on a channel that has a descriptor and never blocks.
+// private data, and reports events on a channel that has a descriptor.
 //
-// The package has no callbacks and knows nothing of epoll. It checks every parameter
-// before the provider sees it; the error names the field, the value and the limit. The
-// calls do what the manual pages specify (for rdma_accept the page of 2014). Where the
-// kernel silently deviates from the pages, the call returns an error instead.
+// The package has no callbacks and knows nothing of epoll. Its calls do not block, except
+// EventChannel.Wait and EventChannel.Expect, which are for programs without an event
+// loop. It checks every parameter before the provider sees it; the error names the field,
+// the value and the limit. The calls do what the manual pages specify (for rdma_accept
+// the page of 2014). Where the kernel silently deviates from the pages, the call returns
+// an error instead.
 //
 // # Sequences
 //
@@ -48,24 +50,19 @@
 // It does not have
 //
 //   - multicast groups (rdma_join_multicast, rdma_leave_multicast), because package
-//
-// verbs does not attach queue pairs to groups either;
-//   - rdma_create_ep and IDs without a channel, because their calls block;
+//     verbs does not attach queue pairs to groups either;
+//   - rdma_create_ep and IDs without a channel, because EventChannel.Expect waits for the
+//     result of a call;
 //   - rdma_getaddrinfo, because package net resolves names and addresses are
-//
-// netip.AddrPort;
+//     netip.AddrPort;
 //   - the port spaces IPOIB and IB, because they need InfiniBand addresses, and netip
-//
-// has IPv4 and IPv6 only;
+//     has IPv4 and IPv6 only;
 //   - enhanced connection establishment (ECE), which exchanges options between devices
-//
-// of one vendor;
+//     of one vendor;
 //   - events of the user (rdma_write_cm_event), because an event loop has other means to
-//
-// wake itself;
+//     wake itself;
 //   - a shared receive queue on the ID (rdma_create_srq), because QPInitAttr.SRQ takes
-//
-// one of the protection domain.
+//     one of the protection domain.
 //
 // # Who may call
 //
@@ -94,3 +91,6 @@ package cm
 //	notify.go       Notify
 //	migrate.go      moving an ID to another channel
 //	fetch.go        fetching and acknowledging events
+//	wait_linux.go   sleeping until a descriptor is readable
+//	wait_other.go   the same on other systems
+//	wait.go         waiting for an event

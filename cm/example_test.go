@@ -1,6 +1,7 @@
 package cm_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -112,8 +113,9 @@ func (p *pair) createQP(id *cm.ID) {
 
 func (p *pair) close() {
 	for _, id := range []*cm.ID{p.client, p.server} {
-		check(id.CloseQP())
-		check(id.Close())
+		if id != nil {
+			check(errors.Join(id.CloseQP(), id.Close()))
+		}
 	}
 	check(p.queue.Close())
 	check(p.pd.Close())
@@ -136,4 +138,73 @@ func check(err error) {
 	if err != nil {
 		panic(err)
 	}
+}
+
+// A client and a server without an event loop. Each of them has an event channel of its
+// own, and sleeps in Expect until the event that it needs has arrived.
+func ExampleEventChannel_Expect() {
+	provider, err := soft.Open(nil)
+	check(err)
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+
+	channel, err := cm.OpenChannel(provider)
+	check(err)
+	listener, err := channel.NewID(cm.TCP)
+	check(err)
+	check(listener.Bind(netip.MustParseAddrPort("127.0.0.1:0")))
+	check(listener.Listen(0))
+	served := make(chan struct{})
+	go func() {
+		serveOne(ctx, channel)
+		check(errors.Join(listener.Close(), channel.Close()))
+		close(served)
+	}()
+	dial(ctx, provider, listener.LocalAddr())
+	<-served
+	check(provider.Close())
+	// Output:
+	// client: connected
+	// server: disconnected
+}
+
+// serveOne accepts one connection and waits until the client disconnects.
+func serveOne(ctx context.Context, channel *cm.EventChannel) {
+	request, err := channel.Expect(ctx, cm.ConnectRequest)
+	check(err)
+	server := pair{server: request.ID}
+	server.createQP(request.ID)
+	check(request.ID.Accept(nil))
+	_, err = channel.Expect(ctx, cm.Established)
+	check(err)
+	_, err = channel.Expect(ctx, cm.Disconnected)
+	check(err)
+	fmt.Println("server: disconnected")
+	check(request.ID.Disconnect())
+	server.close()
+}
+
+// dial connects to the address and disconnects again.
+func dial(ctx context.Context, provider cm.Provider, address netip.AddrPort) {
+	channel, err := cm.OpenChannel(provider)
+	check(err)
+	id, err := channel.NewID(cm.TCP)
+	check(err)
+	check(id.ResolveAddr(netip.AddrPort{}, address, timeout))
+	_, err = channel.Expect(ctx, cm.AddrResolved)
+	check(err)
+	check(id.ResolveRoute(timeout))
+	_, err = channel.Expect(ctx, cm.RouteResolved)
+	check(err)
+	client := pair{client: id}
+	client.createQP(id)
+	check(id.Connect(nil))
+	_, err = channel.Expect(ctx, cm.Established)
+	check(err)
+	fmt.Println("client: connected")
+	check(id.Disconnect())
+	_, err = channel.Expect(ctx, cm.Disconnected)
+	check(err)
+	client.close()
+	check(channel.Close())
 }

@@ -1,6 +1,7 @@
 package cm_test
 
 import (
+	"cmp"
 	"net/netip"
 	"runtime"
 	"sync"
@@ -37,9 +38,22 @@ type fakeChannel struct {
 	ids       []*fakeID
 	fail      error // result of Next, NewID and Close
 	closed    int
+	fd        int              // result of FD; 0: 42
+	sleeps    chan struct{}    // receives a value for each call of FD; nil: none
+	setReady  func(ready bool) // makes fd readable or not readable; nil: none
 }
 
-func (c *fakeChannel) FD() int { return 42 }
+func (c *fakeChannel) FD() int {
+	c.transport.mu.Lock()
+	defer c.transport.mu.Unlock()
+	if c.closed > 0 {
+		panic("FD was called after Close")
+	}
+	if c.sleeps != nil {
+		c.sleeps <- struct{}{}
+	}
+	return cmp.Or(c.fd, 42)
+}
 
 func (c *fakeChannel) Next(ev *cm.TransportEvent) (bool, error) {
 	ok, err := c.pop(ev)
@@ -56,6 +70,9 @@ func (c *fakeChannel) Next(ev *cm.TransportEvent) (bool, error) {
 func (c *fakeChannel) pop(ev *cm.TransportEvent) (bool, error) {
 	c.transport.mu.Lock()
 	defer c.transport.mu.Unlock()
+	if c.setReady != nil && len(c.events) == 0 {
+		c.setReady(false)
+	}
 	if c.fail != nil || len(c.events) == 0 {
 		return false, c.fail
 	}
@@ -91,6 +108,9 @@ func (c *fakeChannel) push(ev cm.TransportEvent) {
 	c.transport.mu.Lock()
 	defer c.transport.mu.Unlock()
 	c.events = append(c.events, ev)
+	if c.setReady != nil {
+		c.setReady(true)
+	}
 }
 
 // fakeID records the calls that it gets.
@@ -366,18 +386,4 @@ func routed(t testing.TB, ps cm.PortSpace) *peer {
 func (p *peer) createQP() {
 	p.t.Helper()
 	require.NoError(p.t, p.id.CreateQP(thePD, qpAttr(p.ps)))
-}
-
-// requireParam requires that err is a *verbs.ParamError with the given values, in an
-// *OpError of this package.
-func requireParam(t testing.TB, err error, field string, value, limit int64) {
-	t.Helper()
-	var param *verbs.ParamError
-	require.ErrorAs(t, err, &param)
-	var op *verbs.OpError
-	require.ErrorAs(t, err, &op)
-	require.Regexp(t, "^cm ", op.Op)
-	require.Equal(t, field, param.Field)
-	require.Equal(t, value, param.Value)
-	require.Equal(t, limit, param.Limit)
 }

@@ -9,6 +9,20 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
+// requireParam requires that err is a *verbs.ParamError with the given values, in an
+// *OpError of this package.
+func requireParam(t testing.TB, err error, field string, value, limit int64) {
+	t.Helper()
+	var param *verbs.ParamError
+	require.ErrorAs(t, err, &param)
+	var op *verbs.OpError
+	require.ErrorAs(t, err, &op)
+	require.Regexp(t, "^cm ", op.Op)
+	require.Equal(t, field, param.Field)
+	require.Equal(t, value, param.Value)
+	require.Equal(t, limit, param.Limit)
+}
+
 func TestMaxPrivateData(t *testing.T) {
 	want := map[cm.PortSpace][]int{cm.TCP: {56, 196, 148, 0}, cm.UDP: {180, 136, 136, 0}}
 	for ps, limits := range want {

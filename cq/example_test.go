@@ -1,6 +1,7 @@
 package cq_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -28,12 +29,12 @@ func Example() {
 	check(err)
 	queue, err := group.NewQueue(16)
 	check(err)
-	epoll, err := poller.New(2)
+	epoll, err := poller.New(1)
 	check(err)
 	_, err = epoll.Add(group.FD(), poller.Readable, 0)
 	check(err)
 
-	client, server, disconnect := connect(provider, pd, queue, epoll)
+	client, server, disconnect := connect(provider, pd, queue)
 	_, err = server.PostRecv([]verbs.RecvWR{{ID: 1, SGEs: []verbs.SGE{verbs.SGEOf(memory, 0, 64)}}})
 	check(err)
 	_, err = client.PostSend([]verbs.SendWR{{ID: 2, Opcode: verbs.OpSend, Flags: verbs.SendInline, Inline: []byte("hello")}})
@@ -75,10 +76,8 @@ func next(group *cq.Group, queue *cq.Queue, epoll *poller.Poller) []verbs.WC {
 // connect creates a connection with both sides in this process, and returns their queue
 // pairs. The function disconnect ends the connection. In this program the events come in
 // a known order. The example of package cm handles them in any order.
-func connect(p cm.Provider, pd verbs.PD, queue *cq.Queue, epoll *poller.Poller) (client, server verbs.QP, disconnect func()) {
+func connect(p cm.Provider, pd verbs.PD, queue *cq.Queue) (client, server verbs.QP, disconnect func()) {
 	channel, err := cm.OpenChannel(p)
-	check(err)
-	token, err := epoll.Add(channel.FD(), poller.Readable, 0)
 	check(err)
 	listener, err := channel.NewID(cm.TCP)
 	check(err)
@@ -88,41 +87,30 @@ func connect(p cm.Provider, pd verbs.PD, queue *cq.Queue, epoll *poller.Poller) 
 	active, err := channel.NewID(cm.TCP)
 	check(err)
 	check(active.ResolveAddr(netip.AddrPort{}, listener.LocalAddr(), 10*time.Second))
-	await(channel, epoll, cm.AddrResolved)
+	await(channel, cm.AddrResolved)
 	check(active.ResolveRoute(10 * time.Second))
-	await(channel, epoll, cm.RouteResolved)
+	await(channel, cm.RouteResolved)
 	createQP(active, pd, queue)
 	check(active.Connect(nil))
-	passive := await(channel, epoll, cm.ConnectRequest)
+	passive := await(channel, cm.ConnectRequest)
 	createQP(passive, pd, queue)
 	check(passive.Accept(nil))
-	await(channel, epoll, cm.Established) // event of the client
-	await(channel, epoll, cm.Established) // event of the server
+	await(channel, cm.Established) // event of the client
+	await(channel, cm.Established) // event of the server
 	return active.QP(), passive.QP(), func() {
 		for _, id := range []*cm.ID{active, passive} {
 			check(errors.Join(id.CloseQP(), id.Close()))
 		}
-		check(errors.Join(listener.Close(), epoll.Remove(token), channel.Close()))
+		check(errors.Join(listener.Close(), channel.Close()))
 	}
 }
 
 // await sleeps until the next event, and returns its ID. It panics unless the event has
 // the type in the parameter want.
-func await(channel *cm.EventChannel, epoll *poller.Poller, want cm.EventType) *cm.ID {
-	for {
-		ev, ok, err := channel.Next()
-		check(err)
-		if !ok {
-			_, err = epoll.Wait(-1)
-			check(err)
-			continue
-		}
-		if ev.Type != want {
-			panic(fmt.Sprint(ev.Type, ": ", ev.Err))
-		}
-		check(ev.Ack())
-		return ev.ID
-	}
+func await(channel *cm.EventChannel, want cm.EventType) *cm.ID {
+	ev, err := channel.Expect(context.Background(), want)
+	check(err)
+	return ev.ID
 }
 
 // createQP creates the queue pair of an ID. Before that, it reserves places for the

@@ -1,6 +1,8 @@
 package providertest
 
 import (
+	"context"
+
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -9,6 +11,7 @@ func connectionCases() []testCase {
 	return []testCase{
 		{"events stay valid after they are acknowledged", eventsStayValid},
 		{"a second acknowledgement is an error", ackTwice},
+		{"programs without a loop wait for events", waitForEvents},
 	}
 }
 
@@ -64,4 +67,32 @@ func ackTwice(r *rig) {
 	r.ErrorIs(listener.Close(), verbs.ErrBusy)
 	r.NoError(second.Ack())
 	r.NoError(listener.Close())
+}
+
+// waitForEvents makes and ends a connection with EventChannel.Wait and
+// EventChannel.Expect. The two sides have different channels.
+func waitForEvents(r *rig) {
+	p := r.request(nil)
+	other := r.separate(p.b.id)
+	ctx, cancel := context.WithTimeout(r.t.Context(), waitLimit)
+	defer cancel()
+
+	r.NoError(p.b.id.Accept(nil))
+	_, err := r.cms.Expect(ctx, cm.Established)
+	r.NoError(err)
+	_, err = other.Expect(ctx, cm.Established)
+	r.NoError(err)
+	canceled, cancelNow := context.WithCancel(ctx)
+	go cancelNow()
+	_, err = other.Wait(canceled)
+	r.ErrorIs(err, context.Canceled)
+
+	r.NoError(p.a.id.Disconnect())
+	_, err = other.Expect(ctx, cm.Disconnected)
+	r.NoError(err)
+	r.NoError(p.b.id.Disconnect())
+	ev, err := r.cms.Wait(ctx)
+	r.NoError(err)
+	r.Equal(cm.Disconnected, ev.Type)
+	r.NoError(ev.Ack())
 }

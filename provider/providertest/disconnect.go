@@ -38,10 +38,7 @@ func disconnectTwice(r *rig) {
 // Established before. The transport may know or not know of the confirmation by then.
 func disconnectUnfetched(r *rig) {
 	p := r.request(nil)
-	other, err := cm.OpenChannel(r.provider)
-	r.NoError(err)
-	r.closing("event channel", other.Close)
-	r.NoError(p.b.id.Migrate(other))
+	r.separate(p.b.id)
 	r.NoError(p.b.id.Accept(nil))
 	r.await(p.a.id, cm.Established)
 	p.b.postFlushed()

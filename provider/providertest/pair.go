@@ -1,6 +1,7 @@
 package providertest
 
 import (
+	"errors"
 	"net/netip"
 
 	"github.com/rdmaloop/rdmaloop/cm"
@@ -115,6 +116,17 @@ func (r *rig) newID(ps cm.PortSpace) *cm.ID {
 	r.NoError(err)
 	r.closing("id", id.Close)
 	return id
+}
+
+// separate moves an id to a channel of its own until the end of the test, so that the rig
+// does not fetch its events.
+func (r *rig) separate(id *cm.ID) *cm.EventChannel {
+	r.t.Helper()
+	own, err := cm.OpenChannel(r.provider)
+	r.NoError(err)
+	r.NoError(id.Migrate(own))
+	r.closing("event channel", func() error { return errors.Join(id.Migrate(r.cms), own.Close()) })
+	return own
 }
 
 // listen returns a listener on a free port of the rig's address.

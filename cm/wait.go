@@ -1,0 +1,80 @@
+package cm
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/rdmaloop/rdmaloop/internal/operr"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// Wait waits for an event and returns it. It is Next for programs without an event loop:
+// while there is no event, the goroutine and its thread sleep in poll(2). The caller
+// acknowledges the event with Event.Ack. If several goroutines wait on a channel, each
+// event is returned to one of them. With verbs.ProgressManual no data moves while the
+// owner of the CQ waits.
+//
+// Wait returns at once when ctx is done, with an error that matches ctx.Err(). Events
+// that are there by then remain in the channel. When the channel is closed, the error
+// matches verbs.ErrClosed. Wait needs an eventfd while it sleeps; the error of
+// eventfd(2) is returned if the process has no descriptor left. On systems other than
+// Linux Wait returns a *verbs.FeatureError. All errors are in a *verbs.OpError. Source:
+// rdma_get_cm_event(3) with a channel that blocks.
+func (c *EventChannel) Wait(ctx context.Context) (Event, error) {
+	for {
+		if err := ctx.Err(); err != nil {
+			return Event{}, operr.Wrap("cm wait for event", err)
+		}
+		ev, ok, err := c.Next()
+		if ok || err != nil {
+			return ev, err
+		}
+		if err := c.sleep(ctx); err != nil {
+			return Event{}, operr.Wrap("cm wait for event", err)
+		}
+	}
+}
+
+// Expect waits for the next event, as Wait does, and acknowledges it. If its type is not
+// want, Expect returns the event and an error: Event.Err, or an error that names both
+// types and matches verbs.ErrState. TimewaitExit, which needs no reaction, is skipped
+// unless it is expected.
+//
+// With Expect a program calls ResolveAddr, ResolveRoute, Connect and Accept one after the
+// other, as it does in C with an ID without a channel, and Expect with ConnectRequest is
+// rdma_get_request(3). Each ID should have a channel of its own then, except that a
+// listener and the IDs of its requests share a channel until ID.Migrate.
+func (c *EventChannel) Expect(ctx context.Context, want EventType) (Event, error) {
+	for {
+		ev, err := c.Wait(ctx)
+		if err != nil {
+			return Event{}, err
+		}
+		if err := ev.Ack(); err != nil {
+			return ev, err
+		}
+		switch {
+		case ev.Type == want:
+			return ev, nil
+		case ev.Type == TimewaitExit:
+		case ev.Err != nil:
+			return ev, operr.Wrap("cm expect "+want.String(), ev.Err)
+		default:
+			return ev, operr.Wrap("cm expect "+want.String(), fmt.Errorf("%w: the event is %v", verbs.ErrState, ev.Type))
+		}
+	}
+}
+
+// sleep blocks until the descriptor of the channel is readable, ctx is done, or Close is
+// called.
+func (c *EventChannel) sleep(ctx context.Context) error {
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		return verbs.ErrClosed
+	}
+	c.sleeping.Add(1)
+	c.mu.Unlock()
+	defer c.sleeping.Done()
+	return awaitReadable(c.FD(), ctx, c.closing)
+}

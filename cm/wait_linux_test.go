@@ -1,0 +1,190 @@
+package cm_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/eventfd"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// waiting returns an ID that waits for AddrResolved. Its channel has a descriptor that is
+// readable while an event is queued. The channel sleeps receives a value each time when
+// Wait asks for the descriptor, right before it sleeps.
+func waiting(t *testing.T) (p *peer, sleeps chan struct{}) {
+	t.Helper()
+	p = reach(t, cm.TCP, cm.StateResolvingAddr)
+	return p, p.transportChannel.makeReadable(t)
+}
+
+// makeReadable gives the channel a descriptor that is readable while an event is queued.
+func (c *fakeChannel) makeReadable(t *testing.T) (sleeps chan struct{}) {
+	t.Helper()
+	fd, err := eventfd.New()
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, unix.Close(fd)) })
+	c.fd, c.sleeps = fd, make(chan struct{}, 100)
+	c.setReady = func(ready bool) {
+		if ready {
+			eventfd.Signal(fd)
+		} else {
+			eventfd.Drain(fd)
+		}
+	}
+	return c.sleeps
+}
+
+// pushResolved queues AddrResolved.
+func (p *peer) pushResolved() {
+	p.transportChannel.push(cm.TransportEvent{Type: cm.AddrResolved, ID: p.fake})
+}
+
+func TestWaitFindsEvent(t *testing.T) {
+	p, sleeps := waiting(t)
+	p.pushResolved()
+	ev, err := p.channel.Wait(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, cm.AddrResolved, ev.Type)
+	require.Empty(t, sleeps, "Wait does not sleep if there is an event")
+	require.NoError(t, ev.Ack())
+}
+
+// TestWaitSleeps checks that Wait sleeps until there is an event, also when the
+// descriptor was readable without an event.
+func TestWaitSleeps(t *testing.T) {
+	p, sleeps := waiting(t)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		<-sleeps
+		p.transportChannel.setReady(true) // There is no event.
+		<-sleeps
+		p.pushResolved()
+	})
+	ev, err := p.channel.Wait(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, cm.AddrResolved, ev.Type)
+	require.Empty(t, sleeps, "Wait has slept twice")
+	require.NoError(t, ev.Ack())
+	wg.Wait()
+}
+
+func TestWaitCanceled(t *testing.T) {
+	p, sleeps := waiting(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		<-sleeps
+		cancel()
+	}()
+	_, err := p.channel.Wait(ctx)
+	require.ErrorIs(t, err, context.Canceled)
+	var op *verbs.OpError
+	require.ErrorAs(t, err, &op)
+
+	// An event that is there already remains in the channel.
+	p.pushResolved()
+	_, err = p.channel.Wait(ctx)
+	require.ErrorIs(t, err, context.Canceled)
+	require.Equal(t, cm.StateResolvingAddr, p.id.State())
+	_, err = p.channel.Expect(ctx, cm.AddrResolved)
+	require.ErrorIs(t, err, context.Canceled)
+	_, err = p.channel.Expect(t.Context(), cm.AddrResolved)
+	require.NoError(t, err)
+}
+
+func TestWaitDeadline(t *testing.T) {
+	p, _ := waiting(t)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Microsecond)
+	defer cancel()
+	_, err := p.channel.Wait(ctx)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+}
+
+// TestWaitClosed checks that Close wakes a goroutine that waits, and closes the
+// descriptor only afterwards. The fake transport panics if the descriptor is used after
+// Close.
+func TestWaitClosed(t *testing.T) {
+	for range 100 {
+		c, under := open(t)
+		sleeps := under.makeReadable(t)
+		var wg sync.WaitGroup
+		for range 3 {
+			wg.Go(func() {
+				_, err := c.Wait(context.Background())
+				if !errors.Is(err, verbs.ErrClosed) {
+					t.Error(err)
+				}
+			})
+		}
+		<-sleeps
+		require.NoError(t, c.Close())
+		wg.Wait()
+		_, err := c.Wait(context.Background())
+		require.ErrorIs(t, err, verbs.ErrClosed)
+	}
+}
+
+// TestWaitBroken checks that Wait returns an error of the transport, and does not poll a
+// descriptor again and again that will never be readable.
+func TestWaitBroken(t *testing.T) {
+	p, _ := waiting(t)
+	p.transportChannel.fail = errBroken
+	_, err := p.channel.Wait(t.Context())
+	require.ErrorIs(t, err, errBroken)
+
+	p, _ = waiting(t)
+	p.transportChannel.fd = math.MaxInt32 // not open
+	_, err = p.channel.Wait(t.Context())
+	require.ErrorIs(t, err, unix.EBADF)
+
+	p, _ = waiting(t)
+	var pipe [2]int
+	require.NoError(t, unix.Pipe(pipe[:]))
+	require.NoError(t, unix.Close(pipe[1]))
+	p.transportChannel.fd = pipe[0]
+	_, err = p.channel.Wait(t.Context())
+	require.ErrorIs(t, err, unix.EIO)
+	require.NoError(t, unix.Close(pipe[0]))
+}
+
+func TestExpect(t *testing.T) {
+	p, _ := waiting(t)
+	p.pushResolved()
+	ev, err := p.channel.Expect(t.Context(), cm.AddrResolved)
+	require.NoError(t, err)
+	require.Same(t, p.id, ev.ID)
+	require.ErrorIs(t, ev.Ack(), verbs.ErrState, "Expect has acknowledged the event")
+
+	require.NoError(t, p.id.ResolveRoute(time.Second))
+	p.transportChannel.push(cm.TransportEvent{Type: cm.RouteError, ID: p.fake, Err: errBroken})
+	ev, err = p.channel.Expect(t.Context(), cm.RouteResolved)
+	require.ErrorIs(t, err, errBroken)
+	require.Equal(t, cm.RouteError, ev.Type)
+
+	p.transportChannel.push(cm.TransportEvent{Type: cm.AddrChange, ID: p.fake})
+	ev, err = p.channel.Expect(t.Context(), cm.RouteResolved)
+	require.ErrorIs(t, err, verbs.ErrState)
+	require.EqualError(t, err, "rdma: cm expect route resolved: wrong state: the event is address change")
+	require.Equal(t, cm.AddrChange, ev.Type)
+	require.NoError(t, p.id.Close())
+}
+
+// TestExpectSkips checks that TimewaitExit is only returned if it is expected.
+func TestExpectSkips(t *testing.T) {
+	p := reach(t, cm.TCP, cm.StateDisconnected)
+	for _, typ := range []cm.EventType{cm.TimewaitExit, cm.AddrChange, cm.TimewaitExit} {
+		p.transportChannel.push(cm.TransportEvent{Type: typ, ID: p.fake})
+	}
+	_, err := p.channel.Expect(t.Context(), cm.AddrChange)
+	require.NoError(t, err)
+	_, err = p.channel.Expect(t.Context(), cm.TimewaitExit)
+	require.NoError(t, err)
+	require.NoError(t, p.id.Close())
+}
