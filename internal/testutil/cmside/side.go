@@ -14,13 +14,13 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Safety is the timeout of all waits in tests. It is longer than any wait of a test that
-// passes.
+// Safety is the timeout of all waits in tests. It is so long that only a failing test
+// reaches it.
 const Safety = 30 * time.Second
 
-// A Side is one side of a connection in a test: an event channel, a protection domain and
-// a completion queue. Its methods are called by the goroutine of the test, and end the
-// test when something fails.
+// A Side is one side of a connection in a test. It has an event channel, a protection
+// domain and a completion queue. Only the goroutine of the test calls its methods, which
+// end the test if something fails.
 type Side struct {
 	T       *testing.T
 	Channel *cm.EventChannel
@@ -28,8 +28,8 @@ type Side struct {
 	CQ      verbs.CQ
 }
 
-// Open makes the side of a device. It closes the side at the end of the test, unless the
-// test has failed: closing would fail too, and hide the cause.
+// Open makes a side on a device. The side is closed at the end of the test. If the test
+// has failed, the side stays open, because closing it would fail too and hide the cause.
 func Open(t *testing.T, transport cm.Transport, dev verbs.Device) *Side {
 	t.Helper()
 	s := &Side{T: t}
@@ -60,7 +60,7 @@ func (s *Side) ID(ps cm.PortSpace) *cm.ID {
 	return id
 }
 
-// EndLater ends an ID at the end of the test; see End.
+// EndLater calls End for an ID at the end of the test.
 func (s *Side) EndLater(id *cm.ID) {
 	s.T.Cleanup(func() {
 		if !s.T.Failed() {
@@ -76,7 +76,7 @@ func (s *Side) End(id *cm.ID) {
 	require.NoError(s.T, id.Close())
 }
 
-// CreateQP makes the queue pair of an ID, and returns it.
+// CreateQP makes the queue pair of an ID and returns the queue pair.
 func (s *Side) CreateQP(id *cm.ID) verbs.QP {
 	s.T.Helper()
 	require.NoError(s.T, id.CreateQP(s.PD, &verbs.QPInitAttr{
@@ -95,7 +95,7 @@ func (s *Side) Listen(ps cm.PortSpace, at string, backlog int) *cm.ID {
 	return id
 }
 
-// Resolved makes an ID with the address and the route to dst resolved.
+// Resolved makes an ID, and resolves the address of dst and the route to it.
 func (s *Side) Resolved(ps cm.PortSpace, dst netip.AddrPort) *cm.ID {
 	s.T.Helper()
 	id := s.ID(ps)
@@ -112,7 +112,7 @@ func (s *Side) Resolve(id *cm.ID, dst netip.AddrPort) {
 	s.Want(cm.RouteResolved, id)
 }
 
-// Connecting makes an ID with a queue pair, and sends the request.
+// Connecting makes an ID with a queue pair, and sends a connection request.
 func (s *Side) Connecting(ps cm.PortSpace, dst netip.AddrPort, param *cm.ConnParam) *cm.ID {
 	s.T.Helper()
 	id := s.Resolved(ps, dst)
@@ -124,7 +124,8 @@ func (s *Side) Connecting(ps cm.PortSpace, dst netip.AddrPort, param *cm.ConnPar
 // Next waits for an event. The caller acknowledges it.
 func (s *Side) Next() *cm.Event { s.T.Helper(); return NextEvent(s.T, s.Channel) }
 
-// Want waits for an event of a type about an ID, and acknowledges it.
+// Want waits for the next event, and acknowledges it. The event must be about the given
+// ID and have the given type.
 func (s *Side) Want(typ cm.EventType, id *cm.ID) cm.Event {
 	s.T.Helper()
 	ev := s.Next()
@@ -186,7 +187,8 @@ func AwaitReadable(t *testing.T, fd int) {
 	}
 }
 
-// Connect makes a connection of the client to a listener of the server, with queue pairs.
+// Connect connects the client to a listener of the server. Both IDs of the connection
+// have queue pairs.
 func Connect(client, server *Side, l *cm.ID) (active, passive *cm.ID) {
 	client.T.Helper()
 	active = client.Connecting(cm.TCP, l.LocalAddr(), nil)

@@ -1,3 +1,3 @@
-// Package peerproc runs a copy of the test binary as another process, the peer of the
-// test, which may belong to another user.
+// Package peerproc runs a second process of the test binary as the peer of a test. The
+// second process may belong to another user.
 package peerproc

@@ -13,18 +13,20 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Environment variables that select the role of a peer process.
+// Names of the environment variables that tell a process that it is a peer process, and
+// its role.
 const (
 	roleVariable    = "RDMALOOP_TEST_PEER"
 	addressVariable = "RDMALOOP_TEST_ADDRESS"
 )
 
-// A Role is what a peer process does. The address is the one that Command was called
-// with.
+// A Role is the function that a peer process runs. Its parameter address is the one that
+// was passed to Command.
 type Role func(t *testing.T, address string)
 
-// Main runs the role of a peer process, and ends the process. In the test run itself it
-// does nothing. It must be called by TestPeer of each package that starts peer processes.
+// Main runs the role of a peer process, and then ends the process. In the process of the
+// test itself it does nothing. Each package that starts peer processes has a test
+// TestPeer, which calls Main.
 func Main(t *testing.T, roles map[string]Role) {
 	if role := os.Getenv(roleVariable); role != "" {
 		roles[role](t, os.Getenv(addressVariable))
@@ -32,8 +34,8 @@ func Main(t *testing.T, roles map[string]Role) {
 	}
 }
 
-// User is the user of the peer processes if this process is root. The number is
-// arbitrary; no account needs to have it.
+// User is the user ID of the peer processes if this process is root. The number is
+// arbitrary, and no account with this number needs to exist.
 const User = 20001
 
 // Command returns the command that runs a peer process. If this process is root, the peer
@@ -56,7 +58,7 @@ func Start(t *testing.T, role, address string) (line func() string, kill func())
 	return Run(t, Command(role, address))
 }
 
-// Run starts the command of a peer process; see Start.
+// Run starts a peer process from its command. The results are those of Start.
 func Run(t *testing.T, cmd *exec.Cmd) (line func() string, kill func()) {
 	t.Helper()
 	out, err := cmd.StdoutPipe()
@@ -82,9 +84,9 @@ func Run(t *testing.T, cmd *exec.Cmd) (line func() string, kill func()) {
 	return line, kill
 }
 
-// InNetworkNamespace runs a peer process as root in a new network namespace, where no
-// interface is up, and waits until the process ends. It skips the test if the system does
-// not allow that.
+// InNetworkNamespace runs a peer process as root in a new network namespace, and waits
+// until the process ends. No interface of the namespace is up. If the system does not
+// allow new network namespaces, InNetworkNamespace skips the test.
 func InNetworkNamespace(t *testing.T, role string) {
 	t.Helper()
 	cmd := Command(role, "")

@@ -13,41 +13,41 @@ import (
 
 const (
 	// freeAccessErrors is the number of connections of a source that may end with an
-	// access error before the source has to wait; arbitrary. A correct program causes a
-	// few such errors when its peer has closed a region that the program still uses.
+	// access error before the source has to wait. It is arbitrary. A correct program
+	// causes a few such errors when its peer has closed a region that the program still
+	// uses.
 	freeAccessErrors = 8
-	// minAccessWait is the first wait of a source. Each further wait is twice the last
-	// one, up to maxAccessWait. Both numbers are arbitrary.
+	// minAccessWait is the length of the first wait of a source. Each further wait is
+	// twice as long as the one before it, up to maxAccessWait. Both numbers are
+	// arbitrary.
 	minAccessWait = time.Second
 	maxAccessWait = 10 * time.Minute
-	// accessRecordTTL is the time after which the record of a source expires, counted
-	// from the last error of the source or from the end of its last wait, whichever is
-	// later.
+	// accessRecordTTL is how long a record is kept after the last error of its source, or
+	// after the end of the source's last wait if that is later. It is arbitrary.
 	accessRecordTTL = 10 * time.Minute
-	// maxAccessSources is the largest number of records; arbitrary. That many records
-	// take less than 1 MiB. When a further record is needed, it replaces the record that
-	// would expire first. So a peer that controls more sources than this number can
-	// avoid the wait.
+	// maxAccessSources is the largest number of records. It is arbitrary. So many records
+	// take less than 1 MiB. A further record replaces the record that would expire first.
+	// So a peer that controls more than maxAccessSources sources can avoid the wait.
 	maxAccessSources = 4096
 )
 
-// A Source is the unit by which access errors are counted: a network, a user or a
-// process.
+// A Source is a network, a user or a process whose access errors are counted together.
 type Source struct {
-	// source on the wire path: the IPv4 address, or the /48 prefix of the IPv6 address
+	// On the wire path: the IPv4 address, or the /48 prefix of the IPv6 address.
 	addr netip.Addr
-	uid  uint32 // user ID of a source on the local path
-	// process ID of a source on the local path if its user is root or the user of this
-	// process; else 0
+	uid  uint32 // user ID, on the local path
+	// On the local path, the process ID if the user is root or the user of this process;
+	// else 0.
 	pid int32
 }
 
 // RemoteSource returns the source of a connection on the wire path; see siteOf.
 func RemoteSource(addr netip.Addr) Source { return Source{addr: siteOf(addr)} }
 
-// LocalSource returns the source of a connection on the local path. Root and the user of
-// this process may trace this process (ptrace(2)), so they gain nothing by guessing
-// keys. So each process of root and of this user is a source of its own.
+// LocalSource returns the source of a connection on the local path. All processes of one
+// user are a single source, with two exceptions: each process of root, and each process
+// of the user of this process, is a source of its own. They gain nothing by guessing
+// keys, because they may trace this process anyway (ptrace(2)).
 func LocalSource(uid uint32, pid int32) Source {
 	if uid != 0 && uid != uint32(os.Geteuid()) {
 		pid = 0
@@ -55,11 +55,9 @@ func LocalSource(uid uint32, pid int32) Source {
 	return Source{uid: uid, pid: pid}
 }
 
-// An ErrorLimit slows down the guessing of remote keys. A wrong key ends the
-// connection. A source with several connections that ended this way has to wait before
-// it may connect again. Its open connections stay open.
-//
-// The methods may be called from any goroutine.
+// An ErrorLimit makes it slow to guess remote keys. A wrong key ends the connection.
+// After several such connections, their source has to wait before it may connect again.
+// Its open connections stay open.
 type ErrorLimit struct {
 	// Clock returns the present time. A test may replace it before the first use.
 	Clock  func() time.Time
@@ -71,10 +69,10 @@ type ErrorLimit struct {
 
 // errorRecord is the record of one source.
 type errorRecord struct {
-	// number of errors in this record that caused no wait; at most freeAccessErrors
+	// number of errors that have caused no wait; at most freeAccessErrors
 	count   int
-	wait    time.Duration // length of the last wait
-	waitEnd time.Time     // time at which the most recent wait ends
+	wait    time.Duration // length of the wait that began last
+	waitEnd time.Time     // end of the wait that began last
 	expires time.Time     // time at which the record expires
 }
 
@@ -84,8 +82,9 @@ func NewErrorLimit(counts *counters.Set) *ErrorLimit {
 	return &ErrorLimit{Clock: time.Now, counts: counts, sources: make(map[Source]*errorRecord)}
 }
 
-// CountError counts a connection that an access error has ended. An error during a
-// wait does not make the wait longer, because its connection was open before the wait.
+// CountError counts an access error, which has ended a connection of the source. An error
+// during a wait does not make the wait longer, because its connection was opened before
+// the wait.
 func (a *ErrorLimit) CountError(s Source) {
 	now := a.Clock()
 	a.mu.Lock()
@@ -129,8 +128,8 @@ func (a *ErrorLimit) addRecord(s Source, now time.Time) *errorRecord {
 	return e
 }
 
-// Refuses reports whether a connection request has to be refused because its source
-// has to wait. It counts the refusal.
+// Refuses reports whether a connection request of a source is to be refused, because the
+// source has to wait. It counts each refusal.
 func (a *ErrorLimit) Refuses(s Source) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

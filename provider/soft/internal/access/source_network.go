@@ -7,14 +7,15 @@ import "net/netip"
 // network (RFC 4291, 2.5.4).
 func SourceOf(addr netip.Addr) netip.Addr { return networkOf(addr, 64) }
 
-// siteOf returns the source that an address belongs to, for tables that keep sources for
-// minutes: the IPv4 address itself, or the /48 prefix of an IPv6 address. One site may
-// use all 65,536 networks of such a prefix (RFC 6177, 2). A table can not keep a record
-// of each of these networks.
+// siteOf returns the source that an address belongs to, for tables that keep their
+// records for minutes: the IPv4 address itself, or the /48 prefix of an IPv6 address. One
+// site may use all 65,536 networks of such a prefix (RFC 6177, 2), and a table can not
+// keep a record of each of them.
 func siteOf(addr netip.Addr) netip.Addr { return networkOf(addr, 48) }
 
-// networkOf returns an IPv4 address unchanged. Of an IPv6 address it keeps the first
-// bits, and sets the other bits to zero.
+// networkOf returns the network of an IPv6 address: the parameter bits is the length of
+// its prefix, and the bits after the prefix are zero in the result. An IPv4 address is
+// returned unchanged.
 func networkOf(addr netip.Addr, bits int) netip.Addr {
 	if addr = addr.Unmap().WithZone(""); addr.Is4() {
 		return addr

@@ -15,8 +15,8 @@ import (
 //
 // The methods may be called from any goroutine.
 type UserLimit struct {
-	own      uint32 // user that the device belongs to
-	unmapped uint32 // copy of Users.unmapped: a user ID that may stand for any user
+	own      uint32 // ID of the user that the device belongs to
+	unmapped uint32 // a copy of Users.unmapped
 	// largest number of connections of each user other than root and own; negative means
 	// no limit
 	limit int
@@ -25,9 +25,9 @@ type UserLimit struct {
 	conns map[uint32]int // number of connections by user ID
 }
 
-// NewUserLimit returns a limit of so many connections for each user. 0 means a number
-// that follows from the descriptor limit of this process, and a negative number means no
-// limit.
+// NewUserLimit returns a UserLimit. The parameter limit is the largest number of
+// connections of each user. With 0, the number follows from the limit of descriptors of
+// this process. A negative number means no limit.
 func NewUserLimit(limit int, users Users) *UserLimit {
 	if limit == 0 {
 		limit = defaultConnsPerUser()
@@ -35,12 +35,13 @@ func NewUserLimit(limit int, users Users) *UserLimit {
 	return &UserLimit{own: users.own, unmapped: users.unmapped, limit: limit, conns: make(map[uint32]int)}
 }
 
-// defaultConnsPerUser returns the limit that NewUserLimit uses for 0. It is a quarter of
-// the connections that the descriptor limit allows at the time when the device is opened
-// (getrlimit(2), RLIMIT_NOFILE). Each connection takes two descriptors.
+// defaultConnsPerUser returns the number of connections that NewUserLimit uses for 0: a
+// quarter of the connections for which this process may open descriptors (getrlimit(2),
+// RLIMIT_NOFILE). Each connection takes two descriptors.
 func defaultConnsPerUser() int {
 	const parts, descriptors = 4, 2
-	const maxDescriptors = 1 << 20 // arbitrary; the limit may be unlimited
+	// arbitrary; needed because there may be no limit of descriptors
+	const maxDescriptors = 1 << 20
 	var limit unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil {
 		limit.Cur = 1024 // the default of most systems
@@ -48,7 +49,8 @@ func defaultConnsPerUser() int {
 	return int(max(1, min(limit.Cur, maxDescriptors)/(parts*descriptors)))
 }
 
-// Acquire counts a connection of a user. It returns false if the user has too many.
+// Acquire counts a connection of a user. It returns false, and counts nothing, if the
+// user already has as many as the limit allows.
 func (l *UserLimit) Acquire(uid uint32) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -59,7 +61,7 @@ func (l *UserLimit) Acquire(uid uint32) bool {
 	return true
 }
 
-// Release ends a connection that acquire has counted.
+// Release ends a connection that Acquire has counted.
 func (l *UserLimit) Release(uid uint32) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

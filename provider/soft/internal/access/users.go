@@ -8,11 +8,12 @@ import (
 	"strings"
 )
 
-// AnyUser in the list of allowed users allows the processes of every user. No user has
-// this number: it is (uid_t) -1, see chown(2).
+// AnyUser stands for every user in a list of allowed users. No user has this ID: it is
+// (uid_t) -1, see chown(2).
 const AnyUser = math.MaxUint32
 
-// Users decides which users of this host may be peers. Any goroutine may use it.
+// A Users decides which users of this host may be peers. Any goroutine may call its
+// methods.
 type Users struct {
 	own     uint32   // effective user ID of this process when the device was opened
 	allowed []uint32 // users that are allowed in addition to root and own
@@ -21,16 +22,17 @@ type Users struct {
 	unmapped uint32
 }
 
-// noUser is (uid_t) -1, which no user has.
+// noUser is a user ID that no user has: (uid_t) -1.
 const noUser = math.MaxUint32
 
-// NewUsers returns the users that this process allows: root, its own user, and the users
-// of the list allowed, which NewUsers keeps.
+// NewUsers returns a Users that allows root, the user of this process, and the users in
+// the list allowed. It keeps that list.
 func NewUsers(allowed []uint32) Users {
 	return Users{own: uint32(os.Geteuid()), allowed: allowed, unmapped: unmappedUser()}
 }
 
-// unmappedUser returns Users.unmapped for this process. See user_namespaces(7).
+// unmappedUser returns the value of Users.unmapped for this process. See
+// user_namespaces(7).
 func unmappedUser() uint32 {
 	if ids, err := os.ReadFile("/proc/self/uid_map"); err == nil && mapsAllUsers(string(ids)) {
 		return noUser
@@ -42,11 +44,12 @@ func unmappedUser() uint32 {
 			return uid
 		}
 	}
-	return 65534 // default value of the kernel
+	return 65534 // the kernel's default of overflowuid
 }
 
-// mapsAllUsers reports whether a table of /proc/PID/uid_map maps every user ID, as in
-// the initial user namespace. The last number of a line is the number of IDs.
+// mapsAllUsers reports whether the table of /proc/PID/uid_map maps every user ID, as that
+// of the initial user namespace does. The last number in each line of the table is the
+// number of IDs that the line maps.
 func mapsAllUsers(table string) bool {
 	sum := uint64(0)
 	for line := range strings.Lines(table) {

@@ -1,3 +1,3 @@
-// Package epollset has sets of descriptors that one owner waits for, with a handler for
-// the events of each descriptor. See epoll(7).
+// Package epollset has sets of descriptors. One owner waits for all descriptors of a set,
+// and each descriptor has a handler for its events. See epoll(7).
 package epollset

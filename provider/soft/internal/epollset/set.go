@@ -4,24 +4,26 @@ package epollset
 
 import "golang.org/x/sys/unix"
 
-// A Handler handles the events of a descriptor. It never blocks. It does nothing if the
-// descriptor is not ready: the events may be those of a closed descriptor that had the
-// same number.
+// A Handler handles the events of a descriptor. It never blocks. If the descriptor is not
+// ready, it does nothing: the events may belong to a closed descriptor that had the same
+// number.
 type Handler interface {
 	// OnReady is called with the descriptor and its events, such as unix.EPOLLIN.
 	OnReady(fd int, events uint32)
 }
 
-// A Set is a set of descriptors with their handlers. It belongs to its owner, who calls
-// the handlers by Dispatch.
+// A Set is a set of descriptors with their handlers. It belongs to one owner. Dispatch
+// calls the handlers.
 type Set struct {
-	fd       int               // epoll descriptor
-	handlers map[int32]Handler // handlers by descriptor; nil for a descriptor without one; the map is nil after Close
+	fd int // epoll descriptor
+	// handlers has the handler of each descriptor, which may be nil. The map itself is
+	// nil after Close.
+	handlers map[int32]Handler
 	ready    [maxReady]unix.EpollEvent
 }
 
-// maxReady is the largest number of ready descriptors that one call of Dispatch handles;
-// arbitrary. The next call handles further descriptors.
+// maxReady is the largest number of ready descriptors that one call of Dispatch handles.
+// It is arbitrary. The next call handles the others.
 const maxReady = 64
 
 // New makes an empty set. The caller closes it.
@@ -33,8 +35,8 @@ func New() (*Set, error) {
 	return &Set{fd: fd, handlers: make(map[int32]Handler)}, nil
 }
 
-// FD returns a descriptor that is readable while a descriptor of the set is ready. Any
-// goroutine may call FD. After Close the number may belong to another file.
+// FD returns a descriptor that is readable while at least one descriptor of the set is
+// ready. Any goroutine may call FD. After Close, the number may belong to another file.
 func (s *Set) FD() int { return s.fd }
 
 // Close closes the set. The descriptors in the set stay open, and have no handlers any
@@ -46,10 +48,10 @@ func (s *Set) Close() {
 	}
 }
 
-// Add adds a descriptor, which must not be in the set. Dispatch calls h for its events,
-// and nothing if h is nil. Such a descriptor only makes FD readable. The set does not own
-// the descriptor: the caller removes the descriptor before closing it. The errors are
-// those of epoll_ctl(2), and unix.EBADF after Close.
+// Add adds a descriptor, which must not be in the set. Dispatch calls h for its events.
+// If h is nil, the descriptor only makes FD readable. The set does not own the
+// descriptor: the caller removes it from the set before closing it. The errors are those
+// of epoll_ctl(2), and unix.EBADF after Close.
 func (s *Set) Add(fd int, events uint32, h Handler) error {
 	if s.handlers == nil {
 		return unix.EBADF
@@ -62,8 +64,8 @@ func (s *Set) Add(fd int, events uint32, h Handler) error {
 	return nil
 }
 
-// Modify changes the events of a descriptor in the set. The kernel reports a hangup and
-// an error in any case (epoll_ctl(2)).
+// Modify changes for which events of a descriptor Dispatch calls the handler. The kernel
+// always reports a hangup and an error too (epoll_ctl(2)).
 func (s *Set) Modify(fd int, events uint32) {
 	ev := unix.EpollEvent{Events: events, Fd: int32(fd)}
 	_ = unix.EpollCtl(s.fd, unix.EPOLL_CTL_MOD, fd, &ev)
@@ -84,9 +86,9 @@ func (s *Set) Remove(fd int) {
 	}
 }
 
-// Dispatch calls the handlers of descriptors that are ready, each once. It does not wait.
-// A handler may change the set. Dispatch returns the error of epoll_wait(2), usually
-// EINTR. Then it has called no handler.
+// Dispatch calls the handler of each descriptor that is ready, once. It does not wait. A
+// handler may change the set. If epoll_wait(2) fails, usually with EINTR, Dispatch
+// returns the error and has called no handler.
 func (s *Set) Dispatch() error {
 	n, err := epollNow(s.fd, s.ready[:])
 	if err != nil {

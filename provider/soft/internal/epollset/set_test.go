@@ -66,7 +66,8 @@ func TestDispatch(t *testing.T) {
 	require.Empty(t, r.ready)
 }
 
-// A handler may remove the descriptor of another event that is ready.
+// A handler may remove another descriptor that is ready too. Dispatch then does not call
+// the handler of that descriptor.
 func TestRemovedDescriptorIsNotDispatched(t *testing.T) {
 	s, a, b := openSet(t), newEvent(t), newEvent(t)
 	r := new(recorder)

@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// epollNow is epoll_wait(2) with a timeout of zero. It can not block, so it uses a raw
-// system call, which does not inform the Go scheduler. Informing the scheduler would
-// cost more than the call itself.
+// epollNow is epoll_wait(2) with a timeout of zero. It never blocks, so it makes the
+// system call without informing the Go scheduler, which would take longer than the call
+// itself.
 func epollNow(epfd int, events []unix.EpollEvent) (int, error) {
 	n, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(epfd),
 		uintptr(unsafe.Pointer(unsafe.SliceData(events))), uintptr(len(events)), 0, 0, 0)

@@ -2,28 +2,29 @@ package shm
 
 // An Ack is a value of ControlBlock.Ack. It acknowledges the requests of the other side:
 // number of slots consumed (32) | last NAK (8) << 32 | number of NAKs (24) << 40. The NAK
-// belongs to the first slot that was not consumed. A NAK is new if the number of NAKs has
+// is for the first slot that was not consumed. It is a new one if the number of NAKs has
 // changed.
 type Ack uint64
 
 // NewAck returns an Ack. The parameter consumed is the number of slots consumed, last is
-// the NAK that was sent last, and naks is the number of NAKs sent. NewAck stores the
-// latter modulo 2^24.
+// the NAK that was sent last, and naks is the number of NAKs sent, of which NewAck stores
+// the low 24 bits.
 func NewAck(consumed uint32, last NAK, naks uint32) Ack {
 	return Ack(consumed) | Ack(last)<<32 | Ack(naks)<<40
 }
 
-// Consumed returns the number of slots consumed; it wraps.
+// Consumed returns the number of slots consumed. The number overflows.
 func (a Ack) Consumed() uint32 { return uint32(a) }
 
-// NAK returns the last NAK.
+// NAK returns the NAK that was sent last.
 func (a Ack) NAK() NAK { return NAK(a >> 32) }
 
-// NAKs returns the number of NAKs, modulo 2^24.
+// NAKs returns the number of NAKs sent, modulo 2^24.
 func (a Ack) NAKs() uint32 { return uint32(a >> 40) }
 
-// A NAK says why a slot was not executed: its upper three bits have the kind, its lower
-// five bits a value. The numbers are part of the layout of shared memory.
+// A NAK says why the request in a slot was not executed. The upper three bits are the
+// kind of the NAK, and the lower five bits a value whose meaning depends on the kind. The
+// numbers are part of the layout of shared memory.
 type NAK uint8
 
 const (
@@ -32,8 +33,8 @@ const (
 	nakValue    NAK = 0x1f
 )
 
-// RNRNAK returns the NAK for a slot that has found no receive buffer. The argument is the
-// code of the RNR timer, from 0 to 31.
+// RNRNAK returns the NAK for a request that has found no receive buffer. The parameter
+// timer is the code of the RNR timer, from 0 to 31.
 func RNRNAK(timer uint8) NAK { return kindRNR | NAK(timer)&nakValue }
 
 // RNRTimer returns the code of the RNR timer. It returns false if the NAK is not an RNR
@@ -50,11 +51,11 @@ const (
 	OperationError                    // the responder could not execute the request
 )
 
-// FailureNAK returns the NAK for a slot whose request failed.
+// FailureNAK returns the NAK for a request that has failed for the reason f.
 func FailureNAK(f Failure) NAK { return kindFailure | NAK(f) }
 
-// Failure returns the reason why the request failed. It returns false if the NAK is not
-// that of a failed request, or has no valid reason.
+// Failure returns the reason why a request failed. It returns false if the NAK is not for
+// a failed request, or has an unknown reason.
 func (n NAK) Failure() (f Failure, ok bool) {
 	f = Failure(n & nakValue)
 	return f, n&^nakValue == kindFailure && f >= InvalidRequest && f <= OperationError

@@ -9,8 +9,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
 )
 
-// The two sides of a connection may be different versions of the library, so the numbers
-// must not change.
+// The numbers must not change, because the two sides of a connection may use different
+// versions of the library.
 func TestAckLayout(t *testing.T) {
 	require.EqualValues(t, 0x000003_62_00000007, shm.NewAck(7, shm.FailureNAK(shm.AccessError), 3))
 	require.EqualValues(t, 0x2c, shm.RNRNAK(12))

@@ -12,8 +12,8 @@ type End struct {
 }
 
 // NewEnd makes the shared memory and the doorbells of a connection. It returns the end of
-// the accepting side, and the two descriptors from which the connecting side makes its
-// end by OpenEnd. The caller owns all three.
+// the accepting side, and two descriptors. The connecting side passes these to OpenEnd to
+// get its end. The caller owns all three results.
 func NewEnd(geom Geometry, maps *MappingLimit) (end *End, segment, doorbell int, err error) {
 	seg, err := NewSegment(geom, maps)
 	if err != nil {
@@ -27,9 +27,9 @@ func NewEnd(geom Geometry, maps *MappingLimit) (end *End, segment, doorbell int,
 	return &End{Segment: seg, Side: 1, Doorbell: own}, seg.TakeFD(), peers, nil
 }
 
-// OpenEnd makes the end of the connecting side from the descriptors of the accepting
-// side, which it takes over even if it returns an error. The errors are those of
-// OpenSegment.
+// OpenEnd makes the end of the connecting side from the two descriptors that NewEnd has
+// returned to the accepting side. It takes over the descriptors, even if it returns an
+// error. The errors are those of OpenSegment.
 func OpenEnd(segment, doorbell int, maps *MappingLimit) (*End, error) {
 	seg, err := OpenSegment(segment, maps)
 	if err != nil {

@@ -18,19 +18,14 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A MappingLimit limits the shared segments that a device maps. The kernel limits the
-// number of mappings of a process (vm.max_map_count, see proc_sys_vm(5)), and the Go
-// runtime ends the process if it can not map memory for its heap. So a device uses at
-// most half of the mappings that the rest of the process does not use. The other half is
-// for the runtime, the program, and other devices.
-//
-// The mappings of the rest are counted from time to time in a goroutine, so that no
-// caller waits for a count. The result of the last count applies until the next one is
-// done.
-//
-// The methods may be called from any goroutine.
+// A MappingLimit limits how many shared segments a device maps. The kernel limits the
+// number of mappings of a process (vm.max_map_count, see proc_sys_vm(5)). If the Go
+// runtime can not map memory for its heap, it ends the process. So a device leaves room:
+// from the number that the kernel allows it subtracts the mappings of all other parts of
+// the process, and uses at most half of the result. The other half is for the Go runtime,
+// the program, and other devices.
 type MappingLimit struct {
-	systemMax int // vm.max_map_count: largest number of mappings of a process
+	systemMax int // largest number of mappings of the process (vm.max_map_count)
 	// count returns the present number of mappings, or false if it is not known.
 	count  func() (int, bool)
 	now    func() time.Time
@@ -40,7 +35,7 @@ type MappingLimit struct {
 	mapped int // number of mapped segments
 	// largest number of segments that may be mapped, as computed after the last count
 	maxSegments int
-	nextCount   int       // number of segments at which the mappings are counted next
+	nextCount   int       // when mapped reaches this number, the mappings are counted again
 	counting    bool      // true while a count is in progress
 	lastCount   time.Time // time at which the last count began
 }
@@ -53,9 +48,10 @@ const (
 	// When several devices map segments at the same time, each of them can exceed its
 	// limit by at most twice the step.
 	mappingStep = 1024
-	// mappingPause is the shortest time between two counts at the limit. Other parts of
-	// the process may have released mappings since the last count. The pause limits the
-	// work that peers can cause by connecting again and again. The number is arbitrary.
+	// mappingPause is the shortest time between two counts while the limit is reached.
+	// Other parts of the process may have released mappings since the last count, so
+	// counting again may help. The pause limits the work that peers can cause by
+	// connecting again and again. It is arbitrary.
 	mappingPause = time.Second
 	// defaultMaxMappings is DEFAULT_MAX_MAP_COUNT of Linux.
 	defaultMaxMappings = 65530
@@ -71,8 +67,8 @@ func NewMappingLimit(systemMax int, count func() (int, bool), counts *counters.S
 	return l
 }
 
-// Acquire allows one more mapping, or returns an error that matches
-// verbs.ErrNoResources.
+// Acquire allows one more mapping, or returns an error that matches verbs.ErrNoResources.
+// It may start a count, and does not wait for it.
 func (l *MappingLimit) Acquire() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -94,14 +90,14 @@ func (l *MappingLimit) Release() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.mapped--
-	// Other parts of the process may use the released mapping, so the mappings are
-	// counted before the device uses it again.
+	// Other parts of the process may use up the released mapping. So the mappings are
+	// counted before the device has mapped mappingStep further segments.
 	l.nextCount = min(l.nextCount, l.mapped+mappingStep)
 }
 
-// MmapFailed releases a mapping that Acquire has allowed and mmap(2) has refused. The
-// error ENOMEM means that the process has too many mappings although the limit was not
-// reached, or that there is no memory.
+// MmapFailed releases a mapping that Acquire has allowed, after mmap(2) has failed with
+// err. ENOMEM means that there is no memory, or that the process has too many mappings
+// although the limit was not reached.
 func (l *MappingLimit) MmapFailed(err error) {
 	l.Release()
 	if errors.Is(err, unix.ENOMEM) {
@@ -147,8 +143,9 @@ func MaxMappings() int {
 	return n
 }
 
-// CountMappings returns the number of lines of /proc/self/maps, which is the number
-// of mappings; see proc_pid_maps(5).
+// CountMappings returns the number of mappings of this process, which is the number of
+// lines in /proc/self/maps; see proc_pid_maps(5). It returns false if it can not read
+// that file.
 func CountMappings() (lines int, ok bool) {
 	f, err := os.Open("/proc/self/maps")
 	if err != nil {

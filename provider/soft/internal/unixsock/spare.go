@@ -9,18 +9,16 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/resource"
 )
 
-// SpareDescriptors are open descriptors that a device keeps in reserve. It closes them
-// when the process or the system has no more descriptors (EMFILE and ENFILE of
-// accept(2)). Then it can accept a client in order to refuse it, and can complete an
-// admitted connection. While some of the spare descriptors are missing, no client is
-// admitted.
-//
-// The methods may be called from any goroutine.
+// A SpareDescriptors has open descriptors that a device keeps in reserve. It closes them
+// when the process or the system has reached its limit of descriptors (EMFILE and ENFILE
+// of accept(2)). The device can then accept a client in order to refuse it, or complete
+// the connection of an admitted client. While spare descriptors are missing, the device
+// admits no client.
 type SpareDescriptors struct {
 	mu  sync.Mutex
 	fds []int
-	// listeners is the number of listening sockets, of connection management and of UD
-	// queue pairs. Without them no descriptors are kept.
+	// listeners is the number of listening sockets, both of connection management and of
+	// UD queue pairs. If there are none, no spare descriptors are kept.
 	listeners int
 }
 
@@ -36,7 +34,7 @@ func (s *SpareDescriptors) AddListener() {
 	s.fillLocked()
 }
 
-// RemoveListener counts the end of a listener. After the last one it closes the spare
+// RemoveListener counts one listener less. Without listeners it closes the spare
 // descriptors.
 func (s *SpareDescriptors) RemoveListener() {
 	s.mu.Lock()
@@ -47,8 +45,7 @@ func (s *SpareDescriptors) RemoveListener() {
 	}
 }
 
-// Fill opens the missing spare descriptors. It reports whether all spare descriptors are
-// open now.
+// Fill opens the missing spare descriptors. It reports whether all of them are open now.
 func (s *SpareDescriptors) Fill() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -66,7 +63,7 @@ func (s *SpareDescriptors) fillLocked() bool {
 	return true
 }
 
-// closeSpare closes the spare descriptors. It reports whether any were open.
+// closeSpare closes the spare descriptors. It returns false if none was open.
 func (s *SpareDescriptors) closeSpare() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -83,10 +80,10 @@ func (s *SpareDescriptors) Retry(fn func() error) error {
 }
 
 // Accept accepts the next client of a listening socket. If no descriptor is free, it
-// closes the spare descriptors and tries again. The reason is that the user of a client
-// is known only after Accept(2), and the device has to know the user before it decides
-// which connection to close for the client. The caller calls fill after it has admitted
-// or closed the client.
+// closes the spare descriptors and tries again. The client has to be accepted even then,
+// because only accept(2) tells which user it belongs to, and the device needs the user to
+// decide which connection to close for the client. After the caller has admitted or
+// closed the client, it calls Fill.
 func (s *SpareDescriptors) Accept(listener int) (fd int, err error) {
 	err = s.Retry(func() error {
 		fd, err = Accept(listener)
