@@ -15,18 +15,6 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/netlink"
 )
 
-// linkUp brings an interface up (netdevice(7), SIOCSIFFLAGS).
-func linkUp(t *testing.T, name string) {
-	t.Helper()
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-	require.NoError(t, err)
-	defer unix.Close(fd)
-	ifr, err := unix.NewIfreq(name)
-	require.NoError(t, err)
-	ifr.SetUint16(unix.IFF_UP | unix.IFF_RUNNING)
-	require.NoError(t, unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, ifr))
-}
-
 // addAddr adds the address of a prefix to an interface, and a route to the network of the
 // prefix. It waits until the kernel lists the address, which may be some time after the
 // request: a new interface gets its addresses only when it is up.

@@ -49,7 +49,7 @@ func TestGuessingKeysOnTheLocalPath(t *testing.T) {
 	refused := client.Connecting(cm.TCP, l.LocalAddr(), nil)
 	cmside.AwaitReadable(t, server.Channel.FD())
 	server.Quiet()
-	wantRejected(client, refused, cm.RejectNoResources, false, nil)
+	client.WantRejected(refused, cm.RejectNoResources, false, nil)
 	require.EqualValues(t, 1, server.p.dev.local[counters.AccessRefused].Load())
 
 	now = now.Add(maxWait)

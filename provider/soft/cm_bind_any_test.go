@@ -33,7 +33,7 @@ func TestBindAnyClashes(t *testing.T) { peerproc.InNetworkNamespace(t, "bind-any
 // A bind to port 0 does not take a port that is bound on an overlapping address. That
 // holds if the new address is the wildcard, and if the bound address is the wildcard.
 func peerBindAnyClashes(t *testing.T, _ string) {
-	linkUp(t, "lo")
+	peerproc.LinkUp(t, "lo")
 	for _, c := range []struct {
 		first, second string
 		afOnly        bool // AFONLY of the first ID
@@ -187,5 +187,5 @@ func TestReuseAddrAfterConnect(t *testing.T) {
 	passive, _ := s.Request(l)
 	require.NoError(t, passive.SetReuseAddr(true), "it has no port of its own")
 	require.NoError(t, passive.Reject(nil))
-	wantRefusal(s, active, true, nil)
+	s.WantRefusal(active, true, nil)
 }

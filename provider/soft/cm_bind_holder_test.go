@@ -25,7 +25,7 @@ func requireHolder(t *testing.T, err error, want cm.HolderError) {
 // The error of Bind and of Listen names the user of the process that has bound the
 // address. The error is the same whether that process listens or not.
 func TestBindTellsHolder(t *testing.T) {
-	needsRoot(t)
+	peerproc.NeedsRoot(t)
 	const name = "@rdmaloop/1/tcp/127.0.0.1/7472"
 	for role, other := range map[string]string{"squat-accepting": "127.0.0.1", "squat-bound": "127.0.0.1", "squat-full": "0.0.0.0"} {
 		t.Run(role, func(t *testing.T) {
@@ -45,7 +45,7 @@ func TestBindTellsHolder(t *testing.T) {
 
 // The error of Listen on a shared port names the user who already listens there.
 func TestListenTellsHolder(t *testing.T) {
-	needsRoot(t)
+	peerproc.NeedsRoot(t)
 	const name = "@rdmaloop/1/tcp/127.0.0.1/7472"
 	s := newParty(t)
 	id := s.ID(cm.TCP)

@@ -14,26 +14,19 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-func readable(t testing.TB, fd int) bool {
-	t.Helper()
-	n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
-	require.NoError(t, err)
-	return n > 0
-}
-
 // The descriptor of a channel is readable as long as events are queued.
 func TestChannelFD(t *testing.T) {
 	s := newParty(t)
-	require.False(t, readable(t, s.Channel.FD()))
+	require.False(t, cmside.Readable(t, s.Channel.FD()))
 	first, second := s.ID(cm.TCP), s.ID(cm.TCP)
 	for _, id := range []*cm.ID{first, second} {
 		require.NoError(t, id.ResolveAddr(netip.AddrPort{}, netip.MustParseAddrPort("127.0.0.1:7"), safety))
 	}
-	require.True(t, readable(t, s.Channel.FD()))
+	require.True(t, cmside.Readable(t, s.Channel.FD()))
 	s.Want(cm.AddrResolved, first)
-	require.True(t, readable(t, s.Channel.FD()))
+	require.True(t, cmside.Readable(t, s.Channel.FD()))
 	s.Want(cm.AddrResolved, second)
-	require.False(t, readable(t, s.Channel.FD()))
+	require.False(t, cmside.Readable(t, s.Channel.FD()))
 	s.Quiet()
 }
 
@@ -43,7 +36,7 @@ func TestDestroyDropsEvents(t *testing.T) {
 	id := s.ID(cm.TCP)
 	require.NoError(t, id.ResolveAddr(netip.AddrPort{}, netip.MustParseAddrPort("127.0.0.1:7"), safety))
 	require.NoError(t, id.Close())
-	require.False(t, readable(t, s.Channel.FD()))
+	require.False(t, cmside.Readable(t, s.Channel.FD()))
 	s.Quiet()
 }
 
@@ -59,7 +52,7 @@ func TestChannelAlarm(t *testing.T) {
 		passive, _ := server.Request(l)
 		require.NoError(t, passive.Reject(nil))
 		// The server accepts the second client when that client tries again to connect.
-		wantRejected(client, id, cm.RejectConsumer, true, nil)
+		client.WantRejected(id, cm.RejectConsumer, true, nil)
 		if id == first {
 			cmside.AwaitReadable(t, client.Channel.FD())
 			client.Quiet()

@@ -13,6 +13,7 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/internal/eventfd"
+	"github.com/rdmaloop/rdmaloop/internal/testutil/cmside"
 	"github.com/rdmaloop/rdmaloop/internal/testutil/peerproc"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/resource"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
@@ -33,7 +34,7 @@ const askCount = "how many?"
 // reaches the limit. It returns the descriptors that it has opened. Only peer processes
 // call it.
 func exhaustDescriptors(t *testing.T) (taken []int) {
-	limitDescriptors(t, openDescriptors(t)+2)
+	limitDescriptors(t, cmside.OpenDescriptors(t)+2)
 	return takeDescriptors(t)
 }
 
@@ -97,7 +98,7 @@ func TestRetryOutOfDescriptors(t *testing.T) {
 func peerFewDescriptors(t *testing.T, _ string) {
 	s := newParty(t)
 	l := s.Listen(cm.TCP, "127.0.0.1:0", 0)
-	limitDescriptors(t, openDescriptors(t)+20)
+	limitDescriptors(t, cmside.OpenDescriptors(t)+20)
 	peerproc.Say(l.LocalAddr().String())
 	for {
 		ev := s.Next()
@@ -206,7 +207,7 @@ func TestSpareDescriptorsAreOpenedAgain(t *testing.T) {
 // less.
 func peerFewToDial(t *testing.T, address string) {
 	s := newParty(t)
-	used := openDescriptors(t)
+	used := cmside.OpenDescriptors(t)
 	failed := 0
 	// The limit is compared with the number of a descriptor. Numbers below the highest
 	// one in use may be free, so a limit below the number of open descriptors still

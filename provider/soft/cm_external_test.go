@@ -131,7 +131,7 @@ func TestRejectResponse(t *testing.T) {
 	require.NoError(t, passive.Accept(nil))
 	client.Want(cm.ConnectResponse, active)
 	require.NoError(t, active.Reject([]byte("changed my mind")))
-	wantRejected(server, passive, cm.RejectConsumer, true, []byte("changed my mind"))
+	server.WantRejected(passive, cm.RejectConsumer, true, []byte("changed my mind"))
 }
 
 func TestCloseInsteadOfEstablish(t *testing.T) {
@@ -144,5 +144,5 @@ func TestCloseInsteadOfEstablish(t *testing.T) {
 	require.NoError(t, passive.Accept(nil))
 	client.Want(cm.ConnectResponse, active)
 	client.End(active)
-	wantRejected(server, passive, cm.RejectConsumer, false, nil)
+	server.WantRejected(passive, cm.RejectConsumer, false, nil)
 }

@@ -4,7 +4,6 @@ package soft
 
 import (
 	"net/netip"
-	"os"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/internal/eventfd"
+	"github.com/rdmaloop/rdmaloop/internal/testutil/cmside"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
@@ -211,7 +211,7 @@ func replyDescriptors(t *testing.T) (segment, doorbell int) {
 }
 
 func TestHostileServers(t *testing.T) {
-	before := openDescriptors(t)
+	before := cmside.OpenDescriptors(t)
 	for name, attack := range map[string]func(t *testing.T, r *rawPeer){
 		"garbage": func(_ *testing.T, r *rawPeer) { r.send([]byte("x")) },
 		"request": func(_ *testing.T, r *rawPeer) {
@@ -253,18 +253,18 @@ func TestHostileServers(t *testing.T) {
 			id := client.Connecting(cm.TCP, netip.AddrPortFrom(port.Addr.Addr, port.Addr.Port), nil)
 			attacker := accept()
 			attack(t, attacker)
-			wantRejected(client, id, cm.RejectConsumer, false, nil)
+			client.WantRejected(id, cm.RejectConsumer, false, nil)
 			client.Quiet()
 			attacker.close()
 			port.Close()
 		})
 	}
-	require.Equal(t, before, openDescriptors(t))
+	require.Equal(t, before, cmside.OpenDescriptors(t))
 }
 
 // A memfd that is not a valid segment is refused when it is opened.
 func TestHostileSegment(t *testing.T) {
-	before := openDescriptors(t)
+	before := cmside.OpenDescriptors(t)
 	t.Run("unsealed", func(t *testing.T) {
 		client := newParty(t)
 		port, accept := hostileServer(t)
@@ -293,12 +293,5 @@ func TestHostileSegment(t *testing.T) {
 		attacker.close()
 		port.Close()
 	})
-	require.Equal(t, before, openDescriptors(t))
-}
-
-func openDescriptors(t *testing.T) int {
-	t.Helper()
-	open, err := os.ReadDir("/proc/self/fd")
-	require.NoError(t, err)
-	return len(open)
+	require.Equal(t, before, cmside.OpenDescriptors(t))
 }

@@ -21,7 +21,7 @@ func reaches(client, server *party, l *cm.ID, dst netip.AddrPort) {
 	passive, _ := server.Request(l)
 	require.Equal(client.T, dst, passive.LocalAddr())
 	require.NoError(client.T, passive.Reject(nil))
-	wantRefusal(client, active, true, nil)
+	client.WantRefusal(active, true, nil)
 	client.End(active)
 	server.End(passive)
 }
@@ -30,7 +30,7 @@ func reaches(client, server *party, l *cm.ID, dst netip.AddrPort) {
 func refuses(client *party, dst netip.AddrPort) {
 	client.T.Helper()
 	active := client.Connecting(cm.TCP, dst, nil)
-	wantRejected(client, active, cm.RejectInvalidServiceID, false, nil)
+	client.WantRejected(active, cm.RejectInvalidServiceID, false, nil)
 }
 
 // A listener that is bound to an address gets requests for that address, and none for
@@ -94,7 +94,7 @@ func TestLinkLocal(t *testing.T) {
 	passive, _ := s.Request(l)
 	require.Equal(t, l.LocalAddr().Addr().WithZone(""), passive.LocalAddr().Addr())
 	require.NoError(t, passive.Reject(nil))
-	wantRefusal(s, active, true, nil)
+	s.WantRefusal(active, true, nil)
 }
 
 func linkLocal(t *testing.T) netip.Addr {
@@ -153,7 +153,7 @@ func TestBacklogWaits(t *testing.T) {
 		require.Equal(t, []byte{byte(i)}, ev.Param.PrivateData)
 		client.Quiet()
 		require.NoError(t, passive.Reject(nil))
-		wantRefusal(client, ids[i], true, nil)
+		client.WantRefusal(ids[i], true, nil)
 	}
 }
 
@@ -185,9 +185,9 @@ func TestBacklogRefusesLookups(t *testing.T) {
 	first := client.Connecting(cm.UDP, l.LocalAddr(), nil)
 	second := client.Connecting(cm.UDP, l.LocalAddr(), nil)
 	passive, _ := server.Request(l)
-	wantUnreachable(client, second, cm.SIDRReject, false, nil)
+	client.WantUnreachable(second, cm.SIDRReject, false, nil)
 	require.NoError(t, passive.Reject(nil))
-	wantUnreachable(client, first, cm.SIDRReject, true, nil)
+	client.WantUnreachable(first, cm.SIDRReject, true, nil)
 }
 
 // handlersOf returns the handlers of the descriptors that a channel watches.

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/testutil/cmside"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
@@ -32,9 +33,9 @@ func TestWireCMListenerCloses(t *testing.T) {
 		for _, id := range ids[1:] {
 			w.await(w.client)
 			if ps == cm.UDP {
-				wantUnreachable(w.client, id, cm.SIDRReject, false, padded("", 136))
+				w.client.WantUnreachable(id, cm.SIDRReject, false, padded("", 136))
 			} else {
-				wantRejected(w.client, id, cm.RejectConsumer, false, padded("", 148))
+				w.client.WantRejected(id, cm.RejectConsumer, false, padded("", 148))
 			}
 		}
 		w.client.Quiet()
@@ -50,7 +51,7 @@ func TestWireCMListenerCloses(t *testing.T) {
 // buffer of its socket.
 func TestWireCMListenerClosesUnread(t *testing.T) {
 	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
-		cfg := &Config{Vectors: 1, Path: PathWire, WirePort: freePort(t)}
+		cfg := &Config{Vectors: 1, Path: PathWire, WirePort: cmside.FreePort(t)}
 		client, server := openParty(t, cfg), openParty(t, cfg)
 		l := server.Listen(ps, "127.9.3.2:0", 0)
 		// Receiving this number of requests takes more than one system call.
@@ -87,5 +88,5 @@ func TestWireCMWaitingRequests(t *testing.T) {
 	passive, _ := w.request(l)
 	require.NoError(t, passive.Reject(nil))
 	w.await(w.client)
-	wantRefusal(w.client, active, false, padded("", 148))
+	w.client.WantRefusal(active, false, padded("", 148))
 }

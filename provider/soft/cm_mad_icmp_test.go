@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/testutil/cmside"
 	"github.com/rdmaloop/rdmaloop/internal/testutil/peerproc"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 	"github.com/rdmaloop/rdmaloop/verbs"
@@ -47,7 +48,7 @@ func unreadable(t *testing.T, fd int) {
 func dialClosedPort(t *testing.T, ps cm.PortSpace, from, to string) {
 	t.Helper()
 	require.Less(t, safety, sidrTimeout)
-	s := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: freePort(t)})
+	s := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: cmside.FreePort(t)})
 	for range 2 { // The second request is sent from a socket that has had an error.
 		wantPortUnreachable(s, s.connectingFrom(ps, from, netip.AddrPortFrom(netip.MustParseAddr(to), 7)))
 		s.Quiet()
@@ -72,7 +73,7 @@ func peerClosedPortIPv6(t *testing.T, _ string) {
 // An ICMP error for one peer affects no request to another peer and no connection, even
 // if they use the same socket.
 func TestPortUnreachableAffectsOneRequest(t *testing.T) {
-	cfg := &Config{Vectors: 1, Path: PathWire, WirePort: freePort(t)}
+	cfg := &Config{Vectors: 1, Path: PathWire, WirePort: cmside.FreePort(t)}
 	client, server := openParty(t, cfg), openParty(t, cfg)
 	l := server.Listen(cm.TCP, "127.9.2.3:0", 0)
 	open := client.connectingFrom(cm.TCP, "127.9.2.1", l.LocalAddr())
@@ -94,26 +95,15 @@ func TestPortUnreachableAffectsOneRequest(t *testing.T) {
 	server.Want(cm.Established, late)
 	exchange(t, client, waiting.QP(), server, late.QP())
 	require.Zero(t, countsOf(t, client.p.dev)["send_err"])
-	disconnectBoth(client, open, server, passive)
-	disconnectBoth(client, waiting, server, late)
+	cmside.Disconnect(client.Side, open, server.Side, passive)
+	cmside.Disconnect(client.Side, waiting, server.Side, late)
 	client.Quiet()
 	server.Quiet()
 }
 
-// disconnectBoth disconnects, and waits for the events of both sides.
-func disconnectBoth(client *party, active *cm.ID, server *party, passive *cm.ID) {
-	client.T.Helper()
-	require.NoError(client.T, active.Disconnect())
-	server.Want(cm.Disconnected, passive)
-	require.NoError(client.T, passive.Disconnect())
-	server.Want(cm.TimewaitExit, passive)
-	client.Want(cm.Disconnected, active)
-	client.Want(cm.TimewaitExit, active)
-}
-
 // After Migrate, the new channel of the ID handles the ICMP error.
 func TestPortUnreachableAfterMigrate(t *testing.T) {
-	s := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: freePort(t)})
+	s := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: cmside.FreePort(t)})
 	id := s.connectingFrom(cm.TCP, "127.9.2.1", netip.MustParseAddrPort("127.9.2.2:7"))
 	other, err := cm.OpenChannel(s)
 	require.NoError(t, err)
@@ -128,7 +118,7 @@ func TestPortUnreachableAfterMigrate(t *testing.T) {
 // The requestSocket receives no datagrams, so a datagram to its port does not make the
 // channel readable.
 func TestRequestSocketReceivesNothing(t *testing.T) {
-	s := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: freePort(t)})
+	s := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: cmside.FreePort(t)})
 	silent, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr("127.9.2.2"), s.p.dev.cfg.WirePort)))
 	require.NoError(t, err)
 	defer silent.Close()

@@ -41,7 +41,7 @@ func TestWireCMRefused(t *testing.T) {
 			passive, _ := w.request(l)
 			require.NoError(t, passive.Reject([]byte(private)))
 			w.await(w.client)
-			wantRefusal(w.client, active, private != "", padded(private, cm.MaxPrivateData(ps, cm.MessageReject)))
+			w.client.WantRefusal(active, private != "", padded(private, cm.MaxPrivateData(ps, cm.MessageReject)))
 		}
 	})
 }

@@ -3,7 +3,6 @@
 package soft
 
 import (
-	"net"
 	"net/netip"
 	"testing"
 	"time"
@@ -11,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/testutil/cmside"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/udp"
@@ -43,7 +43,7 @@ var (
 func newMADSim(t *testing.T, change ...func(*Config)) *madSim {
 	t.Helper()
 	w := &madSim{t: t, clock: &fakeClock{now: time.Unix(1_000_000, 0)}}
-	cfg := &Config{Vectors: 1, Path: PathWire, WirePort: freePort(t)}
+	cfg := &Config{Vectors: 1, Path: PathWire, WirePort: cmside.FreePort(t)}
 	for _, f := range change {
 		f(cfg)
 	}
@@ -60,15 +60,6 @@ func newMADSim(t *testing.T, change ...func(*Config)) *madSim {
 		}
 	})
 	return w
-}
-
-// freePort returns a UDP port that is not in use at any address.
-func freePort(t *testing.T) uint16 {
-	t.Helper()
-	c, err := net.ListenUDP("udp", nil)
-	require.NoError(t, err)
-	defer c.Close()
-	return c.LocalAddr().(*net.UDPAddr).AddrPort().Port()
 }
 
 // simMADs is the madNetwork of a device in a madSim.

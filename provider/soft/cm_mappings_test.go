@@ -62,7 +62,7 @@ func TestListenerOutOfMappings(t *testing.T) {
 	request, _ := server.Request(l)
 	server.CreateQP(request)
 	require.ErrorIs(t, request.Accept(nil), verbs.ErrNoResources)
-	wantNoResources(client, refused)
+	client.WantNoResources(refused)
 	require.Equal(t, counted{"no_mappings_err": 1}, countsOf(t, server.p.dev))
 	for _, id := range active {
 		works(t, client, id.QP())
@@ -86,7 +86,7 @@ func TestDialOutOfMappings(t *testing.T) {
 	require.NoError(t, passive.Accept(nil))
 	ev := client.Want(cm.ConnectError, id)
 	require.ErrorIs(t, ev.Err, verbs.ErrNoResources)
-	wantRejected(server, passive, cm.RejectNoResources, false, nil)
+	server.WantRejected(passive, cm.RejectNoResources, false, nil)
 	require.Equal(t, counted{"no_mappings_err": 1}, countsOf(t, client.p.dev))
 	works(t, client, first.QP())
 	client.End(first)

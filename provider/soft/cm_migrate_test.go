@@ -94,7 +94,7 @@ func TestMigrateListener(t *testing.T) {
 		require.NoError(t, id.Reject(nil))
 	}
 	for _, id := range []*cm.ID{first, second, third} {
-		wantRejected(client, id, cm.RejectConsumer, true, nil)
+		client.WantRejected(id, cm.RejectConsumer, true, nil)
 	}
 	server.Quiet()
 }

@@ -111,7 +111,7 @@ func TestNotifyTooLate(t *testing.T) {
 	}
 	require.NoError(t, ev.Ack())
 	require.ErrorIs(t, late.Notify(verbs.AsyncCommEst), verbs.ErrPeerGone)
-	wantRejected(server, late, cm.RejectTimeout, false, nil)
+	server.WantRejected(late, cm.RejectTimeout, false, nil)
 }
 
 // After Notify one RTU is ignored. A second RTU is an error.

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/testutil/cmside"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -45,7 +46,7 @@ func TestPaths(t *testing.T) {
 		{"wire to wire", PathWire, PathWire, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			port := freePort(t)
+			port := cmside.FreePort(t)
 			client := openParty(t, &Config{Vectors: 1, Path: test.client, WirePort: port})
 			server := openParty(t, &Config{Vectors: 1, Path: test.server, WirePort: port})
 			l := server.Listen(cm.TCP, "127.9.1.1:0", 0)
@@ -60,7 +61,7 @@ func TestPaths(t *testing.T) {
 			exchange(t, client, active.QP(), server, passive.QP())
 			exchange(t, server, passive.QP(), client, active.QP())
 
-			disconnectBoth(client, active, server, passive)
+			cmside.Disconnect(client.Side, active, server.Side, passive)
 			client.Quiet()
 		})
 	}
@@ -71,7 +72,7 @@ func TestPaths(t *testing.T) {
 // connect to such a listener on another host.
 func TestPathWireOnThisHost(t *testing.T) {
 	for path, cause := range map[Path]error{PathLocal: nil, PathAuto: errLocalOnly} {
-		port := freePort(t)
+		port := cmside.FreePort(t)
 		client := openParty(t, &Config{Vectors: 1, Path: path, WirePort: port})
 		server := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: port})
 		l := server.Listen(cm.TCP, "127.9.1.1:0", 0)
@@ -90,7 +91,7 @@ func TestPathWireOnThisHost(t *testing.T) {
 // Two devices can not use the wire path at one address. The second device gets an error
 // before it sends anything.
 func TestPathWireTaken(t *testing.T) {
-	port := freePort(t)
+	port := cmside.FreePort(t)
 	first := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: port})
 	second := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: port})
 	l := first.Listen(cm.TCP, "127.9.1.1:0", 0)
@@ -112,7 +113,7 @@ func TestPathWireTaken(t *testing.T) {
 // A listener on a wildcard accepts requests on the wire path at the addresses of all
 // interfaces.
 func TestPathWireWildcard(t *testing.T) {
-	s := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: freePort(t)})
+	s := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: cmside.FreePort(t)})
 	l := s.Listen(cm.TCP, "0.0.0.0:0", 0)
 	active := s.Connecting(cm.TCP, netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), l.LocalAddr().Port()), nil)
 	passive, _ := s.Request(l)

@@ -105,7 +105,7 @@ func TestServerKilledBeforeAccept(t *testing.T) {
 		id := s.Connecting(ps, netip.MustParseAddrPort(line()), nil)
 		require.Equal(t, "ready", line())
 		kill()
-		wantRefusal(s, id, false, nil)
+		s.WantRefusal(id, false, nil)
 		s.Quiet()
 	}
 }
@@ -119,7 +119,7 @@ func TestServerKilledBeforeFetch(t *testing.T) {
 	require.Equal(t, "ready", line())
 	id := s.Connecting(cm.TCP, dst, nil)
 	kill()
-	wantRefusal(s, id, false, nil)
+	s.WantRefusal(id, false, nil)
 	s.Quiet()
 }
 

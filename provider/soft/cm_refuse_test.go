@@ -13,46 +13,6 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// wantRejected requires the event of a refused connection.
-func wantRejected(s *party, id *cm.ID, reason cm.RejectReason, byApplication bool, private []byte) {
-	s.T.Helper()
-	ev := s.Want(cm.Rejected, id)
-	require.EqualValues(s.T, reason, ev.Status)
-	var refused *cm.RejectError
-	require.ErrorAs(s.T, ev.Err, &refused)
-	require.ErrorIs(s.T, ev.Err, cm.ErrRefused)
-	require.Equal(s.T, reason, refused.Reason)
-	require.Equal(s.T, byApplication, refused.ByApplication)
-	require.Equal(s.T, string(private), string(refused.PrivateData))
-	if id.QP() != nil {
-		require.Equal(s.T, verbs.StateError, id.QP().State(), "a refused queue pair is flushed")
-	}
-}
-
-func wantUnreachable(s *party, id *cm.ID, status cm.SIDRStatus, byApplication bool, private []byte) {
-	s.T.Helper()
-	ev := s.Want(cm.Unreachable, id)
-	require.EqualValues(s.T, status, ev.Status)
-	var refused *cm.UnreachableError
-	require.ErrorAs(s.T, ev.Err, &refused)
-	require.Equal(s.T, status, refused.SIDR)
-	require.Equal(s.T, byApplication, refused.ByApplication)
-	require.Equal(s.T, string(private), string(refused.PrivateData))
-	if id.QP() != nil {
-		require.Equal(s.T, verbs.StateRTS, id.QP().State(), "a refused lookup does not change the queue pair")
-	}
-}
-
-// wantRefusal requires the event of a refusal in the port space of the ID.
-func wantRefusal(s *party, id *cm.ID, byApplication bool, private []byte) {
-	s.T.Helper()
-	if id.PortSpace() == cm.UDP {
-		wantUnreachable(s, id, cm.SIDRReject, byApplication, private)
-	} else {
-		wantRejected(s, id, cm.RejectConsumer, byApplication, private)
-	}
-}
-
 func eachPortSpace(t *testing.T, test func(t *testing.T, ps cm.PortSpace)) {
 	for _, ps := range []cm.PortSpace{cm.TCP, cm.UDP} {
 		t.Run(ps.String(), func(t *testing.T) { test(t, ps) })
@@ -70,9 +30,9 @@ func TestNoListener(t *testing.T) {
 		} {
 			id := s.Connecting(ps, dst, nil)
 			if ps == cm.UDP {
-				wantUnreachable(s, id, cm.SIDRUnsupported, false, nil)
+				s.WantUnreachable(id, cm.SIDRUnsupported, false, nil)
 			} else {
-				wantRejected(s, id, cm.RejectInvalidServiceID, false, nil)
+				s.WantRejected(id, cm.RejectInvalidServiceID, false, nil)
 			}
 		}
 	})
@@ -86,19 +46,9 @@ func TestReject(t *testing.T) {
 			active := s.Connecting(ps, l.LocalAddr(), nil)
 			passive, _ := s.Request(l)
 			private := lend(t, n, func(p *cm.ConnParam) error { return passive.Reject(p.PrivateData) })
-			wantRefusal(s, active, true, private)
+			s.WantRefusal(active, true, private)
 		}
 	})
-}
-
-// wantNoResources requires the event of a refusal for lack of resources.
-func wantNoResources(s *party, id *cm.ID) {
-	s.T.Helper()
-	if id.PortSpace() == cm.UDP {
-		wantUnreachable(s, id, cm.SIDRNoQP, false, nil)
-	} else {
-		wantRejected(s, id, cm.RejectNoResources, false, nil)
-	}
 }
 
 func TestRejectNoResources(t *testing.T) {
@@ -108,7 +58,7 @@ func TestRejectNoResources(t *testing.T) {
 		active := s.Connecting(ps, l.LocalAddr(), nil)
 		passive, _ := s.Request(l)
 		require.NoError(t, passive.RejectNoResources())
-		wantNoResources(s, active)
+		s.WantNoResources(active)
 	})
 }
 
@@ -121,7 +71,7 @@ func TestDestroyUnanswered(t *testing.T) {
 		active := s.Connecting(ps, l.LocalAddr(), nil)
 		passive, _ := s.Request(l)
 		require.NoError(t, passive.Close())
-		wantRefusal(s, active, false, nil)
+		s.WantRefusal(active, false, nil)
 	})
 }
 
@@ -141,8 +91,8 @@ func TestListenerCloses(t *testing.T) {
 		}
 		at := l.LocalAddr()
 		require.NoError(t, l.Close())
-		wantRefusal(client, ids[1], false, nil)
-		wantRefusal(client, ids[2], false, nil)
+		client.WantRefusal(ids[1], false, nil)
+		client.WantRefusal(ids[2], false, nil)
 
 		// The ID whose request was fetched still works, and does not hold the port.
 		again := server.ID(ps)
@@ -196,7 +146,7 @@ func TestClientLeavesAccepted(t *testing.T) {
 	server.CreateQP(passive)
 	require.NoError(t, passive.Accept(nil))
 	client.End(active)
-	wantRejected(server, passive, cm.RejectTimeout, false, nil)
+	server.WantRejected(passive, cm.RejectTimeout, false, nil)
 }
 
 // timeOut makes a request that is never answered, and waits until it times out at the
@@ -246,7 +196,7 @@ func TestLookupListenerVanishes(t *testing.T) {
 	l := server.Listen(cm.UDP, "127.0.0.1:0", 0)
 	active := client.Connecting(cm.UDP, l.LocalAddr(), nil)
 	require.NoError(t, l.Close()) // The listener has not read the lookup yet.
-	wantRefusal(client, active, false, nil)
+	client.WantRefusal(active, false, nil)
 	require.Equal(t, verbs.StateRTS, active.QP().State())
 }
 

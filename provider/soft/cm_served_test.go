@@ -23,7 +23,7 @@ func TestServesAddedLookup(t *testing.T)  { peerproc.InNetworkNamespace(t, "adde
 // addHostAddrs brings the loopback interface up, and adds the addresses to it.
 func addHostAddrs(t *testing.T, addrs ...string) {
 	t.Helper()
-	linkUp(t, "lo")
+	peerproc.LinkUp(t, "lo")
 	for _, a := range addrs {
 		addr := netip.MustParseAddr(a)
 		addAddr(t, "lo", netip.PrefixFrom(addr, addr.BitLen()).String())
@@ -95,7 +95,7 @@ func peerListenOnAll(t *testing.T, _ string) {
 			require.Equal(t, cm.StateBound, l.State())
 			require.Empty(t, all.p.dev.udp.Addrs(), "the UDP ports are free again")
 			client := openParty(t, &Config{Vectors: 1, Path: PathLocal})
-			wantRejected(client, client.Connecting(cm.TCP, netip.MustParseAddrPort("10.77.0.2:7471"), nil), cm.RejectInvalidServiceID, false, nil)
+			client.WantRejected(client.Connecting(cm.TCP, netip.MustParseAddrPort("10.77.0.2:7471"), nil), cm.RejectInvalidServiceID, false, nil)
 			require.NoError(t, l.Close())
 		}
 		require.NoError(t, all.Listen(cm.TCP, "10.77.0.1:7471", 0).Close(), "this address can be served")
@@ -106,7 +106,7 @@ func peerListenOnAll(t *testing.T, _ string) {
 // A listener on a wildcard serves an address that is added later, on both paths, and
 // stops serving an address that is removed.
 func peerAddedAddress(t *testing.T, _ string) {
-	linkUp(t, "lo")
+	peerproc.LinkUp(t, "lo")
 	n := newFarNetwork(t)
 	addAddr(t, "near", "10.77.0.1/24")
 	addAddr(t, "near", "fd00:77::1/64")
@@ -130,7 +130,7 @@ func peerAddedAddress(t *testing.T, _ string) {
 		local := near.Connecting(cm.TCP, at, nil)
 		passive, _ := server.Request(l)
 		require.NoError(t, passive.Reject(nil))
-		wantRefusal(near, local, true, nil)
+		near.WantRefusal(local, true, nil)
 
 		removeAddr(t, "near", added)
 		server.Want(cm.AddrChange, l)
@@ -143,7 +143,7 @@ func peerAddedAddress(t *testing.T, _ string) {
 // Lookups of datagram queue pairs arrive at an added address too, also after the
 // listener has moved to another channel.
 func peerAddedLookup(t *testing.T, _ string) {
-	linkUp(t, "lo")
+	peerproc.LinkUp(t, "lo")
 	n := newFarNetwork(t)
 	addAddr(t, "near", "10.77.0.1/24")
 	server := openParty(t, &Config{Vectors: 1})

@@ -102,7 +102,7 @@ func wantConnected(client *party, active *cm.ID, server *party, l *cm.ID) (passi
 // A process of another user listens on the address itself, and the server listens on the
 // wildcard. The client reaches the server, and sends nothing to the other process.
 func TestDialSkipsForeignListener(t *testing.T) {
-	needsRoot(t)
+	peerproc.NeedsRoot(t)
 	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
 		client, server := newParty(t), newParty(t)
 		l := server.Listen(ps, "0.0.0.0:0", 0)
@@ -121,7 +121,7 @@ func TestDialSkipsForeignListener(t *testing.T) {
 // When the only listener is a process of another user, the error of the dial names the
 // user and the socket.
 func TestDialFindsForeignListenerOnly(t *testing.T) {
-	needsRoot(t)
+	peerproc.NeedsRoot(t)
 	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
 		client := newParty(t)
 		dst := netip.MustParseAddrPort("127.0.0.1:7471")
@@ -146,7 +146,7 @@ func TestDialFindsForeignListenerOnly(t *testing.T) {
 // listener. So the client asks the system. Before that it already reaches the server if
 // the server's backlog has room.
 func TestDialSkipsForeignQueue(t *testing.T) {
-	needsRoot(t)
+	peerproc.NeedsRoot(t)
 	client, server := newParty(t), newParty(t)
 	clock := useClock(client)
 	l := server.Listen(cm.TCP, "0.0.0.0:0", 0)
@@ -173,7 +173,7 @@ func TestDialSkipsForeignQueue(t *testing.T) {
 // If a name is bound and its socket does not listen, the search continues with the next
 // name.
 func TestDialSkipsForeignName(t *testing.T) {
-	needsRoot(t)
+	peerproc.NeedsRoot(t)
 	client, server := newParty(t), newParty(t)
 	l := server.Listen(cm.TCP, "0.0.0.0:0", 0)
 	dst, name := squatted(l)
@@ -213,7 +213,7 @@ func TestCredentialsOfPeer(t *testing.T) {
 	}
 	require.Equal(t, fmt.Sprint(c.PID, true, uid, os.Getgid(), true), line())
 	kill()
-	wantRejected(s, id, cm.RejectConsumer, false, nil)
+	s.WantRejected(id, cm.RejectConsumer, false, nil)
 	again, _ := id.Credentials()
 	require.Equal(t, c, again, "the credentials stay after the peer has ended")
 }

@@ -248,7 +248,7 @@ func TestSourceOutOfDescriptors(t *testing.T) {
 // A client on a shared port is also refused when a process of another user listens on
 // the port.
 func TestSharedSourceOfForeignListener(t *testing.T) {
-	needsRoot(t)
+	peerproc.NeedsRoot(t)
 	server := newParty(t)
 	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
 	line, kill := peerproc.Start(t, "squat-accepting", "@rdmaloop/1/tcp/127.0.0.1/7471")

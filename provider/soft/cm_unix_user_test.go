@@ -19,14 +19,6 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/testutil/peerproc"
 )
 
-// needsRoot skips a test that needs a process of another user.
-func needsRoot(t *testing.T) {
-	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("only root can start a process of another user")
-	}
-}
-
 // peerRefused sends a connection request and a lookup to an address. It expects that
 // both are refused because of its user.
 func peerRefused(t *testing.T, address string) {
@@ -48,7 +40,7 @@ func peerRefused(t *testing.T, address string) {
 // A process of a user who is not allowed is refused and counted, and the application
 // does not see its request.
 func TestListenerRefusesUser(t *testing.T) {
-	needsRoot(t)
+	peerproc.NeedsRoot(t)
 	s := newParty(t)
 	l := s.Listen(cm.TCP, "127.0.0.1:0", 0)
 	lookups := s.Listen(cm.UDP, l.LocalAddr().String(), 0)
@@ -85,7 +77,7 @@ func peerUnmappedServer(t *testing.T, address string) {
 // although the kernel reports that user with the same number as the user of the
 // process.
 func TestUnmappedUser(t *testing.T) {
-	needsRoot(t)
+	peerproc.NeedsRoot(t)
 	s := newHostParty(t)
 	l := s.Listen(cm.TCP, "127.0.0.1:0", 0)
 	cmd := peerproc.Command("unmapped-server", l.LocalAddr().String())

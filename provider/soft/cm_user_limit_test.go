@@ -26,8 +26,8 @@ func peerOverLimit(t *testing.T, address string) {
 		ids[i] = s.Connecting(cm.TCP, at, nil)
 		s.Want(cm.Established, ids[i])
 	}
-	wantNoResources(s, s.Connecting(cm.TCP, at, nil))
-	wantNoResources(s, s.Connecting(cm.TCP, at, nil))
+	s.WantNoResources(s.Connecting(cm.TCP, at, nil))
+	s.WantNoResources(s.Connecting(cm.TCP, at, nil))
 	peerproc.Say("refused")
 	s.End(ids[0])
 	for dialed(s, at) == nil {
@@ -41,7 +41,7 @@ func peerOverLimit(t *testing.T, address string) {
 // A user who has MaxConnsPerUser connections gets no further connection. Meanwhile other
 // users get connections.
 func TestUserOverLimit(t *testing.T) {
-	needsRoot(t)
+	peerproc.NeedsRoot(t)
 	client := newParty(t)
 	server := openParty(t, &Config{Vectors: 1, AllowedUsers: []uint32{peerproc.User}, MaxConnsPerUser: userConns})
 	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/rdmaloop/rdmaloop/internal/testutil/cmside"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/fragment"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
 	"github.com/rdmaloop/rdmaloop/verbs"
@@ -203,7 +204,7 @@ func (s *sleeper) requireAsleep() {
 	}
 	require.NoError(s.t, s.cq.Arm(false))
 	s.pollN(1)
-	require.False(s.t, readable(s.t, s.ch.FD()))
+	require.False(s.t, cmside.Readable(s.t, s.ch.FD()))
 }
 
 // If a peer does not read the responses to its atomics, the response ring is full. The

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/rdmaloop/rdmaloop/internal/testutil/cmside"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -53,9 +54,9 @@ func TestParkedEndIsWoken(t *testing.T) {
 		n, err := b.cq.Poll(b.wc)
 		require.NoError(t, err)
 		require.Zero(t, n)
-		require.False(t, readable(t, b.ch.FD()))
+		require.False(t, cmside.Readable(t, b.ch.FD()))
 		a.post(verbs.SendWR{Opcode: verbs.OpSend, Flags: verbs.SendInline, Inline: []byte("wake")})
-		require.True(t, readable(t, b.ch.FD()))
+		require.True(t, cmside.Readable(t, b.ch.FD()))
 		cookie, ok, err := b.ch.Next()
 		require.NoError(t, err)
 		require.True(t, ok)
@@ -65,7 +66,7 @@ func TestParkedEndIsWoken(t *testing.T) {
 		_, ok, err = b.ch.Next()
 		require.NoError(t, err)
 		require.False(t, ok)
-		require.False(t, readable(t, b.ch.FD()))
+		require.False(t, cmside.Readable(t, b.ch.FD()))
 	}
 }
 
@@ -80,7 +81,7 @@ func TestAckWakesWaitingSender(t *testing.T) {
 	b.recv(1, 0, 100)
 	a.post(verbs.SendWR{Opcode: verbs.OpSend, Flags: verbs.SendInline | verbs.SendSignaled, Inline: []byte("x")})
 	require.NoError(t, a.cq.Arm(false))
-	require.False(t, readable(t, a.ch.FD()))
+	require.False(t, cmside.Readable(t, a.ch.FD()))
 	b.wait(1)
 	// The poll finds no other work, so b sends the delayed acknowledgement.
 	_, err := b.cq.Poll(b.wc)
@@ -251,6 +252,6 @@ func TestPollingEndIsNotRung(t *testing.T) {
 		a.wait(1, b)
 	}
 	for _, e := range []*end{a, b} {
-		require.False(t, readable(t, e.qp.path.(*shmConn).end.Doorbell))
+		require.False(t, cmside.Readable(t, e.qp.path.(*shmConn).end.Doorbell))
 	}
 }

@@ -92,7 +92,7 @@ func (e *end) receiveFrom(n int) {
 // the same queue pair that was idle for the longest time. If there is none, the new
 // connection is closed after its datagram. No datagram is lost in either case.
 func TestDatagramUserLimit(t *testing.T) {
-	needsRoot(t)
+	peerproc.NeedsRoot(t)
 	cfg := localConfig()
 	cfg.AllowedUsers, cfg.MaxConnsPerUser = []uint32{peerproc.User}, userConns
 	d := openDevice(t, cfg)
@@ -130,7 +130,7 @@ func TestDatagramUserLimit(t *testing.T) {
 // When one user opens more connections than a queue pair keeps, the connections of other
 // users stay open.
 func TestDatagramSendersOfOneUser(t *testing.T) {
-	needsRoot(t)
+	peerproc.NeedsRoot(t)
 	cfg := localConfig()
 	cfg.AllowedUsers, cfg.MaxConnsPerUser = []uint32{AnyUser}, -1
 	b := newDatagramEnd(t, openDevice(t, cfg), verbs.ProgressManual)
@@ -205,7 +205,7 @@ func peerDatagramNoDescriptors(t *testing.T, _ string) {
 // Without free descriptors a queue pair closes one of its connections to accept a new
 // one. It does so only if the user of the new connection is allowed.
 func TestDatagramSourcesOutOfDescriptors(t *testing.T) {
-	needsRoot(t)
+	peerproc.NeedsRoot(t)
 	cmd := peerproc.Command("datagram-full", "")
 	cmd.SysProcAttr = nil // nil: the peer runs as root, like this process
 	line, kill := peerproc.Run(t, cmd)

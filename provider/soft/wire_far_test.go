@@ -46,12 +46,12 @@ func newFarNetwork(t *testing.T) *farNetwork {
 		t.Skip("the kernel has no veth interfaces")
 	}
 	require.NoError(t, err)
-	linkUp(t, "lo")
-	linkUp(t, "far")
+	peerproc.LinkUp(t, "lo")
+	peerproc.LinkUp(t, "far")
 	addAddr(t, "far", "10.77.0.9/24")
 	addAddr(t, "far", "fd00:77::9/64")
 	n.back()
-	linkUp(t, "near")
+	peerproc.LinkUp(t, "near")
 	return n
 }
 
@@ -144,7 +144,7 @@ func TestFarOnly(t *testing.T) { peerproc.InNetworkNamespace(t, "far-only") }
 // With PathAuto, the wire path accepts packets of other hosts only. The kernel drops the
 // packets of processes of this host, whatever source address these packets have.
 func peerFarOnly(t *testing.T, _ string) {
-	linkUp(t, "lo")
+	peerproc.LinkUp(t, "lo")
 	n := newFarNetwork(t)
 	addAddr(t, "near", "10.77.0.1/24")
 	addAddr(t, "near", "fd00:77::1/64")
@@ -188,14 +188,14 @@ func TestFromHereByAnotherLink(t *testing.T) { peerproc.InNetworkNamespace(t, "f
 // another interface of this host. With PathAuto, this request is dropped if it names an
 // address of this host as its source.
 func peerFromHere(t *testing.T, _ string) {
-	linkUp(t, "lo")
+	peerproc.LinkUp(t, "lo")
 	err := change(vethRequest("out", "back", ownNetwork(t)))
 	if err == unix.EOPNOTSUPP {
 		t.Skip("the kernel has no veth interfaces")
 	}
 	require.NoError(t, err)
-	linkUp(t, "out")
-	linkUp(t, "back")
+	peerproc.LinkUp(t, "out")
+	peerproc.LinkUp(t, "back")
 	addAddr(t, "out", "fd00:78::2/64")
 	addAddr(t, "back", "fd00:78::1/64")
 	if os.WriteFile("/proc/sys/net/ipv6/conf/all/forwarding", []byte("1"), 0) == nil {

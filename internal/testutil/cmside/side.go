@@ -3,7 +3,9 @@
 package cmside
 
 import (
+	"net"
 	"net/netip"
+	"os"
 	"testing"
 	"time"
 
@@ -198,4 +200,38 @@ func Connect(client, server *Side, l *cm.ID) (active, passive *cm.ID) {
 	client.Want(cm.Established, active)
 	server.Want(cm.Established, passive)
 	return active, passive
+}
+
+// Disconnect disconnects, and waits for the events of both sides.
+func Disconnect(client *Side, active *cm.ID, server *Side, passive *cm.ID) {
+	client.T.Helper()
+	require.NoError(client.T, active.Disconnect())
+	server.Want(cm.Disconnected, passive)
+	require.NoError(client.T, passive.Disconnect())
+	server.Want(cm.TimewaitExit, passive)
+	client.Want(cm.Disconnected, active)
+	client.Want(cm.TimewaitExit, active)
+}
+
+// FreePort returns a UDP port that is not in use at any address.
+func FreePort(t *testing.T) uint16 {
+	t.Helper()
+	c, err := net.ListenUDP("udp", nil)
+	require.NoError(t, err)
+	defer c.Close()
+	return c.LocalAddr().(*net.UDPAddr).AddrPort().Port()
+}
+
+func Readable(t testing.TB, fd int) bool {
+	t.Helper()
+	n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
+	require.NoError(t, err)
+	return n > 0
+}
+
+func OpenDescriptors(t *testing.T) int {
+	t.Helper()
+	open, err := os.ReadDir("/proc/self/fd")
+	require.NoError(t, err)
+	return len(open)
 }

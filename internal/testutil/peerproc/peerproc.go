@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 // Names of the environment variables that tell a process that it is a peer process, and
@@ -109,3 +110,23 @@ func Say(text string) { _, _ = os.Stdout.WriteString(text + "\n") }
 
 // Linger waits until this process is killed, or until the test process has ended.
 func Linger() { _, _ = io.Copy(io.Discard, os.Stdin) }
+
+// LinkUp brings an interface up (netdevice(7), SIOCSIFFLAGS).
+func LinkUp(t *testing.T, name string) {
+	t.Helper()
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	require.NoError(t, err)
+	defer unix.Close(fd)
+	ifr, err := unix.NewIfreq(name)
+	require.NoError(t, err)
+	ifr.SetUint16(unix.IFF_UP | unix.IFF_RUNNING)
+	require.NoError(t, unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, ifr))
+}
+
+// NeedsRoot skips a test that needs a process of another user.
+func NeedsRoot(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("only root can start a process of another user")
+	}
+}
