@@ -40,6 +40,7 @@ var arrows = map[string][]string{
 	".":                          {},
 	"internal/*":                 {},
 	"internal/testutil/cmside":   {"cm", "verbs"},
+	"internal/testutil/peerproc": {"internal/eventfd"},
 	"internal/testutil/pairtest": {"provider", "provider/soft", "cm", "verbs"},
 	"internal/wire":              {"internal/psn"},
 	"internal/timerfd":           {"internal/eventfd"},

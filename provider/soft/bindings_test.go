@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/rdmaloop/rdmaloop/internal/testutil/cmside"
+	"github.com/rdmaloop/rdmaloop/internal/testutil/peerproc"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/access"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
 )
@@ -22,7 +22,7 @@ func newTestBindings() *bindings {
 // A queue pair takes the end of its binding once. The binding releases an end that was
 // not taken.
 func TestBindingWithEnd(t *testing.T) {
-	before := cmside.OpenDescriptors(t)
+	before := peerproc.OpenDescriptors(t)
 	tab := newTestBindings()
 	a, b, err := shm.NewEndPair(tab.geom, tab.maps)
 	require.NoError(t, err)
@@ -46,7 +46,7 @@ func TestBindingWithEnd(t *testing.T) {
 	local, _ = tab.path(3)
 	require.True(t, local, "remove removes only the named binding")
 	tab.remove(3, theirs)
-	require.Equal(t, before, cmside.OpenDescriptors(t))
+	require.Equal(t, before, peerproc.OpenDescriptors(t))
 }
 
 func TestBindingOfTheWirePath(t *testing.T) {
@@ -76,7 +76,7 @@ func TestBindingOfTheWirePath(t *testing.T) {
 
 // Two queue pairs without bindings share the ends that the first of them makes.
 func TestProvisionalEnds(t *testing.T) {
-	before := cmside.OpenDescriptors(t)
+	before := peerproc.OpenDescriptors(t)
 	tab := newTestBindings()
 	mine, err := tab.take(2, 3)
 	require.NoError(t, err)
@@ -97,5 +97,5 @@ func TestProvisionalEnds(t *testing.T) {
 	require.NoError(t, err)
 	last.Release()
 	tab.close()
-	require.Equal(t, before, cmside.OpenDescriptors(t))
+	require.Equal(t, before, peerproc.OpenDescriptors(t))
 }

@@ -10,8 +10,6 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/internal/testutil/cmside"
-	"github.com/rdmaloop/rdmaloop/internal/wire"
-	"github.com/rdmaloop/rdmaloop/provider/soft/internal/access"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -57,28 +55,35 @@ func TestGuessingKeysOnTheLocalPath(t *testing.T) {
 }
 
 // The server refuses connections of a host on the wire path that has guessed too many
-// keys.
+// keys, and accepts its connections again after the wait.
 func TestGuessingKeysOnTheWire(t *testing.T) {
-	w := newMADSim(t)
-	w.server.p.dev.access.Clock = func() time.Time { return w.clock.now }
-	for range guesses {
-		active, passive := w.connected()
-		guess(t, w.client, active)
-		w.disconnected(active, passive)
+	port := cmside.FreePort(t)
+	client := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: port})
+	server := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: port})
+	now := time.Unix(1_000_000, 0)
+	server.p.dev.access.Clock = func() time.Time { return now }
+	l := server.Listen(cm.TCP, "127.9.1.1:0", 0)
+	connect := func() (active, passive *cm.ID) {
+		active = client.connectFrom("127.9.1.2", l)
+		passive, _ = server.Request(l)
+		server.CreateQP(passive)
+		require.NoError(t, passive.Accept(nil))
+		client.Want(cm.Established, active)
+		server.Want(cm.Established, passive)
+		return active, passive
 	}
-	l := w.listen(cm.TCP, 0)
-	// The first wait is over. One more error starts the second wait.
-	w.server.p.dev.access.CountError(access.RemoteSource(clientAddr))
-	refused := w.connecting(cm.TCP, l.LocalAddr(), nil)
-	require.Equal(t, int(cm.RejectNoResources), w.want(w.client, cm.Rejected, refused).Status)
-	w.server.Quiet()
-	require.Equal(t, wire.AttrREJ, w.sent[len(w.sent)-1])
-	require.EqualValues(t, 1, w.server.p.dev.local[counters.AccessRefused].Load())
+	for range guesses {
+		active, passive := connect()
+		guess(t, client, active)
+		cmside.Disconnect(client.Side, active, server.Side, passive)
+	}
+	refused := client.connectFrom("127.9.1.2", l)
+	cmside.AwaitReadable(t, server.Channel.FD())
+	server.Quiet()
+	require.EqualValues(t, cm.RejectNoResources, client.Want(cm.Rejected, refused).Status)
+	require.EqualValues(t, 1, server.p.dev.local[counters.AccessRefused].Load())
 
-	w.clock.now = w.clock.now.Add(maxWait)
-	active := w.connecting(cm.TCP, l.LocalAddr(), nil)
-	passive, _ := w.request(l)
-	w.accept(passive, nil)
-	w.want(w.client, cm.Established, active)
-	w.want(w.server, cm.Established, passive)
+	now = now.Add(maxWait)
+	active, passive := connect()
+	cmside.Disconnect(client.Side, active, server.Side, passive)
 }

@@ -13,30 +13,15 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/internal/eventfd"
-	"github.com/rdmaloop/rdmaloop/internal/testutil/cmside"
 	"github.com/rdmaloop/rdmaloop/internal/testutil/peerproc"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/resource"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// limitDescriptors sets the limit of open descriptors of this process. Only peer
-// processes call it, because the test process needs its descriptors.
-func limitDescriptors(t *testing.T, n int) {
-	require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: uint64(n), Max: uint64(n)}))
-}
-
 // askCount is the private data of a connection request. The peer rejects this request,
 // and the reject says how many requests the peer has refused.
 const askCount = "how many?"
-
-// exhaustDescriptors lowers the limit of open descriptors, and opens descriptors until it
-// reaches the limit. It returns the descriptors that it has opened. Only peer processes
-// call it.
-func exhaustDescriptors(t *testing.T) (taken []int) {
-	limitDescriptors(t, cmside.OpenDescriptors(t)+2)
-	return takeDescriptors(t)
-}
 
 // requireSpare requires that all spare descriptors of a device are open, in a process
 // that has no free descriptor.
@@ -45,20 +30,6 @@ func requireSpare(t *testing.T, d *device) {
 	_, err := eventfd.New()
 	require.ErrorIs(t, err, unix.EMFILE)
 	require.True(t, d.spare.Fill())
-}
-
-// takeDescriptors opens descriptors up to the limit that limitDescriptors has set.
-func takeDescriptors(t *testing.T) (taken []int) {
-	// Several calls may succeed: the limit is compared with the number of a descriptor,
-	// and numbers below the highest one in use may be free.
-	for {
-		fd, err := eventfd.New()
-		if err != nil {
-			require.ErrorIs(t, err, unix.EMFILE)
-			return taken
-		}
-		taken = append(taken, fd)
-	}
 }
 
 // resource.Retry closes spare descriptors and repeats a call that fails because the
@@ -98,7 +69,7 @@ func TestRetryOutOfDescriptors(t *testing.T) {
 func peerFewDescriptors(t *testing.T, _ string) {
 	s := newParty(t)
 	l := s.Listen(cm.TCP, "127.0.0.1:0", 0)
-	limitDescriptors(t, cmside.OpenDescriptors(t)+20)
+	peerproc.LimitDescriptors(t, peerproc.OpenDescriptors(t)+20)
 	peerproc.Say(l.LocalAddr().String())
 	for {
 		ev := s.Next()
@@ -175,45 +146,17 @@ func TestListenerOutOfDescriptors(t *testing.T) {
 	kill()
 }
 
-// peerNoDescriptors is a process that calls OnReady of a listener while no descriptor
-// is free and no client waits.
-func peerNoDescriptors(t *testing.T, _ string) {
-	s := newParty(t)
-	s.Listen(cm.TCP, "127.0.0.1:0", 0)
-	exhaustDescriptors(t)
-	requireSpare(t, s.p.dev)
-	looked := 0
-	for _, w := range handlersOf(s.tc) {
-		if g, ok := w.(*unixListener); ok {
-			g.OnReady(g.fd, unix.EPOLLIN)
-			looked++
-		}
-	}
-	require.Equal(t, 1, looked)
-	requireSpare(t, s.p.dev)
-	peerproc.Say("done")
-	peerproc.Linger()
-}
-
-// To accept a client, readable of a listener closes spare descriptors. If no client
-// waits, readable opens them again.
-func TestSpareDescriptorsAreOpenedAgain(t *testing.T) {
-	line, kill := peerproc.Start(t, "no-descriptors", "")
-	require.Equal(t, "done", line())
-	kill()
-}
-
 // peerFewToDial is a process that dials again and again, each time with one descriptor
 // less.
 func peerFewToDial(t *testing.T, address string) {
 	s := newParty(t)
-	used := cmside.OpenDescriptors(t)
+	used := peerproc.OpenDescriptors(t)
 	failed := 0
 	// The limit is compared with the number of a descriptor. Numbers below the highest
 	// one in use may be free, so a limit below the number of open descriptors still
 	// admits some dials.
 	for room := 8; room >= -8; room-- {
-		limitDescriptors(t, used+room)
+		peerproc.LimitDescriptors(t, used+room)
 		err := dialOnce(s, netip.MustParseAddrPort(address))
 		if err != nil {
 			failed++

@@ -11,7 +11,7 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/internal/eventfd"
-	"github.com/rdmaloop/rdmaloop/internal/testutil/cmside"
+	"github.com/rdmaloop/rdmaloop/internal/testutil/peerproc"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
@@ -211,7 +211,7 @@ func replyDescriptors(t *testing.T) (segment, doorbell int) {
 }
 
 func TestHostileServers(t *testing.T) {
-	before := cmside.OpenDescriptors(t)
+	before := peerproc.OpenDescriptors(t)
 	for name, attack := range map[string]func(t *testing.T, r *rawPeer){
 		"garbage": func(_ *testing.T, r *rawPeer) { r.send([]byte("x")) },
 		"request": func(_ *testing.T, r *rawPeer) {
@@ -259,12 +259,12 @@ func TestHostileServers(t *testing.T) {
 			port.Close()
 		})
 	}
-	require.Equal(t, before, cmside.OpenDescriptors(t))
+	require.Equal(t, before, peerproc.OpenDescriptors(t))
 }
 
 // A memfd that is not a valid segment is refused when it is opened.
 func TestHostileSegment(t *testing.T) {
-	before := cmside.OpenDescriptors(t)
+	before := peerproc.OpenDescriptors(t)
 	t.Run("unsealed", func(t *testing.T) {
 		client := newParty(t)
 		port, accept := hostileServer(t)
@@ -293,5 +293,5 @@ func TestHostileSegment(t *testing.T) {
 		attacker.close()
 		port.Close()
 	})
-	require.Equal(t, before, cmside.OpenDescriptors(t))
+	require.Equal(t, before, peerproc.OpenDescriptors(t))
 }

@@ -239,7 +239,6 @@ func TestWireCMTypeOfService(t *testing.T) {
 		attr, err := id.QP().Query()
 		require.NoError(t, err)
 		require.EqualValues(t, tos, attr.AH.TrafficClass)
-		require.EqualValues(t, tos, id.QP().(*qp).path.(*rcConn).to.TrafficClass)
 	}
 	exchange(t, w.client, active.QP(), w.server, passive.QP())
 	w.disconnected(active, passive)

@@ -12,7 +12,6 @@ import (
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
-	"github.com/rdmaloop/rdmaloop/provider/soft/internal/udp"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -117,37 +116,6 @@ func admitted(p *party) map[string]int {
 		all[source.String()] = n
 	}
 	return all
-}
-
-// Data validates the address only if it has the packet sequence number that was sent to
-// the address.
-func TestWireCMDataNeedsItsPSN(t *testing.T) {
-	w := newMADSim(t)
-	w.lose(wire.AttrRTU, 1000)
-	l := w.listen(cm.TCP, 0)
-	active := w.connecting(cm.TCP, l.LocalAddr(), nil)
-	passive, _ := w.request(l)
-	w.accept(passive, nil)
-	w.want(w.client, cm.Established, active)
-	conn := passive.QP().(*qp).path.(*rcConn)
-	b := make([]byte, wire.MaxPacket)
-	say := func(num uint32) {
-		p := wire.Build(b, wire.WriteOnly, 0)
-		p.BTH().SetDestQP(passive.QP().Num())
-		p.BTH().SetPSN(psnOf(conn.resp.base, conn.resp.expected+uint64(num)))
-		conn.q.shard.enter()
-		conn.receive(p, &udp.Header{From: clientAddr, To: serverAddr})
-		conn.q.shard.leave()
-		w.drive()
-	}
-	for num := uint32(1); num < 1<<23; num *= 2 {
-		say(num)
-		say(1<<24 - num)
-		require.False(t, conn.peerSent)
-		require.True(t, w.server.tc.queue.empty())
-	}
-	say(0)
-	w.server.Want(cm.Established, passive)
 }
 
 // When the table is full, a request of another source evicts the oldest connection,

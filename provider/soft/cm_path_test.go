@@ -11,7 +11,8 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/internal/testutil/cmside"
-	"github.com/rdmaloop/rdmaloop/verbs"
+	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/udp"
 )
 
 // connectFrom makes an ID with a source address, and sends a request to a listener.
@@ -71,7 +72,7 @@ func TestPaths(t *testing.T) {
 // client with PathAuto gets an error that has the reason, because the same client can
 // connect to such a listener on another host.
 func TestPathWireOnThisHost(t *testing.T) {
-	for path, cause := range map[Path]error{PathLocal: nil, PathAuto: errLocalOnly} {
+	for path, cause := range map[Path]string{PathLocal: "", PathAuto: "no process listens on the local path"} {
 		port := cmside.FreePort(t)
 		client := openParty(t, &Config{Vectors: 1, Path: path, WirePort: port})
 		server := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: port})
@@ -80,9 +81,7 @@ func TestPathWireOnThisHost(t *testing.T) {
 		ev := client.Want(cm.Rejected, id)
 		require.EqualValues(t, cm.RejectInvalidServiceID, ev.Status)
 		require.ErrorIs(t, ev.Err, cm.ErrRefused)
-		if cause != nil {
-			require.ErrorContains(t, ev.Err, cause.Error())
-		}
+		require.ErrorContains(t, ev.Err, cause)
 		server.Quiet()
 		require.Zero(t, countsOf(t, server.p.dev)["rcvd_pkts"])
 	}
@@ -124,8 +123,61 @@ func TestPathWireWildcard(t *testing.T) {
 	exchange(t, s, active.QP(), s, passive.QP())
 }
 
-func TestPathMTU(t *testing.T) {
-	require.Equal(t, verbs.MTU4096, pathMTU(netip.MustParseAddr("127.9.1.1")))
-	require.Equal(t, verbs.MTU4096, pathMTU(netip.MustParseAddr("::1")))
-	require.Equal(t, verbs.MTU256, pathMTU(netip.MustParseAddr("203.0.113.1")), "not an address of this host")
+// Connection management sets the type of service and the flow control of the packets of a
+// queue pair.
+func TestWireConnectionParameters(t *testing.T) {
+	const tos = 0x68
+	port := cmside.FreePort(t)
+	client := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: port})
+	server := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: port})
+	for _, said := range [][2]bool{{true, false}, {false, true}} {
+		l := server.Listen(cm.TCP, "127.9.1.1:0", 0)
+		active := client.ID(cm.TCP)
+		require.NoError(t, active.SetTOS(tos))
+		require.NoError(t, active.Bind(netip.MustParseAddrPort("127.9.1.2:0")))
+		client.Resolve(active, l.LocalAddr())
+		client.CreateQP(active)
+		require.NoError(t, active.Connect(&cm.ConnParam{FlowControl: said[0]}))
+		passive, _ := server.Request(l)
+		server.CreateQP(passive)
+		require.NoError(t, passive.Accept(&cm.ConnParam{FlowControl: said[1]}))
+		client.Want(cm.Established, active)
+		server.Want(cm.Established, passive)
+		for i, id := range []*cm.ID{active, passive} {
+			conn := id.QP().(*qp).path.(*rcConn)
+			require.EqualValues(t, tos, conn.to.TrafficClass)
+			require.Equal(t, creditFlow{sends: said[i], receives: said[1-i]}, conn.credits.creditFlow)
+		}
+		cmside.Disconnect(client.Side, active, server.Side, passive)
+	}
+}
+
+// Connection management is told of the first data of the peer, but only if the packet has
+// the packet sequence number that was sent to the address of the peer.
+func TestFirstDataNeedsItsPSN(t *testing.T) {
+	port := cmside.FreePort(t)
+	s := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: port})
+	l := s.Listen(cm.TCP, "127.9.1.1:0", 0)
+	active, _ := connectTo(s, s, l)
+	q := active.QP().(*qp)
+	conn := q.path.(*rcConn)
+	heard := 0
+	s.p.dev.bindings.add(q.num, &binding{DataHeard: func() { heard++ }}, false)
+	b := make([]byte, wire.MaxPacket)
+	receive := func(num uint32) {
+		p := wire.Build(b, wire.WriteOnly, 0)
+		p.BTH().SetDestQP(q.num)
+		p.BTH().SetPSN(psnOf(conn.resp.base, conn.resp.expected+uint64(num)))
+		q.shard.enter()
+		conn.receive(p, &udp.Header{From: conn.to.Remote, To: conn.to.Local})
+		q.shard.leave()
+	}
+	for num := uint32(1); num < 1<<23; num *= 2 {
+		receive(num)
+		receive(1<<24 - num)
+		require.Zero(t, heard)
+	}
+	receive(0)
+	receive(0)
+	require.Equal(t, 1, heard)
 }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
-	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
 func TestAckTimeoutCode(t *testing.T) {
@@ -100,50 +99,5 @@ func TestWireCMOutage(t *testing.T) {
 		require.LessOrEqual(t, w.clock.now.Sub(start), outage+requestInterval)
 		w.want(w.server, cm.Established, passive)
 		require.LessOrEqual(t, w.clock.now.Sub(start), outage+maxInterval)
-	}
-}
-
-// Connections with the default timers survive an outage during their traffic, and lose
-// no message.
-func TestWireOutage(t *testing.T) {
-	const messages, size = 64, 4096
-	s := newSim(t, 1, quietNet)
-	a, b := s.newEnd(), s.newEnd()
-	s.join(a, b, func(attr *verbs.QPAttr) {
-		attr.Timeout, attr.RetryCount = ackTimeoutCode(packetLifetime, defaultDelay), verbs.MaxRetry
-	})
-	for _, e := range []*end{a, b} {
-		for i := range messages {
-			e.recv(uint64(i), endSize/2+i*size, size)
-		}
-	}
-	for i := range messages {
-		for n, e := range []*end{a, b} {
-			e.mr.Bytes()[i*size] = byte(i + 100*n)
-			e.post(verbs.SendWR{ID: uint64(1000 + i), Opcode: verbs.OpSend, Flags: verbs.SendSignaled, SGEs: []verbs.SGE{verbs.SGEOf(e.mr, i*size, size)}})
-		}
-	}
-	for s.net.Stats.Delivered < 2*messages/3 {
-		require.True(t, s.step())
-	}
-	s.net.Config.Drop = 1
-	over := s.now + int64(outage)
-	for s.now < over {
-		require.True(t, s.step())
-	}
-	s.net.Config.Drop = 0
-	s.settle()
-	require.Less(t, s.now-over, int64(2*verbs.AckTimeout(packetLifetime+1)), "the transfer continues within one timeout")
-	for n, e := range []*end{a, b} {
-		received := 0
-		for _, wc := range e.wait(2 * messages) {
-			require.Equal(t, verbs.StatusSuccess, wc.Status)
-			if wc.Opcode == verbs.WCRecv {
-				require.EqualValues(t, received, wc.ID)
-				require.Equal(t, byte(received+100*(1-n)), e.mr.Bytes()[endSize/2+received*size])
-				received++
-			}
-		}
-		require.Equal(t, messages, received)
 	}
 }

@@ -223,7 +223,7 @@ func peerUncheckedSource(t *testing.T, address string) {
 	l := server.Listen(ps, "127.0.0.1:0", 0)
 	r := dialNamed(t, l, name, src)
 	r.ask(l, l.LocalAddr())
-	taken := exhaustDescriptors(t)
+	taken := peerproc.ExhaustDescriptors(t)
 	_, err := unixsock.IsBound("@rdmaloop/test/unknown")
 	require.ErrorIs(t, err, verbs.ErrNoResources)
 	// The server needs one descriptor for the socket and one for the admission.
@@ -304,7 +304,7 @@ func TestPeerName(t *testing.T) {
 func peerUnknownHost(t *testing.T, _ string) {
 	s := newParty(t)
 	a := netip.MustParseAddr("203.0.113.7")
-	exhaustDescriptors(t)
+	peerproc.ExhaustDescriptors(t)
 	_, err := s.tc.isLocalAddr(a)
 	require.ErrorIs(t, err, verbs.ErrNoResources)
 	_, err = s.PD.CreateAH(&verbs.AHAttr{Port: 1, DestGID: verbs.GIDFromAddr(a)})

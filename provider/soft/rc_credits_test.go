@@ -7,7 +7,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/internal/testutil/netsim"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 	"github.com/rdmaloop/rdmaloop/verbs"
@@ -130,24 +129,6 @@ func TestWireCreditsCountAllMessages(t *testing.T) {
 	p.wantCount(3) // Two READs or atomics may be outstanding.
 	p.send(p.ack(0))
 	require.EqualValues(t, 3, p.conn.credits.messagesSent, "a WRITE, and two pieces of a READ")
-}
-
-// Connection management negotiates flow control: each side respects the credits of the
-// other side if the other side has agreed to advertise them.
-func TestWireCMFlowControl(t *testing.T) {
-	for _, said := range [][2]bool{{true, false}, {false, true}} {
-		w := newMADSim(t)
-		l := w.listen(cm.TCP, 0)
-		active := w.connecting(cm.TCP, l.LocalAddr(), &cm.ConnParam{FlowControl: said[0]})
-		passive, _ := w.request(l)
-		w.accept(passive, &cm.ConnParam{FlowControl: said[1]})
-		w.want(w.client, cm.Established, active)
-		w.want(w.server, cm.Established, passive)
-		for i, id := range []*cm.ID{active, passive} {
-			got := id.QP().(*qp).path.(*rcConn).credits.creditFlow
-			require.Equal(t, creditFlow{sends: said[i], receives: said[1-i]}, got)
-		}
-	}
 }
 
 // A sender that is faster than the receiver gets no RNR NAK, and no message waits

@@ -87,7 +87,7 @@ func peerDatagramDestNoDescriptors(t *testing.T, _ string) {
 	}
 	e.sendNumbered(to, nums[0], 0, 1, 0)
 	e.sendNumbered(to, nums[1], 1, 1, 0)
-	exhaustDescriptors(t)
+	peerproc.ExhaustDescriptors(t)
 	e.sendNumbered(to, nums[2], 2, 1, 0)
 	require.Empty(t, countsOf(t, d))
 	require.Len(t, dests, 2)
@@ -96,7 +96,7 @@ func peerDatagramDestNoDescriptors(t *testing.T, _ string) {
 	for _, dest := range dests {
 		dest.remove()
 	}
-	takeDescriptors(t)
+	peerproc.TakeDescriptors(t)
 	e.sendNumbered(to, nums[0], 3, 1, 0)
 	require.Equal(t, counted{"datagram_unsent": 1}, countsOf(t, d))
 	peerproc.Say("done")

@@ -173,7 +173,7 @@ func peerDatagramNoDescriptors(t *testing.T, _ string) {
 	p, dev := udLocalOf(e), e.qp.dev
 	peerproc.Say(fmt.Sprint(e.qp.num))
 	e.receiveFrom(3)
-	exhaustDescriptors(t)
+	peerproc.ExhaustDescriptors(t)
 	peerproc.Say("full")
 
 	for countsOf(t, dev)["datagram_user_refused"] == 0 {
@@ -189,7 +189,7 @@ func peerDatagramNoDescriptors(t *testing.T, _ string) {
 	for _, src := range p.sources {
 		src.close()
 	}
-	takeDescriptors(t)
+	peerproc.TakeDescriptors(t)
 	peerproc.Say("taken")
 
 	// The queue pair has no other connection that it could close for the new one. So it
@@ -223,14 +223,22 @@ func TestDatagramSourcesOutOfDescriptors(t *testing.T) {
 	peerproc.Run(t, stranger)
 	require.Equal(t, "refused", line())
 	for _, fd := range fds {
-		require.False(t, (&rawPeer{t: t, fd: fd}).closedByPeer())
+		require.False(t, closedByPeer(t, fd))
 	}
 
 	connectDatagrams(t, num, 7)
 	require.Equal(t, "taken", line())
-	require.True(t, (&rawPeer{t: t, fd: fds[0]}).closedByPeer(), "the connection that was idle for longest is closed")
+	require.True(t, closedByPeer(t, fds[0]), "the connection that was idle for longest is closed")
 
 	connectDatagrams(t, num, 8)
 	require.Equal(t, "done", line())
 	kill()
+}
+
+// closedByPeer reports whether the other end of a connected socket is closed.
+func closedByPeer(t *testing.T, fd int) bool {
+	t.Helper()
+	n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLRDHUP}}, 0)
+	require.NoError(t, err)
+	return n > 0
 }

@@ -225,9 +225,17 @@ func sendSpoofed(t *testing.T, from netip.Addr, to netip.AddrPort, qpn uint32, l
 	}
 	require.NoError(t, unix.Bind(fd, hostport.Sockaddr(from, 0)))
 	var m wire.MAD
-	encodeREQ(&m, &reqMsg{endpoints: endpoints{src: netip.AddrPortFrom(from, 9), dst: to}, qpParams: qpParams{qpn: 99}, mtu: 3}, 1, 1)
-	pkt := madPacket(make([]byte, madBufSize), &m, 1)
+	req := wire.REQ{
+		LocalID: 1, CAGUID: 1, ServiceID: wire.NewServiceID(uint16(cm.TCP), to.Port()), QPN: 99, MTU: uint8(verbs.MTU1024),
+		Primary: wire.Path{LocalGID: wire.NewGID(from), RemoteGID: wire.NewGID(to.Addr())},
+	}
+	header := wire.CMAHeader{SrcPort: 9, Src: from, Dst: to.Addr()}
+	header.Encode(req.PrivateData[:])
+	req.Encode(&m, 1)
+	pkt := wire.Build(make([]byte, wire.MaxPacket), wire.UDSendOnly, wire.MADSize)
 	pkt.BTH().SetDestQP(qpn)
+	pkt.DETH().Set(wire.GSIQKey, wire.GSIQPN)
+	copy(pkt.Payload(), m[:])
 	local, err := hostport.LocalAddr(fd)
 	require.NoError(t, err)
 	var flow wire.Flow

@@ -52,6 +52,7 @@ func (s *Side) WantRefusal(id *cm.ID, byApplication bool, private []byte) {
 }
 
 // WantNoResources requires the event of a refusal for lack of resources.
+// WantNoResources requires the event of a refusal because of a lack of resources.
 func (s *Side) WantNoResources(id *cm.ID) {
 	s.T.Helper()
 	if id.PortSpace() == cm.UDP {

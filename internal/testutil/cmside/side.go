@@ -5,7 +5,6 @@ package cmside
 import (
 	"net"
 	"net/netip"
-	"os"
 	"testing"
 	"time"
 
@@ -222,16 +221,10 @@ func FreePort(t *testing.T) uint16 {
 	return c.LocalAddr().(*net.UDPAddr).AddrPort().Port()
 }
 
+// Readable reports whether a descriptor is readable now.
 func Readable(t testing.TB, fd int) bool {
 	t.Helper()
 	n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
 	require.NoError(t, err)
 	return n > 0
-}
-
-func OpenDescriptors(t *testing.T) int {
-	t.Helper()
-	open, err := os.ReadDir("/proc/self/fd")
-	require.NoError(t, err)
-	return len(open)
 }
