@@ -40,7 +40,7 @@ func TestRNRRetriesAreCountedAndTimed(t *testing.T) {
 	advance := a.stopClock()
 	a.post(verbs.SendWR{ID: 1, Opcode: verbs.OpSend})
 	a.post(verbs.SendWR{ID: 2, Opcode: verbs.OpSend})
-	naks := func() uint32 { return b.qp.path.(*shmConn).nakCount }
+	naks := func() uint32 { return b.qp.path.(*shmConn).acks.naks }
 	for attempt := range uint32(retries) {
 		b.pollForTimers()
 		require.Equal(t, attempt+1, naks())

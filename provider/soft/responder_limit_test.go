@@ -113,7 +113,7 @@ func TestSlowMessagesComplete(t *testing.T) {
 			flags |= shm.FlagArea
 		}
 		out.Publish(&fragment.Fragment{Op: fragment.Send, Flags: flags, Length: uint32(n)})
-		sender.qp.path.(*shmConn).seq++
+		sender.qp.path.(*shmConn).sent.seq++
 	}
 	send(fragment.First, partialProgress)
 	require.Empty(t, victim.pollN(3))

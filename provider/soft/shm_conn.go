@@ -33,32 +33,19 @@ type shmConn struct {
 	responsesOut shm.Producer // data of READs and results of atomics for the peer
 	responsesIn  shm.Consumer // data of READs and results of atomics from the peer
 
-	// seq is the number of slots of requestsOut that were published. The sequences that
-	// the queue pair stores in its requests are values of seq.
-	seq      uint64
-	released uint64  // number of slots of requestsOut that the peer has acknowledged
-	lastAck  shm.Ack // last value of peer.Ack that was processed
-	// number of slots of requestsIn that were consumed and not acknowledged yet
-	unacked uint32
-	// ackRequested is true if the peer waits for the acknowledgement of a consumed slot.
-	ackRequested bool
-	nakCount     uint32  // number of NAKs sent, RNR NAKs included; wraps
-	lastNAK      shm.NAK // last NAK sent; 0 if there was none
-	// responsesBlocked is true if responsesOut had no room for the last response.
-	responsesBlocked bool
-	// true if an RNR NAK was sent for the next slot of requestsIn
-	awaitsRetry bool
-	resendSeen  uint32 // value of peer.Resend when the last RNR NAK was sent
+	sent shmSent // positions in requestsOut
+	acks shmAcks // acknowledgements of requestsIn
+
+	serving    serveState
+	resendSeen uint32      // value of peer.Resend when the last RNR NAK was sent
+	readLeft   memoryRange // memory of the peer's current READ that was not sent yet
+
 	// true if slots were published for which the peer was not woken yet
 	wakeDue bool
 	parked  shm.WakeLevel // last value that this side has stored in own.Parked
 	// largest number of unread bytes that the peer may have written to the doorbell
 	pendingRings int
 	schedule     pollEntry
-
-	readLeft memoryRange // memory of the peer's current READ that was not sent yet
-	// true if the response of a READ was begun and is not complete
-	readInProgress bool
 }
 
 // newSHMConn makes the path of a queue pair from its end of a connection. If it succeeds,
@@ -120,7 +107,7 @@ func (c *shmConn) poll() bool {
 			c.parked = shm.WakeNone
 			c.own.Parked.Store(shm.WakeNone)
 		}
-	} else if c.unacked > 0 {
+	} else if c.acks.unacked > 0 {
 		c.acknowledge()
 	}
 	return work
@@ -130,7 +117,7 @@ func (c *shmConn) poll() bool {
 // memory. A connection with an unacknowledged request is not idle, because the peer does
 // not ring the doorbell for the acknowledgement of an unsignaled request.
 func (c *shmConn) isIdle() bool {
-	return !c.requestsIn.Ready() && c.unacked == 0 && c.q.sendQueueEmpty() && !c.readInProgress
+	return !c.requestsIn.Ready() && c.acks.unacked == 0 && c.q.sendQueueEmpty() && !c.serving.inRead()
 }
 
 // park asks the peer to ring the doorbell at its next slot, and also at its next
@@ -141,7 +128,7 @@ func (c *shmConn) park() bool {
 	if c.q.awaitsAck() {
 		want = shm.WakeAll
 	}
-	if c.unacked > 0 {
+	if c.acks.unacked > 0 {
 		c.acknowledge()
 	}
 	if c.parked == want {
@@ -176,20 +163,8 @@ func (c *shmConn) reserveRing() {
 // rung the doorbell, because own.Parked was not yet set.
 func (c *shmConn) workMissed(want shm.WakeLevel) bool {
 	ack := shm.Ack(c.peer.Ack.Load())
-	switch {
-	case c.awaitsRetry:
-		if c.peer.Resend.Load() != c.resendSeen {
-			return true
-		}
-	case c.responsesBlocked:
-		if c.peer.Responses.Load() != c.responsesOut.Freed {
-			return true
-		}
-	case c.requestsIn.Ready():
-		return true
-	}
-	return c.q.awaitsResponse() && c.responsesIn.Ready() ||
-		want == shm.WakeAll && ack != c.lastAck || ack.NAKs() != c.lastAck.NAKs()
+	return c.requestMissed() || c.q.awaitsResponse() && c.responsesIn.Ready() ||
+		want == shm.WakeAll && ack != c.sent.lastAck || ack.NAKs() != c.sent.lastAck.NAKs()
 }
 
 // wake rings the doorbell of the peer if the peer's control block asks for wake-ups of

@@ -13,20 +13,50 @@ import (
 // This file has the receiving half of the local path: it executes the peer's requests,
 // and sends acknowledgements and responses.
 
+// serveState is the state of the responder of a shmConn.
+type serveState uint8
+
+const (
+	// serveNext: the next slot is executed as soon as it is published. A connection begins
+	// in this state.
+	serveNext serveState = iota
+	// serveAfterResend: an RNR NAK was sent for the next slot. The state is left when the
+	// peer increments its counter Resend.
+	serveAfterResend
+	// serveRead: a READ was executed, and its response is not complete. The next slot is
+	// executed after the response.
+	serveRead
+	// serveReadBlocked: as serveRead, but the ring of responses is full. The state is left
+	// when the peer has consumed a response.
+	serveReadBlocked
+	// serveAtomicBlocked: the next slot has an atomic, which is executed when the ring of
+	// responses has room for its result.
+	serveAtomicBlocked
+)
+
+// inRead reports whether the response of a READ is not complete.
+func (s serveState) inRead() bool { return s == serveRead || s == serveReadBlocked }
+
+// requestMissed reports whether the peer has published something for the responder, or
+// whether the responder has not finished what it can do.
+func (c *shmConn) requestMissed() bool {
+	switch c.serving {
+	case serveAfterResend:
+		return c.peer.Resend.Load() != c.resendSeen
+	case serveReadBlocked, serveAtomicBlocked:
+		return c.peer.Responses.Load() != c.responsesOut.Freed
+	}
+	return c.requestsIn.Ready()
+}
+
 // receive executes up to receiveBudget slots of the peer's requests, and reports whether
 // it consumed any.
 func (c *shmConn) receive() bool {
 	var r fragment.Fragment
 	n := 0
 	for ; n < receiveBudget && c.isServing(); n++ {
-		if c.readInProgress && !c.sendReadResponse() {
+		if c.serving != serveNext && !c.resumeServing() {
 			break
-		}
-		if c.awaitsRetry {
-			if c.peer.Resend.Load() == c.resendSeen {
-				break
-			}
-			c.awaitsRetry = false
 		}
 		more, ok := c.requestsIn.Peek(&r)
 		if !more {
@@ -44,12 +74,25 @@ func (c *shmConn) receive() bool {
 		return false
 	}
 	c.wakePeer()
-	// If the peer does not wait for an acknowledgement, the acknowledgement is delayed
-	// until there is no other work, or until a quarter of the peer's slots is
-	// unacknowledged.
-	if c.ackRequested || c.unacked >= uint32(c.requestsIn.Len()/4) {
+	if c.acks.due(uint32(c.requestsIn.Len() / 4)) {
 		c.acknowledge()
 	}
+	return true
+}
+
+// resumeServing reports whether the next slot may be executed, in a state other than
+// serveNext. In serveRead and serveReadBlocked it first sends what the ring of responses
+// has room for.
+func (c *shmConn) resumeServing() bool {
+	switch c.serving {
+	case serveRead, serveReadBlocked:
+		return c.sendReadResponse()
+	case serveAfterResend:
+		if c.peer.Resend.Load() == c.resendSeen {
+			return false
+		}
+	}
+	c.serving = serveNext
 	return true
 }
 
@@ -62,23 +105,24 @@ func (c *shmConn) serve(r *fragment.Fragment) bool {
 		// A response slot is reserved before the atomic changes memory.
 		dst, _, ok := c.reserveResponse(8)
 		if !ok {
+			c.serving = serveAtomicBlocked
 			return false
 		}
 		a = c.serveAtomic(r, dst)
 	case fragment.Read:
-		c.readLeft, a = c.q.deliverRead(r)
-		c.readInProgress = a == outcomeAck
+		if c.readLeft, a = c.q.deliverRead(r); a == outcomeAck {
+			c.serving = serveRead
+		}
 	default:
 		a = c.q.deliver(r)
 	}
 	switch a {
 	case outcomeAck:
 		c.requestsIn.Advance(r)
-		c.unacked++
-		c.ackRequested = c.ackRequested || r.Flags&(shm.FlagArea|shm.FlagAckReq) != 0
+		c.acks.consumed(r.Flags&(shm.FlagArea|shm.FlagAckReq) != 0)
 		return true
 	case outcomeRNR:
-		c.awaitsRetry = true
+		c.serving = serveAfterResend
 		c.q.shard.counts.RNRSent()
 		c.resendSeen = c.peer.Resend.Load()
 		c.sendNAK(shm.RNRNAK(c.q.attributes().MinRNRTimer))
@@ -126,7 +170,6 @@ func (c *shmConn) reserveResponse(want uint32) (dst []byte, inArea, ok bool) {
 		}
 		dst, inArea, ok = c.responsesOut.Reserve(want)
 	}
-	c.responsesBlocked = !ok
 	return dst, inArea, ok
 }
 
@@ -134,9 +177,10 @@ func (c *shmConn) reserveResponse(want uint32) (dst []byte, inArea, ok bool) {
 // whether all data was published.
 func (c *shmConn) sendReadResponse() bool {
 	defer c.wakePeer()
-	for c.readInProgress {
+	for c.serving.inRead() {
 		dst, inArea, ok := c.reserveResponse(c.readLeft.left)
 		if !ok {
+			c.serving = serveReadBlocked
 			return false
 		}
 		// The memory region was closed in the meantime.
@@ -147,7 +191,7 @@ func (c *shmConn) sendReadResponse() bool {
 		f := fragment.Fragment{Op: fragment.ReadData, Length: uint32(len(dst))}
 		if c.readLeft.left == 0 {
 			f.Flags = fragment.Last
-			c.readInProgress = false
+			c.serving = serveNext
 		}
 		if inArea {
 			f.Flags |= shm.FlagArea
@@ -161,24 +205,15 @@ func (c *shmConn) sendReadResponse() bool {
 // acknowledge acknowledges all slots consumed so far. It wakes a parked peer only if the
 // peer has asked to be woken for acknowledgements.
 func (c *shmConn) acknowledge() {
-	c.unacked, c.ackRequested = 0, false
-	c.storeAck()
+	c.own.Ack.Store(uint64(c.acks.acknowledge(c.requestsIn.Head)))
 	c.wake(shm.WakeAll)
 }
 
 // sendNAK acknowledges the slots consumed so far, and sends a NAK or RNR NAK for the next
 // slot.
 func (c *shmConn) sendNAK(nak shm.NAK) {
-	c.unacked, c.ackRequested = 0, false
-	c.nakCount++
-	c.lastNAK = nak
-	c.storeAck()
+	c.own.Ack.Store(uint64(c.acks.refuse(c.requestsIn.Head, nak)))
 	c.wake(shm.WakeSlots)
-}
-
-// storeAck publishes the acknowledgement.
-func (c *shmConn) storeAck() {
-	c.own.Ack.Store(uint64(shm.NewAck(c.requestsIn.Head, c.lastNAK, c.nakCount)))
 }
 
 // receivesPosted implements path. It does nothing, because the peer repeats the request

@@ -67,12 +67,12 @@ func (c *shmConn) send(w *wqe) bool {
 			// While this side writes the next fragment, the peer reads this one.
 			c.requestsOut.PublishFirst()
 		}
-		c.seq++
+		c.sent.seq++
 		c.wakeDue = true
 		c.q.markBegun(w)
 		w.sent += uint32(len(dst))
 		if f.Flags&fragment.Last != 0 {
-			c.q.markSent(w, c.seq-1)
+			c.q.markSent(w, c.sent.seq-1)
 			return true
 		}
 	}
@@ -171,25 +171,22 @@ func (c *shmConn) resend() {
 func (c *shmConn) takeAcks() bool {
 	c.updatePeerTimer()
 	ack := shm.Ack(c.peer.Ack.Load())
-	if ack == c.lastAck || !c.isServing() {
+	if ack == c.sent.lastAck || !c.isServing() {
 		return false
 	}
 	// The peer publishes the responses of the requests before it acknowledges them.
 	if c.q.awaitsResponse() {
 		c.takeResponses()
 	}
-	progress := uint64(ack.Consumed() - uint32(c.released))
-	if progress > c.seq-c.released || !c.requestsOut.Free(ack.Consumed()) {
+	progress, nak, ok := c.sent.acknowledge(ack)
+	if !ok || !c.requestsOut.Free(ack.Consumed()) {
 		c.protocolError()
 		return true
 	}
-	negative := ack.NAKs() != c.lastAck.NAKs()
-	c.lastAck = ack
-	c.released += progress
-	if progress > 0 {
-		c.q.acknowledged(c.released)
+	if progress {
+		c.q.acknowledged(c.sent.acked)
 	}
-	if negative && c.isServing() {
+	if nak && c.isServing() {
 		c.takeNAK(ack.NAK())
 	}
 	return true

@@ -1,0 +1,64 @@
+//go:build linux
+
+package soft
+
+import "github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
+
+// shmSent has the positions of a shmConn in the ring of its own requests. The sequences
+// that the queue pair stores in its requests are values of seq. The zero value is that of
+// a connection that has sent nothing.
+type shmSent struct {
+	seq     uint64  // number of slots published
+	acked   uint64  // number of slots that the peer has acknowledged
+	lastAck shm.Ack // the last value of the peer that was processed
+}
+
+// acknowledge processes a value of the peer. progress is true if it acknowledges slots
+// that were not acknowledged before. nak is true if it has a NAK that was not processed
+// before. ok is false if the value acknowledges slots that were not published; then
+// nothing is changed.
+func (s *shmSent) acknowledge(ack shm.Ack) (progress, nak, ok bool) {
+	n := uint64(ack.Consumed() - uint32(s.acked))
+	if n > s.seq-s.acked {
+		return false, false, false
+	}
+	nak = ack.NAKs() != s.lastAck.NAKs()
+	s.lastAck, s.acked = ack, s.acked+n
+	return n > 0, nak, true
+}
+
+// shmAcks has the acknowledgements that a shmConn sends. The zero value is that of a
+// connection that has received nothing.
+type shmAcks struct {
+	unacked   uint32  // number of slots consumed and not acknowledged
+	requested bool    // true if the peer waits for the acknowledgement of a consumed slot
+	naks      uint32  // number of NAKs sent, RNR NAKs included; wraps
+	last      shm.NAK // last NAK sent; 0 if there was none
+}
+
+// consumed counts a slot that was consumed. ask is true if the peer waits for its
+// acknowledgement.
+func (a *shmAcks) consumed(ask bool) {
+	a.unacked++
+	a.requested = a.requested || ask
+}
+
+// due reports whether an acknowledgement has to be sent now. If the peer does not wait
+// for one, the acknowledgement is delayed until there is no other work, or until limit
+// slots are not acknowledged.
+func (a *shmAcks) due(limit uint32) bool { return a.requested || a.unacked >= limit }
+
+// acknowledge returns the value that acknowledges all slots consumed. The peer has
+// published these slots as the ones before the position head of the ring.
+func (a *shmAcks) acknowledge(head uint32) shm.Ack {
+	a.unacked, a.requested = 0, false
+	return shm.NewAck(head, a.last, a.naks)
+}
+
+// refuse returns the value that acknowledges all slots consumed, and has a NAK for the
+// next one.
+func (a *shmAcks) refuse(head uint32, nak shm.NAK) shm.Ack {
+	a.naks++
+	a.last = nak
+	return a.acknowledge(head)
+}
