@@ -42,3 +42,24 @@ func TestReadWriteAtomic(t *testing.T) {
 	require.Equal(t, verbs.StatusSuccess, a.wait(1, b)[0].Status)
 	require.EqualValues(t, 42, b.mr.Bytes()[8])
 }
+
+// A connection with a READ whose response was not sent can not be parked, because the
+// peer waits for the response and rings no doorbell. That is so if the READ was in the
+// last slot that one call of drive may execute.
+func TestUnsentReadResponseIsNotParked(t *testing.T) {
+	d := openDevice(t, &Config{Vectors: 2})
+	a, b := newPair(t, d, verbs.ProgressManual)
+	for range receiveBudget - 1 {
+		a.post(verbs.SendWR{Opcode: verbs.OpWrite})
+	}
+	a.post(verbs.SendWR{ID: 1, Opcode: verbs.OpRead, Flags: verbs.SendSignaled,
+		SGEs: []verbs.SGE{verbs.SGEOf(a.mr, 0, 8)}, RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey()})
+	b.pollN(1)
+	c := b.qp.path.(*shmConn)
+	require.Equal(t, serveRead, c.serving)
+	require.False(t, c.requestsIn.Ready())
+	require.False(t, c.park())
+	require.EqualValues(t, 1, a.wait(1, b)[0].ID)
+	require.Equal(t, serveNext, c.serving)
+	require.True(t, c.park())
+}

@@ -41,6 +41,8 @@ func (s serveState) inRead() bool { return s == serveRead || s == serveReadBlock
 // whether the responder has not finished what it can do.
 func (c *shmConn) requestMissed() bool {
 	switch c.serving {
+	case serveRead:
+		return true
 	case serveAfterResend:
 		return c.peer.Resend.Load() != c.resendSeen
 	case serveReadBlocked, serveAtomicBlocked:
