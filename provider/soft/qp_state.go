@@ -164,7 +164,7 @@ func (q *qp) flushSends() {
 // verbs.StatusWRFlushErr.
 func (q *qp) flushReceives() {
 	flushed := verbs.WC{Status: verbs.StatusWRFlushErr}
-	if q.hasBuffer {
+	if q.message == messageSend {
 		q.receiveDone(&flushed, false)
 	}
 	// The buffers of an SRQ stay for the other queue pairs.
@@ -185,7 +185,7 @@ func (q *qp) reset() {
 	q.state = verbs.StateReset
 	q.sq.reset()
 	q.rq.head = q.rq.tail
-	if q.hasBuffer {
+	if q.message == messageSend {
 		q.receiveQueue().held--
 	}
 	sges := q.responder.buffer.sges

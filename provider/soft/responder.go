@@ -9,17 +9,40 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
+// messageState says which message of the peer is not complete.
+type messageState uint8
+
+const (
+	// messageNone: the next fragment has to be the first one of a message. A queue pair
+	// begins in this state, and returns to it with the last fragment of each message, and
+	// when the receive buffer of a SEND completes with an error.
+	messageNone messageState = iota
+	// messageSend: a SEND has begun. A receive buffer was taken for it, and is not
+	// completed. The next fragment has to be one of the same SEND.
+	messageSend
+	// messageWrite: a WRITE has begun. The next fragment has to be one of the same WRITE. A
+	// WRITE with immediate data takes a receive buffer only with its last fragment.
+	messageWrite
+)
+
 // responder is the receiving half of a queue pair. It executes the peer's requests in
 // order, on the receive queue and the memory regions.
 type responder struct {
-	buffer rqe // receive buffer of the current message
-	// true if a buffer was taken for the current message and is not completed
-	hasBuffer bool
-	// number of bytes of the current SEND that were copied to buffer
-	offset      uint32
+	message     messageState
+	buffer      rqe         // receive buffer of the current message
+	offset      uint32      // number of bytes of the current SEND that were copied to buffer
 	writeLeft   memoryRange // memory of the current WRITE that was not written yet
 	writeLength uint32      // number of bytes of the whole current WRITE
-	inWrite     bool        // a WRITE has begun, and its last fragment has not arrived
+}
+
+// expects reports whether the next fragment may be one of a SEND, with messageSend as the
+// parameter of, or of a WRITE, with messageWrite. A message has a FIRST, any number of
+// MIDDLE and a LAST fragment. Fragments of other messages between them are invalid.
+func (rs *responder) expects(first bool, of messageState) bool {
+	if first {
+		return rs.message == messageNone
+	}
+	return rs.message == of
 }
 
 // A memoryRange is the part of the memory named by a READ or WRITE of the peer that was
@@ -43,15 +66,6 @@ func (q *qp) deliver(r *fragment.Fragment) outcome {
 	return outcomeInvalidRequest
 }
 
-// takeBuffer takes a receive buffer for a message that begins, or for a WRITE that ends
-// with immediate data. It returns false if there is no receive buffer.
-func (q *qp) takeBuffer() bool {
-	if !q.hasBuffer {
-		q.hasBuffer, q.offset = q.popReceive(&q.buffer), 0
-	}
-	return q.hasBuffer
-}
-
 // receiveQueue returns the queue of the SRQ if there is one, else that of the queue
 // pair.
 func (q *qp) receiveQueue() *recvQueue {
@@ -65,7 +79,7 @@ func (q *qp) receiveQueue() *recvQueue {
 // completed messages. It includes the buffer of a message that is not complete.
 func (q *qp) receiveBuffers() int {
 	n := q.rq.len()
-	if q.hasBuffer {
+	if q.message == messageSend {
 		n++
 	}
 	return n
@@ -85,13 +99,14 @@ func (q *qp) popReceive(into *rqe) bool {
 // deliverSend executes one fragment of a SEND.
 func (q *qp) deliverSend(r *fragment.Fragment) outcome {
 	rs := &q.responder
-	// A message has a FIRST, any number of MIDDLE and a LAST fragment. Fragments of
-	// other messages between them are invalid.
-	if r.First() == rs.hasBuffer || rs.inWrite {
+	if !rs.expects(r.First(), messageSend) {
 		return q.onInvalidRequest()
 	}
-	if !q.takeBuffer() {
-		return outcomeRNR
+	if r.First() {
+		if !q.popReceive(&rs.buffer) {
+			return outcomeRNR
+		}
+		rs.message, rs.offset = messageSend, 0
 	}
 	if uint64(rs.offset)+uint64(len(r.Payload)) > rs.buffer.capacity() {
 		return q.failReceive(verbs.StatusLocLenErr, outcomeInvalidRequest)
@@ -125,7 +140,7 @@ func (q *qp) completeReceive(r *fragment.Fragment, op verbs.WCOpcode, length uin
 // receiveDone completes the receive buffer that was taken.
 func (q *qp) receiveDone(wc *verbs.WC, solicited bool) {
 	wc.ID, wc.QPN = q.buffer.id, q.num
-	q.hasBuffer = false
+	q.message = messageNone
 	q.recvCQ.push(wc, &q.receiveQueue().cqSpace, solicited)
 }
 
@@ -135,10 +150,10 @@ func (q *qp) onInvalidRequest() outcome {
 	return q.failReceive(verbs.StatusRemInvReqErr, outcomeInvalidRequest)
 }
 
-// failReceive completes the receive buffer with an error if one was taken, and returns
-// the outcome a. The path then sends the NAK and calls requestFailed.
+// failReceive completes the receive buffer of the current SEND with an error, if there is
+// one, and returns the outcome a. The path then sends the NAK and calls requestFailed.
 func (q *qp) failReceive(status verbs.Status, a outcome) outcome {
-	if q.hasBuffer {
+	if q.message == messageSend {
 		q.receiveDone(&verbs.WC{Status: status}, false)
 	}
 	return a
@@ -147,42 +162,56 @@ func (q *qp) failReceive(status verbs.Status, a outcome) outcome {
 // deliverWrite executes one fragment of a WRITE.
 func (q *qp) deliverWrite(r *fragment.Fragment) outcome {
 	rs := &q.responder
-	if r.First() == rs.inWrite || rs.hasBuffer {
+	if !rs.expects(r.First(), messageWrite) {
 		return q.onInvalidRequest()
 	}
 	if r.First() {
-		// An operation that the queue pair does not allow is an invalid request. A wrong key,
-		// address or access right is an access error. Key and address of a request for zero
-		// bytes are not checked (IBTA vol. 1, 9.7.4.1.3).
-		if q.attr.Access&verbs.AccessRemoteWrite == 0 {
-			return outcomeInvalidRequest
+		if a := q.beginWrite(r); a != outcomeAck {
+			return a
 		}
-		if r.Total > 0 && !q.accessAllowed(r, verbs.AccessRemoteWrite) {
-			return outcomeAccessError
-		}
-		rs.writeLeft, rs.writeLength = memoryRange{r.Addr, r.Key, r.Total}, r.Total
 	}
 	if uint32(len(r.Payload)) > rs.writeLeft.left || r.Last() != (uint32(len(r.Payload)) == rs.writeLeft.left) {
 		return outcomeInvalidRequest
 	}
-	if r.Last() && r.Flags&fragment.Imm != 0 && !q.takeBuffer() {
+	endsWithImm := r.Last() && r.Flags&fragment.Imm != 0
+	if endsWithImm && !q.popReceive(&rs.buffer) {
 		return outcomeRNR
 	}
 	if len(r.Payload) > 0 {
 		m, dst := q.pd.acquireRemote(rs.writeLeft.key, rs.writeLeft.addr, uint32(len(r.Payload)), verbs.AccessRemoteWrite)
 		if m == nil {
-			return q.failReceive(verbs.StatusLocAccessErr, outcomeAccessError)
+			if endsWithImm {
+				q.receiveDone(&verbs.WC{Status: verbs.StatusLocAccessErr}, false)
+			}
+			return outcomeAccessError
 		}
 		copy(dst, r.Payload)
 		m.release()
 	}
 	rs.writeLeft.addr += uint64(len(r.Payload))
 	rs.writeLeft.left -= uint32(len(r.Payload))
-	rs.inWrite = !r.Last()
-	if r.Last() && r.Flags&fragment.Imm != 0 {
-		rs.offset = 0
+	rs.message = messageWrite
+	if r.Last() {
+		rs.message = messageNone
+	}
+	if endsWithImm {
 		q.completeReceive(r, verbs.WCRecvWriteImm, rs.writeLength)
 	}
+	return outcomeAck
+}
+
+// beginWrite checks the memory of a WRITE, and stores it for the fragments of the WRITE.
+// An operation that the queue pair does not allow is an invalid request. A wrong key,
+// address or access right is an access error. Key and address of a request for zero bytes
+// are not checked (IBTA vol. 1, 9.7.4.1.3).
+func (q *qp) beginWrite(r *fragment.Fragment) outcome {
+	if q.attr.Access&verbs.AccessRemoteWrite == 0 {
+		return outcomeInvalidRequest
+	}
+	if r.Total > 0 && !q.accessAllowed(r, verbs.AccessRemoteWrite) {
+		return outcomeAccessError
+	}
+	q.writeLeft, q.writeLength = memoryRange{r.Addr, r.Key, r.Total}, r.Total
 	return outcomeAck
 }
 
@@ -201,7 +230,7 @@ func (q *qp) accessAllowed(r *fragment.Fragment, access verbs.Access) bool {
 // readInto.
 func (q *qp) deliverRead(r *fragment.Fragment) (memoryRange, outcome) {
 	rs := &q.responder
-	if rs.hasBuffer || rs.inWrite || !r.First() || !r.Last() || q.attr.MaxDestRdAtomic == 0 ||
+	if rs.message != messageNone || !r.First() || !r.Last() || q.attr.MaxDestRdAtomic == 0 ||
 		q.attr.Access&verbs.AccessRemoteRead == 0 {
 		return memoryRange{}, q.onInvalidRequest()
 	}
@@ -232,7 +261,7 @@ func (q *qp) readInto(dst []byte, w *memoryRange) bool {
 // then the compare operand.
 func (q *qp) deliverAtomic(r *fragment.Fragment) (old uint64, a outcome) {
 	rs := &q.responder
-	if rs.hasBuffer || rs.inWrite || len(r.Payload) != fragment.AtomicOperands || r.Addr%8 != 0 || q.attr.MaxDestRdAtomic == 0 ||
+	if rs.message != messageNone || len(r.Payload) != fragment.AtomicOperands || r.Addr%8 != 0 || q.attr.MaxDestRdAtomic == 0 ||
 		q.attr.Access&verbs.AccessRemoteAtomic == 0 {
 		return 0, q.onInvalidRequest()
 	}

@@ -71,7 +71,7 @@ func (q *qp) onFragment(first bool) {
 func (q *qp) onPartialTimer() {
 	p := &q.partial
 	switch {
-	case !q.hasBuffer || !q.isServing():
+	case q.message != messageSend || !q.isServing():
 		return
 	case p.seen == p.begun && q.responder.offset-p.offset < partialProgress && !q.path.requestsPending():
 		q.shard.counts.Inc(counters.PartialExpired)

@@ -1,0 +1,87 @@
+//go:build linux
+
+package soft
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/fragment"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// A fragment that does not continue the current message is an invalid request, and the
+// receive buffer of the current message completes with an error.
+func TestResponderMessageOrder(t *testing.T) {
+	const first, last = fragment.First, fragment.Last
+	type step struct {
+		op    fragment.Op
+		flags fragment.Flags
+		want  messageState
+	}
+	for name, c := range map[string]struct {
+		valid   []step
+		invalid step
+		failed  int // number of receive buffers that complete with an error
+	}{
+		"SEND without its first fragment":  {nil, step{fragment.Send, last, messageNone}, 0},
+		"WRITE without its first fragment": {nil, step{fragment.Write, last, messageNone}, 0},
+		"two first fragments of SENDs": {
+			[]step{{fragment.Send, first, messageSend}, {fragment.Send, 0, messageSend}}, step{fragment.Send, first, messageNone}, 1},
+		"WRITE in a SEND": {[]step{{fragment.Send, first, messageSend}}, step{fragment.Write, first | last, messageNone}, 1},
+		"READ in a SEND":  {[]step{{fragment.Send, first, messageSend}}, step{fragment.Read, first | last, messageNone}, 1},
+		"SEND in a WRITE": {[]step{{fragment.Write, first, messageWrite}}, step{fragment.Send, first | last, messageWrite}, 0},
+		"rest of a complete SEND": {
+			[]step{{fragment.Send, first, messageSend}, {fragment.Send, last, messageNone}}, step{fragment.Send, last, messageNone}, 0},
+		"rest of a complete WRITE": {
+			[]step{{fragment.Write, first, messageWrite}, {fragment.Write, last, messageNone}}, step{fragment.Write, last, messageNone}, 0},
+	} {
+		d := openDevice(t, &Config{Vectors: 1})
+		e := newEnd(t, d, 0, verbs.ProgressManual)
+		e.qp.attr.Access, e.qp.attr.MaxDestRdAtomic, e.qp.state = verbs.AccessAll, 1, verbs.StateInit
+		e.recv(1, 0, 100)
+		deliver := func(s step) (a outcome) {
+			f := &fragment.Fragment{Op: s.op, Flags: s.flags, Addr: e.mr.Addr(), Key: e.mr.RKey(), Total: 8, Payload: make([]byte, 4)}
+			if s.op == fragment.Read {
+				_, a = e.qp.deliverRead(f)
+			} else {
+				a = e.qp.deliver(f)
+			}
+			require.Equal(t, s.want, e.qp.message, name)
+			return a
+		}
+		for _, s := range c.valid {
+			require.Equal(t, outcomeAck, deliver(s), name)
+		}
+		require.Equal(t, outcomeInvalidRequest, deliver(c.invalid), name)
+		failed := 0
+		for _, wc := range e.drainCQ() {
+			if wc.Status == verbs.StatusRemInvReqErr {
+				failed++
+			}
+		}
+		require.Equal(t, c.failed, failed, name)
+	}
+}
+
+// A WRITE with immediate data whose memory is not accessible any more completes the
+// receive buffer with an error.
+func TestResponderWriteImmWithoutMemory(t *testing.T) {
+	d := openDevice(t, &Config{Vectors: 1})
+	e := newEnd(t, d, 0, verbs.ProgressManual)
+	e.qp.attr.Access, e.qp.state = verbs.AccessAll, verbs.StateInit
+	f := &fragment.Fragment{Op: fragment.Write, Flags: fragment.First, Addr: e.mr.Addr(), Key: e.mr.RKey(), Total: 8, Payload: make([]byte, 4)}
+	require.Equal(t, outcomeAck, e.qp.deliver(f))
+	f.Flags = fragment.Last | fragment.Imm
+	require.Equal(t, outcomeRNR, e.qp.deliver(f), "there is no receive buffer")
+	require.Equal(t, messageWrite, e.qp.message)
+	e.recv(7, 0, 100)
+	e.qp.writeLeft.key++
+	require.Equal(t, outcomeAccessError, e.qp.deliver(f))
+	got := e.drainCQ()
+	require.Len(t, got, 1)
+	require.Equal(t, verbs.StatusLocAccessErr, got[0].Status)
+	require.EqualValues(t, 7, got[0].ID)
+	require.Zero(t, e.qp.receiveBuffers())
+}
