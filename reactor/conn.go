@@ -43,15 +43,7 @@ type Conn struct {
 	stateTimer timerheap.Timer // time limit of state, see connState
 	deadline   timerheap.Timer // timer that SetDeadline has set
 	keepalive  timerheap.Timer // timer that calls onKeepaliveTimer
-
-	// The times below are in the loop's time, see clock.now.
-	idleTimeout time.Duration // set by SetIdleTimeout; 0 means none
-	// Time of the last check that found activeSinceCheck true.
-	lastActive       time.Duration
-	activeSinceCheck bool          // something was sent or received since the last check
-	lastFromPeer     time.Duration // time of the last receive or confirmed send
-	lastProbe        time.Duration // time at which the last probe was posted
-	probeAlone       bool          // no other request was outstanding when the last probe was posted
+	liveness   liveness
 
 	// emptyPollsAtDisconnect is the value of queue.emptyPolls when cm.Disconnected was
 	// received.

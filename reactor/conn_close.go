@@ -71,12 +71,11 @@ func (c *Conn) drain() {
 // probe stages a WRITE of zero bytes. It needs neither memory nor a receive buffer of the
 // peer (IBTA vol. 1, 9.7.2 and 9.3.3.1). Its completion confirms all requests before it.
 func (c *Conn) probe() {
-	c.probeAlone = c.flow.outstanding() == 0
+	c.liveness.probePosted(c.loop.clock.read(), c.flow.outstanding() == 0)
 	c.flow.probes++
 	wr, r := c.stage(verbs.OpWrite, true)
 	wr.RemoteAddr, wr.RKey = 0, 0
 	r.probe = true
-	c.lastProbe = c.loop.clock.read()
 }
 
 // close is the step of a connection in one of the states from stateCloseBegun to

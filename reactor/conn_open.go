@@ -258,7 +258,7 @@ func (c *Conn) enterOpen() {
 	}
 	c.enter(stateOpen)
 	c.loop.openingConns--
-	c.lastFromPeer = c.loop.clock.now
+	c.liveness.confirmed(c.loop.clock.now)
 	c.startKeepalive()
 	c.loop.onOpen(c)
 	for b := c.heldMessages.pop(); b != nil; b = c.heldMessages.pop() {

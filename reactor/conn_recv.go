@@ -18,7 +18,7 @@ func (c *Conn) recvCompleted(wc *verbs.WC, b *Buffer) {
 		c.scheduleAdvance()
 		return
 	}
-	c.lastFromPeer, c.activeSinceCheck = c.loop.clock.now, true
+	c.liveness.received(c.loop.clock.now)
 	b.setMessage(wc)
 	// The accepting side may receive data before cm.Established.
 	if c.state < stateOpen {

@@ -85,7 +85,7 @@ func (c *Conn) checkSend(size int) error {
 func (c *Conn) acceptOp(code verbs.Opcode, o *SendOptions, notify bool) (*verbs.SendWR, *sendRequest) {
 	c.stats.Accepted++
 	c.loop.stats.Accepted++
-	c.activeSinceCheck = true
+	c.liveness.sent()
 	wr, r := c.stage(code, notify)
 	wr.Flags |= o.flags()
 	wr.Imm = o.Imm
@@ -175,7 +175,7 @@ func (c *Conn) sendCompleted(wc *verbs.WC, slot uint32) {
 		c.beginClose(operr.Wrap("poll CQ", verbs.ErrProtocol))
 		return
 	}
-	c.lastFromPeer = c.loop.clock.now
+	c.liveness.confirmed(c.loop.clock.now)
 	for range n - 1 {
 		c.retire(nil)
 	}
@@ -195,6 +195,7 @@ func (c *Conn) retire(err error) {
 	r := &c.sendRequests[c.flow.retire()]
 	if r.probe {
 		c.flow.probes--
+		c.liveness.probeCompleted()
 		return
 	}
 	c.countResult(err)

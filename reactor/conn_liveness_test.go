@@ -1,0 +1,85 @@
+package reactor
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// nextCheck requires that l has a next check, and returns its time.
+func nextCheck(t *testing.T, l *liveness, keepalive time.Duration) time.Duration {
+	t.Helper()
+	when, none := l.nextCheck(keepalive)
+	require.False(t, none)
+	return when
+}
+
+func TestLivenessWithoutLimits(t *testing.T) {
+	var l liveness
+	_, none := l.nextCheck(0)
+	require.True(t, none)
+	require.False(t, l.probeDue(1000*time.Hour, 0))
+	require.NoError(t, l.check(1000*time.Hour, 0))
+}
+
+// A send, a receive or a new timeout begins the idle timeout again.
+func TestLivenessIdle(t *testing.T) {
+	var l liveness
+	l.setIdleTimeout(10, 100)
+	require.EqualValues(t, 110, nextCheck(t, &l, 0))
+	require.NoError(t, l.check(109, 0))
+	require.Equal(t, ErrIdle, l.check(110, 0))
+	l.sent()
+	require.NoError(t, l.check(115, 0), "the send was before this check")
+	require.EqualValues(t, 125, nextCheck(t, &l, 0))
+	l.received(116)
+	require.NoError(t, l.check(130, 0))
+	l.confirmed(135)
+	require.Equal(t, ErrIdle, l.check(140, 0), "a confirmation is not activity")
+	l.setIdleTimeout(10, 140)
+	require.NoError(t, l.check(149, 0))
+	l.setIdleTimeout(-1, 149)
+	require.NoError(t, l.check(1000, 0))
+}
+
+// A probe without other requests must be answered within the keepalive time.
+func TestLivenessProbe(t *testing.T) {
+	const keepalive = 160
+	var l liveness
+	l.received(100)
+	require.False(t, l.probeDue(259, keepalive))
+	require.True(t, l.probeDue(260, keepalive))
+	require.EqualValues(t, 260, nextCheck(t, &l, keepalive))
+	l.probePosted(265, true)
+	require.False(t, l.probeDue(300, keepalive), "one probe at a time")
+	require.EqualValues(t, 430, nextCheck(t, &l, keepalive), "rounded up to a sixteenth of the keepalive time")
+	require.NoError(t, l.check(424, keepalive))
+	require.Equal(t, ErrKeepalive, l.check(425, keepalive))
+	l.probeCompleted()
+	l.confirmed(425)
+	require.NoError(t, l.check(1000, keepalive))
+	require.False(t, l.probeDue(584, keepalive))
+	require.True(t, l.probeDue(585, keepalive))
+}
+
+// A probe behind other sends may stay unanswered. It is checked once in each keepalive
+// time.
+func TestLivenessProbeBehindSends(t *testing.T) {
+	const keepalive = 160
+	var l liveness
+	l.probePosted(160, false)
+	require.EqualValues(t, 320, nextCheck(t, &l, keepalive))
+	require.NoError(t, l.check(320, keepalive))
+	require.False(t, l.probeDue(320, keepalive))
+	require.EqualValues(t, 480, nextCheck(t, &l, keepalive))
+}
+
+// The earlier of the two limits counts.
+func TestLivenessWithBothLimits(t *testing.T) {
+	var l liveness
+	l.setIdleTimeout(50, 0)
+	require.EqualValues(t, 50, nextCheck(t, &l, 160))
+	l.setIdleTimeout(500, 0)
+	require.EqualValues(t, 160, nextCheck(t, &l, 160))
+}
