@@ -35,7 +35,7 @@ func flood(ctx context.Context, o *options, out io.Writer) error {
 	// With a long duration, the servers have their default settings: see
 	// options.durations.
 	o.duration = time.Hour
-	s := newSite("wire", soft.PathWire, o)
+	s := newTestbed("wire", soft.PathWire, o)
 	defer s.kill()
 	var err error
 	if err = s.startForFlood(); err != nil {
@@ -77,7 +77,7 @@ func flood(ctx context.Context, o *options, out io.Writer) error {
 }
 
 // startForFlood starts a server, and a client that opens one connection after another.
-func (s *site) startForFlood() (err error) {
+func (s *testbed) startForFlood() (err error) {
 	if s.server, s.addr, err = s.listenAnywhere(); err != nil {
 		return err
 	}
@@ -87,7 +87,7 @@ func (s *site) startForFlood() (err error) {
 
 // dialTimes returns how long each connection of the client took to open. The parameter
 // after is the number of connections at the beginning that it leaves out.
-func (s *site) dialTimes(after int) ([]time.Duration, error) {
+func (s *testbed) dialTimes(after int) ([]time.Duration, error) {
 	note, err := s.steady.Report()
 	if err != nil {
 		return nil, err
@@ -108,7 +108,7 @@ func percentiles(times []time.Duration) string {
 }
 
 // memoryAfter prints the memory of the server at several times after the flood.
-func (s *site) memoryAfter(ctx context.Context, before uint64, out io.Writer) error {
+func (s *testbed) memoryAfter(ctx context.Context, before uint64, out io.Writer) error {
 	end := time.Now()
 	for _, age := range []time.Duration{0, memoryTime / 2, memoryTime} {
 		pause(ctx, time.Until(end.Add(age)))

@@ -13,11 +13,11 @@ import (
 // A namedAttack is an attack and its name.
 type namedAttack struct {
 	name string
-	run  func(ctx context.Context, s *site) error
+	run  func(ctx context.Context, s *testbed) error
 }
 
-// attacks returns the attacks that can be made on the path of the site.
-func (s *site) attacks() []namedAttack {
+// attacks returns the attacks that can be made on the path of the testbed.
+func (s *testbed) attacks() []namedAttack {
 	common := []namedAttack{
 		{"kill clients", killClients},
 		{"stop clients", stopClients},
@@ -42,7 +42,7 @@ func (s *site) attacks() []namedAttack {
 // roleAttack returns an attack that runs an attacker in the given role. At the end the
 // attacker is either told to finish or killed, at random.
 func roleAttack(r hostile.Role, spec hostile.Spec) namedAttack {
-	return namedAttack{string(r), func(ctx context.Context, s *site) error {
+	return namedAttack{string(r), func(ctx context.Context, s *testbed) error {
 		p, err := s.start(r, s.user, spec)
 		if err != nil {
 			return err
@@ -58,7 +58,7 @@ func roleAttack(r hostile.Role, spec hostile.Spec) namedAttack {
 }
 
 // killClients starts clients, and kills them while messages are in flight.
-func killClients(ctx context.Context, s *site) error {
+func killClients(ctx context.Context, s *testbed) error {
 	p, err := s.start(hostile.RoleClient, s.user, hostile.Spec{Conns: 8, Expendable: true})
 	if err != nil {
 		return err
@@ -70,7 +70,7 @@ func killClients(ctx context.Context, s *site) error {
 
 // stopClients stops clients for a while. Then it either kills or continues them, at
 // random. Clients that continue must have lost nothing.
-func stopClients(ctx context.Context, s *site) error {
+func stopClients(ctx context.Context, s *testbed) error {
 	p, err := s.start(hostile.RoleClient, s.user, hostile.Spec{Conns: 8})
 	if err != nil {
 		return err
@@ -98,9 +98,9 @@ func stopClients(ctx context.Context, s *site) error {
 // all retries.
 const restartLimit = 90 * time.Second
 
-// restartServer kills the second server of the site and starts it again. Then it waits
+// restartServer kills the second server of the testbed and starts it again. Then it waits
 // until the client of that server has connected again.
-func restartServer(ctx context.Context, s *site) error {
+func restartServer(ctx context.Context, s *testbed) error {
 	s.restarted.Kill()
 	s.wait(ctx, time.Second)
 	var err error

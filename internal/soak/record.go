@@ -13,7 +13,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/hostile"
 )
 
-// A reading is the state of a site at one time.
+// A reading is the state of a testbed at one time.
 type reading struct {
 	usage  hostile.Usage
 	server hostile.ServerState
@@ -24,17 +24,17 @@ type reading struct {
 // A record prints all readings. It keeps those readings that the method verdict compares.
 type record struct {
 	// mu protects out. Several goroutines write to out.
-	mu    sync.Mutex
-	out   io.Writer
-	began time.Time
-	sites []*site
+	mu       sync.Mutex
+	out      io.Writer
+	began    time.Time
+	testbeds []*testbed
 	// Readings that waitSettled has recorded. The first index is the number of the part
-	// of the soak, and the second index the number of the site.
+	// of the soak, and the second index the number of the testbed.
 	settledReadings [][]reading
 	lines           int
 }
 
-func (s *site) takeReading() (r reading, err error) {
+func (s *testbed) takeReading() (r reading, err error) {
 	note, err := s.server.Report()
 	if err != nil {
 		return r, err
@@ -52,9 +52,9 @@ func (s *site) takeReading() (r reading, err error) {
 	return r, err
 }
 
-// sample takes and prints a reading of every site.
+// sample takes and prints a reading of every testbed.
 func (r *record) sample(label string) error {
-	for _, s := range r.sites {
+	for _, s := range r.testbeds {
 		now, err := s.takeReading()
 		if err != nil {
 			return fmt.Errorf("%s: %w", s.name, err)
@@ -74,7 +74,7 @@ func (r *record) printf(format string, args ...any) {
 // age returns the time since the soak began.
 func (r *record) age() time.Duration { return time.Since(r.began).Round(time.Second) }
 
-func (r *record) print(label string, s *site, now *reading) {
+func (r *record) print(label string, s *testbed, now *reading) {
 	if r.lines%40 == 0 {
 		r.printf("%7s %-6s %10s %6s %6s %6s %9s %9s %9s %8s %5s %5s %5s %6s", "time", "path", "echoes", "lost",
 			"damag.", "failed", "connects", "longest", "turn", "RSS", "fds", "maps", "conns", "gorout")
@@ -95,14 +95,14 @@ const mebi = 1 << 20
 // kernel within another minute.
 const settleLimit = 150 * time.Second
 
-// waitSettled waits until no site uses more resources than at the beginning, and then
-// records readings. It waits no longer than settleLimit. A site that still uses more
+// waitSettled waits until no testbed uses more resources than at the beginning, and then
+// records readings. It waits no longer than settleLimit. A testbed that still uses more
 // resources by then is reported by verdict.
 func (r *record) waitSettled(ctx context.Context, label string) error {
 	var now []reading
 	for deadline := time.Now().Add(settleLimit); ; {
 		now = now[:0]
-		for _, s := range r.sites {
+		for _, s := range r.testbeds {
 			reading, err := s.takeReading()
 			if err != nil {
 				return fmt.Errorf("%s: %w", s.name, err)
@@ -119,7 +119,7 @@ func (r *record) waitSettled(ctx context.Context, label string) error {
 		}
 	}
 	r.settledReadings = append(r.settledReadings, now)
-	for i, s := range r.sites {
+	for i, s := range r.testbeds {
 		r.print(label, s, &now[i])
 	}
 	return ctx.Err()
@@ -149,7 +149,7 @@ func (r *record) grown(now []reading) (err error) {
 	if len(r.settledReadings) == 0 {
 		return nil
 	}
-	for i, s := range r.sites {
+	for i, s := range r.testbeds {
 		a, b := &r.settledReadings[0][i], &now[i]
 		for _, f := range []struct {
 			name            string
@@ -180,7 +180,7 @@ func (r *record) grown(now []reading) (err error) {
 func (r *record) verdict() error {
 	last := r.settledReadings[len(r.settledReadings)-1]
 	err := r.grown(last)
-	for _, s := range r.sites {
+	for _, s := range r.testbeds {
 		for _, p := range []*hostile.Process{s.steady, s.churn} {
 			note, failed := p.Finish()
 			err = errors.Join(err, failed, lossOf(note.Tally))

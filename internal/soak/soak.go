@@ -16,19 +16,19 @@ import (
 // soak runs the attacks on both paths. It returns an error if a message was lost or if a
 // server uses more resources at the end.
 func soak(ctx context.Context, o *options, out io.Writer) error {
-	sites := []*site{newSite("local", soft.PathLocal, o), newSite("wire", soft.PathWire, o)}
+	testbeds := []*testbed{newTestbed("local", soft.PathLocal, o), newTestbed("wire", soft.PathWire, o)}
 	defer func() {
-		for _, s := range sites {
+		for _, s := range testbeds {
 			s.kill()
 		}
 	}()
-	for _, s := range sites {
+	for _, s := range testbeds {
 		if err := s.startAll(); err != nil {
 			return fmt.Errorf("%s: %w", s.name, err)
 		}
 	}
-	r := &record{out: out, began: time.Now(), sites: sites}
-	for _, s := range sites {
+	r := &record{out: out, began: time.Now(), testbeds: testbeds}
+	for _, s := range testbeds {
 		s.onAttack = func(attack string) {
 			if o.verbose {
 				r.printf("%7s %-6s %s", r.age(), s.name, attack)
@@ -54,14 +54,14 @@ func soak(ctx context.Context, o *options, out io.Writer) error {
 	return r.verdict()
 }
 
-// runAttacks attacks the servers of all sites for the given time. Meanwhile it prints
-// the state of the sites.
+// runAttacks attacks the servers of all testbeds for the given time. Meanwhile it prints
+// the state of the testbeds.
 func (r *record) runAttacks(ctx context.Context, long, every time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, long)
 	defer cancel()
-	failures := make(chan error, len(r.sites))
+	failures := make(chan error, len(r.testbeds))
 	var attacks sync.WaitGroup
-	for _, s := range r.sites {
+	for _, s := range r.testbeds {
 		attacks.Go(func() {
 			if err := s.runAttacks(ctx); err != nil {
 				failures <- fmt.Errorf("%s: %w", s.name, err)

@@ -54,7 +54,8 @@ type Net struct {
 
 // New makes a network whose random decisions depend only on seed and on the calls.
 func New(seed uint64, cfg Config) *Net {
-	const stream = 0x6e657473696d // The number is arbitrary.
+	// stream is the second half of the random generator's seed; arbitrary
+	const stream = 0x6e657473696d
 	return &Net{Config: cfg, rng: rand.New(rand.NewPCG(seed, stream))}
 }
 

@@ -88,7 +88,8 @@ func anyMarker(addrs []BindAddr) (bool, error) {
 	}
 	defer unix.Close(fd)
 	for _, s := range addrs {
-		// Every other result means that a socket has the name (connect(2)).
+		// Every result of connect(2) other than ECONNREFUSED means that a socket has the
+		// name.
 		if err := unix.Connect(fd, &unix.SockaddrUnix{Name: s.Name()}); !errors.Is(err, unix.ECONNREFUSED) {
 			return true, nil
 		}

@@ -33,8 +33,9 @@ func Ask(protocol int, request []byte) (answer []byte, err error) {
 	return answer[:n], nil
 }
 
-// PutHeader writes the header of a request to the beginning of b. The request must fill
-// b. See struct nlmsghdr in netlink(7).
+// PutHeader writes the header of a request to the beginning of b. The parameter b is the
+// whole request, because the header has the length of the request. See struct nlmsghdr in
+// netlink(7).
 func PutHeader(b []byte, kind, flags uint16) {
 	binary.NativeEndian.PutUint32(b, uint32(len(b)))
 	binary.NativeEndian.PutUint16(b[4:], kind)

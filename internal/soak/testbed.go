@@ -22,10 +22,10 @@ const (
 	otherUser = 54321
 )
 
-// A site has the processes that use one path. It has a server whose clients must lose
+// A testbed has the processes that use one path: a server whose clients must lose
 // nothing, and a second server that is killed and started again. Only one attack at a
-// time runs on a site.
-type site struct {
+// time runs on a testbed.
+type testbed struct {
 	name string
 	path soft.Path
 	// Random numbers of the attacks. Once the goroutine of the attacks runs, only that
@@ -51,8 +51,8 @@ type site struct {
 	restartedClient *hostile.Process
 }
 
-func newSite(name string, path soft.Path, o *options) *site {
-	s := &site{name: name, path: path, rand: rand.New(rand.NewPCG(o.seed, uint64(path))), user: sameUser, durations: o.durations()}
+func newTestbed(name string, path soft.Path, o *options) *testbed {
+	s := &testbed{name: name, path: path, rand: rand.New(rand.NewPCG(o.seed, uint64(path))), user: sameUser, durations: o.durations()}
 	if os.Geteuid() == 0 {
 		s.user = otherUser
 	}
@@ -60,7 +60,7 @@ func newSite(name string, path soft.Path, o *options) *site {
 }
 
 // startAll starts the servers and their clients.
-func (s *site) startAll() (err error) {
+func (s *testbed) startAll() (err error) {
 	if s.server, s.addr, err = s.listenAnywhere(); err != nil {
 		return err
 	}
@@ -86,7 +86,7 @@ const (
 )
 
 // newAddr returns an address of the host that no other running process of the soak uses.
-func (s *site) newAddr() netip.Addr {
+func (s *testbed) newAddr() netip.Addr {
 	if s.path != soft.PathWire {
 		return netip.MustParseAddr("127.0.0.1")
 	}
@@ -97,11 +97,11 @@ func (s *site) newAddr() netip.Addr {
 	return hostile.Addr(n)
 }
 
-func (s *site) listenAnywhere() (*hostile.Process, netip.AddrPort, error) {
+func (s *testbed) listenAnywhere() (*hostile.Process, netip.AddrPort, error) {
 	return s.listen(netip.AddrPortFrom(s.newAddr(), 0))
 }
 
-func (s *site) listen(at netip.AddrPort) (*hostile.Process, netip.AddrPort, error) {
+func (s *testbed) listen(at netip.AddrPort) (*hostile.Process, netip.AddrPort, error) {
 	p, note, err := hostile.Start(hostile.RoleServer, sameUser, &hostile.Spec{
 		Path: s.path, Addr: at, AnyUser: true, Keepalive: s.durations.keepalive, ConnectTimeout: s.durations.connect,
 	})
@@ -110,7 +110,7 @@ func (s *site) listen(at netip.AddrPort) (*hostile.Process, netip.AddrPort, erro
 
 // start starts a process. The process dials the first server, unless the spec names
 // another address.
-func (s *site) start(r hostile.Role, user int, spec hostile.Spec) (*hostile.Process, error) {
+func (s *testbed) start(r hostile.Role, user int, spec hostile.Spec) (*hostile.Process, error) {
 	spec.Path, spec.Seed = s.path, s.rand.Uint64()
 	if !spec.Addr.IsValid() {
 		spec.Addr = s.addr
@@ -124,7 +124,7 @@ func (s *site) start(r hostile.Role, user int, spec hostile.Spec) (*hostile.Proc
 }
 
 // kill kills all processes.
-func (s *site) kill() {
+func (s *testbed) kill() {
 	for _, p := range []*hostile.Process{s.server, s.steady, s.churn, s.restarted, s.restartedClient} {
 		if p != nil {
 			p.Kill()
@@ -133,7 +133,7 @@ func (s *site) kill() {
 }
 
 // runAttacks runs attacks in random order, one after another, until the context ends.
-func (s *site) runAttacks(ctx context.Context) error {
+func (s *testbed) runAttacks(ctx context.Context) error {
 	plans := s.attacks()
 	for ctx.Err() == nil {
 		p := plans[s.rand.IntN(len(plans))]
@@ -147,7 +147,7 @@ func (s *site) runAttacks(ctx context.Context) error {
 
 // wait waits for a random time that is shorter than limit. It returns early when the
 // context ends.
-func (s *site) wait(ctx context.Context, limit time.Duration) {
+func (s *testbed) wait(ctx context.Context, limit time.Duration) {
 	pause(ctx, time.Duration(s.rand.Int64N(int64(limit))))
 }
 
