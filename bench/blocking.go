@@ -29,7 +29,7 @@ func newBlockingClient(s *spec) *blockingClient {
 
 func (b *blockingClient) open() error {
 	if b.spec.Workload == workConnect {
-		return nil // In the workload connect, drive opens the connections.
+		return nil // In the workload connect, the method drive opens the connections.
 	}
 	for range b.spec.Connections {
 		c, err := b.connect()

@@ -56,7 +56,7 @@ func newDriver(s *spec) *driver {
 func (d *driver) open() error {
 	if d.spec.Workload == workConnect {
 		d.sessions = append(d.sessions, newSession(d))
-		return nil // In the workload connect, drive opens the connections.
+		return nil // In the workload connect, the method drive opens the connections.
 	}
 	return d.run(func() { d.dialNext() })
 }

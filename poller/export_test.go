@@ -22,7 +22,7 @@ func NewWaker() (*Waker, error) {
 // FD returns the descriptor, which Wake makes readable.
 func (w *Waker) FD() int { return w.fd }
 
-// Wake, Consume and Close call the methods of waker that a Poller calls.
+// Wake, Consume and Close call the methods wake, consume and close of the waker.
 func (w *Waker) Wake()        { w.wake() }
 func (w *Waker) Consume()     { w.consume() }
 func (w *Waker) Close() error { return w.close() }

@@ -87,7 +87,8 @@ func (d *device) checkVector(vector int, progress verbs.Progress) error {
 	return within("progress", int(progress), 0, int(verbs.ProgressManual))
 }
 
-// dependencies returns the objects on which the CQ depends, each as its counter of users.
+// dependencies returns the field users of each object on which the CQ depends. The CQ is
+// one of the users that these fields count.
 func (q *cq) dependencies() []*users {
 	if q.channel == nil {
 		return []*users{&q.dev.provider.users}

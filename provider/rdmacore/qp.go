@@ -91,8 +91,8 @@ func (q *qp) gather(attr *verbs.QPInitAttr) (err error) {
 	return nil
 }
 
-// dependencies returns the objects on which the queue pair depends, each as its counter
-// of users.
+// dependencies returns the field users of each object on which the queue pair depends.
+// The queue pair is one of the users that these fields count.
 func (q *qp) dependencies() []*users {
 	list := []*users{&q.pd.users, &q.sendCQ.users, &q.recvCQ.users}
 	if q.srq != nil {

@@ -19,8 +19,8 @@ func newTestBindings() *bindings {
 	}, newMaps())
 }
 
-// A queue pair takes the end of its binding once. The binding releases an end that was
-// not taken.
+// A queue pair can take the end of its binding only once. When a binding is removed, an
+// end that was not taken is released.
 func TestBindingWithEnd(t *testing.T) {
 	before := peerproc.OpenDescriptors(t)
 	tab := newTestBindings()
@@ -74,7 +74,8 @@ func TestBindingOfTheWirePath(t *testing.T) {
 	require.False(t, local || wire)
 }
 
-// Two queue pairs without bindings share the ends that the first of them makes.
+// If two queue pairs have no bindings, the first of them makes a pair of ends, and the
+// second takes the other end of that pair.
 func TestProvisionalEnds(t *testing.T) {
 	before := peerproc.OpenDescriptors(t)
 	tab := newTestBindings()

@@ -14,7 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// pathFiles returns the files of the paths. A file of a path has the prefix of its path.
+// pathFiles returns the names of the source files of the local path, the wire path and
+// the UD path, without their tests.
 func pathFiles(t *testing.T) []string {
 	entries, err := os.ReadDir(".")
 	require.NoError(t, err)
@@ -30,9 +31,9 @@ func pathFiles(t *testing.T) []string {
 	return files
 }
 
-// The paths call only the methods of a queue pair that are in the interface engine, and
-// read only its constant fields. A queue pair is the field q of each type of a path, and
-// the parameter q of some functions.
+// The files of the paths may call only those methods of a queue pair that the interface
+// engine has, and may read only those fields that never change. In these files a queue
+// pair is always named q, as a field or as a parameter.
 func TestPathsUseOnlyEngine(t *testing.T) {
 	allowed := map[string]bool{"dev": true, "shard": true, "num": true}
 	methods := reflect.TypeFor[engine]()

@@ -48,7 +48,8 @@ func TestPollScheduleWithoutConns(t *testing.T) {
 	}
 }
 
-// With an active connection, the sockets and epoll are polled less often.
+// While a connection is active, the sockets and epoll are polled less often than without
+// active connections.
 func TestPollScheduleWithActiveConn(t *testing.T) {
 	p, _ := newSchedule(1)
 	require.Equal(t, epollEvery/epollEveryUD, p.count(epollEvery, p.wire))
@@ -65,7 +66,8 @@ func TestPollScheduleRests(t *testing.T) {
 	require.False(t, p.rests(conns[0]))
 }
 
-// Each connection is on the list of its state only, whatever the order of the moves is.
+// Each connection is only on the list that belongs to its state, in whatever order
+// connections change their states.
 func TestPollScheduleMoves(t *testing.T) {
 	p, conns := newSchedule(5)
 	for _, c := range conns[:3] {
@@ -100,8 +102,9 @@ func TestPollScheduleIdleInTurn(t *testing.T) {
 	require.Same(t, p.nextIdleConn(), p.nextIdleConn(), "one is left")
 }
 
-// Before a sleep every polled connection is parked, and maxPolledIdle stay on the lists.
-// The first connection with work ends that.
+// Before the owner sleeps, all polled connections are parked, except that maxPolledIdle
+// connections stay on the lists of polled ones. If a connection can not be parked because
+// it has work, parkForSleep parks no further ones and the owner does not sleep.
 func TestPollScheduleParksForSleep(t *testing.T) {
 	p, conns := newSchedule(maxPolledIdle + 3)
 	p.makeIdle(conns[0])

@@ -46,8 +46,8 @@ func RemoteSource(addr netip.Addr) Source { return Source{addr: siteOf(addr)} }
 
 // LocalSource returns the source of a connection on the local path. All processes of one
 // user are a single source, with two exceptions: each process of root, and each process
-// of the user of this process, is a source of its own. They gain nothing by guessing
-// keys, because they may trace this process anyway (ptrace(2)).
+// of the user of this process, is a source of its own. Processes of these two users gain
+// nothing by guessing keys, because they may trace this process anyway (ptrace(2)).
 func LocalSource(uid uint32, pid int32) Source {
 	if uid != 0 && uid != uint32(os.Geteuid()) {
 		pid = 0

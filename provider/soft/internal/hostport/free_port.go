@@ -59,9 +59,9 @@ func (s BindAddr) reserveAnyOnWildcard(ports PortRange) (Reservation, error) {
 }
 
 // reserveAnyOnAddress does the same as reserveAny for an address that is not a wildcard.
-// It looks for the markers of wildcards. The table of all sockets would have the same
-// information, but reading it takes long if there are many connections. The result may be
-// a port that other IDs share on the same address; such IDs do not listen.
+// It finds out by their markers which wildcards are bound. Reading the table of all
+// sockets instead would take long if there are many connections. The result may be a port
+// that other IDs share on the same address; such IDs do not listen.
 func (s BindAddr) reserveAnyOnAddress(ports PortRange) (Reservation, error) {
 	r, err := NoReservation(), error(cm.ErrAddrNotAvailable)
 	for s.Port = range ports.sample(maxPortTries) {

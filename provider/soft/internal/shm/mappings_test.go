@@ -14,7 +14,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// newTestLimit returns the limit of this process with counters of its own.
+// newTestLimit returns a MappingLimit for this process, with new counters.
 func newTestLimit() *MappingLimit {
 	return NewMappingLimit(MaxMappings(), CountMappings, new(counters.Set))
 }
