@@ -12,6 +12,7 @@ package rdmacore
 import "C"
 
 import (
+	"errors"
 	"unsafe"
 
 	"github.com/rdmaloop/rdmaloop/internal/operr"
@@ -56,7 +57,10 @@ func (q *qp) PostRecv(wrs []verbs.RecvWR) (int, error) {
 	if r.closed {
 		return 0, operr.Wrap("post receive", verbs.ErrClosed)
 	}
-	if q.srq != nil || q.lastState() == verbs.StateReset {
+	if q.srq != nil {
+		return 0, operr.Wrap("post receive", &verbs.FeatureError{Feature: "post receive", Reason: errors.New("the queue pair has an SRQ")})
+	}
+	if q.lastState() == verbs.StateReset {
 		return 0, operr.Wrap("post receive", verbs.ErrState)
 	}
 	n, err := r.gather(wrs)
