@@ -33,7 +33,8 @@ func (id *ID) Bind(addr netip.AddrPort) error {
 // transport may have a lower limit. Requests beyond the backlog are dropped in the TCP
 // port space, where the peer repeats them, and refused in the UDP port space. Serves
 // returns the addresses at which the ID accepts requests; these may be fewer than the
-// caller asked for. Source: rdma_listen(3).
+// caller asked for. The errors are ErrAddrInUse, ErrAddrNotAvailable and *HolderError, as
+// for Bind. Source: rdma_listen(3).
 func (id *ID) Listen(backlog int) error {
 	return id.do(callListen, func() error {
 		if backlog <= 0 {

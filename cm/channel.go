@@ -8,19 +8,25 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// An EventChannel is a queue of the events of its IDs. The package comment says which
-// goroutines may call its methods. Source: rdma_create_event_channel(3).
-//
-// Locks are taken in this order: EventChannel.fetch, ID.mu, EventChannel.mu. All of them
-// may be held during a call of the transport, because the transport never blocks and has
-// no callbacks.
+// An EventChannel is a queue of the events of its IDs, first in first out. The package
+// comment says which goroutines may call its methods. Source:
+// rdma_create_event_channel(3).
 type EventChannel struct {
+	// Locks are taken in this order: EventChannel.fetch, ID.mu, EventChannel.mu. All of
+	// them may be held during a call of the transport, because the transport never blocks
+	// and has no callbacks.
+
 	transport Transport
 	t         TransportChannel
 
 	// fetch is held while an event is taken from the transport and delivered to its ID.
 	fetch   sync.Mutex
 	scratch TransportEvent // buffer for the event that Next takes from the transport
+
+	// closing is done after cancel, which Close calls to wake the goroutines in Wait.
+	closing  context.Context
+	cancel   context.CancelFunc
+	sleeping sync.WaitGroup // goroutines in Wait that use the descriptor
 
 	// mu guards the fields below.
 	mu     sync.Mutex
@@ -30,15 +36,10 @@ type EventChannel struct {
 	// the event counts. lastSerial is the serial number of the last event.
 	unacked    map[uint64]*ID
 	lastSerial uint64
-
-	// closing is done after cancel, which Close calls to wake the goroutines in Wait.
-	closing  context.Context
-	cancel   context.CancelFunc
-	sleeping sync.WaitGroup // goroutines in Wait that use the descriptor
 }
 
-// OpenChannel opens an event channel of t. The error is a *verbs.OpError. Source:
-// rdma_create_event_channel(3).
+// OpenChannel opens an event channel of t. The caller closes it before the provider.
+// Source: rdma_create_event_channel(3).
 func OpenChannel(t Transport) (*EventChannel, error) {
 	if t == nil {
 		return nil, operr.Wrap("cm open channel", invalid("transport", 0, "missing"))
@@ -53,12 +54,13 @@ func OpenChannel(t Transport) (*EventChannel, error) {
 }
 
 // FD returns the descriptor to wait on, for input, level-triggered. When it is readable,
-// the caller calls Next; there may be no event then. The channel owns the descriptor and
-// closes it.
+// the caller calls Next; there may be no event then. The channel owns the descriptor:
+// callers never read, write or close it.
 func (c *EventChannel) FD() int { return c.t.FD() }
 
-// NewID creates an ID whose events arrive on this channel. The error is a
-// *verbs.OpError; after Close it matches verbs.ErrClosed. Source: rdma_create_id(3).
+// NewID creates an ID whose events arrive on this channel. The caller closes it with
+// ID.Close. The error is a *verbs.ParamError for an unknown port space. Source:
+// rdma_create_id(3).
 func (c *EventChannel) NewID(ps PortSpace) (*ID, error) {
 	id, err := c.newID(ps)
 	return id, operr.Wrap("cm create ID", err)

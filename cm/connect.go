@@ -6,9 +6,8 @@ package cm
 // ID can only be closed. Receive buffers should be posted before the call. Nil param
 // means the zero ConnParam.
 //
-// The errors are *verbs.ParamError, *StateError and errors of the transport. After an
-// error the ID is unchanged, nothing was sent, and the call may be repeated. Only Close
-// cancels a request. Source: rdma_connect(3).
+// After an error the ID is unchanged, nothing was sent, and the call may be repeated.
+// Only Close cancels a request. Source: rdma_connect(3).
 func (id *ID) Connect(param *ConnParam) error {
 	return id.do(callConnect, func() error {
 		e, err := id.endpoint(callConnect)
@@ -59,7 +58,9 @@ func (id *ID) Accept(param *ConnParam) error {
 // ID without a queue pair, the peer's response. The peer gets Rejected with
 // RejectConsumer, or in the UDP port space Unreachable with SIDRReject. The private data
 // is at most 148 bytes, in the UDP port space 136; it is copied before the call returns.
-// Afterwards the ID can only be closed. Source: rdma_reject(3).
+// The error is verbs.ErrPeerGone, with librdmacm EINVAL, if the peer has gone. After a
+// *verbs.ParamError the call may be repeated; otherwise the ID can only be closed.
+// Source: rdma_reject(3).
 func (id *ID) Reject(privateData []byte) error {
 	return id.do(callReject, func() error {
 		if err := checkPrivateData(id.ps, MessageReject, privateData); err != nil {
@@ -74,14 +75,16 @@ func (id *ID) Reject(privateData []byte) error {
 // The peer gets Rejected with RejectNoResources, or in the UDP port space Unreachable
 // with SIDRNoQP. The error of either event matches verbs.ErrNoResources and ErrRefused.
 // librdmacm can not send that reason (rdma_reject(3) has no parameter for it): its peer
-// gets RejectConsumer without private data. Afterwards the ID can only be closed.
+// gets RejectConsumer without private data. The error is verbs.ErrPeerGone, with
+// librdmacm EINVAL, if the peer has gone. Afterwards the ID can only be closed.
 func (id *ID) RejectNoResources() error {
 	return id.do(callReject, func() error { return id.t.Reject(RejectNoResources, nil) })
 }
 
 // Establish confirms the connection after the event ConnectResponse, on an ID without a
-// queue pair. The caller has moved its own queue pair to RTS before. Source:
-// rdma_establish(3).
+// queue pair. The caller has moved its own queue pair to RTS before. No event follows on
+// this side. The error is verbs.ErrPeerGone, with librdmacm EINVAL, if the peer has
+// gone. Source: rdma_establish(3).
 func (id *ID) Establish() error {
 	return id.do(callEstablish, func() error { return id.t.Establish() })
 }
@@ -100,9 +103,8 @@ func (id *ID) Establish() error {
 // nevertheless, ConnectError follows, because the queue pair can not be connected any
 // more. Close cancels a request at once.
 //
-// In the UDP port space nothing is sent and no event follows. The errors are *StateError
-// before Connect and before Accept, verbs.ErrClosed, and errors of the transport. Source:
-// rdma_disconnect(3).
+// In the UDP port space nothing is sent and no event follows. The error is a *StateError
+// before Connect and before Accept. Source: rdma_disconnect(3).
 func (id *ID) Disconnect() error {
 	return id.do(callDisconnect, func() error { return id.t.Disconnect() })
 }

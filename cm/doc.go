@@ -44,6 +44,22 @@
 // Q_Key and address. The passive side gets no such event. A refusal arrives as
 // Unreachable with a positive status.
 //
+// # Errors
+//
+// A failed call returns a *verbs.OpError. The comment of a method has the causes that
+// only some methods have. These causes are common:
+//
+//   - verbs.ErrClosed: the ID or the channel is closed;
+//   - *StateError: the state of the ID does not allow the call;
+//   - *verbs.ParamError: an argument is missing or out of range;
+//   - verbs.ErrNoResources: a limit of the process or of the system is reached;
+//   - *verbs.FeatureError, which matches verbs.ErrNotSupported: the transport can not do
+//     that;
+//   - syscall.Errno: the error of the system.
+//
+// After a *StateError or a *verbs.ParamError nothing has changed. A failure after the
+// call has returned is reported by an Event with Event.Err.
+//
 // # What is missing
 //
 // Of rdma_cm(7) this package has the parts that connections and datagram lookups need.

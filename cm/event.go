@@ -67,7 +67,7 @@ func (t EventType) String() string {
 // again. Source: rdma_get_cm_event(3), where the event is only valid until
 // rdma_ack_cm_event.
 type Event struct {
-	Type EventType
+	Type EventType // what has happened
 	// ID is the ID to which the event belongs. For ConnectRequest it is the new ID, on
 	// which the caller calls Accept or Reject.
 	ID *ID

@@ -8,8 +8,9 @@ import (
 // Next takes the oldest event from the channel. The result ok is false if there is none.
 // Next never blocks. The caller acknowledges the event with Event.Ack. Next also moves
 // the queue pair of a connecting ID through its states and sends the confirmation to the
-// peer, so connections make no progress while the channel is not drained. The error is a
-// *verbs.OpError; after Close it matches verbs.ErrClosed. Source: rdma_get_cm_event(3).
+// peer, so connections make no progress while the channel is not drained. An error other
+// than verbs.ErrClosed means that the channel can not be used any more. Source:
+// rdma_get_cm_event(3).
 func (c *EventChannel) Next() (ev Event, ok bool, err error) {
 	c.fetch.Lock()
 	defer c.fetch.Unlock()

@@ -9,8 +9,9 @@ import (
 // receive buffers can be posted, and then changes its state with the connection by
 // itself. A UD queue pair starts in RTS with DefaultQKey. pd must belong to the device
 // of the ID, or the error is verbs.ErrForeign. attr.Type must be the type of the port
-// space, and both CQs must be set. The queue pair belongs to the ID: the caller closes
-// it with CloseQP. Source: rdma_create_qp(3).
+// space, and both CQs must be set. CreateQP does not keep attr. The queue pair belongs to
+// the ID: the caller closes it with CloseQP. The other errors are those of
+// verbs.PD.CreateQP. Source: rdma_create_qp(3).
 func (id *ID) CreateQP(pd verbs.PD, attr *verbs.QPInitAttr) error {
 	return id.do(callCreateQP, func() error {
 		dev, err := id.device(callCreateQP)
@@ -29,7 +30,7 @@ func (id *ID) CreateQP(pd verbs.PD, attr *verbs.QPInitAttr) error {
 	})
 }
 
-// QP returns the queue pair of the ID, or nil.
+// QP returns the queue pair of the ID, or nil. It belongs to the ID until CloseQP.
 func (id *ID) QP() verbs.QP {
 	id.mu.Lock()
 	defer id.mu.Unlock()
@@ -37,7 +38,8 @@ func (id *ID) QP() verbs.QP {
 }
 
 // CloseQP closes the queue pair of the ID. Without a queue pair it does nothing.
-// Outstanding requests are dropped; see verbs.QP.Close. Source: rdma_destroy_qp(3).
+// Outstanding requests are dropped; see verbs.QP.Close, which has the errors too. The
+// queue pair is closed before its CQs and before the ID. Source: rdma_destroy_qp(3).
 func (id *ID) CloseQP() error {
 	id.mu.Lock()
 	defer id.mu.Unlock()
@@ -54,7 +56,8 @@ func (id *ID) CloseQP() error {
 // InitQPAttr returns the attributes, and their mask, with which the caller moves a queue
 // pair that was not created on the ID to INIT, RTR or RTS. In the TCP port space RTR and
 // RTS need the peer's parameters and are available after ConnectRequest or
-// ConnectResponse. Source: rdma_init_qp_attr(3).
+// ConnectResponse. For another state the error is a *verbs.ParamError. Source:
+// rdma_init_qp_attr(3).
 func (id *ID) InitQPAttr(state verbs.QPState) (attr verbs.QPAttr, mask verbs.QPAttrMask, err error) {
 	c := callInitQPAttr
 	if state == verbs.StateRTR || state == verbs.StateRTS {

@@ -18,8 +18,8 @@ import (
 // that are there by then remain in the channel. When the channel is closed, the error
 // matches verbs.ErrClosed. Wait needs an eventfd while it sleeps; the error of
 // eventfd(2) is returned if the process has no descriptor left. On systems other than
-// Linux Wait returns a *verbs.FeatureError. All errors are in a *verbs.OpError. Source:
-// rdma_get_cm_event(3) with a channel that blocks.
+// Linux Wait returns a *verbs.FeatureError. Source: rdma_get_cm_event(3) with a channel
+// that blocks.
 func (c *EventChannel) Wait(ctx context.Context) (Event, error) {
 	for {
 		if err := ctx.Err(); err != nil {

@@ -16,18 +16,20 @@ type CQ interface {
 	// after the call. With solicitedOnly, only a receive whose sender set SendSolicited,
 	// or a failed completion, raises the event. Completions that were in the queue
 	// before the call raise no event, so a caller polls again after Arm and before it
-	// sleeps. Source: ibv_req_notify_cq(3).
+	// sleeps. The error is a *ParamError if the CQ has no channel. Source:
+	// ibv_req_notify_cq(3).
 	Arm(solicitedOnly bool) error
 
 	// AckEvents acknowledges n events that CompChannel.Next returned for this CQ. Close
 	// requires that all of them are acknowledged. Source: ibv_ack_cq_events(3).
 	AckEvents(n int)
 
-	// Depth returns the number of completions that the queue can hold.
+	// Depth returns the number of completions that the queue can hold, which is at least
+	// the number that was asked for.
 	Depth() int
 	// Resize changes the depth, in completions, and keeps the completions that are
-	// queued. It returns a *FeatureError if Caps.ResizeCQ is false. Source:
-	// ibv_resize_cq(3).
+	// queued. It returns a *FeatureError if Caps.ResizeCQ is false, and a *ParamError if
+	// depth is less than the number of queued completions. Source: ibv_resize_cq(3).
 	Resize(depth int) error
 
 	// Close destroys the queue. It returns ErrBusy while a QP uses the queue or while
@@ -80,7 +82,8 @@ type CompChannel interface {
 	// Next takes one event from the channel and returns the cookie of its CQ and true,
 	// or false if there is no event. It never blocks. The caller acknowledges each event
 	// with CQ.AckEvents. An event may be spurious: the CQ may be empty. Events of
-	// different CQs come in no particular order. Source: ibv_get_cq_event(3).
+	// different CQs come in no particular order. An error means that the channel can not
+	// be used any more. Source: ibv_get_cq_event(3).
 	Next() (cookie uint64, ok bool, err error)
 
 	// Close destroys the channel. It returns ErrBusy while a CQ uses the channel.

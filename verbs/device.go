@@ -24,9 +24,11 @@ type Device interface {
 	// AllocPD creates a protection domain. Source: ibv_alloc_pd(3).
 	AllocPD() (PD, error)
 	// CreateCompChannel creates a completion channel. A nil attr means the zero value.
-	// Source: ibv_create_comp_channel(3).
+	// The device does not keep attr. The error is ErrBusy if a vector in manual progress
+	// has a channel already. Source: ibv_create_comp_channel(3).
 	CreateCompChannel(attr *CompChannelAttr) (CompChannel, error)
-	// CreateCQ creates a completion queue. Source: ibv_create_cq(3).
+	// CreateCQ creates a completion queue. The device does not keep attr, which must not
+	// be nil. Source: ibv_create_cq(3).
 	CreateCQ(attr *CQAttr) (CQ, error)
 
 	// AsyncFD returns a descriptor that is readable while NextAsync has an event. The
@@ -35,7 +37,8 @@ type Device interface {
 	// NextAsync stores the oldest asynchronous event in ev and reports true, or reports
 	// false when there is none. It never blocks. No event is lost, but waiting events of
 	// the same type about the same object are merged into one. Events about a closed
-	// object are dropped. Source: ibv_get_async_event(3).
+	// object are dropped. An error means that the events of the device can not be read any
+	// more. Source: ibv_get_async_event(3).
 	NextAsync(ev *AsyncEvent) (ok bool, err error)
 }
 

@@ -28,8 +28,19 @@
 //
 // # Errors
 //
-// A failed call returns an *OpError, which names the operation and wraps the cause. A
-// failure after the call has returned is reported by a WC whose Status is not
+// A failed call returns an *OpError, which names the operation and wraps the cause. The
+// comment of a method has the causes that only some methods have. These causes are
+// common:
+//
+//   - ErrClosed: the object, or an object that it was created from, is closed;
+//   - *ParamError: an argument is missing or out of range, or a limit of the device is
+//     reached;
+//   - ErrForeign: an argument belongs to another device, domain or provider;
+//   - ErrNoResources: a limit of the process or of the system is reached;
+//   - *FeatureError, which matches ErrNotSupported: the device can not do that;
+//   - syscall.Errno: the error of the system or of the device's library.
+//
+// A failure after the call has returned is reported by a WC whose Status is not
 // StatusSuccess; WC.Err returns it as a *CompletionError.
 package verbs
 

@@ -7,20 +7,26 @@ type PD interface {
 	Device() Device
 
 	// Alloc maps new memory, zeroed and page-aligned, and registers it. The memory is
-	// outside the Go heap. MR.Close unmaps it.
+	// outside the Go heap. MR.Close unmaps it. The domain does not keep attr, which must
+	// not be nil. The error is that of Access.Check, or ENOMEM if the process can not map
+	// or lock so much memory (RLIMIT_MEMLOCK). Source: mmap(2), ibv_reg_mr(3).
 	Alloc(attr *AllocAttr) (MR, error)
-	// Register registers b. The caller keeps b alive and at its address until MR.Close.
-	// Memory of the Go heap is accepted by provider/soft; other providers may refuse it.
+	// Register registers b, which has at least 1 byte. The caller owns b, and keeps it
+	// alive and at its address until MR.Close. Memory of the Go heap is accepted by
+	// provider/soft; other providers may refuse it. The errors are those of Alloc.
 	// Source: ibv_reg_mr(3).
 	Register(b []byte, access Access) (MR, error)
 
 	// CreateQP creates a queue pair in the RESET state. A zero in attr.Caps becomes 1
 	// where a queue needs at least one entry, and sizes may be rounded up; QP.Caps
-	// returns the result. Source: ibv_create_qp(3).
+	// returns the result. The domain does not keep attr, which must not be nil. A device
+	// may return ErrOverrun for a CQ that has been overrun. Source: ibv_create_qp(3).
 	CreateQP(attr *QPInitAttr) (QP, error)
-	// CreateSRQ creates a shared receive queue. Source: ibv_create_srq(3).
+	// CreateSRQ creates a shared receive queue. The domain does not keep attr, which must
+	// not be nil. Source: ibv_create_srq(3).
 	CreateSRQ(attr *SRQAttr) (SRQ, error)
-	// CreateAH creates an address handle. Source: ibv_create_ah(3).
+	// CreateAH creates an address handle. The domain does not keep attr, which must not be
+	// nil. Source: ibv_create_ah(3).
 	CreateAH(attr *AHAttr) (AH, error)
 
 	// Close destroys the domain. It returns ErrBusy while an object that was created

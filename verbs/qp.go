@@ -19,7 +19,8 @@ type QP interface {
 	// Modify changes the attributes that mask names. With AttrState in the mask the QP
 	// moves to attr.State. CheckTransition has the rules. A move to StateError flushes
 	// both queues. A move to StateReset removes all work requests without completions.
-	// Modify never blocks. Source: ibv_modify_qp(3).
+	// Modify never blocks, and does not keep attr. The errors are those of
+	// CheckTransition; after an error the QP is unchanged. Source: ibv_modify_qp(3).
 	Modify(attr *QPAttr, mask QPAttrMask) error
 	// Query returns the current attributes. Source: ibv_query_qp(3).
 	Query() (QPAttr, error)
@@ -28,7 +29,8 @@ type QP interface {
 	// them, and returns the number that was accepted. If err is not nil, the request at
 	// index n is the first that was not accepted, and the requests after it were not
 	// examined. ErrQueueFull means that the queue has room again after completions have
-	// been polled.
+	// been polled. ErrState means that the state of the QP does not allow the call, and
+	// *ParamError or *FeatureError that the request can not be executed.
 	//
 	// The caller owns wrs and what it points to again when the call returns. The device
 	// owns the memory that SGEs name until the completion, except with SendInline.
@@ -37,8 +39,8 @@ type QP interface {
 	PostSend(wrs []SendWR) (n int, err error)
 
 	// PostRecv appends buffers to the receive queue. Its result and the ownership are
-	// those of PostSend. It needs StateInit or a later state, and fails on a QP with an
-	// SRQ. Source: ibv_post_recv(3).
+	// those of PostSend, and so are the errors. It needs StateInit or a later state. On a
+	// QP with an SRQ the error is a *FeatureError. Source: ibv_post_recv(3).
 	PostRecv(wrs []RecvWR) (n int, err error)
 
 	// Close destroys the queue pair. Outstanding requests are dropped without
@@ -218,8 +220,8 @@ func AckTimeoutCode(d time.Duration) (code uint8, ok bool) {
 // An SRQ is a receive queue shared by QPs of one domain. The progress of the CQs
 // (CQAttr.Progress) decides which goroutines may call.
 type SRQ interface {
-	// PostRecv appends buffers. Its result and the ownership are those of QP.PostRecv.
-	// Source: ibv_post_srq_recv(3).
+	// PostRecv appends buffers. Its result, the ownership and the errors are those of
+	// QP.PostRecv. Source: ibv_post_srq_recv(3).
 	PostRecv(wrs []RecvWR) (n int, err error)
 	// Arm requests one AsyncSRQLimit event for when fewer than limit buffers are left. A
 	// limit of 0 cancels the request. Source: ibv_modify_srq(3).
