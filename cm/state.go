@@ -2,30 +2,75 @@ package cm
 
 import "github.com/rdmaloop/rdmaloop/verbs"
 
-// State is the state of an ID. An event changes the state when it is fetched. An ID
-// connects once: no transition leads back from StateFailed and StateDisconnected.
+// State is the state of an ID. An event changes the state when it is fetched, not when
+// it arrives. Close leads from every state to StateClosed, and the event DeviceRemoval
+// from every other state to StateFailed. An ID connects once: no other call or event
+// leads back from StateFailed and StateDisconnected.
 type State uint8
 
 // States of an ID. The names in brackets are the states of the Linux kernel, where they
 // differ.
 const (
-	StateIdle              State = iota // created by NewID
-	StateBound                          // has a local address
-	StateListening                      // accepts requests
-	StateResolvingAddr                  // ResolveAddr was called (ADDR_QUERY)
-	StateAddrResolved                   // bound to a device; ResolveRoute is next
-	StateResolvingRoute                 // ResolveRoute was called (ROUTE_QUERY)
-	StateRouteResolved                  // Connect is next
-	StateConnecting                     // active: Connect was called, no answer yet (REQ_SENT)
-	StateResponded                      // active, without QP: Establish or Reject is next (REP_RCVD)
-	StateRequested                      // passive: Accept or Reject is next (REQ_RCVD)
-	StateAccepted                       // passive: Accept was called, Established was not fetched yet (REP_SENT)
-	StateDisconnectPending              // passive: as StateAccepted, and Disconnect was called (REP_SENT)
-	StateEstablished                    // connected; in the UDP port space: the lookup was answered
-	StateDisconnecting                  // Disconnect was called, Disconnected was not fetched yet (DREQ_SENT)
-	StateDisconnected                   // Disconnected was fetched
-	StateFailed                         // refused, unreachable or without device: only Close is useful
-	StateClosed                         // Close was called
+	// StateIdle: the ID is new and has no address. NewID enters this state; Bind and
+	// ResolveAddr leave it.
+	StateIdle State = iota
+	// StateBound: the ID has a local address, and a device unless the address is a
+	// wildcard. Bind and AddrError enter this state; Listen and ResolveAddr leave it.
+	StateBound
+	// StateListening: requests arrive as ConnectRequest events, each with a new ID. Listen
+	// enters this state.
+	StateListening
+	// StateResolvingAddr: the transport looks for the device and the next hop
+	// (ADDR_QUERY). ResolveAddr enters this state; AddrResolved and AddrError leave it.
+	StateResolvingAddr
+	// StateAddrResolved: the ID has a local address, a peer address and a device.
+	// AddrResolved and RouteError enter this state; ResolveRoute leaves it.
+	StateAddrResolved
+	// StateResolvingRoute: the transport looks for the route (ROUTE_QUERY). ResolveRoute
+	// enters this state; RouteResolved and RouteError leave it.
+	StateResolvingRoute
+	// StateRouteResolved: the ID can connect. RouteResolved enters this state; Connect
+	// leaves it.
+	StateRouteResolved
+	// StateConnecting, active side: the request was sent, and there is no answer yet
+	// (REQ_SENT). Connect enters this state. Established and ConnectResponse leave it, and
+	// so do the events of a failure: ConnectError, Unreachable and Rejected, and AddrError
+	// in the UDP port space.
+	StateConnecting
+	// StateResponded, active side without a queue pair on the ID: the peer has accepted
+	// (REP_RCVD). ConnectResponse enters this state; Establish, Reject, Disconnected, and
+	// the events of a failure leave it.
+	StateResponded
+	// StateRequested, passive side: the request is not answered (REQ_RCVD). The ID of a
+	// ConnectRequest event is created in this state. Accept, Reject, and Unreachable leave
+	// it.
+	StateRequested
+	// StateAccepted, passive side: the peer has not confirmed, or Established was not
+	// fetched yet (REP_SENT). Accept enters this state; Established, Disconnect,
+	// Disconnected, and the events of a failure leave it.
+	StateAccepted
+	// StateDisconnectPending, passive side: as StateAccepted, but the queue pair is
+	// flushed, and the connection ends as soon as the peer confirms (REP_SENT). Disconnect
+	// enters this state. Established leads to StateDisconnecting; Disconnected and the
+	// events of a failure leave it too.
+	StateDisconnectPending
+	// StateEstablished: the sides are connected, or in the UDP port space the lookup was
+	// answered. Established and Establish enter this state, and Accept in the UDP port
+	// space. Disconnect and Disconnected leave it.
+	StateEstablished
+	// StateDisconnecting: the disconnect request was sent, and the queue pair is flushed
+	// (DREQ_SENT). Disconnect enters this state; Disconnected leaves it.
+	StateDisconnecting
+	// StateDisconnected: the connection has ended. Disconnected enters this state, and
+	// Disconnect in the UDP port space. If the peer has disconnected first, it waits for
+	// Disconnect or Close, and the queue pair is not flushed before.
+	StateDisconnected
+	// StateFailed: the connection was refused, the peer can not be reached, or the device
+	// was removed. Reject and a failed Accept enter this state, and so do the events of
+	// a failure and DeviceRemoval. Only Close is useful.
+	StateFailed
+	// StateClosed: Close was called. All other calls return verbs.ErrClosed.
+	StateClosed
 )
 
 var stateNames = [...]string{
