@@ -37,6 +37,7 @@
 //
 //	clock        read every few turns, not every turn
 //	completions  up to Config.CompletionBudget of each device: OnMessage, OnCompletion
+//	turn func    the function of Loop.SetTurnFunc, if there is one
 //	descriptors  connection events, device events, registered descriptors
 //	posted       functions passed to Post
 //	timers       After, OnTick, deadlines, keepalive
@@ -169,6 +170,7 @@ package reactor
 //	conn_open.go          opening a connection
 //	events.go             connection events and device events
 //	sleep.go              sleeping, and the cause of a wake-up
+//	turn_func.go          function that is called in every turn
 //	turn.go               one turn of a loop
 //	loop_start.go         starting a loop
 //	shutdown.go           ending loops and engine

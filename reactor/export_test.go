@@ -160,3 +160,6 @@ func QueryQP(c *Conn) (verbs.QPAttr, error) { return c.qp.Query() }
 
 // FailListeners makes l handle an error after which dev can not be used any more.
 func FailListeners(l *Loop, dev verbs.Device, err error) { l.deviceFailed(dev, err) }
+
+// SpinLimit is how long a turn of the loop waits inside a provider that can spin.
+const SpinLimit = spinLimit

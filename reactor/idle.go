@@ -50,6 +50,7 @@ type idleState struct {
 	spinning  bool          // the last turn had no work, and the loop polls again
 	spinUntil time.Duration // end of the spin budget, in the loop's time
 	lastYield time.Duration // last call of the Go scheduler, in the loop's time
+	watching  bool          // SetTurnFunc has set a function, so the loop must not sleep
 }
 
 // stopSpin is called after work and after a sleep. The next turn of the loop without work
@@ -59,6 +60,9 @@ func (i *idleState) stopSpin() { i.spinning = false }
 // keepSpinning reports whether the loop polls again, instead of sleeping, after a turn
 // without work.
 func (i *idleState) keepSpinning(k *clock) bool {
+	if i.watching {
+		return true // without setting spinning, so that no poll waits inside the provider
+	}
 	switch IdlePolicy(i.policy.Load()) {
 	case IdleBusy:
 		i.spinning = true

@@ -21,12 +21,14 @@ type Loop struct {
 	cfg     *Config
 	index   int
 
-	clock   clock
-	timers  timerheap.Heap
-	ticker  timerheap.Timer // timer that calls OnTick
-	idle    idleState
-	mailbox mailbox
-	timerFD *timerFD // nil unless the loop was made with NewLoop
+	clock  clock
+	timers timerheap.Heap
+	ticker timerheap.Timer // timer that calls OnTick
+	idle   idleState
+	// turnFunc is called in every turn; nil if SetTurnFunc has set none.
+	turnFunc func() (worked bool)
+	mailbox  mailbox
+	timerFD  *timerFD // nil unless the loop was made with NewLoop
 
 	poller      *poller.Poller
 	channel     *cm.EventChannel // connection events of the loop's connections

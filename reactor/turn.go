@@ -7,6 +7,9 @@ func (l *Loop) turn() (work int) {
 	if work = l.pollCompletions(); work > 0 {
 		l.flush() // so that answers to messages do not wait for the steps below
 	}
+	if l.turnFunc != nil {
+		work += l.callTurnFunc()
+	}
 	work += l.pollEpoll() // connection events, device events, registered descriptors
 	work += l.runPosted()
 	work += l.timers.Expire(l.clock.now)

@@ -1,0 +1,37 @@
+package reactor
+
+// SetTurnFunc makes the loop call fn once in every turn, right after the completions of
+// the turn were handled. It replaces the function of an earlier call; nil means that no
+// function is called. A WRITE of a peer has neither a completion nor an event at this
+// side, unless it is a WRITE with immediate. A program that waits for such a WRITE
+// therefore has to look at the memory again and again, which fn can do.
+//
+// While a function is set, the loop does not sleep and does not wait inside the
+// provider, whatever its IdlePolicy is. It needs a processor for itself, as with
+// IdleBusy. RunOnce calls fn again and again until there is work or its timeout has
+// passed. Loop.Arm returns true.
+//
+// The result of fn says whether fn had work, which then counts as work of the turn: in
+// the result of RunOnce, in Stats.Busy, and for Config.SlowCallback, which measures only
+// calls that had work. Requests that fn makes are posted in the same turn. fn may call
+// any method of the loop and of its connections, and SetTurnFunc. It is called until the
+// loop ends, also while the engine shuts down.
+//
+// SetTurnFunc may be called only on the goroutine of the loop. A device writes to memory
+// at any time, so fn should read the word for which it waits with package sync/atomic.
+func (l *Loop) SetTurnFunc(fn func() (worked bool)) {
+	l.turnFunc = fn
+	l.idle.watching = fn != nil
+	l.idle.stopSpin()
+}
+
+// callTurnFunc calls the function of SetTurnFunc, and returns how much work it had.
+func (l *Loop) callTurnFunc() (work int) {
+	begin := l.callbackStart()
+	if !l.turnFunc() {
+		return 0
+	}
+	l.callbackEnd(begin)
+	l.flush() // so that answers do not wait for the rest of the turn
+	return 1
+}

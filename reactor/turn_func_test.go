@@ -1,0 +1,105 @@
+package reactor_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/reactor"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// With a turn function a loop does not sleep, although its policy is IdleEvent, and calls
+// the function once in every turn. RunOnce returns when the function had work.
+func TestTurnFunc(t *testing.T) {
+	l := newLoop(t, &hooks{}, &reactor.Config{Idle: reactor.IdleEvent, SafetyTimeout: testTimeout})
+	calls := 0
+	l.SetTurnFunc(func() bool { calls++; return calls == 100 })
+	before := reactor.Turn(l)
+	work, err := l.RunOnce(-1)
+	require.NoError(t, err)
+	require.Equal(t, 1, work)
+	require.Equal(t, 100, calls)
+	require.EqualValues(t, 100, reactor.Turn(l)-before)
+
+	busy, err := l.Arm()
+	require.NoError(t, err)
+	require.True(t, busy)
+	l.SetTurnFunc(nil)
+	busy, err = l.Arm()
+	require.NoError(t, err)
+	require.False(t, busy)
+	_, err = l.RunOnce(0)
+	require.NoError(t, err)
+	require.Equal(t, 100, calls)
+}
+
+// A turn function can end its own calls.
+func TestTurnFuncRemovesItself(t *testing.T) {
+	l := newLoop(t, &hooks{}, nil)
+	calls := 0
+	l.SetTurnFunc(func() bool { calls++; l.SetTurnFunc(nil); return true })
+	for range 3 {
+		_, err := l.RunOnce(0)
+		require.NoError(t, err)
+	}
+	require.Equal(t, 1, calls)
+}
+
+// With a turn function no poll waits inside the provider.
+func TestTurnFuncDoesNotSpin(t *testing.T) {
+	dev := &spinDevice{spin: afterThree()}
+	l := newSpinLoop(t, dev, &reactor.Config{Idle: reactor.IdleBusy})
+	_, err := l.RunOnce(time.Nanosecond)
+	require.NoError(t, err)
+	require.Contains(t, dev.polls, reactor.SpinLimit)
+	dev.polls = nil
+	l.SetTurnFunc(func() bool { return len(dev.polls) >= 10 })
+	_, err = l.RunOnce(-1)
+	require.NoError(t, err)
+	require.Equal(t, make([]time.Duration, 10), dev.polls)
+}
+
+// A turn function sees the WRITE of a peer, and its answer is sent in the same turn.
+func TestTurnFuncWatchesMemory(t *testing.T) {
+	answered := false
+	p := connect(t, &hooks{message: func(*reactor.Conn, reactor.Message) { answered = true }}, &hooks{}, nil)
+	watched, err := p.accepted.Alloc(8, verbs.AccessAll)
+	require.NoError(t, err)
+	local, err := p.dialed.Alloc(8, verbs.AccessLocalWrite)
+	require.NoError(t, err)
+	// The soft device writes to the memory on the goroutine of the loop.
+	word := watched.Bytes()
+	p.server.SetTurnFunc(func() bool {
+		if word[7] == 0 {
+			return false
+		}
+		word[7] = 0
+		require.NoError(t, p.accepted.Send(nil))
+		require.NotZero(t, p.accepted.InFlight())
+		return true
+	})
+	local.Bytes()[7] = 1
+	require.NoError(t, p.dialed.Write(verbs.SGEOf(local, 0, 8), reactor.RemoteOf(watched), reactor.SendOptions{}))
+	p.drive(t, func() bool { return answered })
+	require.Zero(t, testing.AllocsPerRun(100, func() { _, _ = p.server.RunOnce(0) }))
+}
+
+// A loop that an engine runs does not sleep while it has a turn function, and it shuts
+// down nevertheless.
+func TestTurnFuncOfEngine(t *testing.T) {
+	e := start(t, &hooks{}, &reactor.Config{Idle: reactor.IdleEvent, SafetyTimeout: testTimeout})
+	calls, done := 0, make(chan struct{})
+	require.NoError(t, e.Loop(0).Post(func() {
+		e.Loop(0).SetTurnFunc(func() bool {
+			if calls++; calls == 1000 {
+				close(done)
+			}
+			return false
+		})
+	}))
+	receive(t, done)
+	require.NoError(t, e.Shutdown(context.Background()))
+}
