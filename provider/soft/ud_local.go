@@ -36,9 +36,25 @@ const (
 	datagramHops   = 64 // hop limit that the GRH of a received datagram shows
 )
 
+// udLocalState is the state of a udLocal.
+type udLocalState uint8
+
+const (
+	// udBound: the name of the queue pair is bound, so that no other queue pair of the
+	// host gets the number. Connections wait in the backlog. A new udLocal is in this
+	// state.
+	udBound udLocalState = iota
+	// udAttached: the shard accepts connections and reads their datagrams. The state is
+	// entered once the queue pair is created completely.
+	udAttached
+	// udClosed: all sockets are closed, and the name is free. It is the last state.
+	udClosed
+)
+
 // A udLocal is the local path of a UD queue pair. It belongs to the shard.
 type udLocal struct {
 	q        *qp
+	state    udLocalState
 	listener int    // descriptor of the listening socket
 	out      []byte // buffer for the packet to be sent
 	in       []byte // buffer for received packets, one byte longer than the longest packet
@@ -48,8 +64,6 @@ type udLocal struct {
 	uses    uint64                  // number of sends and receives so far; see lastUse
 	// runs while connections can not be accepted because no descriptor is free
 	acceptTimer timer
-
-	attached, closed bool
 }
 
 // '@' stands for the NUL at the beginning of an abstract name
@@ -89,19 +103,20 @@ func (u *udLocal) attach() error {
 	}
 	u.q.shard.datagrams++
 	u.q.dev.spare.AddListener()
-	u.attached = true
+	u.state = udAttached
 	return nil
 }
 
 // detach closes all sockets. It drops and counts datagrams that wait to be sent, and
 // arrived datagrams that were not read.
 func (u *udLocal) detach() {
-	if u.closed {
+	was := u.state
+	if was == udClosed {
 		return
 	}
-	u.closed = true
+	u.state = udClosed
 	u.clear()
-	if u.attached {
+	if was == udAttached {
 		_ = unix.Shutdown(u.listener, unix.SHUT_RD) // No further connection can arrive.
 		for u.accept() {
 		}
