@@ -62,9 +62,10 @@ type pollEntry struct {
 	lastWork uint32 // value of pollSchedule.drives when the connection last had work
 }
 
-// A pollSchedule decides what a shard looks at in each call of drive: which connections
-// of the local path, and whether the sockets, the clock and epoll. It reads no clock; it
-// counts the calls.
+// A pollSchedule decides what a shard polls in each call of drive: which connections of
+// the local path, and whether also the sockets of the wire path, the clock and epoll. The
+// decisions depend on the number of calls, because reading the clock is too expensive for
+// each call.
 type pollSchedule struct {
 	drives   uint32     // number of calls of drive so far; wraps
 	active   []*shmConn // connections that each call of drive polls
@@ -114,8 +115,8 @@ func (p *pollSchedule) activate(c *shmConn) {
 	}
 }
 
-// rests reports whether an active connection had no work for so long that it becomes
-// idle, unless it has work now.
+// rests reports whether an active connection had no work during the last idleAfter calls.
+// It then becomes idle, unless it has work in this call.
 func (p *pollSchedule) rests(c *shmConn) bool { return p.drives-c.schedule.lastWork > idleAfter }
 
 // makeIdle makes a connection idle.
@@ -124,8 +125,7 @@ func (p *pollSchedule) makeIdle(c *shmConn) { p.move(c, pollIdle) }
 // remove makes a connection parked.
 func (p *pollSchedule) remove(c *shmConn) { p.move(c, pollParked) }
 
-// crowded reports whether more connections are polled than necessary, so that some of
-// them should be parked.
+// crowded reports whether more than maxPolledIdle connections are polled.
 func (p *pollSchedule) crowded() bool { return len(p.active)+len(p.idle) > maxPolledIdle }
 
 // parkForSleep calls park for each connection that is polled, because the owner may go to

@@ -32,7 +32,7 @@ type rcRequester struct {
 // unacked returns how many sequences before seq are not acknowledged.
 func (r *rcRequester) unacked() uint64 { return r.seq - r.ackedEnd }
 
-// wasSent reports whether the sequence seq was sent before.
+// wasSent reports whether the packet to be sent next was sent before.
 func (r *rcRequester) wasSent() bool { return r.seq < r.sentEnd }
 
 // sent records that a packet that takes n sequences was sent. ackReq is true if the
@@ -61,8 +61,8 @@ func (r *rcRequester) goBack() {
 // atomic that is outstanding.
 func (r *rcRequester) responseFrom(w *wqe) uint64 { return max(r.ackedEnd, w.firstSeq) }
 
-// readDone counts a piece of a READ, or an atomic, whose response is complete. The
-// request may not be counted as in flight, if it was sent before the last goBack.
+// readDone counts a piece of a READ, or an atomic, whose response is complete. If the
+// request was sent before the last goBack, it is not counted in readsInFlight.
 func (r *rcRequester) readDone() {
 	if r.readsInFlight > 0 {
 		r.readsInFlight--

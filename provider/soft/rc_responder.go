@@ -56,7 +56,8 @@ func (r *rcResponder) accepts(v psn.Value) (seq uint64, ok bool) {
 // psn returns the PSN of a sequence.
 func (r *rcResponder) psn(seq uint64) psn.Value { return psnOf(r.base, seq) }
 
-// onExpected is called when the expected packet arrives.
+// onExpected is called when the expected packet arrives. No NAK for that packet is needed
+// any more.
 func (r *rcResponder) onExpected() { r.nakState, r.duplicateEnd = nakNone, 0 }
 
 // scheduleNAK makes a NAK or an RNR NAK for the expected packet due.
@@ -108,9 +109,9 @@ func (r *rcResponder) advance(n uint64, ends bool) {
 	}
 }
 
-// onDuplicate counts the duplicate of a request that was executed before. It reports
-// whether the same duplicate has arrived before, so that the peer has not received the
-// first repeated response.
+// onDuplicate records the duplicate of a request that was executed before. It returns
+// true if the same duplicate was recorded before. The peer has then not received the
+// repeated response to the first duplicate.
 func (r *rcResponder) onDuplicate(seq uint64) (again bool) {
 	if r.duplicateEnd == 0 {
 		r.duplicateEnd = seq + 1

@@ -48,15 +48,15 @@ func (a *shmAcks) consumed(ask bool) {
 // slots are not acknowledged.
 func (a *shmAcks) due(limit uint32) bool { return a.requested || a.unacked >= limit }
 
-// acknowledge returns the value that acknowledges all slots consumed. The peer has
-// published these slots as the ones before the position head of the ring.
+// acknowledge returns the value that acknowledges all slots consumed. head is the
+// position in the ring after the last of them.
 func (a *shmAcks) acknowledge(head uint32) shm.Ack {
 	a.unacked, a.requested = 0, false
 	return shm.NewAck(head, a.last, a.naks)
 }
 
-// refuse returns the value that acknowledges all slots consumed, and has a NAK for the
-// next one.
+// refuse returns the value that acknowledges all slots before the position head, and has
+// a NAK for the slot at that position.
 func (a *shmAcks) refuse(head uint32, nak shm.NAK) shm.Ack {
 	a.naks++
 	a.last = nak
