@@ -60,6 +60,7 @@ var arrows = map[string][]string{
 	"provider/soft/internal/netlink":  {},
 	"provider/soft/internal/epollset": {"internal/eventfd"},
 	"provider/soft/internal/random":   {},
+	"provider/soft/internal/nettest":  {"internal/testutil/peerproc", "provider/soft/internal/hostport", "provider/soft/internal/netlink"},
 	"provider/soft/internal/resource": {"verbs"},
 	"provider/soft/internal/access":   {"provider/soft/internal/counters"},
 	"provider/soft/internal/counters": {"verbs"},
@@ -85,7 +86,7 @@ var testArrows = map[string][]string{
 	"reactor": slices.Concat([]string{"provider/soft"}, testSupport),
 }
 
-var testSupport = []string{"internal/testutil/leak", "internal/testutil/cmside", "internal/testutil/peerproc", "internal/testutil/netsim", "internal/testutil/faultcq", "provider/providertest"}
+var testSupport = []string{"internal/testutil/leak", "internal/testutil/cmside", "internal/testutil/peerproc", "internal/testutil/netsim", "provider/soft/internal/nettest", "internal/testutil/faultcq", "provider/providertest"}
 
 // A source is one parsed file.
 type source struct {

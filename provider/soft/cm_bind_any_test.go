@@ -77,7 +77,7 @@ func TestClientAvoidsWildcards(t *testing.T) {
 	server, client := newParty(t), newParty(t)
 	wild := server.Listen(cm.TCP, "0.0.0.0:0", 0)
 	client.onlyPorts(wild, 2)
-	active := client.resolvedFrom(cm.TCP, "127.68.0.1", at("127.68.0.1", wild))
+	active := client.ResolvedFrom(cm.TCP, "127.68.0.1", at("127.68.0.1", wild))
 	require.Equal(t, wild.LocalAddr().Port()+1, active.LocalAddr().Port())
 	reaches(server, server, wild, at("127.68.0.1", wild))
 }

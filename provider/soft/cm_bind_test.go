@@ -14,6 +14,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/internal/testutil/peerproc"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/nettest"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -48,7 +49,7 @@ func TestBindPorts(t *testing.T) {
 func needAddr(t *testing.T, addrs ...string) {
 	t.Helper()
 	for _, a := range addrs {
-		if a == "::1" && !isLocal(t, netip.IPv6Loopback()) {
+		if a == "::1" && !nettest.IsLocal(t, netip.IPv6Loopback()) {
 			t.Skip("this host has no ::1")
 		}
 	}
@@ -96,7 +97,7 @@ func TestBindAFOnly(t *testing.T) {
 
 func TestBindForeignAddresses(t *testing.T) {
 	s := newParty(t)
-	require.False(t, isLocal(t, netip.MustParseAddr("224.0.0.1")))
+	require.False(t, nettest.IsLocal(t, netip.MustParseAddr("224.0.0.1")))
 	for _, addr := range []string{"203.0.113.7", "255.255.255.255", "0.0.0.1", "2001:db8::1"} {
 		id := s.ID(cm.TCP)
 		require.ErrorIs(t, id.Bind(netip.AddrPortFrom(netip.MustParseAddr(addr), 0)), cm.ErrAddrNotAvailable, addr)
@@ -174,12 +175,4 @@ func peerLowPort(*testing.T, string) {
 	if errors.Is(err, os.ErrPermission) {
 		os.Stdout.WriteString("permission denied\n")
 	}
-}
-
-// isLocal reports whether an address belongs to this host.
-func isLocal(t *testing.T, a netip.Addr) bool {
-	t.Helper()
-	is, err := hostport.OnThisHost(a)
-	require.NoError(t, err)
-	return is
 }

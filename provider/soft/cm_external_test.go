@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/testutil/cmside"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -56,31 +57,6 @@ func TestExchange(t *testing.T) {
 	exchange(t, server, passive.QP(), client, active.QP())
 }
 
-// ownQP makes a queue pair without an ID.
-func (s *party) ownQP() verbs.QP {
-	s.T.Helper()
-	qp, err := s.PD.CreateQP(&verbs.QPInitAttr{
-		Type: verbs.QPTypeRC, SendCQ: s.CQ, RecvCQ: s.CQ,
-		Caps: verbs.QPCaps{MaxSendWR: 8, MaxRecvWR: 8, MaxSendSGE: 1, MaxRecvSGE: 1, MaxInline: 64},
-	})
-	require.NoError(s.T, err)
-	s.T.Cleanup(func() {
-		if !s.T.Failed() {
-			require.NoError(s.T, qp.Close())
-		}
-	})
-	return qp
-}
-
-func drive(t *testing.T, id *cm.ID, qp verbs.QP, states ...verbs.QPState) {
-	t.Helper()
-	for _, state := range states {
-		attr, mask, err := id.InitQPAttr(state)
-		require.NoError(t, err)
-		require.NoError(t, qp.Modify(&attr, mask), "to %v", state)
-	}
-}
-
 func TestConnectWithoutQP(t *testing.T) {
 	for name, early := range map[string]bool{"ready before accept": true, "ready after accept": false} {
 		t.Run(name, func(t *testing.T) { connectWithoutQP(t, early) })
@@ -90,26 +66,26 @@ func TestConnectWithoutQP(t *testing.T) {
 func connectWithoutQP(t *testing.T, early bool) {
 	client, server := newParty(t), newParty(t)
 	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
-	active, own := client.Resolved(cm.TCP, l.LocalAddr()), client.ownQP()
-	drive(t, active, own, verbs.StateInit)
+	active, own := client.Resolved(cm.TCP, l.LocalAddr()), client.OwnQP()
+	cmside.Drive(t, active, own, verbs.StateInit)
 	require.NoError(t, active.Connect(&cm.ConnParam{QPNum: own.Num(), ResponderResources: 1, InitiatorDepth: 2}))
 
 	passive, ev := server.Request(l)
 	require.Equal(t, own.Num(), ev.Param.QPNum)
-	theirs := server.ownQP()
-	drive(t, passive, theirs, verbs.StateInit)
+	theirs := server.OwnQP()
+	cmside.Drive(t, passive, theirs, verbs.StateInit)
 	if early {
-		drive(t, passive, theirs, verbs.StateRTR, verbs.StateRTS)
+		cmside.Drive(t, passive, theirs, verbs.StateRTR, verbs.StateRTS)
 	}
 	require.NoError(t, passive.Accept(&cm.ConnParam{QPNum: theirs.Num(), ResponderResources: 2, InitiatorDepth: 1, PrivateData: []byte("yes")}))
 	if !early {
-		drive(t, passive, theirs, verbs.StateRTR, verbs.StateRTS)
+		cmside.Drive(t, passive, theirs, verbs.StateRTR, verbs.StateRTS)
 	}
 
 	ev = client.Want(cm.ConnectResponse, active)
 	require.Equal(t, theirs.Num(), ev.Param.QPNum)
 	require.Equal(t, "yes", string(ev.Param.PrivateData))
-	drive(t, active, own, verbs.StateRTR, verbs.StateRTS)
+	cmside.Drive(t, active, own, verbs.StateRTR, verbs.StateRTS)
 	server.Quiet()
 	require.NoError(t, active.Establish())
 	client.Quiet() // The active side gets no event for its own call of Establish.
@@ -124,7 +100,7 @@ func connectWithoutQP(t *testing.T, early bool) {
 func TestRejectResponse(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
-	active, own := client.Resolved(cm.TCP, l.LocalAddr()), client.ownQP()
+	active, own := client.Resolved(cm.TCP, l.LocalAddr()), client.OwnQP()
 	require.NoError(t, active.Connect(&cm.ConnParam{QPNum: own.Num()}))
 	passive, _ := server.Request(l)
 	server.CreateQP(passive)
@@ -137,7 +113,7 @@ func TestRejectResponse(t *testing.T) {
 func TestCloseInsteadOfEstablish(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
-	active, own := client.Resolved(cm.TCP, l.LocalAddr()), client.ownQP()
+	active, own := client.Resolved(cm.TCP, l.LocalAddr()), client.OwnQP()
 	require.NoError(t, active.Connect(&cm.ConnParam{QPNum: own.Num()}))
 	passive, _ := server.Request(l)
 	server.CreateQP(passive)

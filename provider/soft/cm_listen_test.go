@@ -12,6 +12,7 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/epollset"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/nettest"
 )
 
 // reaches connects to an address, and requires that the listener gets the request.
@@ -59,7 +60,7 @@ func TestListenOnWildcard(t *testing.T) {
 	for _, a := range addrs {
 		addr := netip.MustParsePrefix(a.String()).Addr()
 		// The loop skips link-local addresses, because they need a zone.
-		if !addr.IsLinkLocalUnicast() && isLocal(t, addr) {
+		if !addr.IsLinkLocalUnicast() && nettest.IsLocal(t, addr) {
 			tried = append(tried, addr)
 		}
 	}
@@ -105,7 +106,7 @@ func linkLocal(t *testing.T) netip.Addr {
 		addrs, err := i.Addrs()
 		require.NoError(t, err)
 		for _, a := range addrs {
-			if addr := netip.MustParsePrefix(a.String()).Addr(); addr.Is6() && addr.IsLinkLocalUnicast() && isLocal(t, addr.WithZone(i.Name)) {
+			if addr := netip.MustParsePrefix(a.String()).Addr(); addr.Is6() && addr.IsLinkLocalUnicast() && nettest.IsLocal(t, addr.WithZone(i.Name)) {
 				return addr.WithZone(i.Name)
 			}
 		}

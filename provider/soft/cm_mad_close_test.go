@@ -57,7 +57,7 @@ func TestWireCMListenerClosesUnread(t *testing.T) {
 		// Receiving this number of requests takes more than one system call.
 		var ids [40]*cm.ID
 		for i := range ids {
-			ids[i] = client.connectingFrom(ps, "127.9.3.1", l.LocalAddr())
+			ids[i] = client.ConnectingFrom(ps, "127.9.3.1", l.LocalAddr())
 		}
 		require.NoError(t, l.Close())
 		require.Empty(t, server.p.dev.udp.Addrs(), "the UDP port is free")

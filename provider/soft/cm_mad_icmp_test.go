@@ -15,6 +15,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/testutil/cmside"
 	"github.com/rdmaloop/rdmaloop/internal/testutil/peerproc"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/nettest"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -50,7 +51,7 @@ func dialClosedPort(t *testing.T, ps cm.PortSpace, from, to string) {
 	require.Less(t, safety, sidrTimeout)
 	s := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: cmside.FreePort(t)})
 	for range 2 { // The second request is sent from a socket that has had an error.
-		wantPortUnreachable(s, s.connectingFrom(ps, from, netip.AddrPortFrom(netip.MustParseAddr(to), 7)))
+		wantPortUnreachable(s, s.ConnectingFrom(ps, from, netip.AddrPortFrom(netip.MustParseAddr(to), 7)))
 		s.Quiet()
 		unreadable(t, s.tc.FD())
 	}
@@ -66,7 +67,7 @@ func TestDialClosedPort(t *testing.T) {
 func TestDialClosedPortIPv6(t *testing.T) { peerproc.InNetworkNamespace(t, "closed-port-ipv6") }
 
 func peerClosedPortIPv6(t *testing.T, _ string) {
-	addHostAddrs(t, "fd00::1", "fd00::2")
+	nettest.AddHostAddrs(t, "fd00::1", "fd00::2")
 	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) { dialClosedPort(t, ps, "fd00::1", "fd00::2") })
 }
 
@@ -76,17 +77,17 @@ func TestPortUnreachableAffectsOneRequest(t *testing.T) {
 	cfg := &Config{Vectors: 1, Path: PathWire, WirePort: cmside.FreePort(t)}
 	client, server := openParty(t, cfg), openParty(t, cfg)
 	l := server.Listen(cm.TCP, "127.9.2.3:0", 0)
-	open := client.connectingFrom(cm.TCP, "127.9.2.1", l.LocalAddr())
+	open := client.ConnectingFrom(cm.TCP, "127.9.2.1", l.LocalAddr())
 	passive, _ := server.Request(l)
 	server.CreateQP(passive)
 	require.NoError(t, passive.Accept(nil))
 	client.Want(cm.Established, open)
 	server.Want(cm.Established, passive)
 
-	waiting := client.connectingFrom(cm.TCP, "127.9.2.1", l.LocalAddr())
+	waiting := client.ConnectingFrom(cm.TCP, "127.9.2.1", l.LocalAddr())
 	late, _ := server.Request(l)
 	for range 10 {
-		wantPortUnreachable(client, client.connectingFrom(cm.TCP, "127.9.2.1", netip.MustParseAddrPort("127.9.2.2:7")))
+		wantPortUnreachable(client, client.ConnectingFrom(cm.TCP, "127.9.2.1", netip.MustParseAddrPort("127.9.2.2:7")))
 		exchange(t, client, open.QP(), server, passive.QP())
 	}
 	server.CreateQP(late)
@@ -104,7 +105,7 @@ func TestPortUnreachableAffectsOneRequest(t *testing.T) {
 // After Migrate, the new channel of the ID handles the ICMP error.
 func TestPortUnreachableAfterMigrate(t *testing.T) {
 	s := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: cmside.FreePort(t)})
-	id := s.connectingFrom(cm.TCP, "127.9.2.1", netip.MustParseAddrPort("127.9.2.2:7"))
+	id := s.ConnectingFrom(cm.TCP, "127.9.2.1", netip.MustParseAddrPort("127.9.2.2:7"))
 	other, err := cm.OpenChannel(s)
 	require.NoError(t, err)
 	before := s.Channel
@@ -122,7 +123,7 @@ func TestRequestSocketReceivesNothing(t *testing.T) {
 	silent, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr("127.9.2.2"), s.p.dev.cfg.WirePort)))
 	require.NoError(t, err)
 	defer silent.Close()
-	id := s.connectingFrom(cm.TCP, "127.9.2.1", netip.MustParseAddrPort("127.9.2.2:7"))
+	id := s.ConnectingFrom(cm.TCP, "127.9.2.1", netip.MustParseAddrPort("127.9.2.2:7"))
 	asking := s.p.dev.cm.mux.ports[id.LocalAddr().Addr()].requests.Load().socket
 	for range 1000 {
 		_, err = silent.WriteToUDPAddrPort(make([]byte, 1000), asking.local)

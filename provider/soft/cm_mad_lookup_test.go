@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/testutil/cmside"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -115,10 +116,10 @@ func TestWireCMExternal(t *testing.T) {
 	w := newMADSim(t)
 	l := w.listen(cm.TCP, 0)
 	active := w.resolved(l)
-	mine, theirs := w.client.ownQP(), w.server.ownQP()
+	mine, theirs := w.client.OwnQP(), w.server.OwnQP()
 	require.NoError(t, active.Connect(&cm.ConnParam{QPNum: mine.Num()}))
 	passive, _ := w.request(l)
-	drive(t, passive, theirs, verbs.StateInit, verbs.StateRTR, verbs.StateRTS)
+	cmside.Drive(t, passive, theirs, verbs.StateInit, verbs.StateRTR, verbs.StateRTS)
 	require.NoError(t, passive.Accept(&cm.ConnParam{QPNum: theirs.Num()}))
 	w.want(w.client, cm.ConnectResponse, active)
 
@@ -128,7 +129,7 @@ func TestWireCMExternal(t *testing.T) {
 		w.settle()
 	}
 	require.Contains(t, w.sent, wire.AttrMRA)
-	drive(t, active, mine, verbs.StateInit, verbs.StateRTR, verbs.StateRTS)
+	cmside.Drive(t, active, mine, verbs.StateInit, verbs.StateRTR, verbs.StateRTS)
 	require.NoError(t, active.Establish())
 	w.want(w.server, cm.Established, passive)
 	exchange(t, w.client, mine, w.server, theirs)

@@ -64,7 +64,7 @@ func TestNotifyAndLeave(t *testing.T) {
 func TestNotifyAndLeaveWithoutQP(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
-	active, own := client.Resolved(cm.TCP, l.LocalAddr()), client.ownQP()
+	active, own := client.Resolved(cm.TCP, l.LocalAddr()), client.OwnQP()
 	require.NoError(t, active.Connect(&cm.ConnParam{QPNum: own.Num()}))
 	passive := server.accepted(l)
 	client.Want(cm.ConnectResponse, active)

@@ -6,12 +6,12 @@ import (
 	"net/netip"
 	"strconv"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/internal/testutil/peerproc"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/nettest"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -19,16 +19,6 @@ func TestServes(t *testing.T)             { peerproc.InNetworkNamespace(t, "serv
 func TestListenOnAll(t *testing.T)        { peerproc.InNetworkNamespace(t, "listen-on-all") }
 func TestServesAddedAddress(t *testing.T) { peerproc.InNetworkNamespace(t, "added-address") }
 func TestServesAddedLookup(t *testing.T)  { peerproc.InNetworkNamespace(t, "added-address-udp") }
-
-// addHostAddrs brings the loopback interface up, and adds the addresses to it.
-func addHostAddrs(t *testing.T, addrs ...string) {
-	t.Helper()
-	peerproc.LinkUp(t, "lo")
-	for _, a := range addrs {
-		addr := netip.MustParseAddr(a)
-		addAddr(t, "lo", netip.PrefixFrom(addr, addr.BitLen()).String())
-	}
-}
 
 // serves returns the errors of ID.Serves by path and address.
 func serves(l *cm.ID) map[string]error {
@@ -48,7 +38,7 @@ func (s *party) listenWildcard(ps cm.PortSpace, wildcard string) *cm.ID {
 // The result of Serves has every path and every address of a listener, and also the
 // addresses that the listener can not serve.
 func peerServes(t *testing.T, _ string) {
-	addHostAddrs(t, "10.77.0.1", "10.77.0.2", "fd00::1")
+	nettest.AddHostAddrs(t, "10.77.0.1", "10.77.0.2", "fd00::1")
 	other := openParty(t, &Config{Vectors: 1, Path: PathWire})
 	other.Listen(cm.TCP, "10.77.0.2:1", 0)
 
@@ -81,7 +71,7 @@ func peerServes(t *testing.T, _ string) {
 // With Config.ListenOnAll, Listen returns an error if one of the addresses can not be
 // served. After such an error no address is served.
 func peerListenOnAll(t *testing.T, _ string) {
-	addHostAddrs(t, "10.77.0.1", "10.77.0.2")
+	nettest.AddHostAddrs(t, "10.77.0.1", "10.77.0.2")
 	other := openParty(t, &Config{Vectors: 1, Path: PathWire})
 	taken := other.Listen(cm.TCP, "10.77.0.2:1", 0)
 	for _, path := range []Path{PathAuto, PathWire} {
@@ -108,14 +98,14 @@ func peerListenOnAll(t *testing.T, _ string) {
 func peerAddedAddress(t *testing.T, _ string) {
 	peerproc.LinkUp(t, "lo")
 	n := newFarNetwork(t)
-	addAddr(t, "near", "10.77.0.1/24")
-	addAddr(t, "near", "fd00:77::1/64")
+	nettest.AddAddr(t, "near", "10.77.0.1/24")
+	nettest.AddAddr(t, "near", "fd00:77::1/64")
 	server := openParty(t, &Config{Vectors: 1})
 	l := server.listenWildcard(cm.TCP, "::")
 	for _, added := range []string{"10.77.0.2/24", "fd00:77::2/64"} {
 		addr, before := netip.MustParsePrefix(added).Addr(), serves(l)
 		require.NotContains(t, before, "wire "+addr.String())
-		addAddr(t, "near", added)
+		nettest.AddAddr(t, "near", added)
 		server.Want(cm.AddrChange, l)
 		require.NoError(t, serves(l)["wire "+addr.String()])
 		require.Len(t, serves(l), len(before)+1)
@@ -132,7 +122,7 @@ func peerAddedAddress(t *testing.T, _ string) {
 		require.NoError(t, passive.Reject(nil))
 		near.WantRefusal(local, true, nil)
 
-		removeAddr(t, "near", added)
+		nettest.RemoveAddr(t, "near", added)
 		server.Want(cm.AddrChange, l)
 		require.Equal(t, before, serves(l))
 	}
@@ -145,7 +135,7 @@ func peerAddedAddress(t *testing.T, _ string) {
 func peerAddedLookup(t *testing.T, _ string) {
 	peerproc.LinkUp(t, "lo")
 	n := newFarNetwork(t)
-	addAddr(t, "near", "10.77.0.1/24")
+	nettest.AddAddr(t, "near", "10.77.0.1/24")
 	server := openParty(t, &Config{Vectors: 1})
 	l := server.listenWildcard(cm.UDP, "0.0.0.0")
 	other, err := cm.OpenChannel(server)
@@ -154,7 +144,7 @@ func peerAddedLookup(t *testing.T, _ string) {
 	require.NoError(t, server.Channel.Close())
 	server.Channel = other
 
-	addAddr(t, "near", "10.77.0.2/24")
+	nettest.AddAddr(t, "near", "10.77.0.2/24")
 	server.Want(cm.AddrChange, l)
 	line, kill := n.start("far-lookup", "10.77.0.2:7471")
 	passive, _ := server.Request(l)
@@ -163,25 +153,4 @@ func peerAddedLookup(t *testing.T, _ string) {
 	require.Equal(t, strconv.FormatUint(uint64(qp.Num()), 10), line())
 	require.Equal(t, verbs.StateRTS, qp.State())
 	kill()
-}
-
-// connectingFrom returns an ID with a given source address that has sent a request
-// without parameters.
-func (s *party) connectingFrom(ps cm.PortSpace, from string, dst netip.AddrPort) *cm.ID {
-	s.T.Helper()
-	id := s.resolvedFrom(ps, from, dst)
-	s.CreateQP(id)
-	require.NoError(s.T, id.Connect(nil))
-	return id
-}
-
-// resolvedFrom returns an ID with a given source address and the route to dst.
-func (s *party) resolvedFrom(ps cm.PortSpace, from string, dst netip.AddrPort) *cm.ID {
-	s.T.Helper()
-	id := s.ID(ps)
-	require.NoError(s.T, id.ResolveAddr(netip.AddrPortFrom(netip.MustParseAddr(from), 0), dst, time.Second))
-	s.Want(cm.AddrResolved, id)
-	require.NoError(s.T, id.ResolveRoute(time.Second))
-	s.Want(cm.RouteResolved, id)
-	return id
 }

@@ -5,9 +5,10 @@ package soft
 import (
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 	"github.com/rdmaloop/rdmaloop/verbs"
-	"github.com/stretchr/testify/require"
 )
 
 // exchangeMessage delivers a message with the AckReq bit, and sends a message in reply.

@@ -19,6 +19,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/netlink"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/nettest"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -41,15 +42,15 @@ func newFarNetwork(t *testing.T) *farNetwork {
 	require.NoError(t, unix.Unshare(unix.CLONE_NEWNET))
 	defer n.back()
 	n.far = ownNetwork(t)
-	err := change(vethRequest("far", "near", n.near))
+	err := nettest.Change(vethRequest("far", "near", n.near))
 	if err == unix.EOPNOTSUPP {
 		t.Skip("the kernel has no veth interfaces")
 	}
 	require.NoError(t, err)
 	peerproc.LinkUp(t, "lo")
 	peerproc.LinkUp(t, "far")
-	addAddr(t, "far", "10.77.0.9/24")
-	addAddr(t, "far", "fd00:77::9/64")
+	nettest.AddAddr(t, "far", "10.77.0.9/24")
+	nettest.AddAddr(t, "far", "fd00:77::9/64")
 	n.back()
 	peerproc.LinkUp(t, "near")
 	return n
@@ -146,8 +147,8 @@ func TestFarOnly(t *testing.T) { peerproc.InNetworkNamespace(t, "far-only") }
 func peerFarOnly(t *testing.T, _ string) {
 	peerproc.LinkUp(t, "lo")
 	n := newFarNetwork(t)
-	addAddr(t, "near", "10.77.0.1/24")
-	addAddr(t, "near", "fd00:77::1/64")
+	nettest.AddAddr(t, "near", "10.77.0.1/24")
+	nettest.AddAddr(t, "near", "fd00:77::1/64")
 	s := openParty(t, &Config{Vectors: 1})
 	four := s.Listen(cm.TCP, "10.77.0.1:7471", 0)
 	six := s.Listen(cm.TCP, "[fd00:77::1]:7471", 0)
@@ -189,17 +190,17 @@ func TestFromHereByAnotherLink(t *testing.T) { peerproc.InNetworkNamespace(t, "f
 // address of this host as its source.
 func peerFromHere(t *testing.T, _ string) {
 	peerproc.LinkUp(t, "lo")
-	err := change(vethRequest("out", "back", ownNetwork(t)))
+	err := nettest.Change(vethRequest("out", "back", ownNetwork(t)))
 	if err == unix.EOPNOTSUPP {
 		t.Skip("the kernel has no veth interfaces")
 	}
 	require.NoError(t, err)
 	peerproc.LinkUp(t, "out")
 	peerproc.LinkUp(t, "back")
-	addAddr(t, "out", "fd00:78::2/64")
-	addAddr(t, "back", "fd00:78::1/64")
+	nettest.AddAddr(t, "out", "fd00:78::2/64")
+	nettest.AddAddr(t, "back", "fd00:78::1/64")
 	if os.WriteFile("/proc/sys/net/ipv6/conf/all/forwarding", []byte("1"), 0) == nil {
-		require.True(t, isLocal(t, netip.MustParseAddr("fd00:78::")), "a router has the anycast address of its network")
+		require.True(t, nettest.IsLocal(t, netip.MustParseAddr("fd00:78::")), "a router has the anycast address of its network")
 	}
 	s := openParty(t, &Config{Vectors: 1})
 	l := s.Listen(cm.TCP, "[fd00:78::1]:7471", 0)

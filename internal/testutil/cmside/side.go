@@ -228,3 +228,50 @@ func Readable(t testing.TB, fd int) bool {
 	require.NoError(t, err)
 	return n > 0
 }
+
+// ConnectingFrom returns an ID with a given source address that has sent a request
+// without parameters.
+func (s *Side) ConnectingFrom(ps cm.PortSpace, from string, dst netip.AddrPort) *cm.ID {
+	s.T.Helper()
+	id := s.ResolvedFrom(ps, from, dst)
+	s.CreateQP(id)
+	require.NoError(s.T, id.Connect(nil))
+	return id
+}
+
+// ResolvedFrom returns an ID with a given source address and the route to dst.
+func (s *Side) ResolvedFrom(ps cm.PortSpace, from string, dst netip.AddrPort) *cm.ID {
+	s.T.Helper()
+	id := s.ID(ps)
+	require.NoError(s.T, id.ResolveAddr(netip.AddrPortFrom(netip.MustParseAddr(from), 0), dst, time.Second))
+	s.Want(cm.AddrResolved, id)
+	require.NoError(s.T, id.ResolveRoute(time.Second))
+	s.Want(cm.RouteResolved, id)
+	return id
+}
+
+// OwnQP makes a queue pair without an ID.
+func (s *Side) OwnQP() verbs.QP {
+	s.T.Helper()
+	qp, err := s.PD.CreateQP(&verbs.QPInitAttr{
+		Type: verbs.QPTypeRC, SendCQ: s.CQ, RecvCQ: s.CQ,
+		Caps: verbs.QPCaps{MaxSendWR: 8, MaxRecvWR: 8, MaxSendSGE: 1, MaxRecvSGE: 1, MaxInline: 64},
+	})
+	require.NoError(s.T, err)
+	s.T.Cleanup(func() {
+		if !s.T.Failed() {
+			require.NoError(s.T, qp.Close())
+		}
+	})
+	return qp
+}
+
+// Drive moves a queue pair through states, with the attributes that an ID has for them.
+func Drive(t *testing.T, id *cm.ID, qp verbs.QP, states ...verbs.QPState) {
+	t.Helper()
+	for _, state := range states {
+		attr, mask, err := id.InitQPAttr(state)
+		require.NoError(t, err)
+		require.NoError(t, qp.Modify(&attr, mask), "to %v", state)
+	}
+}

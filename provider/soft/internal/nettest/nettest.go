@@ -1,6 +1,6 @@
 //go:build linux
 
-package soft
+package nettest
 
 import (
 	"encoding/binary"
@@ -12,26 +12,28 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/rdmaloop/rdmaloop/internal/testutil/peerproc"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/netlink"
 )
 
-// addAddr adds the address of a prefix to an interface, and a route to the network of the
+// AddAddr adds the address of a prefix to an interface, and a route to the network of the
 // prefix. It waits until the kernel lists the address, which may be some time after the
 // request: a new interface gets its addresses only when it is up.
-func addAddr(t *testing.T, link, prefix string) {
+func AddAddr(t *testing.T, link, prefix string) {
 	t.Helper()
 	added := netip.MustParsePrefix(prefix)
 	setAddr(t, link, added, unix.RTM_NEWADDR, unix.NLM_F_CREATE|unix.NLM_F_EXCL)
 	// The calling thread may be in another network namespace than the rest of the
 	// process. require.Eventually would start a goroutine, which runs on another thread.
-	for deadline := time.Now().Add(safety); !isLocal(t, added.Addr()); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(30 * time.Second); !IsLocal(t, added.Addr()); time.Sleep(time.Millisecond) {
 		require.True(t, time.Now().Before(deadline), "the host does not get the address")
 	}
 }
 
-// removeAddr removes an address from an interface, and waits until the system has done
+// RemoveAddr removes an address from an interface, and waits until the system has done
 // so.
-func removeAddr(t *testing.T, link, prefix string) {
+func RemoveAddr(t *testing.T, link, prefix string) {
 	t.Helper()
 	setAddr(t, link, netip.MustParsePrefix(prefix), unix.RTM_DELADDR, 0)
 }
@@ -52,13 +54,13 @@ func setAddr(t *testing.T, link string, prefix netip.Prefix, kind, flags uint16)
 		b = netlink.AppendAttr(b, attribute, prefix.Addr().AsSlice())
 	}
 	netlink.PutHeader(b, kind, unix.NLM_F_ACK|flags)
-	require.NoError(t, change(b))
+	require.NoError(t, Change(b))
 }
 
-// change sends a rtnetlink request that changes the network configuration, and returns
+// Change sends a rtnetlink request that changes the network configuration, and returns
 // the error of the kernel. With NLM_F_ACK the kernel answers each request by NLMSG_ERROR,
 // with error 0 on success.
-func change(request []byte) error {
+func Change(request []byte) error {
 	answer, err := netlink.Ask(unix.NETLINK_ROUTE, request)
 	if err != nil {
 		return err
@@ -67,4 +69,22 @@ func change(request []byte) error {
 		return err
 	}
 	return nil
+}
+
+// IsLocal reports whether an address belongs to this host.
+func IsLocal(t *testing.T, a netip.Addr) bool {
+	t.Helper()
+	is, err := hostport.OnThisHost(a)
+	require.NoError(t, err)
+	return is
+}
+
+// AddHostAddrs brings the loopback interface up, and adds the addresses to it.
+func AddHostAddrs(t *testing.T, addrs ...string) {
+	t.Helper()
+	peerproc.LinkUp(t, "lo")
+	for _, a := range addrs {
+		addr := netip.MustParseAddr(a)
+		AddAddr(t, "lo", netip.PrefixFrom(addr, addr.BitLen()).String())
+	}
 }
