@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/access"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/connmgr"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/resource"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
 )
@@ -27,7 +28,7 @@ type bindings struct {
 
 // A boundQP is a binding with its state.
 type boundQP struct {
-	*binding
+	*connmgr.Binding
 	taken bool // true once the queue pair owns the end of the binding
 }
 
@@ -54,20 +55,20 @@ func newBindings(geom shm.Geometry, maps *shm.MappingLimit) *bindings {
 }
 
 // add adds a binding for the queue pair with the number qpn, in place of an earlier one.
-func (t *bindings) add(qpn uint32, b *binding, taken bool) {
+func (t *bindings) add(qpn uint32, b *connmgr.Binding, taken bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if old := t.bound[qpn]; old != nil {
 		old.release()
 	}
-	t.bound[qpn] = &boundQP{binding: b, taken: taken}
+	t.bound[qpn] = &boundQP{Binding: b, taken: taken}
 }
 
 // remove removes a binding, unless another one has replaced it.
-func (t *bindings) remove(qpn uint32, b *binding) {
+func (t *bindings) remove(qpn uint32, b *connmgr.Binding) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if e := t.bound[qpn]; e != nil && e.binding == b {
+	if e := t.bound[qpn]; e != nil && e.Binding == b {
 		e.release()
 		delete(t.bound, qpn)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/internal/testutil/peerproc"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/access"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/connmgr"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
 )
 
@@ -27,7 +28,7 @@ func TestBindingWithEnd(t *testing.T) {
 	a, b, err := shm.NewEndPair(tab.geom, tab.maps)
 	require.NoError(t, err)
 	peer := access.LocalSource(5, 6)
-	mine := &binding{End: a, Peer: peer}
+	mine := &connmgr.Binding{End: a, Peer: peer}
 	tab.add(2, mine, false)
 	local, wire := tab.path(2)
 	require.True(t, local)
@@ -40,7 +41,7 @@ func TestBindingWithEnd(t *testing.T) {
 	tab.remove(2, mine)
 	end.Release()
 
-	theirs := &binding{End: b}
+	theirs := &connmgr.Binding{End: b}
 	tab.add(3, theirs, false)
 	tab.remove(3, mine)
 	local, _ = tab.path(3)
@@ -54,7 +55,7 @@ func TestBindingOfTheWirePath(t *testing.T) {
 	heard := 0
 	tab.dataHeard(2)
 	require.Zero(t, tab.flow(2))
-	first := &binding{Flow: flowTerms{Sends: true}, DataHeard: func() { heard++ }}
+	first := &connmgr.Binding{Flow: connmgr.CreditFlow{Sends: true}, DataHeard: func() { heard++ }}
 	tab.add(2, first, false)
 	local, wire := tab.path(2)
 	require.False(t, local)
@@ -63,7 +64,7 @@ func TestBindingOfTheWirePath(t *testing.T) {
 	tab.dataHeard(2)
 	require.Equal(t, 1, heard)
 
-	second := &binding{Flow: flowTerms{Receives: true}}
+	second := &connmgr.Binding{Flow: connmgr.CreditFlow{Receives: true}}
 	tab.add(2, second, false)
 	tab.remove(2, first)
 	require.Equal(t, creditFlow{receives: true}, tab.flow(2), "the second binding has replaced the first one")

@@ -260,3 +260,22 @@ func TestUnexpectedDescriptor(t *testing.T) {
 	require.ErrorIs(t, unexpected, verbs.ErrProtocol)
 	require.ErrorIs(t, expected, verbs.ErrNoResources)
 }
+
+// peerUnknownHost is a process without free descriptors. It can not ask the system
+// whether an address belongs to this host.
+func peerUnknownHost(t *testing.T, _ string) {
+	s := newParty(t)
+	peerproc.ExhaustDescriptors(t)
+	_, err := s.PD.CreateAH(&verbs.AHAttr{Port: 1, DestGID: verbs.GIDFromAddr(netip.MustParseAddr("203.0.113.7"))})
+	require.ErrorIs(t, err, verbs.ErrNoResources, "the wire may not be the path")
+	peerproc.Say("done")
+	peerproc.Linger()
+}
+
+// A process without free descriptors makes no address handle, because it can not find out
+// which path leads to the address.
+func TestAHOutOfDescriptors(t *testing.T) {
+	line, kill := peerproc.Start(t, "unknown-host", "")
+	require.Equal(t, "done", line())
+	kill()
+}

@@ -50,6 +50,12 @@ func exchange(t *testing.T, from *party, sender verbs.QP, to *party, receiver ve
 	require.NoError(t, mr.Close())
 }
 
+// A device with an open event channel can not be closed.
+func TestEventChannelKeepsDevice(t *testing.T) {
+	s := newParty(t)
+	require.ErrorIs(t, s.p.Close(), verbs.ErrBusy)
+}
+
 func TestExchange(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	active, passive := connected(t, client, server)

@@ -12,6 +12,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/internal/testutil/cmside"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/connmgr"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/udp"
 )
 
@@ -162,7 +163,7 @@ func TestFirstDataNeedsItsPSN(t *testing.T) {
 	q := active.QP().(*qp)
 	conn := q.path.(*rcConn)
 	heard := 0
-	s.p.dev.bindings.add(q.num, &binding{DataHeard: func() { heard++ }}, false)
+	s.p.dev.bindings.add(q.num, &connmgr.Binding{DataHeard: func() { heard++ }}, false)
 	b := make([]byte, wire.MaxPacket)
 	receive := func(num uint32) {
 		p := wire.Build(b, wire.WriteOnly, 0)

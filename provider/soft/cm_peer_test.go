@@ -15,7 +15,6 @@ import (
 
 // peers has the roles of peer processes.
 var peers = map[string]peerproc.Role{
-	"low-port":             peerLowPort,
 	"client-connecting":    func(t *testing.T, address string) { peerClient(t, address, false) },
 	"client-established":   func(t *testing.T, address string) { peerClient(t, address, true) },
 	"server-tcp-no-fetch":  func(t *testing.T, _ string) { peerServer(t, cm.TCP, func(*party, *cm.ID) {}) },
@@ -23,33 +22,23 @@ var peers = map[string]peerproc.Role{
 	"server-udp-no-answer": func(t *testing.T, _ string) { peerServer(t, cm.UDP, peerFetch) },
 	"server-established":   func(t *testing.T, _ string) { peerServer(t, cm.TCP, peerAccept) },
 	"random-writer":        peerRandomWriter,
-	"closed-port-ipv6":     peerClosedPortIPv6,
+	"unknown-host":         peerUnknownHost,
 	"few-descriptors":      peerFewDescriptors,
 	"few-to-dial":          peerFewToDial,
-	"no-descriptors":       peerNoDescriptors,
 	"over-limit":           peerOverLimit,
-	"unchecked-source":     peerUncheckedSource,
-	"unknown-host":         peerUnknownHost,
 	"serves":               peerServes,
 	"listen-on-all":        peerListenOnAll,
 	"added-address":        peerAddedAddress,
 	"added-address-udp":    peerAddedLookup,
-	"refused":              peerRefused,
 	"datagram-sink":        peerDatagramSink,
 	"datagram-source":      peerDatagramSource,
 	"datagram-senders":     peerDatagramSenders,
 	"datagram-full":        peerDatagramNoDescriptors,
 	"datagram-dest-full":   peerDatagramDestNoDescriptors,
-	"squat-accepting":      squatAccepting,
-	"bind-any-clashes":     peerBindAnyClashes,
 	"far-only":             peerFarOnly,
 	"from-here":            peerFromHere,
 	"far-client":           peerFarClient,
 	"far-lookup":           peerFarLookup,
-	"squat-full":           squatFull,
-	"squat-bound":          squatBound,
-	"server-credentials":   peerAcceptAllowed,
-	"unmapped-server":      peerUnmappedServer,
 }
 
 // TestPeer is the entry point of a peer process. In the test run itself it does nothing.

@@ -138,7 +138,7 @@ func peerAddedLookup(t *testing.T, _ string) {
 	nettest.AddAddr(t, "near", "10.77.0.1/24")
 	server := openParty(t, &Config{Vectors: 1})
 	l := server.listenWildcard(cm.UDP, "0.0.0.0")
-	other, err := cm.OpenChannel(server)
+	other, err := cm.OpenChannel(server.p)
 	require.NoError(t, err)
 	require.NoError(t, l.Migrate(other))
 	require.NoError(t, server.Channel.Close())

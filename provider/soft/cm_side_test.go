@@ -17,8 +17,7 @@ const safety = cmside.Safety
 // A party is one side of a connection in a test, with a device of its own.
 type party struct {
 	*cmside.Side
-	p  *Provider
-	tc *channel // transport channel of the side
+	p *Provider
 }
 
 func newParty(t *testing.T) *party {
@@ -41,16 +40,7 @@ func openParty(t *testing.T, cfg *Config) *party {
 			require.NoError(t, p.Close())
 		}
 	})
-	s := &party{p: p}
-	s.Side = cmside.Open(t, s, p.dev)
-	return s
-}
-
-// OpenChannel makes the party a cm.Transport that stores its last channel in tc.
-func (s *party) OpenChannel() (cm.TransportChannel, error) {
-	tc, err := s.p.OpenChannel()
-	s.tc, _ = tc.(*channel)
-	return tc, err
+	return &party{Side: cmside.Open(t, p, p.dev), p: p}
 }
 
 // awaitCount waits until a counter of the device has a value. No event may arrive in the

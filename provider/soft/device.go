@@ -14,6 +14,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/access"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/connmgr"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/random"
@@ -56,7 +57,7 @@ type device struct {
 	async *asyncQueue
 	udp   *udp.Ports
 	gids  gidTable
-	cm    *manager // connection management
+	cm    *connmgr.Manager // connection management
 	// connections of RC queue pairs
 	bindings *bindings
 	// access refuses connections of sources that guess remote keys.
@@ -122,14 +123,14 @@ func newDevice(cfg *Config) (*device, error) {
 	d.bindings = newBindings(cfg.geometry(), d.maps)
 	d.counted = []*counters.Set{wireCM, &d.local}
 	d.access = access.NewErrorLimit(&d.local)
-	d.cm = newManager(d.managerConfig(wireCM))
+	d.cm = connmgr.New(d.managerConfig(wireCM))
 	return d, nil
 }
 
 // managerConfig returns the configuration of connection management, which counts in
 // wireCM what happens on the wire path.
-func (d *device) managerConfig(wireCM *counters.Set) *managerConfig {
-	return &managerConfig{
+func (d *device) managerConfig(wireCM *counters.Set) *connmgr.Config {
+	return &connmgr.Config{
 		Device: d, Engine: qpEngine{d}, Start: d.start,
 		Local: d.cfg.Path != PathWire, Wire: d.cfg.Path != PathLocal, ListenOnAll: d.cfg.ListenOnAll,
 		MaxHalfOpen: d.cfg.MaxHalfOpen, MaxHalfOpenPerAddress: d.cfg.MaxHalfOpenPerAddress,

@@ -5,28 +5,30 @@ package soft
 import (
 	"net/netip"
 
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/connmgr"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
 )
 
 // maxEventChannels is the largest number of event channels of a device; arbitrary.
 const maxEventChannels = 1 << 16
 
-// A qpEngine is what connection management sees of a device. It implements cmEngine.
+// A qpEngine is what connection management sees of a device. It implements
+// connmgr.Engine.
 type qpEngine struct{ dev *device }
 
-// AddChannel implements cmEngine.
+// AddChannel implements connmgr.Engine.
 func (e qpEngine) AddChannel() error {
 	return e.dev.add(objEventChannel, "event channels", maxEventChannels)
 }
 
-// RemoveChannel implements cmEngine.
+// RemoveChannel implements connmgr.Engine.
 func (e qpEngine) RemoveChannel() { e.dev.remove(objEventChannel) }
 
-// SourceIndex implements cmEngine.
+// SourceIndex implements connmgr.Engine.
 func (e qpEngine) SourceIndex(of netip.Addr) (int, error) { return e.dev.gids.index(of) }
 
-// Bind implements cmEngine.
-func (e qpEngine) Bind(qpn uint32, b *binding) error {
+// Bind implements connmgr.Engine.
+func (e qpEngine) Bind(qpn uint32, b *connmgr.Binding) error {
 	taken := false
 	if q := e.dev.qp(qpn); q != nil && b.End != nil {
 		var err error
@@ -38,11 +40,11 @@ func (e qpEngine) Bind(qpn uint32, b *binding) error {
 	return nil
 }
 
-// Unbind implements cmEngine.
-func (e qpEngine) Unbind(qpn uint32, b *binding) { e.dev.bindings.remove(qpn, b) }
+// Unbind implements connmgr.Engine.
+func (e qpEngine) Unbind(qpn uint32, b *connmgr.Binding) { e.dev.bindings.remove(qpn, b) }
 
-// PeerGone implements cmEngine.
-func (e qpEngine) PeerGone(qpn uint32, b *binding) {
+// PeerGone implements connmgr.Engine.
+func (e qpEngine) PeerGone(qpn uint32, b *connmgr.Binding) {
 	if q := e.dev.qp(qpn); q != nil && b.End != nil {
 		q.peerGone(b.End)
 	}
@@ -82,10 +84,10 @@ func (q *qp) peerGone(end *shm.End) {
 	}
 }
 
-// Closed implements queuePair.
+// Closed implements connmgr.QueuePair.
 func (q *qp) Closed() bool { return q.closed.Load() }
 
-// ReceiveAt implements queuePair.
+// ReceiveAt implements connmgr.QueuePair.
 func (q *qp) ReceiveAt(at netip.Addr) error {
 	q.shard.enter()
 	defer q.shard.leave()
@@ -96,6 +98,6 @@ func (q *qp) ReceiveAt(at netip.Addr) error {
 }
 
 var (
-	_ cmEngine  = qpEngine{}
-	_ queuePair = (*qp)(nil)
+	_ connmgr.Engine    = qpEngine{}
+	_ connmgr.QueuePair = (*qp)(nil)
 )

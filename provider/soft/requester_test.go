@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/connmgr"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -110,7 +111,7 @@ func TestPeerGoneFlushesInOrder(t *testing.T) {
 	for id := range uint64(3) {
 		a.post(verbs.SendWR{ID: id, Opcode: verbs.OpSend})
 	}
-	qpEngine{d}.PeerGone(a.qp.num, &binding{End: a.qp.path.(*shmConn).end.End})
+	qpEngine{d}.PeerGone(a.qp.num, &connmgr.Binding{End: a.qp.path.(*shmConn).end.End})
 	got := a.pollForTimers()
 	var ids []uint64
 	var statuses []verbs.Status
@@ -132,8 +133,8 @@ func TestRequestsMoveToAnotherEnd(t *testing.T) {
 	a.post(verbs.SendWR{ID: 2, Opcode: verbs.OpSend, Flags: verbs.SendSignaled | verbs.SendFence, SGEs: []verbs.SGE{verbs.SGEOf(a.mr, 64, 100)}})
 	mine, theirs, err := shm.NewEndPair(d.cfg.geometry(), d.maps)
 	require.NoError(t, err)
-	require.NoError(t, qpEngine{d}.Bind(a.qp.num, &binding{End: mine}))
-	require.NoError(t, qpEngine{d}.Bind(b.qp.num, &binding{End: theirs}))
+	require.NoError(t, qpEngine{d}.Bind(a.qp.num, &connmgr.Binding{End: mine}))
+	require.NoError(t, qpEngine{d}.Bind(b.qp.num, &connmgr.Binding{End: theirs}))
 	b.connect(a, nil)
 	b.recv(9, 0, 100)
 	got := a.wait(2, b)

@@ -1,0 +1,165 @@
+//go:build linux
+
+package connmgr
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"time"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/random"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/resource"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// Timeouts of unanswered messages. The kernel's CM sends a message up to sixteen times.
+// The interval between two of these messages follows from the packet lifetime that the
+// kernel assumes for RoCE. A timeout here is sixteen such intervals unless its comment
+// gives another number. On the local path no message gets lost, so each message is sent
+// once, and the timeout is the time that the peer's application has for its answer.
+const (
+	// timeout of a REQ, and of a DREQ that the active side sends
+	requestTimeout = 16 * 4608 * time.Millisecond
+	// timeout of a SIDR_REQ, and of a DREQ that the passive side sends
+	sidrTimeout = 16 * 4096 * time.Millisecond
+	// rtuTimeout, 49 s, is the time after which an unanswered REP fails. The kernel
+	// waits sixteen times 4.1 s. This device waits only twelve times 4.1 s, so that the
+	// memory for a flood of requests is free again within a minute.
+	rtuTimeout = 12 * 4096 * time.Millisecond
+	// maxServiceTime, 16.6 minutes, is the longest time that a side waits for the answer
+	// of the peer's application after the peer has confirmed a message with an MRA. It
+	// is the time that the kernel's CM waits: 4.6 s for its first attempt, and then 65.5
+	// s of service time and 0.5 s of transfer time for each of fifteen more attempts.
+	maxServiceTime = 4608*time.Millisecond + 15*(65536+512)*time.Millisecond
+)
+
+// Connect implements cm.TransportID. It sends a connection request, or a lookup for a UD
+// service.
+func (i *id) Connect(param *cm.MessageParam) error {
+	ch := i.lock()
+	defer ch.unlock()
+	to := endpoints{src: i.local, dst: i.remote}
+	if i.ps == cm.UDP {
+		return i.request(ch, &sidrReqMsg{to, bytes.Clone(param.PrivateData)}, sidrTimeout)
+	}
+	i.chooseQP(param)
+	i.negotiated.psn = random.Uint32() & verbs.MaxPSN
+	i.negotiated.retry, i.negotiated.flow.Sends = param.RetryCount, param.FlowControl
+	return i.request(ch, &reqMsg{
+		endpoints: to, qpParams: i.localParams(param), retry: param.RetryCount, private: bytes.Clone(param.PrivateData),
+		ackTimeout: i.ackTimeoutToSend(), tos: i.opts.tos,
+	}, maxServiceTime)
+}
+
+// request sends m to the listener at the remote address. If there is no listener, the
+// application gets an event. If request returns an error, nothing was sent.
+//
+// On the local path the peer receives the request at once, so timeout is the time that
+// the peer's application has. On the wire path dialMAD sets a shorter timeout until the
+// peer has confirmed the request.
+func (i *id) request(ch *channel, m message, timeout time.Duration) error {
+	i.active = true
+	i.state = stateREQSent
+	i.timerLimit = ch.clock().Add(maxServiceTime)
+	i.startTimer(timeout)
+	if err := i.dial(m); err != nil {
+		i.state = stateIdle
+		ch.timers.Stop(&i.timer)
+		return err
+	}
+	return nil
+}
+
+// onREP handles the acceptance of the connection.
+func (i *id) onREP(m *repMsg) bool {
+	if i.state != stateREQSent || i.ps != cm.TCP {
+		return false
+	}
+	i.negotiated.setPeer(&m.qpParams, &i.m.limits)
+	i.negotiated.ackTimeout = ackTimeoutCode(i.lifetime(), cmp.Or(m.ackDelay, i.m.limits.LocalCAAckDelay))
+	if err := i.connectQP(); err != nil {
+		i.setupFailed(err, m)
+		return true
+	}
+	ev := cm.TransportEvent{Type: cm.Established, Param: m.qpParams.param(), PrivateData: m.private}
+	if i.ownQP() == nil {
+		ev.Type = cm.ConnectResponse
+		i.enter(stateREPReceived)
+		i.raise(ev)
+		return true
+	}
+	i.enter(stateEstablished)
+	i.raise(ev)
+	// An error of send is ignored: the peer has closed the connection, and the socket
+	// will report that.
+	_ = i.conn.send(&rtuMsg{})
+	return true
+}
+
+// setupFailed ends a connection whose queue pair could not be connected. The reason is
+// that this side can not use the data path that the REP offers, or that the peer has
+// gone and the queue pair has failed for that reason.
+func (i *id) setupFailed(err error, m *repMsg) {
+	err = resource.Wrap(err)
+	reason := cm.RejectConsumer
+	if errors.Is(err, verbs.ErrNoResources) {
+		reason = cm.RejectNoResources
+	}
+	if i.conn.send(&rejMsg{reason: reason}) != nil {
+		i.peerGone()
+		return
+	}
+	i.enter(stateEnded)
+	i.failQP()
+	i.raise(cm.TransportEvent{Type: cm.ConnectError, Status: statusSetupFailed, Err: err, Param: m.qpParams.param(), PrivateData: m.private})
+}
+
+// statusSetupFailed is the status of ConnectError (rdma_get_cm_event(3)).
+const statusSetupFailed = -1
+
+// Establish implements cm.TransportID. It confirms the REP when the application has
+// connected its own queue pair.
+func (i *id) Establish() error {
+	ch := i.lock()
+	defer ch.unlock()
+	if i.state != stateREPReceived {
+		return verbs.ErrPeerGone
+	}
+	if err := i.conn.send(&rtuMsg{}); err != nil {
+		return err
+	}
+	i.enter(stateEstablished)
+	return nil
+}
+
+// onREJ handles a REJ: the peer refuses the request or the reply, or cancels its
+// request.
+func (i *id) onREJ(m *rejMsg) bool {
+	switch i.state {
+	case stateREQSent, stateREPReceived, stateREPSent:
+		i.requestRejected(m)
+	case stateREQReceived:
+		i.enter(stateWithdrawn)
+	case stateEstablished:
+		// The passive side has closed its ID before it has received the RTU.
+		return i.onDREQ()
+	case stateDREQSent:
+		i.disconnected(0)
+	default:
+		return false
+	}
+	return true
+}
+
+// requestRejected ends the request with the event that the port space has for a refusal.
+func (i *id) requestRejected(m *rejMsg) {
+	i.enter(stateEnded)
+	i.failQP()
+	ev := cm.TransportEvent{Type: cm.Rejected, Status: int(m.reason), ByApplication: m.byApplication, PrivateData: m.private, Err: cmp.Or(m.cause, userRefused(m.user))}
+	if i.ps == cm.UDP {
+		ev.Type, ev.Status = cm.Unreachable, int(cm.SIDRReject)
+	}
+	i.raise(ev)
+}

@@ -1,0 +1,91 @@
+//go:build linux
+
+package connmgr
+
+import (
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/epollset"
+)
+
+// addressWatch is a netlink socket that becomes readable when an address of this network
+// namespace is added or removed (rtnetlink(7)). The contents of its messages are not
+// used: addressesChanged queries the list of all addresses, so a lost message does no
+// harm. The lock of its channel guards the watch.
+type addressWatch struct {
+	fd       int
+	observer interface{ addressesChanged() }
+}
+
+// watchAddresses makes the channel call to.addressesChanged when addresses change. It
+// needs no privilege.
+func watchAddresses(ch *channel, to interface{ addressesChanged() }) (*addressWatch, error) {
+	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, unix.NETLINK_ROUTE)
+	if err != nil {
+		return nil, addressWatchError(err)
+	}
+	const groups = unix.RTMGRP_IPV4_IFADDR | unix.RTMGRP_IPV6_IFADDR
+	n := &addressWatch{fd: fd, observer: to}
+	err = unix.Bind(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK, Groups: groups})
+	if err == nil {
+		err = ch.watch(fd, n)
+	}
+	if err != nil {
+		_ = unix.Close(fd)
+		return nil, addressWatchError(err)
+	}
+	return n, nil
+}
+
+func addressWatchError(err error) error {
+	return fmt.Errorf("later address changes are not noticed: %w", err)
+}
+
+// addressBatch is the largest number of messages that one call of OnReady receives;
+// arbitrary. If there are more, the descriptor stays readable.
+const addressBatch = 64
+
+// OnReady implements epollset.Handler. It receives all waiting messages and then calls
+// addressesChanged once, so that a burst of changes makes addressesChanged query the
+// addresses only once.
+func (w *addressWatch) OnReady(int, uint32) {
+	// A small buffer is sufficient because the contents of a message are not used:
+	// recv(2) discards the rest of a longer message.
+	var buf [1]byte
+	for i := range addressBatch {
+		_, _, err := unix.Recvfrom(w.fd, buf[:], unix.MSG_DONTWAIT|unix.MSG_TRUNC)
+		if errors.Is(err, unix.EAGAIN) && i == 0 {
+			return // No address has changed.
+		}
+		// ENOBUFS means that messages were lost.
+		if err != nil && !errors.Is(err, unix.ENOBUFS) {
+			break
+		}
+	}
+	w.observer.addressesChanged()
+}
+
+// move moves the watch from its channel to another channel. It does nothing if w is nil.
+func (w *addressWatch) move(from, to *channel) error {
+	if w == nil {
+		return nil
+	}
+	if err := to.watch(w.fd, w); err != nil {
+		return err
+	}
+	from.epoll.Remove(w.fd)
+	return nil
+}
+
+func (w *addressWatch) close(ch *channel) {
+	if w == nil {
+		return
+	}
+	ch.epoll.Remove(w.fd)
+	_ = unix.Close(w.fd)
+}
+
+var _ epollset.Handler = (*addressWatch)(nil)

@@ -1,0 +1,71 @@
+//go:build linux
+
+package connmgr
+
+import (
+	"net/netip"
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/testutil/peerproc"
+)
+
+func requireHolder(t *testing.T, err error, want cm.HolderError) {
+	t.Helper()
+	var holder *cm.HolderError
+	require.ErrorAs(t, err, &holder)
+	require.ErrorIs(t, err, want.Err)
+	require.Equal(t, want, *holder)
+}
+
+// The error of Bind and of Listen names the user of the process that has bound the
+// address. The error is the same whether that process listens or not.
+func TestBindTellsHolder(t *testing.T) {
+	peerproc.NeedsRoot(t)
+	const name = "@rdmaloop/1/tcp/127.0.0.1/7472"
+	for role, other := range map[string]string{"squat-accepting": "127.0.0.1", "squat-bound": "127.0.0.1", "squat-full": "0.0.0.0"} {
+		t.Run(role, func(t *testing.T) {
+			line, kill := peerproc.Start(t, role, name)
+			defer kill()
+			require.Equal(t, "squatting", line())
+			want := cm.HolderError{Err: cm.ErrAddrInUse, Name: name, UID: peerproc.User, Known: true}
+			if other == "0.0.0.0" {
+				want.Err = cm.ErrAddrNotAvailable
+			}
+			s := newParty(t)
+			id := s.ID(cm.TCP)
+			requireHolder(t, id.Bind(netip.MustParseAddrPort(other+":7472")), want)
+		})
+	}
+}
+
+// The error of Listen on a shared port names the user who already listens there.
+func TestListenTellsHolder(t *testing.T) {
+	peerproc.NeedsRoot(t)
+	const name = "@rdmaloop/1/tcp/127.0.0.1/7472"
+	s := newParty(t)
+	id := s.ID(cm.TCP)
+	require.NoError(t, id.SetReuseAddr(true))
+	require.NoError(t, id.Bind(netip.MustParseAddrPort("127.0.0.1:7472")))
+	line, kill := peerproc.Start(t, "squat-accepting", name)
+	defer kill()
+	require.Equal(t, "squatting", line())
+	requireHolder(t, id.Listen(0), cm.HolderError{Err: cm.ErrAddrInUse, Name: name, UID: peerproc.User, Known: true})
+}
+
+// The error of Bind names the user of a marker without its wildcard. A marker is a
+// datagram socket, which can be bound alone.
+func TestBindTellsHolderOfMarker(t *testing.T) {
+	const name = "@rdmaloop/1/tcp/*4/7472"
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	require.NoError(t, err)
+	defer unix.Close(fd)
+	require.NoError(t, unix.Bind(fd, &unix.SockaddrUnix{Name: name}))
+	id := newParty(t).ID(cm.TCP)
+	requireHolder(t, id.Bind(netip.MustParseAddrPort("0.0.0.0:7472")),
+		cm.HolderError{Err: cm.ErrAddrNotAvailable, Name: name, UID: uint32(os.Geteuid()), Known: true})
+}

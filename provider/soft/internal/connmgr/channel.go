@@ -1,0 +1,212 @@
+//go:build linux
+
+package connmgr
+
+import (
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/eventfd"
+	"github.com/rdmaloop/rdmaloop/internal/timerfd"
+	"github.com/rdmaloop/rdmaloop/internal/timerheap"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/epollset"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// A channel is a queue of connection-management events. It implements
+// cm.TransportChannel. Next also does the work of the connection manager, which creates
+// the events: it reads the sockets of the channel's IDs and calls the timers that are
+// due.
+//
+// The lock of a channel guards its IDs too. A goroutine that needs the locks of two
+// channels locks the channel with the lower epoll descriptor first. The device may be
+// called with the lock held, because it does not call back.
+type channel struct {
+	m       *Manager
+	epoll   *epollset.Set // sockets, timerFD and the eventfd of the inbox, with their handlers
+	timerFD int           // timerfd, readable when a timer is due
+	clock   func() time.Time
+	inbox   inbox
+
+	mu            sync.Mutex
+	closed        bool
+	queue         eventQueue
+	timers        timerheap.Heap
+	timerFDSet    bool // timerFD is set to expire at timerFDExpiry
+	timerFDExpiry time.Duration
+	// packet is the receive buffer of the local path. The last byte is used only if a
+	// packet is longer than a message may be.
+	packet     [maxMessage + 1]byte
+	localAddrs hostport.LocalAddrCache
+
+	// ports is used on the wire path. For each UDP port it has the number of IDs of this
+	// channel that use the port. The channel reads the sockets of these ports. orphans
+	// are connections on the wire path whose ID was destroyed while their DREQ was
+	// unanswered.
+	ports   map[*madPort]int
+	orphans map[*madConn]struct{}
+}
+
+// openChannel opens an event channel of a manager.
+func openChannel(m *Manager) (*channel, error) {
+	if err := m.Engine.AddChannel(); err != nil {
+		return nil, err
+	}
+	ch := &channel{
+		m: m, timerFD: -1, clock: time.Now, inbox: inbox{eventfd: -1},
+		ports: make(map[*madPort]int), orphans: make(map[*madConn]struct{}),
+	}
+	if err := ch.open(); err != nil {
+		_ = ch.Close()
+		return nil, err
+	}
+	return ch, nil
+}
+
+func (ch *channel) open() (err error) {
+	if ch.epoll, err = epollset.New(); err != nil {
+		return err
+	}
+	if ch.inbox.eventfd, err = eventfd.New(); err != nil {
+		return err
+	}
+	if ch.timerFD, err = timerfd.New(); err != nil {
+		return err
+	}
+	if err = ch.epoll.Add(ch.inbox.eventfd, unix.EPOLLIN, nil); err != nil {
+		return err
+	}
+	return ch.epoll.Add(ch.timerFD, unix.EPOLLIN, nil)
+}
+
+// FD implements cm.TransportChannel. It returns an epoll descriptor.
+func (ch *channel) FD() int { return ch.epoll.FD() }
+
+// Close implements cm.TransportChannel.
+func (ch *channel) Close() error {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	if ch.closed {
+		return nil
+	}
+	for c := range ch.orphans {
+		c.release()
+	}
+	ch.closed = true
+	ch.inbox.close()
+	if ch.epoll != nil {
+		ch.epoll.Close()
+	}
+	for _, fd := range []int{ch.inbox.eventfd, ch.timerFD} {
+		if fd >= 0 {
+			_ = unix.Close(fd)
+		}
+	}
+	ch.m.Engine.RemoveChannel()
+	return nil
+}
+
+// NewID implements cm.TransportChannel.
+func (ch *channel) NewID(ps cm.PortSpace) (cm.TransportID, error) {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	if ch.closed {
+		return nil, verbs.ErrClosed
+	}
+	return newID(ch, ps), nil
+}
+
+// Next implements cm.TransportChannel. It calls drive only when no event is queued.
+func (ch *channel) Next(ev *cm.TransportEvent) (bool, error) {
+	ch.mu.Lock()
+	defer ch.unlock()
+	if ch.closed {
+		return false, verbs.ErrClosed
+	}
+	if ch.queue.empty() {
+		if err := ch.drive(); err != nil {
+			return false, err
+		}
+	}
+	if !ch.queue.pop(ev) {
+		return false, nil
+	}
+	if ev.Type == cm.ConnectRequest {
+		ev.ID.(*id).requestFetched()
+	}
+	return true, nil
+}
+
+// drive handles the readable descriptors, the jobs of the inbox, and the timers that are
+// due. It handles each descriptor once, so that it returns even if a peer sends all the
+// time. The caller holds the lock.
+func (ch *channel) drive() error {
+	if err := ch.epoll.Dispatch(); err != nil {
+		return err
+	}
+	for _, job := range ch.inbox.takeBatch() {
+		job()
+	}
+	ch.expire()
+	return nil
+}
+
+// expire calls the timers that are due. It reads the clock once.
+func (ch *channel) expire() {
+	if ch.timers.Len() > 0 {
+		ch.timers.Expire(ch.now())
+	}
+}
+
+// now returns the present time since the start of the device, which is the origin of the
+// times of all timers. So a timer can be moved to another channel.
+func (ch *channel) now() time.Duration { return ch.sinceStart(ch.clock()) }
+
+func (ch *channel) sinceStart(t time.Time) time.Duration { return t.Sub(ch.m.Start) }
+
+// startTimer makes a timer fire after a time from now.
+func (ch *channel) startTimer(t *timerheap.Timer, after time.Duration) {
+	ch.timers.Set(t, ch.now()+after)
+}
+
+// unlock unlocks the channel. Before that, it makes the descriptor of the channel
+// readable if events or jobs are queued, and sets timerFD for the next timer.
+func (ch *channel) unlock() {
+	if !ch.closed {
+		ch.inbox.signal(!ch.queue.empty())
+		ch.armTimerFD()
+	}
+	ch.mu.Unlock()
+}
+
+// armTimerFD sets timerFD if the next timer is due before timerFDExpiry. When a timer
+// was stopped, timerFD keeps its expiry, and may wake the owner of the channel although
+// no timer is due. That costs less than a system call for each timer that is stopped.
+func (ch *channel) armTimerFD() {
+	if ch.timers.Len() == 0 && !ch.timerFDSet {
+		return
+	}
+	now := ch.now()
+	expired := ch.timerFDSet && now >= ch.timerFDExpiry
+	next, any := ch.timers.Next()
+	switch {
+	case any && expired && next <= now:
+		// timerFD has expired. It stays readable until it is set again.
+	case any && (!ch.timerFDSet || expired || next < ch.timerFDExpiry):
+		ch.timerFDSet, ch.timerFDExpiry = true, next
+		_ = timerfd.Set(ch.timerFD, next-now)
+	case expired:
+		ch.timerFDSet = false
+		_ = timerfd.Stop(ch.timerFD)
+	}
+}
+
+// watch makes the channel call the handler when the descriptor is readable or the peer
+// has closed the connection.
+func (ch *channel) watch(fd int, h epollset.Handler) error {
+	return ch.epoll.Add(fd, unix.EPOLLIN|unix.EPOLLRDHUP, h)
+}

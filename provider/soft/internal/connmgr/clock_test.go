@@ -1,0 +1,19 @@
+//go:build linux
+
+package connmgr
+
+import (
+	"time"
+)
+
+// A fakeClock is the clock of a channel in a test. It changes only by advance.
+type fakeClock struct{ now time.Time }
+
+// useClock sets a fakeClock for the party's channel.
+func useClock(s *party) *fakeClock {
+	c := &fakeClock{now: time.Unix(1_000_000, 0)}
+	s.tc.clock = func() time.Time { return c.now }
+	return c
+}
+
+func (c *fakeClock) advance(d time.Duration) { c.now = c.now.Add(d) }

@@ -1,0 +1,89 @@
+//go:build linux
+
+package connmgr
+
+import (
+	"time"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+)
+
+// Disconnect implements cm.TransportID. It moves the queue pair to the error state. Then
+// it sends a DREQ, or answers the DREQ of the peer. If there is no connection, it sends
+// nothing.
+func (i *id) Disconnect() error {
+	ch := i.lock()
+	defer ch.unlock()
+	i.flushQP()
+	switch i.state {
+	case stateEstablished:
+		i.enter(stateDREQSent)
+		i.startTimer(i.dreqTimeout())
+		// An error of send is ignored: the peer has closed the connection, and the
+		// socket will report that.
+		_ = i.conn.send(&dreqMsg{})
+	case stateDREQReceived:
+		i.enter(stateEnded)
+		_ = i.conn.send(&drepMsg{})
+		i.raise(cm.TransportEvent{Type: cm.TimewaitExit})
+	}
+	return nil
+}
+
+func (i *id) dreqTimeout() time.Duration {
+	if i.active {
+		return requestTimeout
+	}
+	return sidrTimeout
+}
+
+// onDREQ handles the DREQ of the peer. The queue pair keeps its state until the
+// application answers with Disconnect (rdma_disconnect(3)).
+func (i *id) onDREQ() bool {
+	switch i.state {
+	case stateREPReceived, stateREPSent, stateEstablished:
+		// In stateREPSent the peer has disconnected before its RTU has arrived. In
+		// stateREPReceived the peer has called Notify, and has disconnected before this
+		// side has called Establish.
+		i.enter(stateDREQReceived)
+		i.raise(cm.TransportEvent{Type: cm.Disconnected})
+	case stateDREQSent:
+		// Both sides have sent a DREQ at the same time. Each DREQ confirms the other.
+		i.disconnected(0)
+	default:
+		return false
+	}
+	return true
+}
+
+// connectionStale ends a connection that the peer does not know any more, because it
+// uses the queue pair for another connection.
+func (i *id) connectionStale() {
+	switch i.state {
+	case stateREQReceived:
+		i.enter(stateWithdrawn)
+	case stateREPReceived, stateREPSent, stateEstablished:
+		i.enter(stateDREQReceived)
+		i.raise(cm.TransportEvent{Type: cm.Disconnected, Err: cm.ErrStale})
+	case stateDREQSent:
+		// This side has already sent a DREQ, which the peer will not answer.
+		i.disconnected(0)
+	}
+}
+
+// onDREP handles the confirmation of a DREQ.
+func (i *id) onDREP() bool {
+	if i.state != stateDREQSent {
+		return false
+	}
+	i.disconnected(0)
+	return true
+}
+
+// disconnected ends a connection after the DREQ of this side. TimewaitExit follows at
+// once, because no packet of the connection is on its way any more.
+func (i *id) disconnected(status int) {
+	i.enter(stateEnded)
+	i.raise(cm.TransportEvent{Type: cm.Disconnected, Status: status})
+	i.raise(cm.TransportEvent{Type: cm.TimewaitExit})
+}

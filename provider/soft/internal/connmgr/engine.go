@@ -1,0 +1,99 @@
+//go:build linux
+
+package connmgr
+
+import (
+	"net/netip"
+
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/access"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// A Engine is what connection management needs of the queue pairs of its device. Its
+// methods may be called from any goroutine, and do not call connection management. They
+// lock shards, so they must not be called with the lock of the multiplexer held.
+type Engine interface {
+	// AddChannel counts a new event channel. It returns verbs.ErrClosed after the device
+	// was closed, and a *verbs.ParamError if there are too many event channels. The
+	// device can not be closed while it has event channels.
+	AddChannel() error
+	// RemoveChannel counts the end of an event channel.
+	RemoveChannel()
+	// SourceIndex returns the index of an address of this host in the GIDs of the
+	// device's port. It returns 0 for an address without an index.
+	SourceIndex(of netip.Addr) (int, error)
+	// Bind tells the queue pair with the number qpn how it reaches its peer. The queue
+	// pair uses the binding when it enters RTR. A queue pair that is in RTR already, and
+	// is not connected to its peer yet, uses the binding at once. The engine owns the end
+	// of the binding, even if Bind returns an error. A binding replaces the one before.
+	Bind(qpn uint32, b *Binding) error
+	// Unbind removes a binding, unless another one has replaced it. It releases the end
+	// of the binding if no queue pair has used the end.
+	Unbind(qpn uint32, b *Binding)
+	// PeerGone tells the queue pair that uses the end of a binding that the peer's
+	// process has ended without closing the connection.
+	PeerGone(qpn uint32, b *Binding)
+}
+
+// A binding is what connection management tells the engine about the connection of a
+// queue pair. It is not changed after Bind.
+type Binding struct {
+	// End is this side's end of the shared memory. It is nil on the wire path.
+	End *shm.End
+	// Peer is the source to which the access errors of the peer are counted. On the wire
+	// path it is not used.
+	Peer access.Source
+	// Flow is the flow control of the wire path.
+	Flow CreditFlow
+	// DataHeard is called when the first packet of the peer has arrived, with the first
+	// packet sequence number that this side has sent to the peer. It may be called from
+	// any goroutine, with a lock of the engine held. It is nil on the local path.
+	DataHeard func()
+}
+
+// CreditFlow says which side uses end-to-end flow control.
+type CreditFlow struct {
+	Sends    bool // true if this side advertises its receive buffers
+	Receives bool // true if the peer advertises its receive buffers
+}
+
+// A QueuePair is a queue pair of the device.
+type QueuePair interface {
+	verbs.QP
+	// Closed reports whether the queue pair was closed. Any goroutine may call it.
+	Closed() bool
+	// ReceiveAt makes a UD queue pair receive datagrams of the wire path at one address
+	// of this host, or at none if the address is the zero value. Without ReceiveAt the
+	// queue pair receives at all addresses of this host. If the wire path can not be used
+	// at the address, ReceiveAt returns the reason, and the queue pair receives at none.
+	// It does nothing if the device does not use the wire path.
+	ReceiveAt(at netip.Addr) error
+}
+
+// A boundConn is the binding of one connection. The zero value has no binding.
+type boundConn struct {
+	qpn     uint32 // number of the queue pair; 0 before bind
+	binding *Binding
+}
+
+// bind binds the queue pair with the number qpn.
+func (b *boundConn) bind(e Engine, qpn uint32, to *Binding) error {
+	b.qpn, b.binding = qpn, to
+	return e.Bind(qpn, to)
+}
+
+// unbind removes the binding, if there is one.
+func (b *boundConn) unbind(e Engine) {
+	if b.binding != nil {
+		e.Unbind(b.qpn, b.binding)
+		b.binding = nil
+	}
+}
+
+// peerGone reports to the queue pair that the peer's process has ended without a DREQ.
+func (b *boundConn) peerGone(e Engine) {
+	if b.binding != nil {
+		e.PeerGone(b.qpn, b.binding)
+	}
+}

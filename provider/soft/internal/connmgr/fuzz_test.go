@@ -1,0 +1,133 @@
+//go:build linux
+
+package connmgr
+
+import (
+	"net/netip"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// FuzzConversation performs a random sequence of steps. Each byte is one step: a message
+// of the client, or a call of the application on the passive side. No step causes a
+// panic, every connection has at most one event Disconnected, and no source or timer is
+// left at the end.
+func FuzzConversation(f *testing.F) {
+	const request, accept, ready, leave, next = 0x00, 0x81, 0x03, 0x83, 0x80
+	f.Add([]byte{request, next, accept, ready, next, leave, next})
+	f.Add([]byte{request, next, accept, ready, 0x04, next, 0x83, next, next})
+	f.Add([]byte{request, next, 0x82})
+	f.Add([]byte{request, next, accept, 0x85, ready, next, 0x85, leave, ready, next})
+	f.Add([]byte{0x09, next, request, next, accept, 0x0a, next, 0x84})
+	f.Add([]byte{request, next, accept, ready, next, next, 0x05, next})
+	m := New(completeConfig(&Config{}, newFakeDevice(), nil))
+	f.Fuzz(func(t *testing.T, script []byte) {
+		c := newConversation(t, m)
+		for _, step := range script {
+			if step&0x80 != 0 {
+				c.act(step & 0x7f)
+			} else {
+				c.send(step)
+			}
+		}
+		c.end()
+	})
+}
+
+type conversation struct {
+	t        *testing.T
+	ch       *channel
+	listener cm.TransportID
+	client   int
+	messages []message
+	id       cm.TransportID
+	ended    int
+}
+
+func newConversation(t *testing.T, m *Manager) *conversation {
+	tc, err := m.OpenChannel()
+	require.NoError(t, err)
+	c := &conversation{t: t, ch: tc.(*channel)}
+	c.listener, err = tc.NewID(cm.TCP)
+	require.NoError(t, err)
+	require.NoError(t, c.listener.Bind(netip.MustParseAddrPort("127.0.0.1:0")))
+	require.NoError(t, c.listener.Listen(2))
+	port, err := hostport.Reserve(cm.TCP, netip.MustParseAddrPort("127.0.0.1:0"), false, false, hostport.EphemeralPorts)
+	require.NoError(t, err)
+	c.client = port.Take()
+	at := c.listener.LocalAddr()
+	require.NoError(t, unix.Connect(c.client, &unix.SockaddrUnix{Name: hostport.NewBindAddr(cm.TCP, at, false).Name()}))
+	ends := endpoints{netip.AddrPortFrom(at.Addr(), port.Addr.Port), at}
+	c.messages = []message{
+		&reqMsg{endpoints: ends}, &repMsg{}, &rejMsg{reason: cm.RejectConsumer}, &rtuMsg{},
+		&dreqMsg{}, &drepMsg{}, &sidrReqMsg{endpoints: ends}, &sidrRepMsg{},
+	}
+	return c
+}
+
+// send sends one of the messages, or an invalid packet.
+func (c *conversation) send(what byte) {
+	packet := []byte{what}
+	if int(what) < len(c.messages) {
+		packet = encode(c.messages[what])
+	}
+	_ = unixsock.Send(c.client, packet, nil)
+}
+
+// act calls a method of the passive side.
+func (c *conversation) act(what byte) {
+	if what == 0 {
+		c.next()
+		return
+	}
+	if c.id == nil {
+		return
+	}
+	switch what {
+	case 1:
+		_ = c.id.Accept(&cm.MessageParam{QPNum: 5})
+	case 2:
+		_ = c.id.Reject(cm.RejectConsumer, []byte("no"))
+	case 3:
+		_ = c.id.Disconnect()
+	case 4:
+		require.NoError(c.t, c.id.Destroy())
+		c.id = nil
+	case 5:
+		_ = c.id.Notify(verbs.AsyncCommEst)
+	}
+}
+
+func (c *conversation) next() {
+	var ev cm.TransportEvent
+	ok, err := c.ch.Next(&ev)
+	require.NoError(c.t, err)
+	switch {
+	case !ok:
+	case ev.Type == cm.ConnectRequest:
+		require.Nil(c.t, c.id, "one client makes one request")
+		c.id = ev.ID
+	case ev.Type == cm.Disconnected:
+		c.ended++
+		require.LessOrEqual(c.t, c.ended, 1)
+	}
+}
+
+func (c *conversation) end() {
+	if c.id != nil {
+		require.NoError(c.t, c.id.Destroy())
+	}
+	require.NoError(c.t, c.listener.Destroy())
+	_ = unix.Close(c.client)
+	require.Empty(c.t, handlersOf(c.ch))
+	require.Zero(c.t, c.ch.timers.Len())
+	require.True(c.t, c.ch.queue.empty())
+	require.NoError(c.t, c.ch.Close())
+}

@@ -1,0 +1,294 @@
+//go:build linux
+
+package connmgr
+
+import (
+	"net/netip"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/eventfd"
+	"github.com/rdmaloop/rdmaloop/internal/testutil/peerproc"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// A rawPeer sends and receives packets of the local path without an ID.
+type rawPeer struct {
+	t  *testing.T
+	fd int
+	// address that the socket is bound to, if the rawPeer is the connecting side
+	src netip.AddrPort
+}
+
+func newRawPeer(t *testing.T, fd int) *rawPeer {
+	r := &rawPeer{t: t, fd: fd}
+	t.Cleanup(r.close)
+	return r
+}
+
+func dialRaw(t *testing.T, l *cm.ID) *rawPeer {
+	t.Helper()
+	port, err := hostport.Reserve(l.PortSpace(), netip.AddrPortFrom(l.LocalAddr().Addr(), 0), false, false, hostport.EphemeralPorts)
+	require.NoError(t, err)
+	r := newRawPeer(t, port.Take())
+	r.src = netip.AddrPortFrom(port.Addr.Addr, port.Addr.Port)
+	r.connect(l)
+	return r
+}
+
+func (r *rawPeer) connect(l *cm.ID) {
+	r.t.Helper()
+	name := hostport.NewBindAddr(l.PortSpace(), l.LocalAddr(), false).Name()
+	require.NoError(r.t, unix.Connect(r.fd, &unix.SockaddrUnix{Name: name}))
+}
+
+func (r *rawPeer) close() {
+	if r.fd >= 0 {
+		_ = unix.Close(r.fd)
+		r.fd = -1
+	}
+}
+
+func (r *rawPeer) send(packet []byte, fds ...int) {
+	r.t.Helper()
+	require.NoError(r.t, unixsock.Send(r.fd, packet, fds))
+}
+
+// request returns a valid REQ.
+func (r *rawPeer) request(l *cm.ID) *reqMsg {
+	return &reqMsg{endpoints: endpoints{r.src, l.LocalAddr()}, qpParams: qpParams{qpn: 5}, retry: 7, private: []byte{}}
+}
+
+// closedByPeer reports whether the other side has closed the connection.
+func (r *rawPeer) closedByPeer() bool {
+	fds := []unix.PollFd{{Fd: int32(r.fd), Events: unix.POLLRDHUP}}
+	n, err := unix.Poll(fds, 0)
+	require.NoError(r.t, err)
+	return n > 0
+}
+
+// A client that violates the protocol loses only its own connection.
+func TestHostileClients(t *testing.T) {
+	pipe := make([]int, 2)
+	require.NoError(t, unix.Pipe2(pipe, unix.O_CLOEXEC))
+	defer unixsock.CloseAll(pipe)
+	good := func(r *rawPeer, l *cm.ID) []byte { return encode(r.request(l)) }
+	for name, attack := range map[string]func(r *rawPeer, l *cm.ID){
+		"garbage":    func(r *rawPeer, _ *cm.ID) { r.send([]byte("GET / HTTP/1.0\r\n\r\n")) },
+		"empty":      func(r *rawPeer, _ *cm.ID) { r.send(nil) },
+		"too long":   func(r *rawPeer, l *cm.ID) { r.send(append(good(r, l), make([]byte, maxMessage)...)) },
+		"closes":     func(r *rawPeer, _ *cm.ID) { _ = unix.Shutdown(r.fd, unix.SHUT_WR) },
+		"descriptor": func(r *rawPeer, l *cm.ID) { r.send(good(r, l), pipe[0]) },
+		"reply":      func(r *rawPeer, _ *cm.ID) { r.send(encode(&repMsg{})) },
+		"disconnect": func(r *rawPeer, _ *cm.ID) { r.send(encode(&dreqMsg{})) },
+		"lookup": func(r *rawPeer, l *cm.ID) {
+			r.send(encode(&sidrReqMsg{endpoints: r.request(l).endpoints}))
+		},
+		"another address": func(r *rawPeer, l *cm.ID) {
+			m := r.request(l)
+			m.dst = at("127.0.0.2", l)
+			r.send(encode(m))
+		},
+		"another port": func(r *rawPeer, l *cm.ID) {
+			m := r.request(l)
+			m.dst = netip.AddrPortFrom(m.dst.Addr(), m.dst.Port()^1)
+			r.send(encode(m))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			client, server := newParty(t), newParty(t)
+			l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
+			attacker := dialRaw(t, l)
+			attack(attacker, l)
+			server.Quiet()
+			require.True(t, attacker.closedByPeer())
+			require.Empty(t, unixListenerOf(server).clients)
+			reaches(client, server, l, l.LocalAddr())
+			attacker.close()
+		})
+	}
+}
+
+func TestSilentClients(t *testing.T) {
+	client, server := newParty(t), newParty(t)
+	clock := useClock(server)
+	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
+	silent := make([]*rawPeer, maxClients+1)
+	for i := range silent {
+		silent[i] = dialRaw(t, l)
+	}
+	// The server accepts the clients, and keeps at most maxClients of them.
+	server.Quiet()
+	server.Quiet()
+	require.True(t, silent[0].closedByPeer(), "the oldest client is closed")
+	require.False(t, silent[1].closedByPeer())
+	reaches(client, server, l, l.LocalAddr())
+	require.True(t, silent[1].closedByPeer())
+
+	clock.advance(clientTimeout)
+	server.Quiet()
+	for _, r := range silent {
+		require.True(t, r.closedByPeer())
+		r.close()
+	}
+	require.Zero(t, server.tc.timers.Len())
+}
+
+// A client whose request was accepted sends an invalid message. It loses its connection.
+func TestHostileRequester(t *testing.T) {
+	server := newParty(t)
+	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
+	attacker := dialRaw(t, l)
+	attacker.send(encode(attacker.request(l)))
+	passive, _ := server.Request(l)
+	server.CreateQP(passive)
+	attacker.send(encode(&rtuMsg{})) // This RTU is invalid, because no REP was sent.
+	server.Quiet()
+	require.ErrorIs(t, passive.Accept(nil), verbs.ErrPeerGone)
+	attacker.close()
+}
+
+// An invalid message ends an established connection.
+func TestHostileConnected(t *testing.T) {
+	for name, packet := range map[string][]byte{
+		"garbage":      []byte("x"),
+		"second ready": encode(&rtuMsg{}),
+		"answer":       encode(&drepMsg{}),
+		"reply":        encode(&repMsg{}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := newParty(t)
+			l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
+			attacker := dialRaw(t, l)
+			attacker.send(encode(attacker.request(l)))
+			passive, _ := server.Request(l)
+			server.CreateQP(passive)
+			require.NoError(t, passive.Accept(nil))
+			attacker.send(encode(&rtuMsg{}))
+			server.Want(cm.Established, passive)
+			attacker.send(packet)
+			require.Zero(t, server.Want(cm.Disconnected, passive).Status)
+			require.Equal(t, verbs.StateError, passive.QP().State())
+			attacker.close()
+		})
+	}
+}
+
+// hostileServer listens on a port with a raw socket. accept accepts one client.
+func hostileServer(t *testing.T) (listener *hostport.Reservation, accept func() *rawPeer) {
+	t.Helper()
+	port, err := hostport.Reserve(cm.TCP, netip.MustParseAddrPort("127.0.0.1:0"), false, false, hostport.EphemeralPorts)
+	require.NoError(t, err)
+	require.NoError(t, unix.Listen(port.FD, 1))
+	t.Cleanup(port.Close)
+	return &port, func() *rawPeer {
+		fd, err := unixsock.Accept(port.FD)
+		require.NoError(t, err)
+		return newRawPeer(t, fd)
+	}
+}
+
+// replyDescriptors returns the two descriptors that a REP has.
+func replyDescriptors(t *testing.T) (segment, doorbell int) {
+	t.Helper()
+	a, b, err := shm.NewEndPair(testGeometry, newMaps())
+	require.NoError(t, err)
+	b.Release()
+	t.Cleanup(a.Release)
+	seg, err := shm.NewSegment(testGeometry, newMaps())
+	require.NoError(t, err)
+	t.Cleanup(seg.Close)
+	return seg.FD, a.Doorbell
+}
+
+func TestHostileServers(t *testing.T) {
+	before := peerproc.OpenDescriptors(t)
+	for name, attack := range map[string]func(t *testing.T, r *rawPeer){
+		"garbage": func(_ *testing.T, r *rawPeer) { r.send([]byte("x")) },
+		"request": func(_ *testing.T, r *rawPeer) {
+			r.send(encode(someMessages()[0]))
+		},
+		"ready":          func(_ *testing.T, r *rawPeer) { r.send(encode(&rtuMsg{})) },
+		"no descriptors": func(_ *testing.T, r *rawPeer) { r.send(encode(&repMsg{})) },
+		"too few": func(t *testing.T, r *rawPeer) {
+			seg, _ := replyDescriptors(t)
+			r.send(encode(&repMsg{}), seg)
+		},
+		"too many": func(t *testing.T, r *rawPeer) {
+			seg, doorbell := replyDescriptors(t)
+			r.send(encode(&repMsg{}), seg, doorbell, doorbell)
+		},
+		"far too many": func(t *testing.T, r *rawPeer) {
+			seg, doorbell := replyDescriptors(t)
+			r.send(encode(&repMsg{}), seg, doorbell, doorbell, doorbell, doorbell, doorbell, doorbell)
+		},
+		"wrong order": func(t *testing.T, r *rawPeer) {
+			seg, doorbell := replyDescriptors(t)
+			r.send(encode(&repMsg{}), doorbell, seg)
+		},
+		"another kind of doorbell": func(t *testing.T, r *rawPeer) {
+			seg, _ := replyDescriptors(t)
+			eventfd, err := eventfd.New()
+			require.NoError(t, err)
+			defer unix.Close(eventfd)
+			r.send(encode(&repMsg{}), seg, eventfd)
+		},
+		"descriptors with a reject": func(t *testing.T, r *rawPeer) {
+			_, doorbell := replyDescriptors(t)
+			r.send(encode(&rejMsg{reason: cm.RejectConsumer, byApplication: true}), doorbell)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			client := newParty(t)
+			port, accept := hostileServer(t)
+			id := client.Connecting(cm.TCP, netip.AddrPortFrom(port.Addr.Addr, port.Addr.Port), nil)
+			attacker := accept()
+			attack(t, attacker)
+			client.WantRejected(id, cm.RejectConsumer, false, nil)
+			client.Quiet()
+			attacker.close()
+			port.Close()
+		})
+	}
+	require.Equal(t, before, peerproc.OpenDescriptors(t))
+}
+
+// A memfd that is not a valid segment is refused when it is opened.
+func TestHostileSegment(t *testing.T) {
+	before := peerproc.OpenDescriptors(t)
+	t.Run("unsealed", func(t *testing.T) {
+		client := newParty(t)
+		port, accept := hostileServer(t)
+		id := client.Connecting(cm.TCP, netip.AddrPortFrom(port.Addr.Addr, port.Addr.Port), nil)
+		attacker := accept()
+		_, doorbell := replyDescriptors(t)
+		memory, err := unix.MemfdCreate("unsealed", unix.MFD_CLOEXEC)
+		require.NoError(t, err)
+		defer unix.Close(memory)
+		attacker.send(encode(&repMsg{private: []byte("trust me")}), memory, doorbell)
+		ev := client.Want(cm.ConnectError, id)
+		require.Equal(t, statusSetupFailed, ev.Status)
+		require.ErrorIs(t, ev.Err, shm.ErrSegment)
+		require.Equal(t, verbs.StateError, id.QP().State())
+
+		// The attacker, which is the server, receives the REQ of the client and then its
+		// REJ.
+		var packet [maxMessage]byte
+		_, _, err = unixsock.Receive(attacker.fd, packet[:], 0)
+		require.NoError(t, err)
+		n, _, err := unixsock.Receive(attacker.fd, packet[:], 0)
+		require.NoError(t, err)
+		m, err := decode(packet[:n])
+		require.NoError(t, err)
+		require.Equal(t, &rejMsg{reason: cm.RejectConsumer, private: []byte{}}, m)
+		attacker.close()
+		port.Close()
+	})
+	require.Equal(t, before, peerproc.OpenDescriptors(t))
+}

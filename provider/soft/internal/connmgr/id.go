@@ -1,0 +1,305 @@
+//go:build linux
+
+package connmgr
+
+import (
+	"net/netip"
+	"sync/atomic"
+	"time"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/timerheap"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// An id implements cm.TransportID. It is the state machine of one side of a connection
+// or of a lookup, or it is a listener. The lock of its channel guards it. Package cm has
+// checked the order of the calls. After that check only a message of the peer can change
+// the state, so the methods check only for such changes.
+type id struct {
+	ch    atomic.Pointer[channel]
+	m     *Manager // manager of the channel
+	ps    cm.PortSpace
+	state idState
+	timer timerheap.Timer
+	// timerLimit is the latest time to which extendTimer may move the timer, however
+	// often the peer asks for more time.
+	timerLimit time.Time
+
+	port          hostport.Reservation
+	local, remote netip.AddrPort
+	bound         bool // true once an address of the device is known
+	opts          options
+
+	conn   cmConn // connection to the peer; nil before the request, and for a listener
+	active bool   // true if this side has sent the request
+	// true after Notify has established the connection, until the peer's RTU arrives
+	notified bool
+
+	lastQP QueuePair // last queue pair made on the ID; see ownQP
+	// qpn is the number of the connection's queue pair. It is the queue pair of the ID,
+	// or else the one that the application has named.
+	qpn        uint32
+	negotiated negotiation
+
+	listeners listeners // listeners of a listening ID; empty for other IDs
+	// madPort is the port from which the request will be sent. It is nil if ResolveAddr
+	// has not chosen the wire path.
+	madPort *madPort
+	backlog int
+	// for a listening ID: number of requests that the application has not fetched
+	pendingRequests int
+	// for a request that the application has not fetched: the listening ID; else nil
+	parent *id
+
+	queued  int  // number of events about this ID in the channel's queue
+	dropped bool // true after the ID was destroyed: its queued events are skipped
+}
+
+// idState is the state of a connection or of a lookup. The names follow IBTA vol. 1,
+// 12.9.7 and 12.11. The active side is the one that sends the request.
+type idState uint8
+
+const (
+	stateIdle        idState = iota
+	stateREQSent             // active side: REQ or SIDR_REQ was sent
+	stateREPReceived         // active side without a queue pair on the ID: REP was received, Establish was not called
+	stateREQReceived         // passive side: REQ or SIDR_REQ was received
+	stateREPSent             // passive side: REP was sent, RTU was not received
+	stateEstablished
+	stateDREQSent     // DREQ was sent
+	stateDREQReceived // DREQ was received and not answered
+	// stateWithdrawn is a state of the passive side: the peer has cancelled the request
+	// or has gone before the application has answered. Accept reports that.
+	stateWithdrawn
+	stateEnded // refused, timed out or disconnected; no message is expected
+)
+
+func newID(ch *channel, ps cm.PortSpace) *id {
+	i := &id{m: ch.m, ps: ps, port: hostport.NoReservation(), opts: options{minRNRTimer: cm.DefaultMinRNRTimer}}
+	i.ch.Store(ch)
+	i.timer.Fire = i.timedOut
+	return i
+}
+
+// lock locks the channel of the ID, and returns it. The caller unlocks it. The ID may
+// migrate while lock waits, so lock checks the channel again.
+func (i *id) lock() *channel {
+	for {
+		ch := i.ch.Load()
+		ch.mu.Lock()
+		if i.ch.Load() == ch {
+			return ch
+		}
+		ch.mu.Unlock()
+	}
+}
+
+// raise queues an event about the ID on its channel.
+func (i *id) raise(ev cm.TransportEvent) {
+	ev.ID = i
+	ch := i.ch.Load()
+	ch.queue.push(ev)
+}
+
+// startTimer starts the timer that limits the time in the present state.
+func (i *id) startTimer(within time.Duration) {
+	ch := i.ch.Load()
+	ch.startTimer(&i.timer, within)
+}
+
+// extendTimer restarts the timer because the peer has asked for more time. It does not
+// go beyond timerLimit, so that a peer can not keep the ID in its state forever.
+func (i *id) extendTimer(within time.Duration) {
+	ch := i.ch.Load()
+	at := ch.clock().Add(within)
+	if at.After(i.timerLimit) {
+		at = i.timerLimit
+	}
+	ch.timers.Set(&i.timer, ch.sinceStart(at))
+}
+
+// enter changes the state, and stops the timer of the previous one. From
+// stateDREQReceived on, the connection does not deliver messages to the ID any more.
+func (i *id) enter(p idState) {
+	i.state = p
+	ch := i.ch.Load()
+	ch.timers.Stop(&i.timer)
+	if p >= stateDREQReceived {
+		i.conn.stopDelivery()
+	}
+}
+
+// deliver handles a message of the peer. It returns false if the peer must not send that
+// message in the present state.
+func (i *id) deliver(m message) bool {
+	switch m := m.(type) {
+	case *repMsg:
+		return i.onREP(m)
+	case *rtuMsg:
+		return i.onRTU()
+	case *rejMsg:
+		return i.onREJ(m)
+	case *dreqMsg:
+		return i.onDREQ()
+	case *drepMsg:
+		return i.onDREP()
+	case *sidrRepMsg:
+		return i.onSIDRREP(m)
+	}
+	return false
+}
+
+// peerGone handles the end of the connection's socket: the peer has closed it without a
+// message, has died, or has violated the protocol. The application gets the same event
+// as from a kernel's CM whose peer was killed, because that peer's kernel sends the
+// messages that end the connection.
+func (i *id) peerGone() {
+	switch i.state {
+	case stateREQSent, stateREPReceived, stateREPSent:
+		i.requestRejected(&rejMsg{reason: cm.RejectConsumer})
+	case stateREQReceived:
+		i.enter(stateWithdrawn)
+	case stateEstablished:
+		i.conn.peerVanished()
+		i.enter(stateDREQReceived)
+		i.raise(cm.TransportEvent{Type: cm.Disconnected, Err: verbs.ErrPeerGone})
+	case stateDREQSent:
+		i.disconnected(0)
+	}
+}
+
+// timedOut ends the present state because the awaited message has not arrived.
+func (i *id) timedOut() {
+	switch i.state {
+	case stateREQSent:
+		i.cancelRequest()
+		i.unreachable(statusTimedOut, nil)
+	case stateREPSent:
+		i.unreachable(statusTimedOut, nil)
+	case stateDREQSent:
+		i.disconnected(statusTimedOut)
+	}
+}
+
+func (i *id) unreachable(status int, cause error) {
+	i.enter(stateEnded)
+	i.failQP()
+	i.raise(cm.TransportEvent{Type: cm.Unreachable, Status: status, Err: cause})
+}
+
+// cancelRequest sends a REJ that cancels a connection request. For a lookup it sends
+// nothing, because the protocol has no message that cancels a lookup (IBTA vol. 1,
+// 12.11).
+func (i *id) cancelRequest() {
+	if i.ps == cm.TCP {
+		_ = i.conn.send(&rejMsg{reason: cm.RejectTimeout})
+	}
+}
+
+// Destroy implements cm.TransportID.
+func (i *id) Destroy() error {
+	ch := i.lock()
+	defer ch.unlock()
+	i.destroy(ch)
+	return nil
+}
+
+func (i *id) destroy(ch *channel) {
+	if i.pendingRequests > 0 {
+		i.refuseUnfetched(ch)
+	}
+	ch.queue.drop(i)
+	ch.timers.Stop(&i.timer)
+	i.announceEnd()
+	i.listeners.close()
+	i.listeners = nil
+	if i.conn != nil {
+		i.conn.close()
+		i.conn = nil
+	}
+	if i.madPort != nil {
+		i.madPort.close(ch)
+		i.madPort = nil
+	}
+	i.port.Close()
+	i.state = stateEnded
+}
+
+// refuseUnfetched refuses the requests to a listener that the application has not
+// fetched.
+func (i *id) refuseUnfetched(ch *channel) {
+	for _, ev := range ch.queue.extract(i) {
+		if child := ev.ID.(*id); child != i {
+			child.destroy(ch)
+		}
+	}
+}
+
+// announceEnd sends the message that ends the connection, the request or the reply,
+// unless the peer knows of the end already. It ignores errors of send.
+func (i *id) announceEnd() {
+	var last message
+	switch i.state {
+	case stateREQSent:
+		i.cancelRequest()
+		return
+	case stateREQReceived:
+		last = i.refusal(cm.RejectConsumer, nil, false)
+	case stateREPReceived, stateREPSent:
+		last = &rejMsg{reason: cm.RejectConsumer}
+	case stateEstablished:
+		last = &dreqMsg{}
+	case stateDREQReceived:
+		last = &drepMsg{}
+	default:
+		return
+	}
+	_ = i.conn.send(last)
+}
+
+// Device implements cm.TransportID. It returns nil until an address of the device is
+// known.
+func (i *id) Device() verbs.Device {
+	ch := i.lock()
+	defer ch.unlock()
+	if !i.bound {
+		return nil
+	}
+	return i.m.Device
+}
+
+// Port implements cm.TransportID. It returns 0 if Device returns nil.
+func (i *id) Port() uint8 {
+	ch := i.lock()
+	defer ch.unlock()
+	if !i.bound {
+		return 0
+	}
+	return devicePort
+}
+
+// LocalAddr implements cm.TransportID.
+func (i *id) LocalAddr() netip.AddrPort {
+	ch := i.lock()
+	defer ch.unlock()
+	return i.local
+}
+
+// Credentials implements cm.CredentialsReader.
+func (i *id) Credentials() (cm.Credentials, bool) {
+	ch := i.lock()
+	defer ch.unlock()
+	if i.conn == nil {
+		return cm.Credentials{}, false
+	}
+	return i.conn.credentials()
+}
+
+// RemoteAddr implements cm.TransportID.
+func (i *id) RemoteAddr() netip.AddrPort {
+	ch := i.lock()
+	defer ch.unlock()
+	return i.remote
+}

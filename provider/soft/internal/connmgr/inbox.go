@@ -1,0 +1,120 @@
+//go:build linux
+
+package connmgr
+
+import (
+	"math"
+	"sync"
+
+	"github.com/rdmaloop/rdmaloop/internal/eventfd"
+)
+
+// An inbox is the job queue of a channel. Goroutines that do not hold the channel's lock
+// add jobs. The goroutine that calls Next on the channel runs them. The eventfd of the
+// inbox makes the channel's descriptor readable while jobs or events are queued.
+type inbox struct {
+	mu       sync.Mutex
+	eventfd  int // eventfd, watched by the epoll descriptor of the channel
+	signaled bool
+	closed   bool
+	jobs     [numJobKinds][]func()
+}
+
+// A jobKind is the kind of a job; the most urgent kind has the lowest value. Each kind
+// has its own queue. So requests of unknown peers neither delay the jobs of connections
+// nor fill the queue of these jobs.
+type jobKind uint8
+
+const (
+	// jobInternal is a job that this device creates itself. Such jobs are not dropped
+	// while the channel is open. Each connection has at most two such jobs: one for its
+	// eviction, and one for the first data of its peer.
+	jobInternal jobKind = iota
+	// jobMessage is a datagram of an existing connection.
+	jobMessage
+	// jobRequest is a connection request, or a copy of one.
+	jobRequest
+	numJobKinds
+)
+
+const (
+	// maxJobs is the largest number of queued jobs of one kind. Further jobs are
+	// dropped, and the peer retransmits their datagrams. The number is arbitrary.
+	maxJobs = 1024
+	// requestBatch is how many requests the channel handles before it looks for messages
+	// again. The number is arbitrary: twice the number of datagrams that are received
+	// from a socket at a time.
+	requestBatch = 2 * madBatch
+)
+
+func (k jobKind) limit() int {
+	if k == jobInternal {
+		return math.MaxInt
+	}
+	return maxJobs
+}
+
+// add adds a job. Any goroutine may call it. The job runs with the lock of the channel
+// held. add returns false if it has dropped the job.
+func (b *inbox) add(kind jobKind, job func()) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed || len(b.jobs[kind]) >= kind.limit() {
+		return false
+	}
+	b.jobs[kind] = append(b.jobs[kind], job)
+	b.signalLocked(true)
+	return true
+}
+
+// takeBatch removes and returns all internal jobs and all messages, and up to
+// requestBatch requests.
+func (b *inbox) takeBatch() []func() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	requests := b.jobs[jobRequest]
+	n := min(len(requests), requestBatch)
+	jobs := append(append(b.jobs[jobInternal], b.jobs[jobMessage]...), requests[:n]...)
+	b.jobs = [numJobKinds][]func(){}
+	if n < len(requests) {
+		clear(requests[:n])
+		b.jobs[jobRequest] = requests[n:]
+	}
+	return jobs
+}
+
+func (b *inbox) waiting() (n int) {
+	for _, jobs := range b.jobs {
+		n += len(jobs)
+	}
+	return n
+}
+
+// signal makes the eventfd readable if jobs are queued or the parameter more is true.
+// Otherwise it makes the eventfd unreadable.
+func (b *inbox) signal(more bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.closed {
+		b.signalLocked(more || b.waiting() > 0)
+	}
+}
+
+func (b *inbox) signalLocked(on bool) {
+	switch {
+	case on == b.signaled:
+		return
+	case on:
+		eventfd.Signal(b.eventfd)
+	default:
+		eventfd.Drain(b.eventfd)
+	}
+	b.signaled = on
+}
+
+// close drops all jobs. The inbox does not use the eventfd any more.
+func (b *inbox) close() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.closed, b.jobs = true, [numJobKinds][]func(){}
+}

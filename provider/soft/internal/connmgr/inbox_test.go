@@ -1,0 +1,56 @@
+//go:build linux
+
+package connmgr
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/internal/eventfd"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
+)
+
+// The jobs of connections run before requests. They are not dropped when there are too
+// many requests.
+func TestInboxPriorities(t *testing.T) {
+	fd, err := eventfd.New()
+	require.NoError(t, err)
+	b := inbox{eventfd: fd}
+	defer unixsock.CloseAll([]int{fd})
+	var done []jobKind
+	job := func(kind jobKind) func() { return func() { done = append(done, kind) } }
+	taken := 0
+	for range 2 * maxJobs {
+		if b.add(jobRequest, job(jobRequest)) {
+			taken++
+		}
+	}
+	require.Equal(t, maxJobs, taken)
+	require.True(t, b.add(jobMessage, job(jobMessage)))
+	for range 2 * maxJobs {
+		require.True(t, b.add(jobInternal, job(jobInternal)))
+	}
+	round := func() []jobKind {
+		done = nil
+		for _, j := range b.takeBatch() {
+			j()
+		}
+		return done
+	}
+	first := round()
+	require.Len(t, first, 2*maxJobs+1+requestBatch)
+	require.Equal(t, jobInternal, first[2*maxJobs-1])
+	require.Equal(t, jobMessage, first[2*maxJobs])
+	require.Equal(t, jobRequest, first[2*maxJobs+1])
+
+	// A message that is added now runs before the requests that are queued already.
+	require.True(t, b.add(jobMessage, job(jobMessage)))
+	next := round()
+	require.Len(t, next, 1+requestBatch)
+	require.Equal(t, jobMessage, next[0])
+	for b.waiting() > 0 {
+		taken -= len(round())
+	}
+	require.Equal(t, 2*requestBatch, taken)
+}

@@ -1,0 +1,269 @@
+//go:build linux
+
+package connmgr
+
+import (
+	"net"
+	"net/netip"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/epollset"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/nettest"
+)
+
+// reaches connects to an address, and requires that the listener gets the request.
+func reaches(client, server *party, l *cm.ID, dst netip.AddrPort) {
+	client.T.Helper()
+	active := client.Connecting(l.PortSpace(), dst, nil)
+	passive, _ := server.Request(l)
+	require.Equal(client.T, dst, passive.LocalAddr())
+	require.NoError(client.T, passive.Reject(nil))
+	client.WantRefusal(active, true, nil)
+	client.End(active)
+	server.End(passive)
+}
+
+// refuses connects to an address, and requires an event that no process listens there.
+func refuses(client *party, dst netip.AddrPort) {
+	client.T.Helper()
+	active := client.Connecting(cm.TCP, dst, nil)
+	client.WantRejected(active, cm.RejectInvalidServiceID, false, nil)
+}
+
+// A listener that is bound to an address gets requests for that address, and none for
+// other addresses of the host.
+func TestListenOnAddresses(t *testing.T) {
+	client, server := newParty(t), newParty(t)
+	one := server.Listen(cm.TCP, "127.0.0.1:0", 0)
+	two := server.Listen(cm.TCP, at("127.0.0.2", one).String(), 0)
+	reaches(client, server, one, one.LocalAddr())
+	reaches(client, server, two, two.LocalAddr())
+	refuses(client, at("127.0.0.3", one))
+	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
+		other := server.Listen(ps, "127.0.0.9:0", 0)
+		reaches(client, server, other, other.LocalAddr())
+	})
+}
+
+// A listener on a wildcard gets the requests for all addresses of the host.
+func TestListenOnWildcard(t *testing.T) {
+	client, server := newParty(t), newParty(t)
+	any4 := server.Listen(cm.TCP, "0.0.0.0:0", 0)
+	any6 := server.Listen(cm.TCP, "[::]:0", 0)
+	addrs, err := net.InterfaceAddrs()
+	require.NoError(t, err)
+	tried := []netip.Addr{netip.MustParseAddr("127.255.0.1")}
+	for _, a := range addrs {
+		addr := netip.MustParsePrefix(a.String()).Addr()
+		// The loop skips link-local addresses, because they need a zone.
+		if !addr.IsLinkLocalUnicast() && nettest.IsLocal(t, addr) {
+			tried = append(tried, addr)
+		}
+	}
+	for _, addr := range tried {
+		reaches(client, server, any6, netip.AddrPortFrom(addr, any6.LocalAddr().Port()))
+		to4 := netip.AddrPortFrom(addr, any4.LocalAddr().Port())
+		if addr.Is4() {
+			reaches(client, server, any4, to4)
+		} else {
+			refuses(client, to4)
+		}
+	}
+}
+
+func TestListenAFOnly(t *testing.T) {
+	needAddr(t, "::1")
+	s := newParty(t)
+	l := s.ID(cm.TCP)
+	require.NoError(t, l.SetAFOnly(true))
+	require.NoError(t, l.Bind(netip.MustParseAddrPort("[::]:0")))
+	require.NoError(t, l.Listen(0))
+	reaches(s, s, l, at("::1", l))
+	refuses(s, at("127.0.0.1", l))
+}
+
+// A link-local address needs a zone in Bind and ResolveAddr. The addresses in a request
+// have no zone.
+func TestLinkLocal(t *testing.T) {
+	s := newParty(t)
+	l := s.Listen(cm.TCP, netip.AddrPortFrom(linkLocal(t), 0).String(), 0)
+	active := s.Connecting(cm.TCP, l.LocalAddr(), nil)
+	passive, _ := s.Request(l)
+	require.Equal(t, l.LocalAddr().Addr().WithZone(""), passive.LocalAddr().Addr())
+	require.NoError(t, passive.Reject(nil))
+	s.WantRefusal(active, true, nil)
+}
+
+func linkLocal(t *testing.T) netip.Addr {
+	t.Helper()
+	interfaces, err := net.Interfaces()
+	require.NoError(t, err)
+	for _, i := range interfaces {
+		addrs, err := i.Addrs()
+		require.NoError(t, err)
+		for _, a := range addrs {
+			if addr := netip.MustParsePrefix(a.String()).Addr(); addr.Is6() && addr.IsLinkLocalUnicast() && nettest.IsLocal(t, addr.WithZone(i.Name)) {
+				return addr.WithZone(i.Name)
+			}
+		}
+	}
+	t.Skip("this host has no link-local address")
+	return netip.Addr{}
+}
+
+// An IPv4-mapped IPv6 address is treated as the IPv4 address.
+func TestMappedAddress(t *testing.T) {
+	s := newParty(t)
+	l := s.Listen(cm.TCP, "[::ffff:127.0.0.5]:0", 0)
+	require.Equal(t, "127.0.0.5", l.LocalAddr().Addr().String())
+	reaches(s, s, l, at("127.0.0.5", l))
+}
+
+// An ID may be bound to a wildcard. ResolveAddr replaces the wildcard by the source
+// address.
+func TestConnectFromWildcard(t *testing.T) {
+	s := newParty(t)
+	l := s.Listen(cm.TCP, "127.0.0.1:0", 0)
+	id := s.ID(cm.TCP)
+	require.NoError(t, id.Bind(netip.MustParseAddrPort("0.0.0.0:0")))
+	port := id.LocalAddr().Port()
+	s.Resolve(id, l.LocalAddr())
+	require.Equal(t, at("127.0.0.1", id), id.LocalAddr())
+	require.Equal(t, port, id.LocalAddr().Port())
+	s.CreateQP(id)
+	require.NoError(t, id.Connect(nil))
+	passive, _ := s.Request(l)
+	require.Equal(t, id.LocalAddr(), passive.RemoteAddr())
+}
+
+// More clients connect than the backlog has room for. The further requests wait, and
+// every client is connected in the end.
+func TestBacklogWaits(t *testing.T) {
+	client, server := newParty(t), newParty(t)
+	l := server.Listen(cm.TCP, "127.0.0.1:0", 1)
+	var ids [4]*cm.ID
+	for i := range ids {
+		ids[i] = client.Connecting(cm.TCP, l.LocalAddr(), &cm.ConnParam{PrivateData: []byte{byte(i)}})
+	}
+	for i := range ids {
+		passive, ev := server.Request(l)
+		require.Equal(t, []byte{byte(i)}, ev.Param.PrivateData)
+		client.Quiet()
+		require.NoError(t, passive.Reject(nil))
+		client.WantRefusal(ids[i], true, nil)
+	}
+}
+
+// While the backlog is full of requests that the application has not fetched, the
+// listener accepts no further request.
+func TestBacklogCountsUnfetched(t *testing.T) {
+	client, server := newParty(t), newParty(t)
+	l := server.Listen(cm.TCP, "127.0.0.1:0", 2)
+	for range 4 {
+		client.Connecting(cm.TCP, l.LocalAddr(), nil)
+	}
+	g := unixListenerOf(server)
+	// The listener has accepted two requests, and the application has fetched one of
+	// them.
+	server.Request(l)
+	require.Equal(t, 1, g.id.pendingRequests)
+	require.True(t, g.accepting)
+	server.Request(l)
+	server.Request(l)
+	server.Request(l)
+	require.Zero(t, g.id.pendingRequests)
+	server.Quiet()
+}
+
+// A lookup is refused at once when the backlog is full.
+func TestBacklogRefusesLookups(t *testing.T) {
+	client, server := newParty(t), newParty(t)
+	l := server.Listen(cm.UDP, "127.0.0.1:0", 1)
+	first := client.Connecting(cm.UDP, l.LocalAddr(), nil)
+	second := client.Connecting(cm.UDP, l.LocalAddr(), nil)
+	passive, _ := server.Request(l)
+	client.WantUnreachable(second, cm.SIDRReject, false, nil)
+	require.NoError(t, passive.Reject(nil))
+	client.WantUnreachable(first, cm.SIDRReject, true, nil)
+}
+
+// handlersOf returns the handlers of the descriptors that a channel watches.
+func handlersOf(ch *channel) (all []epollset.Handler) {
+	for fd := range 1 << 12 { // more descriptors than a test has open
+		if h := ch.epoll.Handler(fd); h != nil {
+			all = append(all, h)
+		}
+	}
+	return all
+}
+
+// unixListenerOf returns the party's only unixListener.
+func unixListenerOf(s *party) *unixListener {
+	for _, src := range handlersOf(s.tc) {
+		if g, ok := src.(*unixListener); ok {
+			return g
+		}
+	}
+	return nil
+}
+
+// When the backlog of the listening socket is full, the client tries again until the
+// socket accepts it.
+func TestSystemBacklog(t *testing.T) {
+	client, server := newParty(t), newParty(t)
+	clock := useClock(client)
+	l := server.Listen(cm.TCP, "127.0.0.1:0", 8)
+	require.NoError(t, unix.Listen(unixListenerOf(server).fd, 0))
+	first := client.Connecting(cm.TCP, l.LocalAddr(), nil)
+	lent := []byte("hello")
+	second := client.Connecting(cm.TCP, l.LocalAddr(), &cm.ConnParam{PrivateData: lent})
+	third := client.Connecting(cm.TCP, l.LocalAddr(), &cm.ConnParam{PrivateData: lent})
+	clear(lent) // Connect has returned, so it must have copied the private data.
+	passive, _ := server.Request(l)
+	require.Equal(t, first.LocalAddr(), passive.RemoteAddr())
+	server.Quiet()
+
+	clock.advance(redialInterval)
+	client.Quiet()
+	passive, ev := server.Request(l)
+	require.Contains(t, []netip.AddrPort{second.LocalAddr(), third.LocalAddr()}, passive.RemoteAddr())
+	require.Equal(t, "hello", string(ev.Param.PrivateData))
+	server.Quiet()
+
+	// The clients whose requests the server does not fetch time out.
+	clock.advance(maxServiceTime)
+	for range 3 {
+		ev := client.Next()
+		require.Equal(t, cm.Unreachable, ev.Type)
+		require.Equal(t, statusTimedOut, ev.Status)
+		require.NoError(t, ev.Ack())
+	}
+}
+
+// While no descriptor is free, the listener stops accepting clients. It accepts the
+// waiting client when a descriptor is free again.
+func TestOutOfDescriptors(t *testing.T) {
+	client, server := newParty(t), newParty(t)
+	clock := useClock(server)
+	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
+	active := client.Connecting(cm.TCP, l.LocalAddr(), nil)
+
+	var limit unix.Rlimit
+	require.NoError(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &limit))
+	none := limit
+	none.Cur = 0
+	require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &none))
+	server.Quiet()
+	paused := unixListenerOf(server) == nil
+	require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &limit))
+	require.True(t, paused, "the listener does not watch its socket")
+
+	clock.advance(pauseTime)
+	server.Quiet() // The listener watches its socket again.
+	passive, _ := server.Request(l)
+	require.Equal(t, active.LocalAddr(), passive.RemoteAddr())
+}

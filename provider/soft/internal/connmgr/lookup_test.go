@@ -1,0 +1,71 @@
+//go:build linux
+
+package connmgr
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+func TestLookup(t *testing.T) {
+	client, server := newParty(t), newParty(t)
+	l := server.Listen(cm.UDP, "127.0.0.1:0", 0)
+	question := bytes.Repeat([]byte("q"), 180)
+	active := client.Connecting(cm.UDP, l.LocalAddr(), &cm.ConnParam{PrivateData: question})
+	require.Equal(t, verbs.StateRTS, active.QP().State())
+	passive, ev := server.Request(l)
+	require.Equal(t, cm.MessageParam{PrivateData: question}, ev.Param)
+
+	qp := server.CreateQP(passive)
+	answer := bytes.Repeat([]byte("a"), 136)
+	require.NoError(t, passive.Accept(&cm.ConnParam{PrivateData: answer}))
+	server.Quiet() // The passive side gets no event for its own answer.
+
+	ev = client.Want(cm.Established, active)
+	require.Equal(t, answer, ev.Param.PrivateData)
+	require.Equal(t, qp.Num(), ev.UD.QPN)
+	require.EqualValues(t, cm.DefaultQKey, ev.UD.QKey)
+	require.Equal(t, verbs.GIDFromAddr(l.LocalAddr().Addr()), ev.UD.AH.DestGID)
+	require.EqualValues(t, 1, ev.UD.AH.Port)
+
+	// After a lookup one side may disconnect or be closed: the other side gets no event.
+	require.NoError(t, active.Disconnect())
+	require.Equal(t, verbs.StateError, active.QP().State())
+	server.Quiet()
+	server.End(passive)
+	client.Quiet()
+}
+
+// The passive side may accept a lookup without a queue pair on its ID. Then it names a
+// queue pair, and may set its Q_Key.
+func TestLookupWithoutQP(t *testing.T) {
+	for given, want := range map[uint32]uint32{0: cm.DefaultQKey, 77: 77} {
+		client, server := newParty(t), newParty(t)
+		l := server.Listen(cm.UDP, "127.0.0.1:0", 0)
+		active := client.Resolved(cm.UDP, l.LocalAddr())
+		require.NoError(t, active.Connect(&cm.ConnParam{QPNum: 1}))
+		passive, _ := server.Request(l)
+		require.NoError(t, passive.Accept(&cm.ConnParam{QPNum: 4711, QKey: given}))
+		ev := client.Want(cm.Established, active)
+		require.EqualValues(t, 4711, ev.UD.QPN)
+		require.Equal(t, want, ev.UD.QKey)
+	}
+}
+
+// The answer is delivered even if the passive ID and the listener are closed afterwards.
+func TestLookupOutlivesAnswer(t *testing.T) {
+	client, server := newParty(t), newParty(t)
+	l := server.Listen(cm.UDP, "127.0.0.1:0", 0)
+	active := client.Connecting(cm.UDP, l.LocalAddr(), nil)
+	passive, _ := server.Request(l)
+	require.NoError(t, passive.Accept(&cm.ConnParam{QPNum: 4711}))
+	server.End(passive)
+	require.NoError(t, l.Close())
+	client.Want(cm.Established, active)
+	client.Quiet()
+}

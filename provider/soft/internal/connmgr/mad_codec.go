@@ -1,0 +1,191 @@
+//go:build linux
+
+package connmgr
+
+import (
+	"bytes"
+	"net/netip"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/psn"
+	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/udp"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// Times and retry counts in a REQ. A time is a code of five bits; see codeTime.
+const (
+	// responseTimeout is the code of 1.07 s: the time in which a side has to answer a
+	// message before the other side retransmits it.
+	responseTimeout = 18
+	// maxCMRetries is the largest number of retransmissions, 4 bits.
+	maxCMRetries = 15
+	// serviceTimeout is the code of 69 s, which is sent in an MRA: the time in which the
+	// application has to answer before the peer retransmits its message.
+	serviceTimeout = 24
+)
+
+// noLID is the value of the local identifiers, which RoCE does not have (IBTA annex
+// A17.8.3).
+const noLID = 0xffff
+
+// minPathMTU is the smallest path MTU, which every path supports (IBTA vol. 1, 6.8).
+const minPathMTU = verbs.MTU256
+
+// encodeREQ writes a REQ. The parameter own is the communication ID of this side.
+func encodeREQ(mad *wire.MAD, m *reqMsg, guid uint64, own uint32) {
+	r := wire.REQ{
+		LocalID: own, ServiceID: wire.NewServiceID(uint16(cm.TCP), m.dst.Port()), CAGUID: guid,
+		QPN: m.qpn, StartPSN: psn.New(m.psn), SRQ: m.srq, FlowControl: m.flowControl,
+		ResponderResources: m.responderResources, InitiatorDepth: m.initiatorDepth,
+		RetryCount: m.retry, RNRRetry: m.rnrRetry,
+		RemoteTimeout: responseTimeout, LocalTimeout: responseTimeout, MaxCMRetries: maxCMRetries,
+		PKey: wire.DefaultPKey, MTU: uint8(m.mtu),
+		Primary: wire.Path{
+			LocalLID: noLID, RemoteLID: noLID,
+			LocalGID: wire.NewGID(m.src.Addr()), RemoteGID: wire.NewGID(m.dst.Addr()),
+			TrafficClass: m.tos, HopLimit: udp.DefaultHopLimit, AckTimeout: m.ackTimeout,
+		},
+	}
+	copy(m.endpoints.header(r.PrivateData[:]), m.private)
+	r.Encode(mad, tid(own))
+}
+
+// tid returns the transaction ID for all messages of an exchange whose request has the
+// communication ID own. Receivers do not use it: they match messages by the
+// communication IDs.
+func tid(own uint32) uint64 { return uint64(own) }
+
+// header writes the header of the RDMA IP CM service to the private data (IBTA annex
+// A11), and returns the rest of the private data.
+func (e *endpoints) header(private []byte) []byte {
+	h := wire.CMAHeader{SrcPort: e.src.Port(), Src: hostport.WithoutZone(e.src.Addr()), Dst: hostport.WithoutZone(e.dst.Addr())}
+	return h.Encode(private)
+}
+
+// parseREQ decodes a REQ, or returns the reason for which the REQ has to be refused. The
+// parameters from and to are the addresses of the datagram. The REQ has to name the same
+// addresses for the data path.
+func parseREQ(r *wire.REQ, from, to netip.Addr) (*reqMsg, cm.RejectReason) {
+	ps, port, ok := r.ServiceID.Port()
+	m := &reqMsg{
+		qpParams: qpParams{
+			qpn: r.QPN, psn: uint32(r.StartPSN), srq: r.SRQ,
+			responderResources: r.ResponderResources, initiatorDepth: r.InitiatorDepth,
+			rnrRetry: r.RNRRetry, flowControl: r.FlowControl,
+		},
+		retry: r.RetryCount, mtu: verbs.MTU(r.MTU), ackTimeout: r.Primary.AckTimeout, tos: r.Primary.TrafficClass,
+	}
+	switch {
+	case !ok || cm.PortSpace(ps) != cm.TCP:
+		return nil, cm.RejectInvalidServiceID
+	case r.Transport != uint8(wire.RC):
+		return nil, cm.RejectInvalidTransport
+	case r.Primary.LocalGID.Addr() != from || r.Primary.RemoteGID.Addr() != to:
+		return nil, cm.RejectInvalidGID
+	case m.mtu < minPathMTU || m.mtu > verbs.MTU4096:
+		return nil, cm.RejectInvalidMTU
+	case r.QPN <= wire.GSIQPN || r.QPN == wire.MulticastQPN:
+		return nil, cm.RejectNoQP
+	}
+	private, ok := m.endpoints.parse(r.PrivateData[:], port, from, to)
+	if !ok {
+		// The kernel refuses such a REQ with the same reason.
+		return nil, cm.RejectConsumer
+	}
+	m.private = bytes.Clone(private)
+	return m, 0
+}
+
+// parse decodes the header of the RDMA IP CM service. It returns false if the addresses
+// in the header are not those of the datagram: a peer must not use the address of
+// another host.
+func (e *endpoints) parse(private []byte, port uint16, from, to netip.Addr) (rest []byte, ok bool) {
+	var h wire.CMAHeader
+	rest, err := h.Decode(private)
+	if err != nil || h.Src != from || h.Dst != to {
+		return nil, false
+	}
+	e.src, e.dst = netip.AddrPortFrom(from, h.SrcPort), netip.AddrPortFrom(to, port)
+	return rest, true
+}
+
+// encodeREP writes a REP. The parameters own and peer are the communication IDs of this
+// side and of the peer.
+func encodeREP(mad *wire.MAD, m *repMsg, guid uint64, own, peer uint32) {
+	r := wire.REP{
+		LocalID: own, RemoteID: peer, CAGUID: guid,
+		QPN: m.qpn, StartPSN: psn.New(m.psn), SRQ: m.srq, FlowControl: m.flowControl,
+		ResponderResources: m.responderResources, InitiatorDepth: m.initiatorDepth, RNRRetry: m.rnrRetry,
+		TargetAckDelay: m.ackDelay,
+	}
+	copy(r.PrivateData[:], m.private)
+	r.Encode(mad, tid(peer))
+}
+
+func parseREP(r *wire.REP) *repMsg {
+	return &repMsg{
+		qpParams: qpParams{
+			qpn: r.QPN, psn: uint32(r.StartPSN), srq: r.SRQ,
+			responderResources: r.ResponderResources, initiatorDepth: r.InitiatorDepth,
+			rnrRetry: r.RNRRetry, flowControl: r.FlowControl,
+		},
+		private: bytes.Clone(r.PrivateData[:]), ackDelay: r.TargetAckDelay,
+	}
+}
+
+// parseREJ decodes a REJ. A REJ has no field that says whether the application or the
+// system has refused. Only an application sends private data, so byApplication is true
+// if there are any.
+func parseREJ(r *wire.REJ) *rejMsg {
+	reason := cm.RejectReason(r.Reason)
+	hasPrivate := len(bytes.TrimRight(r.PrivateData[:], "\x00")) > 0
+	return &rejMsg{reason: reason, byApplication: reason == cm.RejectConsumer && hasPrivate, private: bytes.Clone(r.PrivateData[:])}
+}
+
+func encodeSIDRREQ(mad *wire.MAD, m *sidrReqMsg, own uint32) {
+	r := wire.SIDRREQ{RequestID: own, PKey: wire.DefaultPKey, ServiceID: wire.NewServiceID(uint16(cm.UDP), m.dst.Port())}
+	copy(m.endpoints.header(r.PrivateData[:]), m.private)
+	r.Encode(mad, tid(own))
+}
+
+// parseSIDRREQ decodes a SIDR_REQ, or returns the status with which it has to be
+// refused.
+func parseSIDRREQ(r *wire.SIDRREQ, from, to netip.Addr) (*sidrReqMsg, cm.SIDRStatus) {
+	ps, port, ok := r.ServiceID.Port()
+	if !ok || cm.PortSpace(ps) != cm.UDP {
+		return nil, cm.SIDRUnsupported
+	}
+	m := &sidrReqMsg{}
+	private, ok := m.endpoints.parse(r.PrivateData[:], port, from, to)
+	if !ok {
+		return nil, cm.SIDRReject
+	}
+	m.private = bytes.Clone(private)
+	return m, cm.SIDROK
+}
+
+func encodeSIDRREP(mad *wire.MAD, m *sidrRepMsg, service wire.ServiceID, peer uint32) {
+	r := wire.SIDRREP{RequestID: peer, Status: uint8(m.status), QPN: m.qpn, QKey: m.qkey, ServiceID: service}
+	copy(r.PrivateData[:], m.private)
+	r.Encode(mad, tid(peer))
+}
+
+func parseSIDRREP(r *wire.SIDRREP) *sidrRepMsg {
+	m := &sidrRepMsg{status: cm.SIDRStatus(r.Status), qpn: r.QPN, qkey: r.QKey, private: bytes.Clone(r.PrivateData[:])}
+	hasPrivate := len(bytes.TrimRight(m.private, "\x00")) > 0
+	m.byApplication = m.status == cm.SIDRReject && hasPrivate
+	return m
+}
+
+// madPacket builds in b the packet of a MAD that is sent from queue pair 1 to queue pair
+// 1 (IBTA vol. 1, 13.5.1).
+func madPacket(b []byte, m *wire.MAD, num psn.Value) wire.Packet {
+	p := wire.Build(b, wire.UDSendOnly, wire.MADSize)
+	p.BTH().SetDestQP(wire.GSIQPN)
+	p.BTH().SetPSN(num)
+	p.DETH().Set(wire.GSIQKey, wire.GSIQPN)
+	copy(p.Payload(), m[:])
+	return p
+}

@@ -1,0 +1,253 @@
+//go:build linux
+
+package connmgr
+
+import (
+	"encoding/binary"
+	"net/netip"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
+)
+
+// A madConn exchanges the messages of one ID as datagrams, which may be lost, duplicated
+// and reordered. It retransmits messages until they are answered, and answers the
+// retransmissions of the peer, so that the ID gets each message once. The ID itself
+// times out if no answer arrives.
+//
+// The lock of its channel guards a madConn. Fields that the multiplexer reads are
+// written with the multiplexer's lock held too.
+type madConn struct {
+	mux    *madMux
+	ch     *channel // channel of the ID; written with the multiplexer's lock held
+	port   *madPort
+	remote netip.Addr
+	// ID of the connection; nil after close, while the last DREQ is retransmitted
+	id *id
+
+	ownID    uint32         // communication ID of this side; for a lookup the request ID
+	peerID   uint32         // communication ID of the peer; 0 if it is not known
+	service  wire.ServiceID // service ID of a lookup
+	peerGUID uint64         // node GUID of the peer
+	peerQPN  uint32
+	bound    boundConn
+	lastTID  uint64 // transaction ID of the peer's last DREQ
+
+	listener *madListener // listener that has accepted the request; nil on the active side
+	addrValidation
+
+	retransmit      retransmitter
+	rtuSent         bool
+	deliveryStopped bool
+	closed          bool // true after release; written with the multiplexer's lock held
+}
+
+// dialMAD sends a request to the remote address of the ID.
+func dialMAD(i *id, m message) error {
+	ch := i.ch.Load()
+	c := &madConn{mux: ch.m.mux, ch: ch, id: i, remote: hostport.WithoutZone(i.remote.Addr())}
+	var err error
+	if c.port, err = c.mux.open(hostport.WithoutZone(i.local.Addr()), ch); err != nil {
+		return err
+	}
+	c.port.openRequestPort(ch)
+	c.register()
+	i.conn = c
+	if r, ok := m.(*reqMsg); ok {
+		r.mtu = c.port.mtu
+		i.negotiated.mtu = r.mtu
+		// This timeout applies until the peer has confirmed the REQ with an MRA.
+		i.startTimer(requestTimeout)
+	}
+	return c.send(m)
+}
+
+// register assigns a communication ID, and registers the connection with the
+// multiplexer.
+func (c *madConn) register() {
+	c.retransmit.init(c)
+	c.mux.mu.Lock()
+	defer c.mux.mu.Unlock()
+	c.ownID = c.mux.newID()
+	c.mux.conns[c.ownID] = c
+}
+
+// attach implements cmConn. It does not open sockets: the queue pair opens the sockets
+// of the data path itself.
+func (c *madConn) attach(qpn uint32) error {
+	return c.bound.bind(c.ch.m.Engine, qpn, &Binding{Flow: c.id.negotiated.flow, DataHeard: c.dataHeard})
+}
+
+// send implements cmConn. If the message has to be answered, send starts its
+// retransmission.
+func (c *madConn) send(m message) error {
+	c.retransmit.stop()
+	c.encode(&c.retransmit.mad, m)
+	c.retransmit.sendNow()
+	switch m.(type) {
+	case *reqMsg, *sidrReqMsg:
+		c.retransmit.start(requestRetransmits)
+	case *repMsg, *dreqMsg:
+		c.retransmit.start(0)
+	case *rtuMsg:
+		c.rtuSent = true
+		c.retransmit.startRTU()
+	}
+	return nil
+}
+
+// transmit sends a datagram. It drops the datagram if the address of the peer is not
+// validated and the limit of messages to the peer is reached; see addrValidation.
+func (c *madConn) transmit(m *wire.MAD) {
+	c.mux.mu.Lock()
+	defer c.mux.mu.Unlock()
+	if !c.maySend(0) {
+		c.mux.counts.Inc(counters.CMAnswerDropped)
+		return
+	}
+	c.sent++
+	if a := c.port.requests.Load(); a != nil && isRequest(m) {
+		a.socket.send(m, c.remote)
+		return
+	}
+	c.port.send(m, c.remote)
+}
+
+// encode encodes a message.
+func (c *madConn) encode(mad *wire.MAD, m message) {
+	switch m := m.(type) {
+	case *reqMsg:
+		encodeREQ(mad, m, c.mux.m.limits.NodeGUID, c.ownID)
+	case *repMsg:
+		m.ackDelay = c.mux.m.limits.LocalCAAckDelay
+		encodeREP(mad, m, c.mux.m.limits.NodeGUID, c.ownID, c.peerID)
+	case *rtuMsg:
+		r := wire.RTU{LocalID: c.ownID, RemoteID: c.peerID}
+		r.Encode(mad, c.requestTID())
+	case *rejMsg:
+		c.encodeREJ(mad, m)
+	case *dreqMsg:
+		r := wire.DREQ{LocalID: c.ownID, RemoteID: c.peerID, RemoteQPN: c.peerQPN}
+		r.Encode(mad, tid(c.ownID))
+	case *drepMsg:
+		r := wire.DREP{LocalID: c.ownID, RemoteID: c.peerID}
+		r.Encode(mad, c.lastTID)
+	case *sidrReqMsg:
+		encodeSIDRREQ(mad, m, c.ownID)
+	case *sidrRepMsg:
+		encodeSIDRREP(mad, m, c.service, c.peerID)
+	}
+}
+
+// requestTID returns the transaction ID of the request of this connection.
+func (c *madConn) requestTID() uint64 {
+	if c.id != nil && !c.id.active {
+		return tid(c.peerID)
+	}
+	return tid(c.ownID)
+}
+
+func (c *madConn) encodeREJ(mad *wire.MAD, m *rejMsg) {
+	r := wire.REJ{LocalID: c.ownID, RemoteID: c.peerID, Rejected: wire.AnsweredOther, Reason: uint16(m.reason)}
+	switch {
+	case c.id.state == stateREQReceived:
+		// The communication ID of this side was never sent to the peer.
+		r.LocalID, r.Rejected = 0, wire.AnsweredREQ
+	case c.id.state == stateREPReceived || c.id.state == stateREQSent && c.peerID != 0:
+		r.Rejected = wire.AnsweredREP
+	case m.reason == cm.RejectTimeout:
+		// The peer may not have sent its communication ID. It then finds its request by
+		// the GUID and the communication ID of this side.
+		binary.BigEndian.PutUint64(r.Info[:], c.mux.m.limits.NodeGUID)
+		r.InfoLength = 8
+	}
+	copy(r.PrivateData[:], m.private)
+	r.Encode(mad, c.requestTID())
+}
+
+// peerVanished implements cmConn. It does nothing, because the wire path does not show
+// that a process has ended.
+func (c *madConn) peerVanished() {}
+
+// credentials implements cmConn. On the wire path the credentials of the peer are not
+// known.
+func (c *madConn) credentials() (cm.Credentials, bool) { return cm.Credentials{}, false }
+
+// stopDelivery implements cmConn. Retransmitted messages of the peer are still answered.
+// The connection has ended, so the peer may use its queue pair for another connection.
+func (c *madConn) stopDelivery() {
+	c.deliveryStopped = true
+	c.retransmit.stop()
+	c.mux.mu.Lock()
+	defer c.mux.mu.Unlock()
+	if c.id.state >= stateWithdrawn {
+		forget(c.mux.byQP, peerKey{c.remote, c.peerGUID, c.peerQPN}, c)
+	}
+}
+
+func (c *madConn) move(to *channel) error {
+	if err := to.watchPort(c.port); err != nil {
+		return err
+	}
+	c.mux.mu.Lock()
+	from := c.ch
+	c.ch = to
+	c.mux.mu.Unlock()
+	from.unwatchPort(c.port)
+	from.timers.Move(&c.retransmit.timer, &to.timers)
+	return nil
+}
+
+// close implements cmConn. If a DREQ is unanswered, the madConn becomes an orphan: it
+// retransmits the DREQ for a while without the ID.
+func (c *madConn) close() {
+	if c.retransmit.running() && c.retransmit.mad.Attribute() == wire.AttrDREQ && len(c.ch.orphans) < maxOrphans {
+		c.id = nil
+		c.retransmit.remaining = orphanRetransmits
+		c.ch.orphans[c] = struct{}{}
+		return
+	}
+	c.rememberRefusal()
+	c.release()
+}
+
+// rememberRefusal stores the REJ of a refused request; see refusedRequests.
+func (c *madConn) rememberRefusal() {
+	if c.listener == nil || c.retransmit.mad.Attribute() != wire.AttrREJ {
+		return
+	}
+	c.mux.mu.Lock()
+	defer c.mux.mu.Unlock()
+	c.mux.refused.add(peerKey{c.remote, c.peerGUID, c.peerID}, &c.retransmit.mad, c.mux.clock())
+}
+
+// maxOrphans is the largest number of orphans of a channel; arbitrary.
+const maxOrphans = 4096
+
+// release ends the connection, and removes it from all tables.
+func (c *madConn) release() {
+	c.retransmit.stop()
+	delete(c.ch.orphans, c)
+	c.mux.mu.Lock()
+	c.closed = true
+	c.removeHalfOpen()
+	delete(c.mux.conns, c.ownID)
+	forget(c.mux.byPeer, peerKey{c.remote, c.peerGUID, c.peerID}, c)
+	forget(c.mux.byQP, peerKey{c.remote, c.peerGUID, c.peerQPN}, c)
+	forget(c.mux.lookups, lookupKey{c.remote, c.peerID}, c)
+	c.mux.mu.Unlock()
+	c.bound.unbind(c.ch.m.Engine)
+	c.port.close(c.ch)
+}
+
+// forget deletes the entry of a key from a map if the entry refers to c. Another
+// connection may have replaced c.
+func forget[K comparable](of map[K]*madConn, key K, c *madConn) {
+	if of[key] == c {
+		delete(of, key)
+	}
+}
+
+var _ cmConn = (*madConn)(nil)

@@ -1,0 +1,48 @@
+//go:build linux
+
+package connmgr
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/wire"
+)
+
+// A connection is chosen for eviction. Before it is evicted, its peer requests another
+// connection with the same queue pair, so the old one is stale. The application then
+// gets Disconnected, and can close the connection in any way.
+func TestWireCMEvictsStale(t *testing.T) {
+	for name, end := range map[string]func(*cm.ID) error{
+		"close":      func(id *cm.ID) error { return errors.Join(id.CloseQP(), id.Close()) },
+		"disconnect": (*cm.ID).Disconnect,
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newMADPeer(t, func(c *Config) { c.MaxHalfOpen, c.MaxHalfOpenPerAddress = 1, 1 })
+			l := s.listen(cm.TCP, 0)
+			passive := s.requestFrom(l, 0)
+			s.accept(passive, nil)
+
+			// The peer sends another request with the queue pair of the first
+			// connection.
+			forgotten := s.numberedREQ(l, 0)
+			forgotten.LocalID++
+			var m wire.MAD
+			forgotten.Encode(&m, 1)
+			s.inject(&m, clientAddr, serverAddr)
+			s.reqFrom(otherAddr, l.LocalAddr().Port()).Encode(&m, 2)
+			s.inject(&m, otherAddr, serverAddr)
+			// The connection ends as stale, and does not count as half-open any more.
+			s.settle()
+			s.settle()
+
+			ev := s.server.Want(cm.Disconnected, passive)
+			require.ErrorIs(t, ev.Err, cm.ErrStale)
+			require.NoError(t, end(passive))
+			require.Zero(t, s.listenerOf(l).halfOpen.evicting)
+		})
+	}
+}

@@ -1,0 +1,199 @@
+//go:build linux
+
+package connmgr
+
+import (
+	"net/netip"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
+)
+
+// A floodSim has a server that accepts every request, a client that connects now and
+// then, and any number of sources that send requests and never confirm a REP. A message
+// arrives after a millisecond.
+type floodSim struct {
+	*madSim
+	l        *cm.ID
+	requests int // requests sent by the flood
+	answers  int // messages that the server has sent to the sources of the flood
+	accepted uint32
+	open     map[*cm.ID]bool
+}
+
+func newFloodSim(t *testing.T) *floodSim {
+	f := &floodSim{madSim: newMADSim(t), open: make(map[*cm.ID]bool)}
+	f.l = f.listen(cm.TCP, 0)
+	f.copies = func(_ *wire.MAD, to netip.Addr) int {
+		if to == clientAddr || to == serverAddr {
+			return 1
+		}
+		f.answers++
+		return 0
+	}
+	return f
+}
+
+// sendREQ sends a request from a source.
+func (f *floodSim) sendREQ(source netip.Addr) {
+	f.requests++
+	var m wire.MAD
+	encodeREQ(&m, &reqMsg{
+		endpoints: endpoints{netip.AddrPortFrom(source, 40000), f.l.LocalAddr()},
+		qpParams:  qpParams{qpn: uint32(f.requests)%0xffff00 + 2}, retry: 7, mtu: 3,
+	}, 0x1122334455667788, uint32(f.requests))
+	f.inject(&m, source, serverAddr)
+}
+
+// tick advances the clock, delivers messages, and lets the server handle them.
+func (f *floodSim) tick(d time.Duration) {
+	f.clock.now = f.clock.now.Add(d)
+	for range len(f.inFlight) {
+		f.deliverOne()
+	}
+	f.drive()
+	for !f.server.tc.queue.empty() {
+		f.serve(f.server.Next())
+	}
+}
+
+func (f *floodSim) serve(ev *cm.Event) {
+	id, typ := ev.ID, ev.Type
+	require.NoError(f.t, ev.Ack())
+	switch typ {
+	case cm.ConnectRequest:
+		f.accepted++
+		if id.Accept(&cm.ConnParam{QPNum: 2 + f.accepted}) != nil {
+			f.server.End(id)
+		}
+	case cm.Established:
+		f.open[id] = true
+	case cm.Disconnected:
+		require.True(f.t, f.open[id])
+		require.NoError(f.t, id.Disconnect())
+	case cm.TimewaitExit:
+		delete(f.open, id)
+		f.server.End(id)
+	default:
+		require.Equal(f.t, cm.Unreachable, typ)
+		f.server.End(id)
+	}
+}
+
+// awaitClient returns the time until the client gets an event of the given type. It
+// calls flood every millisecond.
+func (f *floodSim) awaitClient(typ cm.EventType, id *cm.ID, flood func()) time.Duration {
+	f.t.Helper()
+	began := f.clock.now
+	for f.client.tc.queue.empty() {
+		require.Less(f.t, f.clock.now.Sub(began), time.Minute)
+		flood()
+		f.tick(time.Millisecond)
+	}
+	f.client.Want(typ, id)
+	return f.clock.now.Sub(began)
+}
+
+// heapInUse returns the size of the live heap.
+func heapInUse() int64 {
+	runtime.GC()
+	// The second run of the garbage collector frees memory that finalizers have
+	// released.
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// wantNoOtherRecords requires that the server has records of its open connections only.
+func (f *floodSim) wantNoOtherRecords(mux *madMux) {
+	f.t.Helper()
+	n := len(f.open)
+	require.Len(f.t, mux.conns, n)
+	require.Len(f.t, mux.byPeer, n)
+	require.Len(f.t, mux.byQP, n)
+	require.LessOrEqual(f.t, len(mux.admitted), n)
+	require.LessOrEqual(f.t, f.server.tc.timers.Len(), n)
+	half := &f.listenerOf(f.l).halfOpen
+	require.Zero(f.t, half.total+half.evicting+len(half.sources)+len(half.busiest))
+}
+
+// Ten thousand requests arrive in a second, each from another source, and no REP is
+// confirmed. At the same time the client opens and closes connections as usual. The
+// numbers of sent messages and of records are bounded, and a minute later all records
+// are gone.
+func TestWireCMFloodOfSources(t *testing.T) {
+	const perTick = 10
+	const requests = 60_000 / seedDivisor
+	f := newFloodSim(t)
+	mux := f.server.m.mux
+	before, peak := heapInUse(), 0
+	flood := func() {
+		for range perTick {
+			f.sendREQ(testSource(f.requests))
+		}
+		peak = max(peak, len(mux.conns))
+	}
+	for f.requests < requests {
+		for range 200 {
+			flood()
+			f.tick(time.Millisecond)
+		}
+		id := f.connecting(cm.TCP, f.l.LocalAddr(), nil)
+		require.LessOrEqual(t, f.awaitClient(cm.Established, id, flood), 5*time.Millisecond)
+		require.NoError(t, id.Disconnect())
+		require.LessOrEqual(t, f.awaitClient(cm.Disconnected, id, flood), 5*time.Millisecond)
+		f.client.Want(cm.TimewaitExit, id)
+		f.client.End(id)
+	}
+	require.Empty(t, f.open)
+	require.LessOrEqual(t, peak, defaultHalfOpen+2*perTick)
+	require.Less(t, heapInUse()-before, int64(32<<20))
+	for range 600 {
+		f.tick(100 * time.Millisecond)
+	}
+	require.LessOrEqual(t, f.answers, amplification*f.requests)
+	require.Positive(t, f.answers)
+	f.wantNoOtherRecords(mux)
+	require.Less(t, heapInUse()-before, int64(4<<20))
+	t.Logf("%d requests, %d answers, at most %d at a time", f.requests, f.answers, peak)
+}
+
+// In a flood from few sources, most requests of the flood are dropped, and no request of
+// another client is dropped.
+func TestWireCMFloodOfFewSources(t *testing.T) {
+	f := newFloodSim(t)
+	mux := f.server.m.mux
+	flood := func() {
+		for range 10 {
+			f.sendREQ(testSource(f.requests % 250))
+		}
+		require.LessOrEqual(t, len(mux.conns), defaultHalfOpen+len(f.open)+20)
+	}
+	for range 20 {
+		for range 50 {
+			flood()
+			f.tick(time.Millisecond)
+		}
+		id := f.connecting(cm.TCP, f.l.LocalAddr(), nil)
+		require.LessOrEqual(t, f.awaitClient(cm.Established, id, flood), 5*time.Millisecond)
+	}
+	f.tick(time.Millisecond) // The server receives the last RTU.
+	require.Len(t, f.open, 20)
+	require.Greater(t, f.counter(counters.CMRequestDropped), uint64(f.requests/2))
+	for range 600 {
+		f.tick(100 * time.Millisecond)
+	}
+	require.LessOrEqual(t, f.answers, amplification*f.requests)
+	f.wantNoOtherRecords(mux)
+	require.Equal(t, map[string]int{clientAddr.String(): 20}, admitted(f.server))
+	for id := range f.open {
+		f.server.End(id)
+	}
+}

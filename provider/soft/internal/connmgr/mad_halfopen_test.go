@@ -1,0 +1,176 @@
+//go:build linux
+
+package connmgr
+
+import (
+	"math/rand/v2"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A tableTest sends requests to a halfOpenTable, with a clock of its own.
+type tableTest struct {
+	*testing.T
+	table halfOpenTable
+	now   time.Time
+}
+
+func newTableTest(t *testing.T, most, mostPerSource int) *tableTest {
+	return &tableTest{
+		T: t, now: time.Unix(1000, 0),
+		table: newHalfOpenTable(most, mostPerSource),
+	}
+}
+
+func testSource(n int) netip.Addr {
+	return netip.AddrFrom4([4]byte{10, byte(n >> 16), byte(n >> 8), byte(n)})
+}
+
+// ask adds a request from a source. It returns the half-open connection of the request,
+// or nil if the request was dropped, and the evicted connection, or nil.
+func (t *tableTest) ask(source int) (taken, victim *halfOpen) {
+	t.Helper()
+	t.now = t.now.Add(time.Millisecond)
+	victim, ok := t.table.room(testSource(source), t.now)
+	if !ok {
+		require.Nil(t, victim)
+		return nil, nil
+	}
+	if victim != nil {
+		require.True(t, t.table.remove(victim))
+	}
+	taken = &halfOpen{}
+	t.table.add(taken, testSource(source), t.now)
+	return taken, victim
+}
+
+// When the table is full, the oldest connection of the source with the most
+// connections is evicted.
+func TestHalfOpenEvictsTheBusiest(t *testing.T) {
+	s := newTableTest(t, 4, 4)
+	quiet, _ := s.ask(1)
+	busy, _ := s.ask(2)
+	second, _ := s.ask(2)
+	s.ask(3)
+	s.now = s.now.Add(burstTime)
+	_, victim := s.ask(4)
+	require.Same(t, busy, victim)
+	// Now each source has one connection, and the first source has the oldest one.
+	_, victim = s.ask(5)
+	require.Same(t, quiet, victim)
+	_, victim = s.ask(6)
+	require.Same(t, second, victim)
+}
+
+// A source that has requested several connections at once does not lose them to other
+// sources before it had time to confirm them.
+func TestHalfOpenSparesTheYoung(t *testing.T) {
+	s := newTableTest(t, 16, 16)
+	var older, young []*halfOpen
+	for source := range 8 {
+		h, _ := s.ask(source)
+		older = append(older, h)
+	}
+	s.now = s.now.Add(burstTime)
+	for range 8 {
+		h, _ := s.ask(100)
+		young = append(young, h)
+	}
+	for i := range older {
+		_, victim := s.ask(200 + i)
+		require.Same(t, older[i], victim)
+	}
+	s.now = s.now.Add(burstTime)
+	_, victim := s.ask(300)
+	require.Same(t, young[0], victim)
+}
+
+// A source with more than burstSize connections loses the oldest of them at once. Other
+// sources lose none.
+func TestHalfOpenBurstIsBounded(t *testing.T) {
+	s := newTableTest(t, 2*burstSize, 2*burstSize)
+	for source := range burstSize - 1 {
+		s.ask(source)
+	}
+	s.now = s.now.Add(burstTime)
+	first, _ := s.ask(100)
+	for range burstSize {
+		s.ask(100)
+	}
+	_, victim := s.ask(200)
+	require.Same(t, first, victim)
+}
+
+// When the source with the most connections sends a request, the request is dropped.
+// After graceTime it evicts the oldest connection of that source.
+func TestHalfOpenOwnSource(t *testing.T) {
+	s := newTableTest(t, 8, 3)
+	oldest, _ := s.ask(1)
+	s.ask(1)
+	s.ask(1)
+	taken, _ := s.ask(1)
+	require.Nil(t, taken, "the source has reached its limit")
+	s.now = s.now.Add(graceTime)
+	taken, victim := s.ask(1)
+	require.NotNil(t, taken)
+	require.Same(t, oldest, victim)
+
+	full := newTableTest(t, 2, 2)
+	full.ask(1)
+	full.ask(2)
+	taken, _ = full.ask(2)
+	require.Nil(t, taken, "the table is full, and no source has more")
+	taken, _ = full.ask(3)
+	require.NotNil(t, taken)
+}
+
+// The table accepts no requests while too many evicted connections have not ended.
+func TestHalfOpenEvictionsPending(t *testing.T) {
+	s := newTableTest(t, 2, 2)
+	s.table.evicting = 2
+	taken, _ := s.ask(1)
+	require.Nil(t, taken)
+}
+
+// After any sequence of add and remove the counts are right, and the table has no
+// source without connections.
+func TestHalfOpenCounts(t *testing.T) {
+	const most, mostPerSource = 50, 9
+	s := newTableTest(t, most, mostPerSource)
+	rng := rand.New(rand.NewPCG(1, 2))
+	live := make(map[*halfOpen]bool)
+	for range 2000 {
+		if rng.IntN(3) == 0 {
+			for h := range live {
+				require.True(t, s.table.remove(h))
+				require.False(t, s.table.remove(h))
+				delete(live, h)
+				break
+			}
+		}
+		taken, victim := s.ask(rng.IntN(1 + rng.IntN(100)))
+		if delete(live, victim); taken != nil {
+			live[taken] = true
+		}
+		require.Equal(t, len(live), s.table.total)
+		require.LessOrEqual(t, len(live), most)
+		sum := 0
+		for i, source := range s.table.busiest {
+			sum += source.count
+			require.Positive(t, source.count)
+			require.LessOrEqual(t, source.count, mostPerSource)
+			require.Equal(t, i, source.index)
+			require.LessOrEqual(t, source.count, s.table.busiest[0].count)
+		}
+		require.Equal(t, len(live), sum)
+		require.Len(t, s.table.sources, len(s.table.busiest))
+	}
+	for h := range live {
+		s.table.remove(h)
+	}
+	require.Empty(t, s.table.sources)
+	require.Empty(t, s.table.busiest)
+}

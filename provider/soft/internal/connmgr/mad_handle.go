@@ -1,0 +1,238 @@
+//go:build linux
+
+package connmgr
+
+import (
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/wire"
+)
+
+// enqueueMAD queues a datagram for the connection. The caller holds the multiplexer's
+// lock.
+func (c *madConn) enqueueMAD(m *wire.MAD) {
+	kept := *m
+	c.received++
+	c.enqueue(jobMessage, func() { c.handleMAD(&kept) })
+}
+
+// enqueue queues a job that runs with the lock of the connection's channel held. The
+// caller holds the multiplexer's lock.
+func (c *madConn) enqueue(kind jobKind, job func()) {
+	ch := c.ch
+	ch.inbox.add(kind, func() {
+		if c.onChannel(ch, kind, job) {
+			job()
+		}
+	})
+}
+
+// onChannel reports whether the connection is on the channel ch, whose lock the caller
+// holds. If the connection has moved to another channel, onChannel queues the job there.
+func (c *madConn) onChannel(ch *channel, kind jobKind, job func()) bool {
+	c.mux.mu.Lock()
+	defer c.mux.mu.Unlock()
+	if c.ch != ch && !c.closed {
+		c.enqueue(kind, job)
+	}
+	return c.ch == ch && !c.closed
+}
+
+// handleMAD handles a datagram. The multiplexer has checked the address and the
+// communication ID. A message that the present state does not allow is late or a
+// duplicate. handleMAD drops it.
+func (c *madConn) handleMAD(m *wire.MAD) {
+	if c.fromPeer(m) && secondID(m) == c.ownID {
+		c.validate()
+	}
+	switch m.Attribute() {
+	case wire.AttrMRA:
+		c.onMRA(m)
+	case wire.AttrREP:
+		c.onREP(m)
+	case wire.AttrRTU:
+		if c.fromPeer(m) {
+			c.deliver(&rtuMsg{})
+		}
+	case wire.AttrREJ:
+		c.onREJ(m)
+	case wire.AttrDREQ:
+		c.onDREQ(m)
+	case wire.AttrDREP:
+		if c.fromPeer(m) {
+			c.deliver(&drepMsg{})
+		}
+	case wire.AttrSIDRREP:
+		var r wire.SIDRREP
+		r.Decode(m)
+		c.deliver(parseSIDRREP(&r))
+	}
+}
+
+// fromPeer reports whether the datagram has the communication ID of the peer.
+func (c *madConn) fromPeer(m *wire.MAD) bool { return c.peerID != 0 && firstID(m) == c.peerID }
+
+// deliver passes a message to the ID. A message that the ID accepts is the answer to the
+// message that is being retransmitted, so deliver stops the retransmission. If the
+// connection has no ID any more, any message that answers its DREQ ends it.
+func (c *madConn) deliver(m message) {
+	_, ready := m.(*rtuMsg)
+	if c.id == nil {
+		if !ready {
+			c.release()
+		}
+		return
+	}
+	if c.deliveryStopped {
+		return
+	}
+	// A late RTU is no answer to a DREQ.
+	if c.id.deliver(m) && (!ready || c.retransmit.mad.Attribute() == wire.AttrREP) {
+		c.retransmit.stop()
+	}
+}
+
+// onMRA handles an MRA: the peer has received the retransmitted message, and its
+// application needs more time (IBTA vol. 1, 12.6.6).
+func (c *madConn) onMRA(m *wire.MAD) {
+	var r wire.MRA
+	r.Decode(m)
+	if c.id == nil {
+		return
+	}
+	switch attr := c.retransmit.mad.Attribute(); {
+	case r.Received == wire.AnsweredREQ && attr == wire.AttrREQ && c.retransmit.running():
+	case r.Received == wire.AnsweredREP && attr == wire.AttrREP && c.id.state == stateREPSent && c.fromPeer(m):
+	default:
+		return
+	}
+	wait := codeTime(r.ServiceTimeout) + maxInterval
+	c.retransmit.schedule(wait)
+	c.id.extendTimer(wait + requestTimeout)
+}
+
+// onREP handles a REP. The peer retransmits a REP if the RTU was lost, or if the
+// application of this side has not answered.
+func (c *madConn) onREP(m *wire.MAD) {
+	var r wire.REP
+	r.Decode(m)
+	duplicate := c.peerID == r.LocalID
+	switch {
+	case c.id == nil:
+	case c.id.state == stateREQSent && c.id.ps == cm.TCP && c.acceptREP(&r):
+		c.deliver(parseREP(&r))
+		if c.id.state == stateEstablished {
+			c.retransmit.startRTU() // deliver has stopped the retransmission.
+		}
+	case duplicate && c.rtuSent && c.id.state == stateEstablished:
+		c.retransmit.sendNow()
+	case duplicate && c.id.state == stateREPReceived:
+		c.sendMRA(wire.AnsweredREP)
+	case c.id.state == stateEnded && !duplicate:
+		c.mux.mu.Lock()
+		c.mux.reject(c.port, c.remote, m, wire.AnsweredREP, cm.RejectInvalidCommID)
+		c.mux.mu.Unlock()
+	}
+}
+
+// acceptREP records the IDs of the peer. It returns false if the REP is invalid.
+func (c *madConn) acceptREP(r *wire.REP) bool {
+	if r.LocalID == 0 || r.QPN <= wire.GSIQPN || r.QPN == wire.MulticastQPN {
+		return false
+	}
+	return c.recordPeer(r.CAGUID, r.LocalID, r.QPN)
+}
+
+// recordPeer records the peer's GUID, communication ID and queue pair. It returns false,
+// and records nothing, if another connection of the peer has the same communication ID.
+// If another connection has the same queue pair, that connection is stale and ends, as
+// it does when a request names its queue pair.
+func (c *madConn) recordPeer(guid uint64, id, qpn uint32) bool {
+	c.mux.mu.Lock()
+	defer c.mux.mu.Unlock()
+	peer, queuePair := peerKey{c.remote, guid, id}, peerKey{c.remote, guid, qpn}
+	if other := c.mux.byPeer[peer]; other != nil && other != c {
+		return false
+	}
+	if old := c.mux.byQP[queuePair]; old != nil && old != c {
+		old.enqueue(jobRequest, old.stale)
+	}
+	c.peerGUID, c.peerID, c.peerQPN = guid, id, qpn
+	c.mux.byPeer[peer] = c
+	c.mux.byQP[queuePair] = c
+	return true
+}
+
+// sendMRA confirms a message of the peer, and announces that the answer takes longer.
+func (c *madConn) sendMRA(what wire.Answered) {
+	r := wire.MRA{LocalID: c.ownID, RemoteID: c.peerID, Received: what, ServiceTimeout: c.serviceTimeout()}
+	var m wire.MAD
+	r.Encode(&m, c.requestTID())
+	c.transmit(&m)
+}
+
+// onREJ handles a REJ: the peer refuses a message of this side, or cancels its own
+// request. It ignores a REJ for a lookup, because the protocol has none (IBTA vol. 1,
+// 12.11).
+func (c *madConn) onREJ(m *wire.MAD) {
+	var r wire.REJ
+	r.Decode(m)
+	if c.id != nil && c.id.ps == cm.UDP {
+		return
+	}
+	switch {
+	case c.peerID != 0 && r.LocalID != c.peerID:
+		// The peer has sent its communication ID earlier, so a REJ from the peer has
+		// that ID.
+		return
+	case r.RemoteID != c.ownID && (c.id == nil || c.id.state >= stateEstablished):
+		// A connected peer knows the communication ID of this side, so a REJ from the
+		// peer has that ID.
+		return
+	}
+	if !c.retryWithSmallerMTU(&r) {
+		c.deliver(c.refusal(&r))
+	}
+}
+
+// onDREQ handles a DREQ, which must name the local queue pair. If the connection has
+// ended already, onDREQ sends a DREP again.
+func (c *madConn) onDREQ(m *wire.MAD) {
+	var r wire.DREQ
+	r.Decode(m)
+	if !c.fromPeer(m) || r.RemoteQPN != c.bound.qpn {
+		return
+	}
+	c.lastTID = m.TID()
+	if c.id == nil || c.id.state == stateEnded || c.id.state == stateDREQSent {
+		// The peer may still wait for a DREP, because both sides may have sent a DREQ.
+		var answer wire.MAD
+		c.encode(&answer, &drepMsg{})
+		c.transmit(&answer)
+	}
+	c.deliver(&dreqMsg{})
+}
+
+// dataHeard is called when the first data of the peer has arrived at the queue pair. The
+// data shows that the peer is connected, even if its RTU was lost (IBTA vol. 1,
+// 12.9.7.2). Any goroutine may call dataHeard.
+func (c *madConn) dataHeard() {
+	c.mux.mu.Lock()
+	defer c.mux.mu.Unlock()
+	c.enqueue(jobInternal, c.peerSentData)
+}
+
+// peerSentData handles the first data from the peer. On the passive side the data may
+// arrive before the RTU. On the active side the data shows that the peer has the RTU.
+func (c *madConn) peerSentData() {
+	switch {
+	case c.id == nil:
+	case c.id.state == stateREPSent:
+		c.validate()
+		c.deliver(&rtuMsg{})
+	case c.rtuSent && c.id.state == stateEstablished:
+		c.retransmit.stop()
+	default:
+		// The application has called Notify earlier.
+		c.validate()
+	}
+}

@@ -1,0 +1,241 @@
+//go:build linux
+
+package connmgr
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rdmaloop/rdmaloop/internal/psn"
+	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/epollset"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/udp"
+)
+
+// If no process has the UDP port of a peer, the peer's host reports that with an ICMP
+// error (RFC 1122, 3.2.2.1; RFC 4443, 3.1), and the request will not be answered.
+//
+// Requests are sent from a socket of their own, for two reasons. First, that socket has
+// a port of its own. If several sockets of an address had the same port, the system
+// could deliver the ICMP error to the wrong socket. Second, an error on a socket makes
+// its next calls fail. That must not happen to the sockets for data and answers.
+
+// A requestSocket sends requests from one local address, and receives their ICMP errors.
+// It receives no datagrams, because answers are sent to the UDP port of RoCE (IBTA annex
+// A17). Only one goroutine at a time may use it.
+type requestSocket struct {
+	fd       int
+	local    netip.AddrPort
+	peerPort uint16 // UDP port of all peers
+	psn      psn.Value
+	counts   *counters.Set
+}
+
+func (n *udpMADs) openRequests(local netip.Addr) (*requestSocket, error) {
+	fd, err := udp.OpenSender(local)
+	if err != nil {
+		return nil, err
+	}
+	s := &requestSocket{fd: fd, peerPort: n.port, counts: n.counts}
+	if err := s.prepare(local); err != nil {
+		s.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// prepare makes the system queue ICMP errors on the socket. It also makes the system
+// drop all datagrams to the socket, which would otherwise fill the receive buffer.
+func (s *requestSocket) prepare(local netip.Addr) (err error) {
+	if s.local, err = hostport.LocalAddr(s.fd); err != nil {
+		return err
+	}
+	level, option := unix.IPPROTO_IP, unix.IP_RECVERR
+	if local.Is6() {
+		level, option = unix.IPPROTO_IPV6, unix.IPV6_RECVERR
+	}
+	if err := unix.SetsockoptInt(s.fd, level, option, 1); err != nil {
+		return err
+	}
+	return udp.DropAll(s.fd)
+}
+
+func (s *requestSocket) close() { _ = unix.Close(s.fd) }
+
+// sendTries is how often a send is tried. A send fails when the system has errors of
+// earlier requests to report (ip(7), IP_RECVERR). If all tries fail, the request is
+// retransmitted later. The number is arbitrary.
+const sendTries = 4
+
+// send sends a request. If the system can not send it, the request is lost.
+func (s *requestSocket) send(m *wire.MAD, to netip.Addr) {
+	var b [madBufSize]byte
+	p := madPacket(b[:], m, s.psn)
+	s.psn = s.psn.Add(1)
+	var flow wire.Flow
+	peer := netip.AddrPortFrom(to, s.peerPort)
+	flow.Set(s.local, peer)
+	flow.Seal(p, 0) // with identification 0; see udp.OpenSender
+	name := hostport.Sockaddr(to, int(s.peerPort))
+	for range sendTries {
+		err := unix.Sendto(s.fd, p.Bytes(), unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, name)
+		if err == nil {
+			s.counts.Add(counters.SentPkts, 1)
+			return
+		}
+		if errors.Is(err, unix.EAGAIN) {
+			break
+		}
+	}
+	s.counts.Add(counters.SendErr, 1)
+}
+
+// A requestPort is the requestSocket of a madPort.
+type requestPort struct {
+	port   *madPort
+	socket *requestSocket
+}
+
+// isRequest reports whether a message is a request. A request may be sent to a host on
+// which no process has the UDP port. Every other message answers a message of the peer.
+func isRequest(m *wire.MAD) bool {
+	return m.Attribute() == wire.AttrREQ || m.Attribute() == wire.AttrSIDRREQ
+}
+
+// openRequestPort opens the requestSocket if it is not open, and makes the channel watch
+// it for errors. If it can not be opened, requests are sent from the socket of the
+// madPort, and a missing peer is noticed only by the timeout.
+func (p *madPort) openRequestPort(ch *channel) {
+	p.mux.mu.Lock()
+	defer p.mux.mu.Unlock()
+	if p.requests.Load() == nil {
+		if socket, err := p.mux.network.openRequests(p.local); err == nil && socket != nil {
+			p.requests.Store(&requestPort{p, socket})
+		}
+	}
+	ch.watchRequests(p)
+}
+
+// watchRequests makes the channel watch the requestSocket of a port, if there is one.
+func (ch *channel) watchRequests(p *madPort) {
+	if a := p.requests.Load(); a != nil && ch.epoll.Handler(a.socket.fd) == nil {
+		// Epoll always reports errors (epoll_ctl(2)). If Add fails, another channel reads
+		// the errors, or no channel does.
+		_ = ch.epoll.Add(a.socket.fd, 0, a)
+	}
+}
+
+// OnReady implements epollset.Handler. It reads the ICMP errors.
+func (r *requestPort) OnReady(int, uint32) {
+	r.port.mux.mu.Lock()
+	defer r.port.mux.mu.Unlock()
+	r.socket.readErrors(func(to netip.AddrPort, quoted []byte) { r.port.mux.onPortUnreachable(r.port, to, quoted) })
+}
+
+var _ epollset.Handler = (*requestPort)(nil)
+
+// errorBatch is the largest number of errors that one call of readErrors reads;
+// arbitrary. If there are more, the descriptor stays readable.
+const errorBatch = 64
+
+// readErrors calls the function to for each port-unreachable error. dst is the
+// destination of the request. quoted is the part of the request that the error quotes,
+// from the first byte after the UDP header.
+func (s *requestSocket) readErrors(to func(dst netip.AddrPort, quoted []byte)) {
+	var quoted [madBufSize]byte
+	var control [512]byte // room for one error and the address of its sender
+	for range errorBatch {
+		n, used, _, name, err := unix.Recvmsg(s.fd, quoted[:], control[:], unix.MSG_ERRQUEUE|unix.MSG_DONTWAIT)
+		if err != nil {
+			// If the error queue was full, the error is pending on the socket. Reading
+			// SO_ERROR clears it, so that the descriptor does not stay ready.
+			_, _ = unix.GetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_ERROR)
+			return
+		}
+		if dst, ok := hostport.AddrOf(name); ok && dst.Port() == s.peerPort && isPortUnreachable(control[:used]) {
+			to(dst, quoted[:n])
+		}
+	}
+}
+
+// isPortUnreachable reports whether the control messages of an error say that no
+// process has the port. It checks the type and code of the ICMP message, because
+// other, temporary causes have the same errno (ip(7), IP_RECVERR; struct
+// sock_extended_err).
+func isPortUnreachable(control []byte) bool {
+	const origin, kind, code = 4, 5, 6 // offsets in struct sock_extended_err
+	messages, err := unix.ParseSocketControlMessage(control)
+	if err != nil {
+		return false
+	}
+	for _, m := range messages {
+		v4 := m.Header.Level == unix.IPPROTO_IP && m.Header.Type == unix.IP_RECVERR
+		v6 := m.Header.Level == unix.IPPROTO_IPV6 && m.Header.Type == unix.IPV6_RECVERR
+		if len(m.Data) < code+1 || !v4 && !v6 {
+			continue
+		}
+		switch {
+		case m.Data[origin] == unix.SO_EE_ORIGIN_ICMP:
+			return m.Data[kind] == icmpUnreachable && m.Data[code] == icmpPort
+		case m.Data[origin] == unix.SO_EE_ORIGIN_ICMP6:
+			return m.Data[kind] == icmp6Unreachable && m.Data[code] == icmp6Port
+		}
+	}
+	return false
+}
+
+// Types and codes of the ICMP errors for a port: RFC 792, and RFC 4443, 3.1.
+const (
+	icmpUnreachable, icmpPort   = 3, 3
+	icmp6Unreachable, icmp6Port = 1, 4
+)
+
+// A quotedMAD identifies the request that an ICMP error quotes.
+type quotedMAD struct {
+	attr wire.Attribute
+	tid  uint64
+	id   uint32 // communication ID, or request ID of a lookup
+}
+
+// quoteOf decodes the quoted part of a request. It returns false if the part is too
+// short: a host may quote only eight bytes of the UDP datagram (RFC 792). Linux quotes
+// up to 548 bytes, as RFC 1812, 4.3.2.3, requires.
+func quoteOf(quoted []byte) (q quotedMAD, ok bool) {
+	const mad = wire.BTHSize + wire.DETHSize
+	if len(quoted) < mad+wire.MADDataOffset+4 {
+		return q, false
+	}
+	var m wire.MAD
+	copy(m[:], quoted[mad:])
+	return quotedMAD{m.Attribute(), m.TID(), firstID(&m)}, true
+}
+
+// onPortUnreachable handles an ICMP error: no process has the UDP port of the peer.
+// Anybody can forge such an error. So it affects only the request that it quotes, with
+// the random communication ID and the transaction ID, and only if that request was sent
+// to the host. It never affects a connection. If the error quotes no request, the
+// request times out.
+func (mux *madMux) onPortUnreachable(port *madPort, by netip.AddrPort, quoted []byte) {
+	q, quotes := quoteOf(quoted)
+	if !quotes {
+		return
+	}
+	if c := mux.conns[q.id]; c != nil && c.port == port && c.remote == hostport.WithoutZone(by.Addr()) {
+		c.enqueue(jobMessage, func() { c.onPortUnreachable(by, q) })
+	}
+}
+
+// onPortUnreachable fails the request of the connection, if the request is unanswered
+// and is the quoted one.
+func (c *madConn) onPortUnreachable(at netip.AddrPort, q quotedMAD) {
+	m := &c.retransmit.mad
+	waits := c.id != nil && c.id.state == stateREQSent && isRequest(m)
+	if waits && q == (quotedMAD{m.Attribute(), m.TID(), c.ownID}) {
+		c.id.unreachable(statusRefused, fmt.Errorf("no process has UDP port %d of %v: %w", at.Port(), at.Addr(), unix.ECONNREFUSED))
+	}
+}

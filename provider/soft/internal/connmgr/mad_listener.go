@@ -1,0 +1,230 @@
+//go:build linux
+
+package connmgr
+
+import (
+	"net/netip"
+	"slices"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/access"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
+)
+
+// A madListener accepts requests on the wire path for a listening ID. If there is no
+// room for a request, the listener drops it, and the peer retransmits it.
+type madListener struct {
+	mux     *madMux
+	ch      *channel // channel of the ID; written with the multiplexer's lock held
+	id      *id
+	addr    hostport.BindAddr
+	service wire.ServiceID
+	addrs   madAddrs
+	// watch for changes of the host's addresses if the listener is bound to a wildcard;
+	// else nil
+	watch *addressWatch
+	// error of starting watch, because of which later address changes are not noticed;
+	// nil if there was none
+	watchErr  error
+	accepting bool
+	closed    bool // true after close; written with the multiplexer's lock held
+	// waiting has the requests that are queued in the inbox of the channel. The
+	// multiplexer's lock guards it.
+	waiting  map[*incomingRequest]struct{}
+	halfOpen halfOpenTable // half-open connections; the multiplexer's lock guards them
+}
+
+// openMADListener opens the listener of an ID on its address, or on the addresses of all
+// interfaces. An address that can not be served has its error in addrs.
+func openMADListener(i *id) *madListener {
+	ch := i.ch.Load()
+	l := &madListener{
+		mux: ch.m.mux, ch: ch, id: i, addr: i.port.Addr, accepting: true,
+		waiting: make(map[*incomingRequest]struct{}), halfOpen: newHalfOpenTable(ch.m.MaxHalfOpen, ch.m.MaxHalfOpenPerAddress),
+		service: wire.NewServiceID(uint16(i.ps), i.port.Addr.Port),
+	}
+	if l.addr.Wildcard() {
+		l.followAddresses()
+	} else {
+		l.addrs.add(l, l.addr.Addr)
+	}
+	l.mux.mu.Lock()
+	defer l.mux.mu.Unlock()
+	l.mux.listeners[l.service] = append(l.mux.listeners[l.service], l)
+	return l
+}
+
+// setAccepting implements listener.
+func (l *madListener) setAccepting(yes bool) { l.accepting = yes }
+
+func (l *madListener) move(to *channel) error {
+	if err := l.watch.move(l.ch, to); err != nil {
+		return err
+	}
+	ports := l.addrs.ports()
+	for i, p := range ports {
+		if err := to.watchPort(p); err != nil {
+			for _, done := range ports[:i] {
+				to.unwatchPort(done)
+			}
+			_ = l.watch.move(to, l.ch) // move the watch back to its old channel
+			return err
+		}
+	}
+	l.mux.mu.Lock()
+	from := l.ch
+	l.ch = to
+	l.mux.mu.Unlock()
+	for _, p := range ports {
+		from.unwatchPort(p)
+	}
+	return nil
+}
+
+// close implements listener. It refuses all requests that have arrived and that the
+// application has not fetched (rdma_destroy_id(3)).
+func (l *madListener) close() {
+	for _, p := range l.addrs.ports() {
+		p.drain()
+	}
+	l.mux.mu.Lock()
+	l.closed = true
+	rest := slices.DeleteFunc(l.mux.listeners[l.service], func(o *madListener) bool { return o == l })
+	if l.mux.listeners[l.service] = rest; len(rest) == 0 {
+		delete(l.mux.listeners, l.service)
+	}
+	for req := range l.waiting {
+		l.mux.refuseWaiting(req)
+	}
+	l.waiting = nil
+	l.mux.mu.Unlock()
+	l.watch.close(l.ch)
+	l.addrs.close(l.ch)
+}
+
+// refuseWaiting refuses a waiting request. It does nothing if a copy of the request
+// already has an ID, which outlives the listener, or if the address of the request is
+// not served any more. The caller holds the multiplexer's lock.
+func (mux *madMux) refuseWaiting(req *incomingRequest) {
+	if mux.known(req) || mux.ports[req.port.local] != req.port {
+		return
+	}
+	var out wire.MAD
+	if req.isLookup() {
+		encodeSIDRREP(&out, &sidrRepMsg{status: cm.SIDRReject}, req.answer, req.id)
+	} else {
+		r := wire.REJ{RemoteID: req.id, Rejected: wire.AnsweredREQ, Reason: uint16(cm.RejectConsumer)}
+		r.Encode(&out, req.tid)
+	}
+	mux.answer(req.port, req.from, &out)
+}
+
+// enqueue queues a job for the channel; see madConn.enqueue. It returns false if the job
+// was dropped.
+func (l *madListener) enqueue(job func()) bool {
+	ch := l.ch
+	return ch.inbox.add(jobRequest, func() {
+		if l.onChannel(ch, job) {
+			job()
+		}
+	})
+}
+
+func (l *madListener) onChannel(ch *channel, job func()) bool {
+	l.mux.mu.Lock()
+	defer l.mux.mu.Unlock()
+	if l.ch != ch && !l.closed {
+		l.enqueue(job)
+	}
+	return l.ch == ch && !l.closed
+}
+
+// An incomingRequest is a request that has no ID yet.
+type incomingRequest struct {
+	port   *madPort
+	from   netip.Addr
+	m      message
+	id     uint32         // communication ID of the peer, or request ID of a lookup
+	tid    uint64         // transaction ID of the message
+	guid   uint64         // node GUID of the peer; not set for a lookup
+	qpn    uint32         // queue pair of the peer; not set for a lookup
+	answer wire.ServiceID // for a lookup: the service ID that the answer has to name
+}
+
+func (req *incomingRequest) isLookup() bool { return req.m.kind() == kindSIDRREQ }
+
+// enqueueRequest passes a request to the channel of the listener. If there is no room
+// for the request, enqueueRequest drops it, and the peer retransmits it. The caller
+// holds the multiplexer's lock.
+func (l *madListener) enqueueRequest(req *incomingRequest) {
+	_, room := l.halfOpen.room(access.SourceOf(req.from), l.mux.clock())
+	if !room || !l.enqueue(func() { l.admitRequest(req) }) {
+		l.mux.counts.Inc(counters.CMRequestDropped)
+		return
+	}
+	l.waiting[req] = struct{}{}
+}
+
+// admitRequest makes an ID for a request. It does nothing if a copy of the request has
+// an ID.
+func (l *madListener) admitRequest(req *incomingRequest) {
+	l.mux.mu.Lock()
+	delete(l.waiting, req)
+	known := l.mux.known(req)
+	l.mux.mu.Unlock()
+	if known {
+		return
+	}
+	if !l.accepting && l.id.ps == cm.TCP {
+		l.mux.counts.Inc(counters.CMRequestDropped)
+		return
+	}
+	if !l.ch.acceptsFrom(req.from) {
+		l.ch.m.LocalCounts.Inc(counters.RcvdUserErr)
+		return
+	}
+	port, err := l.mux.open(req.port.local, l.ch)
+	if err != nil {
+		return
+	}
+	c := &madConn{mux: l.mux, ch: l.ch, port: port, remote: req.from, service: req.answer, listener: l, addrValidation: addrValidation{received: 1}}
+	c.register()
+	recorded := true
+	if req.isLookup() {
+		c.registerLookup(req)
+	} else {
+		recorded = c.recordPeer(req.guid, req.id, req.qpn)
+	}
+	if recorded && c.addHalfOpen() {
+		c.id = l.id.incoming(req.m, c)
+	}
+	if c.id == nil {
+		c.release()
+	}
+}
+
+// acceptsFrom reports whether a request on the wire path may come from an address. If
+// both paths may be used, processes of this host use the local path. The filter of the
+// socket does not drop a packet that has left this host and has come back; see
+// udp_far.go. If the system returns an error for the question whether the address
+// belongs to this host, the request is dropped, and the peer retransmits it.
+func (ch *channel) acceptsFrom(a netip.Addr) bool {
+	if !ch.m.Local || !ch.m.Wire {
+		return true
+	}
+	own, err := ch.isLocalAddr(a)
+	return err == nil && !own
+}
+
+// known reports whether a request already has a connection, because a copy of it was
+// handled before. The caller holds the multiplexer's lock.
+func (mux *madMux) known(req *incomingRequest) bool {
+	if req.isLookup() {
+		return mux.lookups[lookupKey{req.from, req.id}] != nil
+	}
+	return mux.byPeer[peerKey{req.from, req.guid, req.id}] != nil || mux.byQP[peerKey{req.from, req.guid, req.qpn}] != nil
+}
+
+var _ listener = (*madListener)(nil)

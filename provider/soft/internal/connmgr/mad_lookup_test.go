@@ -1,0 +1,138 @@
+//go:build linux
+
+package connmgr
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/testutil/cmside"
+	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+func TestWireCMLookup(t *testing.T) {
+	for _, lost := range []wire.Attribute{0, wire.AttrSIDRREQ, wire.AttrSIDRREP} {
+		w := newMADSim(t)
+		w.lose(lost, 2)
+		l := w.listen(cm.UDP, 0)
+		active := w.connecting(cm.UDP, l.LocalAddr(), &cm.ConnParam{PrivateData: []byte("who")})
+		passive, ev := w.request(l)
+		require.Equal(t, padded("who", 180), ev.Param.PrivateData)
+		w.accept(passive, &cm.ConnParam{PrivateData: []byte("me")})
+		ev = w.want(w.client, cm.Established, active)
+		require.Equal(t, padded("me", 136), ev.Param.PrivateData)
+		require.Equal(t, passive.QP().Num(), ev.UD.QPN)
+		require.EqualValues(t, cm.DefaultQKey, ev.UD.QKey)
+		require.Equal(t, verbs.GIDFromAddr(serverAddr), ev.UD.AH.DestGID)
+		w.quiet()
+	}
+}
+
+// A REJ with private data counts as a refusal by the application. A REJ without private
+// data counts as a refusal by the system.
+func TestWireCMRefused(t *testing.T) {
+	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
+		w := newMADSim(t)
+		l := w.listen(ps, 0)
+		for _, private := range []string{"", "no"} {
+			active := w.connecting(ps, l.LocalAddr(), nil)
+			passive, _ := w.request(l)
+			require.NoError(t, passive.Reject([]byte(private)))
+			w.await(w.client)
+			w.client.WantRefusal(active, private != "", padded(private, cm.MaxPrivateData(ps, cm.MessageReject)))
+		}
+	})
+}
+
+func TestWireCMLookupNoListener(t *testing.T) {
+	w := newMADSim(t)
+	l := w.listen(cm.TCP, 0)
+	active := w.connecting(cm.UDP, l.LocalAddr(), nil)
+	require.EqualValues(t, cm.SIDRUnsupported, w.want(w.client, cm.Unreachable, active).Status)
+}
+
+func TestWireCMLookupUnanswered(t *testing.T) {
+	w := newMADSim(t)
+	w.lose(wire.AttrSIDRREQ, 1000)
+	began := w.clock.now
+	active := w.connecting(cm.UDP, w.listen(cm.UDP, 0).LocalAddr(), nil)
+	require.Equal(t, statusTimedOut, w.want(w.client, cm.Unreachable, active).Status)
+	require.Equal(t, sidrTimeout, w.clock.now.Sub(began))
+	require.Equal(t, verbs.StateRTS, active.QP().State())
+	w.quiet()
+	require.NotContains(t, w.sent, wire.AttrREJ, "the protocol has no REJ for a lookup")
+}
+
+// Closing an ID whose lookup is unanswered sends nothing, because the protocol has no
+// message to cancel a lookup.
+func TestWireCMLookupClosed(t *testing.T) {
+	w := newMADSim(t)
+	l := w.listen(cm.UDP, 0)
+	active := w.connecting(cm.UDP, l.LocalAddr(), nil)
+	passive, _ := w.request(l)
+	w.client.End(active)
+	w.quiet()
+	w.server.CreateQP(passive)
+	require.NoError(t, passive.Accept(nil))
+	require.Equal(t, verbs.StateRTS, passive.QP().State())
+	w.quiet()
+	require.NotContains(t, w.sent, wire.AttrREJ)
+}
+
+// A REJ does not end a lookup, not even a REJ with the right communication ID.
+func TestWireCMLookupIgnoresREJ(t *testing.T) {
+	w := newMADSim(t)
+	l := w.listen(cm.UDP, 0)
+	active := w.connecting(cm.UDP, l.LocalAddr(), nil)
+	var own uint32
+	for own = range w.client.m.mux.conns {
+	}
+	passive, _ := w.request(l)
+	var m wire.MAD
+	r := wire.REJ{RemoteID: own, Rejected: wire.AnsweredREQ, Reason: uint16(cm.RejectConsumer)}
+	r.Encode(&m, tid(own))
+	w.inject(&m, serverAddr, clientAddr)
+	w.settle()
+	w.client.Quiet()
+	w.accept(passive, nil)
+	w.want(w.client, cm.Established, active)
+}
+
+// Lookups beyond the backlog are refused at once.
+func TestWireCMLookupBacklog(t *testing.T) {
+	w := newMADSim(t)
+	l := w.listen(cm.UDP, 1)
+	w.connecting(cm.UDP, l.LocalAddr(), nil)
+	second := w.connecting(cm.UDP, l.LocalAddr(), nil)
+	require.EqualValues(t, cm.SIDRReject, w.want(w.client, cm.Unreachable, second).Status)
+}
+
+// Each application has its own queue pair, which has no ID, and calls Establish when it
+// is ready. The connection opens.
+func TestWireCMExternal(t *testing.T) {
+	w := newMADSim(t)
+	l := w.listen(cm.TCP, 0)
+	active := w.resolved(l)
+	mine, theirs := w.client.OwnQP(), w.server.OwnQP()
+	require.NoError(t, active.Connect(&cm.ConnParam{QPNum: mine.Num()}))
+	passive, _ := w.request(l)
+	cmside.Drive(t, passive, theirs, verbs.StateInit, verbs.StateRTR, verbs.StateRTS)
+	require.NoError(t, passive.Accept(&cm.ConnParam{QPNum: theirs.Num()}))
+	w.want(w.client, cm.ConnectResponse, active)
+
+	// The client answers the retransmissions of the REP with MRAs.
+	for range 5 {
+		w.advance()
+		w.settle()
+	}
+	require.Contains(t, w.sent, wire.AttrMRA)
+	cmside.Drive(t, active, mine, verbs.StateInit, verbs.StateRTR, verbs.StateRTS)
+	require.NoError(t, active.Establish())
+	w.want(w.server, cm.Established, passive)
+	exchange(t, w.client, mine, w.server, theirs)
+	w.disconnected(active, passive)
+	w.quiet()
+}

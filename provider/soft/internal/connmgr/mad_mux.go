@@ -1,0 +1,266 @@
+//go:build linux
+
+package connmgr
+
+import (
+	"encoding/binary"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/random"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/udp"
+)
+
+// A madMux multiplexes the connection management of a device on the wire path: it
+// receives the datagrams to queue pair 1 of each local address, and passes each datagram
+// to its connection or listener. The channel that has read a datagram may be another one
+// than the channel of that connection, so the multiplexer queues a job in the inbox of
+// the latter.
+//
+// The lock of the multiplexer is locked after the locks of channels and shards.
+type madMux struct {
+	m       *Manager
+	network madNetwork
+	clock   func() time.Time
+	counts  *counters.Set
+
+	mu     sync.Mutex
+	ports  map[netip.Addr]*madPort
+	conns  map[uint32]*madConn  // connections by own communication ID, or by request ID of a lookup
+	byPeer map[peerKey]*madConn // connections by the communication ID of the peer
+	// byQP has the connections by the queue pair of the peer. A connection is removed
+	// from byQP when it has ended.
+	byQP      map[peerKey]*madConn
+	lookups   map[lookupKey]*madConn            // unanswered lookups of peers
+	listeners map[wire.ServiceID][]*madListener // open listeners
+	// admitted is the number of connections by source. It counts the connections that
+	// peers have requested and whose address is validated; see access.SourceOf and
+	// addrValidation. No number is larger than Config.MaxConnsPerAddress.
+	admitted map[netip.Addr]int
+	refused  *refusedRequests
+	limit    *answerLimit
+}
+
+// A peerKey identifies a communication ID or a queue pair of a peer. A device chooses a
+// new GUID when it is opened, so keys are not reused. The address is the source address
+// of the peer's datagrams. The address is part of the key because the peer chooses the
+// other fields: without it, one host could use the key of another host's connection.
+type peerKey struct {
+	from   netip.Addr
+	guid   uint64
+	number uint32
+}
+
+// A lookupKey identifies a lookup by the address of the peer and the random request ID.
+// A SIDR_REQ has no GUID.
+type lookupKey struct {
+	from   netip.Addr
+	number uint32
+}
+
+func newMADMux(m *Manager, network madNetwork) *madMux {
+	return &madMux{
+		m: m, network: network, clock: time.Now, counts: m.WireCounts,
+		admitted: make(map[netip.Addr]int),
+		refused:  newRefusedRequests(), limit: newAnswerLimit(),
+		ports:     make(map[netip.Addr]*madPort),
+		conns:     make(map[uint32]*madConn),
+		byPeer:    make(map[peerKey]*madConn),
+		byQP:      make(map[peerKey]*madConn),
+		lookups:   make(map[lookupKey]*madConn),
+		listeners: make(map[wire.ServiceID][]*madListener),
+	}
+}
+
+// open opens the port of a local address, or adds a user to it, and makes the channel
+// watch the port.
+func (mux *madMux) open(local netip.Addr, ch *channel) (*madPort, error) {
+	mux.mu.Lock()
+	defer mux.mu.Unlock()
+	p := mux.ports[local]
+	if p == nil {
+		socket, err := mux.network.open(local)
+		if err != nil {
+			return nil, err
+		}
+		p = &madPort{madSocket: socket, mux: mux, local: local, mtu: pathMTU(local)}
+		mux.ports[local] = p
+	}
+	p.users++
+	if err := ch.watchPort(p); err != nil {
+		p.release()
+		return nil, err
+	}
+	return p, nil
+}
+
+// close removes a user of the port, and makes the channel stop watching it.
+func (p *madPort) close(ch *channel) {
+	p.mux.mu.Lock()
+	defer p.mux.mu.Unlock()
+	ch.unwatchPort(p)
+	p.release()
+}
+
+// release removes a user of the port. The caller holds the multiplexer's lock.
+func (p *madPort) release() {
+	if p.users--; p.users == 0 {
+		delete(p.mux.ports, p.local)
+		p.madSocket.close()
+		if a := p.requests.Load(); a != nil {
+			a.socket.close()
+		}
+	}
+}
+
+// receive handles a packet to queue pair 1. It returns false if the packet is invalid
+// (IBTA vol. 1, 9.6.1.4, 13.5.1). Valid packets that are not for connection management
+// are dropped.
+func (mux *madMux) receive(p wire.Packet, from *udp.Header) (taken bool) {
+	mux.mu.Lock()
+	defer mux.mu.Unlock()
+	return mux.receiveLocked(p, from)
+}
+
+// A lockedMux is a madMux whose lock the caller holds.
+type lockedMux struct{ *madMux }
+
+func (mux lockedMux) Receive(p wire.Packet, from *udp.Header) (taken bool) {
+	return mux.receiveLocked(p, from)
+}
+
+func (mux *madMux) receiveLocked(p wire.Packet, from *udp.Header) (taken bool) {
+	bth, deth := p.BTH(), p.DETH()
+	if bth.DestQP() != wire.GSIQPN || p.Opcode() != wire.UDSendOnly || deth.QKey() != wire.GSIQKey ||
+		!wire.PKeysMatch(bth.PKey(), wire.DefaultPKey) {
+		return false
+	}
+	if m, err := wire.DecodeMAD(p.Payload()); err == nil {
+		mux.dispatch(m, from)
+	}
+	return true
+}
+
+// dispatch passes a MAD to the connection or listener that it is for. MADs of other
+// kinds are not used on RoCE, and are dropped.
+func (mux *madMux) dispatch(m *wire.MAD, in *udp.Header) {
+	from, to := in.From, in.To
+	port := mux.ports[to]
+	if port == nil {
+		return
+	}
+	switch m.Attribute() {
+	case wire.AttrREQ:
+		mux.onREQ(m, port, from)
+	case wire.AttrSIDRREQ:
+		mux.onSIDRREQ(m, port, from)
+	case wire.AttrSIDRREP:
+		mux.toConn(m, firstID(m), port, from)
+	case wire.AttrREP:
+		if !mux.toConn(m, secondID(m), port, from) {
+			mux.reject(port, from, m, wire.AnsweredREP, cm.RejectInvalidCommID)
+		}
+	case wire.AttrREJ:
+		mux.onREJ(m, port, from)
+	case wire.AttrDREQ:
+		if !mux.toConn(m, secondID(m), port, from) {
+			// The connection is unknown here. The peer still needs a DREP to end it.
+			mux.sendDREP(port, from, m)
+		}
+	case wire.AttrRTU, wire.AttrMRA, wire.AttrDREP:
+		mux.toConn(m, secondID(m), port, from)
+	}
+}
+
+// firstID and secondID return the first two words of a message. The first word is the
+// communication ID of the sender. The second word is the communication ID of the
+// receiver, except in requests.
+
+func firstID(m *wire.MAD) uint32  { return binary.BigEndian.Uint32(m[wire.MADDataOffset:]) }
+func secondID(m *wire.MAD) uint32 { return binary.BigEndian.Uint32(m[wire.MADDataOffset+4:]) }
+
+// toConn passes a MAD to the connection with a communication ID. It returns false if
+// there is no such connection with this peer.
+func (mux *madMux) toConn(m *wire.MAD, id uint32, port *madPort, from netip.Addr) bool {
+	c := mux.conns[id]
+	if c == nil || c.port != port || c.remote != from {
+		return false
+	}
+	c.enqueueMAD(m)
+	return true
+}
+
+// onREJ passes a REJ to its connection. A peer that cancels its request may not know the
+// communication ID of this side. Then the REJ has the peer's GUID and communication ID
+// (IBTA vol. 1, 12.6.7.3).
+func (mux *madMux) onREJ(m *wire.MAD, port *madPort, from netip.Addr) {
+	if mux.toConn(m, secondID(m), port, from) {
+		return
+	}
+	var r wire.REJ
+	r.Decode(m)
+	if cm.RejectReason(r.Reason) != cm.RejectTimeout || r.InfoLength < 8 {
+		return
+	}
+	c := mux.byPeer[peerKey{from, binary.BigEndian.Uint64(r.Info[:]), r.LocalID}]
+	if c != nil && c.port == port {
+		c.enqueueMAD(m)
+	}
+}
+
+// reject sends a REJ that answers m, without a connection.
+func (mux *madMux) reject(port *madPort, to netip.Addr, m *wire.MAD, what wire.Answered, reason cm.RejectReason) {
+	r := wire.REJ{RemoteID: firstID(m), Rejected: what, Reason: uint16(reason)}
+	if what != wire.AnsweredREQ {
+		r.LocalID = secondID(m)
+	}
+	if reason == cm.RejectInvalidMTU {
+		setMTUInfo(&r, port.mtu)
+	}
+	var out wire.MAD
+	r.Encode(&out, m.TID())
+	mux.answer(port, to, &out)
+}
+
+// answer sends a message that belongs to no connection, if the answerLimit allows it.
+func (mux *madMux) answer(port *madPort, to netip.Addr, m *wire.MAD) {
+	if !mux.limit.allow(to, mux.clock()) {
+		mux.counts.Inc(counters.CMAnswerDropped)
+		return
+	}
+	port.send(m, to)
+}
+
+// sendDREP answers the DREQ of an unknown connection.
+func (mux *madMux) sendDREP(port *madPort, to netip.Addr, m *wire.MAD) {
+	r := wire.DREP{LocalID: secondID(m), RemoteID: firstID(m)}
+	var out wire.MAD
+	r.Encode(&out, m.TID())
+	mux.answer(port, to, &out)
+}
+
+// newID returns an unused communication ID. The ID is random, so that a peer can not
+// guess it and so that it is not used again soon.
+func (mux *madMux) newID() uint32 {
+	for {
+		if id := random.Uint32(); id != 0 && mux.conns[id] == nil {
+			return id
+		}
+	}
+}
+
+// listenerFor returns the listener for a request, or nil. elsewhere is true if there are
+// listeners for the service, but only on other addresses.
+func (mux *madMux) listenerFor(service wire.ServiceID, to netip.AddrPort) (found *madListener, elsewhere bool) {
+	sameService := mux.listeners[service]
+	i := slices.IndexFunc(sameService, func(l *madListener) bool { return l.addr.Covers(to) })
+	if i < 0 {
+		return nil, len(sameService) > 0
+	}
+	return sameService[i], false
+}

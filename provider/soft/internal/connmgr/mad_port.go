@@ -1,0 +1,178 @@
+//go:build linux
+
+package connmgr
+
+import (
+	"net"
+	"net/netip"
+	"sync/atomic"
+
+	"github.com/rdmaloop/rdmaloop/internal/psn"
+	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/epollset"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/udp"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// A madNetwork opens the sockets for management datagrams. It is UDP, or a simulation in
+// tests.
+type madNetwork interface {
+	// open opens the socket of a local address.
+	open(local netip.Addr) (madSocket, error)
+	// openRequests opens a socket for requests from a local address. It returns nil if
+	// requests are sent from the madSocket.
+	openRequests(local netip.Addr) (*requestSocket, error)
+}
+
+// A madSocket sends and receives management datagrams at one local address. Only one
+// goroutine at a time may use it.
+type madSocket interface {
+	// fd returns a descriptor that is readable when datagrams have arrived, or -1 if
+	// there is no descriptor.
+	fd() int
+	// receive passes some of the datagrams that have arrived to the sink. It does not
+	// block. It returns the number of datagrams.
+	receive(to udp.Sink) int
+	// send sends a datagram. If the system can not send it, the datagram is lost.
+	send(m *wire.MAD, to netip.Addr)
+	close()
+}
+
+// udpMADs is the madNetwork on UDP. It uses the first socket of each address.
+type udpMADs struct {
+	ports  *udp.Ports
+	port   uint16 // UDP port of all peers
+	counts *counters.Set
+}
+
+func (n *udpMADs) open(local netip.Addr) (madSocket, error) {
+	socket, err := n.ports.OpenGSI(local, madBatch, madBufSize, n.counts)
+	if err != nil {
+		return nil, err
+	}
+	return &udpMADSocket{socket: socket}, nil
+}
+
+const (
+	// madBatch is the largest number of datagrams that one call of receive reads.
+	madBatch = 32
+	// madBufSize is the size of a buffer for a packet with a MAD.
+	madBufSize = 320
+	// madDrainRounds is the largest number of calls of receive that drain makes.
+	madDrainRounds = 64
+)
+
+type udpMADSocket struct {
+	socket *udp.GSISocket
+	psn    psn.Value
+}
+
+func (s *udpMADSocket) fd() int { return s.socket.FD() }
+func (s *udpMADSocket) close()  { s.socket.Close() }
+
+func (s *udpMADSocket) receive(to udp.Sink) int { return s.socket.Receive(to) }
+
+// send implements madSocket. Each datagram has the next packet sequence number, whose
+// only purpose is to distinguish datagrams (IBTA vol. 1, 9.8.2.1).
+func (s *udpMADSocket) send(m *wire.MAD, to netip.Addr) {
+	b := s.socket.Buffer()
+	if b == nil {
+		return
+	}
+	s.socket.Send(madPacket(b, m, s.psn), to)
+	s.psn = s.psn.Add(1)
+}
+
+// A madPort is the UDP port of a local address that connection management uses.
+type madPort struct {
+	madSocket
+	mux   *madMux
+	local netip.Addr
+	mtu   verbs.MTU // path MTU of the interface of the address
+	users int
+	// requests is the port for requests. It is nil before the first request, and is
+	// stored with the multiplexer's lock held.
+	requests atomic.Pointer[requestPort]
+}
+
+// roceOverhead is subtracted from the MTU of an interface for the headers of a packet,
+// as the kernel's rdma_cm does. The rest is for the payload.
+const roceOverhead = 96
+
+// pathMTU returns the largest path MTU that the interface of an address supports. rxe
+// and network cards do not negotiate a smaller one with the peer, so both interfaces
+// should have the same MTU.
+func pathMTU(local netip.Addr) verbs.MTU {
+	bytes := interfaceMTU(local) - roceOverhead
+	mtu := largestMTU
+	for mtu > minPathMTU && mtu.Bytes() > bytes {
+		mtu--
+	}
+	return mtu
+}
+
+// interfaceMTU returns the MTU of the interface of an address, or 0 if no interface has
+// the address. All addresses of 127.0.0.0/8 belong to the loopback interface.
+func interfaceMTU(local netip.Addr) int {
+	interfaces, err := net.Interfaces()
+	if err != nil {
+		return 0
+	}
+	for _, ifi := range interfaces {
+		addrs, _ := ifi.Addrs()
+		for _, a := range addrs {
+			p, err := netip.ParsePrefix(a.String())
+			if err == nil && (p.Addr() == local.WithZone("") || p.Addr().IsLoopback() && p.Contains(local)) {
+				return ifi.MTU
+			}
+		}
+	}
+	return 0
+}
+
+// watchPort adds a user to a port, and makes the channel read the datagrams of the port.
+func (ch *channel) watchPort(p *madPort) error {
+	if fd := p.fd(); fd >= 0 && ch.ports[p] == 0 {
+		if err := ch.watch(fd, p); err != nil {
+			return err
+		}
+	}
+	ch.ports[p]++
+	ch.watchRequests(p)
+	return nil
+}
+
+func (ch *channel) unwatchPort(p *madPort) {
+	if ch.ports[p]--; ch.ports[p] > 0 {
+		return
+	}
+	delete(ch.ports, p)
+	if fd := p.fd(); fd >= 0 {
+		ch.epoll.Remove(fd)
+	}
+	if a := p.requests.Load(); a != nil {
+		ch.epoll.Remove(a.socket.fd)
+	}
+}
+
+// OnReady implements epollset.Handler.
+func (p *madPort) OnReady(int, uint32) {
+	p.mux.mu.Lock()
+	defer p.mux.mu.Unlock()
+	p.madSocket.receive(lockedMux{p.mux})
+}
+
+// drain handles up to 2,048 of the datagrams that have arrived. With the default of
+// net.core.rmem_max a socket holds fewer datagrams.
+func (p *madPort) drain() {
+	p.mux.mu.Lock()
+	defer p.mux.mu.Unlock()
+	for range madDrainRounds {
+		if p.madSocket.receive(lockedMux{p.mux}) == 0 {
+			return
+		}
+	}
+}
+
+var _ epollset.Handler = (*madPort)(nil)

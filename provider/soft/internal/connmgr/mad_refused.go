@@ -1,0 +1,70 @@
+//go:build linux
+
+package connmgr
+
+import (
+	"hash/maphash"
+	"time"
+
+	"github.com/rdmaloop/rdmaloop/internal/wire"
+)
+
+// refusedRequests stores the last refused requests with their answers. A copy of such a
+// request gets the same answer after the ID was closed. Otherwise the application would
+// get the request again.
+//
+// The memory is bounded. A hash of the source selects one of the buckets, and each
+// bucket stores only a few requests. So a flood from one source affects only the few
+// sources that share its bucket.
+type refusedRequests struct {
+	seed    maphash.Seed
+	buckets [refusedBuckets]refusedBucket
+}
+
+// Both numbers are arbitrary. All buckets together store at most 512 answers of 256
+// bytes.
+const (
+	refusedBuckets   = 64
+	refusedPerBucket = 8
+)
+
+type refusedBucket struct {
+	requests []refusedRequest
+	next     int // index of the request that is replaced next when the bucket is full
+}
+
+type refusedRequest struct {
+	key    peerKey
+	until  time.Time
+	answer wire.MAD
+}
+
+func newRefusedRequests() *refusedRequests { return &refusedRequests{seed: maphash.MakeSeed()} }
+
+func (r *refusedRequests) bucket(key peerKey) *refusedBucket {
+	return &r.buckets[hashSource(r.seed, key.from)%refusedBuckets]
+}
+
+// add stores a refused request with its answer. The key is the peer's communication ID.
+// The request is stored for the time for which a peer retransmits a request.
+func (r *refusedRequests) add(key peerKey, answer *wire.MAD, now time.Time) {
+	p := r.bucket(key)
+	refused := refusedRequest{key: key, until: now.Add(requestTimeout), answer: *answer}
+	if len(p.requests) < refusedPerBucket {
+		p.requests = append(p.requests, refused)
+		return
+	}
+	p.requests[p.next] = refused
+	p.next = (p.next + 1) % refusedPerBucket
+}
+
+// answer returns the answer to a stored request, or nil.
+func (r *refusedRequests) answer(key peerKey, now time.Time) *wire.MAD {
+	p := r.bucket(key)
+	for i := range p.requests {
+		if q := &p.requests[i]; q.key == key && now.Before(q.until) {
+			return &q.answer
+		}
+	}
+	return nil
+}

@@ -1,0 +1,144 @@
+//go:build linux
+
+package connmgr
+
+import (
+	"net/netip"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/access"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
+)
+
+// onREQ handles a connection request: it refuses the request, or passes it to the
+// listener. The request may be a copy. It may also come from a peer that does not know
+// an older connection any more.
+func (mux *madMux) onREQ(mad *wire.MAD, port *madPort, from netip.Addr) {
+	var r wire.REQ
+	r.Decode(mad)
+	key := peerKey{from, r.CAGUID, r.LocalID}
+	if c := mux.byPeer[key]; c != nil {
+		c.duplicateREQ()
+		return
+	}
+	if refusal := mux.refused.answer(key, mux.clock()); refusal != nil {
+		mux.answer(port, from, refusal)
+		return
+	}
+	m, reason := parseREQ(&r, from, port.local)
+	if reason == 0 && m.mtu > port.mtu {
+		// Packets of the path MTU of the REQ would not reach this host.
+		reason = cm.RejectInvalidMTU
+	}
+	if reason == 0 {
+		if old := mux.byQP[peerKey{from, r.CAGUID, r.QPN}]; old != nil {
+			// The peer uses the queue pair for another connection now (IBTA vol. 1,
+			// 12.9.8.3.1). This request is refused. A later request succeeds, when the
+			// old connection has ended.
+			old.enqueue(jobRequest, old.stale)
+			reason = cm.RejectStale
+		}
+	}
+	var l *madListener
+	if reason == 0 {
+		l, reason = mux.acceptingListener(r.ServiceID, m.dst)
+	}
+	if reason == 0 && mux.admitted[access.SourceOf(from)] >= mux.m.MaxConnsPerAddress {
+		mux.counts.Inc(counters.CMAddressFull)
+		reason = cm.RejectNoResources
+	}
+	if reason == 0 && mux.m.Errors.Refuses(access.RemoteSource(from)) {
+		reason = cm.RejectNoResources
+	}
+	if reason != 0 {
+		mux.reject(port, from, mad, wire.AnsweredREQ, reason)
+		return
+	}
+	l.enqueueRequest(&incomingRequest{port: port, from: from, guid: r.CAGUID, id: r.LocalID, tid: mad.TID(), qpn: r.QPN, m: m})
+}
+
+// acceptingListener returns the listener for a request, or the reason for which the
+// request is refused.
+func (mux *madMux) acceptingListener(service wire.ServiceID, to netip.AddrPort) (*madListener, cm.RejectReason) {
+	l, elsewhere := mux.listenerFor(service, to)
+	switch {
+	case l != nil:
+		return l, 0
+	case elsewhere:
+		// The kernel refuses such a request with the same reason.
+		return nil, cm.RejectConsumer
+	}
+	return nil, cm.RejectInvalidServiceID
+}
+
+// duplicateREQ handles a copy of a request. Each copy increases the number of messages
+// that may be sent to the peer; see maySend.
+func (c *madConn) duplicateREQ() {
+	c.received++
+	c.enqueue(jobRequest, c.answerDuplicate)
+}
+
+// answerDuplicate answers a copy of a request.
+func (c *madConn) answerDuplicate() {
+	if c.id == nil || c.id.active {
+		return
+	}
+	switch attr := c.retransmit.mad.Attribute(); {
+	case c.id.state == stateREQReceived && c.id.ps == cm.TCP:
+		c.sendMRA(wire.AnsweredREQ)
+	case c.id.state == stateREPSent:
+		c.retransmit.sendNow()
+		c.retransmit.resume()
+	case attr == wire.AttrREJ, attr == wire.AttrSIDRREP:
+		c.retransmit.sendNow()
+	}
+}
+
+// stale ends a connection because its peer has requested another one with the same queue
+// pair. On the wire path only the address distinguishes the peers. So a host that can
+// send from an address can end the connections of that address.
+func (c *madConn) stale() {
+	switch {
+	case c.id == nil:
+		// The peer would not answer a DREQ.
+		c.release()
+	case !c.deliveryStopped:
+		c.id.connectionStale()
+	}
+}
+
+// onSIDRREQ handles a lookup: it refuses the lookup, or passes it to the listener.
+func (mux *madMux) onSIDRREQ(mad *wire.MAD, port *madPort, from netip.Addr) {
+	var r wire.SIDRREQ
+	r.Decode(mad)
+	if c := mux.lookups[lookupKey{from, r.RequestID}]; c != nil {
+		c.duplicateREQ()
+		return
+	}
+	m, status := parseSIDRREQ(&r, from, port.local)
+	var l *madListener
+	if status == cm.SIDROK {
+		var elsewhere bool
+		if l, elsewhere = mux.listenerFor(r.ServiceID, m.dst); elsewhere {
+			status = cm.SIDRReject
+		} else if l == nil {
+			status = cm.SIDRUnsupported
+		}
+	}
+	if status != cm.SIDROK {
+		var out wire.MAD
+		encodeSIDRREP(&out, &sidrRepMsg{status: status}, r.ServiceID, r.RequestID)
+		mux.answer(port, from, &out)
+		return
+	}
+	l.enqueueRequest(&incomingRequest{port: port, from: from, id: r.RequestID, m: m, answer: r.ServiceID})
+}
+
+// registerLookup registers a lookup until the madConn ends.
+func (c *madConn) registerLookup(req *incomingRequest) {
+	c.mux.mu.Lock()
+	defer c.mux.mu.Unlock()
+	c.peerID = req.id
+	c.mux.lookups[lookupKey{req.from, req.id}] = c
+}

@@ -1,0 +1,122 @@
+//go:build linux
+
+package connmgr
+
+import (
+	"time"
+
+	"github.com/rdmaloop/rdmaloop/internal/timerheap"
+	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// The intervals of retransmissions. The first intervals are short, because usually a
+// single datagram was lost. The last intervals are those of the kernel. In between, for
+// a quarter of a minute, the active side retransmits its request every second, so that a
+// dial continues within a second after an outage. The passive side retransmits its
+// answer less often, because anybody can make it answer by a request. But it answers
+// each copy of a request.
+const (
+	firstInterval      = 256 * time.Millisecond
+	requestInterval    = 1024 * time.Millisecond
+	requestRetransmits = 16
+	maxInterval        = 4608 * time.Millisecond
+	// orphanRetransmits is how often a DREQ is retransmitted after the ID was destroyed:
+	// for 22 s, or until the channel is closed. The kernel sends only one DREQ in that
+	// case. If that DREQ is lost, and the peer sends no data, the peer does not notice
+	// the end of the connection. As long as the ID exists, a DREQ is retransmitted for
+	// dreqTimeout, as the kernel does.
+	orphanRetransmits = 8
+	// rtuRetransmits is how often an RTU is retransmitted: for 22 s, or until data from
+	// the peer shows that the RTU has arrived. The protocol has no answer to an RTU. A
+	// peer that waits for the RTU may retransmit its REP only once; see maySend.
+	rtuRetransmits = 8
+)
+
+// A retransmitter has the last message of a connection. After start it sends the message
+// again and again until it is stopped. The lock of the connection's channel guards it.
+type retransmitter struct {
+	c         *madConn
+	mad       wire.MAD
+	interval  time.Duration // time until the next retransmission
+	remaining int           // number of retransmissions left; negative means no limit
+	// fastRemaining is how many of the next intervals are limited to requestInterval.
+	fastRemaining int
+	timer         timerheap.Timer
+}
+
+func (r *retransmitter) init(c *madConn) {
+	r.c = c
+	r.timer.Fire = func() { r.fire() }
+}
+
+func (r *retransmitter) running() bool { return r.timer.Running() }
+
+// start starts to retransmit the message without a limit. The parameter asks is how many
+// of the intervals are limited to requestInterval.
+func (r *retransmitter) start(asks int) {
+	r.interval, r.remaining, r.fastRemaining = firstInterval, -1, asks
+	r.schedule(r.interval)
+}
+
+// startRTU starts to retransmit an RTU, at most rtuRetransmits times.
+func (r *retransmitter) startRTU() {
+	r.start(0)
+	r.remaining = rtuRetransmits
+}
+
+// resume starts the timer again after mayRetransmit has stopped it. It is called when
+// another message of the peer has arrived, which allows more retransmissions.
+func (r *retransmitter) resume() {
+	if !r.running() {
+		r.schedule(r.interval)
+	}
+}
+
+// schedule sets the time of the next retransmission.
+func (r *retransmitter) schedule(d time.Duration) {
+	ch := r.c.ch
+	ch.startTimer(&r.timer, d)
+}
+
+func (r *retransmitter) stop() { r.c.ch.timers.Stop(&r.timer) }
+
+func (r *retransmitter) fire() {
+	if r.remaining == 0 {
+		if r.c.id == nil {
+			r.c.release()
+		}
+		return
+	}
+	if !r.c.mayRetransmit() {
+		if r.c.id == nil {
+			// Without an ID no caller would call resume.
+			r.c.release()
+		}
+		return // The timer stays stopped until resume is called.
+	}
+	if isRequest(&r.mad) && !r.c.ch.acceptsFrom(r.c.remote) {
+		// The peer's address has moved to this host since the dial began.
+		r.c.id.noListener(errLocalOnly)
+		return
+	}
+	r.remaining--
+	r.sendNow()
+	most := maxInterval
+	if r.fastRemaining > 0 {
+		r.fastRemaining--
+		most = requestInterval
+	}
+	r.interval = min(2*r.interval, most)
+	r.schedule(r.interval)
+}
+
+// sendNow sends the message.
+func (r *retransmitter) sendNow() { r.c.transmit(&r.mad) }
+
+// codeTime returns the time that a code of five bits stands for: 4.096 µs * 2^code (IBTA
+// vol. 1, 12.6.5). It differs from verbs.AckTimeout in the code 0, which is 4.096
+// µs and not unlimited.
+func codeTime(code uint8) time.Duration {
+	return max(verbs.AckTimeout(code), 4096*time.Nanosecond)
+}

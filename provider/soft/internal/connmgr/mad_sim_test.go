@@ -1,0 +1,263 @@
+//go:build linux
+
+package connmgr
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/testutil/cmside"
+	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/udp"
+)
+
+// A madSim has two parties whose management datagrams go through a simulated network, in
+// virtual time. Their data packets go through UDP.
+type madSim struct {
+	t              *testing.T
+	client, server *party
+	clock          *fakeClock
+	inFlight       []simDatagram
+	sent           []wire.Attribute
+	// copies returns how many copies of a datagram arrive. If it is nil, each datagram
+	// arrives once.
+	copies func(m *wire.MAD, to netip.Addr) int
+}
+
+// A simDatagram is a datagram in the simulated network.
+type simDatagram struct {
+	mad      wire.MAD
+	from, to netip.Addr
+}
+
+var (
+	clientAddr = netip.MustParseAddr("127.8.0.1")
+	serverAddr = netip.MustParseAddr("127.8.0.2")
+)
+
+func newMADSim(t *testing.T, change ...func(*Config)) *madSim {
+	t.Helper()
+	w := &madSim{t: t, clock: &fakeClock{now: time.Unix(1_000_000, 0)}}
+	cfg := &Config{Wire: true, WirePort: cmside.FreePort(t)}
+	for _, f := range change {
+		f(cfg)
+	}
+	w.client, w.server = openParty(t, cfg), openParty(t, cfg)
+	for _, s := range []*party{w.client, w.server} {
+		s.m.mux.network = &simMADs{w, s.m.Ports}
+		s.tc.clock = func() time.Time { return w.clock.now }
+		s.m.mux.clock = s.tc.clock
+	}
+	t.Cleanup(func() {
+		// The closed IDs may still send DREQs. The simulation runs until their timers
+		// have expired.
+		for w.settle(); !t.Failed() && w.advance(); w.settle() {
+		}
+	})
+	return w
+}
+
+// simMADs is the madNetwork of a device in a madSim.
+type simMADs struct {
+	w     *madSim
+	ports *udp.Ports
+}
+
+func (n *simMADs) open(local netip.Addr) (madSocket, error) {
+	// The data path needs the address too.
+	socket, err := n.ports.OpenGSI(local, 1, madBufSize, new(counters.Set))
+	return &simSocket{n.w, socket}, err
+}
+
+// openRequests returns nil, because the simulated network has no ICMP errors.
+func (n *simMADs) openRequests(netip.Addr) (*requestSocket, error) { return nil, nil }
+
+type simSocket struct {
+	w      *madSim
+	socket *udp.GSISocket
+}
+
+func (s *simSocket) fd() int              { return -1 }
+func (s *simSocket) receive(udp.Sink) int { return 0 }
+func (s *simSocket) close()               { s.socket.Close() }
+
+func (s *simSocket) send(m *wire.MAD, to netip.Addr) {
+	s.w.sent = append(s.w.sent, m.Attribute())
+	times := 1
+	if s.w.copies != nil {
+		times = s.w.copies(m, to)
+	}
+	for range times {
+		s.w.inFlight = append(s.w.inFlight, simDatagram{*m, s.socket.Local().Addr(), to})
+	}
+}
+
+// lose drops the first n datagrams of a type.
+func (w *madSim) lose(attr wire.Attribute, n int) {
+	w.copies = func(m *wire.MAD, _ netip.Addr) int {
+		if m.Attribute() == attr && n > 0 {
+			n--
+			return 0
+		}
+		return 1
+	}
+}
+
+// deliverOne delivers the oldest datagram. It returns false if there is none.
+func (w *madSim) deliverOne() bool {
+	if len(w.inFlight) == 0 {
+		return false
+	}
+	f := w.inFlight[0]
+	w.inFlight = w.inFlight[1:]
+	w.inject(&f.mad, f.from, f.to)
+	return true
+}
+
+// inject delivers a datagram to the party with the address to.
+func (w *madSim) inject(m *wire.MAD, from, to netip.Addr) {
+	at := w.client
+	if to == serverAddr {
+		at = w.server
+	}
+	b := make([]byte, madBufSize)
+	at.m.mux.receive(madPacket(b, m, 0), &udp.Header{From: from, To: to})
+}
+
+// settle delivers all datagrams and runs all jobs, while the clock does not advance.
+func (w *madSim) settle() {
+	w.drive()
+	for w.deliverOne() {
+		w.drive()
+	}
+}
+
+func (w *madSim) drive() {
+	for _, s := range []*party{w.client, w.server} {
+		s.tc.mu.Lock()
+		require.NoError(w.t, s.tc.drive())
+		s.tc.unlock()
+	}
+}
+
+// advance sets the clock to the time of the next timer. It returns false if no timer is
+// running.
+func (w *madSim) advance() bool {
+	var next time.Time
+	for _, s := range []*party{w.client, w.server} {
+		if when, ok := s.tc.timers.Next(); ok {
+			if at := s.m.Start.Add(when); next.IsZero() || at.Before(next) {
+				next = at
+			}
+		}
+	}
+	if next.IsZero() {
+		return false
+	}
+	w.clock.now = next
+	return true
+}
+
+// want waits for an event in virtual time; see party.want.
+func (w *madSim) want(s *party, typ cm.EventType, id *cm.ID) cm.Event {
+	w.t.Helper()
+	w.await(s)
+	return s.Want(typ, id)
+}
+
+// await advances until an event of a party is queued.
+func (w *madSim) await(s *party) {
+	w.t.Helper()
+	for range 10_000 {
+		if w.settle(); !s.tc.queue.empty() {
+			return
+		}
+		require.True(w.t, w.advance(), "no timer is running")
+	}
+	require.Fail(w.t, "no event")
+}
+
+// quiet runs the simulation until no timer is running, and requires that no event
+// occurs.
+func (w *madSim) quiet() {
+	w.t.Helper()
+	for range 1000 {
+		w.settle()
+		w.client.Quiet()
+		w.server.Quiet()
+		if !w.advance() {
+			return
+		}
+	}
+	require.Fail(w.t, "timers are still running")
+}
+
+func (w *madSim) listen(ps cm.PortSpace, backlog int) *cm.ID {
+	w.t.Helper()
+	return w.server.Listen(ps, netip.AddrPortFrom(serverAddr, 0).String(), backlog)
+}
+
+// connecting makes an ID with the client's address, and sends the request.
+func (w *madSim) connecting(ps cm.PortSpace, dst netip.AddrPort, param *cm.ConnParam) *cm.ID {
+	w.t.Helper()
+	id := w.resolving(ps, dst)
+	w.client.CreateQP(id)
+	require.NoError(w.t, id.Connect(param))
+	return id
+}
+
+func (w *madSim) resolved(l *cm.ID) *cm.ID { return w.resolving(l.PortSpace(), l.LocalAddr()) }
+
+// resolving makes an ID with the client's address and the route to dst.
+func (w *madSim) resolving(ps cm.PortSpace, dst netip.AddrPort) *cm.ID {
+	w.t.Helper()
+	s := w.client
+	id := s.ID(ps)
+	require.NoError(w.t, id.ResolveAddr(netip.AddrPortFrom(clientAddr, 0), dst, time.Second))
+	s.Want(cm.AddrResolved, id)
+	require.NoError(w.t, id.ResolveRoute(time.Second))
+	s.Want(cm.RouteResolved, id)
+	return id
+}
+
+func (w *madSim) request(l *cm.ID) (*cm.ID, cm.Event) {
+	w.t.Helper()
+	w.await(w.server)
+	return w.server.Request(l)
+}
+
+func (w *madSim) accept(passive *cm.ID, param *cm.ConnParam) {
+	w.t.Helper()
+	w.server.CreateQP(passive)
+	require.NoError(w.t, passive.Accept(param))
+}
+
+// connected makes a connection, and waits until both sides are established. Datagrams
+// may be lost.
+func (w *madSim) connected() (active, passive *cm.ID) {
+	w.t.Helper()
+	l := w.listen(cm.TCP, 0)
+	active = w.connecting(cm.TCP, l.LocalAddr(), nil)
+	passive, _ = w.request(l)
+	w.accept(passive, nil)
+	w.want(w.client, cm.Established, active)
+	w.want(w.server, cm.Established, passive)
+	return active, passive
+}
+
+// disconnected disconnects from the client's side, and waits for the events of both
+// sides.
+func (w *madSim) disconnected(active, passive *cm.ID) {
+	w.t.Helper()
+	require.NoError(w.t, active.Disconnect())
+	require.Zero(w.t, w.want(w.server, cm.Disconnected, passive).Status)
+	require.NoError(w.t, passive.Disconnect())
+	w.want(w.server, cm.TimewaitExit, passive)
+	require.Zero(w.t, w.want(w.client, cm.Disconnected, active).Status)
+	w.want(w.client, cm.TimewaitExit, active)
+}

@@ -1,0 +1,196 @@
+//go:build linux
+
+package connmgr
+
+import (
+	"net/netip"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/wire"
+)
+
+// otherAddr is the address of a third host.
+var otherAddr = netip.MustParseAddr("127.8.0.9")
+
+// resendREQ sends a REQ with the queue pair of r and a new communication ID. It returns
+// the reason for which the REQ was refused, or 0.
+func (s *madPeer) resendREQ(r *wire.REQ) cm.RejectReason {
+	s.t.Helper()
+	again := *r
+	again.LocalID++
+	answers := s.sendREQ(&again)
+	if len(answers) == 0 {
+		return 0
+	}
+	require.Len(s.t, answers, 1)
+	var rej wire.REJ
+	rej.Decode(&answers[0])
+	return cm.RejectReason(rej.Reason)
+}
+
+// A peer that requests a new connection with a queue pair does not know the old
+// connection any more. Its first request is refused. When the old connection has ended,
+// its next request is accepted.
+func TestWireCMStale(t *testing.T) {
+	s := newMADPeer(t)
+	l := s.listen(cm.TCP, 0)
+	passive, r, _ := s.established(l)
+	require.Equal(t, cm.RejectStale, s.resendREQ(r))
+	ev := s.server.Want(cm.Disconnected, passive)
+	require.Zero(t, ev.Status)
+	require.ErrorIs(t, ev.Err, cm.ErrStale)
+	require.NoError(t, passive.Disconnect())
+	s.server.Want(cm.TimewaitExit, passive)
+	require.Zero(t, s.resendREQ(r))
+	s.server.Request(l)
+}
+
+// A request from a third host with the GUID and the queue pair of a peer does not end
+// the peer's connection.
+func TestWireCMStaleNeedsTheAddress(t *testing.T) {
+	s := newMADPeer(t)
+	l := s.listen(cm.TCP, 0)
+	passive, r, rep := s.established(l)
+	forged := s.reqFrom(otherAddr, l.LocalAddr().Port())
+	require.Equal(t, r.CAGUID, forged.CAGUID)
+	require.Equal(t, r.QPN, forged.QPN)
+	var m wire.MAD
+	// The first REQ is the request of a third host, the second REQ is a copy of the
+	// first.
+	for range 2 {
+		forged.Encode(&m, 1)
+		s.inject(&m, otherAddr, serverAddr)
+		s.settle()
+	}
+	s.server.Request(l)
+	s.server.Quiet()
+	dreq := wire.DREQ{LocalID: r.LocalID, RemoteID: rep.LocalID, RemoteQPN: rep.QPN}
+	dreq.Encode(&m, 1)
+	s.send(&m)
+	require.NoError(t, s.server.Want(cm.Disconnected, passive).Err)
+}
+
+// A request with the same queue pair ends the retransmission of the DREQ of a closed ID,
+// because the peer would not answer the DREQ.
+func TestWireCMStaleOrphan(t *testing.T) {
+	s := newMADPeer(t)
+	l := s.listen(cm.TCP, 0)
+	passive, r, _ := s.established(l)
+	s.server.End(passive)
+	require.Len(t, s.server.tc.orphans, 1)
+	require.Equal(t, cm.RejectStale, s.resendREQ(r))
+	require.Empty(t, s.server.tc.orphans)
+	require.Zero(t, s.resendREQ(r))
+	s.server.Request(l)
+}
+
+// An unanswered request becomes stale when the peer requests another connection with the
+// same queue pair.
+func TestWireCMStaleRequest(t *testing.T) {
+	s := newMADPeer(t)
+	l := s.listen(cm.TCP, 0)
+	r := s.req(l.LocalAddr().Port())
+	s.sendREQ(r)
+	passive, _ := s.server.Request(l)
+	require.Equal(t, cm.RejectStale, s.resendREQ(r))
+	require.Error(t, passive.Accept(nil))
+	require.Zero(t, s.resendREQ(r))
+	s.server.Request(l)
+}
+
+// After a connection has ended, its queue pair can be used for another connection,
+// although the ID of the first connection is still open.
+func TestWireCMSameQueuePairAgain(t *testing.T) {
+	for name, end := range map[string]func(s *madPeer, l *cm.ID){
+		"disconnected by the peer": func(s *madPeer, l *cm.ID) {
+			passive, r, rep := s.established(l)
+			var m wire.MAD
+			(&wire.DREQ{LocalID: r.LocalID, RemoteID: rep.LocalID, RemoteQPN: rep.QPN}).Encode(&m, 1)
+			s.send(&m)
+			s.server.Want(cm.Disconnected, passive)
+			require.NoError(s.t, passive.Disconnect())
+			s.server.Want(cm.TimewaitExit, passive)
+		},
+		"disconnected by this side": func(s *madPeer, l *cm.ID) {
+			passive, r, rep := s.established(l)
+			require.NoError(s.t, passive.Disconnect())
+			var m wire.MAD
+			(&wire.DREP{LocalID: r.LocalID, RemoteID: rep.LocalID}).Encode(&m, 1)
+			s.send(&m)
+			s.server.Want(cm.Disconnected, passive)
+			s.server.Want(cm.TimewaitExit, passive)
+		},
+		"refused": func(s *madPeer, l *cm.ID) {
+			s.sendREQ(s.req(l.LocalAddr().Port()))
+			passive, _ := s.server.Request(l)
+			require.NoError(s.t, passive.Reject(nil))
+		},
+		"reply unanswered": func(s *madPeer, l *cm.ID) {
+			s.sendREQ(s.req(l.LocalAddr().Port()))
+			passive, _ := s.server.Request(l)
+			s.accept(passive, nil)
+			s.want(s.server, cm.Unreachable, passive)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newMADPeer(t)
+			l := s.listen(cm.TCP, 0)
+			end(s, l)
+			s.settle()
+			require.Zero(t, s.resendREQ(s.req(l.LocalAddr().Port())))
+			s.server.Request(l)
+			s.server.Quiet()
+		})
+	}
+}
+
+// A REP may name the GUID, the communication ID and the queue pair of another
+// connection. If that connection has another peer address, the REP does not affect it.
+// If it has the same peer address, the REP affects it only if the queue pair is the
+// same.
+func TestWireCMReplyNamesAnother(t *testing.T) {
+	w := newMADSim(t)
+	w.copies = func(*wire.MAD, netip.Addr) int { return 0 }
+	mux := w.client.m.mux
+	connect := func(to netip.Addr) (*cm.ID, *madConn) {
+		id := w.connecting(cm.TCP, netip.AddrPortFrom(to, 7), nil)
+		for _, c := range mux.conns {
+			if c.remote == to && c.peerID == 0 {
+				return id, c
+			}
+		}
+		return nil, nil
+	}
+	reply := func(c *madConn, id, qpn uint32) {
+		rep := wire.REP{LocalID: id, RemoteID: c.ownID, CAGUID: 7, QPN: qpn}
+		var m wire.MAD
+		rep.Encode(&m, 1)
+		w.inject(&m, c.remote, clientAddr)
+		w.settle()
+	}
+	first, c := connect(serverAddr)
+	reply(c, 5, 0x55)
+	w.client.Want(cm.Established, first)
+
+	// A peer at another address may use the same numbers.
+	second, other := connect(otherAddr)
+	reply(other, 5, 0x55)
+	w.client.Want(cm.Established, second)
+	require.Same(t, c, mux.byPeer[peerKey{serverAddr, 7, 5}])
+	require.Same(t, c, mux.byQP[peerKey{serverAddr, 7, 0x55}])
+
+	// At one address, a communication ID belongs to one connection only, and a queue
+	// pair belongs to one connection only.
+	third, own := connect(serverAddr)
+	reply(own, 5, 0x56)
+	w.client.Quiet()
+	require.Same(t, c, mux.byPeer[peerKey{serverAddr, 7, 5}])
+	reply(own, 6, 0x55)
+	w.client.Want(cm.Established, third)
+	require.ErrorIs(t, w.client.Want(cm.Disconnected, first).Err, cm.ErrStale)
+	require.Same(t, own, mux.byQP[peerKey{serverAddr, 7, 0x55}])
+	w.client.Quiet()
+}

@@ -1,0 +1,322 @@
+//go:build linux
+
+package connmgr
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+func TestWireCMConnect(t *testing.T) {
+	w := newMADSim(t)
+	l := w.listen(cm.TCP, 0)
+	active := w.connecting(cm.TCP, l.LocalAddr(), &cm.ConnParam{
+		PrivateData: []byte("hello"), ResponderResources: 3, InitiatorDepth: 5,
+		FlowControl: true, RetryCount: 6, RNRRetryCount: 2,
+	})
+	passive, ev := w.request(l)
+	require.Equal(t, padded("hello", 56), ev.Param.PrivateData, "the wire does not tell the length")
+	ev.Param.PrivateData = nil
+	require.Equal(t, cm.MessageParam{
+		ResponderResources: 5, InitiatorDepth: 3,
+		FlowControl: true, RetryCount: 6, RNRRetryCount: 2, QPNum: active.QP().Num(),
+	}, ev.Param)
+	require.Equal(t, active.LocalAddr(), passive.RemoteAddr())
+
+	w.accept(passive, &cm.ConnParam{PrivateData: []byte("welcome"), ResponderResources: 4, InitiatorDepth: 1, RNRRetryCount: 7})
+	require.Equal(t, verbs.StateRTS, passive.QP().State(), "the passive queue pair is ready before the reply is sent")
+	ev = w.want(w.client, cm.Established, active)
+	require.Equal(t, padded("welcome", 196), ev.Param.PrivateData)
+	w.want(w.server, cm.Established, passive)
+	requireQP(t, active.QP(), wantQP{served: 1, outstanding: 4, retry: 6, rnrRetry: 7, peer: passive})
+	requireQP(t, passive.QP(), wantQP{served: 4, outstanding: 1, retry: 6, rnrRetry: 2, peer: active})
+
+	mine, err := active.QP().Query()
+	require.NoError(t, err)
+	theirs, err := passive.QP().Query()
+	require.NoError(t, err)
+	require.Equal(t, mine.SQPSN, theirs.RQPSN)
+	require.Equal(t, mine.RQPSN, theirs.SQPSN)
+	require.Equal(t, verbs.MTU4096, mine.PathMTU, "the loopback interface supports the largest MTU")
+	require.Equal(t, verbs.GIDFromAddr(serverAddr), mine.AH.DestGID)
+	require.Equal(t, verbs.GIDFromAddr(clientAddr), theirs.AH.DestGID)
+
+	exchange(t, w.client, active.QP(), w.server, passive.QP())
+	exchange(t, w.server, passive.QP(), w.client, active.QP())
+	w.disconnected(active, passive)
+	w.quiet()
+	require.Equal(t, []wire.Attribute{wire.AttrREQ, wire.AttrREP, wire.AttrRTU, wire.AttrDREQ, wire.AttrDREP}, w.sent)
+}
+
+func padded(s string, n int) []byte { return append([]byte(s), make([]byte, n-len(s))...) }
+
+// A connection opens and closes although one or a few messages of a type are lost.
+func TestWireCMLoss(t *testing.T) {
+	for _, attr := range []wire.Attribute{wire.AttrREQ, wire.AttrREP, wire.AttrRTU, wire.AttrDREQ, wire.AttrDREP} {
+		for _, n := range []int{1, 4} {
+			t.Run(fmt.Sprintf("%#x %d", uint16(attr), n), func(t *testing.T) {
+				w := newMADSim(t)
+				w.lose(attr, n)
+				w.disconnected(w.connected())
+				w.quiet()
+			})
+		}
+	}
+}
+
+// Each datagram arrives twice. The connection opens and closes as usual.
+func TestWireCMDuplicates(t *testing.T) {
+	w := newMADSim(t)
+	w.copies = func(*wire.MAD, netip.Addr) int { return 2 }
+	w.disconnected(w.connected())
+	w.quiet()
+}
+
+// Datagrams are lost, duplicated and reordered at random. Each connection opens and
+// closes nevertheless. A failure is reproduced by its seed.
+func TestWireCMSeeds(t *testing.T) {
+	w := newMADSim(t)
+	for seed := range uint64(200) {
+		rng := rand.New(rand.NewPCG(seed, 0))
+		w.copies = func(*wire.MAD, netip.Addr) int {
+			rng.Shuffle(len(w.inFlight), func(i, j int) { w.inFlight[i], w.inFlight[j] = w.inFlight[j], w.inFlight[i] })
+			return rng.IntN(3)
+		}
+		t.Log("seed", seed)
+		active, passive := w.connected()
+		w.disconnected(active, passive)
+		w.quiet()
+	}
+}
+
+// If no answer arrives, the REQ is retransmitted at growing intervals, and the request
+// times out.
+func TestWireCMUnreachable(t *testing.T) {
+	w := newMADSim(t)
+	w.copies = func(*wire.MAD, netip.Addr) int { return 0 }
+	began := w.clock.now
+	active := w.connecting(cm.TCP, netip.AddrPortFrom(serverAddr, 7), nil)
+	ev := w.want(w.client, cm.Unreachable, active)
+	require.ErrorIs(t, ev.Err, cm.ErrTimedOut)
+	require.Equal(t, requestTimeout, w.clock.now.Sub(began))
+	require.Less(t, len(w.sent), 40)
+	require.Equal(t, wire.AttrREJ, w.sent[len(w.sent)-1], "the request is cancelled")
+	w.quiet()
+}
+
+func TestWireCMReplyUnanswered(t *testing.T) {
+	w := newMADSim(t)
+	l := w.listen(cm.TCP, 0)
+	w.connecting(cm.TCP, l.LocalAddr(), nil)
+	passive, _ := w.request(l)
+	w.copies = func(*wire.MAD, netip.Addr) int { return 0 }
+	began := w.clock.now
+	w.accept(passive, nil)
+	w.want(w.server, cm.Unreachable, passive)
+	require.Equal(t, rtuTimeout, w.clock.now.Sub(began))
+}
+
+// A client waits for an application of the server that answers slowly, because each copy
+// of the REQ is answered with an MRA.
+func TestWireCMSlowAccept(t *testing.T) {
+	w := newMADSim(t)
+	l := w.listen(cm.TCP, 0)
+	active := w.connecting(cm.TCP, l.LocalAddr(), nil)
+	passive, _ := w.request(l)
+	for began := w.clock.now; w.clock.now.Sub(began) < 10*time.Minute; {
+		require.True(t, w.advance())
+		w.settle()
+		w.client.Quiet()
+		w.server.Quiet()
+	}
+	w.accept(passive, nil)
+	w.want(w.client, cm.Established, active)
+	w.want(w.server, cm.Established, passive)
+	require.Contains(t, w.sent, wire.AttrMRA)
+}
+
+// A client does not wait forever for an application that never answers. It times out
+// after the same time as the kernel's CM, and sends a REJ to the server.
+func TestWireCMNeverAnswered(t *testing.T) {
+	w := newMADSim(t)
+	l := w.listen(cm.TCP, 0)
+	began := w.clock.now
+	active := w.connecting(cm.TCP, l.LocalAddr(), nil)
+	passive, _ := w.request(l)
+	ev := w.want(w.client, cm.Unreachable, active)
+	require.Equal(t, statusTimedOut, ev.Status)
+	require.ErrorIs(t, ev.Err, cm.ErrTimedOut)
+	require.Equal(t, maxServiceTime, w.clock.now.Sub(began))
+	require.Less(t, maxServiceTime, 17*time.Minute)
+	require.Contains(t, w.sent, wire.AttrMRA)
+	w.server.CreateQP(passive)
+	w.settle()
+	require.ErrorIs(t, passive.Accept(nil), verbs.ErrPeerGone)
+	w.quiet()
+}
+
+// A client that has received the REP sends one MRA after another, and no RTU. The server
+// does not wait forever.
+func TestWireCMRTUNeverSent(t *testing.T) {
+	s := newMADPeer(t)
+	l := s.listen(cm.TCP, 0)
+	r := s.req(l.LocalAddr().Port())
+	s.sendREQ(r)
+	passive, _ := s.server.Request(l)
+	began := s.clock.now
+	s.accept(passive, nil)
+	var rep wire.REP
+	rep.Decode(&s.received[len(s.received)-1])
+	mra := wire.MRA{LocalID: r.LocalID, RemoteID: rep.LocalID, Received: wire.AnsweredREP, ServiceTimeout: serviceTimeout}
+	var m wire.MAD
+	mra.Encode(&m, 1)
+	for range 100 {
+		if s.send(&m); !s.server.tc.queue.empty() {
+			break
+		}
+		require.True(t, s.advance())
+		s.settle()
+	}
+	s.server.Want(cm.Unreachable, passive)
+	require.Equal(t, maxServiceTime, s.clock.now.Sub(began))
+}
+
+// The first data packet of the client confirms the REP if the RTU is lost.
+func TestWireCMDataConfirmsReply(t *testing.T) {
+	w := newMADSim(t)
+	l := w.listen(cm.TCP, 0)
+	active := w.connecting(cm.TCP, l.LocalAddr(), nil)
+	passive, _ := w.request(l)
+	w.lose(wire.AttrRTU, 1)
+	w.accept(passive, nil)
+	w.want(w.client, cm.Established, active)
+	began := w.clock.now
+	exchange(t, w.client, active.QP(), w.server, passive.QP())
+	w.server.Want(cm.Established, passive)
+	require.Equal(t, began, w.clock.now)
+}
+
+// A client that destroys its ID cancels its request.
+func TestWireCMClientLeaves(t *testing.T) {
+	w := newMADSim(t)
+	l := w.listen(cm.TCP, 0)
+	active := w.connecting(cm.TCP, l.LocalAddr(), nil)
+	passive, _ := w.request(l)
+	w.client.End(active)
+	w.settle()
+	w.server.CreateQP(passive)
+	require.ErrorIs(t, passive.Accept(nil), verbs.ErrPeerGone)
+	w.quiet()
+}
+
+// The packets in both directions have the type of service of the active side.
+func TestWireCMTypeOfService(t *testing.T) {
+	const tos = 0x68
+	w := newMADSim(t)
+	l := w.listen(cm.TCP, 0)
+	active := w.client.ID(cm.TCP)
+	require.NoError(t, active.SetTOS(tos))
+	require.NoError(t, active.ResolveAddr(netip.AddrPortFrom(clientAddr, 0), l.LocalAddr(), time.Second))
+	w.client.Want(cm.AddrResolved, active)
+	require.NoError(t, active.ResolveRoute(time.Second))
+	w.client.Want(cm.RouteResolved, active)
+	w.client.CreateQP(active)
+	require.NoError(t, active.Connect(nil))
+	passive, _ := w.request(l)
+	w.accept(passive, nil)
+	w.want(w.client, cm.Established, active)
+	w.want(w.server, cm.Established, passive)
+	for _, id := range []*cm.ID{active, passive} {
+		attr, err := id.QP().Query()
+		require.NoError(t, err)
+		require.EqualValues(t, tos, attr.AH.TrafficClass)
+	}
+	exchange(t, w.client, active.QP(), w.server, passive.QP())
+	w.disconnected(active, passive)
+}
+
+// Destroying an established ID sends a DREQ, which is retransmitted if it is lost.
+func TestWireCMDestroyEstablished(t *testing.T) {
+	w := newMADSim(t)
+	active, passive := w.connected()
+	w.lose(wire.AttrDREQ, 2)
+	w.client.End(active)
+	require.Zero(t, w.want(w.server, cm.Disconnected, passive).Status)
+	require.NoError(t, passive.Disconnect())
+	w.want(w.server, cm.TimewaitExit, passive)
+	w.quiet()
+	require.Empty(t, w.client.tc.orphans)
+}
+
+// The DREQ of a destroyed ID is retransmitted for a limited time only.
+func TestWireCMOrphansEnd(t *testing.T) {
+	w := newMADSim(t)
+	active, _ := w.connected()
+	w.copies = func(*wire.MAD, netip.Addr) int { return 0 }
+	w.client.End(active)
+	require.Len(t, w.client.tc.orphans, 1)
+	w.quiet()
+	require.Empty(t, w.client.tc.orphans)
+}
+
+// When a channel is closed, its orphans are closed too, and are removed from all tables.
+func TestWireCMOrphansEndWithTheirChannel(t *testing.T) {
+	w := newMADSim(t)
+	active, passive := w.connected()
+	home := w.client.tc
+	other, err := cm.OpenChannel(w.client)
+	require.NoError(t, err)
+	tc := w.client.tc
+	w.client.tc, tc.clock = home, home.clock
+	require.NoError(t, active.Migrate(other))
+	w.lose(wire.AttrDREQ, 1)
+	w.client.End(active)
+	require.Len(t, tc.orphans, 1)
+	require.Equal(t, []netip.Addr{clientAddr}, w.client.m.Ports.Addrs())
+	require.NoError(t, other.Close())
+	require.Empty(t, tc.orphans)
+	require.Empty(t, w.client.m.mux.conns)
+	require.Empty(t, w.client.m.Ports.Addrs(), "the UDP port is free")
+	w.quiet()
+	w.server.End(passive)
+}
+
+func TestWireCMDisconnectByBoth(t *testing.T) {
+	w := newMADSim(t)
+	active, passive := w.connected()
+	require.NoError(t, active.Disconnect())
+	require.NoError(t, passive.Disconnect())
+	require.Zero(t, w.want(w.client, cm.Disconnected, active).Status)
+	require.Zero(t, w.want(w.server, cm.Disconnected, passive).Status)
+	w.want(w.client, cm.TimewaitExit, active)
+	w.want(w.server, cm.TimewaitExit, passive)
+	w.quiet()
+}
+
+func TestWireCMMigrate(t *testing.T) {
+	w := newMADSim(t)
+	l := w.listen(cm.TCP, 0)
+	active := w.connecting(cm.TCP, l.LocalAddr(), nil)
+	w.settle() // The request is queued and not fetched.
+	other, err := cm.OpenChannel(w.server)
+	require.NoError(t, err)
+	w.server.tc.clock = func() time.Time { return w.clock.now }
+	require.NoError(t, l.Migrate(other))
+	before := w.server.Channel
+	w.server.Channel = other
+	t.Cleanup(func() { require.NoError(t, before.Close()) })
+	passive, _ := w.request(l)
+	w.accept(passive, nil)
+	w.want(w.client, cm.Established, active)
+	w.want(w.server, cm.Established, passive)
+	w.disconnected(active, passive)
+}

@@ -1,0 +1,86 @@
+//go:build linux
+
+package connmgr
+
+import (
+	"time"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/operr"
+	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/access"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/udp"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// A Config has the settings of a manager and the parts of its device. All fields
+// must be set, except for those that a comment says may be zero.
+type Config struct {
+	Device verbs.Device // device whose IDs the manager makes
+	Engine Engine       // queue pairs of the device
+	Start  time.Time    // origin of the times of all timers
+
+	// Local and Wire say which paths to peers may be used. At least one of them is true.
+	Local, Wire bool
+	// ListenOnAll makes Listen fail unless the listener accepts requests on each path, at
+	// each of its addresses.
+	ListenOnAll bool
+	// MaxHalfOpen is the largest number of half-open connections and lookups of one
+	// listener on the wire path, and MaxHalfOpenPerAddress that of one source address.
+	MaxHalfOpen, MaxHalfOpenPerAddress int
+	// MaxConnsPerAddress is the largest number of connections on the wire path that one
+	// source address may have to the listeners.
+	MaxConnsPerAddress int
+	WirePort           uint16       // UDP port of the wire path, the same at both ends
+	Geometry           shm.Geometry // shared memory of a connection on the local path
+
+	Users     access.Users               // users of this host who may be peers
+	UserLimit *access.UserLimit          // limits the connections of each user
+	Errors    *access.ErrorLimit         // refuses sources of access errors
+	Spare     *unixsock.SpareDescriptors // reserve of descriptors
+	Maps      *shm.MappingLimit          // limits the shared segments
+	Ports     *udp.Ports                 // UDP ports of the device
+	// FreePorts returns the system's range of ephemeral ports.
+	FreePorts func() (hostport.PortRange, error)
+
+	LocalCounts *counters.Set // counters of the local path
+	WireCounts  *counters.Set // counters of the wire path
+}
+
+// A manager is the connection management of one device. It implements cm.Transport. Its
+// methods may be called from any goroutine.
+type Manager struct {
+	Config
+	limits verbs.DeviceAttr // attributes of the device
+	mux    *madMux
+}
+
+// New returns the connection management of a device. It has no resources that
+// must be closed, apart from the event channels that OpenChannel makes.
+func New(cfg *Config) *Manager {
+	m := &Manager{Config: *cfg, limits: cfg.Device.Attr()}
+	m.mux = newMADMux(m, &udpMADs{cfg.Ports, cfg.WirePort, cfg.WireCounts})
+	return m
+}
+
+// OpenChannel opens an event channel; see cm.Transport.
+func (m *Manager) OpenChannel() (cm.TransportChannel, error) {
+	ch, err := openChannel(m)
+	if err != nil {
+		return nil, operr.Wrap("open event channel", err)
+	}
+	return ch, nil
+}
+
+// Receive handles a packet to queue pair 1 that has arrived at a socket of a shard. It
+// returns false if the packet is not a valid packet to that queue pair. The packet is
+// valid during the call.
+func (m *Manager) Receive(p wire.Packet, from *udp.Header) (taken bool) {
+	return m.mux.receive(p, from)
+}
+
+var _ cm.Transport = (*Manager)(nil)

@@ -1,0 +1,85 @@
+//go:build linux
+
+package connmgr
+
+import (
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// Migrate implements cm.TransportID. It moves the ID with its sockets, its timer and its
+// queued events to another channel of the device. The requests that a listener has
+// queued move together with their IDs.
+func (i *id) Migrate(to cm.TransportChannel) error {
+	dst, ok := to.(*channel)
+	if !ok {
+		return verbs.ErrForeign
+	}
+	src := i.lockBoth(dst)
+	defer src.unlock()
+	if src == dst {
+		return nil
+	}
+	defer dst.unlock()
+	if dst.closed {
+		return verbs.ErrClosed
+	}
+	if dst.m != src.m {
+		return verbs.ErrForeign
+	}
+	return i.move(src, dst)
+}
+
+// lockBoth locks the channel of the ID and dst, in the order of their epoll descriptors.
+// It returns the channel of the ID.
+func (i *id) lockBoth(dst *channel) (src *channel) {
+	for {
+		src = i.ch.Load()
+		first, second := src, dst
+		if second.FD() < first.FD() {
+			first, second = second, first
+		}
+		first.mu.Lock()
+		if first != second {
+			second.mu.Lock()
+		}
+		if i.ch.Load() == src {
+			return src
+		}
+		if first != second {
+			second.mu.Unlock()
+		}
+		first.mu.Unlock()
+	}
+}
+
+func (i *id) move(src, dst *channel) error {
+	if i.conn != nil {
+		if err := i.conn.move(dst); err != nil {
+			return err
+		}
+	}
+	if err := i.listeners.move(dst); err != nil {
+		return err
+	}
+	if i.madPort != nil {
+		if err := dst.watchPort(i.madPort); err != nil {
+			return err
+		}
+		src.unwatchPort(i.madPort)
+	}
+	src.timers.Move(&i.timer, &dst.timers)
+	i.ch.Store(dst)
+	for _, ev := range src.queue.extract(i) {
+		if child := ev.ID.(*id); child != i {
+			if err := child.move(src, dst); err != nil {
+				child.destroy(src)
+				i.pendingRequests--
+				i.listeners.setAccepting(true)
+				continue
+			}
+		}
+		dst.queue.push(ev)
+	}
+	return nil
+}

@@ -1,0 +1,163 @@
+//go:build linux
+
+package connmgr
+
+import (
+	"net/netip"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/testutil/cmside"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// newSibling makes another channel of the party's device.
+func newSibling(s *party) *party {
+	s.T.Helper()
+	side := *s.Side
+	o := party{Side: &side, m: s.m, dev: s.dev, tc: s.tc}
+	var err error
+	o.Channel, err = cm.OpenChannel(s)
+	require.NoError(s.T, err)
+	o.tc, s.tc = s.tc, o.tc
+	s.T.Cleanup(func() {
+		if !s.T.Failed() {
+			require.NoError(s.T, o.Channel.Close())
+		}
+	})
+	return &o
+}
+
+func TestMigrateChild(t *testing.T) {
+	client, server := newParty(t), newParty(t)
+	other := newSibling(server)
+	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
+	active := client.Connecting(cm.TCP, l.LocalAddr(), nil)
+	passive, _ := server.Request(l)
+	require.NoError(t, passive.Migrate(other.Channel))
+
+	server.CreateQP(passive)
+	require.NoError(t, passive.Accept(nil))
+	client.Want(cm.Established, active)
+	other.Want(cm.Established, passive)
+	require.NoError(t, active.Disconnect())
+	other.Want(cm.Disconnected, passive)
+	server.Quiet()
+	require.NoError(t, passive.Migrate(server.Channel))
+	require.NoError(t, passive.Disconnect())
+	server.Want(cm.TimewaitExit, passive)
+	require.Empty(t, handlersOf(other.tc))
+}
+
+// The queued events of an ID move with it.
+func TestMigratePendingEvents(t *testing.T) {
+	s := newParty(t)
+	other := newSibling(s)
+	l := s.Listen(cm.TCP, "127.0.0.1:0", 0)
+	id, stays := s.ID(cm.TCP), s.ID(cm.TCP)
+	for _, id := range []*cm.ID{id, stays} {
+		require.NoError(t, id.ResolveAddr(netip.AddrPort{}, l.LocalAddr(), safety))
+	}
+	require.NoError(t, id.Migrate(other.Channel))
+	cmside.AwaitReadable(t, other.Channel.FD())
+	other.Want(cm.AddrResolved, id)
+	s.Want(cm.AddrResolved, stays)
+	s.Quiet()
+	other.Quiet()
+}
+
+// A listener moves to another channel. Its queued requests move with it, and so do the
+// clients that have not sent a request. Later requests arrive at the new channel.
+func TestMigrateListener(t *testing.T) {
+	client, server := newParty(t), newParty(t)
+	other := newSibling(server)
+	l := server.Listen(cm.TCP, "127.0.0.1:0", 2)
+	silent := dialRaw(t, l)
+	server.Quiet()
+	first := client.Connecting(cm.TCP, l.LocalAddr(), nil)
+	second := client.Connecting(cm.TCP, l.LocalAddr(), nil)
+	kept, _ := server.Request(l)
+	require.False(t, server.tc.queue.empty(), "one request waits to be fetched")
+
+	require.NoError(t, l.Migrate(other.Channel))
+	moved, _ := other.Request(l)
+	require.Same(t, other.Channel, moved.Channel())
+	third := client.Connecting(cm.TCP, l.LocalAddr(), nil)
+	last, _ := other.Request(l)
+	silent.send(encode(silent.request(l)))
+	fourth, _ := other.Request(l)
+
+	for _, id := range []*cm.ID{kept, moved, last, fourth} {
+		require.NoError(t, id.Reject(nil))
+	}
+	for _, id := range []*cm.ID{first, second, third} {
+		client.WantRejected(id, cm.RejectConsumer, true, nil)
+	}
+	server.Quiet()
+}
+
+// The running timer of an ID moves with it.
+func TestMigrateTimer(t *testing.T) {
+	client, server := newParty(t), newParty(t)
+	other := newSibling(client)
+	clock := useClock(other)
+	client.tc.clock = other.tc.clock
+	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
+	id := client.Connecting(cm.TCP, l.LocalAddr(), nil)
+	require.NoError(t, id.Migrate(other.Channel))
+	clock.advance(maxServiceTime)
+	client.Quiet()
+	require.Equal(t, statusTimedOut, other.Want(cm.Unreachable, id).Status)
+}
+
+func TestMigrateRefused(t *testing.T) {
+	s, foreign := newParty(t), newParty(t)
+	id := newID(s.tc, cm.TCP)
+	require.ErrorIs(t, id.Migrate(foreign.tc), verbs.ErrForeign)
+	require.ErrorIs(t, id.Migrate(nil), verbs.ErrForeign)
+	require.NoError(t, id.Migrate(s.tc))
+	closed, err := s.m.OpenChannel()
+	require.NoError(t, err)
+	require.NoError(t, closed.Close())
+	require.ErrorIs(t, id.Migrate(closed), verbs.ErrClosed)
+	require.NoError(t, id.Destroy())
+}
+
+// IDs migrate between two channels while other goroutines call Next on both channels. No
+// call fails.
+func TestMigrateConcurrently(t *testing.T) {
+	s := newParty(t)
+	channels := [2]*party{s, newSibling(s)}
+	ids := make([]*id, 4)
+	for i := range ids {
+		ids[i] = newID(channels[i%2].tc, cm.TCP)
+	}
+	var work sync.WaitGroup
+	for i, id := range ids {
+		work.Go(func() {
+			for n := range 200 {
+				if err := id.Migrate(channels[(i+n)%2].tc); err != nil {
+					t.Error(err)
+				}
+				_ = id.ResolveRoute(safety)
+			}
+		})
+	}
+	for _, c := range channels {
+		work.Go(func() {
+			var ev cm.TransportEvent
+			for range 400 {
+				if _, err := c.tc.Next(&ev); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	work.Wait()
+	for _, id := range ids {
+		require.NoError(t, id.Destroy())
+	}
+}

@@ -1,0 +1,160 @@
+//go:build linux
+
+package connmgr
+
+import (
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/udp"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// negotiation has the parameters that both sides have agreed on, from the view of the
+// local queue pair.
+type negotiation struct {
+	psn              uint32 // first packet sequence number that this side expects
+	peerQPN, peerPSN uint32
+	mtu              verbs.MTU // path MTU; 0 means largestMTU
+	// resources and depth are numbers of READs and atomics: this side serves up to
+	// resources of them at a time, and has up to depth of them outstanding.
+	resources, depth uint8
+	retry, rnrRetry  uint8
+	flow             CreditFlow
+	// code of the ACK timeout, 5 bits; not used if the application has set an ACK
+	// timeout
+	ackTimeout uint8
+}
+
+// largestMTU is the path MTU of the local path, which has no packets, and the largest
+// path MTU of the wire path (IBTA vol. 1, 6.8).
+const largestMTU = verbs.MTU4096
+
+// setPeer applies the parameters of the peer's queue pair. The number of outstanding
+// READs and atomics of one side is the number that the other side serves. Both are
+// limited to what the device supports. The peer's RNR retry count applies to the sends
+// of this side.
+func (n *negotiation) setPeer(peer *qpParams, limits *verbs.DeviceAttr) {
+	n.peerQPN, n.peerPSN = peer.qpn, peer.psn
+	n.resources = min(peer.initiatorDepth, limits.MaxQPRdAtom)
+	n.depth = min(peer.responderResources, limits.MaxQPInitRdAtom)
+	n.rnrRetry = peer.rnrRetry
+	// A queue pair with a shared receive queue does not advertise credits.
+	n.flow.Receives = peer.flowControl && !peer.srq
+}
+
+// param returns the parameters as the receiver sees them: the responder resources are
+// the initiator depth of the sender, and the reverse.
+func (p *qpParams) param() cm.MessageParam {
+	return cm.MessageParam{
+		ResponderResources: p.initiatorDepth,
+		InitiatorDepth:     p.responderResources,
+		FlowControl:        p.flowControl,
+		RNRRetryCount:      p.rnrRetry,
+		SRQ:                p.srq,
+		QPNum:              p.qpn,
+	}
+}
+
+// localParams returns the parameters of the local queue pair, which are sent to the
+// peer.
+func (i *id) localParams(param *cm.MessageParam) qpParams {
+	return qpParams{
+		qpn:                i.qpn,
+		psn:                i.negotiated.psn,
+		srq:                param.SRQ,
+		responderResources: param.ResponderResources,
+		initiatorDepth:     param.InitiatorDepth,
+		rnrRetry:           param.RNRRetryCount,
+		flowControl:        param.FlowControl,
+	}
+}
+
+// initQPAttr returns the attributes that move a queue pair to a state. They contain the
+// negotiated parameters.
+func (i *id) initQPAttr(state verbs.QPState) (verbs.QPAttr, verbs.QPAttrMask, error) {
+	if !i.bound {
+		return verbs.QPAttr{}, 0, verbs.ErrState
+	}
+	attr := verbs.QPAttr{State: state}
+	var mask verbs.QPAttrMask
+	var err error
+	switch {
+	case state < verbs.StateInit || state > verbs.StateRTS:
+		err = &verbs.ParamError{Field: "QP state", Value: int64(state), Limit: int64(verbs.StateRTS), Reason: "not INIT, RTR or RTS"}
+	case i.ps == cm.UDP:
+		mask = udAttr(&attr)
+	case state == verbs.StateInit:
+		attr.Port, attr.Access = devicePort, i.negotiated.access()
+		mask = verbs.AttrPort | verbs.AttrAccess
+	case state == verbs.StateRTR:
+		mask, err = i.rtrAttr(&attr)
+	default:
+		mask = i.rtsAttr(&attr)
+	}
+	return attr, mask | verbs.AttrState, err
+}
+
+// udAttr returns the attributes of a UD queue pair (rdma_create_qp(3)). The first
+// packet sequence number is 0.
+func udAttr(attr *verbs.QPAttr) verbs.QPAttrMask {
+	switch attr.State {
+	case verbs.StateInit:
+		attr.Port, attr.QKey = devicePort, cm.DefaultQKey
+		return verbs.AttrPort | verbs.AttrQKey
+	case verbs.StateRTS:
+		return verbs.AttrSQPSN
+	}
+	return 0
+}
+
+// rtrAttr sets the attributes for RTR. It sets the access rights again, because the
+// parameters were not negotiated when the queue pair went to INIT.
+func (i *id) rtrAttr(attr *verbs.QPAttr) (verbs.QPAttrMask, error) {
+	var err error
+	if attr.AH, err = i.route(); err != nil {
+		return 0, err
+	}
+	attr.PathMTU = largestMTU
+	if i.negotiated.mtu != 0 {
+		attr.PathMTU = i.negotiated.mtu
+	}
+	attr.DestQPN, attr.RQPSN = i.negotiated.peerQPN, i.negotiated.psn
+	attr.MaxDestRdAtomic = i.negotiated.resources
+	attr.MinRNRTimer = i.opts.minRNRTimer
+	attr.Access = i.negotiated.access()
+	return verbs.AttrAV | verbs.AttrPathMTU | verbs.AttrDestQPN | verbs.AttrRQPSN |
+		verbs.AttrMaxDestRdAtomic | verbs.AttrMinRNRTimer | verbs.AttrAccess, nil
+}
+
+// rtsAttr sets the attributes for RTS.
+func (i *id) rtsAttr(attr *verbs.QPAttr) verbs.QPAttrMask {
+	attr.SQPSN = i.negotiated.peerPSN
+	attr.Timeout = i.negotiated.ackTimeout
+	if i.opts.ackTimeoutSet {
+		attr.Timeout = i.opts.ackTimeout
+	}
+	attr.RetryCount, attr.RNRRetry = i.negotiated.retry, i.negotiated.rnrRetry
+	attr.MaxRdAtomic = i.negotiated.depth
+	return verbs.AttrSQPSN | verbs.AttrTimeout | verbs.AttrRetryCount | verbs.AttrRNRRetry | verbs.AttrMaxRdAtomic
+}
+
+// access returns the access rights of the peer: always WRITE, and READ and atomics if
+// there are responder resources to serve them.
+func (n *negotiation) access() verbs.Access {
+	access := verbs.AccessLocalWrite | verbs.AccessRemoteWrite
+	if n.resources > 0 {
+		access |= verbs.AccessRemoteRead | verbs.AccessRemoteAtomic
+	}
+	return access
+}
+
+// route returns the address vector to the peer.
+func (i *id) route() (verbs.AHAttr, error) {
+	source, err := i.m.Engine.SourceIndex(i.local.Addr())
+	return verbs.AHAttr{
+		DestGID:      verbs.GIDFromAddr(i.remote.Addr()),
+		SourceIndex:  source,
+		HopLimit:     udp.DefaultHopLimit,
+		TrafficClass: i.opts.tos,
+		Port:         devicePort,
+	}, err
+}

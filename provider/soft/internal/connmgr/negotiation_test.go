@@ -1,0 +1,84 @@
+//go:build linux
+
+package connmgr
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// The number of READs and atomics is limited to what the device supports.
+func TestNegotiationLimits(t *testing.T) {
+	limits := &verbs.DeviceAttr{MaxQPRdAtom: 16, MaxQPInitRdAtom: 8}
+	var mine negotiation
+	mine.setPeer(&qpParams{qpn: 5, psn: 6, responderResources: 200, initiatorDepth: 200, rnrRetry: 3}, limits)
+	require.Equal(t, negotiation{peerQPN: 5, peerPSN: 6, resources: 16, depth: 8, rnrRetry: 3}, mine)
+	mine.setPeer(&qpParams{responderResources: 2, initiatorDepth: 1}, limits)
+	require.Equal(t, negotiation{resources: 1, depth: 2}, mine)
+}
+
+// Without responder resources the peer may not use READ and atomics.
+func TestAccessFollowsResources(t *testing.T) {
+	client, server := newParty(t), newParty(t)
+	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
+	active := client.Connecting(cm.TCP, l.LocalAddr(), &cm.ConnParam{ResponderResources: -1, InitiatorDepth: 2})
+	passive, _ := server.Request(l)
+	server.CreateQP(passive)
+	require.NoError(t, passive.Accept(&cm.ConnParam{ResponderResources: 2, InitiatorDepth: -1}))
+	client.Want(cm.Established, active)
+	requireQP(t, active.QP(), wantQP{outstanding: 2, retry: 7, rnrRetry: 7, peer: passive})
+	requireQP(t, passive.QP(), wantQP{served: 2, retry: 7, rnrRetry: 7, peer: active})
+}
+
+func TestOptionsReachQP(t *testing.T) {
+	client, server := newParty(t), newParty(t)
+	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
+	active := client.ID(cm.TCP)
+	require.NoError(t, active.SetTOS(0x68))
+	require.NoError(t, active.SetAckTimeout(14))
+	require.NoError(t, active.SetMinRNRTimer(0))
+	client.Resolve(active, l.LocalAddr())
+	client.CreateQP(active)
+	require.NoError(t, active.Connect(nil))
+	passive, _ := server.Request(l)
+	require.NoError(t, passive.SetAckTimeout(0))
+	require.NoError(t, passive.SetMinRNRTimer(31))
+	server.CreateQP(passive)
+	require.NoError(t, passive.Accept(nil))
+	client.Want(cm.Established, active)
+
+	attr, err := active.QP().Query()
+	require.NoError(t, err)
+	require.EqualValues(t, 14, attr.Timeout)
+	require.EqualValues(t, 0x68, attr.AH.TrafficClass)
+	require.EqualValues(t, 0, attr.MinRNRTimer, "the longest")
+	require.Equal(t, verbs.GIDFromAddr(l.LocalAddr().Addr()), attr.AH.DestGID)
+	theirs, err := passive.QP().Query()
+	require.NoError(t, err)
+	require.Zero(t, theirs.Timeout, "0 means no timeout")
+	require.EqualValues(t, 31, theirs.MinRNRTimer)
+	require.Equal(t, attr.SQPSN, theirs.RQPSN)
+	require.Equal(t, theirs.SQPSN, attr.RQPSN)
+}
+
+func TestCreateQPChecks(t *testing.T) {
+	s, foreign := newParty(t), newParty(t)
+	unbound := newID(s.tc, cm.TCP)
+	_, err := unbound.CreateQP(s.PD, &verbs.QPInitAttr{Type: verbs.QPTypeRC})
+	require.ErrorIs(t, err, verbs.ErrState)
+	_, _, err = unbound.InitQPAttr(verbs.StateInit)
+	require.ErrorIs(t, err, verbs.ErrState)
+	unbound.bound = true
+	_, err = unbound.CreateQP(foreign.PD, &verbs.QPInitAttr{Type: verbs.QPTypeRC})
+	require.ErrorIs(t, err, verbs.ErrForeign)
+	_, err = unbound.CreateQP(s.PD, &verbs.QPInitAttr{Type: verbs.QPTypeUD})
+	var param *verbs.ParamError
+	require.ErrorAs(t, err, &param)
+	_, _, err = unbound.InitQPAttr(verbs.StateSQD)
+	require.ErrorAs(t, err, &param)
+	require.NoError(t, unbound.Destroy())
+}

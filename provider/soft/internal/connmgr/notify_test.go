@@ -1,0 +1,131 @@
+//go:build linux
+
+package connmgr
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// accepted accepts the next request to a listener, and returns the passive ID.
+func (s *party) accepted(l *cm.ID) *cm.ID {
+	s.T.Helper()
+	passive, _ := s.Request(l)
+	s.CreateQP(passive)
+	require.NoError(s.T, passive.Accept(nil))
+	return passive
+}
+
+// notified makes a connection that Notify establishes on the passive side, before the
+// active side has fetched its event.
+func notified(t *testing.T, client, server *party) (active, passive *cm.ID) {
+	t.Helper()
+	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
+	active = client.Connecting(cm.TCP, l.LocalAddr(), nil)
+	passive = server.accepted(l)
+	require.NoError(t, passive.Notify(verbs.AsyncCommEst))
+	require.ErrorIs(t, passive.Notify(verbs.AsyncCommEst), verbs.ErrState, "the event is queued")
+	server.Want(cm.Established, passive)
+	return active, passive
+}
+
+func TestNotify(t *testing.T) {
+	client, server := newParty(t), newParty(t)
+	active, passive := notified(t, client, server)
+	require.ErrorIs(t, passive.Notify(verbs.AsyncCommEst), verbs.ErrState)
+
+	client.Want(cm.Established, active) // This call sends the RTU.
+	server.Quiet()
+	exchange(t, client, active.QP(), server, passive.QP())
+	exchange(t, server, passive.QP(), client, active.QP())
+	require.NoError(t, active.Disconnect())
+	server.Want(cm.Disconnected, passive)
+}
+
+// An RTU that arrives after the passive side has called Notify and has disconnected is
+// ignored.
+func TestNotifyAndLeave(t *testing.T) {
+	client, server := newParty(t), newParty(t)
+	active, passive := notified(t, client, server)
+	require.NoError(t, passive.Disconnect())
+	client.Want(cm.Established, active)
+	client.Want(cm.Disconnected, active)
+	server.Quiet()
+	require.NoError(t, active.Disconnect())
+	require.Zero(t, server.Want(cm.Disconnected, passive).Status)
+}
+
+// The passive side may disconnect before the active side has moved its own queue pair to
+// RTS.
+func TestNotifyAndLeaveWithoutQP(t *testing.T) {
+	client, server := newParty(t), newParty(t)
+	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
+	active, own := client.Resolved(cm.TCP, l.LocalAddr()), client.OwnQP()
+	require.NoError(t, active.Connect(&cm.ConnParam{QPNum: own.Num()}))
+	passive := server.accepted(l)
+	client.Want(cm.ConnectResponse, active)
+	require.NoError(t, passive.Notify(verbs.AsyncCommEst))
+	server.Want(cm.Established, passive)
+	require.NoError(t, passive.Disconnect())
+
+	require.Zero(t, client.Want(cm.Disconnected, active).Status)
+	require.ErrorIs(t, active.Establish(), verbs.ErrState)
+	require.NoError(t, active.Disconnect())
+	require.Zero(t, server.Want(cm.Disconnected, passive).Status)
+}
+
+// If the active side closes its ID without an RTU, and the passive side has called
+// Notify, the passive side gets Disconnected.
+func TestNotifyAfterClientClosed(t *testing.T) {
+	client, server := newParty(t), newParty(t)
+	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
+	active := client.Connecting(cm.TCP, l.LocalAddr(), nil)
+	passive := server.accepted(l)
+	client.End(active)
+	require.NoError(t, passive.Notify(verbs.AsyncCommEst))
+	server.Want(cm.Established, passive)
+	require.Zero(t, server.Want(cm.Disconnected, passive).Status)
+}
+
+// Notify fails after the REJ of the active side was received, even if the application
+// has not fetched the event.
+func TestNotifyTooLate(t *testing.T) {
+	client, server := newParty(t), newParty(t)
+	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
+	var actives, passives [2]*cm.ID
+	for i := range actives {
+		actives[i] = client.Connecting(cm.TCP, l.LocalAddr(), nil)
+		passives[i] = server.accepted(l)
+	}
+	client.End(actives[0])
+	client.End(actives[1])
+	ev := server.Next() // The first of the two events. The second one stays queued.
+	require.Equal(t, cm.Rejected, ev.Type)
+	late := passives[0]
+	if ev.ID == late {
+		late = passives[1]
+	}
+	require.NoError(t, ev.Ack())
+	require.ErrorIs(t, late.Notify(verbs.AsyncCommEst), verbs.ErrPeerGone)
+	server.WantRejected(late, cm.RejectTimeout, false, nil)
+}
+
+// After Notify one RTU is ignored. A second RTU is an error.
+func TestNotifyHostile(t *testing.T) {
+	server := newParty(t)
+	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
+	attacker := dialRaw(t, l)
+	attacker.send(encode(attacker.request(l)))
+	passive := server.accepted(l)
+	require.NoError(t, passive.Notify(verbs.AsyncCommEst))
+	server.Want(cm.Established, passive)
+	attacker.send(encode(&rtuMsg{}))
+	server.Quiet()
+	attacker.send(encode(&rtuMsg{}))
+	require.Zero(t, server.Want(cm.Disconnected, passive).Status)
+	attacker.close()
+}

@@ -1,0 +1,199 @@
+//go:build linux
+
+package connmgr
+
+import (
+	"bytes"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/random"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// incoming makes an ID for a request to the listener i, and queues the event. The new ID
+// owns the connection c. incoming returns nil if the request is not for this listener,
+// or if the backlog is full.
+func (i *id) incoming(m message, c cmConn) *id {
+	ch := i.ch.Load()
+	child := newID(ch, i.ps)
+	ev := cm.TransportEvent{Type: cm.ConnectRequest, ID: child, Listener: i}
+	var to endpoints
+	switch m := m.(type) {
+	case *reqMsg:
+		if i.ps != cm.TCP {
+			return nil
+		}
+		to, ev.PrivateData, ev.Param = m.endpoints, m.private, m.qpParams.param()
+		ev.Param.RetryCount = m.retry
+		child.negotiated.setPeer(&m.qpParams, &i.m.limits)
+		child.negotiated.retry = m.retry // the active side sets the retry count of both sides
+		child.negotiated.psn = random.Uint32() & verbs.MaxPSN
+		child.negotiated.mtu = m.mtu
+	case *sidrReqMsg:
+		if i.ps != cm.UDP {
+			return nil
+		}
+		to, ev.PrivateData = m.endpoints, m.private
+	}
+	if !i.port.Addr.Covers(to.dst) {
+		return nil
+	}
+	child.state, child.conn, child.parent = stateREQReceived, c, i
+	child.local, child.remote, child.bound, child.opts = to.dst, to.src, true, i.opts
+	if m, ok := m.(*reqMsg); ok {
+		child.negotiated.ackTimeout = child.ackTimeoutReceived(m.ackTimeout)
+		if m.tos > 0 {
+			child.opts.tos = m.tos // Both directions use the same type of service.
+		}
+	}
+	if i.pendingRequests >= i.backlog {
+		// The backlog is full. Only a lookup can arrive now, because listeners stop
+		// accepting connection requests when the backlog is full. The kernel refuses a
+		// lookup with the same status.
+		_ = c.send(child.refusal(cm.RejectConsumer, nil, false))
+		return nil
+	}
+	ch.queue.push(ev)
+	if i.pendingRequests++; i.pendingRequests >= i.backlog && i.ps == cm.TCP {
+		i.listeners.setAccepting(false)
+	}
+	return child
+}
+
+// requestFetched records that the application has fetched the request, so that the
+// listener can accept another one.
+func (i *id) requestFetched() {
+	l := i.parent
+	i.parent = nil
+	l.pendingRequests--
+	l.listeners.setAccepting(true)
+}
+
+// requestWithdrawn ends a passive side whose half-open connection is evicted. If the
+// application has not fetched the request, it gets no event. If the application has
+// fetched the request and not answered, it gets an event, so that it can close the ID.
+// After Accept the connection ends as if no RTU had arrived in time.
+func (i *id) requestWithdrawn() {
+	ch := i.ch.Load()
+	switch i.state {
+	case stateREQReceived, stateWithdrawn:
+		if i.parent != nil {
+			i.enter(stateEnded)
+			ch.queue.extract(i)
+			i.requestFetched()
+			break
+		}
+		i.unreachable(statusTimedOut, nil)
+	case stateREPSent:
+		_ = i.conn.send(&rejMsg{reason: cm.RejectNoResources})
+		i.unreachable(statusTimedOut, nil)
+	case stateDREQSent:
+		i.disconnected(statusTimedOut)
+	default:
+		// The ID still uses the connection, which stays open.
+		return
+	}
+	i.conn.close()
+	i.conn = nil
+}
+
+// Accept implements cm.TransportID. If it fails, the request is refused and the queue
+// pair is in the error state. ErrPeerGone means that the client has gone.
+func (i *id) Accept(param *cm.MessageParam) error {
+	ch := i.lock()
+	defer ch.unlock()
+	if i.state != stateREQReceived {
+		i.failQP()
+		return verbs.ErrPeerGone
+	}
+	if i.ps == cm.UDP {
+		return i.acceptLookup(param)
+	}
+	i.chooseQP(param)
+	i.negotiated.resources, i.negotiated.depth = param.ResponderResources, param.InitiatorDepth
+	i.negotiated.flow.Sends = param.FlowControl
+	if err := i.connectQP(); err != nil {
+		return i.acceptFailed(err)
+	}
+	if err := i.conn.send(&repMsg{qpParams: i.localParams(param), private: bytes.Clone(param.PrivateData)}); err != nil {
+		return i.acceptFailed(err)
+	}
+	i.enter(stateREPSent)
+	i.timerLimit = ch.clock().Add(maxServiceTime)
+	i.startTimer(rtuTimeout)
+	return nil
+}
+
+// acceptFailed refuses a request that could not be accepted because this side lacks a
+// resource: memory, descriptors, or a usable queue pair. The queue pair goes to the
+// error state. If the client has gone, acceptFailed returns that error instead,
+// because the queue pair may have failed for the same reason.
+func (i *id) acceptFailed(err error) error {
+	if gone := i.conn.send(&rejMsg{reason: cm.RejectNoResources}); gone != nil {
+		err = gone
+	}
+	i.enter(stateEnded)
+	i.failQP()
+	return err
+}
+
+// Reject implements cm.TransportID. It refuses a request, or on the active side a reply.
+func (i *id) Reject(reason cm.RejectReason, private []byte) error {
+	ch := i.lock()
+	defer ch.unlock()
+	if i.state != stateREQReceived && i.state != stateREPReceived {
+		return verbs.ErrPeerGone
+	}
+	err := i.conn.send(i.refusal(reason, bytes.Clone(private), reason == cm.RejectConsumer))
+	i.enter(stateEnded)
+	i.failQP()
+	return err
+}
+
+// refusal returns the message that refuses a request. The reply to a lookup has a
+// status instead of a reason; a lack of resources has the status that there is no
+// queue pair (IBTA vol. 1, 12.11.2).
+func (i *id) refusal(reason cm.RejectReason, private []byte, byApplication bool) message {
+	if i.ps == cm.TCP {
+		return &rejMsg{reason: reason, byApplication: byApplication, private: private}
+	}
+	status := cm.SIDRReject
+	if reason == cm.RejectNoResources {
+		status = cm.SIDRNoQP
+	}
+	return &sidrRepMsg{status: status, byApplication: byApplication, private: private}
+}
+
+// onRTU handles the confirmation of the REP. After Notify the RTU changes nothing.
+func (i *id) onRTU() bool {
+	switch {
+	case i.state == stateREPSent:
+		i.replyConfirmed()
+	case i.notified:
+		i.notified = false
+	default:
+		return false
+	}
+	return true
+}
+
+// Notify implements cm.TransportID: data has arrived from the peer, so the peer has
+// received the REP.
+func (i *id) Notify(verbs.AsyncEventType) error {
+	ch := i.lock()
+	defer ch.unlock()
+	switch i.state {
+	case stateREPSent:
+		i.notified = true
+		i.replyConfirmed()
+		return nil
+	case stateEstablished:
+		return verbs.ErrState
+	}
+	return verbs.ErrPeerGone
+}
+
+func (i *id) replyConfirmed() {
+	i.enter(stateEstablished)
+	i.raise(cm.TransportEvent{Type: cm.Established})
+}

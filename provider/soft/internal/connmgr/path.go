@@ -1,0 +1,123 @@
+//go:build linux
+
+package connmgr
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// listeners are the listeners of one listening ID, at most one for each path.
+type listeners []listener
+
+func (ls listeners) setAccepting(yes bool) {
+	for _, l := range ls {
+		l.setAccepting(yes)
+	}
+}
+
+func (ls listeners) move(to *channel) error {
+	for _, l := range ls {
+		if err := l.move(to); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// serves returns the served addresses of all listeners, those of the local path first.
+func (ls listeners) serves() (served []cm.ServedAddr) {
+	for _, l := range slices.Backward(ls) {
+		served = append(served, l.serves()...)
+	}
+	return served
+}
+
+func (ls listeners) close() {
+	for _, l := range ls {
+		l.close()
+	}
+}
+
+// openListeners starts to accept requests on the paths that the device may use. It opens
+// the listener of the local path last. If the order were reversed and the listener of
+// the wire path failed, the local one could not be closed again: the socket of the ID
+// can not stop listening (listen(2)).
+func (i *id) openListeners() error {
+	if i.m.Wire && !(i.m.Local && i.port.Addr.Addr.IsLoopback()) {
+		i.listeners = append(i.listeners, openMADListener(i))
+	}
+	err := i.checkServed()
+	if err == nil && i.m.Local {
+		var l *unixListener
+		if l, err = openUnixListener(i, i.port.FD); err == nil {
+			i.listeners = append(i.listeners, l)
+		}
+	}
+	if err != nil {
+		i.listeners.close()
+		i.listeners = nil
+	}
+	return err
+}
+
+// checkServed returns an error if the open listeners serve too few addresses. With
+// Config.ListenOnAll every address must be served. Without the local path at least one
+// address must be served.
+func (i *id) checkServed() error {
+	var missing error
+	served := 0
+	for _, s := range i.listeners.serves() {
+		if s.Err == nil {
+			served++
+		} else if missing == nil {
+			missing = fmt.Errorf("%s path at %v: %w", s.Path, s.Addr, s.Err)
+		}
+	}
+	if i.m.ListenOnAll || !i.m.Local && served == 0 {
+		return missing
+	}
+	return nil
+}
+
+// Serves implements cm.ServesReader.
+func (i *id) Serves() []cm.ServedAddr {
+	ch := i.lock()
+	defer ch.unlock()
+	return i.listeners.serves()
+}
+
+// findPath checks whether the local path or the wire path leads from an address of this
+// host to the address to. If only the wire path does, findPath opens its UDP port.
+func (i *id) findPath(ch *channel, from, to netip.Addr) error {
+	if i.m.Local {
+		if to == from {
+			return nil
+		}
+		if own, err := hostport.OnThisHost(to); own || err != nil {
+			return err
+		}
+	}
+	if !i.m.Wire {
+		return &verbs.FeatureError{Feature: "wire path", Reason: cm.ErrNoRoute}
+	}
+	port, err := ch.m.mux.open(hostport.WithoutZone(from), ch)
+	if err != nil {
+		return err
+	}
+	i.madPort = port
+	return nil
+}
+
+// dial sends a request on the path that leads to the listener.
+func (i *id) dial(m message) error {
+	if i.madPort != nil {
+		return dialMAD(i, m)
+	}
+	return dialUnix(i, m)
+}

@@ -1,0 +1,54 @@
+//go:build linux
+
+package connmgr
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+)
+
+// sizes returns lengths of private data to test: none, one byte, and the maximum.
+func sizes(ps cm.PortSpace, m cm.Message) [3]int { return [3]int{0, 1, cm.MaxPrivateData(ps, m)} }
+
+// lend makes a call with n bytes of private data. When the call has returned, lend
+// overwrites the memory of the private data. It returns a copy of the data, which the
+// peer must get.
+func lend(t *testing.T, n int, call func(*cm.ConnParam) error) (want []byte) {
+	t.Helper()
+	want = bytes.Repeat([]byte{'x', 0}, n)[:n]
+	lent := bytes.Clone(want)
+	require.NoError(t, call(&cm.ConnParam{PrivateData: lent}))
+	clear(lent)
+	return want
+}
+
+// Private data of each length arrives as it was at the time of the call. For a message
+// without private data the peer gets none.
+func TestPrivateData(t *testing.T) {
+	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
+		for i := range 3 {
+			client, server := newParty(t), newParty(t)
+			l := server.Listen(ps, "127.0.0.1:0", 0)
+			active := client.Resolved(ps, l.LocalAddr())
+			client.CreateQP(active)
+			question := lend(t, sizes(ps, cm.MessageConnect)[i], active.Connect)
+			passive, ev := server.Request(l)
+			require.Equal(t, string(question), string(ev.Param.PrivateData))
+
+			server.CreateQP(passive)
+			answer := lend(t, sizes(ps, cm.MessageAccept)[i], passive.Accept)
+			require.Equal(t, string(answer), string(client.Want(cm.Established, active).Param.PrivateData))
+			if ps == cm.TCP {
+				require.Empty(t, server.Want(cm.Established, passive).Param.PrivateData)
+				require.NoError(t, active.Disconnect())
+				require.Empty(t, server.Want(cm.Disconnected, passive).Param.PrivateData)
+				require.NoError(t, passive.Disconnect())
+				require.Empty(t, client.Want(cm.Disconnected, active).Param.PrivateData)
+			}
+		}
+	})
+}

@@ -1,0 +1,134 @@
+//go:build linux
+
+package connmgr
+
+import (
+	"net/netip"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// CreateQP implements cm.TransportID. It makes the queue pair of the ID, and moves it to
+// INIT (RC) or RTS (UD).
+func (i *id) CreateQP(pd verbs.PD, attr *verbs.QPInitAttr) (verbs.QP, error) {
+	ch := i.lock()
+	defer ch.unlock()
+	if i.ownQP() != nil || !i.bound {
+		return nil, verbs.ErrState
+	}
+	if pd.Device() != i.m.Device {
+		return nil, verbs.ErrForeign
+	}
+	if attr.Type != i.ps.QPType() {
+		return nil, &verbs.ParamError{Field: "QP type", Value: int64(attr.Type), Limit: int64(i.ps.QPType()), Reason: "does not match the port space"}
+	}
+	created, err := pd.CreateQP(attr)
+	if err != nil {
+		return nil, err
+	}
+	qp := created.(QueuePair)
+	if err := i.placeDatagramQP(qp); err != nil {
+		_ = qp.Close()
+		return nil, err
+	}
+	last := verbs.StateInit
+	if i.ps == cm.UDP {
+		last = verbs.StateRTS
+	}
+	if err := i.qpToRTS(qp, verbs.StateInit, last); err != nil {
+		_ = qp.Close()
+		return nil, err
+	}
+	i.lastQP = qp
+	return qp, nil
+}
+
+// ownQP returns the queue pair that was made on the ID, or nil. Nil means that the
+// application names its own queue pair, or has not made one yet. A closed queue pair
+// does not belong to the ID any more (rdma_destroy_qp(3)).
+func (i *id) ownQP() QueuePair {
+	if i.lastQP != nil && i.lastQP.Closed() {
+		i.lastQP = nil
+	}
+	return i.lastQP
+}
+
+// chooseQP sets the queue pair of the connection: the queue pair of the ID, or else the
+// one that the application names.
+func (i *id) chooseQP(param *cm.MessageParam) {
+	i.qpn = param.QPNum
+	if own := i.ownQP(); own != nil {
+		i.qpn = own.Num()
+	}
+}
+
+// connectQP attaches the data path to the queue pair. It moves the queue pair to RTS if
+// it belongs to the ID. The application moves a queue pair that it has made without the
+// ID.
+func (i *id) connectQP() error {
+	own := i.ownQP()
+	if err := i.conn.attach(i.qpn); err != nil || own == nil {
+		return err
+	}
+	return i.qpToRTS(own, verbs.StateRTR, verbs.StateRTS)
+}
+
+// qpToRTS moves a queue pair through the states from first to last.
+func (i *id) qpToRTS(qp verbs.QP, first, last verbs.QPState) error {
+	for state := first; state <= last; state++ {
+		attr, mask, err := i.initQPAttr(state)
+		if err != nil {
+			return err
+		}
+		if err := qp.Modify(&attr, mask); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// failQP moves the queue pair of a failed connection to the error state. A UD queue pair
+// does not depend on the failed lookup, and keeps its state.
+func (i *id) failQP() {
+	if i.ps == cm.TCP {
+		i.flushQP()
+	}
+}
+
+// flushQP moves the queue pair of the ID to the error state, if there is one.
+func (i *id) flushQP() {
+	if own := i.ownQP(); own != nil {
+		_ = own.Modify(&verbs.QPAttr{State: verbs.StateError}, verbs.AttrState)
+	}
+}
+
+// InitQPAttr implements cm.TransportID. It returns the attributes with which the
+// application moves its own queue pair to a state (rdma_init_qp_attr(3)). On the passive
+// side it may be called before Accept, and then uses the parameters of the request.
+func (i *id) InitQPAttr(state verbs.QPState) (verbs.QPAttr, verbs.QPAttrMask, error) {
+	ch := i.lock()
+	defer ch.unlock()
+	return i.initQPAttr(state)
+}
+
+// placeDatagramQP makes a UD queue pair receive datagrams of the wire path at the local
+// address of the ID. That is required if ResolveAddr has chosen the wire path, or if the
+// request has arrived on it. Otherwise, on an ID without a remote address, it is
+// attempted, because peers may use either path.
+func (i *id) placeDatagramQP(q QueuePair) error {
+	if i.ps != cm.UDP {
+		return nil
+	}
+	at := hostport.WithoutZone(i.local.Addr())
+	_, asked := i.conn.(*madConn)
+	switch {
+	case !i.m.Local || i.madPort != nil || asked:
+		return q.ReceiveAt(at)
+	case !i.remote.IsValid() && !at.IsLoopback():
+		_ = q.ReceiveAt(at) // An error means that another process has the UDP port.
+		return nil
+	}
+	return q.ReceiveAt(netip.Addr{})
+}

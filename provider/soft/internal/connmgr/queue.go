@@ -1,0 +1,85 @@
+//go:build linux
+
+package connmgr
+
+import "github.com/rdmaloop/rdmaloop/cm"
+
+// An eventQueue has the events that the application has not fetched, in the order in
+// which they occurred.
+type eventQueue struct {
+	events []cm.TransportEvent
+	head   int
+	// number of events that can be fetched: the queued events without those of destroyed
+	// IDs
+	pending int
+}
+
+func (q *eventQueue) empty() bool { return q.pending == 0 }
+
+func (q *eventQueue) push(ev cm.TransportEvent) {
+	q.events = append(q.events, ev)
+	q.count(&ev, 1)
+}
+
+// count adds n to the counters for an event that is added (1) or removed (-1).
+func (q *eventQueue) count(ev *cm.TransportEvent, n int) {
+	q.pending += n
+	ev.ID.(*id).queued += n
+	if l, ok := ev.Listener.(*id); ok {
+		l.queued += n
+	}
+}
+
+// pop removes the oldest event and stores it in ev. It returns false if there is none.
+func (q *eventQueue) pop(ev *cm.TransportEvent) bool {
+	for !q.empty() {
+		*ev = q.events[q.head]
+		q.events[q.head] = cm.TransportEvent{}
+		q.head++
+		if !ev.ID.(*id).dropped {
+			q.count(ev, -1)
+			q.resetIfEmpty()
+			return true
+		}
+	}
+	return false
+}
+
+// resetIfEmpty empties the queue if the only events left are events of destroyed IDs, so
+// that their memory is freed.
+func (q *eventQueue) resetIfEmpty() {
+	if q.empty() {
+		clear(q.events[q.head:])
+		q.events, q.head = q.events[:0], 0
+	}
+}
+
+// extract removes and returns the events about an ID, in order. For a listener these
+// include the events of its requests.
+func (q *eventQueue) extract(of *id) []cm.TransportEvent {
+	if of.queued == 0 {
+		return nil
+	}
+	var taken []cm.TransportEvent
+	kept := q.events[:0]
+	for _, ev := range q.events[q.head:] {
+		if ev.ID == of || ev.Listener == of {
+			taken = append(taken, ev)
+			q.count(&ev, -1)
+		} else {
+			kept = append(kept, ev)
+		}
+	}
+	clear(q.events[len(kept):])
+	q.events, q.head = kept, 0
+	return taken
+}
+
+// drop marks an ID as destroyed, so that pop skips its events. The ID must not be a
+// listener with requests. drop does not search the queue: when many IDs end together,
+// that would take time quadratic in their number.
+func (q *eventQueue) drop(of *id) {
+	q.pending -= of.queued
+	of.queued, of.dropped = 0, true
+	q.resetIfEmpty()
+}

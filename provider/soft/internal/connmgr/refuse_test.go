@@ -1,0 +1,215 @@
+//go:build linux
+
+package connmgr
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+func eachPortSpace(t *testing.T, test func(t *testing.T, ps cm.PortSpace)) {
+	for _, ps := range []cm.PortSpace{cm.TCP, cm.UDP} {
+		t.Run(ps.String(), func(t *testing.T) { test(t, ps) })
+	}
+}
+
+func TestNoListener(t *testing.T) {
+	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
+		s := newParty(t)
+		bound := s.ID(ps) // This ID does not listen.
+		require.NoError(t, bound.Bind(netip.MustParseAddrPort("127.0.0.1:0")))
+		for _, dst := range []netip.AddrPort{
+			bound.LocalAddr(),
+			netip.AddrPortFrom(netip.MustParseAddr("127.0.0.77"), bound.LocalAddr().Port()),
+		} {
+			id := s.Connecting(ps, dst, nil)
+			if ps == cm.UDP {
+				s.WantUnreachable(id, cm.SIDRUnsupported, false, nil)
+			} else {
+				s.WantRejected(id, cm.RejectInvalidServiceID, false, nil)
+			}
+		}
+	})
+}
+
+func TestReject(t *testing.T) {
+	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
+		for _, n := range sizes(ps, cm.MessageReject) {
+			s := newParty(t)
+			l := s.Listen(ps, "127.0.0.1:0", 0)
+			active := s.Connecting(ps, l.LocalAddr(), nil)
+			passive, _ := s.Request(l)
+			private := lend(t, n, func(p *cm.ConnParam) error { return passive.Reject(p.PrivateData) })
+			s.WantRefusal(active, true, private)
+		}
+	})
+}
+
+func TestRejectNoResources(t *testing.T) {
+	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
+		s := newParty(t)
+		l := s.Listen(ps, "127.0.0.1:0", 0)
+		active := s.Connecting(ps, l.LocalAddr(), nil)
+		passive, _ := s.Request(l)
+		require.NoError(t, passive.RejectNoResources())
+		s.WantNoResources(active)
+	})
+}
+
+// If the application closes the ID of a request without an answer, the refusal does not
+// count as one of the application.
+func TestDestroyUnanswered(t *testing.T) {
+	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
+		s := newParty(t)
+		l := s.Listen(ps, "127.0.0.1:0", 0)
+		active := s.Connecting(ps, l.LocalAddr(), nil)
+		passive, _ := s.Request(l)
+		require.NoError(t, passive.Close())
+		s.WantRefusal(active, false, nil)
+	})
+}
+
+// When a listener closes, it refuses the requests that were not fetched, and those in
+// the backlog of the socket.
+func TestListenerCloses(t *testing.T) {
+	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
+		client, server := newParty(t), newParty(t)
+		l := server.Listen(ps, "127.0.0.1:0", 2)
+		var fetched *cm.ID
+		ids := make([]*cm.ID, 3)
+		for i := range ids {
+			ids[i] = client.Connecting(ps, l.LocalAddr(), nil)
+			if i == 0 {
+				fetched, _ = server.Request(l)
+			}
+		}
+		at := l.LocalAddr()
+		require.NoError(t, l.Close())
+		client.WantRefusal(ids[1], false, nil)
+		client.WantRefusal(ids[2], false, nil)
+
+		// The ID whose request was fetched still works, and does not hold the port.
+		again := server.ID(ps)
+		require.NoError(t, again.Bind(at))
+		server.CreateQP(fetched)
+		require.NoError(t, fetched.Accept(nil))
+		client.Want(cm.Established, ids[0])
+	})
+}
+
+func TestClientLeavesBeforeAccept(t *testing.T) {
+	for _, answer := range []string{"accept", "reject"} {
+		client, server := newParty(t), newParty(t)
+		l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
+		active := client.Connecting(cm.TCP, l.LocalAddr(), nil)
+		passive, _ := server.Request(l)
+		server.CreateQP(passive)
+		client.End(active)
+		// The server gets no event.
+		server.Quiet()
+		if answer == "accept" {
+			require.ErrorIs(t, passive.Accept(nil), verbs.ErrPeerGone)
+			require.Equal(t, verbs.StateError, passive.QP().State())
+		} else {
+			require.ErrorIs(t, passive.Reject(nil), verbs.ErrPeerGone)
+		}
+		server.Quiet()
+	}
+}
+
+// The client closes its ID. The server answers the request before its channel has
+// noticed that.
+func TestClientLeftUnseen(t *testing.T) {
+	client, server := newParty(t), newParty(t)
+	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
+	active := client.Connecting(cm.TCP, l.LocalAddr(), nil)
+	passive, _ := server.Request(l)
+	server.CreateQP(passive)
+	client.End(active)
+	require.ErrorIs(t, passive.Accept(nil), verbs.ErrPeerGone)
+	server.Quiet()
+}
+
+// The client closes its ID after the server has called Accept, and before the connection
+// is established.
+func TestClientLeavesAccepted(t *testing.T) {
+	client, server := newParty(t), newParty(t)
+	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
+	active := client.Connecting(cm.TCP, l.LocalAddr(), nil)
+	passive, _ := server.Request(l)
+	server.CreateQP(passive)
+	require.NoError(t, passive.Accept(nil))
+	client.End(active)
+	server.WantRejected(passive, cm.RejectTimeout, false, nil)
+}
+
+// timeOut makes a request that is never answered, and waits until it times out at the
+// client.
+func timeOut(t *testing.T, ps cm.PortSpace, limit time.Duration) (client, server *party, active, passive *cm.ID) {
+	t.Helper()
+	client, server = newParty(t), newParty(t)
+	clock := useClock(client)
+	l := server.Listen(ps, "127.0.0.1:0", 0)
+	active = client.Connecting(ps, l.LocalAddr(), nil)
+	passive, _ = server.Request(l)
+	clock.advance(limit - 1)
+	client.Quiet()
+	clock.advance(1)
+	ev := client.Want(cm.Unreachable, active)
+	require.Equal(t, statusTimedOut, ev.Status)
+	require.ErrorIs(t, ev.Err, cm.ErrTimedOut)
+	server.CreateQP(passive)
+	server.Quiet()
+	return client, server, active, passive
+}
+
+func TestConnectTimesOut(t *testing.T) {
+	_, server, active, passive := timeOut(t, cm.TCP, maxServiceTime)
+	require.Equal(t, verbs.StateError, active.QP().State())
+	require.ErrorIs(t, passive.Accept(nil), verbs.ErrPeerGone)
+	require.Equal(t, verbs.StateError, passive.QP().State())
+	server.Quiet()
+}
+
+// A lookup that has timed out changes no queue pair, and its late answer is ignored. The
+// server answers although the client has given up, because the protocol has no message
+// that cancels a lookup.
+func TestLookupTimesOut(t *testing.T) {
+	client, server, active, passive := timeOut(t, cm.UDP, sidrTimeout)
+	require.Equal(t, verbs.StateRTS, active.QP().State())
+	require.NoError(t, passive.Accept(nil))
+	require.Equal(t, verbs.StateRTS, passive.QP().State())
+	client.Quiet()
+	server.Quiet()
+}
+
+// When the listener of a lookup closes without an answer, the queue pair of the
+// client stays in RTS.
+func TestLookupListenerVanishes(t *testing.T) {
+	client, server := newParty(t), newParty(t)
+	l := server.Listen(cm.UDP, "127.0.0.1:0", 0)
+	active := client.Connecting(cm.UDP, l.LocalAddr(), nil)
+	require.NoError(t, l.Close()) // The listener has not read the lookup yet.
+	client.WantRefusal(active, false, nil)
+	require.Equal(t, verbs.StateRTS, active.QP().State())
+}
+
+func TestAcceptTimesOut(t *testing.T) {
+	client, server := newParty(t), newParty(t)
+	clock := useClock(server)
+	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
+	client.Connecting(cm.TCP, l.LocalAddr(), nil)
+	passive, _ := server.Request(l)
+	server.CreateQP(passive)
+	require.NoError(t, passive.Accept(nil))
+	clock.advance(rtuTimeout)
+	ev := server.Want(cm.Unreachable, passive)
+	require.Equal(t, statusTimedOut, ev.Status)
+	require.Equal(t, verbs.StateError, passive.QP().State())
+}

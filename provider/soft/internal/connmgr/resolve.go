@@ -1,0 +1,173 @@
+//go:build linux
+
+package connmgr
+
+import (
+	"net/netip"
+	"time"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/resource"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// Statuses of events are negated error numbers of Linux.
+const (
+	statusNoDevice = -19  // -ENODEV
+	statusTimedOut = -110 // -ETIMEDOUT
+	statusRefused  = -111 // -ECONNREFUSED
+)
+
+// devicePort is the number of the device's only port.
+const devicePort = 1
+
+// options are the options that SetOption sets.
+type options struct {
+	tos           uint8
+	reuse         bool
+	afOnly        bool
+	ackTimeout    uint8 // code of the ACK timeout, 5 bits; valid if ackTimeoutSet
+	ackTimeoutSet bool
+	minRNRTimer   uint8 // code of the minimum RNR timer, 5 bits
+}
+
+// SetOption implements cm.TransportID. On a bound ID, AFONLY and REUSEADDR change the
+// name of the socket that reserves the port. REUSEADDR lets an ID bind to a port that
+// other IDs with the option have bound. Only one of them can listen.
+func (i *id) SetOption(option cm.Option, value int) error {
+	ch := i.lock()
+	defer ch.unlock()
+	switch option {
+	case cm.OptionTOS:
+		i.opts.tos = uint8(value)
+	case cm.OptionReuseAddr:
+		return i.setReuse(value != 0)
+	case cm.OptionAFOnly:
+		return i.setAFOnly(value != 0)
+	case cm.OptionAckTimeout:
+		i.opts.ackTimeout, i.opts.ackTimeoutSet = uint8(value), true
+	case cm.OptionMinRNRTimer:
+		i.opts.minRNRTimer = uint8(value)
+	default:
+		return &verbs.ParamError{Field: "option", Value: int64(option), Limit: int64(cm.OptionMinRNRTimer)}
+	}
+	return nil
+}
+
+// setReuse sets or clears REUSEADDR. Clearing the option of a bound ID does not end the
+// sharing of its port.
+func (i *id) setReuse(on bool) error {
+	if on && i.local.IsValid() {
+		if err := i.port.Share(); err != nil {
+			return hostport.ExplainClash(err)
+		}
+	}
+	i.opts.reuse = on
+	return nil
+}
+
+func (i *id) setAFOnly(on bool) error {
+	if i.local.IsValid() {
+		if err := i.port.Restrict(on); err != nil {
+			return hostport.ExplainClash(err)
+		}
+	}
+	i.opts.afOnly = on
+	return nil
+}
+
+// Bind implements cm.TransportID. It reserves the port on the address.
+func (i *id) Bind(addr netip.AddrPort) error {
+	ch := i.lock()
+	defer ch.unlock()
+	if err := hostport.CheckOwn(addr.Addr()); err != nil {
+		return err
+	}
+	return i.bind(ch, addr)
+}
+
+// bind binds the ID to an address of this host.
+func (i *id) bind(ch *channel, addr netip.AddrPort) error {
+	if i.local.IsValid() {
+		return verbs.ErrState
+	}
+	port, err := hostport.Reserve(i.ps, addr, i.opts.afOnly, i.opts.reuse, i.m.FreePorts)
+	if err != nil {
+		return resource.Wrap(hostport.ExplainClash(err))
+	}
+	i.port = port
+	i.local = netip.AddrPortFrom(addr.Addr().Unmap(), port.Addr.Port)
+	if !port.Addr.Wildcard() {
+		i.bound = true
+	}
+	return nil
+}
+
+// Listen implements cm.TransportID. At most backlog requests wait to be fetched. Further
+// connection requests wait without an answer until one was fetched, or time out. Further
+// lookups are refused.
+func (i *id) Listen(backlog int) error {
+	ch := i.lock()
+	defer ch.unlock()
+	if err := i.port.Claim(); err != nil {
+		return hostport.ExplainClash(err)
+	}
+	i.backlog = backlog
+	return i.openListeners()
+}
+
+// ResolveAddr implements cm.TransportID. It queues the event before it returns. On the
+// wire path it opens the UDP port, which fails if another process has the port.
+func (i *id) ResolveAddr(src, dst netip.AddrPort, _ time.Duration) error {
+	ch := i.lock()
+	defer ch.unlock()
+	from, err := i.source(src, dst)
+	if err != nil {
+		return resource.Wrap(err)
+	}
+	if !i.local.IsValid() {
+		if err := i.bind(ch, from); err != nil {
+			return err
+		}
+	}
+	if err := i.findPath(ch, from.Addr(), dst.Addr()); err != nil {
+		i.raise(cm.TransportEvent{Type: cm.AddrError, Status: statusNoDevice, Err: err})
+		return nil
+	}
+	i.local = netip.AddrPortFrom(from.Addr(), i.local.Port())
+	i.remote = dst
+	i.bound = true
+	i.raise(cm.TransportEvent{Type: cm.AddrResolved})
+	return nil
+}
+
+// source returns the address from which the ID sends to dst. If the ID is bound to an
+// address, source returns this address. Otherwise it returns src if src is specified, or
+// else the address that the system selects.
+func (i *id) source(src, dst netip.AddrPort) (netip.AddrPort, error) {
+	bound := i.local.IsValid()
+	if bound {
+		src = i.local
+	}
+	if src.Addr().IsValid() && src.Addr().Unmap().Is4() != dst.Addr().Is4() {
+		return src, &verbs.ParamError{Field: "destination address length", Value: int64(dst.Addr().BitLen() / 8), Limit: int64(src.Addr().Unmap().BitLen() / 8), Reason: "the source address is of another family"}
+	}
+	switch given := src.Addr().IsValid() && !src.Addr().IsUnspecified(); {
+	case given && bound:
+		return src, nil
+	case given:
+		return src, hostport.CheckOwn(src.Addr())
+	}
+	addr, err := hostport.SourceFor(dst.Addr())
+	return netip.AddrPortFrom(addr, src.Port()), err
+}
+
+// ResolveRoute implements cm.TransportID. There is nothing to resolve: on the local path
+// there is no route, and on the wire path ResolveAddr has found it.
+func (i *id) ResolveRoute(time.Duration) error {
+	ch := i.lock()
+	defer ch.unlock()
+	i.raise(cm.TransportEvent{Type: cm.RouteResolved})
+	return nil
+}

@@ -1,0 +1,164 @@
+//go:build linux
+
+package connmgr
+
+import (
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/testutil/cmside"
+	"github.com/rdmaloop/rdmaloop/internal/testutil/leak"
+	"github.com/rdmaloop/rdmaloop/internal/testutil/peerproc"
+	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/access"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/udp"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
+)
+
+func TestMain(m *testing.M) { leak.Main(m) }
+
+const safety = cmside.Safety
+
+func randomForTest() uint32 { return rand.Uint32() }
+
+// A party is one side of a connection in a test: the connection management of a fake
+// device.
+type party struct {
+	*cmside.Side
+	m   *Manager
+	dev *fakeDevice
+	tc  *channel // transport channel of the side
+}
+
+func newParty(t *testing.T) *party {
+	t.Helper()
+	return openParty(t, &Config{})
+}
+
+// newHostParty returns a party that allows the peer processes of peerproc.
+func newHostParty(t *testing.T) *party {
+	t.Helper()
+	return openParty(t, &Config{}, peerproc.User)
+}
+
+// openParty makes a party that allows the given users. It replaces the zero values of the
+// configuration by those of a device with both paths.
+func openParty(t *testing.T, cfg *Config, allowed ...uint32) *party {
+	t.Helper()
+	before := leak.Snapshot()
+	t.Cleanup(func() {
+		if !t.Failed() {
+			before.Check(t)
+		}
+	})
+	s := &party{dev: newFakeDevice()}
+	s.m = New(completeConfig(cfg, s.dev, allowed))
+	t.Cleanup(func() {
+		if !t.Failed() {
+			s.requireNothingLeft(t)
+		}
+	})
+	s.Side = cmside.Open(t, s, s.dev)
+	return s
+}
+
+// defaultHalfOpen is the value of Config.MaxHalfOpen in tests that do not set it.
+const defaultHalfOpen = 512
+
+// testGeometry is the shared memory of the connections in tests.
+var testGeometry = shm.Geometry{
+	RequestSlots: shm.MinRingSlots, RequestBytes: shm.MinRingBytes,
+	ResponseSlots: shm.MinRingSlots, ResponseBytes: shm.MinRingBytes,
+}
+
+// completeConfig returns a copy of cfg with a value for each field.
+func completeConfig(cfg *Config, dev *fakeDevice, allowed []uint32) *Config {
+	c := *cfg
+	c.Device, c.Engine, c.Start = dev, dev, time.Now()
+	if !c.Local && !c.Wire {
+		c.Local, c.Wire = true, true
+	}
+	if c.MaxHalfOpen == 0 {
+		c.MaxHalfOpen, c.MaxHalfOpenPerAddress = defaultHalfOpen, defaultHalfOpen/2
+	}
+	if c.MaxConnsPerAddress == 0 {
+		c.MaxConnsPerAddress = 4096
+	}
+	if c.WirePort == 0 {
+		c.WirePort = wire.UDPPort
+	}
+	c.Geometry = testGeometry
+	c.LocalCounts, c.WireCounts = new(counters.Set), new(counters.Set)
+	c.Users = access.NewUsers(allowed)
+	c.UserLimit = access.NewUserLimit(0, c.Users)
+	c.Errors = access.NewErrorLimit(c.LocalCounts)
+	c.Spare = new(unixsock.SpareDescriptors)
+	c.Maps = newMaps()
+	c.Ports = udp.NewPorts(c.WirePort, 2, c.Local && c.Wire)
+	c.FreePorts = sync.OnceValues(hostport.EphemeralPorts)
+	return &c
+}
+
+// newMaps returns a limit of mappings for a test that does not test the limit.
+func newMaps() *shm.MappingLimit {
+	return shm.NewMappingLimit(shm.MaxMappings(), shm.CountMappings, new(counters.Set))
+}
+
+// requireNothingLeft requires that a closed party has neither connections nor open
+// channels.
+func (s *party) requireNothingLeft(t *testing.T) {
+	t.Helper()
+	require.Zero(t, s.dev.channels)
+	require.Empty(t, s.dev.bound)
+}
+
+// OpenChannel makes the party a cm.Transport that stores its last channel in tc.
+func (s *party) OpenChannel() (cm.TransportChannel, error) {
+	tc, err := s.m.OpenChannel()
+	s.tc, _ = tc.(*channel)
+	return tc, err
+}
+
+// awaitCount waits until a counter of the party has a value. No event may arrive in the
+// meantime.
+func (s *party) awaitCount(name string, value uint64) {
+	s.T.Helper()
+	for s.counted()[name] < value {
+		cmside.AwaitReadable(s.T, s.Channel.FD())
+		s.Quiet()
+	}
+}
+
+// connected makes a listener of the server, and a connection with queue pairs to it.
+func connected(t *testing.T, client, server *party) (active, passive *cm.ID) {
+	t.Helper()
+	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
+	return cmside.Connect(client.Side, server.Side, l)
+}
+
+// peers has the roles of peer processes.
+var peers = map[string]peerproc.Role{
+	"low-port":           peerLowPort,
+	"closed-port-ipv6":   peerClosedPortIPv6,
+	"no-descriptors":     peerNoDescriptors,
+	"unchecked-source":   peerUncheckedSource,
+	"unknown-host":       peerUnknownHost,
+	"refused":            peerRefused,
+	"squat-accepting":    squatAccepting,
+	"bind-any-clashes":   peerBindAnyClashes,
+	"squat-full":         squatFull,
+	"squat-bound":        squatBound,
+	"server-credentials": peerAcceptAllowed,
+	"unmapped-server":    peerUnmappedServer,
+}
+
+// TestPeer is the entry point of a peer process. In the test run itself it does nothing.
+func TestPeer(t *testing.T) { peerproc.Main(t, peers) }

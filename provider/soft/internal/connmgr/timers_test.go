@@ -1,0 +1,103 @@
+//go:build linux
+
+package connmgr
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/wire"
+)
+
+func TestAckTimeoutCode(t *testing.T) {
+	for _, c := range []struct{ lifetime, delay, want uint8 }{
+		{16, 15, 17}, // rxe on a kernel that assumes a lifetime of 16
+		{18, 15, 19}, // rxe on a kernel that assumes a lifetime of 18
+		{17, 15, 18},
+		{17, 16, 18},
+		{17, 17, 19}, // The ACK delay is half of twice the lifetime, so it is added.
+		{17, 18, 19},
+		{17, 19, 20},
+		// Twice the lifetime is less than half of the ACK delay, so it is not added.
+		{17, 20, 20},
+		{0, 0, 2},
+		{31, 31, 31},
+	} {
+		require.Equal(t, c.want, ackTimeoutCode(c.lifetime, c.delay), "%v", c)
+	}
+}
+
+// The passive side uses the ACK timeout of the request, unless that is 0 or the
+// kernel's default, which is too short for an outage of 5 s.
+func TestAckTimeoutReceived(t *testing.T) {
+	for told, want := range map[uint8]uint8{0: 18, 14: 14, 17: 18, 19: 19, 31: 31} {
+		w := newMADSim(t)
+		l := w.listen(cm.TCP, 0)
+		active := w.resolved(l)
+		require.NoError(t, active.SetAckTimeout(told))
+		w.client.CreateQP(active)
+		require.NoError(t, active.Connect(nil))
+		passive, _ := w.request(l)
+		w.accept(passive, nil)
+		w.want(w.client, cm.Established, active)
+		require.Equal(t, told, ackTimeoutOf(t, active))
+		require.Equal(t, want, ackTimeoutOf(t, passive))
+	}
+}
+
+func ackTimeoutOf(t *testing.T, id *cm.ID) uint8 {
+	t.Helper()
+	attr, err := id.QP().Query()
+	require.NoError(t, err)
+	return attr.Timeout
+}
+
+// The active side computes its ACK timeout with the ACK delay in the reply.
+func TestAckTimeoutFollowsDelay(t *testing.T) {
+	w := newMADSim(t)
+	w.copies = func(m *wire.MAD, _ netip.Addr) int {
+		if m.Attribute() == wire.AttrREP {
+			var r wire.REP
+			r.Decode(m)
+			r.TargetAckDelay = 20
+			r.Encode(m, m.TID())
+		}
+		return 1
+	}
+	active, passive := w.connected()
+	require.EqualValues(t, 20, ackTimeoutOf(t, active))
+	require.EqualValues(t, 18, ackTimeoutOf(t, passive))
+}
+
+// outage is how long the network drops all packets in the tests of outages.
+const outage = 5 * time.Second
+
+// A dial survives an outage that begins with any of its messages. The connection opens
+// soon after the outage.
+func TestWireCMOutage(t *testing.T) {
+	for _, first := range []wire.Attribute{wire.AttrREQ, wire.AttrREP, wire.AttrRTU} {
+		w := newMADSim(t)
+		var start time.Time
+		w.copies = func(m *wire.MAD, _ netip.Addr) int {
+			if start.IsZero() && m.Attribute() == first {
+				start = w.clock.now
+			}
+			if !start.IsZero() && w.clock.now.Sub(start) < outage {
+				return 0
+			}
+			return 1
+		}
+		l := w.listen(cm.TCP, 0)
+		active := w.connecting(cm.TCP, l.LocalAddr(), nil)
+		passive, _ := w.request(l)
+		w.accept(passive, nil)
+		w.want(w.client, cm.Established, active)
+		require.LessOrEqual(t, w.clock.now.Sub(start), outage+requestInterval)
+		w.want(w.server, cm.Established, passive)
+		require.LessOrEqual(t, w.clock.now.Sub(start), outage+maxInterval)
+	}
+}

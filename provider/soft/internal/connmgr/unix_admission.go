@@ -1,0 +1,85 @@
+//go:build linux
+
+package connmgr
+
+import (
+	"golang.org/x/sys/unix"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/eventfd"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
+)
+
+// An admission counts a client of a listener as a connection of its user, until its
+// socket is closed. It also reserves a descriptor, which is closed when the doorbell of
+// the connection is made. The zero value means that no client was admitted.
+type admission struct {
+	m       *Manager // manager of the listener; nil for the zero value
+	uid     uint32
+	spareFD int // descriptor reserved for the doorbell; -1 after useSpareFD has closed it
+}
+
+// admit admits a client of a user. If a limit is reached, it returns false and the
+// counter for the refusal.
+func (m *Manager) admit(uid uint32) (c admission, refused counters.ID, ok bool) {
+	if !m.UserLimit.Acquire(uid) {
+		return admission{}, counters.UserLimitErr, false
+	}
+	if m.Spare.Fill() {
+		if room, err := eventfd.New(); err == nil {
+			return admission{m: m, uid: uid, spareFD: room}, 0, true
+		}
+	}
+	m.UserLimit.Release(uid)
+	return admission{}, counters.NoDescriptorsErr, false
+}
+
+// useSpareFD closes the reserved descriptor, so that the doorbell can use its number.
+func (c *admission) useSpareFD() {
+	if c.m != nil && c.spareFD >= 0 {
+		_ = unix.Close(c.spareFD)
+		c.spareFD = -1
+	}
+}
+
+// release ends the admission.
+func (c *admission) release() {
+	if c.m != nil {
+		c.useSpareFD()
+		c.m.UserLimit.Release(c.uid)
+		c.m = nil
+	}
+}
+
+// refuseNoResources refuses a client because of a lack of resources, and counts the
+// cause. It reads nothing from the client.
+func (l *unixListener) refuseNoResources(fd int, cause counters.ID) {
+	m := l.ch.m
+	m.LocalCounts.Inc(cause)
+	refusal := message(&rejMsg{reason: cm.RejectNoResources})
+	if l.id.ps == cm.UDP {
+		refusal = &sidrRepMsg{status: cm.SIDRNoQP}
+	}
+	// Sending fails if the client has closed its socket.
+	_ = unixsock.Send(fd, encode(refusal), nil)
+	_ = unix.Close(fd)
+	m.Spare.Fill()
+}
+
+// oldestOfBusiest returns the client to be closed in place of a new client of a user:
+// the oldest client of the user with the most clients, counting the new one. So if a
+// user has many clients that send no request, only clients of that user are closed.
+func (l *unixListener) oldestOfBusiest(newUID uint32) *client {
+	count := map[uint32]int{newUID: 1}
+	for _, c := range l.clients {
+		count[c.peer.UID]++
+	}
+	oldest := l.clients[0]
+	for _, c := range l.clients {
+		if count[c.peer.UID] > count[oldest.peer.UID] {
+			oldest = c
+		}
+	}
+	return oldest
+}

@@ -1,0 +1,32 @@
+//go:build linux
+
+package connmgr
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+)
+
+// When too many clients have connected without sending a request, the next client
+// replaces one of them: the oldest one of the user who has the most such clients. The
+// next client counts for its user.
+func TestBusiestUsersOldestIsClosed(t *testing.T) {
+	g := &unixListener{}
+	add := func(uid uint32) *client {
+		c := &client{unixConn: &unixConn{peer: cm.Credentials{UID: uid}}}
+		g.clients = append(g.clients, c)
+		return c
+	}
+	first := add(1)
+	busy := add(2)
+	add(3)
+	require.Same(t, first, g.oldestOfBusiest(4), "all users have one client")
+	add(2)
+	require.Same(t, busy, g.oldestOfBusiest(4))
+	require.Same(t, first, g.oldestOfBusiest(1), "both users have two clients with the new one")
+	add(3)
+	require.Same(t, g.clients[2], g.oldestOfBusiest(3))
+}

@@ -1,0 +1,209 @@
+//go:build linux
+
+package connmgr
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"net/netip"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// A message on the local path is one packet: a header of fixed layout and the private
+// data. All numbers are little-endian. Fields that a type of message does not use are
+// zero.
+//
+//	0  version          8  queue pair number     24  source port
+//	1  kind            12  first PSN             26  destination port
+//	2  flags           16  Q_Key                 28  source address
+//	3  lookup status   20  responder resources   44  destination address
+//	4  reject reason   21  initiator depth       60  zero
+//	6  length of the   22  retry count           64  private data
+//	   private data    23  RNR retry count
+const (
+	codecVersion = 1
+	headerSize   = 64
+	maxMessage   = headerSize + 196 // A REP is the message with the most private data.
+)
+
+// Bits of the flags.
+const (
+	flagFlowControl = 1 << iota
+	flagSRQ
+	flagByApplication
+	flagUser
+)
+
+// encode returns the packet of a message.
+func encode(m message) []byte {
+	b := make([]byte, headerSize, maxMessage)
+	b[0], b[1] = codecVersion, byte(m.kind())
+	var private []byte
+	switch m := m.(type) {
+	case *reqMsg:
+		m.endpoints.encode(b)
+		m.qpParams.encode(b)
+		b[22] = m.retry
+		private = m.private
+	case *repMsg:
+		m.qpParams.encode(b)
+		private = m.private
+	case *rejMsg:
+		b[2] = flag(m.byApplication, flagByApplication) | flag(m.user, flagUser)
+		binary.LittleEndian.PutUint16(b[4:], uint16(m.reason))
+		private = m.private
+	case *sidrReqMsg:
+		m.endpoints.encode(b)
+		private = m.private
+	case *sidrRepMsg:
+		b[2] = flag(m.byApplication, flagByApplication) | flag(m.user, flagUser)
+		b[3] = byte(m.status)
+		binary.LittleEndian.PutUint32(b[8:], m.qpn)
+		binary.LittleEndian.PutUint32(b[16:], m.qkey)
+		private = m.private
+	}
+	binary.LittleEndian.PutUint16(b[6:], uint16(len(private)))
+	return append(b, private...)
+}
+
+// flag returns bit if set is true, else 0.
+func flag(set bool, bit byte) byte {
+	if set {
+		return bit
+	}
+	return 0
+}
+
+func (e *endpoints) encode(b []byte) {
+	binary.LittleEndian.PutUint16(b[24:], e.src.Port())
+	binary.LittleEndian.PutUint16(b[26:], e.dst.Port())
+	src, dst := e.src.Addr().As16(), e.dst.Addr().As16()
+	copy(b[28:], src[:])
+	copy(b[44:], dst[:])
+}
+
+func (p *qpParams) encode(b []byte) {
+	b[2] = flag(p.flowControl, flagFlowControl) | flag(p.srq, flagSRQ)
+	binary.LittleEndian.PutUint32(b[8:], p.qpn)
+	binary.LittleEndian.PutUint32(b[12:], p.psn)
+	b[20], b[21], b[23] = p.responderResources, p.initiatorDepth, p.rnrRetry
+}
+
+// decode decodes a packet. The packet still belongs to the caller. An error matches
+// verbs.ErrProtocol. Any process may have sent the packet, so decode checks all fields,
+// except for conditions that depend on the state of the receiving ID.
+func decode(b []byte) (message, error) {
+	if len(b) < headerSize || b[0] != codecVersion {
+		return nil, fmt.Errorf("%w: message of %d bytes", verbs.ErrProtocol, len(b))
+	}
+	m, err := parse(b)
+	if err != nil {
+		return nil, err
+	}
+	// Each message has exactly one encoding. So comparing the packet with the encoding
+	// of the decoded message checks the length of the private data, the unknown flags,
+	// and the fields that have to be zero.
+	if !bytes.Equal(encode(m), b) {
+		return nil, malformed("wrong layout for kind", uint64(b[1]))
+	}
+	return m, nil
+}
+
+func malformed(field string, value uint64) error {
+	return fmt.Errorf("%w: message with %s %d", verbs.ErrProtocol, field, value)
+}
+
+// parse decodes and checks the fields of the message type of b.
+func parse(b []byte) (message, error) {
+	private := bytes.Clone(b[headerSize:])
+	byApplication, user := b[2]&flagByApplication != 0, b[2]&flagUser != 0
+	switch kind := messageKind(b[1]); kind {
+	case kindREQ:
+		m := &reqMsg{endpoints: parseEndpoints(b), qpParams: parseQPParams(b), retry: b[22], private: private}
+		return m, m.check()
+	case kindREP:
+		m := &repMsg{qpParams: parseQPParams(b), private: private}
+		return m, cmp.Or(m.qpParams.check(), checkPrivate(private, cm.TCP, cm.MessageAccept))
+	case kindRTU:
+		return &rtuMsg{}, nil
+	case kindREJ:
+		reason := cm.RejectReason(binary.LittleEndian.Uint16(b[4:]))
+		return &rejMsg{reason: reason, byApplication: byApplication, private: private, user: user}, checkPrivate(private, cm.TCP, cm.MessageReject)
+	case kindDREQ:
+		return &dreqMsg{}, nil
+	case kindDREP:
+		return &drepMsg{}, nil
+	case kindSIDRREQ:
+		m := &sidrReqMsg{parseEndpoints(b), private}
+		return m, cmp.Or(m.endpoints.check(), checkPrivate(private, cm.UDP, cm.MessageConnect))
+	case kindSIDRREP:
+		m := &sidrRepMsg{
+			status: cm.SIDRStatus(b[3]), byApplication: byApplication, private: private, user: user,
+			qpn: binary.LittleEndian.Uint32(b[8:]), qkey: binary.LittleEndian.Uint32(b[16:]),
+		}
+		return m, m.check()
+	default:
+		return nil, malformed("kind", uint64(kind))
+	}
+}
+
+func parseEndpoints(b []byte) endpoints {
+	at := func(addr, port []byte) netip.AddrPort {
+		ip := netip.AddrFrom16([16]byte(addr)).Unmap()
+		return netip.AddrPortFrom(ip, binary.LittleEndian.Uint16(port))
+	}
+	return endpoints{src: at(b[28:44], b[24:]), dst: at(b[44:60], b[26:])}
+}
+
+func parseQPParams(b []byte) qpParams {
+	return qpParams{
+		qpn: binary.LittleEndian.Uint32(b[8:]), psn: binary.LittleEndian.Uint32(b[12:]),
+		srq: b[2]&flagSRQ != 0, flowControl: b[2]&flagFlowControl != 0,
+		responderResources: b[20], initiatorDepth: b[21], rnrRetry: b[23],
+	}
+}
+
+func (m *reqMsg) check() error {
+	if m.retry > verbs.MaxRetry {
+		return malformed("retry count", uint64(m.retry))
+	}
+	return cmp.Or(m.endpoints.check(), m.qpParams.check(), checkPrivate(m.private, cm.TCP, cm.MessageConnect))
+}
+
+func (m *sidrRepMsg) check() error {
+	if m.qpn > verbs.MaxQPNum {
+		return malformed("queue pair number", uint64(m.qpn))
+	}
+	return checkPrivate(m.private, cm.UDP, cm.MessageAccept)
+}
+
+func (e *endpoints) check() error {
+	src, dst := e.src.Addr(), e.dst.Addr()
+	if src.IsUnspecified() || dst.IsUnspecified() || src.Is4() != dst.Is4() {
+		return fmt.Errorf("%w: request from %v to %v", verbs.ErrProtocol, src, dst)
+	}
+	return nil
+}
+
+func (p *qpParams) check() error {
+	switch {
+	case p.qpn > verbs.MaxQPNum:
+		return malformed("queue pair number", uint64(p.qpn))
+	case p.psn > verbs.MaxPSN:
+		return malformed("PSN", uint64(p.psn))
+	case p.rnrRetry > verbs.MaxRetry:
+		return malformed("RNR retry count", uint64(p.rnrRetry))
+	}
+	return nil
+}
+
+func checkPrivate(private []byte, ps cm.PortSpace, m cm.Message) error {
+	if len(private) > cm.MaxPrivateData(ps, m) {
+		return malformed("private data length", uint64(len(private)))
+	}
+	return nil
+}

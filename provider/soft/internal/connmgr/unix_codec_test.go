@@ -1,0 +1,98 @@
+//go:build linux
+
+package connmgr
+
+import (
+	"bytes"
+	"net/netip"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// someMessages returns messages of each type, with every field set.
+func someMessages() []message {
+	fill := func(n int) []byte { return bytes.Repeat([]byte{0xa5}, n) }
+	ends := endpoints{netip.MustParseAddrPort("127.0.0.1:40000"), netip.MustParseAddrPort("127.0.0.2:7471")}
+	ends6 := endpoints{netip.MustParseAddrPort("[::1]:1"), netip.MustParseAddrPort("[fd00::2]:65535")}
+	own := qpParams{qpn: verbs.MaxQPNum, psn: 0x123456, srq: true, responderResources: 16, initiatorDepth: 255, rnrRetry: 7, flowControl: true}
+	return []message{
+		&reqMsg{endpoints: ends, qpParams: own, retry: 7, private: fill(56)},
+		&reqMsg{endpoints: ends6, private: []byte{}},
+		&repMsg{qpParams: own, private: fill(196)},
+		&rtuMsg{},
+		&rejMsg{reason: cm.RejectConsumer, byApplication: true, private: fill(148), user: true},
+		&rejMsg{reason: cm.RejectReason(65535), private: []byte{}},
+		&dreqMsg{},
+		&drepMsg{},
+		&sidrReqMsg{ends, fill(180)},
+		&sidrRepMsg{cm.SIDRReject, 5, cm.DefaultQKey, true, fill(136), true},
+	}
+}
+
+func TestCodecRoundTrip(t *testing.T) {
+	for _, m := range someMessages() {
+		got, err := decode(encode(m))
+		require.NoError(t, err)
+		require.Equal(t, m, got)
+		require.LessOrEqual(t, len(encode(m)), maxMessage)
+	}
+}
+
+func TestDecodeRefuses(t *testing.T) {
+	request := func() []byte { return encode(someMessages()[0]) }
+	set := func(at int, values ...byte) []byte { b := request(); copy(b[at:], values); return b }
+	for name, b := range map[string][]byte{
+		"nothing":                 nil,
+		"cut off":                 request()[:headerSize-1],
+		"another version":         set(0, 2),
+		"unknown kind":            set(1, 9),
+		"unknown flag":            set(2, 0x80),
+		"a field of another kind": set(3, 1),
+		"length too small":        set(6, 55),
+		"length too large":        set(6, 57),
+		"cut private data":        request()[:len(request())-1],
+		"too much private data":   encode(&reqMsg{endpoints: someMessages()[0].(*reqMsg).endpoints, private: make([]byte, 57)}),
+		"queue pair number":       set(8, 0, 0, 0, 1),
+		"PSN":                     set(12, 0, 0, 0, 1),
+		"retry count":             set(22, 8),
+		"RNR retry count":         set(23, 8),
+		"source of two families":  set(28, 1),
+		"no destination":          set(44, make([]byte, 16)...),
+		"the zeros at the end":    set(63, 1),
+		"reply":                   encode(&repMsg{private: make([]byte, 197)}),
+		"reject":                  encode(&rejMsg{private: make([]byte, 149)}),
+		"lookup":                  encode(&sidrReqMsg{someMessages()[0].(*reqMsg).endpoints, make([]byte, 181)}),
+		"lookup reply":            encode(&sidrRepMsg{private: make([]byte, 137)}),
+		"lookup reply number":     encode(&sidrRepMsg{qpn: verbs.MaxQPNum + 1}),
+		"ready with data":         append(encode(&rtuMsg{}), 0),
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, err := decode(b)
+			require.ErrorIs(t, err, verbs.ErrProtocol)
+			require.Nil(t, m)
+		})
+	}
+}
+
+// FuzzDecode decodes random packets. A packet that decode accepts is the only encoding
+// of its message.
+func FuzzDecode(f *testing.F) {
+	for _, m := range someMessages() {
+		f.Add(encode(m))
+	}
+	f.Add([]byte{})
+	f.Add(make([]byte, headerSize))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		m, err := decode(b)
+		if err != nil {
+			require.ErrorIs(t, err, verbs.ErrProtocol)
+			return
+		}
+		require.Equal(t, b, encode(m))
+		require.LessOrEqual(t, len(b), maxMessage)
+	})
+}

@@ -1,0 +1,214 @@
+//go:build linux
+
+package connmgr
+
+import (
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/access"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/resource"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// A unixConn exchanges the messages of one ID over a Unix socket. A REP comes with two
+// descriptors: the shared segment, and the doorbell of the connecting side. The socket
+// is open as long as the ID exists. The kernel closes it when the peer's process ends.
+type unixConn struct {
+	ch *channel
+	// ID of the connection; nil on the accepting side until the request has arrived
+	id *id
+	fd int // socket, which the unixConn owns; -1 if there is none
+
+	// peer is the process at the other end. It is valid once the socket is connected.
+	peer      cm.Credentials
+	connected bool
+
+	bound boundConn
+
+	// search for the listener on the connecting side; nil after the search
+	dial *localDial
+
+	// passed are the descriptors that were received with a REP, or that will be sent
+	// with one.
+	passed []int
+
+	admission admission // admission of the client on the accepting side
+}
+
+// Indices of the descriptors in the order in which they are passed.
+const (
+	passedSegment  = iota
+	passedDoorbell // doorbell of the connecting side
+	passedCount
+)
+
+// OnReady implements epollset.Handler. It receives and handles one message.
+func (c *unixConn) OnReady(int, uint32) {
+	m, err := c.receive()
+	switch {
+	case errors.Is(err, unix.EAGAIN):
+	case errors.Is(err, verbs.ErrNoResources):
+		// The descriptors of the REP could not be received.
+		c.id.setupFailed(err, &repMsg{})
+	case err != nil || !c.id.deliver(m):
+		c.stopDelivery()
+		c.id.peerGone()
+	}
+}
+
+// receive receives one message. Descriptors are accepted only with a REP, by the side
+// that has requested the connection. They are stored for attach.
+func (c *unixConn) receive() (message, error) {
+	room := 0
+	if c.id != nil && c.id.state == stateREQSent && c.id.ps == cm.TCP {
+		room = passedCount
+	}
+	n, fds, err := unixsock.Receive(c.fd, c.ch.packet[:], room)
+	if err != nil {
+		return nil, err
+	}
+	m, err := decode(c.ch.packet[:n])
+	if err == nil {
+		err = checkPassed(m, fds)
+	}
+	if err != nil {
+		unixsock.CloseAll(fds)
+		return nil, err
+	}
+	if len(fds) > 0 {
+		c.passed = fds
+	}
+	return m, nil
+}
+
+// checkPassed checks the number and the type of the descriptors of a message. The
+// segment is checked when it is opened.
+func checkPassed(m message, fds []int) error {
+	want := 0
+	if m.kind() == kindREP {
+		want = passedCount
+	}
+	if len(fds) != want {
+		return fmt.Errorf("%w: message with %d descriptors", verbs.ErrProtocol, len(fds))
+	}
+	if want > 0 && !shm.IsDoorbell(fds[passedDoorbell]) {
+		return fmt.Errorf("%w: not a doorbell", verbs.ErrProtocol)
+	}
+	return nil
+}
+
+// attach implements cmConn. It binds the queue pair to the shared memory. The
+// connecting side has received it with the REP. The accepting side makes it, and sends
+// it with the REP.
+func (c *unixConn) attach(qpn uint32) error {
+	end, err := c.end()
+	if err != nil {
+		return err
+	}
+	b := &Binding{End: end}
+	if c.connected {
+		b.Peer = access.LocalSource(c.peer.UID, c.peer.PID)
+	}
+	return c.bound.bind(c.ch.m.Engine, qpn, b)
+}
+
+func (c *unixConn) end() (*shm.End, error) {
+	if c.id.active {
+		return c.openEnd()
+	}
+	return c.makeEnd()
+}
+
+// openEnd makes a shared-memory end from the received descriptors. The end owns them.
+func (c *unixConn) openEnd() (*shm.End, error) {
+	fds := c.passed
+	c.passed = nil
+	end, err := shm.OpenEnd(fds[passedSegment], fds[passedDoorbell], c.ch.m.Maps)
+	return end, resource.Wrap(err)
+}
+
+// makeEnd makes the shared memory and both doorbells. It stores the peer's descriptors
+// in passed until the REP is sent. The admission of the client has reserved descriptors
+// for them.
+func (c *unixConn) makeEnd() (end *shm.End, err error) {
+	c.admission.useSpareFD()
+	err = c.ch.m.Spare.Retry(func() error {
+		end, err = c.newEnd()
+		return err
+	})
+	if resource.NoDescriptors(err) {
+		c.ch.m.LocalCounts.Inc(counters.NoDescriptorsErr)
+	}
+	return end, resource.Wrap(err)
+}
+
+func (c *unixConn) newEnd() (*shm.End, error) {
+	end, segment, doorbell, err := shm.NewEnd(c.ch.m.Geometry, c.ch.m.Maps)
+	if err == nil {
+		c.passed = []int{passedSegment: segment, passedDoorbell: doorbell}
+	}
+	return end, err
+}
+
+// send implements cmConn. It sends the descriptors with a REP.
+func (c *unixConn) send(m message) error {
+	if m.kind() != kindREP {
+		return unixsock.Send(c.fd, encode(m), nil)
+	}
+	defer c.closePassed()
+	return unixsock.Send(c.fd, encode(m), c.passed)
+}
+
+func (c *unixConn) closePassed() {
+	unixsock.CloseAll(c.passed)
+	c.passed = nil
+}
+
+func (c *unixConn) peerVanished() { c.bound.peerGone(c.ch.m.Engine) }
+
+// credentials implements cmConn.
+func (c *unixConn) credentials() (cm.Credentials, bool) { return c.peer, c.connected }
+
+// takeSocket transfers the socket to the caller.
+func (c *unixConn) takeSocket() (fd int) {
+	fd, c.fd = c.fd, -1
+	return fd
+}
+
+func (c *unixConn) stopDelivery() {
+	if c.dial != nil {
+		c.ch.timers.Stop(&c.dial.retryTimer)
+	}
+	c.ch.epoll.Remove(c.fd)
+}
+
+func (c *unixConn) move(to *channel) error {
+	if c.ch.epoll.Handler(c.fd) != nil {
+		if err := to.watch(c.fd, c); err != nil {
+			return err
+		}
+		c.ch.epoll.Remove(c.fd)
+	}
+	if c.dial != nil {
+		c.ch.timers.Move(&c.dial.retryTimer, &to.timers)
+	}
+	c.ch = to
+	return nil
+}
+
+func (c *unixConn) close() {
+	c.stopDelivery()
+	c.closePassed()
+	c.bound.unbind(c.ch.m.Engine)
+	if c.fd >= 0 {
+		_ = unix.Close(c.takeSocket())
+	}
+	c.admission.release()
+}

@@ -1,0 +1,305 @@
+//go:build linux
+
+package connmgr
+
+import (
+	"fmt"
+	"net/netip"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/testutil/cmside"
+	"github.com/rdmaloop/rdmaloop/internal/testutil/peerproc"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
+)
+
+// A squatter is a process of another user that holds socket names. Its argument is
+// the list of names, separated by commas.
+
+// squat binds a socket to each name, and calls the function then with each socket.
+func squat(t *testing.T, names string, then func(fd int)) {
+	for name := range strings.SplitSeq(names, ",") {
+		fd, err := unixsock.Bind(name)
+		require.NoError(t, err)
+		then(fd)
+	}
+	peerproc.Say("squatting")
+}
+
+func squatListening(t *testing.T, fd int) { require.NoError(t, unix.Listen(fd, 16)) }
+
+// squatAccepting accepts clients. When a client has sent something or has closed its
+// socket, squatAccepting prints how many bytes it has received.
+func squatAccepting(t *testing.T, names string) {
+	var listener int
+	squat(t, names, func(fd int) { listener = fd; squatListening(t, fd) })
+	for {
+		cmside.AwaitReadable(t, listener)
+		fd, err := unixsock.Accept(listener)
+		require.NoError(t, err)
+		cmside.AwaitReadable(t, fd)
+		n, err := unix.Read(fd, make([]byte, maxMessage))
+		require.NoError(t, err)
+		peerproc.Say(strconv.Itoa(n) + " bytes")
+	}
+}
+
+// squatFull listens with a full backlog, and never accepts.
+func squatFull(t *testing.T, names string) {
+	squat(t, names, func(fd int) {
+		require.NoError(t, unix.Listen(fd, 0))
+		name, err := unix.Getsockname(fd)
+		require.NoError(t, err)
+		for err == nil {
+			var client int
+			client, err = unixsock.New()
+			require.NoError(t, err)
+			err = unix.Connect(client, name)
+		}
+		require.ErrorIs(t, err, unix.EAGAIN)
+	})
+	peerproc.Linger()
+}
+
+// squatBound binds the names and does not listen.
+func squatBound(t *testing.T, names string) {
+	squat(t, names, func(int) {})
+	peerproc.Linger()
+}
+
+// squatted returns an address that a listener on the wildcard serves, and the socket
+// name of that address itself.
+func squatted(l *cm.ID) (at netip.AddrPort, name string) {
+	at = netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), l.LocalAddr().Port())
+	return at, hostport.NewBindAddr(l.PortSpace(), at, false).Name()
+}
+
+// wantConnected accepts the request of an active ID, and waits until both sides are
+// connected.
+func wantConnected(client *party, active *cm.ID, server *party, l *cm.ID) (passive *cm.ID) {
+	client.T.Helper()
+	passive, _ = server.Request(l)
+	require.Equal(client.T, active.LocalAddr(), passive.RemoteAddr())
+	if passive.PortSpace() == cm.TCP {
+		server.CreateQP(passive)
+		require.NoError(client.T, passive.Accept(nil))
+		client.Want(cm.Established, active)
+		server.Want(cm.Established, passive)
+	} else {
+		require.NoError(client.T, passive.Accept(&cm.ConnParam{QPNum: 7}))
+		client.Want(cm.Established, active)
+	}
+	return passive
+}
+
+// A process of another user listens on the address itself, and the server listens on the
+// wildcard. The client reaches the server, and sends nothing to the other process.
+func TestDialSkipsForeignListener(t *testing.T) {
+	peerproc.NeedsRoot(t)
+	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
+		client, server := newParty(t), newParty(t)
+		l := server.Listen(ps, "0.0.0.0:0", 0)
+		dst, name := squatted(l)
+		line, kill := peerproc.Start(t, "squat-accepting", name)
+		defer kill()
+		require.Equal(t, "squatting", line())
+		active := client.Connecting(ps, dst, &cm.ConnParam{PrivateData: []byte("secret")})
+		require.Equal(t, "0 bytes", line())
+		wantConnected(client, active, server, l)
+		require.Equal(t, counted{"skipped_user_err": 1}, client.counted())
+		require.ErrorIs(t, client.ID(ps).Bind(active.LocalAddr()), cm.ErrAddrInUse, "the port is still the client's")
+	})
+}
+
+// When the only listener is a process of another user, the error of the dial names the
+// user and the socket.
+func TestDialFindsForeignListenerOnly(t *testing.T) {
+	peerproc.NeedsRoot(t)
+	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
+		client := newParty(t)
+		dst := netip.MustParseAddrPort("127.0.0.1:7471")
+		name := hostport.NewBindAddr(ps, dst, false).Name()
+		line, kill := peerproc.Start(t, "squat-accepting", name)
+		defer kill()
+		require.Equal(t, "squatting", line())
+		id := client.Connecting(ps, dst, nil)
+		ev := client.Next()
+		require.ErrorIs(t, ev.Err, cm.ErrRefused)
+		var user *cm.UserError
+		require.ErrorAs(t, ev.Err, &user)
+		require.Equal(t, cm.UserError{UID: peerproc.User, Name: name}, *user)
+		require.NoError(t, ev.Ack())
+		require.Equal(t, "0 bytes", line())
+		_, known := id.Credentials()
+		require.False(t, known)
+	})
+}
+
+// A client that waits for a listener which never accepts does not know the user of that
+// listener. So the client asks the system. Before that it already reaches the server if
+// the server's backlog has room.
+func TestDialSkipsForeignQueue(t *testing.T) {
+	peerproc.NeedsRoot(t)
+	client, server := newParty(t), newParty(t)
+	clock := useClock(client)
+	l := server.Listen(cm.TCP, "0.0.0.0:0", 0)
+	dst, name := squatted(l)
+	line, kill := peerproc.Start(t, "squat-full", name)
+	defer kill()
+	require.Equal(t, "squatting", line())
+	wantConnected(client, client.Connecting(cm.TCP, dst, nil), server, l)
+
+	require.NoError(t, l.Close())
+	client.Connecting(cm.TCP, dst, nil)
+	for range userLookupRounds {
+		client.Quiet()
+		clock.advance(redialInterval)
+	}
+	ev := client.Next()
+	var user *cm.UserError
+	require.ErrorAs(t, ev.Err, &user)
+	require.Equal(t, cm.UserError{UID: peerproc.User, Name: name}, *user)
+	require.NoError(t, ev.Ack())
+	require.Equal(t, counted{"skipped_user_err": 1}, client.counted())
+}
+
+// If a name is bound and its socket does not listen, the search continues with the next
+// name.
+func TestDialSkipsForeignName(t *testing.T) {
+	peerproc.NeedsRoot(t)
+	client, server := newParty(t), newParty(t)
+	l := server.Listen(cm.TCP, "0.0.0.0:0", 0)
+	dst, name := squatted(l)
+	line, kill := peerproc.Start(t, "squat-bound", name)
+	defer kill()
+	require.Equal(t, "squatting", line())
+	wantConnected(client, client.Connecting(cm.TCP, dst, nil), server, l)
+}
+
+// peerAcceptAllowed waits for one connection, and prints the credentials of the
+// client.
+func peerAcceptAllowed(t *testing.T, _ string) {
+	s := newParty(t)
+	l := s.Listen(cm.TCP, "127.0.0.1:0", 0)
+	peerproc.Say(l.LocalAddr().String())
+	id, _ := s.Request(l)
+	c, known := id.Credentials()
+	peerproc.Say(fmt.Sprint(os.Getpid(), os.Getppid() == int(c.PID), c.UID, c.GID, known))
+	peerproc.Linger()
+}
+
+// Both sides of a connection know the credentials of the process at the other end.
+func TestCredentialsOfPeer(t *testing.T) {
+	s := newHostParty(t)
+	line, kill := peerproc.Start(t, "server-credentials", "")
+	id := s.Resolved(cm.TCP, netip.MustParseAddrPort(line()))
+	_, known := id.Credentials()
+	require.False(t, known, "there is no connection yet")
+	s.CreateQP(id)
+	require.NoError(t, id.Connect(nil))
+	c, known := id.Credentials()
+	require.True(t, known)
+	uid := uint32(os.Getuid())
+	if uid == 0 {
+		require.EqualValues(t, peerproc.User, c.UID)
+		require.EqualValues(t, peerproc.User, c.GID)
+	}
+	require.Equal(t, fmt.Sprint(c.PID, true, uid, os.Getgid(), true), line())
+	kill()
+	s.WantRejected(id, cm.RejectConsumer, false, nil)
+	again, _ := id.Credentials()
+	require.Equal(t, c, again, "the credentials stay after the peer has ended")
+}
+
+// descriptorsOf returns the descriptors that an ID would close when it is destroyed. A
+// descriptor with two owners is listed twice.
+func descriptorsOf(i *id) (fds []int) {
+	all := []int{i.port.FD, i.port.Marker}
+	if c, ok := i.conn.(*unixConn); ok {
+		all = append(append(all, c.fd), c.passed...)
+	}
+	for _, fd := range all {
+		if fd >= 0 {
+			fds = append(fds, fd)
+		}
+	}
+	return fds
+}
+
+// resolvedWithoutListener makes an ID with the route to a socket that does not listen
+// yet. It also returns the reservation of that socket.
+func resolvedWithoutListener(t *testing.T) (client *party, i *id, listener hostport.Reservation) {
+	client = newParty(t)
+	listener, err := hostport.Reserve(cm.TCP, netip.MustParseAddrPort("127.9.1.1:0"), false, false, hostport.EphemeralPorts)
+	require.NoError(t, err)
+	t.Cleanup(listener.Close)
+	made, err := client.tc.NewID(cm.TCP)
+	require.NoError(t, err)
+	i = made.(*id)
+	require.NoError(t, i.ResolveAddr(netip.MustParseAddrPort("127.9.1.2:0"), netip.AddrPortFrom(listener.Addr.Addr, listener.Addr.Port), safety))
+	wantTransportEvent(t, client, cm.AddrResolved)
+	return client, i, listener
+}
+
+// wantTransportEvent fetches an event about an ID that was made without package cm.
+func wantTransportEvent(t *testing.T, s *party, typ cm.EventType) cm.TransportEvent {
+	t.Helper()
+	var ev cm.TransportEvent
+	ok, err := s.tc.Next(&ev)
+	require.NoError(t, err)
+	require.True(t, ok)
+	require.Equal(t, typ, ev.Type)
+	return ev
+}
+
+// When a dial fails, at once or later, the socket of the ID has exactly one owner, and
+// reserves the port until the ID is destroyed.
+func TestDialOwnsSocketOnce(t *testing.T) {
+	t.Run("at once", func(t *testing.T) {
+		client, i, _ := resolvedWithoutListener(t)
+		before := descriptorsOf(i)
+		require.Len(t, before, 1)
+		require.NoError(t, i.Connect(&cm.MessageParam{}))
+		wantTransportEvent(t, client, cm.Rejected)
+		require.Equal(t, before, descriptorsOf(i))
+		require.NoError(t, i.Destroy())
+		require.Empty(t, descriptorsOf(i))
+		client.Quiet()
+	})
+	t.Run("after a wait", func(t *testing.T) {
+		client, i, listener := resolvedWithoutListener(t)
+		clock := useClock(client)
+		require.NoError(t, unix.Listen(listener.FD, 0))
+		first, err := unixsock.New()
+		require.NoError(t, err)
+		require.NoError(t, unix.Connect(first, &unix.SockaddrUnix{Name: listener.Addr.Name()}))
+		before := descriptorsOf(i)
+		require.NoError(t, i.Connect(&cm.MessageParam{}))
+		require.Equal(t, before, descriptorsOf(i))
+		client.Quiet()
+		listener.Close()
+		require.NoError(t, unix.Close(first))
+		clock.advance(redialInterval)
+		wantTransportEvent(t, client, cm.Rejected)
+		require.Equal(t, before, descriptorsOf(i))
+		_, err = unixsock.Bind(i.port.Addr.Name())
+		require.ErrorIs(t, err, unix.EADDRINUSE, "the port is still reserved")
+		require.NoError(t, i.Destroy())
+		require.Empty(t, descriptorsOf(i))
+		require.Zero(t, client.tc.timers.Len())
+	})
+}
+
+// If a security module of the kernel has refused the connection to the listener, the
+// dial returns that error.
+func TestDialTellsDenial(t *testing.T) {
+	d := &localDial{c: &unixConn{ch: newParty(t).tc}, denied: unix.EACCES}
+	require.ErrorIs(t, d.cause(), unix.EACCES)
+}

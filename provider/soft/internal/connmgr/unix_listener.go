@@ -1,0 +1,261 @@
+//go:build linux
+
+package connmgr
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/timerheap"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/access"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
+)
+
+// A unixListener is the listening socket of an ID, with the clients that have not sent
+// their request. Any process can connect, so the number of clients and their time are
+// limited, and an error of a client closes its socket.
+type unixListener struct {
+	ch        *channel
+	id        *id
+	fd        int
+	accepting bool
+	// clients that have not sent their request, the oldest first
+	clients []*client
+	// runs during a pause after a lack of descriptors, in which the listener accepts no
+	// clients
+	pauseTimer timerheap.Timer
+}
+
+// A client is an accepted socket on which no request has arrived.
+type client struct {
+	*unixConn
+	listener     *unixListener
+	requestTimer timerheap.Timer
+}
+
+const (
+	// systemBacklog is the backlog of the listening socket. The kernel lowers it to
+	// net.core.somaxconn (listen(2)).
+	systemBacklog = 4096
+	// maxClients is the largest number of clients that have not sent a request;
+	// arbitrary.
+	maxClients = 64
+	// clientTimeout is the time in which a client has to send its request; arbitrary. A
+	// client of this package sends its request right after it has connected.
+	clientTimeout = 5 * time.Second
+	// pauseTime is how long a listener does not accept clients after a lack of
+	// descriptors; arbitrary.
+	pauseTime = 100 * time.Millisecond
+	// acceptBatch is the largest number of clients that one call of OnReady accepts;
+	// arbitrary.
+	acceptBatch = 64
+)
+
+func openUnixListener(i *id, fd int) (*unixListener, error) {
+	l := &unixListener{ch: i.ch.Load(), id: i, fd: fd, accepting: true}
+	l.pauseTimer.Fire = func() { l.watchSocket() }
+	if err := l.ch.watch(fd, l); err != nil {
+		return nil, err
+	}
+	if err := unix.Listen(fd, systemBacklog); err != nil {
+		l.ch.epoll.Remove(fd)
+		return nil, err
+	}
+	l.ch.m.Spare.AddListener()
+	return l, nil
+}
+
+// OnReady implements epollset.Handler. It accepts clients. accept may close the spare
+// descriptors, so OnReady opens them again afterwards. It does so even if it has
+// accepted no client: accept(2) also fails with EMFILE if no client waits.
+func (l *unixListener) OnReady(int, uint32) {
+	defer l.ch.m.Spare.Fill()
+	for range acceptBatch {
+		if !l.accepting {
+			return
+		}
+		fd, err := l.ch.m.Spare.Accept(l.fd)
+		if err != nil {
+			l.pauseAccepting(err)
+			return
+		}
+		l.acceptClient(fd)
+	}
+}
+
+// pauseAccepting stops the watch of the socket for pauseTime, if accept has failed
+// although clients wait. Without the pause the channel would be readable all the time.
+func (l *unixListener) pauseAccepting(err error) {
+	if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR) || errors.Is(err, unix.ECONNABORTED) {
+		return
+	}
+	l.ch.epoll.Remove(l.fd)
+	l.startPause()
+}
+
+func (l *unixListener) startPause() { l.ch.startTimer(&l.pauseTimer, pauseTime) }
+
+// acceptClient makes a client of an accepted socket. If there are too many clients, it
+// closes one of them.
+func (l *unixListener) acceptClient(fd int) {
+	peer, err := unixsock.PeerCredentials(fd)
+	if err != nil || !l.ch.m.Users.Allows(peer.UID) {
+		l.refuseUser(fd)
+		return
+	}
+	claim, cause, ok := l.ch.m.admit(peer.UID)
+	if !ok {
+		l.refuseNoResources(fd, cause)
+		return
+	}
+	c := &client{unixConn: &unixConn{ch: l.ch, fd: fd, peer: peer, connected: true, admission: claim}, listener: l}
+	c.requestTimer.Fire = func() { c.refuse() }
+	if l.ch.watch(fd, c) != nil {
+		c.admission.release()
+		// The epoll descriptor can not watch another descriptor.
+		l.refuseNoResources(fd, counters.NoDescriptorsErr)
+		return
+	}
+	if len(l.clients) >= maxClients {
+		l.ch.m.LocalCounts.Inc(counters.SilentClientErr)
+		l.oldestOfBusiest(peer.UID).refuse()
+	}
+	l.clients = append(l.clients, c)
+	l.ch.startTimer(&c.requestTimer, clientTimeout)
+	c.OnReady(c.fd, unix.EPOLLIN) // Usually the request has arrived already.
+}
+
+// refuseUser refuses a process of a user who is not allowed. It reads nothing from the
+// process.
+func (l *unixListener) refuseUser(fd int) {
+	l.ch.m.LocalCounts.Inc(counters.RcvdUserErr)
+	// Sending fails if the process has closed its socket.
+	_ = unixsock.Send(fd, encode(l.userRefusal()), nil)
+	_ = unix.Close(fd)
+}
+
+// OnReady implements epollset.Handler. It reads the request, and makes an ID for it. The
+// ID then owns the unixConn.
+func (c *client) OnReady(int, uint32) {
+	m, err := c.receive()
+	if errors.Is(err, unix.EAGAIN) {
+		return
+	}
+	c.remove()
+	if err == nil {
+		c.takeRequest(m)
+	}
+	if c.id == nil {
+		c.close()
+		return
+	}
+	c.ch.epoll.SetHandler(c.fd, c.unixConn)
+}
+
+// takeRequest creates an ID for a request, or refuses the request.
+func (c *client) takeRequest(m message) {
+	if err := c.checkSource(m); err != nil {
+		c.refuseSource(err)
+		return
+	}
+	if c.hasToWait() {
+		// Sending fails if the client has closed its socket.
+		_ = c.send(c.listener.id.refusal(cm.RejectNoResources, nil, false))
+		return
+	}
+	c.id = c.listener.id.incoming(m, c.unixConn)
+}
+
+// hasToWait reports whether the client has to wait because of earlier access errors; see
+// access.ErrorLimit. A lookup never has to wait, because it leads to no remote access.
+func (c *client) hasToWait() bool {
+	return c.listener.id.ps == cm.TCP && c.ch.m.Errors.Refuses(access.LocalSource(c.peer.UID, c.peer.PID))
+}
+
+func (c *client) refuse() {
+	c.remove()
+	c.close()
+}
+
+func (c *client) remove() {
+	c.ch.timers.Stop(&c.requestTimer)
+	l := c.listener
+	l.clients = slices.DeleteFunc(l.clients, func(o *client) bool { return o == c })
+}
+
+// setAccepting implements listener. While it is false, new clients wait in the backlog
+// of the socket, and the timers of accepted clients are stopped.
+func (l *unixListener) setAccepting(yes bool) {
+	if yes == l.accepting {
+		return
+	}
+	l.accepting = yes
+	if yes {
+		l.watch()
+	} else {
+		l.unwatch()
+	}
+}
+
+// serves implements listener.
+func (l *unixListener) serves() []cm.ServedAddr {
+	return []cm.ServedAddr{{Path: "local", Addr: l.id.local}}
+}
+
+func (l *unixListener) watch() {
+	l.watchSocket()
+	for _, c := range slices.Clone(l.clients) {
+		if l.ch.watch(c.fd, c) != nil {
+			c.refuse()
+			continue
+		}
+		l.ch.startTimer(&c.requestTimer, clientTimeout)
+	}
+}
+
+// watchSocket makes the channel watch the listening socket. If that fails, watchSocket
+// is called again after pauseTime.
+func (l *unixListener) watchSocket() {
+	if l.ch.watch(l.fd, l) != nil {
+		l.startPause()
+	}
+}
+
+func (l *unixListener) unwatch() {
+	l.ch.timers.Stop(&l.pauseTimer)
+	l.ch.epoll.Remove(l.fd)
+	for _, c := range l.clients {
+		l.ch.timers.Stop(&c.requestTimer)
+		l.ch.epoll.Remove(c.fd)
+	}
+}
+
+func (l *unixListener) move(to *channel) error {
+	l.unwatch()
+	l.ch = to
+	for _, c := range l.clients {
+		c.ch = to
+	}
+	if l.accepting {
+		l.watch()
+	}
+	return nil
+}
+
+// close implements listener. The kernel closes the connections in the backlog. Their
+// clients treat that as a refusal.
+func (l *unixListener) close() {
+	l.unwatch()
+	l.ch.m.Spare.RemoveListener()
+	for len(l.clients) > 0 {
+		l.clients[0].refuse()
+	}
+}
+
+var _ listener = (*unixListener)(nil)
+var _ cmConn = (*unixConn)(nil)

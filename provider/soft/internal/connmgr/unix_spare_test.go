@@ -1,0 +1,51 @@
+//go:build linux
+
+package connmgr
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/eventfd"
+	"github.com/rdmaloop/rdmaloop/internal/testutil/peerproc"
+)
+
+// peerNoDescriptors is a process that calls OnReady of a listener while no descriptor
+// is free and no client waits.
+func peerNoDescriptors(t *testing.T, _ string) {
+	s := newParty(t)
+	s.Listen(cm.TCP, "127.0.0.1:0", 0)
+	peerproc.ExhaustDescriptors(t)
+	requireSpare(t, s)
+	looked := 0
+	for _, w := range handlersOf(s.tc) {
+		if g, ok := w.(*unixListener); ok {
+			g.OnReady(g.fd, unix.EPOLLIN)
+			looked++
+		}
+	}
+	require.Equal(t, 1, looked)
+	requireSpare(t, s)
+	peerproc.Say("done")
+	peerproc.Linger()
+}
+
+// To accept a client, OnReady of a listener closes spare descriptors. If no client
+// waits, OnReady opens them again.
+func TestSpareDescriptorsAreOpenedAgain(t *testing.T) {
+	line, kill := peerproc.Start(t, "no-descriptors", "")
+	require.Equal(t, "done", line())
+	kill()
+}
+
+// requireSpare requires that all spare descriptors of a party are open, in a process that
+// has no free descriptor.
+func requireSpare(t *testing.T, s *party) {
+	t.Helper()
+	_, err := eventfd.New()
+	require.ErrorIs(t, err, unix.EMFILE)
+	require.True(t, s.m.Spare.Fill())
+}

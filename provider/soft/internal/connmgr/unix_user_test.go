@@ -1,0 +1,116 @@
+//go:build linux
+
+package connmgr
+
+import (
+	"errors"
+	"net/netip"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/testutil/peerproc"
+)
+
+// peerRefused sends a connection request and a lookup to an address. It expects that
+// both are refused because of its user.
+func peerRefused(t *testing.T, address string) {
+	s := newParty(t)
+	for _, ps := range []cm.PortSpace{cm.TCP, cm.UDP} {
+		id := s.Connecting(ps, netip.MustParseAddrPort(address), &cm.ConnParam{PrivateData: []byte("secret")})
+		ev := s.Next()
+		require.Same(t, id, ev.ID)
+		require.ErrorIs(t, ev.Err, cm.ErrRefused)
+		var user *cm.UserError
+		require.ErrorAs(t, ev.Err, &user)
+		require.Equal(t, cm.UserError{UID: uint32(os.Geteuid())}, *user)
+		require.NoError(t, ev.Ack())
+	}
+	peerproc.Say("refused")
+	peerproc.Linger()
+}
+
+// A process of a user who is not allowed is refused and counted, and the application
+// does not see its request.
+func TestListenerRefusesUser(t *testing.T) {
+	peerproc.NeedsRoot(t)
+	s := newParty(t)
+	l := s.Listen(cm.TCP, "127.0.0.1:0", 0)
+	lookups := s.Listen(cm.UDP, l.LocalAddr().String(), 0)
+	line, kill := peerproc.Start(t, "refused", l.LocalAddr().String())
+	s.awaitCount("rcvd_user_err", 2)
+	require.Equal(t, "refused", line())
+	s.Quiet()
+	require.Equal(t, counted{"rcvd_user_err": 2}, s.counted())
+	require.Zero(t, s.tc.timers.Len())
+	kill()
+	require.NoError(t, lookups.Close())
+}
+
+// peerUnmappedServer runs a server in a user namespace that does not map the user of the
+// client. The server refuses the client. Then peerUnmappedServer dials a server of that
+// user, and does not accept that server as a peer.
+func peerUnmappedServer(t *testing.T, address string) {
+	s := newParty(t)
+	l := s.Listen(cm.TCP, "127.0.0.1:0", 0)
+	peerproc.Say(l.LocalAddr().String())
+	s.awaitCount("rcvd_user_err", 1)
+	s.Connecting(cm.TCP, netip.MustParseAddrPort(address), nil)
+	ev := s.Next()
+	var user *cm.UserError
+	require.ErrorAs(t, ev.Err, &user)
+	require.EqualValues(t, overflowUser(t), user.UID)
+	require.NotEmpty(t, user.Name)
+	require.NoError(t, ev.Ack())
+	peerproc.Say("refused")
+	peerproc.Linger()
+}
+
+// A user who is not mapped into the user namespace of a process is not allowed,
+// although the kernel reports that user with the same number as the user of the
+// process.
+func TestUnmappedUser(t *testing.T) {
+	peerproc.NeedsRoot(t)
+	s := newHostParty(t)
+	l := s.Listen(cm.TCP, "127.0.0.1:0", 0)
+	cmd := peerproc.Command("unmapped-server", l.LocalAddr().String())
+	const overflow = 65534 // default of /proc/sys/kernel/overflowuid
+	one := []syscall.SysProcIDMap{{ContainerID: overflow, HostID: peerproc.User, Size: 1}}
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags: unix.CLONE_NEWUSER, UidMappings: one, GidMappings: one,
+		Credential: &syscall.Credential{Uid: overflow, Gid: overflow},
+	}
+	probe := exec.Command("/proc/self/exe", "-test.run=^$")
+	probe.SysProcAttr = cmd.SysProcAttr
+	if err := probe.Run(); errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOSPC) {
+		t.Skip("this process may not make user namespaces")
+	}
+	line, kill := peerproc.Run(t, cmd)
+	defer kill()
+	s.Connecting(cm.TCP, netip.MustParseAddrPort(line()), nil)
+	ev := s.Next()
+	var user *cm.UserError
+	require.ErrorAs(t, ev.Err, &user)
+	require.Equal(t, cm.UserError{UID: 0}, *user)
+	require.NoError(t, ev.Ack())
+	require.Equal(t, "refused", line())
+	s.Quiet()
+}
+
+// overflowUser returns the number that the kernel reports for users who are not mapped;
+// see proc_sys_kernel(5), overflowuid.
+func overflowUser(t *testing.T) int {
+	t.Helper()
+	text, err := os.ReadFile("/proc/sys/kernel/overflowuid")
+	require.NoError(t, err)
+	uid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	require.NoError(t, err)
+	return uid
+}
