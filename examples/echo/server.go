@@ -123,7 +123,7 @@ func printServed(served []cm.ServedAddr, stdout, stderr io.Writer) {
 	}
 }
 
-// closeTime is the time by which each connection increases the limit for the shutdown.
+// closeTime is the time that is added to the limit for the shutdown for each connection.
 // In an emulator on a busy machine, closing one connection took 6 ms.
 const closeTime = 30 * time.Millisecond
 

@@ -16,14 +16,14 @@ type fault struct {
 	kind    Violation
 	plan    func(a, b *plan)
 	prepare func(p *pair) // called before the first request is posted
-	// recv returns the receive buffer of end b for the wrong request. If recv is nil, the
-	// buffer is valid.
+	// recv returns the receive buffer of end b for the faulty request. If recv is nil,
+	// the buffer is valid.
 	recv func(p *pair) []verbs.SGE
-	make func(p *pair) verbs.SendWR // returns the wrong request
+	make func(p *pair) verbs.SendWR // returns the request that violates the rule
 }
 
-// The ids of the wrong request, of the correct request after it, of the receive buffer
-// for the wrong request, and of the next receive buffer. The last two constants are the
+// The ids of the faulty request, of the correct request after it, of the receive buffer
+// for the faulty request, and of the next receive buffer. The last two constants are the
 // offset and the length of these buffers.
 const (
 	wrongID, afterID          = 1, 2
@@ -31,7 +31,7 @@ const (
 	faultRecvAt, faultRecvLen = 200 << 10, 4096
 )
 
-// test posts the wrong request followed by a correct one, and checks the completions of
+// test posts the faulty request followed by a correct one, and checks the completions of
 // both ends.
 func (f fault) test(r *rig) {
 	p := r.pair(f.plan)
@@ -297,8 +297,7 @@ func noResponderResources(r *rig) {
 	}}.post(p)
 }
 
-// goodBeforeWrong checks that the requests before the wrong request complete with
-// success.
+// goodBeforeWrong checks that the requests before a faulty request complete with success.
 func goodBeforeWrong(r *rig) {
 	p := r.pair(nil)
 	for i := range 5 {

@@ -12,7 +12,8 @@ import (
 )
 
 func TestSHMSentAcknowledge(t *testing.T) {
-	const start = math.MaxUint32 - 1 // The number of slots in the ring's counter wraps.
+	// The 32-bit counter of consumed slots overflows in this test.
+	const start = math.MaxUint32 - 1
 	s := shmSent{seq: start + 4, acked: start}
 	for _, c := range []struct {
 		consumed          uint32

@@ -43,9 +43,9 @@ func TestReadWriteAtomic(t *testing.T) {
 	require.EqualValues(t, 42, b.mr.Bytes()[8])
 }
 
-// A connection with a READ whose response was not sent can not be parked, because the
-// peer waits for the response and rings no doorbell. That is so if the READ was in the
-// last slot that one call of drive may execute.
+// A connection can not be parked while it has a READ whose response was not sent: the
+// peer waits for the response and rings no doorbell. That also holds if the READ was in
+// the last slot that one call of drive executes.
 func TestUnsentReadResponseIsNotParked(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	a, b := newPair(t, d, verbs.ProgressManual)

@@ -1,4 +1,4 @@
-// Package random has numbers that a peer can not guess.
+// Package random returns numbers that a peer can not guess.
 package random
 
 import (
@@ -9,6 +9,6 @@ import (
 // Uint32 returns a random number with 32 bits. Any goroutine may call it.
 func Uint32() uint32 {
 	var b [4]byte
-	_, _ = rand.Read(b[:]) // The error is always nil; see crypto/rand.Read.
+	_, _ = rand.Read(b[:]) // crypto/rand.Read never returns an error.
 	return binary.LittleEndian.Uint32(b[:])
 }

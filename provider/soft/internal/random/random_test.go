@@ -8,7 +8,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/random"
 )
 
-// Numbers hardly ever repeat: that two of 16 numbers are equal has a probability of
+// Random numbers hardly ever repeat. The probability that two of 16 numbers are equal is
 // 2^-25.
 func TestUint32(t *testing.T) {
 	seen := make(map[uint32]bool)
