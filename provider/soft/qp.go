@@ -84,7 +84,7 @@ func (p *pd) createQP(attr *verbs.QPInitAttr) (*qp, error) {
 	q.sq = newSendQueue(&q.caps)
 	q.rq = newRecvQueue(q.caps.MaxRecvWR, q.caps.MaxRecvSGE)
 	q.buffer.sges = make([]verbs.SGE, 0, maxSGE)
-	q.rnrTimer.init(q.shard, q.onRNRTimer)
+	q.rnr.timer.init(q.shard, q.onRNRTimer)
 	q.responseTimer.init(q.shard, q.onResponseTimer)
 	q.partial.timer.init(q.shard, q.onPartialTimer)
 	if err := q.register(); err != nil {

@@ -91,7 +91,7 @@ func (q *qp) setAttrs(attr *verbs.QPAttr, mask verbs.QPAttrMask) {
 	set(verbs.AttrMinRNRTimer, func() { a.MinRNRTimer = attr.MinRNRTimer })
 	set(verbs.AttrTimeout, func() { a.Timeout = attr.Timeout })
 	set(verbs.AttrRetryCount, func() { a.RetryCount = attr.RetryCount })
-	set(verbs.AttrRNRRetry, func() { a.RNRRetry = attr.RNRRetry; q.rnrLeft = attr.RNRRetry })
+	set(verbs.AttrRNRRetry, func() { a.RNRRetry = attr.RNRRetry; q.rnr.left = attr.RNRRetry })
 }
 
 // enterState performs a state change, or none if from and to are equal.
@@ -136,7 +136,7 @@ func (q *qp) enterError() {
 		return
 	}
 	q.state = verbs.StateError
-	q.rnrTimer.stop()
+	q.rnr.timer.stop()
 	q.responseTimer.stop()
 	q.partial.timer.stop()
 	if q.path != nil {
@@ -176,7 +176,7 @@ func (q *qp) flushReceives() {
 // reset enters RESET. It drops the contents of the queues without completions. An RC
 // queue pair loses its path.
 func (q *qp) reset() {
-	q.rnrTimer.stop()
+	q.rnr.timer.stop()
 	q.responseTimer.stop()
 	q.partial.timer.stop()
 	if q.path != nil && !q.path.reset() {
@@ -191,7 +191,7 @@ func (q *qp) reset() {
 	sges := q.responder.buffer.sges
 	q.responder = responder{buffer: rqe{sges: sges}}
 	r := &q.requester
-	r.reads, r.nextRead, r.waitingRNR, r.signaledCount = 0, 0, false, 0
+	r.reads, r.nextRead, r.rnr.waiting, r.signaledCount = 0, 0, false, 0
 }
 
 var errSelf = errors.New("a queue pair can not be connected to itself")

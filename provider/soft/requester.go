@@ -14,13 +14,11 @@ import (
 // completes acknowledged requests, and fails requests after too many RNR retries or
 // without a response.
 type requester struct {
-	reads      int    // number of READs and atomics outstanding
-	nextRead   uint32 // position in the send queue: no READ or atomic before it waits for a response
-	waitingRNR bool   // true after an RNR NAK was received, while rnrTimer runs
-	rnrLeft    uint8  // RNR retries left; verbs.RNRRetryForever means no limit
+	reads    int    // number of READs and atomics outstanding
+	nextRead uint32 // position in the send queue: no READ or atomic before it waits for a response
+	rnr      rnrRetry
 	// number of outstanding requests that are signaled, or are READs or atomics
 	signaledCount int
-	rnrTimer      timer
 	responseTimer timer // runs on the local path while the peer does not respond
 }
 
@@ -67,7 +65,7 @@ func (q *qp) validate(wr *verbs.SendWR) (total uint32, err error) {
 // nextToSend returns the next request of which packets may be sent now, or nil. It
 // returns the same request until markSent is called.
 func (q *qp) nextToSend() *wqe {
-	if q.sq.next == q.sq.tail || q.waitingRNR {
+	if q.sq.next == q.sq.tail || q.rnr.waiting {
 		return nil
 	}
 	w := q.sq.at(q.sq.next)
@@ -126,7 +124,7 @@ func (q *qp) awaitsResponse() bool { return q.reads > 0 }
 
 // awaitsRNRTimer reports whether an RNR NAK was received and the request may not be sent
 // again yet.
-func (q *qp) awaitsRNRTimer() bool { return q.waitingRNR }
+func (q *qp) awaitsRNRTimer() bool { return q.rnr.waiting }
 
 // failRequest fails the request sq.next with a local error, as soon as the requests
 // before it are acknowledged. No request after it is sent.
@@ -207,7 +205,7 @@ func (q *qp) gather(dst []byte, w *wqe, offset uint32) bool {
 // acknowledged processes an acknowledgement of all path sequences below seq. The path
 // calls it when the peer has acknowledged more than before.
 func (q *qp) acknowledged(seq uint64) {
-	q.rnrLeft = q.attr.RNRRetry
+	q.rnr.left = q.attr.RNRRetry
 	q.responseTimer.stop()
 	q.sq.acknowledge(seq)
 	q.retire()
@@ -318,25 +316,17 @@ func (q *qp) onNAK(a outcome) {
 }
 
 // onRNR processes an RNR NAK with a timer code. The requests are sent again after the
-// time of the code. If the RNR retry count is used up, the oldest request fails (IBTA
-// vol. 1, 9.7.5.2.8).
+// time of the code. If no retry is left, the oldest request fails.
 func (q *qp) onRNR(code uint8) {
 	q.shard.counts.Inc(counters.RcvdRNRErr)
-	r := &q.requester
-	if r.rnrLeft == 0 {
+	if !q.rnr.refused(code) {
 		q.failOldest(verbs.StatusRNRRetryExcErr)
-		return
 	}
-	if r.rnrLeft < verbs.RNRRetryForever {
-		r.rnrLeft--
-	}
-	r.waitingRNR = true
-	r.rnrTimer.start(verbs.RNRDelay(code))
 }
 
 // onRNRTimer sends the refused request again.
 func (q *qp) onRNRTimer() {
-	q.requester.waitingRNR = false
+	q.rnr.fired()
 	if q.path != nil && (q.state == verbs.StateRTS || q.state == verbs.StateSQD) {
 		q.path.resend()
 		q.path.transmit()

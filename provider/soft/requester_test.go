@@ -192,7 +192,7 @@ func TestRNRInSQD(t *testing.T) {
 	a.post(verbs.SendWR{Opcode: verbs.OpSend, Flags: verbs.SendSignaled})
 	b.pollForTimers()
 	require.Empty(t, a.pollForTimers())
-	require.True(t, a.qp.waitingRNR)
+	require.True(t, a.qp.rnr.waiting)
 	modifyToSQD(t, a)
 	b.recv(1, 0, 64)
 	advance(verbs.RNRDelay(1))

@@ -37,9 +37,25 @@ type partialMessage struct {
 	// number of messages of several fragments that have begun since the queue pair was
 	// made
 	begun uint64
-	seen  uint64 // value of begun when the timer last fired
-	// number of bytes of the message that had arrived when the timer last fired
+	seen  uint64 // value of begun when the timer was last started
+	// number of bytes of the message that had arrived when the timer was last started
 	offset uint32
+}
+
+// begin counts a message of several fragments that begins.
+func (p *partialMessage) begin() { p.begun++ }
+
+// watch starts the timer. offset is the number of bytes of the current message that have
+// arrived.
+func (p *partialMessage) watch(offset uint32, limit time.Duration) {
+	p.seen, p.offset = p.begun, offset
+	p.timer.start(limit)
+}
+
+// stalled reports whether fewer than partialProgress bytes of the current message have
+// arrived since the call of watch. It returns false if the message has begun later.
+func (p *partialMessage) stalled(offset uint32) bool {
+	return p.seen == p.begun && offset-p.offset < partialProgress
 }
 
 // partialLimit returns how long a message may make no progress. It is longer than a
@@ -55,13 +71,11 @@ func (q *qp) partialLimit() time.Duration {
 
 // onFragment is called for each fragment of a SEND except the last. It starts the timer.
 func (q *qp) onFragment(first bool) {
-	p := &q.partial
 	if first {
-		p.begun++
+		q.partial.begin()
 	}
-	if !p.timer.Running() {
-		p.seen, p.offset = p.begun, q.responder.offset
-		p.timer.start(q.partialLimit())
+	if !q.partial.timer.Running() {
+		q.partial.watch(q.responder.offset, q.partialLimit())
 	}
 }
 
@@ -69,15 +83,13 @@ func (q *qp) onFragment(first bool) {
 // the timer last fired, and fewer than partialProgress bytes have arrived since. The
 // buffer completes with verbs.StatusRespTimeoutErr, and the peer gets a NAK.
 func (q *qp) onPartialTimer() {
-	p := &q.partial
 	switch {
 	case q.message != messageSend || !q.isServing():
 		return
-	case p.seen == p.begun && q.responder.offset-p.offset < partialProgress && !q.path.requestsPending():
+	case q.partial.stalled(q.responder.offset) && !q.path.requestsPending():
 		q.shard.counts.Inc(counters.PartialExpired)
 		q.path.abort(q.failReceive(verbs.StatusRespTimeoutErr, outcomeOperationError))
-		return
+	default:
+		q.partial.watch(q.responder.offset, q.partialLimit())
 	}
-	p.seen, p.offset = p.begun, q.responder.offset
-	p.timer.start(q.partialLimit())
 }

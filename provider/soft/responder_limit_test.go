@@ -199,3 +199,19 @@ func TestPartialLimit(t *testing.T) {
 		}
 	}
 }
+
+// A message stalls if it was current when the timer was started, and too few bytes of it
+// have arrived since.
+func TestPartialMessageStalls(t *testing.T) {
+	var p partialMessage
+	p.timer.init(newTestShard(), func() {})
+	p.begin()
+	p.watch(100, time.Second)
+	require.Equal(t, time.Second, p.timer.When())
+	require.True(t, p.stalled(100+partialProgress-1))
+	require.False(t, p.stalled(100+partialProgress))
+	p.begin()
+	require.False(t, p.stalled(100), "this is another message")
+	p.watch(0, time.Second)
+	require.True(t, p.stalled(0))
+}

@@ -1,0 +1,27 @@
+//go:build linux
+
+package soft
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+func TestRNRRetry(t *testing.T) {
+	const code = 12
+	for left, retries := range map[uint8]int{0: 0, 2: 2, verbs.RNRRetryForever: 20} {
+		s, r := newTestShard(), rnrRetry{left: left}
+		r.timer.init(s, r.fired)
+		for range retries {
+			require.True(t, r.refused(code), "%d", left)
+			s.timers.Expire(verbs.RNRDelay(code) - 1)
+			require.True(t, r.waiting)
+			s.timers.Expire(verbs.RNRDelay(code))
+			require.False(t, r.waiting)
+		}
+		require.Equal(t, left == verbs.RNRRetryForever, r.refused(code), "%d", left)
+	}
+}
