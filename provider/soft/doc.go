@@ -160,12 +160,12 @@
 // same user and of root can be peers; see Config.AllowedUsers. The user of a listener is
 // the user of the process that called listen(2), even if the socket was then passed to a
 // process of another user. The addresses that a request names are compared with the name
-// of the client's socket (cm_unix_source.go).
+// of the client's socket (unix_source.go of package connmgr).
 //
 // On the wire path the user of a peer is not known. So with PathAuto the system drops
 // the packets that this host sends to its own UDP port, requests from addresses of this
-// host are dropped, and none is sent to such an address by the wire path (udp_far.go).
-// With PathWire no user is checked.
+// host are dropped, and none is sent to such an address by the wire path (package udp,
+// far_only.go). With PathWire no user is checked.
 //
 // Datagrams to this host go over Unix sockets too. So they neither reach nor come
 // from processes of users who are not allowed, whatever queue pair number an address

@@ -48,7 +48,7 @@ type path interface {
 	// peerGone reports that the peer's process has ended without closing the connection
 	// that has the given end. A path that does not use the end ignores the call.
 	peerGone(end *shm.End)
-	// receiveAt makes a UD queue pair receive at one address; see queuePair.ReceiveAt.
+	// receiveAt makes a UD queue pair receive at one address; see connmgr.QueuePair.
 	receiveAt(at netip.Addr) error
 	// stopResponding ends the processing of the peer's requests. It is called when the
 	// queue pair enters the error state.

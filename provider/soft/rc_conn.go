@@ -72,7 +72,7 @@ func (c *rcConn) receive(p wire.Packet, from *udp.Header) {
 // checkFirstPacket checks whether a request packet has the first sequence number of the
 // peer. Connection management has sent that number only to the peer's address, in its
 // reply. So the packet shows that the peer receives the packets to its address; see
-// binding.DataHeard.
+// connmgr.Binding.DataHeard.
 func (c *rcConn) checkFirstPacket(p wire.Packet) {
 	if p.BTH().PSN() == c.resp.psn(c.resp.expected) {
 		c.peerSent = true

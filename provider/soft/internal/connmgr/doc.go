@@ -11,8 +11,8 @@
 //
 // # Channels
 //
-// A channel is an event channel, and has the lock of its IDs. All work is done by calls of
-// the application: Next reads the sockets of the channel, runs the jobs that other
+// A channel is an event channel, and has the lock of its IDs. All work is done by calls
+// of the application: Next reads the sockets of the channel, runs the jobs that other
 // channels have queued for it (inbox), and calls its timers.
 //
 // # IDs and paths
@@ -21,11 +21,11 @@
 // the interface cmConn, and a listening id receives requests through the interface
 // listener. Each has an implementation for each path:
 //
-//   - On the local path, unixConn and unixListener use Unix sockets (unix_*.go). A message
-//     is one packet of a socket. The kernel reports the user of the peer, and closes the
-//     socket when the peer's process ends.
-//   - On the wire path, madConn and madListener use management datagrams of the InfiniBand
-//     specification (mad_*.go), which may be lost, duplicated, reordered or forged. The
-//     madMux of the manager passes received datagrams to connections and listeners.
-//     madConn retransmits messages, so that an id gets each message once.
+//   - On the local path, unixConn and unixListener use Unix sockets (unix_*.go). A
+//     message is one packet of a socket. The kernel reports the user of the peer, and
+//     closes the socket when the peer's process ends.
+//   - On the wire path, madConn and madListener use the management datagrams of the
+//     InfiniBand specification (mad_*.go), which may be lost, duplicated, reordered or
+//     forged. The madMux of the manager passes received datagrams to connections and
+//     listeners. A madConn retransmits messages, so that an id gets each message once.
 package connmgr

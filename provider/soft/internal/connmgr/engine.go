@@ -10,9 +10,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A Engine is what connection management needs of the queue pairs of its device. Its
-// methods may be called from any goroutine, and do not call connection management. They
-// lock shards, so they must not be called with the lock of the multiplexer held.
+// An Engine is what connection management needs of the queue pairs of its device. Its
+// methods may be called from any goroutine. They may lock parts of the engine that are
+// locked while DataHeard of a Binding is called.
 type Engine interface {
 	// AddChannel counts a new event channel. It returns verbs.ErrClosed after the device
 	// was closed, and a *verbs.ParamError if there are too many event channels. The
@@ -36,7 +36,7 @@ type Engine interface {
 	PeerGone(qpn uint32, b *Binding)
 }
 
-// A binding is what connection management tells the engine about the connection of a
+// A Binding is what connection management tells the engine about the connection of a
 // queue pair. It is not changed after Bind.
 type Binding struct {
 	// End is this side's end of the shared memory. It is nil on the wire path.
@@ -48,7 +48,8 @@ type Binding struct {
 	Flow CreditFlow
 	// DataHeard is called when the first packet of the peer has arrived, with the first
 	// packet sequence number that this side has sent to the peer. It may be called from
-	// any goroutine, with a lock of the engine held. It is nil on the local path.
+	// any goroutine, with a lock of the engine held, and it does not call the engine. It
+	// is nil on the local path.
 	DataHeard func()
 }
 

@@ -207,8 +207,8 @@ func (l *madListener) admitRequest(req *incomingRequest) {
 
 // acceptsFrom reports whether a request on the wire path may come from an address. If
 // both paths may be used, processes of this host use the local path. The filter of the
-// socket does not drop a packet that has left this host and has come back; see
-// udp_far.go. If the system returns an error for the question whether the address
+// socket does not drop a packet that has left this host and has come back; see package
+// udp, far_only.go. If the system returns an error for the question whether the address
 // belongs to this host, the request is dropped, and the peer retransmits it.
 func (ch *channel) acceptsFrom(a netip.Addr) bool {
 	if !ch.m.Local || !ch.m.Wire {

@@ -51,7 +51,7 @@ type Config struct {
 	WireCounts  *counters.Set // counters of the wire path
 }
 
-// A manager is the connection management of one device. It implements cm.Transport. Its
+// A Manager is the connection management of one device. It implements cm.Transport. Its
 // methods may be called from any goroutine.
 type Manager struct {
 	Config
