@@ -18,6 +18,7 @@ const (
 	LeastConnections
 )
 
+// String returns the name of the value, such as "round robin".
 func (b Balance) String() string {
 	names := [...]string{"round robin", "least connections"}
 	if int(b) < len(names) {

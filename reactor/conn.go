@@ -77,8 +77,8 @@ type ConnStats struct {
 	// every Config.SignalEvery-th send is signaled, several operations are confirmed at a
 	// time.
 	Accepted  uint64
-	Confirmed uint64
-	Failed    uint64
+	Confirmed uint64 // operations that have succeeded
+	Failed    uint64 // operations that have failed
 	QueueFull uint64 // operations refused with ErrWouldBlock
 }
 
@@ -117,7 +117,7 @@ func (c *Conn) Context() any { return c.context }
 // SetContext stores a value for the application.
 func (c *Conn) SetContext(v any) { c.context = v }
 
-// Stats returns the connection's counters.
+// Stats returns the present counters of the connection.
 func (c *Conn) Stats() ConnStats { return c.stats }
 
 // Alloc is Loop.Alloc for the device of the connection. All connections of the loop over
@@ -139,7 +139,8 @@ func (c *Conn) Lease() (*Buffer, error) {
 	return c.device.lease()
 }
 
-// MaxInFlight returns how many operations of the application may be outstanding.
+// MaxInFlight returns how many operations of the application may be outstanding: see
+// Config.MaxInFlight.
 func (c *Conn) MaxInFlight() int { return c.loop.cfg.MaxInFlight }
 
 // InFlight returns how many operations of the application are outstanding.

@@ -5,19 +5,20 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Write writes the bytes of local to the peer's memory at remote. The peer's application
-// is not involved. local must be memory of Alloc for the same loop and device. The
-// application must not change it until OnCompletion has reported the result. A message
-// or a READ after the WRITE is executed after it (IBTA vol. 1, 10.8.3.3, table 79). The
-// errors are those of Send. If the peer does not allow the access, the connection ends
-// with verbs.StatusRemAccessErr.
+// Write writes the local.Length bytes of local to the peer's memory at remote. The
+// peer's application is not involved. local must be memory of Alloc for the same loop
+// and device. The application must not change it until OnCompletion has reported the
+// result. A message or a READ after the WRITE is executed after it (IBTA vol. 1,
+// 10.8.3.3, table 79). The errors are those of Send, and a *verbs.ParamError for options
+// that a WRITE can not have: see SendOptions. If the peer does not allow the access, the
+// connection ends with verbs.StatusRemAccessErr. Source: ibv_post_send(3).
 func (c *Conn) Write(local verbs.SGE, remote Remote, o SendOptions) error {
 	return c.oneSided(verbs.OpWrite, local, remote, 0, &o)
 }
 
 // WriteImm is Write, and also sends imm to the peer: when the data is written, the peer's
 // OnMessage is called with a Message that has this immediate data. This consumes one
-// receive buffer of the peer.
+// receive buffer of the peer. For the errors see Write.
 func (c *Conn) WriteImm(local verbs.SGE, remote Remote, imm uint32, o SendOptions) error {
 	return c.oneSided(verbs.OpWriteImm, local, remote, imm, &o)
 }
@@ -31,17 +32,18 @@ func (c *Conn) Read(local verbs.SGE, remote Remote, o SendOptions) error {
 
 // CompareSwap compares the 8 bytes of the peer's memory at remote with compare, and
 // stores swap there if they are equal, as one atomic operation. OnCompletion gets the
-// value from before the operation in Op.Value. The address must be a multiple of 8. For
-// the errors see Write.
+// value from before the operation in Op.Value. The address must be a multiple of 8. All
+// values are in the byte order of the host. For the errors see Write. Source:
+// ibv_post_send(3).
 func (c *Conn) CompareSwap(remote Remote, compare, swap uint64, o SendOptions) error {
 	return c.atomic(verbs.OpCompareSwap, remote, compare, swap, &o)
 }
 
 // FetchAdd adds add to the 8 bytes of the peer's memory at remote, as one atomic
 // operation. OnCompletion gets the value from before the operation in Op.Value. The
-// address must be a multiple of 8. Memory of Alloc belongs to one loop of the peer.
-// Therefore connections to different loops of the peer can not share a counter. For the
-// errors see Write.
+// address must be a multiple of 8. All values are in the byte order of the host. Memory
+// of Alloc belongs to one loop of the peer. Therefore connections to different loops of
+// the peer can not share a counter. For the errors see Write.
 func (c *Conn) FetchAdd(remote Remote, add uint64, o SendOptions) error {
 	return c.atomic(verbs.OpFetchAdd, remote, add, 0, &o)
 }

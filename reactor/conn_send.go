@@ -16,7 +16,8 @@ import (
 // the connection than in any earlier turn.
 func (c *Conn) Send(b []byte) error { return c.SendWith(b, SendOptions{}) }
 
-// SendWith is Send with options.
+// SendWith is Send with options. A *verbs.ParamError also means options that a message
+// can not have: see SendOptions.
 func (c *Conn) SendWith(b []byte, o SendOptions) error {
 	if err := o.checkSend(); err != nil {
 		return err
@@ -44,7 +45,8 @@ func (c *Conn) SendWith(b []byte, o SendOptions) error {
 // loop or device.
 func (c *Conn) SendBuffer(buf *Buffer) error { return c.SendBufferWith(buf, SendOptions{}) }
 
-// SendBufferWith is SendBuffer with options.
+// SendBufferWith is SendBuffer with options. A *verbs.ParamError means options that a
+// message can not have: see SendOptions.
 func (c *Conn) SendBufferWith(buf *Buffer, o SendOptions) error {
 	if err := o.checkSend(); err != nil {
 		return err
@@ -60,7 +62,8 @@ func (c *Conn) SendBufferWith(buf *Buffer, o SendOptions) error {
 }
 
 // Flush posts at once the messages and operations that were accepted so far. Without
-// Flush they are posted at the end of the loop's turn.
+// Flush they are posted at the end of the loop's turn. If posting fails, the connection
+// ends, and OnClose gets the error.
 func (c *Conn) Flush() { c.postSends() }
 
 // checkSend returns an error if no operation of the application, with a message of size

@@ -24,6 +24,7 @@ const (
 	StateClosed
 )
 
+// String returns the name of the state, such as "open".
 func (s ConnState) String() string {
 	names := [...]string{"dialing", "connecting", "open", "draining", "closing", "disconnecting", "closed"}
 	if int(s) < len(names) {

@@ -2,8 +2,9 @@ package reactor
 
 import "time"
 
-// SetDeadline makes the connection end with ErrDeadline at t. The zero time means that
-// there is no deadline.
+// SetDeadline makes the connection end with ErrDeadline at t. It replaces the time of an
+// earlier call. The zero time means that there is no deadline. SetDeadline does nothing
+// unless the state is StateOpen or StateDraining.
 func (c *Conn) SetDeadline(t time.Time) {
 	switch {
 	case t.IsZero():

@@ -11,7 +11,8 @@
 //		}
 //	}
 //
-//	engine, err := reactor.New(provider, echo{}, nil)
+//	device, err := soft.Open(nil) // the provider: an RDMA device in software
+//	engine, err := reactor.New(device, echo{}, nil)
 //	err = engine.Start()
 //	listener, err := engine.Listen(netip.MustParseAddrPort("127.0.0.1:7471"), nil)
 //
@@ -19,6 +20,13 @@
 // program whose connections do different things, such as a control connection and data
 // connections, passes a ConnHandler of its own to Listen or Dial: see ListenOptions and
 // DialOptions.
+//
+// The engine gets its devices from a provider, which the program opens first and closes
+// last. Package provider/soft has an RDMA device in software, which needs no hardware and
+// no privileges. Package provider/rdmacore has the RDMA devices of the kernel. Package
+// provider opens one of them by a name, which a user may choose. A provider for the
+// reactor is a cm.Provider: devices (verbs.Provider) and connection management
+// (cm.Transport).
 //
 // An Engine runs each of its loops on a goroutine. NewLoop makes a loop that the program
 // runs itself. Connections are of the type RC (reliable connection). For datagrams use

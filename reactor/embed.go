@@ -13,6 +13,7 @@ import (
 // its own. The loop belongs to the goroutine that called NewLoop. Another goroutine may
 // take it over; the application must synchronize the two. NewLoop calls OnBoot before it
 // returns. Config.NumLoops must be 0 or 1, and Config.CPUs must be empty.
+// For the provider p and for the errors see New; another error is that of OnBoot.
 //
 // Either RunOnce waits for work, or the application waits for input on FD, together with
 // its own descriptors:

@@ -37,12 +37,21 @@ type Engine struct {
 	err     error          // first error that no callback or call has reported
 }
 
-// New makes an engine for the devices of p. p belongs to the caller, who may close it
-// when the engine has ended. Loop i uses completion vector i of each device. If
+// New makes an engine for the devices of the provider p, which calls the methods of h. A
+// provider is opened by another package: soft.Open opens an RDMA device in software,
+// rdmacore.Open the RDMA devices of the kernel, and provider.Open one of them by its
+// name. Their results are cm.Providers, because the engine needs the connection
+// management of a provider in addition to its devices. p belongs to the caller, who may
+// close it when the engine has ended. New copies cfg; nil means the defaults.
+//
+// Loop i uses completion vector i of each device. If
 // verbs.Caps.ProgressManual is true, a completion vector can be used by one loop only.
 // Then Config.NumLoops is limited to the number of vectors, and connections of a second
 // engine with the same provider fail with verbs.ErrBusy. The loops do not run before
 // Start. To release an engine that was never started, call Shutdown.
+//
+// The error is a *verbs.ParamError for a value of cfg that is out of range, or an error
+// of the system or of the provider. New may be called from any goroutine.
 func New(p cm.Provider, h Handler, cfg *Config) (*Engine, error) {
 	const op = "create engine"
 	if p == nil || h == nil {
@@ -91,7 +100,9 @@ func (e *Engine) release() (err error) {
 }
 
 // Start runs each loop on a goroutine of its own, and returns when OnBoot has returned
-// on every loop. If OnBoot fails on a loop, Start stops the engine, waits until it has
+// on every loop. The error matches verbs.ErrState if the engine was started or stopped
+// before. It is an error of the system if a thread can not be pinned: see Config.CPUs. If
+// OnBoot fails on a loop, Start stops the engine, waits until it has
 // ended, and returns the error of OnBoot.
 func (e *Engine) Start() error {
 	if err := e.markStarted(); err != nil {

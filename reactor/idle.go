@@ -6,7 +6,9 @@ import (
 )
 
 // IdlePolicy says what a loop does after a turn without work. Work is a completion, a
-// connection event, an event of a registered descriptor, a posted function, or a timer.
+// connection event, an event of a registered descriptor, a posted function, a timer, or
+// a call of the function of Loop.SetTurnFunc that had work. While a loop has such a
+// function, it does not sleep, whatever its policy is.
 type IdlePolicy uint8
 
 // The values of IdlePolicy.
@@ -23,6 +25,7 @@ const (
 	IdleBusy
 )
 
+// String returns the name of the policy: adaptive, event or busy.
 func (p IdlePolicy) String() string {
 	names := [...]string{"adaptive", "event", "busy"}
 	if int(p) < len(names) {

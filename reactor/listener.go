@@ -139,7 +139,7 @@ func (ln *Listener) Serves() []cm.ServedAddr { return ln.id.Serves() }
 
 // Close stops listening and frees the address. Requests that were not passed to
 // OnConnectRequest yet are rejected. Other requests, and connections, are not affected. A
-// second Close does nothing.
+// second Close does nothing. The errors are those of cm.ID.Close.
 func (ln *Listener) Close() error {
 	a := ln.acceptor
 	a.mu.Lock()

@@ -13,8 +13,8 @@ import (
 
 // A Loop owns connections, their completion queues and their registered memory, and calls
 // the Handler. It belongs to one goroutine: the one on which the engine runs it, or the
-// one that calls RunOnce. Only Post, Wake, SetIdle, Stop, Listen, Dial, Conns, Stats,
-// Index and Engine may be called from other goroutines.
+// one that calls RunOnce. Only Post, Wake, SetIdle, Stop, Dial, Conns, Stats, Index
+// and Engine may be called from other goroutines.
 type Loop struct {
 	engine  *Engine
 	handler Handler

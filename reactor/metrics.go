@@ -22,6 +22,7 @@ const (
 	numCauses
 )
 
+// String returns the name of the cause, such as "completion".
 func (c Cause) String() string {
 	names := [...]string{"completion", "connection", "device", "post", "timer", "foreign", "limit", "safety"}
 	if int(c) < len(names) {

@@ -4,9 +4,9 @@ import "github.com/rdmaloop/rdmaloop/verbs"
 
 // An Op describes a completed operation to OnCompletion.
 type Op struct {
-	Code  verbs.Opcode
-	Tag   uint64 // value of SendOptions.Tag
-	Bytes uint32 // payload in bytes; 8 for atomic operations
+	Code  verbs.Opcode // kind of operation, such as verbs.OpWrite
+	Tag   uint64       // value of SendOptions.Tag
+	Bytes uint32       // payload in bytes; 8 for atomic operations
 	// Value is the value of the peer's memory before an atomic operation. It is valid if
 	// the operation has succeeded.
 	Value uint64

@@ -97,9 +97,10 @@ func (r *ConnRequest) Steer(l *Loop) error {
 }
 
 // Accept accepts the request. The loop of the request then makes the connection, and
-// calls OnOpen or OnAcceptError. If the error is a *verbs.ParamError, the request can
-// still be answered. If it matches ErrDecided, ErrExpired, ErrShutdown, ErrDeviceRemoved
-// or verbs.ErrPeerGone, the request was answered or has ended.
+// calls OnOpen or OnAcceptError. Accept copies p; nil means the defaults. If the error
+// is a *verbs.ParamError, the request can still be answered. If it matches ErrDecided,
+// ErrExpired, ErrShutdown, ErrDeviceRemoved or verbs.ErrPeerGone, the request was
+// answered or has ended.
 func (r *ConnRequest) Accept(p *AcceptParams) error {
 	const op = "accept"
 	var params AcceptParams
