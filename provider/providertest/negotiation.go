@@ -14,7 +14,7 @@ func negotiationCases() []testCase {
 	}
 }
 
-// counts has the negotiated counts of one queue pair.
+// A counts has the numbers that the connection manager has negotiated for one queue pair.
 type counts struct{ served, outstanding, retry, rnrRetry uint8 }
 
 func (e *end) counts() counts {
@@ -24,9 +24,9 @@ func (e *end) counts() counts {
 	return counts{attr.MaxDestRdAtomic, attr.MaxRdAtomic, attr.RetryCount, attr.RNRRetry}
 }
 
-// usual returns the counts of both queue pairs if both sides use the usual values. Both
-// ends are on one device, so one end serves at most what the other end may have
-// outstanding.
+// usual returns the counts of each queue pair if both sides use the usual values. Both
+// ends are on the same device, so an end serves as many READs and atomics as the other
+// end may have outstanding.
 func (r *rig) usual() counts {
 	depth := min(r.attr.MaxQPRdAtom, r.attr.MaxQPInitRdAtom)
 	return counts{served: depth, outstanding: depth, retry: verbs.MaxRetry, rnrRetry: verbs.RNRRetryForever}
@@ -50,8 +50,8 @@ func nilParam(r *rig) {
 	r.Equal(r.usual(), request.b.counts())
 }
 
-// zeroCounts checks that the peer sees zero too. The retry count of a applies to both
-// sides.
+// zeroCounts connects with counts of zero. End b must get zeros in the connection
+// request. The retry count of end a applies to both queue pairs.
 func zeroCounts(r *rig) {
 	none := cm.ConnParam{ResponderResources: -1, InitiatorDepth: -1, RetryCount: -1, RNRRetryCount: -1}
 	request := r.request(&none)

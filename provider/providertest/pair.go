@@ -80,14 +80,14 @@ func (r *rig) connect(a, b *plan) *pair {
 	return p
 }
 
-// A request is a pair whose end a has called Connect and whose end b has not answered.
-// Both ends have queue pairs.
+// A request is a pair whose connection request was not answered yet: end a has called
+// Connect, and end b has received the request. Both ends have queue pairs.
 type request struct {
 	*pair
-	asked event // ConnectRequest
+	asked event // the ConnectRequest event of end b
 }
 
-// request makes a request with the parameters of Connect.
+// request makes a request. The parameter param is passed to Connect.
 func (r *rig) request(param *cm.ConnParam) *request {
 	r.t.Helper()
 	a, b := r.plans()
@@ -118,8 +118,8 @@ func (r *rig) newID(ps cm.PortSpace) *cm.ID {
 	return id
 }
 
-// separate moves an id to a channel of its own until the end of the test, so that the rig
-// does not fetch its events.
+// separate moves an ID to an event channel of its own until the end of the test. The rig
+// does not fetch the events of that channel.
 func (r *rig) separate(id *cm.ID) *cm.EventChannel {
 	r.t.Helper()
 	own, err := cm.OpenChannel(r.provider)

@@ -27,7 +27,7 @@ type rawAddr unix.RawSockaddrInet6
 type batch struct {
 	msgs         []mmsg
 	iovecs       []unix.Iovec
-	buffers      [][]byte // nil until the buffer is needed
+	buffers      [][]byte // each buffer is nil until it is needed
 	size         int      // size of a buffer in bytes
 	addrs        []rawAddr
 	control      []cmsgs

@@ -208,7 +208,7 @@ func TestConnectedSocketFull(t *testing.T) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_NONBLOCK, 0)
 	require.NoError(t, err)
 	defer unix.Close(pair[1])
-	// as small as the kernel allows
+	// the smallest send buffer that the kernel allows
 	require.NoError(t, unix.SetsockoptInt(pair[0], unix.SOL_SOCKET, unix.SO_SNDBUF, 0))
 	out := &connectedSocket{fd: pair[0], countsIDs: true}
 	r.to.socket = out
