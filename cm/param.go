@@ -34,10 +34,10 @@ func (ps PortSpace) QPType() verbs.QPType {
 const DefaultQKey = 0x01234567
 
 // ConnParam has the parameters that this side asks for with Connect or Accept. In the
-// four counts, zero means the usual value, and a negative value means zero. A nil
-// *ConnParam means the zero ConnParam in Connect, and in Accept all parameters of the
-// request, lowered to the limits of the device. Counts that are too large are a
-// *verbs.ParamError.
+// fields ResponderResources, InitiatorDepth, RetryCount and RNRRetryCount, zero means
+// the usual value, and a negative value means zero. A nil *ConnParam means the zero
+// ConnParam in Connect, and in Accept all parameters of the request, lowered to the
+// limits of the device. Counts that are too large are a *verbs.ParamError.
 //
 // The usual values are those that librdmacm uses for a null pointer. In C a structure of
 // zeros asks for no retries, no READs and no atomics instead. Source: rdma_connect(3),
@@ -127,7 +127,7 @@ func (p *MessageParam) ConnParam() *ConnParam {
 	}
 }
 
-// exactly returns the value of a count in ConnParam that means n.
+// exactly returns the value that a count of ConnParam must have to mean n.
 func exactly(n uint8) int {
 	if n == 0 {
 		return -1

@@ -4,8 +4,8 @@ import "github.com/rdmaloop/rdmaloop/verbs"
 
 // State is the state of an ID. An event changes the state when it is fetched, not when
 // it arrives. Close leads from every state to StateClosed, and the event DeviceRemoval
-// from every other state to StateFailed. An ID connects once: no other call or event
-// leads back from StateFailed and StateDisconnected.
+// from every other state to StateFailed. An ID connects once: after StateFailed and
+// StateDisconnected it can not connect again.
 type State uint8
 
 // States of an ID. The names in brackets are the states of the Linux kernel, where they
