@@ -68,8 +68,13 @@ var arrows = map[string][]string{
 	"provider/soft/internal/shm":      {"verbs", "provider/soft/internal/counters", "provider/soft/internal/fragment"},
 	"provider/soft/internal/unixsock": {"verbs", "cm", "internal/eventfd", "provider/soft/internal/netlink", "provider/soft/internal/resource"},
 	"provider/soft/internal/hostport": {"verbs", "cm", "provider/soft/internal/netlink", "provider/soft/internal/resource", "provider/soft/internal/unixsock"},
-	"provider/soft/internal/connmgr":  {"verbs", "cm", "internal/*", "provider/soft/internal/*"},
-	"provider/soft/internal/udp":      {"verbs", "cm", "internal/wire", "internal/psn", "provider/soft/internal/counters", "provider/soft/internal/hostport", "provider/soft/internal/resource"},
+	"provider/soft/internal/connmgr": {
+		"verbs", "cm", "internal/eventfd", "internal/operr", "internal/psn", "internal/timerfd", "internal/timerheap", "internal/wire",
+		"provider/soft/internal/access", "provider/soft/internal/counters", "provider/soft/internal/epollset",
+		"provider/soft/internal/hostport", "provider/soft/internal/random", "provider/soft/internal/resource",
+		"provider/soft/internal/shm", "provider/soft/internal/udp", "provider/soft/internal/unixsock",
+	},
+	"provider/soft/internal/udp": {"verbs", "cm", "internal/wire", "internal/psn", "provider/soft/internal/counters", "provider/soft/internal/hostport", "provider/soft/internal/resource"},
 
 	"provider/rdmacore": {"verbs", "cm", "internal/*"},
 	"reactor":           {"verbs", "cq", "cm", "poller", "internal/operr", "internal/slots", "internal/timerfd", "internal/timerheap"},

@@ -145,6 +145,7 @@ func (ch *channel) Next(ev *cm.TransportEvent) (bool, error) {
 // due. It handles each descriptor once, so that it returns even if a peer sends all the
 // time. The caller holds the lock.
 func (ch *channel) drive() error {
+	ch.inbox.begin()
 	if err := ch.epoll.Dispatch(); err != nil {
 		return err
 	}

@@ -14,8 +14,11 @@ import (
 // inbox makes the channel's descriptor readable while jobs or events are queued.
 type inbox struct {
 	mu       sync.Mutex
-	eventfd  int // eventfd, watched by the epoll descriptor of the channel
-	signaled bool
+	eventfd  int  // eventfd, watched by the epoll descriptor of the channel
+	signaled bool // true if the eventfd is readable
+	// draining is true from begin to signal. In the meantime add does not make the
+	// eventfd readable, because takeBatch or signal finds the job.
+	draining bool
 	closed   bool
 	jobs     [numJobKinds][]func()
 }
@@ -63,8 +66,19 @@ func (b *inbox) add(kind jobKind, job func()) bool {
 		return false
 	}
 	b.jobs[kind] = append(b.jobs[kind], job)
-	b.signalLocked(true)
+	if !b.draining {
+		b.signalLocked(true)
+	}
 	return true
+}
+
+// begin is called before the channel reads its sockets and takes the jobs. The caller
+// calls takeBatch and then signal. Most jobs are datagrams of the channel's own
+// connections, which it reads in the meantime, so most jobs need no system call.
+func (b *inbox) begin() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.draining = true
 }
 
 // takeBatch removes and returns all internal jobs and all messages, and up to
@@ -91,10 +105,11 @@ func (b *inbox) waiting() (n int) {
 }
 
 // signal makes the eventfd readable if jobs are queued or the parameter more is true.
-// Otherwise it makes the eventfd unreadable.
+// Otherwise it makes the eventfd unreadable. It ends begin.
 func (b *inbox) signal(more bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.draining = false
 	if !b.closed {
 		b.signalLocked(more || b.waiting() > 0)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rdmaloop/rdmaloop/internal/eventfd"
+	"github.com/rdmaloop/rdmaloop/internal/testutil/cmside"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
 )
 
@@ -53,4 +54,28 @@ func TestInboxPriorities(t *testing.T) {
 		taken -= len(round())
 	}
 	require.Equal(t, 2*requestBatch, taken)
+}
+
+// A job that is added while the channel is about to take the jobs does not make the
+// eventfd readable. A job that was not taken does.
+func TestInboxSignalsOnlyWhenNeeded(t *testing.T) {
+	fd, err := eventfd.New()
+	require.NoError(t, err)
+	defer unixsock.CloseAll([]int{fd})
+	b := inbox{eventfd: fd}
+	job := func() {}
+	b.begin()
+	require.True(t, b.add(jobMessage, job))
+	require.False(t, cmside.Readable(t, fd))
+	require.Len(t, b.takeBatch(), 1)
+	require.True(t, b.add(jobMessage, job))
+	require.False(t, cmside.Readable(t, fd))
+	b.signal(false)
+	require.True(t, cmside.Readable(t, fd))
+
+	require.Len(t, b.takeBatch(), 1)
+	b.signal(false)
+	require.False(t, cmside.Readable(t, fd))
+	require.True(t, b.add(jobMessage, job))
+	require.True(t, cmside.Readable(t, fd), "the goroutine of the channel may sleep")
 }

@@ -9,6 +9,11 @@ import (
 
 // enqueueMAD queues a datagram for the connection. The caller holds the multiplexer's
 // lock.
+//
+// The datagram is queued even if the calling goroutine holds the lock of the connection's
+// channel: handleMAD locks the multiplexer, and calls queue pairs, whose locks come
+// before that of the multiplexer. Datagrams that another channel has read earlier are
+// also handled earlier that way.
 func (c *madConn) enqueueMAD(m *wire.MAD) {
 	kept := *m
 	c.received++
@@ -49,18 +54,12 @@ func (c *madConn) handleMAD(m *wire.MAD) {
 		c.onMRA(m)
 	case wire.AttrREP:
 		c.onREP(m)
-	case wire.AttrRTU:
-		if c.fromPeer(m) {
-			c.deliver(&rtuMsg{})
-		}
+	case wire.AttrRTU, wire.AttrDREP:
+		c.onConfirmation(m)
 	case wire.AttrREJ:
 		c.onREJ(m)
 	case wire.AttrDREQ:
 		c.onDREQ(m)
-	case wire.AttrDREP:
-		if c.fromPeer(m) {
-			c.deliver(&drepMsg{})
-		}
 	case wire.AttrSIDRREP:
 		var r wire.SIDRREP
 		r.Decode(m)
@@ -88,6 +87,17 @@ func (c *madConn) deliver(m message) {
 	// A late RTU is no answer to a DREQ.
 	if c.id.deliver(m) && (!ready || c.retransmit.mad.Attribute() == wire.AttrREP) {
 		c.retransmit.stop()
+	}
+}
+
+// onConfirmation handles an RTU or a DREP, by which the peer confirms a REP or a DREQ.
+func (c *madConn) onConfirmation(m *wire.MAD) {
+	confirmation := message(&rtuMsg{})
+	if m.Attribute() == wire.AttrDREP {
+		confirmation = &drepMsg{}
+	}
+	if c.fromPeer(m) {
+		c.deliver(confirmation)
 	}
 }
 
