@@ -139,7 +139,7 @@ package reactor
 //	config.go             Config
 //	conn_flow.go          counting the requests of a send queue
 //	conn_batch.go         requests that are not posted yet
-//	conn_liveness.go         whether a connection is idle and its peer alive
+//	conn_liveness.go      whether a connection is idle and its peer alive
 //	conn_close_reason.go  why a connection has ended
 //	conn_state.go         states of a connection
 //	buffer.go             buffers and received messages
