@@ -21,7 +21,7 @@ const (
 // advance takes the next step of a connection that is closing or has failed to open, if
 // the step is possible already.
 func (c *Conn) advance() {
-	if c.loop.aborting && c.state != stateClosed {
+	if c.loop.state >= loopAborting && c.state != stateClosed {
 		c.abortNow()
 		return
 	}

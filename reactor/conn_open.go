@@ -27,7 +27,7 @@ func (l *Loop) newConn(timeout time.Duration) (c *Conn, err error) {
 	if limit := l.cfg.MaxConns; l.conns.count() > limit {
 		err = tooManyConns(limit)
 	}
-	if l.draining {
+	if l.state > loopRunning {
 		err = ErrShutdown
 	}
 	return c, err

@@ -147,6 +147,7 @@ package reactor
 //	slab_trim.go          returning unused memory to the system
 //	recv_queue.go         receive queue of a connection
 //	shared_recv.go        shared receive queue
+//	loop_state.go         states of a loop
 //	loop.go               Loop
 //	timer.go              timers of the application
 //	source.go             descriptors that a loop watches

@@ -171,7 +171,7 @@ func (l *Loop) Stop() { l.engine.Stop() }
 // verbs.ErrState if Close is called in a callback, or for a loop that an engine runs. A
 // second Close does nothing.
 func (l *Loop) Close() error {
-	if l.ended {
+	if l.state == loopEnded {
 		return nil
 	}
 	if err := l.checkCaller("close"); err != nil {
@@ -189,7 +189,7 @@ func (l *Loop) closeNow() error {
 	for l.closing.len() > 0 {
 		l.advanceClosing()
 	}
-	if !l.ended {
+	if l.state != loopEnded {
 		l.end()
 	}
 	return l.engine.Wait()
@@ -197,7 +197,7 @@ func (l *Loop) closeNow() error {
 
 // checkRunnable returns an error if the loop has ended, or else the error of checkCaller.
 func (l *Loop) checkRunnable(op string) error {
-	if l.ended {
+	if l.state == loopEnded {
 		return operr.Wrap(op, ErrClosed)
 	}
 	return l.checkCaller(op)

@@ -54,16 +54,18 @@ type Loop struct {
 	probeTurn uint64 // turn in which mayProbe was last called
 	probes    int    // number of probes that mayProbe has counted in probeTurn
 
+	state      loopState
 	stats      Stats
 	published  publishedStats
 	safetyWake bool  // the safety timeout ended the last sleep, and there was no event
 	booted     bool  // OnBoot has returned nil
-	draining   bool  // the engine is stopping: connections close and new ones fail
-	aborting   bool  // connections end without waiting for their peers
-	ended      bool  // the loop has ended, or OnShutdown is running
 	inRunOnce  bool  // RunOnce is running
 	err        error // first error that no callback or call has reported
 }
+
+// enter moves the loop to the state s, unless it has passed that state already. Functions
+// that were posted late may still call drain and abortConns while the loop ends.
+func (l *Loop) enter(s loopState) { l.state = max(l.state, s) }
 
 // recordError keeps the first error that is not reported in another way. Engine.Wait
 // returns it.

@@ -104,7 +104,7 @@ func (e *Engine) checkWaitable(op string) error {
 // drain closes all connections of the loop. finishTurn ends the loop when it has no more
 // connections.
 func (l *Loop) drain() {
-	l.draining = true
+	l.enter(loopDraining)
 	for c := range l.conns.all() {
 		switch {
 		case c.state < stateOpen:
@@ -118,7 +118,7 @@ func (l *Loop) drain() {
 // abortConns ends all connections of the loop without waiting for their peers. In each
 // turn up to closeBudget of them end.
 func (l *Loop) abortConns() {
-	l.draining, l.aborting = true, true
+	l.enter(loopAborting)
 	for c := range l.conns.all() {
 		c.scheduleAdvance()
 	}
@@ -141,7 +141,7 @@ func (c *Conn) abortNow() {
 
 // end ends the loop: it calls OnShutdown, and releases the loop's resources.
 func (l *Loop) end() {
-	l.ended = true
+	l.enter(loopEnded)
 	l.mailbox.close()
 	l.mailbox.run() // so that late calls of Dial and Accept are followed by their callbacks
 	if l.booted {

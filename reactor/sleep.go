@@ -43,7 +43,7 @@ func (l *Loop) prepareSleep() (busy bool) {
 		}
 		busy = busy || found
 	}
-	busy = busy || l.mailbox.pending.Load() || l.closing.len() > 0 || len(l.dirty) > 0 || l.ended || l.idle.watching ||
+	busy = busy || l.mailbox.pending.Load() || l.closing.len() > 0 || len(l.dirty) > 0 || l.state == loopEnded || l.idle.watching ||
 		l.timers.Due(l.clock.read())
 	if busy {
 		l.afterSleep()

@@ -24,7 +24,7 @@ func (l *Loop) turn() (work int) {
 
 // run runs turns until the loop has ended.
 func (l *Loop) run() {
-	for !l.ended {
+	for l.state != loopEnded {
 		switch {
 		case l.turn() > 0:
 			l.idle.stopSpin()
@@ -98,7 +98,7 @@ func (l *Loop) advanceClosing() (work int) {
 // finishTurn is called after each turn of the loop. It ends the loop if it is done, and
 // publishes the counters.
 func (l *Loop) finishTurn() {
-	if l.done() && !l.ended {
+	if l.done() && l.state != loopEnded {
 		l.end()
 	}
 	l.publish(false)
@@ -107,5 +107,5 @@ func (l *Loop) finishTurn() {
 // done reports whether the loop is draining and has no more connections. The first loop
 // is not done before the acceptor has no more requests.
 func (l *Loop) done() bool {
-	return l.draining && l.liveConns == 0 && (l.index > 0 || l.engine.acceptor.drained())
+	return l.state > loopRunning && l.liveConns == 0 && (l.index > 0 || l.engine.acceptor.drained())
 }
