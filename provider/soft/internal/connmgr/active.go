@@ -116,9 +116,6 @@ func (i *id) setupFailed(err error, m *repMsg) {
 	i.raise(cm.TransportEvent{Type: cm.ConnectError, Status: statusSetupFailed, Err: err, Param: m.qpParams.param(), PrivateData: m.private})
 }
 
-// statusSetupFailed is the status of ConnectError (rdma_get_cm_event(3)).
-const statusSetupFailed = -1
-
 // Establish implements cm.TransportID. It confirms the REP when the application has
 // connected its own queue pair.
 func (i *id) Establish() error {

@@ -3,6 +3,7 @@
 package connmgr
 
 import (
+	"net/netip"
 	"sync"
 	"time"
 
@@ -210,4 +211,23 @@ func (ch *channel) armTimerFD() {
 // has closed the connection.
 func (ch *channel) watch(fd int, h epollset.Handler) error {
 	return ch.epoll.Add(fd, unix.EPOLLIN|unix.EPOLLRDHUP, h)
+}
+
+// isLocalAddr reports whether an address belongs to this host. The error is that of
+// hostport.OnThisHost.
+func (ch *channel) isLocalAddr(a netip.Addr) (bool, error) {
+	return ch.localAddrs.Contains(a, ch.now())
+}
+
+// acceptsFrom reports whether a request on the wire path may come from an address. If
+// both paths may be used, processes of this host use the local path. The filter of the
+// socket does not drop a packet that has left this host and has come back; see package
+// udp, far_only.go. If the system returns an error for the question whether the address
+// belongs to this host, the request is dropped, and the peer retransmits it.
+func (ch *channel) acceptsFrom(a netip.Addr) bool {
+	if !ch.m.Local || !ch.m.Wire {
+		return true
+	}
+	own, err := ch.isLocalAddr(a)
+	return err == nil && !own
 }

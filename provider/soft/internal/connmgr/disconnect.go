@@ -79,11 +79,3 @@ func (i *id) onDREP() bool {
 	i.disconnected(0)
 	return true
 }
-
-// disconnected ends a connection after the DREQ of this side. TimewaitExit follows at
-// once, because no packet of the connection is on its way any more.
-func (i *id) disconnected(status int) {
-	i.enter(stateEnded)
-	i.raise(cm.TransportEvent{Type: cm.Disconnected, Status: status})
-	i.raise(cm.TransportEvent{Type: cm.TimewaitExit})
-}

@@ -28,4 +28,48 @@
 //     InfiniBand specification (mad_*.go), which may be lost, duplicated, reordered or
 //     forged. The madMux of the manager passes received datagrams to connections and
 //     listeners. A madConn retransmits messages, so that an id gets each message once.
+//
+// # Files
+//
+// The files of this package, in reading order:
+//
+//	queue.go             events that the application has not fetched
+//	inbox.go             jobs that other channels queue for a channel
+//	engine.go            Engine, Binding and QueuePair
+//	manager.go           Manager
+//	channel.go           event channels
+//	message.go           messages, cmConn and listener
+//	id.go                state machine of an ID, events about it
+//	negotiation.go       parameters that both sides agree on
+//	timers.go            ACK timeouts
+//	qp.go                queue pair of an ID
+//	lookup.go            lookups of UD services
+//	active.go            side that sends the request
+//	passive.go           side that receives the request
+//	disconnect.go        disconnecting
+//	unix_codec.go        local path: packets of messages
+//	unix_admission.go    clients that are admitted
+//	unix_conn.go         connections
+//	unix_dial.go         search for the listener
+//	unix_listener.go     listeners
+//	unix_source.go       checks of the addresses in a request
+//	mad_codec.go         wire path: datagrams of messages
+//	mad_halfopen.go      half-open connections of a listener
+//	mad_answer_limit.go  rate of the answers to unknown peers
+//	mad_port.go          UDP ports
+//	mad_mux.go           distribution of received datagrams
+//	mad_icmp.go          sockets for requests, and their ICMP errors
+//	mad_refused.go       refused requests
+//	mad_retransmit.go    retransmission
+//	mad_conn.go          connections
+//	mad_validation.go    validation of a peer's address
+//	mad_mtu.go           negotiation of the path MTU
+//	mad_handle.go        received datagrams of a connection
+//	address_watch.go     changes of the host's addresses
+//	mad_listener.go      listeners
+//	mad_addrs.go         addresses of a listener
+//	mad_request.go       received requests
+//	path.go              choice of the path
+//	resolve.go           options, addresses and routes
+//	migrate.go           moving an ID to another channel
 package connmgr

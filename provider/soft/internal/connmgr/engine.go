@@ -36,6 +36,9 @@ type Engine interface {
 	PeerGone(qpn uint32, b *Binding)
 }
 
+// devicePort is the number of the device's only port.
+const devicePort = 1
+
 // A Binding is what connection management tells the engine about the connection of a
 // queue pair. It is not changed after Bind.
 type Binding struct {

@@ -57,6 +57,26 @@ type id struct {
 	dropped bool // true after the ID was destroyed: its queued events are skipped
 }
 
+// options are the options that SetOption sets.
+type options struct {
+	tos           uint8
+	reuse         bool
+	afOnly        bool
+	ackTimeout    uint8 // code of the ACK timeout, 5 bits; valid if ackTimeoutSet
+	ackTimeoutSet bool
+	minRNRTimer   uint8 // code of the minimum RNR timer, 5 bits
+}
+
+// Statuses of events.
+const (
+	statusSetupFailed = -1 // for ConnectError (rdma_get_cm_event(3))
+
+	// The other statuses are negated error numbers of Linux.
+	statusNoDevice = -19  // -ENODEV
+	statusTimedOut = -110 // -ETIMEDOUT
+	statusRefused  = -111 // -ECONNREFUSED
+)
+
 // idState is the state of a connection or of a lookup. The names follow IBTA vol. 1,
 // 12.9.7 and 12.11. The active side is the one that sends the request.
 type idState uint8
@@ -187,6 +207,14 @@ func (i *id) unreachable(status int, cause error) {
 	i.enter(stateEnded)
 	i.failQP()
 	i.raise(cm.TransportEvent{Type: cm.Unreachable, Status: status, Err: cause})
+}
+
+// disconnected ends a connection after the DREQ of this side. TimewaitExit follows at
+// once, because no packet of the connection is on its way any more.
+func (i *id) disconnected(status int) {
+	i.enter(stateEnded)
+	i.raise(cm.TransportEvent{Type: cm.Disconnected, Status: status})
+	i.raise(cm.TransportEvent{Type: cm.TimewaitExit})
 }
 
 // cancelRequest sends a REJ that cancels a connection request. For a lookup it sends

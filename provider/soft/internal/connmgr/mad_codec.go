@@ -189,3 +189,7 @@ func madPacket(b []byte, m *wire.MAD, num psn.Value) wire.Packet {
 	copy(p.Payload(), m[:])
 	return p
 }
+
+// setMTUInfo writes the largest path MTU of this side to the additional information of a
+// REJ: one byte, with the same code as in a REQ.
+func setMTUInfo(r *wire.REJ, most verbs.MTU) { r.Info[0], r.InfoLength = uint8(most), 1 }

@@ -205,19 +205,6 @@ func (l *madListener) admitRequest(req *incomingRequest) {
 	}
 }
 
-// acceptsFrom reports whether a request on the wire path may come from an address. If
-// both paths may be used, processes of this host use the local path. The filter of the
-// socket does not drop a packet that has left this host and has come back; see package
-// udp, far_only.go. If the system returns an error for the question whether the address
-// belongs to this host, the request is dropped, and the peer retransmits it.
-func (ch *channel) acceptsFrom(a netip.Addr) bool {
-	if !ch.m.Local || !ch.m.Wire {
-		return true
-	}
-	own, err := ch.isLocalAddr(a)
-	return err == nil && !own
-}
-
 // known reports whether a request already has a connection, because a copy of it was
 // handled before. The caller holds the multiplexer's lock.
 func (mux *madMux) known(req *incomingRequest) bool {

@@ -13,10 +13,6 @@ import (
 // 1, 12.6.7.2, reason 26). The other side then sends another REQ with a smaller MTU. So
 // the number of REQs is at most the number of MTUs.
 
-// setMTUInfo writes the largest path MTU of this side to the additional information of a
-// REJ: one byte, with the same code as in a REQ.
-func setMTUInfo(r *wire.REJ, most verbs.MTU) { r.Info[0], r.InfoLength = uint8(most), 1 }
-
 // refusesMTU reports whether a REJ refuses the path MTU of the REQ of this connection.
 func (c *madConn) refusesMTU(r *wire.REJ) bool {
 	return cm.RejectReason(r.Reason) == cm.RejectInvalidMTU && c.id != nil &&

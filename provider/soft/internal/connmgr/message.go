@@ -4,6 +4,7 @@ package connmgr
 
 import (
 	"net/netip"
+	"os"
 
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/verbs"
@@ -45,6 +46,10 @@ type qpParams struct {
 	rnrRetry           uint8 // RNR retry count for the other side's queue pair, 3 bits
 	flowControl        bool
 }
+
+// largestMTU is the path MTU of the local path, which has no packets, and the largest
+// path MTU of the wire path (IBTA vol. 1, 6.8).
+const largestMTU = verbs.MTU4096
 
 // reqMsg (REQ) requests a connection.
 type reqMsg struct {
@@ -155,4 +160,13 @@ type listener interface {
 	serves() []cm.ServedAddr
 	move(to *channel) error
 	close()
+}
+
+// userRefused returns the error of a refusal. It is nil unless the peer has refused the
+// user of this process.
+func userRefused(yes bool) error {
+	if !yes {
+		return nil
+	}
+	return &cm.UserError{UID: uint32(os.Geteuid())}
 }

@@ -24,10 +24,6 @@ type negotiation struct {
 	ackTimeout uint8
 }
 
-// largestMTU is the path MTU of the local path, which has no packets, and the largest
-// path MTU of the wire path (IBTA vol. 1, 6.8).
-const largestMTU = verbs.MTU4096
-
 // setPeer applies the parameters of the peer's queue pair. The number of outstanding
 // READs and atomics of one side is the number that the other side serves. Both are
 // limited to what the device supports. The peer's RNR retry count applies to the sends

@@ -12,26 +12,6 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Statuses of events are negated error numbers of Linux.
-const (
-	statusNoDevice = -19  // -ENODEV
-	statusTimedOut = -110 // -ETIMEDOUT
-	statusRefused  = -111 // -ECONNREFUSED
-)
-
-// devicePort is the number of the device's only port.
-const devicePort = 1
-
-// options are the options that SetOption sets.
-type options struct {
-	tos           uint8
-	reuse         bool
-	afOnly        bool
-	ackTimeout    uint8 // code of the ACK timeout, 5 bits; valid if ackTimeoutSet
-	ackTimeoutSet bool
-	minRNRTimer   uint8 // code of the minimum RNR timer, 5 bits
-}
-
 // SetOption implements cm.TransportID. On a bound ID, AFONLY and REUSEADDR change the
 // name of the socket that reserves the port. REUSEADDR lets an ID bind to a port that
 // other IDs with the option have bound. Only one of them can listen.

@@ -139,6 +139,14 @@ func (l *unixListener) refuseUser(fd int) {
 	_ = unix.Close(fd)
 }
 
+// userRefusal returns the message that refuses a process of a user who is not allowed.
+func (l *unixListener) userRefusal() message {
+	if l.id.ps == cm.UDP {
+		return &sidrRepMsg{status: cm.SIDRReject, user: true}
+	}
+	return &rejMsg{reason: cm.RejectConsumer, user: true}
+}
+
 // OnReady implements epollset.Handler. It reads the request, and makes an ID for it. The
 // ID then owns the unixConn.
 func (c *client) OnReady(int, uint32) {

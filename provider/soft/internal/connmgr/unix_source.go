@@ -79,12 +79,6 @@ func (c *client) checkSource(m message) error {
 	return nil
 }
 
-// isLocalAddr reports whether an address belongs to this host. The error is that of
-// hostport.OnThisHost.
-func (ch *channel) isLocalAddr(a netip.Addr) (bool, error) {
-	return ch.localAddrs.Contains(a, ch.now())
-}
-
 // heldByOthers reports whether a socket holds the address and port without sharing them.
 // It ignores a socket on which a process of the given user listens. To find out, it
 // binds each name for a moment. A process that tries to bind the address at that moment
