@@ -35,7 +35,7 @@ type options struct {
 // make its endpoints.
 type protocol struct {
 	size, count int // Defaults of the flags -size and -count.
-	least, most int // Smallest and largest size of a message in bytes.
+	least, most int // Bounds of the flag -size: the size of a message in bytes.
 	server      func(*endpoint) reactor.Handler
 	client      func(*endpoint) reactor.Handler
 }

@@ -32,7 +32,7 @@ const memoryTime = time.Minute
 // opens one connection after another. It prints how long these connections took to open,
 // and how much memory the server used.
 func flood(ctx context.Context, o *options, out io.Writer) error {
-	// With a long duration, the servers have their default settings: see
+	// Only a long duration gives the servers the default settings: see
 	// options.durations.
 	o.duration = time.Hour
 	s := newTestbed("wire", soft.PathWire, o)

@@ -16,8 +16,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// lastNumber is the number of the last datagram that a test sends to a sink. Its lower
-// bits choose the end of the sender's memory region for the payload.
+// lastNumber is the number of the last datagram that a test sends to a sink. The lower
+// bits of a number select where its payload lies in the sender's memory region. This
+// number selects the end.
 const lastNumber = 1<<30 | 511
 
 // sinkBuffers is the number of receive buffers that a sink posts.
