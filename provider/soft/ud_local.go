@@ -88,7 +88,7 @@ func newUDLocal(q *qp, num uint32) (*udLocal, error) {
 		return nil, err
 	}
 	p := &udLocal{
-		q: q, listener: fd,
+		q: q, state: udBound, listener: fd,
 		out: make([]byte, datagramHeader+datagramMTU), in: make([]byte, datagramHeader+datagramMTU+1),
 		dests: make(map[uint32]*udLocalDest), sources: make(map[int]*udLocalSource),
 	}
