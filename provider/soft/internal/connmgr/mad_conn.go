@@ -104,7 +104,7 @@ func (c *madConn) transmit(m *wire.MAD) {
 	c.mux.mu.Lock()
 	defer c.mux.mu.Unlock()
 	if !c.maySend(0) {
-		c.mux.counts.Inc(counters.CMAnswerDropped)
+		c.mux.m.WireCounts.Inc(counters.CMAnswerDropped)
 		return
 	}
 	c.sent++
@@ -170,6 +170,9 @@ func (c *madConn) encodeREJ(mad *wire.MAD, m *rejMsg) {
 // peerVanished implements cmConn. It does nothing, because the wire path does not show
 // that a process has ended.
 func (c *madConn) peerVanished() {}
+
+// usesDatagrams implements cmConn.
+func (c *madConn) usesDatagrams() bool { return true }
 
 // credentials implements cmConn. On the wire path the credentials of the peer are not
 // known.

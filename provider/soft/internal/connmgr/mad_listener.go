@@ -161,7 +161,7 @@ func (req *incomingRequest) isLookup() bool { return req.m.kind() == kindSIDRREQ
 func (l *madListener) enqueueRequest(req *incomingRequest) {
 	_, room := l.halfOpen.room(access.SourceOf(req.from), l.mux.clock())
 	if !room || !l.enqueue(func() { l.admitRequest(req) }) {
-		l.mux.counts.Inc(counters.CMRequestDropped)
+		l.mux.m.WireCounts.Inc(counters.CMRequestDropped)
 		return
 	}
 	l.waiting[req] = struct{}{}
@@ -178,7 +178,7 @@ func (l *madListener) admitRequest(req *incomingRequest) {
 		return
 	}
 	if !l.accepting && l.id.ps == cm.TCP {
-		l.mux.counts.Inc(counters.CMRequestDropped)
+		l.mux.m.WireCounts.Inc(counters.CMRequestDropped)
 		return
 	}
 	if !l.ch.acceptsFrom(req.from) {

@@ -22,12 +22,11 @@ import (
 // than the channel of that connection, so the multiplexer queues a job in the inbox of
 // the latter.
 //
-// The lock of the multiplexer is locked after the locks of channels and shards.
+// The lock of the multiplexer is locked after the locks of channels and of the engine.
 type madMux struct {
 	m       *Manager
 	network madNetwork
 	clock   func() time.Time
-	counts  *counters.Set
 
 	mu     sync.Mutex
 	ports  map[netip.Addr]*madPort
@@ -65,7 +64,7 @@ type lookupKey struct {
 
 func newMADMux(m *Manager, network madNetwork) *madMux {
 	return &madMux{
-		m: m, network: network, clock: time.Now, counts: m.WireCounts,
+		m: m, network: network, clock: time.Now,
 		admitted: make(map[netip.Addr]int),
 		refused:  newRefusedRequests(), limit: newAnswerLimit(),
 		ports:     make(map[netip.Addr]*madPort),
@@ -230,7 +229,7 @@ func (mux *madMux) reject(port *madPort, to netip.Addr, m *wire.MAD, what wire.A
 // answer sends a message that belongs to no connection, if the answerLimit allows it.
 func (mux *madMux) answer(port *madPort, to netip.Addr, m *wire.MAD) {
 	if !mux.limit.allow(to, mux.clock()) {
-		mux.counts.Inc(counters.CMAnswerDropped)
+		mux.m.WireCounts.Inc(counters.CMAnswerDropped)
 		return
 	}
 	port.send(m, to)

@@ -45,7 +45,7 @@ func (mux *madMux) onREQ(mad *wire.MAD, port *madPort, from netip.Addr) {
 		l, reason = mux.acceptingListener(r.ServiceID, m.dst)
 	}
 	if reason == 0 && mux.admitted[access.SourceOf(from)] >= mux.m.MaxConnsPerAddress {
-		mux.counts.Inc(counters.CMAddressFull)
+		mux.m.WireCounts.Inc(counters.CMAddressFull)
 		reason = cm.RejectNoResources
 	}
 	if reason == 0 && mux.m.Errors.Refuses(access.RemoteSource(from)) {

@@ -67,7 +67,7 @@ func (c *madConn) addHalfOpen() bool {
 	table, source, now := &c.listener.halfOpen, access.SourceOf(c.remote), c.mux.clock()
 	victim, room := table.room(source, now)
 	if !room {
-		c.mux.counts.Inc(counters.CMRequestDropped)
+		c.mux.m.WireCounts.Inc(counters.CMRequestDropped)
 		return false
 	}
 	if victim != nil {
@@ -76,7 +76,7 @@ func (c *madConn) addHalfOpen() bool {
 		old := victim.c
 		old.evicted = true
 		old.enqueue(jobInternal, old.evict)
-		c.mux.counts.Inc(counters.CMRequestEvicted)
+		c.mux.m.WireCounts.Inc(counters.CMRequestEvicted)
 	}
 	c.half.c = c
 	table.add(&c.half, source, now)

@@ -216,7 +216,7 @@ func TestWireCMWithdrawnRequestsAreBounded(t *testing.T) {
 	require.Equal(t, requests-most, events)
 }
 
-func (w *madSim) counter(id counters.ID) uint64 { return w.server.m.mux.counts[id].Load() }
+func (w *madSim) counter(id counters.ID) uint64 { return w.server.m.mux.m.WireCounts[id].Load() }
 
 // listenerOf returns the madListener of a listening ID of the server.
 func (w *madSim) listenerOf(l *cm.ID) *madListener {

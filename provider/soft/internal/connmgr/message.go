@@ -134,6 +134,8 @@ type cmConn interface {
 	// send sends a message. It returns verbs.ErrPeerGone if the peer has closed the
 	// connection.
 	send(m message) error
+	// usesDatagrams reports whether the messages are datagrams of the wire path.
+	usesDatagrams() bool
 	// peerVanished reports to the queue pair that the peer has gone without a DREQ.
 	peerVanished()
 	// credentials returns the credentials of the process at the other end. It returns

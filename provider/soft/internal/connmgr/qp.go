@@ -122,7 +122,7 @@ func (i *id) placeDatagramQP(q QueuePair) error {
 		return nil
 	}
 	at := hostport.WithoutZone(i.local.Addr())
-	_, asked := i.conn.(*madConn)
+	asked := i.conn != nil && i.conn.usesDatagrams()
 	switch {
 	case !i.m.Local || i.madPort != nil || asked:
 		return q.ReceiveAt(at)

@@ -173,6 +173,9 @@ func (c *unixConn) closePassed() {
 
 func (c *unixConn) peerVanished() { c.bound.peerGone(c.ch.m.Engine) }
 
+// usesDatagrams implements cmConn.
+func (c *unixConn) usesDatagrams() bool { return false }
+
 // credentials implements cmConn.
 func (c *unixConn) credentials() (cm.Credentials, bool) { return c.peer, c.connected }
 
