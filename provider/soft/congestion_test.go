@@ -168,6 +168,40 @@ func TestCongestionFakedLosses(t *testing.T) {
 	require.GreaterOrEqual(t, int64(p.window), honest.part+initialWindow/2)
 }
 
+// A connection may always have its equal share of the window in flight. Beyond the share it
+// waits until other packets are acknowledged, and connections that wait continue in the
+// order in which they began to wait. A connection that leaves waits no longer.
+func TestCongestionWaits(t *testing.T) {
+	p := newTestCongestion()
+	p.window = 12
+	var order []string
+	add := func(name string) *connCongestion {
+		f := newTestConn(p)
+		f.onRoom = func() { order = append(order, name) }
+		return f
+	}
+	a, b, c := add("a"), add("b"), add("c")
+	require.True(t, c.allows(12), "nothing is in flight")
+	c.send(12)
+	require.True(t, a.allows(4), "a third of the window")
+	a.send(4)
+	for _, f := range []*connCongestion{a, a, b} {
+		require.False(t, f.allows(5))
+	}
+	require.Len(t, p.waiting, 2, "a connection waits once")
+	p.resume()
+	require.Empty(t, order, "there is no room")
+	c.setInFlight(0)
+	p.resume()
+	require.Equal(t, []string{"a"}, order)
+	require.False(t, a.waiting)
+	b.leave()
+	require.False(t, b.waiting)
+	require.Empty(t, p.waiting)
+	a.leave()
+	require.Zero(t, p.inFlight)
+}
+
 // The congestion window is the sum of the parts of the connections and the common part,
 // after any sequence of events.
 func TestCongestionParts(t *testing.T) {
