@@ -168,9 +168,9 @@ func TestCongestionFakedLosses(t *testing.T) {
 	require.GreaterOrEqual(t, int64(p.window), honest.part+initialWindow/2)
 }
 
-// A connection may always have its equal share of the window in flight. Beyond the share it
-// waits until other packets are acknowledged, and connections that wait continue in the
-// order in which they began to wait. A connection that leaves waits no longer.
+// A connection may always have its equal share of the window in flight. Beyond the share
+// it waits until other packets are acknowledged, and connections that wait continue in
+// the order in which they began to wait. A connection that leaves waits no longer.
 func TestCongestionWaits(t *testing.T) {
 	p := newTestCongestion()
 	p.window = 12

@@ -12,7 +12,7 @@ import (
 // The numbers must not change, because the two sides of a connection may use different
 // versions of the library.
 func TestAckLayout(t *testing.T) {
-	require.EqualValues(t, 0x000003_62_00000007, shm.NewAck(7, shm.FailureNAK(shm.AccessError), 3))
+	require.EqualValues(t, uint64(0x000003_62_00000007), shm.NewAck(7, shm.FailureNAK(shm.AccessError), 3))
 	require.EqualValues(t, 0x2c, shm.RNRNAK(12))
 	a := shm.NewAck(math.MaxUint32, shm.RNRNAK(31), 1<<24+5)
 	require.EqualValues(t, uint32(math.MaxUint32), a.Consumed())
