@@ -49,9 +49,9 @@ type Config struct {
 	// MaxPosted is how many functions passed to Loop.Post may wait on one loop. Zero
 	// means 4096.
 	MaxPosted int
-	// SlowCallback makes the loop measure the duration of every callback, with two
-	// readings of the clock, and count the callbacks that took longer than SlowCallback.
-	// Zero means that callbacks are not measured.
+	// SlowCallback makes the loop measure the duration of every callback except OnBoot,
+	// OnShutdown and OnListenError, with two readings of the clock, and count the callbacks
+	// that took longer than SlowCallback. Zero means that callbacks are not measured.
 	SlowCallback time.Duration
 
 	// MaxInFlight is how many operations one connection may have outstanding, and how

@@ -103,3 +103,17 @@ func TestTurnFuncOfEngine(t *testing.T) {
 	receive(t, done)
 	require.NoError(t, e.Shutdown(context.Background()))
 }
+
+// Config.SlowCallback measures the calls of a turn function that had work.
+func TestSlowTurnFunc(t *testing.T) {
+	l := newLoop(t, &hooks{}, &reactor.Config{SlowCallback: time.Nanosecond})
+	calls := 0
+	l.SetTurnFunc(func() bool { calls++; return calls == 3 })
+	for range 5 {
+		_, err := l.RunOnce(0)
+		require.NoError(t, err)
+	}
+	require.Equal(t, 5, calls)
+	require.NoError(t, l.Close())
+	require.EqualValues(t, 2, l.Stats().SlowCallbacks, "OnTick and one call of the function")
+}
