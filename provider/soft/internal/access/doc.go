@@ -2,3 +2,10 @@
 // this host that are allowed, UserLimit limits the connections of each user, and
 // ErrorLimit makes sources of access errors wait before they may connect again.
 package access
+
+// The files of this package, in reading order:
+//
+//	source_network.go  networks that count as one source
+//	error_limit.go     waiting time for a source with many access errors
+//	users.go           which users of the host may connect
+//	user_limit.go      number of connections of each user

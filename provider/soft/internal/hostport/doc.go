@@ -5,3 +5,14 @@
 // An ID reserves its port by binding that name, and a client on the same host finds a
 // listener by connecting to that name.
 package hostport
+
+// The files of this package, in reading order:
+//
+//	host.go         whether an address belongs to this host
+//	local_cache.go  answers of such queries that are remembered
+//	bind_addr.go    addresses to which a listener is bound
+//	holder.go       errors that name who has an address
+//	table.go        addresses that sockets of this host have bound
+//	reservation.go  Reservation: a port that an ID has
+//	free_port.go    choosing a port
+//	route.go        queries of the routing table

@@ -6,3 +6,15 @@
 // The other process can write any bytes into the memory at any time. This package
 // therefore copies each number once, and checks and uses only the copy.
 package shm
+
+// The files of this package, in reading order:
+//
+//	doorbell_unsafe.go  their system calls
+//	doorbell.go         doorbells
+//	ack.go              acknowledgements in shared memory
+//	geometry.go         sizes of rings and segments
+//	ring.go             rings of slots
+//	segment_unsafe.go   layout of a segment
+//	mappings.go         limit of mapped segments
+//	segment.go          Segment: the shared memory of a connection
+//	end.go              End: the resources of one end of a connection

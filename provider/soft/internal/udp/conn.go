@@ -3,7 +3,6 @@
 package udp
 
 import (
-	"errors"
 	"math"
 	"net/netip"
 
@@ -32,28 +31,6 @@ const (
 	// line.
 	packetBufSize = (wire.MaxPacket + 63) &^ 63
 )
-
-// A Watcher wakes the owner of a Conn when a descriptor has an event. It belongs to that
-// owner.
-type Watcher interface {
-	// Watch makes the events of a descriptor wake the owner. The parameter events has the
-	// bits of epoll_ctl(2). When the owner handles its events, it passes those of the
-	// descriptor to h.
-	Watch(fd int, events uint32, h EventHandler) error
-	// Rewatch replaces the events for which a watched descriptor wakes the owner.
-	Rewatch(fd int, events uint32)
-	// Unwatch undoes Watch. It does nothing if the descriptor is not watched.
-	Unwatch(fd int)
-	// Signal makes the owner drive the Conn again before it sleeps.
-	Signal()
-}
-
-// An EventHandler handles events of a descriptor that a Watcher watches.
-type EventHandler interface {
-	// OnReady is called by the owner of the Watcher. The parameter events has those bits
-	// of epoll_ctl(2) that have occurred.
-	OnReady(fd int, events uint32)
-}
 
 // A Config has the objects that a Conn uses. Only Slot may be zero.
 type Config struct {
@@ -128,8 +105,6 @@ func descriptorShare(shards, parts int) int {
 	}
 	return int(min(limit.Cur, math.MaxInt32)) / parts / shards
 }
-
-var errTooManySockets = errors.New("too many sockets on one address")
 
 // Open prepares a route, which can be used until Close. If the shard has no socket on the
 // route's local address, Open opens one. It returns an error if no packets can be sent

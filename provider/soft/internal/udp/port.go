@@ -3,6 +3,7 @@
 package udp
 
 import (
+	"errors"
 	"net/netip"
 	"slices"
 	"sync"
@@ -11,6 +12,8 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/resource"
 )
+
+var errTooManySockets = errors.New("too many sockets on one address")
 
 // A Ports has the local addresses on which a device uses RoCEv2. Any goroutine may call
 // its methods.
