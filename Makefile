@@ -8,7 +8,7 @@ DURATION ?= 10m
 SEED     ?= 0
 SYSTEMS  := darwin freebsd windows
 
-NARROW   := ./cm ./cq ./internal/testutil/pairtest ./internal/wire ./poller ./provider/soft ./provider/soft/internal/udp ./reactor ./verbs/...
+NARROW   := ./cm ./cq ./internal/testutil/pairtest ./internal/wire ./poller ./provider/soft ./provider/soft/internal/connmgr ./provider/soft/internal/shm ./provider/soft/internal/udp ./reactor ./verbs/...
 
 .PHONY: help test test-full check deps lint race nocgo narrow cross test-vm hostile soak fuzz microbench comments
 

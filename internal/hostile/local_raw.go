@@ -13,7 +13,7 @@ import (
 )
 
 // The protocol of the local path. A message is one packet of a Unix socket of type
-// SOCK_SEQPACKET, with the layout of provider/soft/cm_unix_codec.go.
+// SOCK_SEQPACKET, with the layout of provider/soft/internal/connmgr/unix_codec.go.
 const (
 	localHeader  = 64
 	localVersion = 1

@@ -17,8 +17,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A Config has the settings of a manager and the parts of its device. All fields
-// must be set, except for those that a comment says may be zero.
+// A Config has the settings of a Manager and the parts of its device. All fields must be
+// set. The Manager does not own the parts.
 type Config struct {
 	Device verbs.Device // device whose IDs the manager makes
 	Engine Engine       // queue pairs of the device
