@@ -65,7 +65,8 @@ func TestResolveAddr(t *testing.T) {
 	require.Equal(t, addr("192.0.2.2:7471"), p.fake.dst)
 	require.Equal(t, time.Second, p.fake.timeout)
 
-	// After an error the call may be repeated. The ID is bound now.
+	// After AddrError the call may be repeated. The ID is bound since the first call, so
+	// the second call ignores the source address.
 	p.deliver(cm.AddrError)
 	require.Equal(t, cm.StateBound, p.id.State())
 	require.NoError(t, p.id.ResolveAddr(local, remote, time.Second))

@@ -21,19 +21,21 @@ type EventChannel struct {
 
 	// fetch is held while an event is taken from the transport and delivered to its ID.
 	fetch   sync.Mutex
-	scratch TransportEvent // buffer for the event that Next takes from the transport
+	scratch TransportEvent // the event that Next takes from the transport is stored here
 
-	// closing is done after cancel, which Close calls to wake the goroutines in Wait.
+	// Close calls cancel, which ends the context closing and so wakes the goroutines
+	// that sleep in Wait.
 	closing  context.Context
 	cancel   context.CancelFunc
-	sleeping sync.WaitGroup // goroutines in Wait that use the descriptor
+	sleeping sync.WaitGroup // counts the goroutines in Wait that use the descriptor
 
 	// mu guards the fields below.
 	mu     sync.Mutex
 	ids    map[TransportID]*ID
 	closed bool
-	// unacked has the events that are not acknowledged: for Event.serial the ID to which
-	// the event counts. lastSerial is the serial number of the last event.
+	// unacked has an entry for each event that is not acknowledged. The key is
+	// Event.serial. The value is the ID that can not be closed before that event is
+	// acknowledged: for ConnectRequest the listener, otherwise Event.ID.
 	unacked    map[uint64]*ID
 	lastSerial uint64
 }
@@ -53,9 +55,9 @@ func OpenChannel(t Transport) (*EventChannel, error) {
 	return c, nil
 }
 
-// FD returns the descriptor to wait on, for input, level-triggered. When it is readable,
-// the caller calls Next; there may be no event then. The channel owns the descriptor:
-// callers never read, write or close it.
+// FD returns the descriptor to wait on, for input, level-triggered. When the descriptor
+// is readable, the caller calls Next, which may nevertheless find no event. The channel
+// owns the descriptor: callers never read, write or close it.
 func (c *EventChannel) FD() int { return c.t.FD() }
 
 // NewID creates an ID whose events arrive on this channel. The caller closes it with
@@ -84,9 +86,9 @@ func (c *EventChannel) newID(ps PortSpace) (*ID, error) {
 	return id, nil
 }
 
-// Close closes the channel. It returns verbs.ErrBusy while the channel has IDs. An ID
-// with an event that is not acknowledged can not be closed, so such an event keeps the
-// channel open too. Close ends the calls of Wait and Expect, which return an error that
+// Close closes the channel. While the channel has IDs, Close returns verbs.ErrBusy and
+// changes nothing. An event that is not acknowledged keeps its ID open, and so the
+// channel too. Close ends the calls of Wait and Expect, which return an error that
 // matches verbs.ErrClosed. Close is idempotent. Source: rdma_destroy_event_channel(3).
 func (c *EventChannel) Close() error {
 	c.fetch.Lock()

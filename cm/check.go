@@ -42,7 +42,7 @@ func checkTimeout(d time.Duration) error {
 	return atMost("timeout", d, maxTimeout)
 }
 
-// family returns the IP version of an address, 4 or 6, or 0 for the zero Addr.
+// family returns the IP version of an address, 4 or 6. For the zero Addr it returns 0.
 func family(a netip.Addr) int {
 	switch {
 	case a.Is4():

@@ -12,7 +12,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// tally counts the events of each ID that several goroutines fetch.
+// tally has, for each ID, the number of its events that the goroutines of a test have
+// fetched.
 type tally struct {
 	mu     sync.Mutex
 	counts map[*cm.ID]int
@@ -27,9 +28,9 @@ func (c *tally) drain(from *cm.EventChannel) {
 	}
 }
 
-// TestConcurrentMigrate migrates IDs while their events are fetched. Each event must
-// arrive once, on any of the channels, and a channel must not keep an ID that was
-// migrated away.
+// TestConcurrentMigrate migrates IDs while other goroutines fetch their events. Each
+// event must be fetched exactly once, from any of the channels, and a channel must not
+// keep an ID that was migrated to another channel.
 func TestConcurrentMigrate(t *testing.T) {
 	for range 20 {
 		transport := &fakeTransport{}
@@ -69,8 +70,9 @@ func TestConcurrentMigrate(t *testing.T) {
 	}
 }
 
-// TestConcurrentClose checks that the transport's Close does not run during its Next.
-// The fake transport panics if it does.
+// TestConcurrentClose checks that EventChannel.Close does not call the transport's Close
+// while another goroutine is in the transport's Next. The fake transport panics if the
+// two overlap.
 func TestConcurrentClose(t *testing.T) {
 	for range 200 {
 		p := reach(t, cm.TCP, cm.StateConnecting)

@@ -1,13 +1,13 @@
 package cm
 
 // Connect sends a connection request to the peer, or in the UDP port space a lookup of
-// the peer's queue pair number. The result is the event Established (ConnectResponse for
-// an ID without a queue pair), or Rejected, Unreachable or ConnectError, after which the
-// ID can only be closed. Receive buffers should be posted before the call. Nil param
-// means the zero ConnParam.
+// the peer's queue pair number. The result is an event. Success is reported by
+// Established, or by ConnectResponse if the ID has no queue pair. After Rejected,
+// Unreachable or ConnectError the ID can only be closed. Receive buffers should be
+// posted before the call. A nil param means the zero ConnParam.
 //
-// After an error the ID is unchanged, nothing was sent, and the call may be repeated.
-// Only Close cancels a request. Source: rdma_connect(3).
+// If Connect returns an error, the ID is unchanged, nothing was sent, and the call may
+// be repeated. Only Close cancels a request. Source: rdma_connect(3).
 func (id *ID) Connect(param *ConnParam) error {
 	return id.do(callConnect, func() error {
 		e, err := id.endpoint(callConnect)
@@ -23,19 +23,19 @@ func (id *ID) Connect(param *ConnParam) error {
 }
 
 // Accept accepts the connection request for which the ID was created. In the TCP port
-// space Established follows when the peer confirms; messages may arrive before it. If
-// the connection fails, Rejected, Unreachable or Disconnected follows instead. In the
-// UDP port space Accept completes the lookup and no event follows. Receive buffers
-// should be posted before the call.
+// space the event Established follows when the peer confirms; messages may arrive before
+// that event. If the connection fails, Rejected, Unreachable or Disconnected follows
+// instead. In the UDP port space Accept completes the lookup and no event follows.
+// Receive buffers should be posted before the call.
 //
-// Nil param means the values of the request, lowered to the limits of the device. In a
+// A nil param means the values of the request, lowered to the limits of the device. In a
 // ConnParam, InitiatorDepth must not exceed the InitiatorDepth of the request, and
 // RetryCount is ignored. MessageParam.ConnParam converts the parameters of the
 // ConnectRequest event.
 //
 // After a *verbs.ParamError or *StateError nothing was sent and the call may be
-// repeated. After another error, for example because the peer has gone, the request is
-// lost and the ID can only be closed. Source: rdma_accept(3).
+// repeated. After another error, for example because the peer has gone, the request can
+// not be answered any more and the ID can only be closed. Source: rdma_accept(3).
 func (id *ID) Accept(param *ConnParam) error {
 	return id.do(callAccept, func() error {
 		e, err := id.endpoint(callAccept)
@@ -54,12 +54,12 @@ func (id *ID) Accept(param *ConnParam) error {
 	})
 }
 
-// Reject refuses the connection request for which the ID was created, or, on an active
-// ID without a queue pair, the peer's response. The peer gets Rejected with
+// Reject refuses the connection request for which the ID was created. On an active ID
+// without a queue pair, Reject refuses the peer's response. The peer gets Rejected with
 // RejectConsumer, or in the UDP port space Unreachable with SIDRReject. The private data
 // is at most 148 bytes, in the UDP port space 136; it is copied before the call returns.
-// The error is verbs.ErrPeerGone, with librdmacm EINVAL, if the peer has gone. After a
-// *verbs.ParamError the call may be repeated; otherwise the ID can only be closed.
+// If the peer has gone, the error is verbs.ErrPeerGone, or EINVAL with librdmacm. After
+// a *verbs.ParamError the call may be repeated; otherwise the ID can only be closed.
 // Source: rdma_reject(3).
 func (id *ID) Reject(privateData []byte) error {
 	return id.do(callReject, func() error {
@@ -74,42 +74,44 @@ func (id *ID) Reject(privateData []byte) error {
 // this side has no room for the connection: a limit is reached, or an allocation failed.
 // The peer gets Rejected with RejectNoResources, or in the UDP port space Unreachable
 // with SIDRNoQP. The error of either event matches verbs.ErrNoResources and ErrRefused.
-// librdmacm can not send that reason (rdma_reject(3) has no parameter for it): its peer
-// gets RejectConsumer without private data. The error is verbs.ErrPeerGone, with
-// librdmacm EINVAL, if the peer has gone. Afterwards the ID can only be closed.
+// librdmacm can not send this reject reason (rdma_reject(3) has no parameter for it):
+// with librdmacm the peer gets RejectConsumer without private data. If the peer has
+// gone, the error is verbs.ErrPeerGone, or EINVAL with librdmacm. After the call the ID
+// can only be closed.
 func (id *ID) RejectNoResources() error {
 	return id.do(callReject, func() error { return id.t.Reject(RejectNoResources, nil) })
 }
 
 // Establish confirms the connection after the event ConnectResponse, on an ID without a
-// queue pair. The caller has moved its own queue pair to RTS before. No event follows on
-// this side. The error is verbs.ErrPeerGone, with librdmacm EINVAL, if the peer has
-// gone. Source: rdma_establish(3).
+// queue pair. Before the call, the caller has moved its own queue pair to RTS. No event
+// follows on this side. If the peer has gone, the error is verbs.ErrPeerGone, or EINVAL
+// with librdmacm. Source: rdma_establish(3).
 func (id *ID) Establish() error {
 	return id.do(callEstablish, func() error { return id.t.Establish() })
 }
 
 // Disconnect moves the queue pair of the ID, if it has one, to the error state, which
 // flushes it, and sends a disconnect request to the peer. The event Disconnected follows
-// when the peer answers, or after about 70 seconds if it does not answer. Close may be
-// called without waiting for the event. Called after Disconnected, Disconnect answers
-// the peer's request; the peer waits for that answer, or for Close. Further calls, and a
-// call for a connection that has failed, have no effect.
+// when the peer answers, or after about 70 seconds if the peer does not answer. Close
+// may be called without waiting for the event. If the peer has disconnected first, the
+// caller gets Disconnected and then calls Disconnect to answer the peer's request; the
+// peer waits for that answer, or for Close. Further calls have no effect, nor has a call
+// for a connection that has failed.
 //
 // Disconnect may be called between Accept and the event Established. If the peer has not
-// confirmed yet, the disconnect request is sent when the confirmation arrives. The events
-// Established and Disconnected both follow. Between Connect and Established, Disconnect
-// only flushes the queue pair: it does not cancel the request. If the peer accepts
-// nevertheless, ConnectError follows, because the queue pair can not be connected any
+// confirmed yet, the disconnect request is sent when the confirmation arrives. The
+// events Established and Disconnected both follow. Between Connect and Established,
+// Disconnect only flushes the queue pair and does not cancel the request. If the peer
+// then accepts, ConnectError follows, because the queue pair can not be connected any
 // more. Close cancels a request at once.
 //
-// In the UDP port space nothing is sent and no event follows. The error is a *StateError
-// before Connect and before Accept. Source: rdma_disconnect(3).
+// In the UDP port space nothing is sent and no event follows. Before Connect and before
+// Accept the error is a *StateError. Source: rdma_disconnect(3).
 func (id *ID) Disconnect() error {
 	return id.do(callDisconnect, func() error { return id.t.Disconnect() })
 }
 
-// endpoint returns the properties of this side that the negotiation needs.
+// endpoint returns the properties of this side that determine its connection parameters.
 func (id *ID) endpoint(c call) (*endpoint, error) {
 	dev, err := id.device(c)
 	if err != nil {

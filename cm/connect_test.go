@@ -11,9 +11,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// The labels of the cases are rows of the table statements: A is rdma_accept(3) of 2014,
-// C rdma_connect(3), R rdma_reject(3). The fake device can serve 16 READs and can have 8
-// outstanding.
+// The labels of the test cases name rows of the table statements: A is rdma_accept(3) of
+// 2014, C rdma_connect(3), R rdma_reject(3). The fake device can serve 16 READs and
+// atomics at a time and can have 8 outstanding.
 
 // withQP creates the queue pair of p and returns p.
 func withQP(p *peer) *peer {
@@ -21,10 +21,11 @@ func withQP(p *peer) *peer {
 	return p
 }
 
-// usual is the message of Connect with the usual values of the fake device.
+// usual is the message that Connect sends if the caller sets no parameter.
 var usual = cm.MessageParam{ResponderResources: 16, InitiatorDepth: 8, RetryCount: 7, RNRRetryCount: 7, QPNum: fakeQPNum}
 
-// none asks for zero in every count. Each negative number means the same.
+// none sets every count to a negative number, which means zero. The size of the negative
+// number does not matter.
 var none = &cm.ConnParam{ResponderResources: -1, InitiatorDepth: -2, RetryCount: math.MinInt, RNRRetryCount: -256}
 
 func TestConnect(t *testing.T) {
@@ -128,7 +129,7 @@ func TestConnectQueuePair(t *testing.T) {
 	})
 }
 
-// asked has the parameters of a connection request as the passive side receives them.
+// asked has the parameters of a connection request, as the accepting side receives them.
 var asked = cm.MessageParam{ResponderResources: 4, InitiatorDepth: 3, FlowControl: true, RetryCount: 5, RNRRetryCount: 6, QPNum: 99}
 
 func TestAccept(t *testing.T) {
@@ -351,8 +352,9 @@ func TestReject(t *testing.T) {
 	})
 }
 
-// TestLengthsBeyondAByte checks that private data that is too long is refused. The
-// length has eight bits in rdma_cm and must not be truncated.
+// TestLengthsBeyondAByte checks that private data that is too long is refused. The field
+// for the length has eight bits in rdma_cm, so a length above 255 could be truncated to
+// one that is allowed.
 func TestLengthsBeyondAByte(t *testing.T) {
 	for _, ps := range []cm.PortSpace{cm.TCP, cm.UDP} {
 		for _, n := range []int{255, 256, 257, 1 << 16} {
@@ -371,7 +373,8 @@ func TestLengthsBeyondAByte(t *testing.T) {
 	}
 }
 
-// TestExternalQP connects an active ID without a queue pair.
+// TestExternalQP checks that an active ID without a queue pair gets ConnectResponse and
+// is established by Establish.
 func TestExternalQP(t *testing.T) {
 	p := routed(t, cm.TCP)
 	require.NoError(t, p.id.Connect(&cm.ConnParam{QPNum: 7}))

@@ -53,15 +53,16 @@ func (e *UserError) Error() string {
 	return fmt.Sprintf("%s belongs to user %d, who is not allowed", e.Name, e.UID)
 }
 
-// A HolderError names the holder of an address that Bind or Listen could not take.
+// A HolderError is the reason why Bind or Listen could not take an address: a Unix
+// socket holds it already.
 type HolderError struct {
 	// Err is ErrAddrInUse or ErrAddrNotAvailable.
 	Err error
 	// Name is the name of the Unix socket that holds the address.
 	Name string
 	// UID is the user of the process that holds the socket, if Known is true. Known is
-	// false if the system does not report the user: the socket is closed meanwhile, or
-	// it does not listen and the kernel has no unix_diag (sock_diag(7)).
+	// false if the system does not report the user: the socket has been closed
+	// meanwhile, or it does not listen and the kernel has no unix_diag (sock_diag(7)).
 	UID   uint32
 	Known bool
 }

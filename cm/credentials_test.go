@@ -8,8 +8,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/cm"
 )
 
-// ID.Credentials returns the credentials that the transport reports, and none after
-// Close.
+// TestCredentials checks that ID.Credentials returns the credentials that the transport
+// reports, and none after Close.
 func TestCredentials(t *testing.T) {
 	p := requested(t, cm.TCP, cm.MessageParam{})
 	_, known := p.id.Credentials()
@@ -25,7 +25,7 @@ func TestCredentials(t *testing.T) {
 	require.Zero(t, got)
 }
 
-// anonymousChannel is a channel whose IDs do not know their peers' credentials.
+// anonymousChannel is a channel whose IDs do not implement cm.CredentialsReader.
 type anonymousChannel struct{ cm.TransportChannel }
 
 func (c anonymousChannel) OpenChannel() (cm.TransportChannel, error) { return c, nil }
@@ -46,8 +46,8 @@ func TestCredentialsOfTransportWithout(t *testing.T) {
 	require.False(t, known)
 }
 
-// The error of a refused request names the cause that the transport reports in
-// addition to the reject reason.
+// TestCauseOfRefusal checks that the error of a refused request names the reject reason
+// and the cause that the transport reports.
 func TestCauseOfRefusal(t *testing.T) {
 	for _, tt := range []struct {
 		ps    cm.PortSpace

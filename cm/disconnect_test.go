@@ -9,7 +9,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// TestEarlyDisconnect disconnects before Established was fetched.
+// TestEarlyDisconnect checks what Disconnect does before the event Established was
+// fetched, for each state that the ID can be in.
 func TestEarlyDisconnect(t *testing.T) {
 	t.Run("Disconnect does not cancel Connect", func(t *testing.T) {
 		for _, state := range []cm.State{cm.StateConnecting, cm.StateResponded} {

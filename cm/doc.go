@@ -46,15 +46,15 @@
 //
 // # Errors
 //
-// A failed call returns a *verbs.OpError. The comment of a method has the causes that
-// only some methods have. These causes are common:
+// A failed call returns a *verbs.OpError. Its cause is one of these, or one that the
+// comment of the method names:
 //
 //   - verbs.ErrClosed: the ID or the channel is closed;
 //   - *StateError: the state of the ID does not allow the call;
 //   - *verbs.ParamError: an argument is missing or out of range;
 //   - verbs.ErrNoResources: a limit of the process or of the system is reached;
-//   - *verbs.FeatureError, which matches verbs.ErrNotSupported: the transport can not do
-//     that;
+//   - *verbs.FeatureError, which matches verbs.ErrNotSupported: the transport does not
+//     support the call;
 //   - syscall.Errno: the error of the system.
 //
 // After a *StateError or a *verbs.ParamError nothing has changed. A failure after the
@@ -77,8 +77,8 @@
 //     of one vendor;
 //   - events of the user (rdma_write_cm_event), because an event loop has other means to
 //     wake itself;
-//   - a shared receive queue on the ID (rdma_create_srq), because QPInitAttr.SRQ takes
-//     one of the protection domain.
+//   - a shared receive queue on the ID (rdma_create_srq), because the queue pair can use
+//     one of the protection domain (QPInitAttr.SRQ).
 //
 // # Who may call
 //
@@ -108,5 +108,5 @@ package cm
 //	migrate.go      moving an ID to another channel
 //	fetch.go        fetching and acknowledging events
 //	wait_linux.go   sleeping until a descriptor is readable
-//	wait_other.go   the same on other systems
+//	wait_other.go   error for systems other than Linux
 //	wait.go         waiting for an event

@@ -125,8 +125,8 @@ func (e *RejectError) Error() string {
 	return "connection refused by the application"
 }
 
-// Is reports whether target is ErrRefused, or verbs.ErrNoResources for a peer that has
-// no room for the connection.
+// Is reports whether target is ErrRefused. If the peer has no room for the connection
+// (RejectNoResources), the error also matches verbs.ErrNoResources.
 func (e *RejectError) Is(target error) bool {
 	return target == ErrRefused || target == verbs.ErrNoResources && e.Reason == RejectNoResources
 }
@@ -145,10 +145,10 @@ func withCause(what string, cause error) string {
 // An MTUError is the cause of a refusal with RejectInvalidMTU. The device has repeated
 // the request with smaller path MTUs, and the peer has refused each of them.
 type MTUError struct {
-	// Largest is the path MTU of the first request. It is the MTU of the path from this
-	// side.
+	// Largest is the path MTU in the first request: the largest one that this side's end
+	// of the path allows.
 	Largest verbs.MTU
-	// Smallest is the path MTU of the last request.
+	// Smallest is the path MTU in the last request.
 	Smallest verbs.MTU
 }
 
@@ -178,8 +178,8 @@ func (s SIDRStatus) String() string {
 }
 
 // An UnreachableError reports that the peer did not answer, or that it refused a
-// datagram lookup. It matches ErrTimedOut if no answer came in time, and ErrRefused
-// otherwise.
+// datagram lookup. If no answer came in time, the error matches ErrTimedOut, and
+// otherwise ErrRefused.
 type UnreachableError struct {
 	// SIDR is the status of a refused datagram lookup, or SIDROK if there was no answer.
 	SIDR SIDRStatus
@@ -188,10 +188,10 @@ type UnreachableError struct {
 	PrivateData []byte
 	// ByApplication is true if the peer's application refused; see RejectError.
 	ByApplication bool
-	// Cause is the cause, if the transport knows it; see RejectError. With SIDROK it
-	// says why no answer will come: it matches syscall.ECONNREFUSED if the peer's host
-	// has reported by ICMP that no process has the UDP port of the requests. Nil with
-	// SIDROK means that no answer came in time.
+	// Cause is the cause, if the transport knows it; see RejectError. If SIDR is SIDROK,
+	// Cause is the reason why no answer will come: it matches syscall.ECONNREFUSED if
+	// the peer's host has reported by ICMP that no process has the UDP port of the
+	// requests. If SIDR is SIDROK and Cause is nil, no answer came in time.
 	Cause error
 }
 
@@ -208,9 +208,9 @@ func (e *UnreachableError) Error() string {
 // Unwrap returns Cause, which may be nil.
 func (e *UnreachableError) Unwrap() error { return e.Cause }
 
-// Is reports whether target is ErrTimedOut, if no answer came in time, or else whether
-// target is ErrRefused. verbs.ErrNoResources matches too if the peer had no queue pair
-// for the lookup.
+// Is reports whether target is one of the errors that e matches. If no answer came in
+// time, e matches ErrTimedOut, and otherwise ErrRefused. If the peer had no queue pair
+// for the lookup, e also matches verbs.ErrNoResources.
 func (e *UnreachableError) Is(target error) bool {
 	if e.SIDR == SIDROK && e.Cause == nil {
 		return target == ErrTimedOut
@@ -218,7 +218,8 @@ func (e *UnreachableError) Is(target error) bool {
 	return target == ErrRefused || target == verbs.ErrNoResources && e.SIDR == SIDRNoQP
 }
 
-// A StatusError is the error of a failed event if only the status of the event is known.
+// A StatusError is the error of an event of which only the type and a status number are
+// known.
 type StatusError struct {
 	Type   EventType // the type of the event
 	Status int       // a negated errno of Linux, or a number of the transport
@@ -233,11 +234,13 @@ func (e *StatusError) Is(target error) bool {
 	return target == ErrTimedOut && e.Status == statusTimedOut
 }
 
-// statusTimedOut is -ETIMEDOUT of Linux, on all systems.
+// statusTimedOut is the number -ETIMEDOUT of Linux, which this package uses on every
+// system.
 const statusTimedOut = -110
 
-// cause returns the error of an event that reports a failure, and nil for other events. A
-// status that is out of the range of its Go type becomes 0, which has no name.
+// cause returns the error of an event that reports a failure, and nil for other events.
+// If the status is out of the range of RejectReason or SIDRStatus, the error has the
+// value 0 instead.
 func cause(raw *TransportEvent, ps PortSpace) error {
 	switch raw.Type {
 	case Rejected:
@@ -262,8 +265,8 @@ func cause(raw *TransportEvent, ps PortSpace) error {
 	return nil
 }
 
-// unknown returns the text of a value that has no name. Such values come from peers that
-// are newer than this package.
+// unknown returns the text of a value that has no name in this package. A peer with a
+// newer version can send such values.
 func unknown(what string, value uint64) string {
 	return what + " " + strconv.FormatUint(value, 10)
 }

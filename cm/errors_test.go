@@ -9,11 +9,11 @@ import (
 	"github.com/rdmaloop/rdmaloop/cm"
 )
 
-// failing delivers the event raw to an ID whose state is the parameter from, and returns
-// the event.
-func failing(t *testing.T, ps cm.PortSpace, from cm.State, raw cm.TransportEvent) *cm.Event {
+// failing brings a new ID into the given state, delivers the event raw to the ID, and
+// returns the event that Next returns.
+func failing(t *testing.T, ps cm.PortSpace, state cm.State, raw cm.TransportEvent) *cm.Event {
 	t.Helper()
-	p := reach(t, ps, from)
+	p := reach(t, ps, state)
 	raw.ID = p.fake
 	p.transportChannel.push(raw)
 	return p.next()
@@ -57,7 +57,8 @@ func TestRejected(t *testing.T) {
 	}
 }
 
-// An Unreachable event with ECONNREFUSED matches ErrRefused and not ErrTimedOut.
+// TestUnreachableRefused checks that the error of an Unreachable event with ECONNREFUSED
+// matches ErrRefused and does not match ErrTimedOut.
 func TestUnreachableRefused(t *testing.T) {
 	for _, ps := range []cm.PortSpace{cm.TCP, cm.UDP} {
 		ev := failing(t, ps, cm.StateConnecting, cm.TransportEvent{

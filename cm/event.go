@@ -63,8 +63,8 @@ func (t EventType) String() string {
 }
 
 // An Event reports a change of an ID. It is a value that the caller may copy. All its
-// fields stay valid after Ack and after the ID is closed. Only Ack uses the channel
-// again. Source: rdma_get_cm_event(3), where the event is only valid until
+// fields stay valid after Ack and after the ID is closed. Ack is the only method that
+// uses the channel. Source: rdma_get_cm_event(3), where the event is only valid until
 // rdma_ack_cm_event.
 type Event struct {
 	Type EventType // what has happened
@@ -75,21 +75,22 @@ type Event struct {
 	Listener *ID
 
 	// Status is the number that rdma_cm would report: 0, a negated errno, a
-	// RejectReason, or for a refused lookup a SIDRStatus.
+	// RejectReason, or the SIDRStatus of a refused lookup.
 	Status int
-	// Err is nil for events that report success. For failures it is the cause: a
-	// *RejectError, *UnreachableError, the transport's cause, or a *StatusError. For
-	// Disconnected it is verbs.ErrPeerGone if the transport knows that the peer's process
-	// ended without a disconnect request, and ErrStale if the peer does not have the
-	// connection any more.
+	// Err is nil for events that report success. For a failure it is the cause: a
+	// *RejectError, an *UnreachableError, the cause that the transport reports, or a
+	// *StatusError. For Disconnected it is verbs.ErrPeerGone if the transport knows that
+	// the peer's process ended without a disconnect request, and ErrStale if the peer
+	// does not have the connection any more.
 	Err error
 
-	// Param has the peer's parameters from this side's point of view, for
-	// ConnectRequest, ConnectResponse and Established of an active RC ID. QPNum and SRQ
-	// are those of the peer. PrivateData belongs to the event: nothing else changes it. In
-	// other events only PrivateData may be set.
+	// Param has the peer's parameters from this side's point of view. It is set for
+	// ConnectRequest, for ConnectResponse, and for Established on the active side of an
+	// RC connection. QPNum and SRQ are those of the peer's queue pair. In other events
+	// only PrivateData may be set. PrivateData is a copy that belongs to the event.
 	Param MessageParam
-	// UD is the destination for datagrams, for Established in the UDP port space.
+	// UD is the destination for datagrams. It is set for Established in the UDP port
+	// space.
 	UD UDParam
 
 	channel *EventChannel // channel that has returned the event; nil in the zero Event
@@ -121,8 +122,8 @@ func (e *Event) Ack() error {
 	return nil
 }
 
-// fill sets the fields from the transport's event. The parameter before is the state of
-// the ID before the event.
+// fill sets the fields from the transport's event. The parameter before is the state in
+// which the ID was before the event.
 func (e *Event) fill(raw *TransportEvent, ps PortSpace, before State) {
 	e.Type, e.Status, e.Err = raw.Type, raw.Status, cause(raw, ps)
 	if ps == TCP && hasParam(raw.Type, before) {
@@ -134,8 +135,9 @@ func (e *Event) fill(raw *TransportEvent, ps PortSpace, before State) {
 	e.Param.PrivateData = slices.Clone(raw.PrivateData)
 }
 
-// hasParam reports whether the message behind an event carries parameters. A request and
-// the answer to a request do; the confirmation of an answer does not.
+// hasParam reports whether the message behind an event has connection parameters. A
+// request and the answer to a request have them, the confirmation of an answer does not.
+// The parameter before is the state in which the ID was before the event.
 func hasParam(t EventType, before State) bool {
 	return t == ConnectRequest || t == ConnectResponse || t == Established && before == StateConnecting
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A connection from request to disconnect, with both sides on one event channel. Each
-// event determines the next call. The example of package cq sends messages.
+// This example makes a connection and ends it, with both sides on one event channel.
+// Each event determines the next call. The example of package cq sends messages.
 func Example() {
 	provider, err := soft.Open(nil) // an RDMA device in software
 	check(err)
@@ -68,9 +68,9 @@ type pair struct {
 	queue          verbs.CQ
 }
 
-// step reacts to an event. At the server Disconnected is the request of the client, and
-// Disconnect answers it. At the client Disconnected is the answer of the server, and
-// Disconnect has no effect.
+// step reacts to an event. The server gets Disconnected when the client disconnects, and
+// answers with Disconnect. The client gets Disconnected for the answer of the server;
+// Disconnect has no effect then.
 func (p *pair) step(ev *cm.Event) {
 	switch ev.Type {
 	case cm.AddrResolved:
@@ -96,10 +96,9 @@ func (p *pair) step(ev *cm.Event) {
 	p.print(ev)
 }
 
-// createQP creates the queue pair of an ID. Before the first queue pair it creates the
-// protection domain and the CQ; they could not be created earlier, because the device is
-// known only when the address is resolved. An application would post receive buffers here
-// too.
+// createQP creates the queue pair of an ID. For the first queue pair createQP also
+// creates the protection domain and the CQ, because the device is not known before the
+// address is resolved. An application would post receive buffers here too.
 func (p *pair) createQP(id *cm.ID) {
 	if p.pd == nil {
 		var err error
@@ -121,7 +120,7 @@ func (p *pair) close() {
 	check(p.pd.Close())
 }
 
-// print prints the event. Most devices pad private data with zeros.
+// print prints the event without the zeros with which most devices pad private data.
 func (p *pair) print(ev *cm.Event) {
 	who := "client"
 	if ev.ID == p.server {
@@ -140,8 +139,9 @@ func check(err error) {
 	}
 }
 
-// A client and a server without an event loop. Each of them has an event channel of its
-// own, and sleeps in Expect until the event that it needs has arrived.
+// This example has a client and a server without an event loop. Each of them has an
+// event channel of its own, and sleeps in Expect until the event that it needs has
+// arrived.
 func ExampleEventChannel_Expect() {
 	provider, err := soft.Open(nil)
 	check(err)

@@ -15,9 +15,9 @@ import (
 )
 
 // fakeTransport is a transport whose events the test provides. Its channels and IDs
-// record their calls and check that the caller keeps the contract.
+// record the calls, and panic if the caller uses a channel or an ID that is closed.
 type fakeTransport struct {
-	fail error // result of OpenChannel
+	fail error // error that OpenChannel returns
 
 	mu       sync.Mutex // guards all channels and IDs
 	channels []*fakeChannel
@@ -36,11 +36,11 @@ type fakeChannel struct {
 	transport *fakeTransport
 	events    []cm.TransportEvent
 	ids       []*fakeID
-	fail      error // result of Next, NewID and Close
+	fail      error // error that Next, NewID and Close return
 	closed    int
-	fd        int              // result of FD; 0: 42
-	sleeps    chan struct{}    // receives a value for each call of FD; nil: none
-	setReady  func(ready bool) // makes fd readable or not readable; nil: none
+	fd        int              // descriptor that FD returns; 0 means the number 42
+	sleeps    chan struct{}    // gets a value for each call of FD, unless it is nil
+	setReady  func(ready bool) // makes fd readable or not readable, unless it is nil
 }
 
 func (c *fakeChannel) FD() int {
@@ -57,7 +57,7 @@ func (c *fakeChannel) FD() int {
 
 func (c *fakeChannel) Next(ev *cm.TransportEvent) (bool, error) {
 	ok, err := c.pop(ev)
-	// Give other goroutines a chance to run in between.
+	// Another goroutine gets a chance to close the channel before the check below.
 	runtime.Gosched()
 	c.transport.mu.Lock()
 	defer c.transport.mu.Unlock()
@@ -116,10 +116,10 @@ func (c *fakeChannel) push(ev cm.TransportEvent) {
 // fakeID records the calls that it gets.
 type fakeID struct {
 	channel *fakeChannel
-	device  verbs.Device // nil: the ID has no device
-	fail    error        // result of all calls
+	device  verbs.Device // nil if the ID has no device
+	fail    error        // error that all calls return
 	calls   []string
-	// Parameters of the last Connect or Accept; PrivateData is copied.
+	// Parameters of the last Connect or Accept, with a copy of PrivateData.
 	param     cm.MessageParam
 	data      []byte // private data of the last Reject
 	reason    cm.RejectReason
@@ -127,8 +127,8 @@ type fakeID struct {
 	timeout   time.Duration
 	backlog   int
 	option    cm.Option
-	value     int             // value of the last option or event
-	peer      *cm.Credentials // credentials of the peer; nil means not known
+	value     int             // value of the last SetOption, or event of the last Notify
+	peer      *cm.Credentials // credentials of the peer; nil if they are not known
 	serves    []cm.ServedAddr
 	destroyed bool
 }
@@ -250,7 +250,7 @@ func (f *fakeID) Destroy() error {
 	return err
 }
 
-// fakeDevice is a device that only has limits.
+// fakeDevice is a device that implements only Attr.
 type fakeDevice struct{ verbs.Device }
 
 func (*fakeDevice) Attr() verbs.DeviceAttr {
@@ -291,13 +291,13 @@ func qpAttr(ps cm.PortSpace) *verbs.QPInitAttr {
 	return &verbs.QPInitAttr{Type: ps.QPType(), SendCQ: cq, RecvCQ: cq}
 }
 
-// peer is an ID with its channel and the fake objects below them.
+// peer is an ID with its channel, and the fake ID and fake channel that they use.
 type peer struct {
 	t                testing.TB
 	ps               cm.PortSpace
 	channel          *cm.EventChannel
 	id               *cm.ID
-	fake             *fakeID // the transport's ID of id
+	fake             *fakeID // the ID of the transport on which id is based
 	transportChannel *fakeChannel
 }
 
@@ -317,7 +317,7 @@ func newPeer(t testing.TB, ps cm.PortSpace) *peer {
 	return &peer{t: t, ps: ps, channel: c, id: id, fake: under.ids[0], transportChannel: under}
 }
 
-// next fetches an event, and fails the test if there is none.
+// next fetches an event. It fails the test if the channel has no event.
 func (p *peer) next() *cm.Event {
 	p.t.Helper()
 	ev, ok, err := p.channel.Next()
@@ -345,8 +345,8 @@ func (p *peer) deliver(typ cm.EventType) {
 	require.NoError(p.t, ev.Ack())
 }
 
-// request queues a request for the listening ID. It returns the fetched event and the
-// new ID.
+// request queues a connection request for the listening ID. It returns the fetched event
+// and the new ID.
 func (p *peer) request(param cm.MessageParam, data []byte) (*cm.Event, *peer) {
 	p.t.Helper()
 	child := p.transportChannel.newID()
@@ -364,7 +364,7 @@ func listening(t testing.TB, ps cm.PortSpace) *peer {
 	return p
 }
 
-// requested returns the new ID of a request with the given parameters.
+// requested returns the new ID of a connection request with the given parameters.
 func requested(t testing.TB, ps cm.PortSpace, param cm.MessageParam) *peer {
 	t.Helper()
 	ev, p := listening(t, ps).request(param, nil)
@@ -372,7 +372,7 @@ func requested(t testing.TB, ps cm.PortSpace, param cm.MessageParam) *peer {
 	return p
 }
 
-// routed returns an active ID that can connect.
+// routed returns an active ID in StateRouteResolved, which can connect.
 func routed(t testing.TB, ps cm.PortSpace) *peer {
 	t.Helper()
 	p := newPeer(t, ps)

@@ -5,12 +5,12 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Next takes the oldest event from the channel. The result ok is false if there is none.
-// Next never blocks. The caller acknowledges the event with Event.Ack. Next also moves
-// the queue pair of a connecting ID through its states and sends the confirmation to the
-// peer, so connections make no progress while the channel is not drained. An error other
-// than verbs.ErrClosed means that the channel can not be used any more. Source:
-// rdma_get_cm_event(3).
+// Next takes the oldest event from the channel. The result ok is false if the channel
+// has no event. Next never blocks. The caller acknowledges the event with Event.Ack.
+// Next also moves the queue pair of a connecting ID through its states and sends the
+// confirmation to the peer, so connections make no progress unless the caller calls Next
+// until ok is false. An error other than verbs.ErrClosed means that the channel can not
+// be used any more. Source: rdma_get_cm_event(3).
 func (c *EventChannel) Next() (ev Event, ok bool, err error) {
 	c.fetch.Lock()
 	defer c.fetch.Unlock()
@@ -27,8 +27,9 @@ func (c *EventChannel) Next() (ev Event, ok bool, err error) {
 	return ev, true, nil
 }
 
-// deliver applies an event to its ID and stores the event for the caller in e. It returns
-// false if the ID is closed or if the event is not possible in the state of the ID.
+// deliver applies an event of the transport to its ID and stores the event for the
+// caller in e. If the ID is closed, or if the event is not possible in the state of the
+// ID, deliver drops the event and returns false.
 func (c *EventChannel) deliver(raw *TransportEvent, e *Event) bool {
 	if raw.Type == ConnectRequest {
 		return c.deliverRequest(raw, e)
@@ -47,8 +48,9 @@ func (c *EventChannel) deliver(raw *TransportEvent, e *Event) bool {
 	return true
 }
 
-// deliverRequest creates the ID for a connection request. If the listener is closed, it
-// refuses the request.
+// deliverRequest creates the ID for a connection request and stores the event for the
+// caller in e. If the listener is closed, deliverRequest refuses the request and returns
+// false.
 func (c *EventChannel) deliverRequest(raw *TransportEvent, e *Event) bool {
 	if raw.ID == nil {
 		return false
@@ -76,13 +78,13 @@ func (c *EventChannel) deliverRequest(raw *TransportEvent, e *Event) bool {
 // refuse destroys the transport's ID of a request that is not delivered. It returns
 // false, the result of deliver for such a request.
 func (c *EventChannel) refuse(raw *TransportEvent) bool {
-	// There is no caller to report an error to.
+	// The error of Destroy is dropped, because no caller waits for it.
 	_ = raw.ID.Destroy()
 	return false
 }
 
-// addUnacked records an event for which Ack is expected. It returns the serial number of
-// the event. The owner is the ID to which the event counts.
+// addUnacked records an event for which Ack is expected, and returns the serial number
+// of the event. The owner is the ID that can not be closed before Ack.
 func (c *EventChannel) addUnacked(owner *ID) (serial uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -91,8 +93,8 @@ func (c *EventChannel) addUnacked(owner *ID) (serial uint64) {
 	return c.lastSerial
 }
 
-// takeUnacked removes the record of an event and returns its owner. It returns nil if the
-// event was acknowledged before.
+// takeUnacked removes the record of an event and returns its owner. If the event was
+// acknowledged before, takeUnacked returns nil.
 func (c *EventChannel) takeUnacked(serial uint64) (owner *ID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -32,7 +32,7 @@ func TestNextError(t *testing.T) {
 }
 
 // TestNextUnknownIDs checks that events of closed or unknown IDs are dropped, and that a
-// request without an open listener is refused.
+// connection request without an open listener is refused.
 func TestNextUnknownIDs(t *testing.T) {
 	p := newPeer(t, cm.TCP)
 	closed, noListener, notListening := p.transportChannel.newID(), p.transportChannel.newID(), p.transportChannel.newID()
@@ -48,7 +48,8 @@ func TestNextUnknownIDs(t *testing.T) {
 	require.NoError(t, p.id.Close())
 }
 
-// TestRequestEvent checks the new ID of a request and the values of its event.
+// TestRequestEvent checks the new ID of a connection request and the values of its
+// event.
 func TestRequestEvent(t *testing.T) {
 	l := listening(t, cm.TCP)
 	l.id.SetContext("listener")
@@ -72,15 +73,16 @@ func TestRequestEvent(t *testing.T) {
 	require.Equal(t, local, child.id.LocalAddr())
 	require.Equal(t, remote, child.id.RemoteAddr())
 
-	// The event counts as one of the listener, so the new ID can be closed before Ack.
+	// The event keeps the listener open and not the new ID, so the new ID can be closed
+	// before Ack.
 	require.ErrorIs(t, l.id.Close(), verbs.ErrBusy)
 	require.NoError(t, child.id.Close())
 	require.NoError(t, ev.Ack())
 	require.NoError(t, l.id.Close())
 }
 
-// TestLongPrivateData checks that private data may be longer than the limit of its
-// message.
+// TestLongPrivateData checks that an event keeps all private data that the transport
+// reports, even if it is longer than MaxPrivateData.
 func TestLongPrivateData(t *testing.T) {
 	l := listening(t, cm.TCP)
 	sent := bytes.Repeat([]byte{1, 2, 3}, 100)
@@ -88,8 +90,8 @@ func TestLongPrivateData(t *testing.T) {
 	require.Equal(t, sent, ev.Param.PrivateData)
 }
 
-// TestParamOnlyWhereSent checks that only events of requests and answers have
-// parameters.
+// TestParamOnlyWhereSent checks that only the events of requests and answers have
+// parameters. The confirmation of an answer carries none.
 func TestParamOnlyWhereSent(t *testing.T) {
 	full := cm.TransportEvent{
 		Param: cm.MessageParam{ResponderResources: 9}, UD: cm.UDParam{QPN: 7}, PrivateData: []byte("data"),

@@ -10,7 +10,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// names has the names of the calls in sorted order.
+// names has the keys of the map calls in sorted order.
 var names = func() []string {
 	var list []string
 	for name := range calls {
@@ -21,8 +21,9 @@ var names = func() []string {
 }()
 
 // FuzzStates makes calls and delivers events in the order of a script: an even byte is a
-// call, an odd byte an event. Nothing may panic, only calls and events that the states
-// allow may have an effect, and all objects can be closed at the end.
+// call, an odd byte an event. It checks that nothing panics, that only calls and events
+// that the state of the ID allows have an effect, and that all objects can be closed at
+// the end.
 func FuzzStates(f *testing.F) {
 	f.Add(true, []byte{0, 1, 2, 3})
 	f.Add(true, sequence("resolve address", cm.AddrResolved, "resolve route", cm.RouteResolved, "create QP", "connect", cm.Established, "disconnect", cm.Disconnected, cm.TimewaitExit))
@@ -51,7 +52,8 @@ func FuzzStates(f *testing.F) {
 	})
 }
 
-// sequence returns the script for these calls and events.
+// sequence returns the script of the given steps. A step is the name of a call or the
+// type of an event.
 func sequence(steps ...any) []byte {
 	var script []byte
 	for _, s := range steps {

@@ -17,19 +17,20 @@ type ID struct {
 	ps PortSpace
 	t  TransportID
 
-	// mu guards the fields below. EventChannel has the order of the locks.
+	// mu guards the fields below. The comment in EventChannel states the order of the
+	// locks.
 	mu      sync.Mutex
 	state   State
 	channel *EventChannel
 	context any
 	qp      verbs.QP
-	srq     bool         // qp uses a shared receive queue
-	request MessageParam // passive side: the parameters of the peer's request
-	unacked int          // events fetched and not acknowledged
+	srq     bool         // whether qp uses a shared receive queue
+	request MessageParam // the parameters of the peer's request, on the passive side
+	unacked int          // number of events that are fetched and not acknowledged
 }
 
-// do executes one call. It checks that the state allows the call, then calls the function
-// step, and then changes the state.
+// do executes one call of the application: it checks that the state of the ID allows the
+// call, calls the function step, and then changes the state.
 func (id *ID) do(c call, step func() error) error {
 	id.mu.Lock()
 	defer id.mu.Unlock()
@@ -60,9 +61,9 @@ func (id *ID) allows(c call) (State, error) {
 	return to, nil
 }
 
-// applyEvent changes the state of the ID for an event that is about to be delivered. It
-// returns the state before the event, and false if the event is not possible in that
-// state.
+// applyEvent changes the state of the ID for an event that is about to be delivered, and
+// counts the event as not acknowledged. It returns the state before the event. If the
+// event is not possible in that state, applyEvent changes nothing and returns false.
 func (id *ID) applyEvent(t EventType) (before State, ok bool) {
 	id.mu.Lock()
 	defer id.mu.Unlock()
@@ -72,15 +73,17 @@ func (id *ID) applyEvent(t EventType) (before State, ok bool) {
 	}
 	id.unacked++
 	if before == StateDisconnectPending && id.state == StateDisconnecting {
-		// If the transport knew of the peer's confirmation when Disconnect was called, it
-		// has sent the disconnect request then, and this call has no effect. An error is
-		// ignored: the next event of the ID reports the cause.
+		// The application has called Disconnect before the peer's confirmation was
+		// fetched. If the transport knew of the confirmation then, it has sent the
+		// disconnect request, and this call has no effect; otherwise this call sends the
+		// request. An error is ignored, because the next event of the ID reports its
+		// cause.
 		_ = id.t.Disconnect()
 	}
 	return before, true
 }
 
-// acked counts an acknowledged event.
+// acked is called when one event of the ID has been acknowledged.
 func (id *ID) acked() {
 	id.mu.Lock()
 	defer id.mu.Unlock()
@@ -114,7 +117,8 @@ func (id *ID) State() State {
 	return id.state
 }
 
-// PortSpace returns the port space that was passed to NewID, or that of the listener.
+// PortSpace returns the port space that was passed to NewID. The new ID of a
+// ConnectRequest has the port space of its listener.
 func (id *ID) PortSpace() PortSpace { return id.ps }
 
 // Channel returns the channel on which the events of the ID arrive.
@@ -139,8 +143,8 @@ func (id *ID) SetContext(v any) {
 	id.context = v
 }
 
-// Device returns the device to which the ID is bound, or nil. An ID that is bound to a
-// wildcard has no device.
+// Device returns the device to which the ID is bound, or nil if it is bound to none. An
+// ID that is bound to a wildcard has no device.
 func (id *ID) Device() verbs.Device { return ask(id, TransportID.Device) }
 
 // Port returns the port of the device, from 1.
@@ -154,8 +158,8 @@ func (id *ID) LocalAddr() netip.AddrPort { return ask(id, TransportID.LocalAddr)
 // Source: rdma_get_peer_addr(3).
 func (id *ID) RemoteAddr() netip.AddrPort { return ask(id, TransportID.RemoteAddr) }
 
-// ask returns the result of the transport's getter, or the zero value if the ID is
-// closed.
+// ask returns the result of a getter of the transport's ID. If the ID is closed, ask
+// returns the zero value.
 func ask[T any](id *ID, getter func(TransportID) T) (answer T) {
 	id.mu.Lock()
 	defer id.mu.Unlock()

@@ -42,7 +42,8 @@ func TestCloseBusy(t *testing.T) {
 	require.Nil(t, p.id.QP())
 }
 
-// TestCloseDropsEvents checks that events that were not fetched are dropped.
+// TestCloseDropsEvents checks that Close drops the events of the ID that were not
+// fetched.
 func TestCloseDropsEvents(t *testing.T) {
 	p := reach(t, cm.TCP, cm.StateConnecting)
 	p.transportChannel.push(cm.TransportEvent{Type: cm.Established, ID: p.fake})
@@ -50,7 +51,8 @@ func TestCloseDropsEvents(t *testing.T) {
 	p.requireNoEvent()
 }
 
-// TestCloseListener checks that the IDs of fetched requests survive the listener.
+// TestCloseListener checks that closing a listener does not close the IDs of fetched
+// requests.
 func TestCloseListener(t *testing.T) {
 	l := listening(t, cm.TCP)
 	ev, child := l.request(cm.MessageParam{}, nil)

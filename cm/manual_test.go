@@ -13,19 +13,20 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A statement is a promise or a demand of a manual page. It lists the tests for it, as
-// "package.Function". The field why has the reason if no test exists, or a remark.
+// A statement is a promise or a demand of a manual page. The field tests lists the tests
+// of the statement, as "package.Function". The field why gives the reason if the
+// statement has no test; otherwise it may have a remark.
 type statement struct {
 	row, says string
 	tests     []string
 	why       string
 }
 
-// statements has the statements of the manual pages: A for rdma_accept(3) of 2014 (of
-// 2007 where noted), C for rdma_connect(3), L for rdma_listen(3), R for rdma_reject(3). P
-// has the statements of the pages and of IBTA vol. 1, 12.6 and annex A11 on private data.
-// N has the statements on which parameter of one side becomes which parameter of the
-// other side.
+// statements lists the statements of the manual pages. The letter of a row names its
+// page: A is rdma_accept(3) of 2014 (of 2007 where noted), C rdma_connect(3), L
+// rdma_listen(3), R rdma_reject(3). Rows with P have the statements of these pages and
+// of IBTA vol. 1, 12.6 and annex A11, on private data. Rows with N state which parameter
+// of one side becomes which parameter of the other side.
 var statements = []statement{
 	{"A1", "accept answers a request, or a datagram lookup", []string{"cm.TestAccept", "connmgr.TestConnect", "connmgr.TestLookup"}, ""},
 	{"A2", "accept takes the new ID of the request, not the listener", []string{"cm.TestAccept"}, ""},
@@ -116,14 +117,15 @@ var statements = []statement{
 	{"N9", "nil in connect means the device's maximum, and 7 retries of either kind", []string{"cm.TestConnect"}, ""},
 }
 
-// packages has the directories of the tests.
+// packages maps the name of a package to its directory, for the packages that have tests
+// of the statements.
 var packages = map[string]string{
 	"cm": ".", "soft": "../provider/soft", "connmgr": "../provider/soft/internal/connmgr", "rdmacore": "../provider/rdmacore",
 	"providertest": "../provider/providertest", "wire": "../internal/wire",
 }
 
-// TestStatements checks that every statement has a test or a reason, and that the tests
-// exist.
+// TestStatements checks that every statement has a test or a reason why it has none, and
+// that the named tests exist.
 func TestStatements(t *testing.T) {
 	functions := make(map[string]map[string]*ast.FuncDecl)
 	for name, dir := range packages {
@@ -159,8 +161,8 @@ func TestStatementsAreComplete(t *testing.T) {
 	require.Equal(t, want, have)
 }
 
-// TestStatementsKnowTheirTests checks that a test of this package whose label names rows
-// is listed in the statements of these rows.
+// TestStatementsKnowTheirTests checks the labels of the test cases in this package. If a
+// label names a row, the tests of that row must include the test with the label.
 func TestStatementsKnowTheirTests(t *testing.T) {
 	tests := make(map[string][]string)
 	for _, s := range statements {

@@ -3,10 +3,10 @@ package cm
 import "github.com/rdmaloop/rdmaloop/verbs"
 
 // Migrate moves the ID, with its events that were not fetched, to another channel of the
-// same transport. It returns verbs.ErrBusy while events of the ID are not acknowledged;
-// a ConnectRequest counts as an event of the listener. It returns verbs.ErrForeign if
-// the transports differ. Source: rdma_migrate_id(3), which waits instead of returning
-// ErrBusy.
+// same transport. While events of the ID are not acknowledged, Migrate returns
+// verbs.ErrBusy; a ConnectRequest counts as an event of the listener. If the transports
+// differ, Migrate returns verbs.ErrForeign. Source: rdma_migrate_id(3), which waits
+// instead of returning ErrBusy.
 func (id *ID) Migrate(to *EventChannel) error {
 	from := id.Channel()
 	// Next must not deliver an event of the ID during the move.
@@ -16,7 +16,7 @@ func (id *ID) Migrate(to *EventChannel) error {
 		switch {
 		case to == nil:
 			return invalid("channel", 0, "missing")
-		// Another Migrate has changed id.channel meanwhile.
+		// Another call of Migrate has changed id.channel meanwhile.
 		case id.unacked > 0, id.channel != from:
 			return verbs.ErrBusy
 		case to == from:

@@ -9,7 +9,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// second opens another channel on the transport of p.
+// second opens another channel on the transport of p. It returns p with that channel in
+// place of its own.
 func second(p *peer) *peer {
 	p.t.Helper()
 	c, err := cm.OpenChannel(p.transportChannel.transport)
@@ -18,8 +19,7 @@ func second(p *peer) *peer {
 	return &peer{t: p.t, ps: p.ps, channel: c, id: p.id, fake: p.fake, transportChannel: channels[len(channels)-1]}
 }
 
-// TestMigrate checks that an ID moves with its events, and that events of other IDs
-// stay.
+// TestMigrate checks that an ID moves with its events that were not fetched.
 func TestMigrate(t *testing.T) {
 	p := reach(t, cm.TCP, cm.StateConnecting)
 	q := second(p)

@@ -2,14 +2,14 @@ package cm
 
 import "github.com/rdmaloop/rdmaloop/verbs"
 
-// An endpoint has the properties of this side that the negotiation needs.
+// An endpoint has the properties of this side that determine its connection parameters.
 type endpoint struct {
 	ps     PortSpace
-	hasQP  bool // the ID has a queue pair; qpNum and srq describe it
+	hasQP  bool // whether the ID has a queue pair, which qpNum and srq describe
 	qpNum  uint32
 	srq    bool
-	serves uint8 // number of READs and atomics that the device can serve at a time
-	issues uint8 // number of READs and atomics that the device can have outstanding
+	serves uint8 // number of the peer's READs and atomics that the device can serve at a time
+	issues uint8 // number of own READs and atomics that the device can have outstanding
 }
 
 // connectParam checks the parameters of Connect and returns the message to send. Source:
@@ -22,7 +22,8 @@ func (e *endpoint) connectParam(p *ConnParam) (*MessageParam, error) {
 		return nil, err
 	}
 	if e.ps == UDP {
-		// A lookup asks for the peer's queue pair and does not send ours.
+		// A lookup asks for the number of the peer's queue pair. It does not send the
+		// number of this side's queue pair.
 		return &MessageParam{PrivateData: p.PrivateData}, nil
 	}
 	out, err := e.describe(p)
@@ -35,8 +36,9 @@ func (e *endpoint) connectParam(p *ConnParam) (*MessageParam, error) {
 	return out, out.setCounts(p, e.serves, e.serves, e.issues)
 }
 
-// acceptParam checks the parameters of Accept against the request and returns the message
-// to send. The active side's retry count applies to both sides. Source: rdma_accept(3).
+// acceptParam checks the parameters of Accept against the request, and returns the
+// message to send. The retry count of the request applies to both sides. Source:
+// rdma_accept(3).
 func (e *endpoint) acceptParam(p *ConnParam, request *MessageParam) (*MessageParam, error) {
 	if p == nil {
 		p = &ConnParam{FlowControl: request.FlowControl, RNRRetryCount: exactly(min(request.RNRRetryCount, verbs.MaxRetry))}
@@ -58,8 +60,10 @@ func (e *endpoint) acceptParam(p *ConnParam, request *MessageParam) (*MessagePar
 	return out, out.setCounts(p, min(e.serves, request.ResponderResources), e.serves, min(e.issues, request.InitiatorDepth))
 }
 
-// setCounts sets the counts that both sides send. The parameter usualServes is the value
-// for responder resources that the caller has not set; serves and issues are the limits.
+// setCounts sets the counts of p that Connect and Accept both send, from the counts
+// asked of the caller. If the caller leaves ResponderResources zero, setCounts takes
+// usualServes. The limits are serves for ResponderResources and issues for
+// InitiatorDepth.
 func (p *MessageParam) setCounts(asked *ConnParam, usualServes, serves, issues uint8) (err error) {
 	if p.ResponderResources, err = count("responder resources", asked.ResponderResources, usualServes, serves); err != nil {
 		return err
@@ -71,9 +75,10 @@ func (p *MessageParam) setCounts(asked *ConnParam, usualServes, serves, issues u
 	return err
 }
 
-// count returns the number for a count of ConnParam: usual if asked is zero, and zero if
-// asked is negative. A larger number than limit is an error; librdmacm silently lowers a
-// retry count that does not fit into its three bits.
+// count converts a count of ConnParam to the number in the message. If the parameter
+// asked is zero, count returns the parameter usual. If asked is negative, count returns
+// zero. If asked is above limit, the error is a *verbs.ParamError; librdmacm instead
+// silently lowers a retry count that does not fit into its three bits.
 func count(field string, asked int, usual, limit uint8) (uint8, error) {
 	switch {
 	case asked == 0:
@@ -85,8 +90,8 @@ func count(field string, asked int, usual, limit uint8) (uint8, error) {
 }
 
 // describe returns a message with the fields that do not depend on the limits of the
-// device. If the ID has a queue pair, the message describes that queue pair, and
-// otherwise the one that the caller names.
+// device. If the ID has a queue pair, the message describes that queue pair. Otherwise
+// the message describes the queue pair whose number is in p.
 func (e *endpoint) describe(p *ConnParam) (*MessageParam, error) {
 	out := &MessageParam{PrivateData: p.PrivateData, FlowControl: p.FlowControl, SRQ: p.SRQ, QPNum: p.QPNum, QKey: p.QKey}
 	if e.hasQP {

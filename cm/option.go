@@ -16,11 +16,12 @@ func (id *ID) SetTOS(tos uint8) error {
 	return id.setOption(callSetTOS, OptionTOS, int(tos))
 }
 
-// SetReuseAddr allows several IDs that all set the option to be bound to one address and
-// port, of which at most one listens. The option can be set on any ID that does not
-// listen, and cleared before Bind. If it is set after Bind, other IDs can share the port
-// from then on. If the port can not be shared any more, as on the local path of the soft
-// device after Connect, the error is a *verbs.FeatureError. Source: rdma_set_option(3).
+// SetReuseAddr allows the ID to share its address and port with other IDs that set the
+// option too. At most one of these IDs can listen. The option can be set on any ID that
+// does not listen, and cleared before Bind. If it is set after Bind, other IDs can share
+// the port from then on. If the port can not be shared any more, as on the local path of
+// the soft device after Connect, the error is a *verbs.FeatureError. Source:
+// rdma_set_option(3).
 func (id *ID) SetReuseAddr(on bool) error {
 	if on {
 		return id.setOption(callSetReuseAddr, OptionReuseAddr, 1)
@@ -28,11 +29,11 @@ func (id *ID) SetReuseAddr(on bool) error {
 	return id.setOption(callClearReuseAddr, OptionReuseAddr, 0)
 }
 
-// SetAFOnly decides whether an ID bound to the IPv6 wildcard accepts IPv6 requests only
-// (true), or IPv4 requests too. It can be called before Listen. If the option is cleared
-// after Bind and another ID has bound the port on IPv4 meanwhile, SetAFOnly returns
-// ErrAddrNotAvailable and changes nothing; with librdmacm, Listen returns that error
-// instead. Source: rdma_set_option(3).
+// SetAFOnly decides which requests an ID accepts that is bound to the IPv6 wildcard:
+// with true IPv6 requests only, with false IPv4 requests too. It can be called before
+// Listen. If the option is cleared after Bind and another ID has bound the port on IPv4
+// meanwhile, SetAFOnly returns ErrAddrNotAvailable and changes nothing; with librdmacm,
+// Listen returns that error instead. Source: rdma_set_option(3).
 func (id *ID) SetAFOnly(on bool) error {
 	value := 0
 	if on {

@@ -35,48 +35,51 @@ const DefaultQKey = 0x01234567
 
 // ConnParam has the parameters that this side asks for with Connect or Accept. In the
 // fields ResponderResources, InitiatorDepth, RetryCount and RNRRetryCount, zero means
-// the usual value, and a negative value means zero. A nil *ConnParam means the zero
-// ConnParam in Connect, and in Accept all parameters of the request, lowered to the
-// limits of the device. Counts that are too large are a *verbs.ParamError.
+// the usual value, and a negative value means zero. A count that is too large is refused
+// with a *verbs.ParamError. A nil *ConnParam means the zero ConnParam in Connect. In
+// Accept it means all parameters of the request, lowered to the limits of the device.
 //
 // The usual values are those that librdmacm uses for a null pointer. In C a structure of
-// zeros asks for no retries, no READs and no atomics instead. Source: rdma_connect(3),
-// rdma_accept(3).
+// zeros has another meaning: no retries, no READs and no atomics. Source:
+// rdma_connect(3), rdma_accept(3).
 type ConnParam struct {
-	// PrivateData is sent to the peer: at most 56 bytes with Connect and 196 with Accept
-	// in the TCP port space, 180 and 136 in the UDP port space. It is copied before the
-	// call returns. On the local path of the soft device it arrives unchanged. Otherwise
-	// it arrives padded with zeros to the limit (rdma_accept(3)), so it should contain
-	// its length or end with a byte that is not zero.
+	// PrivateData is sent to the peer. The limit is 56 bytes with Connect and 196 with
+	// Accept in the TCP port space, and 180 and 136 in the UDP port space. The data is
+	// copied before the call returns. On the local path of the soft device the peer gets
+	// exactly these bytes. Otherwise the peer gets them padded with zeros to the limit
+	// (rdma_accept(3)), so the data should contain its length or end with a byte that is
+	// not zero.
 	PrivateData []byte
 
 	// ResponderResources is the number of READs and atomics of the peer that this side
-	// serves at a time, at most DeviceAttr.MaxQPRdAtom. Zero means in Connect the maximum
-	// of the device, and in Accept the value of the request, lowered to that maximum.
-	// Negative means that this side serves no READs and no atomics. TCP only.
+	// serves at a time, at most DeviceAttr.MaxQPRdAtom. In Connect zero means the
+	// maximum of the device. In Accept zero means the value of the request, lowered to
+	// that maximum. A negative value means that this side serves no READs and no
+	// atomics. TCP only.
 	ResponderResources int
-	// InitiatorDepth is the number of READs and atomics that this side has outstanding,
-	// at most DeviceAttr.MaxQPInitRdAtom, and in Accept at most the InitiatorDepth of the
-	// request. Zero means the largest allowed value. Negative means that this side sends
-	// no READs and no atomics. TCP only.
+	// InitiatorDepth is the number of READs and atomics that this side can have
+	// outstanding, at most DeviceAttr.MaxQPInitRdAtom, and in Accept at most the
+	// InitiatorDepth of the request. Zero means the largest allowed value. A negative
+	// value means that this side sends no READs and no atomics. TCP only.
 	InitiatorDepth int
-	// FlowControl announces end-to-end flow control, if the device has it: this side
-	// then tells the peer how many receive buffers it has, and a peer waits when there
-	// are none instead of sending and getting an RNR NAK (IBTA vol. 1, 9.7.7.2). TCP
-	// only.
+	// FlowControl announces that the device supports end-to-end flow control: this side
+	// then tells the peer how many receive buffers it has, and when there are none, the
+	// peer waits instead of sending a message and getting an RNR NAK (IBTA vol. 1,
+	// 9.7.7.2). TCP only.
 	FlowControl bool
-	// RetryCount is the number of retries after a missing acknowledgement, for both
-	// sides, at most 7. Zero means 7, which is what librdmacm sends for a null pointer.
-	// Negative means no retries. Connect sets it, Accept ignores it. TCP only.
+	// RetryCount is the number of retries after a missing acknowledgement, at most 7,
+	// for both sides. Zero means 7, which is the value that librdmacm sends for a null
+	// pointer. A negative value means no retries. Accept ignores RetryCount: the value
+	// of Connect applies. TCP only.
 	RetryCount int
 	// RNRRetryCount is the number of retries of the peer when this side has no receive
-	// buffer posted, at most 7; 7 means no limit. Zero means 7, which is what librdmacm
-	// sends for a null pointer. Negative means no retries. TCP only.
+	// buffer posted, at most 7; 7 means no limit. Zero means 7, which is the value that
+	// librdmacm sends for a null pointer. A negative value means no retries. TCP only.
 	RNRRetryCount int
 
-	// SRQ and QPNum describe a queue pair that was not created on the ID: whether it uses
-	// a shared receive queue, and its number (24 bits). They are ignored if the ID has a
-	// queue pair.
+	// SRQ and QPNum describe a queue pair that was not created on the ID. SRQ is true if
+	// that queue pair uses a shared receive queue. QPNum is its number, which has 24
+	// bits. Both are ignored if the ID has a queue pair.
 	SRQ   bool
 	QPNum uint32
 	// QKey is the Q_Key of a queue pair that was not created on the ID; zero means
@@ -84,10 +87,10 @@ type ConnParam struct {
 	QKey uint32
 }
 
-// MessageParam has the parameters in a connection message, as plain numbers: zero means
-// zero. In an event the parameters are from the receiver's point of view: the peer's
-// initiator depth arrives as ResponderResources, and its responder resources as
-// InitiatorDepth. Source: rdma_get_cm_event(3).
+// MessageParam has the parameters in a connection message. Its counts are plain numbers:
+// zero means zero, other than in ConnParam. In an event the parameters are from the
+// receiver's point of view: the peer's initiator depth arrives as ResponderResources,
+// and its responder resources as InitiatorDepth. Source: rdma_get_cm_event(3).
 type MessageParam struct {
 	// PrivateData is the private data of the message. See ConnParam.PrivateData for its
 	// length.
@@ -95,7 +98,7 @@ type MessageParam struct {
 
 	ResponderResources uint8 // number of READs and atomics that this side serves at a time
 	InitiatorDepth     uint8 // number of READs and atomics that this side can have outstanding
-	FlowControl        bool  // the sender supports end-to-end flow control
+	FlowControl        bool  // whether the sender of the message supports end-to-end flow control
 	// RetryCount is the number of retries after a missing acknowledgement, for both
 	// sides, 0 to 7. Only a connection request has it.
 	RetryCount uint8
@@ -103,16 +106,17 @@ type MessageParam struct {
 	// receive buffer posted, 0 to 7; 7 means no limit.
 	RNRRetryCount uint8
 
-	SRQ   bool   // the queue pair of the sender uses a shared receive queue
-	QPNum uint32 // number of the sender's queue pair
+	SRQ   bool   // whether the queue pair of the message's sender uses a shared receive queue
+	QPNum uint32 // number of that queue pair
 	// QKey is the Q_Key of the sender's queue pair in the answer to a datagram lookup. In
 	// an event it is zero; Event.UD has the Q_Key of the peer.
 	QKey uint32
 }
 
-// ConnParam returns the parameters with which Connect or Accept sends the values of p: a
-// count of zero becomes negative. With the parameters of a ConnectRequest event they are
-// an answer that repeats the request, including its private data.
+// ConnParam returns the ConnParam with which Connect or Accept sends exactly the values
+// of p. A count of zero becomes negative, because zero has another meaning in ConnParam.
+// If p has the parameters of a ConnectRequest event, Accept with the result repeats the
+// request, including its private data.
 func (p *MessageParam) ConnParam() *ConnParam {
 	return &ConnParam{
 		PrivateData:        p.PrivateData,
@@ -127,7 +131,8 @@ func (p *MessageParam) ConnParam() *ConnParam {
 	}
 }
 
-// exactly returns the value that a count of ConnParam must have to mean n.
+// exactly returns the value of a count in ConnParam that makes the count in the message
+// n.
 func exactly(n uint8) int {
 	if n == 0 {
 		return -1

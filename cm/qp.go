@@ -6,12 +6,13 @@ import (
 )
 
 // CreateQP creates the queue pair of the ID. An RC queue pair starts in INIT, where
-// receive buffers can be posted, and then changes its state with the connection by
-// itself. A UD queue pair starts in RTS with DefaultQKey. pd must belong to the device
-// of the ID, or the error is verbs.ErrForeign. attr.Type must be the type of the port
-// space, and both CQs must be set. CreateQP does not keep attr. The queue pair belongs to
-// the ID: the caller closes it with CloseQP. The other errors are those of
-// verbs.PD.CreateQP. Source: rdma_create_qp(3).
+// receive buffers can be posted. Later it changes its state together with the
+// connection, without calls by the application. A UD queue pair starts in RTS with
+// DefaultQKey. If pd does not belong to the device of the ID, the error is
+// verbs.ErrForeign. attr.Type must be the type of the port space, and both CQs must be
+// set. CreateQP does not keep attr. The queue pair belongs to the ID: the caller closes
+// it with CloseQP. The other errors are those of verbs.PD.CreateQP. Source:
+// rdma_create_qp(3).
 func (id *ID) CreateQP(pd verbs.PD, attr *verbs.QPInitAttr) error {
 	return id.do(callCreateQP, func() error {
 		dev, err := id.device(callCreateQP)
@@ -37,8 +38,8 @@ func (id *ID) QP() verbs.QP {
 	return id.qp
 }
 
-// CloseQP closes the queue pair of the ID. Without a queue pair it does nothing.
-// Outstanding requests are dropped; see verbs.QP.Close, which has the errors too. The
+// CloseQP closes the queue pair of the ID. If the ID has no queue pair, CloseQP does
+// nothing. Outstanding requests are dropped. The errors are those of verbs.QP.Close. The
 // queue pair is closed before its CQs and before the ID. Source: rdma_destroy_qp(3).
 func (id *ID) CloseQP() error {
 	id.mu.Lock()
@@ -54,10 +55,10 @@ func (id *ID) CloseQP() error {
 }
 
 // InitQPAttr returns the attributes, and their mask, with which the caller moves a queue
-// pair that was not created on the ID to INIT, RTR or RTS. In the TCP port space RTR and
-// RTS need the peer's parameters and are available after ConnectRequest or
-// ConnectResponse. For another state the error is a *verbs.ParamError. Source:
-// rdma_init_qp_attr(3).
+// pair that was not created on the ID to INIT, RTR or RTS. For another state the error
+// is a *verbs.ParamError. In the TCP port space the attributes for RTR and RTS contain
+// the peer's parameters, so they are available after ConnectRequest or ConnectResponse.
+// Source: rdma_init_qp_attr(3).
 func (id *ID) InitQPAttr(state verbs.QPState) (attr verbs.QPAttr, mask verbs.QPAttrMask, err error) {
 	c := callInitQPAttr
 	if state == verbs.StateRTR || state == verbs.StateRTS {

@@ -46,8 +46,8 @@ func TestCreateQPChecks(t *testing.T) {
 	p.createQP()
 }
 
-// TestNoDevice checks calls on an ID without a device: one bound to a wildcard, or one
-// whose device was removed.
+// TestNoDevice checks that the calls that need a device are refused if the ID has none:
+// because it is bound to a wildcard, or because the device was removed.
 func TestNoDevice(t *testing.T) {
 	p := reach(t, cm.TCP, cm.StateBound)
 	p.fake.device = nil
@@ -58,7 +58,7 @@ func TestNoDevice(t *testing.T) {
 	require.ErrorIs(t, err, verbs.ErrState)
 
 	p = routed(t, cm.TCP)
-	p.fake.device = nil // as after the removal of the device
+	p.fake.device = nil // the state of an ID whose device was removed
 	require.ErrorIs(t, p.id.Connect(&cm.ConnParam{QPNum: 7}), verbs.ErrState)
 	p = requested(t, cm.TCP, cm.MessageParam{})
 	p.fake.device = nil

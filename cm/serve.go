@@ -2,8 +2,8 @@ package cm
 
 import "net/netip"
 
-// A ServedAddr is an address at which a listener should accept requests. Err says whether
-// it does.
+// A ServedAddr is an address at which a listener should accept requests. Its field Err
+// is nil if the listener does accept them.
 type ServedAddr struct {
 	// Path is the path on which requests arrive. On the soft device it is "local" for
 	// requests of processes of this host, or "wire" for RoCEv2 over UDP. It is empty if

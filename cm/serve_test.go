@@ -9,8 +9,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/cm"
 )
 
-// For a transport that is no ServesReader, ID.Serves returns the address that the ID
-// is bound to.
+// TestServes checks that ID.Serves returns the address to which the ID is bound, if the
+// transport does not report other addresses.
 func TestServes(t *testing.T) {
 	for state := cm.StateIdle; state < cm.StateClosed; state++ {
 		id := reach(t, cm.TCP, state).id
@@ -24,8 +24,8 @@ func TestServes(t *testing.T) {
 	}
 }
 
-// For a transport that is a ServesReader, ID.Serves returns the transport's
-// addresses.
+// TestServesByTransport checks that ID.Serves returns the addresses that the transport
+// reports.
 func TestServesByTransport(t *testing.T) {
 	p := reach(t, cm.TCP, cm.StateListening)
 	p.fake.serves = []cm.ServedAddr{{Path: "wire", Addr: netip.MustParseAddrPort("10.0.0.1:7")}}

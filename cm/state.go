@@ -17,8 +17,8 @@ const (
 	// StateBound: the ID has a local address, and a device unless the address is a
 	// wildcard. Bind and AddrError enter this state; Listen and ResolveAddr leave it.
 	StateBound
-	// StateListening: requests arrive as ConnectRequest events, each with a new ID. Listen
-	// enters this state.
+	// StateListening: the ID accepts requests, which arrive as ConnectRequest events
+	// with a new ID each. Listen enters this state.
 	StateListening
 	// StateResolvingAddr: the transport looks for the device and the next hop
 	// (ADDR_QUERY). ResolveAddr enters this state; AddrResolved and AddrError leave it.
@@ -32,14 +32,14 @@ const (
 	// StateRouteResolved: the ID can connect. RouteResolved enters this state; Connect
 	// leaves it.
 	StateRouteResolved
-	// StateConnecting, active side: the request was sent, and there is no answer yet
-	// (REQ_SENT). Connect enters this state. Established and ConnectResponse leave it, and
-	// so do the events of a failure: ConnectError, Unreachable and Rejected, and AddrError
-	// in the UDP port space.
+	// StateConnecting, active side: the request was sent and is not answered yet
+	// (REQ_SENT). Connect enters this state. Established and ConnectResponse leave it,
+	// and so do ConnectError, Unreachable and Rejected, which report a failure. In the
+	// UDP port space AddrError leaves it too.
 	StateConnecting
 	// StateResponded, active side without a queue pair on the ID: the peer has accepted
-	// (REP_RCVD). ConnectResponse enters this state; Establish, Reject, Disconnected, and
-	// the events of a failure leave it.
+	// (REP_RCVD). ConnectResponse enters this state; Establish, Reject, Disconnected,
+	// ConnectError, Unreachable and Rejected leave it.
 	StateResponded
 	// StateRequested, passive side: the request is not answered (REQ_RCVD). The ID of a
 	// ConnectRequest event is created in this state. Accept, Reject, and Unreachable leave
@@ -47,27 +47,29 @@ const (
 	StateRequested
 	// StateAccepted, passive side: the peer has not confirmed, or Established was not
 	// fetched yet (REP_SENT). Accept enters this state; Established, Disconnect,
-	// Disconnected, and the events of a failure leave it.
+	// Disconnected, ConnectError, Unreachable and Rejected leave it.
 	StateAccepted
-	// StateDisconnectPending, passive side: as StateAccepted, but the queue pair is
-	// flushed, and the connection ends as soon as the peer confirms (REP_SENT). Disconnect
-	// enters this state. Established leads to StateDisconnecting; Disconnected and the
-	// events of a failure leave it too.
+	// StateDisconnectPending, passive side: Disconnect was called in StateAccepted. The
+	// queue pair is flushed, and the connection ends as soon as the peer confirms
+	// (REP_SENT). Established leads to StateDisconnecting, Disconnected to
+	// StateDisconnected, and ConnectError, Unreachable and Rejected to StateFailed.
 	StateDisconnectPending
 	// StateEstablished: the sides are connected, or in the UDP port space the lookup was
-	// answered. Established and Establish enter this state, and Accept in the UDP port
-	// space. Disconnect and Disconnected leave it.
+	// answered. Established and Establish enter this state, and in the UDP port space
+	// Accept. Disconnect and Disconnected leave it.
 	StateEstablished
 	// StateDisconnecting: the disconnect request was sent, and the queue pair is flushed
 	// (DREQ_SENT). Disconnect enters this state; Disconnected leaves it.
 	StateDisconnecting
 	// StateDisconnected: the connection has ended. Disconnected enters this state, and
-	// Disconnect in the UDP port space. If the peer has disconnected first, it waits for
-	// Disconnect or Close, and the queue pair is not flushed before.
+	// in the UDP port space Disconnect. If the peer has disconnected first, the peer
+	// waits until this side calls Disconnect or Close, and the queue pair is not flushed
+	// before.
 	StateDisconnected
-	// StateFailed: the connection was refused, the peer can not be reached, or the device
-	// was removed. Reject and a failed Accept enter this state, and so do the events of
-	// a failure and DeviceRemoval. Only Close is useful.
+	// StateFailed: the connection was refused, the peer can not be reached, or the
+	// device was removed. Reject, a failed Accept, DeviceRemoval and the events of a
+	// failure (ConnectError, Unreachable, Rejected) enter this state. The caller can
+	// only close the ID.
 	StateFailed
 	// StateClosed: Close was called. All other calls return verbs.ErrClosed.
 	StateClosed
@@ -88,9 +90,9 @@ func (s State) String() string {
 // A StateError reports a call that the state of the ID does not allow. It matches
 // verbs.ErrState.
 type StateError struct {
-	Call   string // the call, such as "accept"
+	Call   string // name of the call, such as "accept"
 	State  State  // the state of the ID at the time of the call
-	Reason string // the reason; empty if the state is the reason
+	Reason string // why the call is refused in a state that otherwise allows it; empty if the state is the reason
 }
 
 func (e *StateError) Error() string {
@@ -138,8 +140,8 @@ var callNames = [...]string{
 func (c call) String() string { return callNames[c] }
 
 // withoutQP reports whether the call is only allowed for an ID without a queue pair. An
-// ID has at most one queue pair (rdma_create_qp(3)), and for the queue pair of an ID the
-// library itself does the work of rdma_establish(3) and rdma_init_qp_attr(3).
+// ID has at most one queue pair (rdma_create_qp(3)). If it has one, the library itself
+// does the work of rdma_establish(3) and rdma_init_qp_attr(3).
 func (c call) withoutQP() bool {
 	switch c {
 	case callListen, callCreateQP, callInitQPAttr, callReadyQPAttr, callEstablish:
@@ -148,11 +150,11 @@ func (c call) withoutQP() bool {
 	return false
 }
 
-// states is a set of states, with one bit for each.
+// states is a set of states, with one bit for each state.
 type states uint32
 
-// in returns the set of the listed states.
-func in(list ...State) (set states) {
+// setOf returns the set of the listed states.
+func setOf(list ...State) (set states) {
 	for _, s := range list {
 		set |= 1 << s
 	}
@@ -162,23 +164,24 @@ func in(list ...State) (set states) {
 var (
 	// live has all states except StateClosed.
 	live = states(1<<StateClosed - 1)
-	// addressing has the states of an active ID before ResolveRoute.
-	addressing = in(StateIdle, StateBound, StateResolvingAddr, StateAddrResolved)
+	// addressing has the states in which an active ID has not called ResolveRoute yet.
+	addressing = setOf(StateIdle, StateBound, StateResolvingAddr, StateAddrResolved)
 	// located has the states in which an ID can have a device and is not connecting yet.
-	located = in(StateBound, StateAddrResolved, StateResolvingRoute, StateRouteResolved, StateRequested)
+	located = setOf(StateBound, StateAddrResolved, StateResolvingRoute, StateRouteResolved, StateRequested)
 	// answered has the states in which the peer's parameters are known.
-	answered = in(StateResponded, StateRequested, StateAccepted, StateEstablished)
-	// waiting has the states between the request and the end of the handshake in which
-	// the connection can fail.
-	waiting = in(StateConnecting, StateResponded, StateAccepted, StateDisconnectPending)
+	answered = setOf(StateResponded, StateRequested, StateAccepted, StateEstablished)
+	// waiting has the states in which a request or its answer was sent and the handshake
+	// has not ended. The connection can fail in these states.
+	waiting = setOf(StateConnecting, StateResponded, StateAccepted, StateDisconnectPending)
 )
 
-// stays, as the target of a rule, means that the state does not change. StateIdle can be
-// used for it because no rule leads to StateIdle.
+// stays, in the field to of a rule, means that the state does not change. It has the
+// value of StateIdle, to which no rule leads.
 const stays = StateIdle
 
 // A rule says in which states of an ID a call is legal, or an event possible, and which
-// state follows. The rule is for one port space, or, if ps is zero, for both.
+// state follows. The field ps is the port space for which the rule holds; zero means
+// both.
 type rule[T call | EventType] struct {
 	what T
 	from states
@@ -186,7 +189,8 @@ type rule[T call | EventType] struct {
 	to   State
 }
 
-// follow returns the next state and true, or false if no rule applies.
+// follow returns the state that follows a call or event in the state from, and true. If
+// no rule applies, follow returns false.
 func follow[T call | EventType](rules []rule[T], what T, ps PortSpace, from State) (State, bool) {
 	for _, r := range rules {
 		if r.what != what || r.from&(1<<from) == 0 || r.ps != 0 && r.ps != ps {
@@ -201,64 +205,65 @@ func follow[T call | EventType](rules []rule[T], what T, ps PortSpace, from Stat
 }
 
 // callRules has the calls that the manual pages allow. Some calls that librdmacm accepts
-// although they have no effect are errors here and therefore missing: Disconnect instead
-// of Accept and Reject; an option that is set too late; Listen without Bind
-// (rdma_listen(3) demands a bound ID, the kernel would choose an address).
+// although they have no effect have no rule here, so they are errors: Disconnect in
+// place of Accept or Reject, an option that is set too late, and Listen without Bind
+// (rdma_listen(3) demands a bound ID, but the kernel chooses an address).
 var callRules = []rule[call]{
-	{what: callBind, from: in(StateIdle), to: StateBound},
-	{what: callListen, from: in(StateBound), to: StateListening},
-	{what: callResolveAddr, from: in(StateIdle, StateBound), to: StateResolvingAddr},
-	{what: callResolveRoute, from: in(StateAddrResolved), to: StateResolvingRoute},
+	{what: callBind, from: setOf(StateIdle), to: StateBound},
+	{what: callListen, from: setOf(StateBound), to: StateListening},
+	{what: callResolveAddr, from: setOf(StateIdle, StateBound), to: StateResolvingAddr},
+	{what: callResolveRoute, from: setOf(StateAddrResolved), to: StateResolvingRoute},
 
 	{what: callCreateQP, from: located, to: stays},
-	{what: callInitQPAttr, from: located | answered | in(StateConnecting), to: stays},
+	{what: callInitQPAttr, from: located | answered | setOf(StateConnecting), to: stays},
 	{what: callReadyQPAttr, from: answered, ps: TCP, to: stays},
-	{what: callReadyQPAttr, from: located | answered | in(StateConnecting), ps: UDP, to: stays},
+	{what: callReadyQPAttr, from: located | answered | setOf(StateConnecting), ps: UDP, to: stays},
 
-	{what: callConnect, from: in(StateRouteResolved), to: StateConnecting},
-	{what: callAccept, from: in(StateRequested), ps: TCP, to: StateAccepted},
-	{what: callAccept, from: in(StateRequested), ps: UDP, to: StateEstablished},
-	{what: callReject, from: in(StateRequested, StateResponded), to: StateFailed},
-	{what: callEstablish, from: in(StateResponded), to: StateEstablished},
-	{what: callNotify, from: in(StateAccepted), to: stays}, // Established follows and changes the state
-	{what: callDisconnect, from: in(StateConnecting, StateResponded), to: stays},
-	{what: callDisconnect, from: in(StateAccepted), to: StateDisconnectPending},
-	{what: callDisconnect, from: in(StateEstablished), ps: TCP, to: StateDisconnecting},
-	{what: callDisconnect, from: in(StateEstablished), ps: UDP, to: StateDisconnected},
-	{what: callDisconnect, from: in(StateDisconnectPending, StateDisconnecting, StateDisconnected, StateFailed), to: stays},
+	{what: callConnect, from: setOf(StateRouteResolved), to: StateConnecting},
+	{what: callAccept, from: setOf(StateRequested), ps: TCP, to: StateAccepted},
+	{what: callAccept, from: setOf(StateRequested), ps: UDP, to: StateEstablished},
+	{what: callReject, from: setOf(StateRequested, StateResponded), to: StateFailed},
+	{what: callEstablish, from: setOf(StateResponded), to: StateEstablished},
+	{what: callNotify, from: setOf(StateAccepted), to: stays}, // the event Established changes the state later
+	{what: callDisconnect, from: setOf(StateConnecting, StateResponded), to: stays},
+	{what: callDisconnect, from: setOf(StateAccepted), to: StateDisconnectPending},
+	{what: callDisconnect, from: setOf(StateEstablished), ps: TCP, to: StateDisconnecting},
+	{what: callDisconnect, from: setOf(StateEstablished), ps: UDP, to: StateDisconnected},
+	{what: callDisconnect, from: setOf(StateDisconnectPending, StateDisconnecting, StateDisconnected, StateFailed), to: stays},
 	{what: callMigrate, from: live, to: stays},
 
 	{what: callSetTOS, from: addressing, to: stays},
-	{what: callSetReuseAddr, from: live &^ in(StateListening), to: stays},
-	{what: callClearReuseAddr, from: in(StateIdle), to: stays},
-	{what: callSetAFOnly, from: in(StateIdle, StateBound), to: stays},
+	{what: callSetReuseAddr, from: live &^ setOf(StateListening), to: stays},
+	{what: callClearReuseAddr, from: setOf(StateIdle), to: stays},
+	{what: callSetAFOnly, from: setOf(StateIdle, StateBound), to: stays},
 	{what: callSetAckTimeout, from: addressing | located, to: stays},
 	{what: callSetMinRNRTimer, from: addressing | located, to: stays},
 }
 
-// eventRules has the events that an ID can get. Disconnected does not answer the peer
-// and does not change the queue pair; Disconnect or Close does. Unreachable on an
-// established ID reports a changed address of a neighbour and does not end the
-// connection. Unreachable on the ID of an unanswered request reports that the transport
-// has dropped the request to make room for others. Source: rdma_get_cm_event(3).
+// eventRules has the events that an ID can get. The event Disconnected alone does not
+// answer the peer and does not flush the queue pair; Disconnect or Close does.
+// Unreachable on an established ID reports a changed address of a neighbour and does not
+// end the connection. Unreachable on the ID of an unanswered request reports that the
+// transport has dropped the request to make room for others. Source:
+// rdma_get_cm_event(3).
 var eventRules = []rule[EventType]{
-	{what: AddrResolved, from: in(StateResolvingAddr), to: StateAddrResolved},
-	{what: AddrError, from: in(StateResolvingAddr), to: StateBound},
-	{what: AddrError, from: in(StateConnecting), ps: UDP, to: StateFailed},
-	{what: RouteResolved, from: in(StateResolvingRoute), to: StateRouteResolved},
-	{what: RouteError, from: in(StateResolvingRoute), to: StateAddrResolved},
+	{what: AddrResolved, from: setOf(StateResolvingAddr), to: StateAddrResolved},
+	{what: AddrError, from: setOf(StateResolvingAddr), to: StateBound},
+	{what: AddrError, from: setOf(StateConnecting), ps: UDP, to: StateFailed},
+	{what: RouteResolved, from: setOf(StateResolvingRoute), to: StateRouteResolved},
+	{what: RouteError, from: setOf(StateResolvingRoute), to: StateAddrResolved},
 
-	{what: ConnectRequest, from: in(StateListening), to: stays},
-	{what: ConnectResponse, from: in(StateConnecting), ps: TCP, to: StateResponded},
+	{what: ConnectRequest, from: setOf(StateListening), to: stays},
+	{what: ConnectResponse, from: setOf(StateConnecting), ps: TCP, to: StateResponded},
 	{what: ConnectError, from: waiting, to: StateFailed},
-	{what: Unreachable, from: waiting | in(StateRequested), to: StateFailed},
-	{what: Unreachable, from: in(StateEstablished), to: stays},
+	{what: Unreachable, from: waiting | setOf(StateRequested), to: StateFailed},
+	{what: Unreachable, from: setOf(StateEstablished), to: stays},
 	{what: Rejected, from: waiting, ps: TCP, to: StateFailed},
-	{what: Established, from: in(StateConnecting, StateAccepted), to: StateEstablished},
-	{what: Established, from: in(StateDisconnectPending), to: StateDisconnecting},
-	{what: Disconnected, from: in(StateResponded, StateAccepted, StateDisconnectPending, StateEstablished, StateDisconnecting), ps: TCP, to: StateDisconnected},
+	{what: Established, from: setOf(StateConnecting, StateAccepted), to: StateEstablished},
+	{what: Established, from: setOf(StateDisconnectPending), to: StateDisconnecting},
+	{what: Disconnected, from: setOf(StateResponded, StateAccepted, StateDisconnectPending, StateEstablished, StateDisconnecting), ps: TCP, to: StateDisconnected},
 
-	{what: TimewaitExit, from: in(StateDisconnected, StateFailed), ps: TCP, to: stays},
+	{what: TimewaitExit, from: setOf(StateDisconnected, StateFailed), ps: TCP, to: stays},
 	{what: DeviceRemoval, from: live, to: StateFailed},
 	{what: AddrChange, from: live, to: stays},
 }

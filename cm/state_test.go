@@ -16,8 +16,9 @@ import (
 
 // legal lists for each state the calls that an ID without a queue pair allows and the
 // events that it can get, with the next state if it changes. It is the state machine of
-// the manual pages, ordered by state; the package orders it by call and event. The two
-// are written independently, so that one checks the other.
+// the manual pages, ordered by state. The tables callRules and eventRules of the package
+// have the same state machine, ordered by call and event, and were written
+// independently, so the tests check both.
 var legal = map[cm.State]string{
 	cm.StateIdle: `bind=bound, resolve address=resolving address, migrate, set TOS,
 		set REUSEADDR, clear REUSEADDR, set AFONLY, set ACK_TIMEOUT, set MIN_RNR_TIMER`,
@@ -49,7 +50,8 @@ var legal = map[cm.State]string{
 	cm.StateClosed:        ``,
 }
 
-// allowed returns the state after a call or event, and whether it is legal.
+// allowed returns the state after a call or event, and whether the table legal allows
+// the call or event.
 func allowed(state cm.State, ps cm.PortSpace, what string) (to string, ok bool) {
 	for entry := range strings.SplitSeq(legal[state], ",") {
 		name, target, _ := strings.Cut(strings.TrimSpace(entry), "=")
@@ -65,7 +67,7 @@ func allowed(state cm.State, ps cm.PortSpace, what string) (to string, ok bool) 
 	return state.String(), false
 }
 
-// calls makes each call with valid arguments.
+// calls has for each name of a call a function that makes the call with valid arguments.
 var calls = map[string]func(p *peer) error{
 	"bind":              func(p *peer) error { return p.id.Bind(local) },
 	"listen":            func(p *peer) error { return p.id.Listen(1) },
@@ -112,7 +114,8 @@ func bringTo(t testing.TB, ps cm.PortSpace, state cm.State) *peer {
 	return step(t, ps, state)
 }
 
-// step reaches a state that is one call or event after another state.
+// step returns a new ID that was brought into another state first, and from there into
+// the given state by one call or event.
 func step(t testing.TB, ps cm.PortSpace, state cm.State) *peer {
 	last := map[cm.State]struct {
 		from cm.State
@@ -149,7 +152,7 @@ func step(t testing.TB, ps cm.PortSpace, state cm.State) *peer {
 	return p
 }
 
-// states returns the states that occur in a port space.
+// states returns the states in which an ID of the port space can be.
 func states(ps cm.PortSpace) []cm.State {
 	var list []cm.State
 	for s := cm.StateIdle; s <= cm.StateClosed; s++ {
@@ -173,7 +176,8 @@ func everyState(t *testing.T, f func(t *testing.T, ps cm.PortSpace, state cm.Sta
 // support.
 func onlyTCP(name string) bool { return name == "set ACK_TIMEOUT" || name == "set MIN_RNR_TIMER" }
 
-// TestCalls makes every call in every state.
+// TestCalls makes every call in every state. It checks that the call succeeds exactly if
+// the table legal allows it.
 func TestCalls(t *testing.T) {
 	everyState(t, func(t *testing.T, ps cm.PortSpace, state cm.State) {
 		for name, call := range calls {
@@ -204,8 +208,8 @@ func TestCalls(t *testing.T) {
 	})
 }
 
-// TestEvents delivers every event in every state. An event that is not possible in the
-// state must be dropped.
+// TestEvents delivers every event in every state. It checks that an event is dropped if
+// the table legal does not allow it.
 func TestEvents(t *testing.T) {
 	everyState(t, func(t *testing.T, ps cm.PortSpace, state cm.State) {
 		for typ := range cm.EventType(20) {

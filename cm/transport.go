@@ -14,48 +14,49 @@ type Provider interface {
 	Transport
 }
 
-// A Transport is the part of a provider that manages connections. Its callers are
-// EventChannel and ID. They check the parameters and the order of the calls, so a
-// transport checks only what EventChannel and ID can not know. The package comment says
+// A Transport is the part of a provider that manages connections. Only EventChannel and
+// ID call its methods. They check the parameters and the order of the calls, so a
+// transport only checks what EventChannel and ID can not know. The package comment says
 // which goroutines may call.
 type Transport interface {
-	// OpenChannel opens an event channel.
+	// OpenChannel opens an event channel. The caller closes it before the provider.
 	OpenChannel() (TransportChannel, error)
 }
 
 // A TransportChannel is a queue of events, first in first out.
 type TransportChannel interface {
-	// FD returns a descriptor to wait on, for input, level-triggered. When it is
-	// readable, the caller calls Next; there may be no event then. The channel owns the
-	// descriptor.
+	// FD returns a descriptor to wait on, for input, level-triggered. When the
+	// descriptor is readable, the caller calls Next, which may nevertheless find no
+	// event. The channel owns the descriptor.
 	FD() int
-	// Next does the work that is due and stores the oldest event in ev, or returns false
-	// if there is none. It never blocks. The caller owns the event, but ev.PrivateData
-	// may point into the transport's memory and is valid until the next call only.
+	// Next does the work that is due and stores the oldest event in ev. If there is no
+	// event, Next returns false. Next never blocks. The caller owns the event, except
+	// that ev.PrivateData may point into the transport's memory, which is valid until
+	// the next call of Next.
 	Next(ev *TransportEvent) (ok bool, err error)
 	// NewID creates an ID whose events arrive on this channel.
 	NewID(ps PortSpace) (TransportID, error)
-	// Close closes the channel. The caller has destroyed its IDs before.
+	// Close closes the channel. The caller has destroyed the IDs of the channel before.
 	Close() error
 }
 
 // A TransportEvent is an event as the transport reports it.
 type TransportEvent struct {
 	Type     EventType
-	ID       TransportID // ID of the event; for ConnectRequest the new ID
-	Listener TransportID // listening ID for ConnectRequest, else nil
-	Status   int         // the number described at Event.Status
+	ID       TransportID // ID to which the event belongs; for ConnectRequest the new ID
+	Listener TransportID // listening ID for ConnectRequest, and nil for other events
+	Status   int         // number that Event.Status describes
 	// Err is the cause of AddrError, RouteError and ConnectError. For Rejected and
-	// Unreachable it is the cause, if the transport knows more than the status. For a
-	// Disconnected that the peer did not request, it is verbs.ErrPeerGone or ErrStale, if
-	// the transport knows which.
+	// Unreachable it is nil, unless the transport knows more than Status. For
+	// Disconnected it is verbs.ErrPeerGone or ErrStale if the transport knows that the
+	// peer has not requested the disconnect, and why.
 	Err error
 	// Param has the peer's parameters from this side's point of view, without private
 	// data.
 	Param MessageParam
 	UD    UDParam
-	// PrivateData is the peer's private data. Its length is exact if
-	// Caps.ExactPrivateData is true.
+	// PrivateData is the peer's private data. If Caps.ExactPrivateData is false, it may
+	// be padded with zeros.
 	PrivateData []byte
 	// ByApplication is true for a refusal by the peer's application.
 	ByApplication bool
@@ -76,29 +77,31 @@ type TransportID interface {
 	// RouteError.
 	ResolveRoute(timeout time.Duration) error
 
-	// CreateQP creates a queue pair for this ID, in state INIT (RC) or RTS (UD).
+	// CreateQP creates a queue pair for this ID. An RC queue pair is in state INIT
+	// afterwards, a UD queue pair in state RTS.
 	CreateQP(pd verbs.PD, attr *verbs.QPInitAttr) (verbs.QP, error)
 
-	// Connect sends a connection request, or a lookup; param is never nil.
+	// Connect sends a connection request, or in the UDP port space a lookup. The caller
+	// never passes a nil param.
 	Connect(param *MessageParam) error
-	// Accept accepts a request; param is never nil.
+	// Accept accepts a request. The caller never passes a nil param.
 	Accept(param *MessageParam) error
-	// Reject refuses a request, or on an active ID without a QP the peer's response. The
-	// reason is RejectConsumer, or RejectNoResources without private data. In the UDP
-	// port space RejectNoResources is sent as SIDRNoQP. A transport that can not send
-	// RejectNoResources sends RejectConsumer without private data.
+	// Reject refuses a request. On an active ID without a QP it refuses the peer's
+	// response. The reason is RejectConsumer, or RejectNoResources without private data.
+	// In the UDP port space RejectNoResources is sent as SIDRNoQP. A transport that can
+	// not send RejectNoResources sends RejectConsumer without private data.
 	Reject(reason RejectReason, privateData []byte) error
-	// Establish confirms an active connection without a QP.
+	// Establish confirms a connection on an active ID without a QP.
 	Establish() error
-	// Notify, with AsyncCommEst, completes a passive connection on which a message
-	// arrived before the peer's confirmation. The confirmation is then ignored, and the
-	// event Established follows. If that event is already queued, the error matches
-	// verbs.ErrState.
+	// Notify is called with AsyncCommEst when a message has arrived on a passive
+	// connection before the peer's confirmation. Notify completes the connection: the
+	// event Established follows, and the confirmation is ignored. If that event is
+	// already queued, the error matches verbs.ErrState.
 	Notify(event verbs.AsyncEventType) error
 	// Disconnect moves the QP, if there is one, to the error state. It sends a
-	// disconnect request to an established peer, or answers the peer's request. It may be
-	// called again, and for a connection that is not established. It then sends nothing
-	// and returns nil.
+	// disconnect request to an established peer, or answers the peer's request. A second
+	// call, and a call for a connection that is not established, sends nothing and
+	// returns nil.
 	Disconnect() error
 	// InitQPAttr returns the attributes and the mask with which the caller moves a queue
 	// pair that was not created on the ID to the given state.
@@ -118,14 +121,16 @@ type TransportID interface {
 	RemoteAddr() netip.AddrPort
 
 	// Destroy ends the ID: it cancels a pending operation, refuses an unanswered
-	// request, and disconnects. Pending events of the ID are dropped. The caller has
-	// closed the QP before. Destroy never blocks.
+	// request, and disconnects. Events of the ID that Next has not returned are dropped.
+	// The caller has closed the QP before. Destroy never blocks.
 	Destroy() error
 }
 
-// A CredentialsReader is a TransportID that can report the process at the other end.
+// A CredentialsReader is a TransportID that can report the credentials of the process at
+// the other end of the connection.
 type CredentialsReader interface {
-	// Credentials implements ID.Credentials.
+	// Credentials implements ID.Credentials: its result is false if the process is not
+	// known.
 	Credentials() (Credentials, bool)
 }
 
@@ -143,8 +148,8 @@ const (
 	OptionMinRNRTimer
 )
 
-// DefaultMinRNRTimer is the code of the minimum RNR timer of an ID's queue pair, 0.64
-// ms, unless ID.SetMinRNRTimer sets another.
+// DefaultMinRNRTimer is the code of the minimum RNR timer of an ID's queue pair, unless
+// ID.SetMinRNRTimer sets another code. It means 0.64 ms.
 const DefaultMinRNRTimer = 12
 
 func (o Option) String() string {

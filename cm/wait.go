@@ -11,15 +11,15 @@ import (
 // Wait waits for an event and returns it. It is Next for programs without an event loop:
 // while there is no event, the goroutine and its thread sleep in poll(2). The caller
 // acknowledges the event with Event.Ack. If several goroutines wait on a channel, each
-// event is returned to one of them. With verbs.ProgressManual no data moves while the
-// owner of the CQ waits.
+// event is returned to one of them. With verbs.ProgressManual, no data moves while the
+// owner of the CQ is in Wait.
 //
-// Wait returns at once when ctx is done, with an error that matches ctx.Err(). Events
-// that are there by then remain in the channel. When the channel is closed, the error
-// matches verbs.ErrClosed. Wait needs an eventfd while it sleeps; the error of
-// eventfd(2) is returned if the process has no descriptor left. On systems other than
-// Linux Wait returns a *verbs.FeatureError. Source: rdma_get_cm_event(3) with a channel
-// that blocks.
+// When ctx is done, Wait returns an error that matches ctx.Err(), even if the channel
+// has events, which then remain in the channel. When the channel is closed, the error
+// matches verbs.ErrClosed. Wait needs an eventfd while it sleeps; if the process has no
+// descriptor left, Wait returns the error of eventfd(2). On systems other than Linux
+// Wait returns a *verbs.FeatureError. Source: rdma_get_cm_event(3) with a channel that
+// blocks.
 func (c *EventChannel) Wait(ctx context.Context) (Event, error) {
 	for {
 		if err := ctx.Err(); err != nil {
@@ -35,15 +35,17 @@ func (c *EventChannel) Wait(ctx context.Context) (Event, error) {
 	}
 }
 
-// Expect waits for the next event, as Wait does, and acknowledges it. If its type is not
-// want, Expect returns the event and an error: Event.Err, or an error that names both
-// types and matches verbs.ErrState. TimewaitExit, which needs no reaction, is skipped
-// unless it is expected.
+// Expect waits for the next event, as Wait does, and acknowledges it. If the type of the
+// event is not want, Expect returns the event and an error. The error is Event.Err or,
+// if that is nil, an error that names both types and matches verbs.ErrState.
+// TimewaitExit needs no reaction: unless it is the type want, Expect skips it.
 //
-// With Expect a program calls ResolveAddr, ResolveRoute, Connect and Accept one after the
-// other, as it does in C with an ID without a channel, and Expect with ConnectRequest is
-// rdma_get_request(3). Each ID should have a channel of its own then, except that a
-// listener and the IDs of its requests share a channel until ID.Migrate.
+// With Expect, a program calls ResolveAddr, ResolveRoute, Connect and Accept one after
+// the other, as a program in C does with an ID without a channel. Expect with
+// ConnectRequest corresponds to rdma_get_request(3). Such a program should give each ID
+// a channel of its own, because Expect takes the events of all IDs of the channel. The
+// new ID of a request starts on the channel of its listener; ID.Migrate moves it to
+// another one.
 func (c *EventChannel) Expect(ctx context.Context, want EventType) (Event, error) {
 	for {
 		ev, err := c.Wait(ctx)
@@ -65,8 +67,8 @@ func (c *EventChannel) Expect(ctx context.Context, want EventType) (Event, error
 	}
 }
 
-// sleep blocks until the descriptor of the channel is readable, ctx is done, or Close is
-// called.
+// sleep blocks until the descriptor of the channel is readable, ctx is done, or another
+// goroutine calls Close.
 func (c *EventChannel) sleep(ctx context.Context) error {
 	c.mu.Lock()
 	if c.closed {

@@ -8,8 +8,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/eventfd"
 )
 
-// awaitReadable blocks until fd is readable, or until one of the contexts is done. It
-// then returns nil. A context ends poll(2) by an eventfd.
+// awaitReadable blocks in poll(2) until fd is readable or one of the contexts is done,
+// and returns nil in both cases. Besides fd it polls an eventfd, which becomes readable
+// when a context is done.
 func awaitReadable(fd int, contexts ...context.Context) error {
 	wake, err := eventfd.New()
 	if err != nil {
@@ -27,8 +28,9 @@ func awaitReadable(fd int, contexts ...context.Context) error {
 	}
 }
 
-// signalWhenDone makes the eventfd wake readable when ctx is done. The caller calls stop
-// before it closes the eventfd: after stop the eventfd is not used any more.
+// signalWhenDone makes the eventfd wake readable when ctx is done. The caller calls the
+// result stop before it closes the eventfd: when stop has returned, nothing writes to
+// the eventfd any more.
 func signalWhenDone(ctx context.Context, wake int) (stop func()) {
 	signaled := make(chan struct{})
 	cancel := context.AfterFunc(ctx, func() {
@@ -42,8 +44,9 @@ func signalWhenDone(ctx context.Context, wake int) (stop func()) {
 	}
 }
 
-// pollError returns the error of poll(2), or an error for a descriptor that will never be
-// readable. Without an error the caller would poll again and again.
+// pollError returns the error err of poll(2), or an error if the descriptor will never
+// be readable. The parameter ready has the descriptor's result of poll(2). Without an
+// error for such a descriptor, the caller would poll it again and again.
 func pollError(err error, ready int16) error {
 	switch {
 	case err != nil:

@@ -16,9 +16,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// waiting returns an ID that waits for AddrResolved. Its channel has a descriptor that is
-// readable while an event is queued. The channel sleeps receives a value each time when
-// Wait asks for the descriptor, right before it sleeps.
+// waiting returns an ID that waits for AddrResolved. Its channel has a descriptor that
+// is readable while an event is queued. The result sleeps is a Go channel that gets a
+// value each time Wait asks for the descriptor, which it does right before it sleeps.
 func waiting(t *testing.T) (p *peer, sleeps chan struct{}) {
 	t.Helper()
 	p = reach(t, cm.TCP, cm.StateResolvingAddr)
@@ -26,6 +26,7 @@ func waiting(t *testing.T) (p *peer, sleeps chan struct{}) {
 }
 
 // makeReadable gives the channel a descriptor that is readable while an event is queued.
+// The result sleeps gets a value for each call of FD.
 func (c *fakeChannel) makeReadable(t *testing.T) (sleeps chan struct{}) {
 	t.Helper()
 	fd, err := eventfd.New()
@@ -57,14 +58,14 @@ func TestWaitFindsEvent(t *testing.T) {
 	require.NoError(t, ev.Ack())
 }
 
-// TestWaitSleeps checks that Wait sleeps until there is an event, also when the
-// descriptor was readable without an event.
+// TestWaitSleeps checks that Wait sleeps until there is an event. If the descriptor
+// becomes readable without an event, Wait sleeps again.
 func TestWaitSleeps(t *testing.T) {
 	p, sleeps := waiting(t)
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		<-sleeps
-		p.transportChannel.setReady(true) // There is no event.
+		p.transportChannel.setReady(true) // The descriptor is readable, but the channel has no event.
 		<-sleeps
 		p.pushResolved()
 	})
@@ -88,7 +89,7 @@ func TestWaitCanceled(t *testing.T) {
 	var op *verbs.OpError
 	require.ErrorAs(t, err, &op)
 
-	// An event that is there already remains in the channel.
+	// If the context is done, an event that is queued remains in the channel.
 	p.pushResolved()
 	_, err = p.channel.Wait(ctx)
 	require.ErrorIs(t, err, context.Canceled)
@@ -107,9 +108,9 @@ func TestWaitDeadline(t *testing.T) {
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 }
 
-// TestWaitClosed checks that Close wakes a goroutine that waits, and closes the
-// descriptor only afterwards. The fake transport panics if the descriptor is used after
-// Close.
+// TestWaitClosed checks that Close wakes goroutines that sleep in Wait, and closes the
+// descriptor only when they do not use it any more. The fake transport panics if the
+// descriptor is used after Close.
 func TestWaitClosed(t *testing.T) {
 	for range 100 {
 		c, under := open(t)
@@ -131,8 +132,8 @@ func TestWaitClosed(t *testing.T) {
 	}
 }
 
-// TestWaitBroken checks that Wait returns an error of the transport, and does not poll a
-// descriptor again and again that will never be readable.
+// TestWaitBroken checks that Wait returns an error of the transport. If the descriptor
+// will never be readable, Wait returns an error instead of polling it again and again.
 func TestWaitBroken(t *testing.T) {
 	p, _ := waiting(t)
 	p.transportChannel.fail = errBroken
@@ -140,7 +141,7 @@ func TestWaitBroken(t *testing.T) {
 	require.ErrorIs(t, err, errBroken)
 
 	p, _ = waiting(t)
-	p.transportChannel.fd = math.MaxInt32 // not open
+	p.transportChannel.fd = math.MaxInt32 // a number that is no open descriptor
 	_, err = p.channel.Wait(t.Context())
 	require.ErrorIs(t, err, unix.EBADF)
 
@@ -176,7 +177,7 @@ func TestExpect(t *testing.T) {
 	require.NoError(t, p.id.Close())
 }
 
-// TestExpectSkips checks that TimewaitExit is only returned if it is expected.
+// TestExpectSkips checks that Expect returns TimewaitExit only if the caller expects it.
 func TestExpectSkips(t *testing.T) {
 	p := reach(t, cm.TCP, cm.StateDisconnected)
 	for _, typ := range []cm.EventType{cm.TimewaitExit, cm.AddrChange, cm.TimewaitExit} {
