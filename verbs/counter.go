@@ -1,8 +1,8 @@
 package verbs
 
 // A Counter is one event counter of a port. Value is the number of times that the event
-// has happened since the driver created the device; for a device in software, since it
-// was opened. The value never decreases.
+// has happened since the driver created the device, or, for a device in software, since
+// the device was opened. The value never decreases.
 type Counter struct {
 	Name  string
 	Value uint64

@@ -5,27 +5,26 @@ import "time"
 // A CQ is a completion queue. CQAttr.Progress decides which goroutines may call.
 type CQ interface {
 	// Poll moves up to len(dst) completions, oldest first, into dst and returns their
-	// number. The caller owns dst. A return of fewer than len(dst) with a nil error
-	// means that the queue was empty at that moment. Completions of a closed QP that
-	// were generated before QP.Close may still be returned. After an overrun
-	// (ErrOverrun) and after Close (ErrClosed) every Poll returns that error. Source:
-	// ibv_poll_cq(3).
+	// number. The caller owns dst. If Poll returns fewer than len(dst) and a nil error,
+	// the queue was empty at that moment. Completions of a closed QP that were generated
+	// before QP.Close may still be returned. After an overrun every Poll returns
+	// ErrOverrun, and after Close ErrClosed. Source: ibv_poll_cq(3).
 	Poll(dst []WC) (n int, err error)
 
 	// Arm requests one event on the channel, for the first completion that is added
-	// after the call. With solicitedOnly, only a receive whose sender set SendSolicited,
-	// or a failed completion, raises the event. Completions that were in the queue
-	// before the call raise no event, so a caller polls again after Arm and before it
-	// sleeps. The error is a *ParamError if the CQ has no channel. Source:
-	// ibv_req_notify_cq(3).
+	// after the call. With solicitedOnly, only two kinds of completion raise the event:
+	// a receive whose sender set SendSolicited, and a failed completion. Completions
+	// that were in the queue before the call raise no event, so a caller polls again
+	// after Arm and before it sleeps. The error is a *ParamError if the CQ has no
+	// channel. Source: ibv_req_notify_cq(3).
 	Arm(solicitedOnly bool) error
 
 	// AckEvents acknowledges n events that CompChannel.Next returned for this CQ. Close
-	// requires that all of them are acknowledged. Source: ibv_ack_cq_events(3).
+	// returns ErrBusy until all of them are acknowledged. Source: ibv_ack_cq_events(3).
 	AckEvents(n int)
 
-	// Depth returns the number of completions that the queue can hold, which is at least
-	// the number that was asked for.
+	// Depth returns the number of completions that the queue can hold. It is at least
+	// CQAttr.Depth, or the depth of the last Resize.
 	Depth() int
 	// Resize changes the depth, in completions, and keeps the completions that are
 	// queued. It returns a *FeatureError if Caps.ResizeCQ is false, and a *ParamError if
@@ -39,39 +38,40 @@ type CQ interface {
 
 // A SpinPoller is a CQ that can busy-wait for completions inside the provider. The
 // ability is optional. A CQ has it if a call of Poll is expensive because it crosses
-// into another language, such as C. A CQ whose Poll only reads memory does not need it.
-// Test for it once, with a type assertion, after the CQ has been created.
+// into another language, such as C. Test for it once, with a type assertion, after the
+// CQ has been created.
 type SpinPoller interface {
-	// PollSpin does the same as CQ.Poll, but while the queue is empty it polls again
-	// until limit has passed, at least once. It occupies its processor and the caller
-	// can do nothing else meanwhile, so limit should be a few microseconds. It returns
-	// as soon as there are completions, or 0 and a nil error when limit has passed. If
-	// dst is empty, it returns at once. The same goroutines may call as for Poll, and
-	// the errors are the same.
+	// PollSpin does the same as CQ.Poll, but while the queue is empty it polls again,
+	// until the duration limit has passed. It polls at least once. It returns as soon as
+	// there are completions, or 0 and a nil error when limit has passed. If dst is
+	// empty, it returns at once. PollSpin occupies its processor and the caller can do
+	// nothing else meanwhile, so limit should be a few microseconds. The errors are
+	// those of Poll, and the same goroutines may call.
 	PollSpin(dst []WC, limit time.Duration) (n int, err error)
 }
 
 // CQAttr has the parameters of Device.CreateCQ.
 type CQAttr struct {
-	Depth int // completions that the queue must be able to hold; may be rounded up
+	Depth int // number of completions that the queue must be able to hold; the device may round it up
 
-	// Channel receives the events. Nil means that the CQ has no events and is only
-	// polled.
+	// Channel receives the events of the CQ. Nil means that the CQ has no events, so the
+	// caller can only poll it.
 	Channel CompChannel
 	// Cookie is the value that Channel.Next returns for an event of this CQ.
 	Cookie uint64
 
 	// Vector is the completion vector, from 0 to DeviceAttr.NumCompVectors-1. The CQs of
-	// one QP and their channel must have the same vector and the same progress. With
+	// one QP and their channel must have the same vector and the same Progress. With
 	// ProgressManual, one goroutine must own all CQs of a vector.
 	Vector int
-	// Progress decides who moves the data, and which goroutines may call.
+	// Progress decides whether the provider or the owner of the CQ moves the data, and
+	// which goroutines may call.
 	Progress Progress
 }
 
-// A CompChannel is a completion channel: a descriptor that becomes readable when an
-// armed CQ gets a completion. The same goroutines may call as for the CQs on the
-// channel.
+// A CompChannel is a completion channel. It has a descriptor that becomes readable when
+// an armed CQ gets a completion. The goroutines that may call the methods of its CQs may
+// call its methods too.
 type CompChannel interface {
 	// FD returns the descriptor to wait on, for input, level-triggered. The channel owns
 	// the descriptor: callers never read, write or close it. With ProgressManual the
@@ -79,11 +79,11 @@ type CompChannel interface {
 	// packet. The owner then calls Next although there may be no event.
 	FD() int
 
-	// Next takes one event from the channel and returns the cookie of its CQ and true,
-	// or false if there is no event. It never blocks. The caller acknowledges each event
-	// with CQ.AckEvents. An event may be spurious: the CQ may be empty. Events of
-	// different CQs come in no particular order. An error means that the channel can not
-	// be used any more. Source: ibv_get_cq_event(3).
+	// Next takes one event from the channel and returns the cookie of its CQ and true.
+	// If there is no event, Next returns false. It never blocks. The caller acknowledges
+	// each event with CQ.AckEvents. An event may be spurious: the CQ may be empty.
+	// Events of different CQs come in no particular order. An error means that the
+	// channel can not be used any more. Source: ibv_get_cq_event(3).
 	Next() (cookie uint64, ok bool, err error)
 
 	// Close destroys the channel. It returns ErrBusy while a CQ uses the channel.
@@ -92,9 +92,9 @@ type CompChannel interface {
 }
 
 // CompChannelAttr has the parameters of Device.CreateCompChannel. Vector and Progress
-// are those of CQAttr. The zero value means vector 0 with automatic progress. A vector
-// in manual progress has at most one channel at a time; creating a second one fails with
-// ErrBusy.
+// have the meaning that they have in CQAttr. The zero value means vector 0 with
+// automatic progress. A vector in manual progress has at most one channel at a time;
+// creating a second one fails with ErrBusy.
 type CompChannelAttr struct {
 	Vector   int
 	Progress Progress

@@ -34,50 +34,49 @@ type Device interface {
 	// AsyncFD returns a descriptor that is readable while NextAsync has an event. The
 	// device owns the descriptor: callers never read, write or close it.
 	AsyncFD() int
-	// NextAsync stores the oldest asynchronous event in ev and reports true, or reports
-	// false when there is none. It never blocks. No event is lost, but waiting events of
-	// the same type about the same object are merged into one. Events about a closed
-	// object are dropped. An error means that the events of the device can not be read any
-	// more. Source: ibv_get_async_event(3).
+	// NextAsync stores the oldest asynchronous event in ev and returns true. If there is
+	// no event, NextAsync returns false. It never blocks. No event is lost, but events
+	// of the same type about the same object that are not fetched yet are merged into
+	// one. Events about a closed object are dropped. An error means that the events of
+	// the device can not be read any more. Source: ibv_get_async_event(3).
 	NextAsync(ev *AsyncEvent) (ok bool, err error)
 }
 
-// DeviceAttr has the identity and the limits of a device. A limit without a unit of its
-// own is a number of objects. Source: ibv_query_device(3).
+// DeviceAttr has the identity and the limits of a device. Source: ibv_query_device(3).
 type DeviceAttr struct {
 	NodeGUID uint64 // EUI-64 of the device, in host order
 	Vendor   string // the vendor, as the driver reports it
 	Firmware string // version of the firmware or of the software
 
 	NumPorts       int
-	NumCompVectors int // completion vectors; see CQAttr.Vector
+	NumCompVectors int // number of completion vectors; see CQAttr.Vector
 
-	MaxQP           int    // queue pairs
-	MaxQPWR         int    // work requests on one queue
-	MaxSGE          int    // scatter/gather entries of one work request
-	MaxInline       int    // bytes of inline data of one work request
-	MaxCQ           int    // completion queues
-	MaxCQE          int    // completions of one CQ
-	MaxMR           int    // memory regions
-	MaxMRSize       uint64 // size of a memory region in bytes
-	MaxPD           int    // protection domains
-	MaxAH           int    // address handles
-	MaxSRQ          int    // shared receive queues
-	MaxSRQWR        int    // receive buffers on one SRQ
-	MaxSRQSGE       int    // scatter/gather entries of one receive buffer on an SRQ
-	MaxQPRdAtom     uint8  // READs and atomics that a QP can serve at a time (responder resources)
-	MaxQPInitRdAtom uint8  // READs and atomics that a QP can have outstanding (initiator depth)
+	MaxQP           int    // number of queue pairs
+	MaxQPWR         int    // number of work requests on one queue
+	MaxSGE          int    // number of scatter/gather entries of one work request
+	MaxInline       int    // inline data of one work request, in bytes
+	MaxCQ           int    // number of completion queues
+	MaxCQE          int    // number of completions that one CQ can hold
+	MaxMR           int    // number of memory regions
+	MaxMRSize       uint64 // size of one memory region, in bytes
+	MaxPD           int    // number of protection domains
+	MaxAH           int    // number of address handles
+	MaxSRQ          int    // number of shared receive queues
+	MaxSRQWR        int    // number of receive buffers on one SRQ
+	MaxSRQSGE       int    // number of scatter/gather entries of one receive buffer on an SRQ
+	MaxQPRdAtom     uint8  // number of READs and atomics that a QP can serve at a time (responder resources)
+	MaxQPInitRdAtom uint8  // number of READs and atomics that a QP can have outstanding (initiator depth)
 
-	// LocalCAAckDelay is a code c for the longest time between the arrival of a packet
-	// and its acknowledgement: 4.096 µs * 2^c. The code has 5 bits.
+	// LocalCAAckDelay is a code for the longest time between the arrival of a packet and
+	// its acknowledgement. The code c means 4.096 µs * 2^c. The code has 5 bits.
 	LocalCAAckDelay uint8
 }
 
 // PortAttr has the state of one port. Source: ibv_query_port(3).
 type PortAttr struct {
-	State      PortState // logical state
+	State      PortState // logical state of the port
 	MaxMTU     MTU       // largest MTU that the port supports
-	ActiveMTU  MTU       // MTU that is in use
+	ActiveMTU  MTU       // MTU that the port uses now
 	MaxMsgSize uint32    // length of the longest message in bytes
 	GIDs       []GID     // the addresses of the port; AHAttr.SourceIndex is an index into GIDs
 }
@@ -114,7 +113,7 @@ const (
 	MTU4096
 )
 
-// Bytes returns the size in bytes, or 0 for a code that does not exist.
+// Bytes returns the MTU in bytes, or 0 for a code that does not exist.
 func (m MTU) Bytes() int {
 	if m < MTU256 || m > MTU4096 {
 		return 0
@@ -129,7 +128,8 @@ type GID [16]byte
 // GIDFromAddr returns the GID of an IP address. A zone is dropped.
 func GIDFromAddr(a netip.Addr) GID { return a.As16() }
 
-// Addr returns the IP address of a RoCEv2 GID. A mapped IPv4 address is unmapped.
+// Addr returns the IP address of a RoCEv2 GID. For a mapped IPv4 address it returns the
+// IPv4 address.
 func (g GID) Addr() netip.Addr { return netip.AddrFrom16(g).Unmap() }
 
 func (g GID) String() string {
@@ -143,21 +143,21 @@ func (g GID) String() string {
 	return string(dst[:])
 }
 
-// An AsyncEvent reports a change of a device or of one of its objects that no call asked
-// for. Source: ibv_get_async_event(3).
+// An AsyncEvent reports a change of a device or of one of its objects that is not the
+// result of a call. Source: ibv_get_async_event(3).
 type AsyncEvent struct {
 	Type AsyncEventType
-	Port uint8 // number of the port, for port events; else 0
-	QP   QP    // the queue pair, for QP events; else nil
-	CQ   CQ    // the completion queue, for CQ events; else nil
-	SRQ  SRQ   // the shared receive queue, for SRQ events; else nil
+	Port uint8 // number of the port for port events; 0 for other events
+	QP   QP    // queue pair for QP events; nil for other events
+	CQ   CQ    // completion queue for CQ events; nil for other events
+	SRQ  SRQ   // shared receive queue for SRQ events; nil for other events
 }
 
 // AsyncEventType is the type of an asynchronous event.
 type AsyncEventType uint8
 
 // Types of asynchronous events, numbered as enum ibv_event_type. A provider may report
-// other values of that enum; they have no name here.
+// other values of that enum, which have no name in this package.
 const (
 	AsyncCQError        AsyncEventType = 0  // a CQ was overrun or failed
 	AsyncQPFatal        AsyncEventType = 1  // a QP failed and is in the error state

@@ -30,7 +30,7 @@ func TestGID(t *testing.T) {
 	}
 }
 
-// Package net/netip must be able to parse the text of every GID.
+// FuzzGIDString checks that package net/netip can parse the text of every GID.
 func FuzzGIDString(f *testing.F) {
 	f.Add([]byte("0123456789abcdef"))
 	f.Add(make([]byte, 16))

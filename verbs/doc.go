@@ -6,7 +6,7 @@
 //	Provider      one implementation: soft, rdmacore
 //	└ Device      one RDMA device, with one or more ports
 //	  ├ CompChannel   a descriptor that becomes readable when an armed CQ has an event
-//	  ├ CQ            completion queue, at most one channel
+//	  ├ CQ            completion queue, with at most one CompChannel
 //	  └ PD            protection domain
 //	    ├ MR          registered memory, with a local and a remote key
 //	    ├ SRQ         receive queue shared by several QPs
@@ -29,15 +29,14 @@
 // # Errors
 //
 // A failed call returns an *OpError, which names the operation and wraps the cause. The
-// comment of a method has the causes that only some methods have. These causes are
-// common:
+// cause is one of these, or one that the comment of the method names:
 //
 //   - ErrClosed: the object, or an object that it was created from, is closed;
 //   - *ParamError: an argument is missing or out of range, or a limit of the device is
 //     reached;
 //   - ErrForeign: an argument belongs to another device, domain or provider;
 //   - ErrNoResources: a limit of the process or of the system is reached;
-//   - *FeatureError, which matches ErrNotSupported: the device can not do that;
+//   - *FeatureError, which matches ErrNotSupported: the device does not support the call;
 //   - syscall.Errno: the error of the system or of the device's library.
 //
 // A failure after the call has returned is reported by a WC whose Status is not

@@ -6,14 +6,14 @@ import (
 	"strconv"
 )
 
-// Causes that an OpError wraps. Test for them with errors.Is.
+// Causes of errors that an OpError wraps. Test for them with errors.Is.
 var (
 	// ErrClosed reports a call on a closed object.
 	ErrClosed = errors.New("closed")
 	// ErrBusy reports that the object can not be closed yet: other objects use it, or it
 	// has events that are not acknowledged.
 	ErrBusy = errors.New("still in use")
-	// ErrQueueFull reports that a work queue is full. It has room again after
+	// ErrQueueFull reports that a work queue is full. The queue has room again after
 	// completions have been polled.
 	ErrQueueFull = errors.New("queue full")
 	// ErrState reports that the object's state does not allow the call.
@@ -27,12 +27,13 @@ var (
 	// ErrOverrun reports that the CQ received more completions than it can hold.
 	ErrOverrun = errors.New("completion queue overrun")
 	// ErrPeerGone reports that the peer's process ended or closed its end without
-	// disconnecting first, or that a connection request is not valid any more: its sender
-	// has cancelled it, or it was dropped to make room for other requests.
+	// disconnecting first, or that a connection request is not valid any more: its
+	// sender has cancelled it, or the host that received it has dropped it to make room
+	// for other requests.
 	ErrPeerGone = errors.New("peer gone")
-	// ErrNoResources: this side has no room for another object, because a limit of the
-	// device, the process or the system is reached. A refusal by a peer without room
-	// matches both this error and cm.ErrRefused.
+	// ErrNoResources reports that this side has no room for another object, because a
+	// limit of the device, the process or the system is reached. If a peer without room
+	// refuses a connection, the error matches both ErrNoResources and cm.ErrRefused.
 	ErrNoResources = errors.New("no resources")
 	// ErrProtocol reports that the peer violated the protocol.
 	ErrProtocol = errors.New("protocol violation by the peer")
@@ -51,13 +52,13 @@ func (e *OpError) Error() string { return "rdma: " + e.Op + ": " + e.Err.Error()
 // Unwrap returns Err.
 func (e *OpError) Unwrap() error { return e.Err }
 
-// A ParamError reports an argument that is out of range: its name, its value, and the
-// limit or the reason.
+// A ParamError reports an argument that is out of range. It has the name and the value
+// of the argument, and the limit or the reason.
 type ParamError struct {
-	Field  string // the name of the argument, such as "retry count"
+	Field  string // name of the argument, such as "retry count"
 	Value  int64
-	Limit  int64  // the largest allowed value; no meaning for some errors with a Reason
-	Reason string // the rule that Value breaks; empty means that Value is above Limit
+	Limit  int64  // largest allowed value; if Reason is set, it may be without meaning
+	Reason string // rule that Value breaks; empty means that Value is above Limit
 }
 
 func (e *ParamError) Error() string {
@@ -70,7 +71,7 @@ func (e *ParamError) Error() string {
 // A FeatureError reports that a feature is not available, and why. It matches
 // ErrNotSupported.
 type FeatureError struct {
-	Feature string // the name of the feature, such as "UDP_SEGMENT"
+	Feature string // name of the feature, such as "UDP_SEGMENT"
 	Reason  error  // reason why the feature is not available; Unwrap returns it
 }
 
@@ -89,7 +90,7 @@ func (e *FeatureError) Unwrap() error { return e.Reason }
 type CompletionError struct {
 	Status    Status // how the work request ended
 	QPN       uint32 // number of the local QP
-	VendorErr uint32 // code that only the device's vendor defines; 0 means none
+	VendorErr uint32 // error code that the vendor of the device has defined; 0 means none
 }
 
 func (e *CompletionError) Error() string {
@@ -99,8 +100,8 @@ func (e *CompletionError) Error() string {
 	return fmt.Sprintf("QP %#06x: %v", e.QPN, e.Status)
 }
 
-// unknown returns the text of a value that has no name. Such values come from devices
-// and libraries that are newer than this package.
+// unknown returns the text of a value that has no name in this package. A device or a
+// library of a newer version can report such values.
 func unknown(what string, value uint64) string {
 	return what + " " + strconv.FormatUint(value, 10)
 }

@@ -54,7 +54,7 @@ func TestCompletionError(t *testing.T) {
 	require.EqualError(t, err, "QP 0x000011: RNR retry count exceeded (vendor error 0x81)")
 }
 
-// No error variable matches another one.
+// TestSentinelsDiffer checks that no error variable matches another one.
 func TestSentinelsDiffer(t *testing.T) {
 	sentinels := []error{
 		verbs.ErrClosed, verbs.ErrBusy, verbs.ErrQueueFull, verbs.ErrState, verbs.ErrForeign,

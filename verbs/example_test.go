@@ -8,9 +8,10 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Two queue pairs of one device are connected without package cm, and one writes into
-// the memory of the other. Package cm connects across hosts. Package cq sleeps where
-// this example polls.
+// This example connects two queue pairs of one device without package cm. Then one of
+// them writes into the memory of the other. Package cm connects queue pairs on different
+// hosts. A program with package cq sleeps until there is a completion, where this
+// example polls again and again.
 func Example() {
 	provider, err := soft.Open(nil) // an RDMA device in software
 	check(err)
@@ -50,15 +51,15 @@ func Example() {
 	// Output: request 7 wrote "hello"
 }
 
-// connect moves a queue pair through its states so that it is connected to peer, which
-// is on the same device. The attributes are for sending and receiving; READs and atomics
-// need depths in addition.
+// connect moves a queue pair through its states until it is connected to peer, which is
+// on the same device. The attributes are for sending and receiving; READs and atomics
+// also need values for MaxDestRdAtomic and MaxRdAtomic.
 func connect(qp, peer verbs.QP) {
 	const port = 1
 	attr, err := qp.PD().Device().Port(port)
 	check(err)
 	q := verbs.QPAttr{
-		Port: port, Access: verbs.AccessRemoteWrite, // the peer's rights
+		Port: port, Access: verbs.AccessRemoteWrite, // the rights of the peer
 		AH: verbs.AHAttr{Port: port, DestGID: attr.GIDs[0]}, DestQPN: peer.Num(), PathMTU: attr.ActiveMTU,
 		MinRNRTimer: 12, Timeout: 14, RetryCount: verbs.MaxRetry, RNRRetry: verbs.RNRRetryForever,
 	}

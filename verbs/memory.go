@@ -1,7 +1,7 @@
 package verbs
 
-// A PD is a protection domain. QPs, MRs, SRQs and AHs work together only within one
-// domain. Any goroutine may call its methods.
+// A PD is a protection domain. A QP can only use MRs, SRQs and AHs of its own domain.
+// Any goroutine may call the methods of a PD.
 type PD interface {
 	// Device returns the device that the domain belongs to.
 	Device() Device
@@ -37,19 +37,19 @@ type PD interface {
 // AllocAttr has the parameters of PD.Alloc.
 type AllocAttr struct {
 	Size   int    // size in bytes, at least 1
-	Access Access // rights, as for PD.Register
+	Access Access // access rights, as for PD.Register
 	// HugePages asks for huge pages. If the system has none free, ordinary pages are
 	// used.
 	HugePages bool
 }
 
-// Access is a set of access rights to registered memory, or of the rights that a QP
-// gives its peer.
+// Access is a set of access rights. A memory region has the rights with which it is
+// registered, and a QP has the rights that it gives its peer.
 type Access uint32
 
 // Access rights, with the bits of enum ibv_access_flags. AccessRemoteWrite and
-// AccessRemoteAtomic require AccessLocalWrite. The local device may always read. Source:
-// ibv_reg_mr(3).
+// AccessRemoteAtomic require AccessLocalWrite. The local device may read in any case.
+// Source: ibv_reg_mr(3).
 const (
 	AccessLocalWrite   Access = 1 << 0 // the local device may write
 	AccessRemoteWrite  Access = 1 << 1 // a peer may WRITE
@@ -60,8 +60,8 @@ const (
 // AccessAll is the set of all access rights of this package.
 const AccessAll = AccessLocalWrite | AccessRemoteWrite | AccessRemoteRead | AccessRemoteAtomic
 
-// Check returns nil if memory can be registered with the rights a, and else a
-// *ParamError.
+// Check returns nil if memory can be registered with the rights a. Otherwise it returns
+// a *ParamError.
 func (a Access) Check() error {
 	if a&^AccessAll != 0 {
 		return &ParamError{Field: "access", Value: int64(a), Limit: int64(AccessAll), Reason: "unknown access right"}
@@ -73,43 +73,43 @@ func (a Access) Check() error {
 	return nil
 }
 
-// An MR is a memory region: memory that is registered in a domain. Any goroutine may
-// call its methods.
+// An MR is a memory region: memory that is registered in a protection domain. Any
+// goroutine may call its methods.
 type MR interface {
 	// PD returns the domain in which the memory is registered.
 	PD() PD
 	// Bytes returns the memory. The slice must not be used after Close.
 	Bytes() []byte
-	// Addr returns the virtual address of the first byte. SGEs and remote peers address
-	// the memory by it.
+	// Addr returns the virtual address of the first byte. SGEs and remote peers use it
+	// to name places in the region.
 	Addr() uint64
-	// LKey returns the key for SGEs of QPs of the same domain.
+	// LKey returns the key that an SGE contains. QPs of the same domain accept it.
 	LKey() uint32
 	// RKey returns the key for remote peers. Every peer that knows the key, on any
 	// connection of the same domain, may access the whole region within its access
-	// rights: a key is not tied to the peer that it was given to. The key travels
-	// unencrypted. Regions for peers that must not reach each other's memory belong in
-	// different domains. How hard a key is to guess depends on the provider.
+	// rights: a key is not tied to the peer for which it was meant. The key travels
+	// unencrypted. Use different domains for regions of peers that must not reach each
+	// other's memory. How hard a key is to guess depends on the provider.
 	RKey() uint32
-	// Access returns the rights that were given at registration.
+	// Access returns the access rights with which the memory is registered.
 	Access() Access
-	// Close ends the registration after the last remote operation that uses the memory
-	// has finished. Both keys are invalid from then on. The work requests that name the
-	// memory must have completed before the call. Source: ibv_dereg_mr(3).
+	// Close ends the registration: it makes both keys invalid, and waits until remote
+	// operations that already use the memory have finished. The work requests that name
+	// the memory must have completed before the call. Source: ibv_dereg_mr(3).
 	Close() error
 }
 
 // A Discarder is an MR that can return part of its memory to the system and stay
 // registered. The ability is optional: test for it with a type assertion. A device that
-// pins memory can not have it, because the device would continue to use the old pages,
+// pins memory can not have the ability, because it would continue to use the old pages,
 // which the program no longer sees.
 type Discarder interface {
-	// Discard returns the whole pages among the length bytes at offset to the system.
-	// The pages read as zero afterwards, and occupy memory again when they are used.
-	// During the call no work request may name the pages and nothing else may use them.
-	// The error is a *ParamError if the bytes are not in the region, a *FeatureError if
-	// this memory can not be discarded, or the error of madvise(2). Source: madvise(2),
-	// MADV_DONTNEED.
+	// Discard returns memory to the system: all pages that lie entirely within the
+	// length bytes at offset. The pages read as zero afterwards, and occupy memory again
+	// when they are used. During the call no work request may name the pages and nothing
+	// else may use them. The error is a *ParamError if the bytes are not in the region,
+	// a *FeatureError if this memory can not be discarded, or the error of madvise(2).
+	// Source: madvise(2), MADV_DONTNEED.
 	Discard(offset, length int) error
 }
 
@@ -128,10 +128,10 @@ func SGEOf(mr MR, offset, length int) SGE {
 }
 
 // An AH is an address handle: the destination of datagrams of a UD QP. Several work
-// requests and QPs of its domain may use it at a time. It is closed after these requests
-// have completed and these QPs are closed. Any goroutine may call its methods.
+// requests and QPs of its domain may use it at the same time. It is closed after these
+// requests have completed and these QPs are closed. Any goroutine may call its methods.
 type AH interface {
-	// Attr returns the attributes that the handle was created with.
+	// Attr returns the attributes with which the handle was created.
 	Attr() AHAttr
 	// Close destroys the handle. Source: ibv_destroy_ah(3).
 	Close() error
@@ -140,10 +140,10 @@ type AH interface {
 // AHAttr is an address vector: the destination of packets and the fields of their global
 // routing header. Source: ibv_create_ah(3).
 type AHAttr struct {
-	DestGID      GID    // the peer's address
-	SourceIndex  int    // index into PortAttr.GIDs
+	DestGID      GID    // address of the peer
+	SourceIndex  int    // index of the source address in PortAttr.GIDs
 	FlowLabel    uint32 // flow label, 20 bits
 	HopLimit     uint8  // hop limit, 0..255
 	TrafficClass uint8  // traffic class, 0..255
-	Port         uint8  // local device port, from 1
+	Port         uint8  // number of the local device port, from 1
 }

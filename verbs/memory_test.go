@@ -32,7 +32,8 @@ func requireAccessError(t *testing.T, access verbs.Access, err error) {
 	require.NotEmpty(t, param.Reason)
 }
 
-// The bits are those of enum ibv_access_flags, and AccessAll has all of them.
+// TestAccessBits checks that the access rights have the bits of enum ibv_access_flags,
+// and that AccessAll has all of them.
 func TestAccessBits(t *testing.T) {
 	require.Equal(t, verbs.Access(0xf), verbs.AccessAll)
 	require.Equal(t, []verbs.Access{1, 2, 4, 8}, []verbs.Access{
@@ -40,7 +41,7 @@ func TestAccessBits(t *testing.T) {
 	})
 }
 
-// region is an MR with an address and a key only.
+// region is an MR that implements only Addr and LKey.
 type region struct {
 	verbs.MR
 	addr uint64

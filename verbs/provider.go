@@ -7,24 +7,25 @@ type Provider interface {
 	Name() string
 
 	// Devices returns the open devices. Each call returns the same devices in the same
-	// order. The provider owns the devices, and Provider.Close closes them. The caller
-	// owns the slice. Source: ibv_get_device_list(3), rdma_get_devices(3).
+	// order. Provider.Close closes the devices; the caller does not. The caller owns the
+	// slice. Source: ibv_get_device_list(3), rdma_get_devices(3).
 	Devices() ([]Device, error)
 
-	// Close closes every device. It returns ErrBusy while objects that were created from
-	// them are open.
+	// Close closes every device. It returns ErrBusy while an object that was created
+	// from a device is open.
 	Close() error
 }
 
-// Caps has the optional abilities of a device; DeviceAttr has its limits. The
-// conformance suite skips a case only if the ability that the case needs is false here.
+// Caps has the optional abilities of a device; DeviceAttr has its limits. The tests in
+// package providertest skip a case only if the ability that the case needs is false.
 type Caps struct {
 	Atomics  bool // compare-and-swap, fetch-and-add
 	WriteImm bool // RDMA WRITE with immediate data
 	SRQ      bool // shared receive queues
 	UD       bool // unreliable datagram queue pairs
 	ResizeCQ bool // CQ.Resize
-	// Addresses in 127.0.0.0/8 and ::1 can be used, each as an address of its own.
+	// LoopbackAddrs is true if all addresses in 127.0.0.0/8 and the address ::1 can be
+	// used, and count as different addresses.
 	LoopbackAddrs bool
 
 	// ExactPrivateData is true if private data arrives with the length that was sent.

@@ -13,7 +13,7 @@ type QP interface {
 	PD() PD
 	// State returns the current state.
 	State() QPState
-	// Caps returns the actual sizes, which are at least those asked for.
+	// Caps returns the actual sizes of the queues, which are at least those asked for.
 	Caps() QPCaps
 
 	// Modify changes the attributes that mask names. With AttrState in the mask the QP
@@ -26,21 +26,23 @@ type QP interface {
 	Query() (QPAttr, error)
 
 	// PostSend appends work requests to the send queue, with one doorbell for all of
-	// them, and returns the number that was accepted. If err is not nil, the request at
-	// index n is the first that was not accepted, and the requests after it were not
-	// examined. ErrQueueFull means that the queue has room again after completions have
-	// been polled. ErrState means that the state of the QP does not allow the call, and
-	// *ParamError or *FeatureError that the request can not be executed.
+	// them, and returns the number n of requests that were accepted. If err is not nil,
+	// the request at index n is the first that was not accepted, and the requests after
+	// it were not examined. ErrQueueFull means that the queue is full; it has room again
+	// after completions have been polled. ErrState means that the state of the QP does
+	// not allow the call. *ParamError or *FeatureError means that the request can not be
+	// executed.
 	//
-	// The caller owns wrs and what it points to again when the call returns. The device
-	// owns the memory that SGEs name until the completion, except with SendInline.
-	// PostSend needs state RTS or SQD; in StateError every request is accepted and
-	// flushed. Source: ibv_post_send(3).
+	// When the call returns, the caller owns wrs again and what wrs points to. The
+	// device owns the memory that SGEs name until the completion, except with
+	// SendInline. PostSend needs state RTS or SQD; in StateError every request is
+	// accepted and flushed. Source: ibv_post_send(3).
 	PostSend(wrs []SendWR) (n int, err error)
 
-	// PostRecv appends buffers to the receive queue. Its result and the ownership are
-	// those of PostSend, and so are the errors. It needs StateInit or a later state. On a
-	// QP with an SRQ the error is a *FeatureError. Source: ibv_post_recv(3).
+	// PostRecv appends buffers to the receive queue. Its results, the ownership of wrs
+	// and memory, and the errors are those of PostSend. PostRecv needs StateInit or a
+	// later state. On a QP with an SRQ the error is a *FeatureError. Source:
+	// ibv_post_recv(3).
 	PostRecv(wrs []RecvWR) (n int, err error)
 
 	// Close destroys the queue pair. Outstanding requests are dropped without
@@ -70,19 +72,19 @@ func (t QPType) String() string {
 
 // QPCaps has the sizes of a queue pair. Source: ibv_create_qp(3).
 type QPCaps struct {
-	MaxSendWR  int // work requests outstanding on the send queue
-	MaxRecvWR  int // buffers on the receive queue; 0 with an SRQ
-	MaxSendSGE int // scatter/gather entries of one send request
-	MaxRecvSGE int // scatter/gather entries of one receive request
-	MaxInline  int // bytes of inline data of one send request
+	MaxSendWR  int // number of work requests outstanding on the send queue
+	MaxRecvWR  int // number of buffers on the receive queue; 0 with an SRQ
+	MaxSendSGE int // number of scatter/gather entries of one send request
+	MaxRecvSGE int // number of scatter/gather entries of one receive request
+	MaxInline  int // inline data of one send request, in bytes
 }
 
 // QPInitAttr has the parameters of PD.CreateQP.
 type QPInitAttr struct {
 	Type   QPType
 	SendCQ CQ
-	RecvCQ CQ  // may be the same as SendCQ
-	SRQ    SRQ // nil means that the QP has its own receive queue
+	RecvCQ CQ  // completion queue of the receive queue; it may be the same as SendCQ
+	SRQ    SRQ // shared receive queue; nil means that the QP has a receive queue of its own
 	Caps   QPCaps
 	// SignalAll makes every send request signaled, as if it had SendSignaled (sq_sig_all
 	// of struct ibv_qp_init_attr).
@@ -114,26 +116,26 @@ func (s QPState) String() string {
 // QPAttr has the attributes of a queue pair. Source: ibv_modify_qp(3).
 type QPAttr struct {
 	State  QPState
-	Access Access // the peer's rights; AccessLocalWrite is implied
-	Port   uint8  // device port, from 1
-	QKey   uint32 // UD: key that an arriving datagram must carry
-	AH     AHAttr // RC: address of the peer
+	Access Access // rights of the peer; the own device always has AccessLocalWrite
+	Port   uint8  // number of the device port, from 1
+	QKey   uint32 // for UD: key that an arriving datagram must carry
+	AH     AHAttr // for RC: address of the peer
 
 	PathMTU MTU    // MTU of the network path to the peer
-	DestQPN uint32 // RC: the peer's QP number
-	RQPSN   uint32 // first packet sequence number expected from the peer, 24 bits
-	SQPSN   uint32 // first packet sequence number sent, 24 bits
+	DestQPN uint32 // for RC: QP number of the peer
+	RQPSN   uint32 // sequence number of the first packet from the peer, 24 bits
+	SQPSN   uint32 // sequence number of the first packet to the peer, 24 bits
 
-	MaxDestRdAtomic uint8 // READs and atomics that this QP serves at a time (responder resources)
-	MaxRdAtomic     uint8 // READs and atomics that this QP has outstanding (initiator depth)
+	MaxDestRdAtomic uint8 // number of READs and atomics of the peer that this QP serves at a time (responder resources)
+	MaxRdAtomic     uint8 // number of own READs and atomics that this QP has outstanding (initiator depth)
 
-	MinRNRTimer uint8 // RNR NAK timer code, 0..31, for a peer that finds no receive buffer; see RNRDelay
-	Timeout     uint8 // local ACK timeout code, 0..31; see AckTimeout
-	RetryCount  uint8 // 0..7 retries of a request that was not acknowledged
-	RNRRetry    uint8 // 0..7 retries after an RNR NAK; 7 means no limit
+	MinRNRTimer uint8 // code, 0..31, of the time that the peer waits after an RNR NAK of this QP; see RNRDelay
+	Timeout     uint8 // code of the local ACK timeout, 0..31; see AckTimeout
+	RetryCount  uint8 // number of retries of a request that was not acknowledged, 0..7
+	RNRRetry    uint8 // number of retries of a request after an RNR NAK, 0..7; 7 means no limit
 }
 
-// QPAttrMask is a set of fields of QPAttr.
+// QPAttrMask is a set of fields of QPAttr, with one bit for each field.
 type QPAttrMask uint32
 
 // Attribute masks, with the bits of enum ibv_qp_attr_mask.
@@ -158,36 +160,36 @@ const (
 // RNRRetryForever is the value of QPAttr.RNRRetry that means no limit.
 const RNRRetryForever = 7
 
-// MaxRetry is the largest retry count. The fields have three bits.
+// MaxRetry is the largest retry count. The field of a retry count has three bits.
 const MaxRetry = 7
 
 // MaxQPNum is the largest queue pair number, and MaxPSN the largest packet sequence
-// number. The fields have 24 bits.
+// number. Both have 24 bits.
 const (
 	MaxQPNum = 1<<24 - 1
 	MaxPSN   = 1<<24 - 1
 )
 
 // timerCodeMask is the largest code of a local ACK timeout and of an RNR NAK timer. Both
-// fields have five bits.
+// codes have five bits.
 const timerCodeMask = 31
 
-// rnrDelays has the delays of the RNR NAK timer codes, in units of 10 µs (IBTA vol. 1,
-// table 45). Code 0 is the longest.
+// rnrDelays has the delay of each RNR NAK timer code, in units of 10 µs (IBTA vol. 1,
+// table 45). Code 0 means the longest delay.
 var rnrDelays = [32]uint32{
 	65536, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192,
 	256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152,
 }
 
 // RNRDelay returns how long a sender waits after an RNR NAK with this timer code. Only
-// the low five bits of code count. Code 0 is 655.36 ms, code 1 is 10 µs, code 12 is 0.64
-// ms, code 31 is 491.52 ms.
+// the low five bits of code are used. Code 0 is 655.36 ms, code 1 is 10 µs, code 12 is
+// 0.64 ms, code 31 is 491.52 ms.
 func RNRDelay(code uint8) time.Duration {
 	return time.Duration(rnrDelays[code&timerCodeMask]) * 10 * time.Microsecond
 }
 
 // RNRDelayCode returns the RNR NAK timer code of the shortest delay that is at least d.
-// ok is false if d is longer than the longest delay, 655.36 ms.
+// The result ok is false if d is longer than the longest delay, 655.36 ms.
 func RNRDelayCode(d time.Duration) (code uint8, ok bool) {
 	for code = 1; code <= timerCodeMask; code++ {
 		if RNRDelay(code) >= d {
@@ -197,8 +199,9 @@ func RNRDelayCode(d time.Duration) (code uint8, ok bool) {
 	return 0, d <= RNRDelay(0)
 }
 
-// AckTimeout returns the time of a local ACK timeout code: 4.096 µs * 2^code. Code 0
-// means no timeout and gives 0. Only the low five bits of code count.
+// AckTimeout returns the time that a local ACK timeout code means: 4.096 µs * 2^code.
+// Code 0 means that there is no timeout, and the result is 0. Only the low five bits of
+// code are used.
 func AckTimeout(code uint8) time.Duration {
 	if code &= timerCodeMask; code == 0 {
 		return 0
@@ -207,7 +210,7 @@ func AckTimeout(code uint8) time.Duration {
 }
 
 // AckTimeoutCode returns the code of the shortest local ACK timeout that is at least d,
-// from 1 to 31. ok is false if d is longer than the longest timeout, 8796 s.
+// from 1 to 31. The result ok is false if d is longer than the longest timeout, 8796 s.
 func AckTimeoutCode(d time.Duration) (code uint8, ok bool) {
 	for code = 1; code <= timerCodeMask; code++ {
 		if AckTimeout(code) >= d {
@@ -217,16 +220,16 @@ func AckTimeoutCode(d time.Duration) (code uint8, ok bool) {
 	return 0, false
 }
 
-// An SRQ is a receive queue shared by QPs of one domain. The progress of the CQs
-// (CQAttr.Progress) decides which goroutines may call.
+// An SRQ is a receive queue that several QPs of one domain share. The progress of its
+// CQs (CQAttr.Progress) decides which goroutines may call.
 type SRQ interface {
-	// PostRecv appends buffers. Its result, the ownership and the errors are those of
-	// QP.PostRecv. Source: ibv_post_srq_recv(3).
+	// PostRecv appends buffers. Its results, the ownership of wrs and memory, and the
+	// errors are those of QP.PostRecv. Source: ibv_post_srq_recv(3).
 	PostRecv(wrs []RecvWR) (n int, err error)
-	// Arm requests one AsyncSRQLimit event for when fewer than limit buffers are left. A
-	// limit of 0 cancels the request. Source: ibv_modify_srq(3).
+	// Arm requests one AsyncSRQLimit event. The event is raised when the queue has fewer
+	// than limit buffers. A limit of 0 cancels the request. Source: ibv_modify_srq(3).
 	Arm(limit int) error
-	// Caps returns the actual sizes, which are at least those asked for.
+	// Caps returns the actual sizes of the queue, which are at least those asked for.
 	Caps() SRQCaps
 	// Close destroys the queue. It returns ErrBusy while a QP uses the queue. Source:
 	// ibv_destroy_srq(3).
@@ -235,15 +238,16 @@ type SRQ interface {
 
 // SRQAttr has the parameters of PD.CreateSRQ. Source: ibv_create_srq(3).
 type SRQAttr struct {
-	MaxWR  int // receive buffers
-	MaxSGE int // scatter/gather entries of one buffer
+	MaxWR  int // number of receive buffers
+	MaxSGE int // number of scatter/gather entries of one buffer
 	// CQ is the queue on which the receives will complete. A device with manual progress
-	// needs it, because the owner of that CQ owns the SRQ. Other devices ignore it.
+	// needs to know it, because the owner of that CQ also owns the SRQ. Other devices
+	// ignore it.
 	CQ CQ
 }
 
 // SRQCaps has the sizes of a shared receive queue.
 type SRQCaps struct {
-	MaxWR  int // receive buffers
-	MaxSGE int // scatter/gather entries of one buffer
+	MaxWR  int // number of receive buffers
+	MaxSGE int // number of scatter/gather entries of one buffer
 }

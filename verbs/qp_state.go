@@ -2,9 +2,10 @@ package verbs
 
 import "fmt"
 
-// A transition is a change of state with the attributes that it needs and the attributes
-// that it allows in addition. AttrState is in neither of the two sets. Source:
-// ibv_modify_qp(3); IBTA vol. 1, 11.2.5.2.
+// A transition is a change from one state to another. The field needs has the attributes
+// that the transition requires. The field allows has the attributes that may be set in
+// addition. AttrState is in neither of the two sets. Source: ibv_modify_qp(3); IBTA vol.
+// 1, 11.2.5.2.
 type transition struct {
 	from, to QPState
 	needs    QPAttrMask
@@ -40,13 +41,13 @@ var udTransitions = []transition{
 	{StateSQE, StateRTS, 0, AttrQKey},
 }
 
-// transitions has a table of the allowed state transitions for each QP type. It is never
+// transitions has for each QP type the table of the allowed transitions. It is never
 // changed.
 var transitions = map[QPType][]transition{QPTypeRC: rcTransitions, QPTypeUD: udTransitions}
 
-// A TransitionError reports that a QP can not go from one state to another, or not with
-// these attributes. It matches ErrState. If both masks are zero, there is no such
-// transition. Source: ibv_modify_qp(3).
+// A TransitionError reports that a QP can not change from the state From to the state To
+// with the given attributes. If both Missing and Extra are zero, this transition does
+// not exist. A TransitionError matches ErrState. Source: ibv_modify_qp(3).
 type TransitionError struct {
 	Type     QPType
 	From, To QPState
@@ -70,10 +71,11 @@ func (e *TransitionError) Error() string {
 // Is reports whether target is ErrState.
 func (e *TransitionError) Is(target error) bool { return target == ErrState }
 
-// CheckTransition checks whether a QP of type t in state from may be modified with attr
-// and mask. It checks that the transition exists, that mask has the attributes that the
-// transition needs and no attribute that it forbids, and that the values are in range.
-// It returns nil, a *TransitionError or a *ParamError. attr must not be nil.
+// CheckTransition checks whether a QP of type t in the state from may be modified with
+// attr and mask. It checks that the transition exists, that mask has the attributes that
+// the transition needs and no attribute that the transition forbids, and that the values
+// are in range. The result is nil, a *TransitionError or a *ParamError. attr must not be
+// nil.
 func CheckTransition(t QPType, from QPState, attr *QPAttr, mask QPAttrMask) error {
 	to := from
 	if mask&AttrState != 0 {
@@ -106,7 +108,7 @@ func checkStep(t QPType, from, to QPState, mask QPAttrMask) error {
 	return &TransitionError{Type: t, From: from, To: to}
 }
 
-// check checks the range of the values that mask names.
+// check checks that the values of the attributes in mask are in range.
 func (a *QPAttr) check(mask QPAttrMask) error {
 	for _, field := range []struct {
 		bit          QPAttrMask

@@ -9,13 +9,13 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// states has all states, and a value that is no state.
+// states has all states of a QP, and one value that is no state.
 var states = []verbs.QPState{
 	verbs.StateReset, verbs.StateInit, verbs.StateRTR, verbs.StateRTS,
 	verbs.StateSQD, verbs.StateSQE, verbs.StateError, verbs.StateError + 1,
 }
 
-// attributes has all mask bits except AttrState.
+// attributes has the bits of all attributes except AttrState.
 var attributes = []verbs.QPAttrMask{
 	verbs.AttrAccess, verbs.AttrPort, verbs.AttrQKey, verbs.AttrAV, verbs.AttrPathMTU,
 	verbs.AttrTimeout, verbs.AttrRetryCount, verbs.AttrRNRRetry, verbs.AttrRQPSN,
@@ -23,15 +23,15 @@ var attributes = []verbs.QPAttrMask{
 	verbs.AttrDestQPN,
 }
 
-// A rule lists the attributes of a transition: 'r' for a required and 'o' for an
-// optional one.
+// A rule lists the attributes of a transition. The value is 'r' for a required attribute
+// and 'o' for an optional one.
 type rule map[verbs.QPAttrMask]rune
 
 type step struct{ from, to verbs.QPState }
 
-// rcRules has the transitions of RC queue pairs, written from ibv_modify_qp(3) and IBTA
-// vol. 1, 11.2.5.2. It is written attribute by attribute, independently of the table
-// under test.
+// rcRules returns the transitions of RC queue pairs, written from ibv_modify_qp(3) and
+// IBTA vol. 1, 11.2.5.2. They are written attribute by attribute and independently of
+// the table that the tests check.
 func rcRules() map[step]rule {
 	return map[step]rule{
 		{verbs.StateReset, verbs.StateInit}: {verbs.AttrPort: 'r', verbs.AttrAccess: 'r'},
@@ -72,7 +72,7 @@ func udRules() map[step]rule {
 }
 
 // expectation returns the rule of a transition, and whether the transition exists. Every
-// state may change to RESET and ERROR, without attributes.
+// state may change to RESET and ERROR, with no attribute but the state.
 func expectation(rules map[step]rule, from, to verbs.QPState) (rule, bool) {
 	if to == verbs.StateReset || to == verbs.StateError {
 		return rule{}, true
@@ -90,7 +90,8 @@ func (r rule) required() (mask verbs.QPAttrMask) {
 	return mask
 }
 
-// legal returns values that are in range for every attribute.
+// legal returns attributes whose values are all in range, for a transition to the given
+// state.
 func legal(to verbs.QPState) *verbs.QPAttr {
 	return &verbs.QPAttr{State: to, Port: 1, PathMTU: verbs.MTU1024}
 }
@@ -110,9 +111,9 @@ func TestCheckTransitionIsTheManualPagesTable(t *testing.T) {
 	}
 }
 
-// checkStep checks the result of CheckTransition for one transition: with exactly the
-// required attributes, without each one of them, and with each other attribute in
-// addition.
+// checkStep checks the result of CheckTransition for one transition: first with exactly
+// the required attributes; then, for every attribute, without that attribute if it is
+// required, and otherwise with that attribute in addition.
 func checkStep(t *testing.T, qpType verbs.QPType, from, to verbs.QPState, rules map[step]rule) {
 	want, exists := expectation(rules, from, to)
 	required := want.required()
@@ -201,7 +202,8 @@ func TestCheckTransitionRefusesMTUZero(t *testing.T) {
 	require.Equal(t, "path MTU code", param.Field)
 }
 
-// Values that the mask does not name are not checked.
+// TestCheckTransitionIgnoresUnnamedValues checks that values of attributes that are not
+// in the mask are not checked.
 func TestCheckTransitionIgnoresUnnamedValues(t *testing.T) {
 	attr := &verbs.QPAttr{PathMTU: 99, DestQPN: 1 << 31, RetryCount: 200, MinRNRTimer: 12}
 	require.NoError(t, verbs.CheckTransition(verbs.QPTypeRC, verbs.StateRTS, attr, verbs.AttrMinRNRTimer))

@@ -9,7 +9,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// The delays in milliseconds are those of IBTA vol. 1, table 45.
+// TestRNRDelay compares the delays with those of IBTA vol. 1, table 45, in milliseconds.
 func TestRNRDelay(t *testing.T) {
 	milliseconds := []float64{
 		655.36, 0.01, 0.02, 0.03, 0.04, 0.06, 0.08, 0.12,
@@ -35,7 +35,8 @@ func TestAckTimeout(t *testing.T) {
 	}
 }
 
-// A time between those of two codes is rounded up.
+// TestTimerCodes checks the code of a given time. If the time lies between the times of
+// two codes, the code of the longer time is returned.
 func TestTimerCodes(t *testing.T) {
 	for code := uint8(1); code < 32; code++ {
 		at := verbs.AckTimeout(code)
@@ -69,8 +70,8 @@ func TestQPStrings(t *testing.T) {
 	require.Equal(t, "QP state 255", verbs.QPState(255).String())
 }
 
-// The bits are those of enum ibv_qp_attr_mask. Bits that are not used belong to
-// attributes that this package does not have.
+// TestAttrMaskBits checks that the attributes have the bits of enum ibv_qp_attr_mask.
+// The bits that no attribute has belong to attributes that this package does not have.
 func TestAttrMaskBits(t *testing.T) {
 	var all verbs.QPAttrMask
 	for _, bit := range attributes {

@@ -3,22 +3,22 @@ package verbs
 // A WC is a work completion. If Status is not StatusSuccess, only ID, Status, QPN and
 // VendorErr are valid. Source: ibv_poll_cq(3).
 type WC struct {
-	ID        uint64 // SendWR.ID or RecvWR.ID of the work request
+	ID        uint64 // ID of the work request: SendWR.ID or RecvWR.ID
 	Status    Status
-	Opcode    WCOpcode // the operation that completed
-	Flags     WCFlags  // which of Imm and the routing header are present
-	ByteLen   uint32   // bytes received or read; on UD including the 40 bytes of GRHSize
-	Imm       uint32   // immediate data in host order; valid with WCWithImm
+	Opcode    WCOpcode // operation that completed
+	Flags     WCFlags  // which optional parts of the completion are valid
+	ByteLen   uint32   // number of bytes received or read; on UD it includes the GRHSize bytes of the routing header
+	Imm       uint32   // immediate data in host order; valid if Flags has WCWithImm
 	QPN       uint32   // number of the local QP
-	SrcQPN    uint32   // UD: QP number of the sender
-	VendorErr uint32   // code that only the device's vendor defines
+	SrcQPN    uint32   // for UD: QP number of the sender
+	VendorErr uint32   // error code that the vendor of the device has defined; 0 means none
 }
 
 // WCOpcode is the operation that completed.
 type WCOpcode uint8
 
-// Completion opcodes, numbered as enum ibv_wc_opcode. The two receive opcodes are an
-// exception: here they follow the others without a gap.
+// Completion opcodes, in the order of enum ibv_wc_opcode. WCRecv and WCRecvWriteImm have
+// other numbers than in the enum: they follow WCFetchAdd without a gap.
 const (
 	WCSend         WCOpcode = iota // a SEND completed
 	WCWrite                        // a WRITE completed
@@ -37,7 +37,7 @@ func (o WCOpcode) String() string {
 	return unknown("completion opcode", uint64(o))
 }
 
-// Receive reports whether the completion belongs to a receive buffer.
+// Receive reports whether the completion is that of a receive buffer.
 func (o WCOpcode) Receive() bool { return o == WCRecv || o == WCRecvWriteImm }
 
 // WCFlags says which optional parts of a completion are valid.
@@ -46,7 +46,7 @@ type WCFlags uint8
 // Completion flags, with the bits of enum ibv_wc_flags.
 const (
 	WCWithGRH WCFlags = 1 << 0 // the first GRHSize bytes of the buffer hold a routing header
-	WCWithImm WCFlags = 1 << 1 // Imm is valid
+	WCWithImm WCFlags = 1 << 1 // the field Imm is valid
 )
 
 // Status is how a work request ended.
@@ -58,23 +58,23 @@ const (
 	StatusLocLenErr                    // the message is longer than the local buffer, or than the device allows
 	StatusLocQPOpErr                   // the device found the local QP inconsistent
 	StatusLocEECOpErr                  // reliable datagrams only, which this package does not have
-	StatusLocProtErr                   // key, bounds or rights of an SGE are wrong
-	StatusWRFlushErr                   // the QP was in the error state; the request was not executed, or not to its end
+	StatusLocProtErr                   // an SGE has a wrong key, exceeds its region, or lacks access rights
+	StatusWRFlushErr                   // the QP was in the error state; the request was not executed, or only in part
 	StatusMWBindErr                    // memory windows only, which this package does not have
 	StatusBadRespErr                   // the peer sent an unexpected response
 	StatusLocAccessErr                 // the local buffer for a WRITE with immediate can not be used
 	StatusRemInvReqErr                 // the peer reported an invalid request
-	StatusRemAccessErr                 // the peer reported a remote key, bounds or rights that are wrong
+	StatusRemAccessErr                 // the peer reported a wrong remote key, an address out of bounds, or missing access rights
 	StatusRemOpErr                     // the peer could not execute the request
-	StatusRetryExcErr                  // no acknowledgement, and QPAttr.RetryCount retries are used up
+	StatusRetryExcErr                  // no acknowledgement came, and QPAttr.RetryCount retries are used up
 	StatusRNRRetryExcErr               // the peer had no receive buffer, and QPAttr.RNRRetry retries are used up
-	StatusLocRDDViolErr                // reliable datagrams only
-	StatusRemInvRDReqErr               // reliable datagrams only
+	StatusLocRDDViolErr                // reliable datagrams only, which this package does not have
+	StatusRemInvRDReqErr               // reliable datagrams only, which this package does not have
 	StatusRemAbortErr                  // the peer aborted the request
-	StatusInvEECNErr                   // reliable datagrams only
-	StatusInvEECStateErr               // reliable datagrams only
+	StatusInvEECNErr                   // reliable datagrams only, which this package does not have
+	StatusInvEECStateErr               // reliable datagrams only, which this package does not have
 	StatusFatalErr                     // the device failed
-	StatusRespTimeoutErr               // no response in time
+	StatusRespTimeoutErr               // a response did not come in time
 	StatusGeneralErr                   // any other error
 )
 
@@ -94,13 +94,13 @@ func (s Status) String() string {
 	return unknown("completion status", uint64(s))
 }
 
-// Fault says on which side a failed completion has its cause.
+// Fault says on which side a failed request has its cause.
 type Fault uint8
 
-// Sides of a fault.
+// Sides on which a failed request can have its cause.
 const (
 	FaultNone    Fault = iota // the request succeeded
-	FaultLocal                // the cause is the request, its memory or the local device
+	FaultLocal                // the cause is in the request, its memory or the local device
 	FaultRemote               // the peer refused the request, did not acknowledge it, or was not ready
 	FaultFlushed              // an earlier failure or a disconnect ended this request
 )
@@ -127,7 +127,7 @@ func (s Status) Fault() Fault {
 	return FaultLocal
 }
 
-// Err returns nil for a successful completion and else a new *CompletionError.
+// Err returns nil for a successful completion, and otherwise a new *CompletionError.
 func (w *WC) Err() error {
 	if w.Status == StatusSuccess {
 		return nil

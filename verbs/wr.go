@@ -30,16 +30,17 @@ type SendFlags uint8
 
 // Options of a send work request, with the bits of enum ibv_send_flags.
 const (
-	// SendFence delays the request until the READs and atomics that were posted before
-	// it have completed.
+	// SendFence makes the device wait with the request until the READs and atomics that
+	// were posted before it have completed.
 	SendFence SendFlags = 1 << 0
 	// SendSignaled requests a completion on success. A failed request always has a
 	// completion.
 	SendSignaled SendFlags = 1 << 1
-	// SendSolicited makes the peer's receive completion raise an event of a CQ that was
-	// armed with solicitedOnly.
+	// SendSolicited makes the receive completion of the peer raise an event of its CQ,
+	// even if that CQ was armed with solicitedOnly.
 	SendSolicited SendFlags = 1 << 2
-	// SendInline takes the payload from SendWR.Inline, not from SGEs.
+	// SendInline takes the payload from SendWR.Inline instead of the memory that SGEs
+	// name.
 	SendInline SendFlags = 1 << 3
 )
 
@@ -50,21 +51,23 @@ type SendWR struct {
 	Flags  SendFlags
 
 	// SGEs name the payload of SEND and WRITE in order. For READ they name the memory
-	// for the data, and for atomics the 8 bytes for the old value; that memory needs
-	// AccessLocalWrite. An empty list means a message of zero bytes.
+	// for the data that is read, and for atomics the 8 bytes for the old value; in both
+	// cases the memory needs AccessLocalWrite. An empty list means a message of zero
+	// bytes.
 	SGEs []SGE
-	// Inline is the payload if SendInline is set, for SEND and WRITE only. It may be any
-	// memory, at most QPCaps.MaxInline bytes. PostSend copies it before it returns.
+	// Inline is the payload if SendInline is set. Only SEND and WRITE can have it. It
+	// may be any memory, at most QPCaps.MaxInline bytes. PostSend copies it before it
+	// returns.
 	Inline []byte
 
 	Imm uint32 // immediate data, in host order, for OpSendImm and OpWriteImm
 
-	RemoteAddr uint64 // for WRITE, READ and atomics; a multiple of 8 for atomics
-	RKey       uint32 // MR.RKey of the peer's region
-	CompareAdd uint64 // value to compare with, or value to add
+	RemoteAddr uint64 // address in the peer's region, for WRITE, READ and atomics; for atomics a multiple of 8
+	RKey       uint32 // the peer's MR.RKey of that region
+	CompareAdd uint64 // for compare-and-swap the value to compare with, for fetch-and-add the value to add
 	Swap       uint64 // new value of a compare-and-swap
 
-	// The destination, for UD only.
+	// Address, queue pair number and Q_Key of the destination. For UD only.
 	AH         AH
 	RemoteQPN  uint32
 	RemoteQKey uint32
@@ -73,13 +76,13 @@ type SendWR struct {
 // A RecvWR is a buffer for the receive queue. Source: ibv_post_recv(3).
 type RecvWR struct {
 	ID uint64 // returned in WC.ID
-	// SGEs name the buffer, which needs AccessLocalWrite. On UD the first GRHSize bytes
-	// of it are for the routing header. An empty list is a buffer for messages of zero
-	// bytes and for immediate data.
+	// SGEs name the memory of the buffer, which needs AccessLocalWrite. On UD the first
+	// GRHSize bytes of the buffer are for the routing header. An empty list is a buffer
+	// for messages of zero bytes and for immediate data.
 	SGEs []SGE
 }
 
-// GRHSize is the number of bytes in a UD receive buffer, before the payload, that are
-// for the global routing header. Over IPv4 the last 20 of them hold the IPv4 header.
+// GRHSize is the number of bytes for the global routing header, which stand before the
+// payload in a UD receive buffer. Over IPv4 the last 20 of them hold the IPv4 header.
 // Source: ibv_post_recv(3).
 const GRHSize = 40

@@ -10,9 +10,9 @@ import (
 
 // Wrap returns err as a *verbs.OpError for the operation op. It returns nil if err is
 // nil. If err has a *verbs.OpError in its chain already, Wrap returns err unchanged and
-// does not add op. So an error names one operation only, the innermost one: a caller
-// knows which function it has called, and the innermost operation tells it which step of
-// the function has failed.
+// does not add op. So an error names only the innermost operation: the caller knows the
+// function that it has called, and learns from the error which step of that function has
+// failed.
 func Wrap(op string, err error) error {
 	if err == nil {
 		return nil

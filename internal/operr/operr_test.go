@@ -20,7 +20,8 @@ func TestWrap(t *testing.T) {
 	require.NotErrorIs(t, err, verbs.ErrClosed)
 }
 
-// The error keeps the name of the innermost operation, wherever it is in the chain.
+// TestWrapTwice checks that an error that is wrapped twice names only the innermost
+// operation, even if other text was added between the two calls of Wrap.
 func TestWrapTwice(t *testing.T) {
 	err := operr.Wrap("create QP", verbs.ErrBusy)
 	require.Same(t, err, operr.Wrap("outer", err))

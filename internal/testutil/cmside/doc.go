@@ -1,4 +1,4 @@
-// Package cmside is for tests of connection management. It has the two sides of a
-// connection, and waits for their events. It works with every implementation of
+// Package cmside has the helper Side for tests of connection management. A test makes a
+// Side for each side of a connection. It works with every implementation of
 // cm.Transport.
 package cmside

@@ -9,8 +9,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// WantRejected requires the event of a refused connection, with the reason and the
-// private data of the refusal.
+// WantRejected waits for the event Rejected of the ID. It requires that the event and
+// its error have the given reason and private data.
 func (s *Side) WantRejected(id *cm.ID, reason cm.RejectReason, byApplication bool, private []byte) {
 	s.T.Helper()
 	ev := s.Want(cm.Rejected, id)
@@ -26,7 +26,8 @@ func (s *Side) WantRejected(id *cm.ID, reason cm.RejectReason, byApplication boo
 	}
 }
 
-// WantUnreachable requires the event of a refused lookup.
+// WantUnreachable waits for the event Unreachable of a refused lookup. It requires that
+// the event and its error have the given status and private data.
 func (s *Side) WantUnreachable(id *cm.ID, status cm.SIDRStatus, byApplication bool, private []byte) {
 	s.T.Helper()
 	ev := s.Want(cm.Unreachable, id)
@@ -41,7 +42,8 @@ func (s *Side) WantUnreachable(id *cm.ID, status cm.SIDRStatus, byApplication bo
 	}
 }
 
-// WantRefusal requires the event of a refusal in the port space of the ID.
+// WantRefusal waits for the event that reports a refusal by the peer's application:
+// Rejected in the TCP port space, Unreachable in the UDP port space.
 func (s *Side) WantRefusal(id *cm.ID, byApplication bool, private []byte) {
 	s.T.Helper()
 	if id.PortSpace() == cm.UDP {
@@ -51,8 +53,8 @@ func (s *Side) WantRefusal(id *cm.ID, byApplication bool, private []byte) {
 	}
 }
 
-// WantNoResources requires the event of a refusal for lack of resources.
-// WantNoResources requires the event of a refusal because of a lack of resources.
+// WantNoResources waits for the event that reports that the peer has refused for lack of
+// resources: Rejected in the TCP port space, Unreachable in the UDP port space.
 func (s *Side) WantNoResources(id *cm.ID) {
 	s.T.Helper()
 	if id.PortSpace() == cm.UDP {

@@ -29,8 +29,8 @@ type Side struct {
 	CQ      verbs.CQ
 }
 
-// Open makes a side on a device. The side is closed at the end of the test. If the test
-// has failed, the side stays open, because closing it would fail too and hide the cause.
+// Open makes a side that uses the device dev. The side is closed at the end of the test,
+// unless the test has failed: closing would fail too and hide the cause.
 func Open(t *testing.T, transport cm.Transport, dev verbs.Device) *Side {
 	t.Helper()
 	s := &Side{T: t}
@@ -52,7 +52,7 @@ func Open(t *testing.T, transport cm.Transport, dev verbs.Device) *Side {
 	return s
 }
 
-// ID makes an ID, which is closed at the end of the test.
+// ID makes an ID. The ID is closed at the end of the test.
 func (s *Side) ID(ps cm.PortSpace) *cm.ID {
 	s.T.Helper()
 	id, err := s.Channel.NewID(ps)
@@ -61,7 +61,7 @@ func (s *Side) ID(ps cm.PortSpace) *cm.ID {
 	return id
 }
 
-// EndLater calls End for an ID at the end of the test.
+// EndLater makes sure that End is called for the ID at the end of the test.
 func (s *Side) EndLater(id *cm.ID) {
 	s.T.Cleanup(func() {
 		if !s.T.Failed() {
@@ -77,7 +77,7 @@ func (s *Side) End(id *cm.ID) {
 	require.NoError(s.T, id.Close())
 }
 
-// CreateQP makes the queue pair of an ID and returns the queue pair.
+// CreateQP creates the queue pair of an ID and returns it.
 func (s *Side) CreateQP(id *cm.ID) verbs.QP {
 	s.T.Helper()
 	require.NoError(s.T, id.CreateQP(s.PD, &verbs.QPInitAttr{
@@ -87,7 +87,7 @@ func (s *Side) CreateQP(id *cm.ID) verbs.QP {
 	return id.QP()
 }
 
-// Listen makes a listener at an address. Port 0 means any port.
+// Listen makes an ID that listens at the address at. Port 0 means any port.
 func (s *Side) Listen(ps cm.PortSpace, at string, backlog int) *cm.ID {
 	s.T.Helper()
 	id := s.ID(ps)
@@ -96,7 +96,8 @@ func (s *Side) Listen(ps cm.PortSpace, at string, backlog int) *cm.ID {
 	return id
 }
 
-// Resolved makes an ID, and resolves the address of dst and the route to it.
+// Resolved makes an ID and returns it after the address dst and the route to dst are
+// resolved.
 func (s *Side) Resolved(ps cm.PortSpace, dst netip.AddrPort) *cm.ID {
 	s.T.Helper()
 	id := s.ID(ps)
@@ -104,7 +105,7 @@ func (s *Side) Resolved(ps cm.PortSpace, dst netip.AddrPort) *cm.ID {
 	return id
 }
 
-// Resolve resolves the address of dst and the route to it.
+// Resolve resolves the address dst and the route to dst, and waits for the two events.
 func (s *Side) Resolve(id *cm.ID, dst netip.AddrPort) {
 	s.T.Helper()
 	require.NoError(s.T, id.ResolveAddr(netip.AddrPort{}, dst, time.Second))
@@ -113,7 +114,8 @@ func (s *Side) Resolve(id *cm.ID, dst netip.AddrPort) {
 	s.Want(cm.RouteResolved, id)
 }
 
-// Connecting makes an ID with a queue pair, and sends a connection request.
+// Connecting makes an ID with a queue pair, and sends a connection request from the ID
+// to dst. It does not wait for the answer.
 func (s *Side) Connecting(ps cm.PortSpace, dst netip.AddrPort, param *cm.ConnParam) *cm.ID {
 	s.T.Helper()
 	id := s.Resolved(ps, dst)
@@ -122,11 +124,11 @@ func (s *Side) Connecting(ps cm.PortSpace, dst netip.AddrPort, param *cm.ConnPar
 	return id
 }
 
-// Next waits for an event. The caller acknowledges it.
+// Next waits for an event. The caller acknowledges the event.
 func (s *Side) Next() *cm.Event { s.T.Helper(); return NextEvent(s.T, s.Channel) }
 
-// Want waits for the next event, and acknowledges it. The event must be about the given
-// ID and have the given type.
+// Want waits for the next event and acknowledges it. It requires that the event is one
+// of the given ID and has the given type.
 func (s *Side) Want(typ cm.EventType, id *cm.ID) cm.Event {
 	s.T.Helper()
 	ev := s.Next()
@@ -136,8 +138,8 @@ func (s *Side) Want(typ cm.EventType, id *cm.ID) cm.Event {
 	return *ev
 }
 
-// Request waits for a request to a listener. It closes the ID of the request at the end
-// of the test.
+// Request waits for a connection request to the listener. It returns the new ID of the
+// request, which is closed at the end of the test, and the event.
 func (s *Side) Request(listener *cm.ID) (*cm.ID, cm.Event) {
 	s.T.Helper()
 	ev := s.Next()
@@ -158,7 +160,7 @@ func (s *Side) Quiet() {
 	}
 }
 
-// NextEvent waits for an event of a channel. The caller acknowledges it.
+// NextEvent waits for an event of a channel. The caller acknowledges the event.
 func NextEvent(t *testing.T, ch *cm.EventChannel) *cm.Event {
 	t.Helper()
 	for limit := time.Now().Add(Safety); time.Now().Before(limit); {
@@ -188,8 +190,8 @@ func AwaitReadable(t *testing.T, fd int) {
 	}
 }
 
-// Connect connects the client to a listener of the server. Both IDs of the connection
-// have queue pairs.
+// Connect connects the client to the listener l of the server. Both IDs of the
+// connection have queue pairs.
 func Connect(client, server *Side, l *cm.ID) (active, passive *cm.ID) {
 	client.T.Helper()
 	active = client.Connecting(cm.TCP, l.LocalAddr(), nil)
@@ -201,7 +203,8 @@ func Connect(client, server *Side, l *cm.ID) (active, passive *cm.ID) {
 	return active, passive
 }
 
-// Disconnect disconnects, and waits for the events of both sides.
+// Disconnect ends a connection from the client's side, and waits until both sides have
+// their events.
 func Disconnect(client *Side, active *cm.ID, server *Side, passive *cm.ID) {
 	client.T.Helper()
 	require.NoError(client.T, active.Disconnect())
@@ -212,7 +215,7 @@ func Disconnect(client *Side, active *cm.ID, server *Side, passive *cm.ID) {
 	client.Want(cm.TimewaitExit, active)
 }
 
-// FreePort returns a UDP port that is not in use at any address.
+// FreePort returns a UDP port that no address of the host uses.
 func FreePort(t *testing.T) uint16 {
 	t.Helper()
 	c, err := net.ListenUDP("udp", nil)
@@ -221,7 +224,7 @@ func FreePort(t *testing.T) uint16 {
 	return c.LocalAddr().(*net.UDPAddr).AddrPort().Port()
 }
 
-// Readable reports whether a descriptor is readable now.
+// Readable reports whether a descriptor is readable at the time of the call.
 func Readable(t testing.TB, fd int) bool {
 	t.Helper()
 	n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
@@ -229,8 +232,8 @@ func Readable(t testing.TB, fd int) bool {
 	return n > 0
 }
 
-// ConnectingFrom returns an ID with a given source address that has sent a request
-// without parameters.
+// ConnectingFrom makes an ID with the source address from and a queue pair, and sends a
+// connection request without parameters from the ID to dst.
 func (s *Side) ConnectingFrom(ps cm.PortSpace, from string, dst netip.AddrPort) *cm.ID {
 	s.T.Helper()
 	id := s.ResolvedFrom(ps, from, dst)
@@ -239,7 +242,8 @@ func (s *Side) ConnectingFrom(ps cm.PortSpace, from string, dst netip.AddrPort) 
 	return id
 }
 
-// ResolvedFrom returns an ID with a given source address and the route to dst.
+// ResolvedFrom makes an ID with the source address from, and returns it after the
+// address dst and the route to dst are resolved.
 func (s *Side) ResolvedFrom(ps cm.PortSpace, from string, dst netip.AddrPort) *cm.ID {
 	s.T.Helper()
 	id := s.ID(ps)
@@ -250,7 +254,7 @@ func (s *Side) ResolvedFrom(ps cm.PortSpace, from string, dst netip.AddrPort) *c
 	return id
 }
 
-// OwnQP makes a queue pair without an ID.
+// OwnQP creates an RC queue pair that does not belong to an ID.
 func (s *Side) OwnQP() verbs.QP {
 	s.T.Helper()
 	qp, err := s.PD.CreateQP(&verbs.QPInitAttr{
@@ -266,7 +270,8 @@ func (s *Side) OwnQP() verbs.QP {
 	return qp
 }
 
-// Drive moves a queue pair through states, with the attributes that an ID has for them.
+// Drive moves a queue pair that does not belong to an ID through the given states, with
+// the attributes that ID.InitQPAttr returns for them.
 func Drive(t *testing.T, id *cm.ID, qp verbs.QP, states ...verbs.QPState) {
 	t.Helper()
 	for _, state := range states {

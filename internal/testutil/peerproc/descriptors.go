@@ -20,24 +20,25 @@ func OpenDescriptors(t *testing.T) int {
 	return len(open)
 }
 
-// LimitDescriptors sets the limit of open descriptors of this process. Only peer
-// processes call it, because the test process needs its descriptors.
+// LimitDescriptors sets the limit of open descriptors of this process to n. Only peer
+// processes may call it, because the test process needs its descriptors.
 func LimitDescriptors(t *testing.T, n int) {
 	require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: uint64(n), Max: uint64(n)}))
 }
 
-// ExhaustDescriptors lowers the limit of open descriptors, and opens descriptors until it
-// reaches the limit. It returns the descriptors that it has opened. Only peer processes
-// call it.
+// ExhaustDescriptors lowers the limit of open descriptors of this process, and opens
+// descriptors until the limit is reached. It returns the descriptors that it has opened.
+// Only peer processes may call it.
 func ExhaustDescriptors(t *testing.T) (taken []int) {
 	LimitDescriptors(t, OpenDescriptors(t)+2)
 	return TakeDescriptors(t)
 }
 
-// TakeDescriptors opens descriptors up to the limit that LimitDescriptors has set.
+// TakeDescriptors opens descriptors until the limit that LimitDescriptors has set is
+// reached, and returns them.
 func TakeDescriptors(t *testing.T) (taken []int) {
-	// Several calls may succeed: the limit is compared with the number of a descriptor,
-	// and numbers below the highest one in use may be free.
+	// The number of a new descriptor must be below the limit. Below the highest number
+	// in use several numbers may be free, so several calls may succeed.
 	for {
 		fd, err := eventfd.New()
 		if err != nil {

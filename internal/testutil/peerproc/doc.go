@@ -1,3 +1,3 @@
-// Package peerproc runs a second process of the test binary as the peer of a test. The
-// second process may belong to another user.
+// Package peerproc starts the binary of a test a second time, as a process that is the
+// peer of the test. The peer process may belong to another user.
 package peerproc

@@ -14,8 +14,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Names of the environment variables that tell a process that it is a peer process, and
-// its role.
+// Names of environment variables of a peer process. The variable roleVariable has the
+// name of its role; it is not set in the process of the test itself. The variable
+// addressVariable has the parameter address of its role.
 const (
 	roleVariable    = "RDMALOOP_TEST_PEER"
 	addressVariable = "RDMALOOP_TEST_ADDRESS"
@@ -26,7 +27,7 @@ const (
 type Role func(t *testing.T, address string)
 
 // Main runs the role of a peer process, and then ends the process. In the process of the
-// test itself it does nothing. Each package that starts peer processes has a test
+// test itself Main does nothing. Each package that starts peer processes has a test
 // TestPeer, which calls Main.
 func Main(t *testing.T, roles map[string]Role) {
 	if role := os.Getenv(roleVariable); role != "" {
@@ -39,8 +40,8 @@ func Main(t *testing.T, roles map[string]Role) {
 // arbitrary, and no account with this number needs to exist.
 const User = 20001
 
-// Command returns the command that runs a peer process. If this process is root, the peer
-// runs as User.
+// Command returns the command that starts a peer process. If this process is root, the
+// peer process runs as the user User.
 func Command(role, address string) *exec.Cmd {
 	cmd := exec.Command("/proc/self/exe", "-test.run=^TestPeer$")
 	cmd.Env = append(os.Environ(), roleVariable+"="+role, addressVariable+"="+address)
@@ -51,15 +52,15 @@ func Command(role, address string) *exec.Cmd {
 	return cmd
 }
 
-// Start starts a peer process. The function line returns the next line that the peer
-// prints. The function kill ends the peer with SIGKILL. The peer also ends at the end of
-// the test.
+// Start starts a peer process. The result line returns the next line that the peer
+// process prints. The result kill ends the peer process with SIGKILL; if the test does
+// not call it, the peer process is killed at the end of the test.
 func Start(t *testing.T, role, address string) (line func() string, kill func()) {
 	t.Helper()
 	return Run(t, Command(role, address))
 }
 
-// Run starts a peer process from its command. The results are those of Start.
+// Run starts the peer process of the command cmd. The results are those of Start.
 func Run(t *testing.T, cmd *exec.Cmd) (line func() string, kill func()) {
 	t.Helper()
 	out, err := cmd.StdoutPipe()
@@ -86,8 +87,8 @@ func Run(t *testing.T, cmd *exec.Cmd) (line func() string, kill func()) {
 }
 
 // InNetworkNamespace runs a peer process as root in a new network namespace, and waits
-// until the process ends. No interface of the namespace is up. If the system does not
-// allow new network namespaces, InNetworkNamespace skips the test.
+// until the process ends. No network interface of the namespace is up. If the system
+// does not allow new network namespaces, InNetworkNamespace skips the test.
 func InNetworkNamespace(t *testing.T, role string) {
 	t.Helper()
 	cmd := Command(role, "")
@@ -105,13 +106,13 @@ func InNetworkNamespace(t *testing.T, role string) {
 	require.NoError(t, err, "%s", out)
 }
 
-// Say prints a line for the test process.
+// Say prints a line, which the test process reads with the function line of Start.
 func Say(text string) { _, _ = os.Stdout.WriteString(text + "\n") }
 
 // Linger waits until this process is killed, or until the test process has ended.
 func Linger() { _, _ = io.Copy(io.Discard, os.Stdin) }
 
-// LinkUp brings an interface up (netdevice(7), SIOCSIFFLAGS).
+// LinkUp brings a network interface up (netdevice(7), SIOCSIFFLAGS).
 func LinkUp(t *testing.T, name string) {
 	t.Helper()
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
@@ -123,7 +124,8 @@ func LinkUp(t *testing.T, name string) {
 	require.NoError(t, unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, ifr))
 }
 
-// NeedsRoot skips a test that needs a process of another user.
+// NeedsRoot skips the test if this process is not root. Only root can start a process of
+// another user.
 func NeedsRoot(t *testing.T) {
 	t.Helper()
 	if os.Geteuid() != 0 {
