@@ -90,9 +90,11 @@ func (s State) String() string {
 // A StateError reports a call that the state of the ID does not allow. It matches
 // verbs.ErrState.
 type StateError struct {
-	Call   string // name of the call, such as "accept"
-	State  State  // the state of the ID at the time of the call
-	Reason string // why the call is refused in a state that otherwise allows it; empty if the state is the reason
+	Call  string // name of the call, such as "accept"
+	State State  // the state of the ID at the time of the call
+	// Reason says why the call is refused in a state that otherwise allows it. It is
+	// empty if the state is the reason.
+	Reason string
 }
 
 func (e *StateError) Error() string {

@@ -126,8 +126,8 @@ type QPAttr struct {
 	RQPSN   uint32 // sequence number of the first packet from the peer, 24 bits
 	SQPSN   uint32 // sequence number of the first packet to the peer, 24 bits
 
-	MaxDestRdAtomic uint8 // number of READs and atomics of the peer that this QP serves at a time (responder resources)
-	MaxRdAtomic     uint8 // number of own READs and atomics that this QP has outstanding (initiator depth)
+	MaxDestRdAtomic uint8 // number of READs and atomics of the peer served at a time (responder resources)
+	MaxRdAtomic     uint8 // number of own READs and atomics outstanding (initiator depth)
 
 	MinRNRTimer uint8 // code, 0..31, of the time that the peer waits after an RNR NAK of this QP; see RNRDelay
 	Timeout     uint8 // code of the local ACK timeout, 0..31; see AckTimeout

@@ -7,7 +7,7 @@ type WC struct {
 	Status    Status
 	Opcode    WCOpcode // operation that completed
 	Flags     WCFlags  // which optional parts of the completion are valid
-	ByteLen   uint32   // number of bytes received or read; on UD it includes the GRHSize bytes of the routing header
+	ByteLen   uint32   // number of bytes received or read; on UD with the GRHSize bytes of the routing header
 	Imm       uint32   // immediate data in host order; valid if Flags has WCWithImm
 	QPN       uint32   // number of the local QP
 	SrcQPN    uint32   // for UD: QP number of the sender
@@ -64,7 +64,7 @@ const (
 	StatusBadRespErr                   // the peer sent an unexpected response
 	StatusLocAccessErr                 // the local buffer for a WRITE with immediate can not be used
 	StatusRemInvReqErr                 // the peer reported an invalid request
-	StatusRemAccessErr                 // the peer reported a wrong remote key, an address out of bounds, or missing access rights
+	StatusRemAccessErr                 // the peer reported a wrong remote key, wrong bounds, or missing access rights
 	StatusRemOpErr                     // the peer could not execute the request
 	StatusRetryExcErr                  // no acknowledgement came, and QPAttr.RetryCount retries are used up
 	StatusRNRRetryExcErr               // the peer had no receive buffer, and QPAttr.RNRRetry retries are used up
