@@ -116,7 +116,7 @@ func (s QPState) String() string {
 // QPAttr has the attributes of a queue pair. Source: ibv_modify_qp(3).
 type QPAttr struct {
 	State  QPState
-	Access Access // rights of the peer; the own device always has AccessLocalWrite
+	Access Access // rights of the peer; AccessLocalWrite is always included
 	Port   uint8  // number of the device port, from 1
 	QKey   uint32 // for UD: key that an arriving datagram must carry
 	AH     AHAttr // for RC: address of the peer
