@@ -12,10 +12,11 @@ import (
 )
 
 // An acceptor holds the listeners of an engine and the connection requests that have no
-// answer yet. Their IDs are on one event channel. These IDs have no queue pair, so they
-// belong to no loop: any goroutine may listen, accept and reject. When a request is
-// accepted, the loop that gets the connection moves the ID to its own channel. The first
-// loop of the engine reads the events of the channel.
+// answer yet. The IDs (cm.ID) of the listeners and requests are on one event channel,
+// which the first loop of the engine reads. These IDs have no queue pair, so they belong
+// to no loop: any goroutine may listen, accept and reject. When a request is accepted,
+// the loop that gets the connection moves the ID of the request to the loop's own
+// channel.
 type acceptor struct {
 	engine  *Engine
 	channel *cm.EventChannel
@@ -26,7 +27,7 @@ type acceptor struct {
 	listeners map[*Listener]struct{}
 	// Connection requests whose ID is on the acceptor's channel.
 	pending map[*ConnRequest]struct{}
-	closing bool // set by close: new requests are rejected
+	closing bool // close was called; every further request is rejected
 }
 
 // openAcceptor makes the acceptor of e and opens its event channel.
@@ -43,8 +44,7 @@ func openAcceptor(e *Engine) (*acceptor, error) {
 
 func (a *acceptor) cause() Cause { return CauseConnection }
 
-// ready handles events of the channel, up to eventBudget of them. It runs on the first
-// loop.
+// ready handles up to eventBudget events of the event channel. It runs on the first loop.
 func (a *acceptor) ready(poller.Readiness) (work int) {
 	loop := a.engine.loops[0]
 	for work < eventBudget {
@@ -63,10 +63,10 @@ func (a *acceptor) ready(poller.Readiness) (work int) {
 	return work
 }
 
-// next fetches and acknowledges one event, and returns the action that the first loop
-// must take. It returns nil if there was no event. When the peer gives up a request,
-// the connection manager does not always report an event; Accept then fails (see
-// rdma_accept(3)).
+// next fetches one event, acknowledges it, and returns a function that handles the event
+// and that the first loop must call. It returns nil if there was no event. When the peer
+// gives up a request, the connection manager does not always report an event. In that
+// case Accept fails (see rdma_accept(3)).
 func (a *acceptor) next() (act func(*Loop), err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -141,7 +141,7 @@ func (e *Engine) newRequest(ev *cm.Event) *ConnRequest {
 // application has not answered the request when OnConnectRequest returns, handleRequest
 // sets the timer for Config.DecisionTimeout.
 func (l *Loop) handleRequest(req *ConnRequest) {
-	if req.decisionErr() != nil { // rejectShutdown has rejected the request meanwhile
+	if req.decisionErr() != nil { // rejectShutdown has rejected the request since its event was fetched
 		return
 	}
 	loop := l.engine.place(req, l.clock.time())
@@ -161,12 +161,12 @@ func (l *Loop) handleRequest(req *ConnRequest) {
 // rejectFull rejects a request without asking the application, because all loops are
 // known to be full.
 func (l *Loop) rejectFull(req *ConnRequest) {
-	if !req.decide(byEngine) { // the request was answered meanwhile
+	if !req.decide(byEngine) { // the request is already answered
 		return
 	}
 	l.stats.NoResources++
-	// The reject fails if the peer has given up the request meanwhile. That is not an error
-	// of the engine.
+	// The reject fails if the peer has given up the request. That is not an error of the
+	// engine.
 	if err := l.engine.acceptor.rejectNoResources(req); !errors.Is(err, verbs.ErrPeerGone) {
 		l.recordError(err)
 	}
@@ -178,8 +178,8 @@ func (l *Loop) expireRequest(req *ConnRequest) {
 		return
 	}
 	l.stats.Expired++
-	// The reject fails if the peer has given up the request meanwhile. That is not an error
-	// of the engine.
+	// The reject fails if the peer has given up the request. That is not an error of the
+	// engine.
 	if err := l.engine.acceptor.reject(req, nil); !errors.Is(err, verbs.ErrPeerGone) {
 		l.recordError(err)
 	}
@@ -187,8 +187,8 @@ func (l *Loop) expireRequest(req *ConnRequest) {
 
 // cancelRequest closes a request that has ended without an answer. The parameter by is
 // byPeer if the peer has given up the request, and byRemoval if the device was removed.
-// If the request was answered meanwhile, cancelRequest does nothing, and the answer fails
-// in moveID or rejectWith.
+// If the request was answered before this call, cancelRequest does nothing, and the
+// answer fails in moveID or rejectWith.
 func (l *Loop) cancelRequest(req *ConnRequest, by uint32) {
 	if !req.decide(by) {
 		return
@@ -198,21 +198,21 @@ func (l *Loop) cancelRequest(req *ConnRequest, by uint32) {
 	l.engine.acceptor.removeRequest(req)
 }
 
-// reject rejects a request for which the caller has called decide.
+// reject rejects a request. The caller has called req.decide, which has returned true.
 func (a *acceptor) reject(req *ConnRequest, privateData []byte) error {
 	return a.rejectWith(req, func() error { return req.id.Reject(privateData) })
 }
 
-// rejectNoResources rejects a request because this side has no room for a connection.
-// The caller has called decide.
+// rejectNoResources rejects a request because this side has no room for a connection. The
+// caller has called req.decide, which has returned true.
 func (a *acceptor) rejectNoResources(req *ConnRequest) error {
 	return a.rejectWith(req, req.id.RejectNoResources)
 }
 
-// rejectWith rejects a request by calling the function reject, and closes the ID of the
-// request. If the request has ended already, rejectWith only closes the ID and returns
-// the reason for the end. It holds the mutex, because Close fails while an event of the
-// ID is fetched and not acknowledged.
+// rejectWith calls the function reject, which rejects the request, and closes the ID of
+// the request. If the request has already ended, rejectWith only closes the ID and
+// returns the reason why the request has ended. It holds the mutex, because Close fails
+// while an event of the ID is fetched and not acknowledged.
 func (a *acceptor) rejectWith(req *ConnRequest, reject func() error) error {
 	a.mu.Lock()
 	err := decisionError(req.endedBy)
@@ -228,7 +228,7 @@ func (a *acceptor) rejectWith(req *ConnRequest, reject func() error) error {
 // moveID moves the ID of an accepted request to the channel of the loop that has the
 // connection. It holds the mutex, because the move fails while an event of the ID is
 // fetched and not acknowledged. If the request has ended since Accept, moveID returns the
-// reason for the end.
+// reason why the request has ended.
 func (a *acceptor) moveID(req *ConnRequest, to *cm.EventChannel) error {
 	a.mu.Lock()
 	err := decisionError(req.endedBy)
@@ -260,8 +260,8 @@ func (a *acceptor) drained() bool {
 	return a.closing && len(a.pending) == 0
 }
 
-// close closes the listeners and rejects the requests that have no answer yet. Requests
-// that arrive later are rejected by ready.
+// close closes the listeners and rejects the requests that have no answer yet. The method
+// ready rejects requests that arrive later.
 func (a *acceptor) close() (err error) {
 	a.mu.Lock()
 	a.closing = true
@@ -281,6 +281,6 @@ func (a *acceptor) close() (err error) {
 func (a *acceptor) rejectShutdown(req *ConnRequest) {
 	if req.decide(byEngine) {
 		a.engine.rejects.Add(1)
-		_ = a.reject(req, nil) // the error means that the peer has given up the request
+		_ = a.reject(req, nil) // the reject fails only if the peer has given up the request
 	}
 }

@@ -32,16 +32,16 @@ type Buffer struct {
 	refillFor *Conn
 }
 
-// A bufferState says where a buffer is.
+// A bufferState says who uses a buffer, or where the buffer waits.
 type bufferState uint8
 
 const (
-	bufferFree      bufferState = iota // in the free list of its chunk
-	bufferLeased                       // held by the application
-	bufferPosted                       // in a receive queue, or staged for one
-	bufferHeld                         // has a message that waits for OnOpen
-	bufferDelivered                    // passed to OnMessage, which has not returned yet
-	bufferSending                      // in a send queue
+	bufferFree      bufferState = iota // the buffer is in the free list of its chunk
+	bufferLeased                       // the application has the buffer
+	bufferPosted                       // the buffer is in a receive queue, or staged for one
+	bufferHeld                         // the buffer has a message that waits for OnOpen
+	bufferDelivered                    // the buffer was passed to OnMessage, which has not returned yet
+	bufferSending                      // the buffer is in a send queue
 )
 
 // Bytes returns the received message, or, after SetLen(n), the first n bytes of the
@@ -73,8 +73,8 @@ func (b *Buffer) Release() error {
 	return nil
 }
 
-// recycle puts the buffer into the receive queue of refillFor, or into the slab if
-// refillFor is nil.
+// recycle puts the buffer into the receive queue of the connection refillFor, or into the
+// slab if refillFor is nil.
 func (b *Buffer) recycle() {
 	if c := b.refillFor; c != nil {
 		b.refillFor = nil
@@ -121,12 +121,11 @@ func (m Message) Imm() (imm uint32, ok bool) {
 // the WRITE are at the address that the peer has specified; Data is empty.
 func (m Message) IsWriteImm() bool { return m.buffer.opcode == verbs.WCRecvWriteImm }
 
-// Keep returns the buffer of the message, which then belongs to the caller after
-// OnMessage has returned too. Nothing is copied. The caller must pass the buffer to
-// SendBuffer or Release it. Another buffer takes its place in the receive queue. If there
-// is no memory for another buffer, the receive queue has one buffer less until Release.
-// Keep returns the same buffer when it is called again, and nil after OnMessage has
-// returned.
+// Keep gives the buffer of the message to the caller, who may use it after OnMessage has
+// returned too. Nothing is copied. The caller must pass the buffer to SendBuffer or call
+// Buffer.Release. Another buffer takes its place in the receive queue. If there is no
+// memory for another buffer, the receive queue has one buffer less until Release. Keep
+// returns the same buffer when it is called again, and nil after OnMessage has returned.
 func (m Message) Keep() *Buffer {
 	b := m.buffer
 	switch {

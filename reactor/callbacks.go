@@ -2,11 +2,11 @@ package reactor
 
 import "time"
 
-// This file has the calls of callbacks that are timed for Config.SlowCallback. Each
-// method with the name of a method of Handler or ConnHandler calls that method and
-// counts the call in Stats.
+// The methods in this file call the callbacks of the application. Each of them has the
+// name of the method of Handler or ConnHandler that it calls. It counts the call in
+// Stats, and measures its duration if Config.SlowCallback is set.
 
-// callbackStart returns the time if callbacks are timed, and else 0.
+// callbackStart returns the present time if Config.SlowCallback is set, and else 0.
 func (l *Loop) callbackStart() time.Duration {
 	if l.cfg.SlowCallback == 0 {
 		return 0
@@ -14,7 +14,8 @@ func (l *Loop) callbackStart() time.Duration {
 	return l.clock.read()
 }
 
-// callbackEnd counts the duration of a callback. begin is the result of callbackStart.
+// callbackEnd counts the duration of a callback. The parameter begin is the result of
+// callbackStart before the callback.
 func (l *Loop) callbackEnd(begin time.Duration) {
 	if l.cfg.SlowCallback == 0 {
 		return

@@ -4,15 +4,16 @@ import "time"
 
 const (
 	// clockEvery is the number of empty turns (turns of the loop without work) after
-	// which the clock is read. They take a few microseconds. The number is arbitrary.
+	// which the clock is read. This number of empty turns takes a few microseconds. The
+	// number is arbitrary.
 	clockEvery = 64
-	// workCost is the estimated duration of one piece of work, in empty turns. It is
-	// arbitrary.
+	// workCost is the estimated duration of one piece of work, measured in empty turns.
+	// The number is arbitrary.
 	workCost = 4
 )
 
-// A clock is the time of a loop, as the duration since the loop was made. It is read
-// seldom, because reading the system's clock takes as long as an empty turn. The time
+// A clock has the time of a loop: the duration since the loop was made. The clock seldom
+// reads the system's clock, because one reading takes as long as an empty turn. The time
 // between two readings is added to busy if the loop had work in this time, and otherwise
 // to spinning.
 type clock struct {
@@ -41,8 +42,8 @@ func (k *clock) addWork(n int) {
 	k.worked = true
 }
 
-// forceRead makes the next turn of the loop read the clock, because much time may have
-// passed.
+// forceRead makes the next turn of the loop read the clock. It is called when the loop
+// may have waited inside the provider.
 func (k *clock) forceRead() { k.pendingCost = clockEvery }
 
 // read reads the system's clock, and returns the time since origin.
@@ -51,7 +52,8 @@ func (k *clock) read() time.Duration {
 	return k.now
 }
 
-// advance sets the time to now. The loop was awake since the last reading.
+// advance sets the time to the parameter now, at the end of a time in which the loop was
+// awake.
 func (k *clock) advance(now time.Duration) {
 	gap := now - k.now
 	if k.worked {
@@ -63,14 +65,16 @@ func (k *clock) advance(now time.Duration) {
 	k.now, k.pendingCost, k.worked = now, 0, false
 }
 
-// wake reads the system's clock after a sleep that began at the last reading.
+// wake reads the system's clock after a sleep of the loop. The clock was also read just
+// before the sleep.
 func (k *clock) wake() { k.wakeAt(time.Since(k.origin)) }
 
-// wakeAt sets the time to now. The loop was asleep since the last reading.
+// wakeAt sets the time to the parameter now, at the end of a sleep that began at the last
+// reading.
 func (k *clock) wakeAt(now time.Duration) {
 	k.slept += now - k.now
 	k.now, k.pendingCost, k.worked = now, 0, false
 }
 
-// time returns the last reading as wall-clock time.
+// time returns the time of the last reading as wall-clock time.
 func (k *clock) time() time.Time { return k.origin.Add(k.now) }

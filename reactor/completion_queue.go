@@ -72,9 +72,9 @@ func (d *loopDevice) openQueue() (*completionQueue, error) {
 	return q, nil
 }
 
-// reserve reserves places on a CQ for the completions of one connection, and returns the
-// CQ. It chooses the oldest CQ with room, so that later CQs become unused, or else opens
-// a new CQ.
+// reserve reserves places for the completions of one connection on a CQ, and returns the
+// CQ. It chooses the oldest CQ with enough room, so that the newest CQs become unused. If
+// no CQ has enough room, it opens a new one.
 func (d *loopDevice) reserve() (*completionQueue, error) {
 	need := d.completionsPerConn()
 	for _, q := range d.queues {
@@ -127,9 +127,10 @@ func (d *loopDevice) trimQueues() (others bool) {
 	return len(d.queues) > 1
 }
 
-// poll polls the CQs of the device and handles up to a batch of completions. With
-// several CQs it begins with the CQ after the last one that was polled, and stops when it
-// has found a batch. So each CQ is polled once before another one is polled again.
+// poll polls the CQs of the device and handles their completions. If there are several
+// CQs, poll begins with the CQ after the last one that was polled, and stops after
+// Config.CompletionBudget completions. So each CQ is polled once before another CQ is
+// polled a second time.
 func (d *loopDevice) poll() (found int) {
 	if len(d.queues) == 1 {
 		return d.queues[0].poll(d.pollWait())
@@ -156,9 +157,9 @@ func (d *loopDevice) pollWait() time.Duration {
 	return spinLimit
 }
 
-// poll polls one CQ, handles a batch of completions, and returns their number. If there
-// is no completion, poll waits for one, at most for the duration wait. If the poll fails,
-// the connections of the device end; other devices are not affected.
+// poll polls one CQ, handles up to Config.CompletionBudget completions, and returns their
+// number. If there is no completion, poll waits for one, at most for the duration wait.
+// If the poll fails, the connections of the device end; other devices are not affected.
 func (q *completionQueue) poll(wait time.Duration) int {
 	d := q.device
 	wcs, err := q.queue.Spin(wait)
@@ -175,9 +176,9 @@ func (q *completionQueue) poll(wait time.Duration) int {
 }
 
 // pollAgain polls the CQ a second time in a turn of the loop, and reports whether the CQ
-// is empty afterwards. With verbs.ProgressManual, Consume makes the device first process
-// everything that has arrived.
-func (q *completionQueue) pollAgain() (all bool) {
+// is empty afterwards. With verbs.ProgressManual, the call of cq.Group.Consume makes the
+// device process everything that has arrived before the CQ is polled.
+func (q *completionQueue) pollAgain() (empty bool) {
 	if _, err := q.device.group.Consume(); err != nil {
 		q.device.fail(err)
 	}

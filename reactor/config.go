@@ -19,16 +19,17 @@ type Config struct {
 	// true, NumLoops must not exceed the number of completion vectors of the device. For
 	// the soft provider that number is soft.Config.Vectors.
 	NumLoops int
-	// CPUs pins loops to CPUs. Loop i locks its goroutine to a thread, and pins the thread
-	// to CPU CPUs[i mod len(CPUs)]. Empty means neither. CPUs must be empty for a loop
-	// made with NewLoop. It is meant for loops that spin; a loop that sleeps has lower
-	// tail latencies when its goroutine is not locked. GOMAXPROCS should be greater than
-	// the number of loops that spin. Otherwise other goroutines of the program take the
-	// processor of such a loop for 10ms at a time.
+	// CPUs pins loops to CPUs. Loop i locks its goroutine to a thread, and pins the
+	// thread to CPU CPUs[i mod len(CPUs)]. If CPUs is empty, goroutines are not locked
+	// and threads are not pinned. CPUs must be empty for a loop made with NewLoop. It is
+	// meant for loops that spin; a loop that sleeps has lower tail latencies when its
+	// goroutine is not locked. GOMAXPROCS should be greater than the number of loops that
+	// spin. Otherwise other goroutines of the program take the processor of such a loop
+	// for 10ms at a time.
 	CPUs []int
 
-	// Idle says what a loop does after a turn without work (see the package comment).
-	// Zero means IdleAdaptive. Loop.SetIdle changes the policy of a running loop.
+	// Idle says what a loop does after a turn without work: see IdlePolicy. Zero means
+	// IdleAdaptive. Loop.SetIdle changes the policy of a running loop.
 	Idle IdlePolicy
 	// SpinBudget is how long a loop with IdleAdaptive polls after its last work before it
 	// sleeps. Zero means 50µs.
@@ -37,10 +38,10 @@ type Config struct {
 	// its completion queues. If it finds completions without an event, the event was lost;
 	// Stats.Rescues counts these cases. Zero means 100ms.
 	SafetyTimeout time.Duration
-	// EpollEvery is the number of turns of the loop after which a loop that does not
-	// sleep checks its descriptors for connection events, device events and registered
-	// descriptors. Zero means 1024. While a connection is opening, a loop checks at least
-	// every 16 turns.
+	// EpollEvery applies to a loop that does not sleep. It is the number of turns after
+	// which the loop checks epoll for connection events, device events and events of
+	// registered descriptors. Zero means 1024. While a connection is opening, a loop
+	// checks at least every 16 turns.
 	EpollEvery int
 	// CompletionBudget is how many completions of one device a loop handles in one turn.
 	// If a loop has several completion queues on the device, the number applies to their
@@ -50,14 +51,15 @@ type Config struct {
 	// means 4096.
 	MaxPosted int
 	// SlowCallback makes the loop measure the duration of every callback except OnBoot,
-	// OnShutdown and OnListenError, with two readings of the clock, and count the callbacks
-	// that took longer than SlowCallback. Zero means that callbacks are not measured.
+	// OnShutdown and OnListenError. The loop reads the clock before and after a callback,
+	// and Stats.SlowCallbacks counts the callbacks that took longer than SlowCallback. Zero
+	// means that callbacks are not measured.
 	SlowCallback time.Duration
 
 	// MaxInFlight is how many operations one connection may have outstanding, and how
-	// many receive buffers a connection has posted. All queue sizes follow from it. Zero
-	// means 63. A send queue has room for one more request, a probe. The memory for its
-	// requests is rounded up to a power of two.
+	// many receive buffers a connection has posted. All queue sizes follow from
+	// MaxInFlight: a send queue has room for one more request, a keepalive probe, and the
+	// memory for the requests of a queue is rounded up to a power of two. Zero means 63.
 	MaxInFlight int
 	// MaxMessage is the size of a receive buffer in bytes, and the largest message that
 	// can be sent. Both sides of a connection should use the same value. Zero means 4096.
@@ -74,11 +76,11 @@ type Config struct {
 	// the local path take 16,384 descriptors in this process. Negative means 1,048,576,
 	// the largest number that the work-request ids of a loop can distinguish.
 	MaxConns int
-	// SharedRecvBuffers is the number of receive buffers in the shared receive queue of
-	// a loop. Zero means that each connection has a receive queue of its own. The
-	// buffers of such a queue have MaxInFlight times MaxMessage bytes, which the system
-	// provides page by page when they are used for the first time. With many connections
-	// this is most of the memory of the loop.
+	// SharedRecvBuffers is the number of receive buffers in the shared receive queue of a
+	// loop. Zero means that each connection has a receive queue of its own. The buffers
+	// of a connection's own queue have MaxInFlight times MaxMessage bytes, which the
+	// system provides page by page when they are used for the first time. With many
+	// connections these buffers are most of the memory of the loop.
 	SharedRecvBuffers int
 	// SignalEvery is the number of sends after which a send requests a completion. The
 	// completion confirms all sends before it too. Zero means a quarter of MaxInFlight,
@@ -93,12 +95,12 @@ type Config struct {
 	// the value of the dialing side.
 	RetryCount int
 	// RNRRetryCount is how many times the peer sends a message again if this side has no
-	// receive buffer for it, 1 to 7. Zero means 7, which means without limit. Negative
-	// means none.
+	// receive buffer for the message, 1 to 7. Zero means 7, which means without limit.
+	// Negative means that the peer does not send the message again.
 	RNRRetryCount int
-	// MinRNRTimer is how long the peer waits before it sends such a message again, at most
-	// 655.36ms. It is rounded up to a delay that the protocol has: see
-	// verbs.RNRDelayCode. Zero means 0.64ms.
+	// MinRNRTimer is how long the peer waits before it sends a message again for which
+	// this side had no receive buffer, at most 655.36ms. MinRNRTimer is rounded up to a
+	// delay that the protocol has: see verbs.RNRDelayCode. Zero means 0.64ms.
 	MinRNRTimer time.Duration
 	// AckTimeout is how long the transport waits for an acknowledgement before it
 	// retransmits a packet, at most 8796s. It is rounded up to 4.096µs times a power of
@@ -115,36 +117,38 @@ type Config struct {
 	// that is lower. Negative means none.
 	InitiatorDepth int
 
-	// Backlog is how many requests may wait at a listener until the loop fetches them.
+	// Backlog is how many requests may wait at a listener until the engine fetches them.
 	// Zero means the connection manager's default.
 	Backlog int
 	// DecisionTimeout is the time in which the application must answer a connection
-	// request. After this time the request is rejected. Zero means 10s.
+	// request. A request without an answer is rejected after this time. Zero means 10s.
 	DecisionTimeout time.Duration
-	// ConnectTimeout is how long a connection may take to open, on either side. Zero means
-	// 30s. It is that long so that a dial survives an outage of 5s: the kernel's connection
-	// manager repeats a lost request after 4.6s or 6.1s, depending on its version.
+	// ConnectTimeout is how long a connection may take to open, on either side. Zero
+	// means 30s. The default is that long because a dial should survive an outage of 5s,
+	// and the kernel's connection manager repeats a lost request only after 4.6s or 6.1s,
+	// depending on its version.
 	ConnectTimeout time.Duration
-	// DrainTimeout is how long a closing connection waits for the peer to confirm its
-	// sends. After OnClose the connection waits for the same time again for the peer to
-	// disconnect. Zero means 5s.
+	// DrainTimeout is how long a connection waits, after Conn.Close, for the peer to
+	// confirm its sends. After OnClose the connection waits for the same time again for
+	// the peer to disconnect. Zero means 5s.
 	DrainTimeout time.Duration
-	// Keepalive is the time after which the loop sends a probe if in that time no message
-	// was received from the peer and no send was confirmed by it. The probe is a WRITE of
-	// zero bytes, which consumes no receive buffer of the peer. It is posted up to a
-	// sixteenth of Keepalive later, so that an idle loop wakes up once for many
-	// connections. If the peer does not answer the probe within another Keepalive, the
-	// connection ends, and OnClose gets ErrKeepalive. OnClose also gets ErrKeepalive when
-	// the retries of the transport for the probe are exhausted, which is usually earlier.
-	// While sends are unconfirmed, only the transport ends the connection, because the
-	// peer may merely have no receive buffers. Zero means 30s. Negative means no probes.
+	// Keepalive is the time after which the loop sends a probe if the peer has neither
+	// sent a message nor confirmed a send in that time. The probe is a WRITE of zero
+	// bytes, which consumes no receive buffer of the peer. It is posted up to a sixteenth
+	// of Keepalive later, so that an idle loop wakes up once for many connections. If the
+	// peer does not answer the probe within another Keepalive, the connection ends, and
+	// OnClose gets ErrKeepalive. OnClose also gets ErrKeepalive when the retries of the
+	// transport for the probe are exhausted, which is usually earlier. While sends are
+	// unconfirmed, only the transport ends the connection, because the peer may merely
+	// have no receive buffers. Zero means 30s. Negative means no probes.
 	Keepalive time.Duration
 
 	// Balance chooses the loops of new connections. Zero means RoundRobin.
 	Balance Balance
-	// Place, if not nil, chooses the loop of an accepted connection instead of Balance. It
-	// is called before OnConnectRequest, on the loop with index 0, and returns a loop of
-	// ConnRequest.Engine. If it returns nil or a loop of another engine, Balance chooses.
+	// Place, if not nil, chooses the loop of an accepted connection. It returns a loop of
+	// ConnRequest.Engine. If Place is nil, or returns nil or a loop of another engine,
+	// Balance chooses the loop. Place is called before OnConnectRequest, on the loop with
+	// index 0.
 	Place func(req *ConnRequest) *Loop
 }
 
@@ -274,7 +278,8 @@ func (c *Config) setDefaults() {
 	c.Keepalive = max(0, orDefault(c.Keepalive, 30*time.Second))
 }
 
-// rnrTimerCode returns the code of MinRNRTimer, which withDefaults has checked.
+// rnrTimerCode returns the code of MinRNRTimer in the protocol. withDefaults has checked
+// MinRNRTimer.
 func (c *Config) rnrTimerCode() uint8 {
 	code, _ := verbs.RNRDelayCode(c.MinRNRTimer)
 	return code

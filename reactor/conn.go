@@ -16,14 +16,14 @@ import (
 // credentials, parameters and counters still work.
 type Conn struct {
 	loop    *Loop
-	handler ConnHandler // gets the callbacks of the connection
+	handler ConnHandler // has the callbacks of the connection
 	device  *loopDevice // nil until the device is known
-	id      *cm.ID      // nil until resolve, or until moveID on the accepting side
-	qp      verbs.QP    // nil until makeQP
+	id      *cm.ID      // nil until resolve (dialing side) or moveID (accepting side) has set it
+	qp      verbs.QP    // nil until makeQP has set it
 	// queue is the CQ of qp. It is nil until places for the completions of the connection
 	// are reserved on it.
 	queue *completionQueue
-	key   wrID // index and generation of the connection, for the ids of its work requests
+	key   wrID // index and generation of the connection; part of the ids of its work requests
 
 	state       connState
 	closeReason closeReason
@@ -40,8 +40,8 @@ type Conn struct {
 	recvs        recvQueue
 	heldMessages bufferList // messages received before OnOpen
 
-	stateTimer timerheap.Timer // time limit of state, see connState
-	deadline   timerheap.Timer // timer that SetDeadline has set
+	stateTimer timerheap.Timer // timer for the time limit of the present state, see connState
+	deadline   timerheap.Timer // timer for SetDeadline
 	keepalive  timerheap.Timer // timer that calls onKeepaliveTimer
 	liveness   liveness
 
@@ -146,13 +146,14 @@ func (c *Conn) MaxInFlight() int { return c.loop.cfg.MaxInFlight }
 // InFlight returns how many operations of the application are outstanding.
 func (c *Conn) InFlight() int { return int(c.flow.outstanding() - c.flow.probes) }
 
-// enter moves the connection to the state s, which has no time limit.
+// enter moves the connection to the state s, which has no time limit. It stops the timer
+// of the previous state.
 func (c *Conn) enter(s connState) {
 	c.state = s
 	c.loop.timers.Stop(&c.stateTimer)
 }
 
-// enterFor moves the connection to the state s and sets the time limit.
+// enterFor moves the connection to the state s and sets the time limit of this state.
 func (c *Conn) enterFor(s connState, limit time.Duration) {
 	c.state = s
 	c.loop.setTimer(&c.stateTimer, limit)

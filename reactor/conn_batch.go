@@ -8,8 +8,8 @@ import "github.com/rdmaloop/rdmaloop/verbs"
 // or two.
 type sendBatch struct {
 	wrs   []verbs.SendWR
-	sges  []verbs.SGE // memory that wrs refer to
-	bytes []byte      // inline data that wrs refer to
+	sges  []verbs.SGE // scatter/gather lists of the requests in wrs
+	bytes []byte      // inline data of the requests in wrs
 }
 
 // addRequest appends a request and returns it. The caller must set all its fields,
@@ -31,7 +31,7 @@ func (s *sendBatch) copyBytes(b []byte) []byte {
 	return s.bytes[at:]
 }
 
-// sgeList returns a list of one SGE.
+// sgeList returns a scatter/gather list with one element, sge.
 func (s *sendBatch) sgeList(sge verbs.SGE) []verbs.SGE {
 	at := len(s.sges)
 	s.sges = append(s.sges, sge)

@@ -11,10 +11,10 @@ const (
 	// flushTimeout is how long a device may take to flush a queue pair. The number is
 	// arbitrary.
 	flushTimeout = time.Second
-	// disconnectTimeout is how long close waits for cm.Disconnected when a request has
-	// failed with an error that a disconnect of the peer usually causes. It is also how
-	// long close waits after cm.Disconnected for the completions of earlier requests. The
-	// number is arbitrary.
+	// disconnectTimeout is the time limit for two waits of the method close. When a
+	// request has failed with an error that a disconnect of the peer usually causes,
+	// close waits for cm.Disconnected. After cm.Disconnected it waits for the completions
+	// of earlier requests. The number is arbitrary.
 	disconnectTimeout = 10 * time.Millisecond
 )
 
@@ -68,8 +68,9 @@ func (c *Conn) drain() {
 	}
 }
 
-// probe stages a WRITE of zero bytes. It needs neither memory nor a receive buffer of the
-// peer (IBTA vol. 1, 9.7.2 and 9.3.3.1). Its completion confirms all requests before it.
+// probe stages a WRITE of zero bytes, which needs neither memory nor a receive buffer of
+// the peer (IBTA vol. 1, 9.7.2 and 9.3.3.1). The completion of the WRITE confirms all
+// requests before it.
 func (c *Conn) probe() {
 	c.liveness.probePosted(c.loop.clock.read(), c.flow.outstanding() == 0)
 	c.flow.probes++
@@ -87,8 +88,9 @@ func (c *Conn) close() {
 	c.reportIfFlushed()
 }
 
-// chooseCloseState moves a connection that is not flushed yet to the state for the event
-// that it must wait for, or to stateFlushing if there is no such event.
+// chooseCloseState chooses the next state of a connection that is not flushed yet. If the
+// connection must wait for cm.Disconnected or for an empty CQ, this is the state of that
+// wait, and otherwise stateFlushing.
 func (c *Conn) chooseCloseState() {
 	switch disconnected := c.closeReason.peerErr != nil; {
 	case !disconnected && c.closeReason.provisional:
@@ -102,8 +104,9 @@ func (c *Conn) chooseCloseState() {
 	}
 }
 
-// await enters stateAwaitingDisconnected or stateAwaitingEmptyCQ. The first of them sets
-// the time limit for both.
+// await enters the state s, which is stateAwaitingDisconnected or stateAwaitingEmptyCQ.
+// The two states have one time limit together, which begins when the connection leaves
+// stateCloseBegun.
 func (c *Conn) await(s connState) {
 	if c.state == stateCloseBegun {
 		c.loop.setTimer(&c.stateTimer, disconnectTimeout)
@@ -114,8 +117,8 @@ func (c *Conn) await(s connState) {
 
 // enterFlushing disconnects, which flushes the queues. It also posts a probe after all
 // other requests. When the probe has completed, the completions of all messages that were
-// received before the flush have been polled. With a shared receive queue close could not
-// find this out otherwise.
+// received before the flush have been polled. With a shared receive queue, close has no
+// other way to find this out.
 func (c *Conn) enterFlushing() {
 	c.enterFor(stateFlushing, flushTimeout)
 	c.disconnect()
@@ -133,8 +136,8 @@ func (c *Conn) reportIfFlushed() {
 	}
 }
 
-// onCloseTimeout is called after the time limit of a state in which close waits. It goes
-// on without the completions or the event for which close waits.
+// onCloseTimeout is called when the time limit of a state in which the method close waits
+// has passed. It takes the next step as if the wait had ended.
 func (c *Conn) onCloseTimeout() {
 	if c.state == stateFlushing {
 		c.reportClose()
@@ -184,7 +187,8 @@ func (c *Conn) failOutstanding() {
 	}
 }
 
-// failOpen ends a connection that has not opened, and reports err to the application.
+// failOpen ends a connection that has not opened, and passes err to OnDialError or
+// OnAcceptError.
 func (c *Conn) failOpen(err error) {
 	c.destroy()
 	if c.request != nil {

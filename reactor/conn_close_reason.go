@@ -8,10 +8,11 @@ import "github.com/rdmaloop/rdmaloop/verbs"
 type closeReason struct {
 	// Error of the first reason; nil means that this side has called Close.
 	cause       error
-	set         bool // there is a reason
+	set         bool // the reason is known
 	fromRequest bool // cause is the error of a failed request
 	// provisional means that cause is a flushed request or an exhausted retry count. A
-	// disconnect of the peer, which may be reported later, also has such consequences.
+	// disconnect of the peer causes these errors too, and cm.Disconnected may be received
+	// after them.
 	provisional bool
 
 	// peerErr says how the peer disconnected: ErrPeerClosed, verbs.ErrPeerGone ... It is nil
@@ -24,7 +25,7 @@ type closeReason struct {
 	flushErr     error // error of the first flushed request, see completionError
 }
 
-// setCause sets the reason, unless there is one that is not provisional.
+// setCause sets the reason, unless a reason that is not provisional is already set.
 func (e *closeReason) setCause(cause error) {
 	if e.set && !e.provisional {
 		return
@@ -45,8 +46,9 @@ func (e *closeReason) requestFailed(err error, s verbs.Status) {
 	}
 }
 
-// completionError returns the error of a completion. When a connection ends, all its
-// receives are flushed; they share one error, so that only one is allocated.
+// completionError returns the error of a failed completion. When a connection ends, all
+// its receive requests are flushed. These completions share one error, so that only one
+// error is allocated.
 func (e *closeReason) completionError(wc *verbs.WC) error {
 	if wc.Status != verbs.StatusWRFlushErr {
 		return wc.Err()
@@ -65,9 +67,9 @@ func (e *closeReason) closeError(lost bool) error {
 		return e.firstFailed
 	case !lost:
 		return e.cause
-	case e.firstFailed == nil: // the device has not even flushed the requests
+	case e.firstFailed == nil: // the device has failed and has not flushed the requests
 		return firstError(e.cause, firstError(e.peerErr, ErrPeerClosed))
-	case e.cause == nil: // this side closed, but the peer disconnected before it had all sends
+	case e.cause == nil: // this side has called Close, but the peer has not confirmed all sends
 		return &CloseError{Cause: firstError(e.peerErr, ErrPeerClosed), First: e.firstFailed}
 	}
 	return &CloseError{Cause: e.cause, First: e.firstFailed}

@@ -35,8 +35,9 @@ func (c *Conn) Abort(cause error) error {
 	return nil
 }
 
-// beginClose begins to close a connection, for a reason. It calls no callback, so it may
-// be called at any place on the loop's goroutine.
+// beginClose begins to close a connection for the reason cause; nil means that this side
+// has called Close. beginClose calls no callback, so any code on the loop's goroutine may
+// call it.
 func (c *Conn) beginClose(cause error) {
 	c.closeReason.setCause(cause)
 	c.enterClosing()
@@ -75,7 +76,8 @@ func (c *Conn) fail(wc *verbs.WC, keepalive bool) error {
 	return err
 }
 
-// scheduleAdvance makes advanceClosing call advance.
+// scheduleAdvance makes advanceClosing call the method advance of the connection, later
+// in the present turn of the loop or in the next turn.
 func (c *Conn) scheduleAdvance() {
 	if !c.advanceQueued {
 		c.advanceQueued = true

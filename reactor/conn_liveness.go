@@ -78,7 +78,8 @@ func (l *liveness) check(now, keepalive time.Duration) error {
 	return nil
 }
 
-// probeDue reports whether a probe must be posted. At most one probe is outstanding.
+// probeDue reports whether a probe must be posted. It returns false while another probe
+// is outstanding.
 func (l *liveness) probeDue(now, keepalive time.Duration) bool {
 	switch {
 	case keepalive == 0:
@@ -91,8 +92,8 @@ func (l *liveness) probeDue(now, keepalive time.Duration) bool {
 	return false
 }
 
-// nextCheck returns the time at which check or probeDue may have another result. The
-// result none is true if the connection has neither an idle timeout nor keepalive probes.
+// nextCheck returns the time at which check and probeDue must be called next. The result
+// none is true if the connection has neither an idle timeout nor keepalive probes.
 func (l *liveness) nextCheck(keepalive time.Duration) (when time.Duration, none bool) {
 	none = true
 	if l.idleTimeout > 0 {

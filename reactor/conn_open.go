@@ -77,7 +77,7 @@ func (c *Conn) resolve(request dialRequest) (err error) {
 	return c.id.ResolveAddr(c.dialOptions.LocalAddr, request.addr, request.timeout)
 }
 
-// addrResolved handles cm.AddrResolved, after which the device is known: it begins to
+// addrResolved handles cm.AddrResolved, after which the device is known, and begins to
 // resolve the route.
 func (c *Conn) addrResolved() error {
 	if err := c.setTimers(c.dialOptions.AckTimeout); err != nil {
@@ -98,7 +98,7 @@ func (c *Conn) setTimers(ackTimeout time.Duration) error {
 	return c.id.SetMinRNRTimer(c.loop.cfg.rnrTimerCode())
 }
 
-// routeResolved handles cm.RouteResolved: it makes the queue pair and sends the
+// routeResolved handles cm.RouteResolved. It makes the queue pair and sends the
 // connection request.
 func (c *Conn) routeResolved() error {
 	if err := c.makeQP(); err != nil {

@@ -21,8 +21,8 @@ func (q *connQueue) pop() *Conn {
 	case q.head == len(q.conns):
 		q.conns, q.head = q.conns[:0], 0
 	case q.head > len(q.conns)/2:
-		// At least half of the connections were popped since the last move, so each
-		// connection is moved about once.
+		// At least as many connections were popped as remain. So moving the rest to the
+		// front moves each connection about once on average.
 		n := copy(q.conns, q.conns[q.head:])
 		clear(q.conns[n:])
 		q.conns, q.head = q.conns[:n], 0

@@ -52,9 +52,9 @@ func (c *Conn) deliver(b *Buffer) {
 // OnMessage.
 func (c *Conn) discardsMessages() bool { return c.closeCalled || c.state >= stateDisconnecting }
 
-// replace puts another buffer into the receive queue in the place of b, which the
-// application keeps. If there is no memory for another buffer, Release puts b back into
-// the receive queue.
+// replace puts another buffer into the receive queue in place of b, which the application
+// keeps. If there is no memory for another buffer, b itself returns to the receive queue
+// when the application calls Release.
 func (c *Conn) replace(b *Buffer) {
 	fresh, err := c.device.slab.get()
 	if err != nil {
@@ -66,8 +66,8 @@ func (c *Conn) replace(b *Buffer) {
 
 // repost stages a buffer for the receive queue, or returns it to the slab if the
 // connection receives no more messages. The staged buffers are posted at the end of the
-// loop's turn, or earlier if at least half of the buffers are staged, so that the receive
-// queue does not become empty.
+// loop's turn. If at least half of the buffers of the queue are staged, they are posted
+// at once, so that the receive queue does not become empty.
 func (c *Conn) repost(b *Buffer) {
 	switch {
 	case c.device.sharedRecv != nil:

@@ -66,8 +66,8 @@ func (c *Conn) SendBufferWith(buf *Buffer, o SendOptions) error {
 // ends, and OnClose gets the error.
 func (c *Conn) Flush() { c.postSends() }
 
-// checkSend returns an error if no operation of the application, with a message of size
-// bytes, can be accepted.
+// checkSend returns an error if the application can not start an operation now, or if the
+// parameter size, the length of the message in bytes, is too large.
 func (c *Conn) checkSend(size int) error {
 	switch {
 	case c.state != stateOpen:
@@ -111,7 +111,7 @@ func (c *Conn) stage(code verbs.Opcode, signal bool) (*verbs.SendWR, *sendReques
 	return wr, r
 }
 
-// markDirty makes the next flush post the requests of the connection.
+// markDirty adds the connection to Loop.dirty, so that the next flush posts its requests.
 func (c *Conn) markDirty() {
 	if !c.dirty {
 		c.dirty = true
@@ -127,7 +127,7 @@ func (o *SendOptions) sendCode() verbs.Opcode {
 	return verbs.OpSend
 }
 
-// sendInline stages a message whose bytes are in the request.
+// sendInline stages a message whose bytes are copied into the request.
 func (c *Conn) sendInline(b []byte, o *SendOptions) {
 	wr, r := c.acceptOp(o.sendCode(), o, o.Notify)
 	r.op.Bytes = uint32(len(b))
@@ -227,8 +227,9 @@ func (c *Conn) countResult(err error) {
 	c.loop.stats.Failed++
 }
 
-// afterSent is called when places in the send queue have become free. It calls OnWritable
-// if that is due, or schedules the next step of a connection that is closing.
+// afterSent is called when places in the send queue have become free. It schedules the
+// next step of a connection that is closing. For other connections it calls OnWritable if
+// that is due.
 func (c *Conn) afterSent() {
 	switch {
 	case c.state != stateOpen:

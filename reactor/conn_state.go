@@ -106,11 +106,11 @@ const (
 	stateClosed
 )
 
-// If the device of a connection fails, the connection leaves each of the states from
-// stateCloseBegun to stateFlushing at the next call of advance: it calls OnClose, and
-// enters stateDisconnecting. If the device was removed, the connection is not flushed
-// before. If the engine stops and does not wait for peers, abortNow leads from each state
-// to stateClosed.
+// A connection whose device has failed leaves each of the states from stateCloseBegun to
+// stateFlushing at the next call of advance: it calls OnClose and enters
+// stateDisconnecting. If the device was removed, the queues are not flushed before that.
+// If the engine stops without waiting for peers, abortNow leads from each state to
+// stateClosed.
 
 // coarse returns the ConnState to which s belongs.
 func (s connState) coarse() ConnState {

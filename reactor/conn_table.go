@@ -7,12 +7,12 @@ import (
 )
 
 // A connTable finds a connection by the id of its work requests. Its zero value is empty.
-// The table counts generations beyond 20 bits, of which an id has only the low 20.
+// The generations of the table have more than 20 bits. The id of a work request has the
+// low 20 bits of the generation.
 type connTable struct{ table slots.Table[*Conn] }
 
-// add adds c. It sets c.key to a key that has the index and the generation of c, from
-// which the ids of its work requests are made. add returns false if there are maxConns
-// connections.
+// add adds c and sets c.key, from which the ids of the work requests of c are made, to
+// its index and generation. It returns false if there are maxConns connections.
 func (t *connTable) add(c *Conn) bool {
 	if t.table.Len() == maxConns {
 		return false

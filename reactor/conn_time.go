@@ -41,17 +41,17 @@ func (c *Conn) onKeepaliveTimer() {
 	c.startKeepalive()
 }
 
-// checkLiveness returns the error of liveness.check at the present time.
+// checkLiveness calls liveness.check with the present time and returns its error.
 func (c *Conn) checkLiveness() error {
 	return c.liveness.check(c.loop.clock.read(), c.loop.cfg.Keepalive)
 }
 
-// checkLivenessAgain checks the liveness again after polling the CQ, because a loop that
-// was delayed may not have handled messages that have arrived meanwhile. It reports true
-// if these messages show that the peer is alive. Otherwise it ends the connection. If the
-// CQ still has completions, it makes the next turn of the loop check again instead.
+// checkLivenessAgain polls the CQ and then checks the liveness again, because a loop that
+// was delayed may not have handled messages that have arrived meanwhile. It returns true
+// if these messages show that the peer is alive. Otherwise it ends the connection, or, if
+// the CQ is not empty yet, makes the next turn of the loop check again.
 func (c *Conn) checkLivenessAgain() (alive bool) {
-	all := c.queue.pollAgain()
+	empty := c.queue.pollAgain()
 	if c.state != stateOpen {
 		return false
 	}
@@ -59,7 +59,7 @@ func (c *Conn) checkLivenessAgain() (alive bool) {
 	switch {
 	case err == nil:
 		return true
-	case all:
+	case empty:
 		c.beginClose(err)
 	default:
 		c.loop.timers.Set(&c.keepalive, c.loop.clock.now)
@@ -68,9 +68,9 @@ func (c *Conn) checkLivenessAgain() (alive bool) {
 }
 
 // Probes of many connections may be due at the same time. One turn of the loop posts at
-// most probeBudget probes, which takes less than a millisecond. The next probeBudget
-// probes are delayed by probePause, the probeBudget probes after these by twice as long,
-// and so on. Both numbers are arbitrary.
+// most probeBudget probes, which takes less than a millisecond. Further probes that are
+// due in the same turn are delayed: the next probeBudget of them by probePause, those
+// after them by twice as long, and so on. Both numbers are arbitrary.
 const (
 	probeBudget = 64
 	probePause  = time.Millisecond

@@ -34,8 +34,8 @@ type DialOptions struct {
 	RNRRetryCount      int
 	ResponderResources int
 	InitiatorDepth     int
-	// TOS is the type of service of the packets of both sides, which is the traffic class
-	// with IPv6. Zero means the default of the provider. Source: rdma_set_option(3).
+	// TOS is the type of service (with IPv6: the traffic class) of the packets of both
+	// sides. Zero means the default of the provider. Source: rdma_set_option(3).
 	TOS uint8
 	// ReuseAddr lets other IDs that also set the option share LocalAddr. Source:
 	// rdma_set_option(3), see cm.ID.SetReuseAddr.
@@ -51,10 +51,10 @@ type dialRequest struct {
 	param   cm.MessageParam
 }
 
-// Dial begins to connect to addr. When Dial returns nil, either OnOpen is called later,
-// for a Conn whose method DialOptions returns o, or OnDialError with o. Both run on the
-// loop of the connection, see DialOptions.Loop. A nil o means the defaults. Dial may be
-// called from any goroutine, also before Start. The error is a *verbs.ParamError,
+// Dial begins to connect to addr. A nil o means the defaults. When Dial returns nil, one
+// of two callbacks follows: OnOpen for a Conn whose method DialOptions returns o, or
+// OnDialError with o. Both run on the loop of the connection, see DialOptions.Loop. Dial
+// may be called from any goroutine, also before Start. The error is a *verbs.ParamError,
 // ErrShutdown, ErrClosed, or verbs.ErrForeign if o.Loop belongs to another engine.
 func (e *Engine) Dial(addr netip.AddrPort, o *DialOptions) error {
 	if o == nil {

@@ -70,9 +70,9 @@ func (l *Loop) initEmbedded() (err error) {
 	return l.engine.markStarted()
 }
 
-// RunOnce runs one turn of the loop. If the turn had no work, RunOnce waits according to
-// the idle policy until there is work or timeout has passed, and runs another turn. A
-// timeout of zero means not to wait; a negative timeout means to wait without limit.
+// RunOnce runs one turn of the loop. If the turn had no work, RunOnce waits as the idle
+// policy says, until there is work or timeout has passed, and runs another turn. If
+// timeout is zero, RunOnce does not wait; if timeout is negative, it waits without limit.
 // RunOnce returns how much work was done. The error is ErrClosed if the loop has ended.
 // It matches verbs.ErrState if RunOnce is called in a callback, or for a loop that an
 // engine runs.
@@ -103,9 +103,9 @@ func (l *Loop) beginRunOnce() {
 	l.countWake(l.fetchEvents(), CauseLimit)
 }
 
-// runOnceCost is added to clock.pendingCost in each call of RunOnce, in addition to the 1
-// that clock.tick adds. If the application only polls, the loop therefore reads its clock
-// and checks its timers in every eighth call.
+// RunOnce adds runOnceCost to clock.pendingCost in each call. clock.tick adds 1 to it in
+// each turn. If the application only polls, the loop therefore reads its clock and checks
+// its timers in every eighth call of RunOnce.
 const runOnceCost = clockEvery/8 - 1
 
 // waitForWork runs turns of the loop, and sleeps in between, until there was work or the
@@ -127,8 +127,8 @@ func (l *Loop) waitForWork(timeout time.Duration) (work int) {
 	return work
 }
 
-// remaining returns the time left until a timeout, at least 0, or noLimit if the timeout
-// is negative.
+// remaining returns the part of a timeout that has not passed yet, at least 0, or noLimit
+// if the timeout is negative.
 func remaining(timeout, left time.Duration) time.Duration {
 	if timeout < 0 {
 		return noLimit

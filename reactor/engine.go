@@ -24,7 +24,7 @@ type Engine struct {
 	embedded bool // the application runs the loop of the engine: see NewLoop
 
 	stopping   atomic.Bool   // Stop was called
-	roundRobin atomic.Uint64 // number of choices made by RoundRobin
+	roundRobin atomic.Uint64 // number of connections for which RoundRobin has chosen a loop
 	fullLoops  fullLoops
 	accepts    atomic.Uint64 // counter for Stats.Accepts
 	rejects    atomic.Uint64 // counter for Stats.Rejects
@@ -34,7 +34,7 @@ type Engine struct {
 	mu      sync.Mutex
 	started bool           // Start or NewLoop was called
 	devices []verbs.Device // devices whose asynchronous events a loop watches
-	err     error          // first error that no callback or call has reported
+	err     error          // first error that neither a callback nor the result of a call has reported
 }
 
 // New makes an engine for the devices of the provider p, which calls the methods of h. A
@@ -88,7 +88,8 @@ func (e *Engine) open() (err error) {
 	return err
 }
 
-// release releases what the method open has acquired, after New has failed.
+// release releases the resources that the method open has acquired. It is called when New
+// fails.
 func (e *Engine) release() (err error) {
 	for _, l := range e.loops {
 		err = firstError(err, l.release())
@@ -185,13 +186,13 @@ func (e *Engine) deviceFailed(dev verbs.Device, err error) {
 	}
 }
 
-// fail stops the engine because of an error after which it can not work.
+// fail stops the engine because of the error err, after which the engine can not work.
 func (e *Engine) fail(err error) {
 	e.recordError(err)
 	e.Stop()
 }
 
-// recordError keeps the first error, which Wait returns.
+// recordError keeps the first error that is passed to it. Wait returns that error.
 func (e *Engine) recordError(err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -27,7 +27,7 @@ var (
 	// ErrDrainTimeout means that the peer has not confirmed every send within
 	// Config.DrainTimeout after Conn.Close.
 	ErrDrainTimeout = errors.New("sends not confirmed in time")
-	// ErrDeadline means that the time passed to Conn.SetDeadline has come.
+	// ErrDeadline means that the time set with Conn.SetDeadline has come.
 	ErrDeadline = errors.New("deadline passed")
 	// ErrIdle means that nothing was sent or received for the time passed to
 	// Conn.SetIdleTimeout.
@@ -46,9 +46,9 @@ var (
 	ErrTooManyPosted = errors.New("too many posted functions")
 )
 
-// errFailedEarly is the error of a connection whose queue pair has failed before
-// cm.Established. The peer may get cm.Established first, and then send a request that
-// makes the queue pair fail.
+// errFailedEarly is the error of a connection whose queue pair has failed before this
+// side has received cm.Established. The peer may receive its own cm.Established earlier,
+// and send a request that makes the queue pair fail.
 var errFailedEarly = fmt.Errorf("%w: the queue pair failed before the connection was open", verbs.ErrState)
 
 var errNilArgument = errors.New("a provider and a handler are needed")

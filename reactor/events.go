@@ -7,11 +7,12 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// eventBudget is how many events of one source a turn of the loop handles. A connection
-// event may make or destroy a queue pair, which takes long. The number is arbitrary.
+// eventBudget is how many events of one source (see source) a turn of the loop handles. A
+// connection event may make or destroy a queue pair, which takes long. The number is
+// arbitrary.
 const eventBudget = 16
 
-// An eventSource is the channel of a loop for connection events, as a source.
+// An eventSource is a Loop as the source of its connection events.
 type eventSource Loop
 
 func (s *eventSource) cause() Cause { return CauseConnection }
@@ -48,7 +49,8 @@ func (l *Loop) handleEvent(ev *cm.Event) {
 	}
 }
 
-// handleEvent handles an event of the connection's ID. err is that of the event.
+// handleEvent handles an event of the connection's ID. The parameter err is the error of
+// the event, or nil.
 func (c *Conn) handleEvent(typ cm.EventType, err error) {
 	switch typ {
 	case cm.AddrResolved:
@@ -72,7 +74,8 @@ func (c *Conn) handleEvent(typ cm.EventType, err error) {
 	}
 }
 
-// failOpenOn ends a connection that is opening, unless err is nil.
+// failOpenOn ends a connection that is opening with the error err. It does nothing if err
+// is nil or if the connection is not opening.
 func (c *Conn) failOpenOn(err error) {
 	if err != nil && c.state < stateOpen {
 		c.failOpen(err)
@@ -80,9 +83,9 @@ func (c *Conn) failOpenOn(err error) {
 }
 
 // onDisconnected handles cm.Disconnected: the peer has disconnected, or has confirmed
-// that this side did. err is nil unless the peer's process has ended or the peer has
-// forgotten the connection. Completions of earlier messages and sends may not have been
-// polled yet: see stateAwaitingEmptyCQ.
+// that this side has disconnected. err is nil unless the peer's process has ended or the
+// peer does not know the connection any more. Completions of earlier messages and sends
+// may not have been polled yet: see stateAwaitingEmptyCQ.
 func (c *Conn) onDisconnected(err error) {
 	if c.queue != nil {
 		c.emptyPollsAtDisconnect = c.queue.emptyPolls
@@ -99,8 +102,8 @@ func (c *Conn) onDisconnected(err error) {
 	c.scheduleAdvance()
 }
 
-// deviceRemoved handles cm.DeviceRemoval. Each connection of the device gets this event;
-// the first one ends all connections of the device on this loop.
+// deviceRemoved handles cm.DeviceRemoval. Each connection of the device gets this event.
+// The first of these events ends all connections of the device on this loop.
 func (c *Conn) deviceRemoved() {
 	c.beginClose(ErrDeviceRemoved)
 	if c.device != nil {
@@ -109,7 +112,8 @@ func (c *Conn) deviceRemoved() {
 }
 
 // watchAsync makes the loop watch the asynchronous events of a device, unless another
-// loop of the engine does so: each event can be fetched only once.
+// loop of the engine watches them. Only one loop does so, because each event can be
+// fetched only once.
 func (l *Loop) watchAsync(dev verbs.Device) error {
 	if !l.engine.claimAsync(dev) {
 		return nil
@@ -143,7 +147,8 @@ func (s *asyncSource) ready(poller.Readiness) (work int) {
 		work++
 		s.loop.engine.deviceEvent(s.dev, ev)
 		if ev.Type == verbs.AsyncDeviceFatal {
-			// After the last event the descriptor itself may fail.
+			// AsyncDeviceFatal is the last event. After it the descriptor itself may
+			// fail.
 			s.loop.recordError(s.loop.unwatch(s))
 			return work
 		}

@@ -13,7 +13,7 @@ type Registration struct {
 	call  func(poller.Readiness)
 }
 
-// A foreignSource is a Registration as a source.
+// A foreignSource is a Registration as the source of its events.
 type foreignSource Registration
 
 func (s *foreignSource) cause() Cause { return CauseForeign }
@@ -42,8 +42,9 @@ func (r *Registration) Modify(interest poller.Interest) error {
 	return operr.Wrap("modify registration", r.loop.poller.Modify(r.token, interest))
 }
 
-// Close ends the registration. The function is not called again, even if an event of the
-// descriptor was fetched already. A second Close does nothing.
+// Close ends the registration. The function that was passed to Register is not called
+// again, even if an event of the descriptor was already fetched. A second Close does
+// nothing.
 func (r *Registration) Close() error {
 	return operr.Wrap("close registration", r.loop.unwatch((*foreignSource)(r)))
 }

@@ -50,8 +50,8 @@ func (f *fullLoops) clear(k loopOnDevice) {
 }
 
 // full reports whether loop k, which has conns connections, is known to have no room for
-// another one. It reports false once when the number of connections has decreased, or
-// when fullRetry has passed since the last attempt, so that another attempt is made.
+// another connection. It reports false if the number of connections has decreased, and
+// once in each fullRetry, so that the engine tries again.
 func (f *fullLoops) full(k loopOnDevice, conns int64, now time.Time) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

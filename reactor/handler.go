@@ -54,13 +54,13 @@ type ConnHandler interface {
 	// sent them. The handler may use msg and its data until OnMessage returns, and longer
 	// if it calls msg.Keep.
 	OnMessage(c *Conn, msg Message)
-	// OnCompletion is called when an operation has completed that was one-sided, atomic, or
-	// sent with SendOptions.Notify. The application may use the memory of the operation
-	// again. Each accepted operation is reported exactly once, in the order of the calls,
-	// and before OnClose. If the operation has failed, err is usually a
-	// *verbs.CompletionError, and the connection ends. OnCompletion is also called after
-	// Conn.Close, when the connection accepts no more sends. So the application should not
-	// call Abort because a send in OnCompletion returns ErrClosed.
+	// OnCompletion is called when a one-sided or atomic operation has completed, or a
+	// message that was sent with SendOptions.Notify. The application may use the memory
+	// of the operation again. Each accepted operation of these kinds is reported exactly
+	// once, in the order of the calls, and before OnClose. If the operation has failed,
+	// err is usually a *verbs.CompletionError, and the connection ends. OnCompletion is
+	// also called after Conn.Close, when the connection accepts no more sends. So the
+	// application should not call Abort because a send in OnCompletion returns ErrClosed.
 	OnCompletion(c *Conn, op Op, err error)
 	// OnWritable is called after a send was refused with ErrWouldBlock, when at most half
 	// of MaxInFlight operations are outstanding.

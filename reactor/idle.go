@@ -25,7 +25,7 @@ const (
 	IdleBusy
 )
 
-// String returns the name of the policy: adaptive, event or busy.
+// String returns the name of the policy: "adaptive", "event" or "busy".
 func (p IdlePolicy) String() string {
 	names := [...]string{"adaptive", "event", "busy"}
 	if int(p) < len(names) {
@@ -48,12 +48,12 @@ const yieldEvery = 8 * time.Millisecond
 
 // An idleState decides whether a loop without work polls again or sleeps.
 type idleState struct {
-	policy    atomic.Uint32 // an IdlePolicy
-	budget    time.Duration // Config.SpinBudget
-	spinning  bool          // the last turn had no work, and the loop polls again
-	spinUntil time.Duration // end of the spin budget, in the loop's time
-	lastYield time.Duration // last call of the Go scheduler, in the loop's time
-	watching  bool          // SetTurnFunc has set a function, so the loop must not sleep
+	policy      atomic.Uint32 // an IdlePolicy
+	budget      time.Duration // Config.SpinBudget
+	spinning    bool          // the last turn had no work, and the loop polls again
+	spinUntil   time.Duration // end of the spin budget, in the loop's time
+	lastYield   time.Duration // last call of the Go scheduler, in the loop's time
+	hasTurnFunc bool          // SetTurnFunc has set a function, so the loop must not sleep
 }
 
 // stopSpin is called after work and after a sleep. The next turn of the loop without work
@@ -63,8 +63,8 @@ func (i *idleState) stopSpin() { i.spinning = false }
 // keepSpinning reports whether the loop polls again, instead of sleeping, after a turn
 // without work.
 func (i *idleState) keepSpinning(k *clock) bool {
-	if i.watching {
-		return true // without setting spinning, so that no poll waits inside the provider
+	if i.hasTurnFunc {
+		return true // spinning stays false, so that no poll waits inside the provider
 	}
 	switch IdlePolicy(i.policy.Load()) {
 	case IdleBusy:
@@ -80,8 +80,7 @@ func (i *idleState) keepSpinning(k *clock) bool {
 	return k.now < i.spinUntil
 }
 
-// yieldDue reports whether a call of the Go scheduler is due. If so, the caller must call
-// it.
+// yieldDue reports whether the caller must call the Go scheduler now.
 func (i *idleState) yieldDue(now time.Duration) bool {
 	if now-i.lastYield < yieldEvery {
 		return false

@@ -16,7 +16,7 @@ type Listener struct {
 	id       *cm.ID
 	addr     netip.AddrPort
 	options  ListenOptions
-	handler  ConnHandler // gets the callbacks of the listener and its connections
+	handler  ConnHandler // has the callbacks of the listener and its connections
 }
 
 // ListenOptions are the options of a listener and of the connections that it accepts.
@@ -29,9 +29,9 @@ type ListenOptions struct {
 	AckTimeout time.Duration
 	// RNRRetryCount replaces Config.RNRRetryCount, unless it is zero. Negative means none.
 	RNRRetryCount int
-	// TOS is the type of service of the packets that this side sends, unless the dialing
-	// side has set one, which both sides use then. With IPv6 it is the traffic class. Zero
-	// means the default of the provider. Source: rdma_set_option(3).
+	// TOS is the type of service (with IPv6: the traffic class) of the packets that this
+	// side sends. If the dialing side has set DialOptions.TOS, both sides use that value
+	// instead. Zero means the default of the provider. Source: rdma_set_option(3).
 	TOS uint8
 	// ReuseAddr lets other IDs that also set the option share the address. At most one of
 	// them can listen. Source: rdma_set_option(3), see cm.ID.SetReuseAddr.

@@ -32,7 +32,7 @@ type Loop struct {
 
 	poller      *poller.Poller
 	channel     *cm.EventChannel // connection events of the loop's connections
-	sources     []sourceSlot     // watched descriptors; the data of an event is an index
+	sources     []sourceSlot     // watched descriptors; the data of a poller.Event is an index in sources
 	readyEvents int              // number of fetched events that are not handled yet
 	// Number of turns of the loop since the last check of epoll.
 	sinceEpoll int
@@ -45,7 +45,7 @@ type Loop struct {
 	dirty          []*Conn   // connections with requests to post
 	closing        connQueue // connections whose method advance must be called
 	liveConns      int       // number of connections that are not in StateClosed
-	openingConns   int       // number of connections that are not open yet
+	openingConns   int       // number of connections in a state before stateOpen
 	currentMessage *Buffer   // message that was passed to OnMessage; nil outside OnMessage
 	// load is liveConns plus the number of connections that Dial and Accept have posted and
 	// the loop has not made yet.
@@ -60,15 +60,16 @@ type Loop struct {
 	safetyWake bool  // the safety timeout ended the last sleep, and there was no event
 	booted     bool  // OnBoot has returned nil
 	inRunOnce  bool  // RunOnce is running
-	err        error // first error that no callback or call has reported
+	err        error // first error that neither a callback nor the result of a call has reported
 }
 
-// enter moves the loop to the state s, unless it has passed that state already. Functions
-// that were posted late may still call drain and abortConns while the loop ends.
+// enter moves the loop to the state s, unless the loop is in a later state already.
+// Functions that were posted late may still call drain and abortConns while the loop
+// ends.
 func (l *Loop) enter(s loopState) { l.state = max(l.state, s) }
 
-// recordError keeps the first error that is not reported in another way. Engine.Wait
-// returns it.
+// recordError keeps the first error that is passed to it. Engine.Wait returns that error,
+// because no callback reports it.
 func (l *Loop) recordError(err error) { l.err = firstError(l.err, err) }
 
 // Index returns the index of the loop in its engine, from 0.
@@ -78,7 +79,7 @@ func (l *Loop) Index() int { return l.index }
 func (l *Loop) Engine() *Engine { return l.engine }
 
 // Now returns the time at which the loop has last read the clock. In an idle loop this
-// time is a few microseconds old. Otherwise it is at most as old as the last few
+// time is a few microseconds old. In a loop with work it may be as old as the last few
 // callbacks together have taken.
 func (l *Loop) Now() time.Time { return l.clock.time() }
 

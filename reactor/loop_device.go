@@ -20,7 +20,7 @@ type loopDevice struct {
 	queues     []*completionQueue // queues[0] stays open until the loopDevice is closed
 	next       int                // index in queues at which the next poll begins
 	slab       slab
-	sharedRecv *sharedRecv     // the shared receive queue; nil if each connection has its own
+	sharedRecv *sharedRecv     // nil if each connection has a receive queue of its own
 	mrs        []verbs.MR      // memory regions of Loop.Alloc and Conn.Alloc
 	trimTimer  timerheap.Timer // timer that calls trim
 	failure    error           // error after which no more completions are expected, or nil
@@ -184,9 +184,9 @@ func (d *loopDevice) fail(err error) {
 	}
 }
 
-// failRemoved is fail for a device that was removed. Connections do not wait for flushed
-// completions and disconnect events of the device any more. That holds also for
-// connections that are closing already, which therefore take another step.
+// failRemoved is fail for a device that was removed. From then on connections do not wait
+// for flushed completions and disconnect events of the device. Connections that are
+// already closing take their next step for the same reason.
 func (d *loopDevice) failRemoved(err error) {
 	if !d.removed {
 		d.removed = true
@@ -261,7 +261,7 @@ func (d *loopDevice) consume() {
 	}
 }
 
-// A cqSource is the completion channel of a loopDevice, as a source.
+// A cqSource is a loopDevice as the source of the events of its completion channel.
 type cqSource loopDevice
 
 func (s *cqSource) ready(poller.Readiness) (work int) {

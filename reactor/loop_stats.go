@@ -17,10 +17,10 @@ type publishedStats struct {
 	stats Stats
 }
 
-// publish copies the counters to published if the parameter now is true, or if the last
+// publish copies the counters to published if the parameter force is true, or if the last
 // copy is older than publishEvery.
-func (l *Loop) publish(now bool) {
-	if !now && l.clock.now-l.published.when < publishEvery {
+func (l *Loop) publish(force bool) {
+	if !force && l.clock.now-l.published.when < publishEvery {
 		return
 	}
 	l.published.when = l.clock.now
@@ -30,8 +30,8 @@ func (l *Loop) publish(now bool) {
 	l.published.stats = s
 }
 
-// snapshot returns the present counters. Counters that other objects than l.stats have
-// are copied here.
+// snapshot returns the present counters: those of l.stats, and those that other objects
+// count.
 func (l *Loop) snapshot() Stats {
 	s := l.stats
 	for _, d := range l.devices {

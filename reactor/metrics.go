@@ -43,8 +43,8 @@ type Stats struct {
 	Polls       uint64 `help:"polls of completion queues"`
 	EmptyPolls  uint64 `help:"polls that found no completion"`
 	Completions uint64 `help:"completions polled"`
-	// Element i counts the turns of the loop that found 2^i to 2^(i+1)-1 completions on a
-	// device. The last element also counts the turns that found more.
+	// Element i of Batches counts the turns of the loop that found 2^i to 2^(i+1)-1
+	// completions on a device. The last element also counts the turns that found more.
 	Batches         [18]uint64 `help:"turns of the loop that found at least so many completions on a device, and fewer than twice as many" index:"power"`
 	LateCompletions uint64     `help:"completions whose connection was closed already"`
 
@@ -61,7 +61,7 @@ type Stats struct {
 
 	Looks  uint64 `help:"checks of epoll without sleeping"`
 	Sleeps uint64 `help:"times that the loop slept"`
-	// Element c counts the sleeps that ended for Cause c.
+	// Element c of Wakes counts the sleeps that ended for Cause c.
 	Wakes   [numCauses]uint64 `help:"sleeps that ended for this cause" index:"cause"`
 	Arms    uint64            `help:"times that a completion queue was armed"`
 	Events  uint64            `help:"events of completion channels"`

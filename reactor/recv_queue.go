@@ -7,8 +7,8 @@ import "github.com/rdmaloop/rdmaloop/verbs"
 // the requests of a sendFlow. The slot of a buffer is its number modulo the number of
 // slots.
 type recvQueue struct {
-	buffers []*Buffer      // by slot
-	wrs     []verbs.RecvWR // by slot
+	buffers []*Buffer      // buffers in the queue; the index is the slot
+	wrs     []verbs.RecvWR // receive requests for the buffers; the index is the slot
 	mask    uint32         // number of slots minus one
 
 	tail   uint32 // number of the oldest buffer in the queue

@@ -25,9 +25,9 @@ type ConnRequest struct {
 	privateData []byte
 	param       cm.MessageParam
 
-	loop     atomic.Pointer[Loop] // loop that gets the connection
+	loop     atomic.Pointer[Loop] // loop that gets the connection; nil until place has chosen it
 	decision atomic.Uint32        // who has answered the request: undecided, byApplication ...
-	expiry   timerheap.Timer      // Config.DecisionTimeout
+	expiry   timerheap.Timer      // timer for Config.DecisionTimeout
 	// endedBy is byPeer or byRemoval if the request has ended without an answer, and else
 	// undecided. The mutex of the acceptor guards it.
 	endedBy uint32
@@ -142,12 +142,12 @@ func (r *ConnRequest) Reject(privateData []byte) error {
 	return nil
 }
 
-// decide records who answers the request. It reports false if the request was answered
-// before; the caller must not answer it then.
+// decide records who answers the request. It returns false if the request was answered
+// before. In that case the caller must not answer it.
 func (r *ConnRequest) decide(who uint32) bool { return r.decision.CompareAndSwap(undecided, who) }
 
-// decisionErr returns the error for a further answer if the request was answered already,
-// and else nil.
+// decisionErr returns nil if the request can still be answered, and else the error that a
+// further answer gets.
 func (r *ConnRequest) decisionErr() error { return decisionError(r.decision.Load()) }
 
 // decisionError returns the error for a further answer to a request. The parameter who

@@ -9,9 +9,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// abortTimeout is how long Shutdown waits for the loops after it has aborted all
-// connections. A loop takes longer only if a callback does not return. The number is
-// arbitrary.
+// abortTimeout is how long Shutdown waits for the loops to end after it has made them
+// abort all connections. A loop takes longer only if a callback does not return. The
+// number is arbitrary.
 const abortTimeout = time.Second
 
 // Stop begins to shut down the engine, and returns at once. Listeners are closed,
@@ -28,7 +28,7 @@ func (e *Engine) Stop() {
 	e.recordError(e.acceptor.close())
 	for _, l := range e.loops {
 		if started {
-			_ = l.post("stop", l.drain, true) // fails if the loop has ended
+			_ = l.post("stop", l.drain, true) // post fails only if the loop has ended
 		} else {
 			l.drain()
 			l.finishTurn()
@@ -110,13 +110,13 @@ func (l *Loop) drain() {
 		case c.state < stateOpen:
 			c.beginClose(ErrShutdown)
 		case c.state == stateOpen:
-			_ = c.Close() // returns nil, because the connection is open
+			_ = c.Close() // Close returns nil, because the connection is open
 		}
 	}
 }
 
-// abortConns ends all connections of the loop without waiting for their peers. In each
-// turn up to closeBudget of them end.
+// abortConns ends all connections of the loop without waiting for their peers, up to
+// closeBudget connections in each turn.
 func (l *Loop) abortConns() {
 	l.enter(loopAborting)
 	for c := range l.conns.all() {

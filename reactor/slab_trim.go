@@ -7,10 +7,11 @@ import (
 )
 
 // The slab returns memory to the system in two ways. If no buffer of a chunk is in use,
-// it closes the memory region of the chunk. In other chunks it discards the pages of the
-// free buffers, if the provider can discard memory that stays registered; these buffers
-// stay usable. The slab does this only to chunks that pickChunk has not chosen since the
-// last round of trim. get and put have no code for it, so trim does not make them slower.
+// the slab closes the memory region of the chunk. In other chunks it discards the pages
+// of the free buffers, if the provider can discard memory that stays registered. These
+// buffers stay usable. The slab does both only to chunks that pickChunk has not chosen
+// since the last round of trim. get and put have no code for this purpose, so trim does
+// not make them slower.
 
 // maxDiscards is how many times one step of trim calls the system to discard memory. One
 // call takes at most about 10 µs. The number is arbitrary.
@@ -20,7 +21,7 @@ const maxDiscards = 64
 // trim is the sequence of steps that checks all chunks once. trim reports whether the
 // round has further steps.
 func (s *slab) trim() (more bool, err error) {
-	s.current = nil // so that the next get calls pickChunk, which sets usedSinceTrim
+	s.current = nil // the next get must call pickChunk, which sets usedSinceTrim
 	for s.trimNext < len(s.chunks) {
 		c := s.chunks[s.trimNext]
 		switch {
@@ -52,7 +53,7 @@ func (s *slab) trim() (more bool, err error) {
 // access memory that is not mapped any more.
 func (s *slab) freeChunk(c *chunk) error {
 	if err := c.mr.Close(); err != nil {
-		c.usedSinceTrim = true // so that another attempt is made in a later round
+		c.usedSinceTrim = true // so that a later round tries again
 		return err
 	}
 	for i := range c.buffers {
@@ -65,8 +66,8 @@ func (s *slab) freeChunk(c *chunk) error {
 	return nil
 }
 
-// dropFreedChunks removes the chunks without memory at the end of the list, and shrinks
-// chunks and all.
+// dropFreedChunks removes the chunks without memory at the end of slab.chunks, and their
+// entries in slab.all.
 func (s *slab) dropFreedChunks() {
 	last := len(s.chunks)
 	for last > 0 && s.chunks[last-1].mr == nil {
@@ -95,8 +96,8 @@ func (c *chunk) discard(memory verbs.Discarder) (done bool) {
 		if c.scanned > begin {
 			calls++
 			if memory.Discard(begin*stride, (c.scanned-begin)*stride) != nil {
-				// The pages can not be discarded: they are huge pages, or the system can
-				// not do it.
+				// The pages can not be discarded: they are huge pages, or the system has
+				// no call that discards them.
 				c.scanned = c.count
 			}
 		}

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// noLimit is a sleep that only SafetyTimeout and timers limit.
+// noLimit means that only Config.SafetyTimeout and timers limit a sleep.
 const noLimit time.Duration = -1
 
 // sleep waits for an event, at most for the duration limit. If limit is noLimit, only
@@ -16,7 +16,7 @@ func (l *Loop) sleep(limit time.Duration) {
 		return
 	}
 	if l.idle.yieldDue(l.clock.now) {
-		runtime.Gosched() // the loop has no work now, so this delays nothing
+		runtime.Gosched() // the loop has no work, so a call of the scheduler delays nothing
 	}
 	timeout, cause := l.sleepLimit(limit)
 	n, err := l.poller.Wait(timeout)
@@ -28,8 +28,8 @@ func (l *Loop) sleep(limit time.Duration) {
 }
 
 // prepareSleep prepares the loop for a sleep, and reports whether there is work already.
-// The order of its steps prevents lost wake-ups. First it sets the flag sleeping, so that
-// Post wakes the loop from then on. Then it arms the completion queues and polls them
+// The order of its steps prevents lost wake-ups. First it sets the flag mailbox.sleeping;
+// from then on Post wakes the loop. Then it arms the completion queues and polls them
 // again. Last, it checks for posted functions, due timers and other work.
 func (l *Loop) prepareSleep() (busy bool) {
 	l.mailbox.sleeping.Store(true)
@@ -43,7 +43,7 @@ func (l *Loop) prepareSleep() (busy bool) {
 		}
 		busy = busy || found
 	}
-	busy = busy || l.mailbox.pending.Load() || l.closing.len() > 0 || len(l.dirty) > 0 || l.state == loopEnded || l.idle.watching ||
+	busy = busy || l.mailbox.pending.Load() || l.closing.len() > 0 || len(l.dirty) > 0 || l.state == loopEnded || l.idle.hasTurnFunc ||
 		l.timers.Due(l.clock.read())
 	if busy {
 		l.afterSleep()

@@ -7,8 +7,8 @@ import (
 )
 
 // maxEpollInterval is the longest time between two checks of epoll in a loop that does
-// not sleep. It matters when Config.EpollEvery turns of the loop take longer because of
-// their work. The number is arbitrary.
+// not sleep. It matters when the loop has so much work that Config.EpollEvery turns take
+// longer. The number is arbitrary.
 const maxEpollInterval = 200 * time.Microsecond
 
 // openingEpollEvery is the largest number of turns of the loop between two checks of
@@ -32,7 +32,8 @@ type sourceSlot struct {
 	token  poller.Token
 }
 
-// watch adds a descriptor, whose events s handles.
+// watch adds a descriptor to the poller. The source s handles the events of the
+// descriptor.
 func (l *Loop) watch(fd int, interest poller.Interest, s source) (poller.Token, error) {
 	index := 0
 	for index < len(l.sources) && l.sources[index].source != nil {
@@ -62,9 +63,9 @@ func (l *Loop) unwatch(s source) error {
 	return nil
 }
 
-// pollEpoll handles the events that ended the last sleep, or else those that a check of
-// epoll fetches. A loop that does not sleep checks epoll after epollInterval turns, or
-// after one turn if the last events were work.
+// pollEpoll handles the events that ended the last sleep. If there are none, it checks
+// epoll for events and handles these. A loop that does not sleep checks epoll after
+// epollInterval turns, or after one turn if the last events were work.
 func (l *Loop) pollEpoll() (work int) {
 	n := l.readyEvents
 	if n == 0 {

@@ -11,8 +11,8 @@ import (
 )
 
 // A timerFD is a timer with a descriptor: see timerfd_create(2). The application of an
-// embedded loop waits for the poller of the loop itself. The timerFD, which the poller
-// watches, ends that wait when the first timer of the loop is due.
+// embedded loop waits for the descriptor of the loop's poller. The poller watches the
+// timerFD, which ends that wait when the first timer of the loop is due.
 type timerFD struct {
 	fd        int
 	wakeCause Cause // reason for which the timer was set: CauseTimer or CauseSafety

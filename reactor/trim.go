@@ -4,8 +4,9 @@ import "time"
 
 const (
 	// trimEvery is the time between two rounds of trim, each of which checks all chunks
-	// and completion queues. Memory or a completion queue that was not used between two
-	// rounds is released, so within 40 s of its last use. The number is arbitrary.
+	// and completion queues. A round releases what was not used since the previous round.
+	// So memory and completion queues are released within 40 s of their last use. The
+	// number is arbitrary.
 	trimEvery = 20 * time.Second
 	// trimPause is the time between two steps of trim. A step may take a millisecond, so
 	// trim takes at most about a fifth of the loop's time. The number is arbitrary.

@@ -1,11 +1,11 @@
 package reactor
 
-// turn runs one turn. The order of the steps is by urgency. Each step has a budget, and
-// returns how much work it had.
+// turn runs one turn of the loop. The most urgent step comes first. Each step has a
+// budget and returns how much work it had.
 func (l *Loop) turn() (work int) {
 	l.clock.tick()
 	if work = l.pollCompletions(); work > 0 {
-		l.flush() // so that answers to messages do not wait for the steps below
+		l.flush() // answers to messages are posted before the other steps of the turn
 	}
 	if l.turnFunc != nil {
 		work += l.callTurnFunc()

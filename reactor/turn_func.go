@@ -21,7 +21,7 @@ package reactor
 // at any time, so fn should read the word for which it waits with package sync/atomic.
 func (l *Loop) SetTurnFunc(fn func() (worked bool)) {
 	l.turnFunc = fn
-	l.idle.watching = fn != nil
+	l.idle.hasTurnFunc = fn != nil
 	l.idle.stopSpin()
 }
 
@@ -32,6 +32,6 @@ func (l *Loop) callTurnFunc() (work int) {
 		return 0
 	}
 	l.callbackEnd(begin)
-	l.flush() // so that answers do not wait for the rest of the turn
+	l.flush() // answers are posted before the other steps of the turn
 	return 1
 }

@@ -28,5 +28,5 @@ func (id wrID) slot() uint32 { return uint32(id & (sendBit - 1)) }
 // index returns the index of the connection.
 func (id wrID) index() int { return int(id >> indexShift) }
 
-// sameConn reports whether two ids have the same index and generation.
+// sameConn reports whether the two ids have the same connection index and generation.
 func (id wrID) sameConn(other wrID) bool { return id>>generationShift == other>>generationShift }
