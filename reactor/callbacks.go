@@ -2,9 +2,9 @@ package reactor
 
 import "time"
 
-// The methods in this file call the callbacks of the application. Each of them has the
-// name of the method of Handler or ConnHandler that it calls. It counts the call in
-// Stats, and measures its duration if Config.SlowCallback is set.
+// Each method in this file whose name begins with "on" calls the method of Handler or
+// ConnHandler with the same name. It updates the counters of the loop, and measures the
+// duration of the call if Config.SlowCallback is set.
 
 // callbackStart returns the present time if Config.SlowCallback is set, and else 0.
 func (l *Loop) callbackStart() time.Duration {
