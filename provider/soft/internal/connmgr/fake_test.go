@@ -3,6 +3,7 @@
 package connmgr
 
 import (
+	"math/rand/v2"
 	"net/netip"
 	"sync"
 	"testing"
@@ -30,9 +31,9 @@ type fakeDevice struct {
 func newFakeDevice() *fakeDevice {
 	return &fakeDevice{
 		attr: verbs.DeviceAttr{
-			NodeGUID: uint64(randomForTest()), MaxQPRdAtom: 128, MaxQPInitRdAtom: 128, LocalCAAckDelay: 15,
+			NodeGUID: rand.Uint64(), MaxQPRdAtom: 128, MaxQPInitRdAtom: 128, LocalCAAckDelay: 15,
 		},
-		lastQPN: randomForTest() & 0xffff, qps: make(map[uint32]*fakeQP), bound: make(map[uint32]*Binding),
+		lastQPN: rand.Uint32() & 0xffff, qps: make(map[uint32]*fakeQP), bound: make(map[uint32]*Binding),
 	}
 }
 

@@ -190,6 +190,22 @@ func TestWireCMRTUNeverSent(t *testing.T) {
 	require.Equal(t, maxServiceTime, s.clock.now.Sub(began))
 }
 
+// Connection management negotiates flow control: the binding of a queue pair says which
+// side has agreed to advertise its receive buffers.
+func TestWireCMFlowControl(t *testing.T) {
+	for _, said := range [][2]bool{{true, false}, {false, true}} {
+		w := newMADSim(t)
+		l := w.listen(cm.TCP, 0)
+		active := w.connecting(cm.TCP, l.LocalAddr(), &cm.ConnParam{FlowControl: said[0]})
+		passive, _ := w.request(l)
+		w.accept(passive, &cm.ConnParam{FlowControl: said[1]})
+		w.want(w.client, cm.Established, active)
+		w.want(w.server, cm.Established, passive)
+		require.Equal(t, CreditFlow{Sends: said[0], Receives: said[1]}, w.client.dev.binding(active.QP()).Flow)
+		require.Equal(t, CreditFlow{Sends: said[1], Receives: said[0]}, w.server.dev.binding(passive.QP()).Flow)
+	}
+}
+
 // The first data packet of the client confirms the REP if the RTU is lost.
 func TestWireCMDataConfirmsReply(t *testing.T) {
 	w := newMADSim(t)

@@ -3,7 +3,6 @@
 package connmgr
 
 import (
-	"math/rand/v2"
 	"sync"
 	"testing"
 	"time"
@@ -26,8 +25,6 @@ import (
 func TestMain(m *testing.M) { leak.Main(m) }
 
 const safety = cmside.Safety
-
-func randomForTest() uint32 { return rand.Uint32() }
 
 // A party is one side of a connection in a test: the connection management of a fake
 // device.
