@@ -11,8 +11,9 @@ import (
 )
 
 // An Engine is what connection management needs of the queue pairs of its device. Its
-// methods may be called from any goroutine. They may lock parts of the engine that are
-// locked while DataHeard of a Binding is called.
+// methods may be called from any goroutine. A method may take a lock that the engine also
+// holds while it calls DataHeard of a Binding. So connection management calls no method
+// while it holds a lock that DataHeard takes, such as the lock of the multiplexer.
 type Engine interface {
 	// AddChannel counts a new event channel. It returns verbs.ErrClosed after the device
 	// was closed, and a *verbs.ParamError if there are too many event channels. The

@@ -9,15 +9,16 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/eventfd"
 )
 
-// An inbox is the job queue of a channel. Goroutines that do not hold the channel's lock
-// add jobs. The goroutine that calls Next on the channel runs them. The eventfd of the
-// inbox makes the channel's descriptor readable while jobs or events are queued.
+// An inbox is the job queue of a channel. Any goroutine may add jobs, also without the
+// channel's lock. The goroutine that calls Next on the channel runs the jobs. The eventfd
+// of the inbox makes the channel's descriptor readable while jobs or events are queued.
 type inbox struct {
 	mu       sync.Mutex
 	eventfd  int  // eventfd, watched by the epoll descriptor of the channel
 	signaled bool // true if the eventfd is readable
-	// draining is true from begin to signal. In the meantime add does not make the
-	// eventfd readable, because takeBatch or signal finds the job.
+	// draining is true from a call of begin to the next call of signal. While draining is
+	// true, add does not make the eventfd readable, because takeBatch or signal will find
+	// the job.
 	draining bool
 	closed   bool
 	jobs     [numJobKinds][]func()
@@ -72,9 +73,10 @@ func (b *inbox) add(kind jobKind, job func()) bool {
 	return true
 }
 
-// begin is called before the channel reads its sockets and takes the jobs. The caller
-// calls takeBatch and then signal. Most jobs are datagrams of the channel's own
-// connections, which it reads in the meantime, so most jobs need no system call.
+// begin announces that the caller reads the sockets of the channel, and then calls
+// takeBatch and signal. Until the call of signal, add makes no system call. Most jobs are
+// datagrams that the channel has read for its own connections. So most jobs need no
+// system call.
 func (b *inbox) begin() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
