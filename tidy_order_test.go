@@ -33,28 +33,20 @@ const maxAgainst = 10
 
 // ordered lists the packages that keep the limit. A name with /* means all packages below
 // it.
-var ordered = []string{"cm", "cq", "poller", "provider/soft/internal/*", "reactor", "verbs"}
-
-// unordered lists the packages whose percentage is only logged, with go test -v. The list
-// may only shrink.
-var unordered = []string{"provider/soft"}
+var ordered = []string{"cm", "cq", "poller", "provider/soft", "provider/soft/internal/*", "reactor", "verbs"}
 
 func TestFileOrder(t *testing.T) {
 	packages := loadPackages(t)
 	for _, path := range slices.Sorted(maps.Keys(packages)) {
 		name, _ := strings.CutPrefix(path, module+"/")
-		limited := slices.ContainsFunc(ordered, func(pattern string) bool { return fits(pattern, name) })
-		logged := slices.Contains(unordered, name)
-		if !limited && !logged {
+		if !slices.ContainsFunc(ordered, func(pattern string) bool { return fits(pattern, name) }) {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
 			order := packages[path].order(t)
 			count := countRefs(packages[path].refs(t), order)
 			t.Logf("%.1f %% of %d references run against the order of the files", count.percent(), count.total)
-			if limited {
-				require.LessOrEqual(t, count.percent(), float64(maxAgainst), "the most frequent ones:\n%s", count.worst(10))
-			}
+			require.LessOrEqual(t, count.percent(), float64(maxAgainst), "the most frequent ones:\n%s", count.worst(10))
 		})
 	}
 }

@@ -179,3 +179,62 @@
 // (Config.MaxHalfOpen, MaxHalfOpenPerAddress), three messages sent for each one received
 // (RFC 9000, 8.1), and a rate of refusals in total and for each source.
 package soft
+
+// The files of this package, in reading order:
+//
+//	config.go             Config, with defaults and limits
+//	async.go              queue of asynchronous events
+//	gids.go               GIDs of the device's port
+//	rc_ack_delay.go       which acknowledgements are delayed
+//	bindings.go           what connection management tells about queue pairs
+//	path.go               interface of the paths of a queue pair
+//	packet_conn.go        interface for sending and receiving packets, routes
+//	qp_demux.go           queue pairs on the wire path, by number
+//	poll_schedule.go      which connections on the local path are polled
+//	shard.go              a part of the device with one owner
+//	timer.go              timers of a shard
+//	shard_udp.go          what its udp.Conn calls
+//	device.go             the device, and its objects
+//	device_counters.go    counters of the device
+//	memory_unsafe.go      addresses of memory, and atomic access
+//	memory.go             protection domains and memory regions
+//	ah.go                 address handles
+//	compchannel.go        completion channels
+//	cq.go                 completion queues
+//	sendqueue.go          send queue of a queue pair
+//	memory_table.go       memory regions by key
+//	recvqueue.go          receive queue of a queue pair
+//	srq.go                shared receive queues
+//	qp.go                 queue pairs: creating, posting, closing
+//	responder.go          responder: executing requests of the peer
+//	qp_state.go           state changes of a queue pair
+//	cq_overrun.go         completion queues without room
+//	rnr_retry.go          waiting after an RNR NAK
+//	datagram.go           rules for datagrams
+//	requester.go          requester: completing requests of this side
+//	responder_limit.go    limits for messages of which only a part has arrived
+//	engine.go             what a path may call of its queue pair
+//	shm_acks.go           acknowledgements on the local path
+//	shm_conn.go           shmConn: local path of an RC queue pair
+//	shm_send.go           sending requests
+//	shm_receive.go        receiving requests
+//	ud_local_queue.go     datagrams that wait for room in a socket
+//	ud_local.go           udLocal: datagrams within this host
+//	ud_local_dest.go      their destinations
+//	ud_local_source.go    their senders
+//	ud_wire.go            udWire: datagrams on the wire path
+//	ud_path.go            path of a UD queue pair
+//	rc_requester.go       sequences of requests on the wire path
+//	congestion.go         congestion control for a peer address
+//	rc_resp_resources.go  response resources
+//	rc_responder.go       sequences of the peer's requests
+//	rc_conn.go            rcConn: wire path of an RC queue pair
+//	rc_retransmission.go  retransmission timer, and recovery from a loss
+//	rc_execute.go         executing requests
+//	rc_credits.go         end-to-end flow control
+//	rc_request.go         sending requests
+//	rc_response.go        sending acknowledgements and responses
+//	rc_completer.go       receiving acknowledgements and responses
+//	cm_engine.go          what connection management may call of the device
+//	provider.go           Provider
+//	provider_other.go     its twin for other systems

@@ -257,7 +257,7 @@ func (q *qp) readInto(dst []byte, w *memoryRange) bool {
 }
 
 // deliverAtomic executes an atomic, and returns the value before it. The payload has the
-// operands in the order of the AtomicETH (IBTA vol. 1, 9.2.3): the swap or add operand,
+// operands in the order of the AtomicETH (IBTA vol. 1, 9.3.4): the swap or add operand,
 // then the compare operand.
 func (q *qp) deliverAtomic(r *fragment.Fragment) (old uint64, a outcome) {
 	rs := &q.responder
