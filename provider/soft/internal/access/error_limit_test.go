@@ -92,18 +92,18 @@ func TestAccessErrorsOfASite(t *testing.T) {
 	}
 	require.Equal(t, freeAccessErrors+1, guesses)
 	require.Len(t, a.sources, 1)
-	require.False(t, a.Refuses(RemoteSource(netip.MustParseAddr("2001:db8:1::1"))), "another site")
+	require.False(t, a.Refuses(RemoteSource(netip.MustParseAddr("2001:db8:1::1"))), "the address belongs to another site")
 }
 
 func TestAccessSources(t *testing.T) {
 	at := func(s string) Source { return RemoteSource(netip.MustParseAddr(s)) }
 	require.Equal(t, at("10.0.0.1"), at("::ffff:10.0.0.1"))
 	require.NotEqual(t, at("10.0.0.1"), at("10.0.0.2"))
-	require.Equal(t, at("2001:db8::1"), at("2001:db8::ffff:1"), "one network")
-	require.Equal(t, at("2001:db8::1"), at("2001:db8:0:1::1"), "one site")
+	require.Equal(t, at("2001:db8::1"), at("2001:db8::ffff:1"), "both addresses belong to one network")
+	require.Equal(t, at("2001:db8::1"), at("2001:db8:0:1::1"), "both addresses belong to one site")
 	require.NotEqual(t, at("2001:db8::1"), at("2001:db8:1::1"))
 	own, other := uint32(os.Geteuid()), uint32(os.Geteuid())+1
 	require.NotEqual(t, LocalSource(own, 1), LocalSource(own, 2))
-	require.Equal(t, LocalSource(other, 1), LocalSource(other, 2), "all processes of another user")
+	require.Equal(t, LocalSource(other, 1), LocalSource(other, 2), "the processes of another user are one source")
 	require.NotEqual(t, LocalSource(other, 1), LocalSource(other+1, 1))
 }

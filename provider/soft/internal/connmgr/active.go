@@ -56,9 +56,9 @@ func (i *id) Connect(param *cm.MessageParam) error {
 // request sends m to the listener at the remote address. If there is no listener, the
 // application gets an event. If request returns an error, nothing was sent.
 //
-// On the local path the peer receives the request at once, so timeout is the time that
-// the peer's application has. On the wire path dialMAD sets a shorter timeout until the
-// peer has confirmed the request.
+// The ID waits for the answer for the duration timeout. On the local path the peer
+// receives the request at once, so the peer's application has all of that time. On the
+// wire path dialMAD sets a shorter timeout until the peer has confirmed the request.
 func (i *id) request(ch *channel, m message, timeout time.Duration) error {
 	i.active = true
 	i.state = stateREQSent
@@ -140,7 +140,8 @@ func (i *id) onREJ(m *rejMsg) bool {
 	case stateREQReceived:
 		i.enter(stateWithdrawn)
 	case stateEstablished:
-		// The passive side has closed its ID before it has received the RTU.
+		// The passive side has closed its ID before the RTU has arrived there. The REJ
+		// ends the connection as a DREQ does.
 		return i.onDREQ()
 	case stateDREQSent:
 		i.disconnected(0)

@@ -20,15 +20,15 @@ type addressWatch struct {
 	observer interface{ addressesChanged() }
 }
 
-// watchAddresses makes the channel call to.addressesChanged when addresses change. It
-// needs no privilege.
-func watchAddresses(ch *channel, to interface{ addressesChanged() }) (*addressWatch, error) {
+// watchAddresses makes the channel call addressesChanged of the observer when addresses
+// change. It needs no privilege.
+func watchAddresses(ch *channel, observer interface{ addressesChanged() }) (*addressWatch, error) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, unix.NETLINK_ROUTE)
 	if err != nil {
 		return nil, addressWatchError(err)
 	}
 	const groups = unix.RTMGRP_IPV4_IFADDR | unix.RTMGRP_IPV6_IFADDR
-	n := &addressWatch{fd: fd, observer: to}
+	n := &addressWatch{fd: fd, observer: observer}
 	err = unix.Bind(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK, Groups: groups})
 	if err == nil {
 		err = ch.watch(fd, n)
@@ -60,7 +60,7 @@ func (w *addressWatch) OnReady(int, uint32) {
 		if errors.Is(err, unix.EAGAIN) && i == 0 {
 			return // No address has changed.
 		}
-		// ENOBUFS means that messages were lost.
+		// ENOBUFS means that messages were lost, so addresses may have changed.
 		if err != nil && !errors.Is(err, unix.ENOBUFS) {
 			break
 		}

@@ -16,8 +16,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// onlyPorts sets the range from which the party takes free ports: count ports, the first
-// of which is the port of an ID.
+// onlyPorts makes the party take free ports from a range of count ports, which begins
+// with the port of the ID first.
 func (s *party) onlyPorts(first *cm.ID, count int) {
 	low := int(first.LocalAddr().Port())
 	s.m.FreePorts = func() (hostport.PortRange, error) { return hostport.PortRange{Low: low, High: low + count - 1}, nil }
@@ -103,7 +103,7 @@ func TestBindRaces(t *testing.T) {
 		for _, err := range errs {
 			require.True(t, err == nil || errors.Is(err, cm.ErrAddrNotAvailable), "%v", err)
 		}
-		require.False(t, errs[0] == nil && errs[1] == nil, "both have the port")
+		require.False(t, errs[0] == nil && errs[1] == nil, "both IDs have the port")
 		require.NoError(t, ids[0].Close())
 		require.NoError(t, ids[1].Close())
 	}
@@ -118,8 +118,8 @@ func TestAFOnlyAfterBind(t *testing.T) {
 	require.ErrorIs(t, s.ID(cm.TCP).Bind(at("127.0.0.1", six)), cm.ErrAddrNotAvailable)
 	require.NoError(t, six.SetAFOnly(true))
 	four := s.ID(cm.TCP)
-	require.NoError(t, four.Bind(at("127.0.0.1", six)), "IPv4 is free now")
-	require.ErrorIs(t, s.ID(cm.TCP).Bind(at("::1", six)), cm.ErrAddrNotAvailable, "IPv6 is not")
+	require.NoError(t, four.Bind(at("127.0.0.1", six)), "the port is free on IPv4")
+	require.ErrorIs(t, s.ID(cm.TCP).Bind(at("::1", six)), cm.ErrAddrNotAvailable, "the port is not free on IPv6")
 
 	// While the port is bound on IPv4, the option can not be cleared.
 	require.ErrorIs(t, six.SetAFOnly(false), cm.ErrAddrNotAvailable)
@@ -131,7 +131,7 @@ func TestAFOnlyAfterBind(t *testing.T) {
 	require.NoError(t, six.Listen(0))
 	reaches(s, s, six, at("::1", six))
 	refuses(s, at("127.0.0.1", six))
-	require.ErrorIs(t, six.SetAFOnly(false), verbs.ErrState, "too late")
+	require.ErrorIs(t, six.SetAFOnly(false), verbs.ErrState, "the ID is listening")
 
 	// On other addresses the option has no effect.
 	plain := s.ID(cm.TCP)
@@ -156,12 +156,12 @@ func TestReuseAddrAfterBind(t *testing.T) {
 		require.NoError(t, first.SetReuseAddr(true))
 		require.NoError(t, first.SetReuseAddr(true))
 		require.NoError(t, sharing.Bind(first.LocalAddr()))
-		require.ErrorIs(t, s.ID(cm.TCP).Bind(first.LocalAddr()), want, "one without the option")
-		require.ErrorIs(t, first.SetReuseAddr(false), verbs.ErrState, "only before Bind")
+		require.ErrorIs(t, s.ID(cm.TCP).Bind(first.LocalAddr()), want, "the third ID does not have the option")
+		require.ErrorIs(t, first.SetReuseAddr(false), verbs.ErrState, "the option of a bound ID can not be cleared")
 
 		require.NoError(t, sharing.Listen(0))
-		require.ErrorIs(t, first.Listen(0), want, "two listeners never share")
-		require.ErrorIs(t, sharing.SetReuseAddr(true), verbs.ErrState, "not on a listener")
+		require.ErrorIs(t, first.Listen(0), want, "another ID listens on the port")
+		require.ErrorIs(t, sharing.SetReuseAddr(true), verbs.ErrState, "the ID is listening")
 		reaches(s, s, sharing, at("127.0.0.1", sharing))
 		require.NoError(t, sharing.Close())
 		require.NoError(t, first.Listen(0))
@@ -178,14 +178,15 @@ func TestReuseAddrAnyPort(t *testing.T) {
 	require.NoError(t, second.Bind(first.LocalAddr()))
 }
 
-// SetReuseAddr fails for a port that a connection on the local path has taken over.
+// SetReuseAddr fails for the active ID of a connection on the local path, because the
+// connection owns the socket that reserves the port.
 func TestReuseAddrAfterConnect(t *testing.T) {
 	s := newParty(t)
 	l := s.Listen(cm.TCP, "127.0.0.1:0", 0)
 	active := s.Connecting(cm.TCP, l.LocalAddr(), nil)
 	require.ErrorIs(t, active.SetReuseAddr(true), verbs.ErrNotSupported)
 	passive, _ := s.Request(l)
-	require.NoError(t, passive.SetReuseAddr(true), "it has no port of its own")
+	require.NoError(t, passive.SetReuseAddr(true), "a passive ID has no port of its own")
 	require.NoError(t, passive.Reject(nil))
 	s.WantRefusal(active, true, nil)
 }

@@ -57,8 +57,9 @@ func TestListenTellsHolder(t *testing.T) {
 	requireHolder(t, id.Listen(0), cm.HolderError{Err: cm.ErrAddrInUse, Name: name, UID: peerproc.User, Known: true})
 }
 
-// The error of Bind names the user of a marker without its wildcard. A marker is a
-// datagram socket, which can be bound alone.
+// A wildcard has two sockets: one that may listen, and the marker, a datagram socket
+// with the same name. If another process has bound only the marker, the error of Bind
+// names the user of that process.
 func TestBindTellsHolderOfMarker(t *testing.T) {
 	const name = "@rdmaloop/1/tcp/*4/7472"
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)

@@ -33,7 +33,7 @@ func TestBindPorts(t *testing.T) {
 	require.LessOrEqual(t, int(id.LocalAddr().Port()), ports.High)
 	require.Same(t, s.dev, id.Device())
 
-	// A wildcard is not bound to a device.
+	// An ID that is bound to a wildcard has no device.
 	wild := s.ID(cm.TCP)
 	require.NoError(t, wild.Bind(netip.MustParseAddrPort("0.0.0.0:0")))
 	require.Nil(t, wild.Device())
@@ -169,7 +169,8 @@ func TestLowPortNeedsPrivilege(t *testing.T) {
 	require.Equal(t, "permission denied\n", string(out))
 }
 
-// peerLowPort runs in a process whose user has no capabilities.
+// peerLowPort reserves a port below 1024 in a process whose user has no capabilities. It
+// prints a line if permission is denied.
 func peerLowPort(*testing.T, string) {
 	_, err := hostport.Reserve(cm.TCP, netip.MustParseAddrPort("127.0.0.1:1023"), false, false, nil)
 	if errors.Is(err, os.ErrPermission) {

@@ -37,7 +37,7 @@ type channel struct {
 	closed        bool
 	queue         eventQueue
 	timers        timerheap.Heap
-	timerFDSet    bool // timerFD is set to expire at timerFDExpiry
+	timerFDSet    bool // true if timerFD is set to expire at timerFDExpiry
 	timerFDExpiry time.Duration
 	// packet is the receive buffer of the local path. The last byte is used only if a
 	// packet is longer than a message may be.
@@ -220,10 +220,11 @@ func (ch *channel) isLocalAddr(a netip.Addr) (bool, error) {
 }
 
 // acceptsFrom reports whether a request on the wire path may come from an address. If
-// both paths may be used, processes of this host use the local path. The filter of the
-// socket does not drop a packet that has left this host and has come back; see package
-// udp, far_only.go. If the system returns an error for the question whether the address
-// belongs to this host, the request is dropped, and the peer retransmits it.
+// the device has both paths, an address of this host is refused, because the processes
+// of this host use the local path. The filter of the socket does not drop a packet that
+// has left this host and has come back; see package udp, far_only.go. If the system can
+// not tell whether the address belongs to this host, the request is dropped, and the
+// peer retransmits it.
 func (ch *channel) acceptsFrom(a netip.Addr) bool {
 	if !ch.m.Local || !ch.m.Wire {
 		return true

@@ -101,8 +101,8 @@ func TestDisconnectUnanswered(t *testing.T) {
 }
 
 // A passive side that is destroyed before it has received the RTU sends a REJ. The
-// active side is connected already, and sends a DREQ at the same time. It treats the REJ
-// as the confirmation of its DREQ.
+// active side is connected already, and sends a DREQ at the same time. The active side
+// then treats the REJ as the confirmation of its DREQ.
 func TestDisconnectCrossesReject(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)

@@ -4,10 +4,11 @@
 //
 // # Engine
 //
-// The package has no queue pairs and moves no data. Engine is what it needs of the device
-// that does. For each connection it adds a Binding to the engine, which says how the
-// queue pair reaches its peer: through shared memory, or through packets. It moves the
-// queue pair of an ID through its states by verbs.QP.
+// The package has no queue pairs and moves no data: the device does both. The interface
+// Engine has the operations that the package needs of the device. For each connection the
+// package gives the engine a Binding, which says how the queue pair reaches its peer:
+// through shared memory, or through packets. The package moves the queue pair of an ID
+// through its states by the methods of verbs.QP.
 //
 // # Channels
 //

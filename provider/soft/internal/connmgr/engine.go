@@ -10,29 +10,31 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// An Engine is what connection management needs of the queue pairs of its device. Its
-// methods may be called from any goroutine. A method may take a lock that the engine also
-// holds while it calls DataHeard of a Binding. So connection management calls no method
-// while it holds a lock that DataHeard takes, such as the lock of the multiplexer.
+// An Engine has the operations of a device that connection management needs: it counts
+// event channels, and connects queue pairs. Its methods may be called from any
+// goroutine. A method may take a lock that the engine also holds while it calls
+// DataHeard of a Binding. So connection management calls no method while it holds a lock
+// that DataHeard takes, such as the lock of the multiplexer.
 type Engine interface {
-	// AddChannel counts a new event channel. It returns verbs.ErrClosed after the device
-	// was closed, and a *verbs.ParamError if there are too many event channels. The
-	// device can not be closed while it has event channels.
+	// AddChannel is called before an event channel is opened. It returns verbs.ErrClosed
+	// after the device was closed, and a *verbs.ParamError if there are too many event
+	// channels. The device can not be closed while it has event channels.
 	AddChannel() error
-	// RemoveChannel counts the end of an event channel.
+	// RemoveChannel is called after an event channel was closed.
 	RemoveChannel()
-	// SourceIndex returns the index of an address of this host in the GIDs of the
-	// device's port. It returns 0 for an address without an index.
+	// SourceIndex returns the index of the GID of an address of this host. It returns 0
+	// if the device's port has no GID for the address.
 	SourceIndex(of netip.Addr) (int, error)
 	// Bind tells the queue pair with the number qpn how it reaches its peer. The queue
 	// pair uses the binding when it enters RTR. A queue pair that is in RTR already, and
-	// is not connected to its peer yet, uses the binding at once. The engine owns the end
-	// of the binding, even if Bind returns an error. A binding replaces the one before.
+	// is not connected to its peer yet, uses the binding at once. The engine owns the
+	// field End of the binding, even if Bind returns an error. Another call for the same
+	// queue pair replaces the binding.
 	Bind(qpn uint32, b *Binding) error
-	// Unbind removes a binding, unless another one has replaced it. It releases the end
-	// of the binding if no queue pair has used the end.
+	// Unbind removes a binding, unless another one has replaced it. If no queue pair has
+	// used the End of the binding, Unbind releases it.
 	Unbind(qpn uint32, b *Binding)
-	// PeerGone tells the queue pair that uses the end of a binding that the peer's
+	// PeerGone tells the queue pair that uses the End of a binding that the peer's
 	// process has ended without closing the connection.
 	PeerGone(qpn uint32, b *Binding)
 }
@@ -43,17 +45,18 @@ const devicePort = 1
 // A Binding is what connection management tells the engine about the connection of a
 // queue pair. It is not changed after Bind.
 type Binding struct {
-	// End is this side's end of the shared memory. It is nil on the wire path.
+	// End is this side's end of the shared memory of the connection. It is nil on the
+	// wire path.
 	End *shm.End
-	// Peer is the source to which the access errors of the peer are counted. On the wire
-	// path it is not used.
+	// Peer is the source whose number of access errors includes those of the peer; see
+	// access.ErrorLimit. On the wire path it is not used.
 	Peer access.Source
 	// Flow is the flow control of the wire path.
 	Flow CreditFlow
-	// DataHeard is called when the first packet of the peer has arrived, with the first
-	// packet sequence number that this side has sent to the peer. It may be called from
-	// any goroutine, with a lock of the engine held, and it does not call the engine. It
-	// is nil on the local path.
+	// DataHeard is called when the first data packet of the peer has arrived. That
+	// packet has the first packet sequence number that this side has sent to the peer.
+	// DataHeard may be called from any goroutine, with a lock of the engine held, so it
+	// does not call the engine. It is nil on the local path.
 	DataHeard func()
 }
 

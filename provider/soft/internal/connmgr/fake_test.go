@@ -17,7 +17,7 @@ import (
 // A fakeDevice is a device with an Engine for tests of connection management. Its queue
 // pairs have states, attributes and bindings, and transfer no data.
 type fakeDevice struct {
-	verbs.Device // nil: connection management calls no other methods
+	verbs.Device // nil; connection management calls only the methods that are defined below
 	attr         verbs.DeviceAttr
 
 	mu       sync.Mutex
@@ -140,7 +140,7 @@ type fakeQP struct {
 	mu          sync.Mutex
 	attr        verbs.QPAttr
 	closed      bool
-	taken       *Binding     // binding whose end the queue pair owns; nil if there is none
+	taken       *Binding     // binding whose End the queue pair owns; nil if there is none
 	receivingAt []netip.Addr // arguments of the calls of ReceiveAt
 }
 

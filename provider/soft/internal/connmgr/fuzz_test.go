@@ -17,8 +17,8 @@ import (
 
 // FuzzConversation performs a random sequence of steps. Each byte is one step: a message
 // of the client, or a call of the application on the passive side. No step causes a
-// panic, every connection has at most one event Disconnected, and no source or timer is
-// left at the end.
+// panic, every connection has at most one event Disconnected, and no watched descriptor
+// or timer is left at the end.
 func FuzzConversation(f *testing.F) {
 	const request, accept, ready, leave, next = 0x00, 0x81, 0x03, 0x83, 0x80
 	f.Add([]byte{request, next, accept, ready, next, leave, next})

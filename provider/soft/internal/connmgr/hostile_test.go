@@ -180,7 +180,8 @@ func TestHostileConnected(t *testing.T) {
 	}
 }
 
-// hostileServer listens on a port with a raw socket. accept accepts one client.
+// hostileServer listens on a port with a raw socket. The returned function accept
+// accepts one client.
 func hostileServer(t *testing.T) (listener *hostport.Reservation, accept func() *rawPeer) {
 	t.Helper()
 	port, err := hostport.Reserve(cm.TCP, netip.MustParseAddrPort("127.0.0.1:0"), false, false, hostport.EphemeralPorts)

@@ -69,7 +69,7 @@ type options struct {
 
 // Statuses of events.
 const (
-	statusSetupFailed = -1 // for ConnectError (rdma_get_cm_event(3))
+	statusSetupFailed = -1 // status of ConnectError (rdma_get_cm_event(3))
 
 	// The other statuses are negated error numbers of Linux.
 	statusNoDevice = -19  // -ENODEV
@@ -91,7 +91,7 @@ const (
 	stateDREQSent     // DREQ was sent
 	stateDREQReceived // DREQ was received and not answered
 	// stateWithdrawn is a state of the passive side: the peer has cancelled the request
-	// or has gone before the application has answered. Accept reports that.
+	// or has gone before the application has answered. Accept then returns an error.
 	stateWithdrawn
 	stateEnded // refused, timed out or disconnected; no message is expected
 )
@@ -171,10 +171,10 @@ func (i *id) deliver(m message) bool {
 	return false
 }
 
-// peerGone handles the end of the connection's socket: the peer has closed it without a
-// message, has died, or has violated the protocol. The application gets the same event
-// as from a kernel's CM whose peer was killed, because that peer's kernel sends the
-// messages that end the connection.
+// peerGone handles the end of the connection's socket: the peer has closed the socket
+// without a message, has died, or has violated the protocol. The application gets the
+// same event as with the kernel's CM. There, the kernel of a killed process sends the
+// messages that end the connections of that process.
 func (i *id) peerGone() {
 	switch i.state {
 	case stateREQSent, stateREPReceived, stateREPSent:

@@ -106,14 +106,15 @@ func (b *inbox) waiting() (n int) {
 	return n
 }
 
-// signal makes the eventfd readable if jobs are queued or the parameter more is true.
-// Otherwise it makes the eventfd unreadable. It ends begin.
-func (b *inbox) signal(more bool) {
+// signal makes the eventfd readable if jobs are queued or the parameter events is true.
+// This parameter is true if events are queued. Otherwise signal makes the eventfd
+// unreadable. It sets draining to false.
+func (b *inbox) signal(events bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.draining = false
 	if !b.closed {
-		b.signalLocked(more || b.waiting() > 0)
+		b.signalLocked(events || b.waiting() > 0)
 	}
 }
 

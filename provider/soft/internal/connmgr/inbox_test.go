@@ -12,7 +12,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
 )
 
-// The jobs of connections run before requests. They are not dropped when there are too
+// The jobs of connections run before requests, and are not dropped when there are too
 // many requests.
 func TestInboxPriorities(t *testing.T) {
 	fd, err := eventfd.New()
@@ -56,8 +56,8 @@ func TestInboxPriorities(t *testing.T) {
 	require.Equal(t, 2*requestBatch, taken)
 }
 
-// A job that is added while the channel is about to take the jobs does not make the
-// eventfd readable. A job that was not taken does.
+// A job that is added between begin and signal does not make the eventfd readable. If
+// takeBatch has not taken the job, signal makes the eventfd readable.
 func TestInboxSignalsOnlyWhenNeeded(t *testing.T) {
 	fd, err := eventfd.New()
 	require.NoError(t, err)

@@ -23,19 +23,19 @@ type answerLimit struct {
 	sources [answerBuckets]answerRate
 }
 
-// The numbers are arbitrary. If a host sends many requests for which there is no
-// listener, for example from a thousand clients before a server has started, its answers
-// are spread over some seconds. Linux sends a thousand ICMP errors in a second
-// (icmp_msgs_per_sec).
+// The numbers are arbitrary. A host may send many requests for which there is no
+// listener, for example from a thousand clients before a server has started. The answers
+// to that host are then spread over some seconds. Linux sends a thousand ICMP errors in
+// a second (icmp_msgs_per_sec).
 const (
 	answersPerSecond  = 2048 // rate for all sources together, and largest burst
 	answersPerAddress = 256  // rate for each source, and largest burst
 	answerBuckets     = 4096
 )
 
-// An answerRate limits events to n in a second, with bursts of up to n. Its value is
-// the theoretical arrival time, in nanoseconds from the limit's start. Source: the
-// virtual scheduling algorithm of ITU-T I.371, annex A.
+// An answerRate limits the number of answers in a second. A burst may have as many
+// answers as a second. The value is the theoretical arrival time of the virtual
+// scheduling algorithm (ITU-T I.371, annex A), in nanoseconds since answerLimit.start.
 type answerRate int64
 
 func newAnswerLimit() *answerLimit { return &answerLimit{seed: maphash.MakeSeed()} }

@@ -158,8 +158,8 @@ func (c *madConn) encodeREJ(mad *wire.MAD, m *rejMsg) {
 	case c.id.state == stateREPReceived || c.id.state == stateREQSent && c.peerID != 0:
 		r.Rejected = wire.AnsweredREP
 	case m.reason == cm.RejectTimeout:
-		// The peer may not have sent its communication ID. It then finds its request by
-		// the GUID and the communication ID of this side.
+		// The communication ID of the peer may be unknown. Then the peer finds its
+		// request by the GUID and the communication ID of this side.
 		binary.BigEndian.PutUint64(r.Info[:], c.mux.m.limits.NodeGUID)
 		r.InfoLength = 8
 	}

@@ -17,7 +17,7 @@ import (
 type halfOpen struct {
 	c      *madConn
 	since  time.Time
-	source *halfOpenSource // nil if the halfOpen is in no table
+	source *halfOpenSource // source of the requests of this peer; nil if the halfOpen is in no table
 	// inSource is the element of this halfOpen in halfOpenSource.byAge. inTable is its
 	// element in halfOpenTable.byAge.
 	inSource, inTable *list.Element
@@ -47,11 +47,12 @@ type halfOpenTable struct {
 	byAge list.List
 }
 
-// A peer that requests several connections at once may be the source with the most
-// half-open connections for a round trip, until it has confirmed them. To protect such a
-// burst, a request of another source does not evict a connection that is younger than
-// burstTime, if its source has at most burstSize half-open connections and the table has
-// an older connection. Both numbers are arbitrary.
+// A source that requests several connections at once may be the source with the most
+// half-open connections until it has confirmed them, which takes a round trip. To
+// protect such a burst, a request of another source does not evict a connection if the
+// connection is younger than burstTime, the source of the connection has at most
+// burstSize half-open connections, and the table has an older connection. Both numbers
+// are arbitrary.
 const (
 	burstSize = 16
 	burstTime = 250 * time.Millisecond
@@ -137,7 +138,8 @@ func (t *halfOpenTable) remove(h *halfOpen) (was bool) {
 		return false
 	}
 	if s.count == 1 {
-		heap.Remove(&t.busiest, s.index) // before s is changed, because Less compares s
+		// This call comes before any change of s, because Less compares s.
+		heap.Remove(&t.busiest, s.index)
 		delete(t.sources, s.key)
 	}
 	s.byAge.Remove(h.inSource)

@@ -104,8 +104,9 @@ func TestHalfOpenBurstIsBounded(t *testing.T) {
 	require.Same(t, first, victim)
 }
 
-// When the source with the most connections sends a request, the request is dropped.
-// After graceTime it evicts the oldest connection of that source.
+// A source has the most connections, and it has reached its limit or the table is full.
+// Then a request of the source is dropped. When the source's oldest connection is as old
+// as graceTime, a request evicts this connection.
 func TestHalfOpenOwnSource(t *testing.T) {
 	s := newTableTest(t, 8, 3)
 	oldest, _ := s.ask(1)
@@ -122,7 +123,7 @@ func TestHalfOpenOwnSource(t *testing.T) {
 	full.ask(1)
 	full.ask(2)
 	taken, _ = full.ask(2)
-	require.Nil(t, taken, "the table is full, and no source has more")
+	require.Nil(t, taken, "the table is full, and no source has more connections than this one")
 	taken, _ = full.ask(3)
 	require.NotNil(t, taken)
 }

@@ -10,10 +10,10 @@ import (
 // enqueueMAD queues a datagram for the connection. The caller holds the multiplexer's
 // lock.
 //
-// The datagram is queued even if the calling goroutine holds the lock of the connection's
-// channel: handleMAD locks the multiplexer, and calls queue pairs, whose locks come
-// before that of the multiplexer. Datagrams that another channel has read earlier are
-// also handled earlier that way.
+// The datagram is queued even if the calling goroutine holds the lock of the
+// connection's channel, for two reasons. First, handleMAD takes the locks of queue pairs
+// and then the lock of the multiplexer, so its caller must not hold the latter. Second,
+// the queue keeps the order of the datagrams if several channels read them.
 func (c *madConn) enqueueMAD(m *wire.MAD) {
 	kept := *m
 	c.received++

@@ -80,7 +80,7 @@ func (s *requestSocket) send(m *wire.MAD, to netip.Addr) {
 	var flow wire.Flow
 	peer := netip.AddrPortFrom(to, s.peerPort)
 	flow.Set(s.local, peer)
-	flow.Seal(p, 0) // with identification 0; see udp.OpenSender
+	flow.Seal(p, 0) // The packet has the IP identification 0; see udp.OpenSender.
 	name := hostport.Sockaddr(to, int(s.peerPort))
 	for range sendTries {
 		err := unix.Sendto(s.fd, p.Bytes(), unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, name)
@@ -95,7 +95,8 @@ func (s *requestSocket) send(m *wire.MAD, to netip.Addr) {
 	s.counts.Add(counters.SendErr, 1)
 }
 
-// A requestPort is the requestSocket of a madPort.
+// A requestPort is a madPort with its requestSocket. It handles the errors of that
+// socket.
 type requestPort struct {
 	port   *madPort
 	socket *requestSocket
@@ -124,8 +125,9 @@ func (p *madPort) openRequestPort(ch *channel) {
 // watchRequests makes the channel watch the requestSocket of a port, if there is one.
 func (ch *channel) watchRequests(p *madPort) {
 	if a := p.requests.Load(); a != nil && ch.epoll.Handler(a.socket.fd) == nil {
-		// Epoll always reports errors (epoll_ctl(2)). If Add fails, another channel reads
-		// the errors, or no channel does.
+		// The set of events is empty because epoll reports errors in any case
+		// (epoll_ctl(2)). If Add fails and no other channel watches the socket, its
+		// errors are not handled.
 		_ = ch.epoll.Add(a.socket.fd, 0, a)
 	}
 }
@@ -143,10 +145,10 @@ var _ epollset.Handler = (*requestPort)(nil)
 // arbitrary. If there are more, the descriptor stays readable.
 const errorBatch = 64
 
-// readErrors calls the function to for each port-unreachable error. dst is the
-// destination of the request. quoted is the part of the request that the error quotes,
-// from the first byte after the UDP header.
-func (s *requestSocket) readErrors(to func(dst netip.AddrPort, quoted []byte)) {
+// readErrors calls the function handle for each port-unreachable error. The argument dst
+// is the destination of the request. The argument quoted is the part of the request that
+// the error quotes, from the first byte after the UDP header.
+func (s *requestSocket) readErrors(handle func(dst netip.AddrPort, quoted []byte)) {
 	var quoted [madBufSize]byte
 	var control [512]byte // room for one error and the address of its sender
 	for range errorBatch {
@@ -158,7 +160,7 @@ func (s *requestSocket) readErrors(to func(dst netip.AddrPort, quoted []byte)) {
 			return
 		}
 		if dst, ok := hostport.AddrOf(name); ok && dst.Port() == s.peerPort && isPortUnreachable(control[:used]) {
-			to(dst, quoted[:n])
+			handle(dst, quoted[:n])
 		}
 	}
 }

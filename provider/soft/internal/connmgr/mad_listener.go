@@ -13,8 +13,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 )
 
-// A madListener accepts requests on the wire path for a listening ID. If there is no
-// room for a request, the listener drops it, and the peer retransmits it.
+// A madListener accepts requests on the wire path for a listening ID. If a limit is
+// reached, the listener drops the request, and the peer retransmits it.
 type madListener struct {
 	mux     *madMux
 	ch      *channel // channel of the ID; written with the multiplexer's lock held
@@ -25,8 +25,8 @@ type madListener struct {
 	// watch for changes of the host's addresses if the listener is bound to a wildcard;
 	// else nil
 	watch *addressWatch
-	// error of starting watch, because of which later address changes are not noticed;
-	// nil if there was none
+	// error of the start of watch; nil if there was none. After an error, later changes
+	// of the addresses are not noticed.
 	watchErr  error
 	accepting bool
 	closed    bool // true after close; written with the multiplexer's lock held
@@ -69,7 +69,7 @@ func (l *madListener) move(to *channel) error {
 			for _, done := range ports[:i] {
 				to.unwatchPort(done)
 			}
-			_ = l.watch.move(to, l.ch) // move the watch back to its old channel
+			_ = l.watch.move(to, l.ch) // The watch goes back to its old channel.
 			return err
 		}
 	}
@@ -155,9 +155,9 @@ type incomingRequest struct {
 
 func (req *incomingRequest) isLookup() bool { return req.m.kind() == kindSIDRREQ }
 
-// enqueueRequest passes a request to the channel of the listener. If there is no room
-// for the request, enqueueRequest drops it, and the peer retransmits it. The caller
-// holds the multiplexer's lock.
+// enqueueRequest passes a request to the channel of the listener. If the table of
+// half-open connections or the inbox is full, enqueueRequest drops the request, and the
+// peer retransmits it. The caller holds the multiplexer's lock.
 func (l *madListener) enqueueRequest(req *incomingRequest) {
 	_, room := l.halfOpen.room(access.SourceOf(req.from), l.mux.clock())
 	if !room || !l.enqueue(func() { l.admitRequest(req) }) {

@@ -16,11 +16,11 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/udp"
 )
 
-// A madMux multiplexes the connection management of a device on the wire path: it
-// receives the datagrams to queue pair 1 of each local address, and passes each datagram
-// to its connection or listener. The channel that has read a datagram may be another one
-// than the channel of that connection, so the multiplexer queues a job in the inbox of
-// the latter.
+// A madMux receives the management datagrams of a device, which are sent to queue pair 1
+// of each local address. It passes each datagram to a connection or a listener. Several
+// channels may read the datagrams of an address. So the channel that has read a datagram
+// may not be the channel of the connection, and the multiplexer queues a job in the
+// inbox of the connection's channel.
 //
 // The lock of the multiplexer is locked after the locks of channels and of the engine.
 type madMux struct {
@@ -76,8 +76,8 @@ func newMADMux(m *Manager, network madNetwork) *madMux {
 	}
 }
 
-// open opens the port of a local address, or adds a user to it, and makes the channel
-// watch the port.
+// open opens the port of a local address, or adds a reference to the open port, and
+// makes the channel watch the port.
 func (mux *madMux) open(local netip.Addr, ch *channel) (*madPort, error) {
 	mux.mu.Lock()
 	defer mux.mu.Unlock()
@@ -90,7 +90,7 @@ func (mux *madMux) open(local netip.Addr, ch *channel) (*madPort, error) {
 		p = &madPort{madSocket: socket, mux: mux, local: local, mtu: pathMTU(local)}
 		mux.ports[local] = p
 	}
-	p.users++
+	p.refs++
 	if err := ch.watchPort(p); err != nil {
 		p.release()
 		return nil, err
@@ -98,7 +98,7 @@ func (mux *madMux) open(local netip.Addr, ch *channel) (*madPort, error) {
 	return p, nil
 }
 
-// close removes a user of the port, and makes the channel stop watching it.
+// close removes a reference to the port, and makes the channel stop watching it.
 func (p *madPort) close(ch *channel) {
 	p.mux.mu.Lock()
 	defer p.mux.mu.Unlock()
@@ -106,9 +106,10 @@ func (p *madPort) close(ch *channel) {
 	p.release()
 }
 
-// release removes a user of the port. The caller holds the multiplexer's lock.
+// release removes a reference to the port. Without references the port is closed. The
+// caller holds the multiplexer's lock.
 func (p *madPort) release() {
-	if p.users--; p.users == 0 {
+	if p.refs--; p.refs == 0 {
 		delete(p.mux.ports, p.local)
 		p.madSocket.close()
 		if a := p.requests.Load(); a != nil {
@@ -253,8 +254,8 @@ func (mux *madMux) newID() uint32 {
 	}
 }
 
-// listenerFor returns the listener for a request, or nil. elsewhere is true if there are
-// listeners for the service, but only on other addresses.
+// listenerFor returns the listener for a request, or nil. The result elsewhere is true
+// if there are listeners for the service, but only on other addresses.
 func (mux *madMux) listenerFor(service wire.ServiceID, to netip.AddrPort) (found *madListener, elsewhere bool) {
 	sameService := mux.listeners[service]
 	i := slices.IndexFunc(sameService, func(l *madListener) bool { return l.addr.Covers(to) })

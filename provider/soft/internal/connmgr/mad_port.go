@@ -31,7 +31,7 @@ type madSocket interface {
 	// fd returns a descriptor that is readable when datagrams have arrived, or -1 if
 	// there is no descriptor.
 	fd() int
-	// receive passes some of the datagrams that have arrived to the sink. It does not
+	// receive passes some of the datagrams that have arrived to a udp.Sink. It does not
 	// block. It returns the number of datagrams.
 	receive(to udp.Sink) int
 	// send sends a datagram. If the system can not send it, the datagram is lost.
@@ -90,9 +90,9 @@ type madPort struct {
 	mux   *madMux
 	local netip.Addr
 	mtu   verbs.MTU // path MTU of the interface of the address
-	users int
-	// requests is the port for requests. It is nil before the first request, and is
-	// stored with the multiplexer's lock held.
+	refs  int       // number of calls of madMux.open without madPort.close
+	// requests has the socket from which requests are sent. It is nil before the first
+	// request, and is stored with the multiplexer's lock held.
 	requests atomic.Pointer[requestPort]
 }
 
@@ -131,7 +131,8 @@ func interfaceMTU(local netip.Addr) int {
 	return 0
 }
 
-// watchPort adds a user to a port, and makes the channel read the datagrams of the port.
+// watchPort counts an ID of the channel that uses a port, and makes the channel read the
+// datagrams of the port.
 func (ch *channel) watchPort(p *madPort) error {
 	if fd := p.fd(); fd >= 0 && ch.ports[p] == 0 {
 		if err := ch.watch(fd, p); err != nil {

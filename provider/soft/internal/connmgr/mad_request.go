@@ -28,7 +28,7 @@ func (mux *madMux) onREQ(mad *wire.MAD, port *madPort, from netip.Addr) {
 	}
 	m, reason := parseREQ(&r, from, port.local)
 	if reason == 0 && m.mtu > port.mtu {
-		// Packets of the path MTU of the REQ would not reach this host.
+		// Packets as long as the path MTU of the REQ would not reach this host.
 		reason = cm.RejectInvalidMTU
 	}
 	if reason == 0 {

@@ -40,7 +40,7 @@ type retransmitter struct {
 	mad       wire.MAD
 	interval  time.Duration // time until the next retransmission
 	remaining int           // number of retransmissions left; negative means no limit
-	// fastRemaining is how many of the next intervals are limited to requestInterval.
+	// number of the next intervals that are at most requestInterval
 	fastRemaining int
 	timer         timerheap.Timer
 }
@@ -52,10 +52,11 @@ func (r *retransmitter) init(c *madConn) {
 
 func (r *retransmitter) running() bool { return r.timer.Running() }
 
-// start starts to retransmit the message without a limit. The parameter asks is how many
-// of the intervals are limited to requestInterval.
-func (r *retransmitter) start(asks int) {
-	r.interval, r.remaining, r.fastRemaining = firstInterval, -1, asks
+// start starts the retransmission of the message, without a limit. The parameter fast is
+// the number of intervals that are at most requestInterval. Later intervals are at most
+// maxInterval.
+func (r *retransmitter) start(fast int) {
+	r.interval, r.remaining, r.fastRemaining = firstInterval, -1, fast
 	r.schedule(r.interval)
 }
 
@@ -90,7 +91,7 @@ func (r *retransmitter) fire() {
 	}
 	if !r.c.mayRetransmit() {
 		if r.c.id == nil {
-			// Without an ID no caller would call resume.
+			// An orphan ends here, because resume is never called for it.
 			r.c.release()
 		}
 		return // The timer stays stopped until resume is called.

@@ -24,7 +24,7 @@ func TestWireCMConnect(t *testing.T) {
 		FlowControl: true, RetryCount: 6, RNRRetryCount: 2,
 	})
 	passive, ev := w.request(l)
-	require.Equal(t, padded("hello", 56), ev.Param.PrivateData, "the wire does not tell the length")
+	require.Equal(t, padded("hello", 56), ev.Param.PrivateData, "a REQ has no length of the private data")
 	ev.Param.PrivateData = nil
 	require.Equal(t, cm.MessageParam{
 		ResponderResources: 5, InitiatorDepth: 3,
@@ -125,8 +125,8 @@ func TestWireCMReplyUnanswered(t *testing.T) {
 	require.Equal(t, rtuTimeout, w.clock.now.Sub(began))
 }
 
-// A client waits for an application of the server that answers slowly, because each copy
-// of the REQ is answered with an MRA.
+// The application of the server answers slowly. Each copy of the REQ is answered with an
+// MRA, so the client waits for the answer.
 func TestWireCMSlowAccept(t *testing.T) {
 	w := newMADSim(t)
 	l := w.listen(cm.TCP, 0)

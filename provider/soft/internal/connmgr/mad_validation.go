@@ -31,14 +31,14 @@ type addrValidation struct {
 	evicted   bool // true if the connection was chosen for eviction and has not ended yet
 }
 
-// maySend reports whether 1 + more messages may be sent to the peer now.
-func (c *madConn) maySend(more int) bool {
-	return c.listener == nil || c.validated || c.sent+more < amplification*c.received
+// maySend reports whether a message may be sent to the peer now. After that message it
+// must still be possible to send the number of messages in the parameter reserve.
+func (c *madConn) maySend(reserve int) bool {
+	return c.listener == nil || c.validated || c.sent+reserve < amplification*c.received
 }
 
-// mayRetransmit reports whether the last message may be retransmitted when the peer has
-// not sent a copy of its request. After that it must still be possible to send a
-// refusal.
+// mayRetransmit reports whether the last message may be retransmitted although no copy
+// of the peer's request has arrived. One message is kept in reserve for a refusal.
 func (c *madConn) mayRetransmit() bool {
 	c.mux.mu.Lock()
 	defer c.mux.mu.Unlock()
@@ -83,8 +83,8 @@ func (c *madConn) addHalfOpen() bool {
 	return true
 }
 
-// evict ends a connection that was chosen for eviction. It does nothing if the address
-// was validated since, if the application has confirmed the connection, or if the
+// evict ends a connection that was chosen for eviction. It does nothing if since then
+// the address was validated, the application has confirmed the connection, or the
 // connection has ended in another way.
 func (c *madConn) evict() {
 	c.mux.mu.Lock()

@@ -179,8 +179,8 @@ func TestWireCMEvicts(t *testing.T) {
 }
 
 // A request that its peer has withdrawn counts as half-open until the application closes
-// the ID. So there are never more such IDs than half-open connections are allowed. If
-// the request is evicted before the application closes the ID, the application gets an
+// the ID. So the limit of half-open connections is also a limit of such IDs. If the
+// request is evicted before the application closes the ID, the application gets an
 // event.
 func TestWireCMWithdrawnRequestsAreBounded(t *testing.T) {
 	const most, requests = 4, 20
@@ -266,7 +266,7 @@ func TestWireCMCopyOfRefusedRequest(t *testing.T) {
 	s.server.Quiet()
 	require.Empty(t, s.server.m.mux.conns)
 
-	// These refused requests replace the first one in the memory of refused requests.
+	// These refused requests replace the first one in refusedRequests.
 	for n := range uint32(10 * refusedPerBucket * refusedBuckets) {
 		other := s.requestFrom(l, n+1)
 		require.NoError(t, other.Reject(nil))

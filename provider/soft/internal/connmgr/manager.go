@@ -29,8 +29,9 @@ type Config struct {
 	// ListenOnAll makes Listen fail unless the listener accepts requests on each path, at
 	// each of its addresses.
 	ListenOnAll bool
-	// MaxHalfOpen is the largest number of half-open connections and lookups of one
-	// listener on the wire path, and MaxHalfOpenPerAddress that of one source address.
+	// MaxHalfOpen is the largest number of half-open connections and lookups that one
+	// listener has on the wire path. MaxHalfOpenPerAddress is the largest number that
+	// one source address has at one listener.
 	MaxHalfOpen, MaxHalfOpenPerAddress int
 	// MaxConnsPerAddress is the largest number of connections on the wire path that one
 	// source address may have to the listeners.
@@ -40,8 +41,8 @@ type Config struct {
 
 	Users     access.Users               // users of this host who may be peers
 	UserLimit *access.UserLimit          // limits the connections of each user
-	Errors    *access.ErrorLimit         // refuses sources of access errors
-	Spare     *unixsock.SpareDescriptors // reserve of descriptors
+	Errors    *access.ErrorLimit         // makes sources of access errors wait
+	Spare     *unixsock.SpareDescriptors // descriptors kept in reserve
 	Maps      *shm.MappingLimit          // limits the shared segments
 	Ports     *udp.Ports                 // UDP ports of the device
 	// FreePorts returns the system's range of ephemeral ports.
@@ -77,8 +78,8 @@ func (m *Manager) OpenChannel() (cm.TransportChannel, error) {
 }
 
 // Receive handles a packet to queue pair 1 that has arrived at a socket of a shard. It
-// returns false if the packet is not a valid packet to that queue pair. The packet is
-// valid during the call.
+// returns false if the packet is invalid, for example because of its Q_Key. Receive does
+// not keep the packet.
 func (m *Manager) Receive(p wire.Packet, from *udp.Header) (taken bool) {
 	return m.mux.receive(p, from)
 }

@@ -87,7 +87,7 @@ type rejMsg struct {
 	// cause that this side adds for its own application; not part of the message
 	cause error
 
-	user bool // local path: the reason is that the user of the receiver is not allowed
+	user bool // local path: true if the user of the receiver is not allowed; else false
 }
 
 // dreqMsg (DREQ) asks the peer to disconnect.
@@ -111,7 +111,7 @@ type sidrRepMsg struct {
 	byApplication bool
 	private       []byte
 
-	user bool // local path: the reason is that the user of the receiver is not allowed
+	user bool // local path: true if the user of the receiver is not allowed; else false
 }
 
 func (*reqMsg) kind() messageKind     { return kindREQ }

@@ -103,7 +103,7 @@ func TestNotifyTooLate(t *testing.T) {
 	}
 	client.End(actives[0])
 	client.End(actives[1])
-	ev := server.Next() // The first of the two events. The second one stays queued.
+	ev := server.Next() // This is one of two events. The other event stays queued.
 	require.Equal(t, cm.Rejected, ev.Type)
 	late := passives[0]
 	if ev.ID == late {

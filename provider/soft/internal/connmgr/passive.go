@@ -126,8 +126,8 @@ func (i *id) Accept(param *cm.MessageParam) error {
 
 // acceptFailed refuses a request that could not be accepted because this side lacks a
 // resource: memory, descriptors, or a usable queue pair. The queue pair goes to the
-// error state. If the client has gone, acceptFailed returns that error instead,
-// because the queue pair may have failed for the same reason.
+// error state. acceptFailed returns err. But if the client has gone, it returns
+// verbs.ErrPeerGone, because the queue pair may have failed for that reason.
 func (i *id) acceptFailed(err error) error {
 	if gone := i.conn.send(&rejMsg{reason: cm.RejectNoResources}); gone != nil {
 		err = gone

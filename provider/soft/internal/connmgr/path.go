@@ -92,21 +92,22 @@ func (i *id) Serves() []cm.ServedAddr {
 	return i.listeners.serves()
 }
 
-// findPath checks whether the local path or the wire path leads from an address of this
-// host to the address to. If only the wire path does, findPath opens its UDP port.
-func (i *id) findPath(ch *channel, from, to netip.Addr) error {
+// findPath checks whether the local path or the wire path leads from src, an address of
+// this host, to the address dst. If only the wire path leads there, findPath opens its
+// UDP port.
+func (i *id) findPath(ch *channel, src, dst netip.Addr) error {
 	if i.m.Local {
-		if to == from {
+		if dst == src {
 			return nil
 		}
-		if own, err := hostport.OnThisHost(to); own || err != nil {
+		if own, err := hostport.OnThisHost(dst); own || err != nil {
 			return err
 		}
 	}
 	if !i.m.Wire {
 		return &verbs.FeatureError{Feature: "wire path", Reason: cm.ErrNoRoute}
 	}
-	port, err := ch.m.mux.open(hostport.WithoutZone(from), ch)
+	port, err := ch.m.mux.open(hostport.WithoutZone(src), ch)
 	if err != nil {
 		return err
 	}

@@ -114,9 +114,11 @@ func (i *id) InitQPAttr(state verbs.QPState) (verbs.QPAttr, verbs.QPAttrMask, er
 }
 
 // placeDatagramQP makes a UD queue pair receive datagrams of the wire path at the local
-// address of the ID. That is required if ResolveAddr has chosen the wire path, or if the
-// request has arrived on it. Otherwise, on an ID without a remote address, it is
-// attempted, because peers may use either path.
+// address of the ID, or at no address. If the wire path is needed, an error is returned.
+// It is needed if the device has no local path, if ResolveAddr has chosen the wire path,
+// or if the request has arrived on it. On an ID without a remote address, peers may use
+// either path, so an error is ignored. In all other cases the peer uses the local path,
+// and the queue pair receives at no address.
 func (i *id) placeDatagramQP(q QueuePair) error {
 	if i.ps != cm.UDP {
 		return nil
@@ -127,7 +129,7 @@ func (i *id) placeDatagramQP(q QueuePair) error {
 	case !i.m.Local || i.madPort != nil || asked:
 		return q.ReceiveAt(at)
 	case !i.remote.IsValid() && !at.IsLoopback():
-		_ = q.ReceiveAt(at) // An error means that another process has the UDP port.
+		_ = q.ReceiveAt(at) // It fails if another process has the UDP port.
 		return nil
 	}
 	return q.ReceiveAt(netip.Addr{})

@@ -54,8 +54,8 @@ func (q *eventQueue) resetIfEmpty() {
 	}
 }
 
-// extract removes and returns the events about an ID, in order. For a listener these
-// include the events of its requests.
+// extract removes and returns the events about an ID, in order. The events about a
+// listener include those of its requests.
 func (q *eventQueue) extract(of *id) []cm.TransportEvent {
 	if of.queued == 0 {
 		return nil

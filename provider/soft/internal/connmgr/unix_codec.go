@@ -27,7 +27,7 @@ import (
 const (
 	codecVersion = 1
 	headerSize   = 64
-	maxMessage   = headerSize + 196 // A REP is the message with the most private data.
+	maxMessage   = headerSize + 196 // length of the longest message, a REP, with its private data
 )
 
 // Bits of the flags.
@@ -98,7 +98,7 @@ func (p *qpParams) encode(b []byte) {
 // except for conditions that depend on the state of the receiving ID.
 func decode(b []byte) (message, error) {
 	if len(b) < headerSize || b[0] != codecVersion {
-		return nil, fmt.Errorf("%w: message of %d bytes", verbs.ErrProtocol, len(b))
+		return nil, fmt.Errorf("%w: message of %d bytes without a header of version %d", verbs.ErrProtocol, len(b), codecVersion)
 	}
 	m, err := parse(b)
 	if err != nil {
@@ -108,13 +108,13 @@ func decode(b []byte) (message, error) {
 	// of the decoded message checks the length of the private data, the unknown flags,
 	// and the fields that have to be zero.
 	if !bytes.Equal(encode(m), b) {
-		return nil, malformed("wrong layout for kind", uint64(b[1]))
+		return nil, malformed("layout for kind", uint64(b[1]))
 	}
 	return m, nil
 }
 
 func malformed(field string, value uint64) error {
-	return fmt.Errorf("%w: message with %s %d", verbs.ErrProtocol, field, value)
+	return fmt.Errorf("%w: message with invalid %s %d", verbs.ErrProtocol, field, value)
 }
 
 // parse decodes and checks the fields of the message type of b.
@@ -184,7 +184,7 @@ func (m *sidrRepMsg) check() error {
 func (e *endpoints) check() error {
 	src, dst := e.src.Addr(), e.dst.Addr()
 	if src.IsUnspecified() || dst.IsUnspecified() || src.Is4() != dst.Is4() {
-		return fmt.Errorf("%w: request from %v to %v", verbs.ErrProtocol, src, dst)
+		return fmt.Errorf("%w: request from %v to %v, which are unspecified or of different families", verbs.ErrProtocol, src, dst)
 	}
 	return nil
 }

@@ -96,10 +96,10 @@ func checkPassed(m message, fds []int) error {
 		want = passedCount
 	}
 	if len(fds) != want {
-		return fmt.Errorf("%w: message with %d descriptors", verbs.ErrProtocol, len(fds))
+		return fmt.Errorf("%w: message with %d descriptors instead of %d", verbs.ErrProtocol, len(fds), want)
 	}
 	if want > 0 && !shm.IsDoorbell(fds[passedDoorbell]) {
-		return fmt.Errorf("%w: not a doorbell", verbs.ErrProtocol)
+		return fmt.Errorf("%w: message with a descriptor that is not a doorbell", verbs.ErrProtocol)
 	}
 	return nil
 }

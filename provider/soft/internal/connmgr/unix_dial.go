@@ -45,11 +45,11 @@ const (
 	// again, because the system does not report when the backlog has room (connect(2),
 	// EAGAIN). The number is arbitrary.
 	redialInterval = 5 * time.Millisecond
-	// userLookupRounds is how often all names are tried, while a backlog is full, before
-	// the dial asks the system for the user of each listener. Then the dial skips the
-	// listeners of users who are not allowed. That is after half a second, which is
-	// arbitrary. Asking the system takes time in proportion to the number of Unix
-	// sockets on the host.
+	// userLookupRounds is how often all names are tried while a backlog is full, which
+	// takes half a second. After that the dial asks the system for the user of each
+	// listener, and skips the listeners of users who are not allowed. The dial does not
+	// ask earlier, because the answer takes time in proportion to the number of Unix
+	// sockets on the host. The number is arbitrary.
 	userLookupRounds = 100
 )
 
@@ -116,8 +116,9 @@ func (d *localDial) run() error {
 	return nil
 }
 
-// try connects to a name, if the user of the process that listens on it is allowed. It
-// does not send the request.
+// try connects to a name. If the process that listens on the name belongs to a user who
+// is not allowed, try closes the connection and returns a *cm.UserError. It does not
+// send the request.
 func (d *localDial) try(name string) error {
 	if err := d.openSocket(); err != nil {
 		return err
@@ -206,8 +207,9 @@ func (d *localDial) sendRequest() error {
 	return nil
 }
 
-// errLocalOnly is the cause of a failed dial when a listener of soft.PathWire may exist
-// on this host.
+// errLocalOnly is the cause of a failed dial to an address of this host if the device
+// has both paths. Such a device uses only the local path to an address of this host,
+// although a process may listen there on the wire path.
 var errLocalOnly = errors.New("no process listens on the local path, and PathAuto does not use the wire path to an address of this host")
 
 // cause returns additional information for the application, or nil.
@@ -223,8 +225,9 @@ func (d *localDial) cause() error {
 	return nil
 }
 
-// noListener fails a request for which no listener was found. cause is additional
-// information for the application, such as the user of a skipped process. It may be nil.
+// noListener fails a request for which no listener was found. The parameter cause is
+// additional information for the application, such as the user of a skipped process. It
+// may be nil.
 func (i *id) noListener(cause error) {
 	ev := cm.TransportEvent{Type: cm.Rejected, Status: int(cm.RejectInvalidServiceID)}
 	if i.ps == cm.UDP {

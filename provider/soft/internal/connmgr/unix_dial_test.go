@@ -23,12 +23,12 @@ import (
 // A squatter is a process of another user that holds socket names. Its argument is
 // the list of names, separated by commas.
 
-// squat binds a socket to each name, and calls the function then with each socket.
-func squat(t *testing.T, names string, then func(fd int)) {
+// squat binds a socket to each name, and calls the function prepare with each socket.
+func squat(t *testing.T, names string, prepare func(fd int)) {
 	for name := range strings.SplitSeq(names, ",") {
 		fd, err := unixsock.Bind(name)
 		require.NoError(t, err)
-		then(fd)
+		prepare(fd)
 	}
 	peerproc.Say("squatting")
 }
@@ -74,8 +74,8 @@ func squatBound(t *testing.T, names string) {
 	peerproc.Linger()
 }
 
-// squatted returns an address that a listener on the wildcard serves, and the socket
-// name of that address itself.
+// squatted returns the address 127.0.0.1 with the port of l, and the socket name of a
+// listener on exactly that address. The ID l listens on the wildcard.
 func squatted(l *cm.ID) (at netip.AddrPort, name string) {
 	at = netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), l.LocalAddr().Port())
 	return at, hostport.NewBindAddr(l.PortSpace(), at, false).Name()
@@ -99,8 +99,9 @@ func wantConnected(client *party, active *cm.ID, server *party, l *cm.ID) (passi
 	return passive
 }
 
-// A process of another user listens on the address itself, and the server listens on the
-// wildcard. The client reaches the server, and sends nothing to the other process.
+// A process of another user listens on an address, and the server listens on the
+// wildcard with the same port. The client reaches the server, and sends nothing to the
+// other process.
 func TestDialSkipsForeignListener(t *testing.T) {
 	peerproc.NeedsRoot(t)
 	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
@@ -142,9 +143,10 @@ func TestDialFindsForeignListenerOnly(t *testing.T) {
 	})
 }
 
-// A client that waits for a listener which never accepts does not know the user of that
-// listener. So the client asks the system. Before that it already reaches the server if
-// the server's backlog has room.
+// A process of another user listens on an address, with a full backlog, and never
+// accepts. While the server listens on the wildcard, a client reaches the server. When
+// the server has closed its listener, the client tries until it asks the system for the
+// user of the other listener. Then the dial fails with an error that names this user.
 func TestDialSkipsForeignQueue(t *testing.T) {
 	peerproc.NeedsRoot(t)
 	client, server := newParty(t), newParty(t)

@@ -70,9 +70,9 @@ func openUnixListener(i *id, fd int) (*unixListener, error) {
 	return l, nil
 }
 
-// OnReady implements epollset.Handler. It accepts clients. accept may close the spare
-// descriptors, so OnReady opens them again afterwards. It does so even if it has
-// accepted no client: accept(2) also fails with EMFILE if no client waits.
+// OnReady implements epollset.Handler. It accepts clients. SpareDescriptors.Accept may
+// close spare descriptors, so OnReady opens them again afterwards. It does so even if no
+// client was accepted: accept(2) also fails with EMFILE if no client waits.
 func (l *unixListener) OnReady(int, uint32) {
 	defer l.ch.m.Spare.Fill()
 	for range acceptBatch {

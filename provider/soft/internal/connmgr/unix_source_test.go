@@ -171,7 +171,7 @@ func TestSharedSource(t *testing.T) {
 }
 
 // wantNoRoom requires that the server refuses the request because of a lack of
-// resources. Of the counters, only the given one is incremented.
+// resources, and increments only the given counter.
 func wantNoRoom(t *testing.T, server *party, r *rawPeer, ps cm.PortSpace, counter string) {
 	t.Helper()
 	server.Quiet()

@@ -73,9 +73,9 @@ func peerUnmappedServer(t *testing.T, address string) {
 	peerproc.Linger()
 }
 
-// A user who is not mapped into the user namespace of a process is not allowed,
-// although the kernel reports that user with the same number as the user of the
-// process.
+// The kernel reports one number for all users who are not mapped into the user namespace
+// of a process. Such a user is not allowed, even if the user of the process has this
+// number too.
 func TestUnmappedUser(t *testing.T) {
 	peerproc.NeedsRoot(t)
 	s := newHostParty(t)

@@ -16,13 +16,13 @@ import (
 type recorder struct {
 	ready  []int
 	events uint32
-	then   func() // called at the end of OnReady; may be nil
+	action func() // called at the end of OnReady; may be nil
 }
 
 func (r *recorder) OnReady(fd int, events uint32) {
 	r.ready, r.events = append(r.ready, fd), events
-	if r.then != nil {
-		r.then()
+	if r.action != nil {
+		r.action()
 	}
 }
 
@@ -71,7 +71,7 @@ func TestDispatch(t *testing.T) {
 func TestRemovedDescriptorIsNotDispatched(t *testing.T) {
 	s, a, b := openSet(t), newEvent(t), newEvent(t)
 	r := new(recorder)
-	r.then = func() { s.Remove(a); s.Remove(b) }
+	r.action = func() { s.Remove(a); s.Remove(b) }
 	for _, fd := range []int{a, b} {
 		require.NoError(t, s.Add(fd, unix.EPOLLIN, r))
 		eventfd.Signal(fd)
