@@ -10,9 +10,10 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A request ends when its peer gives it up or its device is removed. If the application
-// answers a request after that, and the loop has not handled the event yet, the answer
-// returns the reason, and the engine closes the request.
+// TestAnswerAfterRequestEnded checks an answer to a connection request that has ended,
+// because its peer has given it up or its device was removed. If the application answers
+// before the loop has handled the event, the answer gets the reason as its error, and
+// the engine closes the request.
 func TestAnswerAfterRequestEnded(t *testing.T) {
 	for removed, want := range map[bool]error{false: verbs.ErrPeerGone, true: reactor.ErrDeviceRemoved} {
 		kept := make(chan *reactor.ConnRequest, 1)
@@ -40,8 +41,8 @@ func TestAnswerAfterRequestEnded(t *testing.T) {
 	}
 }
 
-// A request that is fetched while the engine shuts down is rejected without calling
-// OnConnectRequest.
+// TestRequestDuringShutdown checks that a connection request that is fetched while the
+// engine shuts down is rejected, and that OnConnectRequest is not called.
 func TestRequestDuringShutdown(t *testing.T) {
 	server, err := reactor.New(openSoft(t, 1), &hooks{
 		request: func(*reactor.ConnRequest) { t.Error("OnConnectRequest was called") },

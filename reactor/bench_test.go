@@ -8,7 +8,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
-// These benchmarks measure the cost of a loop in addition to that of its device. All
+// These benchmarks measure the cost of a loop together with that of its device. All
 // except BenchmarkPost run on one goroutine.
 
 // BenchmarkEcho measures the work of both sides for one round trip.
@@ -31,8 +31,9 @@ func BenchmarkEcho(b *testing.B) {
 	}
 }
 
-// BenchmarkStream measures the cost of one message when one doorbell posts many messages.
-// The cost consists of Send, a share of the doorbell, and the call of OnMessage.
+// BenchmarkStream measures the cost of one message when one doorbell posts many
+// messages: the call of Send, a share of the cost of the doorbell, and the call of
+// OnMessage.
 func BenchmarkStream(b *testing.B) {
 	got := 0
 	p := connect(b, &hooks{}, &hooks{message: func(*reactor.Conn, reactor.Message) { got++ }}, nil)
@@ -46,7 +47,7 @@ func BenchmarkStream(b *testing.B) {
 	}
 }
 
-// BenchmarkEmptyTurn measures a turn of the loop in which there is no work.
+// BenchmarkEmptyTurn measures a turn of the loop without work.
 func BenchmarkEmptyTurn(b *testing.B) {
 	p := connect(b, &hooks{}, &hooks{}, nil)
 	b.ReportAllocs()
@@ -55,7 +56,7 @@ func BenchmarkEmptyTurn(b *testing.B) {
 	}
 }
 
-// BenchmarkTimer measures Timer.Reset of a timer that has not fired, when a hundred
+// BenchmarkTimer measures Timer.Reset of a timer that has not fired yet, while a hundred
 // timers are set.
 func BenchmarkTimer(b *testing.B) {
 	l := newLoop(b, &hooks{}, nil)
@@ -69,7 +70,7 @@ func BenchmarkTimer(b *testing.B) {
 	}
 }
 
-// BenchmarkPost measures a function posted from another goroutine to a loop that never
+// BenchmarkPost measures a function that another goroutine posts to a loop that never
 // sleeps.
 func BenchmarkPost(b *testing.B) {
 	e := start(b, &hooks{}, &reactor.Config{Idle: reactor.IdleBusy})

@@ -22,8 +22,8 @@ func TestClockAccountsTime(t *testing.T) {
 	require.Equal(t, time.Duration(103), k.now)
 }
 
-// A loop without work reads its clock every clockEvery turns. A loop with work reads it
-// earlier.
+// TestClockIsReadSeldom checks that a loop without work reads its clock every clockEvery
+// turns, and that a loop with work reads it after fewer turns.
 func TestClockIsReadSeldom(t *testing.T) {
 	k := clock{origin: time.Now().Add(-time.Hour)}
 	turns := 0

@@ -11,7 +11,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// connsPerCQ is the number of connections for which a CQ has room in these tests.
+// connsPerCQ is the number of connections for which a CQ of the server has room in these
+// tests.
 const connsPerCQ = 3
 
 // manyConns is a server whose device has small completion queues, and a client with
@@ -22,14 +23,14 @@ type manyConns struct {
 	server, client *reactor.Loop
 	dialed         []*reactor.Conn
 	accepted       []*reactor.Conn
-	dialErrs       []error // errors of dials
-	acceptErrs     []error // errors of accepts
+	dialErrs       []error // errors that OnDialError got
+	acceptErrs     []error // errors that OnAcceptError got
 	requests       int     // number of calls of OnConnectRequest
 	echoes         int
 }
 
-// newManyConns makes a server loop whose device has at most maxCQ completion queues, each
-// with room for connsPerCQ connections, and a client loop.
+// newManyConns makes a server loop and a client loop. The device of the server has at
+// most maxCQ completion queues, each with room for connsPerCQ connections.
 func newManyConns(t *testing.T, maxCQ int, caps func(*verbs.Caps), cfg reactor.Config) *manyConns {
 	w := &manyConns{t: t}
 	depth := connsPerCQ * (2*cfg.MaxInFlight + 1)
@@ -61,7 +62,7 @@ func newManyConns(t *testing.T, maxCQ int, caps func(*verbs.Caps), cfg reactor.C
 	return w
 }
 
-// dial dials n more connections, and waits until each is open or has failed.
+// dial dials n further connections, and waits until each of them is open or has failed.
 func (w *manyConns) dial(n int) {
 	w.t.Helper()
 	ln, err := w.server.Engine().Listen(loopback, nil)
@@ -101,7 +102,8 @@ func (w *manyConns) closeConns(conns ...*reactor.Conn) {
 	w.drive(func() bool { return w.server.Conns() == want })
 }
 
-// A loop can have more connections than one CQ of the device has room for.
+// TestConnectionsBeyondOneCQ checks that a loop can have more connections than fit on
+// one CQ of its device.
 func TestConnectionsBeyondOneCQ(t *testing.T) {
 	fixed := func(c *verbs.Caps) { c.ResizeCQ = false }
 	for name, c := range map[string]struct {
@@ -126,7 +128,9 @@ func TestConnectionsBeyondOneCQ(t *testing.T) {
 	}
 }
 
-// A CQ without connections stays open at the first trim and is closed at the second.
+// TestUnusedCQIsClosed checks the periodic check of the loop for unused resources, named
+// trim. A CQ without connections stays open at the first check and is closed at the
+// second.
 func TestUnusedCQIsClosed(t *testing.T) {
 	w := newManyConns(t, 100, nil, reactor.Config{MaxInFlight: 7})
 	w.dial(7)
@@ -134,7 +138,7 @@ func TestUnusedCQIsClosed(t *testing.T) {
 	w.closeConns(w.dialed[6])
 	later := func() {
 		reactor.AdvanceClock(w.server, reactor.TrimEvery)
-		for range 200 { // trim needs fewer turns of the loop to check all chunks and CQs
+		for range 200 { // 200 turns are more than trim needs to check all memory and all CQs
 			reactor.AdvanceClock(w.server, reactor.TrimPause)
 			_, err := w.server.RunOnce(0)
 			require.NoError(t, err)
@@ -154,8 +158,9 @@ func TestUnusedCQIsClosed(t *testing.T) {
 	require.Equal(t, 3, w.device.openCQs())
 }
 
-// A connection is refused when the device can open no further CQ. The open connections
-// are not affected. When a connection closes, its places on the CQ are used again.
+// TestNoMoreCQs checks that a connection is refused if all CQs are full and the device
+// can not create a further one. The open connections are not affected. When a connection
+// closes, another connection can take its places on the CQ.
 func TestNoMoreCQs(t *testing.T) {
 	w := newManyConns(t, 2, nil, reactor.Config{MaxInFlight: 7})
 	w.dial(6)
@@ -182,8 +187,8 @@ func TestNoMoreCQs(t *testing.T) {
 	w.echo()
 }
 
-// A connection with more completions than Config.CompletionBudget does not delay the
-// completions on another CQ.
+// TestCQsArePolledInTurn checks that a CQ with more completions than
+// Config.CompletionBudget does not delay the completions on another CQ.
 func TestCQsArePolledInTurn(t *testing.T) {
 	w := newManyConns(t, 100, nil, reactor.Config{MaxInFlight: 7, CompletionBudget: 1})
 	w.dial(2*connsPerCQ + 1)
@@ -197,7 +202,7 @@ func TestCQsArePolledInTurn(t *testing.T) {
 	require.NoError(t, other.Send(nil))
 	other.Flush()
 	last := w.accepted[2*connsPerCQ]
-	for range 3 { // one turn for each CQ of the loop
+	for range 3 { // the loop has three CQs, and polls each of them in one of three turns
 		_, err := w.server.RunOnce(0)
 		require.NoError(t, err)
 	}

@@ -9,7 +9,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A fakeQP accepts as many requests as it has room for, and records their contents.
+// A fakeQP accepts as many requests as the field room says. It records the inline data
+// and the addresses of the requests in the field got.
 type fakeQP struct {
 	verbs.QP
 	room int
@@ -32,8 +33,8 @@ func (s *fakeQP) PostSend(wrs []verbs.SendWR) (n int, err error) {
 	return n, nil
 }
 
-// Requests keep their contents when the slices of the batch grow. Requests that were not
-// posted stay in the batch.
+// TestSendBatch checks that requests keep their contents when the slices of the batch
+// grow, and that requests that the queue pair did not accept stay in the batch.
 func TestSendBatch(t *testing.T) {
 	var batch sendBatch
 	stage := func(text string, addr uint64) {

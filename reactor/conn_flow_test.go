@@ -7,9 +7,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Requests are accepted, posted and completed in random numbers. A slot is reused only
-// when it is free, a full queue contains a signaled request, and each completion also
-// completes the requests before it.
+// TestSendFlowAgainstAModel accepts, posts and completes requests in random numbers and
+// compares sendFlow with a simple model. A slot must be reused only when it is free, a
+// full queue must contain a signaled request, and each completion must also complete the
+// requests before it.
 func TestSendFlowAgainstAModel(t *testing.T) {
 	for seed := range uint64(300) {
 		rng := rand.New(rand.NewPCG(seed, 1))
@@ -100,7 +101,8 @@ func TestSendFlowWritableOnce(t *testing.T) {
 	require.False(t, f.writable())
 }
 
-// A request that was never posted can be retired too.
+// TestSendFlowRetiresStaged checks that a request that was accepted and never posted can
+// be retired, as if it had completed.
 func TestSendFlowRetiresStaged(t *testing.T) {
 	f := newSendFlow(4, 1)
 	f.accept(false)

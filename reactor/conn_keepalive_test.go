@@ -13,7 +13,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// freeWirePort returns a UDP port that no socket is bound to at the moment.
+// freeWirePort returns a UDP port to which no socket is bound at the time of the call.
 func freeWirePort(t *testing.T) uint16 {
 	c, err := net.ListenUDP("udp", nil)
 	require.NoError(t, err)
@@ -21,22 +21,22 @@ func freeWirePort(t *testing.T) uint16 {
 	return c.LocalAddr().(*net.UDPAddr).AddrPort().Port()
 }
 
-// wireLoop makes a loop that the test runs with RunOnce, on a device with the wire path
-// only.
+// wireLoop makes a loop on a device that has only the wire path. The test runs the loop
+// with RunOnce.
 func wireLoop(t *testing.T, h reactor.Handler, port uint16) *reactor.Loop {
 	p, err := soft.Open(&soft.Config{Vectors: 1, Path: soft.PathWire, WirePort: port})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, p.Close()) })
-	// The ACK timeout is short, so that the retries to a peer that does not answer are soon
-	// exhausted. It is rounded up to code 13, 33.6 ms.
+	// The ACK timeout is short, so that the retries are soon used up if the peer does
+	// not answer. It is rounded up to code 13, 33.6 ms.
 	l, err := reactor.NewLoop(p, h, &reactor.Config{AckTimeout: 33 * time.Millisecond})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, l.Close()) })
 	return l
 }
 
-// With the default Config, a connection ends when its peer on the wire path stops
-// answering.
+// TestKeepaliveOnWirePath checks that with the default keepalive time a connection ends
+// when its peer on the wire path stops answering.
 func TestKeepaliveOnWirePath(t *testing.T) {
 	port := freeWirePort(t)
 	var accepted *reactor.Conn
@@ -62,8 +62,9 @@ func TestKeepaliveOnWirePath(t *testing.T) {
 	require.Equal(t, verbs.StatusRetryExcErr, failed.Status)
 }
 
-// While sends are unconfirmed, an unanswered probe does not end the connection, because
-// the peer may have no receive buffers. Only one probe is outstanding at a time.
+// TestKeepaliveWithUnconfirmedSends checks that an unanswered keepalive probe does not
+// end the connection while sends are unconfirmed, because the peer may have no receive
+// buffers. Only one probe may be outstanding at a time.
 func TestKeepaliveWithUnconfirmedSends(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, &reactor.Config{MaxInFlight: 4, Keepalive: time.Hour})
 	sent := uint64(0)
@@ -78,8 +79,9 @@ func TestKeepaliveWithUnconfirmedSends(t *testing.T) {
 	require.Equal(t, reactor.StateOpen, p.dialed.State())
 }
 
-// An unanswered probe ends its connection although the completions of another connection
-// fill the batch of the last poll before the timeout of the probe.
+// TestKeepaliveNotAnsweredOnBusyQueue checks that an unanswered keepalive probe ends its
+// connection even if another connection is busy. The completions of the other connection
+// fill the last batch that is polled before the timeout of the probe.
 func TestKeepaliveNotAnsweredOnBusyQueue(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, &reactor.Config{Keepalive: time.Hour, CompletionBudget: 1})
 	var busy *reactor.Conn
@@ -89,9 +91,9 @@ func TestKeepaliveNotAnsweredOnBusyQueue(t *testing.T) {
 	require.NoError(t, p.client.Dial(ln.Addr(), nil))
 	drive(t, func() bool { return busy != nil }, p.client, other)
 
-	runLate(t, p.client, 2*time.Hour, func() {}) // posts a probe on both connections
+	runLate(t, p.client, 2*time.Hour, func() {}) // posts a keepalive probe on both connections
 	answered := func() bool { return reactor.OutstandingProbes(p.client) == 1 }
-	drive(t, answered, p.client, other) // p.server does not run
+	drive(t, answered, p.client, other) // p.server does not run, so only one probe is answered
 	runLate(t, p.client, 2*time.Hour, func() {
 		for range 10 {
 			require.NoError(t, busy.Send(nil))
@@ -107,8 +109,8 @@ func TestKeepaliveNotAnsweredOnBusyQueue(t *testing.T) {
 	require.Equal(t, 1, opened(p.client), "the other connection stays open")
 }
 
-// An idle loop does not wake up for each of its connections, and one wake-up posts a
-// bounded number of probes.
+// TestKeepalivesAreBatched checks that an idle loop does not wake up for each connection
+// to post a keepalive probe, and that one turn posts at most ProbeBudget probes.
 func TestKeepalivesAreBatched(t *testing.T) {
 	const conns = 2*reactor.ProbeBudget + 10
 	server := newLoop(t, &hooks{}, nil)

@@ -10,7 +10,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
-// After Close, all messages that were accepted before are delivered.
+// TestCloseDrains checks that all messages that were accepted before Close are
+// delivered.
 func TestCloseDrains(t *testing.T) {
 	received := 0
 	p := connect(t, &hooks{}, &hooks{message: func(*reactor.Conn, reactor.Message) { received++ }}, nil)
@@ -37,14 +38,15 @@ func TestBothSidesClose(t *testing.T) {
 	require.NoError(t, p.accepted.Close())
 	p.closed(t)
 	for _, end := range []error{p.dialCloseErr, p.acceptCloseErr} {
-		// The connection has ended because the other side has disconnected first.
+		// A side gets ErrPeerClosed if the other side has disconnected first.
 		if end != nil {
 			require.ErrorIs(t, end, reactor.ErrPeerClosed)
 		}
 	}
 }
 
-// Messages that the peer has sent before it disconnects are delivered before OnClose.
+// TestPeerCloses checks that messages that the peer has sent before it disconnects are
+// delivered before OnClose is called.
 func TestPeerCloses(t *testing.T) {
 	var order []string
 	p := connect(t, &hooks{}, &hooks{
@@ -73,7 +75,7 @@ func TestAbort(t *testing.T) {
 	require.Len(t, ends, 1, "OnCompletion is called once")
 }
 
-// Callbacks may close their connection.
+// TestCloseInCallbacks checks that a callback may close its connection.
 func TestCloseInCallbacks(t *testing.T) {
 	for _, name := range []string{"open", "message", "completion"} {
 		t.Run(name, func(t *testing.T) {
@@ -101,7 +103,8 @@ func TestCloseInCallbacks(t *testing.T) {
 	}
 }
 
-// If the peer does not confirm a send, a closing connection ends after DrainTimeout.
+// TestDrainTimeout checks that a closing connection ends after DrainTimeout if the peer
+// does not confirm a send.
 func TestDrainTimeout(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, &reactor.Config{DrainTimeout: time.Millisecond})
 	require.NoError(t, p.dialed.Send([]byte("never received")))
@@ -113,8 +116,8 @@ func TestDrainTimeout(t *testing.T) {
 	drive(t, func() bool { return p.client.Conns() == 0 }, p.client)
 }
 
-// Data of the dialing side may arrive before the accepting side gets cm.Established.
-// OnOpen is called before OnMessage nevertheless.
+// TestDataNeverPrecedesOpen checks that OnOpen is called before OnMessage, even if data
+// of the dialing side arrives before the accepting side gets cm.Established.
 func TestDataNeverPrecedesOpen(t *testing.T) {
 	var order []string
 	client := &hooks{open: func(c *reactor.Conn) { require.NoError(t, c.Send([]byte("early"))) }}

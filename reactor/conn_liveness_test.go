@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// nextCheck requires that l has a next check, and returns its time.
+// nextCheck requires that l has a time for its next check, and returns that time.
 func nextCheck(t *testing.T, l *liveness, keepalive time.Duration) time.Duration {
 	t.Helper()
 	when, none := l.nextCheck(keepalive)
@@ -23,7 +23,8 @@ func TestLivenessWithoutLimits(t *testing.T) {
 	require.NoError(t, l.check(1000*time.Hour, 0))
 }
 
-// A send, a receive or a new timeout begins the idle timeout again.
+// TestLivenessIdle checks that a send, a receive and a new timeout each start the idle
+// timeout from the beginning.
 func TestLivenessIdle(t *testing.T) {
 	var l liveness
 	l.setIdleTimeout(10, 100)
@@ -43,7 +44,8 @@ func TestLivenessIdle(t *testing.T) {
 	require.NoError(t, l.check(1000, 0))
 }
 
-// A probe without other requests must be answered within the keepalive time.
+// TestLivenessProbe checks that a keepalive probe must be answered within the keepalive
+// time if no other send is outstanding.
 func TestLivenessProbe(t *testing.T) {
 	const keepalive = 160
 	var l liveness
@@ -63,8 +65,8 @@ func TestLivenessProbe(t *testing.T) {
 	require.True(t, l.probeDue(585, keepalive))
 }
 
-// A probe behind other sends may stay unanswered. It is checked once in each keepalive
-// time.
+// TestLivenessProbeBehindSends checks that a keepalive probe behind other sends may stay
+// unanswered. The next check is one keepalive time later.
 func TestLivenessProbeBehindSends(t *testing.T) {
 	const keepalive = 160
 	var l liveness
@@ -75,7 +77,8 @@ func TestLivenessProbeBehindSends(t *testing.T) {
 	require.EqualValues(t, 480, nextCheck(t, &l, keepalive))
 }
 
-// The earlier of the two limits counts.
+// TestLivenessWithBothLimits checks that a connection with an idle timeout and a
+// keepalive time is checked at the earlier of the two times.
 func TestLivenessWithBothLimits(t *testing.T) {
 	var l liveness
 	l.setIdleTimeout(50, 0)

@@ -9,7 +9,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
-// A loop counts the connections that are opening, until they are open or have failed.
+// TestOpeningConns checks that a loop counts the connections that are opening, until
+// they are open or have failed.
 func TestOpeningConns(t *testing.T) {
 	refused := false
 	client := &hooks{}

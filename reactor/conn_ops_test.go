@@ -69,8 +69,9 @@ func TestOneSidedOperations(t *testing.T) {
 	require.Equal(t, "remote address", param.Field)
 }
 
-// An operation that the peer does not allow ends the connection. Before OnClose every
-// operation is reported in order.
+// TestRefusedOperationFailsTheConnection checks that an operation that the peer does not
+// allow ends the connection. Every operation must be reported before OnClose, in the
+// order in which the operations were posted.
 func TestRefusedOperationFailsTheConnection(t *testing.T) {
 	var tags []uint64
 	var errs []error
@@ -78,7 +79,7 @@ func TestRefusedOperationFailsTheConnection(t *testing.T) {
 		tags, errs = append(tags, op.Tag), append(errs, err)
 	}}
 	p := connect(t, client, &hooks{}, nil)
-	remoteMR, err := p.accepted.Alloc(64, verbs.AccessLocalWrite) // the peer may not write
+	remoteMR, err := p.accepted.Alloc(64, verbs.AccessLocalWrite) // the peer has no right to write
 	require.NoError(t, err)
 	localMR, err := p.dialed.Alloc(64, verbs.AccessLocalWrite)
 	require.NoError(t, err)
@@ -99,7 +100,8 @@ func TestRefusedOperationFailsTheConnection(t *testing.T) {
 	require.EqualValues(t, 2, stats.Failed)
 }
 
-// One-sided operations and SendBuffer do not allocate.
+// TestOperationsDoNotAllocate checks that READs, WRITEs, atomics and SendBuffer allocate
+// no memory.
 func TestOperationsDoNotAllocate(t *testing.T) {
 	done := 0
 	p := connect(t, &hooks{completion: func(*reactor.Conn, reactor.Op, error) { done++ }}, &hooks{}, nil)
@@ -136,7 +138,8 @@ func TestOperationsDoNotAllocate(t *testing.T) {
 	require.NoError(t, failed)
 }
 
-// An operation refuses an option that it does not have, and accepts nothing.
+// TestOperationsRefuseOptions checks that an operation with an option that it does not
+// support is refused and not sent.
 func TestOperationsRefuseOptions(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, nil)
 	mr, err := p.dialed.Alloc(8, verbs.AccessLocalWrite)

@@ -41,8 +41,8 @@ func newTestConn(t *testing.T, h Handler) *Conn {
 	return c
 }
 
-// arrive handles a completion of the receive buffer in the given slot. The message is the
-// parameter text.
+// arrive makes c handle a completion of the receive buffer in the given slot, for a
+// message that consists of the parameter text.
 func arrive(c *Conn, slot int, text string, status verbs.Status) {
 	copy(c.recvs.buffers[slot].memory, text)
 	c.device.complete(&verbs.WC{
@@ -50,8 +50,8 @@ func arrive(c *Conn, slot int, text string, status verbs.Status) {
 	})
 }
 
-// A message that is received before the connection is established is delivered after
-// OnOpen.
+// TestMessagesBeforeOpenAreHeld checks that a message that is received before the
+// connection is established is delivered after OnOpen.
 func TestMessagesBeforeOpenAreHeld(t *testing.T) {
 	r := &recorder{}
 	c := newTestConn(t, r)
@@ -63,8 +63,8 @@ func TestMessagesBeforeOpenAreHeld(t *testing.T) {
 	require.Equal(t, []string{"open", "one", "two", "three"}, r.calls)
 }
 
-// If the peer disconnects before this side gets cm.Established, the messages that it has
-// sent are delivered nevertheless.
+// TestHeldMessagesOfDisconnectedPeer checks that the messages of a peer are delivered
+// even if the peer disconnects before this side gets cm.Established.
 func TestHeldMessagesOfDisconnectedPeer(t *testing.T) {
 	r := &recorder{}
 	c := newTestConn(t, r)
@@ -75,8 +75,9 @@ func TestHeldMessagesOfDisconnectedPeer(t *testing.T) {
 	require.Equal(t, ErrPeerClosed, c.closeReason.cause)
 }
 
-// Messages that were received before a failure are delivered while the connection closes.
-// After Close, Abort and OnClose messages are discarded.
+// TestMessagesWhileClosing checks a message that is handled while its connection closes.
+// If the connection closes because of a failure or because the peer has closed, the
+// message is delivered. After Close, Abort or OnClose it is discarded.
 func TestMessagesWhileClosing(t *testing.T) {
 	for name, test := range map[string]struct {
 		end       func(*Conn)
@@ -104,9 +105,9 @@ func TestMessagesWhileClosing(t *testing.T) {
 	}
 }
 
-// A completion that matches no connection is counted and dropped. A completion that
-// matches no posted buffer of its connection ends the connection. Both are faults of the
-// device.
+// TestUnmatchedCompletions checks completions that only a faulty device reports. A
+// completion that matches no connection is counted and dropped. A completion that
+// matches no posted buffer of its connection ends the connection.
 func TestUnmatchedCompletions(t *testing.T) {
 	r := &recorder{}
 	c := newTestConn(t, r)
@@ -121,8 +122,8 @@ func TestUnmatchedCompletions(t *testing.T) {
 	require.ErrorIs(t, c.closeReason.cause, verbs.ErrProtocol)
 }
 
-// If a faulty device reports a length greater than the buffer, the length of the buffer
-// applies.
+// TestReceivedLengthIsChecked checks that a message is never longer than its buffer,
+// even if a faulty device reports a greater length.
 func TestReceivedLengthIsChecked(t *testing.T) {
 	b := Buffer{memory: make([]byte, 4)}
 	b.setMessage(&verbs.WC{Opcode: verbs.WCRecv, ByteLen: 1 << 31})

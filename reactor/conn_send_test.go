@@ -10,8 +10,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// When the send queue is full, a send is refused, and OnWritable is called once when
-// there is room again.
+// TestBackpressure checks that a send is refused when the send queue is full, and that
+// OnWritable is called once when there is room again.
 func TestBackpressure(t *testing.T) {
 	const limit, total = 8, 1000
 	var next, writable, received uint64
@@ -119,8 +119,8 @@ func TestSendChecks(t *testing.T) {
 	require.ErrorIs(t, err, reactor.ErrClosed)
 }
 
-// The messages that are sent in one turn of the loop are posted with one doorbell, and
-// only every SignalEvery-th request is signaled.
+// TestOneDoorbellPerTurn checks that the messages that are sent in one turn of the loop
+// are posted with one doorbell, and that only every SignalEvery-th request is signaled.
 func TestOneDoorbellPerTurn(t *testing.T) {
 	received := 0
 	p := connect(t, &hooks{}, &hooks{message: func(*reactor.Conn, reactor.Message) { received++ }},
@@ -134,14 +134,15 @@ func TestOneDoorbellPerTurn(t *testing.T) {
 	require.NoError(t, p.client.Close())
 	stats := p.client.Stats()
 	require.EqualValues(t, 16, stats.Accepted)
-	// One doorbell for the messages, one for the probe of drain, and one for the probe of
-	// close.
+	// There is one doorbell for the messages, one for the request with which Close waits
+	// for the confirmation of all sends, and one for the request with which it waits for
+	// the flush.
 	require.LessOrEqual(t, stats.SendDoorbells, uint64(3))
 	require.LessOrEqual(t, stats.SendRequests, uint64(18))
 }
 
-// Connections that use a shared receive queue exchange messages and close without an
-// error.
+// TestSharedReceiveQueue checks that connections with a shared receive queue exchange
+// messages and close without an error.
 func TestSharedReceiveQueue(t *testing.T) {
 	cfg := &reactor.Config{SharedRecvBuffers: 256, MaxInFlight: 16}
 	echoes := 0

@@ -10,7 +10,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Both sequences of states have the same order, so that the code may compare states.
+// TestConnStatesAreOrdered checks that the internal states and the states of ConnState
+// have the same order, so that the code may compare states.
 func TestConnStatesAreOrdered(t *testing.T) {
 	last := reactor.StateDialing
 	for s := reactor.FirstConnState; s <= reactor.LastConnState; s++ {
@@ -20,8 +21,9 @@ func TestConnStatesAreOrdered(t *testing.T) {
 	require.Equal(t, reactor.StateClosed, last)
 }
 
-// After a failed request the connection waits for cm.Disconnected, then for an empty CQ,
-// and then for the flush.
+// TestStatesAfterFailedRequest checks the states of a connection after a failed request:
+// it waits for cm.Disconnected, then until its CQ was polled empty, and then until its
+// queues are flushed.
 func TestStatesAfterFailedRequest(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, nil)
 	c := p.dialed
@@ -29,7 +31,7 @@ func TestStatesAfterFailedRequest(t *testing.T) {
 	require.Equal(t, reactor.StateAwaitingDisconnected, reactor.InternalState(c))
 	inTurn(t, p.client, func() {})
 	require.Equal(t, reactor.StateAwaitingDisconnected, reactor.InternalState(c))
-	// The CQ was last polled before the event.
+	// The loop has not polled the CQ since the event.
 	inTurn(t, p.client, func() { reactor.InjectDisconnected(c, verbs.ErrPeerGone) })
 	require.Equal(t, reactor.StateAwaitingEmptyCQ, reactor.InternalState(c))
 	inTurn(t, p.client, func() {})
@@ -38,7 +40,9 @@ func TestStatesAfterFailedRequest(t *testing.T) {
 	require.ErrorIs(t, p.dialCloseErr, verbs.ErrPeerGone)
 }
 
-// A second reason that is not provisional ends the wait for cm.Disconnected.
+// TestStatesAfterSecondFailure checks a connection that waits for cm.Disconnected to
+// learn why a request has failed. A fatal event of its queue pair, which is a definite
+// reason, ends the wait.
 func TestStatesAfterSecondFailure(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, nil)
 	c := p.dialed
@@ -52,7 +56,8 @@ func TestStatesAfterSecondFailure(t *testing.T) {
 	require.ErrorAs(t, p.dialCloseErr, &event)
 }
 
-// After Abort the connection does not wait for the peer before it flushes its queues.
+// TestStatesAfterAbort checks that after Abort the connection flushes its queues without
+// waiting for the peer.
 func TestStatesAfterAbort(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, nil)
 	require.NoError(t, p.dialed.Abort(nil))
@@ -62,7 +67,8 @@ func TestStatesAfterAbort(t *testing.T) {
 	p.closed(t)
 }
 
-// If opening fails, connection events that would continue the opening are ignored.
+// TestStatesAfterFailureToOpen checks that a connection that has failed to open ignores
+// events that would otherwise continue the opening.
 func TestStatesAfterFailureToOpen(t *testing.T) {
 	var refused error
 	client := &hooks{dialError: func(_ *reactor.DialOptions, err error) { refused = err }}
@@ -84,8 +90,8 @@ func TestStatesAfterFailureToOpen(t *testing.T) {
 	require.Zero(t, l.Conns())
 }
 
-// inTurn calls fn in a turn of l, between the poll of the completion queues and the steps
-// of closing connections.
+// inTurn runs one turn of l and calls fn in it, after the completion queues are polled
+// and before closing connections take their next step.
 func inTurn(t *testing.T, l *reactor.Loop, fn func()) {
 	t.Helper()
 	require.NoError(t, l.Post(fn))

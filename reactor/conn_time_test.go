@@ -28,8 +28,8 @@ func TestIdleTimeout(t *testing.T) {
 	require.GreaterOrEqual(t, time.Since(begin), 2*time.Millisecond)
 }
 
-// A connection stays open as long as the peer answers the probes, also if it sends
-// nothing.
+// TestKeepalive checks that a connection stays open as long as the peer answers the
+// keepalive probes, even if the peer sends nothing.
 func TestKeepalive(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, &reactor.Config{Keepalive: 200 * time.Millisecond})
 	p.drive(t, func() bool { return probes(t, p.client) >= 2 })
@@ -39,7 +39,8 @@ func TestKeepalive(t *testing.T) {
 
 func probes(t *testing.T, l *reactor.Loop) uint64 { return l.Stats().Keepalives }
 
-// A connection ends when the peer does not answer a probe.
+// TestKeepaliveNotAnswered checks that a connection ends when the peer does not answer a
+// keepalive probe.
 func TestKeepaliveNotAnswered(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, &reactor.Config{Keepalive: time.Millisecond})
 	// The loop of the server does not run.
@@ -47,20 +48,22 @@ func TestKeepaliveNotAnswered(t *testing.T) {
 	require.Equal(t, reactor.ErrKeepalive, p.dialCloseErr)
 }
 
-// runLate delays the loop for the duration d and then calls fn on it. Then it makes the
-// loop read its clock before it polls its queues again.
+// runLate advances the clock of the loop by d, as if the loop had been delayed, and then
+// calls fn on the loop. It makes the loop read its clock before it polls its queues
+// again.
 func runLate(t *testing.T, l *reactor.Loop, d time.Duration, fn func()) {
 	done := false
 	require.NoError(t, l.Post(func() {
 		reactor.AdvanceClock(l, d)
 		fn()
-		l.After(0, func() { done = true }) // After reads the clock
+		l.After(0, func() { done = true }) // After makes the loop read its clock
 	}))
 	drive(t, func() bool { return done }, l)
 }
 
-// A send at the end of the idle timeout counts as activity, although the loop has not
-// read its clock since the timeout began.
+// TestIdleTimeoutCountsLateSend checks that a send just before the check of the idle
+// timeout counts as activity, although the loop has not read its clock since the timeout
+// began.
 func TestIdleTimeoutCountsLateSend(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, nil)
 	p.dialed.SetIdleTimeout(time.Hour)
@@ -72,7 +75,8 @@ func TestIdleTimeoutCountsLateSend(t *testing.T) {
 	require.ErrorIs(t, p.dialCloseErr, reactor.ErrIdle)
 }
 
-// A message that arrives while the loop is delayed counts as activity.
+// TestIdleTimeoutCountsDelayedMessage checks that a message that arrives while the loop
+// is delayed counts as activity.
 func TestIdleTimeoutCountsDelayedMessage(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, nil)
 	p.dialed.SetIdleTimeout(time.Hour)
@@ -85,7 +89,8 @@ func TestIdleTimeoutCountsDelayedMessage(t *testing.T) {
 	require.EqualValues(t, 1, p.dialed.Stats().Messages)
 }
 
-// If the peer answers a probe while the loop is delayed, the connection stays open.
+// TestKeepaliveAnsweredDuringDelay checks that a connection stays open if the peer
+// answers a keepalive probe while the loop is delayed.
 func TestKeepaliveAnsweredDuringDelay(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, &reactor.Config{Keepalive: time.Hour})
 	runLate(t, p.client, 2*time.Hour, func() {})

@@ -13,8 +13,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
-// On the local path both sides get the credentials of the peer, also after the connection
-// has closed.
+// TestCredentials checks that on the local path both sides get the credentials of the
+// peer, even after the connection has closed.
 func TestCredentials(t *testing.T) {
 	want := cm.Credentials{PID: int32(os.Getpid()), UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())}
 	check := func(who interface {

@@ -11,7 +11,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// An asynchronous event of the device ends only the connections that it concerns.
+// TestDeviceEvents checks that a connection ends with the error of an asynchronous event
+// that concerns it, and that the connection ignores an event that reports no failure.
 func TestDeviceEvents(t *testing.T) {
 	for _, eventType := range []verbs.AsyncEventType{
 		verbs.AsyncQPFatal, verbs.AsyncQPAccessError, verbs.AsyncCQError, verbs.AsyncDeviceFatal,
@@ -30,8 +31,9 @@ func TestDeviceEvents(t *testing.T) {
 	}
 }
 
-// When a completion queue fails, its connections end at once, because nothing can be
-// flushed any more. Every operation is reported nevertheless.
+// TestBrokenCompletionQueue checks that the connections of a completion queue end at
+// once when the queue fails, because no request can be flushed any more. Every operation
+// must be reported nevertheless.
 func TestBrokenCompletionQueue(t *testing.T) {
 	broken := errors.New("broken")
 	var ends []error
@@ -43,8 +45,9 @@ func TestBrokenCompletionQueue(t *testing.T) {
 	require.Equal(t, []error{broken}, ends)
 }
 
-// A request fails because its retry count is exhausted, and no cm.Disconnected follows.
-// The connection ends with the error of the request after disconnectTimeout.
+// TestRetryExceededWithoutDisconnect checks a request that fails because its retries are
+// used up, without a following cm.Disconnected. The connection ends with the error of
+// the request after disconnectTimeout.
 func TestRetryExceededWithoutDisconnect(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, nil)
 	reactor.FailRequest(p.dialed, verbs.StatusRetryExcErr)
@@ -53,8 +56,8 @@ func TestRetryExceededWithoutDisconnect(t *testing.T) {
 	require.Equal(t, reactor.ErrPeerClosed, p.acceptCloseErr)
 }
 
-// A loop whose sleep ended by the safety timeout finds completions without an event, and
-// counts them as a rescue.
+// TestRescue checks Stats.Rescues. If the sleep of a loop ends by the safety timeout and
+// the loop then finds completions that raised no event, it counts a rescue.
 func TestRescue(t *testing.T) {
 	received := 0
 	p := connect(t, &hooks{}, &hooks{message: func(*reactor.Conn, reactor.Message) { received++ }}, nil)
@@ -66,8 +69,8 @@ func TestRescue(t *testing.T) {
 	require.EqualValues(t, 1, p.server.Stats().Rescues)
 }
 
-// limitedChannels is a provider that refuses to open an event channel when the field left
-// is 0. Each channel lowers left by one.
+// limitedChannels is a provider that can open as many event channels as the field left
+// says.
 type limitedChannels struct {
 	cm.Provider
 	left int
@@ -91,8 +94,8 @@ func TestNewReleasesResourcesOnFailure(t *testing.T) {
 	}
 }
 
-// When the process of the peer has ended without closing the connection, OnClose gets
-// verbs.ErrPeerGone.
+// TestPeerGone checks that OnClose gets verbs.ErrPeerGone if the process of the peer has
+// ended without closing the connection.
 func TestPeerGone(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, nil)
 	reactor.InjectDisconnected(p.dialed, verbs.ErrPeerGone)
@@ -100,8 +103,8 @@ func TestPeerGone(t *testing.T) {
 	require.Equal(t, verbs.ErrPeerGone, p.dialCloseErr)
 }
 
-// When the process of the peer ends while this side is draining, OnClose gets
-// verbs.ErrPeerGone too.
+// TestPeerGoneWhileDraining checks that OnClose gets verbs.ErrPeerGone if the process of
+// the peer ends while this side is draining.
 func TestPeerGoneWhileDraining(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, nil)
 	require.NoError(t, p.dialed.Send([]byte("lost")))
@@ -113,8 +116,8 @@ func TestPeerGoneWhileDraining(t *testing.T) {
 	require.NotErrorIs(t, p.dialCloseErr, reactor.ErrPeerClosed)
 }
 
-// Alloc and Lease open the device that they get, if the loop does not use it yet, and
-// refuse a device of another provider.
+// TestMemoryOfDevice checks Alloc and Lease of a loop that does not use the given device
+// yet: they open the device. A device of another provider is refused.
 func TestMemoryOfDevice(t *testing.T) {
 	p, other := openSoft(t, 1), openSoft(t, 1)
 	l, err := reactor.NewLoop(p, &hooks{}, nil)

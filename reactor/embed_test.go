@@ -13,8 +13,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// An application waits for the descriptors of two loops with its own epoll, and runs the
-// loops on one goroutine.
+// TestLoopsInsideAnotherEpoll runs two loops on one goroutine. The goroutine waits for
+// the descriptors of both loops with an epoll of its own, and no event of a loop may be
+// missed.
 func TestLoopsInsideAnotherEpoll(t *testing.T) {
 	const count = 200
 	echoes := 0
@@ -50,7 +51,7 @@ func TestLoopsInsideAnotherEpoll(t *testing.T) {
 	require.Zero(t, client.Stats().Rescues+server.Stats().Rescues)
 }
 
-// runAll runs turns of each loop until one has no work, and then arms the loop. It
+// runAll runs turns of each loop until a turn finds no work, and then arms all loops. It
 // reports whether Arm has found work for one of the loops.
 func runAll(t *testing.T, loops []*reactor.Loop) (busy bool) {
 	for _, l := range loops {
@@ -70,7 +71,8 @@ func runAll(t *testing.T, loops []*reactor.Loop) (busy bool) {
 	return busy
 }
 
-// A timer of the loop that is due makes the descriptor readable.
+// TestArmedFDSignalsTimers checks that a timer that is due makes the descriptor of an
+// armed loop readable.
 func TestArmedFDSignalsTimers(t *testing.T) {
 	loop := newLoop(t, &hooks{}, &reactor.Config{SafetyTimeout: testTimeout})
 	fired := false
@@ -91,7 +93,8 @@ func TestArmedFDSignalsTimers(t *testing.T) {
 	require.GreaterOrEqual(t, time.Since(begin), 2*time.Millisecond)
 }
 
-// A function posted from another goroutine makes the descriptor readable.
+// TestArmedFDSignalsPosts checks that a function that another goroutine posts makes the
+// descriptor of an armed loop readable.
 func TestArmedFDSignalsPosts(t *testing.T) {
 	loop := newLoop(t, &hooks{}, &reactor.Config{SafetyTimeout: testTimeout})
 	outer, err := poller.New(1)
@@ -154,7 +157,8 @@ func TestFailedBootOfAnEmbeddedLoop(t *testing.T) {
 	require.ErrorIs(t, err, bootErr)
 }
 
-// When OnBoot fails, connections that it has dialed end, and OnDialError is called.
+// TestFailedBootEndsDials checks that a connection that OnBoot has dialed ends when
+// OnBoot fails, and that OnDialError is called.
 func TestFailedBootEndsDials(t *testing.T) {
 	server := newLoop(t, &hooks{}, nil)
 	ln, err := server.Engine().Listen(loopback, nil)
@@ -179,7 +183,7 @@ func TestLoopOfAnEngineIsNotEmbedded(t *testing.T) {
 	require.ErrorIs(t, err, verbs.ErrState)
 }
 
-// Stats.Wakes counts sleeps by the cause that ended them.
+// TestWakesByCause checks that Stats.Wakes counts sleeps by the cause that ended them.
 func TestWakesByCause(t *testing.T) {
 	loop := newLoop(t, &hooks{}, &reactor.Config{SafetyTimeout: testTimeout})
 	r, w, err := os.Pipe()
@@ -207,7 +211,7 @@ func TestWakesByCause(t *testing.T) {
 	require.NoError(t, loop.Close())
 }
 
-// No sleep is longer than the safety timeout.
+// TestSafetyTimeout checks that no sleep is longer than the safety timeout.
 func TestSafetyTimeout(t *testing.T) {
 	loop := newLoop(t, &hooks{}, &reactor.Config{Idle: reactor.IdleEvent, SafetyTimeout: time.Millisecond})
 	_, err := loop.RunOnce(4 * time.Millisecond)
@@ -217,8 +221,9 @@ func TestSafetyTimeout(t *testing.T) {
 	require.Zero(t, loop.Stats().Rescues)
 }
 
-// Wait and Shutdown return an error for the engine of an embedded loop that has not
-// ended, because the application itself has to run the loop.
+// TestWaitRefusedForEmbeddedLoop checks Wait and Shutdown of the engine of an embedded
+// loop. They return an error while the loop has not ended, because only the application
+// can run the loop.
 func TestWaitRefusedForEmbeddedLoop(t *testing.T) {
 	loop := newLoop(t, &hooks{}, nil)
 	require.ErrorIs(t, loop.Engine().Wait(), verbs.ErrState)

@@ -80,7 +80,7 @@ func TestPostFromManyGoroutines(t *testing.T) {
 		engine := start(t, &hooks{}, &reactor.Config{Idle: policy, SafetyTimeout: testTimeout})
 		const senders, each = 4, 500
 		done := make(chan struct{})
-		count := 0 // used on the loop only
+		count := 0 // used only by functions on the loop
 		for range senders {
 			go func() {
 				for range each {
@@ -97,7 +97,8 @@ func TestPostFromManyGoroutines(t *testing.T) {
 	}
 }
 
-// The policy can be changed while the loop runs, and while it sleeps.
+// TestIdlePolicyChangesAtRunTime checks that the idle policy can be changed while the
+// loop runs, and while it sleeps.
 func TestIdlePolicyChangesAtRunTime(t *testing.T) {
 	engine := start(t, &hooks{}, &reactor.Config{Idle: reactor.IdleEvent, SafetyTimeout: testTimeout})
 	loop := engine.Loop(0)
@@ -112,12 +113,13 @@ func TestIdlePolicyChangesAtRunTime(t *testing.T) {
 	require.ErrorAs(t, loop.SetIdle(3), &param)
 }
 
-// A thousand connections are opened, used and closed on two loops.
+// TestThousandConnections opens a thousand connections on two loops, uses all of them
+// and closes them.
 func TestThousandConnections(t *testing.T) {
 	const total, rounds = 1000, 3
 	cfg := &reactor.Config{
 		NumLoops: 2, MaxInFlight: 4, MaxMessage: 256, Balance: reactor.LeastConnections,
-		SafetyTimeout: testTimeout, // so that a lost wake-up fails the test
+		SafetyTimeout: testTimeout, // long, so that a lost wake-up fails the test
 	}
 	server := start(t, &hooks{message: echo(t)}, cfg)
 	results := make(chan error, total)
@@ -167,7 +169,7 @@ func TestThousandConnections(t *testing.T) {
 	require.EqualValues(t, total, server.Stats().Accepts)
 }
 
-// With Config.SlowCallback, callbacks are measured.
+// TestSlowCallbacks checks that callbacks are measured if Config.SlowCallback is set.
 func TestSlowCallbacks(t *testing.T) {
 	const slow = 2 * time.Millisecond
 	loop := newLoop(t, &hooks{tick: func(*reactor.Loop) time.Duration {
@@ -183,7 +185,8 @@ func TestSlowCallbacks(t *testing.T) {
 	require.GreaterOrEqual(t, stats.Busy, slow)
 }
 
-// Post returns ErrTooManyPosted when Config.MaxPosted functions wait.
+// TestPostIsBounded checks that Post returns ErrTooManyPosted if Config.MaxPosted
+// functions are waiting already.
 func TestPostIsBounded(t *testing.T) {
 	loop := newLoop(t, &hooks{}, &reactor.Config{MaxPosted: 1})
 	ran := 0
@@ -209,7 +212,8 @@ func TestTimers(t *testing.T) {
 	require.False(t, moved.Stop())
 }
 
-// Invalid arguments, and calls that are not allowed in a callback, return errors.
+// TestInvalidUse checks that invalid arguments, and calls that are not allowed in a
+// callback, return errors.
 func TestInvalidUse(t *testing.T) {
 	_, err := reactor.New(nil, nil, nil)
 	require.ErrorContains(t, err, "a provider and a handler are needed")
@@ -236,8 +240,8 @@ func TestInvalidUse(t *testing.T) {
 	drive(t, func() bool { return called }, loop)
 }
 
-// Two loops can not share a completion vector: connections of the second loop fail with
-// verbs.ErrBusy.
+// TestVectorsAreNotShared checks that two loops can not share a completion vector:
+// connections of the second loop fail with verbs.ErrBusy.
 func TestVectorsAreNotShared(t *testing.T) {
 	server := newLoop(t, &hooks{}, nil)
 	ln, err := server.Engine().Listen(loopback, nil)

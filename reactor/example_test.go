@@ -16,8 +16,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
-// serve starts a server with handler h, in place of another process. It returns the
-// address of the server; end stops the server.
+// serve starts a server with the handler h. In a real program the server would be
+// another process. The result addr is the address of the server. The result end is a
+// function that stops the server.
 func serve(h reactor.Handler) (addr netip.AddrPort, end func()) {
 	engine, end := run(h)
 	listener, err := engine.Listen(netip.MustParseAddrPort("127.0.0.1:0"), nil)
@@ -25,7 +26,8 @@ func serve(h reactor.Handler) (addr netip.AddrPort, end func()) {
 	return listener.Addr(), end
 }
 
-// run starts an engine with a software device; end closes both.
+// run starts an engine on a device in software. The result end is a function that closes
+// both.
 func run(h reactor.Handler) (engine *reactor.Engine, end func()) {
 	device, err := soft.Open(nil)
 	check(err)
@@ -49,8 +51,8 @@ func check(err error) {
 	}
 }
 
-// Backpressure: when the send queue is full, Send returns ErrWouldBlock, and OnWritable
-// is called when there is room again.
+// This example shows backpressure: when the send queue is full, Send returns
+// ErrWouldBlock, and OnWritable is called when there is room again.
 func ExampleConn_Send_backpressure() {
 	count := &counter{total: make(chan int, 1)}
 	addr, end := serve(count)
@@ -73,9 +75,9 @@ type sender struct {
 func (s *sender) OnOpen(c *reactor.Conn)     { s.send(c) }
 func (s *sender) OnWritable(c *reactor.Conn) { s.send(c) }
 
-// send sends messages until Send returns ErrWouldBlock; OnWritable then calls send again.
-// After the last message it closes the connection. Messages that were accepted are
-// delivered before the connection closes.
+// send sends messages until Send returns ErrWouldBlock. OnWritable calls send again when
+// there is room. After the last message send closes the connection, which first delivers
+// the messages that were accepted.
 func (s *sender) send(c *reactor.Conn) {
 	for ; s.left > 0; s.left-- {
 		err := c.Send([]byte("more"))
@@ -97,7 +99,8 @@ type counter struct {
 func (t *counter) OnMessage(*reactor.Conn, reactor.Message) { t.n++ }
 func (t *counter) OnClose(*reactor.Conn, error)             { t.total <- t.n }
 
-// Sending without a copy: the application writes the message into registered memory.
+// This example sends without a copy: the application writes the message into registered
+// memory.
 func ExampleConn_SendBuffer() {
 	addr, end := serve(echoServer{})
 	defer end()
@@ -120,8 +123,8 @@ func (*formatter) OnOpen(c *reactor.Conn) {
 	sendBuffer(c, buf)
 }
 
-// sendBuffer sends buf. If SendBuffer returns an error, buf still belongs to the caller,
-// and sendBuffer releases it.
+// sendBuffer sends buf. If SendBuffer returns an error, it has not taken the buffer:
+// sendBuffer then releases the buffer and ends the connection.
 func sendBuffer(c *reactor.Conn, buf *reactor.Buffer) {
 	if err := c.SendBuffer(buf); err != nil {
 		check(buf.Release())
@@ -148,8 +151,9 @@ func (a *asker) OnOpen(c *reactor.Conn) { check(c.Send([]byte(a.question))) }
 
 func (a *asker) OnMessage(_ *reactor.Conn, msg reactor.Message) { a.answer <- string(msg.Data()) }
 
-// Work that takes long is done on another goroutine: the handler keeps the message, the
-// goroutine changes its bytes, and a function passed to Post sends the answer.
+// This example does work that takes long on another goroutine. The handler keeps the
+// message, the goroutine changes its bytes, and a function that the goroutine posts to
+// the loop sends the answer.
 func ExampleMessage_Keep() {
 	addr, end := serve(&worker{})
 	defer end()
@@ -166,9 +170,9 @@ type worker struct {
 	busy sync.WaitGroup
 }
 
-// OnMessage keeps the message and starts a goroutine that uses only its bytes. The
-// methods of the loop and of the connection are called here and in the posted function,
-// which run on the goroutine of the loop.
+// OnMessage keeps the message and starts a goroutine that uses only the bytes of the
+// message. Methods of the loop and of the connection are called in OnMessage and in the
+// posted function, which both run on the goroutine of the loop.
 func (w *worker) OnMessage(c *reactor.Conn, msg reactor.Message) {
 	loop, buf, text := c.Loop(), msg.Keep(), msg.Data()
 	w.busy.Go(func() {
@@ -180,12 +184,12 @@ func (w *worker) OnMessage(c *reactor.Conn, msg reactor.Message) {
 	})
 }
 
-// OnShutdown waits for the goroutines, because the memory of kept messages is unmapped
-// when OnShutdown returns.
+// OnShutdown waits until the goroutines have ended. When OnShutdown returns, the memory
+// of kept messages is unmapped.
 func (w *worker) OnShutdown(*reactor.Loop) { w.busy.Wait() }
 
-// The private data of the connection request is the title of a book. The private data of
-// the reject is the reason for the reject.
+// This example accepts or rejects a connection request by its private data, which is the
+// title of a book. The private data of the reject is the reason.
 func ExampleConnRequest_Reject() {
 	addr, end := serve(library{titles: map[string]bool{"Emma": true}})
 	defer end()
@@ -222,8 +226,9 @@ type reader struct {
 
 func (r reader) OnOpen(*reactor.Conn) { r.answer <- "accepted" }
 
-// OnDialError is called when the peer rejects the request, and for other errors: nobody
-// listens at the address, or the peer does not answer.
+// OnDialError is called when the peer rejects the request. It is also called for other
+// errors, for example if no process listens at the address, or if the peer does not
+// answer.
 func (r reader) OnDialError(_ *reactor.DialOptions, err error) {
 	if reject, ok := errors.AsType[*cm.RejectError](err); ok && reject.ByApplication {
 		r.answer <- "rejected: " + unpadded(reject.PrivateData)
@@ -232,11 +237,11 @@ func (r reader) OnDialError(_ *reactor.DialOptions, err error) {
 	}
 }
 
-// unpadded returns private data without the zeros that most devices append.
+// unpadded returns private data without the zeros that most devices append to it.
 func unpadded(b []byte) string { return strings.TrimRight(string(b), "\x00") }
 
-// Shutdown waits until the messages that were accepted are delivered, unless the context
-// is done first.
+// This example shuts down an engine. Shutdown waits until the messages that were
+// accepted are delivered, unless the context is done first.
 func ExampleEngine_Shutdown() {
 	count := &counter{total: make(chan int, 1)}
 	addr, end := serve(count)
@@ -272,7 +277,8 @@ func (b batch) OnOpen(c *reactor.Conn) {
 // OnClose gets a nil error if the peer has received everything.
 func (b batch) OnClose(_ *reactor.Conn, err error) { fmt.Println("closed:", err) }
 
-// A loop inside another event loop: the program waits for the loop with its own epoll.
+// This example runs a loop inside another event loop: the program waits for the
+// descriptor of the loop with an epoll of its own.
 func ExampleLoop_Arm() {
 	addr, end := serve(echoServer{})
 	defer end()
@@ -283,7 +289,7 @@ func ExampleLoop_Arm() {
 	check(err)
 	check(loop.Dial(addr, nil))
 
-	epoll, err := poller.New(64) // the program adds its other descriptors too
+	epoll, err := poller.New(64) // a real program adds its other descriptors too
 	check(err)
 	defer epoll.Close()
 	_, err = epoll.Add(loop.FD(), poller.Readable, 0)
@@ -295,7 +301,7 @@ func ExampleLoop_Arm() {
 		}
 		check(err)
 		if work > 0 {
-			continue // run turns until one has no work
+			continue // run turns of the loop until a turn finds no work
 		}
 		busy, err := loop.Arm()
 		check(err)
@@ -307,7 +313,7 @@ func ExampleLoop_Arm() {
 	// Output: hello
 }
 
-// A loop on a goroutine of the program, where RunOnce waits for work.
+// This example runs a loop on a goroutine of the program, where RunOnce waits for work.
 func ExampleNewLoop() {
 	addr, end := serve(echoServer{})
 	defer end()
@@ -324,7 +330,7 @@ func ExampleNewLoop() {
 	// Output: hello
 }
 
-// askOnce stops its loop after the first answer.
+// askOnce is a Handler that sends one message and stops its loop after the answer.
 type askOnce struct{ dialer }
 
 func (askOnce) OnOpen(c *reactor.Conn) { check(c.Send([]byte("hello"))) }

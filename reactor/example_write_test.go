@@ -7,9 +7,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// One-sided operations: the server sends the address and the key of a memory region to
-// each client, as private data. The client writes to the region and reads from it. The
-// server's handler is not called for these operations.
+// This example uses one-sided operations. The server sends the address and the key of a
+// memory region to each client, as private data. The client writes to the region and
+// reads from it. The server's handler is not called for these operations.
 func ExampleConn_Write() {
 	addr, end := serve(&region{})
 	defer end()
@@ -51,7 +51,7 @@ func (u *regionUser) OnOpen(c *reactor.Conn) {
 	var remote reactor.Remote
 	err := remote.UnmarshalBinary(c.PeerPrivateData())
 	if err != nil {
-		c.Abort(err) // the private data is not that of the server
+		c.Abort(err) // the private data is not from the server of this example
 		return
 	}
 	u.memory, err = c.Alloc(64, verbs.AccessLocalWrite)
@@ -62,7 +62,7 @@ func (u *regionUser) OnOpen(c *reactor.Conn) {
 }
 
 // OnCompletion prints the result of the READ and closes the connection. After an error
-// the connection ends anyway, and OnClose gets the error too.
+// it does nothing, because the connection ends anyway and OnClose gets the error too.
 func (u *regionUser) OnCompletion(c *reactor.Conn, op reactor.Op, err error) {
 	if err == nil && op.Code == verbs.OpRead {
 		fmt.Printf("the region contains: %s\n", u.memory.Bytes()[32:32+op.Bytes])

@@ -8,14 +8,14 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// TrimEvery is the time after which trim begins to check all chunks again. TrimPause is
-// the time between two steps of trim.
+// The loop checks at intervals of TrimEvery which memory and completion queues are
+// unused, and frees them. TrimPause is the time between two steps of that check.
 const (
 	TrimEvery = trimEvery
 	TrimPause = trimPause
 )
 
-// Chunks returns the memory regions of the buffers of l.
+// Chunks returns the memory regions from which l takes its buffers.
 func Chunks(l *Loop) (mrs []verbs.MR) {
 	for _, d := range l.devices {
 		for _, c := range d.slab.chunks {
@@ -27,7 +27,8 @@ func Chunks(l *Loop) (mrs []verbs.MR) {
 	return mrs
 }
 
-// InjectDeviceEvent makes the loop of c handle an asynchronous event of its device.
+// InjectDeviceEvent makes the loop of c handle an asynchronous event of the device of c,
+// as if the event had just arrived.
 func InjectDeviceEvent(c *Conn, what verbs.AsyncEventType) {
 	c.loop.deviceEvent(c.device.dev, verbs.AsyncEvent{Type: what, QP: c.qp, CQ: c.queue.cq()})
 }
@@ -35,17 +36,18 @@ func InjectDeviceEvent(c *Conn, what verbs.AsyncEventType) {
 // FetchAsyncEvents makes the loop of c fetch the asynchronous events of the device of c.
 func FetchAsyncEvents(c *Conn) { (&asyncSource{loop: c.loop, dev: c.device.dev}).ready(0) }
 
-// FailCQ makes the loop of c handle an error of its completion queue.
+// FailCQ makes the loop of c handle the error err of the completion queue of c.
 func FailCQ(c *Conn, err error) { c.device.fail(err) }
 
-// FailRequest makes c handle a request that has failed with status s.
+// FailRequest makes c handle a request that has failed with the status s.
 func FailRequest(c *Conn, s verbs.Status) { _ = c.fail(&verbs.WC{Status: s}, false) }
 
 // EndSleepByTimeout sets the state of l as if the safety timeout had ended its last sleep
 // and no event had arrived.
 func EndSleepByTimeout(l *Loop) { l.safetyWake = true }
 
-// The states of a connection, which are finer than ConnState.
+// The internal states of a connection. ConnState has fewer states, and several internal
+// states belong to the same ConnState.
 const (
 	FirstConnState            = stateDialing
 	StateOpenFailed           = stateOpenFailed
@@ -57,27 +59,28 @@ const (
 	LastConnState             = stateClosed
 )
 
-// InternalState returns one of these states. Coarse returns the ConnState to which s
-// belongs.
+// InternalState returns the internal state of c. Coarse returns the ConnState to which
+// the internal state s belongs.
 func InternalState(c *Conn) connState { return c.state }
 func Coarse(s connState) ConnState    { return s.coarse() }
 
-// ScheduleAdvance makes c take another step if it is closing.
+// ScheduleAdvance makes c take another step if it is closing. Closing connections change
+// their state in steps.
 func ScheduleAdvance(c *Conn) { c.scheduleAdvance() }
 
-// InjectEvent makes c handle an event of its ID.
+// InjectEvent makes c handle a connection event of the given type.
 func InjectEvent(c *Conn, typ cm.EventType) { c.handleEvent(typ, nil) }
 
-// RemoveDevice makes c handle the removal of its device.
+// RemoveDevice makes c handle the event that reports the removal of its device.
 func RemoveDevice(c *Conn) { c.handleEvent(cm.DeviceRemoval, nil) }
 
-// ConnsOf lists the connections of l.
+// ConnsOf returns the connections of l.
 func ConnsOf(l *Loop) []*Conn { return slices.Collect(l.conns.all()) }
 
 // OpeningConns returns how many connections of l are opening.
 func OpeningConns(l *Loop) int { return l.openingConns }
 
-// OpenDevice makes l open a device.
+// OpenDevice makes l open the device dev.
 func OpenDevice(l *Loop, dev verbs.Device) error {
 	_, err := l.device(dev)
 	return err
@@ -89,10 +92,11 @@ func AdvanceClock(l *Loop, d time.Duration) { l.clock.origin = l.clock.origin.Ad
 // InjectDisconnected makes c handle cm.Disconnected with the error err.
 func InjectDisconnected(c *Conn, err error) { c.onDisconnected(err) }
 
-// A ConnQueue is a FIFO queue of connections.
+// A ConnQueue is the queue of connections that a loop uses, first in first out.
 type ConnQueue = connQueue
 
-// Push, Pop and Len call the methods of a ConnQueue. Capacity returns its capacity.
+// Push, Pop and Len call the methods of a ConnQueue. Capacity returns the capacity of
+// its slice.
 func Push(q *ConnQueue, c *Conn) { q.push(c) }
 func Pop(q *ConnQueue) *Conn     { return q.pop() }
 func Len(q *ConnQueue) int       { return q.len() }
@@ -114,11 +118,11 @@ func Turn(l *Loop) uint64 { return l.stats.Turns }
 // AbortConns ends the connections of l without waiting for their peers.
 func AbortConns(l *Loop) { l.abortConns() }
 
-// NextKeepaliveTime returns the time of the next call of onKeepaliveTimer for c.
+// NextKeepaliveTime returns the time at which the keepalive of c is checked next.
 func NextKeepaliveTime(c *Conn) time.Duration { return c.keepalive.When() }
 
-// OutstandingProbes returns how many keepalive probes of the connections of l are
-// outstanding.
+// OutstandingProbes returns the number of keepalive probes that are outstanding on the
+// connections of l.
 func OutstandingProbes(l *Loop) (n uint32) {
 	for c := range l.conns.all() {
 		n += c.flow.probes
@@ -129,9 +133,9 @@ func OutstandingProbes(l *Loop) (n uint32) {
 // ProbeBudget is the largest number of keepalive probes that one turn of the loop posts.
 const ProbeBudget = probeBudget
 
-// EndPendingRequest sets the state of req as if the event that ends it had been fetched,
-// and not been handled by the loop yet. The request ends because its device was removed
-// or its peer has given it up.
+// EndPendingRequest sets the state of req as if an event had ended the request and the
+// loop had not handled that event yet. The event is the removal of the device if
+// deviceRemoved is true; otherwise the peer has given the request up.
 func EndPendingRequest(req *ConnRequest, deviceRemoved bool) {
 	req.engine.acceptor.mu.Lock()
 	defer req.engine.acceptor.mu.Unlock()
@@ -141,8 +145,9 @@ func EndPendingRequest(req *ConnRequest, deviceRemoved bool) {
 	}
 }
 
-// FetchRequestDuringShutdown lets an engine that was not started fetch an event after
-// Shutdown has listed the requests to reject. It reports whether there was an event.
+// FetchRequestDuringShutdown makes an engine that was not started fetch one event, at
+// the time when Shutdown has already collected the requests to reject. It reports
+// whether there was an event.
 func FetchRequestDuringShutdown(e *Engine) (taken bool, err error) {
 	e.acceptor.mu.Lock()
 	e.acceptor.closing = true
@@ -155,11 +160,13 @@ func FetchRequestDuringShutdown(e *Engine) (taken bool, err error) {
 	return true, nil
 }
 
-// QueryQP returns the attributes of the queue pair of c.
+// QueryQP returns the current attributes of the queue pair of c.
 func QueryQP(c *Conn) (verbs.QPAttr, error) { return c.qp.Query() }
 
-// FailListeners makes l handle an error after which dev can not be used any more.
+// FailListeners makes l handle the error err, after which the device dev can not be used
+// any more.
 func FailListeners(l *Loop, dev verbs.Device, err error) { l.deviceFailed(dev, err) }
 
-// SpinLimit is how long a turn of the loop waits inside a provider that can spin.
+// SpinLimit is how long a turn of the loop waits for completions inside a provider whose
+// CQs are verbs.SpinPollers.
 const SpinLimit = spinLimit

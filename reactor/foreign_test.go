@@ -28,7 +28,7 @@ func TestForeignDescriptor(t *testing.T) {
 	require.NoError(t, err)
 	_, err = w.WriteString("level")
 	require.NoError(t, err)
-	for len(got) < 5 { // the function is called again while there is input
+	for len(got) < 5 { // while the descriptor is readable, each turn calls the function again
 		_, err := loop.RunOnce(-1)
 		require.NoError(t, err)
 	}
@@ -44,8 +44,9 @@ func TestForeignDescriptor(t *testing.T) {
 	require.Zero(t, n)
 }
 
-// A callback may close another registration whose event was fetched together with its
-// own. The function of the closed registration is not called.
+// TestForeignClosedInCallback checks that the callback of a registered descriptor may
+// close another registration whose event was fetched together with its own. The callback
+// of the closed registration must not be called.
 func TestForeignClosedInCallback(t *testing.T) {
 	loop := newLoop(t, &hooks{}, nil)
 	calls := 0

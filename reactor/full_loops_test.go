@@ -32,8 +32,8 @@ func TestFullLoops(t *testing.T) {
 	require.False(t, f.full(loopOnDevice{loop, one}, 5, now), "the record was removed")
 }
 
-// An error that the peer has caused does not match ErrNoResources, so the loop does not
-// count as full.
+// TestAsNoResources checks which errors mean that a loop is full: those of this side,
+// which match ErrNoResources. An error that the peer has caused does not match.
 func TestAsNoResources(t *testing.T) {
 	full := &verbs.ParamError{Field: "queue pairs"}
 	require.ErrorIs(t, asNoResources(full), verbs.ErrNoResources)

@@ -12,14 +12,13 @@ import (
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
-// testTimeout is how long a test waits for an event that must happen. After this time the
-// test fails.
+// testTimeout is how long a test waits for an event before it fails.
 const testTimeout = 30 * time.Second
 
 var loopback = netip.MustParseAddrPort("127.0.0.1:0")
 
-// hooks is a Handler that calls functions. For a nil function it does what BaseHandler
-// does.
+// hooks is a Handler that calls its fields. If a field is nil, the callback does what
+// BaseHandler does.
 type hooks struct {
 	reactor.BaseHandler
 	boot        func(*reactor.Loop) error
@@ -112,7 +111,7 @@ func (h *hooks) OnDialError(d *reactor.DialOptions, err error) {
 	}
 }
 
-// echo returns an OnMessage function that sends each message back.
+// echo returns a function for hooks.message that sends each message back.
 func echo(t testing.TB) func(*reactor.Conn, reactor.Message) {
 	return func(c *reactor.Conn, msg reactor.Message) {
 		if err := c.Send(msg.Data()); err != nil {
@@ -128,8 +127,8 @@ func openSoft(t testing.TB, vectors int) *soft.Provider {
 	return p
 }
 
-// start starts an engine with a device of its own. The engine is shut down at the end of
-// the test.
+// start starts an engine that has a device of its own. The engine is shut down at the
+// end of the test.
 func start(t testing.TB, h reactor.Handler, cfg *reactor.Config) *reactor.Engine {
 	vectors := 1
 	if cfg != nil && cfg.NumLoops > 0 {
@@ -154,7 +153,7 @@ func listen(t testing.TB, e *reactor.Engine) netip.AddrPort {
 	return ln.Addr()
 }
 
-// newLoop makes a loop that the test runs with RunOnce.
+// newLoop makes an embedded loop, which the test runs with RunOnce.
 func newLoop(t testing.TB, h reactor.Handler, cfg *reactor.Config) *reactor.Loop {
 	l, err := reactor.NewLoop(openSoft(t, 1), h, cfg)
 	require.NoError(t, err)
@@ -162,7 +161,7 @@ func newLoop(t testing.TB, h reactor.Handler, cfg *reactor.Config) *reactor.Loop
 	return l
 }
 
-// drive calls RunOnce of the loops, one loop after the other, until cond returns true.
+// drive calls RunOnce of the loops in turn until cond returns true.
 func drive(t testing.TB, cond func() bool, loops ...*reactor.Loop) {
 	t.Helper()
 	deadline := time.Now().Add(testTimeout)
@@ -177,11 +176,12 @@ func drive(t testing.TB, cond func() bool, loops ...*reactor.Loop) {
 	}
 }
 
-// A pair is two connected loops that the test runs with RunOnce.
+// A pair is two embedded loops with a connection between them. The test runs the loops
+// with RunOnce.
 type pair struct {
 	client, server               *reactor.Loop
 	dialed, accepted             *reactor.Conn
-	dialCloseErr, acceptCloseErr error // argument of OnClose on each side
+	dialCloseErr, acceptCloseErr error // error that OnClose got on each side
 	dialCloses, acceptCloses     int   // number of calls of OnClose on each side
 }
 
@@ -198,8 +198,8 @@ func (p *pair) closed(t testing.TB) {
 	require.Equal(t, 1, p.acceptCloses)
 }
 
-// connect makes two loops and a connection between them. The open and close functions of
-// the handlers are called too.
+// connect makes two loops and a connection between them. The functions open and close of
+// both hooks may be set; they are called too.
 func connect(t testing.TB, client, server *hooks, cfg *reactor.Config) *pair {
 	t.Helper()
 	p := &pair{}
@@ -216,8 +216,8 @@ func connect(t testing.TB, client, server *hooks, cfg *reactor.Config) *pair {
 	return p
 }
 
-// watch makes h store the connection of OnOpen, and the error and the number of calls of
-// OnClose.
+// watch changes h so that OnOpen stores the connection in conn, and OnClose stores its
+// error in end and counts its calls in closes.
 func watch(h *hooks, conn **reactor.Conn, end *error, closes *int) {
 	open, closed := h.open, h.close
 	h.open = func(c *reactor.Conn) {
@@ -235,7 +235,8 @@ func watch(h *hooks, conn **reactor.Conn, end *error, closes *int) {
 	}
 }
 
-// receive waits for a value of ch.
+// receive returns the next value from ch. It fails the test if no value comes within
+// testTimeout.
 func receive[T any](t testing.TB, ch <-chan T) T {
 	t.Helper()
 	select {

@@ -33,7 +33,7 @@ func TestEventAndBusyPolicies(t *testing.T) {
 }
 
 func TestSleepingLoopYields(t *testing.T) {
-	const preemptAfter = 10 * time.Millisecond // forcePreemptNS in runtime/proc.go
+	const preemptAfter = 10 * time.Millisecond // the value of forcePreemptNS in the Go runtime (runtime/proc.go)
 	require.Less(t, yieldEvery, preemptAfter)
 	var i idleState
 	require.False(t, i.yieldDue(yieldEvery-1))

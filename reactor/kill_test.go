@@ -15,11 +15,11 @@ import (
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
-// killedConns is the number of connections of the process that the test kills.
+// killedConns is the number of connections of the process that TestPeerIsKilled kills.
 const killedConns = 4
 
-// killedProcess is the main function of the process that the test kills. It sends
-// messages to the server at addr without end.
+// killedProcess is what the process that TestPeerIsKilled kills does: it sends messages
+// without end to the server at addr.
 func killedProcess(addr string) {
 	p, err := soft.Open(&soft.Config{Vectors: 1})
 	if err != nil {
@@ -44,8 +44,9 @@ func killedProcess(addr string) {
 	panic(engine.Wait())
 }
 
-// When the peer's process is killed while both sides send, each connection ends once,
-// with an error, every operation is reported, and no resources leak.
+// TestPeerIsKilled kills the peer's process while both sides send. Each connection must
+// end once and with an error, every operation must be reported, and no resource may
+// leak.
 func TestPeerIsKilled(t *testing.T) {
 	defer leak.Snapshot().Check(t)
 	t.Run("killed", func(t *testing.T) {

@@ -14,10 +14,11 @@ import (
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
-// A removalProvider can report the removal of the device to listeners.
+// A removalProvider is a provider whose channels can report to a listener that its
+// device was removed.
 type removalProvider struct {
 	*soft.Provider
-	listening *removalChannel // channel on which the last ID was made
+	listening *removalChannel // channel on which the last ID was created
 }
 
 func (p *removalProvider) OpenChannel() (cm.TransportChannel, error) {
@@ -32,10 +33,10 @@ func (p *removalProvider) OpenChannel() (cm.TransportChannel, error) {
 type removalChannel struct {
 	cm.TransportChannel
 	p  *removalProvider
-	fd int // always readable
+	fd int // descriptor that is always readable, so that the loop always calls Next
 
 	ids      []cm.TransportID
-	removals []cm.TransportID // IDs for which Next reports cm.DeviceRemoval
+	removals []cm.TransportID // IDs for which Next still has to report cm.DeviceRemoval
 }
 
 func (c *removalChannel) FD() int { return c.fd }
@@ -59,8 +60,8 @@ func (c *removalChannel) Next(ev *cm.TransportEvent) (bool, error) {
 	return true, nil
 }
 
-// When the device of a listener is removed, OnListenError is called once, and the
-// application can listen at the address again.
+// TestListenerOfRemovedDevice checks that OnListenError is called once when the device
+// of a listener is removed, and that the application can listen at the address again.
 func TestListenerOfRemovedDevice(t *testing.T) {
 	p := &removalProvider{Provider: openSoft(t, 1)}
 	var reported []*reactor.Listener

@@ -13,7 +13,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// recordCalls returns hooks that append the names of the callbacks to calls.
+// recordCalls returns hooks that append the name of each callback to calls.
 func recordCalls(calls *[]string) *hooks {
 	record := func(name string) { *calls = append(*calls, name) }
 	return &hooks{
@@ -35,8 +35,9 @@ func recordCalls(calls *[]string) *hooks {
 	}
 }
 
-// A listener and a dialed connection with a Handler of their own call only that one. The
-// callbacks of the loop stay with the Handler of the engine.
+// TestOwnHandlers checks a listener and a dialed connection that have a Handler of their
+// own. Their callbacks must go to that Handler only. The callbacks of the loop must go
+// to the Handler of the engine.
 func TestOwnHandlers(t *testing.T) {
 	var ofServer, ofListener, ofClient, ofDial []string
 	var c *reactor.Conn
@@ -65,7 +66,8 @@ func TestOwnHandlers(t *testing.T) {
 	require.Equal(t, []string{"boot", "tick", "shutdown"}, ofClient)
 }
 
-// OnAcceptError and OnListenError are called on the Handler of the listener.
+// TestOwnHandlerOfFailedListener checks that OnAcceptError and OnListenError of a
+// listener with a Handler of its own are called on that Handler.
 func TestOwnHandlerOfFailedListener(t *testing.T) {
 	var ofEngine, ofListener []string
 	p := openSoft(t, 1)
@@ -97,7 +99,8 @@ func TestOwnHandlerOfFailedListener(t *testing.T) {
 	require.Equal(t, []string{"boot", "tick"}, ofEngine)
 }
 
-// The options of a connection replace those of Config.
+// TestConnectionOptions checks that the options of a listener and of a dial replace
+// those of Config.
 func TestConnectionOptions(t *testing.T) {
 	var accepted, dialed *reactor.Conn
 	cfg := &reactor.Config{AckTimeout: time.Second, RetryCount: 5, RNRRetryCount: 5}
@@ -107,9 +110,9 @@ func TestConnectionOptions(t *testing.T) {
 		name                   string
 		listen                 *reactor.ListenOptions
 		dial                   *reactor.DialOptions
-		dialAck, acceptAck     time.Duration // result of Query: the ACK timeout of each side
+		dialAck, acceptAck     time.Duration // ACK timeout of each side, as Query reports it
 		retries                uint8
-		dialRNR, acceptRNR     uint8 // RNR retry counts of each side, which the peer sets
+		dialRNR, acceptRNR     uint8 // RNR retry count of each side; each side gets the value that the other side asked for
 		dialClass, acceptClass uint8
 	}{
 		{"defaults", nil, nil, time.Second, time.Second, 5, 5, 5, 0, 0},
@@ -140,7 +143,7 @@ func TestConnectionOptions(t *testing.T) {
 	}
 }
 
-// Options that are out of range are refused.
+// TestListenParameters checks that options that are out of range are refused.
 func TestListenParameters(t *testing.T) {
 	e := start(t, &hooks{}, nil)
 	var param *verbs.ParamError
@@ -154,8 +157,8 @@ func TestListenParameters(t *testing.T) {
 	}
 }
 
-// With ReuseAddr a listener, or a connection that is dialed, shares its address with an
-// ID that does not listen.
+// TestReuseAddr checks ListenOptions.ReuseAddr and DialOptions.ReuseAddr: a listener, or
+// a dialed connection, can share its address with an ID that does not listen.
 func TestReuseAddr(t *testing.T) {
 	p := openSoft(t, 1)
 	channel, err := cm.OpenChannel(p)
@@ -184,7 +187,8 @@ func TestReuseAddr(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// With V6Only a listener at :: leaves the port of 0.0.0.0 to others.
+// TestListenV6Only checks that a listener at :: with V6Only does not take the port at
+// 0.0.0.0.
 func TestListenV6Only(t *testing.T) {
 	e := start(t, &hooks{}, nil)
 	four := netip.IPv4Unspecified()

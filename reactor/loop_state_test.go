@@ -6,7 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Functions that the engine posts late do not make a loop leave a later state.
+// TestLoopStateNeverReturns checks that a loop never goes back to an earlier state, even
+// if the engine's functions for the shutdown run late or twice.
 func TestLoopStateNeverReturns(t *testing.T) {
 	l := &Loop{}
 	require.Equal(t, loopRunning, l.state)

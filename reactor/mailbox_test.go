@@ -26,8 +26,9 @@ func TestMailboxOrderAndBounds(t *testing.T) {
 	require.ErrorIs(t, put(5, true), ErrClosed)
 }
 
-// If a running function adds another function, that function runs in the next turn of the
-// loop. Otherwise a function that adds itself would keep the turn from ending.
+// TestMailboxPutWhileRunning checks that a function that is added while the functions of
+// a turn run is run in the next turn. Otherwise a function that adds itself again and
+// again would keep the turn from ending.
 func TestMailboxPutWhileRunning(t *testing.T) {
 	m := mailbox{limit: 10}
 	n := 0

@@ -7,8 +7,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/testutil/leak"
 )
 
-// killedProcessAddr, if it is set, makes the test binary run killedProcess instead of the
-// tests: see kill_test.go.
+// killedProcessAddr is the server address of the function killedProcess in kill_test.go.
+// If it is set, the test binary runs that function instead of the tests.
 var killedProcessAddr = flag.String("killed-process", "", "be a client of the server at this address")
 
 func TestMain(m *testing.M) {

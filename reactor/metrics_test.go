@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Add adds every field of Stats.
+// TestStatsAddCoversEveryField checks that Stats.Add adds every field of Stats.
 func TestStatsAddCoversEveryField(t *testing.T) {
 	var one, sum Stats
 	fill(reflect.ValueOf(&one).Elem(), 3)
@@ -37,7 +37,8 @@ func fill(v reflect.Value, n int64) {
 	}
 }
 
-// Every counter has a name of its own and a description.
+// TestStatsAll checks that Stats.All returns every counter, each with a name of its own
+// and a description.
 func TestStatsAll(t *testing.T) {
 	names := make(map[string]Stat)
 	s := Stats{LongestTurn: time.Microsecond, RNRErrors: 2, CQs: 3}

@@ -10,8 +10,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// The removal of a device ends its connections at once. The test does not run the peer's
-// loop, so the peer does not disconnect, and no timeout passes.
+// TestDeviceRemoved checks that the removal of a device ends its connections at once.
+// The test does not run the peer's loop, so the peer does not disconnect, and the
+// timeouts are too long to pass.
 func TestDeviceRemoved(t *testing.T) {
 	removals := map[string]func(*reactor.Conn){
 		"removed": reactor.RemoveDevice,
@@ -52,8 +53,8 @@ func TestDeviceRemoved(t *testing.T) {
 	}
 }
 
-// requireRemovalError requires that err is the error of the removal, unless the
-// connection was closing for another reason before.
+// requireRemovalError requires that err is the error of the removal. If the connection
+// was closing for another reason before the removal, err must be that reason.
 func requireRemovalError(t *testing.T, state, how string, err error) {
 	t.Helper()
 	switch {
@@ -68,8 +69,8 @@ func requireRemovalError(t *testing.T, state, how string, err error) {
 	}
 }
 
-// After the removal of its device, a connection in StateDisconnecting does not wait any
-// more for the peer to disconnect.
+// TestDeviceRemovedWhileParting checks that a connection in StateDisconnecting stops
+// waiting for the peer when its device is removed.
 func TestDeviceRemovedWhileParting(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, &reactor.Config{DrainTimeout: 100 * testTimeout})
 	require.NoError(t, p.dialed.Close())
@@ -81,13 +82,14 @@ func TestDeviceRemovedWhileParting(t *testing.T) {
 	require.Equal(t, 1, p.dialCloses)
 }
 
-// One removal event ends all connections of the device, and new connections fail.
+// TestDeviceRemovedForAllConns checks that one removal event ends all connections of the
+// device, and that new connections fail.
 func TestDeviceRemovedForAllConns(t *testing.T) {
 	var conns []*reactor.Conn
 	var ends []error
 	client, server := &hooks{}, &hooks{}
 	p := connect(t, client, server, nil)
-	server.acceptError = nil // the server may get an error for the second connection
+	server.acceptError = nil // the second connection may end with an error at the server
 	client.open = func(c *reactor.Conn) { conns = append(conns, c) }
 	client.close = func(_ *reactor.Conn, err error) { ends = append(ends, err) }
 	ln, err := p.server.Engine().Listen(loopback, nil)
@@ -106,7 +108,8 @@ func TestDeviceRemovedForAllConns(t *testing.T) {
 	require.ErrorIs(t, refused, reactor.ErrDeviceRemoved)
 }
 
-// A connection that is opening fails when its device is removed.
+// TestDeviceRemovedWhileConnecting checks that a connection that is opening fails when
+// its device is removed.
 func TestDeviceRemovedWhileConnecting(t *testing.T) {
 	var refused error
 	client := &hooks{dialError: func(_ *reactor.DialOptions, err error) { refused = err }}
@@ -123,8 +126,8 @@ func TestDeviceRemovedWhileConnecting(t *testing.T) {
 	require.Zero(t, l.Conns())
 }
 
-// When the asynchronous events of a device can not be read any more, its connections and
-// listeners end, and the engine can still be used.
+// TestDeviceEventsFail checks a device whose asynchronous events can not be read any
+// more. Its connections and listeners end, and the engine can still be used.
 func TestDeviceEventsFail(t *testing.T) {
 	broken := errors.New("no more events")
 	p, err := newStrictProvider(openSoft(t, 1), nil, nil)

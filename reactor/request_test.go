@@ -13,8 +13,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// dialFor starts a client that dials server. The client sends its connection to the
-// channel opened, or the error of the dial to the channel failed.
+// dialFor starts a client that dials the server. When the connection is open, the
+// channel opened gets it. When the dial fails, the channel failed gets the error.
 func dialFor(t *testing.T, server *reactor.Engine, d *reactor.DialOptions) (opened chan *reactor.Conn, failed chan error) {
 	opened, failed = make(chan *reactor.Conn, 1), make(chan error, 1)
 	client := start(t, &hooks{
@@ -132,7 +132,8 @@ func TestPlace(t *testing.T) {
 	require.Same(t, server.Loop(1), receive(t, got))
 }
 
-// If Config.Place returns nil or a loop of another engine, Config.Balance chooses.
+// TestPlaceWithoutAChoice checks that Config.Balance chooses the loop if Config.Place
+// returns nil or a loop of another engine.
 func TestPlaceWithoutAChoice(t *testing.T) {
 	other := start(t, &hooks{}, nil)
 	for _, choice := range []*reactor.Loop{nil, other.Loop(0)} {
@@ -148,7 +149,8 @@ func TestPlaceWithoutAChoice(t *testing.T) {
 	}
 }
 
-// When all loops are full, a request is rejected without calling OnConnectRequest.
+// TestRejectedWhenFull checks that a request is rejected without calling
+// OnConnectRequest if all loops are full.
 func TestRejectedWhenFull(t *testing.T) {
 	var asked atomic.Int32
 	server := start(t, &hooks{request: func(req *reactor.ConnRequest) {
@@ -175,8 +177,9 @@ func TestRejectedWhenFull(t *testing.T) {
 	require.EqualValues(t, 1, server.Stats().NoResources)
 }
 
-// A request that the application has steered to a full loop is rejected when the
-// application accepts it, and OnAcceptError gets the reason.
+// TestSteeredToFullLoop checks a request for which the application chooses a full loop
+// with Steer. When the application accepts the request, it is rejected, and
+// OnAcceptError gets the reason.
 func TestSteeredToFullLoop(t *testing.T) {
 	acceptErr, opened := make(chan error, 1), make(chan *reactor.Conn, 1)
 	server := start(t, &hooks{
@@ -205,7 +208,8 @@ func TestSteeredToFullLoop(t *testing.T) {
 	require.ErrorIs(t, err, verbs.ErrNoResources)
 }
 
-// When the chosen loop is full, the connection goes to the next loop that has room.
+// TestFullLoopIsSkipped checks that a connection goes to the next loop that has room if
+// the chosen loop is full.
 func TestFullLoopIsSkipped(t *testing.T) {
 	loops := make(chan int, 3)
 	server := start(t, &hooks{open: func(c *reactor.Conn) { loops <- c.Loop().Index() }},
@@ -265,7 +269,8 @@ func TestDialChecks(t *testing.T) {
 	require.Equal(t, "loop", param.Field)
 }
 
-// If DialOptions.Loop is nil, Config.Balance chooses the loop.
+// TestDialBalances checks that Config.Balance chooses the loop if DialOptions.Loop is
+// nil.
 func TestDialBalances(t *testing.T) {
 	server := start(t, &hooks{}, nil)
 	at := make(chan int, 3)
@@ -277,8 +282,9 @@ func TestDialBalances(t *testing.T) {
 	require.Equal(t, 2, receive(t, at)+receive(t, at)+receive(t, at))
 }
 
-// When a request expires after its client has closed, the failed reject is not an error
-// of the engine: Close returns nil.
+// TestExpiryAfterPeerClosed checks a request that expires after its client has closed.
+// The engine can not reject it any more. This is not an error of the engine: Close
+// returns nil.
 func TestExpiryAfterPeerClosed(t *testing.T) {
 	var kept *reactor.ConnRequest
 	server := newLoop(t, &hooks{request: func(req *reactor.ConnRequest) { kept = req }}, &reactor.Config{DecisionTimeout: time.Hour})
@@ -294,8 +300,8 @@ func TestExpiryAfterPeerClosed(t *testing.T) {
 	require.NoError(t, server.Close())
 }
 
-// A connection that was dialed fails after DialOptions.Timeout if the server does not
-// answer.
+// TestDialTimesOut checks that a dial fails after DialOptions.Timeout if the server does
+// not answer.
 func TestDialTimesOut(t *testing.T) {
 	kept := make(chan *reactor.ConnRequest, 1)
 	server := start(t, &hooks{request: func(req *reactor.ConnRequest) { kept <- req }}, nil)
@@ -304,8 +310,9 @@ func TestDialTimesOut(t *testing.T) {
 	require.ErrorIs(t, receive(t, failed), cm.ErrTimedOut)
 }
 
-// The connection manager does not report that a client has closed before its request was
-// accepted. OnAcceptError is called when the server accepts the request.
+// TestAcceptAfterPeerClosed checks a client that closes before its request is accepted.
+// Connection management does not report that to the server, so OnAcceptError is called
+// only when the server accepts the request.
 func TestAcceptAfterPeerClosed(t *testing.T) {
 	kept, acceptErr := make(chan *reactor.ConnRequest, 1), make(chan error, 1)
 	server := start(t, &hooks{

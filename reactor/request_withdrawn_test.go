@@ -11,8 +11,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// When the provider drops an unanswered request to make room for another, the engine
-// closes the request, and a later answer returns an error.
+// TestRequestWithdrawn checks an unanswered request that the provider drops to make room
+// for another one. The engine closes the request, and a later answer returns an error.
 func TestRequestWithdrawn(t *testing.T) {
 	port := freeWirePort(t)
 	open := func(halfOpen int, h reactor.Handler) *reactor.Engine {
@@ -39,7 +39,7 @@ func TestRequestWithdrawn(t *testing.T) {
 	second := open(0, &hooks{open: func(c *reactor.Conn) { opened <- c }})
 	require.NoError(t, second.Dial(ln.Addr(), &reactor.DialOptions{LocalAddr: netip.MustParseAddrPort("127.71.1.3:0")}))
 	for req := receive(t, kept); req.RemoteAddr().Addr() == old.RemoteAddr().Addr(); req = receive(t, kept) {
-		old = req // the first client has repeated its request
+		old = req // the first client has sent its request again
 	}
 	await(t, func() bool { return old.Steer(old.Loop()) != nil })
 	require.ErrorIs(t, old.Accept(nil), verbs.ErrPeerGone)

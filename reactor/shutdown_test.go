@@ -14,7 +14,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
-// A server that is shut down under load delivers all messages that were accepted.
+// TestShutdownUnderLoad checks that a server that is shut down under load delivers all
+// messages that it has accepted before.
 func TestShutdownUnderLoad(t *testing.T) {
 	const conns = 8
 	for _, loops := range []int{1, 2} {
@@ -71,14 +72,14 @@ func TestShutdownUnderLoad(t *testing.T) {
 	}
 }
 
-// await waits until cond returns true, while other goroutines run.
+// await waits until cond returns true. It calls cond on another goroutine.
 func await(t testing.TB, cond func() bool) {
 	t.Helper()
 	require.Eventually(t, cond, testTimeout, time.Millisecond)
 }
 
-// When its context is done, Shutdown ends the remaining connections and returns the cause
-// of the context.
+// TestShutdownDeadline checks a Shutdown whose context is done before all messages are
+// delivered. It ends the remaining connections and returns the cause of the context.
 func TestShutdownDeadline(t *testing.T) {
 	ends := make(chan error, 1)
 	engine, err := reactor.New(openSoft(t, 1), &hooks{
@@ -92,7 +93,7 @@ func TestShutdownDeadline(t *testing.T) {
 	ln, err := peer.Engine().Listen(loopback, nil)
 	require.NoError(t, err)
 	require.NoError(t, engine.Dial(ln.Addr(), nil))
-	// The loop of the peer does not run after this.
+	// This is the last time that the loop of the peer runs.
 	drive(t, func() bool { return opened }, peer)
 
 	cause := errors.New("cause")
@@ -103,7 +104,8 @@ func TestShutdownDeadline(t *testing.T) {
 	require.NoError(t, engine.Wait())
 }
 
-// At a shutdown, unanswered requests are rejected, and connections that are opening fail.
+// TestShutdownRejectsPendingRequests checks that Shutdown rejects unanswered requests
+// and ends connections that are opening.
 func TestShutdownRejectsPendingRequests(t *testing.T) {
 	kept := make(chan *reactor.ConnRequest, 1)
 	server := start(t, &hooks{request: func(req *reactor.ConnRequest) { kept <- req }}, nil)
@@ -123,8 +125,8 @@ func TestShutdownRejectsPendingRequests(t *testing.T) {
 	require.ErrorIs(t, receive(t, failed), reactor.ErrShutdown)
 }
 
-// Accept during a shutdown either returns an error, or is followed by OnOpen or
-// OnAcceptError.
+// TestAcceptDuringShutdown checks that an Accept during a shutdown either returns an
+// error, or is followed by OnOpen or OnAcceptError.
 func TestAcceptDuringShutdown(t *testing.T) {
 	for range 20 {
 		kept := make(chan *reactor.ConnRequest, 1)
@@ -159,7 +161,7 @@ func TestShutdownBeforeStart(t *testing.T) {
 	require.NoError(t, engine.Wait())
 }
 
-// Stop may be called in a callback.
+// TestStopInCallback checks that a callback may call Stop.
 func TestStopInCallback(t *testing.T) {
 	engine := start(t, &hooks{tick: func(l *reactor.Loop) time.Duration {
 		l.Engine().Stop()
@@ -168,8 +170,8 @@ func TestStopInCallback(t *testing.T) {
 	require.NoError(t, engine.Wait())
 }
 
-// When many connections end at once, at most CloseBudget of them take a step in one turn
-// of the loop.
+// TestShutdownStepsPerTurn checks that at most CloseBudget connections take a step in
+// one turn of the loop when many connections end at once.
 func TestShutdownStepsPerTurn(t *testing.T) {
 	const conns = 3 * reactor.CloseBudget
 	for name, end := range map[string]func(*reactor.Loop){
@@ -177,7 +179,7 @@ func TestShutdownStepsPerTurn(t *testing.T) {
 		"aborted": func(l *reactor.Loop) { reactor.AbortConns(l) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			opened, closed := 0, make(map[uint64]int) // closed counts connections by the turn in which they closed
+			opened, closed := 0, make(map[uint64]int) // closed has for each turn the number of connections that closed in it
 			server := newLoop(t, &hooks{
 				open:  func(*reactor.Conn) { opened++ },
 				close: func(c *reactor.Conn, _ error) { closed[reactor.Turn(c.Loop())]++ },

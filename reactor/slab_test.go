@@ -72,8 +72,8 @@ func TestSlabGrowsAndReuses(t *testing.T) {
 	require.Zero(t, s.bytes())
 }
 
-// A chunk of large buffers has few buffers, so that returning its memory to the system
-// takes a bounded time.
+// TestSlabBoundsTheBytesOfAChunk checks that a chunk of large buffers has few buffers.
+// This bounds the time for returning the memory of a chunk to the system.
 func TestSlabBoundsTheBytesOfAChunk(t *testing.T) {
 	for size, first := range map[int]int{1 << 10: minChunk, 1 << 20: 16, chunkBytes: 1, chunkBytes + 1: 1} {
 		s := slab{pd: &fakePD{}, size: size}
@@ -90,8 +90,8 @@ func TestSlabWithoutMemory(t *testing.T) {
 	require.ErrorIs(t, err, pd.refuse)
 }
 
-// If a message is kept and there is no memory for another buffer, the receive queue has
-// one buffer less until the message is released.
+// TestKeepWithoutMemory checks Message.Keep when there is no memory for another buffer.
+// The receive queue then has one buffer less until the message is released.
 func TestKeepWithoutMemory(t *testing.T) {
 	pd := &fakePD{}
 	l := &Loop{}
@@ -102,7 +102,7 @@ func TestKeepWithoutMemory(t *testing.T) {
 		require.NoError(t, err)
 		c.recvs.stage(b)
 	}
-	c.recvs.posted = c.recvs.head // as if the buffers had been posted
+	c.recvs.posted = c.recvs.head // the state after the buffers were posted
 	pd.refuse = errors.New("no memory")
 
 	b := c.recvs.complete(0)

@@ -13,8 +13,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// trimRound calls trim until it has checked all chunks once, and returns the number of
-// steps.
+// trimRound calls trim until one round is complete, and returns the number of calls. A
+// round checks all chunks of the slab once.
 func trimRound(t *testing.T, s *slab) (steps int) {
 	t.Helper()
 	for {
@@ -27,7 +27,7 @@ func trimRound(t *testing.T, s *slab) (steps int) {
 	}
 }
 
-// getBuffers gets n buffers.
+// getBuffers takes n buffers from the slab.
 func getBuffers(t *testing.T, s *slab, n int) (held []*Buffer) {
 	t.Helper()
 	for range n {
@@ -45,8 +45,9 @@ func release(t *testing.T, held []*Buffer) {
 	}
 }
 
-// trim returns the memory of a chunk to the system if the chunk was not used between two
-// rounds. It keeps the memory of the first chunk.
+// TestSlabReturnsMemory checks that trim returns the memory of a chunk to the system if
+// the chunk was not used between two rounds, and that trim keeps the memory of the first
+// chunk.
 func TestSlabReturnsMemory(t *testing.T) {
 	pd := &fakePD{}
 	s := slab{pd: pd, size: 100}
@@ -71,7 +72,8 @@ func TestSlabReturnsMemory(t *testing.T) {
 	require.Zero(t, pd.open)
 }
 
-// trim keeps a chunk that was used between two rounds.
+// TestSlabKeepsUsedChunks checks that trim keeps a chunk that was used between two
+// rounds.
 func TestSlabKeepsUsedChunks(t *testing.T) {
 	pd := &fakePD{}
 	s := slab{pd: pd, size: 100}
@@ -84,8 +86,8 @@ func TestSlabKeepsUsedChunks(t *testing.T) {
 	require.Equal(t, 1, pd.open)
 }
 
-// When the slab grows, a chunk whose memory was returned gets new memory, and its buffers
-// have the same indexes as before.
+// TestSlabReusesIndexes checks that a chunk whose memory was returned gets new memory
+// when the slab grows, and that its buffers have the same indexes as before.
 func TestSlabReusesIndexes(t *testing.T) {
 	pd := &fakePD{}
 	s := slab{pd: pd, size: 100}
@@ -106,8 +108,9 @@ func TestSlabReusesIndexes(t *testing.T) {
 	}
 }
 
-// get prefers the first chunks, so that the memory of the last chunks can be returned
-// while others are in use.
+// TestSlabPrefersFirstChunks checks that get prefers buffers of the first chunks. The
+// last chunks then become unused, and their memory can be returned while others are in
+// use.
 func TestSlabPrefersFirstChunks(t *testing.T) {
 	pd := &fakePD{}
 	s := slab{pd: pd, size: 100}
@@ -116,7 +119,7 @@ func TestSlabPrefersFirstChunks(t *testing.T) {
 	rng.Shuffle(len(held), func(i, j int) { held[i], held[j] = held[j], held[i] })
 	release(t, held[100:])
 	held = held[:100]
-	for range 20 { // each of the 100 buffers is replaced in some of the rounds
+	for range 20 { // in each round about half of the 100 buffers are released and taken anew
 		for i := range held {
 			if rng.IntN(2) == 0 {
 				require.NoError(t, held[i].Release())
@@ -185,8 +188,8 @@ func (m *pagedMR) present() (n int) {
 	return n
 }
 
-// trim discards the pages of the free buffers of a partly used chunk, and no other
-// pages.
+// TestSlabDiscardsPages checks that trim discards the pages of the free buffers in a
+// chunk that is partly in use, and no other pages.
 func TestSlabDiscardsPages(t *testing.T) {
 	page := os.Getpagesize()
 	for name, size := range map[string]int{"a page": page, "three": 3 * page, "a quarter": page / 4} {
@@ -214,7 +217,8 @@ func TestSlabDiscardsPages(t *testing.T) {
 	}
 }
 
-// trim discards the pages of a buffer that is released after the first discarding.
+// TestSlabDiscardsLaterReleases checks that trim also discards the pages of a buffer
+// that is released after trim has discarded other pages of its chunk.
 func TestSlabDiscardsLaterReleases(t *testing.T) {
 	pd := &pagedPD{}
 	s := slab{pd: pd, size: os.Getpagesize()}
@@ -228,16 +232,17 @@ func TestSlabDiscardsLaterReleases(t *testing.T) {
 	require.Equal(t, minChunk-20, pd.mrs[0].present())
 }
 
-// A step of trim makes a bounded number of calls to discard memory. A buffer that is
-// taken between two steps keeps its pages.
+// TestSlabDiscardsInSteps checks that one call of trim makes a bounded number of calls
+// of Discard. The memory of a buffer that is taken between two calls of trim must not be
+// discarded.
 func TestSlabDiscardsInSteps(t *testing.T) {
 	pd := &pagedPD{}
 	s := slab{pd: pd, size: os.Getpagesize()}
 	held := getBuffers(t, &s, maxChunk+minChunk)
-	biggest := pd.mrs[len(pd.mrs)-2] // all its buffers are taken
+	biggest := pd.mrs[len(pd.mrs)-2] // all buffers of this chunk are taken
 	count := len(biggest.absent)
 	require.Greater(t, count, 4*maxDiscards)
-	for i, b := range held { // release every other buffer
+	for i, b := range held { // every other buffer is released
 		if i%2 == 0 {
 			require.NoError(t, b.Release())
 		}
@@ -264,7 +269,8 @@ func TestSlabDiscardsInSteps(t *testing.T) {
 	require.EqualValues(t, 1, fresh.memory[0])
 }
 
-// trim does not try again to discard memory that could not be discarded.
+// TestSlabDiscardFails checks that trim does not try again to discard memory that could
+// not be discarded.
 func TestSlabDiscardFails(t *testing.T) {
 	pd := &pagedPD{}
 	s := slab{pd: pd, size: os.Getpagesize()}
@@ -276,7 +282,7 @@ func TestSlabDiscardFails(t *testing.T) {
 	require.Equal(t, 1, pd.mrs[0].calls)
 }
 
-// The timer of the loopDevice calls trim.
+// TestLoopTrims checks that a timer of the loopDevice calls trim at intervals.
 func TestLoopTrims(t *testing.T) {
 	pd := &fakePD{}
 	l := &Loop{cfg: &Config{}}

@@ -6,8 +6,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// While a connection opens, a loop that does not sleep checks epoll at least every
-// openingEpollEvery turns, and at least every Config.EpollEvery turns.
+// TestEpollInterval checks how many turns a loop that does not sleep may run before it
+// checks epoll: at most Config.EpollEvery, and while a connection opens also at most
+// openingEpollEvery.
 func TestEpollInterval(t *testing.T) {
 	for _, c := range []struct{ every, opening, want int }{
 		{1024, 0, 1024}, {1024, 1, 16}, {1024, 3, 16}, {4, 0, 4}, {4, 1, 4},

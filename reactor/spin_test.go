@@ -14,7 +14,7 @@ import (
 )
 
 // A spinProvider has one device, whose CQs are verbs.SpinPollers. The test determines
-// what they return. Connections over the device are not possible.
+// the results of the CQs. The device can not have connections.
 type spinProvider struct {
 	cm.Provider
 	dev *spinDevice
@@ -24,14 +24,14 @@ func (p spinProvider) Devices() ([]verbs.Device, error) { return []verbs.Device{
 
 type spinDevice struct {
 	verbs.Device
-	// An element for each poll: the limit of PollSpin, or 0 for Poll.
+	// One element for each poll: the limit that PollSpin got, or 0 for a call of Poll.
 	polls []time.Duration
-	spin  func(dst []verbs.WC) int // function that PollSpin calls
+	spin  func(dst []verbs.WC) int // function that PollSpin calls for its result
 
-	asyncFD int // result of AsyncFD, unless 0
-	// Function that NextAsync calls, if it is not nil.
+	asyncFD int // descriptor that AsyncFD returns; 0 means that of the device
+	// Function that NextAsync calls for its result. Nil means that of the device.
 	async func(*verbs.AsyncEvent) (bool, error)
-	arm   error // result of Arm, unless nil
+	arm   error // error that Arm returns; nil means that Arm of the CQ is called
 }
 
 func (d *spinDevice) CreateCQ(attr *verbs.CQAttr) (verbs.CQ, error) {
@@ -93,21 +93,22 @@ func newSpinLoop(t *testing.T, dev *spinDevice, cfg *reactor.Config) *reactor.Lo
 	return l
 }
 
-// afterThree returns a function for spinProvider.spin. Every third call of it returns a
-// completion.
+// afterThree returns a function for spinDevice.spin that returns one completion at every
+// third call, and none at the other calls.
 func afterThree() func([]verbs.WC) int {
 	calls := 0
 	return func(dst []verbs.WC) int {
 		if calls++; calls%3 != 0 {
 			return 0
 		}
-		dst[0] = verbs.WC{ID: ^uint64(0)} // no connection has this id
+		dst[0] = verbs.WC{ID: ^uint64(0)} // an id that no connection has
 		return 1
 	}
 }
 
-// A loop without work waits for completions inside the provider. It does not wait in the
-// first turn after a turn with work.
+// TestLoopSpinsInsideProvider checks that a loop without work waits for completions with
+// PollSpin, inside the provider. In the first turn after a turn with work the loop must
+// call Poll instead.
 func TestLoopSpinsInsideProvider(t *testing.T) {
 	for _, policy := range []reactor.IdlePolicy{reactor.IdleBusy, reactor.IdleAdaptive} {
 		t.Run(policy.String(), func(t *testing.T) {
@@ -131,7 +132,8 @@ func TestLoopSpinsInsideProvider(t *testing.T) {
 	}
 }
 
-// A loop that an engine runs waits inside the provider too.
+// TestEngineSpinsInsideProvider checks that a loop that an engine runs also waits with
+// PollSpin.
 func TestEngineSpinsInsideProvider(t *testing.T) {
 	p := openSoft(t, 1)
 	devices, err := p.Devices()
@@ -189,8 +191,8 @@ func TestLoopDoesNotSpinInsideProvider(t *testing.T) {
 	}
 }
 
-// After the loop has waited inside the provider, it reads its clock in the next turn, so
-// that timers fire.
+// TestClockAfterSpinInsideProvider checks that the loop reads its clock in the turn
+// after a call of PollSpin, so that timers fire.
 func TestClockAfterSpinInsideProvider(t *testing.T) {
 	const long = 2 * time.Millisecond
 	spins := 0
@@ -208,12 +210,13 @@ func TestClockAfterSpinInsideProvider(t *testing.T) {
 	require.LessOrEqual(t, spins, 2)
 }
 
-// After a fatal event of a device, the engine does not end, and the loop can sleep.
+// TestFatalDeviceEvent checks that the engine does not end after a fatal event of a
+// device, and that the loop can sleep.
 func TestFatalDeviceEvent(t *testing.T) {
 	r, w, err := os.Pipe()
 	require.NoError(t, err)
 	defer r.Close()
-	require.NoError(t, w.Close()) // so that r stays readable
+	require.NoError(t, w.Close()) // the end of the pipe keeps r readable
 	calls, failed := 0, errors.New("device failed")
 	dev := &spinDevice{asyncFD: int(r.Fd()), async: func(ev *verbs.AsyncEvent) (bool, error) {
 		if calls++; calls > 1 {

@@ -7,9 +7,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A strictProvider is a provider whose device enforces smaller limits for completion
-// queues: CreateCQ refuses a CQ that is deeper than MaxCQE, and refuses to create more
-// than MaxCQ completion queues.
+// A strictProvider is a provider whose device enforces the limits that it reports for
+// completion queues: CreateCQ refuses a CQ that is deeper than MaxCQE, and refuses to
+// create more than MaxCQ completion queues.
 type strictProvider struct {
 	cm.Provider
 	device *strictDevice
@@ -19,6 +19,8 @@ type strictProvider struct {
 }
 
 // newStrictProvider makes a provider with one device, which wraps the first device of p.
+// The functions attr and caps, if not nil, change the limits and abilities that the
+// device reports.
 func newStrictProvider(p cm.Provider, attr func(*verbs.DeviceAttr), caps func(*verbs.Caps)) (*strictProvider, error) {
 	devices, err := p.Devices()
 	if err != nil {
@@ -52,12 +54,13 @@ func (p *strictProvider) wrapID(id cm.TransportID) cm.TransportID {
 	return p.ids[id]
 }
 
-// A strictDevice wraps a device and counts its open completion queues.
+// A strictDevice wraps a device, enforces the limits for completion queues, and counts
+// the open ones.
 type strictDevice struct {
 	limitedDevice
 	mu       sync.Mutex
 	cqs      int   // number of open completion queues
-	asyncErr error // error that NextAsync returns, or nil
+	asyncErr error // error that NextAsync returns, unless it is nil
 }
 
 func (d *strictDevice) NextAsync(ev *verbs.AsyncEvent) (bool, error) {
@@ -163,7 +166,7 @@ func (id *strictID) Device() verbs.Device {
 	return id.p.device
 }
 
-// CreateQP passes the wrapped objects to the provider.
+// CreateQP calls CreateQP of the wrapped ID with the wrapped objects.
 func (id *strictID) CreateQP(pd verbs.PD, attr *verbs.QPInitAttr) (verbs.QP, error) {
 	own := *attr
 	own.SendCQ, own.RecvCQ = attr.SendCQ.(*strictCQ).CQ, attr.RecvCQ.(*strictCQ).CQ

@@ -12,8 +12,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
-// residentBytes returns how much memory the buffers of l take: the pages for which
-// bit 63 is set in /proc/self/pagemap (proc_pid_pagemap(5)).
+// residentBytes returns how much physical memory the buffers of l occupy, in bytes. It
+// counts the pages that /proc/self/pagemap reports as present (bit 63, see
+// proc_pid_pagemap(5)).
 func residentBytes(t *testing.T, l *reactor.Loop) (bytes int) {
 	t.Helper()
 	f, err := os.Open("/proc/self/pagemap")
@@ -31,8 +32,8 @@ func residentBytes(t *testing.T, l *reactor.Loop) (bytes int) {
 	return bytes
 }
 
-// passTrimInterval advances the clock of l by TrimEvery, and runs the loop until trim has
-// checked all chunks.
+// passTrimInterval advances the clock of l by TrimEvery, and runs the loop until it has
+// checked all chunks for unused memory.
 func passTrimInterval(t *testing.T, l *reactor.Loop) {
 	t.Helper()
 	reactor.AdvanceClock(l, reactor.TrimEvery)
@@ -43,8 +44,8 @@ func passTrimInterval(t *testing.T, l *reactor.Loop) {
 	}
 }
 
-// When connections have closed, their buffers take no memory any more, even while other
-// connections stay open.
+// TestMemoryReturnedAfterClose checks that the buffers of connections that have closed
+// occupy no physical memory any more, even while other connections stay open.
 func TestMemoryReturnedAfterClose(t *testing.T) {
 	const conns, messages = 200, 63
 	var dialed []*reactor.Conn
@@ -75,7 +76,7 @@ func TestMemoryReturnedAfterClose(t *testing.T) {
 	drive(t, func() bool { return server.Conns() == stay && client.Conns() == stay }, client, server)
 	passTrimInterval(t, server)
 	passTrimInterval(t, server)
-	used := stay * messages * 4096 // bytes of the buffers posted for the next messages
+	used := stay * messages * 4096 // bytes of the buffers that are posted for the next messages
 	require.LessOrEqual(t, residentBytes(t, server), used+used/4)
 	require.Less(t, server.Stats().BufferBytes, uint64(conns*messages*4096))
 

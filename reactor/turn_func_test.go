@@ -11,8 +11,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// With a turn function a loop does not sleep, although its policy is IdleEvent, and calls
-// the function once in every turn. RunOnce returns when the function had work.
+// TestTurnFunc checks a loop with a turn function: the loop calls the function once in
+// every turn and does not sleep, although its policy is IdleEvent. RunOnce returns when
+// the function had work.
 func TestTurnFunc(t *testing.T) {
 	l := newLoop(t, &hooks{}, &reactor.Config{Idle: reactor.IdleEvent, SafetyTimeout: testTimeout})
 	calls := 0
@@ -36,7 +37,7 @@ func TestTurnFunc(t *testing.T) {
 	require.Equal(t, 100, calls)
 }
 
-// A turn function can end its own calls.
+// TestTurnFuncRemovesItself checks that a turn function can remove itself from the loop.
 func TestTurnFuncRemovesItself(t *testing.T) {
 	l := newLoop(t, &hooks{}, nil)
 	calls := 0
@@ -48,7 +49,8 @@ func TestTurnFuncRemovesItself(t *testing.T) {
 	require.Equal(t, 1, calls)
 }
 
-// With a turn function no poll waits inside the provider.
+// TestTurnFuncDoesNotSpin checks that a loop with a turn function never calls PollSpin,
+// which would wait inside the provider.
 func TestTurnFuncDoesNotSpin(t *testing.T) {
 	dev := &spinDevice{spin: afterThree()}
 	l := newSpinLoop(t, dev, &reactor.Config{Idle: reactor.IdleBusy})
@@ -62,7 +64,8 @@ func TestTurnFuncDoesNotSpin(t *testing.T) {
 	require.Equal(t, make([]time.Duration, 10), dev.polls)
 }
 
-// A turn function sees the WRITE of a peer, and its answer is sent in the same turn.
+// TestTurnFuncWatchesMemory checks that a turn function sees the WRITE of a peer, and
+// that its answer is sent in the same turn.
 func TestTurnFuncWatchesMemory(t *testing.T) {
 	answered := false
 	p := connect(t, &hooks{message: func(*reactor.Conn, reactor.Message) { answered = true }}, &hooks{}, nil)
@@ -87,8 +90,8 @@ func TestTurnFuncWatchesMemory(t *testing.T) {
 	require.Zero(t, testing.AllocsPerRun(100, func() { _, _ = p.server.RunOnce(0) }))
 }
 
-// A loop that an engine runs does not sleep while it has a turn function, and it shuts
-// down nevertheless.
+// TestTurnFuncOfEngine checks that a loop that an engine runs does not sleep while it
+// has a turn function, and that the loop shuts down nevertheless.
 func TestTurnFuncOfEngine(t *testing.T) {
 	e := start(t, &hooks{}, &reactor.Config{Idle: reactor.IdleEvent, SafetyTimeout: testTimeout})
 	calls, done := 0, make(chan struct{})

@@ -17,8 +17,8 @@ func TestWrIDParts(t *testing.T) {
 	require.False(t, (id &^ sendBit).send())
 }
 
-// After a connection was removed, its ids find no connection, even if another connection
-// has got its index.
+// TestConnTable checks that the ids of a removed connection find no connection, even if
+// another connection has got its index.
 func TestConnTable(t *testing.T) {
 	var table connTable
 	a, b := &Conn{}, &Conn{}
