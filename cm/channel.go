@@ -101,8 +101,8 @@ func (c *EventChannel) Close() error {
 	return operr.Wrap("cm close channel", c.t.Close())
 }
 
-// markClosed sets closed, and reports whether this is the first time. It returns
-// verbs.ErrBusy, and does not set closed, if the channel has IDs.
+// markClosed sets closed, and reports whether closed was false before. If the channel
+// has IDs, markClosed returns verbs.ErrBusy and does not set closed.
 func (c *EventChannel) markClosed() (first bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -32,17 +32,17 @@ func (id *ID) Credentials() (Credentials, bool) {
 	return Credentials{}, false
 }
 
-// A UserError says that a connection was not made because the two processes belong to
-// different users and one process does not allow the user of the other. It is the
-// cause of a RejectError, or in the UDP port space of an UnreachableError.
+// A UserError reports that a connection was not made because one of the two processes
+// does not accept the user of the other. It is the cause of a RejectError, or in the UDP
+// port space of an UnreachableError. There are two cases: the listener has refused this
+// process, or this process has refused to connect to the listener.
 type UserError struct {
-	// UID is the user who was not allowed. If the listener refused the request, it is the
-	// user of this process. If another process listens instead of the peer, it is the
-	// user of that process.
+	// UID is the user who was not accepted. If the listener has refused, UID is the user
+	// of this process. If this process has refused, UID is the user of the listener.
 	UID uint32
-	// Name is the name of the Unix socket on which a process of another user listens
-	// instead of the peer. Nothing was sent to that process. Name is empty if the listener
-	// refused this process.
+	// Name is empty if the listener has refused. If this process has refused, Name is
+	// the name of the Unix socket on which the listener listens. Nothing was sent to
+	// that listener.
 	Name string
 }
 

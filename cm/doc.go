@@ -6,8 +6,8 @@
 // EventChannel.Wait and EventChannel.Expect, which are for programs without an event
 // loop. It checks every parameter before the provider sees it; the error names the field,
 // the value and the limit. The calls do what the manual pages specify (for rdma_accept
-// the page of 2014). Where the kernel silently deviates from the pages, the call returns
-// an error instead.
+// the page of 2014). Where the kernel silently does something else, this package returns
+// an error.
 //
 // # Sequences
 //
@@ -32,7 +32,7 @@
 // receives therefore has to send something from time to time, such as a WRITE of no
 // bytes.
 //
-// Every event is returned with Event.Ack, and an ID is closed after its events are
+// Every event is acknowledged with Event.Ack. An ID is closed after its events are
 // acknowledged and its QP is closed. State lists the states of an ID. A call that the
 // state does not allow returns a *StateError, and nothing was sent.
 //

@@ -98,15 +98,16 @@ func (r RejectReason) String() string {
 // A RejectError reports that the other side refused the connection.
 type RejectError struct {
 	Reason RejectReason
-	// PrivateData is the private data of the refusal. With ByApplication it is the
-	// application's explanation. The slice is a copy that belongs to the holder of the
-	// error. It may be padded with zeros to 148 bytes; see ConnParam.PrivateData.
+	// PrivateData is the private data of the refusal. If ByApplication is true, it is
+	// the explanation of the peer's application. The slice is a copy that belongs to the
+	// holder of the error. It may be padded with zeros to 148 bytes; see
+	// ConnParam.PrivateData.
 	PrivateData []byte
 	// ByApplication is true if the peer's application refused. It is false if the peer's
-	// host refused without the application: no listener, a listener that closed, a
-	// request that was dropped without an answer, no room for the connection
-	// (RejectNoResources). If the transport can not distinguish the two cases, it is
-	// true for RejectConsumer with private data.
+	// host refused without asking the application, for example because there is no
+	// listener, the listener was closed, the request was dropped, or there is no room
+	// for the connection (RejectNoResources). If the transport can not distinguish the
+	// two cases, ByApplication is true for RejectConsumer with private data.
 	ByApplication bool
 	// Cause is the cause of the refusal, if the transport knows more than Reason: a
 	// *UserError if one process does not allow the user of the other, a *MTUError if the
@@ -218,10 +219,10 @@ func (e *UnreachableError) Is(target error) bool {
 	return target == ErrRefused || target == verbs.ErrNoResources && e.SIDR == SIDRNoQP
 }
 
-// A StatusError is the error of an event of which only the type and a status number are
-// known.
+// A StatusError is the error of a failed event for which the transport reports only a
+// status number.
 type StatusError struct {
-	Type   EventType // the type of the event
+	Type   EventType // type of the event
 	Status int       // a negated errno of Linux, or a number of the transport
 }
 

@@ -16,8 +16,8 @@ const (
 	AddrError       EventType = 1  // ResolveAddr has failed
 	RouteResolved   EventType = 2  // ResolveRoute has succeeded
 	RouteError      EventType = 3  // ResolveRoute has failed
-	ConnectRequest  EventType = 4  // passive: a peer requests a connection or a lookup
-	ConnectResponse EventType = 5  // active, ID without QP: the peer has accepted
+	ConnectRequest  EventType = 4  // on the passive side: a peer requests a connection or a lookup
+	ConnectResponse EventType = 5  // on the active side, if the ID has no QP: the peer has accepted
 	ConnectError    EventType = 6  // the connection could not be established
 	Unreachable     EventType = 7  // the peer does not answer, or has refused a lookup
 	Rejected        EventType = 8  // the peer has refused the connection
@@ -25,7 +25,7 @@ const (
 	Disconnected    EventType = 10 // the peer has disconnected, or has answered Disconnect
 	DeviceRemoval   EventType = 11 // the device of the ID was removed
 	AddrChange      EventType = 14 // an address of the ID has changed; see ID.Serves
-	TimewaitExit    EventType = 15 // the peer's late packets are gone: the QP may be used again
+	TimewaitExit    EventType = 15 // no late packet of the connection can arrive any more: the QP may be used again
 )
 
 func (t EventType) String() string {

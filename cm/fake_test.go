@@ -38,7 +38,7 @@ type fakeChannel struct {
 	ids       []*fakeID
 	fail      error // error that Next, NewID and Close return
 	closed    int
-	fd        int              // descriptor that FD returns; 0 means the number 42
+	fd        int              // descriptor that FD returns; if it is 0, FD returns 42
 	sleeps    chan struct{}    // gets a value for each call of FD, unless it is nil
 	setReady  func(ready bool) // makes fd readable or not readable, unless it is nil
 }

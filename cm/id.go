@@ -83,7 +83,7 @@ func (id *ID) applyEvent(t EventType) (before State, ok bool) {
 	return before, true
 }
 
-// acked is called when one event of the ID has been acknowledged.
+// acked records that one event of the ID has been acknowledged.
 func (id *ID) acked() {
 	id.mu.Lock()
 	defer id.mu.Unlock()

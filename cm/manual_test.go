@@ -161,8 +161,9 @@ func TestStatementsAreComplete(t *testing.T) {
 	require.Equal(t, want, have)
 }
 
-// TestStatementsKnowTheirTests checks the labels of the test cases in this package. If a
-// label names a row, the tests of that row must include the test with the label.
+// TestStatementsKnowTheirTests checks the test cases of this package whose label begins
+// with names of statements, such as "A1". Each of these statements must list the test
+// that has the label.
 func TestStatementsKnowTheirTests(t *testing.T) {
 	tests := make(map[string][]string)
 	for _, s := range statements {

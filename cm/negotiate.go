@@ -60,10 +60,10 @@ func (e *endpoint) acceptParam(p *ConnParam, request *MessageParam) (*MessagePar
 	return out, out.setCounts(p, min(e.serves, request.ResponderResources), e.serves, min(e.issues, request.InitiatorDepth))
 }
 
-// setCounts sets the counts of p that Connect and Accept both send, from the counts
-// asked of the caller. If the caller leaves ResponderResources zero, setCounts takes
-// usualServes. The limits are serves for ResponderResources and issues for
-// InitiatorDepth.
+// setCounts sets those counts of the message p that both Connect and Accept send. The
+// parameter asked has the values that the application asked for. If
+// asked.ResponderResources is zero, setCounts uses usualServes. The limits are serves
+// for ResponderResources and issues for InitiatorDepth.
 func (p *MessageParam) setCounts(asked *ConnParam, usualServes, serves, issues uint8) (err error) {
 	if p.ResponderResources, err = count("responder resources", asked.ResponderResources, usualServes, serves); err != nil {
 		return err

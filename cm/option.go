@@ -29,11 +29,11 @@ func (id *ID) SetReuseAddr(on bool) error {
 	return id.setOption(callClearReuseAddr, OptionReuseAddr, 0)
 }
 
-// SetAFOnly decides which requests an ID accepts that is bound to the IPv6 wildcard:
-// with true IPv6 requests only, with false IPv4 requests too. It can be called before
-// Listen. If the option is cleared after Bind and another ID has bound the port on IPv4
-// meanwhile, SetAFOnly returns ErrAddrNotAvailable and changes nothing; with librdmacm,
-// Listen returns that error instead. Source: rdma_set_option(3).
+// SetAFOnly decides which requests an ID that is bound to the IPv6 wildcard accepts:
+// only IPv6 requests if the parameter is true, and otherwise IPv4 requests too. It can
+// be called before Listen. If the option is cleared after Bind and another ID has bound
+// the port on IPv4 meanwhile, SetAFOnly returns ErrAddrNotAvailable and changes nothing;
+// with librdmacm, Listen returns that error instead. Source: rdma_set_option(3).
 func (id *ID) SetAFOnly(on bool) error {
 	value := 0
 	if on {

@@ -88,7 +88,7 @@ type ConnParam struct {
 }
 
 // MessageParam has the parameters in a connection message. Its counts are plain numbers:
-// zero means zero, other than in ConnParam. In an event the parameters are from the
+// unlike in ConnParam, zero means zero. In an event the parameters are from the
 // receiver's point of view: the peer's initiator depth arrives as ResponderResources,
 // and its responder resources as InitiatorDepth. Source: rdma_get_cm_event(3).
 type MessageParam struct {
@@ -131,8 +131,8 @@ func (p *MessageParam) ConnParam() *ConnParam {
 	}
 }
 
-// exactly returns the value of a count in ConnParam that makes the count in the message
-// n.
+// exactly returns the value that a count of ConnParam must have so that the count in the
+// message is n.
 func exactly(n uint8) int {
 	if n == 0 {
 		return -1

@@ -9,8 +9,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A fakeQP accepts as many requests as the field room says. It records the inline data
-// and the addresses of the requests in the field got.
+// A fakeQP accepts at most room requests in a call of PostSend. It records the inline
+// data and the addresses of the accepted requests in the field got.
 type fakeQP struct {
 	verbs.QP
 	room int

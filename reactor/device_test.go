@@ -69,8 +69,8 @@ func TestRescue(t *testing.T) {
 	require.EqualValues(t, 1, p.server.Stats().Rescues)
 }
 
-// limitedChannels is a provider that can open as many event channels as the field left
-// says.
+// limitedChannels is a provider that can open only a limited number of event channels.
+// The field left is the number of channels that it can still open.
 type limitedChannels struct {
 	cm.Provider
 	left int

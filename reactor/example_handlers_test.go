@@ -8,8 +8,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Connections of one engine that do different things: each listener has a handler of its
-// own, and so has each connection that is dialed.
+// This example has connections of one engine that do different things. Each listener has
+// a Handler of its own, and so has each connection that is dialed.
 func ExampleListenOptions() {
 	server, end := run(reactor.BaseHandler{})
 	defer end()
@@ -43,8 +43,8 @@ type greeted struct {
 
 func (g *greeted) OnMessage(_ *reactor.Conn, msg reactor.Message) { g.texts <- string(msg.Data()) }
 
-// Watching memory: the server looks at a region in every turn of its loop, until a client
-// has written to it.
+// This example watches memory: in every turn of its loop the server looks at a region,
+// until a client has written to it.
 func ExampleLoop_SetTurnFunc() {
 	watcher := &watcher{found: make(chan byte, 1)}
 	addr, end := serve(watcher)
@@ -61,7 +61,8 @@ type watcher struct {
 	found chan byte
 }
 
-// OnOpen begins to watch the region. The loop does not sleep until the byte has arrived.
+// OnOpen sets a turn function that looks at the first byte of the region. The loop does
+// not sleep until the client has written that byte.
 func (w *watcher) OnOpen(c *reactor.Conn) {
 	loop, watched := c.Loop(), w.memory.Bytes()
 	loop.SetTurnFunc(func() (worked bool) {

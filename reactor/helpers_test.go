@@ -198,8 +198,8 @@ func (p *pair) closed(t testing.TB) {
 	require.Equal(t, 1, p.acceptCloses)
 }
 
-// connect makes two loops and a connection between them. The functions open and close of
-// both hooks may be set; they are called too.
+// connect makes two loops and a connection between them. The fields open and close of
+// both hooks may be set: the functions are called too.
 func connect(t testing.TB, client, server *hooks, cfg *reactor.Config) *pair {
 	t.Helper()
 	p := &pair{}

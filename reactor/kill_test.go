@@ -18,7 +18,7 @@ import (
 // killedConns is the number of connections of the process that TestPeerIsKilled kills.
 const killedConns = 4
 
-// killedProcess is what the process that TestPeerIsKilled kills does: it sends messages
+// killedProcess runs in the process that TestPeerIsKilled kills. It sends messages
 // without end to the server at addr.
 func killedProcess(addr string) {
 	p, err := soft.Open(&soft.Config{Vectors: 1})

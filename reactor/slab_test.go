@@ -13,7 +13,7 @@ import (
 type fakePD struct {
 	verbs.PD
 	refuse error // error that Alloc and Close of a region return, or nil
-	open   int   // number of open regions
+	open   int   // number of regions that are open
 }
 
 type fakeMR struct {
@@ -72,8 +72,9 @@ func TestSlabGrowsAndReuses(t *testing.T) {
 	require.Zero(t, s.bytes())
 }
 
-// TestSlabBoundsTheBytesOfAChunk checks that a chunk of large buffers has few buffers.
-// This bounds the time for returning the memory of a chunk to the system.
+// TestSlabBoundsTheBytesOfAChunk checks that a chunk, which is one memory region of a
+// slab, has few buffers if the buffers are large. This bounds the time for returning the
+// memory of the chunk to the system.
 func TestSlabBoundsTheBytesOfAChunk(t *testing.T) {
 	for size, first := range map[int]int{1 << 10: minChunk, 1 << 20: 16, chunkBytes: 1, chunkBytes + 1: 1} {
 		s := slab{pd: &fakePD{}, size: size}

@@ -13,8 +13,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// trimRound calls trim until one round is complete, and returns the number of calls. A
-// round checks all chunks of the slab once.
+// trimRound calls slab.trim until one round is complete, and returns the number of
+// calls. A round checks each chunk of the slab once. A chunk is a memory region with
+// many buffers.
 func trimRound(t *testing.T, s *slab) (steps int) {
 	t.Helper()
 	for {
@@ -45,9 +46,8 @@ func release(t *testing.T, held []*Buffer) {
 	}
 }
 
-// TestSlabReturnsMemory checks that trim returns the memory of a chunk to the system if
-// the chunk was not used between two rounds, and that trim keeps the memory of the first
-// chunk.
+// TestSlabReturnsMemory checks which memory slab.trim returns to the system: that of
+// every chunk that was not used between two rounds of trim, except the first chunk.
 func TestSlabReturnsMemory(t *testing.T) {
 	pd := &fakePD{}
 	s := slab{pd: pd, size: 100}
@@ -72,8 +72,8 @@ func TestSlabReturnsMemory(t *testing.T) {
 	require.Zero(t, pd.open)
 }
 
-// TestSlabKeepsUsedChunks checks that trim keeps a chunk that was used between two
-// rounds.
+// TestSlabKeepsUsedChunks checks that slab.trim keeps the memory of a chunk that was
+// used between two rounds of trim.
 func TestSlabKeepsUsedChunks(t *testing.T) {
 	pd := &fakePD{}
 	s := slab{pd: pd, size: 100}
@@ -86,8 +86,9 @@ func TestSlabKeepsUsedChunks(t *testing.T) {
 	require.Equal(t, 1, pd.open)
 }
 
-// TestSlabReusesIndexes checks that a chunk whose memory was returned gets new memory
-// when the slab grows, and that its buffers have the same indexes as before.
+// TestSlabReusesIndexes checks a slab that grows after slab.trim has returned the memory
+// of a chunk. The chunk gets new memory, and its buffers have the same indexes as
+// before.
 func TestSlabReusesIndexes(t *testing.T) {
 	pd := &fakePD{}
 	s := slab{pd: pd, size: 100}
@@ -108,9 +109,9 @@ func TestSlabReusesIndexes(t *testing.T) {
 	}
 }
 
-// TestSlabPrefersFirstChunks checks that get prefers buffers of the first chunks. The
-// last chunks then become unused, and their memory can be returned while others are in
-// use.
+// TestSlabPrefersFirstChunks checks that slab.get prefers buffers of the first chunks.
+// The last chunks then become unused, and their memory can be returned while others are
+// in use.
 func TestSlabPrefersFirstChunks(t *testing.T) {
 	pd := &fakePD{}
 	s := slab{pd: pd, size: 100}
@@ -188,8 +189,8 @@ func (m *pagedMR) present() (n int) {
 	return n
 }
 
-// TestSlabDiscardsPages checks that trim discards the pages of the free buffers in a
-// chunk that is partly in use, and no other pages.
+// TestSlabDiscardsPages checks a chunk of which only some buffers are in use: slab.trim
+// discards the pages of its free buffers, and no other pages.
 func TestSlabDiscardsPages(t *testing.T) {
 	page := os.Getpagesize()
 	for name, size := range map[string]int{"a page": page, "three": 3 * page, "a quarter": page / 4} {
@@ -217,8 +218,9 @@ func TestSlabDiscardsPages(t *testing.T) {
 	}
 }
 
-// TestSlabDiscardsLaterReleases checks that trim also discards the pages of a buffer
-// that is released after trim has discarded other pages of its chunk.
+// TestSlabDiscardsLaterReleases checks a buffer that is released after slab.trim has
+// discarded other pages of its chunk. The next round of trim also discards the pages of
+// this buffer.
 func TestSlabDiscardsLaterReleases(t *testing.T) {
 	pd := &pagedPD{}
 	s := slab{pd: pd, size: os.Getpagesize()}
@@ -232,9 +234,9 @@ func TestSlabDiscardsLaterReleases(t *testing.T) {
 	require.Equal(t, minChunk-20, pd.mrs[0].present())
 }
 
-// TestSlabDiscardsInSteps checks that one call of trim makes a bounded number of calls
-// of Discard. The memory of a buffer that is taken between two calls of trim must not be
-// discarded.
+// TestSlabDiscardsInSteps checks that one call of slab.trim makes a bounded number of
+// calls of Discard. If a buffer is taken between two calls of trim, its memory must not
+// be discarded.
 func TestSlabDiscardsInSteps(t *testing.T) {
 	pd := &pagedPD{}
 	s := slab{pd: pd, size: os.Getpagesize()}
@@ -269,8 +271,8 @@ func TestSlabDiscardsInSteps(t *testing.T) {
 	require.EqualValues(t, 1, fresh.memory[0])
 }
 
-// TestSlabDiscardFails checks that trim does not try again to discard memory that could
-// not be discarded.
+// TestSlabDiscardFails checks that slab.trim does not try again to discard memory that
+// could not be discarded.
 func TestSlabDiscardFails(t *testing.T) {
 	pd := &pagedPD{}
 	s := slab{pd: pd, size: os.Getpagesize()}
@@ -282,7 +284,8 @@ func TestSlabDiscardFails(t *testing.T) {
 	require.Equal(t, 1, pd.mrs[0].calls)
 }
 
-// TestLoopTrims checks that a timer of the loopDevice calls trim at intervals.
+// TestLoopTrims checks that a timer of the loop calls trim at intervals, which frees
+// unused memory of the slab.
 func TestLoopTrims(t *testing.T) {
 	pd := &fakePD{}
 	l := &Loop{cfg: &Config{}}

@@ -107,7 +107,8 @@ func TestTurnFuncOfEngine(t *testing.T) {
 	require.NoError(t, e.Shutdown(context.Background()))
 }
 
-// Config.SlowCallback measures the calls of a turn function that had work.
+// TestSlowTurnFunc checks that Config.SlowCallback measures the calls of a turn function
+// that had work, and no others.
 func TestSlowTurnFunc(t *testing.T) {
 	l := newLoop(t, &hooks{}, &reactor.Config{SlowCallback: time.Nanosecond})
 	calls := 0
