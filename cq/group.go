@@ -68,7 +68,6 @@ func (g *Group) NewQueue(depth int) (*Queue, error) {
 		return nil, operr.Wrap(op, err)
 	}
 	q.cq = cq
-	q.spinner, _ = cq.(verbs.SpinPoller)
 	g.queues = append(g.queues, q)
 	return q, nil
 }

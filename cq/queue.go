@@ -1,8 +1,6 @@
 package cq
 
 import (
-	"time"
-
 	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/internal/slots"
 	"github.com/rdmaloop/rdmaloop/verbs"
@@ -11,9 +9,8 @@ import (
 // A Queue is one CQ of a Group. No other code polls that CQ. The Queue belongs to the
 // owner of the Group.
 type Queue struct {
-	group   *Group
-	cq      verbs.CQ
-	spinner verbs.SpinPoller // the CQ, if it is a verbs.SpinPoller; else nil
+	group *Group
+	cq    verbs.CQ
 
 	batch       []verbs.WC // buffer for completions from the device
 	held        int        // number of completions in batch that Poll has not returned yet
@@ -34,7 +31,7 @@ func (q *Queue) CQ() verbs.CQ { return q.cq }
 
 // Poll returns the oldest completions, at most Config.Batch of them. If it returns
 // exactly Config.Batch completions, there may be more. The Queue owns the slice, which is
-// valid until the next Poll or Spin of the Queue or the next Arm of the Group.
+// valid until the next Poll of the Queue or the next Arm of the Group.
 //
 // The error is a *verbs.OpError. It means that the CQ is unusable. If completions came
 // together with the error, Poll returns these first. From then on Poll returns the error.
@@ -43,24 +40,10 @@ func (q *Queue) CQ() verbs.CQ { return q.cq }
 // Poll does not allocate memory.
 func (q *Queue) Poll() ([]verbs.WC, error) {
 	if q.held == 0 {
-		q.fill(0)
+		q.fill()
 	}
 	return q.takeHeld()
 }
-
-// Spin does the same as Poll, with one difference: if CanSpin is true and there is no
-// completion, Spin waits for one as verbs.SpinPoller does, at most for the duration
-// limit. Spin is for an owner that would poll again at once and has no other queue to
-// poll.
-func (q *Queue) Spin(limit time.Duration) ([]verbs.WC, error) {
-	if q.held == 0 {
-		q.fill(limit)
-	}
-	return q.takeHeld()
-}
-
-// CanSpin reports whether Spin can wait for a completion. The result never changes.
-func (q *Queue) CanSpin() bool { return q.spinner != nil }
 
 // takeHeld returns the completions that are in batch, or the error if there are none.
 func (q *Queue) takeHeld() ([]verbs.WC, error) {
@@ -73,19 +56,12 @@ func (q *Queue) takeHeld() ([]verbs.WC, error) {
 	return q.batch[:n], nil
 }
 
-// fill polls the device. There must be no completions in batch. If the parameter limit is
-// positive and the CQ can spin, fill waits for a completion, at most for that duration.
-func (q *Queue) fill(limit time.Duration) {
+// fill polls the device. There must be no completions in batch.
+func (q *Queue) fill() {
 	if q.err != nil {
 		return
 	}
-	var n int
-	var err error
-	if limit > 0 && q.spinner != nil {
-		n, err = q.spinner.PollSpin(q.batch, limit)
-	} else {
-		n, err = q.cq.Poll(q.batch)
-	}
+	n, err := q.cq.Poll(q.batch)
 	stats := &q.group.stats
 	stats.Polls++
 	if n == 0 && err == nil {
@@ -117,7 +93,7 @@ func (q *Queue) filled(n int, err error) {
 // has not returned before. If batch is empty, hasResult polls the device.
 func (q *Queue) hasResult() bool {
 	if q.held == 0 {
-		q.fill(0)
+		q.fill()
 	}
 	return q.held > 0 || q.err != nil && !q.errReturned
 }

@@ -42,10 +42,6 @@ func (k *clock) addWork(n int) {
 	k.worked = true
 }
 
-// forceRead makes the next turn of the loop read the clock. It is called when the loop
-// may have waited inside the provider.
-func (k *clock) forceRead() { k.pendingCost = clockEvery }
-
 // read reads the system's clock, and returns the time since origin.
 func (k *clock) read() time.Duration {
 	k.advance(time.Since(k.origin))

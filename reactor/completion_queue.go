@@ -2,7 +2,6 @@ package reactor
 
 import (
 	"slices"
-	"time"
 
 	"github.com/rdmaloop/rdmaloop/cq"
 	"github.com/rdmaloop/rdmaloop/verbs"
@@ -133,36 +132,24 @@ func (d *loopDevice) trimQueues() (others bool) {
 // polled a second time.
 func (d *loopDevice) poll() (found int) {
 	if len(d.queues) == 1 {
-		return d.queues[0].poll(d.pollWait())
+		return d.queues[0].poll()
 	}
 	for range d.queues {
 		q := d.queues[d.next]
 		d.next = (d.next + 1) % len(d.queues)
-		if found += q.poll(0); found >= d.loop.cfg.CompletionBudget {
+		if found += q.poll(); found >= d.loop.cfg.CompletionBudget {
 			break
 		}
 	}
 	return found
 }
 
-// pollWait returns how long a poll may wait inside the provider for a completion. It is 0
-// unless the provider can wait, the last turn of the loop had no work, and the loop has
-// one device only. The caller has checked that the device has one CQ only.
-func (d *loopDevice) pollWait() time.Duration {
-	l := d.loop
-	if !l.idle.spinning || !d.queues[0].queue.CanSpin() || len(l.devices) > 1 {
-		return 0
-	}
-	l.clock.forceRead()
-	return spinLimit
-}
-
 // poll polls one CQ, handles up to Config.CompletionBudget completions, and returns their
-// number. If there is no completion, poll waits for one, at most for the duration wait.
-// If the poll fails, the connections of the device end; other devices are not affected.
-func (q *completionQueue) poll(wait time.Duration) int {
+// number. If the poll fails, the connections of the device end; other devices are not
+// affected.
+func (q *completionQueue) poll() int {
 	d := q.device
-	wcs, err := q.queue.Spin(wait)
+	wcs, err := q.queue.Poll()
 	if err != nil {
 		d.fail(err)
 	}
@@ -183,7 +170,7 @@ func (q *completionQueue) pollAgain() (empty bool) {
 		q.device.fail(err)
 	}
 	before := q.emptyPolls
-	if found := q.poll(0); found > 0 {
+	if found := q.poll(); found > 0 {
 		q.device.loop.stats.countBatch(found)
 	}
 	return q.emptyPolls != before

@@ -80,12 +80,6 @@ func ConnsOf(l *Loop) []*Conn { return slices.Collect(l.conns.all()) }
 // OpeningConns returns how many connections of l are opening.
 func OpeningConns(l *Loop) int { return l.openingConns }
 
-// OpenDevice makes l open the device dev.
-func OpenDevice(l *Loop, dev verbs.Device) error {
-	_, err := l.device(dev)
-	return err
-}
-
 // AdvanceClock advances the clock of l by d.
 func AdvanceClock(l *Loop, d time.Duration) { l.clock.origin = l.clock.origin.Add(-d) }
 
@@ -166,7 +160,3 @@ func QueryQP(c *Conn) (verbs.QPAttr, error) { return c.qp.Query() }
 // FailListeners makes l handle the error err, after which the device dev can not be used
 // any more.
 func FailListeners(l *Loop, dev verbs.Device, err error) { l.deviceFailed(dev, err) }
-
-// SpinLimit is how long a turn of the loop waits for completions inside a provider whose
-// CQs are verbs.SpinPollers.
-const SpinLimit = spinLimit

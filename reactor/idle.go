@@ -19,9 +19,7 @@ const (
 	// IdleEvent sleeps at once.
 	IdleEvent
 	// IdleBusy never sleeps. It is the fastest policy if the loop has a processor for
-	// itself, see Config.CPUs, and otherwise the slowest. With a single device whose
-	// completion queues are verbs.SpinPollers, a turn without work takes about 8 µs, most
-	// of it inside the provider.
+	// itself, see Config.CPUs, and otherwise the slowest.
 	IdleBusy
 )
 
@@ -34,11 +32,6 @@ func (p IdlePolicy) String() string {
 	return "unknown idle policy"
 }
 
-// spinLimit is how long a turn of the loop waits inside a provider that can spin. It is
-// long enough that the loop seldom calls the provider through cgo, and short enough that
-// a posted function or a timer is not delayed much. The number is arbitrary.
-const spinLimit = 8 * time.Microsecond
-
 // yieldEvery is how often a loop that sleeps calls the Go scheduler. The runtime preempts
 // a goroutine that has not called the scheduler for 10 ms (forcePreemptNS in
 // runtime/proc.go), even if the goroutine has slept in system calls meanwhile. From then
@@ -50,7 +43,7 @@ const yieldEvery = 8 * time.Millisecond
 type idleState struct {
 	policy      atomic.Uint32 // an IdlePolicy
 	budget      time.Duration // Config.SpinBudget
-	spinning    bool          // the last turn had no work, and the loop polls again
+	spinning    bool          // with IdleAdaptive: the loop polls until spinUntil
 	spinUntil   time.Duration // end of the spin budget, in the loop's time
 	lastYield   time.Duration // last call of the Go scheduler, in the loop's time
 	hasTurnFunc bool          // SetTurnFunc has set a function, so the loop must not sleep
@@ -64,11 +57,10 @@ func (i *idleState) stopSpin() { i.spinning = false }
 // without work.
 func (i *idleState) keepSpinning(k *clock) bool {
 	if i.hasTurnFunc {
-		return true // spinning stays false, so that no poll waits inside the provider
+		return true
 	}
 	switch IdlePolicy(i.policy.Load()) {
 	case IdleBusy:
-		i.spinning = true
 		return true
 	case IdleEvent:
 		return false

@@ -6,10 +6,9 @@ package reactor
 // side, unless it is a WRITE with immediate. A program that waits for such a WRITE
 // therefore has to look at the memory again and again, which fn can do.
 //
-// While a function is set, the loop does not sleep and does not wait inside the
-// provider, whatever its IdlePolicy is. It needs a processor for itself, as with
-// IdleBusy. RunOnce calls fn again and again until there is work or its timeout has
-// passed. Loop.Arm returns true.
+// While a function is set, the loop does not sleep, whatever its IdlePolicy is. It needs
+// a processor for itself, as with IdleBusy. RunOnce calls fn again and again until there
+// is work or its timeout has passed. Loop.Arm returns true.
 //
 // The result of fn says whether fn had work, which then counts as work of the turn: in
 // the result of RunOnce, in Stats.Busy, and for Config.SlowCallback, which measures only

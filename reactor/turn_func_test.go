@@ -49,21 +49,6 @@ func TestTurnFuncRemovesItself(t *testing.T) {
 	require.Equal(t, 1, calls)
 }
 
-// TestTurnFuncDoesNotSpin checks that a loop with a turn function never calls PollSpin,
-// which would wait inside the provider.
-func TestTurnFuncDoesNotSpin(t *testing.T) {
-	dev := &spinDevice{spin: afterThree()}
-	l := newSpinLoop(t, dev, &reactor.Config{Idle: reactor.IdleBusy})
-	_, err := l.RunOnce(time.Nanosecond)
-	require.NoError(t, err)
-	require.Contains(t, dev.polls, reactor.SpinLimit)
-	dev.polls = nil
-	l.SetTurnFunc(func() bool { return len(dev.polls) >= 10 })
-	_, err = l.RunOnce(-1)
-	require.NoError(t, err)
-	require.Equal(t, make([]time.Duration, 10), dev.polls)
-}
-
 // TestTurnFuncWatchesMemory checks that a turn function sees the WRITE of a peer, and
 // that its answer is sent in the same turn.
 func TestTurnFuncWatchesMemory(t *testing.T) {

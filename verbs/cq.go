@@ -1,7 +1,5 @@
 package verbs
 
-import "time"
-
 // A CQ is a completion queue. CQAttr.Progress decides which goroutines may call.
 type CQ interface {
 	// Poll moves up to len(dst) completions, oldest first, into dst and returns their
@@ -34,20 +32,6 @@ type CQ interface {
 	// Close destroys the queue. It returns ErrBusy while a QP uses the queue or while
 	// events are not acknowledged. Source: ibv_destroy_cq(3).
 	Close() error
-}
-
-// A SpinPoller is a CQ that can busy-wait for completions inside the provider. The
-// ability is optional. A CQ has it if a call of Poll is expensive because it crosses
-// into another language, such as C. Test for it once, with a type assertion, after the
-// CQ has been created.
-type SpinPoller interface {
-	// PollSpin does the same as CQ.Poll, but while the queue is empty it polls again,
-	// until the duration limit has passed. It polls at least once. It returns as soon as
-	// there are completions, or 0 and a nil error when limit has passed. If dst is
-	// empty, it returns at once. PollSpin occupies its processor and the caller can do
-	// nothing else meanwhile, so limit should be a few microseconds. The errors are
-	// those of Poll, and the same goroutines may call.
-	PollSpin(dst []WC, limit time.Duration) (n int, err error)
 }
 
 // CQAttr has the parameters of Device.CreateCQ.

@@ -5,7 +5,6 @@ package rdmacore_test
 import (
 	"runtime"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -39,7 +38,7 @@ func TestTurnDoesNotAllocate(t *testing.T) {
 				n, err = e.cq.Poll(wcs)
 				note(n, err)
 			}
-			note(e.cq.(verbs.SpinPoller).PollSpin(wcs, time.Microsecond))
+			note(e.cq.Poll(wcs))
 		}
 	}
 	turn() // In the first turn the batches allocate their memory.
@@ -53,30 +52,6 @@ func TestNextCompletionEventDoesNotAllocate(t *testing.T) {
 	r.NoError(err)
 	r.closing(channel)
 	require.Zero(t, testing.AllocsPerRun(100, func() { _, _, _ = channel.Next() }))
-}
-
-func TestPollSpin(t *testing.T) {
-	r := newRig(t)
-	a, b := r.pair()
-	spin := b.cq.(verbs.SpinPoller)
-	var wcs [4]verbs.WC
-	start := time.Now()
-	n, err := spin.PollSpin(wcs[:], 2*time.Millisecond)
-	r.NoError(err)
-	r.Zero(n)
-	r.GreaterOrEqual(time.Since(start), 2*time.Millisecond, "nothing came, and it waited")
-	n, err = spin.PollSpin(nil, waitLimit)
-	r.NoError(err)
-	r.Zero(n, "no room to wait for")
-
-	_, err = b.qp.PostRecv([]verbs.RecvWR{{ID: 9, SGEs: []verbs.SGE{verbs.SGEOf(b.mr, 0, 8)}}})
-	r.NoError(err)
-	_, err = a.qp.PostSend([]verbs.SendWR{{Opcode: verbs.OpSend}})
-	r.NoError(err)
-	n, err = spin.PollSpin(wcs[:], waitLimit)
-	r.NoError(err)
-	r.Equal(1, n)
-	r.Equal(uint64(9), wcs[0].ID)
 }
 
 // Memory of the Go heap can be registered, and used to send and to receive. It is pinned

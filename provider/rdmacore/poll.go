@@ -4,20 +4,15 @@ package rdmacore
 
 // #cgo noescape rl_poll
 // #cgo nocallback rl_poll
-// #cgo noescape rl_poll_spin
-// #cgo nocallback rl_poll_spin
 // #include "shim.h"
 import "C"
 
 import (
-	"time"
 	"unsafe"
 
 	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
-
-var _ verbs.SpinPoller = (*cq)(nil)
 
 // idlePolls is a number of empty polls. After each time that many in a row, a CQ asks the
 // device whether the CQ was overrun. The number is arbitrary.
@@ -47,28 +42,6 @@ func (q *cq) poll(dst []verbs.WC) (n int, err error) {
 			return n, err
 		}
 	}
-}
-
-// PollSpin does the same as Poll, but if there is no completion, it waits for one,
-// without giving up the processor, at most for the time limit. It waits in C code, where
-// the wait does not delay the Go scheduler or the garbage collection. The limit should be
-// about ten microseconds.
-//
-// Implements: ibv_poll_cq(3).
-func (q *cq) PollSpin(dst []verbs.WC, limit time.Duration) (int, error) {
-	q.enter()
-	defer q.leave()
-	if err := q.usable(); err != nil {
-		return 0, operr.Wrap("poll CQ", err)
-	}
-	if len(dst) == 0 {
-		return q.afterPoll(dst, 0)
-	}
-	raw := C.rl_poll_spin(q.handle(), (*C.struct_rl_wc)(unsafe.Pointer(&dst[0])), C.int(len(dst)), C.int64_t(limit))
-	if n, err := q.afterPoll(dst, int(raw)); n > 0 || int(raw) < len(dst) {
-		return n, err
-	}
-	return q.poll(dst)
 }
 
 // usable returns nil if the CQ can be polled, and otherwise the reason why not.

@@ -104,7 +104,6 @@ struct rl_posted rl_post_recv(uintptr_t qp, const struct rl_recv *reqs, int n, s
 struct rl_posted rl_post_srq_recv(uintptr_t srq, const struct rl_recv *reqs, int n, struct ibv_sge *sges);
 void rl_ring_doorbell(uintptr_t qp);
 int rl_poll(uintptr_t cq, struct rl_wc *dst, int n);
-int rl_poll_spin(uintptr_t cq, struct rl_wc *dst, int n, int64_t limit_ns);
 int rl_arm(uintptr_t cq, int solicited_only);
 int rl_next_cq_event(uintptr_t channel, uint64_t *cq);
 

@@ -12,7 +12,7 @@ enum { CHAIN = 64 };
 
 /* The number of completions that one poll asks for, and the number of empty polls
  * between two readings of the clock. */
-enum { POLL = 32, LOOK = 64 };
+enum { POLL = 32 };
 
 static void fill_send(struct ibv_send_wr *wr, const struct rl_send *r, struct ibv_sge *sges)
 {
@@ -157,36 +157,6 @@ int rl_poll(uintptr_t cq, struct rl_wc *dst, int n)
 			break;
 	}
 	return done;
-}
-
-static int64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
-/* Polls until there are completions or limit_ns has passed. The clock is not read before
- * the first polls, so completions that are already there cost the same as with rl_poll.
- * There is no pause instruction between polls, because on many processors it takes
- * longer than a poll. */
-int rl_poll_spin(uintptr_t cq, struct rl_wc *dst, int n, int64_t limit_ns)
-{
-	int64_t now, end = 0;
-
-	do {
-		for (int i = 0; i < LOOK; i++) {
-			int got = rl_poll(cq, dst, n);
-
-			if (got)
-				return got;
-		}
-		now = now_ns();
-		if (!end)
-			end = now + limit_ns;
-	} while (now < end);
-	return 0;
 }
 
 int rl_arm(uintptr_t cq, int solicited_only)

@@ -1,0 +1,83 @@
+package reactor_test
+
+import (
+	"errors"
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/reactor"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// A failingProvider has one device, which the test can make fail.
+type failingProvider struct {
+	cm.Provider
+	dev *failingDevice
+}
+
+func (p failingProvider) Devices() ([]verbs.Device, error) { return []verbs.Device{p.dev}, nil }
+
+type failingDevice struct {
+	verbs.Device
+	asyncFD int                                   // result of AsyncFD
+	async   func(*verbs.AsyncEvent) (bool, error) // function that NextAsync calls
+	arm     error                                 // result of Arm of the CQs, unless nil
+}
+
+func (d *failingDevice) CreateCQ(attr *verbs.CQAttr) (verbs.CQ, error) {
+	c, err := d.Device.CreateCQ(attr)
+	return &failingCQ{c, d}, err
+}
+
+func (d *failingDevice) AsyncFD() int { return d.asyncFD }
+
+func (d *failingDevice) NextAsync(ev *verbs.AsyncEvent) (bool, error) { return d.async(ev) }
+
+type failingCQ struct {
+	verbs.CQ
+	dev *failingDevice
+}
+
+func (c *failingCQ) Arm(solicited bool) error {
+	if c.dev.arm != nil {
+		return c.dev.arm
+	}
+	return c.CQ.Arm(solicited)
+}
+
+// After a fatal event of a device, the engine does not end, and the loop can sleep.
+func TestFatalDeviceEvent(t *testing.T) {
+	r, w, err := os.Pipe()
+	require.NoError(t, err)
+	defer r.Close()
+	require.NoError(t, w.Close()) // so that r stays readable
+	calls, failed := 0, errors.New("device failed")
+	dev := &failingDevice{asyncFD: int(r.Fd()), async: func(ev *verbs.AsyncEvent) (bool, error) {
+		if calls++; calls > 1 {
+			return false, failed
+		}
+		ev.Type = verbs.AsyncDeviceFatal
+		return true, nil
+	}}
+	p := openSoft(t, 1)
+	devices, err := p.Devices()
+	require.NoError(t, err)
+	dev.Device = devices[0]
+	l, err := reactor.NewLoop(failingProvider{p, dev}, &hooks{}, nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, l.Close()) })
+	b, err := l.Lease(dev)
+	require.NoError(t, err)
+	b.Release()
+	drive(t, func() bool { n, err := l.RunOnce(0); return n == 0 && err == nil }, l)
+	require.Equal(t, 1, calls)
+	dev.arm = failed
+	busy, err := l.Arm()
+	require.NoError(t, err)
+	require.False(t, busy)
+	require.NoError(t, l.Close())
+	require.NoError(t, l.Engine().Wait())
+}
