@@ -88,7 +88,7 @@ func TestResolveAddrChecks(t *testing.T) {
 	require.Empty(t, p.fake.calls)
 
 	u := newPeer(t, cm.UDP)
-	require.NoError(t, u.id.ResolveAddr(none, addr("224.0.0.1:1"), time.Second), "groups are for datagrams")
+	require.NoError(t, u.id.ResolveAddr(none, addr("224.0.0.1:1"), time.Second), "a datagram lookup accepts a multicast address")
 }
 
 func TestResolveTimeouts(t *testing.T) {

@@ -31,11 +31,11 @@ func TestEarlyDisconnect(t *testing.T) {
 	t.Run("Disconnect before Established", func(t *testing.T) {
 		p := reach(t, cm.TCP, cm.StateAccepted)
 		require.NoError(t, p.id.Disconnect())
-		require.Equal(t, []string{"disconnect"}, p.fake.calls, "flushes the queue pair")
+		require.Equal(t, []string{"disconnect"}, p.fake.calls, "the call flushes the queue pair")
 		p.fake.fail = errBroken
 		p.deliver(cm.Established)
 		require.Equal(t, cm.StateDisconnecting, p.id.State())
-		require.Equal(t, []string{"disconnect", "disconnect"}, p.fake.calls, "the second sends the request")
+		require.Equal(t, []string{"disconnect", "disconnect"}, p.fake.calls, "the second call sends the disconnect request")
 		p.deliver(cm.Disconnected)
 	})
 	t.Run("Disconnect before the peer refuses the answer", func(t *testing.T) {

@@ -109,10 +109,10 @@ type RejectError struct {
 	// for the connection (RejectNoResources). If the transport can not distinguish the
 	// two cases, ByApplication is true for RejectConsumer with private data.
 	ByApplication bool
-	// Cause is the cause of the refusal, if the transport knows more than Reason: a
-	// *UserError if one process does not allow the user of the other, a *MTUError if the
-	// peer accepts none of the path MTUs that this side has asked for. Nil means that
-	// only Reason is known.
+	// Cause is the cause of the refusal, if the transport knows more than Reason. It is
+	// a *UserError if one process does not accept the user of the other, and a *MTUError
+	// if the peer accepts none of the path MTUs that this side has asked for. Nil means
+	// that only Reason is known.
 	Cause error
 }
 

@@ -29,7 +29,7 @@ func TestAckTwice(t *testing.T) {
 		require.ErrorIs(t, p.id.Close(), verbs.ErrBusy)
 	}
 	twin = *second
-	require.NoError(t, twin.Ack(), "a copy is as good as the event")
+	require.NoError(t, twin.Ack(), "a copy can be acknowledged in place of the event")
 	require.ErrorIs(t, second.Ack(), verbs.ErrState)
 	require.NoError(t, p.id.Close())
 	require.NoError(t, p.channel.Close())

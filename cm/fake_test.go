@@ -297,7 +297,7 @@ type peer struct {
 	ps               cm.PortSpace
 	channel          *cm.EventChannel
 	id               *cm.ID
-	fake             *fakeID // the ID of the transport on which id is based
+	fake             *fakeID // the transport's ID that the field id uses
 	transportChannel *fakeChannel
 }
 

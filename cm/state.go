@@ -226,7 +226,7 @@ var callRules = []rule[call]{
 	{what: callAccept, from: setOf(StateRequested), ps: UDP, to: StateEstablished},
 	{what: callReject, from: setOf(StateRequested, StateResponded), to: StateFailed},
 	{what: callEstablish, from: setOf(StateResponded), to: StateEstablished},
-	{what: callNotify, from: setOf(StateAccepted), to: stays}, // the event Established changes the state later
+	{what: callNotify, from: setOf(StateAccepted), to: stays}, // the event Established follows and changes the state
 	{what: callDisconnect, from: setOf(StateConnecting, StateResponded), to: stays},
 	{what: callDisconnect, from: setOf(StateAccepted), to: StateDisconnectPending},
 	{what: callDisconnect, from: setOf(StateEstablished), ps: TCP, to: StateDisconnecting},

@@ -118,7 +118,7 @@ func TestConnectionsBeyondOneCQ(t *testing.T) {
 			w := newManyConns(t, 100, c.caps, c.cfg)
 			w.dial(10)
 			require.Len(t, w.dialed, 10, "%v %v", w.acceptErrs, w.dialErrs)
-			require.Equal(t, 4, w.device.openCQs(), "3, 3, 3 and 1 connections")
+			require.Equal(t, 4, w.device.openCQs(), "four CQs have 3, 3, 3 and 1 connections")
 			for range 20 {
 				w.echo()
 			}

@@ -198,8 +198,9 @@ func (p *pair) closed(t testing.TB) {
 	require.Equal(t, 1, p.acceptCloses)
 }
 
-// connect makes two loops and a connection between them. The fields open and close of
-// both hooks may be set: the functions are called too.
+// connect makes two loops and a connection between them. It sets the fields open and
+// close of both hooks, to record the connection and how it closes. Functions that were
+// in these fields before are called too.
 func connect(t testing.TB, client, server *hooks, cfg *reactor.Config) *pair {
 	t.Helper()
 	p := &pair{}

@@ -318,7 +318,7 @@ func TestAcceptAfterPeerClosed(t *testing.T) {
 	server := start(t, &hooks{
 		request:     func(req *reactor.ConnRequest) { kept <- req },
 		acceptError: func(_ *reactor.ConnRequest, err error) { acceptErr <- err },
-		open:        func(*reactor.Conn) { t.Error("opened") },
+		open:        func(*reactor.Conn) { t.Error("OnOpen was called") },
 	}, nil)
 	client := start(t, &hooks{}, nil)
 	require.NoError(t, client.Dial(listen(t, server), nil))

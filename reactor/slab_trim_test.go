@@ -59,7 +59,7 @@ func TestSlabReturnsMemory(t *testing.T) {
 
 	release(t, held)
 	steps := trimRound(t, &s)
-	require.Equal(t, chunks, steps, "one step for each chunk except the first, and the last step")
+	require.Equal(t, chunks, steps, "one call for each chunk except the first, and a last call that finds no chunk")
 	require.Equal(t, 1, pd.open)
 	require.EqualValues(t, minChunk*100, s.bytes())
 	require.Len(t, s.all, minChunk, "the slices shrink too")

@@ -88,7 +88,7 @@ func CheckTransition(t QPType, from QPState, attr *QPAttr, mask QPAttrMask) erro
 }
 
 func checkStep(t QPType, from, to QPState, mask QPAttrMask) error {
-	// Every state may change to RESET and ERROR, without attributes.
+	// Every state may change to RESET and ERROR, with no attribute but the state.
 	if to == StateReset || to == StateError {
 		if mask != 0 {
 			return &TransitionError{Type: t, From: from, To: to, Extra: mask}
