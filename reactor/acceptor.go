@@ -137,14 +137,14 @@ func (e *Engine) newRequest(ev *cm.Event) *ConnRequest {
 	}
 }
 
-// handleRequest chooses a loop for a request and calls OnConnectRequest. If the
-// application has not answered the request when OnConnectRequest returns, handleRequest
-// sets the timer for Config.DecisionTimeout.
+// handleRequest chooses a loop for a request and calls OnConnectRequest. If the request
+// has no answer when OnConnectRequest returns, handleRequest sets the timer for
+// Config.DecisionTimeout.
 func (l *Loop) handleRequest(req *ConnRequest) {
 	if req.decisionErr() != nil { // rejectShutdown has rejected the request since its event was fetched
 		return
 	}
-	loop := l.engine.place(req, l.clock.time())
+	loop := l.engine.loopFor(req, l.clock.time())
 	if loop == nil {
 		l.rejectFull(req)
 		return

@@ -27,11 +27,11 @@ func (b Balance) String() string {
 	return "unknown balance"
 }
 
-// place chooses the loop for a request. If the loop that choose returns is known to be
-// full, place takes the next loop that is not known to be full. It returns nil when all
-// loops are known to be full.
-func (e *Engine) place(req *ConnRequest, now time.Time) *Loop {
-	l := e.choose(req)
+// loopFor chooses the loop for a request. If the result of preferredLoop is known to be
+// full, loopFor takes the next loop, in the order of the indexes, that is not known to be
+// full. It returns nil when all loops are known to be full.
+func (e *Engine) loopFor(req *ConnRequest, now time.Time) *Loop {
+	l := e.preferredLoop(req)
 	for range e.loops {
 		if !l.full(req.device, now) {
 			return l
@@ -41,9 +41,10 @@ func (e *Engine) place(req *ConnRequest, now time.Time) *Loop {
 	return nil
 }
 
-// choose returns the loop that Config.Place chooses. If Place is nil or its result is not
-// a loop of the engine, choose returns the loop that Config.Balance chooses.
-func (e *Engine) choose(req *ConnRequest) *Loop {
+// preferredLoop returns the loop that Config.Place chooses. If Place is nil or its result
+// is not a loop of the engine, preferredLoop returns the loop that Config.Balance
+// chooses.
+func (e *Engine) preferredLoop(req *ConnRequest) *Loop {
 	if e.cfg.Place != nil {
 		if l := e.cfg.Place(req); e.owns(l) {
 			return l

@@ -54,9 +54,9 @@ func (c *Conn) onStateTimer() {
 	}
 }
 
-// drain is the step of a connection in stateDraining. It begins to close the connection
-// when every send is confirmed. The last sends may not be signaled, so drain posts a
-// probe after them.
+// drain takes the step of a connection in stateDraining: it begins to close the
+// connection if every send is confirmed. The last sends may not be signaled, so drain
+// posts a probe after them.
 func (c *Conn) drain() {
 	switch {
 	case c.flow.outstanding() == 0:
@@ -79,7 +79,7 @@ func (c *Conn) probe() {
 	r.probe = true
 }
 
-// close is the step of a connection in one of the states from stateCloseBegun to
+// close takes the step of a connection in one of the states from stateCloseBegun to
 // stateFlushing. If the device was removed, close neither disconnects nor waits.
 func (c *Conn) close() {
 	if c.state < stateFlushing && !c.device.removed {

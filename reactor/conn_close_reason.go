@@ -33,8 +33,9 @@ func (e *closeReason) setCause(cause error) {
 	e.cause, e.set, e.fromRequest, e.provisional = cause, true, false, false
 }
 
-// requestFailed records a request that has failed with completion status s. Its error may
-// become the reason.
+// requestFailed records the error err of a request that has failed with the completion
+// status s. The error becomes the reason if there is no reason yet. It also replaces a
+// provisional reason, unless it is provisional itself.
 func (e *closeReason) requestFailed(err error, s verbs.Status) {
 	flushed := s == verbs.StatusWRFlushErr
 	if e.firstFailed == nil || e.firstFlushed && !flushed {

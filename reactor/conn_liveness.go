@@ -49,8 +49,8 @@ func (l *liveness) setIdleTimeout(timeout, now time.Duration) {
 	l.lastActive, l.activeSinceCheck = now, false
 }
 
-// probePosted records that a probe was posted. The parameter alone says that no other
-// request was outstanding then.
+// probePosted records that a probe was posted. The parameter alone is true if no other
+// request was outstanding when the probe was posted.
 func (l *liveness) probePosted(now time.Duration, alone bool) {
 	l.lastProbe, l.probe = now, probeBehindSends
 	if alone {

@@ -54,9 +54,9 @@ const (
 
 	// stateOpenFailed: the connection could not be opened, and closeReason has the error.
 	// The next call of advance calls OnDialError or OnAcceptError, and destroys the
-	// connection. This can not be done earlier, because enterClosing may be called at a
-	// place that uses the connection afterwards. There is no time limit. Events that would
-	// continue the opening are ignored.
+	// connection. enterClosing does not do this at once, because its caller may still use
+	// the connection. There is no time limit. Events that would continue the opening are
+	// ignored.
 	stateOpenFailed
 
 	// stateOpen: OnOpen was called, and the application may send. Close leads to

@@ -78,7 +78,7 @@ func (l *Loop) Dial(addr netip.AddrPort, o *DialOptions) error {
 		o = &DialOptions{}
 	}
 	if o.Loop != nil && o.Loop != l {
-		return operr.Wrap(op, &verbs.ParamError{Field: "loop", Value: int64(o.Loop.index), Reason: "another loop than the one that dials"})
+		return operr.Wrap(op, &verbs.ParamError{Field: "loop", Value: int64(o.Loop.index), Reason: "not the loop whose method Dial was called"})
 	}
 	request, err := l.engine.checkDial(addr, o)
 	if err != nil {

@@ -124,13 +124,13 @@ package reactor
 // The files of this package, in reading order:
 //
 //	errors.go             errors of the engine and of connections
-//	clock.go              the clock of a loop
+//	clock.go              time of a loop
 //	metrics.go            counters of a loop
-//	metrics_table.go      the list and the sum of these counters
+//	metrics_table.go      lists and sums of the counters
 //	timerfd_linux.go      alarm for a loop inside another event loop
-//	timerfd_other.go      its twin for other systems
+//	timerfd_other.go      the same type for other systems
 //	pin_linux.go          pinning a thread to a CPU
-//	pin_other.go          its twin for other systems
+//	pin_other.go          the same function for other systems
 //	wrid.go               ids of work requests
 //	op.go                 operations and their options
 //	remote.go             address and key of a peer's memory
@@ -139,7 +139,7 @@ package reactor
 //	config.go             Config
 //	conn_flow.go          counting the requests of a send queue
 //	conn_batch.go         requests that are not posted yet
-//	conn_liveness.go      whether a connection is idle and its peer alive
+//	conn_liveness.go      idle timeout and keepalive: whether a peer is alive
 //	conn_close_reason.go  why a connection has ended
 //	conn_state.go         states of a connection
 //	buffer.go             buffers and received messages
@@ -150,9 +150,9 @@ package reactor
 //	loop_state.go         states of a loop
 //	loop.go               Loop
 //	timer.go              timers of the application
-//	source.go             descriptors that a loop watches
+//	source.go             descriptors that a loop watches with epoll
 //	foreign.go            descriptors of the application
-//	loop_stats.go         publishing the counters of a loop
+//	loop_stats.go         copying the counters for other goroutines
 //	conn.go               Conn
 //	conn_queue.go         queue of closing connections
 //	conn_table.go         connections by their ids
@@ -168,8 +168,8 @@ package reactor
 //	callbacks.go          calls of the Handler
 //	acceptor.go           listeners and unanswered requests of an engine
 //	loop_device.go        one device as one loop uses it
-//	completion_queue.go   its completion queues
-//	trim.go               releasing what a loop has not used for a while
+//	completion_queue.go   completion queues of one device
+//	trim.go               releasing memory and completion queues that are not used
 //	conn_life.go          reasons to close a connection
 //	conn_recv.go          receiving messages
 //	conn_send.go          sending messages, completions of sends

@@ -34,14 +34,14 @@ var (
 	ErrIdle = errors.New("idle for too long")
 	// ErrKeepalive means that the peer has not answered a keepalive probe, see
 	// Config.Keepalive.
-	ErrKeepalive = errors.New("keepalive not answered")
+	ErrKeepalive = errors.New("keepalive probe not answered")
 	// ErrDeviceRemoved means that the device was removed from the system.
 	ErrDeviceRemoved = errors.New("device removed")
 	// ErrDecided means that the ConnRequest was answered before.
 	ErrDecided = errors.New("request already answered")
 	// ErrExpired means that the ConnRequest was not answered within
 	// Config.DecisionTimeout.
-	ErrExpired = errors.New("request expired")
+	ErrExpired = errors.New("request not answered in time")
 	// ErrTooManyPosted means that Config.MaxPosted posted functions wait to be run.
 	ErrTooManyPosted = errors.New("too many posted functions")
 )

@@ -31,8 +31,9 @@ func (c *Config) checkDevice(dev verbs.Device) error {
 	if caps.ProgressManual && c.NumLoops > attr.NumCompVectors {
 		return operr.Wrap(op, tooManyLoops(c.NumLoops, attr.NumCompVectors))
 	}
-	// A send queue has one place for a probe in addition to the application's requests. The
-	// CQ needs a place for every request of a connection.
+	// The send queue of a connection has one entry for a probe in addition to those for
+	// the application's requests. A CQ must have a place for every request of a
+	// connection.
 	inFlight := min(attr.MaxQPWR-1, (attr.MaxCQE-1)/2)
 	if c.SharedRecvBuffers > 0 {
 		if err := c.checkSharedRecv(attr, caps); err != nil {

@@ -45,7 +45,7 @@ type Stats struct {
 	Completions uint64 `help:"completions polled"`
 	// Element i of Batches counts the turns of the loop that found 2^i to 2^(i+1)-1
 	// completions on a device. The last element also counts the turns that found more.
-	Batches         [18]uint64 `help:"turns of the loop that found at least so many completions on a device, and fewer than twice as many" index:"power"`
+	Batches         [18]uint64 `help:"turns of the loop that found at least as many completions on a device as the name says, and fewer than twice as many" index:"power"`
 	LateCompletions uint64     `help:"completions whose connection was closed already"`
 
 	Busy  time.Duration `help:"time awake with work"`
@@ -62,14 +62,14 @@ type Stats struct {
 	Looks  uint64 `help:"checks of epoll without sleeping"`
 	Sleeps uint64 `help:"times that the loop slept"`
 	// Element c of Wakes counts the sleeps that ended for Cause c.
-	Wakes   [numCauses]uint64 `help:"sleeps that ended for this cause" index:"cause"`
+	Wakes   [numCauses]uint64 `help:"sleeps that ended for the cause in the name" index:"cause"`
 	Arms    uint64            `help:"times that a completion queue was armed"`
 	Events  uint64            `help:"events of completion channels"`
 	Acks    uint64            `help:"calls that acknowledged events of completion channels"`
 	Rescues uint64            `help:"lost events, found by the safety timeout: a fault of the device"`
 
 	Posted  uint64 `help:"posted functions that were called"`
-	Refused uint64 `help:"posted functions that were refused"`
+	Refused uint64 `help:"functions that the loop refused because it had ended or too many functions waited"`
 	Timers  uint64 `help:"timers that are set" kind:"gauge"`
 
 	Messages      uint64 `help:"messages passed to OnMessage"`
@@ -87,7 +87,7 @@ type Stats struct {
 	Keepalives    uint64 `help:"keepalive probes posted"`
 
 	Conns         uint64 `help:"connections that are open, opening or closing" kind:"gauge"`
-	Dials         uint64 `help:"connections dialed"`
+	Dials         uint64 `help:"connections that Dial began to open"`
 	DialErrors    uint64 `help:"calls of OnDialError"`
 	Requests      uint64 `help:"requests passed to OnConnectRequest"`
 	Accepts       uint64 `help:"requests accepted by the application"`

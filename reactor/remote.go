@@ -55,7 +55,7 @@ func (r Remote) AppendBinary(b []byte) ([]byte, error) {
 // bytes, the error matches verbs.ErrProtocol. It implements encoding.BinaryUnmarshaler.
 func (r *Remote) UnmarshalBinary(b []byte) error {
 	if len(b) < RemoteSize {
-		return operr.Wrap("remote", fmt.Errorf("%w: %d bytes instead of %d", verbs.ErrProtocol, len(b), RemoteSize))
+		return operr.Wrap("decode remote", fmt.Errorf("%w: %d bytes instead of %d", verbs.ErrProtocol, len(b), RemoteSize))
 	}
 	r.Addr, r.RKey = binary.BigEndian.Uint64(b), binary.BigEndian.Uint32(b[8:])
 	return nil

@@ -25,7 +25,7 @@ type ConnRequest struct {
 	privateData []byte
 	param       cm.MessageParam
 
-	loop     atomic.Pointer[Loop] // loop that gets the connection; nil until place has chosen it
+	loop     atomic.Pointer[Loop] // loop that gets the connection; nil until loopFor has chosen it
 	decision atomic.Uint32        // who has answered the request: undecided, byApplication ...
 	expiry   timerheap.Timer      // timer for Config.DecisionTimeout
 	// endedBy is byPeer or byRemoval if the request has ended without an answer, and else
