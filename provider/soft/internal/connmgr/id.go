@@ -29,7 +29,7 @@ type id struct {
 
 	port          hostport.Reservation
 	local, remote netip.AddrPort
-	bound         bool // true once an address of the device is known
+	bound         bool // true once the ID has a local address that is not a wildcard
 	opts          options
 
 	conn   cmConn // connection to the peer; nil before the request, and for a listener
@@ -78,22 +78,55 @@ const (
 )
 
 // idState is the state of a connection or of a lookup. The names follow IBTA vol. 1,
-// 12.9.7 and 12.11. The active side is the one that sends the request.
+// 12.9.7 and 12.11. The active side is the one that sends the request. Destroy leads to
+// stateEnded from every state. The order of the states matters, because methods compare
+// them.
 type idState uint8
 
 const (
-	stateIdle        idState = iota
-	stateREQSent             // active side: REQ or SIDR_REQ was sent
-	stateREPReceived         // active side without a queue pair on the ID: REP was received, Establish was not called
-	stateREQReceived         // passive side: REQ or SIDR_REQ was received
-	stateREPSent             // passive side: REP was sent, RTU was not received
+	// stateIdle means that no request was sent or received. A listener stays in this
+	// state. Connect leads to stateREQSent.
+	stateIdle idState = iota
+	// stateREQSent means that the active side has sent a REQ or a SIDR_REQ. The timer
+	// limits the time until the answer. A REP leads to stateEstablished if the ID has a
+	// queue pair, else to stateREPReceived. A SIDR_REP, a refusal and the timeout lead
+	// to stateEnded.
+	stateREQSent
+	// stateREPReceived means that the active side has received a REP and has no queue
+	// pair on the ID. The application connects its own queue pair and calls Establish,
+	// which leads to stateEstablished. Reject, a REJ and the end of the peer's process
+	// lead to stateEnded. A DREQ leads to stateDREQReceived.
+	stateREPReceived
+	// stateREQReceived means that the passive side has received a REQ or a SIDR_REQ and
+	// has not answered. Accept leads to stateREPSent after a REQ, and to stateEnded
+	// after a SIDR_REQ or if Accept fails. Reject leads to stateEnded. If the peer
+	// cancels the request or has gone, the state changes to stateWithdrawn.
+	stateREQReceived
+	// stateREPSent means that the passive side has sent a REP. The timer limits the time
+	// until the RTU. The RTU and Notify lead to stateEstablished. A REJ, the timeout,
+	// the end of the peer's process and the eviction of the request lead to stateEnded.
+	// A DREQ leads to stateDREQReceived.
+	stateREPSent
+	// stateEstablished means that the connection is open. Disconnect leads to
+	// stateDREQSent. A DREQ, a REJ and the end of the peer's process lead to
+	// stateDREQReceived. So does a request of the peer that uses the same queue pair for
+	// another connection.
 	stateEstablished
-	stateDREQSent     // DREQ was sent
-	stateDREQReceived // DREQ was received and not answered
-	// stateWithdrawn is a state of the passive side: the peer has cancelled the request
-	// or has gone before the application has answered. Accept then returns an error.
+	// stateDREQSent means that this side has sent a DREQ. The timer limits the time
+	// until the DREP. The DREP, a DREQ or a REJ of the peer, and the timeout lead to
+	// stateEnded.
+	stateDREQSent
+	// stateDREQReceived means that the peer has disconnected, or has gone without a
+	// DREQ. The application gets the event Disconnected. Disconnect sends a DREP, and
+	// leads to stateEnded.
+	stateDREQReceived
+	// stateWithdrawn means that the peer has cancelled the request, or has gone, before
+	// the passive side has answered. Accept and Reject return an error. Only Destroy and
+	// the eviction of the request lead to stateEnded.
 	stateWithdrawn
-	stateEnded // refused, timed out or disconnected; no message is expected
+	// stateEnded means that the connection or the lookup was refused, has timed out, was
+	// answered or has disconnected. No message is expected.
+	stateEnded
 )
 
 func newID(ch *channel, ps cm.PortSpace) *id {
@@ -140,8 +173,9 @@ func (i *id) extendTimer(within time.Duration) {
 	ch.timers.Set(&i.timer, ch.sinceStart(at))
 }
 
-// enter changes the state, and stops the timer of the previous one. From
-// stateDREQReceived on, the connection does not deliver messages to the ID any more.
+// enter changes the state, and stops the timer of the previous one. In stateDREQReceived
+// and the states after it in the list, the connection does not deliver messages to the
+// ID any more.
 func (i *id) enter(p idState) {
 	i.state = p
 	ch := i.ch.Load()

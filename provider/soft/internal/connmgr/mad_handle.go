@@ -74,9 +74,9 @@ func (c *madConn) fromPeer(m *wire.MAD) bool { return c.peerID != 0 && firstID(m
 // message that is being retransmitted, so deliver stops the retransmission. If the
 // connection has no ID any more, any message that answers its DREQ ends it.
 func (c *madConn) deliver(m message) {
-	_, ready := m.(*rtuMsg)
+	_, isRTU := m.(*rtuMsg)
 	if c.id == nil {
-		if !ready {
+		if !isRTU {
 			c.release()
 		}
 		return
@@ -85,7 +85,7 @@ func (c *madConn) deliver(m message) {
 		return
 	}
 	// A late RTU is no answer to a DREQ.
-	if c.id.deliver(m) && (!ready || c.retransmit.mad.Attribute() == wire.AttrREP) {
+	if c.id.deliver(m) && (!isRTU || c.retransmit.mad.Attribute() == wire.AttrREP) {
 		c.retransmit.stop()
 	}
 }

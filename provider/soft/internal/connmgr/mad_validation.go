@@ -65,8 +65,8 @@ func (c *madConn) addHalfOpen() bool {
 	c.mux.mu.Lock()
 	defer c.mux.mu.Unlock()
 	table, source, now := &c.listener.halfOpen, access.SourceOf(c.remote), c.mux.clock()
-	victim, room := table.room(source, now)
-	if !room {
+	victim, ok := table.room(source, now)
+	if !ok {
 		c.mux.m.WireCounts.Inc(counters.CMRequestDropped)
 		return false
 	}
@@ -88,12 +88,12 @@ func (c *madConn) addHalfOpen() bool {
 // connection has ended in another way.
 func (c *madConn) evict() {
 	c.mux.mu.Lock()
-	proven := c.validated
+	validated := c.validated
 	c.mux.mu.Unlock()
 	switch {
 	case c.id == nil:
 		c.release()
-	case proven || c.id.state == stateDREQReceived || c.id.state == stateEnded:
+	case validated || c.id.state == stateDREQReceived || c.id.state == stateEnded:
 		c.cancelEviction()
 	case c.id.state == stateEstablished:
 		// The application has called Notify.

@@ -124,9 +124,9 @@ func (i *id) placeDatagramQP(q QueuePair) error {
 		return nil
 	}
 	at := hostport.WithoutZone(i.local.Addr())
-	asked := i.conn != nil && i.conn.usesDatagrams()
+	requestOnWire := i.conn != nil && i.conn.usesDatagrams()
 	switch {
-	case !i.m.Local || i.madPort != nil || asked:
+	case !i.m.Local || i.madPort != nil || requestOnWire:
 		return q.ReceiveAt(at)
 	case !i.remote.IsValid() && !at.IsLoopback():
 		_ = q.ReceiveAt(at) // It fails if another process has the UDP port.

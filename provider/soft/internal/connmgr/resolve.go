@@ -133,10 +133,10 @@ func (i *id) source(src, dst netip.AddrPort) (netip.AddrPort, error) {
 	if src.Addr().IsValid() && src.Addr().Unmap().Is4() != dst.Addr().Is4() {
 		return src, &verbs.ParamError{Field: "destination address length", Value: int64(dst.Addr().BitLen() / 8), Limit: int64(src.Addr().Unmap().BitLen() / 8), Reason: "the source address is of another family"}
 	}
-	switch given := src.Addr().IsValid() && !src.Addr().IsUnspecified(); {
-	case given && bound:
+	switch specified := src.Addr().IsValid() && !src.Addr().IsUnspecified(); {
+	case specified && bound:
 		return src, nil
-	case given:
+	case specified:
 		return src, hostport.CheckOwn(src.Addr())
 	}
 	addr, err := hostport.SourceFor(dst.Addr())

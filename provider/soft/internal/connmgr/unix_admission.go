@@ -27,8 +27,8 @@ func (m *Manager) admit(uid uint32) (c admission, refused counters.ID, ok bool) 
 		return admission{}, counters.UserLimitErr, false
 	}
 	if m.Spare.Fill() {
-		if room, err := eventfd.New(); err == nil {
-			return admission{m: m, uid: uid, spareFD: room}, 0, true
+		if fd, err := eventfd.New(); err == nil {
+			return admission{m: m, uid: uid, spareFD: fd}, 0, true
 		}
 	}
 	m.UserLimit.Release(uid)

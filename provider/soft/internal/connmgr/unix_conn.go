@@ -66,11 +66,11 @@ func (c *unixConn) OnReady(int, uint32) {
 // receive receives one message. Descriptors are accepted only with a REP, by the side
 // that has requested the connection. They are stored for attach.
 func (c *unixConn) receive() (message, error) {
-	room := 0
+	maxFDs := 0
 	if c.id != nil && c.id.state == stateREQSent && c.id.ps == cm.TCP {
-		room = passedCount
+		maxFDs = passedCount
 	}
-	n, fds, err := unixsock.Receive(c.fd, c.ch.packet[:], room)
+	n, fds, err := unixsock.Receive(c.fd, c.ch.packet[:], maxFDs)
 	if err != nil {
 		return nil, err
 	}

@@ -108,12 +108,12 @@ func (l *unixListener) acceptClient(fd int) {
 		l.refuseUser(fd)
 		return
 	}
-	claim, cause, ok := l.ch.m.admit(peer.UID)
+	admitted, cause, ok := l.ch.m.admit(peer.UID)
 	if !ok {
 		l.refuseNoResources(fd, cause)
 		return
 	}
-	c := &client{unixConn: &unixConn{ch: l.ch, fd: fd, peer: peer, connected: true, admission: claim}, listener: l}
+	c := &client{unixConn: &unixConn{ch: l.ch, fd: fd, peer: peer, connected: true, admission: admitted}, listener: l}
 	c.requestTimer.Fire = func() { c.refuse() }
 	if l.ch.watch(fd, c) != nil {
 		c.admission.release()
