@@ -105,8 +105,8 @@ func TestHalfOpenBurstIsBounded(t *testing.T) {
 }
 
 // A source has the most connections, and it has reached its limit or the table is full.
-// Then a request of the source is dropped. When the source's oldest connection is as old
-// as graceTime, a request evicts this connection.
+// Then a request of the source is dropped. When the source's oldest connection is older
+// than graceTime, a request evicts this connection.
 func TestHalfOpenOwnSource(t *testing.T) {
 	s := newTableTest(t, 8, 3)
 	oldest, _ := s.ask(1)

@@ -95,13 +95,13 @@ func (c *madConn) answerDuplicate() {
 	}
 }
 
-// stale ends a connection because its peer has requested another one with the same queue
-// pair. On the wire path only the address distinguishes the peers. So a host that can
-// send from an address can end the connections of that address.
+// stale ends a connection because its peer uses the same queue pair for another
+// connection. On the wire path only the address distinguishes the peers. So a host that
+// can send from an address can end the connections of that address.
 func (c *madConn) stale() {
 	switch {
 	case c.id == nil:
-		// The peer would not answer a DREQ.
+		// An orphan ends at once, because the peer would not answer its DREQ.
 		c.release()
 	case !c.deliveryStopped:
 		c.id.connectionStale()

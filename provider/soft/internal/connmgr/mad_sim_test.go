@@ -119,14 +119,14 @@ func (w *madSim) deliverOne() bool {
 	return true
 }
 
-// inject delivers a datagram to the party with the address to.
-func (w *madSim) inject(m *wire.MAD, from, to netip.Addr) {
+// inject delivers a datagram to the party whose address is dst.
+func (w *madSim) inject(m *wire.MAD, src, dst netip.Addr) {
 	at := w.client
-	if to == serverAddr {
+	if dst == serverAddr {
 		at = w.server
 	}
 	b := make([]byte, madBufSize)
-	at.m.mux.receive(madPacket(b, m, 0), &udp.Header{From: from, To: to})
+	at.m.mux.receive(madPacket(b, m, 0), &udp.Header{From: src, To: dst})
 }
 
 // settle delivers all datagrams and runs all jobs, while the clock does not advance.

@@ -129,7 +129,7 @@ func (i *id) placeDatagramQP(q QueuePair) error {
 	case !i.m.Local || i.madPort != nil || requestOnWire:
 		return q.ReceiveAt(at)
 	case !i.remote.IsValid() && !at.IsLoopback():
-		_ = q.ReceiveAt(at) // It fails if another process has the UDP port.
+		_ = q.ReceiveAt(at) // ReceiveAt fails if another process has the UDP port.
 		return nil
 	}
 	return q.ReceiveAt(netip.Addr{})

@@ -31,8 +31,9 @@ type localDial struct {
 	retryTimer timerheap.Timer
 	rounds     int // how often all names were tried
 
-	// skipped marks the names that are not tried again, by index in targets. The
-	// processes that listen on these names belong to users who are not allowed.
+	// skipped marks the names that are not tried again, by index in the sequence of
+	// hostport.Targets. The processes that listen on these names belong to users who are
+	// not allowed.
 	skipped     [hostport.MaxTargets]bool
 	skippedUser *cm.UserError // error for the first skipped process; nil if there is none
 	// denied is the error with which the system has refused a connection to a listener;
