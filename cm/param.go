@@ -131,8 +131,8 @@ func (p *MessageParam) ConnParam() *ConnParam {
 	}
 }
 
-// exactly returns the value that a count of ConnParam must have so that the count in the
-// message is n.
+// exactly converts a count of MessageParam to a count of ConnParam with the same
+// meaning.
 func exactly(n uint8) int {
 	if n == 0 {
 		return -1

@@ -12,7 +12,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A failingProvider has one device, which the test can make fail.
+// A failingProvider has one device. The test can make the device fail.
 type failingProvider struct {
 	cm.Provider
 	dev *failingDevice
@@ -22,9 +22,9 @@ func (p failingProvider) Devices() ([]verbs.Device, error) { return []verbs.Devi
 
 type failingDevice struct {
 	verbs.Device
-	asyncFD int                                   // result of AsyncFD
-	async   func(*verbs.AsyncEvent) (bool, error) // function that NextAsync calls
-	arm     error                                 // result of Arm of the CQs, unless nil
+	asyncFD int                                   // descriptor that AsyncFD returns
+	async   func(*verbs.AsyncEvent) (bool, error) // function that NextAsync calls for its result
+	arm     error                                 // error that Arm of the CQs returns, unless it is nil
 }
 
 func (d *failingDevice) CreateCQ(attr *verbs.CQAttr) (verbs.CQ, error) {
@@ -48,12 +48,13 @@ func (c *failingCQ) Arm(solicited bool) error {
 	return c.CQ.Arm(solicited)
 }
 
-// After a fatal event of a device, the engine does not end, and the loop can sleep.
+// TestFatalDeviceEvent checks that the engine does not end after a fatal event of a
+// device, and that the loop can sleep.
 func TestFatalDeviceEvent(t *testing.T) {
 	r, w, err := os.Pipe()
 	require.NoError(t, err)
 	defer r.Close()
-	require.NoError(t, w.Close()) // so that r stays readable
+	require.NoError(t, w.Close()) // the end of the pipe keeps r readable
 	calls, failed := 0, errors.New("device failed")
 	dev := &failingDevice{asyncFD: int(r.Fd()), async: func(ev *verbs.AsyncEvent) (bool, error) {
 		if calls++; calls > 1 {

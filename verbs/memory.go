@@ -118,7 +118,7 @@ type Discarder interface {
 type SGE struct {
 	Addr   uint64 // virtual address of the first byte
 	Length uint32 // length in bytes
-	LKey   uint32 // MR.LKey of the region
+	LKey   uint32 // MR.LKey of the region that has the memory
 }
 
 // SGEOf returns the entry for length bytes of mr at offset. It does not check the

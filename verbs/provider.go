@@ -19,11 +19,11 @@ type Provider interface {
 // Caps has the optional abilities of a device; DeviceAttr has its limits. The tests in
 // package providertest skip a case only if the ability that the case needs is false.
 type Caps struct {
-	Atomics  bool // compare-and-swap, fetch-and-add
-	WriteImm bool // RDMA WRITE with immediate data
-	SRQ      bool // shared receive queues
-	UD       bool // unreliable datagram queue pairs
-	ResizeCQ bool // CQ.Resize
+	Atomics  bool // the device supports compare-and-swap and fetch-and-add
+	WriteImm bool // the device supports RDMA WRITE with immediate data
+	SRQ      bool // the device supports shared receive queues
+	UD       bool // the device supports UD queue pairs
+	ResizeCQ bool // the device supports CQ.Resize
 	// LoopbackAddrs is true if all addresses in 127.0.0.0/8 and the address ::1 can be
 	// used, and count as different addresses.
 	LoopbackAddrs bool

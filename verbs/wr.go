@@ -46,7 +46,7 @@ const (
 
 // A SendWR is a work request for the send queue. Source: ibv_post_send(3).
 type SendWR struct {
-	ID     uint64 // returned in WC.ID
+	ID     uint64 // value of the caller, which the completion returns in WC.ID
 	Opcode Opcode
 	Flags  SendFlags
 
@@ -75,7 +75,7 @@ type SendWR struct {
 
 // A RecvWR is a buffer for the receive queue. Source: ibv_post_recv(3).
 type RecvWR struct {
-	ID uint64 // returned in WC.ID
+	ID uint64 // value of the caller, which the completion returns in WC.ID
 	// SGEs name the memory of the buffer, which needs AccessLocalWrite. On UD the first
 	// GRHSize bytes of the buffer are for the routing header. An empty list is a buffer
 	// for messages of zero bytes and for immediate data.
