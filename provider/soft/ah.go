@@ -62,7 +62,7 @@ func (a *ah) overWire() bool { return a.to.Remote.IsValid() }
 // address and the flow label.
 func (d *device) checkAH(attr *verbs.AHAttr) error {
 	if attr.SourceIndex == 0 && attr.Port == 1 && attr.FlowLabel == 0 {
-		return nil // In the usual case the addresses of the host are not needed.
+		return nil // This usual case is valid, and checking it needs no list of the host's addresses.
 	}
 	port, err := d.Port(attr.Port)
 	if err != nil {

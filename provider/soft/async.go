@@ -49,7 +49,7 @@ func (a *asyncQueue) forget(object any) {
 	a.events.Forget(object)
 }
 
-// next moves the oldest event to ev. It returns false if there is none.
+// next moves the oldest event to ev. It returns false if the queue is empty.
 func (a *asyncQueue) next(ev *verbs.AsyncEvent) (bool, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

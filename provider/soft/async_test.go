@@ -10,7 +10,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// The queue loses no event, however many events are pushed before the first one is
+// An asyncQueue loses no event, however many events are pushed before the first one is
 // fetched. When an object is closed, the queue drops the events of that object.
 func TestAsyncLosesNothing(t *testing.T) {
 	a, err := newAsyncQueue()

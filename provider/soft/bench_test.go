@@ -76,8 +76,8 @@ func BenchmarkRing(b *testing.B) {
 	}
 }
 
-// BenchmarkDoorbell rings a doorbell, and reads the byte that this writes. The figure
-// does not include the time that a sleeping goroutine takes to wake up.
+// BenchmarkDoorbell rings a doorbell, which writes a byte, and reads this byte. The
+// result does not include the time that a sleeping goroutine takes to wake up.
 func BenchmarkDoorbell(b *testing.B) {
 	mine, peers, err := shm.NewDoorbells()
 	require.NoError(b, err)

@@ -12,9 +12,10 @@ import (
 )
 
 // bindings is a device's table of the connections that its RC queue pairs have or will
-// have. Connection management adds a binding for each of its connections. If the
-// application connects two queue pairs of the device itself, the first of them makes both
-// ends of the shared memory and offers one end to the other queue pair.
+// have. Connection management adds a binding for each of its connections. An application
+// can also connect two queue pairs of the device without connection management. Then the
+// queue pair that enters RTR first makes both ends of the shared memory, and offers one
+// end to the other queue pair.
 //
 // The methods may be called from any goroutine, and call no queue pair.
 type bindings struct {
@@ -32,15 +33,15 @@ type boundQP struct {
 	taken bool // true once the queue pair owns the end of the binding
 }
 
-// An endKey identifies an end that the queue pair peer has made for the queue pair own,
-// by their numbers.
+// An endKey identifies an offered end. The field own is the number of the queue pair
+// that may take the end, and peer is the number of the queue pair that has made the end.
 type endKey struct{ own, peer uint32 }
 
 // A localEnd is an end of a connection on the local path.
 type localEnd struct {
 	*shm.End
-	// source to which the access errors of the peer are counted; zero value if the peer
-	// is this process
+	// the peer's source for the limit of access errors; zero value if the peer is this
+	// process
 	peer access.Source
 	// true if the queue pair has made both ends itself, because connection management had
 	// added no binding. The other end is then offered to the peer.
@@ -85,8 +86,8 @@ func (e *boundQP) release() {
 func (e *boundQP) hasEnd() bool { return e.End != nil && !e.taken }
 
 // path reports whether connection management has bound a queue pair that enters RTR to
-// the local path or to the wire path. Both results are false if it has bound the queue
-// pair to neither.
+// the local path or to the wire path. Both results are false if connection management
+// has not bound the queue pair, or if its end was already taken.
 func (t *bindings) path(qpn uint32) (local, wire bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -119,9 +120,10 @@ func (t *bindings) dataHeard(qpn uint32) {
 	}
 }
 
-// take returns the end for the queue pair own, which enters RTR, and which owns the end
-// from then on. The parameter peer is the number of the peer's queue pair. If no end was
-// bound or offered, take makes both ends, and offers one to the peer.
+// take returns the end of a connection for a queue pair that enters RTR. The queue pair
+// then owns the end. The parameter own is the number of this queue pair, and peer is the
+// number of the peer's queue pair. If no end was bound or offered, take makes both ends,
+// and offers one to the peer.
 func (t *bindings) take(own, peer uint32) (*localEnd, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -144,8 +146,9 @@ func (t *bindings) take(own, peer uint32) (*localEnd, error) {
 	return &localEnd{End: mine, provisional: true}, nil
 }
 
-// drop withdraws and releases the end that the queue pair own has offered to its peer. It
-// returns false if no end is offered, or if the peer has taken the end.
+// drop withdraws and releases the end that a queue pair has offered to its peer. The
+// parameter own is the number of this queue pair, and peer is the number of the peer's
+// queue pair. drop returns false if no end is offered, or if the peer has taken the end.
 func (t *bindings) drop(own, peer uint32) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

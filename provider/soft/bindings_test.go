@@ -75,8 +75,8 @@ func TestBindingOfTheWirePath(t *testing.T) {
 	require.False(t, local || wire)
 }
 
-// If two queue pairs have no bindings, the first of them makes a pair of ends, and the
-// second takes the other end of that pair.
+// If two queue pairs have no bindings, the first of them makes a pair of ends and takes
+// one, and the second takes the other end of that pair.
 func TestProvisionalEnds(t *testing.T) {
 	before := peerproc.OpenDescriptors(t)
 	tab := newTestBindings()

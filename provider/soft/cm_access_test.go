@@ -15,7 +15,7 @@ import (
 )
 
 // guesses is the number of access errors after which a source has to wait; see
-// access.ErrorLimit. After maxWait no source has to wait.
+// access.ErrorLimit. The longest wait of a source takes maxWait.
 const (
 	guesses = 9
 	maxWait = 10 * time.Minute

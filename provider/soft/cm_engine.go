@@ -57,8 +57,8 @@ func (d *device) qp(num uint32) *qp {
 	return d.qps[num]
 }
 
-// rebind offers an end to the path of a queue pair that may be connected already; see
-// path.rebind.
+// rebind offers an end to the path of a queue pair; see path.rebind. The queue pair may
+// be connected already.
 func (q *qp) rebind(end *localEnd) (taken bool, err error) {
 	q.shard.enter()
 	defer q.shard.leave()

@@ -70,8 +70,8 @@ func TestPaths(t *testing.T) {
 }
 
 // Only a device with PathWire connects to a listener with PathWire on the same host. A
-// client with PathAuto gets an error that has the reason, because the same client can
-// connect to such a listener on another host.
+// client with PathAuto could connect to such a listener on another host. So its error
+// says that it looked for a listener on the local path.
 func TestPathWireOnThisHost(t *testing.T) {
 	for path, cause := range map[Path]string{PathLocal: "", PathAuto: "no process listens on the local path"} {
 		port := cmside.FreePort(t)

@@ -68,13 +68,14 @@ func TestUserOverLimit(t *testing.T) {
 			}
 		}
 	}
-	// The peer goes on without waiting for the server. So by now it may have been refused
-	// more than twice, or its last connection may already be accepted.
+	// The peer process continues without waiting for the server. So by now it may have
+	// been refused more than twice, or its last connection may already be accepted.
 	acceptAll(func() bool { return countsOf(t, server.p.dev)["user_limit_err"] >= 2 })
 	require.LessOrEqual(t, requests, userConns+1, "refused requests are not delivered")
 	require.Equal(t, "refused", line())
 	mine := client.Connecting(cm.TCP, l.LocalAddr(), nil)
-	// Two more requests arrive: the one of client, and the last one of the peer.
+	// Two more requests arrive: the request that client sends here, and the last request
+	// of the peer.
 	acceptAll(func() bool { return requests == userConns+2 })
 	client.Want(cm.Established, mine)
 	require.Equal(t, "back", line())

@@ -11,8 +11,8 @@ import (
 )
 
 // compChannel implements verbs.CompChannel. It belongs to its shard. In manual progress
-// its descriptor is the shard's epoll descriptor, so that every event that gives the
-// shard work wakes the owner directly.
+// its descriptor is the shard's epoll descriptor, so an event that gives the shard work
+// wakes the owner directly.
 type compChannel struct {
 	dev      *device
 	shard    *shard

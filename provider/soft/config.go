@@ -19,25 +19,24 @@ const (
 	// PathAuto uses the local path to peers on this host, and the wire path (RoCEv2) to
 	// peers on other hosts. A UD queue pair may have peers on both paths.
 	//
-	// A listener accepts requests on both paths. It does not listen on the wire path at
-	// a loopback address. The system drops packets that processes of this host send to
-	// its UDP port, because the user of their sender is not known. If another process
-	// has the UDP port of an address, the listener accepts requests to that address on
-	// the local path only. cm.ID.Serves reports that, and Config.ListenOnAll makes it an
-	// error.
+	// A listener accepts requests on both paths. It does not listen on the wire path at a
+	// loopback address. The system drops packets that processes of this host send to the
+	// UDP port of the device, because the user of the sending process is not known. If
+	// another process has the UDP port of an address, the listener accepts requests to
+	// that address on the local path only. cm.ID.Serves reports that, and
+	// Config.ListenOnAll makes it an error.
 	//
 	// A dial to this host fails if no process listens on the local path, or if a
 	// security module of the kernel does not let the processes connect.
 	PathAuto Path = iota
 	// PathLocal uses the local path only.
 	PathLocal
-	// PathWire uses the wire path only, also to peers on this host, which need PathWire
-	// too. It does not check the users of such peers, and treats them as peers on other
-	// hosts.
+	// PathWire uses the wire path only. A peer on this host needs PathWire too, and is
+	// treated as a peer on another host: its user is not checked.
 	//
 	// A device with PathAuto on this host does not answer the requests of a device with
-	// PathWire, so a dial to one fails after the time for which a request is
-	// retransmitted.
+	// PathWire, so a dial from one to the other fails, after the request was
+	// retransmitted for some time.
 	PathWire
 )
 
@@ -66,7 +65,8 @@ type Config struct {
 	Path Path
 	// RingBytes is the size of the shared memory for payload in flight, for each
 	// direction of a connection on the local path. It is a power of two from 4 KiB to 64
-	// MiB. Zero means 256 KiB. Pages that messages have not reached take no memory.
+	// MiB. Zero means 256 KiB. The system allocates a page of it when a message first
+	// uses the page.
 	RingBytes int
 	// RingSlots is the largest number of requests in flight, for each direction of a
 	// connection on the local path. It is a power of two from 8 to 65536. Zero means
@@ -97,10 +97,10 @@ type Config struct {
 	// accepted yet. Further requests are refused with cm.RejectNoResources.
 	//
 	// Connections of UD queue pairs of that user to UD queue pairs of the device count
-	// too, one for each pair of sender and receiver. A further one replaces the
-	// connection of that user to the same receiver that was idle for the longest time.
-	// The sender of the replaced connection connects again when it sends, and no
-	// datagram is lost.
+	// too, one for each pair of sender and receiver. When the user has reached the limit,
+	// a new connection of this kind replaces another one of this user to the same
+	// receiver: the one that was idle for the longest time. The sender of the replaced
+	// connection connects again when it sends, and no datagram is lost.
 	MaxConnsPerUser int
 	// MaxHalfOpen is the largest number of half-open connections and lookups of one
 	// listener on the wire path. A connection is half-open until the address of its peer

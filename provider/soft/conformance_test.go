@@ -41,8 +41,8 @@ func freeUDPPort(t *testing.T) uint16 {
 
 // TestConformance runs the conformance suite on the local path. With one vector, both
 // ends of a connection share a shard. With two vectors, each end has a shard of its own.
-// In the second case the rings are so small that every large message wraps around in its
-// ring.
+// With two vectors the rings are also so small that every large message wraps around in
+// its ring.
 func TestConformance(t *testing.T) {
 	for _, cfg := range []soft.Config{
 		{Vectors: 1},

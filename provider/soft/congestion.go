@@ -8,8 +8,9 @@ import (
 )
 
 const (
-	// initialWindow is the congestion window of a new peer address, in packets.
-	// minWindow and maxWindow are its bounds. The numbers are arbitrary.
+	// initialWindow is the congestion window of a new peer address, in packets. minWindow
+	// and maxWindow are the smallest and the largest congestion window. The numbers are
+	// arbitrary.
 	initialWindow = 32
 	minWindow     = 4
 	maxWindow     = 1024
@@ -108,8 +109,9 @@ type connCongestion struct {
 	// used above ssthresh only
 	sinceGrowth uint64
 	acked       uint64 // packets acknowledged since the connection was made
-	// recoveryEnd is a value of acked. A loss before acked reaches it does not count,
-	// because packets that were in flight together count as one loss (RFC 9002, 7.3.2).
+	// recoveryEnd is a value of acked. While acked is less than recoveryEnd, a further
+	// loss is ignored, because the losses of packets that were in flight together count
+	// as one loss (RFC 9002, 7.3.2).
 	recoveryEnd uint64
 	// ownWindow is how many packets of this connection may be in flight, from minWindow
 	// to maxConnWindow. The losses of this connection reduce it, even if they do not
@@ -118,8 +120,8 @@ type connCongestion struct {
 	ownSinceGrowth uint64 // packets acknowledged since ownWindow last grew
 }
 
-// join adds the connection to a congestion. The parameter onRoom is stored in the field
-// of that name.
+// join adds the connection to a congestion. The function onRoom is called when the
+// connection has waited and may send again.
 func (f *connCongestion) join(g *congestion, onRoom func()) {
 	f.shared, f.ownWindow, f.ssthresh, f.onRoom = g, maxConnWindow, maxWindow, onRoom
 }
@@ -137,10 +139,10 @@ func (f *connCongestion) leave() {
 	f.shared.resume()
 }
 
-// returnPart adds the part of the connection to the common part of the congestion window.
-// If the part is negative, returnPart first enlarges the window by the absolute value, up
-// to maxWindow. Otherwise connections that lose packets and close, again and again, would
-// use up the common part.
+// returnPart adds the part of the connection to the common part of the congestion
+// window. If the part is negative, returnPart first enlarges the window by the absolute
+// value of the part, up to maxWindow. Without this enlargement, connections that lose
+// packets and are closed, again and again, would use up the common part.
 func (f *connCongestion) returnPart() {
 	g := f.shared
 	if f.part < 0 {
@@ -230,19 +232,19 @@ func (f *connCongestion) shrink(flight uint64) {
 	g := f.shared
 	used := min(g.window, g.inFlight-f.inFlight+flight)
 	mine := min(used, flight)
-	// The first bound of less is the loss: half of the connection's packets in flight, and
-	// the unused part of the window.
+	// The window shrinks by the least of three numbers. The first number is the loss:
+	// half of the connection's packets in flight, and the unused part of the window.
 	lost := g.window - used + mine - mine/2
-	// The second bound is the claim of the connection: its part, and its equal share of
+	// The second number is the claim of the connection: its part, and its equal share of
 	// the common part, rounded up. A negative part reduces that share.
 	users := int64(g.users)
 	claim := max(0, f.part+(max(0, g.sharedPart)+users-1)/users)
-	// The third bound keeps the congestion window from getting smaller than minWindow.
+	// The third number is the difference between the window and minWindow.
 	spare := g.window - min(g.window, minWindow)
-	less := min(lost, uint64(claim), spare)
-	f.part -= int64(less)
-	g.window -= less
-	// When all connections have lost packets, the congestion window has this size (RFC
-	// 5681, 3.1).
+	reduction := min(lost, uint64(claim), spare)
+	f.part -= int64(reduction)
+	g.window -= reduction
+	// The threshold is half of the used window (RFC 5681, 3.1). The window shrinks to
+	// this size when all connections lose packets.
 	f.ssthresh = max(minWindow, used/2)
 }

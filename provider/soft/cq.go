@@ -17,11 +17,12 @@ type cq struct {
 	chn    *compChannel
 	cookie uint64
 
-	// slice of the Poll in progress while Poll calls drive; else nil
+	// while Poll calls drive: the slice that the caller has passed to Poll; else nil
 	dst   []verbs.WC
 	taken int   // number of completions stored in dst
 	ring  []cqe // queued completions; grows up to depth when more are queued
-	// head counts the completions taken from the ring, tail those added to it; both wrap
+	// head counts the completions taken from the ring, and tail counts the completions
+	// added to the ring. Both wrap.
 	head, tail uint32
 	depth      int
 	// ringDepth is the capacity of the ring: depth, minus the part of dst that is filled
@@ -40,8 +41,8 @@ type cq struct {
 }
 
 // A cqe is a queued completion. A request occupies an entry of its work queue until its
-// completion is polled (IBTA vol. 1, 10.8.5.1). So a CQ that has as many entries as all
-// of its work queues together never overruns.
+// completion is polled (IBTA vol. 1, 10.8.5.1). So a CQ never overruns if its depth is
+// at least the sum of the depths of its work queues.
 type cqe struct {
 	wc    verbs.WC
 	space *cqSpace // counter of the work queue that the completion belongs to
@@ -122,8 +123,8 @@ func checkCQDepth(depth int) error {
 
 // initialCQEs is how many completions the ring of a CQ can hold before it grows. The
 // depth of a CQ is chosen for all requests that can ever be outstanding. The ring rarely
-// has to hold that many, because a Poll that calls drive stores completions in dst and
-// not in the ring. The number is arbitrary.
+// has to hold as many completions as the depth, because a Poll that calls drive stores
+// completions in dst and not in the ring. The number is arbitrary.
 const initialCQEs = 64
 
 // resize moves the queued completions to a ring with room for size completions. size is
@@ -229,8 +230,8 @@ func (c *cq) Poll(dst []verbs.WC) (int, error) {
 	return n, nil
 }
 
-// drivePolls is the number of polls in a row that may return completions of the ring
-// only. The last of them calls drive nevertheless. The number is arbitrary; a call of
+// A poll that finds enough completions in the ring need not call drive. One of every
+// drivePolls such polls calls drive nevertheless. The number is arbitrary. A call of
 // drive takes about as long as a poll.
 const drivePolls = 4
 
@@ -277,7 +278,8 @@ func (c *cq) Arm(solicitedOnly bool) error {
 	if c.arming == disarmed {
 		c.shard.armed++
 	}
-	// A request for any completion takes precedence (ibv_req_notify_cq(3)).
+	// A request for the next completion of any kind takes precedence over a request for
+	// the next solicited one (ibv_req_notify_cq(3)).
 	want := armedAny
 	if solicitedOnly {
 		want = armedSolicited

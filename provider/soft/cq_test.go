@@ -142,7 +142,8 @@ func TestPollSkipsDestroyedQueuePairs(t *testing.T) {
 	require.NoError(t, after.Close())
 }
 
-// Each poll calls drive, even if completions remain in the CQ after every poll.
+// Polls call drive again and again, even if completions remain in the CQ after every
+// poll.
 func TestPollDrivesWithFullRing(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	a, b := newPair(t, d, verbs.ProgressManual)

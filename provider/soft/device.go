@@ -24,8 +24,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Limits of the device. They bound how much memory one caller can make it allocate. Those
-// without a source are arbitrary, and smaller than the fields of the wire format allow.
+// These limits of the device bound how much memory one caller can make the device
+// allocate. Limits without a source are arbitrary, and smaller than the fields of the
+// wire format allow.
 const (
 	maxQP        = 1 << 20
 	maxWR        = 1 << 15
@@ -127,8 +128,8 @@ func newDevice(cfg *Config) (*device, error) {
 	return d, nil
 }
 
-// managerConfig returns the configuration of connection management, which counts in
-// wireCM what happens on the wire path.
+// managerConfig returns the configuration of connection management. Connection
+// management counts the events of the wire path in wireCM.
 func (d *device) managerConfig(wireCM *counters.Set) *connmgr.Config {
 	return &connmgr.Config{
 		Device: d, Engine: qpEngine{d}, Start: d.start,
@@ -229,8 +230,9 @@ func (d *device) NextAsync(ev *verbs.AsyncEvent) (bool, error) { return d.async.
 // now returns the time of the device's clock: nanoseconds since the device was opened.
 func (d *device) now() int64 { return int64(time.Since(d.start)) }
 
-// add counts a new object of a kind. It fails if there are limit objects already. name
-// is the kind's name in the error.
+// add counts a new object of a kind. It fails if the device already has as many objects
+// of the kind as the parameter limit says. The parameter name is the kind's name in the
+// error.
 func (d *device) add(kind objectKind, name string, limit int) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -296,7 +298,8 @@ func (d *device) shard(vector int, progress verbs.Progress) (*shard, error) {
 
 // register gives a queue pair a number that belongs to its shard. The number is random,
 // so that it is not used again soon. It is never 0, 1 (the CM's) or 0xffffff
-// (multicast). reserve is called with the number, and can refuse it by an error.
+// (multicast). register calls reserve with the number. If reserve returns an error,
+// register tries another number.
 func (d *device) register(q *qp, reserve func(num uint32) error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

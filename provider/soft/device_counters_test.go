@@ -143,8 +143,8 @@ func TestCountersOfANetwork(t *testing.T) {
 	}
 	for _, step := range []struct {
 		why string
-		// The network while the first request is sent. The second request is sent over a
-		// network without faults.
+		// net describes the network while the first request is sent. The second request is
+		// sent over a network without faults.
 		net  netsim.Config
 		want counted
 	}{

@@ -19,9 +19,9 @@
 // reliable connection, udWire the unreliable datagram. They receive packets and the
 // timer events of the shard, and send packets through a packetConn (packet_conn.go). A
 // requester counts its packets by a sequence that does not wrap. After a loss it goes
-// back to an earlier sequence (rc_request.go, rc_completer.go, rc_retransmit.go). The
-// responder executes requests in sequence, and keeps response resources for READs and
-// atomics, whose responses the peer may request again (rc_responder.go,
+// back to an earlier sequence (rc_request.go, rc_completer.go, rc_retransmission.go).
+// The responder executes requests in sequence, and keeps response resources for READs
+// and atomics, whose responses the peer may request again (rc_responder.go,
 // rc_resp_resources.go, rc_response.go). A long READ is requested in pieces, so that
 // each response fits the socket. If both sides have agreed on end-to-end flow control,
 // they count receive buffers (rc_credits.go). Otherwise a receiver without a buffer
@@ -37,7 +37,7 @@
 // connecting, over IPv4 and IPv6: messages, READ, WRITE and atomics up to a mebibyte;
 // private data, refusals, disconnecting, killed processes; exhausted retries and RNR
 // retries, wrong keys; datagrams and their lookup; with packets lost, duplicated,
-// reordered and damaged. That device has these limits:
+// reordered and damaged. rxe has these limits:
 //
 //   - Its retry count of 7 means that it retries without end. So a request never
 //     completes if the peer has ended before its last acknowledgement arrived.

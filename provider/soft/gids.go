@@ -12,9 +12,10 @@ import (
 )
 
 // A gidTable assigns an index to each address of the host. It is a copy of the system's
-// list. The copy is refreshed when a caller needs all addresses, or needs an address or
-// an index that is not in the copy. Querying the system for each connection would take a
-// considerable part of the time to make a connection.
+// list. The copy is read from the system again when a caller needs all addresses, or
+// needs an address or an index that is not in the copy. It is not read for each
+// connection, because reading it would take a considerable part of the time to make a
+// connection.
 type gidTable struct {
 	inUse func() []netip.Addr // returns the local addresses of the wire path that are in use
 

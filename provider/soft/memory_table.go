@@ -36,8 +36,9 @@ type mrTable struct {
 	removed mr
 }
 
-// mrSlots has a power of two of slots. The slot of a removed region is not set to nil
-// again, because a search for a key that is stored in a later slot has to continue.
+// mrSlots are the slots of an mrTable. Their number is a power of two. The slot of a
+// removed region is not set to nil again, because a search for a key that is stored in a
+// later slot has to continue.
 type mrSlots []atomic.Pointer[mr]
 
 // find returns the region with the key, or nil.

@@ -17,18 +17,19 @@ type packetConn interface {
 	// be sent along the route.
 	Open(to *udp.Route) error
 	Close(to *udp.Route)
-	// Buffer returns size bytes for one packet along to. It returns nil if there is no
-	// room before the next drive. The caller owns the bytes until Push. The next call of
-	// Buffer without Push discards them.
+	// Buffer returns size bytes for one packet, which will be sent along the route. It
+	// returns nil if there is no room until the shard is driven again. The caller owns
+	// the bytes until it calls Push. If it calls Buffer again without Push, the bytes are
+	// discarded.
 	Buffer(to *udp.Route, size int) []byte
-	// Push queues the packet that was built in the last Buffer. The packet is complete
-	// except for its ICRC, which the packetConn computes.
+	// Push queues the packet that the caller has built in the bytes of the last Buffer.
+	// The packet is complete except for its ICRC, which the packetConn computes.
 	Push(to *udp.Route, p wire.Packet)
 	// Flush sends the queued packets.
 	Flush()
-	// OnTimeout reports that the peer did not acknowledge a packet along to in time. The
-	// packetConn then discards what it has found out about the network path, because the
-	// network path may have changed.
+	// OnTimeout reports that the peer did not acknowledge a packet in time that was sent
+	// along the route. The packetConn then discards what it has found out about the
+	// network path, because the network path may have changed.
 	OnTimeout(to *udp.Route)
 }
 
@@ -50,14 +51,15 @@ type wireQP interface {
 	// receive processes a packet whose partition key and ICRC are correct. The packet is
 	// valid during the call.
 	receive(p wire.Packet, from *udp.Header)
-	// sendDue sends what is due, and reports whether nothing is left.
+	// sendDue sends the packets that are due. done is true if all of them were sent.
 	sendDue() (done bool)
 }
 
-// nearestSeq returns the sequence that has the PSN v and is closest to the sequence
-// near. base is the PSN of sequence 0. nearestSeq returns false if the closest one would
-// be negative. Sequences count packets from the beginning of the connection and do not
-// wrap; PSNs have 24 bits and wrap (IBTA vol. 1, 9.7.1).
+// nearestSeq converts a PSN to a sequence. Of the sequences with the PSN v, it returns
+// the one that is closest to the sequence near. The parameter base is the PSN of
+// sequence 0. nearestSeq returns false if the closest one would be negative. Sequences
+// count packets from the beginning of the connection and do not wrap; PSNs have 24 bits
+// and wrap (IBTA vol. 1, 9.7.1).
 func nearestSeq(v, base psn.Value, near uint64) (uint64, bool) {
 	seq := int64(near) + int64(v.Sub(psnOf(base, near)))
 	return uint64(seq), seq >= 0

@@ -106,8 +106,8 @@ func (e *end) post(wr verbs.SendWR) {
 // for has not come. It is arbitrary.
 const pollLimit = 10_000_000
 
-// wait polls an end until the end has returned n completions. It also polls the other
-// ends in the parameter others, because the completions may depend on these.
+// wait polls an end until the end has returned n completions. It also polls the ends in
+// the parameter others, because the completions may depend on work of those ends.
 func (e *end) wait(n int, others ...*end) []verbs.WC {
 	e.t.Helper()
 	var got []verbs.WC

@@ -36,14 +36,14 @@ type path interface {
 	// abort ends a request whose remaining fragments did not arrive. It sends a NAK for
 	// the request, and then calls requestFailed.
 	abort(a outcome)
-	// accessSource returns the source to which the access errors of the peer are
-	// counted. It returns false if the peer is this process.
+	// accessSource returns the peer's source for the limit of access errors; see package
+	// access. It returns false if the peer is this process.
 	accessSource() (access.Source, bool)
 	// rebind offers the path an end that connection management has made for its queue
-	// pair. A path with a provisional end returns a path with the new end in its place,
-	// unless the peer has taken the other provisional end. The queue pair then uses the
-	// path moved, and sends its requests again. The parameter taken is true if a path
-	// owns the new end, or if rebind has released it.
+	// pair. If the path has a provisional end, and the peer has not taken the other
+	// provisional end, rebind replaces the path: the result moved is a path with the new
+	// end. The queue pair then uses that path, and sends its requests again. The result
+	// taken is true if a path owns the new end, or if rebind has released the end.
 	rebind(end *localEnd) (moved path, taken bool, err error)
 	// peerGone reports that the peer's process has ended without closing the connection
 	// that has the given end. A path that does not use the end ignores the call.

@@ -9,9 +9,9 @@ const (
 	// descriptor. If the owner never sleeps, only this poll finds descriptors that are
 	// ready. The number is arbitrary.
 	epollEvery = 1024
-	// epollEveryUD replaces epollEvery on a shard with descriptors at which messages
-	// arrive and which only epoll reports: those of UD queue pairs on the local path, and
-	// the overflow sockets of the wire path. It is also the number of calls after which a
+	// epollEveryUD replaces epollEvery on a shard that learns of some messages by epoll
+	// only: of datagrams to UD queue pairs on the local path, and of packets at the
+	// overflow sockets of the wire path. It is also the number of calls after which a
 	// shard with active connections polls the sockets of the wire path. The number is
 	// arbitrary.
 	epollEveryUD = 16
@@ -77,8 +77,8 @@ type pollSchedule struct {
 func (p *pollSchedule) begin() { p.drives++ }
 
 // wire reports whether this call polls the sockets of the wire path, if they are in use.
-// With active connections on the local path it does so less often, because the system
-// call would slow them down.
+// While there are active connections on the local path, the sockets are polled less
+// often, because the system call would slow down these connections.
 func (p *pollSchedule) wire() bool { return len(p.active) == 0 || p.drives%epollEveryUD == 0 }
 
 // timers reports whether this call reads the clock and fires timers, if there are any.
@@ -88,15 +88,16 @@ func (p *pollSchedule) timers() bool { return p.drives%clockEvery == 0 }
 // polls.
 func (p *pollSchedule) acks() bool { return p.drives%ackEvery == 0 }
 
-// epoll reports whether this call polls epoll. messages is true if messages arrive at
-// descriptors that only epoll reports. Epoll is then polled every epollEveryUD calls, and
-// also whenever the sockets of the wire path are polled; wireInUse is true if the shard
-// has such sockets.
+// epoll reports whether this call polls epoll. The parameter messages is true if
+// messages may arrive of which the shard learns by epoll only; see epollEveryUD. Epoll
+// is then polled every epollEveryUD calls, and also whenever the sockets of the wire
+// path are polled. The parameter wireInUse is true if the shard has such sockets.
 func (p *pollSchedule) epoll(messages, wireInUse bool) bool {
 	return p.drives%epollEvery == 0 || messages && (p.drives%epollEveryUD == 0 || len(p.active) == 0 && wireInUse)
 }
 
-// nextIdleConn returns the idle connection whose turn it is. There is at least one.
+// nextIdleConn returns the next idle connection in turn. There must be at least one idle
+// connection.
 func (p *pollSchedule) nextIdleConn() *shmConn {
 	if p.nextIdle++; p.nextIdle >= len(p.idle) {
 		p.nextIdle = 0
@@ -107,7 +108,8 @@ func (p *pollSchedule) nextIdleConn() *shmConn {
 // worked records that a connection has done work in this call.
 func (p *pollSchedule) worked(c *shmConn) { c.schedule.lastWork = p.drives }
 
-// activate makes a connection active. It counts as work.
+// activate makes a connection active. The schedule then treats the connection as one
+// that has just had work.
 func (p *pollSchedule) activate(c *shmConn) {
 	p.worked(c)
 	if c.schedule.state != pollActive {
@@ -115,23 +117,23 @@ func (p *pollSchedule) activate(c *shmConn) {
 	}
 }
 
-// rests reports whether an active connection had no work during the last idleAfter calls.
-// It then becomes idle, unless it has work in this call.
+// rests reports whether an active connection had no work during the last idleAfter
+// calls. Such a connection becomes idle, unless it has work in this call.
 func (p *pollSchedule) rests(c *shmConn) bool { return p.drives-c.schedule.lastWork > idleAfter }
 
 // makeIdle makes a connection idle.
 func (p *pollSchedule) makeIdle(c *shmConn) { p.move(c, pollIdle) }
 
-// remove makes a connection parked.
+// remove takes a connection off the lists; see pollParked.
 func (p *pollSchedule) remove(c *shmConn) { p.move(c, pollParked) }
 
 // crowded reports whether more than maxPolledIdle connections are polled.
 func (p *pollSchedule) crowded() bool { return len(p.active)+len(p.idle) > maxPolledIdle }
 
-// parkForSleep calls park for each connection that is polled, because the owner may go to
-// sleep. If park succeeds, the peer rings the doorbell, and the connection is removed
-// from the lists, except for maxPolledIdle of them. parkForSleep returns false at the
-// first connection that has work, for which park returns false.
+// parkForSleep parks the connections on the lists, because the owner may go to sleep: it
+// calls park for each of them. The peers of parked connections ring the doorbell.
+// maxPolledIdle of these connections stay on the lists, and the others are removed. If a
+// connection has work, park returns false; parkForSleep then stops and returns false.
 func (p *pollSchedule) parkForSleep(park func(*shmConn) bool) bool {
 	return p.parkList(p.idle, park) && p.parkList(p.active, park)
 }

@@ -103,8 +103,8 @@ func TestPollScheduleIdleInTurn(t *testing.T) {
 }
 
 // Before the owner sleeps, all polled connections are parked, except that maxPolledIdle
-// connections stay on the lists of polled ones. If a connection can not be parked because
-// it has work, parkForSleep parks no further ones and the owner does not sleep.
+// connections stay on the lists of polled ones. If a connection can not be parked
+// because it has work, parkForSleep parks no further connections and returns false.
 func TestPollScheduleParksForSleep(t *testing.T) {
 	p, conns := newSchedule(maxPolledIdle + 3)
 	p.makeIdle(conns[0])
@@ -122,8 +122,8 @@ func TestPollScheduleParksForSleep(t *testing.T) {
 	require.Len(t, p.active, maxPolledIdle)
 }
 
-// While more than maxPolledIdle connections are polled, those that were without work for
-// a long time are parked.
+// While more than maxPolledIdle connections are polled, the connections that were
+// without work for a long time are parked.
 func TestPollScheduleParksUnused(t *testing.T) {
 	p, conns := newSchedule(maxPolledIdle + 3)
 	always := func(*shmConn) bool { return true }

@@ -10,8 +10,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// qp implements verbs.QP. It belongs to its shard: the fields below state are accessed
-// only between shard.enter and shard.leave.
+// qp implements verbs.QP. It belongs to its shard: the field state and all fields after
+// it are accessed only between shard.enter and shard.leave.
 type qp struct {
 	dev       *device
 	pd        *pd
@@ -320,7 +320,8 @@ func (q *qp) Close() error {
 	q.closed.Store(true)
 	q.reset()
 	q.sq.destroyed = true
-	// With an SRQ, rq is not used. Completions of SRQ buffers are still returned.
+	// With an SRQ this has no effect: rq is not used, and Poll still returns the
+	// completions of the SRQ's buffers.
 	q.rq.destroyed = true
 	if q.path != nil {
 		q.path.detach()

@@ -69,7 +69,8 @@ func (s *qpDemux) sendAll() bool {
 	return len(s.due) == 0
 }
 
-// attach registers a queue pair, which from now on receives the packets for the number.
+// attach registers a queue pair with its number. The queue pair then receives the
+// packets for this number.
 func (s *qpDemux) attach(num uint32, q wireQP) {
 	if s.qps == nil {
 		s.qps = make(map[uint32]wireQP)

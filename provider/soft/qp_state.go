@@ -91,7 +91,7 @@ func (q *qp) setAttrs(attr *verbs.QPAttr, mask verbs.QPAttrMask) {
 	set(verbs.AttrMinRNRTimer, func() { a.MinRNRTimer = attr.MinRNRTimer })
 	set(verbs.AttrTimeout, func() { a.Timeout = attr.Timeout })
 	set(verbs.AttrRetryCount, func() { a.RetryCount = attr.RetryCount })
-	set(verbs.AttrRNRRetry, func() { a.RNRRetry = attr.RNRRetry; q.rnr.left = attr.RNRRetry })
+	set(verbs.AttrRNRRetry, func() { a.RNRRetry = attr.RNRRetry; q.rnr.retriesLeft = attr.RNRRetry })
 }
 
 // enterState performs a state change, or none if from and to are equal.

@@ -6,9 +6,9 @@ const (
 	// maxDelayedPackets is the largest number of packets of the peer for which one
 	// acknowledgement is delayed. It is arbitrary.
 	maxDelayedPackets = 16
-	// maxAckDelays is the number of calls of drive during which an acknowledgement can
-	// be delayed. This is some ten microseconds if the owner of the shard polls without
-	// a pause.
+	// maxAckDelays is the number of calls of drive during which an acknowledgement can be
+	// delayed. These calls take about ten microseconds if the owner of the shard polls
+	// without a pause.
 	maxAckDelays = 64
 )
 

@@ -43,7 +43,8 @@ func (w *memoryConn) deliver() {
 	w.queued = w.queued[:0]
 }
 
-// newMemoryPair connects two ends by memoryConns. turn delivers the packets of both.
+// newMemoryPair connects two ends by memoryConns. The function turn delivers the queued
+// packets of both ends.
 func newMemoryPair(t testing.TB) (a, b *end, turn func()) {
 	s := newSim(t, 1, quietNet)
 	a, b = s.newEnd(), s.newEnd()

@@ -125,7 +125,8 @@ func (c *rcConn) resend() {
 func (c *rcConn) takeAcks() bool { return false }
 
 // stopResponding implements path. It sends the acknowledgement for requests that are
-// complete. For later requests the peer gets no acknowledgement, and its retries end.
+// complete. For later requests the peer gets no acknowledgement, so its retry count is
+// used up.
 func (c *rcConn) stopResponding() {
 	c.stopSending()
 	if c.acks.due() && c.resp.resources.nextPending() == nil {

@@ -68,19 +68,19 @@ func (r *rcCredits) lacks(w *wqe) bool {
 	return r.receives && w.messageNumber > r.limit && w.op != verbs.OpWrite
 }
 
-// allows reports whether the next packet at the position at, of a SEND or WRITE, may be
-// sent. Without a credit a SEND sends its first packet as a probe, when all packets
-// before it are acknowledged. It sends the rest when the first packet is acknowledged,
-// because the peer has then taken a buffer. A WRITE with immediate data is sent
-// completely as a probe, because it takes the buffer at its last packet. Packets that
-// were sent before may be sent again.
-func (r *rcCredits) allows(w *wqe, at *rcRequester) bool {
+// allows reports whether the next packet of w, a SEND or WRITE, may be sent. The
+// parameter req has the position of that packet. Without a credit a SEND sends its first
+// packet as a probe, when all packets before it are acknowledged. It sends the other
+// packets when the first packet is acknowledged, because the peer has then taken a
+// buffer. A WRITE with immediate data is sent completely as a probe, because it takes
+// the buffer at its last packet. Packets that were sent before may be sent again.
+func (r *rcCredits) allows(w *wqe, req *rcRequester) bool {
 	switch {
-	case !r.lacks(w) || at.wasSent():
+	case !r.lacks(w) || req.wasSent():
 		return true
-	case at.seq > w.firstSeq:
-		return w.op == verbs.OpWriteImm || at.ackedEnd > w.firstSeq
-	case at.unacked() > 0:
+	case req.seq > w.firstSeq:
+		return w.op == verbs.OpWriteImm || req.ackedEnd > w.firstSeq
+	case req.unacked() > 0:
 		// The acknowledgement of an earlier packet will contain an advertisement.
 		return false
 	case r.probe == creditProbeNone:
@@ -90,8 +90,9 @@ func (r *rcCredits) allows(w *wqe, at *rcRequester) bool {
 	return r.probe == creditProbeAllowed
 }
 
-// probeSent records that a packet was sent without a credit. If the packet was sent
-// before, the timer may run; it continues to run.
+// probeSent records that a packet was sent without a credit. In creditProbeWait the
+// packet was sent before, and is no probe; then the state does not change, and the timer
+// continues to run.
 func (r *rcCredits) probeSent() {
 	if r.probe == creditProbeAllowed {
 		r.probe = creditProbeNone
@@ -145,7 +146,8 @@ func (r *rcCredits) enough(msn psn.Value) bool {
 	return !r.sends || r.advertised.Sub(msn) > maxDelayedPackets
 }
 
-// messageCount returns how many messages w is for the peer: each piece of a READ is one.
+// messageCount returns how many messages w is for the peer: each piece of a READ is a
+// message of its own.
 func (c *rcConn) messageCount(w *wqe) uint64 {
 	if w.op != verbs.OpRead {
 		return 1
@@ -176,8 +178,8 @@ func (c *rcConn) ack() wire.Syndrome {
 	return c.credits.advertise(c.resp.msn, c.q.receiveBuffers())
 }
 
-// receivesPosted implements path. If the peer has used up its credits, it sends an
-// advertisement (IBTA vol. 1, 9.7.7.2).
+// receivesPosted implements path. If the peer has used up its credits, receivesPosted
+// sends an advertisement (IBTA vol. 1, 9.7.7.2).
 func (c *rcConn) receivesPosted() {
 	if c.credits.usedUp(c.resp.msn) && c.resp.dataEnd > 0 && c.q.isServing() {
 		c.ackNow()

@@ -44,8 +44,8 @@ func (c *rcConn) execute(p wire.Packet) {
 		p.IETH() != nil: // SEND with invalidate is not supported.
 		a = c.q.onInvalidRequest()
 	case (op.Kind() == wire.KindRead || op.Kind() == wire.KindAtomic) && c.resp.resources.full():
-		// The peer has more requests outstanding than response resources were agreed (IBTA
-		// vol. 1, 9.7.4.1.5 and 9.7.5.2.3).
+		// The peer has more READs and atomics outstanding than the agreed number of
+		// response resources (IBTA vol. 1, 9.7.4.1.5 and 9.7.5.2.3).
 		a = c.q.onInvalidRequest()
 	case op.Kind() == wire.KindRead:
 		a = c.executeRead(p)

@@ -79,8 +79,8 @@ func TestWireDuplicatesAreAcknowledgedAgain(t *testing.T) {
 	p.wantSyndrome("", wire.NAK(wire.NAKInvalidRequest), 3)
 }
 
-// An ACK with the sequence of a READ would complete the READ without its data. So none
-// is sent.
+// An ACK with the sequence of a READ would complete the READ without its data. So no
+// such ACK is sent.
 func TestWireReadIsNeverAcknowledged(t *testing.T) {
 	p := newScript(t)
 	p.e.recv(1, 0, 10)

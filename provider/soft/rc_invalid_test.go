@@ -11,13 +11,13 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// The statuses with which a receive buffer completes. taken: the invalid request had
-// taken the buffer. short: the buffer was too short for the message. none: no request
-// had taken the buffer, and it was flushed.
+// These are the statuses with which a receive buffer completes. bufferTaken: the invalid
+// request had taken the buffer. bufferShort: the buffer was too short for the message.
+// bufferUnused: no request had taken the buffer, so the buffer was flushed.
 const (
-	taken = verbs.StatusRemInvReqErr
-	short = verbs.StatusLocLenErr
-	none  = verbs.StatusWRFlushErr
+	bufferTaken  = verbs.StatusRemInvReqErr
+	bufferShort  = verbs.StatusLocLenErr
+	bufferUnused = verbs.StatusWRFlushErr
 )
 
 // invalidRequests are sequences of packets. The last packet of each sequence breaks a
@@ -30,53 +30,53 @@ var invalidRequests = []struct {
 }{
 	{"FIRST too short", func(p *script) []wire.Packet {
 		return []wire.Packet{p.request(wire.SendFirst, 0, scriptMTU-4)}
-	}, wire.NAKInvalidRequest, none},
+	}, wire.NAKInvalidRequest, bufferUnused},
 	{"MIDDLE too long", func(p *script) []wire.Packet {
 		return []wire.Packet{p.request(wire.SendFirst, 0, scriptMTU), p.request(wire.SendMiddle, 1, scriptMTU+4)}
-	}, wire.NAKInvalidRequest, taken},
+	}, wire.NAKInvalidRequest, bufferTaken},
 	{"LAST empty", func(p *script) []wire.Packet {
 		return []wire.Packet{p.request(wire.SendFirst, 0, scriptMTU), p.request(wire.SendLast, 1, 0)}
-	}, wire.NAKInvalidRequest, taken},
+	}, wire.NAKInvalidRequest, bufferTaken},
 	{"ONLY too long", func(p *script) []wire.Packet {
 		return []wire.Packet{p.request(wire.SendOnly, 0, scriptMTU+1)}
-	}, wire.NAKInvalidRequest, none},
+	}, wire.NAKInvalidRequest, bufferUnused},
 	{"LAST without FIRST", func(p *script) []wire.Packet {
 		return []wire.Packet{p.request(wire.SendLast, 0, 1)}
-	}, wire.NAKInvalidRequest, none},
+	}, wire.NAKInvalidRequest, bufferUnused},
 	{"WRITE within a SEND", func(p *script) []wire.Packet {
 		return []wire.Packet{p.request(wire.SendFirst, 0, scriptMTU), p.setRETH(p.request(wire.WriteOnly, 1, 1), 0, 1)}
-	}, wire.NAKInvalidRequest, taken},
+	}, wire.NAKInvalidRequest, bufferTaken},
 	{"SEND within a WRITE", func(p *script) []wire.Packet {
 		return []wire.Packet{p.setRETH(p.request(wire.WriteFirst, 0, scriptMTU), 0, 2*scriptMTU), p.request(wire.SendOnly, 1, 1)}
-	}, wire.NAKInvalidRequest, none},
+	}, wire.NAKInvalidRequest, bufferUnused},
 	{"WRITE shorter than announced", func(p *script) []wire.Packet {
 		return []wire.Packet{p.setRETH(p.request(wire.WriteOnly, 0, 8), 0, 9)}
-	}, wire.NAKInvalidRequest, none},
+	}, wire.NAKInvalidRequest, bufferUnused},
 	{"WRITE longer than any message", func(p *script) []wire.Packet {
 		return []wire.Packet{p.setRETH(p.request(wire.WriteFirst, 0, scriptMTU), 0, 1<<31+1)}
-	}, wire.NAKInvalidRequest, none},
+	}, wire.NAKInvalidRequest, bufferUnused},
 	{"SEND with invalidate", func(p *script) []wire.Packet {
 		return []wire.Packet{p.request(wire.SendOnlyInv, 0, 1)}
-	}, wire.NAKInvalidRequest, none},
+	}, wire.NAKInvalidRequest, bufferUnused},
 	{"atomic that is not aligned", func(p *script) []wire.Packet {
 		pkt := p.request(wire.FetchAdd, 0, 0)
 		pkt.AtomicETH().Set(p.e.mr.Addr()+4, p.e.mr.RKey(), 1, 0)
 		return []wire.Packet{pkt}
-	}, wire.NAKInvalidRequest, none},
+	}, wire.NAKInvalidRequest, bufferUnused},
 	{"SEND longer than the buffer", func(p *script) []wire.Packet {
 		return []wire.Packet{p.request(wire.SendFirst, 0, scriptMTU), p.request(wire.SendMiddle, 1, scriptMTU), p.request(wire.SendLast, 2, 1)}
-	}, wire.NAKInvalidRequest, short},
+	}, wire.NAKInvalidRequest, bufferShort},
 	{"WRITE with a wrong key", func(p *script) []wire.Packet {
 		pkt := p.request(wire.WriteOnly, 0, 1)
 		pkt.RETH().Set(p.e.mr.Addr(), p.e.mr.RKey()+1, 1)
 		return []wire.Packet{pkt}
-	}, wire.NAKRemoteAccess, none},
+	}, wire.NAKRemoteAccess, bufferUnused},
 	{"WRITE that ends outside the region", func(p *script) []wire.Packet {
 		return []wire.Packet{p.setRETH(p.request(wire.WriteFirst, 0, scriptMTU), endSize-scriptMTU, 2*scriptMTU)}
-	}, wire.NAKRemoteAccess, none},
+	}, wire.NAKRemoteAccess, bufferUnused},
 	{"READ that begins outside the region", func(p *script) []wire.Packet {
 		return []wire.Packet{p.read(0, -1, 1)}
-	}, wire.NAKRemoteAccess, none},
+	}, wire.NAKRemoteAccess, bufferUnused},
 }
 
 // A request that breaks a rule ends the queue pair. The peer gets a NAK for it, and no

@@ -165,15 +165,15 @@ func (c *rcConn) windowAllows(n uint64) bool {
 }
 
 // wantsAck reports whether the next packet, which takes n sequences, needs the AckReq
-// bit although it is not the last packet of its message. It does if the acknowledgement
-// of the message would arrive after a congestion window is used up.
+// bit although it is not the last packet of its message. The packet needs the bit if a
+// congestion window would be used up before the acknowledgement of the message arrives.
 func (c *rcConn) wantsAck(n uint64) bool {
 	interval := min(ackEveryPackets, c.cong.quarterWindow())
 	return c.retry.probing() || c.req.sinceAckRequest+1 >= interval || c.cong.fills(n)
 }
 
 // pushRequest queues a request packet that takes n sequences. It sets the AckReq bit if
-// ask is true, or if wantsAck returns true.
+// the parameter ask is true, or if wantsAck returns true.
 func (c *rcConn) pushRequest(p wire.Packet, n uint64, ask bool) {
 	ask = ask || c.wantsAck(n)
 	if ask {

@@ -3,9 +3,9 @@
 package soft
 
 const (
-	// maxConnWindow is how many packets of a connection may be unacknowledged. It is the
-	// limit of rxe (RXE_MAX_UNACKED_PSNS). The limit of all connections to an address
-	// together is in type congestion.
+	// maxConnWindow is the largest number of unacknowledged packets of a connection. It
+	// is the limit of rxe (RXE_MAX_UNACKED_PSNS). The type congestion limits all
+	// connections to one address together.
 	maxConnWindow = 128
 	// ackEveryPackets is the greatest number of packets of a message that are sent without
 	// a request for an acknowledgement. It is arbitrary.

@@ -46,8 +46,8 @@ func (r *respResources) add() *respResource {
 }
 
 // full reports whether the peer has reached its limit of outstanding READs and atomics.
-// It has if the response of the oldest resource, which add would replace, was not yet
-// sent completely.
+// The peer has reached the limit if the response of the oldest resource, which add would
+// replace, was not yet sent completely.
 func (r *respResources) full() bool {
 	return r.added >= uint64(len(r.entries)) && !r.at(r.oldest()).sent
 }

@@ -77,14 +77,14 @@ func (r *rcResponder) executedData(ends bool) {
 }
 
 // executedRead records that the expected request, a READ of memory, was executed. Its
-// response has n packets, which are due.
+// response has n packets, and is due now.
 func (r *rcResponder) executedRead(memory memoryRange, n uint64) {
 	res := r.addResource(n)
 	res.source, res.unsent = memory, memory
 }
 
-// executedAtomic records that the expected request, an atomic, was executed. Its response
-// with the value old is due.
+// executedAtomic records that the expected request, an atomic, was executed. Its
+// response, which has the value old, is due now.
 func (r *rcResponder) executedAtomic(old uint64) {
 	res := r.addResource(1)
 	res.atomic, res.result = true, old
@@ -110,8 +110,8 @@ func (r *rcResponder) advance(n uint64, ends bool) {
 }
 
 // onDuplicate records the duplicate of a request that was executed before. It returns
-// true if the same duplicate was recorded before. The peer has then not received the
-// repeated response to the first duplicate.
+// true if the same duplicate was recorded before. In this case the peer has not received
+// the repeated response to the first duplicate.
 func (r *rcResponder) onDuplicate(seq uint64) (again bool) {
 	if r.duplicateEnd == 0 {
 		r.duplicateEnd = seq + 1

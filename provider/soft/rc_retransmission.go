@@ -15,8 +15,8 @@ type recovery uint8
 const (
 	// recoveryNone: the packets in flight were sent in order, and no loss is known. A
 	// connection begins in this state, and returns to it when a packet is acknowledged
-	// that was not acknowledged before. It is also in this state after an ACK timeout,
-	// when the packets are sent again: the peer's next NAK is then a new one.
+	// that was not acknowledged before. An ACK timeout leads to this state too: the
+	// packets are sent again, and a NAK that arrives then reports a new loss.
 	recoveryNone recovery = iota
 	// recoveryResend: the packets from the oldest unacknowledged one on are sent again,
 	// because the peer has reported a loss, or because the RNR timer has fired. Further
@@ -99,11 +99,12 @@ func (r *retransmission) countRetry(limit uint8) bool {
 }
 
 // goBack records that the requester sends packets again from the oldest unacknowledged
-// one on, and enters a state other than recoveryProbe.
+// one on. The parameter to is the next state: recoveryNone or recoveryResend.
 func (r *retransmission) goBack(to recovery) { r.state, r.progressed = to, true }
 
-// startProbe enters recoveryProbe. inFlight is the number of packets in flight before. A
-// probe is no progress: if it is not acknowledged either, the timer expires.
+// startProbe enters recoveryProbe. The parameter inFlight is the number of packets that
+// were in flight before the probe. A probe is no progress: if it is not acknowledged
+// either, the timer expires.
 func (r *retransmission) startProbe(inFlight uint64) {
 	r.state, r.progressed, r.probed = recoveryProbe, false, max(1, inFlight)
 }

@@ -204,8 +204,9 @@ func TestWireReceiverNotReady(t *testing.T) {
 	for range 2 {
 		p.send(p.syndrome(wire.RNRNAK(code), 1))
 		p.post(3, verbs.OpSend, 1)
-		// The packets after it arrive out of sequence, for which the peer sends a NAK. This is
-		// no second failure, and does not end the wait.
+		// The packets after the refused message arrive out of sequence, so the peer sends
+		// a NAK. This NAK does not count as a retry, and does not end the wait for the RNR
+		// timer.
 		p.send(p.nak(wire.NAKSequence, 1))
 		p.advance(wait - 1)
 		p.wantQuiet("the RNR timer has not fired")

@@ -49,7 +49,8 @@ var simCases = []simCase{{
 }, {
 	name: "late duplicates", seeds: 500,
 	net: func(r *rand.Rand) netsim.Config {
-		// A duplicate may arrive after the timeout, when the requests were sent again.
+		// The jitter is longer than the ACK timeout. So a duplicate may arrive when the
+		// requests were sent again already.
 		return netsim.Config{Drop: 0.02, Duplicate: 0.5, Reorder: 0.02, Delay: 20 * time.Microsecond, Jitter: 20 * time.Millisecond}
 	},
 	attr: func(_ *rand.Rand, attr *verbs.QPAttr) { attr.Timeout = 10 },

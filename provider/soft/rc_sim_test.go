@@ -22,9 +22,10 @@ type sim struct {
 	net   *netsim.Net
 	now   int64
 	hosts []*simHost
-	// lose reports whether the network loses a packet; if nil, no packet is lost
+	// lose reports whether the network loses a packet. If lose is nil, no packet is lost.
 	lose func(p wire.Packet) bool
-	// late returns the additional delay of a packet; if nil, no packet has one
+	// late returns the additional delay of a packet. If late is nil, no packet is
+	// delayed.
 	late func(p wire.Packet) time.Duration
 }
 

@@ -5,8 +5,8 @@ package soft
 import "github.com/rdmaloop/rdmaloop/verbs"
 
 // A recvQueue is the receive queue of a queue pair or an SRQ. It holds posted buffers in
-// order. head and tail wrap. A buffer that was taken for a message occupies an entry of
-// the queue until its completion is polled; see cqSpace.
+// order. The counters head and tail wrap. A buffer that was taken for a message occupies
+// an entry of the queue until its completion is polled; see cqSpace.
 type recvQueue struct {
 	entries    []rqe
 	head, tail uint32

@@ -205,15 +205,15 @@ func (q *qp) gather(dst []byte, w *wqe, offset uint32) bool {
 // acknowledged processes an acknowledgement of all path sequences below seq. The path
 // calls it when the peer has acknowledged more than before.
 func (q *qp) acknowledged(seq uint64) {
-	q.rnr.left = q.attr.RNRRetry
+	q.rnr.retriesLeft = q.attr.RNRRetry
 	q.responseTimer.stop()
 	q.sq.acknowledge(seq)
 	q.retire()
 }
 
-// retire completes acknowledged requests in order. If the oldest request has a failure,
-// it enters the error state. In SQD it raises the event verbs.AsyncSQDrained once
-// nothing is outstanding.
+// retire completes acknowledged requests in order. If the oldest request has failed,
+// retire moves the queue pair to the error state. In SQD it raises the event
+// verbs.AsyncSQDrained once nothing is outstanding.
 func (q *qp) retire() {
 	for q.sq.outstanding() && q.state != verbs.StateError {
 		w := q.sq.at(q.sq.done)
@@ -355,7 +355,7 @@ func (q *qp) onPeerActive() { q.responseTimer.stop() }
 func (q *qp) onInvalidResponse() { q.failOldest(verbs.StatusBadRespErr) }
 
 // onInvalidMemory is called by the local path when the peer has written an invalid value
-// to the shared memory. It ends the connection.
+// to the shared memory. It moves the queue pair to the error state.
 func (q *qp) onInvalidMemory() {
 	q.dev.async.push(verbs.AsyncEvent{Type: verbs.AsyncQPFatal, QP: q})
 	q.onInvalidResponse()

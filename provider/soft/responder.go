@@ -35,19 +35,21 @@ type responder struct {
 	writeLength uint32      // number of bytes of the whole current WRITE
 }
 
-// expects reports whether the next fragment may be one of a SEND, with messageSend as the
-// parameter of, or of a WRITE, with messageWrite. A message has a FIRST, any number of
-// MIDDLE and a LAST fragment. Fragments of other messages between them are invalid.
-func (rs *responder) expects(first bool, of messageState) bool {
+// expects reports whether the rules of the order of fragments allow the next fragment.
+// The parameter first is true if the fragment is the first one of a message. The
+// parameter state is messageSend for a fragment of a SEND, and messageWrite for a
+// fragment of a WRITE. A message has a FIRST, any number of MIDDLE and a LAST fragment.
+// Fragments of other messages between them are invalid.
+func (rs *responder) expects(first bool, state messageState) bool {
 	if first {
 		return rs.message == messageNone
 	}
-	return rs.message == of
+	return rs.message == state
 }
 
-// A memoryRange is the part of the memory named by a READ or WRITE of the peer that was
-// not accessed yet. The region is looked up again for each fragment, because the
-// application may close it at any time.
+// A READ or WRITE of the peer names a range of memory. A memoryRange is the part of this
+// range that was not accessed yet. The region is looked up again for each fragment,
+// because the application may close it at any time.
 type memoryRange struct {
 	addr uint64
 	key  uint32
@@ -150,8 +152,9 @@ func (q *qp) onInvalidRequest() outcome {
 	return q.failReceive(verbs.StatusRemInvReqErr, outcomeInvalidRequest)
 }
 
-// failReceive completes the receive buffer of the current SEND with an error, if there is
-// one, and returns the outcome a. The path then sends the NAK and calls requestFailed.
+// failReceive completes the receive buffer of the current SEND with an error, if there
+// is a current SEND. It returns a, the outcome of the request. The path then sends the
+// NAK and calls requestFailed.
 func (q *qp) failReceive(status verbs.Status, a outcome) outcome {
 	if q.message == messageSend {
 		q.receiveDone(&verbs.WC{Status: status}, false)

@@ -10,8 +10,9 @@ import (
 )
 
 const (
-	// partialFactor multiplies the ACK timeout of the sender, because a sender may wait
-	// for up to four times the timeout (IBTA vol. 1, 9.7.6.1.3).
+	// The limit of a message counts partialFactor ACK timeouts for each attempt of the
+	// sender, because a sender may wait for up to four times the timeout (IBTA vol. 1,
+	// 9.7.6.1.3).
 	partialFactor = 4
 	// minPartialLimit is the shortest limit of a message without progress. It is for
 	// senders with a very short ACK timeout, whose process may not run for a while. It
@@ -58,11 +59,11 @@ func (p *partialMessage) stalled(offset uint32) bool {
 	return p.seen == p.begun && offset-p.offset < partialProgress
 }
 
-// partialLimit returns how long a message may make no progress. It is longer than a
-// sender retries with the parameters of the connection.
+// partialLimit returns how long a message may make no progress. This is longer than the
+// time for which a sender retries with the parameters of the connection.
 func (q *qp) partialLimit() time.Duration {
 	timeout := verbs.AckTimeout(q.attr.Timeout)
-	// Without a timeout the sender waits for an answer without end.
+	// Without an ACK timeout the sender waits for an acknowledgement without end.
 	if q.attr.Timeout == 0 {
 		timeout = maxPartialLimit
 	}

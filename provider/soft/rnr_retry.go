@@ -4,23 +4,25 @@ package soft
 
 import "github.com/rdmaloop/rdmaloop/verbs"
 
-// rnrRetry counts how often a requester sends a request again after an RNR NAK, and waits
-// before each retry. Only left needs to be set before use, and timer needs init.
+// rnrRetry counts how often a requester sends a request again after an RNR NAK, and
+// waits before each retry. Before use, retriesLeft is set, and init of the timer is
+// called.
 type rnrRetry struct {
-	left uint8 // retries left; verbs.RNRRetryForever means no limit
+	retriesLeft uint8 // remaining retries; verbs.RNRRetryForever means no limit
 	// true after an RNR NAK was received, until the timer fires
 	waiting bool
 	timer   timer
 }
 
-// refused processes an RNR NAK with a timer code. It returns false if no retry is left
-// (IBTA vol. 1, 9.7.5.2.8). Otherwise the timer fires after the time of the code.
+// refused processes an RNR NAK with a timer code. It returns false if no more retry is
+// allowed (IBTA vol. 1, 9.7.5.2.8). Otherwise it starts the timer with the time of the
+// code.
 func (r *rnrRetry) refused(code uint8) bool {
-	if r.left == 0 {
+	if r.retriesLeft == 0 {
 		return false
 	}
-	if r.left < verbs.RNRRetryForever {
-		r.left--
+	if r.retriesLeft < verbs.RNRRetryForever {
+		r.retriesLeft--
 	}
 	r.waiting = true
 	r.timer.start(verbs.RNRDelay(code))

@@ -13,7 +13,7 @@ import (
 func TestRNRRetry(t *testing.T) {
 	const code = 12
 	for left, retries := range map[uint8]int{0: 0, 2: 2, verbs.RNRRetryForever: 20} {
-		s, r := newTestShard(), rnrRetry{left: left}
+		s, r := newTestShard(), rnrRetry{retriesLeft: left}
 		r.timer.init(s, r.fired)
 		for range retries {
 			require.True(t, r.refused(code), "%d", left)

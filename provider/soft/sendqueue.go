@@ -13,7 +13,7 @@ type wqe struct {
 	id    uint64
 	op    verbs.Opcode
 	flags verbs.SendFlags
-	// failure that this side has found; the request will complete with it
+	// failure that this side has found, and with which the request will complete
 	status           verbs.Status
 	responseComplete bool // for READ and atomics: the whole response has arrived
 	imm              uint32
@@ -122,8 +122,8 @@ func (q *sendQueue) forgetSent() {
 	q.acked, q.next, q.begun = q.done, q.done, q.done
 }
 
-// retire removes the oldest request. It may be retired before it was sent again
-// completely, or flushed before it was ever sent.
+// retire removes the oldest request. The request may not have been sent: it may be
+// flushed before it was ever sent, or acknowledged before it was sent again completely.
 func (q *sendQueue) retire() {
 	if q.acked == q.done {
 		q.acked++

@@ -17,11 +17,11 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A shard owns what completes on the CQs of one completion vector: queue pairs, their
-// paths and their timers. To drive a shard is to do all work that is possible without
-// waiting; see drive. In manual progress one goroutine, the owner, calls the shard, and
-// drives it by polling a CQ; nothing is locked. In automatic progress a goroutine of the
-// shard drives it too, and every call takes mu.
+// A shard owns all objects that complete on the CQs of one completion vector: queue
+// pairs, their paths and their timers. To drive a shard is to do all work that is
+// possible without waiting; see drive. In manual progress one goroutine, the owner,
+// calls the shard, and drives it by polling a CQ; nothing is locked. In automatic
+// progress a goroutine of the shard drives it too, and every call takes mu.
 type shard struct {
 	dev         *device
 	auto        bool
@@ -124,10 +124,10 @@ func (s *shard) beforeSleep() {
 
 // prepareSleep makes sure that the owner is woken: by a doorbell, by a descriptor, by a
 // timer, or at once if there is work. It stops at the first work that it finds, which
-// includes unfinished work of the wire path. So between two calls of drive it visits few
-// connections more than once, however often it is called. Connections that were parked
-// have left the lists, except for maxPolledIdle of them. After a connection that can not
-// be parked, eventfd is readable, and beforeSleep does not call prepareSleep.
+// includes unfinished work of the wire path. Then eventfd is readable, and beforeSleep
+// does not call prepareSleep again before the next call of drive. Parked connections
+// leave the lists, except for maxPolledIdle of them. So prepareSleep visits few
+// connections more than once, however often it is called.
 func (s *shard) prepareSleep(wireDone bool) {
 	if !wireDone || !s.polls.parkForSleep((*shmConn).park) {
 		s.signal()
@@ -142,7 +142,7 @@ func (s *shard) prepareSleep(wireDone bool) {
 func (s *shard) drive() {
 	s.polls.begin()
 	s.timeRead = false
-	// Sending comes first, because the peer may wait for it.
+	// Sending comes first, because the peer may be waiting for the packets.
 	s.wire.sendDue()
 	if s.udp.InUse() && s.polls.wire() {
 		s.udp.Poll(len(s.polls.active) == 0 && s.armed == 0 && !s.auto)
@@ -194,7 +194,7 @@ func (s *shard) OnReady(fd int, _ uint32) {
 func (s *shard) fireTimers() {
 	now := time.Duration(s.clock())
 	if s.timers.Due(now) {
-		s.udp.Drain() // a timer must not fire if the packet it waits for has arrived
+		s.udp.Drain() // a timer must not fire if the packet that stops it has arrived already
 	}
 	// A timer that has fired late may start itself again with a time that has passed
 	// already.
@@ -214,7 +214,7 @@ func (s *shard) setAlarm() {
 	_ = timerfd.Set(s.timerfd, time.Duration(when-s.clock()))
 }
 
-// pollOneIdle polls one connection of the idle list, each in its turn.
+// pollOneIdle polls the next connection of the idle list.
 func (s *shard) pollOneIdle() {
 	if c := s.polls.nextIdleConn(); !c.isIdle() {
 		s.polls.activate(c)

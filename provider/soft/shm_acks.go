@@ -44,8 +44,8 @@ func (a *shmAcks) consumed(ask bool) {
 }
 
 // due reports whether an acknowledgement has to be sent now. If the peer does not wait
-// for one, the acknowledgement is delayed until there is no other work, or until limit
-// slots are not acknowledged.
+// for one, the acknowledgement is delayed until there is no other work, or until the
+// number of unacknowledged slots reaches the parameter limit.
 func (a *shmAcks) due(limit uint32) bool { return a.requested || a.unacked >= limit }
 
 // acknowledge returns the value that acknowledges all slots consumed. head is the

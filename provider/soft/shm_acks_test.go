@@ -12,7 +12,7 @@ import (
 )
 
 func TestSHMSentAcknowledge(t *testing.T) {
-	// The 32-bit counter of consumed slots overflows in this test.
+	// The test begins shortly before the 32-bit counter of consumed slots overflows.
 	const start = math.MaxUint32 - 1
 	s := shmSent{seq: start + 4, acked: start}
 	for _, c := range []struct {

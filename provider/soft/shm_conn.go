@@ -19,8 +19,9 @@ const receiveBudget = 64
 // shard.
 //
 // The shard polls a connection that is on its active or its idle list. Other connections
-// are parked: the peer rings the doorbell when it has published slots. A connection may
-// be parked and on a list; then it is polled, and the peer rings the doorbell too.
+// are parked: the peer rings the doorbell when it has published slots. When the owner
+// may go to sleep, the peers of all connections ring the doorbell, also for connections
+// that stay on a list.
 type shmConn struct {
 	q     *qp
 	shard *shard
@@ -65,7 +66,8 @@ func newSHMConn(q *qp, end *localEnd) (*shmConn, error) {
 	return c, nil
 }
 
-// OnReady is called when the peer has rung the doorbell, or has closed its end of it.
+// OnReady is called when the peer has rung the doorbell, or has closed its end of the
+// doorbell.
 func (c *shmConn) OnReady(_ int, events uint32) {
 	c.parked = shm.WakeNone
 	if c.isServing() {
@@ -122,7 +124,7 @@ func (c *shmConn) isIdle() bool {
 
 // park asks the peer to ring the doorbell at its next slot, and also at its next
 // acknowledgement if this side waits for one. It returns false if the connection already
-// has work. Then the connection has to be polled.
+// has work. In that case the connection has to be polled.
 func (c *shmConn) park() bool {
 	want := shm.WakeSlots
 	if c.q.awaitsAck() {
@@ -136,8 +138,9 @@ func (c *shmConn) park() bool {
 	}
 	c.reserveRing()
 	c.own.Parked.Store(want)
-	// Each side stores first and then loads. So at least one side sees the store of the
-	// other: this side sees the slot, or the peer sees that it has to ring the doorbell.
+	// This side stores own.Parked before it looks for slots, and the peer publishes a
+	// slot before it loads that value. So this side sees the slot, or the peer sees that
+	// it has to ring the doorbell, or both.
 	if c.workMissed(want) {
 		c.own.Parked.Store(shm.WakeNone)
 		c.parked = shm.WakeNone

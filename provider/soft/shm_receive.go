@@ -26,8 +26,8 @@ const (
 	// serveRead: a READ was executed, and its response is not complete. The next slot is
 	// executed after the response.
 	serveRead
-	// serveReadBlocked: as serveRead, but the ring of responses is full. The state is left
-	// when the peer has consumed a response.
+	// serveReadBlocked: a READ was executed as in serveRead, but the ring of responses is
+	// full. The state is left when the peer has consumed a response.
 	serveReadBlocked
 	// serveAtomicBlocked: the next slot has an atomic, which is executed when the ring of
 	// responses has room for its result.

@@ -104,8 +104,8 @@ func (c *shmConn) reserveRequest(want uint32) (dst []byte, inArea, ok bool) {
 	return c.requestsOut.Reserve(want)
 }
 
-// describeFragment sets f to the header of a fragment that has the next length bytes of
-// a request.
+// describeFragment sets f to the header of the next fragment of a request. The parameter
+// length is the number of payload bytes of the fragment.
 func (c *shmConn) describeFragment(f *fragment.Fragment, w *wqe, length uint32) {
 	f.Op, f.Flags, f.Length = frameOf[w.op], 0, length
 	f.Addr, f.Key, f.Total = w.addr, w.key, w.total

@@ -15,12 +15,12 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Datagrams on the local path go over Unix sockets of type SOCK_SEQPACKET. Each UD
-// queue pair listens on a name made of its number in the abstract namespace, and has
-// one connection to each queue pair that it sends to. The sockets are connected
-// because the kernel then tells each end the user of the other (SO_PEERCRED), and
-// tells the sender when the receiver has room (EPOLLOUT). A datagram socket does
-// neither for the sender. One packet is one datagram:
+// Datagrams on the local path go over Unix sockets of type SOCK_SEQPACKET. Each UD queue
+// pair listens on a name made of its number in the abstract namespace, and has one
+// connection to each queue pair that it sends to. With connected sockets, the kernel
+// tells each end the user of the other (SO_PEERCRED), and tells the sender when the
+// receiver has room (EPOLLOUT). A sender with a datagram socket would learn neither. One
+// packet is one datagram:
 //
 //	0   Q_Key (32) | flags (8) | source queue pair number (24) | immediate data (32)
 //	12  source GID (128) | destination GID (128)

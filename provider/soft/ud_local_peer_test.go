@@ -17,8 +17,8 @@ import (
 )
 
 // lastNumber is the number of the last datagram that a test sends to a sink. The lower
-// bits of a number select where its payload lies in the sender's memory region. This
-// number selects the end.
+// bits of a datagram's number select the place of its payload in the sender's memory
+// region. The lower bits of lastNumber select the end of the region.
 const lastNumber = 1<<30 | 511
 
 // sinkBuffers is the number of receive buffers that a sink posts.

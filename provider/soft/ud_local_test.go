@@ -23,19 +23,19 @@ func newDatagramEnd(t testing.TB, d *device, progress verbs.Progress) *end {
 }
 
 // numberedDatagram returns a request that sends a number of 4 bytes and further bytes.
-// The parameter more is the number of further bytes.
-func (e *end) numberedDatagram(to verbs.AH, qpn uint32, n, more int) verbs.SendWR {
+// The parameter extra is the number of further bytes.
+func (e *end) numberedDatagram(to verbs.AH, qpn uint32, n, extra int) verbs.SendWR {
 	binary.BigEndian.PutUint32(e.mr.Bytes()[n*datagramMTU%endSize:], uint32(n))
 	return verbs.SendWR{Opcode: verbs.OpSend, Flags: verbs.SendSignaled, AH: to, RemoteQPN: qpn, RemoteQKey: simQKey,
-		SGEs: []verbs.SGE{verbs.SGEOf(e.mr, n*datagramMTU%endSize, 4+more)}}
+		SGEs: []verbs.SGE{verbs.SGEOf(e.mr, n*datagramMTU%endSize, 4+extra)}}
 }
 
 // sendNumbered sends n datagrams with consecutive numbers that begin with first. It waits
 // for the completion of each datagram before it sends the next one.
-func (e *end) sendNumbered(to verbs.AH, qpn uint32, first, n, more int) {
+func (e *end) sendNumbered(to verbs.AH, qpn uint32, first, n, extra int) {
 	e.t.Helper()
 	for i := range n {
-		e.post(e.numberedDatagram(to, qpn, first+i, more))
+		e.post(e.numberedDatagram(to, qpn, first+i, extra))
 		require.Equal(e.t, verbs.StatusSuccess, e.wait(1)[0].Status)
 	}
 }
