@@ -100,8 +100,8 @@ func (a *acceptor) next() (act func(*Loop), err error) {
 	return act, ev.Ack()
 }
 
-// removeListener removes the listener with the ID, whose device was removed, and returns
-// the listener. It returns nil if the listener was closed before.
+// removeListener removes and returns the listener that has the ID. It is called when the
+// device of the ID was removed. It returns nil if the listener was closed before.
 func (a *acceptor) removeListener(id *cm.ID) *Listener {
 	for ln := range a.listeners {
 		if ln.id == id {

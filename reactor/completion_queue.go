@@ -15,8 +15,8 @@ type completionQueue struct {
 	device *loopDevice
 	queue  *cq.Queue
 	conns  int // number of connections with places reserved on this CQ
-	// Number of polls that have returned fewer than Config.CompletionBudget completions,
-	// after which the CQ was empty.
+	// Number of polls that have found the CQ empty or emptied it: they have returned fewer
+	// completions than Config.CompletionBudget.
 	emptyPolls   uint64
 	unusedAtTrim bool // no connection used this CQ when trimQueues last ran
 }

@@ -163,7 +163,8 @@ const (
 	maxKeepalive = math.MaxInt64 / 2
 )
 
-// The longest times that the 5-bit codes of the protocol can express.
+// The largest values of AckTimeout and MinRNRTimer. The protocol has codes of 5 bits for
+// these times.
 var (
 	maxAckTimeout = verbs.AckTimeout(31)
 	maxRNRDelay   = verbs.RNRDelay(0)

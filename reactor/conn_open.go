@@ -217,7 +217,7 @@ func (c *Conn) makeQP() (err error) {
 	return c.makeRecvQueue()
 }
 
-// makeSendQueue makes the state of the send queue.
+// makeSendQueue makes the fields of the connection that describe its send queue.
 func (c *Conn) makeSendQueue() {
 	cfg := c.loop.cfg
 	c.flow = newSendFlow(cfg.MaxInFlight, cfg.SignalEvery)

@@ -56,7 +56,8 @@ func (c *Config) checkEmbedded() error {
 	return checkRange("NumLoops", c.NumLoops, 0, 1)
 }
 
-// initEmbedded opens the timerfd of an embedded loop, and starts the loop and its engine.
+// initEmbedded opens the timerFD of a loop made with NewLoop, calls OnBoot and OnTick,
+// and marks the engine as started.
 func (l *Loop) initEmbedded() (err error) {
 	if l.timerFD, err = newTimerFD(); err != nil {
 		return err

@@ -12,7 +12,7 @@ import (
 // arbitrary.
 const eventBudget = 16
 
-// An eventSource is a Loop as the source of its connection events.
+// An eventSource is a Loop that implements source for its connection events.
 type eventSource Loop
 
 func (s *eventSource) cause() Cause { return CauseConnection }

@@ -13,7 +13,7 @@ type Registration struct {
 	call  func(poller.Readiness)
 }
 
-// A foreignSource is a Registration as the source of its events.
+// A foreignSource is a Registration that implements source for its descriptor.
 type foreignSource Registration
 
 func (s *foreignSource) cause() Cause { return CauseForeign }

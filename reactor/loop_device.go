@@ -184,9 +184,9 @@ func (d *loopDevice) fail(err error) {
 	}
 }
 
-// failRemoved is fail for a device that was removed. From then on connections do not wait
-// for flushed completions and disconnect events of the device. Connections that are
-// already closing take their next step for the same reason.
+// failRemoved does the same as fail, for a device that was removed. In addition, no
+// connection waits any more for flushed completions or disconnect events of the device,
+// so connections that are already closing take their next step.
 func (d *loopDevice) failRemoved(err error) {
 	if !d.removed {
 		d.removed = true
@@ -261,7 +261,8 @@ func (d *loopDevice) consume() {
 	}
 }
 
-// A cqSource is a loopDevice as the source of the events of its completion channel.
+// A cqSource is a loopDevice that implements source for the events of its completion
+// channel.
 type cqSource loopDevice
 
 func (s *cqSource) ready(poller.Readiness) (work int) {

@@ -52,8 +52,8 @@ type Stats struct {
 	Spin  time.Duration `help:"time awake without work"`
 	Slept time.Duration `help:"time asleep, or between Arm and RunOnce"`
 	// LongestTurn is the duration of one turn, or of a few short ones. It includes times in
-	// which the loop did not run although it was awake. Between calls of RunOnce an
-	// embedded loop counts as awake, unless Arm was called.
+	// which the loop did not run although it was awake. A loop made with NewLoop counts as
+	// awake between calls of RunOnce, unless Arm was called.
 	LongestTurn time.Duration `help:"longest time between two readings of the clock while the loop was awake" kind:"max"`
 	// LongestCallback and SlowCallbacks are 0 if Config.SlowCallback is 0.
 	LongestCallback time.Duration `help:"duration of the longest callback" kind:"max"`

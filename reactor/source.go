@@ -50,9 +50,9 @@ func (l *Loop) watch(fd int, interest poller.Interest, s source) (poller.Token, 
 	return token, nil
 }
 
-// unwatch removes the descriptor of s. Events that were fetched and not handled yet are
-// stale then, and poller.Poller.Event does not return them. unwatch does nothing if the
-// descriptor was removed before.
+// unwatch removes the descriptor of s. Events of the descriptor that were fetched and
+// not handled yet become stale: poller.Poller.Event does not return them. unwatch does
+// nothing if the descriptor was removed before.
 func (l *Loop) unwatch(s source) error {
 	for i, w := range l.sources {
 		if w.source == s {

@@ -10,9 +10,10 @@ import (
 	"github.com/rdmaloop/rdmaloop/poller"
 )
 
-// A timerFD is a timer with a descriptor: see timerfd_create(2). The application of an
-// embedded loop waits for the descriptor of the loop's poller. The poller watches the
-// timerFD, which ends that wait when the first timer of the loop is due.
+// A timerFD is a timer with a descriptor: see timerfd_create(2). Only a loop made with
+// NewLoop has one. The application waits for the descriptor of the loop's poller. The
+// poller watches the timerFD, which ends that wait when the first timer of the loop is
+// due.
 type timerFD struct {
 	fd        int
 	wakeCause Cause // reason for which the timer was set: CauseTimer or CauseSafety

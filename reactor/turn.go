@@ -83,9 +83,9 @@ func (l *Loop) flush() {
 // of a turn.
 const closeBudget = 32
 
-// advanceClosing calls the method advance of closing connections: it disconnects, calls
-// OnClose and releases resources. These steps must not be taken inside a callback. A
-// connection takes at most one step in a turn.
+// advanceClosing calls the method advance of closing connections, at most once in a turn
+// for each connection. The method disconnects, calls OnClose and releases resources,
+// which must not be done inside a callback.
 func (l *Loop) advanceClosing() (work int) {
 	for n := min(l.closing.len(), closeBudget); work < n; work++ {
 		c := l.closing.pop()
