@@ -19,10 +19,10 @@ type CounterReader interface {
 	// The names are those under ports/N/hw_counters of a device in Linux's sysfs
 	// (Documentation/ABI/stable/sysfs-class-infiniband). Each driver has its own set; a
 	// name that two drivers share has the same meaning in both. The devices of
-	// provider/soft use the name of rxe where it has one for the event, or else the name
-	// of mlx5.
+	// provider/soft use the name that the driver rxe has for the event. If rxe has none,
+	// they use the name that the driver mlx5 has.
 	//
-	// The error is a *ParamError for a port that does not exist, and matches
-	// ErrNotSupported if the driver has no counters.
+	// The error is a *ParamError for a port that does not exist. If the driver has no
+	// counters, the error matches ErrNotSupported.
 	Counters(port uint8) ([]Counter, error)
 }
