@@ -12,8 +12,9 @@ import (
 // NewLoop makes a loop without a goroutine, for an application that has an event loop of
 // its own. The loop belongs to the goroutine that called NewLoop. Another goroutine may
 // take it over; the application must synchronize the two. NewLoop calls OnBoot before it
-// returns. Config.NumLoops must be 0 or 1, and Config.CPUs must be empty.
-// For the provider p and for the errors see New; another error is that of OnBoot.
+// returns. Config.NumLoops must be 0 or 1, and Config.CPUs must be empty. For the
+// provider p and for the errors see New. If OnBoot fails, NewLoop returns the error of
+// OnBoot.
 //
 // Either RunOnce waits for work, or the application waits for input on FD, together with
 // its own descriptors:

@@ -8,7 +8,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Errors of this package, in addition to those of verbs and cm. Test for them with
+// Errors of this package. Packages verbs and cm have further errors. Test for them with
 // errors.Is.
 var (
 	// ErrClosed means that the connection, listener, loop or engine was closed.

@@ -25,10 +25,10 @@ type Handler interface {
 }
 
 // A ConnHandler has the callbacks of listeners and connections. ListenOptions.Handler is
-// the ConnHandler of a listener and of the connections that it accepts, and
-// DialOptions.Handler that of a connection that this side opens. Without these options
-// they use the Handler of the engine. What the comment of Handler says about goroutines
-// applies here too.
+// the ConnHandler of a listener and of the connections that it accepts.
+// DialOptions.Handler is the ConnHandler of a connection that this side opens. A
+// listener or connection without such an option uses the Handler of the engine. What the
+// comment of Handler says about goroutines applies here too.
 type ConnHandler interface {
 	// OnConnectRequest is called when a connection request has arrived at a listener. There
 	// is no queue pair yet. The application must answer the request with Accept or Reject,

@@ -34,9 +34,10 @@ func (p IdlePolicy) String() string {
 
 // yieldEvery is how often a loop that sleeps calls the Go scheduler. The runtime preempts
 // a goroutine that has not called the scheduler for 10 ms (forcePreemptNS in
-// runtime/proc.go), even if the goroutine has slept in system calls meanwhile. From then
-// on the runtime takes the goroutine's processor away in each sleep. Its monitor thread
-// then wakes up thousands of times a second, on the same CPU if the loop is pinned.
+// runtime/proc.go), even if the goroutine has slept in system calls meanwhile. After
+// one such preemption the runtime takes the goroutine's processor away in each sleep, and
+// its monitor thread wakes up thousands of times a second, on the same CPU if the loop is
+// pinned.
 const yieldEvery = 8 * time.Millisecond
 
 // An idleState decides whether a loop without work polls again or sleeps.

@@ -20,7 +20,7 @@ type Listener struct {
 }
 
 // ListenOptions are the options of a listener and of the connections that it accepts.
-// There is no retry count, because both sides use that of the dialing side.
+// There is no retry count, because both sides use the retry count of the dialing side.
 type ListenOptions struct {
 	// Handler gets the callbacks of the listener and its connections. Nil means the
 	// Handler of the engine.

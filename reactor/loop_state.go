@@ -9,9 +9,9 @@ const (
 	// loopRunning: the loop accepts new connections. drain, which Engine.Stop posts, leads
 	// to loopDraining.
 	loopRunning loopState = iota
-	// loopDraining: new connections fail with ErrShutdown, and the existing ones close as
-	// by Conn.Close. abortConns leads to loopAborting. When the loop has no more
-	// connections and requests, finishTurn leads to loopEnded.
+	// loopDraining: new connections fail with ErrShutdown, and the existing ones close
+	// as after a call of Conn.Close. abortConns leads to loopAborting. When the loop has
+	// no more connections and requests, finishTurn leads to loopEnded.
 	loopDraining
 	// loopAborting: the connections end in the next turns, without waiting for their peers.
 	// Then the state is loopEnded.

@@ -16,8 +16,8 @@ const abortTimeout = time.Second
 
 // Stop begins to shut down the engine, and returns at once. Listeners are closed,
 // requests are rejected, Dial and Listen return ErrShutdown, and all connections are
-// closed as by Conn.Close. Then the loops end. Stop may be called in callbacks, and more
-// than once.
+// closed as Conn.Close closes one. Then the loops end. Stop may be called in callbacks,
+// and more than once.
 func (e *Engine) Stop() {
 	e.mu.Lock()
 	again, started := e.stopping.Swap(true), e.started
@@ -143,7 +143,7 @@ func (c *Conn) abortNow() {
 func (l *Loop) end() {
 	l.enter(loopEnded)
 	l.mailbox.close()
-	l.mailbox.run() // so that late calls of Dial and Accept are followed by their callbacks
+	l.mailbox.run() // late calls of Dial and Accept get their callbacks
 	if l.booted {
 		l.handler.OnShutdown(l)
 	}

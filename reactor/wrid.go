@@ -19,7 +19,7 @@ const (
 	generationMask       = 1<<generationBits - 1
 )
 
-// send reports whether the id is that of a send request.
+// send reports whether the id belongs to a send request.
 func (id wrID) send() bool { return id&sendBit != 0 }
 
 // slot returns the slot of the request in its queue.
