@@ -52,8 +52,8 @@ func FuzzStates(f *testing.F) {
 	})
 }
 
-// sequence returns the script of the given steps. A step is the name of a call or the
-// type of an event.
+// sequence returns a script for FuzzStates. A step is the name of a call or the type of
+// an event.
 func sequence(steps ...any) []byte {
 	var script []byte
 	for _, s := range steps {
