@@ -213,7 +213,7 @@ func (ch *channel) watch(fd int, h epollset.Handler) error {
 	return ch.epoll.Add(fd, unix.EPOLLIN|unix.EPOLLRDHUP, h)
 }
 
-// isLocalAddr reports whether an address belongs to this host. The error is that of
+// isLocalAddr reports whether an address belongs to this host. It returns the errors of
 // hostport.OnThisHost.
 func (ch *channel) isLocalAddr(a netip.Addr) (bool, error) {
 	return ch.localAddrs.Contains(a, ch.now())

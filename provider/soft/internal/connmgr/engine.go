@@ -32,7 +32,7 @@ type Engine interface {
 	// queue pair replaces the binding.
 	Bind(qpn uint32, b *Binding) error
 	// Unbind removes a binding, unless another one has replaced it. If no queue pair has
-	// used the End of the binding, Unbind releases it.
+	// used the field End of the binding, Unbind releases the resources of End.
 	Unbind(qpn uint32, b *Binding)
 	// PeerGone tells the queue pair that uses the End of a binding that the peer's
 	// process has ended without closing the connection.

@@ -22,14 +22,14 @@ type id struct {
 	m     *Manager // manager of the channel
 	ps    cm.PortSpace
 	state idState
-	timer timerheap.Timer
+	timer timerheap.Timer // expires when the message that the state waits for has not arrived in time
 	// timerLimit is the latest time to which extendTimer may move the timer, however
 	// often the peer asks for more time.
 	timerLimit time.Time
 
 	port          hostport.Reservation
-	local, remote netip.AddrPort
-	bound         bool // true once the ID has a local address that is not a wildcard
+	local, remote netip.AddrPort // addresses of this side and of the peer; invalid if not known
+	bound         bool           // true once the ID has a local address that is not a wildcard
 	opts          options
 
 	conn   cmConn // connection to the peer; nil before the request, and for a listener
@@ -47,7 +47,7 @@ type id struct {
 	// madPort is the port from which the request will be sent. It is nil if ResolveAddr
 	// has not chosen the wire path.
 	madPort *madPort
-	backlog int
+	backlog int // for a listening ID: largest value of pendingRequests
 	// for a listening ID: number of requests that the application has not fetched
 	pendingRequests int
 	// for a request that the application has not fetched: the listening ID; else nil

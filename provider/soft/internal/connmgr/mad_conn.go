@@ -21,9 +21,9 @@ import (
 // written with the multiplexer's lock held too.
 type madConn struct {
 	mux    *madMux
-	ch     *channel // channel of the ID; written with the multiplexer's lock held
-	port   *madPort
-	remote netip.Addr
+	ch     *channel   // channel of the ID; written with the multiplexer's lock held
+	port   *madPort   // port of the local address
+	remote netip.Addr // address of the peer
 	// ID of the connection; nil after close, while the last DREQ is retransmitted
 	id *id
 
@@ -31,16 +31,16 @@ type madConn struct {
 	peerID   uint32         // communication ID of the peer; 0 if it is not known
 	service  wire.ServiceID // service ID of a lookup
 	peerGUID uint64         // node GUID of the peer
-	peerQPN  uint32
-	bound    boundConn
-	lastTID  uint64 // transaction ID of the peer's last DREQ
+	peerQPN  uint32         // number of the peer's queue pair
+	bound    boundConn      // binding of the local queue pair
+	lastTID  uint64         // transaction ID of the peer's last DREQ
 
 	listener *madListener // listener that has accepted the request; nil on the active side
 	addrValidation
 
 	retransmit      retransmitter
-	rtuSent         bool
-	deliveryStopped bool
+	rtuSent         bool // true after an RTU was sent
+	deliveryStopped bool // true after stopDelivery
 	closed          bool // true after release; written with the multiplexer's lock held
 }
 

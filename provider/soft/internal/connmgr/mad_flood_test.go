@@ -24,7 +24,7 @@ type floodSim struct {
 	requests int // requests sent by the flood
 	answers  int // messages that the server has sent to the sources of the flood
 	accepted uint32
-	open     map[*cm.ID]bool
+	open     map[*cm.ID]bool // accepted connections of the server that are open
 }
 
 func newFloodSim(t *testing.T) *floodSim {

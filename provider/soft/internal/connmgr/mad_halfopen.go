@@ -16,7 +16,7 @@ import (
 // address may be forged. The multiplexer's lock guards it.
 type halfOpen struct {
 	c      *madConn
-	since  time.Time
+	since  time.Time       // time of the request
 	source *halfOpenSource // source of the requests of this peer; nil if the halfOpen is in no table
 	// inSource is the element of this halfOpen in halfOpenSource.byAge. inTable is its
 	// element in halfOpenTable.byAge.
@@ -25,8 +25,8 @@ type halfOpen struct {
 
 // A halfOpenSource has the half-open connections of one source; see access.SourceOf.
 type halfOpenSource struct {
-	key   netip.Addr
-	count int
+	key   netip.Addr // address or network of the source
+	count int        // length of byAge
 	// half-open connections of the source (*halfOpen), the oldest first; never empty
 	byAge list.List
 	index int // index of the source in halfOpenTable.busiest
@@ -36,10 +36,10 @@ type halfOpenSource struct {
 // requests with any number of forged source addresses, and each request takes memory. So
 // the number of half-open connections is limited, in total and for each source.
 type halfOpenTable struct {
-	max, maxPerSource int
-	total             int
-	sources           map[netip.Addr]*halfOpenSource
-	busiest           halfOpenHeap
+	max, maxPerSource int                            // largest number of connections, in total and of one source
+	total             int                            // number of connections in the table
+	sources           map[netip.Addr]*halfOpenSource // by halfOpenSource.key
+	busiest           halfOpenHeap                   // the same sources, the one with the most connections first
 	// evicting is the number of connections that were removed from the table for
 	// eviction and have not ended yet.
 	evicting int

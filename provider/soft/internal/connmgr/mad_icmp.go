@@ -31,8 +31,8 @@ import (
 type requestSocket struct {
 	fd       int
 	local    netip.AddrPort
-	peerPort uint16 // UDP port of all peers
-	psn      psn.Value
+	peerPort uint16    // UDP port of all peers
+	psn      psn.Value // packet sequence number of the next request
 	counts   *counters.Set
 }
 

@@ -143,9 +143,9 @@ func (l *madListener) onChannel(ch *channel, job func()) bool {
 
 // An incomingRequest is a request that has no ID yet.
 type incomingRequest struct {
-	port   *madPort
-	from   netip.Addr
-	m      message
+	port   *madPort       // port at which the request has arrived
+	from   netip.Addr     // address of the peer
+	m      message        // *reqMsg or *sidrReqMsg
 	id     uint32         // communication ID of the peer, or request ID of a lookup
 	tid    uint64         // transaction ID of the message
 	guid   uint64         // node GUID of the peer; not set for a lookup

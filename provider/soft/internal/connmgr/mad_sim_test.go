@@ -22,8 +22,8 @@ type madSim struct {
 	t              *testing.T
 	client, server *party
 	clock          *fakeClock
-	inFlight       []simDatagram
-	sent           []wire.Attribute
+	inFlight       []simDatagram    // datagrams that have not arrived, the oldest first
+	sent           []wire.Attribute // types of all sent datagrams, in order
 	// copies returns how many copies of a datagram arrive. If it is nil, each datagram
 	// arrives once.
 	copies func(m *wire.MAD, to netip.Addr) int

@@ -39,12 +39,12 @@ type endpoints struct {
 type qpParams struct {
 	qpn uint32 // queue pair number, 24 bits
 	psn uint32 // first packet sequence number that the queue pair expects, 24 bits
-	srq bool
+	srq bool   // true if the queue pair has a shared receive queue
 
 	responderResources uint8 // number of READs and atomics that the queue pair can serve at a time
 	initiatorDepth     uint8 // number of READs and atomics that the queue pair has outstanding at most
 	rnrRetry           uint8 // RNR retry count for the other side's queue pair, 3 bits
-	flowControl        bool
+	flowControl        bool  // true if the queue pair advertises its receive buffers, unless srq is true
 }
 
 // largestMTU is the path MTU of the local path, which has no packets, and the largest
@@ -82,8 +82,8 @@ type rtuMsg struct{}
 // rejMsg (REJ) refuses a REQ or a REP, or cancels a REQ.
 type rejMsg struct {
 	reason        cm.RejectReason
-	byApplication bool
-	private       []byte
+	byApplication bool   // true if the application of the sender has refused
+	private       []byte // private data
 	// cause that this side adds for its own application; not part of the message
 	cause error
 
@@ -107,9 +107,9 @@ type sidrReqMsg struct {
 type sidrRepMsg struct {
 	status        cm.SIDRStatus
 	qpn           uint32 // queue pair number, 24 bits
-	qkey          uint32
-	byApplication bool
-	private       []byte
+	qkey          uint32 // Q_Key of the queue pair
+	byApplication bool   // true if the application of the sender has refused
+	private       []byte // private data
 
 	user bool // local path: true if the user of the receiver is not allowed; else false
 }
@@ -157,8 +157,8 @@ type listener interface {
 	// setAccepting starts or stops the acceptance of connection requests. While it is
 	// stopped, requests wait on the local path and are dropped on the wire path.
 	setAccepting(yes bool)
-	// serves returns the addresses that the listener serves, and those that it should
-	// serve and can not.
+	// serves returns the addresses that the listener serves, and the addresses that it
+	// fails to serve.
 	serves() []cm.ServedAddr
 	move(to *channel) error
 	close()

@@ -11,13 +11,13 @@ import (
 // negotiation has the parameters that both sides have agreed on, from the view of the
 // local queue pair.
 type negotiation struct {
-	psn              uint32 // first packet sequence number that this side expects
-	peerQPN, peerPSN uint32
+	psn              uint32    // first packet sequence number that this side expects
+	peerQPN, peerPSN uint32    // number of the peer's queue pair; first packet sequence number that it expects
 	mtu              verbs.MTU // path MTU; 0 means largestMTU
 	// resources and depth are numbers of READs and atomics: this side serves up to
 	// resources of them at a time, and has up to depth of them outstanding.
 	resources, depth uint8
-	retry, rnrRetry  uint8
+	retry, rnrRetry  uint8 // retry count and RNR retry count of this side, 3 bits each
 	flow             CreditFlow
 	// code of the ACK timeout, 5 bits; not used if the application has set an ACK
 	// timeout

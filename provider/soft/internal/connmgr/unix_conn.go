@@ -28,9 +28,9 @@ type unixConn struct {
 
 	// peer is the process at the other end. It is valid once the socket is connected.
 	peer      cm.Credentials
-	connected bool
+	connected bool // true if fd is connected to the peer
 
-	bound boundConn
+	bound boundConn // binding of the local queue pair
 
 	// search for the listener on the connecting side; nil after the search
 	dial *localDial

@@ -22,8 +22,8 @@ import (
 type unixListener struct {
 	ch        *channel
 	id        *id
-	fd        int
-	accepting bool
+	fd        int  // listening socket, which the Reservation of the ID owns
+	accepting bool // false after setAccepting(false)
 	// clients that have not sent their request, the oldest first
 	clients []*client
 	// runs during a pause after a lack of descriptors, in which the listener accepts no
@@ -35,7 +35,7 @@ type unixListener struct {
 type client struct {
 	*unixConn
 	listener     *unixListener
-	requestTimer timerheap.Timer
+	requestTimer timerheap.Timer // expires when the request has not arrived in time
 }
 
 const (
@@ -255,8 +255,8 @@ func (l *unixListener) move(to *channel) error {
 	return nil
 }
 
-// close implements listener. The kernel closes the connections in the backlog. Their
-// clients treat that as a refusal.
+// close implements listener. When the ID then closes its socket, the kernel closes the
+// connections in the backlog. The clients of these connections treat that as a refusal.
 func (l *unixListener) close() {
 	l.unwatch()
 	l.ch.m.Spare.RemoveListener()

@@ -25,8 +25,9 @@ import (
 //   - The client's socket must have the name that reserves the source port, for the
 //     source address or for a wildcard that covers it. Only one socket of the host can
 //     have a name, and only while the socket is open.
-//   - If several IDs share the port (REUSEADDR), each has a different name with a number.
-//     Then no socket may hold the port alone, except a listener of the same user.
+//   - If several IDs share the port (REUSEADDR), the name of each socket has a number of
+//     its own. Then no socket may hold the port alone, except a listener of the same
+//     user.
 //
 // One process can still hold the name of an address while another process holds the name
 // of a wildcard with the same port. An application that has to distinguish such
@@ -80,11 +81,11 @@ func (c *client) checkSource(m message) error {
 }
 
 // heldByOthers reports whether a socket holds the address and port without sharing them.
-// It ignores a socket on which a process of the given user listens. To find out, it
-// binds each name for a moment. A process that tries to bind the address at that moment
-// may fail. It would fail anyway, because the port is shared. An error means that the
-// holder is unknown: this process has no free descriptor (EMFILE, ENFILE), or the
-// backlog of the listener is full (EAGAIN).
+// It ignores a socket on which a process of the given user listens. The check binds each
+// name for a moment. A process that tries to bind the address at that moment may fail.
+// The bind of such a process would fail in any case, because the port is shared. An
+// error means that the holder is unknown: this process has no free descriptor (EMFILE,
+// ENFILE), or the backlog of the listener is full (EAGAIN).
 func heldByOthers(ps cm.PortSpace, at netip.AddrPort, user uint32) (bool, error) {
 	for _, s := range hostport.Targets(ps, at) {
 		uid, err := unixsock.ListenerUser(s.Name())
