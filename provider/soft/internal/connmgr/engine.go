@@ -34,8 +34,9 @@ type Engine interface {
 	// Unbind removes a binding, unless another one has replaced it. If no queue pair has
 	// used the field End of the binding, Unbind releases the resources of End.
 	Unbind(qpn uint32, b *Binding)
-	// PeerGone tells the queue pair that uses the End of a binding that the peer's
-	// process has ended without closing the connection.
+	// PeerGone tells a queue pair that the peer's process has ended without closing the
+	// connection. It does nothing if the queue pair does not use the field End of the
+	// binding.
 	PeerGone(qpn uint32, b *Binding)
 }
 

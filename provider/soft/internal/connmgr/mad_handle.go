@@ -12,8 +12,9 @@ import (
 //
 // The datagram is queued even if the calling goroutine holds the lock of the
 // connection's channel, for two reasons. First, handleMAD takes the locks of queue pairs
-// and then the lock of the multiplexer, so its caller must not hold the latter. Second,
-// the queue keeps the order of the datagrams if several channels read them.
+// and then the multiplexer's lock, so it can not be called with the multiplexer's lock
+// held. Second, the queue keeps the order of the datagrams if several channels read
+// them.
 func (c *madConn) enqueueMAD(m *wire.MAD) {
 	kept := *m
 	c.received++
@@ -154,8 +155,8 @@ func (c *madConn) acceptREP(r *wire.REP) bool {
 
 // recordPeer records the peer's GUID, communication ID and queue pair. It returns false,
 // and records nothing, if another connection of the peer has the same communication ID.
-// If another connection has the same queue pair, that connection is stale and ends, as
-// it does when a request names its queue pair.
+// If another connection has the same queue pair, recordPeer ends that connection as
+// stale.
 func (c *madConn) recordPeer(guid uint64, id, qpn uint32) bool {
 	c.mux.mu.Lock()
 	defer c.mux.mu.Unlock()

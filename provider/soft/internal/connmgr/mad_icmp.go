@@ -218,10 +218,10 @@ func quoteOf(quoted []byte) (q quotedMAD, ok bool) {
 }
 
 // onPortUnreachable handles an ICMP error: no process has the UDP port of the peer.
-// Anybody can forge such an error. So it affects only the request that it quotes, with
-// the random communication ID and the transaction ID, and only if that request was sent
-// to the host. It never affects a connection. If the error quotes no request, the
-// request times out.
+// Anybody can forge such an error. So the error affects only the request that it quotes,
+// and only if that request was sent to the host. The quoted request is found by its
+// random communication ID and its transaction ID. The error never affects a connection.
+// If it quotes no request, the request times out.
 func (mux *madMux) onPortUnreachable(port *madPort, by netip.AddrPort, quoted []byte) {
 	q, quotes := quoteOf(quoted)
 	if !quotes {

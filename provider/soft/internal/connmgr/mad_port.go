@@ -39,7 +39,8 @@ type madSocket interface {
 	close()
 }
 
-// udpMADs is the madNetwork on UDP. It uses the first socket of each address.
+// udpMADs is the madNetwork on UDP. Its sockets are those of udp.Ports that receive the
+// packets to queue pair 1, one for each local address.
 type udpMADs struct {
 	ports  *udp.Ports
 	port   uint16 // UDP port of all peers

@@ -11,11 +11,11 @@ import (
 )
 
 // The intervals of retransmissions. The first intervals are short, because usually a
-// single datagram was lost. The last intervals are those of the kernel. In between, for
-// a quarter of a minute, the active side retransmits its request every second, so that a
-// dial continues within a second after an outage. The passive side retransmits its
-// answer less often, because anybody can make it answer by a request. But it answers
-// each copy of a request.
+// single datagram was lost. After that the active side retransmits its request every
+// second for a quarter of a minute, so that a dial continues within a second after an
+// outage. The last intervals are those of the kernel. The passive side retransmits its
+// answer less often than once in a second, because anybody can make it answer by a
+// request. But it answers each copy of a request.
 const (
 	firstInterval      = 256 * time.Millisecond
 	requestInterval    = 1024 * time.Millisecond

@@ -83,7 +83,7 @@ type rtuMsg struct{}
 type rejMsg struct {
 	reason        cm.RejectReason
 	byApplication bool   // true if the application of the sender has refused
-	private       []byte // private data
+	private       []byte // private data of the sender's application
 	// cause that this side adds for its own application; not part of the message
 	cause error
 
@@ -109,7 +109,7 @@ type sidrRepMsg struct {
 	qpn           uint32 // queue pair number, 24 bits
 	qkey          uint32 // Q_Key of the queue pair
 	byApplication bool   // true if the application of the sender has refused
-	private       []byte // private data
+	private       []byte // private data of the sender's application
 
 	user bool // local path: true if the user of the receiver is not allowed; else false
 }
