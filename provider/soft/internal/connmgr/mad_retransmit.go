@@ -10,11 +10,12 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// The intervals of retransmissions. The first intervals are short, because usually a
-// single datagram was lost. After that the active side retransmits its request every
-// second for a quarter of a minute, so that a dial continues within a second after an
-// outage. The last intervals are those of the kernel. The passive side retransmits its
-// answer less often than once in a second, because anybody can make it answer by a
+// The intervals of retransmissions. Each interval is twice as long as the one before it,
+// with two limits. A request of the active side has intervals of at most requestInterval
+// for a quarter of a minute, so that a dial continues within a second after an outage.
+// After that, and for all other messages, the limit is maxInterval, the interval of the
+// kernel. The first interval is short, because usually a single datagram was lost. The
+// passive side has no limit of requestInterval, because anybody can make it answer by a
 // request. But it answers each copy of a request.
 const (
 	firstInterval      = 256 * time.Millisecond
