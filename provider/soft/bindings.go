@@ -23,7 +23,7 @@ type bindings struct {
 	maps *shm.MappingLimit
 
 	mu      sync.Mutex
-	bound   map[uint32]*boundQP  // by queue pair number: bindings of connection management
+	bound   map[uint32]*boundQP  // bindings of connection management, by queue pair number
 	offered map[endKey]*localEnd // ends that a queue pair has made for its peer and that the peer has not taken
 }
 

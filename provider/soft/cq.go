@@ -127,8 +127,8 @@ func checkCQDepth(depth int) error {
 // completions in dst and not in the ring. The number is arbitrary.
 const initialCQEs = 64
 
-// resize moves the queued completions to a ring with room for size completions. size is
-// a power of two.
+// resize moves the queued completions to a ring with room for more or fewer completions.
+// The parameter size, a power of two, is the new number.
 func (c *cq) resize(size int) {
 	ring := make([]cqe, size)
 	n := uint32(0)
@@ -171,9 +171,10 @@ func copyWC(to, from *verbs.WC) {
 	to.Flags, to.VendorErr = from.Flags, from.VendorErr
 }
 
-// push adds a completion. The completion occupies an entry of the parameter from until
-// it is polled. solicited is true for a receive with the solicited event bit. A failed
-// completion always counts as solicited (IBTA vol. 1, 11.4.2.2).
+// push adds a completion. The completion occupies an entry of the work queue of the
+// parameter from, until a poll returns the completion. The parameter solicited is true
+// for a receive with the solicited event bit. A failed completion always counts as
+// solicited (IBTA vol. 1, 11.4.2.2).
 func (c *cq) push(wc *verbs.WC, from *cqSpace, solicited bool) {
 	switch {
 	case c.taken < len(c.dst) && c.head == c.tail:
@@ -252,7 +253,7 @@ func (c *cq) drain(dst []verbs.WC) (n int) {
 			n++
 		}
 		e.space.held--
-		e.space = nil // so that the garbage collector can free a closed queue pair
+		e.space = nil // The garbage collector can then free a closed queue pair.
 	}
 	return n
 }

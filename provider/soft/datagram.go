@@ -49,9 +49,9 @@ type datagram struct {
 	payload   []byte
 }
 
-// deliverDatagram delivers a datagram. It drops and counts a datagram with a wrong
-// Q_Key (IBTA vol. 1, 9.6.1.4.2), without a large enough receive buffer, or for a
-// queue pair that is not ready.
+// deliverDatagram delivers a datagram. It drops and counts the datagram if the Q_Key is
+// wrong (IBTA vol. 1, 9.6.1.4.2), if there is no large enough receive buffer, or if the
+// queue pair is not ready.
 func (q *qp) deliverDatagram(d *datagram) {
 	if !q.isServing() || d.qkey != q.attr.QKey {
 		q.shard.counts.Inc(counters.RcvdDatagramErr)

@@ -16,20 +16,20 @@
 // the socket of a process that ends are lost without being counted.
 //
 // On the wire path packets carry the InfiniBand transport (RoCEv2). rcConn is the
-// reliable connection, udWire the unreliable datagram. They receive packets and the
-// timer events of the shard, and send packets through a packetConn (packet_conn.go). A
-// requester counts its packets by a sequence that does not wrap. After a loss it goes
-// back to an earlier sequence (rc_request.go, rc_completer.go, rc_retransmission.go).
-// The responder executes requests in sequence, and keeps response resources for READs
-// and atomics, whose responses the peer may request again (rc_responder.go,
-// rc_resp_resources.go, rc_response.go). A long READ is requested in pieces, so that
-// each response fits the socket. If both sides have agreed on end-to-end flow control,
-// they count receive buffers (rc_credits.go). Otherwise a receiver without a buffer
-// sends an RNR NAK. All connections of a shard to one address share a congestion window.
-// Acknowledged packets enlarge it, and losses shrink it. The losses of one connection
-// shrink it by no more than that connection has enlarged it, and an equal share of the
-// initial window (congestion.go). The device does not have DCQCN, path migration, memory
-// windows, and SEND with invalidate.
+// reliable connection, and udWire sends and receives unreliable datagrams. They receive
+// packets and the timer events of the shard, and send packets through a packetConn
+// (packet_conn.go). A requester counts its packets by a sequence that does not wrap.
+// After a loss it goes back to an earlier sequence (rc_request.go, rc_completer.go,
+// rc_retransmission.go). The responder executes requests in sequence, and keeps response
+// resources for READs and atomics, whose responses the peer may request again
+// (rc_responder.go, rc_resp_resources.go, rc_response.go). A long READ is requested in
+// pieces, so that each response fits the socket. If both sides have agreed on end-to-end
+// flow control, they count receive buffers (rc_credits.go). Otherwise a receiver without
+// a buffer sends an RNR NAK. All connections of a shard to one address share a
+// congestion window. Acknowledged packets enlarge it, and losses shrink it. The losses
+// of one connection shrink it by no more than that connection has enlarged it, plus an
+// equal share of the initial window (congestion.go). The device does not have DCQCN,
+// path migration, memory windows, or SEND with invalidate.
 //
 // # Interoperation
 //
@@ -52,22 +52,22 @@
 // path and the ACK delay of the responding device. The lifetime is 0.54 s, where the
 // kernel assumes 0.27 s or 1.07 s. The timeout is then 1.07 s, and with a retry count of
 // 7 a connection survives an outage of 5 s. The minimum RNR timer is 0.64 ms, where the
-// manual page has 655 ms. cm.ID.SetAckTimeout and cm.ID.SetMinRNRTimer set others.
+// manual page has 655 ms. cm.ID.SetAckTimeout and cm.ID.SetMinRNRTimer set other times.
 //
 // # Progress
 //
 // A shard (shard.go) owns queue pairs, completion queues and timers. In manual
 // progress polling a CQ drives its shard, with no other goroutine and no lock. A
 // sleeping owner waits on the shard's epoll descriptor, which the peer's doorbell
-// makes readable. In automatic progress a goroutine of the shard drives it too. It and
-// all calls of the application then take a lock.
+// makes readable. In automatic progress a goroutine of the shard drives it too. This
+// goroutine and all calls of the application then take a lock.
 //
 // # Counters
 //
 // The device is a verbs.CounterReader. These counters have the names and the meaning of
 // the counters of rxe:
 //
-//	sent_pkts, rcvd_pkts    packets passed to the system, and to queue pairs
+//	sent_pkts, rcvd_pkts    packets passed to the system; packets passed to queue pairs
 //	duplicate_request       request packets that were executed before
 //	out_of_seq_request      gaps in the sequence of requests for which a NAK was sent
 //	rcvd_seq_err            sequence error NAKs received
@@ -115,23 +115,23 @@
 //	                        not ready, the Q_Key was wrong, or the buffer was too small
 //	partial_message_expired connections that ended because the rest of a message did not
 //	                        arrive for longer than its sender may retry
-//	rcvd_ident_err          IPv4 packets whose ICRC is right only with an identification
+//	rcvd_ident_err          IPv4 packets whose ICRC is right only with an IP identification
 //	                        that was not expected from the sender: the packet was damaged,
-//	                        or the sender's counter has jumped
+//	                        or the sender has skipped many identifications
 //	rcvd_malformed_err      datagrams that are no packets of RoCEv2
 //	rcvd_no_qp_err          packets for an unknown queue pair or partition
 //	rcvd_overrun_err        datagrams that the system dropped before they were read,
-//	                        usually because the socket was full. With PathAuto also
-//	                        those that processes of this host have sent. A socket has
-//	                        net.core.rmem_max, 208 KiB by default, or 4 MiB if the
-//	                        process has CAP_NET_ADMIN. When a socket has dropped packets,
-//	                        up to 63 further sockets are opened. If the counter grows
-//	                        nevertheless, set sysctl net.core.rmem_max=4194304; more is
-//	                        not used
+//	                        usually because the socket was full. With PathAuto also the
+//	                        datagrams that processes of this host have sent. A socket
+//	                        buffers up to net.core.rmem_max, 208 KiB by default, or
+//	                        4 MiB if the process has CAP_NET_ADMIN. When a socket has
+//	                        dropped packets, up to 63 further sockets are opened. If the
+//	                        counter grows nevertheless, set sysctl
+//	                        net.core.rmem_max=4194304; a larger value has no effect
 //	rcvd_address_err        requests on the local path that were refused because they
 //	                        named addresses that the process does not hold, or because
 //	                        the backlog of the listener on these addresses was full, so
-//	                        that the kernel did not return its user
+//	                        that the kernel did not return the user of the listener
 //	rcvd_user_err           requests from this host that were refused, because
 //	                        Config.AllowedUsers does not allow the user of the process.
 //	                        With PathAuto also requests and UD packets on the wire path
@@ -144,8 +144,8 @@
 //	                        user has Config.MaxConnsPerUser connections. A connection for
 //	                        UD is closed after its datagrams have been received
 //
-// Packets include those of connection management. The local path has no packets; it has
-// the counters of receive buffers, of exceeded retries and of datagrams.
+// The packets of connection management are counted too. The local path has no packets.
+// It uses the counters of receive buffers, of exceeded retries and of datagrams.
 //
 // # Trust
 //
@@ -185,15 +185,15 @@ package soft
 //	config.go             Config, with defaults and limits
 //	async.go              queue of asynchronous events
 //	gids.go               GIDs of the device's port
-//	rc_ack_delay.go       which acknowledgements are delayed
+//	rc_ack_delay.go       how long an acknowledgement is delayed
 //	bindings.go           what connection management tells about queue pairs
 //	path.go               interface of the paths of a queue pair
-//	packet_conn.go        interface for sending and receiving packets, routes
+//	packet_conn.go        interface for sending and receiving packets; routes
 //	qp_demux.go           queue pairs on the wire path, by number
 //	poll_schedule.go      which connections on the local path are polled
 //	shard.go              a part of the device with one owner
 //	timer.go              timers of a shard
-//	shard_udp.go          what its udp.Conn calls
+//	shard_udp.go          methods of a shard that its udp.Conn calls
 //	device.go             the device, and its objects
 //	device_counters.go    counters of the device
 //	memory_unsafe.go      addresses of memory, and atomic access
@@ -208,20 +208,20 @@ package soft
 //	qp.go                 queue pairs: creating, posting, closing
 //	responder.go          responder: executing requests of the peer
 //	qp_state.go           state changes of a queue pair
-//	cq_overrun.go         completion queues without room
+//	cq_overrun.go         overrun completion queues
 //	rnr_retry.go          waiting after an RNR NAK
-//	datagram.go           rules for datagrams
+//	datagram.go           rules for datagrams on both paths
 //	requester.go          requester: completing requests of this side
 //	responder_limit.go    limits for messages of which only a part has arrived
 //	engine.go             what a path may call of its queue pair
 //	shm_acks.go           acknowledgements on the local path
 //	shm_conn.go           shmConn: local path of an RC queue pair
-//	shm_send.go           sending requests
-//	shm_receive.go        receiving requests
+//	shm_send.go           sending requests on the local path
+//	shm_receive.go        receiving requests on the local path
 //	ud_local_queue.go     datagrams that wait for room in a socket
 //	ud_local.go           udLocal: datagrams within this host
-//	ud_local_dest.go      their destinations
-//	ud_local_source.go    their senders
+//	ud_local_dest.go      destinations of these datagrams
+//	ud_local_source.go    senders of these datagrams
 //	ud_wire.go            udWire: datagrams on the wire path
 //	ud_path.go            path of a UD queue pair
 //	rc_requester.go       sequences of requests on the wire path
@@ -230,11 +230,11 @@ package soft
 //	rc_responder.go       sequences of the peer's requests
 //	rc_conn.go            rcConn: wire path of an RC queue pair
 //	rc_retransmission.go  retransmission timer, and recovery from a loss
-//	rc_execute.go         executing requests
+//	rc_execute.go         executing requests on the wire path
 //	rc_credits.go         end-to-end flow control
-//	rc_request.go         sending requests
+//	rc_request.go         sending requests on the wire path
 //	rc_response.go        sending acknowledgements and responses
 //	rc_completer.go       receiving acknowledgements and responses
 //	cm_engine.go          what connection management may call of the device
 //	provider.go           Provider
-//	provider_other.go     its twin for other systems
+//	provider_other.go     Provider on other systems than Linux

@@ -129,8 +129,9 @@ func (p *pd) newMR(buf []byte, access verbs.Access, mapped []byte) (*mr, error) 
 	return m, nil
 }
 
-// mapAnonymous maps zeroed memory. If huge is true, it uses huge pages if the system has
-// some reserved. isHuge reports whether the memory consists of huge pages.
+// mapAnonymous maps zeroed memory. If the parameter huge is true and the system has
+// enough reserved huge pages, mapAnonymous uses huge pages. The result isHuge is true if
+// the memory consists of huge pages.
 func mapAnonymous(size int, huge bool) (buf []byte, isHuge bool, err error) {
 	const prot, flags = unix.PROT_READ | unix.PROT_WRITE, unix.MAP_PRIVATE | unix.MAP_ANONYMOUS
 	if huge {

@@ -51,7 +51,8 @@ type wireQP interface {
 	// receive processes a packet whose partition key and ICRC are correct. The packet is
 	// valid during the call.
 	receive(p wire.Packet, from *udp.Header)
-	// sendDue sends the packets that are due. done is true if all of them were sent.
+	// sendDue sends the packets that are due. The result done is true if all of them were
+	// sent.
 	sendDue() (done bool)
 }
 

@@ -94,7 +94,9 @@ func (q *qp) setAttrs(attr *verbs.QPAttr, mask verbs.QPAttrMask) {
 	set(verbs.AttrRNRRetry, func() { a.RNRRetry = attr.RNRRetry; q.rnr.retriesLeft = attr.RNRRetry })
 }
 
-// enterState performs a state change, or none if from and to are equal.
+// enterState changes the state of the queue pair, and does the work that the new state
+// needs. The parameter from is the present state, and the parameter to is the new state.
+// Both may be equal.
 func (q *qp) enterState(from, to verbs.QPState) {
 	switch to {
 	case verbs.StateReset:

@@ -135,7 +135,8 @@ func (c *rcConn) stopResponding() {
 	c.demux.conn.Flush()
 }
 
-// ready implements path. newRCConn has done the work.
+// ready implements path. It does nothing, because newRCConn has made the connection
+// usable.
 func (c *rcConn) ready() error { return nil }
 
 // reset implements path. A queue pair that leaves RESET gets a new connection.

@@ -55,8 +55,8 @@ type rcCredits struct {
 	advertised   psn.Value // number of the peer's last message for which a buffer was advertised
 }
 
-// init prepares the credits of a connection with the negotiated flow control. fire is
-// called when the timer fires; it has to call probeAllowed.
+// init prepares the credits of a connection with the negotiated flow control. The
+// function fire is called when the timer fires, and has to call probeAllowed.
 func (r *rcCredits) init(flow creditFlow, s *shard, fire func()) {
 	r.creditFlow, r.probe = flow, creditProbeAllowed
 	r.timer.init(s, fire)
@@ -129,7 +129,8 @@ func (r *rcCredits) update(h *wire.AETH) bool {
 }
 
 // advertise returns the syndrome of an ACK that advertises receive buffers, and records
-// the advertisement. msn is the number of messages of the peer that are complete.
+// the advertisement. The parameter msn is the number of messages of the peer that are
+// complete.
 func (r *rcCredits) advertise(msn psn.Value, buffers int) wire.Syndrome {
 	s := wire.Ack(buffers)
 	n, _ := s.Credits()

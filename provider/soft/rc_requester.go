@@ -35,8 +35,8 @@ func (r *rcRequester) unacked() uint64 { return r.seq - r.ackedEnd }
 // wasSent reports whether the packet to be sent next was sent before.
 func (r *rcRequester) wasSent() bool { return r.seq < r.sentEnd }
 
-// sent records that a packet that takes n sequences was sent. ackReq is true if the
-// packet has the AckReq bit.
+// sent records that a packet that takes n sequences was sent. The parameter ackReq is
+// true if the packet has the AckReq bit.
 func (r *rcRequester) sent(n uint64, ackReq bool) {
 	r.seq += n
 	r.sentEnd = max(r.sentEnd, r.seq)
@@ -45,9 +45,9 @@ func (r *rcRequester) sent(n uint64, ackReq bool) {
 	}
 }
 
-// acknowledge records that all sequences below end were acknowledged. end is greater than
-// ackedEnd. After goBack it may be greater than seq too: then the packets up to end need
-// not be sent again.
+// acknowledge records that all sequences below the parameter end were acknowledged. The
+// parameter is greater than ackedEnd. After goBack it may be greater than seq too; in
+// that case the packets below it need not be sent again.
 func (r *rcRequester) acknowledge(end uint64) {
 	r.ackedEnd, r.seq = end, max(r.seq, end)
 }

@@ -69,8 +69,8 @@ func (r *rcResponder) fail(a outcome) {
 	r.scheduleNAK(wire.NAK(wire.NAKInvalidRequest + wire.NAKCode(a-outcomeInvalidRequest)))
 }
 
-// executedData records that the expected packet, of a SEND or WRITE, was executed. ends
-// is true for the last packet of a message.
+// executedData records that the expected packet, of a SEND or WRITE, was executed. The
+// parameter ends is true for the last packet of a message.
 func (r *rcResponder) executedData(ends bool) {
 	r.advance(1, ends)
 	r.dataEnd = r.expected
@@ -100,8 +100,8 @@ func (r *rcResponder) addResource(n uint64) *respResource {
 	return res
 }
 
-// advance records that a request packet of n sequences was executed. ends is true for the
-// last packet of a message.
+// advance records that a request packet of n sequences was executed. The parameter ends
+// is true for the last packet of a message.
 func (r *rcResponder) advance(n uint64, ends bool) {
 	r.expected += n
 	if ends {

@@ -56,9 +56,9 @@ type retransmission struct {
 // arbitrary.
 const maxCheckCode = 12
 
-// checkPeriod returns the interval at which the retransmission timer checks for progress:
-// a quarter of the ACK timeout, but at most the time of maxCheckCode. code is the code of
-// the ACK timeout.
+// checkPeriod returns the interval at which the retransmission timer checks for
+// progress: a quarter of the ACK timeout, but at most the time of maxCheckCode. The
+// parameter code is the code of the ACK timeout.
 func checkPeriod(code uint8) time.Duration {
 	return min(verbs.AckTimeout(code)/4, verbs.AckTimeout(maxCheckCode))
 }

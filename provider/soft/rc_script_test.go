@@ -26,7 +26,7 @@ type script struct {
 	now      int64
 	out      []wire.Packet // packets that the queue pair has sent
 	timeouts int           // calls of OnTimeout
-	room     int           // packets for which there is room; negative means any number
+	room     int           // number of packets for which there is room; negative means no limit
 }
 
 const (

@@ -87,7 +87,7 @@ func (q *qp) nextToSend() *wqe {
 	return w
 }
 
-// nextIsNew reports whether no part of the request sq.next was ever sent.
+// nextIsNew reports whether no part of the request at position sq.next was ever sent.
 func (q *qp) nextIsNew() bool { return q.sq.next == q.sq.begun }
 
 // mayStart reports whether a new request may be sent now.
@@ -126,8 +126,8 @@ func (q *qp) awaitsResponse() bool { return q.reads > 0 }
 // again yet.
 func (q *qp) awaitsRNRTimer() bool { return q.rnr.waiting }
 
-// failRequest fails the request sq.next with a local error, as soon as the requests
-// before it are acknowledged. No request after it is sent.
+// failRequest fails the request at position sq.next with a local error, as soon as the
+// requests before it are acknowledged. No request after it is sent.
 func (q *qp) failRequest(w *wqe, status verbs.Status) {
 	if q.nextIsNew() {
 		q.sq.begun++
@@ -171,8 +171,8 @@ func (q *qp) markBegun(w *wqe) {
 	}
 }
 
-// markSent records that the request that nextToSend returned was sent completely. seq is
-// the sequence of its last fragment.
+// markSent records that the request that nextToSend returned was sent completely. The
+// parameter seq is the sequence of its last fragment.
 func (q *qp) markSent(w *wqe, seq uint64) {
 	q.markBegun(w)
 	w.lastSeq = seq
@@ -279,8 +279,8 @@ func (q *qp) expectedResponse() *wqe {
 }
 
 // response stores response data of the oldest READ or atomic. It returns false if no
-// READ or atomic expects the data, or if the length of the data is wrong. last is true
-// for the last data of the response.
+// READ or atomic expects the data, or if the length of the data is wrong. The parameter
+// last is true for the last data of the response.
 func (q *qp) response(op fragment.Op, data []byte, last bool) bool {
 	w := q.expectedResponse()
 	if w == nil || (op == fragment.ReadData) != (w.op == verbs.OpRead) || uint64(w.received)+uint64(len(data)) > uint64(w.total) {

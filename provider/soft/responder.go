@@ -130,7 +130,8 @@ func (q *qp) scatter(data []byte, offset uint32) bool {
 	return q.pd.scatter(q.buffer.sges, offset, data)
 }
 
-// completeReceive completes the receive buffer of a message. r is the last fragment.
+// completeReceive completes the receive buffer of a message. The parameter r is the last
+// fragment.
 func (q *qp) completeReceive(r *fragment.Fragment, op verbs.WCOpcode, length uint32) {
 	wc := verbs.WC{Opcode: op, ByteLen: length}
 	if r.Flags&fragment.Imm != 0 {
@@ -218,8 +219,8 @@ func (q *qp) beginWrite(r *fragment.Fragment) outcome {
 	return outcomeAck
 }
 
-// accessAllowed checks key, bounds and access rights for the whole memory that a request
-// names.
+// accessAllowed checks the key, the bounds and the access rights of all memory that a
+// request names.
 func (q *qp) accessAllowed(r *fragment.Fragment, access verbs.Access) bool {
 	m, _ := q.pd.acquireRemote(r.Key, r.Addr, r.Total, access)
 	if m == nil {

@@ -14,13 +14,14 @@ const (
 	// sender, because a sender may wait for up to four times the timeout (IBTA vol. 1,
 	// 9.7.6.1.3).
 	partialFactor = 4
-	// minPartialLimit is the shortest limit of a message without progress. It is for
-	// senders with a very short ACK timeout, whose process may not run for a while. It
-	// is arbitrary.
+	// minPartialLimit is the shortest limit of a message without progress. Without this
+	// minimum, a sender with a very short ACK timeout would lose its connection when its
+	// process does not run for a while. The number is arbitrary.
 	minPartialLimit = time.Second
-	// maxPartialLimit is the longest limit of a message without progress. It is needed
-	// because a client chooses the timeouts of both ends. It is arbitrary. The retries
-	// of a sender with a timeout code above 24 (69 s, eight times) can take longer.
+	// maxPartialLimit is the longest limit of a message without progress. This maximum is
+	// needed because a client chooses the timeouts of both ends. The number is arbitrary.
+	// The retries of a sender with a timeout code above 24 (69 s, eight times) can take
+	// longer.
 	maxPartialLimit = 10 * time.Minute
 	// partialProgress is the number of bytes that have to arrive within the limit. It is
 	// the size of one packet with the largest path MTU.
@@ -46,8 +47,8 @@ type partialMessage struct {
 // begin counts a message of several fragments that begins.
 func (p *partialMessage) begin() { p.begun++ }
 
-// watch starts the timer. offset is the number of bytes of the current message that have
-// arrived.
+// watch starts the timer. The parameter offset is the number of bytes of the current
+// message that have arrived.
 func (p *partialMessage) watch(offset uint32, limit time.Duration) {
 	p.seen, p.offset = p.begun, offset
 	p.timer.start(limit)

@@ -10,13 +10,14 @@ import "github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
 type shmSent struct {
 	seq     uint64  // number of slots published
 	acked   uint64  // number of slots that the peer has acknowledged
-	lastAck shm.Ack // the last value of the peer that was processed
+	lastAck shm.Ack // the last acknowledgement of the peer that was processed
 }
 
-// acknowledge processes a value of the peer. progress is true if it acknowledges slots
-// that were not acknowledged before. nak is true if it has a NAK that was not processed
-// before. ok is false if the value acknowledges slots that were not published; then
-// nothing is changed.
+// acknowledge processes a value with which the peer acknowledges slots. The result
+// progress is true if the value acknowledges slots that were not acknowledged before.
+// The result nak is true if the value has a NAK that was not processed before. The
+// result ok is false if the value acknowledges slots that were not published; in that
+// case acknowledge changes nothing.
 func (s *shmSent) acknowledge(ack shm.Ack) (progress, nak, ok bool) {
 	n := uint64(ack.Consumed() - uint32(s.acked))
 	if n > s.seq-s.acked {
@@ -36,8 +37,8 @@ type shmAcks struct {
 	last      shm.NAK // last NAK sent; 0 if there was none
 }
 
-// consumed counts a slot that was consumed. ask is true if the peer waits for its
-// acknowledgement.
+// consumed counts a slot that was consumed. The parameter ask is true if the peer waits
+// for its acknowledgement.
 func (a *shmAcks) consumed(ask bool) {
 	a.unacked++
 	a.requested = a.requested || ask
@@ -48,8 +49,8 @@ func (a *shmAcks) consumed(ask bool) {
 // number of unacknowledged slots reaches the parameter limit.
 func (a *shmAcks) due(limit uint32) bool { return a.requested || a.unacked >= limit }
 
-// acknowledge returns the value that acknowledges all slots consumed. head is the
-// position in the ring after the last of them.
+// acknowledge returns the value that acknowledges all slots consumed. The parameter head
+// is the position in the ring after the last of them.
 func (a *shmAcks) acknowledge(head uint32) shm.Ack {
 	a.unacked, a.requested = 0, false
 	return shm.NewAck(head, a.last, a.naks)

@@ -187,7 +187,8 @@ func (c *shmConn) stopResponding() {
 	c.shard.polls.remove(c)
 }
 
-// ready implements path. newSHMConn has done the work.
+// ready implements path. It does nothing, because newSHMConn has made the connection
+// usable.
 func (c *shmConn) ready() error { return nil }
 
 // reset implements path. A queue pair that leaves RESET gets a new connection.

@@ -38,7 +38,7 @@ const (
 func (s serveState) inRead() bool { return s == serveRead || s == serveReadBlocked }
 
 // requestMissed reports whether the peer has published something for the responder, or
-// whether the responder has not finished what it can do.
+// whether the responder can continue unfinished work.
 func (c *shmConn) requestMissed() bool {
 	switch c.serving {
 	case serveRead:
@@ -149,7 +149,7 @@ func (c *shmConn) abort(a outcome) {
 }
 
 // serveAtomic executes an atomic operation, and publishes the old value in a response
-// slot. The slot is already reserved, and dst is its payload.
+// slot. The slot is already reserved, and the parameter dst is the slot's payload.
 func (c *shmConn) serveAtomic(r *fragment.Fragment, dst []byte) outcome {
 	old, a := c.q.deliverAtomic(r)
 	if a == outcomeAck {

@@ -15,8 +15,8 @@ import (
 
 // transmit implements path.
 func (c *shmConn) transmit() {
-	// The peer may ring the doorbell of a parked connection for slots only. So a
-	// connection that sends has to poll for acknowledgements.
+	// The peer of a parked connection may ring the doorbell for new slots only, and not
+	// for acknowledgements. So a connection that sends is polled.
 	c.shard.polls.activate(c)
 	for w := c.q.nextToSend(); w != nil; w = c.q.nextToSend() {
 		if !c.send(w) {

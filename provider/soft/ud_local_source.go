@@ -47,7 +47,7 @@ func (u *udLocal) OnReady(int, uint32) {
 	}
 }
 
-// accept accepts one connection, and reports whether there may be more.
+// accept accepts one connection, and reports whether more connections may be waiting.
 func (u *udLocal) accept() bool {
 	fd, err := u.q.dev.spare.Accept(u.listener)
 	if err == nil {
@@ -171,9 +171,9 @@ func (src *udLocalSource) OnReady(int, uint32) {
 	}
 }
 
-// readOne reads one datagram, and reports whether there may be more. It closes the
-// connection if the peer has closed it, or has sent an invalid packet. An empty
-// packet looks like a closed connection, and no valid packet is empty.
+// readOne reads one datagram, and reports whether more datagrams may have arrived. It
+// closes the connection if the peer has closed it, or has sent an invalid packet. An
+// empty packet looks like a closed connection, and no valid packet is empty.
 func (src *udLocalSource) readOne() bool {
 	p := src.local
 	n, err := unix.Read(src.fd, p.in)

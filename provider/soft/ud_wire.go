@@ -32,8 +32,8 @@ func newUDWire(q *qp) *udWire {
 	return &udWire{q: q, demux: &q.shard.wire, routes: make(map[udp.Route]*udp.Route)}
 }
 
-// sendOne sends a datagram with the PSN of a sequence. room is false if the packetConn
-// has no room; then nothing was sent.
+// sendOne sends a datagram with the PSN of a sequence. The result room is false if the
+// packetConn has no room; in that case nothing was sent.
 func (u *udWire) sendOne(w *wqe, along *ah, seq uint64) (status verbs.Status, room bool) {
 	to := u.route(&along.to)
 	if to == nil {
@@ -113,8 +113,8 @@ func (u *udWire) receiveAt(at netip.Addr) error {
 // address whose UDP port the device can open. If the device has the local path, loopback
 // addresses are reached on the local path only, and it is no error if no port can be
 // opened. Addresses that the host is given later are not served. A queue pair that was
-// made on an ID receives at the address of the ID instead, and that of a listener
-// follows the addresses of the host.
+// made on an ID receives at the address of the ID instead. If the ID listens at all
+// addresses, its queue pair also receives at addresses that the host is given later.
 func (u *udWire) listenAtAll() error {
 	if u.hasAddress || len(u.reachableAt) > 0 {
 		return nil
@@ -147,7 +147,6 @@ func (u *udWire) receive(pkt wire.Packet, from *udp.Header) {
 	}
 	if u.q.dev.cfg.Path == PathAuto {
 		// A process of this host has to use the local path, where its user is checked.
-		// See channel.acceptsFrom.
 		own, err := u.localAddrs.Contains(from.From, u.q.shard.driveTime())
 		if own || err != nil {
 			u.q.shard.counts.Inc(counters.RcvdUserErr)

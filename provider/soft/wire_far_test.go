@@ -210,8 +210,9 @@ func peerFromHere(t *testing.T, _ string) {
 	require.EqualValues(t, 1, countsOf(t, s.p.dev)["rcvd_pkts"], "the filter passes the packet")
 }
 
-// sendSpoofed sends a connection request to a queue pair number, with any source address.
-// If link is not empty, the request leaves through the interface with that name.
+// sendSpoofed sends a connection request to a queue pair number, with any source
+// address. If the parameter link is not empty, the request leaves through the interface
+// with that name.
 func sendSpoofed(t *testing.T, from netip.Addr, to netip.AddrPort, qpn uint32, link string) {
 	t.Helper()
 	fd, err := hostport.UDPSocket(from)

@@ -19,8 +19,8 @@ import "golang.org/x/sys/unix"
 // packet, if two interfaces are on the same network (SO_BINDTODEVICE), or in a VRF. Such
 // a packet is dropped if it is a connection request or a UD packet and names an address
 // of this host as its source, because answers would go to this host; see
-// channel.acceptsFrom in package soft. Other such packets are treated as packets of other
-// hosts. So are packets of containers and virtual machines.
+// channel.acceptsFrom in package connmgr. Other such packets are treated as packets of
+// other hosts. So are packets of containers and virtual machines.
 
 // loopbackInterface is the index of the loopback interface. The index is the same in
 // every network namespace (LOOPBACK_IFINDEX in linux/net/core).
