@@ -26,7 +26,8 @@ func newMaps() *shm.MappingLimit {
 	return shm.NewMappingLimit(shm.MaxMappings(), shm.CountMappings, new(counters.Set))
 }
 
-// works requires that a WRITE on a queue pair completes with success.
+// works posts a WRITE on a queue pair, and requires that the WRITE completes with
+// success.
 func works(t *testing.T, s *party, qp verbs.QP) {
 	t.Helper()
 	_, err := qp.PostSend([]verbs.SendWR{{Opcode: verbs.OpWrite, Flags: verbs.SendSignaled}})
@@ -39,7 +40,7 @@ func works(t *testing.T, s *party, qp verbs.QP) {
 			require.Equal(t, verbs.StatusSuccess, wc[0].Status)
 			return
 		}
-		// The goroutine of the shard executes the request in the meantime.
+		// During the sleep the goroutine of the shard executes the request.
 		time.Sleep(time.Millisecond)
 	}
 	require.Fail(t, "the peer does not answer")
@@ -47,8 +48,8 @@ func works(t *testing.T, s *party, qp verbs.QP) {
 
 // A listener that has reached its limit of shared segments refuses the next connection.
 // Its other connections still work. When one of them ends, the listener accepts a new
-// connection. The limit is far below the number of mappings at which the Go runtime could
-// map no more memory.
+// connection. The limit in this test is far below the system's limit, at which the Go
+// runtime could map no more memory.
 func TestListenerOutOfMappings(t *testing.T) {
 	const room = 3
 	client, server := newParty(t), newParty(t)

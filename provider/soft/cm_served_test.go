@@ -35,8 +35,8 @@ func (s *party) listenWildcard(ps cm.PortSpace, wildcard string) *cm.ID {
 	return s.Listen(ps, netip.AddrPortFrom(netip.MustParseAddr(wildcard), 7471).String(), 0)
 }
 
-// The result of Serves has every path and every address of a listener, and also the
-// addresses that the listener can not serve.
+// peerServes checks that the result of Serves has every path and every address of a
+// listener, and also the addresses that the listener can not serve.
 func peerServes(t *testing.T, _ string) {
 	nettest.AddHostAddrs(t, "10.77.0.1", "10.77.0.2", "fd00::1")
 	other := openParty(t, &Config{Vectors: 1, Path: PathWire})
@@ -68,8 +68,8 @@ func peerServes(t *testing.T, _ string) {
 	require.Equal(t, []cm.ServedAddr{{Path: "local", Addr: l.LocalAddr()}}, l.Serves())
 }
 
-// With Config.ListenOnAll, Listen returns an error if one of the addresses can not be
-// served. After such an error no address is served.
+// peerListenOnAll checks that with Config.ListenOnAll, Listen returns an error if one of
+// the addresses can not be served. After such an error no address is served.
 func peerListenOnAll(t *testing.T, _ string) {
 	nettest.AddHostAddrs(t, "10.77.0.1", "10.77.0.2")
 	other := openParty(t, &Config{Vectors: 1, Path: PathWire})
@@ -93,8 +93,8 @@ func peerListenOnAll(t *testing.T, _ string) {
 	require.NoError(t, taken.Close())
 }
 
-// A listener on a wildcard serves an address that is added later, on both paths, and
-// stops serving an address that is removed.
+// peerAddedAddress checks that a listener on a wildcard serves an address that is added
+// later, on both paths, and stops serving an address that is removed.
 func peerAddedAddress(t *testing.T, _ string) {
 	peerproc.LinkUp(t, "lo")
 	n := newFarNetwork(t)
@@ -130,8 +130,8 @@ func peerAddedAddress(t *testing.T, _ string) {
 	server.Quiet()
 }
 
-// Lookups of datagram queue pairs arrive at an added address too, also after the
-// listener has moved to another channel.
+// peerAddedLookup checks that lookups of datagram queue pairs arrive at an added address
+// too, also after the listener has moved to another channel.
 func peerAddedLookup(t *testing.T, _ string) {
 	peerproc.LinkUp(t, "lo")
 	n := newFarNetwork(t)

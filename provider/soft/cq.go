@@ -162,8 +162,8 @@ func (c *cq) Resize(depth int) error {
 	return nil
 }
 
-// copyWC copies a completion field by field. The fields were just written one by one.
-// Copying them with wider loads would stall until the writes have left the processor's
+// copyWC copies a completion field by field. The fields were just written one by one, so
+// copying them with wider loads would stall until these writes have left the processor's
 // store buffer.
 func copyWC(to, from *verbs.WC) {
 	to.ID, to.Opcode, to.ByteLen, to.QPN = from.ID, from.Opcode, from.ByteLen, from.QPN

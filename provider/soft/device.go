@@ -192,8 +192,9 @@ func (d *device) Caps() verbs.Caps {
 	}
 }
 
-// Port implements verbs.Device. Its only port has number 1. Its GIDs are the addresses
-// of the host at the time of the call, and those of 127.0.0.0/8 that are in use.
+// Port implements verbs.Device. The only port of the device has number 1. The GIDs of
+// the port are the addresses of the host at the time of the call, and those of
+// 127.0.0.0/8 that are in use.
 func (d *device) Port(num uint8) (verbs.PortAttr, error) {
 	if err := checkPort(num); err != nil {
 		return verbs.PortAttr{}, operr.Wrap("query port", err)

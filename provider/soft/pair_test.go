@@ -58,8 +58,9 @@ func (e *end) close() {
 	}
 }
 
-// connect moves an end's queue pair to RTS, connected to peer. If change is not nil, it
-// may change the attributes first.
+// connect connects the end's queue pair to that of the end peer, and moves it to RTS. If
+// the function change is not nil, connect first calls it with the attributes, which it
+// may change.
 func (e *end) connect(peer *end, change func(*verbs.QPAttr)) {
 	attr := verbs.QPAttr{
 		Port: 1, Access: verbs.AccessAll, DestQPN: peer.qp.num, PathMTU: verbs.MTU4096,

@@ -26,8 +26,8 @@ const (
 	idleAfter = 256
 	// maxPolledIdle is how many connections are polled even if they have no work for a
 	// long time. If there are more, a connection without work during parkAfter calls of
-	// drive is parked, so that the connections on the idle list are polled often. Both
-	// numbers are arbitrary.
+	// drive is parked, so that the connections on the idle list are polled often. The
+	// numbers maxPolledIdle and parkAfter are arbitrary.
 	maxPolledIdle = 8
 	parkAfter     = 4096
 )

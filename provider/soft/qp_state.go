@@ -104,7 +104,7 @@ func (q *qp) enterState(from, to verbs.QPState) {
 		q.attr = verbs.QPAttr{}
 	case verbs.StateError:
 		if q.path != nil {
-			q.path.takeAcks() // Requests that are acknowledged complete with success.
+			q.path.takeAcks() // Requests that the peer has acknowledged are not flushed.
 		}
 		q.enterError()
 	case verbs.StateSQD:

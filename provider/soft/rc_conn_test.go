@@ -55,14 +55,14 @@ func TestWireEverySizeAndOperation(t *testing.T) {
 				require.EqualValues(t, 77, got[0].Imm)
 			}
 		}
-		// WRITEs and READs have not used their receive buffers. These buffers are
-		// dropped.
+		// The test has posted a receive buffer for each request. WRITEs and READs have not
+		// used theirs, so the test drops these buffers.
 		b.qp.rq.head = b.qp.rq.tail
 	}
 }
 
-// A response is due when the queue pair is reset. The next connection of the queue pair
-// does not send it.
+// If a response is due when the queue pair is reset, the next connection of the queue
+// pair does not send this response.
 func TestWireResetDropsResponses(t *testing.T) {
 	p := newScript(t)
 	p.deliver(p.read(0, 0, 10))

@@ -167,7 +167,8 @@ func TestWireCreditsAvoidRNR(t *testing.T) {
 func newTestShard() *shard { return &shard{clock: func() int64 { return 0 }} }
 
 // newRCCredits returns the credits of a connection on which both sides advertise their
-// receive buffers. A message that needs a credit has the number 1.
+// receive buffers. The peer has not advertised a buffer yet. The result wqe is a SEND
+// with the message number 1, so it needs a credit.
 func newRCCredits() (*rcCredits, *wqe) {
 	r := new(rcCredits)
 	r.init(creditFlow{sends: true, receives: true}, newTestShard(), r.probeAllowed)

@@ -47,7 +47,7 @@ const (
 	modelSlots = 16
 	slotBytes  = 16 << 10
 	areaBytes  = modelSlots * slotBytes
-	// The areas of an end's memory.
+	// These are the offsets of the areas in an end's memory.
 	sendArea    = 0 * areaBytes // source of own SENDs and WRITEs
 	resultArea  = 1 * areaBytes // destination of own READs, and results of own atomics
 	receiveArea = 2 * areaBytes // destination of the peer's SENDs

@@ -53,7 +53,7 @@ func (r *rcResponder) accepts(v psn.Value) (seq uint64, ok bool) {
 	return seq, ok && r.fatal == outcomeAck
 }
 
-// psn returns the PSN of a sequence.
+// psn returns the PSN of a sequence of the peer.
 func (r *rcResponder) psn(seq uint64) psn.Value { return psnOf(r.base, seq) }
 
 // onExpected is called when the expected packet arrives. No NAK for that packet is needed

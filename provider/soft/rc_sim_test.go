@@ -61,7 +61,8 @@ func (s *sim) newEnd() *end {
 	return newEnd(s.t, s.dev, vector, verbs.ProgressManual)
 }
 
-// join connects two ends. Each function in change may change the attributes of both.
+// join connects two ends. The functions in the parameter change are called with the
+// attributes of each queue pair, and may change them.
 func (s *sim) join(a, b *end, change ...func(*verbs.QPAttr)) {
 	s.connect(a, b, change...)
 	s.connect(b, a, change...)

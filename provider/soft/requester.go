@@ -373,7 +373,7 @@ func (q *qp) onResponseTimer() {
 }
 
 // failOldest completes the oldest outstanding request with an error, if there is one,
-// and enters the error state.
+// and moves the queue pair to the error state.
 func (q *qp) failOldest(status verbs.Status) {
 	if q.sq.outstanding() {
 		q.shard.counts.Failed(status)

@@ -161,8 +161,8 @@ func TestHotPathDoesNotAllocate(t *testing.T) {
 	}))
 }
 
-// When a queue pair goes to the error state, requests that were acknowledged before
-// complete with success.
+// When a queue pair goes to the error state, it does not flush requests that the peer
+// has already acknowledged. These requests complete with success.
 func TestAnsweredRequestsAreNotFlushed(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	a, b := newPair(t, d, verbs.ProgressManual)

@@ -289,7 +289,7 @@ func (q *qp) deliverAtomic(r *fragment.Fragment) (old uint64, a outcome) {
 }
 
 // requestFailed is called by the path after it has sent the NAK for a request with the
-// outcome a. It enters the error state.
+// outcome a. It moves the queue pair to the error state.
 func (q *qp) requestFailed(a outcome) {
 	event := verbs.AsyncQPRequestError
 	if a == outcomeAccessError {

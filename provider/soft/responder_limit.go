@@ -20,8 +20,8 @@ const (
 	minPartialLimit = time.Second
 	// maxPartialLimit is the longest limit of a message without progress. This maximum is
 	// needed because a client chooses the timeouts of both ends. The number is arbitrary.
-	// The retries of a sender with a timeout code above 24 (69 s, eight times) can take
-	// longer.
+	// It is long enough for a sender whose ACK timeout has the code 24: eight attempts of
+	// 69 s take 9 minutes. With a greater code, the retries can take longer.
 	maxPartialLimit = 10 * time.Minute
 	// partialProgress is the number of bytes that have to arrive within the limit. It is
 	// the size of one packet with the largest path MTU.
@@ -81,9 +81,11 @@ func (q *qp) onFragment(first bool) {
 	}
 }
 
-// onPartialTimer ends the queue pair if the current message was already current when
-// the timer last fired, and fewer than partialProgress bytes have arrived since. The
-// buffer completes with verbs.StatusRespTimeoutErr, and the peer gets a NAK.
+// onPartialTimer is called when the timer has fired. It ends the queue pair if the
+// current message had begun before the timer was started, and fewer than partialProgress
+// bytes of the message have arrived since the start. In this case the receive buffer
+// completes with verbs.StatusRespTimeoutErr, and the peer gets a NAK. Otherwise the
+// timer is started again.
 func (q *qp) onPartialTimer() {
 	switch {
 	case q.message != messageSend || !q.isServing():

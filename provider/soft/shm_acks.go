@@ -38,7 +38,7 @@ type shmAcks struct {
 }
 
 // consumed counts a slot that was consumed. The parameter ask is true if the peer waits
-// for its acknowledgement.
+// for the slot's acknowledgement.
 func (a *shmAcks) consumed(ask bool) {
 	a.unacked++
 	a.requested = a.requested || ask

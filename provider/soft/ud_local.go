@@ -117,7 +117,8 @@ func (u *udLocal) detach() {
 	u.state = udClosed
 	u.clear()
 	if was == udAttached {
-		_ = unix.Shutdown(u.listener, unix.SHUT_RD) // No further connection can arrive.
+		// After this call no further connection can arrive.
+		_ = unix.Shutdown(u.listener, unix.SHUT_RD)
 		for u.accept() {
 		}
 		u.q.shard.epoll.Remove(u.listener)

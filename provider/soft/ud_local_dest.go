@@ -164,7 +164,7 @@ func (d *udLocalDest) send(b []byte) {
 		return
 	}
 	if d.local.dests[d.qpn] != d {
-		d.local.countDropped(1) // transmit has removed the destination.
+		d.local.countDropped(1) // The connection has failed, and transmit has removed the destination.
 		return
 	}
 	s := d.local.q.shard
@@ -239,8 +239,8 @@ func (d *udLocalDest) disconnect() {
 	}
 }
 
-// remove removes the destination. It drops and counts the queue; datagrams in the
-// socket still reach the receiver.
+// remove removes the destination. It drops and counts the datagrams in the queue.
+// Datagrams in the socket still reach the receiver.
 func (d *udLocalDest) remove() {
 	d.disconnect()
 	d.retry.stop()

@@ -60,9 +60,9 @@ func peerDatagramSink(t *testing.T, _ string) {
 	}
 }
 
-// peerDatagramSource is a process that sends one datagram to a queue pair. The address is
-// the number of that queue pair. The process prints how many of its counters are not zero
-// afterwards.
+// peerDatagramSource is a process that sends one datagram to a queue pair. The parameter
+// address has the number of that queue pair. After the send, the process prints how many
+// counters of its device are not zero.
 func peerDatagramSource(t *testing.T, address string) {
 	cfg := localConfig()
 	cfg.AllowedUsers = []uint32{AnyUser}

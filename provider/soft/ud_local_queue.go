@@ -5,7 +5,7 @@ package soft
 import "encoding/binary"
 
 // A packetQueue is a FIFO queue of packets in one piece of memory. The zero value is
-// empty. Sizes are in bytes, with 4 more for each packet.
+// empty. The size of a queued packet is its length plus 4 bytes, which hold the length.
 type packetQueue struct {
 	buf   []byte // length (32 bits), packet, length (32 bits), packet, ...
 	head  int    // offset of the first packet's length

@@ -41,8 +41,8 @@ func connectDatagrams(t *testing.T, dst, src uint32) int {
 }
 
 // peerDatagramSenders is a process that opens several connections to a queue pair, sends
-// a datagram on each, and keeps the connections open. The address has the queue pair
-// number and the number of connections.
+// a datagram on each, and keeps the connections open. The parameter address has the
+// queue pair number and the number of connections.
 func peerDatagramSenders(t *testing.T, address string) {
 	var to uint32
 	var n int

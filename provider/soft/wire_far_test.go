@@ -79,7 +79,8 @@ func (n *farNetwork) start(role, address string) (line func() string, kill func(
 	require.NoError(n.t, unix.Setns(int(n.far.Fd()), unix.CLONE_NEWNET))
 	defer n.back()
 	cmd := peerproc.Command(role, address)
-	// nil: in a user namespace of its own, the process would know no other users
+	// With nil, the process stays in this user namespace. It would know no other users in
+	// a user namespace of its own.
 	cmd.SysProcAttr = nil
 	return peerproc.Run(n.t, cmd)
 }
@@ -142,8 +143,9 @@ func (s *party) acceptFar(l *cm.ID) *cm.ID {
 
 func TestFarOnly(t *testing.T) { peerproc.InNetworkNamespace(t, "far-only") }
 
-// With PathAuto, the wire path accepts packets of other hosts only. The kernel drops the
-// packets of processes of this host, whatever source address these packets have.
+// peerFarOnly checks that with PathAuto the wire path accepts packets of other hosts
+// only. The kernel drops the packets of processes of this host, whatever source address
+// these packets have.
 func peerFarOnly(t *testing.T, _ string) {
 	peerproc.LinkUp(t, "lo")
 	n := newFarNetwork(t)
@@ -156,7 +158,7 @@ func peerFarOnly(t *testing.T, _ string) {
 		{"127.0.0.9", "10.77.0.1"},
 		{"10.77.0.1", "10.77.0.1"},
 		{"::1", "fd00:77::1"},
-		{"fd00:77::9", "fd00:77::1"}, // the address of another host
+		{"fd00:77::9", "fd00:77::1"}, // This source is an address of another host.
 	}
 	dropped := uint64(0)
 	spoof := func(qpn uint32) {
@@ -185,9 +187,9 @@ func peerFarOnly(t *testing.T, _ string) {
 
 func TestFromHereByAnotherLink(t *testing.T) { peerproc.InNetworkNamespace(t, "from-here") }
 
-// A process of this host can send a request through an interface that is connected to
-// another interface of this host. With PathAuto, this request is dropped if it names an
-// address of this host as its source.
+// peerFromHere checks the requests that a process of this host sends through an
+// interface that is connected to another interface of this host. With PathAuto, such a
+// request is dropped if it names an address of this host as its source.
 func peerFromHere(t *testing.T, _ string) {
 	peerproc.LinkUp(t, "lo")
 	err := nettest.Change(vethRequest("out", "back", ownNetwork(t)))
