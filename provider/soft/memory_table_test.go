@@ -31,8 +31,8 @@ func TestKeysCanNotBeGuessed(t *testing.T) {
 			table.remove(m) // The next region may get the entry of the table that is free now.
 		}
 	}
-	// If keys are random, 2000 * 8192 / 2^32 = 0.004 of them are expected to be close to
-	// the key before them.
+	// If the 2000 keys are random, the expected number of keys that are close to the key
+	// before them is 2000 * 8192 / 2^32 = 0.004.
 	require.LessOrEqual(t, close, 1)
 	require.InDelta(t, 0.5, float64(set)/(32*regions), 0.02, "every bit is random")
 }

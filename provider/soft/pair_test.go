@@ -103,8 +103,8 @@ func (e *end) post(wr verbs.SendWR) {
 	require.NoError(e.t, err)
 }
 
-// pollLimit is the number of polls after which a test fails if the result that it waits
-// for has not come. It is arbitrary.
+// pollLimit is how often a test polls for a result before it fails. The number is
+// arbitrary.
 const pollLimit = 10_000_000
 
 // wait polls an end until the end has returned n completions. It also polls the ends in

@@ -102,9 +102,9 @@ func TestPollScheduleIdleInTurn(t *testing.T) {
 	require.Same(t, p.nextIdleConn(), p.nextIdleConn(), "one is left")
 }
 
-// Before the owner sleeps, all polled connections are parked, except that maxPolledIdle
-// connections stay on the lists of polled ones. If a connection can not be parked
-// because it has work, parkForSleep parks no further connections and returns false.
+// parkForSleep calls park for all connections that are polled, idle connections first.
+// maxPolledIdle of them stay on the lists. If a connection can not be parked because it
+// has work, parkForSleep parks no further connections and returns false.
 func TestPollScheduleParksForSleep(t *testing.T) {
 	p, conns := newSchedule(maxPolledIdle + 3)
 	p.makeIdle(conns[0])

@@ -187,7 +187,7 @@ func TestNearestSequence(t *testing.T) {
 }
 
 // A peer that sends the same request three times did not get the response to the second
-// one. This is reported to the packetConn.
+// one. The responder reports this to the packetConn.
 func TestWireReportsLostResponses(t *testing.T) {
 	p := newScript(t)
 	for seq := range uint64(2) {

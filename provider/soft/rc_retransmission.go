@@ -38,7 +38,8 @@ const (
 )
 
 // retransmission decides when a requester sends packets again. The zero value is that of
-// a connection that has sent nothing; timer needs init.
+// a connection that has sent nothing; the method init of timer has to be called before
+// use.
 type retransmission struct {
 	state   recovery
 	retries uint8 // retries since the last acknowledgement of a new packet

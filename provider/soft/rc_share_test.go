@@ -13,8 +13,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// neighbours are two connections from one shard to one host. The first is honest; the
-// second belongs to another program on that host.
+// neighbours are two connections from one shard to one host. The peer of the first
+// connection is honest. The peer of the second one is another program on that host.
 type neighbours struct {
 	*sim
 	// For both connections, element 0 is the end of this side and element 1 the end of

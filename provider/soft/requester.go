@@ -70,8 +70,8 @@ func (q *qp) nextToSend() *wqe {
 	}
 	w := q.sq.at(q.sq.next)
 	if !q.nextIsNew() {
-		// A part of this request was sent before. Its rest is sent, or it is sent again,
-		// in SQD too.
+		// A part of this request was sent before. The queue pair sends the rest of it, or
+		// sends it again, even in SQD.
 		if w.status != verbs.StatusSuccess {
 			return nil
 		}
@@ -141,7 +141,7 @@ func (q *qp) checkLocalMemory(w *wqe) verbs.Status {
 	var access verbs.Access
 	if w.expectsResponse() {
 		if q.attr.MaxRdAtomic == 0 {
-			return verbs.StatusLocQPOpErr // No READs and atomics were negotiated.
+			return verbs.StatusLocQPOpErr // The connection allows no READs and atomics.
 		}
 		access = verbs.AccessLocalWrite
 	}

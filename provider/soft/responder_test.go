@@ -65,8 +65,8 @@ func TestResponderMessageOrder(t *testing.T) {
 	}
 }
 
-// A WRITE with immediate data whose memory is not accessible any more completes the
-// receive buffer with an error.
+// If the memory of a WRITE with immediate data is not accessible any more, the receive
+// buffer completes with an error.
 func TestResponderWriteImmWithoutMemory(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 1})
 	e := newEnd(t, d, 0, verbs.ProgressManual)

@@ -5,8 +5,8 @@ package soft
 import "github.com/rdmaloop/rdmaloop/verbs"
 
 // rnrRetry counts how often a requester sends a request again after an RNR NAK, and
-// waits before each retry. Before use, retriesLeft is set, and init of the timer is
-// called.
+// waits before each retry. The user sets retriesLeft, and calls the method init of
+// timer, before use.
 type rnrRetry struct {
 	retriesLeft uint8 // remaining retries; verbs.RNRRetryForever means no limit
 	// true after an RNR NAK was received, until the timer fires

@@ -55,8 +55,8 @@ type sendQueue struct {
 	// The positions in the queue wrap.
 	done  uint32 // position of the oldest request that has not completed
 	acked uint32 // The peer has acknowledged the requests before acked.
-	// position of the request that is sent next; before begun while requests are sent
-	// again
+	// position of the request that is sent next; before begun if a part of this request
+	// was sent already
 	next  uint32
 	begun uint32 // position of the first request that was never sent
 	tail  uint32 // position of the next request to be posted
@@ -77,7 +77,8 @@ func newSendQueue(caps *verbs.QPCaps) sendQueue {
 	return q
 }
 
-// resize makes room for size requests, a power of two, and keeps the queued ones.
+// resize changes the number of entries to the parameter size, a power of two, and keeps
+// the queued requests.
 func (q *sendQueue) resize(size int) {
 	old := *q
 	q.entries = make([]wqe, size)

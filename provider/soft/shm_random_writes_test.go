@@ -38,9 +38,9 @@ func peerRandomWriter(t *testing.T, address string) {
 	peerproc.Linger()
 }
 
-// Another process writes invalid indexes, lengths and counts to the rings. This process
-// may lose its connection to the other one. A connection with an honest peer, which uses
-// the same CQ, still works.
+// Another process writes invalid indexes, lengths and counts to the rings. The test
+// process may lose its connection to that process. A connection with an honest peer,
+// which uses the same CQ, still works.
 func TestRandomWriterProcess(t *testing.T) {
 	s := newHostParty(t)
 	honest, victim := connected(t, s, s)

@@ -90,9 +90,10 @@ func (u *udLocal) admit(fd int) {
 }
 
 // enter adds a connection to the connections of the queue pair. If the user has as many
-// connections as allowed, enter closes one of that user. If the queue pair or the
-// process has no room, enter closes the connection that evictionCandidate returns. If
-// there is still no room, enter returns the counter for the reason.
+// connections as allowed, enter first closes another connection of that user. If the
+// queue pair or the process has no room, enter closes the connection that
+// evictionCandidate returns. If there is still no room, enter returns the counter for
+// the reason.
 func (src *udLocalSource) enter() (refused counters.ID, ok bool) {
 	p, conns := src.local, src.local.q.dev.conns
 	if !conns.Acquire(src.uid) && !(p.closeLeastRecentlyUsed(src.uid) && conns.Acquire(src.uid)) {
