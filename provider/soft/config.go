@@ -105,15 +105,15 @@ type Config struct {
 	// MaxHalfOpen is the largest number of half-open connections and lookups of one
 	// listener on the wire path. A connection is half-open until the address of its peer
 	// is validated: while it waits for the application's answer, and after Accept until
-	// the peer has confirmed the reply. When there are MaxHalfOpen of them, the next
-	// request replaces the oldest one of the source address that has the most. Zero
-	// means 512; the maximum is 65536.
+	// the peer has confirmed the reply. When a listener has MaxHalfOpen of them, the next
+	// request replaces one: the oldest one of the source address with the largest number.
+	// Zero means 512; the maximum is 65536.
 	MaxHalfOpen int
-	// MaxHalfOpenPerAddress is the largest number of half-open connections and lookups
-	// of one source address. IPv6 addresses with the same first 64 bits count as one
-	// address. When the number is reached, the next request replaces the oldest one, if
-	// that is older than a second. Otherwise the request is dropped, and the peer
-	// retransmits it. Zero means half of MaxHalfOpen, rounded up; the maximum is
+	// MaxHalfOpenPerAddress is the largest number of half-open connections and lookups of
+	// one source address. IPv6 addresses with the same first 64 bits count as one
+	// address. When an address has reached the number, its next request replaces its
+	// oldest one, if that is older than a second. Otherwise the request is dropped, and
+	// the peer retransmits it. Zero means half of MaxHalfOpen, rounded up; the maximum is
 	// MaxHalfOpen.
 	MaxHalfOpenPerAddress int
 	// MaxConnsPerAddress is the largest number of connections from one source address to

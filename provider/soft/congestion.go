@@ -30,8 +30,8 @@ const (
 // and the parts of closed connections. A connection's losses reduce the window by no
 // more than its part and its equal share of the common part, and they end slow start
 // (RFC 5681, 3.1) for that connection only. When all connections lose packets, each
-// reduces the window by half of its packets in flight, which together is half of the
-// window (compare RFC 6356, 3).
+// connection reduces the window by half of its packets in flight. Together they halve
+// the window (compare RFC 6356, 3).
 //
 // Packets are counted by sequence numbers. The packets of a READ response count too,
 // although they come from the peer.
@@ -126,8 +126,8 @@ func (f *connCongestion) join(g *congestion, onRoom func()) {
 	f.shared, f.ownWindow, f.ssthresh, f.onRoom = g, maxConnWindow, maxWindow, onRoom
 }
 
-// leave removes the connection from its congestion when it sends nothing more. It may be
-// called again.
+// leave removes the connection from its congestion. It is called when the connection
+// will send nothing more, and may be called more than once.
 func (f *connCongestion) leave() {
 	f.setInFlight(0)
 	f.returnPart()

@@ -21,8 +21,8 @@ func (c *cq) overflow() {
 	c.fire()
 }
 
-// failNow fails the queue pairs at once. It is used by a call that finds the CQ in error
-// before drive was called.
+// failNow fails the queue pairs without waiting for the next call of drive. A call of
+// the application uses failNow when it finds the CQ in error.
 func (c *cq) failNow() {
 	if c.failTimer.Running() {
 		c.failTimer.stop()

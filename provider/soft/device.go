@@ -271,7 +271,8 @@ func (d *device) releaseShard(s *shard) {
 	s.owned = false
 }
 
-// shard returns the shard of a completion vector. It makes the shard at the first call.
+// shard returns the shard of a completion vector. It makes the shard at the first call
+// for the vector.
 func (d *device) shard(vector int, progress verbs.Progress) (*shard, error) {
 	if vector < 0 || vector >= d.cfg.Vectors {
 		return nil, &verbs.ParamError{Field: "vector", Value: int64(vector), Limit: int64(d.cfg.Vectors - 1)}

@@ -61,8 +61,9 @@ type engine interface {
 	onPeerSilent()
 	onPeerActive()
 
-	// These methods execute the peer's requests. Most return the outcome of a request. If a
-	// request has failed, the path sends a NAK, and then calls requestFailed.
+	// These methods execute the peer's requests. Most of them return the outcome of a
+	// request. If a request has failed, the path sends a NAK, and then calls
+	// requestFailed.
 	deliver(r *fragment.Fragment) outcome
 	deliverRead(r *fragment.Fragment) (memoryRange, outcome)
 	deliverAtomic(r *fragment.Fragment) (old uint64, a outcome)

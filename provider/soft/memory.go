@@ -170,7 +170,7 @@ func (m *mr) Close() error {
 	}
 	m.pd.dev.mrs.remove(m)
 	// A remote operation may have found the region before it was removed, and may still
-	// copy bytes. It ends after one fragment.
+	// copy bytes. Such an operation ends after one fragment.
 	for m.inUse.Load() > 0 {
 		runtime.Gosched()
 	}
@@ -244,7 +244,7 @@ func (p *pd) sgeBytesFrom(sges []verbs.SGE, offset uint32, access verbs.Access) 
 }
 
 // scatter copies data to the memory of sges, from offset on. It returns false if some of
-// the memory is not accessible; part of the data may be copied then.
+// the memory is not accessible; in this case part of the data may have been copied.
 func (p *pd) scatter(sges []verbs.SGE, offset uint32, data []byte) bool {
 	for len(data) > 0 {
 		to, ok := p.sgeBytesFrom(sges, offset, verbs.AccessLocalWrite)
@@ -258,7 +258,7 @@ func (p *pd) scatter(sges []verbs.SGE, offset uint32, data []byte) bool {
 }
 
 // gather fills dst from the memory of sges, from offset on. It returns false if some of
-// the memory is not accessible; part of dst may be filled then.
+// the memory is not accessible; in this case part of dst may have been filled.
 func (p *pd) gather(dst []byte, sges []verbs.SGE, offset uint32) bool {
 	for len(dst) > 0 {
 		from, ok := p.sgeBytesFrom(sges, offset, 0)

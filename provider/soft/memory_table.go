@@ -30,7 +30,7 @@ type mrTable struct {
 	// guards the table against concurrent insert and remove; find does not take it
 	mu      sync.Mutex
 	regions int // number of regions in the table
-	// number of slots that are not nil: slots with a region, and slots with removed
+	// number of slots that are not nil: they have a region, or the value removed
 	used int
 	// removed marks the slot of a removed region. Its key is 0.
 	removed mr

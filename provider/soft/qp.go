@@ -36,8 +36,8 @@ type qp struct {
 	requester
 	responder
 	partial partialMessage
-	// path is the path to the peer. An RC queue pair has it from RTR on, a UD queue pair
-	// always.
+	// path is the path to the peer. It is nil for an RC queue pair that has not entered
+	// RTR.
 	path path
 }
 
@@ -112,9 +112,9 @@ func (q *qp) register() error {
 	return nil
 }
 
-// attachToShard checks that the CQs and the SRQ are usable, and calls attach. Then it
-// counts the queue pair as a user of its PD, CQs and SRQ. A PD, a CQ or an SRQ can not be
-// closed while it has users.
+// attachToShard checks that the CQs and the SRQ are usable, and calls the function
+// attach. Then it counts the queue pair as a user of its PD, CQs and SRQ. A PD, a CQ or
+// an SRQ can not be closed while it has users.
 func (q *qp) attachToShard(attach func() error) error {
 	q.shard.enter()
 	defer q.shard.leave()

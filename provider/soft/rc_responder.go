@@ -19,8 +19,8 @@ const (
 	// when a packet after the expected one arrives, or when the expected packet can not
 	// be executed.
 	nakDue
-	// nakSent: the NAK was sent. No second NAK is sent for the same packet: the packets
-	// that were in flight behind it arrive without the expected one.
+	// nakSent: the NAK was sent. No second NAK is sent for the same packet, although the
+	// packets that were in flight behind it arrive and are not the expected one.
 	nakSent
 )
 
@@ -46,8 +46,8 @@ func (r *rcResponder) init(attr *verbs.QPAttr) {
 }
 
 // accepts returns the sequence of a request packet with a PSN. It returns false if the
-// packet has to be dropped: because it precedes the connection, or because a request has
-// ended the queue pair.
+// packet has to be dropped: because its sequence would be negative, or because a request
+// has ended the queue pair.
 func (r *rcResponder) accepts(v psn.Value) (seq uint64, ok bool) {
 	seq, ok = nearestSeq(v, r.base, r.expected)
 	return seq, ok && r.fatal == outcomeAck

@@ -26,7 +26,7 @@ const (
 )
 
 // responder is the receiving half of a queue pair. It executes the peer's requests in
-// order, on the receive queue and the memory regions.
+// order, with the buffers of the receive queue and the memory regions.
 type responder struct {
 	message     messageState
 	buffer      rqe         // receive buffer of the current message

@@ -28,11 +28,11 @@ const (
 	partialProgress = 4096
 )
 
-// A partialMessage limits the time of a message of several fragments from its first
-// fragment, which takes a receive buffer, to its last. The buffer may be shared by many
-// connections (SRQ). Without a limit a peer could occupy it for ever.
+// A partialMessage limits the time between the first and the last fragment of a message.
+// The first fragment takes a receive buffer. If many connections share the buffers
+// (SRQ), a peer could occupy them for ever without a limit.
 //
-// The timer is not restarted for each fragment. It runs while there are such messages,
+// The timer is not restarted for each fragment. It runs while there are incomplete messages,
 // and each time it fires it compares the progress with the last time.
 type partialMessage struct {
 	timer timer

@@ -75,10 +75,11 @@ func (u *udLocal) dest(qpn uint32) *udLocalDest {
 	return d
 }
 
-// removeLeastRecentlyUsed removes the destination, other than keep, that was used least
-// recently. It prefers destinations for which nothing waits, neither in the queue nor in
-// the socket: datagrams of a later connection could overtake those in the socket. It
-// reports whether there was a destination to remove.
+// removeLeastRecentlyUsed removes the destination that was used least recently, but not
+// the destination of the parameter keep. It prefers destinations for which no datagrams
+// wait in the queue or in the socket, because datagrams of a later connection could
+// overtake datagrams in the socket. It reports whether there was a destination to
+// remove.
 func (u *udLocal) removeLeastRecentlyUsed(keep *udLocalDest) bool {
 	var idle, any *udLocalDest
 	for _, d := range u.dests {

@@ -20,7 +20,7 @@ const (
 	// is arbitrary.
 	maxDatagramSources = 1024
 	// datagramBudget is how many datagrams of one connection, and how many new
-	// connections, are handled before other descriptors are. It is arbitrary.
+	// connections, are handled before other descriptors are handled. It is arbitrary.
 	datagramBudget = 64
 	// acceptRetry is how long a queue pair waits before it tries again to accept
 	// connections for which it had no descriptors. It is arbitrary.
@@ -55,7 +55,8 @@ func (u *udLocal) accept() bool {
 		return true
 	}
 	if resource.NoDescriptors(err) {
-		// The listening socket stays readable, which would keep the owner from sleeping.
+		// While a connection waits in the backlog, the listening socket is readable. This
+		// would keep the owner from sleeping, so the socket is not watched.
 		u.q.shard.epoll.Remove(u.listener)
 		u.acceptTimer.start(acceptRetry)
 	}
