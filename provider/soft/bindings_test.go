@@ -37,7 +37,7 @@ func TestBindingWithEnd(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, &localEnd{End: a, peer: peer}, end)
 	local, wire = tab.path(2)
-	require.False(t, local || wire, "the end was taken, so the next connection is another one")
+	require.False(t, local || wire, "the end was taken, so the binding names no path any more")
 	tab.remove(2, mine)
 	end.Release()
 
@@ -45,7 +45,7 @@ func TestBindingWithEnd(t *testing.T) {
 	tab.add(3, theirs, false)
 	tab.remove(3, mine)
 	local, _ = tab.path(3)
-	require.True(t, local, "remove removes only the named binding")
+	require.True(t, local, "remove removes only the given binding")
 	tab.remove(3, theirs)
 	require.Equal(t, before, peerproc.OpenDescriptors(t))
 }

@@ -240,9 +240,10 @@ func TestDialOutOfDescriptors(t *testing.T) {
 	}
 }
 
-// A message with a descriptor that the receiver does not expect is a protocol error, even
-// if the receiving process has no free descriptor. A message with an expected descriptor
-// then fails with verbs.ErrNoResources.
+// A message with a descriptor that the receiver does not expect is a protocol error,
+// even if the receiving process has no free descriptor. If the receiving process has no
+// free descriptor, a message with an expected descriptor fails with
+// verbs.ErrNoResources.
 func TestUnexpectedDescriptor(t *testing.T) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	require.NoError(t, err)
@@ -267,7 +268,7 @@ func peerUnknownHost(t *testing.T, _ string) {
 	s := newParty(t)
 	peerproc.ExhaustDescriptors(t)
 	_, err := s.PD.CreateAH(&verbs.AHAttr{Port: 1, DestGID: verbs.GIDFromAddr(netip.MustParseAddr("203.0.113.7"))})
-	require.ErrorIs(t, err, verbs.ErrNoResources, "the wire may not be the path")
+	require.ErrorIs(t, err, verbs.ErrNoResources, "the path is unknown, so the wire path is not assumed")
 	peerproc.Say("done")
 	peerproc.Linger()
 }

@@ -31,8 +31,8 @@ func peerOverLimit(t *testing.T, address string) {
 	peerproc.Say("refused")
 	s.End(ids[0])
 	for dialed(s, at) == nil {
-		// The server refuses the connection until it has noticed that the other one is
-		// closed.
+		// The server refuses the new connection until it has noticed that the closed
+		// connection has ended.
 	}
 	peerproc.Say("back")
 	peerproc.Linger()

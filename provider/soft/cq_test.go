@@ -152,7 +152,7 @@ func TestPollDrivesWithFullRing(t *testing.T) {
 	b.post(verbs.SendWR{ID: 1, Opcode: verbs.OpSend, Flags: verbs.SendSignaled})
 	confirmed := 0
 	for polls := 0; confirmed == 0; polls++ {
-		require.Less(t, polls, 100, "the other end waits for the whole backlog")
+		require.Less(t, polls, 100, "the other end waits until the CQ is empty")
 		a.wait(1)
 		n, err := b.cq.Poll(b.wc)
 		require.NoError(t, err)

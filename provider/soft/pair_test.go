@@ -10,8 +10,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// An end is a queue pair that a test connects to another one without connection
-// management, with its protection domain, its CQ and a memory region.
+// An end is a queue pair with its protection domain, its CQ and a memory region. A test
+// connects two ends without connection management.
 type end struct {
 	t  testing.TB
 	pd verbs.PD

@@ -99,7 +99,7 @@ func TestPollScheduleIdleInTurn(t *testing.T) {
 	require.ElementsMatch(t, conns, seen)
 	p.remove(p.nextIdleConn())
 	p.remove(p.nextIdleConn())
-	require.Same(t, p.nextIdleConn(), p.nextIdleConn(), "one is left")
+	require.Same(t, p.nextIdleConn(), p.nextIdleConn(), "only one idle connection is left")
 }
 
 // parkForSleep calls park for all connections that are polled, idle connections first.

@@ -69,7 +69,7 @@ func TestWireResponsesAckEarlierRequests(t *testing.T) {
 	result := p.response(wire.AtomicAcknowledge, 4, 0)
 	result.AtomicAckETH().Set(0x0102030405060708)
 	p.send(p.response(wire.ReadResponseLast, 2, scriptMTU), result)
-	p.wantDone("the other requests", verbs.StatusSuccess, 2, 3, 4)
+	p.wantDone("the other requests have completed", verbs.StatusSuccess, 2, 3, 4)
 	require.Equal(t, uint64(0x0102030405060708), binary.NativeEndian.Uint64(p.e.mr.Bytes()))
 }
 
@@ -113,7 +113,7 @@ func TestWireReadGoesOnFromTheFirstMissingPacket(t *testing.T) {
 	// of an earlier response is ignored.
 	p.send(p.response(wire.ReadResponseFirst, 0, scriptMTU), p.response(wire.ReadResponseMiddle, 1, scriptMTU),
 		p.response(wire.ReadResponseOnly, 2, scriptMTU), p.response(wire.ReadResponseLast, 3, scriptMTU))
-	p.wantDone("complete", verbs.StatusSuccess, 1)
+	p.wantDone("the READ has completed", verbs.StatusSuccess, 1)
 	for i := range 4 {
 		require.Equal(t, byte(psnOf(ourBase, uint64(i))), p.e.mr.Bytes()[i*scriptMTU])
 	}

@@ -191,7 +191,7 @@ func TestRCCreditsProbe(t *testing.T) {
 	require.True(t, r.allows(w, &rcRequester{}), "the first message is a probe")
 	r.probeSent()
 	require.False(t, r.allows(w, &rcRequester{seq: 1, sentEnd: 1}))
-	require.Equal(t, creditProbeNone, r.probe, "an acknowledgement is expected, which has an advertisement")
+	require.Equal(t, creditProbeNone, r.probe, "the acknowledgement of an earlier packet will have an advertisement")
 	at, w := &rcRequester{ackedEnd: 1, seq: 1, sentEnd: 1}, &wqe{op: verbs.OpSend, firstSeq: 1, messageNumber: 2}
 	require.False(t, r.allows(w, at))
 	require.Equal(t, creditProbeWait, r.probe)

@@ -16,17 +16,18 @@ import (
 func TestWireTooManyReads(t *testing.T) {
 	p := newScript(t) // The script may have 2 READs and atomics outstanding.
 	p.send(p.read(0, 0, 10), p.read(1, 0, 10), p.read(2, 0, 10), p.read(3, 0, 10))
-	p.wantResponse("the first", wire.ReadResponseOnly, 0)
-	p.wantResponse("the second", wire.ReadResponseOnly, 1)
+	p.wantResponse("the response of the first READ", wire.ReadResponseOnly, 0)
+	p.wantResponse("the response of the second READ", wire.ReadResponseOnly, 1)
 	p.wantSyndrome("the third READ is one too many", wire.NAK(wire.NAKInvalidRequest), 2)
 	p.wantQuiet("the queue pair is in error")
 	require.Equal(t, verbs.StateError, p.e.qp.State())
 	p.wantAsync(verbs.AsyncQPRequestError)
 }
 
-// A peer may have the negotiated number of READs outstanding at all times, and may repeat
-// them. A READ whose response was sent completely does not count as outstanding. That is
-// also true if the peer has repeated it, so that the response is sent a second time.
+// A peer may have the negotiated number of READs outstanding at all times, and may
+// repeat them. A READ whose response was sent completely does not count as outstanding.
+// The same holds for a READ that the peer has repeated, and whose response is then sent
+// a second time.
 func TestWireAllowedReads(t *testing.T) {
 	p := newScript(t)
 	for seq := uint64(0); seq < 20; seq += 2 {

@@ -50,7 +50,8 @@ func TestRCResponderNAKStates(t *testing.T) {
 	require.Equal(t, nakNone, r.nakState)
 }
 
-// The second duplicate of the same packet is reported, until a new request arrives.
+// onDuplicate remembers the first duplicate, and reports each later duplicate of the
+// same packet. A new request clears this record.
 func TestRCResponderDuplicates(t *testing.T) {
 	r := newRCResponder()
 	require.False(t, r.onDuplicate(0))

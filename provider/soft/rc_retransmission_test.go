@@ -31,11 +31,11 @@ func TestWireSequenceNAK(t *testing.T) {
 	p.wantRequest("another loss", wire.WriteLast, 4)
 	p.wantRequest("", wire.SendOnly, 5)
 	p.send(p.ack(5))
-	p.wantDone("all", verbs.StatusSuccess, 2, 3)
+	p.wantDone("all requests have completed", verbs.StatusSuccess, 2, 3)
 }
 
-// An acknowledgement of the first transmission that arrives during the retransmission
-// ends it early.
+// If an acknowledgement of the first transmission arrives during the retransmission, the
+// requester does not send the acknowledged packets again.
 func TestWireAckDuringRetransmission(t *testing.T) {
 	p := newScript(t)
 	p.post(1, verbs.OpSend, 8*scriptMTU)
@@ -113,11 +113,11 @@ func TestWireTimeoutAfterRetransmission(t *testing.T) {
 	p.advance(1)
 	p.wantQuiet("no further retransmission so soon")
 	p.advance(scriptTimeout)
-	p.wantRequest("the third", wire.SendOnly, 0)
+	p.wantRequest("the third attempt", wire.SendOnly, 0)
 }
 
-// A retransmission timer runs for an earlier request. It does not shorten the timeout of
-// a later request.
+// A retransmission timer that was started for an earlier request does not shorten the
+// timeout of a later request.
 func TestWireTimeoutIsNotShortened(t *testing.T) {
 	p := newScript(t)
 	p.post(1, verbs.OpSend, 1)
@@ -216,10 +216,10 @@ func TestWireReceiverNotReady(t *testing.T) {
 		p.send(p.nak(wire.NAKSequence, 1))
 		p.out = nil
 	}
-	p.wantDone("the first was delivered", verbs.StatusSuccess, 1)
+	p.wantDone("the first message was delivered", verbs.StatusSuccess, 1)
 	require.Zero(t, p.conn.retry.retries, "RNR retries have a count of their own")
 	p.send(p.syndrome(wire.RNRNAK(code), 1))
-	p.wantDone("the third is too many", verbs.StatusRNRRetryExcErr, 2, 3, 3)
+	p.wantDone("a third RNR retry is not allowed", verbs.StatusRNRRetryExcErr, 2, 3, 3)
 }
 
 func TestWireReceiverNeverReady(t *testing.T) {
@@ -263,7 +263,7 @@ func TestWireProbeBeforeTimeout(t *testing.T) {
 	p.wantRequest("", wire.SendOnly, 6)
 	p.wantQuiet("")
 	p.send(p.ack(6))
-	p.wantDone("all", verbs.StatusSuccess, 1, 2)
+	p.wantDone("all requests have completed", verbs.StatusSuccess, 1, 2)
 	require.Zero(t, p.timeouts)
 }
 
@@ -299,7 +299,8 @@ func newRetransmission() (r *retransmission, now *time.Duration) {
 	return r, now
 }
 
-// Without progress the timer expires after the ACK timeout, in steps of checkPeriod.
+// Without progress the timer expires after the ACK timeout. Until then it fires after
+// each checkPeriod.
 func TestRetransmissionTimer(t *testing.T) {
 	const code = 10 // 4.2 ms
 	r, now := newRetransmission()

@@ -124,7 +124,7 @@ func (c *simCase) run(t *testing.T, seed uint64) (failures int) {
 			require.Equal(t, len(side.expected), side.peer.received)
 		}
 	}
-	require.True(t, c.fails || failures == 0, "a connection failed that should not have")
+	require.True(t, c.fails || failures == 0, "a connection has failed in a network in which none should fail")
 	return failures
 }
 

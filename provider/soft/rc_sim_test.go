@@ -31,8 +31,8 @@ type sim struct {
 
 // simHost is the packetConn of a shard, with an address of its own. It computes and
 // checks the ICRC as udp.Conn does. The addresses are IPv6 addresses for documentation
-// (RFC 3849), so no host has them. With IPv6 the ICRC does not depend on fields that are
-// unknown to the sender, as the identification of IPv4 is.
+// (RFC 3849), so no host has them. With IPv4 the ICRC depends on the identification of
+// the packet, which the sender does not know. With IPv6 there is no such field.
 type simHost struct {
 	sim   *sim
 	addr  netip.Addr

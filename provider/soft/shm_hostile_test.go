@@ -158,8 +158,9 @@ func TestForeignSegmentsAreRefused(t *testing.T) {
 	good.Close()
 }
 
-// Ringing a doorbell never blocks, even if the peer has filled the socket of the doorbell
-// by never reading it, and has made our end of the socket blocking.
+// Ringing a doorbell never blocks, even if the peer has filled the socket of the
+// doorbell by never reading it, and has made the end of the socket on this side
+// blocking.
 func TestDoorbellDoesNotBlock(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	a, b := newPair(t, d, verbs.ProgressManual)

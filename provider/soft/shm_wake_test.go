@@ -70,8 +70,8 @@ func TestParkedEndIsWoken(t *testing.T) {
 	}
 }
 
-// When the only request of a sleeping sender is signaled, its acknowledgement wakes the
-// sender.
+// When the only request of a sleeping sender is signaled, the acknowledgement of the
+// request wakes the sender.
 func TestAckWakesWaitingSender(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	a := newSleeper(t, d, 0, verbs.ProgressManual)
