@@ -32,8 +32,8 @@ const (
 // The first fragment takes a receive buffer. If many connections share the buffers
 // (SRQ), a peer could occupy them for ever without a limit.
 //
-// The timer is not restarted for each fragment. It runs while there are incomplete messages,
-// and each time it fires it compares the progress with the last time.
+// The timer is not restarted for each fragment. It runs while there are incomplete
+// messages, and each time it fires it compares the progress with the last time.
 type partialMessage struct {
 	timer timer
 	// number of messages of several fragments that have begun since the queue pair was
