@@ -12,8 +12,12 @@ func (l *Loop) turn() (work int) {
 	}
 	work += l.pollEpoll() // connection events, device events, registered descriptors
 	work += l.runPosted()
-	work += l.timers.Expire(l.clock.now)
-	work += l.advanceClosing()
+	if l.timers.Due(l.clock.now) {
+		work += l.timers.Expire(l.clock.now)
+	}
+	if l.closing.len() > 0 {
+		work += l.advanceClosing()
+	}
 	l.flush()
 	if work > 0 {
 		l.clock.addWork(work)

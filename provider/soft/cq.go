@@ -18,16 +18,15 @@ type cq struct {
 	cookie uint64
 
 	// while Poll calls drive: the slice that the caller has passed to Poll; else nil
-	dst   []verbs.WC
-	taken int   // number of completions stored in dst
-	ring  []cqe // queued completions; grows up to depth when more are queued
+	dst []verbs.WC
+	// number of completions stored in dst, and how many of these were stored before the
+	// call of drive; the numbers are equal except during that call
+	taken, begun int
+	ring         []cqe // queued completions; grows up to depth when more are queued
 	// head counts the completions taken from the ring, and tail counts the completions
 	// added to the ring. Both wrap.
 	head, tail uint32
 	depth      int
-	// ringDepth is the capacity of the ring: depth, minus the part of dst that is filled
-	// directly during a call of drive in Poll.
-	ringDepth int
 	// number of polls that returned completions of the ring only; see driveIsDue
 	ringPolls int
 	overrun   bool // true after the CQ has overrun; see cq_overrun.go
@@ -102,7 +101,7 @@ func (d *device) createCQ(attr *verbs.CQAttr) (*cq, error) {
 	if err := d.add(objCQ, "completion queues", maxCQ); err != nil {
 		return nil, err
 	}
-	c.shard, c.depth, c.ringDepth = shard, attr.Depth, attr.Depth
+	c.shard, c.depth = shard, attr.Depth
 	c.failTimer.init(shard, c.failQPs)
 	c.resize(min(ceilPow2(attr.Depth), initialCQEs))
 	if c.chn != nil {
@@ -158,7 +157,7 @@ func (c *cq) Resize(depth int) error {
 	case depth < int(c.tail-c.head):
 		return operr.Wrap("resize CQ", &verbs.ParamError{Field: "CQ depth", Value: int64(depth), Limit: int64(c.tail - c.head), Reason: "less than the number of queued completions"})
 	}
-	c.depth, c.ringDepth = depth, depth
+	c.depth = depth
 	return nil
 }
 
@@ -176,22 +175,23 @@ func copyWC(to, from *verbs.WC) {
 // for a receive with the solicited event bit. A failed completion always counts as
 // solicited (IBTA vol. 1, 11.4.2.2).
 func (c *cq) push(wc *verbs.WC, from *cqSpace, solicited bool) {
-	switch {
-	case c.taken < len(c.dst) && c.head == c.tail:
+	// The completions that a call of drive stores in dst count too.
+	switch queued := int(c.tail - c.head); {
+	case c.taken-c.begun+queued >= c.depth:
+		c.overflow()
+		return
+	case c.taken < len(c.dst) && queued == 0:
 		copyWC(&c.dst[c.taken], wc)
 		c.taken++
 		from.held--
-	case int(c.tail-c.head) < c.ringDepth:
-		if int(c.tail-c.head) == len(c.ring) {
+	default:
+		if queued == len(c.ring) {
 			c.resize(2 * len(c.ring))
 		}
 		e := &c.ring[c.tail&uint32(len(c.ring)-1)]
 		copyWC(&e.wc, wc)
 		e.space = from
 		c.tail++
-	default:
-		c.overflow()
-		return
 	}
 	if c.arming == armedAny || c.arming == armedSolicited && (solicited || wc.Status != verbs.StatusSuccess) {
 		c.fire()
@@ -220,12 +220,9 @@ func (c *cq) Poll(dst []verbs.WC) (int, error) {
 	}
 	n := c.drain(dst)
 	if n < len(dst) || c.head == c.tail || c.driveIsDue() {
-		// dst and the ring together must not hold more completions than the depth of the
-		// CQ during the call of drive.
-		direct := min(len(dst)-n, c.depth)
-		c.dst, c.taken, c.ringDepth = dst[:n+direct], n, c.depth-direct
+		c.dst, c.taken, c.begun = dst, n, n
 		s.drive()
-		n, c.dst, c.ringDepth = c.taken, nil, c.depth
+		n, c.dst, c.begun = c.taken, nil, c.taken
 	}
 	s.leave()
 	return n, nil

@@ -83,7 +83,7 @@ func TestPollKeepsTheOrder(t *testing.T) {
 // of the CQ. The order of the completions is kept.
 func TestCQGrowsToItsDepth(t *testing.T) {
 	const depth = 3*initialCQEs + 1
-	c := &cq{depth: depth, ringDepth: depth}
+	c := &cq{depth: depth}
 	c.resize(initialCQEs)
 	pushed, polled, from := uint64(0), uint64(0), cqSpace{}
 	push := func(n int) {

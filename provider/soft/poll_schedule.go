@@ -5,19 +5,22 @@ package soft
 import "slices"
 
 const (
+	// rareEvery is the number of calls of drive after which a shard with active connections
+	// does more than poll these connections: it polls the sockets of the wire path, and
+	// does whatever the other constants make due. They are multiples of rareEvery. The
+	// number is arbitrary.
+	rareEvery = 16
 	// epollEvery is the number of calls of drive after which a shard polls its epoll
 	// descriptor. If the owner never sleeps, only this poll finds descriptors that are
 	// ready. The number is arbitrary.
-	epollEvery = 1024
+	epollEvery = 64 * rareEvery
 	// epollEveryUD replaces epollEvery on a shard that learns of some messages by epoll
 	// only: of datagrams to UD queue pairs on the local path, and of packets at the
-	// overflow sockets of the wire path. It is also the number of calls after which a
-	// shard with active connections polls the sockets of the wire path. The number is
-	// arbitrary.
-	epollEveryUD = 16
+	// overflow sockets of the wire path. The number is arbitrary.
+	epollEveryUD = rareEvery
 	// clockEvery is the number of calls of drive after which running timers are checked.
 	// It is arbitrary.
-	clockEvery = 16
+	clockEvery = rareEvery
 	// ackEvery is the number of calls of drive after which a connection reads the peer's
 	// acknowledgements although no signaled request is outstanding. It is arbitrary.
 	ackEvery = 64
@@ -76,10 +79,13 @@ type pollSchedule struct {
 // begin counts a call of drive.
 func (p *pollSchedule) begin() { p.drives++ }
 
-// wire reports whether this call polls the sockets of the wire path, if they are in use.
-// While there are active connections on the local path, the sockets are polled less
-// often, because the system call would slow down these connections.
-func (p *pollSchedule) wire() bool { return len(p.active) == 0 || p.drives%epollEveryUD == 0 }
+// rareDue reports whether the sockets of the wire path are polled in this call, and
+// whether timers or epoll may be due. The parameter wireInUse is true if the shard has
+// such sockets. They are polled in each call, unless there are active connections on the
+// local path, which the system call would slow down.
+func (p *pollSchedule) rareDue(wireInUse bool) bool {
+	return p.drives%rareEvery == 0 || wireInUse && len(p.active) == 0
+}
 
 // timers reports whether this call reads the clock and fires timers, if there are any.
 func (p *pollSchedule) timers() bool { return p.drives%clockEvery == 0 }

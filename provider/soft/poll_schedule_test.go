@@ -32,7 +32,8 @@ func (p *pollSchedule) count(n int, due func() bool) (times int) {
 
 func TestPollScheduleWithoutConns(t *testing.T) {
 	p, _ := newSchedule(0)
-	require.Equal(t, 2*epollEvery, p.count(2*epollEvery, p.wire))
+	require.Equal(t, 2*epollEvery/rareEvery, p.count(2*epollEvery, func() bool { return p.rareDue(false) }))
+	require.Equal(t, 2*epollEvery, p.count(2*epollEvery, func() bool { return p.rareDue(true) }))
 	require.Equal(t, 2*epollEvery/clockEvery, p.count(2*epollEvery, p.timers))
 	require.Equal(t, 2*epollEvery/ackEvery, p.count(2*epollEvery, p.acks))
 	for _, c := range []struct {
@@ -52,7 +53,7 @@ func TestPollScheduleWithoutConns(t *testing.T) {
 // active connections.
 func TestPollScheduleWithActiveConn(t *testing.T) {
 	p, _ := newSchedule(1)
-	require.Equal(t, epollEvery/epollEveryUD, p.count(epollEvery, p.wire))
+	require.Equal(t, epollEvery/epollEveryUD, p.count(epollEvery, func() bool { return p.rareDue(true) }))
 	require.Equal(t, epollEvery/epollEveryUD, p.count(epollEvery, func() bool { return p.epoll(true, true) }))
 	require.Equal(t, 1, p.count(epollEvery, func() bool { return p.epoll(false, true) }))
 }

@@ -144,14 +144,21 @@ func (s *shard) drive() {
 	s.timeRead = false
 	// Sending comes first, because the peer may be waiting for the packets.
 	s.wire.sendDue()
-	if s.udp.InUse() && s.polls.wire() {
-		s.udp.Poll(len(s.polls.active) == 0 && s.armed == 0 && !s.auto)
-	}
 	for i := 0; i < len(s.polls.active); i++ {
 		s.polls.active[i].poll()
 	}
 	if len(s.polls.idle) > 0 {
 		s.pollOneIdle()
+	}
+	if s.polls.rareDue(s.udp.InUse()) {
+		s.driveRare()
+	}
+}
+
+// driveRare does the part of drive that is not done in each call.
+func (s *shard) driveRare() {
+	if s.udp.InUse() {
+		s.udp.Poll(len(s.polls.active) == 0 && s.armed == 0 && !s.auto)
 	}
 	if s.timers.Len() > 0 && s.polls.timers() {
 		s.fireTimers()
