@@ -126,8 +126,8 @@ func checkCQDepth(depth int) error {
 // completions in dst and not in the ring. The number is arbitrary.
 const initialCQEs = 64
 
-// resize moves the queued completions to a ring with room for more or fewer completions.
-// The parameter size, a power of two, is the new number.
+// resize replaces the ring by one that holds as many completions as the parameter size,
+// a power of two. It moves the queued completions to the new ring.
 func (c *cq) resize(size int) {
 	ring := make([]cqe, size)
 	n := uint32(0)

@@ -136,10 +136,11 @@ func (p *pollSchedule) remove(c *shmConn) { p.move(c, pollParked) }
 // crowded reports whether more than maxPolledIdle connections are polled.
 func (p *pollSchedule) crowded() bool { return len(p.active)+len(p.idle) > maxPolledIdle }
 
-// parkForSleep parks the connections on the lists, because the owner may go to sleep: it
-// calls park for each of them. The peers of parked connections ring the doorbell.
-// maxPolledIdle of these connections stay on the lists, and the others are removed. If a
-// connection has work, park returns false; parkForSleep then stops and returns false.
+// parkForSleep calls park for each connection on the lists, because the owner may go to
+// sleep. The peers of these connections then ring the doorbell. So parkForSleep removes
+// the connections from the lists, but leaves maxPolledIdle of them there. If park
+// returns false, the connection has work; in this case parkForSleep stops and returns
+// false.
 func (p *pollSchedule) parkForSleep(park func(*shmConn) bool) bool {
 	return p.parkList(p.idle, park) && p.parkList(p.active, park)
 }

@@ -26,8 +26,8 @@ type qpDemux struct {
 	flushAll bool
 }
 
-// receive delivers a packet to its queue pair and returns
-// true. It drops a packet for another partition, or for no queue pair (IBTA vol. 1,
+// receive delivers a packet to its queue pair and returns true. It drops a packet for
+// another partition or for an unknown queue pair, and returns false (IBTA vol. 1,
 // 9.6.1). The caller has checked the ICRC.
 func (s *qpDemux) receive(p wire.Packet, from *udp.Header) (taken bool) {
 	bth := p.BTH()

@@ -56,7 +56,7 @@ func (q *qp) preparePath(attr *verbs.QPAttr) error {
 	return q.path.ready()
 }
 
-// checkDepths checks the attributes of a modification that have limits of this device.
+// checkDepths checks those attributes of a call of Modify that the device limits.
 func checkDepths(attr *verbs.QPAttr, mask verbs.QPAttrMask) error {
 	if mask&verbs.AttrMaxRdAtomic != 0 && attr.MaxRdAtomic > maxRdAtomic {
 		return &verbs.ParamError{Field: "initiator depth", Value: int64(attr.MaxRdAtomic), Limit: maxRdAtomic}

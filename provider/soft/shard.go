@@ -124,10 +124,10 @@ func (s *shard) beforeSleep() {
 
 // prepareSleep makes sure that the owner is woken: by a doorbell, by a descriptor, by a
 // timer, or at once if there is work. It stops at the first work that it finds, which
-// includes unfinished work of the wire path. Then eventfd is readable, and beforeSleep
-// does not call prepareSleep again before the next call of drive. Parked connections
-// leave the lists, except for maxPolledIdle of them. So prepareSleep visits few
-// connections more than once, however often it is called.
+// includes unfinished work of the wire path. If there is work, prepareSleep makes
+// eventfd readable, and beforeSleep does not call prepareSleep again before the next
+// call of drive. Parked connections leave the lists, except for maxPolledIdle of them.
+// So prepareSleep visits few connections more than once, however often it is called.
 func (s *shard) prepareSleep(wireDone bool) {
 	if !wireDone || !s.polls.parkForSleep((*shmConn).park) {
 		s.signal()

@@ -22,8 +22,8 @@ func newDatagramEnd(t testing.TB, d *device, progress verbs.Progress) *end {
 	return e
 }
 
-// numberedDatagram returns a request that sends a number of 4 bytes and further bytes.
-// The parameter extra is the number of further bytes.
+// numberedDatagram returns a request for a datagram whose first 4 bytes contain the
+// number n. The parameter extra is how many bytes follow.
 func (e *end) numberedDatagram(to verbs.AH, qpn uint32, n, extra int) verbs.SendWR {
 	binary.BigEndian.PutUint32(e.mr.Bytes()[n*datagramMTU%endSize:], uint32(n))
 	return verbs.SendWR{Opcode: verbs.OpSend, Flags: verbs.SendSignaled, AH: to, RemoteQPN: qpn, RemoteQKey: simQKey,
