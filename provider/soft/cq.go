@@ -19,8 +19,9 @@ type cq struct {
 
 	// while Poll calls drive: the slice that the caller has passed to Poll; else nil
 	dst []verbs.WC
-	// number of completions stored in dst, and how many of these were stored before the
-	// call of drive; the numbers are equal except during that call
+	// taken counts the completions stored in dst, and begun counts those of them that
+	// were stored before the call of drive. Outside a call of drive, both numbers are
+	// equal.
 	taken, begun int
 	ring         []cqe // queued completions; grows up to depth when more are queued
 	// head counts the completions taken from the ring, and tail counts the completions
@@ -175,7 +176,8 @@ func copyWC(to, from *verbs.WC) {
 // for a receive with the solicited event bit. A failed completion always counts as
 // solicited (IBTA vol. 1, 11.4.2.2).
 func (c *cq) push(wc *verbs.WC, from *cqSpace, solicited bool) {
-	// The completions that a call of drive stores in dst count too.
+	// The completions that the present call of drive has stored in dst count towards the
+	// depth of the CQ too.
 	switch queued := int(c.tail - c.head); {
 	case c.taken-c.begun+queued >= c.depth:
 		c.overflow()

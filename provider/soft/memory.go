@@ -204,8 +204,8 @@ func (m *mr) Discard(offset, length int) error {
 	return operr.Wrap(op, unix.Madvise(m.buf[begin:end], unix.MADV_DONTNEED))
 }
 
-// bytesAt returns the bytes that address and length name. It returns false if they are
-// not inside the region.
+// bytesAt returns the bytes of the region from an address on. The parameter length is
+// their number. bytesAt returns false if the bytes are not inside the region.
 func (m *mr) bytesAt(addr uint64, length uint32) ([]byte, bool) {
 	// For an address below base the difference wraps. Then the following check fails.
 	off := addr - m.base

@@ -57,10 +57,10 @@ type wireQP interface {
 }
 
 // nearestSeq converts a PSN to a sequence. Of the sequences with the PSN v, it returns
-// the one that is closest to the sequence near. The parameter base is the PSN of
-// sequence 0. nearestSeq returns false if the closest one would be negative. Sequences
-// count packets from the beginning of the connection and do not wrap; PSNs have 24 bits
-// and wrap (IBTA vol. 1, 9.7.1).
+// the one that is closest to another sequence, the parameter near. The parameter base is
+// the PSN of sequence 0. nearestSeq returns false if the closest one would be negative.
+// Sequences count packets from the beginning of the connection and do not wrap; PSNs
+// have 24 bits and wrap (IBTA vol. 1, 9.7.1).
 func nearestSeq(v, base psn.Value, near uint64) (uint64, bool) {
 	seq := int64(near) + int64(v.Sub(psnOf(base, near)))
 	return uint64(seq), seq >= 0

@@ -5,10 +5,10 @@ package soft
 import "slices"
 
 const (
-	// rareEvery is the number of calls of drive after which a shard with active connections
-	// does more than poll these connections: it polls the sockets of the wire path, and
-	// does whatever the other constants make due. They are multiples of rareEvery. The
-	// number is arbitrary.
+	// A shard with active connections polls these connections in each call of drive. In
+	// one of rareEvery calls it also polls the sockets of the wire path, and checks the
+	// timers and epoll if they are due. So epollEvery, epollEveryUD and clockEvery are
+	// multiples of rareEvery. The number is arbitrary.
 	rareEvery = 16
 	// epollEvery is the number of calls of drive after which a shard polls its epoll
 	// descriptor. If the owner never sleeps, only this poll finds descriptors that are
@@ -79,10 +79,11 @@ type pollSchedule struct {
 // begin counts a call of drive.
 func (p *pollSchedule) begin() { p.drives++ }
 
-// rareDue reports whether the sockets of the wire path are polled in this call, and
-// whether timers or epoll may be due. The parameter wireInUse is true if the shard has
-// such sockets. They are polled in each call, unless there are active connections on the
-// local path, which the system call would slow down.
+// rareDue reports whether this call of drive polls the sockets of the wire path, and
+// checks whether timers and epoll are due. The parameter wireInUse is true if the shard
+// has such sockets. Without active connections on the local path, each call polls these
+// sockets. Active connections would be slowed down by the system call, so a shard with
+// active connections polls the sockets less often.
 func (p *pollSchedule) rareDue(wireInUse bool) bool {
 	return p.drives%rareEvery == 0 || wireInUse && len(p.active) == 0
 }

@@ -63,8 +63,8 @@ func (r *respResources) find(seq uint64) (res *respResource, index uint64) {
 	return nil, 0
 }
 
-// repeatFrom makes the response of a resource pending again, from the sequence start to
-// the sequence end.
+// repeatFrom makes a part of the response of a resource pending again. The parameters
+// start and end are the sequences of the first and the last packet of this part.
 func (r *respResources) repeatFrom(index, start, end uint64) {
 	res := r.at(index)
 	res.pending, res.start, res.next, res.end = true, start, start, end

@@ -155,7 +155,7 @@ func (s *shard) drive() {
 	}
 }
 
-// driveRare does the part of drive that is not done in each call.
+// driveRare does the part of drive that only some calls do; see pollSchedule.rareDue.
 func (s *shard) driveRare() {
 	if s.udp.InUse() {
 		s.udp.Poll(len(s.polls.active) == 0 && s.armed == 0 && !s.auto)
