@@ -309,7 +309,9 @@ func (d *device) register(q *qp, reserve func(num uint32) error) error {
 		return &verbs.ParamError{Field: "queue pairs", Value: int64(len(d.qps)) + 1, Limit: maxQP}
 	}
 	var err error
-	for range 1000 { // arbitrary; by then all numbers are used, or reserve refuses every number
+	// The number of attempts is arbitrary. If all of them fail, most numbers are used, or
+	// reserve refuses them.
+	for range 1000 {
 		num := d.cfg.numberFor(q.shard.slot, random.Uint32()&verbs.MaxQPNum)
 		if num < 2 || num >= wire.MulticastQPN || d.qps[num] != nil {
 			continue

@@ -243,8 +243,9 @@ func (p *pd) sgeBytesFrom(sges []verbs.SGE, offset uint32, access verbs.Access) 
 	return nil, false
 }
 
-// scatter copies data to the memory of sges, from offset on. It returns false if some of
-// the memory is not accessible; in this case part of the data may have been copied.
+// scatter copies data to the memory of sges. The parameter offset is the position in
+// that memory at which the copy begins. It returns false if some of the memory is not
+// accessible; in this case part of the data may have been copied.
 func (p *pd) scatter(sges []verbs.SGE, offset uint32, data []byte) bool {
 	for len(data) > 0 {
 		to, ok := p.sgeBytesFrom(sges, offset, verbs.AccessLocalWrite)
@@ -257,8 +258,9 @@ func (p *pd) scatter(sges []verbs.SGE, offset uint32, data []byte) bool {
 	return true
 }
 
-// gather fills dst from the memory of sges, from offset on. It returns false if some of
-// the memory is not accessible; in this case part of dst may have been filled.
+// gather fills dst from the memory of sges. The parameter offset is the position in that
+// memory at which the copy begins. It returns false if some of the memory is not
+// accessible; in this case part of dst may have been filled.
 func (p *pd) gather(dst []byte, sges []verbs.SGE, offset uint32) bool {
 	for len(dst) > 0 {
 		from, ok := p.sgeBytesFrom(sges, offset, 0)

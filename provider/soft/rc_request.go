@@ -145,7 +145,7 @@ func (c *rcConn) sendAtomicRequest(w *wqe) bool {
 // offset returns how many bytes of w come before the packet with sequence c.req.seq.
 func (c *rcConn) offset(w *wqe) uint32 { return uint32(c.req.seq-w.firstSeq) << c.mtuShift }
 
-// requestPacket returns a packet for the request with sequence c.req.seq, like newPacket.
+// requestPacket calls newPacket for the request packet with the sequence c.req.seq.
 func (c *rcConn) requestPacket(op wire.Opcode, payload int) (wire.Packet, bool) {
 	p, ok := c.newPacket(op, payload, psnOf(c.ownBase(), c.req.seq))
 	c.req.blocked = !ok

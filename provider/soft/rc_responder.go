@@ -110,8 +110,8 @@ func (r *rcResponder) advance(n uint64, ends bool) {
 }
 
 // onDuplicate records the duplicate of a request that was executed before. It returns
-// true if the same duplicate was recorded before. In this case the peer has not received
-// the repeated response to the first duplicate.
+// true if a duplicate of the same packet was recorded before. In this case the peer has
+// not received the repeated response to the first duplicate.
 func (r *rcResponder) onDuplicate(seq uint64) (again bool) {
 	if r.duplicateEnd == 0 {
 		r.duplicateEnd = seq + 1

@@ -95,7 +95,9 @@ func (q *qp) mayStart(w *wqe) bool {
 	switch {
 	case q.state != verbs.StateRTS:
 		return false
-	case w.flags&verbs.SendFence != 0 && q.reads > 0: // ibv_post_send(3), IBV_SEND_FENCE
+	case w.flags&verbs.SendFence != 0 && q.reads > 0:
+		// A fenced request waits for earlier READs and atomics; see IBV_SEND_FENCE in
+		// ibv_post_send(3).
 		return false
 	}
 	return !w.expectsResponse() || q.reads < int(q.attr.MaxRdAtomic) || q.attr.MaxRdAtomic == 0

@@ -50,7 +50,7 @@ const unsent = math.MaxUint64
 // A completed request occupies an entry of the queue until its completion is polled; see
 // cqSpace.
 type sendQueue struct {
-	entries []wqe // grows up to depth when more requests are queued
+	entries []wqe // ring of requests; grows up to depth when more requests are queued
 
 	// The positions in the queue wrap.
 	done  uint32 // position of the oldest request that has not completed

@@ -24,7 +24,7 @@ type udWire struct {
 	q           *qp
 	demux       *qpDemux
 	routes      map[udp.Route]*udp.Route
-	reachableAt []*udp.Route // one for each address of this host at which the queue pair receives
+	reachableAt []*udp.Route // routes that are open to receive, one for each address of this host
 	hasAddress  bool         // true after receiveAt: the queue pair does not receive at all addresses
 }
 
