@@ -178,11 +178,11 @@ func copyWC(to, from *verbs.WC) {
 func (c *cq) push(wc *verbs.WC, from *cqSpace, solicited bool) {
 	// The completions that the present call of drive has stored in dst count towards the
 	// depth of the CQ too.
-	switch queued := int(c.tail - c.head); {
-	case c.taken-c.begun+queued >= c.depth:
+	switch queued, room := int(c.tail-c.head), c.depth-(c.taken-c.begun); {
+	case queued >= room:
 		c.overflow()
 		return
-	case c.taken < len(c.dst) && queued == 0:
+	case queued == 0 && c.taken < len(c.dst):
 		copyWC(&c.dst[c.taken], wc)
 		c.taken++
 		from.held--
@@ -220,7 +220,10 @@ func (c *cq) Poll(dst []verbs.WC) (int, error) {
 		s.leave()
 		return 0, operr.Wrap("poll CQ", c.failure())
 	}
-	n := c.drain(dst)
+	n := 0
+	if c.head != c.tail {
+		n = c.drain(dst)
+	}
 	if n < len(dst) || c.head == c.tail || c.driveIsDue() {
 		c.dst, c.taken, c.begun = dst, n, n
 		s.drive()

@@ -45,9 +45,13 @@ func (s *qpDemux) receive(p wire.Packet, from *udp.Header) (taken bool) {
 // call: a busy owner calls drive again after it has posted its own requests, so these
 // requests are sent before the acknowledgements.
 func (s *qpDemux) sendDue() {
-	if len(s.due) == 0 {
-		return
+	if len(s.due) > 0 {
+		s.sendListed()
 	}
+}
+
+// sendListed is the part of sendDue that is not inlined.
+func (s *qpDemux) sendListed() {
 	n := 0
 	for i := 0; i < len(s.due); i++ { // sendDue of a queue pair may append to the list.
 		if q := s.due[i]; !q.sendDue() {

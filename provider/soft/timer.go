@@ -27,4 +27,9 @@ func (t *timer) start(after time.Duration) {
 // the timer was due.
 func (t *timer) again(after time.Duration) { t.shard.timers.Set(&t.Timer, t.When()+after) }
 
-func (t *timer) stop() { t.shard.timers.Stop(&t.Timer) }
+// stop stops the timer. It does nothing if the timer is not running.
+func (t *timer) stop() {
+	if t.Running() {
+		t.shard.timers.Stop(&t.Timer)
+	}
+}
