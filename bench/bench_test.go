@@ -10,13 +10,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestMain normally runs the tests. If the environment gives this process a role in a
-// measurement, or sets runProgramEnv, TestMain runs the program instead.
+// TestMain normally runs the tests. It runs the program bench instead if the environment
+// gives this process a role in a measurement, or if the variable runProgramEnv is set.
 func TestMain(m *testing.M) {
 	if os.Getenv(roleEnv) != "" || os.Getenv(runProgramEnv) != "" {
 		main()
 	}
-	// Without GORACE, a process with the race detector waits for a second when it exits.
+	// A process with the race detector waits for a second before it exits. This setting
+	// of GORACE removes the wait.
 	os.Setenv("GORACE", "atexit_sleep_ms=0")
 	os.Exit(m.Run())
 }
@@ -31,15 +32,15 @@ func peersHere() []*peer {
 }
 
 // needsTwoProcessors reports whether a peer can run only on a machine with at least two
-// processors.
+// processors: its processes never sleep.
 func needsTwoProcessors(p *peer) bool {
 	client, _ := processors()
 	return client < 0 && p.variants[0].mode == "busy"
 }
 
-// A peer runs in processes of this program. Every workload of every peer gives plausible
-// rows. The first variant of a peer runs all workloads, and the other variants run only
-// ping-pong.
+// TestEveryWorkload requires that every workload of every peer gives plausible rows. The
+// processes of a peer run this test program. Every workload is run with the first variant
+// of a peer. The other variants run only ping-pong, to save time.
 func TestEveryWorkload(t *testing.T) {
 	for _, p := range peersHere() {
 		t.Run(p.name, func(t *testing.T) {
@@ -77,8 +78,8 @@ func requirePlausible(t *testing.T, c Case, row Row) {
 	require.LessOrEqual(t, row.P50, row.P99)
 	require.LessOrEqual(t, row.P99, row.P999)
 	require.LessOrEqual(t, row.P999, row.Max)
-	// In ping-pong, one connection has one message in flight. Half of the messages take
-	// at least the time p50, so the rate can not exceed two messages in that time.
+	// In ping-pong, only one message is in flight. Half of the round trips take at least
+	// the time p50. So no more than two round trips can take place in that time.
 	if c.Connections == 1 && c.Workload == workPingPong {
 		require.LessOrEqual(t, row.P50/2*row.MsgsPerSec, float64(time.Second))
 	}
@@ -104,8 +105,9 @@ func TestStreams(t *testing.T) {
 	}
 }
 
-// Large messages arrive unchanged: they are larger than one read of a socket, and larger
-// than the messages that rdmaloop copies.
+// TestLargeMessages requires that large messages arrive unchanged. They are larger than
+// one read of a socket returns, and larger than the messages that rdmaloop copies when it
+// sends them.
 func TestLargeMessages(t *testing.T) {
 	o := shortRun()
 	o.sizes = []int{64 << 10}

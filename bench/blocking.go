@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// A caller sends one message and waits for the answer.
+// A caller sends one message to the server and waits for the answer.
 type caller interface {
 	roundTrip(n uint64) error
 }
@@ -19,7 +19,7 @@ type blockingClient struct {
 	closeConn func(caller) error
 	callers   []caller
 	clock     stopwatch
-	// For each caller, the number of the message that it sent last.
+	// For each caller, the number of the last message that the caller has sent.
 	numbers []uint64
 }
 
@@ -42,8 +42,8 @@ func (b *blockingClient) open() error {
 	return nil
 }
 
-// drive runs the workload until a message completes after the deadline. It sends at
-// least one message.
+// drive sends messages until the first one whose answer arrives after the deadline. It
+// sends at least one message.
 func (b *blockingClient) drive(period time.Duration, t *tally) (err error) {
 	begin := b.clock.now()
 	deadline := begin + period

@@ -64,12 +64,13 @@ type client interface {
 }
 
 // manyConns is the smallest number of connections for which a measurement reports the
-// memory of one connection. With fewer connections, their memory is too small compared
-// with the memory of the whole process.
+// memory of one connection. The memory of a connection is computed from the growth of the
+// whole process. With fewer connections, the other changes of the memory of the process
+// would be too large in comparison.
 const manyConns = 100
 
-// measuresMemory reports whether there are enough connections to measure the memory of
-// one connection.
+// measuresMemory reports whether there are so many connections that the measurement
+// reports the memory of one connection.
 func (s *spec) measuresMemory() bool { return s.Connections >= manyConns }
 
 // runChild runs a child process until its input ends.

@@ -39,7 +39,8 @@ func fromSockaddr(at unix.Sockaddr) (netip.AddrPort, error) {
 	return netip.AddrPortFrom(netip.AddrFrom4(in.Addr), uint16(in.Port)), nil
 }
 
-// connect restricts the socket to one peer.
+// connect connects the UDP socket to the given address. The socket then receives
+// datagrams from that address only.
 func (d *datagramSocket) connect(peer netip.AddrPort) error {
 	at := &unix.SockaddrInet4{Addr: peer.Addr().As4(), Port: int(peer.Port())}
 	return os.NewSyscallError("connect", unix.Connect(d.fd, at))

@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// errBlocked is the error of a sender whose connection cannot accept a message now. When
-// the connection can accept messages again, the transport calls session.onWritable.
+// errBlocked is the error of sender.send when the connection cannot accept a message now.
+// When the connection can accept messages again, the transport calls session.onWritable.
 var errBlocked = errors.New("the send queue is full")
 
-// A transport adapts a client library with callbacks to the driver. All methods except
-// post and Close are called on the loop.
+// A transport connects the driver to a client library that has callbacks. All methods
+// except post and Close are called on the goroutine of the library's event loop.
 type transport interface {
 	// post calls f on the loop. Any goroutine may call post.
 	post(f func()) error
@@ -28,8 +28,8 @@ type transport interface {
 }
 
 // A driver runs the workload of a client whose library has callbacks. It opens the
-// connections. All fields and methods belong to the goroutine of the loop, except the
-// methods open, drive and Close.
+// connections and starts their sessions. All fields and methods belong to the goroutine
+// of the event loop, except the methods open, drive and Close.
 type driver struct {
 	spec      *spec
 	transport transport
@@ -42,10 +42,12 @@ type driver struct {
 	// Time at which the next message of workIdle is to be sent.
 	nextDue time.Duration
 	// True when the sessions may not send further messages in this phase.
-	stopping       bool
-	activeSessions int        // Number of sessions that have not stopped.
-	err            error      // The first error of any session or of the transport.
-	done           chan error // Receives the result of each call of open and drive.
+	stopping bool
+	// Number of sessions that take part in the present phase and have not stopped.
+	activeSessions int
+	err            error // The first error of any session or of the transport.
+	// Receives one value at the end of each call of open and drive: nil, or the error.
+	done chan error
 }
 
 func newDriver(s *spec) *driver {
@@ -56,7 +58,7 @@ func newDriver(s *spec) *driver {
 func (d *driver) open() error {
 	if d.spec.Workload == workConnect {
 		d.sessions = append(d.sessions, newSession(d))
-		return nil // In the workload connect, the method drive opens the connections.
+		return nil // In the workload connect, the connections are opened by the method drive.
 	}
 	return d.run(func() { d.dialNext() })
 }
@@ -115,15 +117,16 @@ func (d *driver) start() {
 	}
 }
 
-// sendPaced runs at fixed intervals: it sends the message that is due, and sets a timer
-// for the next one. If the previous message has no answer yet, sendPaced does not send
-// the new one, and recordPaced later accounts for its delay.
+// sendPaced sends the next message of workIdle, and sets a timer that calls sendPaced
+// again after idleInterval. If the previous message has no answer yet, sendPaced does not
+// send a message this time. When the answer arrives, recordPaced adds the times of the
+// messages that were not sent.
 func (d *driver) sendPaced(s *session) {
 	now := d.clock.now()
 	if d.stopping = now >= d.deadline && d.tally.Msgs > 0; d.stopping {
 		if s.sent == s.acked {
-			// If a message is in flight, the session stops after the answer, in
-			// onComplete, and that message counts.
+			// A session with a message in flight does not stop here. It stops in
+			// onComplete when the answer has arrived, so that this message counts.
 			s.stop()
 		}
 		return

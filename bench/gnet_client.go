@@ -26,8 +26,9 @@ func connectGnet(s *spec) (client, error) {
 	return g.driver, g.client.Start()
 }
 
-// post runs f on the loop. Before the first connection has opened, the loop is not known.
-// No callback runs during that time, so post calls f directly.
+// post runs f on the loop. Before the first connection has opened, gnetClient does not
+// know the loop. gnet calls no callback during that time, so post runs f on the goroutine
+// of its caller.
 func (g *gnetClient) post(f func()) error {
 	if g.loop == nil {
 		f()
@@ -47,7 +48,7 @@ func (g *gnetClient) after(d time.Duration, f func()) {
 	})
 }
 
-// dial connects on another goroutine, because it must not block the loop.
+// dial starts a goroutine that connects, because connecting would block the loop.
 func (g *gnetClient) dial(s *session) error {
 	go func() {
 		if _, err := g.client.DialContext("tcp", g.driver.spec.Server, s); err != nil {
@@ -92,14 +93,14 @@ func (g *gnetClient) OnTraffic(c gnet.Conn) gnet.Action {
 	return gnet.None
 }
 
-// OnClose ends the session's connection.
+// OnClose passes the end of a connection to its session.
 func (g *gnetClient) OnClose(c gnet.Conn, err error) gnet.Action {
 	c.Context().(*session).onClose(err)
 	return gnet.None
 }
 
-// A gnetSender is the sender of a gnet connection. gnet buffers without limit when the
-// socket is full, so send never returns errBlocked.
+// A gnetSender is the sender of a gnet connection. When the socket is full, gnet stores
+// messages in a buffer without a limit. So send never returns errBlocked.
 type gnetSender struct {
 	conn    gnet.Conn
 	message []byte

@@ -9,7 +9,7 @@ import (
 )
 
 // A gnetServer answers messages over TCP as an echoServer does. All messages have the
-// size in the case.
+// size that the case specifies.
 type gnetServer struct {
 	gnet.BuiltinEventEngine
 	spec *spec
@@ -60,14 +60,15 @@ func (g *gnetServer) Addr() string { return g.addr }
 // Close does nothing, because the process exits afterwards.
 func (g *gnetServer) Close() error { return nil }
 
-// OnOpen gives the connection a counter for its messages that have no answer yet.
+// OnOpen gives the connection a counter of the messages that arrived since the last
+// answer.
 func (g *gnetServer) OnOpen(c gnet.Conn) ([]byte, gnet.Action) {
 	c.SetContext(&serverConn{})
 	return nil, gnet.None
 }
 
-// OnTraffic answers the last message of each group. It uses Peek and Discard, because
-// Next allocates memory for messages that arrive in pieces.
+// OnTraffic answers the last message of each group. It reads with Peek and Discard: the
+// method Next allocates memory if a message arrives in several pieces.
 func (g *gnetServer) OnTraffic(c gnet.Conn) gnet.Action {
 	state := c.Context().(*serverConn)
 	for c.InboundBuffered() >= g.spec.Size {

@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// describeMachine returns a line that describes this machine.
+// describeMachine returns a line of text about this machine: processor, frequency
+// governor, operating system and Go version.
 func describeMachine() string { return describe(os.DirFS("/")) }
 
 // describe reads files below the directory root: /proc/cpuinfo, files in
@@ -38,8 +39,8 @@ func processor(root fs.FS) string {
 	return runtime.GOARCH
 }
 
-// cpuinfo returns the value of a name in /proc/cpuinfo for the first processor, or "" if
-// that name does not occur.
+// cpuinfo returns the value that /proc/cpuinfo has for the given name. It returns the
+// value of the first processor, or "" if that name does not occur.
 func cpuinfo(root fs.FS, name string) string {
 	text, _ := fs.ReadFile(root, "proc/cpuinfo")
 	for l := range strings.Lines(string(text)) {
@@ -51,8 +52,8 @@ func cpuinfo(root fs.FS, name string) string {
 	return ""
 }
 
-// line returns the contents of a file of one line. It returns "" if the file cannot be
-// read.
+// line returns the contents of a file that has one line. It returns "" if the file cannot
+// be read.
 func line(root fs.FS, name string) string {
 	text, _ := fs.ReadFile(root, name)
 	return strings.TrimSpace(string(text))

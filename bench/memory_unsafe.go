@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// makeShared makes shared memory, and returns it with the name of its file. openShared
-// maps that file in another process.
+// makeShared makes shared memory in a file, and returns the memory and the name of the
+// file. Another process passes the name to openShared, which maps the same memory.
 func makeShared(message int) (*sharedMemory, error) {
 	fd, err := unix.MemfdCreate("rdmaloop-bench", unix.MFD_CLOEXEC)
 	if err != nil {
@@ -43,8 +43,8 @@ func mapShared(f *os.File, message int) (*sharedMemory, error) {
 	return &sharedMemory{file: f, request: cellAt(memory[:size], message), response: cellAt(memory[size:], message)}, nil
 }
 
-// cellAt returns the cell at the beginning of memory. The counter of the cell is
-// aligned, because a mapping begins at a page boundary.
+// cellAt returns the cell at the beginning of the given memory. Atomic operations need an
+// aligned counter: it is aligned because each mapping begins at a page boundary.
 func cellAt(memory []byte, message int) cell {
 	count := (*atomic.Uint64)(unsafe.Pointer(unsafe.SliceData(memory)))
 	return cell{count, memory[unsafe.Sizeof(*count):][:message]}

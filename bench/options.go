@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// maxSize is the largest message size in bytes that -sizes accepts. Arbitrary.
+// maxSize is the largest message size in bytes that the flag -sizes accepts. Arbitrary.
 const maxSize = 1 << 20
 
 // options are the values of the flags.

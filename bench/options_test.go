@@ -55,8 +55,8 @@ func TestRefusedOptions(t *testing.T) {
 	require.Contains(t, help.String(), "-workloads")
 }
 
-// A quick run has at least one case of every workload, and fewer than half of the cases
-// of a complete run.
+// TestQuick requires that a quick run has at least one case of every workload, and less
+// than half as many cases as a complete run.
 func TestQuick(t *testing.T) {
 	quick, whole := 0, 0
 	for _, workload := range workloads() {

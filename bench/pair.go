@@ -14,13 +14,14 @@ import (
 	"time"
 )
 
-// childProcs is added to the environment of the child processes. It sets GOMAXPROCS to 2.
-// The Go runtime then has a second thread for its own work while a busy loop occupies the
-// first. Both threads run on the one processor that the process is pinned to.
+// childProcs is added to the environment of the child processes. It sets GOMAXPROCS to 2,
+// because one thread of a child may be busy with a loop that never sleeps. The second
+// thread is for the Go runtime. Both threads run on the processor to which the process is
+// pinned.
 const childProcs = "GOMAXPROCS=2"
 
-// hangTimeout is how much longer than planned a measurement may take before it counts as
-// hanging. Arbitrary.
+// hangTimeout is the time that is added to the planned duration of a measurement. A
+// measurement that takes longer counts as hanging. Arbitrary.
 const hangTimeout = 30 * time.Second
 
 // A process is one of the two processes of a measurement.
@@ -77,7 +78,7 @@ func (d *process) stop() error {
 	return fmt.Errorf("%s: %w: %s", d.role, err, strings.TrimSpace(d.stderr.String()))
 }
 
-// A snapshot is the sum of the usage of the two processes at one moment of a
+// A snapshot is the usage of the client plus the usage of the server, at one moment of a
 // measurement.
 type snapshot struct {
 	usage  usage
@@ -124,7 +125,7 @@ func measurePair(ctx context.Context, s spec) (row Row, err error) {
 var errNothing = errors.New("no message completed in that time")
 
 // nextSnapshot waits for the client's next note, requests the usage of the server, and
-// returns the sum of both usages. The client may then take its next step.
+// returns the sum of the two usages. After that it lets the client take its next step.
 func nextSnapshot(cl, srv *process) (st snapshot, err error) {
 	clientNote, err := cl.note()
 	if err != nil {
@@ -162,15 +163,17 @@ func rowOf(c Case, snapshots *[3]snapshot) Row {
 	return row
 }
 
-// loopbackAddresses returns loopback addresses for the server and the client. No other
-// run of this program uses these addresses. Each process needs its own address, because
-// only one process can bind the UDP port of the wire path on an address.
+// loopbackAddresses returns two loopback addresses, one for the server and one for the
+// client. The addresses contain the process ID, so no other run of this program uses them
+// at the same time. The two processes need different addresses, because on each address
+// only one process can bind the UDP port of the wire path.
 func loopbackAddresses() (server, client string) {
 	pid := os.Getpid()
 	own := func(second byte) string {
 		return netip.AddrFrom4([4]byte{127, second + byte(pid>>16), byte(pid >> 8), byte(pid)}).String()
 	}
-	// The process id has at most 22 bits, and is part of the addresses.
+	// A process ID has at most 22 bits. Its upper 6 bits are added to these numbers, so
+	// the servers have the numbers 64 to 127 and the clients 128 to 191.
 	const servers, clients = 64, 128
 	return own(servers), own(clients)
 }

@@ -60,8 +60,8 @@ func TestRowOf(t *testing.T) {
 	require.Equal(t, Row{Case: c}, rowOf(c, &snapshots))
 }
 
-// The addresses are in 127.0.0.0/8 but not in 127.0.0.0/16, because other programs use
-// addresses of the latter.
+// TestLoopbackAddresses requires that the addresses are in 127.0.0.0/8 but not in
+// 127.0.0.0/16. Other programs use addresses in 127.0.0.0/16, for example 127.0.0.1.
 func TestLoopbackAddresses(t *testing.T) {
 	server, client := loopbackAddresses()
 	require.NotEqual(t, server, client)

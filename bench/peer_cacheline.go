@@ -18,15 +18,16 @@ func cacheLinePeer() *peer {
 }
 
 // A cell transfers messages in one direction. It contains the number of the latest
-// message, and after it the bytes of that message. A small message is in the same cache
-// line as its number.
+// message, and after the number the bytes of the message. A small message is in the same
+// cache line as its number, so one cache line is transferred.
 type cell struct {
 	count *atomic.Uint64
 	bytes []byte
 }
 
-// cellSize returns the distance between two cells in bytes. The distance is a multiple
-// of 128, because some processors fetch pairs of cache lines of 64 bytes.
+// cellSize returns the distance in bytes from one cell to the next. The distance is a
+// multiple of 128: some processors fetch cache lines of 64 bytes in pairs, and the two
+// cells must not be in the same pair.
 func cellSize(message int) int {
 	const apart, counter = 128, 8
 	return (counter + message + apart - 1) / apart * apart
@@ -55,7 +56,7 @@ func serveMemory(s *spec) (server, error) {
 // Addr returns the name of the file.
 func (m *sharedMemory) Addr() string { return m.file.Name() }
 
-// Close makes the method serve return, and waits until it has returned.
+// Close tells the method serve to return, and waits until it has returned.
 func (m *sharedMemory) Close() error {
 	m.stop.Store(true)
 	<-m.finished

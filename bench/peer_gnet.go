@@ -18,14 +18,15 @@ func gnetPeer() *peer {
 	}
 }
 
-// gnetOptions returns options for one loop. All other options have gnet's defaults,
-// which include TCP_NODELAY.
+// gnetOptions returns options for an engine with one event loop. All other options have
+// gnet's defaults. By default gnet sets TCP_NODELAY.
 func gnetOptions() gnet.Option {
 	return gnet.WithOptions(gnet.Options{NumEventLoop: 1, Logger: errorLog{}})
 }
 
-// An errorLog writes gnet's errors to the standard error and discards its other
-// messages. It does not write to the standard output, which is reserved for the notes.
+// An errorLog writes gnet's error messages to the standard error, and discards gnet's
+// other messages. gnet must not write to the standard output, because the parent process
+// reads the notes there.
 type errorLog struct{}
 
 var _ logging.Logger = errorLog{}

@@ -40,7 +40,7 @@ func serveDatagrams(s *spec) (server, error) {
 // Addr returns the address of the socket.
 func (d *datagramServer) Addr() string { return d.socket.addr.String() }
 
-// Close makes the method serve return, and waits until it has returned.
+// Close tells the method serve to return, and waits until it has returned.
 func (d *datagramServer) Close() error {
 	d.stop.Store(true)
 	return <-d.finished

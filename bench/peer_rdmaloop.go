@@ -117,8 +117,8 @@ func openProvider(s *spec) (cm.Provider, error) {
 	return provider.Open("soft", &provider.Config{Path: s.Path, Vectors: 1})
 }
 
-// engineConfig returns the default configuration with the changes that the case needs. A
-// loop is pinned only in a mode in which it spins: see reactor.Config.CPUs.
+// engineConfig returns the default configuration with the changes that the case needs.
+// Only a loop that spins is pinned to a processor: see reactor.Config.CPUs.
 func engineConfig(s *spec) *reactor.Config {
 	policies := map[string]reactor.IdlePolicy{
 		"event": reactor.IdleEvent, "adaptive": reactor.IdleAdaptive, "busy": reactor.IdleBusy,
@@ -131,8 +131,9 @@ func engineConfig(s *spec) *reactor.Config {
 	if s.Size > usualMessage {
 		cfg.MaxMessage = s.Size
 	}
-	// A send keeps its place in the send queue until its completion, which may arrive
-	// after the answer. So the queue needs more places than there are messages in flight.
+	// A send occupies a place in the send queue until its completion. The completion may
+	// arrive after the answer to the message. So the queue needs more places than there
+	// are messages in flight.
 	if 2*s.InFlight > usualInFlight {
 		cfg.MaxInFlight = 2 * s.InFlight
 	}

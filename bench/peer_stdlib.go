@@ -18,7 +18,8 @@ func stdlibPeer() *peer {
 	}
 }
 
-// A tcpServer is the usual server of package net, with a goroutine for each connection.
+// A tcpServer is an ordinary TCP server of package net: each connection has its own
+// goroutine.
 type tcpServer struct {
 	net.Listener
 	spec *spec
@@ -71,8 +72,8 @@ func connectTCP(s *spec) (client, error) {
 		}
 		return &tcpCaller{c.(*net.TCPConn), make([]byte, s.Size)}, nil
 	}
-	// After a reset the port is not in the state TIME-WAIT and can be used again at
-	// once.
+	// The client closes its connections with a reset. After a reset, the local port is
+	// not in the state TIME-WAIT and can be used again at once.
 	b.closeConn = func(c caller) error {
 		conn := c.(*tcpCaller).conn
 		return errors.Join(conn.SetLinger(0), conn.Close())
@@ -107,8 +108,9 @@ func checkNumber(answer []byte, want uint64) error {
 	return nil
 }
 
-// A tcpStream writes messages on one goroutine and reads answers on another. For each
-// answer that arrives, it may send another group of messages.
+// A tcpStream runs the workload stream: one goroutine writes messages and another one
+// reads the answers. For each answer that has arrived, the writing goroutine may send
+// another group of messages.
 type tcpStream struct {
 	*blockingClient
 	sent uint64
@@ -123,7 +125,7 @@ func (t *tcpStream) drive(period time.Duration, counted *tally) error {
 	}
 	begin := t.clock.now()
 	failed := make(chan error, 1)
-	// The number of the last message of each group that was sent.
+	// Receives the number of the last message of each group that has been sent.
 	groups := make(chan uint64, cap(tokens))
 	go func() { failed <- t.readAnswers(c.conn, groups, tokens) }()
 	for first := true; first || t.clock.now() < begin+period; first = false {
@@ -157,7 +159,8 @@ func (t *tcpStream) readAnswers(c net.Conn, groups <-chan uint64, tokens chan<- 
 		if err := checkNumber(answer, want); err != nil {
 			return err
 		}
-		// The channel has a place for each token, so this never blocks.
+		// This never blocks, because the channel has room for as many tokens as there
+		// are.
 		tokens <- struct{}{}
 	}
 	return nil

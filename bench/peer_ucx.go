@@ -38,10 +38,10 @@ func (u *ucx) Cases(o options) (cases []Case) {
 	}
 	for _, workload := range []string{workPingPong, workStream} {
 		for _, c := range casesOf(workload, o) {
-			// ucx_perftest and the other peers count messages in flight in different
-			// ways. ucx_perftest counts those that were not handed to the transport yet,
-			// and the other peers count those without an answer. With one message in
-			// flight the results cannot be compared.
+			// ucx_perftest counts messages in flight in another way than the other peers.
+			// It counts only the messages that were not handed to the transport yet. The
+			// other peers count all messages without an answer. With one message in
+			// flight this makes a large difference, so that case is not measured.
 			if workload == workStream && c.InFlight == 1 {
 				continue
 			}
@@ -57,8 +57,9 @@ func (u *ucx) Cases(o options) (cases []Case) {
 }
 
 // Bounds of the number of messages in a test. The lower bound is larger than 2,048,
-// because ucx_perftest computes percentiles of 2,048 messages. It is also large enough
-// to estimate the rate.
+// because ucx_perftest computes percentiles from the times of 2,048 messages. With so
+// many messages the rate is accurate enough to choose the number of messages of the next
+// test.
 const (
 	ucxMinMessages = 2500
 	ucxMaxMessages = 1_000_000_000
@@ -109,7 +110,7 @@ func (b ucxBatch) warmUp() int { return b.messages / 4 }
 // A ucxRun is the result of a batch.
 type ucxRun struct {
 	figures []ucxFigure // One result for each test of the batch.
-	// Number of messages that all tests sent, including the messages of the warm-up.
+	// Number of messages that all tests together have sent, including the warm-up.
 	sent     int
 	cpu      time.Duration
 	switches uint64
@@ -117,24 +118,25 @@ type ucxRun struct {
 
 // rate returns the mean rate of all tests in messages a second.
 func (r *ucxRun) rate() float64 {
-	var seconds float64 // For each test, the mean time of one message in seconds.
+	var seconds float64 // The sum over all tests of the mean time of one message, in seconds.
 	for _, f := range r.figures {
 		seconds += 1 / f.Rate
 	}
 	return float64(len(r.figures)) / seconds
 }
 
-// row converts the result to a row. A row of ping-pong has the number of round trips and
-// their times. ucx_perftest reports other figures: it counts the messages of both sides,
-// and its latency is half of a round trip.
+// row converts the result to a row. In a row of ping-pong, the rate is a rate of round
+// trips and the times are times of round trips. ucx_perftest reports other figures, which
+// row converts: its rate counts the messages of both sides, and its latency is half of
+// the time of a round trip.
 func (r *ucxRun) row(c Case) Row {
 	row := Row{Case: c, MsgsPerSec: r.rate()}
 	if c.Workload == workPingPong {
 		const ways = 2
 		row.MsgsPerSec /= ways
 		row.P50 = ways * float64(r.figures[0].Percentile)
-		// Each percentile was measured by a test of its own, so a higher percentile may
-		// have a shorter time.
+		// Each percentile was measured in a test of its own. So a higher percentile may
+		// turn out smaller than a lower one. max prevents this in the row.
 		row.P99 = max(row.P50, ways*float64(r.figures[1].Percentile))
 		row.P999 = max(row.P99, ways*float64(r.figures[2].Percentile))
 	}

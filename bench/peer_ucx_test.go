@@ -57,7 +57,8 @@ func TestUCXCases(t *testing.T) {
 	require.Equal(t, []int{1, 32, 256}, inFlight, "one ping-pong and two streams")
 }
 
-// ucxScript returns a ucx that runs a shell script instead of ucx_perftest.
+// ucxScript returns a runner of type ucx that runs the given shell script instead of
+// ucx_perftest.
 func ucxScript(t *testing.T, text string) *ucx {
 	u := newUCX()
 	u.program = filepath.Join(t.TempDir(), "ucx_perftest")
@@ -65,8 +66,9 @@ func ucxScript(t *testing.T, text string) *ucx {
 	return u
 }
 
-// isClient is a shell command that succeeds if the script runs as the client: only then
-// is its last argument the address of the server.
+// isClient is a shell command that succeeds if the script runs as the client. The script
+// recognizes the client by its last argument, the address of the server. The server gets
+// no address.
 const isClient = `for last; do :; done; [ "$last" = 127.0.0.1 ]`
 
 func TestUCXRuns(t *testing.T) {
@@ -79,8 +81,8 @@ if `+isClient+`; then echo 'x,50.0_percentile_lat,overall_mr'; echo 'p50,0.1,100
 	require.ErrorContains(t, err, "1 results of 3")
 }
 
-// While the server does not listen yet, the client tries again and again. The measurement
-// then succeeds.
+// TestUCXRetries checks a client that starts before its server listens. The client tries
+// to connect again and again, and the measurement succeeds.
 func TestUCXRetries(t *testing.T) {
 	tried := filepath.Join(t.TempDir(), "tried")
 	u := ucxScript(t, isClient+` || exit 0

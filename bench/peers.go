@@ -70,9 +70,9 @@ func (p *peer) Run(ctx context.Context, c Case) (Row, error) {
 	return measurePair(ctx, spec{Case: c, Measure: c.For, WarmUp: c.warmUp()})
 }
 
-// warmUp returns how long the workload runs before the measurement. The time grows with
-// the number of active connections, because these share it, and the first access to the
-// memory of each connection is slow.
+// warmUp returns how long the workload runs before the measurement begins. In that time
+// every connection must have been used, because the first access to the memory of a
+// connection is slow. So the time grows with the number of active connections.
 func (c Case) warmUp() time.Duration {
 	const most, sharing = 100 * time.Millisecond, 50
 	d := min(c.For/4, most)

@@ -15,9 +15,10 @@ type task struct {
 	rounds []Row
 }
 
-// A plan is the list of cases in the order of measurement. Cases that differ only in the
-// peer follow one another, so that the machine is in about the same state for all peers.
-// A round measures every case once. A plan runs several rounds.
+// A plan is the list of cases in the order of measurement. A run consists of several
+// rounds, and each round measures every case once. Cases that differ only in the peer are
+// measured one after another. The machine is then in about the same state for all peers
+// that are compared.
 type plan struct {
 	tasks  []*task
 	rounds int
@@ -41,7 +42,7 @@ func newPlan(runners []runner, o options) *plan {
 	return p
 }
 
-// steps returns the number of measurements.
+// steps returns the number of measurements in all rounds.
 func (p *plan) steps() int { return p.rounds * len(p.tasks) }
 
 // run measures until all cases are done or ctx ends. It calls the function show before
@@ -56,7 +57,7 @@ func (p *plan) run(ctx context.Context, show func(Case), failed func(Case, error
 			show(t.Case)
 			row, err := t.runner.Run(ctx, t.Case)
 			switch {
-			case ctx.Err() != nil: // ctx has ended, so the row is incomplete.
+			case ctx.Err() != nil: // ctx has ended, so this row is incomplete and is not kept.
 				return
 			case err != nil:
 				failed(t.Case, err)
@@ -78,9 +79,9 @@ func (p *plan) rows() (rows []Row) {
 	return rows
 }
 
-// median returns the row with the median p50, or with the median rate if single messages
-// are not timed. With an even number of rows it returns the better of the two middle
-// rows.
+// median returns the row in the middle when the rows are sorted by p50, or by rate if
+// single messages are not timed. With an even number of rows, two rows are in the middle,
+// and median returns the better one.
 func median(rounds []Row) Row {
 	sorted := slices.SortedStableFunc(slices.Values(rounds), func(a, b Row) int {
 		return cmp.Or(cmp.Compare(a.P50, b.P50), cmp.Compare(b.MsgsPerSec, a.MsgsPerSec))

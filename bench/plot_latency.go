@@ -12,8 +12,8 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// A percentile is one of the percentiles in the latency plot, with the mark that shows
-// it.
+// A percentile is one of the percentiles in the latency plot, and the shape of the mark
+// for it.
 type percentile struct {
 	name  string
 	of    func(Row) float64
@@ -35,8 +35,8 @@ func latencyPlot(size int, rows []Row) (p *plot.Plot, height vg.Length, err erro
 	rows = slices.SortedStableFunc(slices.Values(rows), bySpeed)
 	p = newPlot(fmt.Sprintf("Round trip of a message of %s", bytesOf(size)))
 	p.X.Label.Text = "µs"
-	// The label of the axis is one space, because the plot then has more space for long
-	// names.
+	// The label of the axis is a single space. Without a label, the plot has less space
+	// for long names.
 	p.Y.Label.Text = " "
 	p.Add(grid())
 	names := make([]string, len(rows))

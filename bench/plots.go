@@ -46,9 +46,9 @@ func writePlots(dir string, rows []Row) error {
 	return nil
 }
 
-// save writes a plot. The positions of the text are computed for the typeface Liberation
-// Sans. Not every reader has it installed, so the file also names typefaces whose
-// characters have the same widths.
+// save writes a plot to a file. It computes the positions of the text for the typeface
+// Liberation Sans, which some readers of the file do not have. So the file also names
+// other typefaces whose characters have the same widths.
 func save(p *plot.Plot, height vg.Length, dir, name string, size int) error {
 	drawn, err := p.WriterTo(plotWidth, height, "svg")
 	if err != nil {

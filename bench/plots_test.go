@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// plotTexts writes the plots of the rows, and returns the texts in each plot by file
-// name.
+// plotTexts writes the plots of the rows. It returns a map from the name of each file to
+// the texts in that plot.
 func plotTexts(t *testing.T, rows []Row) map[string]string {
 	dir := filepath.Join(t.TempDir(), "new", "plots")
 	require.NoError(t, writePlots(dir, rows))
@@ -78,7 +78,8 @@ func TestPlotsOfNothing(t *testing.T) {
 	require.Empty(t, plotTexts(t, []Row{bad, worse, worst}))
 }
 
-// A plot has an axis even if it has only one row, or if all its values are equal.
+// TestPlotsOfOne requires that an axis can be drawn if a plot has only one row, or if all
+// its values are equal.
 func TestPlotsOfOne(t *testing.T) {
 	row := testRow("cacheline", "memory", "busy", workPingPong, 8, 1000, 1e6)
 	row.P99, row.P999 = row.P50, row.P50

@@ -47,7 +47,8 @@ func newBar(w io.Writer, steps int) *progressbar.ProgressBar {
 	)
 }
 
-// begin shows a case before it is measured. It ignores errors of the terminal.
+// begin shows the case that is measured next. It ignores errors of the terminal, because
+// these must not stop the measurement.
 func (p *progress) begin(c Case) {
 	p.step++
 	switch {

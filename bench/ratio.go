@@ -4,9 +4,10 @@ package main
 // stands for an application that does not use RDMA.
 const baseline = "gnet"
 
-// floorOf returns the name of the peer that shows the lower bound for a path. For the
-// local path this peer sends through memory that two processors share, for the wire path
-// it sends datagrams through the kernel. A hardware device has no such peer.
+// floorOf returns the name of the peer that shows the shortest possible time of a path.
+// For the local path this peer passes messages through memory that two processors share.
+// For the wire path it exchanges datagrams through the kernel. A hardware device has no
+// such peer, and floorOf returns "".
 func floorOf(path string) string {
 	switch path {
 	case "local", "posix", "memory":
@@ -17,8 +18,8 @@ func floorOf(path string) string {
 	return ""
 }
 
-// withoutPeer returns a copy of the case with empty peer, path and mode. Cases that are
-// equal without these fields can be compared.
+// withoutPeer returns a copy of the case with empty peer, path and mode. Two cases can be
+// compared if their copies are equal.
 func (c Case) withoutPeer() Case {
 	return Case{Workload: c.Workload, Size: c.Size, InFlight: c.InFlight, Connections: c.Connections}
 }
@@ -44,8 +45,9 @@ func withRatios(rows []Row) []Row {
 	return rows
 }
 
-// ratio returns the p50 of r divided by the p50 of base. If neither row has a p50, it
-// returns the quotient of their rates. It returns 0 if the rows cannot be compared.
+// ratio returns the p50 of the row r divided by the p50 of the row base. If neither row
+// has a p50, ratio returns the rate of r divided by the rate of base. It returns 0 if the
+// rows cannot be compared.
 func ratio(r, base Row) float64 {
 	switch {
 	case r.P50 > 0 && base.P50 > 0:

@@ -79,7 +79,7 @@ func (cl *rdmaClient) OnWritable(c *reactor.Conn) { c.Context().(*session).onWri
 // OnClose ends the session's connection.
 func (cl *rdmaClient) OnClose(c *reactor.Conn, err error) { c.Context().(*session).onClose(err) }
 
-// OnDialError fails the measurement.
+// OnDialError ends the measurement with the error.
 func (cl *rdmaClient) OnDialError(_ *reactor.DialOptions, err error) { cl.driver.fail(err) }
 
 // An rdmaSender is the sender of a reactor connection.
@@ -132,8 +132,9 @@ func (r *rdmaSender) start(n uint64) error {
 	return r.sendLarge(n)
 }
 
-// local returns the part of the local memory for operation n. While operation n is in
-// flight, no other operation uses that part.
+// local returns the part of the local memory that belongs to operation n. The parts are
+// used again in turn. While operation n is in flight, no other operation has the same
+// part.
 func (r *rdmaSender) local(n uint64) verbs.SGE {
 	at := n % uint64(r.spec.InFlight) * uint64(r.spec.Size)
 	return verbs.SGE{Addr: r.memory.Addr() + at, Length: uint32(r.spec.Size), LKey: r.memory.LKey()}

@@ -64,8 +64,8 @@ func (e *echoServer) OnConnectRequest(req *reactor.ConnRequest) {
 	}
 }
 
-// allocMemory allocates the memory for one-sided operations, unless it exists. The engine
-// has one loop, which handles all requests.
+// allocMemory allocates the memory for one-sided operations, unless it has been allocated
+// already. It needs no lock: the engine has one loop, which handles all requests.
 func (e *echoServer) allocMemory(req *reactor.ConnRequest) (err error) {
 	if e.memory == nil {
 		e.memory, err = req.Loop().Alloc(req.Device(), e.spec.Size, verbs.AccessAll)
@@ -89,7 +89,9 @@ func (e *echoServer) OnMessage(c *reactor.Conn, msg reactor.Message) {
 	state.unanswered = 0
 	answer := msg.Data()[:min(e.spec.answer(), len(msg.Data()))]
 	if len(answer) <= copyLimit && len(state.queue) == 0 && !errors.Is(c.Send(answer), reactor.ErrWouldBlock) {
-		return // The answer is sent, or the connection is failing and OnClose follows.
+		// Either the answer is sent, or the connection is failing and OnClose is called
+		// later.
+		return
 	}
 	buf := msg.Keep()
 	if buf.SetLen(len(answer)) != nil || len(state.queue) > 0 || c.SendBuffer(buf) != nil {

@@ -8,7 +8,8 @@ import (
 	"os"
 )
 
-// output prints the rows, and writes them to files as the options request.
+// output prints the rows as a table, and writes JSON and plots if the options request
+// them.
 func output(rows []Row, o options, stdout io.Writer) (err error) {
 	rows = withRatios(rows)
 	if o.json != "-" {
@@ -24,7 +25,8 @@ func output(rows []Row, o options, stdout io.Writer) (err error) {
 	return err
 }
 
-// writeJSON writes the rows as an array to the file name, or to w if name is "-".
+// writeJSON writes the rows as a JSON array. It writes to the file with the given name,
+// or to w if the name is "-".
 func writeJSON(name string, w io.Writer, rows []Row) error {
 	// Without rows the JSON has an empty array, not null.
 	text, err := json.MarshalIndent(append([]Row{}, rows...), "", "\t")

@@ -15,7 +15,7 @@ type sender interface {
 	send(n uint64) error
 }
 
-// A session runs the part of a workload that belongs to one connection.
+// A session runs the workload on one connection.
 type session struct {
 	driver      *driver
 	sender      sender
@@ -87,8 +87,9 @@ func (s *session) onAnswer(answer []byte) {
 	s.onComplete()
 }
 
-// onComplete counts a group of messages after its answer has arrived, or a one-sided
-// operation after its completion.
+// onComplete is called when the answer to a group of messages has arrived, or when a
+// one-sided operation has completed. It counts the group or the operation, and then sends
+// further messages or stops the session.
 func (s *session) onComplete() {
 	d := s.driver
 	now := d.clock.now()
@@ -118,8 +119,8 @@ func (s *session) onComplete() {
 }
 
 // onClose is called when the connection has closed. In the workload connect the session
-// closes its connections, and then dials the next connection or stops. In every other
-// case the measurement fails.
+// has closed the connection itself, and now dials the next one or stops. In every other
+// workload the measurement fails.
 func (s *session) onClose(err error) {
 	d := s.driver
 	switch {
@@ -140,7 +141,8 @@ func (s *session) stop() {
 	}
 }
 
-// putNumber writes the number of a message into it, and number reads it.
+// putNumber writes the number of a message into the message. The function number reads it
+// again.
 func putNumber(message []byte, n uint64) { binary.LittleEndian.PutUint64(message, n) }
 
 func number(message []byte) uint64 { return binary.LittleEndian.Uint64(message) }

@@ -12,7 +12,7 @@ import (
 // and its sender records the messages.
 type fakeTransport struct {
 	sent []uint64
-	free int // Number of messages that the send queue can still accept.
+	free int // Number of messages that the send queue can still accept before it is full.
 	// Functions that the driver has passed to transport.after and that have not run yet.
 	later   []func()
 	delay   time.Duration // Delay in the last call of transport.after.
@@ -47,7 +47,8 @@ func (f *fakeTransport) send(n uint64) error {
 	return nil
 }
 
-// startedDriver returns a driver in a phase that is too long to end during the test.
+// startedDriver returns a driver in a phase that does not end during the test, because
+// the phase is too long.
 func startedDriver(t *testing.T, c Case) (*driver, *fakeTransport) {
 	f := &fakeTransport{free: 1000}
 	d := newDriver(&spec{Case: c})

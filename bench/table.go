@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// A column is a column of the table. Its text is empty for a row whose peer cannot
-// report the figure.
+// A column is a column of the printed table. The function text returns "" if the peer of
+// the row cannot report the figure.
 type column struct {
 	name string
 	of   func(Row) string
@@ -154,8 +154,8 @@ func formatInteger(n float64) string {
 	return fmt.Sprintf("%.0f", n)
 }
 
-// perMessage formats a figure that was divided by the number of messages. If the peer
-// does not report its usage, which its CPU time of zero shows, perMessage returns "".
+// perMessage formats a figure that was divided by the number of messages. It returns ""
+// if the peer does not report its resource usage. A CPU time of zero shows that.
 func perMessage(r Row, n float64) string {
 	if r.CPU <= 0 {
 		return ""

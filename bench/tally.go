@@ -20,17 +20,18 @@ type tally struct {
 
 func newTally() *tally { return &tally{Times: hdrhistogram.New(1, maxTime, 3)} }
 
-// record adds the time of one message. If the time is outside the range of the histogram,
-// record adds the nearest value in that range, so RecordValue cannot fail.
+// record adds the time of one message to the histogram. If the time is outside the range
+// of the histogram, record adds the nearest value in the range. So RecordValue cannot
+// fail.
 func (t *tally) record(took time.Duration) {
 	_ = t.Times.RecordValue(min(max(int64(took), 1), maxTime))
 }
 
 // recordPaced adds the time of one message of a workload that sends at fixed intervals.
-// If that time was longer than the interval, messages that were due meanwhile could not
-// be sent. recordPaced adds the times that they would have taken. Without this
-// correction, a stall of many intervals would count as only one late message (coordinated
-// omission).
+// If the answer took longer than an interval, the messages that were due in the meantime
+// have not been sent. recordPaced also adds the times that these messages would have
+// taken. Without this correction, a stall of many intervals would count as only one late
+// message. The literature calls that error coordinated omission.
 func (t *tally) recordPaced(took, interval time.Duration) {
 	_ = t.Times.RecordCorrectedValue(min(max(int64(took), 1), maxTime), int64(interval))
 }
@@ -53,8 +54,8 @@ func (t *tally) result() *result {
 	return r
 }
 
-// A stopwatch measures the time since it was created. It reads only the monotonic clock,
-// which takes half as long as time.Now.
+// A stopwatch measures the time since it was created. It reads only the monotonic clock.
+// time.Now also reads the wall clock and takes twice as long.
 type stopwatch struct{ origin time.Time }
 
 func newStopwatch() stopwatch { return stopwatch{time.Now()} }

@@ -19,8 +19,8 @@ type ucxFigure struct {
 	Rate float64
 }
 
-// Ends of the column names in the header. The full name of the percentile's column begins
-// with the percentile.
+// Ends of the names of two columns in the header of the table. In the full name of the
+// first column, the percentile comes before this end.
 const (
 	ucxPercentile = "percentile_lat"
 	ucxRate       = "overall_mr"
@@ -28,9 +28,9 @@ const (
 
 var errNoUCXTable = errors.New("no table in the output of ucx_perftest")
 
-// parseUCX parses the output of ucx_perftest -v -b. The output has a header, and a line
-// for each test of the batch with times in microseconds. parseUCX skips lines of the log
-// and of intermediate results.
+// parseUCX parses the output of ucx_perftest -v -b. The output has a header, and for each
+// test of the batch a line with the results. Times are in microseconds. parseUCX skips
+// lines of the log and lines with intermediate results.
 func parseUCX(r io.Reader) (figures []ucxFigure, err error) {
 	var columns []string
 	for lines := bufio.NewScanner(r); lines.Scan(); {

@@ -23,7 +23,7 @@ type ucxProgram struct {
 // runUCX runs a batch with a server process and a client process.
 func runUCX(ctx context.Context, program string, batch ucxBatch) (run *ucxRun, err error) {
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // This kills the server if the client has failed.
+	defer cancel() // If the client has failed, the end of ctx kills the server.
 	port, err := freePort()
 	if err != nil {
 		return nil, err
@@ -47,9 +47,9 @@ func runUCX(ctx context.Context, program string, batch ucxBatch) (run *ucxRun, e
 	return p.result(output, client.ProcessState, server.ProcessState)
 }
 
-// command returns the command for the server or the client, which reads the batch from
-// its standard input. The parameter args has further arguments, which only the client
-// needs.
+// command returns a command that runs ucx_perftest as the server or the client. The
+// program reads the batch from its standard input. The parameter args has further
+// arguments, which only the client needs.
 func (p *ucxProgram) command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, p.name, slices.Concat([]string{"-b", "/dev/stdin", "-p", p.port}, args)...)
 	cmd.Stdin = strings.NewReader(strings.Join(p.batch.tests(), "\n") + "\n")

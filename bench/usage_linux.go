@@ -10,8 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// used returns the usage of this process. If freeMemory is true, it first returns unused
-// memory to the kernel, so that RSS includes only memory in use.
+// used returns the resource usage of this process. If freeMemory is true, the process
+// first returns unused memory to the kernel. RSS then counts only memory that the process
+// needs.
 func used(freeMemory bool) (u usage, err error) {
 	if freeMemory {
 		debug.FreeOSMemory()

@@ -23,15 +23,16 @@ func workloads() []string {
 }
 
 const (
-	// Time between two messages of workIdle. Arbitrary.
+	// Time from one message of workIdle to the next. Arbitrary.
 	idleInterval = 10 * time.Millisecond
-	// idleFactor is the factor by which a measurement of workIdle is longer than one of
-	// another workload. workIdle sends few messages, so it needs more time.
+	// idleFactor is a factor for the duration of a measurement. A measurement of workIdle
+	// takes longer than other measurements by this factor, because workIdle sends few
+	// messages.
 	idleFactor = 4
 	// Message size in bytes for workloads that are measured with one size only.
 	smallSize = 64
-	// Size in bytes of the answers in a stream. A message also has its number in its
-	// first ackSize bytes.
+	// ackSize is the size in bytes of an answer in workStream. An answer has only the
+	// number of the message, which every message has in its first ackSize bytes.
 	ackSize = 8
 )
 
@@ -72,9 +73,10 @@ func casesOf(workload string, o options) (cases []Case) {
 	return cases
 }
 
-// group returns the number of messages to which the server sends one answer. In a stream
-// it is a quarter of the messages in flight, so that three quarters are still in flight
-// when the client gets an answer and sends the next group.
+// group returns how many messages the server answers with one answer. In a stream a group
+// is a quarter of the maximum number of messages in flight. When the answer to a group
+// arrives and the client sends the next group, the other three quarters are still in
+// flight.
 func (c Case) group() int {
 	if c.Workload == workStream {
 		return max(1, c.InFlight/4)
@@ -94,6 +96,6 @@ func (c Case) answer() int {
 // executes without the server's program.
 func (c Case) oneSided() bool { return c.Workload == workRead || c.Workload == workWrite }
 
-// timed reports whether the time of each single message is recorded. That is possible
-// only if one message is in flight.
+// timed reports whether the time of each single message is recorded. This is possible
+// only if at most one message is in flight on a connection.
 func (c Case) timed() bool { return c.InFlight == 1 && c.Workload != workStream }
