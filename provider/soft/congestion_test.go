@@ -308,6 +308,15 @@ func TestWireWindowDuringRNR(t *testing.T) {
 	require.Zero(t, p.conn.cong.shared.inFlight)
 }
 
+// After an RNR NAK that fails the connection, its packets are not in flight any more.
+func TestWireWindowAfterLastRNR(t *testing.T) {
+	p := newScript(t, func(attr *verbs.QPAttr) { attr.RNRRetry = 0 })
+	p.post(1, verbs.OpSend, 3*scriptMTU)
+	p.send(p.syndrome(wire.RNRNAK(12), 0))
+	require.Equal(t, verbs.StateError, p.e.qp.State())
+	require.Zero(t, p.conn.cong.shared.inFlight)
+}
+
 // When the network can hold only few packets, a long stream fills it and loses fewer than
 // 5 % of its packets.
 func TestWireStreamOverANarrowNetwork(t *testing.T) {

@@ -52,17 +52,21 @@ func (c *rcConn) ackUpTo(seq uint64) bool {
 	if known > c.req.ackedEnd {
 		c.onProgress(known)
 	}
-	if known < seq {
+	if known < seq && c.q.isServing() {
 		c.onLoss()
 	}
 	return known >= seq && c.q.isServing()
 }
 
 // onProgress processes the acknowledgement of all requests below seq, which is greater
-// than ackedEnd.
+// than ackedEnd. The queue pair may be in the error state already, or enter it here. It
+// then has no packets in flight, and no part in the congestion window.
 func (c *rcConn) onProgress(seq uint64) {
 	c.req.acknowledge(seq)
 	c.q.acknowledged(seq)
+	if !c.q.isServing() {
+		return
+	}
 	before := c.cong.inFlight
 	c.updateInFlight()
 	c.cong.grow(before - c.cong.inFlight)
@@ -70,7 +74,7 @@ func (c *rcConn) onProgress(seq uint64) {
 	if probed := c.retry.onProgress(); probed > 0 && c.req.ackedEnd < c.req.sentEnd {
 		c.cong.shrink(probed) // The packets after the acknowledged one were lost.
 	}
-	if c.q.isServing() && c.q.hasUnsent() {
+	if c.q.hasUnsent() {
 		c.schedule()
 	}
 }

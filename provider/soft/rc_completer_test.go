@@ -165,6 +165,41 @@ func TestWireReadIntoMemoryThatWasClosed(t *testing.T) {
 	p.wantDone("the first response packet fails the request", verbs.StatusLocProtErr, 1)
 }
 
+// When the last response of a READ fails the connection, its later packets are not in
+// flight any more, and the shared congestion window does not grow.
+func TestWireCongestionAfterFailedRead(t *testing.T) {
+	p := newScript(t)
+	g := p.conn.cong.shared
+	g.window = 16
+	other := connCongestion{shared: g}
+	other.setInFlight(8)
+	m, err := p.e.pd.Alloc(&verbs.AllocAttr{Size: 4096, Access: verbs.AccessLocalWrite})
+	require.NoError(t, err)
+	p.e.post(verbs.SendWR{ID: 1, Opcode: verbs.OpRead, SGEs: []verbs.SGE{verbs.SGEOf(m, 0, scriptMTU)}})
+	p.post(2, verbs.OpSend, 3*scriptMTU)
+	require.EqualValues(t, 8+4, g.inFlight)
+	require.NoError(t, m.Close())
+	p.send(p.response(wire.ReadResponseOnly, 0, scriptMTU))
+	p.wantDone("the response can not be stored", verbs.StatusLocProtErr, 1, 2)
+	require.EqualValues(t, 8, g.inFlight)
+	require.EqualValues(t, 16, g.window)
+}
+
+// An acknowledgement that fails a request and shows the loss of a later READ response
+// does not start a retransmission.
+func TestWireNoRetransmissionAfterFailure(t *testing.T) {
+	p := newScript(t)
+	g := p.conn.cong.shared
+	p.conn.cong.recoveryEnd, g.window = 0, 100
+	p.post(1, verbs.OpSend, 1)
+	p.post(2, verbs.OpRead, scriptMTU)
+	p.e.qp.sq.at(0).status = verbs.StatusLocProtErr
+	p.send(p.ack(1))
+	require.Equal(t, verbs.StateError, p.e.qp.State())
+	require.EqualValues(t, 100, g.window)
+	require.Zero(t, g.inFlight)
+}
+
 func TestWireNAKs(t *testing.T) {
 	for code, status := range map[wire.NAKCode]verbs.Status{
 		wire.NAKInvalidRequest:    verbs.StatusRemInvReqErr,

@@ -186,10 +186,11 @@ func (c *rcConn) pushRequest(p wire.Packet, n uint64, ask bool) {
 }
 
 // updateInFlight recomputes the packets in flight after the requester's positions have
-// changed. Requests that wait for the RNR timer are not in flight.
+// changed. Requests that wait for the RNR timer are not in flight. A queue pair that has
+// failed has nothing in flight.
 func (c *rcConn) updateInFlight() {
 	n := c.req.unacked()
-	if c.q.awaitsRNRTimer() {
+	if c.q.awaitsRNRTimer() || !c.q.isServing() {
 		n = 0
 	}
 	c.cong.setInFlight(n)
