@@ -121,10 +121,9 @@ func TestDatagramUserLimit(t *testing.T) {
 	kill()
 	b.drive()
 	require.Equal(t, map[uint32]int{own: userConns + 2}, sourcesOf(b))
+	require.Equal(t, sourcesOf(b), d.conns.Counts())
 	require.NoError(t, b.qp.Close())
-	for range userConns {
-		require.True(t, d.conns.Acquire(peerproc.User), "the connections are not counted any more")
-	}
+	require.Empty(t, d.conns.Counts(), "the connections are not counted any more")
 }
 
 // When one user opens more connections than a queue pair keeps, the connections of other

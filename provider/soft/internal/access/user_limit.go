@@ -3,6 +3,7 @@
 package access
 
 import (
+	"maps"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -68,4 +69,12 @@ func (l *UserLimit) Release(uid uint32) {
 	if l.conns[uid]--; l.conns[uid] == 0 {
 		delete(l.conns, uid)
 	}
+}
+
+// Counts returns the number of connections of each user that has any, by user ID. It is
+// meant for tests.
+func (l *UserLimit) Counts() map[uint32]int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return maps.Clone(l.conns)
 }

@@ -25,7 +25,7 @@ type fakeDevice struct {
 	lastQPN  uint32
 	qps      map[uint32]*fakeQP  // open queue pairs by number
 	bound    map[uint32]*Binding // bindings by queue pair number
-	gone     []uint32            // queue pairs for which PeerGone was called
+	bindErr  error               // error of Bind; nil means that Bind succeeds
 }
 
 func newFakeDevice() *fakeDevice {
@@ -68,6 +68,13 @@ func (d *fakeDevice) SourceIndex(netip.Addr) (int, error) { return 0, nil }
 func (d *fakeDevice) Bind(qpn uint32, b *Binding) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.bindErr != nil {
+		if b.End != nil {
+			b.End.Release()
+		}
+		return d.bindErr
+	}
+	d.unbind(qpn)
 	d.bound[qpn] = b
 	return nil
 }
@@ -77,9 +84,16 @@ func (d *fakeDevice) Unbind(qpn uint32, b *Binding) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.bound[qpn] == b {
-		delete(d.bound, qpn)
+		d.unbind(qpn)
 	}
-	if q := d.qps[qpn]; b.End != nil && (q == nil || q.taken != b) {
+}
+
+// unbind removes the binding of a queue pair, if there is one. It releases the end of the
+// binding, unless the queue pair has taken it.
+func (d *fakeDevice) unbind(qpn uint32) {
+	b := d.bound[qpn]
+	delete(d.bound, qpn)
+	if q := d.qps[qpn]; b != nil && b.End != nil && (q == nil || q.taken != b) {
 		b.End.Release()
 	}
 }
@@ -88,7 +102,6 @@ func (d *fakeDevice) Unbind(qpn uint32, b *Binding) {
 func (d *fakeDevice) PeerGone(qpn uint32, b *Binding) {
 	d.mu.Lock()
 	q := d.qps[qpn]
-	d.gone = append(d.gone, qpn)
 	d.mu.Unlock()
 	if q != nil && q.taken == b {
 		q.setState(verbs.StateError)
@@ -142,6 +155,8 @@ type fakeQP struct {
 	closed      bool
 	taken       *Binding     // binding whose End the queue pair owns; nil if there is none
 	receivingAt []netip.Addr // arguments of the calls of ReceiveAt
+
+	receiveAtErr error // error of ReceiveAt; nil means that ReceiveAt succeeds
 }
 
 // Num implements verbs.QP.
@@ -246,7 +261,7 @@ func (q *fakeQP) ReceiveAt(at netip.Addr) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.receivingAt = append(q.receivingAt, at)
-	return nil
+	return q.receiveAtErr
 }
 
 // exchange stands for a message from one queue pair to the other. It requires that the

@@ -17,8 +17,8 @@ import (
 
 // FuzzConversation performs a random sequence of steps. Each byte is one step: a message
 // of the client, or a call of the application on the passive side. No step causes a
-// panic, every connection has at most one event Disconnected, and no watched descriptor
-// or timer is left at the end.
+// panic, and every connection has at most one event Disconnected. At the end no watched
+// descriptor, timer, binding, channel or counted connection of a user is left.
 func FuzzConversation(f *testing.F) {
 	const request, accept, ready, leave, next = 0x00, 0x81, 0x03, 0x83, 0x80
 	f.Add([]byte{request, next, accept, ready, next, leave, next})
@@ -27,9 +27,10 @@ func FuzzConversation(f *testing.F) {
 	f.Add([]byte{request, next, accept, 0x85, ready, next, 0x85, leave, ready, next})
 	f.Add([]byte{0x09, next, request, next, accept, 0x0a, next, 0x84})
 	f.Add([]byte{request, next, accept, ready, next, next, 0x05, next})
-	m := New(completeConfig(&Config{}, newFakeDevice(), nil))
+	s := &party{dev: newFakeDevice()}
+	s.m = New(completeConfig(&Config{}, s.dev, nil))
 	f.Fuzz(func(t *testing.T, script []byte) {
-		c := newConversation(t, m)
+		c := newConversation(t, s.m)
 		for _, step := range script {
 			if step&0x80 != 0 {
 				c.act(step & 0x7f)
@@ -38,6 +39,7 @@ func FuzzConversation(f *testing.F) {
 			}
 		}
 		c.end()
+		s.requireNothingLeft(t)
 	})
 }
 

@@ -109,12 +109,13 @@ func newMaps() *shm.MappingLimit {
 	return shm.NewMappingLimit(shm.MaxMappings(), shm.CountMappings, new(counters.Set))
 }
 
-// requireNothingLeft requires that a closed party has neither connections nor open
-// channels.
+// requireNothingLeft requires that a closed party has no bindings, no open channels and
+// no connections that are counted for a user.
 func (s *party) requireNothingLeft(t *testing.T) {
 	t.Helper()
 	require.Zero(t, s.dev.channels)
 	require.Empty(t, s.dev.bound)
+	require.Empty(t, s.m.UserLimit.Counts())
 }
 
 // OpenChannel makes the party a cm.Transport that stores its last channel in tc.

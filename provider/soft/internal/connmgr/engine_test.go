@@ -1,0 +1,50 @@
+//go:build linux
+
+package connmgr
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// When Bind fails in Accept, the client is refused, and nothing of the connection is left.
+func TestAcceptWithoutBinding(t *testing.T) {
+	client, server := newParty(t), newParty(t)
+	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
+	active := client.Connecting(cm.TCP, l.LocalAddr(), nil)
+	passive, _ := server.Request(l)
+	qp := server.CreateQP(passive)
+	server.dev.bindErr = verbs.ErrNoResources
+	require.ErrorIs(t, passive.Accept(nil), verbs.ErrNoResources)
+	require.Equal(t, verbs.StateError, qp.State())
+	client.WantRejected(active, cm.RejectNoResources, false, nil)
+	server.End(passive)
+	client.End(active)
+	client.Quiet()
+	server.Quiet()
+}
+
+// When Bind fails after the REP, the server is refused, and nothing of the connection is
+// left.
+func TestREPWithoutBinding(t *testing.T) {
+	client, server := newParty(t), newParty(t)
+	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
+	active := client.Connecting(cm.TCP, l.LocalAddr(), nil)
+	passive, _ := server.Request(l)
+	server.CreateQP(passive)
+	client.dev.bindErr = verbs.ErrNoResources
+	require.NoError(t, passive.Accept(nil))
+	ev := client.Want(cm.ConnectError, active)
+	require.ErrorIs(t, ev.Err, verbs.ErrNoResources)
+	require.Equal(t, verbs.StateError, active.QP().State())
+	server.WantRejected(passive, cm.RejectNoResources, false, nil)
+	require.Equal(t, verbs.StateError, passive.QP().State())
+	server.End(passive)
+	client.End(active)
+	client.Quiet()
+	server.Quiet()
+}

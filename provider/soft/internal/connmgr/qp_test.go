@@ -1,0 +1,56 @@
+//go:build linux
+
+package connmgr
+
+import (
+	"net/netip"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+)
+
+// placeDatagramQP decides at which address a UD queue pair receives datagrams of the wire
+// path.
+func TestPlaceDatagramQP(t *testing.T) {
+	own, loopback, none := netip.MustParseAddr("fe80::1"), netip.MustParseAddr("127.0.0.1"), netip.Addr{}
+	peer, port := netip.MustParseAddrPort("[fe80::2]:7"), &madPort{}
+	for name, c := range map[string]struct {
+		wireOnly bool // true if the device has no local path
+		local    netip.Addr
+		remote   netip.AddrPort
+		port     *madPort // not nil if ResolveAddr has chosen the wire path
+		conn     cmConn
+		at       netip.Addr // expected argument of ReceiveAt
+		optional bool       // true if an error of ReceiveAt is ignored
+	}{
+		"wire path only":              {wireOnly: true, local: own, at: own},
+		"wire path only, on loopback": {wireOnly: true, local: loopback, at: loopback},
+		"resolved on the wire path":   {local: own, remote: peer, port: port, at: own},
+		"resolved on the local path":  {local: own, remote: peer, at: none},
+		"request on the wire path":    {local: own, remote: peer, conn: &madConn{}, at: own},
+		"request on the local path":   {local: own, remote: peer, conn: &unixConn{}, at: none},
+		"bound":                       {local: own, at: own, optional: true},
+		"bound to loopback":           {local: loopback, at: none},
+		"address with a zone":         {wireOnly: true, local: own.WithZone("eth0"), at: own},
+	} {
+		for _, fails := range []error{nil, cm.ErrAddrInUse} {
+			i := &id{
+				m: &Manager{Config: Config{Local: !c.wireOnly, Wire: true}}, ps: cm.UDP,
+				local: netip.AddrPortFrom(c.local, 1), remote: c.remote, madPort: c.port, conn: c.conn,
+			}
+			q := &fakeQP{receiveAtErr: fails}
+			err := i.placeDatagramQP(q)
+			require.Equal(t, []netip.Addr{c.at}, q.receivingAt, name)
+			if c.optional {
+				fails = nil
+			}
+			require.ErrorIs(t, err, fails, name)
+
+			i.ps = cm.TCP
+			require.NoError(t, i.placeDatagramQP(q), name)
+			require.Len(t, q.receivingAt, 1, "an RC queue pair is not placed")
+		}
+	}
+}
