@@ -11,7 +11,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// When Bind fails in Accept, the client is refused, and nothing of the connection is left.
+// When Bind fails in Accept, the client is refused, and nothing of the connection is
+// left.
 func TestAcceptWithoutBinding(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
