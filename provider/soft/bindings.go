@@ -17,7 +17,8 @@ import (
 // queue pair that enters RTR first makes both ends of the shared memory, and offers one
 // end to the other queue pair.
 //
-// The methods may be called from any goroutine, and call no queue pair.
+// The methods may be called from any goroutine, and call no queue pair. The receive path
+// takes the mutex too, so no shared memory is mapped or unmapped while it is held.
 type bindings struct {
 	geom shm.Geometry
 	maps *shm.MappingLimit
@@ -58,26 +59,29 @@ func newBindings(geom shm.Geometry, maps *shm.MappingLimit) *bindings {
 // add adds a binding for the queue pair with the number qpn, in place of an earlier one.
 func (t *bindings) add(qpn uint32, b *connmgr.Binding, taken bool) {
 	t.mu.Lock()
-	defer t.mu.Unlock()
-	if old := t.bound[qpn]; old != nil {
-		old.release()
-	}
+	old := t.bound[qpn]
 	t.bound[qpn] = &boundQP{Binding: b, taken: taken}
+	t.mu.Unlock()
+	old.release()
 }
 
 // remove removes a binding, unless another one has replaced it.
 func (t *bindings) remove(qpn uint32, b *connmgr.Binding) {
 	t.mu.Lock()
-	defer t.mu.Unlock()
-	if e := t.bound[qpn]; e != nil && e.Binding == b {
-		e.release()
-		delete(t.bound, qpn)
+	e := t.bound[qpn]
+	if e == nil || e.Binding != b {
+		t.mu.Unlock()
+		return
 	}
+	delete(t.bound, qpn)
+	t.mu.Unlock()
+	e.release()
 }
 
-// release releases the end of a binding, unless the queue pair has taken it.
+// release releases the end of a binding that is not in the table any more, unless the
+// queue pair has taken the end. It does nothing if e is nil.
 func (e *boundQP) release() {
-	if e.hasEnd() {
+	if e != nil && e.hasEnd() {
 		e.End.Release()
 	}
 }
@@ -126,24 +130,48 @@ func (t *bindings) dataHeard(qpn uint32) {
 // and offers one to the peer.
 func (t *bindings) take(own, peer uint32) (*localEnd, error) {
 	t.mu.Lock()
-	defer t.mu.Unlock()
-	if e := t.bound[own]; e != nil && e.hasEnd() {
-		e.taken = true
-		return &localEnd{End: e.End, peer: e.Peer}, nil
-	}
-	if end := t.offered[endKey{own, peer}]; end != nil {
-		delete(t.offered, endKey{own, peer})
+	end := t.existing(own, peer)
+	t.mu.Unlock()
+	if end != nil {
 		return end, nil
 	}
 	mine, theirs, err := shm.NewEndPair(t.geom, t.maps)
 	if err != nil {
 		return nil, resource.Wrap(err)
 	}
+	end, unused := t.takeOrOffer(own, peer, mine, theirs)
+	for _, e := range unused {
+		e.Release()
+	}
+	return end, nil
+}
+
+// existing takes the end that was bound or offered to the queue pair with the number own.
+// It returns nil if there is none. The caller holds the mutex.
+func (t *bindings) existing(own, peer uint32) *localEnd {
+	if e := t.bound[own]; e != nil && e.hasEnd() {
+		e.taken = true
+		return &localEnd{End: e.End, peer: e.Peer}
+	}
+	end := t.offered[endKey{own, peer}]
+	delete(t.offered, endKey{own, peer})
+	return end
+}
+
+// takeOrOffer is the last step of take. If an end was bound or offered while take made the
+// ends mine and theirs, takeOrOffer returns that end. Otherwise it offers theirs to the
+// peer, and returns mine. The caller releases the ends in unused.
+func (t *bindings) takeOrOffer(own, peer uint32, mine, theirs *shm.End) (end *localEnd, unused []*shm.End) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if end := t.existing(own, peer); end != nil {
+		return end, []*shm.End{mine, theirs}
+	}
 	if old := t.offered[endKey{peer, own}]; old != nil {
-		old.Release()
+		unused = append(unused, old.End)
 	}
 	t.offered[endKey{peer, own}] = &localEnd{End: theirs}
-	return &localEnd{End: mine, provisional: true}, nil
+	return &localEnd{End: mine, provisional: true}, unused
 }
 
 // drop withdraws and releases the end that a queue pair has offered to its peer. The
@@ -151,12 +179,12 @@ func (t *bindings) take(own, peer uint32) (*localEnd, error) {
 // queue pair. drop returns false if no end is offered, or if the peer has taken the end.
 func (t *bindings) drop(own, peer uint32) bool {
 	t.mu.Lock()
-	defer t.mu.Unlock()
 	end := t.offered[endKey{peer, own}]
+	delete(t.offered, endKey{peer, own})
+	t.mu.Unlock()
 	if end == nil {
 		return false
 	}
-	delete(t.offered, endKey{peer, own})
 	end.Release()
 	return true
 }
@@ -164,13 +192,13 @@ func (t *bindings) drop(own, peer uint32) bool {
 // close releases all ends that no queue pair has taken.
 func (t *bindings) close() {
 	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, e := range t.bound {
+	bound, offered := t.bound, t.offered
+	t.bound, t.offered = make(map[uint32]*boundQP), make(map[endKey]*localEnd)
+	t.mu.Unlock()
+	for _, e := range bound {
 		e.release()
 	}
-	for _, end := range t.offered {
+	for _, end := range offered {
 		end.Release()
 	}
-	clear(t.bound)
-	clear(t.offered)
 }

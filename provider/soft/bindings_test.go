@@ -101,3 +101,32 @@ func TestProvisionalEnds(t *testing.T) {
 	tab.close()
 	require.Equal(t, before, peerproc.OpenDescriptors(t))
 }
+
+// Two queue pairs may make ends for each other at the same time. The second one takes the
+// end that the first one has offered, and its own two ends are not used.
+func TestProvisionalEndsAtTheSameTime(t *testing.T) {
+	before := peerproc.OpenDescriptors(t)
+	tab := newTestBindings()
+	mine, err := tab.take(2, 3)
+	require.NoError(t, err)
+	a, b, err := shm.NewEndPair(tab.geom, tab.maps)
+	require.NoError(t, err)
+	end, unused := tab.takeOrOffer(3, 2, a, b)
+	require.NotEqual(t, mine.Side, end.Side)
+	require.False(t, end.provisional)
+	require.Equal(t, []*shm.End{a, b}, unused)
+	require.Empty(t, tab.offered)
+	for _, e := range append(unused, mine.End, end.End) {
+		e.Release()
+	}
+
+	// An end that was offered before to the same peer is replaced.
+	first, err := tab.take(2, 3)
+	require.NoError(t, err)
+	second, err := tab.take(2, 3)
+	require.NoError(t, err)
+	first.Release()
+	second.Release()
+	tab.close()
+	require.Equal(t, before, peerproc.OpenDescriptors(t))
+}
