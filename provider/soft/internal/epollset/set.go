@@ -4,9 +4,10 @@ package epollset
 
 import "golang.org/x/sys/unix"
 
-// A Handler handles the events of a descriptor. It never blocks. If the descriptor is not
-// ready, it does nothing: the events may belong to a closed descriptor that had the same
-// number.
+// A Handler handles the events of a descriptor. It never blocks. An event may be out of
+// date: the handler of another descriptor may have read from this one in the meantime. The
+// events always belong to the descriptor that was added with the handler, and never to an
+// earlier descriptor with the same number.
 type Handler interface {
 	// OnReady is called with the descriptor and its events, such as unix.EPOLLIN.
 	OnReady(fd int, events uint32)
@@ -16,10 +17,24 @@ type Handler interface {
 // calls the handlers.
 type Set struct {
 	fd int // epoll descriptor
-	// handlers has the handler of each descriptor, which may be nil. The map itself is
-	// nil after Close.
-	handlers map[int32]Handler
-	ready    [maxReady]unix.EpollEvent
+	// members has the descriptors of the set. It is nil after Close.
+	members   map[int32]member
+	lastAdded int32 // generation of the descriptor that was added last
+	ready     [maxReady]unix.EpollEvent
+}
+
+// A member is a descriptor in a Set.
+type member struct {
+	handler Handler // may be nil
+	// generation is the number of the call of Add, modulo 2^32. The kernel returns the
+	// number with each event. When a descriptor is removed and closed, and another one
+	// gets its number, Dispatch thereby recognises events of the closed descriptor.
+	generation int32
+}
+
+// event returns the argument of epoll_ctl(2) for a member.
+func (m member) event(fd int, events uint32) *unix.EpollEvent {
+	return &unix.EpollEvent{Events: events, Fd: int32(fd), Pad: m.generation}
 }
 
 // maxReady is the largest number of ready descriptors that one call of Dispatch handles.
@@ -32,7 +47,7 @@ func New() (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Set{fd: fd, handlers: make(map[int32]Handler)}, nil
+	return &Set{fd: fd, members: make(map[int32]member)}, nil
 }
 
 // FD returns a descriptor that is readable while at least one descriptor of the set is
@@ -42,9 +57,9 @@ func (s *Set) FD() int { return s.fd }
 // Close closes the set. The descriptors in the set stay open, and have no handlers any
 // more. Closing the set again does nothing.
 func (s *Set) Close() {
-	if s.handlers != nil {
+	if s.members != nil {
 		_ = unix.Close(s.fd)
-		s.handlers = nil
+		s.members = nil
 	}
 }
 
@@ -53,35 +68,39 @@ func (s *Set) Close() {
 // descriptor: the caller removes it from the set before closing it. The errors are those
 // of epoll_ctl(2), and unix.EBADF after Close.
 func (s *Set) Add(fd int, events uint32, h Handler) error {
-	if s.handlers == nil {
+	if s.members == nil {
 		return unix.EBADF
 	}
-	ev := unix.EpollEvent{Events: events, Fd: int32(fd)}
-	if err := unix.EpollCtl(s.fd, unix.EPOLL_CTL_ADD, fd, &ev); err != nil {
+	s.lastAdded++
+	m := member{handler: h, generation: s.lastAdded}
+	if err := unix.EpollCtl(s.fd, unix.EPOLL_CTL_ADD, fd, m.event(fd, events)); err != nil {
 		return err
 	}
-	s.handlers[int32(fd)] = h
+	s.members[int32(fd)] = m
 	return nil
 }
 
 // Modify changes for which events of a descriptor Dispatch calls the handler. The kernel
 // always reports a hangup and an error too (epoll_ctl(2)).
 func (s *Set) Modify(fd int, events uint32) {
-	ev := unix.EpollEvent{Events: events, Fd: int32(fd)}
-	_ = unix.EpollCtl(s.fd, unix.EPOLL_CTL_MOD, fd, &ev)
+	_ = unix.EpollCtl(s.fd, unix.EPOLL_CTL_MOD, fd, s.members[int32(fd)].event(fd, events))
 }
 
 // SetHandler replaces the handler of a descriptor in the set.
-func (s *Set) SetHandler(fd int, h Handler) { s.handlers[int32(fd)] = h }
+func (s *Set) SetHandler(fd int, h Handler) {
+	m := s.members[int32(fd)]
+	m.handler = h
+	s.members[int32(fd)] = m
+}
 
 // Handler returns the handler of a descriptor. It returns nil if the descriptor has no
 // handler or is not in the set.
-func (s *Set) Handler(fd int) Handler { return s.handlers[int32(fd)] }
+func (s *Set) Handler(fd int) Handler { return s.members[int32(fd)].handler }
 
 // Remove removes a descriptor, if it is in the set.
 func (s *Set) Remove(fd int) {
-	if _, ok := s.handlers[int32(fd)]; ok {
-		delete(s.handlers, int32(fd))
+	if _, ok := s.members[int32(fd)]; ok {
+		delete(s.members, int32(fd))
 		_ = unix.EpollCtl(s.fd, unix.EPOLL_CTL_DEL, fd, nil)
 	}
 }
@@ -95,9 +114,10 @@ func (s *Set) Dispatch() error {
 		return err
 	}
 	for _, e := range s.ready[:n] {
-		// The handler of an earlier event may have removed the descriptor.
-		if h := s.handlers[e.Fd]; h != nil {
-			h.OnReady(int(e.Fd), e.Events)
+		// The handler of an earlier event may have removed the descriptor, and may have
+		// added another one with the same number.
+		if m := s.members[e.Fd]; m.handler != nil && m.generation == e.Pad {
+			m.handler.OnReady(int(e.Fd), e.Events)
 		}
 	}
 	return nil

@@ -80,6 +80,34 @@ func TestRemovedDescriptorIsNotDispatched(t *testing.T) {
 	require.Len(t, r.ready, 1)
 }
 
+// A handler may close another descriptor that is ready too, and add a new one that gets the
+// same number. Dispatch does not pass the events of the closed descriptor to the handler
+// of the new one.
+func TestReusedNumberIsNotDispatched(t *testing.T) {
+	s, a, b := openSet(t), newEvent(t), newEvent(t)
+	r, added := new(recorder), new(recorder)
+	r.action = func() {
+		other := a + b - r.ready[0]
+		s.Remove(other)
+		require.NoError(t, unix.Dup3(newEvent(t), other, unix.O_CLOEXEC))
+		require.NoError(t, s.Add(other, unix.EPOLLIN, added))
+	}
+	for _, fd := range []int{a, b} {
+		require.NoError(t, s.Add(fd, unix.EPOLLIN, r))
+		eventfd.Signal(fd)
+	}
+	require.NoError(t, s.Dispatch())
+	require.Len(t, r.ready, 1)
+	require.Empty(t, added.ready)
+
+	other := a + b - r.ready[0]
+	s.Modify(other, unix.EPOLLIN)
+	eventfd.Signal(other)
+	s.Remove(r.ready[0])
+	require.NoError(t, s.Dispatch())
+	require.Equal(t, []int{other}, added.ready)
+}
+
 // If a descriptor without a handler is ready, FD of the set is readable and Dispatch
 // calls no handler.
 func TestNoHandler(t *testing.T) {
