@@ -158,9 +158,9 @@ func (t *bindings) existing(own, peer uint32) *localEnd {
 	return end
 }
 
-// takeOrOffer is the last step of take. If an end was bound or offered while take made the
-// ends mine and theirs, takeOrOffer returns that end. Otherwise it offers theirs to the
-// peer, and returns mine. The caller releases the ends in unused.
+// takeOrOffer is the last step of take. If an end was bound or offered while take made
+// the ends mine and theirs, takeOrOffer returns that end. Otherwise it offers theirs to
+// the peer, and returns mine. The caller releases the ends in unused.
 func (t *bindings) takeOrOffer(own, peer uint32, mine, theirs *shm.End) (end *localEnd, unused []*shm.End) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -5,9 +5,9 @@ package epollset
 import "golang.org/x/sys/unix"
 
 // A Handler handles the events of a descriptor. It never blocks. An event may be out of
-// date: the handler of another descriptor may have read from this one in the meantime. The
-// events always belong to the descriptor that was added with the handler, and never to an
-// earlier descriptor with the same number.
+// date: the handler of another descriptor may have read from this one in the meantime.
+// The events always belong to the descriptor that was added with the handler, and never
+// to an earlier descriptor with the same number.
 type Handler interface {
 	// OnReady is called with the descriptor and its events, such as unix.EPOLLIN.
 	OnReady(fd int, events uint32)

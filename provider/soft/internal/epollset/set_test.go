@@ -80,9 +80,9 @@ func TestRemovedDescriptorIsNotDispatched(t *testing.T) {
 	require.Len(t, r.ready, 1)
 }
 
-// A handler may close another descriptor that is ready too, and add a new one that gets the
-// same number. Dispatch does not pass the events of the closed descriptor to the handler
-// of the new one.
+// A handler may close another descriptor that is ready too, and add a new one that gets
+// the same number. Dispatch does not pass the events of the closed descriptor to the
+// handler of the new one.
 func TestReusedNumberIsNotDispatched(t *testing.T) {
 	s, a, b := openSet(t), newEvent(t), newEvent(t)
 	r, added := new(recorder), new(recorder)
