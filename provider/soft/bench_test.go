@@ -43,7 +43,8 @@ func BenchmarkSendReceive(b *testing.B) {
 	}
 }
 
-// BenchmarkPostRecv posts one receive buffer, and then removes it from the receive queue.
+// BenchmarkPostRecv measures the posting of one receive buffer together with its removal
+// from the receive queue.
 func BenchmarkPostRecv(b *testing.B) {
 	d := openDevice(b, &Config{Vectors: 2})
 	x, _ := newPair(b, d, verbs.ProgressManual)
@@ -76,8 +77,9 @@ func BenchmarkRing(b *testing.B) {
 	}
 }
 
-// BenchmarkDoorbell rings a doorbell, which writes a byte, and reads this byte. The
-// result does not include the time that a sleeping goroutine takes to wake up.
+// BenchmarkDoorbell rings a doorbell, which writes a byte to a socket, and then reads
+// this byte. One goroutine does both, so the result does not include the time that a
+// sleeping goroutine takes to wake up.
 func BenchmarkDoorbell(b *testing.B) {
 	mine, peers, err := shm.NewDoorbells()
 	require.NoError(b, err)

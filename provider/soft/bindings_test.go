@@ -20,8 +20,9 @@ func newTestBindings() *bindings {
 	}, newMaps())
 }
 
-// A queue pair can take the end of its binding only once. When a binding is removed, an
-// end that was not taken is released.
+// A binding has the end of the shared memory that its queue pair is to use. A queue pair
+// can take this end only once. If a binding is removed before its end was taken, the
+// table releases the end.
 func TestBindingWithEnd(t *testing.T) {
 	before := peerproc.OpenDescriptors(t)
 	tab := newTestBindings()
@@ -75,8 +76,9 @@ func TestBindingOfTheWirePath(t *testing.T) {
 	require.False(t, local || wire)
 }
 
-// If two queue pairs have no bindings, the first of them makes a pair of ends and takes
-// one, and the second takes the other end of that pair.
+// Two queue pairs that connect to each other without bindings get provisional ends: the
+// first queue pair that calls take makes a pair of ends and takes one of them, and the
+// second queue pair takes the other end.
 func TestProvisionalEnds(t *testing.T) {
 	before := peerproc.OpenDescriptors(t)
 	tab := newTestBindings()

@@ -16,7 +16,7 @@ import (
 )
 
 // TestConformanceWire runs the conformance suite on the wire path. Each device uses a UDP
-// port that was free.
+// port of its own, so that other processes do not disturb the test.
 func TestConformanceWire(t *testing.T) {
 	for vectors := 1; vectors <= 2; vectors++ {
 		t.Run(fmt.Sprintf("%d vectors", vectors), func(t *testing.T) {
@@ -30,7 +30,8 @@ func TestConformanceWire(t *testing.T) {
 	}
 }
 
-// freeUDPPort returns a UDP port that is not in use on any local address.
+// freeUDPPort returns the number of a UDP port that is not in use on any local address.
+// The function does not reserve the port.
 func freeUDPPort(t *testing.T) uint16 {
 	t.Helper()
 	c, err := net.ListenUDP("udp", nil)
@@ -39,10 +40,10 @@ func freeUDPPort(t *testing.T) uint16 {
 	return c.LocalAddr().(*net.UDPAddr).AddrPort().Port()
 }
 
-// TestConformance runs the conformance suite on the local path. With one vector, both
-// ends of a connection share a shard. With two vectors, each end has a shard of its own.
-// With two vectors the rings are also so small that every large message wraps around in
-// its ring.
+// TestConformance runs the conformance suite on the local path. With one completion
+// vector, both ends of a connection share a shard. With two completion vectors, each end
+// has a shard of its own. The second configuration also has small rings, so that the
+// fragments of every large message wrap around at the end of a ring.
 func TestConformance(t *testing.T) {
 	for _, cfg := range []soft.Config{
 		{Vectors: 1},

@@ -14,7 +14,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// newTestCongestion returns a congestion without connections.
+// newTestCongestion returns the congestion of a peer address to which there are no
+// connections.
 func newTestCongestion() *congestion {
 	p := (&qpDemux{}).acquireCongestion(scriptAddr)
 	p.users = 0
@@ -92,8 +93,8 @@ func TestCongestionGrowsAndShrinks(t *testing.T) {
 	require.EqualValues(t, maxWindow, p.window)
 }
 
-// If a loss occurs while only a part of the congestion window is in use, the new window
-// is half of that part.
+// If a loss occurs while fewer packets are in flight than the congestion window allows,
+// the new window is half of the number of packets in flight.
 func TestCongestionShrinksUsedWindow(t *testing.T) {
 	p := &congestion{window: maxWindow, sharedPart: maxWindow}
 	f := newTestConn(p)
@@ -103,8 +104,8 @@ func TestCongestionShrinksUsedWindow(t *testing.T) {
 }
 
 // When all connections lose packets, the congestion window is halved. When only one
-// connection loses packets, the parts of the other connections in the window stay the
-// same.
+// connection loses packets, the parts of the window that belong to the other connections
+// do not shrink.
 func TestCongestionLossesOfOneConn(t *testing.T) {
 	p := newTestCongestion()
 	honest, lossy := newTestConn(p), newTestConn(p)
@@ -140,9 +141,10 @@ func TestCongestionLossesOfOneConn(t *testing.T) {
 	require.InDelta(t, was/2, p.window, 2)
 }
 
-// A connection that fakes losses reduces the congestion window by no more than its own
-// share, however often it fakes losses or connects again. The other connections stay in
-// slow start.
+// A peer can report losses that did not happen. The losses of one connection reduce the
+// congestion window by no more than the share of this connection, however many losses its
+// peer reports and however often it connects again. The other connections stay in slow
+// start.
 func TestCongestionFakedLosses(t *testing.T) {
 	p := newTestCongestion()
 	honest, lossy := newTestConn(p), newTestConn(p)
@@ -168,9 +170,10 @@ func TestCongestionFakedLosses(t *testing.T) {
 	require.GreaterOrEqual(t, int64(p.window), honest.part+initialWindow/2)
 }
 
-// A connection may always have its equal share of the window in flight. Beyond the share
-// it waits until other packets are acknowledged, and connections that wait continue in
-// the order in which they began to wait. A connection that leaves waits no longer.
+// A connection may always have its equal share of the congestion window in flight. A
+// connection that has reached its share waits until other packets are acknowledged. The
+// connections that wait continue in the order in which they began to wait. When a
+// connection is closed, it is removed from the waiting connections.
 func TestCongestionWaits(t *testing.T) {
 	p := newTestCongestion()
 	p.window = 12
@@ -202,8 +205,8 @@ func TestCongestionWaits(t *testing.T) {
 	require.Zero(t, p.inFlight)
 }
 
-// The congestion window is the sum of the parts of the connections and the common part,
-// after any sequence of events.
+// The congestion window is the sum of two terms, after any sequence of events: the parts
+// of all connections, and the common part, which belongs to no connection.
 func TestCongestionParts(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	p := newTestCongestion()
@@ -260,9 +263,9 @@ func TestWireSmallWindow(t *testing.T) {
 	require.EqualValues(t, p.conn.cong.inFlight, p.conn.cong.shared.inFlight)
 }
 
-// Connections to the same address share a congestion window. Each of them may always send
-// its share, and waits when the share is used up. When one connection fails, the other
-// may use the whole window.
+// Connections to the same peer address share a congestion window. Each of them may always
+// send its equal share of the window, and waits when its share is in flight. When one of
+// two connections fails, the other one may use the whole window.
 func TestWireSharedWindow(t *testing.T) {
 	p := newScript(t)
 	peer := p.conn.cong.shared
@@ -299,7 +302,8 @@ func TestWireSharedWindow(t *testing.T) {
 	require.Equal(t, 1, peer.users)
 }
 
-// After an RNR NAK, requests that wait for the RNR timer do not count as in flight.
+// After an RNR NAK, requests that wait for the RNR timer do not count as in flight,
+// because the peer has dropped them.
 func TestWireWindowDuringRNR(t *testing.T) {
 	p := newScript(t)
 	p.post(1, verbs.OpSend, 3*scriptMTU)

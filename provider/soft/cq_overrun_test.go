@@ -24,8 +24,9 @@ func overrunPair(t *testing.T, progress verbs.Progress) (d *device, a *end) {
 	return d, a
 }
 
-// A CQ that gets more completions than it holds goes to an error state. It has returned
-// no more completions than it holds, and its queue pair is in the error state too.
+// A CQ that gets more completions than its depth goes to an error state, and so does the
+// queue pair whose completions it gets. Before that, Poll has returned at most as many
+// completions as the depth of the CQ.
 func TestCQOverrun(t *testing.T) {
 	for name, progress := range map[string]verbs.Progress{"manual": verbs.ProgressManual, "automatic": verbs.ProgressAuto} {
 		t.Run(name, func(t *testing.T) {
@@ -38,7 +39,7 @@ func TestCQOverrun(t *testing.T) {
 			for range pollLimit {
 				into := a.wc
 				if progress == verbs.ProgressAuto {
-					into = nil // A poll that fetches completions would make room in the CQ.
+					into = nil // With nil, Poll fetches no completions and makes no room.
 				}
 				var n int
 				if n, err = a.cq.Poll(into); err != nil {
@@ -57,8 +58,8 @@ func TestCQOverrun(t *testing.T) {
 	}
 }
 
-// When a CQ overruns, the next call of drive moves its queue pairs to the error state,
-// even if no caller polls that CQ.
+// When a CQ overruns, the next call of drive moves the queue pairs of the CQ to the error
+// state, even if no caller polls the CQ.
 func TestCQOverrunUnnoticed(t *testing.T) {
 	d, a := overrunPair(t, verbs.ProgressManual)
 	other := newEnd(t, d, 0, verbs.ProgressManual)
@@ -75,8 +76,8 @@ func TestCQOverrunUnnoticed(t *testing.T) {
 	require.FailNow(t, "the queue pair is not in error")
 }
 
-// As many completions as a CQ holds may arrive at once, whatever the length of the slice
-// passed to Poll is.
+// A CQ does not overrun when it gets as many completions as its depth at once, whatever
+// the length of the slice that is passed to Poll.
 func TestCQFull(t *testing.T) {
 	for _, batch := range []int{1, 3, 4, 64} {
 		d, a := overrunPair(t, verbs.ProgressManual)

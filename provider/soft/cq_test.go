@@ -79,8 +79,8 @@ func TestPollKeepsTheOrder(t *testing.T) {
 	require.EqualValues(t, messages, next)
 }
 
-// The ring of a CQ begins small and grows until it holds as many completions as the depth
-// of the CQ. The order of the completions is kept.
+// The ring of a CQ begins small and grows until it has room for as many completions as
+// the depth of the CQ. The completions keep their order when the ring grows.
 func TestCQGrowsToItsDepth(t *testing.T) {
 	const depth = 3*initialCQEs + 1
 	c := &cq{depth: depth}
@@ -95,7 +95,8 @@ func TestCQGrowsToItsDepth(t *testing.T) {
 	}
 	push(initialCQEs - 1)
 	var wcs [depth]verbs.WC
-	// After the first drain, the oldest completion is in the middle of the ring.
+	// After the first drain, the oldest completion is in the middle of the ring. So when
+	// the ring grows, its contents wrap around.
 	for _, room := range []int{5, depth} {
 		for _, wc := range wcs[:c.drain(wcs[:room])] {
 			require.Equal(t, polled, wc.ID)
@@ -110,8 +111,9 @@ func TestCQGrowsToItsDepth(t *testing.T) {
 	require.Zero(t, from.held)
 }
 
-// addFlushed creates a queue pair that completes on the end's CQ. The queue pair adds n
-// completions with StatusWRFlushErr to the CQ.
+// addFlushed adds n completions with StatusWRFlushErr to the CQ of the end. For this
+// purpose it creates another queue pair that uses the CQ, moves it to the error state,
+// and posts n requests. It returns this queue pair.
 func (e *end) addFlushed(n int) verbs.QP {
 	q, err := e.pd.CreateQP(&verbs.QPInitAttr{Type: verbs.QPTypeRC, SendCQ: e.cq, RecvCQ: e.cq, Caps: verbs.QPCaps{MaxSendWR: n}})
 	require.NoError(e.t, err)
@@ -142,8 +144,8 @@ func TestPollSkipsDestroyedQueuePairs(t *testing.T) {
 	require.NoError(t, after.Close())
 }
 
-// Polls call drive again and again, even if completions remain in the CQ after every
-// poll.
+// A poll calls drive from time to time even if the CQ never becomes empty. Otherwise an
+// owner that fetches one completion in each poll would not see the messages of its peers.
 func TestPollDrivesWithFullRing(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	a, b := newPair(t, d, verbs.ProgressManual)

@@ -20,8 +20,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A counted has the values of a device's counters, by the name of the counter, without
-// the counters that are zero.
+// A counted maps the names of a device's counters to their values. It lacks the counters
+// whose value is zero.
 type counted map[string]uint64
 
 // countsOf returns the counters of a device that are not zero.
@@ -143,8 +143,8 @@ func TestCountersOfANetwork(t *testing.T) {
 	}
 	for _, step := range []struct {
 		why string
-		// net describes the network while the first request is sent. The second request is
-		// sent over a network without faults.
+		// net is the configuration of the simulated network while the first request is
+		// sent. The second request is sent without faults.
 		net  netsim.Config
 		want counted
 	}{
@@ -185,21 +185,22 @@ func TestCountersOfTheLocalPath(t *testing.T) {
 	require.Equal(t, want, countsOf(t, d))
 }
 
-// A countingQP is a wireQP that counts the packets that it receives.
+// A countingQP takes the place of a queue pair of the wire path. It only counts the
+// packets that it receives.
 type countingQP struct{ got int }
 
 func (e *countingQP) receive(wire.Packet, *udp.Header) { e.got++ }
 func (e *countingQP) sendDue() bool                    { return true }
 
-// A counterRig has a shard with one socket on the wire path, and another socket, which
-// sends datagrams to it.
+// A counterRig has a shard with one socket on the wire path, and a second socket of the
+// test, from which the test sends datagrams to the shard.
 type counterRig struct {
 	t     *testing.T
-	fd    int       // the socket that sends
-	flow  wire.Flow // addresses of the packets to the shard
+	fd    int       // the socket of the test
+	flow  wire.Flow // source and destination address of the datagrams to the shard
 	dev   *device
 	shard *shard
-	route udp.Route // keeps the socket of the shard open
+	route udp.Route // the shard keeps its socket open until this route is closed
 	qpn   uint32
 	end   countingQP
 }
@@ -230,8 +231,8 @@ func (c *counterRig) addr() netip.AddrPort {
 	return netip.AddrPortFrom(c.route.Local, c.dev.cfg.WirePort)
 }
 
-// packet returns a SEND packet for a queue pair number. The ICRC of the packet is
-// correct.
+// packet returns a SEND packet for the queue pair with the number qpn. The ICRC of the
+// packet is correct.
 func (c *counterRig) packet(qpn uint32) []byte {
 	p := wire.Build(make([]byte, wire.SendOnly.Size(64)), wire.SendOnly, 64)
 	p.BTH().SetDestQP(qpn)
@@ -248,7 +249,7 @@ func (c *counterRig) sendRaw(datagrams ...[]byte) {
 	}
 }
 
-// waitCounted lets the shard receive until its counters add up to the given number of
+// waitCounted lets the shard receive until the sum of its counters is the given number of
 // datagrams. It returns the counters.
 func (c *counterRig) waitCounted(datagrams uint64) counted {
 	for range pollLimit {
@@ -265,13 +266,13 @@ func (c *counterRig) waitCounted(datagrams uint64) counted {
 	return nil
 }
 
-// Every datagram that arrives is counted once.
+// Every datagram that arrives increases exactly one counter.
 func TestCountersOfASocket(t *testing.T) {
 	c := newCounterRig(t)
 	good, nobodys := c.packet(c.qpn), c.packet(c.qpn+c.dev.cfg.slots())
 	damaged, unknown, strange := c.packet(c.qpn), c.packet(c.qpn), c.packet(c.qpn)
 	damaged[len(damaged)-1] ^= 1
-	unknown[0] = 0xff // The first byte is the opcode.
+	unknown[0] = 0xff // The first byte is the opcode. No operation has the opcode 0xff.
 	(*wire.BTH)(strange).SetPKey(0x8123)
 	resealed, err := wire.Decode(strange)
 	require.NoError(t, err)
@@ -285,7 +286,7 @@ func TestCountersOfASocket(t *testing.T) {
 }
 
 // shrinkBuffers gives the smallest possible receive buffer to all sockets at the shard's
-// address.
+// address, so that a few datagrams fill them.
 func (c *counterRig) shrinkBuffers() {
 	open, err := os.ReadDir("/proc/self/fd")
 	require.NoError(c.t, err)

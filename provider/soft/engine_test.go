@@ -60,13 +60,14 @@ func TestPathsUseOnlyEngine(t *testing.T) {
 }
 
 // hasReceiverQ reports whether a declaration is a method whose receiver has the name q.
-// Such a method belongs to a queue or to qp itself.
+// The receiver of such a method is a queue or a qp, so the method does not belong to a
+// path.
 func hasReceiverQ(decl ast.Decl) bool {
 	f, ok := decl.(*ast.FuncDecl)
 	return ok && f.Recv != nil && len(f.Recv.List[0].Names) == 1 && f.Recv.List[0].Names[0].Name == "q"
 }
 
-// usesOfQP calls visit for each selector of the form q.name or x.q.name.
+// usesOfQP calls visit for each selector of the form q.name or x.q.name in a declaration.
 func usesOfQP(decl ast.Decl, visit func(*ast.SelectorExpr)) {
 	ast.Inspect(decl, func(n ast.Node) bool {
 		s, ok := n.(*ast.SelectorExpr)

@@ -13,8 +13,8 @@ import (
 )
 
 // The key of a region is independent of the key of the region that was registered before
-// it, whether that region is still registered or not. So a peer that knows one key can
-// not guess another one.
+// it, even if that region was removed and the new region uses the same entry of the
+// table. So a peer that knows one key can not guess another one.
 func TestKeysCanNotBeGuessed(t *testing.T) {
 	const regions, near = 2000, 1 << 12
 	var table mrTable
@@ -28,16 +28,17 @@ func TestKeysCanNotBeGuessed(t *testing.T) {
 		last = m.key
 		set += bits.OnesCount32(m.key)
 		if i%2 == 0 {
-			table.remove(m) // The next region may get the entry of the table that is free now.
+			table.remove(m) // The next region may get the same entry.
 		}
 	}
-	// If the 2000 keys are random, the expected number of keys that are close to the key
-	// before them is 2000 * 8192 / 2^32 = 0.004.
+	// The test counts the keys that differ by less than 4096 from the key before them. If
+	// the 2000 keys are random, the expected number is 2000 * 8192 / 2^32 = 0.004.
 	require.LessOrEqual(t, close, 1)
 	require.InDelta(t, 0.5, float64(set)/(32*regions), 0.02, "every bit is random")
 }
 
-// After any sequence of insert and remove, the table finds the same regions as a Go map.
+// After any sequence of insert and remove, find returns the same region for a key as a Go
+// map with the same contents.
 func TestKeyTableAgainstAMap(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var table mrTable
@@ -93,7 +94,7 @@ func TestKeyTableStaysSmall(t *testing.T) {
 	require.Less(t, longest, 100, "slots visited by a search for an absent key")
 }
 
-// search returns how many entries of the table a search for a key examines.
+// search returns how many entries of the table are examined to find a key.
 func (t *mrTable) search(key uint32) (n int) {
 	slots := *t.slots.Load()
 	for i := key; slots[i&uint32(len(slots)-1)].Load() != nil; i++ {

@@ -58,9 +58,9 @@ func (e *end) close() {
 	}
 }
 
-// connect connects the end's queue pair to that of the end peer, and moves it to RTS. If
-// the function change is not nil, connect first calls it with the attributes, which it
-// may change.
+// connect connects the queue pair of e to the queue pair of peer, and moves the queue
+// pair of e to RTS. If the function change is not nil, connect first calls change with
+// the attributes, which change may modify.
 func (e *end) connect(peer *end, change func(*verbs.QPAttr)) {
 	attr := verbs.QPAttr{
 		Port: 1, Access: verbs.AccessAll, DestQPN: peer.qp.num, PathMTU: verbs.MTU4096,
@@ -84,8 +84,8 @@ func (e *end) connect(peer *end, change func(*verbs.QPAttr)) {
 	}
 }
 
-// newPair makes two ends that are connected to each other. They belong to different
-// shards.
+// newPair makes two ends that are connected to each other on the local path. The end a
+// belongs to the shard of vector 0, and the end b to the shard of vector 1.
 func newPair(t testing.TB, d *device, progress verbs.Progress) (a, b *end) {
 	a, b = newEnd(t, d, 0, progress), newEnd(t, d, 1, progress)
 	a.connect(b, nil)
@@ -103,7 +103,7 @@ func (e *end) post(wr verbs.SendWR) {
 	require.NoError(e.t, err)
 }
 
-// pollLimit is how often a test polls for a result before it fails. The number is
+// pollLimit is how often a test polls for a result before the test fails. The number is
 // arbitrary.
 const pollLimit = 10_000_000
 

@@ -19,7 +19,8 @@ func newSchedule(n int) (*pollSchedule, []*shmConn) {
 	return p, conns
 }
 
-// count counts how often the function due returns true in n calls of drive.
+// count simulates n calls of drive. In each of them it calls the function due. It returns
+// how often due has returned true.
 func (p *pollSchedule) count(n int, due func() bool) (times int) {
 	for range n {
 		p.begin()
@@ -67,8 +68,9 @@ func TestPollScheduleRests(t *testing.T) {
 	require.False(t, p.rests(conns[0]))
 }
 
-// Each connection is only on the list that belongs to its state, in whatever order
-// connections change their states.
+// A schedule has one list for active connections and one for idle connections. Each
+// connection is only on the list of its state, and a connection in the state pollParked
+// is on neither list. That is true in whatever order the connections change their states.
 func TestPollScheduleMoves(t *testing.T) {
 	p, conns := newSchedule(5)
 	for _, c := range conns[:3] {
@@ -103,9 +105,10 @@ func TestPollScheduleIdleInTurn(t *testing.T) {
 	require.Same(t, p.nextIdleConn(), p.nextIdleConn(), "only one idle connection is left")
 }
 
-// parkForSleep calls park for all connections that are polled, idle connections first.
-// maxPolledIdle of them stay on the lists. If a connection can not be parked because it
-// has work, parkForSleep parks no further connections and returns false.
+// parkForSleep calls the function park for each connection on the lists, idle connections
+// first. If park returns false, because a connection has work, parkForSleep stops and
+// returns false. Otherwise it removes the connection from its list, unless only
+// maxPolledIdle connections are left.
 func TestPollScheduleParksForSleep(t *testing.T) {
 	p, conns := newSchedule(maxPolledIdle + 3)
 	p.makeIdle(conns[0])
@@ -123,8 +126,8 @@ func TestPollScheduleParksForSleep(t *testing.T) {
 	require.Len(t, p.active, maxPolledIdle)
 }
 
-// While more than maxPolledIdle connections are polled, the connections that were
-// without work for a long time are parked.
+// While more than maxPolledIdle connections are polled, parkUnused parks the connections
+// that have been without work for more than parkAfter calls of drive.
 func TestPollScheduleParksUnused(t *testing.T) {
 	p, conns := newSchedule(maxPolledIdle + 3)
 	always := func(*shmConn) bool { return true }

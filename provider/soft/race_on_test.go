@@ -2,7 +2,8 @@
 
 package soft
 
-// seedDivisor is the divisor by which a build with the race detector reduces the number
-// of seeds of each simulation. With the race detector, a simulation takes ten times as
-// long. It runs in one goroutine, so the race detector would find nothing.
+// seedDivisor reduces the number of seeds of each simulation: a test runs its usual
+// number of seeds divided by seedDivisor. With the race detector a simulation takes ten
+// times as long. A simulation runs in one goroutine, so the race detector would not find
+// more with more seeds.
 const seedDivisor = 10

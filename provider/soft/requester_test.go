@@ -20,20 +20,20 @@ func dup(t *testing.T, fd int) int {
 	return n
 }
 
-// stopClock stops the clock of an end's shard. The function advance moves the clock
-// forward.
+// stopClock stops the clock of an end's shard. It returns the function advance, which
+// moves the clock forward.
 func (e *end) stopClock() (advance func(time.Duration)) {
 	now := e.qp.shard.clock()
 	e.qp.shard.clock = func() int64 { return now }
 	return func(d time.Duration) { now += int64(d) }
 }
 
-// pollForTimers polls an end so often that its shard examines the timers at least once.
-// It returns the completions.
+// pollForTimers polls an end often enough for its shard to examine the timers at least
+// once. It returns the completions.
 func (e *end) pollForTimers() []verbs.WC { return e.pollN(2 * ackEvery) }
 
 func TestRNRRetriesAreCountedAndTimed(t *testing.T) {
-	const retries, code = 3, 20 // The code 20 of the RNR timer means 10.24 ms.
+	const retries, code = 3, 20 // With the code 20, the RNR timer waits for 10.24 ms (IBTA vol. 1, 9.7.5.2.8).
 	d := openDevice(t, &Config{Vectors: 2})
 	a, b := newEnd(t, d, 0, verbs.ProgressManual), newEnd(t, d, 1, verbs.ProgressManual)
 	a.connect(b, func(attr *verbs.QPAttr) { attr.RNRRetry = retries })
@@ -123,8 +123,9 @@ func TestPeerGoneFlushesInOrder(t *testing.T) {
 	require.Equal(t, []verbs.Status{verbs.StatusSuccess, verbs.StatusRetryExcErr, verbs.StatusWRFlushErr, verbs.StatusWRFlushErr, verbs.StatusWRFlushErr}, statuses)
 }
 
-// Requests may be sent on a provisional end of a connection. When connection management
-// offers the end that leads to the peer, these requests are sent again on that end.
+// If connection management has no end for a queue pair yet, the queue pair sends its
+// requests on a provisional end. When connection management offers the end that leads to
+// the peer, the queue pair sends these requests again on that end.
 func TestRequestsMoveToAnotherEnd(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	a, b := newEnd(t, d, 0, verbs.ProgressManual), newEnd(t, d, 1, verbs.ProgressManual)
@@ -183,8 +184,8 @@ func modifyToSQD(t *testing.T, e *end) {
 	require.NoError(t, e.qp.Modify(&verbs.QPAttr{State: verbs.StateSQD}, verbs.AttrState))
 }
 
-// In the SQD state a queue pair continues the requests that it began before, even those
-// that wait for an RNR retry.
+// In the SQD state a queue pair continues the requests that it began before SQD. That
+// includes a request that waits for an RNR retry.
 func TestRNRInSQD(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	a, b := newPair(t, d, verbs.ProgressManual)
@@ -202,8 +203,9 @@ func TestRNRInSQD(t *testing.T) {
 	require.True(t, a.qp.drained)
 }
 
-// When the queue pair of a parked connection goes to SQD, the connection polls for its
-// acknowledgements, so that the send queue drains.
+// When the queue pair of a parked connection goes to SQD, the shard polls the connection
+// again. Otherwise the shard would not see the acknowledgements of the requests in
+// flight, and the send queue would never drain.
 func TestParkedConnDrains(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	a, b := newPair(t, d, verbs.ProgressManual)

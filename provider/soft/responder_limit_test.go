@@ -19,8 +19,8 @@ import (
 // is arbitrary.
 const sharedBuffers = 64
 
-// newSharedEnds returns a full shared receive queue, and one end for each of its
-// sharedBuffers buffers. All ends use the queue.
+// newSharedEnds returns a shared receive queue and sharedBuffers ends that use it. The
+// receive queue has one buffer for each of these ends.
 func newSharedEnds(t *testing.T, d *device) (*srq, []*end) {
 	first := newEnd(t, d, 0, verbs.ProgressManual)
 	s, err := first.pd.CreateSRQ(&verbs.SRQAttr{CQ: first.cq, MaxWR: sharedBuffers, MaxSGE: 1})
@@ -120,8 +120,8 @@ func TestSlowMessagesComplete(t *testing.T) {
 	for range 20 {
 		now += int64(victim.qp.partialLimit())
 		send(0, partialProgress)
-		// This poll finds an expired timer and a fragment in the ring. It examines the
-		// timer first.
+		// At this poll the timer has expired and a fragment is in the ring. The shard
+		// examines the timer first.
 		victim.qp.shard.fireTimers()
 		require.Empty(t, victim.pollN(3))
 	}
@@ -158,8 +158,8 @@ func TestTricklingMessagesEnd(t *testing.T) {
 	require.Equal(t, verbs.StateError, victim.qp.State())
 }
 
-// When an incomplete message on the wire path exceeds the time limit, the peer gets a
-// NAK.
+// When an incomplete message on the wire path exceeds the time limit, the responder sends
+// a NAK to the peer and moves the queue pair to the error state.
 func TestWireHalfSentMessage(t *testing.T) {
 	p := newScript(t)
 	p.e.recv(1, 0, 4096)
@@ -173,8 +173,8 @@ func TestWireHalfSentMessage(t *testing.T) {
 	require.Equal(t, verbs.StateError, p.e.qp.state)
 }
 
-// A FIRST or MIDDLE packet with fewer bytes than the path MTU is an invalid request (IBTA
-// vol. 1, 9.7.4.1.6). It does not take a receive buffer.
+// A FIRST or MIDDLE packet whose payload is shorter than the path MTU is an invalid
+// request (IBTA vol. 1, 9.7.4.1.6). Such a packet does not take a receive buffer.
 func TestWireShortFirstPacket(t *testing.T) {
 	p := newScript(t)
 	p.e.recv(1, 0, 4096)
@@ -183,8 +183,8 @@ func TestWireShortFirstPacket(t *testing.T) {
 	p.wantDone("", verbs.StatusWRFlushErr, 1)
 }
 
-// The time limit for incomplete messages is longer than all retries of the sender
-// together take, unless that would exceed maxPartialLimit.
+// The time limit for incomplete messages is longer than a sender needs for all its
+// retries, but never longer than maxPartialLimit.
 func TestPartialLimit(t *testing.T) {
 	q := &qp{}
 	for timeout := range uint8(32) {
@@ -200,8 +200,8 @@ func TestPartialLimit(t *testing.T) {
 	}
 }
 
-// A message stalls if it was current when the timer was started, and too few bytes of it
-// have arrived since.
+// A message has stalled if two conditions are true: it was the current message when watch
+// was called, and fewer than partialProgress bytes of it have arrived since that call.
 func TestPartialMessageStalls(t *testing.T) {
 	var p partialMessage
 	p.timer.init(newTestShard(), func() {})

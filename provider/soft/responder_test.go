@@ -11,8 +11,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A fragment that does not continue the current message is an invalid request, and the
-// receive buffer of the current message completes with an error.
+// If a fragment does not continue the current message, the fragment is an invalid
+// request, and the receive buffer of the current message completes with an error.
 func TestResponderMessageOrder(t *testing.T) {
 	const first, last = fragment.First, fragment.Last
 	type step struct {

@@ -13,8 +13,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A send queue takes as many requests as its depth, and keeps their contents when it
-// grows. That also holds when its 32-bit counters overflow.
+// A send queue takes as many requests as its depth. When it grows, its requests keep
+// their contents. Both also hold when the 32-bit counters of the queue overflow.
 func TestSendQueueGrows(t *testing.T) {
 	for seed := range uint64(100) {
 		rng := rand.New(rand.NewPCG(seed, 1))
@@ -38,8 +38,8 @@ func TestSendQueueGrows(t *testing.T) {
 	}
 }
 
-// numbered returns a request whose ID, inline data and scatter/gather list contain a
-// number.
+// numbered returns a request with the number n in three places, so that a test can
+// recognize it: its ID, its inline data and its scatter/gather list.
 func numbered(n uint64, caps *verbs.QPCaps) *verbs.SendWR {
 	wr := verbs.SendWR{ID: n, Inline: make([]byte, caps.MaxInline), SGEs: make([]verbs.SGE, caps.MaxSendSGE)}
 	binary.LittleEndian.PutUint64(wr.Inline, n)
@@ -56,8 +56,10 @@ func requireNumbered(t *testing.T, n uint64, caps *verbs.QPCaps, w *wqe) {
 	require.Equal(t, caps.MaxSendSGE, cap(w.sges))
 }
 
-// sentRequests returns a queue whose positions wrap, with n requests that were sent. The
-// last fragment of request i has the sequence i.
+// sentRequests returns a send queue with n requests that were sent. The fragment with the
+// sequence number i is the last fragment of request i, so acknowledging sequence number i
+// acknowledges the requests before request i. The 32-bit counters of the queue overflow
+// after the first request.
 func sentRequests(n int) sendQueue {
 	caps := verbs.QPCaps{MaxSendWR: n, MaxSendSGE: 1, MaxInline: 8}
 	q := newSendQueue(&caps)
@@ -97,7 +99,7 @@ func TestSendQueueForgetsSent(t *testing.T) {
 	require.Equal(t, q.done, q.acked, "no sequence of the old connection is left")
 }
 
-// A new send queue has few entries, whatever its depth is.
+// A new send queue has few entries, even if its depth is large.
 func TestSendQueueBeginsSmall(t *testing.T) {
 	q := newSendQueue(&verbs.QPCaps{MaxSendWR: 1 << 15, MaxSendSGE: 1, MaxInline: 128})
 	require.Len(t, q.entries, initialSendEntries)

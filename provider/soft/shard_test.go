@@ -12,9 +12,10 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A shard prepares for the sleep of its owner in every call while a CQ is armed. When
-// many connections have work at once, the cost of all these preparations is proportional
-// to the number of connections.
+// While a CQ is armed, a call of a method of a queue pair prepares the shard for the
+// sleep of its owner, unless the shard knows already that it has work. When many
+// connections have work, the cost of all these preparations together is proportional to
+// the number of connections, not to its square.
 func TestPreparingForSleepIsLinear(t *testing.T) {
 	for _, n := range []int{16, 32} {
 		visits, rings := prepareForSleep(t, n)
@@ -23,9 +24,10 @@ func TestPreparingForSleepIsLinear(t *testing.T) {
 	}
 }
 
-// prepareForSleep makes n connections that each have an acknowledgement to process, arms
-// the CQ, and calls a method of the shard n times. It returns how often the shard tried
-// to park a connection, and how often it wrote to its eventfd.
+// prepareForSleep makes n connections that each have an acknowledgement to process, and
+// arms the CQ. Then it calls QP.State n times, because each of these calls may prepare
+// the shard for the sleep of its owner. The result visits is how often the shard tried to
+// park a connection, and rings is how often the shard wrote to its eventfd.
 func prepareForSleep(t *testing.T, n int) (visits int, rings uint64) {
 	d := openDevice(t, &Config{Vectors: 2})
 	s := newSleeper(t, d, 0, verbs.ProgressManual)
@@ -33,7 +35,7 @@ func prepareForSleep(t *testing.T, n int) (visits int, rings uint64) {
 	for i := range conns {
 		a, b := newPair(t, d, verbs.ProgressManual)
 		a.post(verbs.SendWR{Opcode: verbs.OpWrite, Flags: verbs.SendSignaled})
-		_, err := b.cq.Poll(b.wc) // The end b executes the WRITE and acknowledges it.
+		_, err := b.cq.Poll(b.wc) // In this poll the end b executes the WRITE and acknowledges it.
 		require.NoError(t, err)
 		conns[i] = a.qp.path.(*shmConn)
 		require.Less(t, n, len(conns[i].shard.doorbellBuf), "pendingRings counts the visits up to this number")
@@ -51,7 +53,7 @@ func prepareForSleep(t *testing.T, n int) (visits int, rings uint64) {
 	return visits, binary.NativeEndian.Uint64(count[:])
 }
 
-// A call of drive reads the clock at most once for all packets that it receives.
+// A call of drive reads the clock at most once, even if it handles many packets.
 func TestDriveTimeReadsClockOnce(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 1})
 	s := newEnd(t, d, 0, verbs.ProgressManual).qp.shard

@@ -43,9 +43,10 @@ func TestReadWriteAtomic(t *testing.T) {
 	require.EqualValues(t, 42, b.mr.Bytes()[8])
 }
 
-// A connection can not be parked while it has a READ whose response was not sent: the
-// peer waits for the response and rings no doorbell. That also holds if the READ was in
-// the last slot that one call of drive executes.
+// A connection can not be parked while it has to send the response of a READ. The peer
+// only waits for this response, so the peer would not ring the doorbell that wakes a
+// parked connection. The rule also holds if the READ was in the last slot that a call of
+// drive executes.
 func TestUnsentReadResponseIsNotParked(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	a, b := newPair(t, d, verbs.ProgressManual)

@@ -72,7 +72,8 @@ func hostileRequest(e, peer *end, id uint64, kind int) verbs.SendWR {
 }
 
 // writeRandom writes random bytes to the shared memory. One half of the bytes goes to
-// random places, the other half to control blocks and slot headers.
+// random addresses in the whole memory. The other half goes to control blocks and slot
+// headers, whose contents the victim interprets.
 func writeRandom(r *rand.Rand, mem []byte, writes int) {
 	for range writes {
 		at := r.IntN(len(mem))
@@ -89,8 +90,9 @@ func writeRandom(r *rand.Rand, mem []byte, writes int) {
 	}
 }
 
-// Each kind of invalid value that a peer can write moves the victim's queue pair to the
-// error state. Another connection on the same CQ still works.
+// The test has one case for each kind of invalid value that a peer can write. Each case
+// moves the victim's queue pair to the error state. Another connection on the same CQ
+// still works.
 func TestInvalidPeerWrites(t *testing.T) {
 	writes := map[string]func(ctl *shm.ControlBlock, out *shm.Producer){
 		"more acknowledged than sent": func(c *shm.ControlBlock, _ *shm.Producer) { c.Ack.Store(1000) },
@@ -158,9 +160,9 @@ func TestForeignSegmentsAreRefused(t *testing.T) {
 	good.Close()
 }
 
-// Ringing a doorbell never blocks, even if the peer has filled the socket of the
-// doorbell by never reading it, and has made the end of the socket on this side
-// blocking.
+// Ringing a doorbell never blocks. The test makes both preparations by which a peer could
+// make a write to the doorbell's socket block: the peer does not read the socket, so that
+// it is full, and the peer clears O_NONBLOCK, which both processes share.
 func TestDoorbellDoesNotBlock(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	a, b := newPair(t, d, verbs.ProgressManual)
@@ -187,7 +189,7 @@ func TestDoorbellDoesNotBlock(t *testing.T) {
 }
 
 // requireAsleep polls and arms the CQ of an end. It requires that the descriptor of the
-// completion channel is not readable afterwards, so that the owner can sleep.
+// completion channel is not readable afterwards, so that the owner of the end can sleep.
 func (s *sleeper) requireAsleep() {
 	s.t.Helper()
 	for range 4 {
@@ -208,8 +210,9 @@ func (s *sleeper) requireAsleep() {
 	require.False(s.t, cmside.Readable(s.t, s.ch.FD()))
 }
 
-// If a peer does not read the responses to its atomics, the response ring is full. The
-// victim waits for room in the ring, and its owner can sleep meanwhile.
+// If a peer does not read the responses to its atomics, the response ring becomes full,
+// and the victim has to wait for room in the ring. The owner of the victim can sleep
+// while the victim waits.
 func TestStalledAtomicsLetTheVictimSleep(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	a, b := newEnd(t, d, 0, verbs.ProgressManual), newSleeper(t, d, 1, verbs.ProgressManual)

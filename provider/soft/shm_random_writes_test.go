@@ -15,13 +15,14 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// randomWrites is the number of random bytes that the writer writes to the shared memory.
-// It is arbitrary.
+// randomWrites is how many bytes peerRandomWriter writes last, after it has posted all
+// its requests. Before that, it writes as many bytes between its requests. The number is
+// arbitrary.
 const randomWrites = 200_000
 
-// peerRandomWriter is a process that connects to an address, and then writes random bytes
-// to the shared memory of the connection. The port of the address is the seed of the
-// random numbers.
+// peerRandomWriter is the function of a peer process. It connects to an address, and then
+// writes random bytes to the shared memory of the connection. The seed of the random
+// numbers is the port of the address.
 func peerRandomWriter(t *testing.T, address string) {
 	at := netip.MustParseAddrPort(address)
 	s := newParty(t)
@@ -38,9 +39,9 @@ func peerRandomWriter(t *testing.T, address string) {
 	peerproc.Linger()
 }
 
-// Another process writes invalid indexes, lengths and counts to the rings. The test
-// process may lose its connection to that process. A connection with an honest peer,
-// which uses the same CQ, still works.
+// A peer process writes invalid indexes, lengths and counts to the rings of its
+// connection. The test process may lose the connection to this peer. A second connection
+// of the test process, which has an honest peer and uses the same CQ, still works.
 func TestRandomWriterProcess(t *testing.T) {
 	s := newHostParty(t)
 	honest, victim := connected(t, s, s)

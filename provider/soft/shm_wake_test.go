@@ -26,8 +26,9 @@ func newSleeper(t *testing.T, d *device, vector int, progress verbs.Progress) *s
 	return &sleeper{e, ch}
 }
 
-// sleep waits until the descriptor of the completion channel is readable. It fails after
-// 30 s, because by then a wake-up was lost.
+// sleep waits until the descriptor of the completion channel is readable. If the
+// descriptor is not readable after 30 s, sleep assumes that a wake-up was lost, and the
+// test fails.
 func (s *sleeper) sleep() {
 	s.t.Helper()
 	fds := []unix.PollFd{{Fd: int32(s.ch.FD()), Events: unix.POLLIN}}
@@ -70,8 +71,8 @@ func TestParkedEndIsWoken(t *testing.T) {
 	}
 }
 
-// When the only request of a sleeping sender is signaled, the acknowledgement of the
-// request wakes the sender.
+// A sender with one signaled request sleeps until the request completes. The
+// acknowledgement of the request wakes the sender.
 func TestAckWakesWaitingSender(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	a := newSleeper(t, d, 0, verbs.ProgressManual)
@@ -94,8 +95,8 @@ func TestAckWakesWaitingSender(t *testing.T) {
 	require.Equal(t, verbs.StatusSuccess, a.wait(1)[0].Status)
 }
 
-// An RNR NAK wakes a sleeping sender even if its request is not signaled, because the
-// sender has to send the message again.
+// An RNR NAK wakes a sleeping sender even if none of its requests is signaled, because
+// the sender has to send the message again.
 func TestRNRWakesAnUnsignaledSender(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	a := newSleeper(t, d, 0, verbs.ProgressManual)
@@ -144,8 +145,8 @@ func TestPingPongAsleep(t *testing.T) {
 	}
 }
 
-// pingPong answers each message that it receives, and sleeps while it waits for the next
-// one.
+// pingPong receives messages and answers each of them. It sleeps while it waits for the
+// next message.
 func (s *sleeper) pingPong(rounds int) {
 	for got := 0; got < rounds; {
 		n, err := s.cq.Poll(s.wc)
@@ -199,8 +200,9 @@ func TestIdleConnsAreParked(t *testing.T) {
 	}
 }
 
-// Each call of drive polls all active connections and one idle connection, the next one
-// in turn. So the number of idle connections does not change the cost of an active one.
+// Each call of drive polls all active connections, and one idle connection: the idle
+// connections take turns. So the number of idle connections does not change what it costs
+// to poll the active ones.
 func TestIdleConnsArePolledInTurn(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	var as, bs [maxPolledIdle]*end
@@ -240,8 +242,8 @@ func TestUnansweredConnStaysActive(t *testing.T) {
 	require.False(t, a.qp.sq.outstanding())
 }
 
-// An end does not ring the doorbell of a peer that polls the connection, because ringing
-// a doorbell costs a system call.
+// An end rings the doorbell of its peer only if the peer is parked. It does not ring
+// while the peer polls the connection, because ringing a doorbell costs a system call.
 func TestPollingEndIsNotRung(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	a, b := newPair(t, d, verbs.ProgressManual)

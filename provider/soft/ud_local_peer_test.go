@@ -16,18 +16,19 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// lastNumber is the number of the last datagram that a test sends to a sink. The lower
-// bits of a datagram's number select the place of its payload in the sender's memory
-// region. The lower bits of lastNumber select the end of the region.
+// lastNumber is the number of the last datagram that a test sends to a sink.
+// numberedDatagram takes a payload from the place number*datagramMTU modulo endSize of
+// the memory region. The low 9 bits of lastNumber are ones, so its place is at the end of
+// the region, where no earlier datagram has its payload.
 const lastNumber = 1<<30 | 511
 
 // sinkBuffers is the number of receive buffers that a sink posts.
 const sinkBuffers = 256
 
-// peerDatagramSink is a process with a UD queue pair that receives numbered datagrams. It
-// first prints its queue pair number. When a datagram with lastNumber arrives, it prints
-// how many datagrams arrived before, and starts to count again. It fails if datagrams
-// arrive out of order.
+// peerDatagramSink is the function of a peer process with a UD queue pair that receives
+// numbered datagrams. It first prints its queue pair number. When the datagram with the
+// number lastNumber arrives, it prints how many datagrams arrived before, and starts to
+// count again from zero. The test fails if datagrams arrive out of order.
 func peerDatagramSink(t *testing.T, _ string) {
 	cfg := localConfig()
 	cfg.AllowedUsers = []uint32{AnyUser}
@@ -60,9 +61,9 @@ func peerDatagramSink(t *testing.T, _ string) {
 	}
 }
 
-// peerDatagramSource is a process that sends one datagram to a queue pair. The parameter
-// address has the number of that queue pair. After the send, the process prints how many
-// counters of its device are not zero.
+// peerDatagramSource is the function of a peer process that sends one datagram to a queue
+// pair. The parameter address is the number of that queue pair, as text. After the send,
+// the process prints how many counters of its device are not zero.
 func peerDatagramSource(t *testing.T, address string) {
 	cfg := localConfig()
 	cfg.AllowedUsers = []uint32{AnyUser}
@@ -75,8 +76,10 @@ func peerDatagramSource(t *testing.T, address string) {
 	peerproc.Linger()
 }
 
-// peerDatagramDestNoDescriptors is a process without free descriptors. It sends to a
-// destination to which it has no connection yet.
+// peerDatagramDestNoDescriptors is the function of a peer process. It connects to two
+// destinations, and then uses up its descriptors. A datagram to a third destination has
+// to close one of the two connections. Without any connection that it can close, a
+// datagram is dropped.
 func peerDatagramDestNoDescriptors(t *testing.T, _ string) {
 	d := openDevice(t, localConfig())
 	e := newDatagramEnd(t, d, verbs.ProgressManual)
@@ -104,18 +107,19 @@ func peerDatagramDestNoDescriptors(t *testing.T, _ string) {
 	peerproc.Linger()
 }
 
-// A sender without free descriptors closes its connection to another destination, to
-// connect to a new one. If it has no connection that it can close, it drops and counts
-// the datagram.
+// If a sender without free descriptors has a datagram for a new destination, it closes
+// its connection to another destination. If it has no connection that it can close, it
+// drops the datagram and counts it in datagram_unsent.
 func TestDatagramDestsOutOfDescriptors(t *testing.T) {
 	line, kill := peerproc.Start(t, "datagram-dest-full", "")
 	require.Equal(t, "done", line())
 	kill()
 }
 
-// startSink starts peerDatagramSink as a user. It returns the queue pair number of the
-// sink, a function that sends a signal to the process, and a function that returns the
-// next line that the process prints.
+// startSink starts a process with the function peerDatagramSink. The process belongs to
+// the user with the id uid. startSink returns the queue pair number of the sink, a
+// function that sends a signal to the process, and a function that returns the next line
+// that the process prints.
 func startSink(t *testing.T, uid uint32) (num uint32, signal func(syscall.Signal), line func() string) {
 	cmd := peerproc.Command("datagram-sink", "")
 	cmd.SysProcAttr = nil
@@ -146,8 +150,9 @@ func (e *end) await(line func() string) int {
 	}
 }
 
-// A burst of datagrams arrives at a queue pair of another process, with manual and with
-// automatic progress of the sender.
+// A burst of datagrams is longer than a socket can hold at once, so the sender keeps some
+// of them in its queue. All arrive at a queue pair of another process, with manual and
+// with automatic progress of the sender.
 func TestDatagramBurstToProcess(t *testing.T) {
 	for name, progress := range map[string]verbs.Progress{"manual": verbs.ProgressManual, "automatic": verbs.ProgressAuto} {
 		t.Run(name, func(t *testing.T) {
@@ -196,8 +201,8 @@ func TestDatagramStoppedProcess(t *testing.T) {
 	require.Equal(t, counted{"datagram_unsent": unsent}, countsOf(t, d))
 }
 
-// If a user is not in Config.AllowedUsers, datagrams between this process and a process
-// of that user arrive in neither direction.
+// Datagrams between this process and a process of another user arrive in neither
+// direction if that user is not in Config.AllowedUsers.
 func TestDatagramsOfOtherUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can run a process of another user")

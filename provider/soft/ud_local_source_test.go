@@ -19,9 +19,9 @@ import (
 )
 
 // connectDatagrams connects a socket to the UD queue pair with the number dst, and sends
-// a datagram on it. The datagram names src as its source queue pair. If the backlog of
-// the receiver is full or the receiver closes the connection first, connectDatagrams
-// connects again, as a udLocalDest does.
+// a datagram on it. The number src is the source queue pair in the datagram's header. If
+// the backlog of the receiver is full, or if the receiver closes the connection before
+// the datagram is sent, connectDatagrams connects again, as a udLocalDest does.
 func connectDatagrams(t *testing.T, dst, src uint32) int {
 	for {
 		fd, err := unixsock.New()
@@ -40,9 +40,9 @@ func connectDatagrams(t *testing.T, dst, src uint32) int {
 	}
 }
 
-// peerDatagramSenders is a process that opens several connections to a queue pair, sends
-// a datagram on each, and keeps the connections open. The parameter address has the
-// queue pair number and the number of connections.
+// peerDatagramSenders is the function of a peer process. It opens several connections to
+// a queue pair, sends a datagram on each of them, and keeps them open. The parameter
+// address has two numbers: the queue pair number and the number of connections.
 func peerDatagramSenders(t *testing.T, address string) {
 	var to uint32
 	var n int
@@ -58,7 +58,8 @@ func peerDatagramSenders(t *testing.T, address string) {
 // udLocalOf returns the local path of an end with a UD queue pair.
 func udLocalOf(e *end) *udLocal { return e.qp.path.(*udPath).local }
 
-// sourcesOf returns the number of connections that each user has to an end.
+// sourcesOf returns the number of connections that the queue pair of an end has accepted,
+// for each user.
 func sourcesOf(e *end) map[uint32]int {
 	n := make(map[uint32]int)
 	for _, src := range udLocalOf(e).sources {
@@ -67,8 +68,8 @@ func sourcesOf(e *end) map[uint32]int {
 	return n
 }
 
-// receiveFrom receives one datagram from each of n senders. It keeps enough receive
-// buffers posted for all datagrams that one poll can receive.
+// receiveFrom receives one datagram from each of n senders. It posts receive buffers in
+// advance, because one poll can receive several datagrams.
 func (e *end) receiveFrom(n int) {
 	e.t.Helper()
 	from := make(map[uint32]bool)
@@ -126,8 +127,8 @@ func TestDatagramUserLimit(t *testing.T) {
 	require.Empty(t, d.conns.Counts(), "the connections are not counted any more")
 }
 
-// When one user opens more connections than a queue pair keeps, the connections of other
-// users stay open.
+// A queue pair keeps a limited number of connections. When one user opens more
+// connections than that, the connections of other users stay open.
 func TestDatagramSendersOfOneUser(t *testing.T) {
 	peerproc.NeedsRoot(t)
 	cfg := localConfig()
@@ -164,9 +165,10 @@ func TestEvictionCandidate(t *testing.T) {
 	require.Same(t, third, p.evictionCandidate(3))
 }
 
-// peerDatagramNoDescriptors is a process that accepts three connections to a UD queue
-// pair, and then uses up its descriptors. It checks that a fourth connection closes one
-// of the three if its user is allowed, and none of them if its user is not allowed.
+// peerDatagramNoDescriptors is the function of a peer process. It accepts three
+// connections to a UD queue pair, and then uses up its descriptors. A fourth connection
+// whose user is not allowed closes none of the three. A fourth connection whose user is
+// allowed closes one of them.
 func peerDatagramNoDescriptors(t *testing.T, _ string) {
 	e := newDatagramEnd(t, openDevice(t, localConfig()), verbs.ProgressManual)
 	p, dev := udLocalOf(e), e.qp.dev
@@ -191,8 +193,8 @@ func peerDatagramNoDescriptors(t *testing.T, _ string) {
 	peerproc.TakeDescriptors(t)
 	peerproc.Say("taken")
 
-	// The queue pair has no other connection that it could close for the new one. So it
-	// closes the new one after its datagram.
+	// The queue pair has no other connection that it could close in order to keep the new
+	// connection. So it closes the new connection after its datagram.
 	e.receiveFrom(1)
 	require.Empty(t, p.sources)
 	require.Positive(t, countsOf(t, dev)["no_descriptors_err"])
@@ -201,12 +203,12 @@ func peerDatagramNoDescriptors(t *testing.T, _ string) {
 	peerproc.Linger()
 }
 
-// Without free descriptors a queue pair closes one of its connections to accept a new
+// A queue pair without free descriptors closes one of its connections to accept a new
 // one. It does so only if the user of the new connection is allowed.
 func TestDatagramSourcesOutOfDescriptors(t *testing.T) {
 	peerproc.NeedsRoot(t)
 	cmd := peerproc.Command("datagram-full", "")
-	cmd.SysProcAttr = nil // nil: the peer runs as root, like this process
+	cmd.SysProcAttr = nil // With nil, the peer runs as root, like this process.
 	line, kill := peerproc.Run(t, cmd)
 	var num uint32
 	_, err := fmt.Sscan(line(), &num)
@@ -234,7 +236,8 @@ func TestDatagramSourcesOutOfDescriptors(t *testing.T) {
 	kill()
 }
 
-// closedByPeer reports whether the other end of a connected socket is closed.
+// closedByPeer reports whether the process at the other end of a connected socket has
+// closed it.
 func closedByPeer(t *testing.T, fd int) bool {
 	t.Helper()
 	n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLRDHUP}}, 0)

@@ -14,24 +14,25 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// newDatagramEnd makes an end on the local path. Its queue pair is a UD queue pair that
-// is ready to send.
+// newDatagramEnd makes an end on the local path. Its queue pair is a UD queue pair in the
+// state RTS.
 func newDatagramEnd(t testing.TB, d *device, progress verbs.Progress) *end {
 	e := newEnd(t, d, 0, progress)
 	e.makeUD(512)
 	return e
 }
 
-// numberedDatagram returns a request for a datagram whose first 4 bytes contain the
-// number n. The parameter extra is how many bytes follow.
+// numberedDatagram returns a request for a datagram. The first 4 bytes of the datagram
+// are the number n. The parameter extra is the number of further bytes.
 func (e *end) numberedDatagram(to verbs.AH, qpn uint32, n, extra int) verbs.SendWR {
 	binary.BigEndian.PutUint32(e.mr.Bytes()[n*datagramMTU%endSize:], uint32(n))
 	return verbs.SendWR{Opcode: verbs.OpSend, Flags: verbs.SendSignaled, AH: to, RemoteQPN: qpn, RemoteQKey: simQKey,
 		SGEs: []verbs.SGE{verbs.SGEOf(e.mr, n*datagramMTU%endSize, 4+extra)}}
 }
 
-// sendNumbered sends n datagrams with consecutive numbers that begin with first. It waits
-// for the completion of each datagram before it sends the next one.
+// sendNumbered sends n datagrams with consecutive numbers, of which the parameter first
+// is the lowest. It waits for the completion of each datagram before it sends the next
+// one.
 func (e *end) sendNumbered(to verbs.AH, qpn uint32, first, n, extra int) {
 	e.t.Helper()
 	for i := range n {
@@ -40,9 +41,10 @@ func (e *end) sendNumbered(to verbs.AH, qpn uint32, first, n, extra int) {
 	}
 }
 
-// nonReadingQP stands for a queue pair that receives no datagrams: it listens on the
-// local address of a queue pair number. The function accept accepts one connection and
-// returns its descriptor.
+// nonReadingQP makes a socket in place of a UD queue pair that does not read its
+// datagrams. The socket listens on the local address of the queue pair number num.
+// nonReadingQP returns the function accept, which accepts one connection and returns its
+// descriptor.
 func nonReadingQP(t testing.TB, num uint32) (accept func() int) {
 	fd, err := unixsock.Bind(datagramBindAddr(num))
 	require.NoError(t, err)
@@ -85,8 +87,9 @@ func TestDatagramBurst(t *testing.T) {
 	}
 }
 
-// The queue to a destination that does not read is bounded. Datagrams that do not fit are
-// counted and dropped. Meanwhile other destinations receive their datagrams.
+// The queue of datagrams to a destination that does not read is bounded. Datagrams that
+// do not fit the queue are dropped and counted. Meanwhile other destinations receive
+// their datagrams.
 func TestDatagramQueueBounded(t *testing.T) {
 	d := openDevice(t, localConfig())
 	a, b := newDatagramEnd(t, d, verbs.ProgressManual), newDatagramEnd(t, d, verbs.ProgressManual)
@@ -115,8 +118,9 @@ func TestDatagramQueueBounded(t *testing.T) {
 	require.Equal(t, unsent, countsOf(t, d)["datagram_unsent"], "the queue has room again")
 }
 
-// readNumbered polls a and reads datagrams from a socket to which a sends, until no more
-// arrive. It returns their numbers.
+// readNumbered reads datagrams from a socket to which the end a sends, until no more
+// arrive. It polls a meanwhile, because a may have more datagrams in its queue. It
+// returns the numbers of the datagrams.
 func readNumbered(t *testing.T, a *end, fd int) (numbers []uint32) {
 	packet := make([]byte, 8192)
 	for idle := 0; idle < 4*epollEvery; idle++ {
@@ -130,7 +134,7 @@ func readNumbered(t *testing.T, a *end, fd int) (numbers []uint32) {
 	return numbers
 }
 
-// There is a bound for the queues of all destinations of a shard together.
+// The queues of all destinations of a shard together are bounded by maxShardQueue bytes.
 func TestDatagramQueuesBounded(t *testing.T) {
 	d := openDevice(t, localConfig())
 	a := newDatagramEnd(t, d, verbs.ProgressManual)
@@ -152,8 +156,9 @@ func TestDatagramQueuesBounded(t *testing.T) {
 	require.EqualValues(t, waiting, countsOf(t, d)["datagram_unsent"]-before, "a reset queue pair counts what it drops")
 }
 
-// A datagram is counted if its destination does not exist, or if the receiver has no
-// buffer for it.
+// A datagram that can not be delivered is counted: datagram_unsent if its destination
+// does not exist, out_of_buffer if the receiver has no buffer, and rcvd_datagram_err if
+// the buffer is too small or the Q_Key is wrong.
 func TestDatagramsWithoutReceiver(t *testing.T) {
 	d := openDevice(t, localConfig())
 	a, b := newDatagramEnd(t, d, verbs.ProgressManual), newDatagramEnd(t, d, verbs.ProgressManual)
@@ -177,11 +182,11 @@ func TestDatagramsWithoutReceiver(t *testing.T) {
 	require.EqualValues(t, 8, countsOf(t, d)["rcvd_datagram_err"], "datagrams that a closed queue pair had not read")
 }
 
-// drive polls an end until its shard has polled epoll.
+// drive polls an end often enough for its shard to poll epoll.
 func (e *end) drive() { e.pollN(4 * epollEveryUD) }
 
-// When a queue pair was closed and its local address is in use again, datagrams to that
-// address arrive.
+// A queue pair is closed, and later another queue pair uses its local address. Datagrams
+// to that address then arrive at the other queue pair.
 func TestDatagramDestComesBack(t *testing.T) {
 	d := openDevice(t, localConfig())
 	a := newDatagramEnd(t, d, verbs.ProgressManual)
@@ -207,7 +212,7 @@ func TestDatagramConnectAgain(t *testing.T) {
 	advance := a.stopClock()
 	to, num := a.handle("127.0.0.1"), a.qp.num^0x800000
 	accept := nonReadingQP(t, num)
-	for range 2 { // The kernel queues two connections on a socket with a backlog of 1.
+	for range 2 { // A socket with a backlog of 1 queues two connections. These two fill the queue.
 		fd, err := unixsock.New()
 		require.NoError(t, err)
 		require.NoError(t, unix.Connect(fd, &unix.SockaddrUnix{Name: datagramBindAddr(num)}))
@@ -237,8 +242,9 @@ func TestDatagramConnectAgain(t *testing.T) {
 	require.Empty(t, a.qp.path.(*udPath).local.dests)
 }
 
-// There is a bound for the incoming and one for the outgoing connections of a queue pair.
-// No datagram is lost when a connection is closed because of a bound.
+// The number of incoming connections of a queue pair is bounded, and so is the number of
+// its outgoing connections. A connection that is closed because of a bound has delivered
+// all its datagrams before.
 func TestDatagramConnectionsBounded(t *testing.T) {
 	d := openDevice(t, localConfig())
 	a, b := newDatagramEnd(t, d, verbs.ProgressManual), newDatagramEnd(t, d, verbs.ProgressManual)
@@ -270,7 +276,8 @@ func TestDatagramConnectionsBounded(t *testing.T) {
 	}
 }
 
-// bareDatagram returns the packet of a datagram without payload from a queue pair number.
+// bareDatagram returns the packet of a datagram without payload. The parameter src is the
+// number of the source queue pair.
 func bareDatagram(src uint32) []byte {
 	b := make([]byte, datagramHeader)
 	binary.BigEndian.PutUint32(b, simQKey)
@@ -297,7 +304,7 @@ func TestDatagramGarbage(t *testing.T) {
 	}
 }
 
-// Sending a datagram to a destination that has a connection does not allocate memory.
+// Sending a datagram does not allocate memory if a connection to the destination exists.
 func TestDatagramsDoNotAllocate(t *testing.T) {
 	d := openDevice(t, localConfig())
 	a, b := newDatagramEnd(t, d, verbs.ProgressManual), newDatagramEnd(t, d, verbs.ProgressManual)

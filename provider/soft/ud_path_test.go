@@ -23,7 +23,8 @@ func (e *end) handle(addr string) verbs.AH {
 	return a
 }
 
-// sendTo sends a datagram of the given size to peer.
+// sendTo posts a datagram of the given size to the queue pair of peer. The parameter to
+// is an address handle for the address of peer.
 func (e *end) sendTo(to verbs.AH, peer *end, size int) {
 	e.post(verbs.SendWR{ID: uint64(size), Opcode: verbs.OpSend, Flags: verbs.SendSignaled, AH: to, RemoteQPN: peer.qp.num, RemoteQKey: simQKey,
 		SGEs: []verbs.SGE{verbs.SGEOf(e.mr, 0, size)}})

@@ -15,15 +15,15 @@ import (
 
 const simQKey = 0x11111111
 
-// newUDEnd makes an end whose queue pair is a UD queue pair, ready to send.
+// newUDEnd makes an end whose queue pair is a UD queue pair in the state RTS.
 func (s *sim) newUDEnd() *end {
 	e := s.newEnd()
 	e.makeUD(16)
 	return e
 }
 
-// makeUD replaces the queue pair of an end by a UD queue pair that is ready to send. The
-// send queue and the receive queue have the given number of places.
+// makeUD replaces the queue pair of an end by a UD queue pair in the state RTS. The
+// parameter places is the depth of the send queue and of the receive queue.
 func (e *end) makeUD(places int) {
 	require.NoError(e.t, e.qp.Close())
 	q, err := e.pd.CreateQP(&verbs.QPInitAttr{Type: verbs.QPTypeUD, SendCQ: e.cq, RecvCQ: e.cq,
@@ -40,7 +40,7 @@ func (e *end) makeUD(places int) {
 	}
 }
 
-// to creates an address handle for the address of peer.
+// to creates an address handle of the end e for the address of the end peer.
 func (s *sim) to(e, peer *end) verbs.AH {
 	a, err := e.pd.CreateAH(&verbs.AHAttr{DestGID: verbs.GIDFromAddr(s.host(peer).addr), Port: 1, HopLimit: 64})
 	require.NoError(s.t, err)
@@ -114,8 +114,8 @@ func TestWireDatagramForAConnection(t *testing.T) {
 }
 
 // With PathAuto, the wire path drops a packet whose source is an address of this host.
-// Processes of this host must send datagrams on the local path, where the user of the
-// sender is checked.
+// Processes of this host must send datagrams on the local path, because only there the
+// user of the sender is checked.
 func TestUDWireFromThisHost(t *testing.T) {
 	s := newSim(t, 1, quietNet)
 	a, b := s.newUDEnd(), s.newUDEnd()

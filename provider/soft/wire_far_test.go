@@ -23,17 +23,18 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A farNetwork stands for another host. It is a second network namespace. A pair of
-// virtual Ethernet interfaces connects the interface "near", in the namespace of the
-// test, to the interface "far", in the second namespace.
+// A farNetwork is a second network namespace, in which a test runs processes that seem to
+// be on another host. A pair of virtual Ethernet interfaces connects the two namespaces:
+// the interface "near" is in the namespace of the test, and the interface "far" is in the
+// second namespace.
 type farNetwork struct {
 	t         *testing.T
-	near, far *os.File // files of the two namespaces
+	near, far *os.File // open files that refer to the two namespaces, for setns(2)
 }
 
-// newFarNetwork creates the second namespace and brings the interfaces up. The interface
-// far has the addresses 10.77.0.9/24 and fd00:77::9/64. The caller runs in a process that
-// inNetworkNamespace has started.
+// newFarNetwork creates the second namespace and brings its interfaces up. The interface
+// far has the addresses 10.77.0.9/24 and fd00:77::9/64. The caller has to run in a
+// process that peerproc.InNetworkNamespace has started.
 func newFarNetwork(t *testing.T) *farNetwork {
 	t.Helper()
 	n := &farNetwork{t: t, near: ownNetwork(t)}
@@ -56,7 +57,7 @@ func newFarNetwork(t *testing.T) *farNetwork {
 	return n
 }
 
-// ownNetwork opens the file of the calling thread's network namespace.
+// ownNetwork opens the file that refers to the network namespace of the calling thread.
 func ownNetwork(t *testing.T) *os.File {
 	t.Helper()
 	f, err := os.Open("/proc/thread-self/ns/net")
@@ -79,8 +80,9 @@ func (n *farNetwork) start(role, address string) (line func() string, kill func(
 	require.NoError(n.t, unix.Setns(int(n.far.Fd()), unix.CLONE_NEWNET))
 	defer n.back()
 	cmd := peerproc.Command(role, address)
-	// With nil, the process stays in this user namespace. It would know no other users in
-	// a user namespace of its own.
+	// Without SysProcAttr, the process stays in the user namespace of this process. In a
+	// user namespace of its own, the process could not tell the users of this process
+	// apart.
 	cmd.SysProcAttr = nil
 	return peerproc.Run(n.t, cmd)
 }
@@ -104,8 +106,8 @@ func vethRequest(name, peerName string, peerNetwork *os.File) []byte {
 	return b
 }
 
-// peerFarClient is a process that connects to an address with PathAuto, and sends a
-// message.
+// peerFarClient is the function of a peer process. It connects to an address with
+// PathAuto, and sends messages.
 func peerFarClient(t *testing.T, address string) {
 	s := openParty(t, &Config{Vectors: 1})
 	id := s.Connecting(cm.TCP, netip.MustParseAddrPort(address), nil)
@@ -115,8 +117,8 @@ func peerFarClient(t *testing.T, address string) {
 	peerproc.Linger()
 }
 
-// peerFarLookup is a process that looks up a service, and prints the number of its queue
-// pair.
+// peerFarLookup is the function of a peer process. It looks up the service of a UD
+// listener, and prints the queue pair number that the listener has returned.
 func peerFarLookup(t *testing.T, address string) {
 	s := openParty(t, &Config{Vectors: 1})
 	id := s.Connecting(cm.UDP, netip.MustParseAddrPort(address), nil)
@@ -143,9 +145,9 @@ func (s *party) acceptFar(l *cm.ID) *cm.ID {
 
 func TestFarOnly(t *testing.T) { peerproc.InNetworkNamespace(t, "far-only") }
 
-// peerFarOnly checks that with PathAuto the wire path accepts packets of other hosts
-// only. The kernel drops the packets of processes of this host, whatever source address
-// these packets have.
+// peerFarOnly checks that a device with PathAuto accepts packets on the wire path only if
+// they come from another host. The kernel drops packets that come from a process of this
+// host, even if their source address belongs to another host.
 func peerFarOnly(t *testing.T, _ string) {
 	peerproc.LinkUp(t, "lo")
 	n := newFarNetwork(t)
@@ -187,9 +189,10 @@ func peerFarOnly(t *testing.T, _ string) {
 
 func TestFromHereByAnotherLink(t *testing.T) { peerproc.InNetworkNamespace(t, "from-here") }
 
-// peerFromHere checks the requests that a process of this host sends through an
-// interface that is connected to another interface of this host. With PathAuto, such a
-// request is dropped if it names an address of this host as its source.
+// peerFromHere connects two interfaces of this host to each other. A process of this host
+// sends a connection request through one of them, so the request arrives at the other one
+// like a packet of another host. With PathAuto, the request is dropped if its source is
+// an address of this host.
 func peerFromHere(t *testing.T, _ string) {
 	peerproc.LinkUp(t, "lo")
 	err := nettest.Change(vethRequest("out", "back", ownNetwork(t)))
@@ -212,16 +215,16 @@ func peerFromHere(t *testing.T, _ string) {
 	require.EqualValues(t, 1, countsOf(t, s.p.dev)["rcvd_pkts"], "the filter passes the packet")
 }
 
-// sendSpoofed sends a connection request to a queue pair number, with any source
-// address. If the parameter link is not empty, the request leaves through the interface
-// with that name.
+// sendSpoofed sends a connection request from the address from, which need not belong to
+// this host, to the queue pair number qpn at the address to. If the parameter link is not
+// empty, the request leaves through the interface with that name.
 func sendSpoofed(t *testing.T, from netip.Addr, to netip.AddrPort, qpn uint32, link string) {
 	t.Helper()
 	fd, err := hostport.UDPSocket(from)
 	require.NoError(t, err)
 	defer unix.Close(fd)
 	if from.Is6() {
-		const freebind = 78 // the option IPV6_FREEBIND (linux/in6.h)
+		const freebind = 78 // The constant is the option IPV6_FREEBIND (linux/in6.h).
 		require.NoError(t, unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, freebind, 1))
 	}
 	if link != "" {
