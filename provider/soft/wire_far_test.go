@@ -80,9 +80,9 @@ func (n *farNetwork) start(role, address string) (line func() string, kill func(
 	require.NoError(n.t, unix.Setns(int(n.far.Fd()), unix.CLONE_NEWNET))
 	defer n.back()
 	cmd := peerproc.Command(role, address)
-	// Without SysProcAttr, the process stays in the user namespace of this process. In a
-	// user namespace of its own, the process could not tell the users of this process
-	// apart.
+	// Command starts a process as another user. But InNetworkNamespace may have started
+	// this process in a user namespace in which no other user exists. So the process gets
+	// the user of this process.
 	cmd.SysProcAttr = nil
 	return peerproc.Run(n.t, cmd)
 }
