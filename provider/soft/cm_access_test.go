@@ -14,15 +14,16 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// guesses is the number of access errors after which a source has to wait; see
-// access.ErrorLimit. The longest wait of a source takes maxWait.
+// guesses is the number of access errors after which the server refuses connections of a
+// source; see access.ErrorLimit. maxWait is the longest time for which the server refuses
+// them.
 const (
 	guesses = 9
 	maxWait = 10 * time.Minute
 )
 
-// guess sends a WRITE with a key that no memory region of the peer has. This ends the
-// connection.
+// guess sends a WRITE with a key that no memory region of the peer has. The WRITE fails
+// with a remote access error, which ends the connection.
 func guess(t *testing.T, client *party, active *cm.ID) {
 	t.Helper()
 	_, err := active.QP().PostSend([]verbs.SendWR{{Opcode: verbs.OpWrite, Flags: verbs.SendInline | verbs.SendSignaled,
@@ -31,8 +32,8 @@ func guess(t *testing.T, client *party, active *cm.ID) {
 	require.Equal(t, verbs.StatusRemAccessErr, completions(t, client.CQ, 1)[0].Status)
 }
 
-// The server refuses connections of a local process that has guessed too many keys, and
-// accepts its connections again after the wait.
+// When a process on this host has guessed too many keys, the server refuses connections
+// of the process on the local path. After maxWait the server accepts them again.
 func TestGuessingKeysOnTheLocalPath(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	now := time.Unix(1_000_000, 0)
@@ -54,8 +55,8 @@ func TestGuessingKeysOnTheLocalPath(t *testing.T) {
 	connectTo(client, server, l)
 }
 
-// The server refuses connections of a host on the wire path that has guessed too many
-// keys, and accepts its connections again after the wait.
+// When a host has guessed too many keys on the wire path, the server refuses connections
+// of that host. After maxWait the server accepts them again.
 func TestGuessingKeysOnTheWire(t *testing.T) {
 	port := cmside.FreePort(t)
 	client := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: port})

@@ -11,7 +11,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/cm"
 )
 
-// BenchmarkConnect makes connections without queue pairs, and ends them.
+// BenchmarkConnect measures how long it takes to make a connection and to end it. The
+// connections have no queue pairs.
 func BenchmarkConnect(b *testing.B) {
 	b.ReportAllocs()
 	p, err := Open(&Config{Vectors: 1})

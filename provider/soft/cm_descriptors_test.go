@@ -19,12 +19,14 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// askCount is the private data of a connection request. The peer rejects this request,
-// and the reject says how many requests the peer has refused.
+// A connection request with the private data askCount is a question. The server rejects
+// the request, and the private data of the REJ is the answer: the number of requests that
+// the server has refused for lack of descriptors.
 const askCount = "how many?"
 
-// requireSpare requires that all spare descriptors of a device are open, in a process
-// that has no free descriptor.
+// requireSpare requires that this process has no free descriptor, and that all spare
+// descriptors of a device are open. The device closes spare descriptors when a call fails
+// for lack of a descriptor, and opens them again later.
 func requireSpare(t *testing.T, d *device) {
 	t.Helper()
 	_, err := eventfd.New()
@@ -32,8 +34,9 @@ func requireSpare(t *testing.T, d *device) {
 	require.True(t, d.spare.Fill())
 }
 
-// resource.Retry closes spare descriptors and repeats a call that fails because the
-// process (EMFILE) or the system (ENFILE) has reached its limit of descriptors.
+// resource.Retry closes spare descriptors and repeats a call if the call has failed
+// because the process (EMFILE) or the system (ENFILE) has reached its limit of
+// descriptors.
 func TestRetryOutOfDescriptors(t *testing.T) {
 	for _, c := range []struct {
 		err   error
@@ -64,8 +67,9 @@ func TestRetryOutOfDescriptors(t *testing.T) {
 	}
 }
 
-// peerFewDescriptors is a process that may have few descriptors open. It accepts as many
-// connections as it can.
+// peerFewDescriptors is the function of a peer process with a server. The process may
+// open 20 more descriptors than it has when the server begins to listen. The server
+// accepts as many connections as it can.
 func peerFewDescriptors(t *testing.T, _ string) {
 	s := newParty(t)
 	l := s.Listen(cm.TCP, "127.0.0.1:0", 0)
@@ -89,8 +93,8 @@ func peerFewDescriptors(t *testing.T, _ string) {
 	}
 }
 
-// dialed connects to an address. It returns nil if the peer refuses the connection
-// because it lacks resources.
+// dialed connects to an address and returns the connected ID. It returns nil if the peer
+// refuses the connection because the peer lacks resources.
 func dialed(s *party, at netip.AddrPort) *cm.ID {
 	s.T.Helper()
 	id := s.Connecting(cm.TCP, at, nil)
@@ -107,7 +111,7 @@ func dialed(s *party, at netip.AddrPort) *cm.ID {
 }
 
 // A listener without free descriptors refuses new clients at once. Meanwhile its
-// connections work. When descriptors are free again, the listener admits clients.
+// connections work. When descriptors are free again, the listener accepts new clients.
 func TestListenerOutOfDescriptors(t *testing.T) {
 	s := newHostParty(t)
 	line, kill := peerproc.Start(t, "few-descriptors", "")
@@ -146,15 +150,16 @@ func TestListenerOutOfDescriptors(t *testing.T) {
 	kill()
 }
 
-// peerFewToDial is a process that dials again and again, each time with one descriptor
-// less.
+// peerFewToDial is the function of a peer process that dials an address again and again.
+// Before each dial, it lowers its limit of descriptors by one.
 func peerFewToDial(t *testing.T, address string) {
 	s := newParty(t)
 	used := peerproc.OpenDescriptors(t)
 	failed := 0
-	// The limit is compared with the number of a descriptor. Numbers below the highest
-	// one in use may be free, so a limit below the number of open descriptors still
-	// admits some dials.
+	// The kernel compares the limit with the number of a new descriptor, and gives a new
+	// descriptor the lowest free number. Below the highest number in use some numbers may
+	// be free. So with a limit below the number of open descriptors, some dials still
+	// succeed.
 	for room := 8; room >= -8; room-- {
 		peerproc.LimitDescriptors(t, used+room)
 		err := dialOnce(s, netip.MustParseAddrPort(address))
@@ -232,7 +237,7 @@ func TestDialOutOfDescriptors(t *testing.T) {
 		switch typ {
 		case cm.ConnectRequest:
 			s.CreateQP(id)
-			_ = id.Accept(nil) // Accept fails if the peer has closed its side of the connection.
+			_ = id.Accept(nil) // Accept fails if the peer process has already closed this connection.
 			s.EndLater(id)
 		case cm.Disconnected:
 			require.NoError(t, id.Disconnect())
@@ -240,10 +245,10 @@ func TestDialOutOfDescriptors(t *testing.T) {
 	}
 }
 
-// A message with a descriptor that the receiver does not expect is a protocol error,
-// even if the receiving process has no free descriptor. If the receiving process has no
-// free descriptor, a message with an expected descriptor fails with
-// verbs.ErrNoResources.
+// A message between two processes may carry a descriptor, even if the receiver expects
+// none. This is a protocol error, whether or not the receiving process has a free
+// descriptor. If the receiver expects a descriptor but its process has no free
+// descriptor, receiving the message fails with verbs.ErrNoResources.
 func TestUnexpectedDescriptor(t *testing.T) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	require.NoError(t, err)
@@ -262,8 +267,9 @@ func TestUnexpectedDescriptor(t *testing.T) {
 	require.ErrorIs(t, expected, verbs.ErrNoResources)
 }
 
-// peerUnknownHost is a process without free descriptors. It can not ask the system
-// whether an address belongs to this host.
+// peerUnknownHost is the function of a peer process that uses up its descriptors. The
+// process needs a descriptor to find out whether an address belongs to this host. So
+// CreateAH fails.
 func peerUnknownHost(t *testing.T, _ string) {
 	s := newParty(t)
 	peerproc.ExhaustDescriptors(t)
@@ -273,8 +279,9 @@ func peerUnknownHost(t *testing.T, _ string) {
 	peerproc.Linger()
 }
 
-// A process without free descriptors makes no address handle, because it can not find out
-// which path leads to the address.
+// Without free descriptors, CreateAH returns an error. It needs a descriptor to find out
+// whether the address belongs to this host, which decides between the local path and the
+// wire path.
 func TestAHOutOfDescriptors(t *testing.T) {
 	line, kill := peerproc.Start(t, "unknown-host", "")
 	require.Equal(t, "done", line())

@@ -14,7 +14,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// completions waits for n completions on the party's CQ.
+// completions polls a CQ until n completions have arrived.
 func completions(t *testing.T, cq verbs.CQ, n int) []verbs.WC {
 	t.Helper()
 	got := make([]verbs.WC, n)
@@ -28,7 +28,8 @@ func completions(t *testing.T, cq verbs.CQ, n int) []verbs.WC {
 	return got
 }
 
-// exchange sends a message from one queue pair to the other.
+// exchange sends a message from the queue pair sender to the queue pair receiver. It
+// requires that both the send and the receive complete with success.
 func exchange(t *testing.T, from *party, sender verbs.QP, to *party, receiver verbs.QP) {
 	t.Helper()
 	mr, err := to.PD.Alloc(&verbs.AllocAttr{Size: 4096, Access: verbs.AccessLocalWrite})
@@ -94,7 +95,7 @@ func connectWithoutQP(t *testing.T, early bool) {
 	cmside.Drive(t, active, own, verbs.StateRTR, verbs.StateRTS)
 	server.Quiet()
 	require.NoError(t, active.Establish())
-	client.Quiet() // The active side gets no event for its own call of Establish.
+	client.Quiet() // The passive side gets an event for this call of Establish, and the active side gets none.
 	server.Want(cm.Established, passive)
 
 	exchange(t, client, own, server, theirs)
@@ -102,7 +103,8 @@ func connectWithoutQP(t *testing.T, early bool) {
 	server.Want(cm.Disconnected, passive)
 }
 
-// The active side can refuse the REP.
+// The active side can reject the connection after the passive side has accepted it: it
+// answers the REP with a REJ instead of an RTU.
 func TestRejectResponse(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)

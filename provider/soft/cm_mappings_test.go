@@ -14,20 +14,20 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// limitMappings allows a party to map n shared segments.
+// limitMappings limits the device of a party to n shared memory segments.
 func limitMappings(s *party, n int) {
 	none := func() (int, bool) { return 0, true }
 	s.p.dev.maps = shm.NewMappingLimit(2*n, none, &s.p.dev.local)
 	s.p.dev.bindings.maps, s.p.dev.cm.Maps = s.p.dev.maps, s.p.dev.maps
 }
 
-// newMaps returns a limit for a test that does not test the limit.
+// newMaps returns a limit of mappings that a test does not reach.
 func newMaps() *shm.MappingLimit {
 	return shm.NewMappingLimit(shm.MaxMappings(), shm.CountMappings, new(counters.Set))
 }
 
-// works posts a WRITE on a queue pair, and requires that the WRITE completes with
-// success.
+// works posts a WRITE without data on a queue pair, and requires that the WRITE completes
+// with success.
 func works(t *testing.T, s *party, qp verbs.QP) {
 	t.Helper()
 	_, err := qp.PostSend([]verbs.SendWR{{Opcode: verbs.OpWrite, Flags: verbs.SendSignaled}})
@@ -40,16 +40,16 @@ func works(t *testing.T, s *party, qp verbs.QP) {
 			require.Equal(t, verbs.StatusSuccess, wc[0].Status)
 			return
 		}
-		// During the sleep the goroutine of the shard executes the request.
+		// During the sleep, the goroutine of the peer's shard executes the WRITE.
 		time.Sleep(time.Millisecond)
 	}
 	require.Fail(t, "the peer does not answer")
 }
 
-// A listener that has reached its limit of shared segments refuses the next connection.
-// Its other connections still work. When one of them ends, the listener accepts a new
-// connection. The limit in this test is far below the system's limit, at which the Go
-// runtime could map no more memory.
+// A listener whose device has reached its limit of shared memory segments refuses the
+// next connection. Its other connections still work. When one of them ends, the listener
+// accepts a new connection. The test sets a small limit, because at the limit of the
+// system itself the Go runtime could not map memory any more.
 func TestListenerOutOfMappings(t *testing.T) {
 	const room = 3
 	client, server := newParty(t), newParty(t)
@@ -74,8 +74,8 @@ func TestListenerOutOfMappings(t *testing.T) {
 	connectTo(client, server, l)
 }
 
-// If the dialing side has reached its limit of segments, the dial fails, and the
-// listening side receives a REJ.
+// If the device of the active side has reached its limit of shared memory segments, the
+// dial fails, and the passive side receives a REJ.
 func TestDialOutOfMappings(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	limitMappings(client, 1)
@@ -95,8 +95,8 @@ func TestDialOutOfMappings(t *testing.T) {
 	connectTo(client, server, l)
 }
 
-// The limit also holds for two queue pairs of one device that are connected by Modify,
-// without connection management.
+// The limit of shared memory segments also holds for two queue pairs of one device that
+// are connected by calls of Modify, without connection management.
 func TestPairOutOfMappings(t *testing.T) {
 	s := newParty(t)
 	limitMappings(s, 1)

@@ -16,7 +16,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/udp"
 )
 
-// connectFrom makes an ID with a source address, and sends a request to a listener.
+// connectFrom makes an ID, binds it to the source address src, and sends a connection
+// request to the listener l.
 func (s *party) connectFrom(src string, l *cm.ID) *cm.ID {
 	s.T.Helper()
 	id := s.ID(l.PortSpace())
@@ -29,13 +30,14 @@ func (s *party) connectFrom(src string, l *cm.ID) *cm.ID {
 	return id
 }
 
-// overUDP reports whether a queue pair is on the wire path.
+// overUDP reports whether the queue pair of an ID is an RC queue pair on the wire path.
 func overUDP(id *cm.ID) bool {
 	_, ok := id.QP().(*qp).path.(*rcConn)
 	return ok
 }
 
-// TestPaths connects devices that may use different paths, over real sockets.
+// TestPaths connects two devices with various values of Config.Path, over real sockets.
+// It checks which path the connection uses, and sends a message in each direction.
 func TestPaths(t *testing.T) {
 	for _, test := range []struct {
 		name           string
@@ -69,9 +71,10 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-// Only a device with PathWire connects to a listener with PathWire on the same host. A
-// client with PathAuto could connect to such a listener on another host. So its error
-// says that it looked for a listener on the local path.
+// A listener with PathWire accepts connections from its own host only if the client has
+// PathWire too. A client with PathAuto uses the local path to a listener on its own host,
+// and finds no listener there. The error of the client says so, because the same client
+// could connect to such a listener on another host.
 func TestPathWireOnThisHost(t *testing.T) {
 	for path, cause := range map[Path]string{PathLocal: "", PathAuto: "no process listens on the local path"} {
 		port := cmside.FreePort(t)
@@ -88,8 +91,8 @@ func TestPathWireOnThisHost(t *testing.T) {
 	}
 }
 
-// Two devices can not use the wire path at one address. The second device gets an error
-// before it sends anything.
+// On one host, only one device can use the wire path at an address and UDP port. The
+// second device gets an error before it sends anything.
 func TestPathWireTaken(t *testing.T) {
 	port := cmside.FreePort(t)
 	first := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: port})
@@ -104,14 +107,14 @@ func TestPathWireTaken(t *testing.T) {
 	require.NoError(t, other.Bind(netip.MustParseAddrPort("127.9.1.1:0")))
 	require.ErrorIs(t, other.Listen(0), cm.ErrAddrInUse)
 
-	// If the wire path is taken, a listener that may use the local path listens on the
-	// local path only.
+	// If another device uses the wire path at the address, a listener with PathAuto
+	// listens on the local path only.
 	auto := openParty(t, &Config{Vectors: 1, WirePort: port})
 	auto.Connecting(cm.TCP, auto.Listen(cm.TCP, "127.9.1.1:0", 0).LocalAddr(), nil)
 }
 
-// A listener on a wildcard accepts requests on the wire path at the addresses of all
-// interfaces.
+// A listener on the wildcard address accepts requests on the wire path at the addresses
+// of all interfaces.
 func TestPathWireWildcard(t *testing.T) {
 	s := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: cmside.FreePort(t)})
 	l := s.Listen(cm.TCP, "0.0.0.0:0", 0)
@@ -124,8 +127,9 @@ func TestPathWireWildcard(t *testing.T) {
 	exchange(t, s, active.QP(), s, passive.QP())
 }
 
-// Connection management sets the type of service and the flow control of the packets of a
-// queue pair.
+// Connection management decides two parameters of a queue pair on the wire path: the type
+// of service in the IP header of its packets, and which sides advertise receive buffers
+// (flow control).
 func TestWireConnectionParameters(t *testing.T) {
 	const tos = 0x68
 	port := cmside.FreePort(t)
@@ -153,8 +157,10 @@ func TestWireConnectionParameters(t *testing.T) {
 	}
 }
 
-// Connection management is told of the first data of the peer, but only if the packet has
-// the packet sequence number that was sent to the address of the peer.
+// Data of the peer may arrive before the peer's RTU. Then the queue pair calls DataHeard
+// once, but only if the packet has the first PSN, which connection management has sent to
+// the address of the peer. A sender that does not receive at this address does not know
+// the PSN.
 func TestFirstDataNeedsItsPSN(t *testing.T) {
 	port := cmside.FreePort(t)
 	s := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: port})

@@ -13,7 +13,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// peers has the roles of peer processes.
+// peers maps the names of roles to the functions of the peer processes.
 var peers = map[string]peerproc.Role{
 	"client-connecting":    func(t *testing.T, address string) { peerClient(t, address, false) },
 	"client-established":   func(t *testing.T, address string) { peerClient(t, address, true) },
@@ -41,10 +41,12 @@ var peers = map[string]peerproc.Role{
 	"far-lookup":           peerFarLookup,
 }
 
-// TestPeer is the entry point of a peer process. In the test run itself it does nothing.
+// TestPeer is the entry point of a peer process. In the test process itself, TestPeer
+// does nothing.
 func TestPeer(t *testing.T) { peerproc.Main(t, peers) }
 
-// newHostParty returns a party that allows the peer processes of peerproc.
+// newHostParty returns a party whose device allows connections from the peer processes,
+// which run as the user peerproc.User.
 func newHostParty(t *testing.T) *party {
 	t.Helper()
 	return openParty(t, &Config{Vectors: 1, AllowedUsers: []uint32{peerproc.User}})
@@ -61,7 +63,8 @@ func peerClient(t *testing.T, address string, established bool) {
 	peerproc.Linger()
 }
 
-// flood posts sends for which the other side has no receive buffers.
+// flood posts four SENDs on a queue pair. The peer has no receive buffers for them,
+// unless the test has posted some.
 func flood(t *testing.T, qp verbs.QP) {
 	for range 4 {
 		_, err := qp.PostSend([]verbs.SendWR{{Opcode: verbs.OpSend, Flags: verbs.SendInline, Inline: []byte("x")}})
@@ -99,8 +102,8 @@ func TestServerKilledBeforeAccept(t *testing.T) {
 	}
 }
 
-// The server is killed before it has accepted the client's connection from the backlog
-// of its socket. The client is refused.
+// The server is killed while the connection of the client waits in the backlog of the
+// server's socket. The client is then refused.
 func TestServerKilledBeforeFetch(t *testing.T) {
 	line, kill := peerproc.Start(t, "server-tcp-no-fetch", "")
 	s := newHostParty(t)
@@ -158,7 +161,8 @@ func TestClientKilledBeforeAccept(t *testing.T) {
 	s.Quiet()
 }
 
-// wantFlushed waits for n failed completions.
+// wantFlushed waits for n completions, and requires that each of them has failed: the
+// retries of its request were used up, or the request was flushed.
 func wantFlushed(t *testing.T, cq verbs.CQ, n int) {
 	t.Helper()
 	for _, wc := range completions(t, cq, n) {

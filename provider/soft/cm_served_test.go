@@ -20,7 +20,8 @@ func TestListenOnAll(t *testing.T)        { peerproc.InNetworkNamespace(t, "list
 func TestServesAddedAddress(t *testing.T) { peerproc.InNetworkNamespace(t, "added-address") }
 func TestServesAddedLookup(t *testing.T)  { peerproc.InNetworkNamespace(t, "added-address-udp") }
 
-// serves returns the errors of ID.Serves by path and address.
+// serves returns the errors in the result of ID.Serves. A key is the path and the
+// address, with a space between them.
 func serves(l *cm.ID) map[string]error {
 	out := make(map[string]error)
 	for _, s := range l.Serves() {
@@ -29,14 +30,15 @@ func serves(l *cm.ID) map[string]error {
 	return out
 }
 
-// listenWildcard returns a listener on a wildcard at port 7471.
+// listenWildcard returns a listener on a wildcard address, with port 7471.
 func (s *party) listenWildcard(ps cm.PortSpace, wildcard string) *cm.ID {
 	s.T.Helper()
 	return s.Listen(ps, netip.AddrPortFrom(netip.MustParseAddr(wildcard), 7471).String(), 0)
 }
 
-// peerServes checks that the result of Serves has every path and every address of a
-// listener, and also the addresses that the listener can not serve.
+// peerServes checks that the result of Serves has an entry for every path and every
+// address of a listener. The entry of an address that the listener can not serve has an
+// error.
 func peerServes(t *testing.T, _ string) {
 	nettest.AddHostAddrs(t, "10.77.0.1", "10.77.0.2", "fd00::1")
 	other := openParty(t, &Config{Vectors: 1, Path: PathWire})
@@ -68,8 +70,8 @@ func peerServes(t *testing.T, _ string) {
 	require.Equal(t, []cm.ServedAddr{{Path: "local", Addr: l.LocalAddr()}}, l.Serves())
 }
 
-// peerListenOnAll checks that with Config.ListenOnAll, Listen returns an error if one of
-// the addresses can not be served. After such an error no address is served.
+// With Config.ListenOnAll, Listen returns an error if the listener can not serve one of
+// its addresses. peerListenOnAll checks that no address is served after such an error.
 func peerListenOnAll(t *testing.T, _ string) {
 	nettest.AddHostAddrs(t, "10.77.0.1", "10.77.0.2")
 	other := openParty(t, &Config{Vectors: 1, Path: PathWire})
@@ -93,8 +95,9 @@ func peerListenOnAll(t *testing.T, _ string) {
 	require.NoError(t, taken.Close())
 }
 
-// peerAddedAddress checks that a listener on a wildcard serves an address that is added
-// later, on both paths, and stops serving an address that is removed.
+// peerAddedAddress checks that a listener on a wildcard address begins to serve an
+// address that is added later, on both paths, and stops to serve an address that is
+// removed.
 func peerAddedAddress(t *testing.T, _ string) {
 	peerproc.LinkUp(t, "lo")
 	n := newFarNetwork(t)
@@ -130,8 +133,9 @@ func peerAddedAddress(t *testing.T, _ string) {
 	server.Quiet()
 }
 
-// peerAddedLookup checks that lookups of datagram queue pairs arrive at an added address
-// too, also after the listener has moved to another channel.
+// A listener on a wildcard address begins to serve an address that is added later.
+// peerAddedLookup checks this for lookups of UD queue pairs, with a listener that was
+// moved to another event channel before.
 func peerAddedLookup(t *testing.T, _ string) {
 	peerproc.LinkUp(t, "lo")
 	n := newFarNetwork(t)

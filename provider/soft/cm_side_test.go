@@ -43,8 +43,8 @@ func openParty(t *testing.T, cfg *Config) *party {
 	return &party{Side: cmside.Open(t, p, p.dev), p: p}
 }
 
-// awaitCount waits until a counter of the device has a value. No event may arrive in the
-// meantime.
+// awaitCount waits until a counter of the device is at least the parameter value. It
+// fails if an event arrives meanwhile.
 func (s *party) awaitCount(name string, value uint64) {
 	s.T.Helper()
 	for countsOf(s.T, s.p.dev)[name] < value {
@@ -53,7 +53,8 @@ func (s *party) awaitCount(name string, value uint64) {
 	}
 }
 
-// connected makes a listener of the server, and a connection with queue pairs to it.
+// connected makes a listener of the server, and a connection from the client to this
+// listener. Both sides of the connection have queue pairs.
 func connected(t *testing.T, client, server *party) (active, passive *cm.ID) {
 	t.Helper()
 	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)

@@ -16,8 +16,9 @@ import (
 // userConns is the value of Config.MaxConnsPerUser in the tests of this file.
 const userConns = 3
 
-// peerOverLimit is a process that opens userConns connections. It tries to open two more,
-// which fail. It closes one connection, and connects again.
+// peerOverLimit is the function of a peer process. It opens userConns connections, and
+// tries to open two more, which the server refuses. Then it closes one connection, and
+// opens a new one in its place.
 func peerOverLimit(t *testing.T, address string) {
 	s := newParty(t)
 	at := netip.MustParseAddrPort(address)
@@ -68,14 +69,14 @@ func TestUserOverLimit(t *testing.T) {
 			}
 		}
 	}
-	// The peer process continues without waiting for the server. So by now it may have
-	// been refused more than twice, or its last connection may already be accepted.
+	// The peer process does not wait for the server. So at this moment the server may
+	// have refused it more than twice, or may already have accepted its last connection.
 	acceptAll(func() bool { return countsOf(t, server.p.dev)["user_limit_err"] >= 2 })
 	require.LessOrEqual(t, requests, userConns+1, "refused requests are not delivered")
 	require.Equal(t, "refused", line())
 	mine := client.Connecting(cm.TCP, l.LocalAddr(), nil)
-	// Two more requests arrive: the request that client sends here, and the last request
-	// of the peer.
+	// The server has to accept two more requests: the request that client sends here, and
+	// the last request of the peer.
 	acceptAll(func() bool { return requests == userConns+2 })
 	client.Want(cm.Established, mine)
 	require.Equal(t, "back", line())
