@@ -95,7 +95,7 @@ func connectWithoutQP(t *testing.T, early bool) {
 	cmside.Drive(t, active, own, verbs.StateRTR, verbs.StateRTS)
 	server.Quiet()
 	require.NoError(t, active.Establish())
-	client.Quiet() // The passive side gets an event for this call of Establish, and the active side gets none.
+	client.Quiet() // Only the passive side gets an event for this call of Establish.
 	server.Want(cm.Established, passive)
 
 	exchange(t, client, own, server, theirs)
