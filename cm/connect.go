@@ -28,10 +28,9 @@ func (id *ID) Connect(param *ConnParam) error {
 // instead. In the UDP port space Accept completes the lookup and no event follows.
 // Receive buffers should be posted before the call.
 //
-// A nil param means the values of the request, lowered to the limits of the device. In a
-// ConnParam, InitiatorDepth must not exceed the InitiatorDepth of the request, and
-// RetryCount is ignored. MessageParam.ConnParam converts the parameters of the
-// ConnectRequest event.
+// A nil param means the zero ConnParam: the counts of the request, lowered to the limits
+// of the device, and no flow control. InitiatorDepth must not exceed the InitiatorDepth
+// of the request, and RetryCount is ignored.
 //
 // After a *verbs.ParamError or *StateError nothing was sent and the call may be
 // repeated. After another error, for example because the peer has gone, the request can

@@ -165,11 +165,11 @@ func TestAccept(t *testing.T) {
 }
 
 func TestAcceptNil(t *testing.T) {
-	t.Run("A8: nil means the request's values", func(t *testing.T) {
+	t.Run("A8: nil means the counts of the request", func(t *testing.T) {
 		p := withQP(requested(t, cm.TCP, asked))
 		require.NoError(t, p.id.Accept(nil))
 		want := asked
-		want.QPNum = fakeQPNum
+		want.QPNum, want.FlowControl = fakeQPNum, false
 		require.Equal(t, want, p.fake.param)
 	})
 	t.Run("A8: nil values are lowered to the limits of the device", func(t *testing.T) {
@@ -184,11 +184,11 @@ func TestAcceptNil(t *testing.T) {
 		require.NoError(t, p.id.Accept(nil))
 		require.Equal(t, uint8(7), p.fake.param.RNRRetryCount)
 	})
-	t.Run("zero counts mean the request's depths and 7 retries of the peer", func(t *testing.T) {
+	t.Run("zero counts mean the same as nil", func(t *testing.T) {
 		p := withQP(requested(t, cm.TCP, asked))
 		require.NoError(t, p.id.Accept(&cm.ConnParam{PrivateData: []byte("x")}))
 		want := asked
-		want.PrivateData, want.QPNum, want.RNRRetryCount, want.FlowControl = []byte("x"), fakeQPNum, 7, false
+		want.PrivateData, want.QPNum, want.FlowControl = []byte("x"), fakeQPNum, false
 		require.Equal(t, want, p.fake.param)
 	})
 	t.Run("a negative count means zero", func(t *testing.T) {
@@ -216,7 +216,9 @@ func TestAcceptPrivateData(t *testing.T) {
 	t.Run("A6 A7: the parameters of the event are valid until Ack", func(t *testing.T) {
 		ev, p := listening(t, cm.TCP).request(asked, []byte("echo"))
 		p.createQP()
-		require.NoError(t, p.id.Accept(ev.Param.ConnParam()))
+		param := ev.Param.ConnParam()
+		param.PrivateData = ev.Param.PrivateData
+		require.NoError(t, p.id.Accept(param))
 		require.NoError(t, ev.Ack())
 		require.Equal(t, []byte("echo"), p.fake.param.PrivateData)
 		require.Equal(t, uint32(fakeQPNum), p.fake.param.QPNum)

@@ -33,7 +33,7 @@ func (e *endpoint) connectParam(p *ConnParam) (*MessageParam, error) {
 	if out.RetryCount, err = count("retry count", p.RetryCount, verbs.MaxRetry, verbs.MaxRetry); err != nil {
 		return nil, err
 	}
-	return out, out.setCounts(p, e.serves, e.serves, e.issues)
+	return out, out.setCounts(p, usualCounts{serves: e.serves, rnrRetry: verbs.MaxRetry}, e.serves, e.issues)
 }
 
 // acceptParam checks the parameters of Accept against the request, and returns the
@@ -41,7 +41,7 @@ func (e *endpoint) connectParam(p *ConnParam) (*MessageParam, error) {
 // rdma_accept(3).
 func (e *endpoint) acceptParam(p *ConnParam, request *MessageParam) (*MessageParam, error) {
 	if p == nil {
-		p = &ConnParam{FlowControl: request.FlowControl, RNRRetryCount: exactly(min(request.RNRRetryCount, verbs.MaxRetry))}
+		p = &ConnParam{}
 	}
 	if err := checkPrivateData(e.ps, MessageAccept, p.PrivateData); err != nil {
 		return nil, err
@@ -57,21 +57,28 @@ func (e *endpoint) acceptParam(p *ConnParam, request *MessageParam) (*MessagePar
 	// The initiator depth must not exceed the InitiatorDepth of the request, because the
 	// peer does not serve more READs and atomics at a time (rdma_accept(3)). Larger
 	// responder resources than the peer will use are allowed.
-	return out, out.setCounts(p, min(e.serves, request.ResponderResources), e.serves, min(e.issues, request.InitiatorDepth))
+	usual := usualCounts{serves: min(e.serves, request.ResponderResources), rnrRetry: min(request.RNRRetryCount, verbs.MaxRetry)}
+	return out, out.setCounts(p, usual, e.serves, min(e.issues, request.InitiatorDepth))
+}
+
+// usualCounts has the values that setCounts uses for counts of zero.
+type usualCounts struct {
+	serves   uint8 // ResponderResources
+	rnrRetry uint8 // RNRRetryCount
 }
 
 // setCounts sets those counts of the message p that both Connect and Accept send. The
-// parameter asked has the values that the application asked for. If
-// asked.ResponderResources is zero, setCounts uses usualServes. The limits are serves
-// for ResponderResources and issues for InitiatorDepth.
-func (p *MessageParam) setCounts(asked *ConnParam, usualServes, serves, issues uint8) (err error) {
-	if p.ResponderResources, err = count("responder resources", asked.ResponderResources, usualServes, serves); err != nil {
+// parameter asked has the values that the application asked for. If one of them is zero,
+// setCounts uses the value of the parameter usual; for InitiatorDepth it uses the limit.
+// The limits are serves for ResponderResources and issues for InitiatorDepth.
+func (p *MessageParam) setCounts(asked *ConnParam, usual usualCounts, serves, issues uint8) (err error) {
+	if p.ResponderResources, err = count("responder resources", asked.ResponderResources, usual.serves, serves); err != nil {
 		return err
 	}
 	if p.InitiatorDepth, err = count("initiator depth", asked.InitiatorDepth, issues, issues); err != nil {
 		return err
 	}
-	p.RNRRetryCount, err = count("RNR retry count", asked.RNRRetryCount, verbs.MaxRetry, verbs.MaxRetry)
+	p.RNRRetryCount, err = count("RNR retry count", asked.RNRRetryCount, usual.rnrRetry, verbs.MaxRetry)
 	return err
 }
 

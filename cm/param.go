@@ -36,12 +36,12 @@ const DefaultQKey = 0x01234567
 // ConnParam has the parameters that this side asks for with Connect or Accept. In the
 // fields ResponderResources, InitiatorDepth, RetryCount and RNRRetryCount, zero means
 // the usual value, and a negative value means zero. A count that is too large is refused
-// with a *verbs.ParamError. A nil *ConnParam means the zero ConnParam in Connect. In
-// Accept it means all parameters of the request, lowered to the limits of the device.
+// with a *verbs.ParamError. A nil *ConnParam means the zero ConnParam.
 //
-// The usual values are those that librdmacm uses for a null pointer. In C a structure of
-// zeros has another meaning: no retries, no READs and no atomics. Source:
-// rdma_connect(3), rdma_accept(3).
+// The usual values are those that librdmacm uses for a null pointer: in Connect the
+// largest values, in Accept the values of the request, lowered to the limits of the
+// device. In C a structure of zeros has another meaning: no retries, no READs and no
+// atomics. Source: rdma_connect(3), rdma_accept(3).
 type ConnParam struct {
 	// PrivateData is sent to the peer. The limit is 56 bytes with Connect and 196 with
 	// Accept in the TCP port space, and 180 and 136 in the UDP port space. The data is
@@ -65,7 +65,9 @@ type ConnParam struct {
 	// FlowControl announces that the device supports end-to-end flow control: this side
 	// then tells the peer how many receive buffers it has, and when there are none, the
 	// peer waits instead of sending a message and getting an RNR NAK (IBTA vol. 1,
-	// 9.7.7.2). TCP only.
+	// 9.7.7.2). False means that this side does not announce flow control, in Accept even
+	// if the request announces it: librdmacm repeats the request's value for a null
+	// pointer, which FlowControl: ev.Param.FlowControl does for the event ev. TCP only.
 	FlowControl bool
 	// RetryCount is the number of retries after a missing acknowledgement, at most 7,
 	// for both sides. Zero means 7, which is the value that librdmacm sends for a null
@@ -73,8 +75,9 @@ type ConnParam struct {
 	// of Connect applies. TCP only.
 	RetryCount int
 	// RNRRetryCount is the number of retries of the peer when this side has no receive
-	// buffer posted, at most 7; 7 means no limit. Zero means 7, which is the value that
-	// librdmacm sends for a null pointer. A negative value means no retries. TCP only.
+	// buffer posted, at most 7; 7 means no limit. In Connect zero means 7, and in Accept
+	// zero means the value of the request, which are the values that librdmacm sends for
+	// a null pointer. A negative value means no retries. TCP only.
 	RNRRetryCount int
 
 	// SRQ and QPNum describe a queue pair that was not created on the ID. SRQ is true if
@@ -113,21 +116,21 @@ type MessageParam struct {
 	QKey uint32
 }
 
-// ConnParam returns the ConnParam with which Connect or Accept sends exactly the values
-// of p. A count of zero becomes negative, because zero has another meaning in ConnParam.
-// If p has the parameters of a ConnectRequest event, Accept with the result repeats the
-// request, including its private data.
+// ConnParam returns the ConnParam with which Connect or Accept sends exactly the counts
+// and the flow control of p. A count of zero becomes negative, because zero has another
+// meaning in ConnParam. The fields PrivateData, SRQ, QPNum and QKey of the result are
+// zero, because in an event they describe the peer and not this side.
+//
+// Connect and Accept refuse a result that has a count above a limit of the device with a
+// *verbs.ParamError. To repeat the counts of a request, lowered to these limits, call
+// Accept with nil.
 func (p *MessageParam) ConnParam() *ConnParam {
 	return &ConnParam{
-		PrivateData:        p.PrivateData,
 		ResponderResources: exactly(p.ResponderResources),
 		InitiatorDepth:     exactly(p.InitiatorDepth),
 		FlowControl:        p.FlowControl,
 		RetryCount:         exactly(p.RetryCount),
 		RNRRetryCount:      exactly(p.RNRRetryCount),
-		SRQ:                p.SRQ,
-		QPNum:              p.QPNum,
-		QKey:               p.QKey,
 	}
 }
 

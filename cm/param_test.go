@@ -33,12 +33,12 @@ func TestMaxPrivateData(t *testing.T) {
 }
 
 // TestConnParamOfMessage checks that Connect with the result of MessageParam.ConnParam
-// sends the same parameters again, zeros included.
+// sends the same counts again, zeros included, and nothing that describes the peer.
 func TestConnParamOfMessage(t *testing.T) {
 	for _, want := range []cm.MessageParam{
 		{QPNum: fakeQPNum},
 		{
-			PrivateData: []byte("x"), ResponderResources: 1, InitiatorDepth: 2, FlowControl: true, RetryCount: 3,
+			ResponderResources: 1, InitiatorDepth: 2, FlowControl: true, RetryCount: 3,
 			RNRRetryCount: 4, QPNum: fakeQPNum,
 		},
 	} {
@@ -46,10 +46,10 @@ func TestConnParamOfMessage(t *testing.T) {
 		require.NoError(t, p.id.Connect(want.ConnParam()))
 		require.Equal(t, want, p.fake.param)
 	}
-	external := cm.MessageParam{SRQ: true, QPNum: 7, QKey: 8}
+	ofPeer := cm.MessageParam{PrivateData: []byte("x"), SRQ: true, QPNum: 7, QKey: 8}
 	require.Equal(t, &cm.ConnParam{
-		ResponderResources: -1, InitiatorDepth: -1, RetryCount: -1, RNRRetryCount: -1, SRQ: true, QPNum: 7, QKey: 8,
-	}, external.ConnParam())
+		ResponderResources: -1, InitiatorDepth: -1, RetryCount: -1, RNRRetryCount: -1,
+	}, ofPeer.ConnParam())
 }
 
 func TestParamNames(t *testing.T) {

@@ -98,6 +98,14 @@ func (c *Conn) setTimers(ackTimeout time.Duration) error {
 	return c.id.SetMinRNRTimer(c.loop.cfg.rnrTimerCode())
 }
 
+// connParam returns the ConnParam that makes the connection manager send the counts, the
+// flow control and the private data of p.
+func connParam(p *cm.MessageParam) *cm.ConnParam {
+	param := p.ConnParam()
+	param.PrivateData = p.PrivateData
+	return param
+}
+
 // routeResolved handles cm.RouteResolved. It makes the queue pair and sends the
 // connection request.
 func (c *Conn) routeResolved() error {
@@ -108,7 +116,7 @@ func (c *Conn) routeResolved() error {
 	param := c.param
 	param.ResponderResources = min(param.ResponderResources, attr.MaxQPRdAtom)
 	param.InitiatorDepth = min(param.InitiatorDepth, attr.MaxQPInitRdAtom)
-	return c.id.Connect(param.ConnParam())
+	return c.id.Connect(connParam(&param))
 }
 
 // setNegotiated stores the parameters and the private data of the peer's reply. The
@@ -184,7 +192,7 @@ func (c *Conn) acceptRequest(p *AcceptParams) error {
 	}
 	c.context = p.Context
 	param := c.request.acceptParam(p, c.device.dev.Attr())
-	if err := c.id.Accept(param.ConnParam()); err != nil {
+	if err := c.id.Accept(connParam(&param)); err != nil {
 		return err
 	}
 	c.param = param

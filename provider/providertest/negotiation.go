@@ -11,6 +11,7 @@ func negotiationCases() []testCase {
 		{"nil asks for the usual values", nilParam},
 		{"negative counts mean zero", zeroCounts},
 		{"an answer can repeat the request", repeatRequest},
+		{"an answer repeats the RNR retry count", repeatRNRRetry},
 	}
 }
 
@@ -72,11 +73,26 @@ func zeroCounts(r *rig) {
 
 func repeatRequest(r *rig) {
 	request := r.request(&cm.ConnParam{PrivateData: []byte("echo"), ResponderResources: -1, InitiatorDepth: 1, RNRRetryCount: 3})
-	r.NoError(request.b.id.Accept(request.asked.param.ConnParam()))
+	param := request.asked.param.ConnParam()
+	param.PrivateData = request.asked.param.PrivateData
+	r.NoError(request.b.id.Accept(param))
 	answer := r.await(request.a.id, cm.Established).param
 	r.Equal("echo", string(answer.PrivateData[:4]))
 	r.Zero(answer.ResponderResources, "a serves no READs")
 	r.Equal(uint8(1), answer.InitiatorDepth)
 	r.Equal(uint8(3), answer.RNRRetryCount)
 	r.await(request.b.id, cm.Established)
+}
+
+// repeatRNRRetry checks that nil and a ConnParam of zeros answer a request with its RNR
+// retry count.
+func repeatRNRRetry(r *rig) {
+	for _, param := range []*cm.ConnParam{nil, {PrivateData: []byte("welcome")}} {
+		request := r.request(&cm.ConnParam{RNRRetryCount: 3})
+		r.NoError(request.b.id.Accept(param))
+		answer := r.await(request.a.id, cm.Established).param
+		r.Equal(uint8(3), answer.RNRRetryCount)
+		r.False(answer.FlowControl)
+		r.await(request.b.id, cm.Established)
+	}
 }
