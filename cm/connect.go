@@ -99,10 +99,12 @@ func (id *ID) Establish() error {
 //
 // Disconnect may be called between Accept and the event Established. If the peer has not
 // confirmed yet, the disconnect request is sent when the confirmation arrives. The
-// events Established and Disconnected both follow. Between Connect and Established,
-// Disconnect only flushes the queue pair and does not cancel the request. If the peer
-// then accepts, ConnectError follows, because the queue pair can not be connected any
-// more. Close cancels a request at once.
+// events Established and Disconnected both follow. If the peer's disconnect request
+// arrives before its confirmation, only Disconnected follows, and the peer gets its
+// answer without another call. Between Connect and Established, Disconnect only flushes
+// the queue pair and does not cancel the request. If the peer then accepts, ConnectError
+// follows, because the queue pair can not be connected any more. Close cancels a request
+// at once.
 //
 // In the UDP port space nothing is sent and no event follows. Before Connect and before
 // Accept the error is a *StateError. Source: rdma_disconnect(3).

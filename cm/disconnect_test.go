@@ -38,6 +38,13 @@ func TestEarlyDisconnect(t *testing.T) {
 		require.Equal(t, []string{"disconnect", "disconnect"}, p.fake.calls, "the second call sends the disconnect request")
 		p.deliver(cm.Disconnected)
 	})
+	t.Run("Disconnect before the peer's disconnect request, which overtakes Established", func(t *testing.T) {
+		p := reach(t, cm.TCP, cm.StateAccepted)
+		require.NoError(t, p.id.Disconnect())
+		p.deliver(cm.Disconnected)
+		require.Equal(t, cm.StateDisconnected, p.id.State())
+		require.Equal(t, []string{"disconnect", "disconnect"}, p.fake.calls, "the second call answers the peer")
+	})
 	t.Run("Disconnect before the peer refuses the answer", func(t *testing.T) {
 		for _, typ := range []cm.EventType{cm.Rejected, cm.Unreachable, cm.ConnectError} {
 			p := reach(t, cm.TCP, cm.StateAccepted)

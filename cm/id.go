@@ -72,12 +72,14 @@ func (id *ID) applyEvent(t EventType) (before State, ok bool) {
 		return before, false
 	}
 	id.unacked++
-	if before == StateDisconnectPending && id.state == StateDisconnecting {
-		// The application has called Disconnect before the peer's confirmation was
-		// fetched. If the transport knew of the confirmation then, it has sent the
-		// disconnect request, and this call has no effect; otherwise this call sends the
-		// request. An error is ignored, because the next event of the ID reports its
-		// cause.
+	if before == StateDisconnectPending && (id.state == StateDisconnecting || id.state == StateDisconnected) {
+		// The application has called Disconnect before this event was fetched, and does
+		// not call it again. After the peer's confirmation (Established) this call sends
+		// the disconnect request. After the peer's disconnect request (Disconnected),
+		// which may overtake the confirmation, this call sends the answer. The call has no
+		// effect if the transport knew of the confirmation or the request when the
+		// application called Disconnect. An error is ignored: the connection ends without
+		// the message too, after the timeouts of both sides.
 		_ = id.t.Disconnect()
 	}
 	return before, true

@@ -50,8 +50,8 @@ const (
 	// Disconnected, ConnectError, Unreachable and Rejected leave it.
 	StateAccepted
 	// StateDisconnectPending, passive side: Disconnect was called in StateAccepted. The
-	// queue pair is flushed, and the connection ends as soon as the peer confirms
-	// (REP_SENT). Established leads to StateDisconnecting, Disconnected to
+	// queue pair is flushed, and the connection ends as soon as the peer confirms or
+	// disconnects (REP_SENT). Established leads to StateDisconnecting, Disconnected to
 	// StateDisconnected, and ConnectError, Unreachable and Rejected to StateFailed.
 	StateDisconnectPending
 	// StateEstablished: the sides are connected, or in the UDP port space the lookup was
@@ -62,9 +62,9 @@ const (
 	// (DREQ_SENT). Disconnect enters this state; Disconnected leaves it.
 	StateDisconnecting
 	// StateDisconnected: the connection has ended. Disconnected enters this state, and
-	// in the UDP port space Disconnect. If the peer has disconnected first, the peer
-	// waits until this side calls Disconnect or Close, and the queue pair is not flushed
-	// before.
+	// in the UDP port space Disconnect. If the peer has disconnected and this side has not
+	// called Disconnect before, the peer waits until this side calls Disconnect or Close,
+	// and the queue pair is not flushed until then.
 	StateDisconnected
 	// StateFailed: the connection was refused, the peer can not be reached, or the
 	// device was removed. Reject, a failed Accept, DeviceRemoval and the events of a
@@ -243,7 +243,8 @@ var callRules = []rule[call]{
 }
 
 // eventRules has the events that an ID can get. The event Disconnected alone does not
-// answer the peer and does not flush the queue pair; Disconnect or Close does.
+// answer the peer and does not flush the queue pair; Disconnect, before or after the
+// event, or Close does.
 // Unreachable on an established ID reports a changed address of a neighbour and does not
 // end the connection. Unreachable on the ID of an unanswered request reports that the
 // transport has dropped the request to make room for others. Source:

@@ -37,8 +37,10 @@ func (c *EventChannel) Wait(ctx context.Context) (Event, error) {
 
 // Expect waits for the next event, as Wait does, and acknowledges it. If the type of the
 // event is not want, Expect returns the event and an error. The error is Event.Err or,
-// if that is nil, an error that names both types and matches verbs.ErrState.
-// TimewaitExit needs no reaction: unless it is the type want, Expect skips it.
+// if that is nil, an error that names both types and matches verbs.ErrState. Expect skips
+// events that end nothing, unless their type is want: TimewaitExit, AddrChange, and
+// Unreachable for an established ID. If the unexpected event is a ConnectRequest, the
+// caller must answer or close Event.ID.
 //
 // With Expect, a program calls ResolveAddr, ResolveRoute, Connect and Accept one after
 // the other, as a program in C does with an ID without a channel. Expect with
@@ -52,19 +54,33 @@ func (c *EventChannel) Expect(ctx context.Context, want EventType) (Event, error
 		if err != nil {
 			return Event{}, err
 		}
+		skip := ev.endsNothing() // before Ack, after which another goroutine may close the ID
 		if err := ev.Ack(); err != nil {
 			return ev, err
 		}
 		switch {
 		case ev.Type == want:
 			return ev, nil
-		case ev.Type == TimewaitExit:
+		case skip:
 		case ev.Err != nil:
 			return ev, operr.Wrap("cm expect "+want.String(), ev.Err)
 		default:
 			return ev, operr.Wrap("cm expect "+want.String(), fmt.Errorf("%w: the event is %v", verbs.ErrState, ev.Type))
 		}
 	}
+}
+
+// endsNothing reports whether the event needs no reaction, because neither a connection
+// nor an attempt to connect has ended. Unreachable is such an event for an established ID;
+// in the other states it leads to StateFailed.
+func (e *Event) endsNothing() bool {
+	switch e.Type {
+	case TimewaitExit, AddrChange:
+		return true
+	case Unreachable:
+		return e.ID.State() != StateFailed
+	}
+	return false
 }
 
 // sleep blocks until the descriptor of the channel is readable, ctx is done, or another

@@ -169,15 +169,17 @@ func TestExpect(t *testing.T) {
 	require.ErrorIs(t, err, errBroken)
 	require.Equal(t, cm.RouteError, ev.Type)
 
-	p.transportChannel.push(cm.TransportEvent{Type: cm.AddrChange, ID: p.fake})
-	ev, err = p.channel.Expect(t.Context(), cm.RouteResolved)
+	require.NoError(t, p.id.ResolveRoute(time.Second))
+	p.transportChannel.push(cm.TransportEvent{Type: cm.RouteResolved, ID: p.fake})
+	ev, err = p.channel.Expect(t.Context(), cm.Established)
 	require.ErrorIs(t, err, verbs.ErrState)
-	require.EqualError(t, err, "rdma: cm expect route resolved: wrong state: the event is address change")
-	require.Equal(t, cm.AddrChange, ev.Type)
+	require.EqualError(t, err, "rdma: cm expect established: wrong state: the event is route resolved")
+	require.Equal(t, cm.RouteResolved, ev.Type)
 	require.NoError(t, p.id.Close())
 }
 
-// TestExpectSkips checks that Expect returns TimewaitExit only if the caller expects it.
+// TestExpectSkips checks that Expect returns events that end nothing only if the caller
+// expects them.
 func TestExpectSkips(t *testing.T) {
 	p := reach(t, cm.TCP, cm.StateDisconnected)
 	for _, typ := range []cm.EventType{cm.TimewaitExit, cm.AddrChange, cm.TimewaitExit} {
@@ -188,4 +190,17 @@ func TestExpectSkips(t *testing.T) {
 	_, err = p.channel.Expect(t.Context(), cm.TimewaitExit)
 	require.NoError(t, err)
 	require.NoError(t, p.id.Close())
+
+	p = reach(t, cm.TCP, cm.StateEstablished)
+	for _, typ := range []cm.EventType{cm.AddrChange, cm.Unreachable, cm.Disconnected} {
+		p.transportChannel.push(cm.TransportEvent{Type: typ, ID: p.fake})
+	}
+	_, err = p.channel.Expect(t.Context(), cm.Disconnected)
+	require.NoError(t, err)
+	require.NoError(t, p.id.Close())
+
+	p = reach(t, cm.TCP, cm.StateConnecting)
+	p.transportChannel.push(cm.TransportEvent{Type: cm.Unreachable, ID: p.fake})
+	_, err = p.channel.Expect(t.Context(), cm.Established)
+	require.Error(t, err, "Unreachable ends the attempt to connect")
 }

@@ -30,8 +30,10 @@ type ListenOptions struct {
 	// RNRRetryCount replaces Config.RNRRetryCount, unless it is zero. Negative means none.
 	RNRRetryCount int
 	// TOS is the type of service (with IPv6: the traffic class) of the packets that this
-	// side sends. If the dialing side has set DialOptions.TOS, both sides use that value
-	// instead. Zero means the default of the provider. Source: rdma_set_option(3).
+	// side sends with provider/soft or an iWARP device, unless the dialing side has set
+	// DialOptions.TOS, which then applies to both sides. On other RDMA devices TOS has no
+	// effect: both sides use the traffic class of the dialing side. Zero means the
+	// default of the provider. Source: rdma_set_option(3).
 	TOS uint8
 	// ReuseAddr lets other IDs that also set the option share the address. At most one of
 	// them can listen. Source: rdma_set_option(3), see cm.ID.SetReuseAddr.
