@@ -1,6 +1,7 @@
 package verbs_test
 
 import (
+	"encoding/binary"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -55,4 +56,21 @@ func TestSGEOf(t *testing.T) {
 	mr := region{addr: 0x7f0000001000, lkey: 0xabcd}
 	require.Equal(t, verbs.SGE{Addr: 0x7f0000001040, Length: 64, LKey: 0xabcd}, verbs.SGEOf(mr, 64, 64))
 	require.Equal(t, verbs.SGE{Addr: 0x7f0000000ff8, Length: 8, LKey: 0xabcd}, verbs.SGEOf(mr, -8, 8), "SGEOf does not check bounds")
+}
+
+// memoryMR is a region whose memory is on the Go heap.
+type memoryMR struct {
+	verbs.MR
+	memory []byte
+}
+
+func (m memoryMR) Bytes() []byte { return m.memory }
+
+func TestLoadUint64(t *testing.T) {
+	mr := memoryMR{memory: make([]byte, 24)}
+	binary.NativeEndian.PutUint64(mr.memory[8:], 1<<40+2)
+	require.EqualValues(t, 1<<40+2, verbs.LoadUint64(mr, 8))
+	require.Zero(t, verbs.LoadUint64(mr, 16))
+	require.Panics(t, func() { verbs.LoadUint64(mr, 4) }, "not a multiple of 8")
+	require.Panics(t, func() { verbs.LoadUint64(mr, 24) }, "not in the region")
 }
