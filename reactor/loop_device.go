@@ -21,7 +21,7 @@ type loopDevice struct {
 	next       int                // index in queues at which the next poll begins
 	slab       slab
 	sharedRecv *sharedRecv     // nil if each connection has a receive queue of its own
-	mrs        []verbs.MR      // memory regions of Loop.Alloc and Conn.Alloc
+	regions    regionSet       // memory regions of Loop.Alloc and Conn.Alloc
 	trimTimer  timerheap.Timer // timer that calls trim
 	failure    error           // error after which no more completions are expected, or nil
 	removed    bool            // the device was removed; failure is set too
@@ -212,9 +212,7 @@ func (d *loopDevice) close() (err error) {
 		err = firstError(err, d.sharedRecv.srq.Close())
 	}
 	err = firstError(err, d.slab.close())
-	for _, mr := range d.mrs {
-		err = firstError(err, mr.Close())
-	}
+	err = firstError(err, d.regions.closeAll())
 	for _, q := range d.queues {
 		err = firstError(err, q.queue.Close())
 	}
@@ -234,8 +232,7 @@ func (d *loopDevice) alloc(size int, access verbs.Access) (verbs.MR, error) {
 	if err != nil {
 		return nil, operr.Wrap("allocate memory", err)
 	}
-	d.mrs = append(d.mrs, mr)
-	return mr, nil
+	return d.regions.add(mr), nil
 }
 
 // lease implements Loop.Lease and Conn.Lease.
