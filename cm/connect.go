@@ -106,8 +106,9 @@ func (id *ID) Establish() error {
 // follows, because the queue pair can not be connected any more. Close cancels a request
 // at once.
 //
-// In the UDP port space nothing is sent and no event follows. Before Connect and before
-// Accept the error is a *StateError. Source: rdma_disconnect(3).
+// In the UDP port space nothing is sent and no event follows, but the queue pair of the
+// ID is flushed too, as with librdmacm. Before Connect and before Accept the error is a
+// *StateError. Source: rdma_disconnect(3).
 func (id *ID) Disconnect() error {
 	return id.do(callDisconnect, func() error { return id.t.Disconnect() })
 }

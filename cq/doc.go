@@ -41,12 +41,6 @@
 // An event says that the CQ may have completions. Polls before the event may have taken
 // them already. So an event is only used to record that its CQ is not armed any more.
 //
-// # Spinning
-//
-// An owner that polls again instead of sleeping may use Queue.Spin. If the CQ can wait
-// inside the provider, Spin waits there for a short time. Otherwise Spin is the same as
-// Poll.
-//
 // # The safety timeout
 //
 // Some devices and drivers lose events. An owner must never sleep without a time limit.

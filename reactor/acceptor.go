@@ -149,6 +149,9 @@ func (l *Loop) handleRequest(req *ConnRequest) {
 		l.rejectFull(req)
 		return
 	}
+	if req.decisionErr() != nil { // Config.Place has called Reject
+		return
+	}
 	req.loop.Store(loop)
 	l.onConnectRequest(req)
 	if req.decisionErr() != nil {

@@ -50,10 +50,12 @@ type Config struct {
 	// MaxPosted is how many functions passed to Loop.Post may wait on one loop. Zero
 	// means 4096.
 	MaxPosted int
-	// SlowCallback makes the loop measure the duration of every callback except OnBoot,
-	// OnShutdown and OnListenError. The loop reads the clock before and after a callback,
-	// and Stats.SlowCallbacks counts the callbacks that took longer than SlowCallback. Zero
-	// means that callbacks are not measured.
+	// SlowCallback makes the loop measure the duration of the calls of Handler and
+	// ConnHandler, except OnBoot, OnShutdown and OnListenError, and of the calls of the
+	// function of SetTurnFunc that had work. Functions that were passed to Post, After and
+	// Register, and Place, are not measured. The loop reads the clock before and after a
+	// call, and Stats.SlowCallbacks counts the calls that took longer than SlowCallback.
+	// Zero means that no calls are measured.
 	SlowCallback time.Duration
 
 	// MaxInFlight is how many operations one connection may have outstanding, and how
@@ -148,7 +150,8 @@ type Config struct {
 	// Place, if not nil, chooses the loop of an accepted connection. It returns a loop of
 	// ConnRequest.Engine. If Place is nil, or returns nil or a loop of another engine,
 	// Balance chooses the loop. Place is called before OnConnectRequest, on the loop with
-	// index 0.
+	// index 0. It may call Reject; OnConnectRequest is then not called. Accept and Steer
+	// return verbs.ErrState in Place, because no loop is chosen yet.
 	Place func(req *ConnRequest) *Loop
 }
 

@@ -79,9 +79,10 @@ const (
 
 	// stateAwaitingDisconnected: a request has failed with an error that a disconnect of the
 	// peer usually causes, but cm.Disconnected was not received yet. OnClose should get the
-	// error of that event. cm.Disconnected leads to stateAwaitingEmptyCQ. A reason that is
-	// not provisional and the time limit lead to stateFlushing. The time limit is
-	// disconnectTimeout, for this state and the next one together.
+	// error of that event. cm.Disconnected leads to stateAwaitingEmptyCQ, or to
+	// stateFlushing if a poll has found the CQ empty since. A reason that is not provisional
+	// and the time limit lead to stateFlushing. The time limit is disconnectTimeout, for this
+	// state and the next one together.
 	stateAwaitingDisconnected
 
 	// stateAwaitingEmptyCQ: cm.Disconnected was received, but the completions of earlier

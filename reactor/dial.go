@@ -70,12 +70,15 @@ func (e *Engine) Dial(addr netip.AddrPort, o *DialOptions) error {
 	return l.Dial(addr, o)
 }
 
-// Dial is Engine.Dial for this loop. If o.Loop is another loop, the error is a
-// *verbs.ParamError.
+// Dial is Engine.Dial for this loop. If o.Loop is another loop of the engine, the error is
+// a *verbs.ParamError.
 func (l *Loop) Dial(addr netip.AddrPort, o *DialOptions) error {
 	const op = "dial"
 	if o == nil {
 		o = &DialOptions{}
+	}
+	if o.Loop != nil && !l.engine.owns(o.Loop) {
+		return operr.Wrap(op, verbs.ErrForeign)
 	}
 	if o.Loop != nil && o.Loop != l {
 		return operr.Wrap(op, &verbs.ParamError{Field: "loop", Value: int64(o.Loop.index), Reason: "not the loop whose method Dial was called"})

@@ -143,6 +143,7 @@ package reactor
 //	conn_close_reason.go  why a connection has ended
 //	conn_state.go         states of a connection
 //	buffer.go             buffers and received messages
+//	region.go             registered memory of the application
 //	slab.go               registered memory, cut into buffers
 //	slab_trim.go          returning unused memory to the system
 //	recv_queue.go         receive queue of a connection

@@ -51,7 +51,8 @@ type Engine struct {
 // Start. To release an engine that was never started, call Shutdown.
 //
 // The error is a *verbs.ParamError for a value of cfg that is out of range, or an error
-// of the system or of the provider. New may be called from any goroutine.
+// of the system or of the provider. New also returns an error if p or h is nil. New may
+// be called from any goroutine.
 func New(p cm.Provider, h Handler, cfg *Config) (*Engine, error) {
 	const op = "create engine"
 	if p == nil || h == nil {

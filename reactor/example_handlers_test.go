@@ -1,6 +1,7 @@
 package reactor_test
 
 import (
+	"encoding/binary"
 	"fmt"
 	"net/netip"
 
@@ -30,26 +31,28 @@ func ExampleListenOptions() {
 
 // A greeter sends a text to each client.
 type greeter struct {
-	reactor.BaseHandler
+	reactor.BaseConnHandler
 	text string
 }
 
 func (g *greeter) OnOpen(c *reactor.Conn) { check(c.Send([]byte(g.text))) }
 
 type greeted struct {
-	dialer
+	reactor.BaseConnHandler
 	texts chan string
 }
+
+func (*greeted) OnDialError(_ *reactor.DialOptions, err error) { check(err) }
 
 func (g *greeted) OnMessage(_ *reactor.Conn, msg reactor.Message) { g.texts <- string(msg.Data()) }
 
 // This example watches memory: in every turn of its loop the server looks at a region,
 // until a client has written to it.
 func ExampleLoop_SetTurnFunc() {
-	watcher := &watcher{found: make(chan byte, 1)}
+	watcher := &watcher{found: make(chan uint64, 1)}
 	addr, end := serve(watcher)
 	defer end()
-	client, endClient := run(&byteWriter{})
+	client, endClient := run(&wordWriter{})
 	defer endClient()
 	check(client.Dial(addr, nil))
 	fmt.Println("a client has written", <-watcher.found)
@@ -58,30 +61,31 @@ func ExampleLoop_SetTurnFunc() {
 
 type watcher struct {
 	region
-	found chan byte
+	found chan uint64
 }
 
-// OnOpen sets a turn function that looks at the first byte of the region. The loop does
-// not sleep until the client has written that byte.
+// OnOpen sets a turn function that looks at the first word of the region. The loop does
+// not sleep until the client has written that word.
 func (w *watcher) OnOpen(c *reactor.Conn) {
-	loop, watched := c.Loop(), w.memory.Bytes()
+	loop := c.Loop()
 	loop.SetTurnFunc(func() (worked bool) {
-		if watched[0] == 0 {
+		word := verbs.LoadUint64(w.memory, 0)
+		if word == 0 {
 			return false
 		}
-		w.found <- watched[0]
+		w.found <- word
 		loop.SetTurnFunc(nil)
 		return true
 	})
 }
 
-type byteWriter struct{ dialer }
+type wordWriter struct{ dialer }
 
-func (byteWriter) OnOpen(c *reactor.Conn) {
+func (wordWriter) OnOpen(c *reactor.Conn) {
 	var remote reactor.Remote
 	check(remote.UnmarshalBinary(c.PeerPrivateData()))
-	memory, err := c.Alloc(1, verbs.AccessLocalWrite)
+	memory, err := c.Alloc(8, verbs.AccessLocalWrite)
 	check(err)
-	memory.Bytes()[0] = 42
-	check(c.Write(verbs.SGEOf(memory, 0, 1), remote, reactor.SendOptions{}))
+	binary.NativeEndian.PutUint64(memory.Bytes(), 42) // both sides have the same byte order
+	check(c.Write(verbs.SGEOf(memory, 0, 8), remote, reactor.SendOptions{}))
 }

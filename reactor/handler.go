@@ -27,7 +27,8 @@ type Handler interface {
 // A ConnHandler has the callbacks of listeners and connections. ListenOptions.Handler is
 // the ConnHandler of a listener and of the connections that it accepts.
 // DialOptions.Handler is the ConnHandler of a connection that this side opens. A
-// listener or connection without such an option uses the Handler of the engine. What the
+// listener or connection without such an option uses the Handler of the engine. The
+// application embeds BaseConnHandler and overrides the methods that it needs. What the
 // comment of Handler says about goroutines applies here too.
 type ConnHandler interface {
 	// OnConnectRequest is called when a connection request has arrived at a listener. There
@@ -84,8 +85,45 @@ type ConnHandler interface {
 	OnDialError(o *DialOptions, err error)
 }
 
+// BaseConnHandler is a ConnHandler that accepts every request and ignores everything
+// else.
+type BaseConnHandler struct{}
+
+var _ ConnHandler = BaseConnHandler{}
+
+// OnConnectRequest accepts the request.
+func (BaseConnHandler) OnConnectRequest(req *ConnRequest) {
+	// Accept fails if the request has ended already, or if the engine is shutting down,
+	// which rejects the request.
+	_ = req.Accept(nil)
+}
+
+// OnAcceptError does nothing.
+func (BaseConnHandler) OnAcceptError(*ConnRequest, error) {}
+
+// OnListenError does nothing.
+func (BaseConnHandler) OnListenError(*Listener, error) {}
+
+// OnOpen does nothing.
+func (BaseConnHandler) OnOpen(*Conn) {}
+
+// OnMessage does nothing.
+func (BaseConnHandler) OnMessage(*Conn, Message) {}
+
+// OnCompletion does nothing.
+func (BaseConnHandler) OnCompletion(*Conn, Op, error) {}
+
+// OnWritable does nothing.
+func (BaseConnHandler) OnWritable(*Conn) {}
+
+// OnClose does nothing.
+func (BaseConnHandler) OnClose(*Conn, error) {}
+
+// OnDialError does nothing.
+func (BaseConnHandler) OnDialError(*DialOptions, error) {}
+
 // BaseHandler accepts every request and ignores everything else.
-type BaseHandler struct{}
+type BaseHandler struct{ BaseConnHandler }
 
 var _ Handler = BaseHandler{}
 
@@ -97,34 +135,3 @@ func (BaseHandler) OnShutdown(*Loop) {}
 
 // OnTick returns 0, so that it is not called again.
 func (BaseHandler) OnTick(*Loop) time.Duration { return 0 }
-
-// OnConnectRequest accepts the request.
-func (BaseHandler) OnConnectRequest(req *ConnRequest) {
-	// Accept fails if the request has ended already, or if the engine is shutting down,
-	// which rejects the request.
-	_ = req.Accept(nil)
-}
-
-// OnAcceptError does nothing.
-func (BaseHandler) OnAcceptError(*ConnRequest, error) {}
-
-// OnListenError does nothing.
-func (BaseHandler) OnListenError(*Listener, error) {}
-
-// OnOpen does nothing.
-func (BaseHandler) OnOpen(*Conn) {}
-
-// OnMessage does nothing.
-func (BaseHandler) OnMessage(*Conn, Message) {}
-
-// OnCompletion does nothing.
-func (BaseHandler) OnCompletion(*Conn, Op, error) {}
-
-// OnWritable does nothing.
-func (BaseHandler) OnWritable(*Conn) {}
-
-// OnClose does nothing.
-func (BaseHandler) OnClose(*Conn, error) {}
-
-// OnDialError does nothing.
-func (BaseHandler) OnDialError(*DialOptions, error) {}

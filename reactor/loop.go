@@ -100,7 +100,8 @@ func (l *Loop) SetIdle(p IdlePolicy) error {
 
 // Alloc maps size bytes of new memory outside the Go heap, and registers them for
 // one-sided operations on the connections of this loop that use the device dev. The
-// memory is unmapped by MR.Close, or when the loop ends. A peer can access the memory if
+// memory is unmapped by MR.Close, or when the loop ends. Alloc may be called only on the
+// goroutine of the loop: see ConnRequest.Loop for requests of another loop. A peer can access the memory if
 // the access flags allow that, and if the peer knows MR.Addr and MR.RKey: see Remote. The
 // error matches verbs.ErrForeign if dev is not a device of the engine's provider. Other
 // errors are those of verbs.PD.Alloc, and, when the loop uses the device for the first
@@ -115,8 +116,8 @@ func (l *Loop) Alloc(dev verbs.Device, size int, access verbs.Access) (verbs.MR,
 
 // Lease returns a send buffer of Config.MaxMessage bytes for the connections of this loop
 // that use the device dev. Its length is 0: see Buffer.SetLen. The buffer belongs to the
-// caller until Buffer.Release or a successful SendBuffer. The error matches
-// verbs.ErrForeign if dev is not a device of the engine's provider. Other errors mean
+// caller until Buffer.Release or a successful SendBuffer. Lease may be called only on the
+// goroutine of the loop. The error matches verbs.ErrForeign if dev is not a device of the engine's provider. Other errors mean
 // that there is no memory, or that the device can not be opened.
 func (l *Loop) Lease(dev verbs.Device) (*Buffer, error) {
 	d, err := l.ownDevice(dev)

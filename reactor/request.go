@@ -78,18 +78,21 @@ func (r *ConnRequest) Param() cm.MessageParam { return r.param }
 func (r *ConnRequest) Engine() *Engine { return r.engine }
 
 // Loop returns the loop that gets the connection. It returns nil in Config.Place, which
-// chooses the loop.
+// chooses the loop. The methods of another loop may not be called directly: to allocate
+// memory for the connection with Loop.Alloc, pass Loop.Post a function that allocates it
+// and then accepts the request.
 func (r *ConnRequest) Loop() *Loop { return r.loop.Load() }
 
 // Steer assigns the connection to the loop l. It must be called before Accept. The error
-// matches verbs.ErrForeign if l is not a loop of Engine. If the request was answered, the
-// error is the one that Accept returns.
+// matches verbs.ErrForeign if l is not a loop of Engine, and verbs.ErrState in
+// Config.Place, whose result chooses the loop. If the request was answered, the error is
+// the one that Accept returns.
 func (r *ConnRequest) Steer(l *Loop) error {
 	const op = "steer"
 	if !r.engine.owns(l) {
 		return operr.Wrap(op, verbs.ErrForeign)
 	}
-	if err := r.decisionErr(); err != nil {
+	if err := r.placedErr(); err != nil {
 		return operr.Wrap(op, err)
 	}
 	r.loop.Store(l)
@@ -98,9 +101,10 @@ func (r *ConnRequest) Steer(l *Loop) error {
 
 // Accept accepts the request. The loop of the request then makes the connection, and
 // calls OnOpen or OnAcceptError. Accept copies p; nil means the defaults. If the error
-// is a *verbs.ParamError, the request can still be answered. If it matches ErrDecided,
-// ErrExpired, ErrShutdown, ErrDeviceRemoved or verbs.ErrPeerGone, the request was
-// answered or has ended.
+// is a *verbs.ParamError, or matches verbs.ErrState because Accept was called in
+// Config.Place, the request can still be answered. If it matches ErrDecided, ErrExpired,
+// ErrShutdown, ErrDeviceRemoved or verbs.ErrPeerGone, the request was answered or has
+// ended.
 func (r *ConnRequest) Accept(p *AcceptParams) error {
 	const op = "accept"
 	var params AcceptParams
@@ -108,6 +112,9 @@ func (r *ConnRequest) Accept(p *AcceptParams) error {
 		params = *p
 	}
 	if err := params.check(); err != nil {
+		return operr.Wrap(op, err)
+	}
+	if err := r.placedErr(); err != nil {
 		return operr.Wrap(op, err)
 	}
 	if !r.decide(byApplication) {
@@ -125,8 +132,9 @@ func (r *ConnRequest) Accept(p *AcceptParams) error {
 	return nil
 }
 
-// Reject rejects the request, with up to 148 bytes of private data, which are copied. The
-// errors are those of Accept, and those of cm.ID.Reject.
+// Reject rejects the request, with up to 148 bytes of private data, which are copied. It
+// may be called in Config.Place too. The errors are those of Accept, except
+// verbs.ErrState, and those of cm.ID.Reject.
 func (r *ConnRequest) Reject(privateData []byte) error {
 	const op = "reject"
 	if err := checkRange("private data", len(privateData), 0, cm.MaxPrivateData(cm.TCP, cm.MessageReject)); err != nil {
@@ -145,6 +153,17 @@ func (r *ConnRequest) Reject(privateData []byte) error {
 // decide records who answers the request. It returns false if the request was answered
 // before. In that case the caller must not answer it.
 func (r *ConnRequest) decide(who uint32) bool { return r.decision.CompareAndSwap(undecided, who) }
+
+// placedErr returns nil if the request has a loop and can still be answered. If the
+// request was answered, placedErr returns the error that a further answer gets.
+// Otherwise no loop was chosen yet, and the error is verbs.ErrState.
+func (r *ConnRequest) placedErr() error {
+	err := r.decisionErr()
+	if err == nil && r.Loop() == nil {
+		err = verbs.ErrState
+	}
+	return err
+}
 
 // decisionErr returns nil if the request can still be answered, and else the error that a
 // further answer gets.

@@ -132,6 +132,25 @@ func TestPlace(t *testing.T) {
 	require.Same(t, server.Loop(1), receive(t, got))
 }
 
+// TestAnswerInPlace checks the answers to a request in Config.Place, where the request
+// has no loop: Accept and Steer do nothing, and after Reject no callback follows.
+func TestAnswerInPlace(t *testing.T) {
+	server := start(t, &hooks{request: func(*reactor.ConnRequest) { assert.Fail(t, "the request was rejected") }},
+		&reactor.Config{Place: func(req *reactor.ConnRequest) *reactor.Loop {
+			assert.ErrorIs(t, req.Accept(nil), verbs.ErrState)
+			assert.ErrorIs(t, req.Steer(req.Engine().Loop(0)), verbs.ErrState)
+			assert.NoError(t, req.Reject([]byte("not here")))
+			assert.ErrorIs(t, req.Accept(nil), reactor.ErrDecided)
+			return req.Engine().Loop(0)
+		}})
+	_, failed := dialFor(t, server, nil)
+	var refused *cm.RejectError
+	require.ErrorAs(t, receive(t, failed), &refused)
+	require.Equal(t, "not here", string(refused.PrivateData))
+	shutdown(t, server)
+	require.EqualValues(t, 1, server.Stats().Rejects)
+}
+
 // TestPlaceWithoutAChoice checks that Config.Balance chooses the loop if Config.Place
 // returns nil or a loop of another engine.
 func TestPlaceWithoutAChoice(t *testing.T) {
@@ -262,10 +281,11 @@ func TestDialChecks(t *testing.T) {
 		require.ErrorAs(t, e.Dial(addr, d), &param, field)
 		require.Equal(t, field, param.Field)
 	}
-	other := start(t, &hooks{}, nil)
+	other := start(t, &hooks{}, &reactor.Config{NumLoops: 2})
 	foreign := &reactor.DialOptions{Loop: other.Loop(0)}
 	require.ErrorIs(t, e.Dial(addr, foreign), verbs.ErrForeign)
-	require.ErrorAs(t, e.Loop(0).Dial(addr, foreign), &param)
+	require.ErrorIs(t, e.Loop(0).Dial(addr, foreign), verbs.ErrForeign)
+	require.ErrorAs(t, other.Loop(1).Dial(addr, foreign), &param)
 	require.Equal(t, "loop", param.Field)
 }
 

@@ -8,7 +8,9 @@ package reactor
 //
 // While a function is set, the loop does not sleep, whatever its IdlePolicy is. It needs
 // a processor for itself, as with IdleBusy. RunOnce calls fn again and again until there
-// is work or its timeout has passed. Loop.Arm returns true.
+// is work or its timeout has passed. Loop.Arm returns true, so an application with an
+// event loop of its own must not wait for its descriptors: it polls them with a timeout
+// of 0 between the calls of RunOnce(0).
 //
 // The result of fn says whether fn had work, which then counts as work of the turn: in
 // the result of RunOnce, in Stats.Busy, and for Config.SlowCallback, which measures only
@@ -17,7 +19,7 @@ package reactor
 // loop ends, also while the engine shuts down.
 //
 // SetTurnFunc may be called only on the goroutine of the loop. A device writes to memory
-// at any time, so fn should read the word for which it waits with package sync/atomic.
+// at any time, so fn should read the word for which it waits with verbs.LoadUint64.
 func (l *Loop) SetTurnFunc(fn func() (worked bool)) {
 	l.turnFunc = fn
 	l.idle.hasTurnFunc = fn != nil

@@ -189,7 +189,8 @@ func RNRDelay(code uint8) time.Duration {
 }
 
 // RNRDelayCode returns the RNR NAK timer code of the shortest delay that is at least d.
-// The result ok is false if d is longer than the longest delay, 655.36 ms.
+// If d is zero or negative, this is code 1, which means 10 µs. The result ok is false if d
+// is longer than the longest delay, 655.36 ms.
 func RNRDelayCode(d time.Duration) (code uint8, ok bool) {
 	for code = 1; code <= timerCodeMask; code++ {
 		if RNRDelay(code) >= d {
@@ -210,7 +211,9 @@ func AckTimeout(code uint8) time.Duration {
 }
 
 // AckTimeoutCode returns the code of the shortest local ACK timeout that is at least d,
-// from 1 to 31. The result ok is false if d is longer than the longest timeout, 8796 s.
+// from 1 to 31. If d is zero or negative, this is code 1, which means 8.192 µs, and not
+// code 0, which means no timeout. The result ok is false if d is longer than the longest
+// timeout, 8796 s.
 func AckTimeoutCode(d time.Duration) (code uint8, ok bool) {
 	for code = 1; code <= timerCodeMask; code++ {
 		if AckTimeout(code) >= d {

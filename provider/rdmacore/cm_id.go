@@ -269,7 +269,7 @@ func (s *sockaddr) c() *C.uint8_t { return (*C.uint8_t)(&s[0]) }
 func (i *id) Destroy() error {
 	ch := i.lock()
 	defer ch.mu.Unlock()
-	// ^The Go object is removed from the table first, because a new ID may get the same
+	// The Go object is removed from the table first, because a new ID may get the same
 	// address.
 	i.provider.removeID(i)
 	return cmError("destroy ID", int32(C.rl_destroy_id(i.c)))
