@@ -71,8 +71,8 @@ func (c *EventChannel) Expect(ctx context.Context, want EventType) (Event, error
 }
 
 // endsNothing reports whether the event needs no reaction, because neither a connection
-// nor an attempt to connect has ended. Unreachable is such an event for an established ID;
-// in the other states it leads to StateFailed.
+// nor an attempt to connect has ended. Unreachable is such an event for an established
+// ID; in the other states it leads to StateFailed.
 func (e *Event) endsNothing() bool {
 	switch e.Type {
 	case TimewaitExit, AddrChange:

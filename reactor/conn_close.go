@@ -150,8 +150,8 @@ func (c *Conn) onCloseTimeout() {
 }
 
 // disconnect disconnects the connection, which flushes its queues. If the connection
-// manager returns an error, it may have left the queue pair unchanged, so disconnect moves
-// the queue pair to the error state itself.
+// manager returns an error, it may have left the queue pair unchanged, so disconnect
+// moves the queue pair to the error state itself.
 func (c *Conn) disconnect() {
 	if c.id.Disconnect() != nil {
 		c.loop.recordError(c.qp.Modify(&verbs.QPAttr{State: verbs.StateError}, verbs.AttrState))

@@ -70,8 +70,8 @@ func (e *Engine) Dial(addr netip.AddrPort, o *DialOptions) error {
 	return l.Dial(addr, o)
 }
 
-// Dial is Engine.Dial for this loop. If o.Loop is another loop of the engine, the error is
-// a *verbs.ParamError.
+// Dial is Engine.Dial for this loop. If o.Loop is another loop of the engine, the error
+// is a *verbs.ParamError.
 func (l *Loop) Dial(addr netip.AddrPort, o *DialOptions) error {
 	const op = "dial"
 	if o == nil {

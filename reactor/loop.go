@@ -101,11 +101,11 @@ func (l *Loop) SetIdle(p IdlePolicy) error {
 // Alloc maps size bytes of new memory outside the Go heap, and registers them for
 // one-sided operations on the connections of this loop that use the device dev. The
 // memory is unmapped by MR.Close, or when the loop ends. Alloc may be called only on the
-// goroutine of the loop: see ConnRequest.Loop for requests of another loop. A peer can access the memory if
-// the access flags allow that, and if the peer knows MR.Addr and MR.RKey: see Remote. The
-// error matches verbs.ErrForeign if dev is not a device of the engine's provider. Other
-// errors are those of verbs.PD.Alloc, and, when the loop uses the device for the first
-// time, those of opening the device.
+// goroutine of the loop: see ConnRequest.Loop for requests of another loop. A peer can
+// access the memory if the access flags allow that, and if the peer knows MR.Addr and
+// MR.RKey: see Remote. The error matches verbs.ErrForeign if dev is not a device of the
+// engine's provider. Other errors are those of verbs.PD.Alloc, and, when the loop uses
+// the device for the first time, those of opening the device.
 func (l *Loop) Alloc(dev verbs.Device, size int, access verbs.Access) (verbs.MR, error) {
 	d, err := l.ownDevice(dev)
 	if err != nil {
@@ -114,11 +114,12 @@ func (l *Loop) Alloc(dev verbs.Device, size int, access verbs.Access) (verbs.MR,
 	return d.alloc(size, access)
 }
 
-// Lease returns a send buffer of Config.MaxMessage bytes for the connections of this loop
-// that use the device dev. Its length is 0: see Buffer.SetLen. The buffer belongs to the
-// caller until Buffer.Release or a successful SendBuffer. Lease may be called only on the
-// goroutine of the loop. The error matches verbs.ErrForeign if dev is not a device of the engine's provider. Other errors mean
-// that there is no memory, or that the device can not be opened.
+// Lease returns a send buffer of Config.MaxMessage bytes for the connections of this
+// loop that use the device dev. Its length is 0: see Buffer.SetLen. The buffer belongs
+// to the caller until Buffer.Release or a successful SendBuffer. Lease may be called
+// only on the goroutine of the loop. The error matches verbs.ErrForeign if dev is not a
+// device of the engine's provider. Other errors mean that there is no memory, or that
+// the device can not be opened.
 func (l *Loop) Lease(dev verbs.Device) (*Buffer, error) {
 	d, err := l.ownDevice(dev)
 	if err != nil {

@@ -45,13 +45,14 @@ package verbs
 
 // The files of this package, in reading order:
 //
-//	errors.go    errors that all providers return
-//	provider.go  providers, and what their devices can do
-//	counter.go   counters of a device
-//	wc.go        completions
-//	cq.go        completion queues and completion channels
-//	device.go    devices, their ports, and their asynchronous events
-//	memory.go    protection domains, memory regions and address handles
-//	wr.go        work requests
-//	qp.go        queue pairs and shared receive queues
-//	qp_state.go  states of a queue pair
+//	errors.go         errors that all providers return
+//	provider.go       providers, and what their devices can do
+//	counter.go        counters of a device
+//	wc.go             completions
+//	cq.go             completion queues and completion channels
+//	device.go         devices, their ports, and their asynchronous events
+//	memory.go         protection domains, memory regions and address handles
+//	memory_unsafe.go  reading memory with atomic loads
+//	wr.go             work requests
+//	qp.go             queue pairs and shared receive queues
+//	qp_state.go       states of a queue pair

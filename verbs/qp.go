@@ -189,8 +189,8 @@ func RNRDelay(code uint8) time.Duration {
 }
 
 // RNRDelayCode returns the RNR NAK timer code of the shortest delay that is at least d.
-// If d is zero or negative, this is code 1, which means 10 µs. The result ok is false if d
-// is longer than the longest delay, 655.36 ms.
+// If d is zero or negative, this is code 1, which means 10 µs. The result ok is false if
+// d is longer than the longest delay, 655.36 ms.
 func RNRDelayCode(d time.Duration) (code uint8, ok bool) {
 	for code = 1; code <= timerCodeMask; code++ {
 		if RNRDelay(code) >= d {
