@@ -53,7 +53,8 @@ func (f *fullLoops) clear(k loopOnDevice) {
 // another connection. It reports false if the number of connections has decreased, and
 // once in each fullRetry, so that the engine tries again. Accept increases the number
 // before the loop tries, so that no more accepted requests are tried at a time than
-// connections have ended. Requests that the application has not answered yet do not count.
+// connections have ended. Requests that the application has not answered yet do not
+// count.
 func (f *fullLoops) full(k loopOnDevice, conns int64, now time.Time) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
