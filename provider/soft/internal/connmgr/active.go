@@ -14,15 +14,18 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Timeouts of unanswered messages. The kernel's CM sends a message up to sixteen times.
-// The interval between two of these messages follows from the packet lifetime that the
-// kernel assumes for RoCE. A timeout here is sixteen such intervals unless its comment
-// gives another number. On the local path no message gets lost, so each message is sent
-// once, and the timeout is the time that the peer's application has for its answer.
+// Timeouts of unanswered messages. The kernel's CM sends an unanswered message up to
+// sixteen times. The interval between two sends follows from the packet lifetime that
+// the kernel assumes for RoCE. Each constant is sixteen such intervals, unless its
+// comment gives another number. On the local path no message gets lost, so a message is
+// sent only once. There the timeout is the time that the peer's application has for its
+// answer.
 const (
-	// timeout of a REQ, and of a DREQ that the active side sends
+	// requestTimeout, 73.7 s, is the timeout of a REQ. It is also the timeout of a DREQ
+	// that the active side sends.
 	requestTimeout = 16 * 4608 * time.Millisecond
-	// timeout of a SIDR_REQ, and of a DREQ that the passive side sends
+	// sidrTimeout, 65.5 s, is the timeout of a SIDR_REQ. It is also the timeout of a
+	// DREQ that the passive side sends.
 	sidrTimeout = 16 * 4096 * time.Millisecond
 	// rtuTimeout, 49 s, is the time after which an unanswered REP fails. The kernel
 	// waits sixteen times 4.1 s. This device waits only twelve times 4.1 s, so that the
@@ -72,7 +75,9 @@ func (i *id) request(ch *channel, m message, timeout time.Duration) error {
 	return nil
 }
 
-// onREP handles the acceptance of the connection.
+// onREP handles a REP: the peer has accepted the connection request. onREP moves the
+// queue pair of the ID to RTS and sends the RTU. If the ID has no queue pair, onREP does
+// neither, and the application gets the event ConnectResponse.
 func (i *id) onREP(m *repMsg) bool {
 	if i.state != stateREQSent || i.ps != cm.TCP {
 		return false
@@ -92,15 +97,16 @@ func (i *id) onREP(m *repMsg) bool {
 	}
 	i.enter(stateEstablished)
 	i.raise(ev)
-	// An error of send is ignored: the peer has closed the connection, and the socket
-	// will report that.
+	// If send fails, the peer has closed the connection. The error is ignored, because
+	// the channel also notices the closed socket, and then calls peerGone.
 	_ = i.conn.send(&rtuMsg{})
 	return true
 }
 
-// setupFailed ends a connection whose queue pair could not be connected. The reason is
-// that this side can not use the data path that the REP offers, or that the peer has
-// gone and the queue pair has failed for that reason.
+// setupFailed ends a connection whose queue pair could not be moved to RTS. There are
+// two causes. Either this side can not use the data path that the REP offers, for
+// example its shared memory, or the peer has gone. If the peer has gone, setupFailed
+// does the same as peerGone.
 func (i *id) setupFailed(err error, m *repMsg) {
 	err = resource.Wrap(err)
 	reason := cm.RejectConsumer
@@ -151,7 +157,8 @@ func (i *id) onREJ(m *rejMsg) bool {
 	return true
 }
 
-// requestRejected ends the request with the event that the port space has for a refusal.
+// requestRejected ends the request with the event for a refusal. This event is Rejected,
+// or for a lookup Unreachable.
 func (i *id) requestRejected(m *rejMsg) {
 	i.enter(stateEnded)
 	i.failQP()

@@ -48,9 +48,9 @@ func addressWatchError(err error) error {
 // arbitrary. If there are more, the descriptor stays readable.
 const addressBatch = 64
 
-// OnReady implements epollset.Handler. It receives all waiting messages and then calls
-// addressesChanged once, so that a burst of changes makes addressesChanged query the
-// addresses only once.
+// OnReady implements epollset.Handler. It receives up to addressBatch waiting messages,
+// and then calls addressesChanged once. So a burst of changes makes addressesChanged
+// query the addresses only once.
 func (w *addressWatch) OnReady(int, uint32) {
 	// A small buffer is sufficient because the contents of a message are not used:
 	// recv(2) discards the rest of a longer message.
@@ -58,7 +58,8 @@ func (w *addressWatch) OnReady(int, uint32) {
 	for i := range addressBatch {
 		_, _, err := unix.Recvfrom(w.fd, buf[:], unix.MSG_DONTWAIT|unix.MSG_TRUNC)
 		if errors.Is(err, unix.EAGAIN) && i == 0 {
-			return // No address has changed.
+			// No message was waiting, so no address has changed.
+			return
 		}
 		// ENOBUFS means that messages were lost, so addresses may have changed.
 		if err != nil && !errors.Is(err, unix.ENOBUFS) {

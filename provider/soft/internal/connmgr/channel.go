@@ -27,9 +27,11 @@ import (
 // channels locks the channel with the lower epoll descriptor first. The device may be
 // called with the lock held, because it does not call back.
 type channel struct {
-	m       *Manager
-	epoll   *epollset.Set // sockets, timerFD and the eventfd of the inbox, with their handlers
-	timerFD int           // timerfd, readable when a timer is due
+	m *Manager
+	// epoll is the set of watched descriptors with their handlers. It contains sockets,
+	// timerFD and the eventfd of the inbox.
+	epoll   *epollset.Set
+	timerFD int // timerfd, readable when a timer is due
 	clock   func() time.Time
 	inbox   inbox
 
@@ -39,15 +41,16 @@ type channel struct {
 	timers        timerheap.Heap
 	timerFDSet    bool // true if timerFD is set to expire at timerFDExpiry
 	timerFDExpiry time.Duration
-	// packet is the receive buffer of the local path. The last byte is used only if a
-	// packet is longer than a message may be.
+	// packet is the receive buffer of the local path. It is one byte longer than the
+	// longest valid message. So a packet that is too long fills the last byte, and is
+	// recognized as invalid.
 	packet     [maxMessage + 1]byte
 	localAddrs hostport.LocalAddrCache
 
-	// ports is used on the wire path. For each UDP port it has the number of IDs of this
-	// channel that use the port. The channel reads the sockets of these ports. orphans
-	// are connections on the wire path whose ID was destroyed while their DREQ was
-	// unanswered.
+	// The fields ports and orphans are used on the wire path only. The keys of ports are
+	// the UDP ports whose sockets the channel reads. The value of a port is the number
+	// of IDs of this channel that use it. orphans are connections whose ID was destroyed
+	// while their DREQ was unanswered.
 	ports   map[*madPort]int
 	orphans map[*madConn]struct{}
 }
@@ -143,8 +146,8 @@ func (ch *channel) Next(ev *cm.TransportEvent) (bool, error) {
 }
 
 // drive handles the readable descriptors, the jobs of the inbox, and the timers that are
-// due. It handles each descriptor once, so that it returns even if a peer sends all the
-// time. The caller holds the lock.
+// due. It handles each readable descriptor once, so drive returns even if a peer sends
+// without a pause. The caller holds the lock.
 func (ch *channel) drive() error {
 	ch.inbox.begin()
 	if err := ch.epoll.Dispatch(); err != nil {
@@ -197,7 +200,8 @@ func (ch *channel) armTimerFD() {
 	next, any := ch.timers.Next()
 	switch {
 	case any && expired && next <= now:
-		// timerFD has expired. It stays readable until it is set again.
+		// timerFD has expired, and a timer is due. timerFD stays readable, so Next is
+		// called again and calls the timer.
 	case any && (!ch.timerFDSet || expired || next < ch.timerFDExpiry):
 		ch.timerFDSet, ch.timerFDExpiry = true, next
 		_ = timerfd.Set(ch.timerFD, next-now)
@@ -219,12 +223,13 @@ func (ch *channel) isLocalAddr(a netip.Addr) (bool, error) {
 	return ch.localAddrs.Contains(a, ch.now())
 }
 
-// acceptsFrom reports whether a request on the wire path may come from an address. If
-// the device has both paths, an address of this host is refused, because the processes
-// of this host use the local path. The filter of the socket does not drop a packet that
-// has left this host and has come back; see package udp, far_only.go. If the system can
-// not tell whether the address belongs to this host, the request is dropped, and the
-// peer retransmits it.
+// acceptsFrom reports whether a request on the wire path may come from the address a. If
+// the device has both paths, acceptsFrom refuses the addresses of this host, because the
+// processes of this host use the local path. The packet filter of the socket drops most
+// such requests. But it does not drop a packet that has left this host and that a
+// network has sent back; see package udp, far_only.go. If the system can not tell
+// whether a belongs to this host, acceptsFrom returns false. The request is dropped, and
+// the peer retransmits it.
 func (ch *channel) acceptsFrom(a netip.Addr) bool {
 	if !ch.m.Local || !ch.m.Wire {
 		return true

@@ -19,8 +19,8 @@ func (i *id) Disconnect() error {
 	case stateEstablished:
 		i.enter(stateDREQSent)
 		i.startTimer(i.dreqTimeout())
-		// An error of send is ignored: the peer has closed the connection, and the
-		// socket will report that.
+		// If send fails, the peer has closed the connection. The error is ignored,
+		// because the channel also notices the closed socket, and then calls peerGone.
 		_ = i.conn.send(&dreqMsg{})
 	case stateDREQReceived:
 		i.enter(stateEnded)
@@ -56,8 +56,8 @@ func (i *id) onDREQ() bool {
 	return true
 }
 
-// connectionStale ends a connection that the peer does not know any more, because it
-// uses the queue pair for another connection.
+// connectionStale ends a connection that exists only on this side. It is called when the
+// peer requests a new connection with the queue pair of the old one.
 func (i *id) connectionStale() {
 	switch i.state {
 	case stateREQReceived:
@@ -66,7 +66,7 @@ func (i *id) connectionStale() {
 		i.enter(stateDREQReceived)
 		i.raise(cm.TransportEvent{Type: cm.Disconnected, Err: cm.ErrStale})
 	case stateDREQSent:
-		// This side has already sent a DREQ, which the peer will not answer.
+		// The peer will not answer the DREQ that this side has sent.
 		i.disconnected(0)
 	}
 }

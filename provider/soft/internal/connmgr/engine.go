@@ -44,20 +44,21 @@ type Engine interface {
 const devicePort = 1
 
 // A Binding is what connection management tells the engine about the connection of a
-// queue pair. It is not changed after Bind.
+// queue pair. Nobody changes a Binding after it was passed to Bind.
 type Binding struct {
 	// End is this side's end of the shared memory of the connection. It is nil on the
 	// wire path.
 	End *shm.End
-	// Peer is the source whose number of access errors includes those of the peer; see
-	// access.ErrorLimit. On the wire path it is not used.
+	// Peer is the source that the engine reports to access.ErrorLimit when the peer
+	// causes an access error. Peer is used on the local path only.
 	Peer access.Source
 	// Flow is the flow control of the wire path.
 	Flow CreditFlow
-	// DataHeard is called when the first data packet of the peer has arrived. That
-	// packet has the first packet sequence number that this side has sent to the peer.
-	// DataHeard may be called from any goroutine, with a lock of the engine held, so it
-	// does not call the engine. It is nil on the local path.
+	// DataHeard is called when the first data packet of the connection has arrived. The
+	// packet shows that the peer has received the message in which this side has told
+	// the peer its first packet sequence number, because the packet has that number.
+	// DataHeard may be called from any goroutine. A lock of the engine may be held, so
+	// DataHeard does not call the engine. The field is nil on the local path.
 	DataHeard func()
 }
 
@@ -86,7 +87,7 @@ type boundConn struct {
 	binding *Binding
 }
 
-// bind binds the queue pair with the number qpn.
+// bind stores a binding, and gives it to the queue pair with the number qpn.
 func (b *boundConn) bind(e Engine, qpn uint32, to *Binding) error {
 	b.qpn, b.binding = qpn, to
 	return e.Bind(qpn, to)
@@ -100,7 +101,8 @@ func (b *boundConn) unbind(e Engine) {
 	}
 }
 
-// peerGone reports to the queue pair that the peer's process has ended without a DREQ.
+// peerGone tells the queue pair that the peer's process has ended without a DREQ. It
+// does nothing if there is no binding.
 func (b *boundConn) peerGone(e Engine) {
 	if b.binding != nil {
 		e.PeerGone(b.qpn, b.binding)

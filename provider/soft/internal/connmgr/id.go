@@ -14,9 +14,10 @@ import (
 )
 
 // An id implements cm.TransportID. It is the state machine of one side of a connection
-// or of a lookup, or it is a listener. The lock of its channel guards it. Package cm has
-// checked the order of the calls. After that check only a message of the peer can change
-// the state, so the methods check only for such changes.
+// or of a lookup, or it is a listener. The lock of its channel guards it. Package cm
+// calls a method only if the earlier calls of the application allow that method. After
+// the check of package cm, only a message of the peer can change the state. So the
+// methods check only for such changes.
 type id struct {
 	ch    atomic.Pointer[channel]
 	m     *Manager // manager of the channel
@@ -156,14 +157,16 @@ func (i *id) raise(ev cm.TransportEvent) {
 	ch.queue.push(ev)
 }
 
-// startTimer starts the timer that limits the time in the present state.
+// startTimer starts the timer that limits the time in the present state. The parameter
+// within is the time until the timer expires.
 func (i *id) startTimer(within time.Duration) {
 	ch := i.ch.Load()
 	ch.startTimer(&i.timer, within)
 }
 
-// extendTimer restarts the timer because the peer has asked for more time. It does not
-// go beyond timerLimit, so that a peer can not keep the ID in its state forever.
+// extendTimer sets the timer again because the peer has asked for more time. The timer
+// expires after the time in the parameter within, but not later than timerLimit. So a
+// peer can not keep the ID in its state forever.
 func (i *id) extendTimer(within time.Duration) {
 	ch := i.ch.Load()
 	at := ch.clock().Add(within)
@@ -224,7 +227,8 @@ func (i *id) peerGone() {
 	}
 }
 
-// timedOut ends the present state because the awaited message has not arrived.
+// timedOut is called when the timer expires: the message that the state waits for has
+// not arrived. timedOut ends the connection, the request or the lookup.
 func (i *id) timedOut() {
 	switch i.state {
 	case stateREQSent:
@@ -243,8 +247,9 @@ func (i *id) unreachable(status int, cause error) {
 	i.raise(cm.TransportEvent{Type: cm.Unreachable, Status: status, Err: cause})
 }
 
-// disconnected ends a connection after the DREQ of this side. TimewaitExit follows at
-// once, because no packet of the connection is on its way any more.
+// disconnected ends a connection for which this side has sent a DREQ. The DREQ was
+// answered or has timed out. The event TimewaitExit follows the event Disconnected at
+// once: there is no wait, because no packet of the connection is in flight any more.
 func (i *id) disconnected(status int) {
 	i.enter(stateEnded)
 	i.raise(cm.TransportEvent{Type: cm.Disconnected, Status: status})
@@ -289,8 +294,8 @@ func (i *id) destroy(ch *channel) {
 	i.state = stateEnded
 }
 
-// refuseUnfetched refuses the requests to a listener that the application has not
-// fetched.
+// refuseUnfetched refuses the requests to this listener for which the application has
+// not fetched the event.
 func (i *id) refuseUnfetched(ch *channel) {
 	for _, ev := range ch.queue.extract(i) {
 		if child := ev.ID.(*id); child != i {
@@ -299,8 +304,9 @@ func (i *id) refuseUnfetched(ch *channel) {
 	}
 }
 
-// announceEnd sends the message that ends the connection, the request or the reply,
-// unless the peer knows of the end already. It ignores errors of send.
+// announceEnd tells the peer that this side ends the connection or the request.
+// Depending on the state it sends a REJ, a SIDR_REP, a DREQ or a DREP. It sends nothing
+// if the peer has been told already, and ignores errors of send.
 func (i *id) announceEnd() {
 	var last message
 	switch i.state {

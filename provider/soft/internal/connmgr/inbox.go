@@ -45,9 +45,9 @@ const (
 	// maxJobs is the largest number of queued jobs of one kind. Further jobs are
 	// dropped, and the peer retransmits their datagrams. The number is arbitrary.
 	maxJobs = 1024
-	// requestBatch is how many requests the channel handles before it looks for messages
-	// again. The number is arbitrary: twice the number of datagrams that are received
-	// from a socket at a time.
+	// requestBatch is how many requests the channel handles before it handles the jobs
+	// that have been added in the meantime and are more urgent. The number is arbitrary:
+	// twice the number of datagrams that are received from a socket at a time.
 	requestBatch = 2 * madBatch
 )
 
@@ -59,7 +59,8 @@ func (k jobKind) limit() int {
 }
 
 // add adds a job. Any goroutine may call it. The job runs with the lock of the channel
-// held. add returns false if it has dropped the job.
+// held. If the queue of the kind is full or the inbox is closed, add drops the job and
+// returns false.
 func (b *inbox) add(kind jobKind, job func()) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -106,9 +107,9 @@ func (b *inbox) waiting() (n int) {
 	return n
 }
 
-// signal makes the eventfd readable if jobs are queued or the parameter events is true.
-// This parameter is true if events are queued. Otherwise signal makes the eventfd
-// unreadable. It sets draining to false.
+// signal ends the interval that begin has started: it sets draining to false. The
+// parameter events says whether events are queued. If events or jobs are queued, signal
+// makes the eventfd readable. Otherwise it makes the eventfd unreadable.
 func (b *inbox) signal(events bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -22,8 +22,8 @@ func (i *id) acceptLookup(param *cm.MessageParam) error {
 	return err
 }
 
-// onSIDRREP handles the answer to a lookup. If the lookup was refused, the local queue
-// pair keeps its state, because it may communicate with other peers.
+// onSIDRREP handles a SIDR_REP, the answer to a lookup. If the lookup was refused, the
+// local queue pair keeps its state, because it may communicate with other peers.
 func (i *id) onSIDRREP(m *sidrRepMsg) bool {
 	if i.state != stateREQSent || i.ps != cm.UDP {
 		return false
@@ -33,7 +33,8 @@ func (i *id) onSIDRREP(m *sidrRepMsg) bool {
 		i.raise(cm.TransportEvent{Type: cm.Unreachable, Status: int(m.status), Err: userRefused(m.user), ByApplication: m.byApplication, PrivateData: m.private})
 		return true
 	}
-	// If route fails, the address vector names the first GID as the source.
+	// An error of route is ignored: the address vector then has the index 0, so
+	// datagrams have the first GID of the port as their source.
 	route, _ := i.route()
 	to := cm.UDParam{AH: route, QPN: m.qpn, QKey: m.qkey}
 	i.raise(cm.TransportEvent{Type: cm.Established, UD: to, PrivateData: m.private})

@@ -10,19 +10,19 @@ import (
 	"github.com/rdmaloop/rdmaloop/cm"
 )
 
-// A madAddr is an address at which a listener accepts requests on the wire path. If the
-// address can not be opened, err has the reason.
+// A madAddr is an address at which a listener should accept requests on the wire path.
+// It does so only if the UDP port of the address could be opened.
 type madAddr struct {
 	addr netip.Addr
-	port *madPort // UDP port of the address; nil if it is not served
-	err  error    // reason why the address is not served
+	port *madPort // open UDP port of the address; nil if it could not be opened
+	err  error    // reason why the UDP port could not be opened; else nil
 }
 
 // madAddrs are the addresses of one listener. The lock of its channel guards them.
 type madAddrs []*madAddr
 
-// add adds an address and opens it for a listener. If the address can not be opened, its
-// error is stored.
+// add adds an address for a listener, and opens the UDP port of the address. If that
+// fails, add stores the error in the new madAddr.
 func (as *madAddrs) add(l *madListener, addr netip.Addr) {
 	a := &madAddr{addr: addr}
 	a.open(l)
@@ -32,9 +32,9 @@ func (as *madAddrs) add(l *madListener, addr netip.Addr) {
 // open tries to open the UDP port of the address.
 func (a *madAddr) open(l *madListener) { a.port, a.err = l.mux.open(a.addr, l.ch) }
 
-// set replaces the addresses by addrs. It opens new addresses, tries again to open
-// addresses that could not be opened before, and closes addresses that are not in addrs.
-// It reports whether anything has changed.
+// set replaces the addresses by addrs. It opens the UDP ports of new addresses, and
+// tries again to open ports that could not be opened before. It closes the ports of
+// addresses that are not in addrs. It reports whether anything has changed.
 func (as *madAddrs) set(l *madListener, addrs []netip.Addr) (changed bool) {
 	for _, a := range *as {
 		if !slices.Contains(addrs, a.addr) {
@@ -99,7 +99,8 @@ func (l *madListener) interfaceAddrs() (addrs []netip.Addr, err error) {
 	return addrs, err
 }
 
-// followAddresses serves the addresses of the interfaces, now and after each change.
+// followAddresses opens the listener on the present addresses of the interfaces. It also
+// starts the watch that calls addressesChanged after each change.
 func (l *madListener) followAddresses() {
 	// The watch starts before the addresses are listed, so that no change is missed.
 	l.watch, l.watchErr = watchAddresses(l.ch, l)

@@ -9,13 +9,13 @@ import (
 )
 
 // An answerLimit bounds how many answers are sent to datagrams that belong to no
-// connection and no request of this device. Such answers are refusals, and
-// confirmations of a disconnect of an unknown connection. An answer is no longer than
-// its datagram, so this host can not amplify a flood. Without a limit, a flood with
-// forged source addresses could be reflected to these addresses at its full rate.
+// connection and no request of this device. The answers are REJs, SIDR_REPs and DREPs.
+// An answer is no longer than the datagram that it answers, so this host can not amplify
+// a flood. But without a limit, this host would send an answer to each forged source
+// address of a flood, at the rate of the flood.
 //
-// The memory is fixed: a keyed hash maps each source to one of the rates. Sources
-// with the same hash share a rate.
+// The memory is fixed: a keyed hash assigns each source to one of the rates in the field
+// sources. Sources with the same hash share a rate.
 type answerLimit struct {
 	seed    maphash.Seed
 	start   time.Time // origin of the times in the rates: the time of the first call of allow
@@ -23,25 +23,31 @@ type answerLimit struct {
 	sources [answerBuckets]answerRate
 }
 
-// The numbers are arbitrary. A host may send many requests for which there is no
-// listener, for example from a thousand clients before a server has started. The answers
-// to that host are then spread over some seconds. Linux sends a thousand ICMP errors in
-// a second (icmp_msgs_per_sec).
+// Limits of the numbers of answers. All three numbers are arbitrary. A host may send
+// many requests for which there is no listener: for example, a thousand clients may
+// start before their server. The answers to that host are then spread over some seconds.
+// For comparison, Linux sends at most a thousand ICMP errors in a second
+// (icmp_msgs_per_sec).
 const (
-	answersPerSecond  = 2048 // rate for all sources together, and largest burst
-	answersPerAddress = 256  // rate for each source, and largest burst
+	// answersPerSecond is the largest number of answers in a second to all sources
+	// together. So many answers may also be sent at once.
+	answersPerSecond = 2048
+	// answersPerAddress is the largest number of answers in a second to one source. So
+	// many answers may also be sent at once.
+	answersPerAddress = 256
 	answerBuckets     = 4096
 )
 
-// An answerRate limits the number of answers in a second. A burst may have as many
-// answers as a second. The value is the theoretical arrival time of the virtual
-// scheduling algorithm (ITU-T I.371, annex A), in nanoseconds since answerLimit.start.
+// An answerRate limits the number of answers in a second. All answers of one second may
+// be sent in one burst. The algorithm is the virtual scheduling algorithm of ITU-T
+// I.371, annex A. The value of an answerRate is the theoretical arrival time of that
+// algorithm, in nanoseconds since answerLimit.start.
 type answerRate int64
 
 func newAnswerLimit() *answerLimit { return &answerLimit{seed: maphash.MakeSeed()} }
 
-// allow reports whether an answer may be sent to a source at the given time. If it may
-// be sent, allow counts it.
+// allow reports whether an answer may be sent to a source now. The parameter at is the
+// present time. If the answer may be sent, allow counts it.
 func (l *answerLimit) allow(to netip.Addr, at time.Time) bool {
 	if l.start.IsZero() {
 		l.start = at

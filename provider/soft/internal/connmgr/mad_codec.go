@@ -136,8 +136,8 @@ func parseREP(r *wire.REP) *repMsg {
 }
 
 // parseREJ decodes a REJ. A REJ has no field that says whether the application or the
-// system has refused. Only an application sends private data, so byApplication is true
-// if there are any.
+// system has refused. But only an application sends private data. So byApplication is
+// true if the private data has a byte that is not zero.
 func parseREJ(r *wire.REJ) *rejMsg {
 	reason := cm.RejectReason(r.Reason)
 	hasPrivate := len(bytes.TrimRight(r.PrivateData[:], "\x00")) > 0

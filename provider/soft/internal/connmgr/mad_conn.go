@@ -58,7 +58,8 @@ func dialMAD(i *id, m message) error {
 	if r, ok := m.(*reqMsg); ok {
 		r.mtu = c.port.mtu
 		i.negotiated.mtu = r.mtu
-		// This timeout applies until the peer has confirmed the REQ with an MRA.
+		// The peer confirms a REQ with an MRA if its application needs time. onMRA then
+		// extends this timeout.
 		i.startTimer(requestTimeout)
 	}
 	return c.send(m)
@@ -80,8 +81,8 @@ func (c *madConn) attach(qpn uint32) error {
 	return c.bound.bind(c.ch.m.Engine, qpn, &Binding{Flow: c.id.negotiated.flow, DataHeard: c.dataHeard})
 }
 
-// send implements cmConn. If the message has to be answered, send starts its
-// retransmission.
+// send implements cmConn. If the message is a request, a REP, a DREQ or an RTU, send
+// starts the retransmission of the message.
 func (c *madConn) send(m message) error {
 	c.retransmit.stop()
 	c.encode(&c.retransmit.mad, m)
@@ -153,12 +154,14 @@ func (c *madConn) encodeREJ(mad *wire.MAD, m *rejMsg) {
 	r := wire.REJ{LocalID: c.ownID, RemoteID: c.peerID, Rejected: wire.AnsweredOther, Reason: uint16(m.reason)}
 	switch {
 	case c.id.state == stateREQReceived:
-		// The communication ID of this side was never sent to the peer.
+		// The REJ does not name the communication ID of this side, because no REP has
+		// told the peer that ID.
 		r.LocalID, r.Rejected = 0, wire.AnsweredREQ
 	case c.id.state == stateREPReceived || c.id.state == stateREQSent && c.peerID != 0:
 		r.Rejected = wire.AnsweredREP
 	case m.reason == cm.RejectTimeout:
-		// The communication ID of the peer may be unknown. Then the peer finds its
+		// The peer may not have sent its communication ID yet. Then the REJ can not name
+		// that ID. So the REJ has the GUID of this device, and the peer finds its
 		// request by the GUID and the communication ID of this side.
 		binary.BigEndian.PutUint64(r.Info[:], c.mux.m.limits.NodeGUID)
 		r.InfoLength = 8
@@ -178,8 +181,9 @@ func (c *madConn) usesDatagrams() bool { return true }
 // known.
 func (c *madConn) credentials() (cm.Credentials, bool) { return cm.Credentials{}, false }
 
-// stopDelivery implements cmConn. Retransmitted messages of the peer are still answered.
-// The connection has ended, so the peer may use its queue pair for another connection.
+// stopDelivery implements cmConn. After stopDelivery the retransmitted messages of the
+// peer are still answered. When the connection has ended, stopDelivery removes it from
+// madMux.byQP, because the peer may use its queue pair for another connection.
 func (c *madConn) stopDelivery() {
 	c.deliveryStopped = true
 	c.retransmit.stop()
@@ -245,8 +249,8 @@ func (c *madConn) release() {
 	c.port.close(c.ch)
 }
 
-// forget deletes the entry of a key from a map if the entry refers to c. Another
-// connection may have replaced c.
+// forget deletes the entry of a key from a map if the value of the entry is c. If
+// another connection has replaced c in the map, forget does nothing.
 func forget[K comparable](of map[K]*madConn, key K, c *madConn) {
 	if of[key] == c {
 		delete(of, key)

@@ -36,9 +36,11 @@ type halfOpenSource struct {
 // requests with any number of forged source addresses, and each request takes memory. So
 // the number of half-open connections is limited, in total and for each source.
 type halfOpenTable struct {
-	max, maxPerSource int                            // largest number of connections, in total and of one source
+	// The field max is the largest number of connections in the table. maxPerSource is
+	// the largest number of connections of one source.
+	max, maxPerSource int
 	total             int                            // number of connections in the table
-	sources           map[netip.Addr]*halfOpenSource // by halfOpenSource.key
+	sources           map[netip.Addr]*halfOpenSource // sources of the connections; each key is halfOpenSource.key
 	busiest           halfOpenHeap                   // the same sources, the one with the most connections first
 	// evicting is the number of connections that were removed from the table for
 	// eviction and have not ended yet.
@@ -47,23 +49,23 @@ type halfOpenTable struct {
 	byAge list.List
 }
 
-// A source that requests several connections at once may be the source with the most
-// half-open connections until it has confirmed them, which takes a round trip. To
-// protect such a burst, a request of another source does not evict a connection if the
-// connection is younger than burstTime, the source of the connection has at most
-// burstSize half-open connections, and the table has an older connection. Both numbers
-// are arbitrary.
+// A source that requests several connections at once has many half-open connections
+// until it has confirmed them, which takes a round trip. For that time it may be the
+// source with the most half-open connections, whose connections are evicted first. A
+// request of another source does not evict a connection if three conditions hold: the
+// connection is younger than burstTime, its source has at most burstSize half-open
+// connections, and the table has an older connection. Both numbers are arbitrary.
 const (
 	burstSize = 16
 	burstTime = 250 * time.Millisecond
 )
 
-// graceTime is the time during which a half-open connection can not be evicted by
-// requests of its own source. When a peer requests many connections at once, its later
-// requests are dropped during this time, and it keeps its earlier ones. The number is
-// arbitrary. It is longer than the time after which a lost REP is first retransmitted
-// (256 ms), and much shorter than the time for which a peer retransmits its request (74
-// s).
+// graceTime is the age up to which a half-open connection can not be evicted by a
+// request of the same source. When a peer requests many connections at once, it keeps
+// its first connections, and its later requests are dropped until graceTime has passed.
+// The number is arbitrary. It is longer than the time after which a lost REP is first
+// retransmitted (256 ms), and much shorter than the time for which a peer retransmits
+// its request (74 s).
 const graceTime = time.Second
 
 func newHalfOpenTable(most, perSource int) halfOpenTable {
@@ -77,22 +79,24 @@ func newHalfOpenTable(most, perSource int) halfOpenTable {
 // half-open connection that has to be evicted for the request, or nil.
 //
 // When the table is full, room usually evicts the oldest connection of the source with
-// the most connections. There are two exceptions. If that connection belongs to a burst,
-// room evicts the oldest connection of the table. If the source of the request has the
-// most connections, or has reached the limit of one source, room evicts the oldest
-// connection of that source; if this connection is younger than graceTime, the request
-// is dropped.
+// the most connections. There are two exceptions:
+//
+//   - If the connection to be evicted belongs to a burst (see burstSize), room evicts the
+//     oldest connection of the table.
+//   - If the source of the request has the most connections, or has reached the limit of
+//     one source, room evicts the oldest connection of that source. If even the oldest
+//     connection of that source is younger than graceTime, the request is dropped.
 //
 // So a flood from few addresses affects only these addresses, and most of it is dropped.
-// In a flood from very many addresses, a request stays in the table until the flood has
-// filled the table once.
+// In a flood from very many addresses, a connection is evicted only after the flood has
+// sent as many requests as the table can hold.
 func (t *halfOpenTable) room(source netip.Addr, now time.Time) (victim *halfOpen, ok bool) {
 	own := t.sources[source]
 	full := t.total >= t.max
 	switch {
 	case t.evicting >= t.max:
 		// The channels have not ended the evicted connections yet. Until then these
-		// connections use memory.
+		// connections use memory, so no request is accepted.
 		return nil, false
 	case own != nil && (own.count >= t.maxPerSource || full && own.count+1 >= t.busiest[0].count):
 		if now.Sub(own.oldest().since) <= graceTime {
@@ -138,7 +142,8 @@ func (t *halfOpenTable) remove(h *halfOpen) (was bool) {
 		return false
 	}
 	if s.count == 1 {
-		// This call comes before any change of s, because Less compares s.
+		// heap.Remove comes first. It calls Less, which needs the list of s with its
+		// last connection.
 		heap.Remove(&t.busiest, s.index)
 		delete(t.sources, s.key)
 	}

@@ -71,9 +71,9 @@ func (c *madConn) handleMAD(m *wire.MAD) {
 // fromPeer reports whether the datagram has the communication ID of the peer.
 func (c *madConn) fromPeer(m *wire.MAD) bool { return c.peerID != 0 && firstID(m) == c.peerID }
 
-// deliver passes a message to the ID. A message that the ID accepts is the answer to the
-// message that is being retransmitted, so deliver stops the retransmission. If the
-// connection has no ID any more, any message that answers its DREQ ends it.
+// deliver passes a message to the ID. If the ID accepts the message, the message answers
+// the one that is being retransmitted, so deliver stops the retransmission. A connection
+// without an ID retransmits a DREQ. Every message except an RTU ends such a connection.
 func (c *madConn) deliver(m message) {
 	_, isRTU := m.(*rtuMsg)
 	if c.id == nil {
@@ -85,7 +85,7 @@ func (c *madConn) deliver(m message) {
 	if c.deliveryStopped {
 		return
 	}
-	// A late RTU is no answer to a DREQ.
+	// If a DREQ is being retransmitted, an RTU is late and does not answer it.
 	if c.id.deliver(m) && (!isRTU || c.retransmit.mad.Attribute() == wire.AttrREP) {
 		c.retransmit.stop()
 	}
@@ -121,8 +121,8 @@ func (c *madConn) onMRA(m *wire.MAD) {
 	c.id.extendTimer(wait + requestTimeout)
 }
 
-// onREP handles a REP. The peer retransmits a REP if the RTU was lost, or if the
-// application of this side has not answered.
+// onREP handles a REP. A REP may be a copy of an earlier one: the peer retransmits its
+// REP if the RTU was lost, or if the application of this side has not answered.
 func (c *madConn) onREP(m *wire.MAD) {
 	var r wire.REP
 	r.Decode(m)
@@ -192,12 +192,12 @@ func (c *madConn) onREJ(m *wire.MAD) {
 	}
 	switch {
 	case c.peerID != 0 && r.LocalID != c.peerID:
-		// The peer has sent its communication ID earlier, so a REJ from the peer has
-		// that ID.
+		// The peer's communication ID is known from an earlier message of the peer. A
+		// REJ without that ID does not come from the peer.
 		return
 	case r.RemoteID != c.ownID && (c.id == nil || c.id.state >= stateEstablished):
-		// A connected peer knows the communication ID of this side, so a REJ from the
-		// peer has that ID.
+		// A connected peer knows the communication ID of this side. A REJ without that
+		// ID does not come from the peer.
 		return
 	}
 	if !c.retryWithSmallerMTU(&r) {
@@ -215,7 +215,8 @@ func (c *madConn) onDREQ(m *wire.MAD) {
 	}
 	c.lastTID = m.TID()
 	if c.id == nil || c.id.state == stateEnded || c.id.state == stateDREQSent {
-		// The peer may still wait for a DREP, because both sides may have sent a DREQ.
+		// This side answers although it has ended the connection or has sent a DREQ
+		// itself, because the peer retransmits its DREQ until it gets a DREP.
 		var answer wire.MAD
 		c.encode(&answer, &drepMsg{})
 		c.transmit(&answer)
@@ -232,8 +233,9 @@ func (c *madConn) dataHeard() {
 	c.enqueue(jobInternal, c.peerSentData)
 }
 
-// peerSentData handles the first data from the peer. On the passive side the data may
-// arrive before the RTU. On the active side the data shows that the peer has the RTU.
+// peerSentData handles the first data from the peer. In stateREPSent the data confirms
+// the REP as an RTU does, because the RTU is late or lost. On the active side the data
+// shows that the peer has the RTU, so the RTU is not retransmitted any more.
 func (c *madConn) peerSentData() {
 	switch {
 	case c.id == nil:
@@ -243,7 +245,8 @@ func (c *madConn) peerSentData() {
 	case c.rtuSent && c.id.state == stateEstablished:
 		c.retransmit.stop()
 	default:
-		// The application has called Notify earlier.
+		// The application has called Notify, so the connection is established already.
+		// The data still validates the address of the peer.
 		c.validate()
 	}
 }

@@ -67,9 +67,10 @@ func (s *requestSocket) prepare(local netip.Addr) (err error) {
 
 func (s *requestSocket) close() { _ = unix.Close(s.fd) }
 
-// sendTries is how often a send is tried. A send fails when the system has errors of
-// earlier requests to report (ip(7), IP_RECVERR). If all tries fail, the request is
-// retransmitted later. The number is arbitrary.
+// sendTries is how often send calls sendto(2) for one request. The call fails if the
+// socket has a pending ICMP error of an earlier request (ip(7), IP_RECVERR). That
+// failure removes the pending error, so the next call may succeed. If all calls fail,
+// the request is sent again by the retransmission timer. The number is arbitrary.
 const sendTries = 4
 
 // send sends a request. If the system can not send it, the request is lost.
@@ -126,8 +127,9 @@ func (p *madPort) openRequestPort(ch *channel) {
 func (ch *channel) watchRequests(p *madPort) {
 	if a := p.requests.Load(); a != nil && ch.epoll.Handler(a.socket.fd) == nil {
 		// The set of events is empty because epoll reports errors in any case
-		// (epoll_ctl(2)). If Add fails and no other channel watches the socket, its
-		// errors are not handled.
+		// (epoll_ctl(2)). If Add fails and no other channel watches the socket, its ICMP
+		// errors are not read. Then a request to a missing peer fails only by its
+		// timeout.
 		_ = ch.epoll.Add(a.socket.fd, 0, a)
 	}
 }
@@ -217,11 +219,12 @@ func quoteOf(quoted []byte) (q quotedMAD, ok bool) {
 	return quotedMAD{m.Attribute(), m.TID(), firstID(&m)}, true
 }
 
-// onPortUnreachable handles an ICMP error: no process has the UDP port of the peer.
-// Anybody can forge such an error. So the error affects only the request that it quotes,
-// and only if that request was sent to the host. The quoted request is found by its
-// random communication ID and its transaction ID. The error never affects a connection.
-// If it quotes no request, the request times out.
+// onPortUnreachable handles an ICMP error, which says that no process has the UDP port
+// of the peer. The parameter by is the destination of the request that has caused the
+// error. Anybody can forge an ICMP error. So the error affects only the request that it
+// quotes, and only if the request was sent to the address of by. The quoted request is
+// found by its random communication ID and its transaction ID. The error never affects a
+// connection. If it quotes no request of this device, it is ignored.
 func (mux *madMux) onPortUnreachable(port *madPort, by netip.AddrPort, quoted []byte) {
 	q, quotes := quoteOf(quoted)
 	if !quotes {

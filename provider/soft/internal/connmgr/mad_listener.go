@@ -13,8 +13,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 )
 
-// A madListener accepts requests on the wire path for a listening ID. If a limit is
-// reached, the listener drops the request, and the peer retransmits it.
+// A madListener accepts requests on the wire path for a listening ID. When the inbox,
+// the table of half-open connections or the backlog is full, the listener drops a
+// request, and the peer retransmits it.
 type madListener struct {
 	mux     *madMux
 	ch      *channel // channel of the ID; written with the multiplexer's lock held
@@ -104,9 +105,10 @@ func (l *madListener) close() {
 	l.addrs.close(l.ch)
 }
 
-// refuseWaiting refuses a waiting request. It does nothing if a copy of the request
-// already has an ID, which outlives the listener, or if the address of the request is
-// not served any more. The caller holds the multiplexer's lock.
+// refuseWaiting refuses a request that is still in the inbox of a listener that is being
+// closed. It does nothing if a copy of the request already has an ID, because that ID
+// outlives the listener. It also does nothing if the address of the request is not
+// served any more. The caller holds the multiplexer's lock.
 func (mux *madMux) refuseWaiting(req *incomingRequest) {
 	if mux.known(req) || mux.ports[req.port.local] != req.port {
 		return
