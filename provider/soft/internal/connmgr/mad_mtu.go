@@ -8,10 +8,10 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// The path MTU is negotiated with several REQs, because a REQ has the path MTU and a REP
-// can not change it. A side that supports only a smaller MTU refuses the REQ (IBTA vol.
-// 1, 12.6.7.2, reason 26). The other side then sends another REQ with a smaller MTU. So
-// the number of REQs is at most the number of MTUs.
+// The path MTU is negotiated with several REQs, because only a REQ names the path MTU: a
+// REP can not change it. A side that supports only a smaller MTU refuses the REQ (IBTA
+// vol. 1, 12.6.7.2, reason 26). The other side then sends another REQ with a smaller
+// MTU. This ends after at most five REQs, because InfiniBand has five MTUs.
 
 // refusesMTU reports whether a REJ refuses the path MTU of the REQ of this connection.
 func (c *madConn) refusesMTU(r *wire.REJ) bool {
@@ -52,8 +52,8 @@ func (c *madConn) changeID() {
 	c.mux.conns[c.ownID] = c
 }
 
-// refusal decodes a REJ. If the peer has refused every path MTU, the cause of the
-// message says so.
+// refusal decodes a REJ. If the REJ refuses the path MTU, the field cause of the result
+// names the largest and the smallest MTU that this side has tried.
 func (c *madConn) refusal(r *wire.REJ) *rejMsg {
 	m := parseREJ(r)
 	if c.refusesMTU(r) {

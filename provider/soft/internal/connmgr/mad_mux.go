@@ -45,10 +45,11 @@ type madMux struct {
 	limit    *answerLimit
 }
 
-// A peerKey identifies a communication ID or a queue pair of a peer. A device chooses a
-// new GUID when it is opened, so keys are not reused. The address is the source address
-// of the peer's datagrams. The address is part of the key because the peer chooses the
-// other fields: without it, one host could use the key of another host's connection.
+// A peerKey identifies a communication ID or a queue pair of a peer. It contains the
+// node GUID of the peer's device. A soft device chooses a new GUID when it is opened, so
+// a device that is opened again has other keys. The key also contains the source address
+// of the peer's datagrams, because a peer chooses the other fields freely: without the
+// address, one host could use the key of another host's connection.
 type peerKey struct {
 	from   netip.Addr
 	guid   uint64
@@ -169,7 +170,8 @@ func (mux *madMux) dispatch(m *wire.MAD, in *udp.Header) {
 		mux.onREJ(m, port, from)
 	case wire.AttrDREQ:
 		if !mux.toConn(m, secondID(m), port, from) {
-			// The connection is unknown here. The peer still needs a DREP to end it.
+			// This device does not know the connection. It sends a DREP nevertheless,
+			// because the peer retransmits its DREQ until it gets a DREP.
 			mux.sendDREP(port, from, m)
 		}
 	case wire.AttrRTU, wire.AttrMRA, wire.AttrDREP:
@@ -177,9 +179,9 @@ func (mux *madMux) dispatch(m *wire.MAD, in *udp.Header) {
 	}
 }
 
-// firstID and secondID return the first two words of a message. The first word is the
-// communication ID of the sender. The second word is the communication ID of the
-// receiver, except in requests.
+// firstID and secondID return the first two 32-bit words of a message. The first word is
+// the communication ID of the sender. The second word is the communication ID of the
+// receiver, except in requests, where the receiver has none yet.
 
 func firstID(m *wire.MAD) uint32  { return binary.BigEndian.Uint32(m[wire.MADDataOffset:]) }
 func secondID(m *wire.MAD) uint32 { return binary.BigEndian.Uint32(m[wire.MADDataOffset+4:]) }

@@ -97,13 +97,15 @@ type madPort struct {
 	requests atomic.Pointer[requestPort]
 }
 
-// roceOverhead is subtracted from the MTU of an interface for the headers of a packet,
-// as the kernel's rdma_cm does. The rest is for the payload.
+// roceOverhead is the number of bytes that the headers of a packet may take. It is
+// subtracted from the MTU of an interface to get the space for the payload. The kernel's
+// rdma_cm subtracts the same number.
 const roceOverhead = 96
 
-// pathMTU returns the largest path MTU that the interface of an address supports. rxe
-// and network cards do not negotiate a smaller one with the peer, so both interfaces
-// should have the same MTU.
+// pathMTU returns the largest path MTU that the interface of an address supports. Two
+// soft devices negotiate a smaller MTU if they have to; see retryWithSmallerMTU. rxe and
+// network cards do not negotiate. So the interfaces of both hosts should have the same
+// MTU.
 func pathMTU(local netip.Addr) verbs.MTU {
 	bytes := interfaceMTU(local) - roceOverhead
 	mtu := largestMTU
@@ -132,8 +134,8 @@ func interfaceMTU(local netip.Addr) int {
 	return 0
 }
 
-// watchPort counts an ID of the channel that uses a port, and makes the channel read the
-// datagrams of the port.
+// watchPort adds one to the number of IDs of the channel that use the port p. If this is
+// the first such ID, the channel starts to read the datagrams of the port.
 func (ch *channel) watchPort(p *madPort) error {
 	if fd := p.fd(); fd >= 0 && ch.ports[p] == 0 {
 		if err := ch.watch(fd, p); err != nil {
@@ -165,8 +167,9 @@ func (p *madPort) OnReady(int, uint32) {
 	p.madSocket.receive(lockedMux{p.mux})
 }
 
-// drain handles up to 2,048 of the datagrams that have arrived. With the default of
-// net.core.rmem_max a socket holds fewer datagrams.
+// drain handles the datagrams that have arrived, but at most madDrainRounds * madBatch =
+// 2,048 of them. With the default of net.core.rmem_max, the receive buffer of a socket
+// holds fewer datagrams, so drain handles all.
 func (p *madPort) drain() {
 	p.mux.mu.Lock()
 	defer p.mux.mu.Unlock()

@@ -9,9 +9,10 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
-// refusedRequests stores the last refused requests with their answers. A copy of such a
-// request gets the same answer after the ID was closed. Otherwise the application would
-// get the request again.
+// refusedRequests stores the requests that were refused most recently, with the answers.
+// A peer that has not received its answer sends a copy of its request. The copy gets the
+// stored answer, even if the ID of the request was closed. Otherwise the application
+// would get the request a second time.
 //
 // The memory is bounded. A hash of the source selects one of the buckets, and each
 // bucket stores only a few requests. So a flood from one source affects only the few

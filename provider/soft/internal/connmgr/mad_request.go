@@ -11,9 +11,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 )
 
-// onREQ handles a connection request: it refuses the request, or passes it to the
-// listener. The request may be a copy. It may also come from a peer that does not know
-// an older connection any more.
+// onREQ handles a REQ: it refuses the request, or passes it to the listener. The REQ may
+// be a copy of an earlier REQ. It may also show that the peer has lost an older
+// connection: then it names the queue pair of that connection.
 func (mux *madMux) onREQ(mad *wire.MAD, port *madPort, from netip.Addr) {
 	var r wire.REQ
 	r.Decode(mad)
@@ -72,8 +72,8 @@ func (mux *madMux) acceptingListener(service wire.ServiceID, to netip.AddrPort) 
 	return nil, cm.RejectInvalidServiceID
 }
 
-// duplicateREQ handles a copy of a request. Each copy increases the number of messages
-// that may be sent to the peer; see maySend.
+// duplicateREQ handles a copy of a request. Before the peer's address is validated, each
+// copy increases the number of messages that may be sent to the peer; see maySend.
 func (c *madConn) duplicateREQ() {
 	c.received++
 	c.enqueue(jobRequest, c.answerDuplicate)
@@ -95,9 +95,10 @@ func (c *madConn) answerDuplicate() {
 	}
 }
 
-// stale ends a connection because its peer uses the same queue pair for another
-// connection. On the wire path only the address distinguishes the peers. So a host that
-// can send from an address can end the connections of that address.
+// stale ends a connection because its peer has sent a request for a new connection with
+// the same queue pair. On the wire path a peer is identified only by its address and by
+// numbers that it chooses. So a host that can send from an address can end the
+// connections of that address.
 func (c *madConn) stale() {
 	switch {
 	case c.id == nil:

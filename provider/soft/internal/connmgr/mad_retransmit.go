@@ -10,13 +10,15 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// The intervals of retransmissions. Each interval is twice as long as the one before it,
-// with two limits. A request of the active side has intervals of at most requestInterval
-// for a quarter of a minute, so that a dial continues within a second after an outage.
-// After that, and for all other messages, the limit is maxInterval, the interval of the
-// kernel. The first interval is short, because usually a single datagram was lost. The
-// passive side has no limit of requestInterval, because anybody can make it answer by a
-// request. But it answers each copy of a request.
+// The intervals of retransmissions. The first interval is short, because usually a
+// single datagram was lost. Each further interval is twice as long as the one before it,
+// but not longer than maxInterval, the interval of the kernel.
+//
+// The first requestRetransmits intervals of a request are not longer than
+// requestInterval. Together they take a quarter of a minute. So if the network fails for
+// a few seconds, a dial continues within a second after the failure. For the replies of
+// the passive side there is no such rule, because anybody can cause a reply by a request
+// with a forged source address. But the passive side answers each copy of a request.
 const (
 	firstInterval      = 256 * time.Millisecond
 	requestInterval    = 1024 * time.Millisecond
@@ -28,9 +30,11 @@ const (
 	// the end of the connection. As long as the ID exists, a DREQ is retransmitted for
 	// dreqTimeout, as the kernel does.
 	orphanRetransmits = 8
-	// rtuRetransmits is how often an RTU is retransmitted: for 22 s, or until data from
-	// the peer shows that the RTU has arrived. The protocol has no answer to an RTU. A
-	// peer that waits for the RTU may retransmit its REP only once; see maySend.
+	// rtuRetransmits is how often an RTU is retransmitted. The retransmission ends after
+	// 22 s, or when data from the peer shows that the RTU has arrived, because the
+	// protocol has no answer to an RTU. This side can not wait for copies of the REP
+	// instead: a soft device may send its REP only twice before the RTU has arrived; see
+	// maySend.
 	rtuRetransmits = 8
 )
 
@@ -41,7 +45,7 @@ type retransmitter struct {
 	mad       wire.MAD
 	interval  time.Duration // time until the next retransmission
 	remaining int           // number of retransmissions left; negative means no limit
-	// number of the next intervals that are at most requestInterval
+	// fastRemaining is how many of the next intervals are at most requestInterval.
 	fastRemaining int
 	timer         timerheap.Timer
 }
@@ -98,7 +102,8 @@ func (r *retransmitter) fire() {
 		return // The timer stays stopped until resume is called.
 	}
 	if isRequest(&r.mad) && !r.c.ch.acceptsFrom(r.c.remote) {
-		// The peer's address has moved to this host since the dial began.
+		// The peer's address has moved to this host since the dial began. The request
+		// fails, because on this host any user's process could receive a retransmission.
 		r.c.id.noListener(errLocalOnly)
 		return
 	}
@@ -117,8 +122,8 @@ func (r *retransmitter) fire() {
 func (r *retransmitter) sendNow() { r.c.transmit(&r.mad) }
 
 // codeTime returns the time that a code of five bits stands for: 4.096 µs * 2^code (IBTA
-// vol. 1, 12.6.5). It differs from verbs.AckTimeout in the code 0, which is 4.096
-// µs and not unlimited.
+// vol. 1, 12.6.5). For the code 0, verbs.AckTimeout returns no limit, but codeTime
+// returns 4.096 µs.
 func codeTime(code uint8) time.Duration {
 	return max(verbs.AckTimeout(code), 4096*time.Nanosecond)
 }

@@ -8,11 +8,15 @@ import (
 )
 
 // Address validation, as in RFC 9000, 8.1. The source address of a request may be
-// forged. Until the peer's address is validated, this file limits what a passive side
-// sends to it and how long the connection lives. The address is validated by a message
-// that has the communication ID of this side, because that ID is random and was sent to
-// that address only. The address is also validated by data that begins with the packet
-// sequence number that this side has sent.
+// forged. Until the address is validated, this file limits how many messages a passive
+// side sends to the address, and how long the connection lives. Two events validate the
+// address:
+//
+//   - A message arrives that has the communication ID of this side. This ID is random,
+//     and was sent only to the address of the peer. So the sender of the message has
+//     received it there.
+//   - Data arrives whose first packet has the first packet sequence number that this
+//     side has sent to the peer. This number is random too.
 
 // amplification limits the bytes that are sent to a peer for each byte received from it,
 // until the peer's address is validated (RFC 9000, 8.1). All messages have the same
@@ -45,10 +49,11 @@ func (c *madConn) mayRetransmit() bool {
 	return c.maySend(1)
 }
 
-// serviceTimeout returns the code of the time after which the peer retransmits its
-// request. Before the address is validated, each copy of the request allows this side to
-// retransmit its reply, so the first two times are short: 4.3 s and 17 s. With fewer
-// copies a connection might not open if replies are lost.
+// serviceTimeout returns the service timeout for an MRA: the code of the time after
+// which the peer retransmits its request. Before the address is validated, the number of
+// copies of the request limits how often this side may retransmit its reply. So the
+// times in the first two MRAs are short: 4.3 s and 17 s. Otherwise few copies would
+// arrive, and a loss of replies could prevent the connection.
 func (c *madConn) serviceTimeout() uint8 {
 	c.mux.mu.Lock()
 	defer c.mux.mu.Unlock()
@@ -96,7 +101,8 @@ func (c *madConn) evict() {
 	case validated || c.id.state == stateDREQReceived || c.id.state == stateEnded:
 		c.cancelEviction()
 	case c.id.state == stateEstablished:
-		// The application has called Notify.
+		// The application has called Notify, because data has arrived from the peer. So
+		// the address counts as validated.
 		c.validate()
 		c.cancelEviction()
 	default:
@@ -111,8 +117,8 @@ func (c *madConn) cancelEviction() {
 	c.evictionDone()
 }
 
-// evictionDone removes the connection from the number of pending evictions. The caller
-// holds the multiplexer's lock.
+// evictionDone reduces the number of pending evictions if the connection was chosen for
+// eviction. The caller holds the multiplexer's lock.
 func (c *madConn) evictionDone() {
 	if c.evicted {
 		c.evicted = false
@@ -132,8 +138,9 @@ func (c *madConn) validate() {
 	c.mux.admitted[access.SourceOf(c.remote)]++
 }
 
-// removeHalfOpen removes the connection from all counts. The caller holds the
-// multiplexer's lock.
+// removeHalfOpen removes the connection from the table of half-open connections, from
+// the number of pending evictions, and from the number of the source's admitted
+// connections. The caller holds the multiplexer's lock.
 func (c *madConn) removeHalfOpen() {
 	if c.listener == nil {
 		return

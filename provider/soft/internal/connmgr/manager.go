@@ -41,9 +41,9 @@ type Config struct {
 
 	Users     access.Users               // users of this host who may be peers
 	UserLimit *access.UserLimit          // limits the connections of each user
-	Errors    *access.ErrorLimit         // makes sources of access errors wait
-	Spare     *unixsock.SpareDescriptors // descriptors kept in reserve
-	Maps      *shm.MappingLimit          // limits the shared segments
+	Errors    *access.ErrorLimit         // delays the requests of sources with access errors
+	Spare     *unixsock.SpareDescriptors // descriptors that are closed when a listener needs free ones
+	Maps      *shm.MappingLimit          // limits the memory mappings of shared segments
 	Ports     *udp.Ports                 // UDP ports of the device
 	// FreePorts returns the system's range of ephemeral ports.
 	FreePorts func() (hostport.PortRange, error)

@@ -47,8 +47,9 @@ type qpParams struct {
 	flowControl        bool  // true if the queue pair advertises its receive buffers, unless srq is true
 }
 
-// largestMTU is the path MTU of the local path, which has no packets, and the largest
-// path MTU of the wire path (IBTA vol. 1, 6.8).
+// largestMTU is the largest path MTU (IBTA vol. 1, 6.8). On the wire path a smaller one
+// may be used. The local path has no packets; its queue pairs have largestMTU as an
+// attribute.
 const largestMTU = verbs.MTU4096
 
 // reqMsg (REQ) requests a connection.
@@ -58,8 +59,8 @@ type reqMsg struct {
 	retry   uint8 // retry count for both queue pairs, 3 bits
 	private []byte
 
-	// mtu, ackTimeout and tos are used on the wire path only. ackTimeout is a code of 5
-	// bits, for the queue pair of the receiver.
+	// mtu, ackTimeout and tos are used on the wire path only. ackTimeout is the ACK
+	// timeout for the queue pair of the passive side, a code of 5 bits.
 	mtu        verbs.MTU
 	ackTimeout uint8
 	tos        uint8
@@ -84,10 +85,12 @@ type rejMsg struct {
 	reason        cm.RejectReason
 	byApplication bool   // true if the application of the sender has refused
 	private       []byte // private data of the sender's application
-	// cause that this side adds for its own application; not part of the message
+	// cause is additional information for the application of this side. It is not sent.
 	cause error
 
-	user bool // local path: true if the user of the receiver is not allowed; else false
+	// user is used on the local path. It is true if the sender refuses the receiver of
+	// this message because of the receiver's user.
+	user bool
 }
 
 // dreqMsg (DREQ) asks the peer to disconnect.
@@ -111,7 +114,9 @@ type sidrRepMsg struct {
 	byApplication bool   // true if the application of the sender has refused
 	private       []byte // private data of the sender's application
 
-	user bool // local path: true if the user of the receiver is not allowed; else false
+	// user is used on the local path. It is true if the sender refuses the receiver of
+	// this message because of the receiver's user.
+	user bool
 }
 
 func (*reqMsg) kind() messageKind     { return kindREQ }
@@ -164,8 +169,9 @@ type listener interface {
 	close()
 }
 
-// userRefused returns the error of a refusal. It is nil unless the peer has refused the
-// user of this process.
+// userRefused returns a *cm.UserError with the user of this process if the parameter yes
+// is true: the peer has refused this process because of its user. Otherwise userRefused
+// returns nil.
 func userRefused(yes bool) error {
 	if !yes {
 		return nil

@@ -11,8 +11,10 @@ import (
 // negotiation has the parameters that both sides have agreed on, from the view of the
 // local queue pair.
 type negotiation struct {
-	psn              uint32    // first packet sequence number that this side expects
-	peerQPN, peerPSN uint32    // number of the peer's queue pair; first packet sequence number that it expects
+	psn uint32 // first packet sequence number that this side expects
+	// peerQPN is the number of the peer's queue pair. peerPSN is the first packet
+	// sequence number that the peer expects.
+	peerQPN, peerPSN uint32
 	mtu              verbs.MTU // path MTU; 0 means largestMTU
 	// resources and depth are numbers of READs and atomics: this side serves up to
 	// resources of them at a time, and has up to depth of them outstanding.
@@ -24,10 +26,10 @@ type negotiation struct {
 	ackTimeout uint8
 }
 
-// setPeer applies the parameters of the peer's queue pair. The number of outstanding
-// READs and atomics of one side is the number that the other side serves. Both are
-// limited to what the device supports. The peer's RNR retry count applies to the sends
-// of this side.
+// setPeer applies the parameters that the peer has sent. The peer's initiator depth
+// limits how many READs and atomics this side serves, and the peer's responder resources
+// limit how many this side has outstanding. The limits of the device apply too. The
+// peer's RNR retry count is the RNR retry count for the sends of this side.
 func (n *negotiation) setPeer(peer *qpParams, limits *verbs.DeviceAttr) {
 	n.peerQPN, n.peerPSN = peer.qpn, peer.psn
 	n.resources = min(peer.initiatorDepth, limits.MaxQPRdAtom)
@@ -37,8 +39,9 @@ func (n *negotiation) setPeer(peer *qpParams, limits *verbs.DeviceAttr) {
 	n.flow.Receives = peer.flowControl && !peer.srq
 }
 
-// param returns the parameters as the receiver sees them: the responder resources are
-// the initiator depth of the sender, and the reverse.
+// param returns the parameters for the event of the receiver. From the view of the
+// receiver, the initiator depth of the sender is the number of responder resources, and
+// the reverse.
 func (p *qpParams) param() cm.MessageParam {
 	return cm.MessageParam{
 		ResponderResources: p.initiatorDepth,

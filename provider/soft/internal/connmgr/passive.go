@@ -10,9 +10,10 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// incoming makes an ID for a request to the listener i, and queues the event. The new ID
-// owns the connection c. incoming returns nil if the request is not for this listener,
-// or if the backlog is full.
+// incoming handles a request to the listener i. It makes an ID for the request, and
+// queues the event ConnectRequest. The new ID owns c, the connection to the peer.
+// incoming returns nil if the request is not for this listener, or if the backlog is
+// full.
 func (i *id) incoming(m message, c cmConn) *id {
 	ch := i.ch.Load()
 	child := newID(ch, i.ps)
@@ -26,7 +27,7 @@ func (i *id) incoming(m message, c cmConn) *id {
 		to, ev.PrivateData, ev.Param = m.endpoints, m.private, m.qpParams.param()
 		ev.Param.RetryCount = m.retry
 		child.negotiated.setPeer(&m.qpParams, &i.m.limits)
-		child.negotiated.retry = m.retry // the active side sets the retry count of both sides
+		child.negotiated.retry = m.retry // The active side sets the retry count of both sides.
 		child.negotiated.psn = random.Uint32() & verbs.MaxPSN
 		child.negotiated.mtu = m.mtu
 	case *sidrReqMsg:
@@ -90,7 +91,7 @@ func (i *id) requestWithdrawn() {
 	case stateDREQSent:
 		i.disconnected(statusTimedOut)
 	default:
-		// The ID still uses the connection, which stays open.
+		// In all other states the eviction does not end the connection.
 		return
 	}
 	i.conn.close()
@@ -150,9 +151,10 @@ func (i *id) Reject(reason cm.RejectReason, private []byte) error {
 	return err
 }
 
-// refusal returns the message that refuses a request. The reply to a lookup has a
-// status instead of a reason; a lack of resources has the status that there is no
-// queue pair (IBTA vol. 1, 12.11.2).
+// refusal returns the message that refuses a request. For a lookup this message has a
+// status instead of the reason. There is no status for a lack of resources, so
+// cm.RejectNoResources becomes the status that there is no queue pair (IBTA vol. 1,
+// 12.11.2).
 func (i *id) refusal(reason cm.RejectReason, private []byte, byApplication bool) message {
 	if i.ps == cm.TCP {
 		return &rejMsg{reason: reason, byApplication: byApplication, private: private}

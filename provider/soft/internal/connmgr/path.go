@@ -45,9 +45,9 @@ func (ls listeners) close() {
 }
 
 // openListeners starts to accept requests on the paths that the device may use. It opens
-// the listener of the local path last. If the order were reversed and the listener of
-// the wire path failed, the local one could not be closed again: the socket of the ID
-// can not stop listening (listen(2)).
+// the listener of the local path last, because that listener can not be closed again:
+// the socket that reserves the ID's port can not stop listening (listen(2)). So a
+// failure of the listener of the wire path must be known before.
 func (i *id) openListeners() error {
 	if i.m.Wire && !(i.m.Local && i.port.Addr.Addr.IsLoopback()) {
 		i.listeners = append(i.listeners, openMADListener(i))
@@ -92,9 +92,10 @@ func (i *id) Serves() []cm.ServedAddr {
 	return i.listeners.serves()
 }
 
-// findPath checks whether the local path or the wire path leads from src, an address of
-// this host, to the address dst. If only the wire path leads there, findPath opens its
-// UDP port.
+// findPath finds the path from src, an address of this host, to the address dst. If the
+// device has the local path and dst belongs to this host, the path is the local path.
+// Otherwise it is the wire path, and findPath opens the UDP port at the address src. If
+// the device does not have the wire path, findPath returns an error.
 func (i *id) findPath(ch *channel, src, dst netip.Addr) error {
 	if i.m.Local {
 		if dst == src {
@@ -115,7 +116,7 @@ func (i *id) findPath(ch *channel, src, dst netip.Addr) error {
 	return nil
 }
 
-// dial sends a request on the path that leads to the listener.
+// dial sends a request on the path that ResolveAddr has chosen.
 func (i *id) dial(m message) error {
 	if i.madPort != nil {
 		return dialMAD(i, m)

@@ -105,20 +105,23 @@ func (i *id) flushQP() {
 }
 
 // InitQPAttr implements cm.TransportID. It returns the attributes with which the
-// application moves its own queue pair to a state (rdma_init_qp_attr(3)). On the passive
-// side it may be called before Accept, and then uses the parameters of the request.
+// application moves its own queue pair to the given state (rdma_init_qp_attr(3)). On the
+// passive side the attributes contain the parameters of the request, even before Accept.
 func (i *id) InitQPAttr(state verbs.QPState) (verbs.QPAttr, verbs.QPAttrMask, error) {
 	ch := i.lock()
 	defer ch.unlock()
 	return i.initQPAttr(state)
 }
 
-// placeDatagramQP makes a UD queue pair receive datagrams of the wire path at the local
-// address of the ID, or at no address. If the wire path is needed, an error is returned.
-// It is needed if the device has no local path, if ResolveAddr has chosen the wire path,
-// or if the request has arrived on it. On an ID without a remote address, peers may use
-// either path, so an error is ignored. In all other cases the peer uses the local path,
-// and the queue pair receives at no address.
+// placeDatagramQP decides where a UD queue pair receives datagrams of the wire path:
+//
+//   - If the lookup of the ID uses the wire path, or the device has no local path, the
+//     queue pair receives at the local address of the ID. An error is returned.
+//   - If the ID has no remote address, peers may use either path. The queue pair receives
+//     at the local address of the ID. An error is ignored, because the local path
+//     remains.
+//   - In all other cases the peer uses the local path. The queue pair receives no
+//     datagrams of the wire path.
 func (i *id) placeDatagramQP(q QueuePair) error {
 	if i.ps != cm.UDP {
 		return nil

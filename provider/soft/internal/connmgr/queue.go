@@ -21,7 +21,9 @@ func (q *eventQueue) push(ev cm.TransportEvent) {
 	q.count(&ev, 1)
 }
 
-// count adds n to the counters for an event that is added (1) or removed (-1).
+// count is called when an event is added to the queue (n is 1) or removed (n is -1). It
+// adds n to the number of pending events, and to the field queued of the event's ID and
+// listener.
 func (q *eventQueue) count(ev *cm.TransportEvent, n int) {
 	q.pending += n
 	ev.ID.(*id).queued += n

@@ -12,9 +12,10 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// SetOption implements cm.TransportID. On a bound ID, AFONLY and REUSEADDR change the
-// name of the socket that reserves the port. REUSEADDR lets an ID bind to a port that
-// other IDs with the option have bound. Only one of them can listen.
+// SetOption implements cm.TransportID. The port of a bound ID is reserved by a socket
+// whose name depends on AFONLY and REUSEADDR, so a change of these options changes the
+// name. REUSEADDR lets an ID bind to a port that other IDs with the option have bound.
+// Only one of these IDs can listen.
 func (i *id) SetOption(option cm.Option, value int) error {
 	ch := i.lock()
 	defer ch.unlock()
@@ -84,9 +85,9 @@ func (i *id) bind(ch *channel, addr netip.AddrPort) error {
 	return nil
 }
 
-// Listen implements cm.TransportID. At most backlog requests wait to be fetched. Further
-// connection requests wait without an answer until one was fetched, or time out. Further
-// lookups are refused.
+// Listen implements cm.TransportID. The parameter backlog is the largest number of
+// requests that wait to be fetched. Further connection requests wait without an answer
+// until the application has fetched a request, or time out. Further lookups are refused.
 func (i *id) Listen(backlog int) error {
 	ch := i.lock()
 	defer ch.unlock()
@@ -143,8 +144,8 @@ func (i *id) source(src, dst netip.AddrPort) (netip.AddrPort, error) {
 	return netip.AddrPortFrom(addr, src.Port()), err
 }
 
-// ResolveRoute implements cm.TransportID. There is nothing to resolve: on the local path
-// there is no route, and on the wire path ResolveAddr has found it.
+// ResolveRoute implements cm.TransportID. It only queues the event RouteResolved: the
+// local path has no routes, and on the wire path ResolveAddr has found the route.
 func (i *id) ResolveRoute(time.Duration) error {
 	ch := i.lock()
 	defer ch.unlock()

@@ -26,8 +26,9 @@ const (
 func ackTimeoutCode(lifetime, delay uint8) uint8 {
 	long, short := max(lifetime+1, delay), min(lifetime+1, delay)
 	if short+1 >= long {
-		// The kernel adds the shorter time if it is at least half of the longer one,
-		// because then it is not negligible.
+		// The sum has to be rounded to a power of two. The kernel rounds it up if the
+		// shorter time is at least half of the longer one, and ignores the shorter time
+		// otherwise.
 		long++
 	}
 	return min(long, maxCode)
@@ -55,10 +56,10 @@ func (i *id) ackTimeoutToSend() uint8 {
 	return ackTimeoutCode(i.lifetime(), i.m.limits.LocalCAAckDelay)
 }
 
-// ackTimeoutReceived returns the ACK timeout of the passive side, given the one that the
-// REQ proposes. The timeout that a newer kernel proposes is too short to survive an
-// outage of 5 s, so ackTimeoutReceived returns a longer one. A longer timeout is always
-// allowed.
+// ackTimeoutReceived returns the ACK timeout of the passive side. The parameter proposed
+// is the timeout that the REQ proposes. The default of kernels newer than Linux 6.1 is
+// too short to survive an outage of 5 s, so ackTimeoutReceived replaces it by a longer
+// one. The passive side may always use a longer timeout than the proposed one.
 func (i *id) ackTimeoutReceived(proposed uint8) uint8 {
 	own := ackTimeoutCode(packetLifetime, i.m.limits.LocalCAAckDelay)
 	if proposed == 0 || proposed == linuxLifetime+1 {

@@ -11,9 +11,11 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
 )
 
-// An admission counts a client of a listener as a connection of its user, until its
-// socket is closed. It also reserves a descriptor, which is closed when the doorbell of
-// the connection is made. The zero value means that no client was admitted.
+// An admission is the permission of a client to be connected to a listener. Until the
+// socket of the client is closed, the client counts as a connection of its user. The
+// admission also reserves a descriptor for the doorbell of the connection: it keeps a
+// descriptor open, and closes this descriptor just before the doorbell is made. The zero
+// value means that no client was admitted.
 type admission struct {
 	m       *Manager // manager of the listener; nil for the zero value
 	uid     uint32
@@ -35,7 +37,8 @@ func (m *Manager) admit(uid uint32) (c admission, refused counters.ID, ok bool) 
 	return admission{}, counters.NoDescriptorsErr, false
 }
 
-// useSpareFD closes the reserved descriptor, so that the doorbell can use its number.
+// useSpareFD closes the reserved descriptor, so that a descriptor is free for the
+// doorbell.
 func (c *admission) useSpareFD() {
 	if c.m != nil && c.spareFD >= 0 {
 		_ = unix.Close(c.spareFD)
@@ -67,9 +70,10 @@ func (l *unixListener) refuseNoResources(fd int, cause counters.ID) {
 	m.Spare.Fill()
 }
 
-// oldestOfBusiest returns the client to be closed in place of a new client of a user:
-// the oldest client of the user with the most clients, counting the new one. So if a
-// user has many clients that send no request, only clients of that user are closed.
+// oldestOfBusiest selects the client that is closed to make room for a new client. The
+// parameter newUID is the user of the new client. oldestOfBusiest returns the oldest
+// client of the user who has the most clients; the new client counts too. So if a user
+// has many clients that send no request, only clients of that user are closed.
 func (l *unixListener) oldestOfBusiest(newUID uint32) *client {
 	count := map[uint32]int{newUID: 1}
 	for _, c := range l.clients {

@@ -19,7 +19,8 @@ import (
 
 // A unixConn exchanges the messages of one ID over a Unix socket. A REP comes with two
 // descriptors: the shared segment, and the doorbell of the connecting side. The socket
-// is open as long as the ID exists. The kernel closes it when the peer's process ends.
+// stays open as long as the ID exists. If a process ends, the kernel closes the socket,
+// so the other side learns of the end.
 type unixConn struct {
 	ch *channel
 	// ID of the connection; nil on the accepting side until the request has arrived
@@ -55,7 +56,8 @@ func (c *unixConn) OnReady(int, uint32) {
 	switch {
 	case errors.Is(err, unix.EAGAIN):
 	case errors.Is(err, verbs.ErrNoResources):
-		// The descriptors of the REP could not be received.
+		// A lack of free descriptors has prevented the reception of the REP's
+		// descriptors.
 		c.id.setupFailed(err, &repMsg{})
 	case err != nil || !c.id.deliver(m):
 		c.stopDelivery()
@@ -104,9 +106,10 @@ func checkPassed(m message, fds []int) error {
 	return nil
 }
 
-// attach implements cmConn. It binds the queue pair to the shared memory. The
-// connecting side has received it with the REP. The accepting side makes it, and sends
-// it with the REP.
+// attach implements cmConn. It binds the queue pair to the shared memory of the
+// connection. On the accepting side, attach makes the shared memory, which send passes
+// to the peer with the REP. On the connecting side, the shared memory has arrived with
+// the REP.
 func (c *unixConn) attach(qpn uint32) error {
 	end, err := c.end()
 	if err != nil {
@@ -134,9 +137,10 @@ func (c *unixConn) openEnd() (*shm.End, error) {
 	return end, resource.Wrap(err)
 }
 
-// makeEnd makes the shared memory and both doorbells. It stores the peer's descriptors
-// in passed until the REP is sent. The admission of the client has reserved descriptors
-// for them.
+// makeEnd makes the shared memory and both doorbells. It stores the descriptors for the
+// peer in the field passed until the REP is sent. The admission of the client has
+// reserved one descriptor for makeEnd. If more are needed, the spare descriptors are
+// closed.
 func (c *unixConn) makeEnd() (end *shm.End, err error) {
 	c.admission.useSpareFD()
 	err = c.ch.m.Spare.Retry(func() error {

@@ -27,24 +27,27 @@ import (
 type localDial struct {
 	c       *unixConn
 	request message
-	// runs while the backlog of a listener is full, until all names are tried again
+	// retryTimer runs if the backlog of a listener is full. When it expires, all names
+	// are tried again.
 	retryTimer timerheap.Timer
-	rounds     int // how often all names were tried
+	rounds     int // number of times that all names were tried
 
 	// skipped marks the names that are not tried again, by index in the sequence of
 	// hostport.Targets. The processes that listen on these names belong to users who are
 	// not allowed.
-	skipped     [hostport.MaxTargets]bool
-	skippedUser *cm.UserError // error for the first skipped process; nil if there is none
+	skipped [hostport.MaxTargets]bool
+	// skippedUser names the user of the first skipped process. It is nil if no process
+	// was skipped.
+	skippedUser *cm.UserError
 	// denied is the error with which the system has refused a connection to a listener;
 	// nil if there was no such error.
 	denied error
 }
 
 const (
-	// redialInterval is the interval at which a listener with a full backlog is tried
-	// again, because the system does not report when the backlog has room (connect(2),
-	// EAGAIN). The number is arbitrary.
+	// redialInterval is the time after which all names are tried again if the backlog of
+	// a listener is full. The system does not report when the backlog has room again
+	// (connect(2), EAGAIN). The number is arbitrary.
 	redialInterval = 5 * time.Millisecond
 	// userLookupRounds is how often all names are tried while a backlog is full, which
 	// takes half a second. After that the dial asks the system for the user of each
@@ -146,7 +149,8 @@ func isNoListener(err error) bool {
 	return errors.Is(err, unix.ECONNREFUSED) || errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM)
 }
 
-// openSocket makes the socket if there is none, because replaceSocket has failed before.
+// openSocket makes the socket of the dial if there is none. There is none if an earlier
+// call of replaceSocket has closed the old socket and failed to make the new one.
 func (d *localDial) openSocket() (err error) {
 	if d.c.fd >= 0 {
 		return nil
@@ -183,8 +187,8 @@ func (d *localDial) skip(n int, holder *cm.UserError) {
 }
 
 // skipForeignListeners skips each name whose listener belongs to a user who is not
-// allowed. If a listener never accepts, the socket does not show the user of the
-// listener. So skipForeignListeners asks the system.
+// allowed. A connected socket shows the user of its listener, but a listener with a full
+// backlog accepts no connection. So skipForeignListeners asks the system for the user.
 func (d *localDial) skipForeignListeners() {
 	for n, s := range hostport.Targets(d.c.id.ps, d.c.id.remote) {
 		uid, known := unixsock.User(s.Name(), unix.SOCK_SEQPACKET)

@@ -17,8 +17,9 @@ import (
 )
 
 // A unixListener is the listening socket of an ID, with the clients that have not sent
-// their request. Any process can connect, so the number of clients and their time are
-// limited, and an error of a client closes its socket.
+// their request. Any process can connect. So the number of such clients is limited, and
+// so is the time that a client has for its request. If a client causes an error, its
+// socket is closed.
 type unixListener struct {
 	ch        *channel
 	id        *id
@@ -70,9 +71,11 @@ func openUnixListener(i *id, fd int) (*unixListener, error) {
 	return l, nil
 }
 
-// OnReady implements epollset.Handler. It accepts clients. SpareDescriptors.Accept may
-// close spare descriptors, so OnReady opens them again afterwards. It does so even if no
-// client was accepted: accept(2) also fails with EMFILE if no client waits.
+// OnReady implements epollset.Handler. It accepts clients. To accept a client,
+// SpareDescriptors.Accept may close spare descriptors. Finally OnReady opens spare
+// descriptors again. It does so even if it has accepted no client: if no descriptor is
+// free, accept(2) fails with EMFILE also when no client waits, and
+// SpareDescriptors.Accept has closed spare descriptors then too.
 func (l *unixListener) OnReady(int, uint32) {
 	defer l.ch.m.Spare.Fill()
 	for range acceptBatch {
@@ -88,8 +91,9 @@ func (l *unixListener) OnReady(int, uint32) {
 	}
 }
 
-// pauseAccepting stops the watch of the socket for pauseTime, if accept has failed
-// although clients wait. Without the pause the channel would be readable all the time.
+// pauseAccepting is called with the error of a failed accept(2). If clients may still
+// wait, for example after a lack of descriptors, it stops the watch of the socket for
+// pauseTime. Without the pause the channel would be readable all the time.
 func (l *unixListener) pauseAccepting(err error) {
 	if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR) || errors.Is(err, unix.ECONNABORTED) {
 		return
@@ -117,7 +121,7 @@ func (l *unixListener) acceptClient(fd int) {
 	c.requestTimer.Fire = func() { c.refuse() }
 	if l.ch.watch(fd, c) != nil {
 		c.admission.release()
-		// The epoll descriptor can not watch another descriptor.
+		// The epoll instance of the channel can not watch another descriptor.
 		l.refuseNoResources(fd, counters.NoDescriptorsErr)
 		return
 	}
@@ -196,8 +200,8 @@ func (c *client) remove() {
 	l.clients = slices.DeleteFunc(l.clients, func(o *client) bool { return o == c })
 }
 
-// setAccepting implements listener. While it is false, new clients wait in the backlog
-// of the socket, and the timers of accepted clients are stopped.
+// setAccepting implements listener. If the parameter yes is false, new clients wait in
+// the backlog of the socket, and the timers of accepted clients are stopped.
 func (l *unixListener) setAccepting(yes bool) {
 	if yes == l.accepting {
 		return

@@ -18,16 +18,17 @@ import (
 )
 
 // A request on the local path has the addresses of both sides, which the application
-// sees. The client chooses them, so they are compared with what the kernel reports about
-// the client's socket:
+// sees. The client chooses these addresses. So checkSource compares them with the facts
+// that the kernel reports about the client's socket:
 //
 //   - Both addresses must belong to this host.
 //   - The client's socket must have the name that reserves the source port, for the
 //     source address or for a wildcard that covers it. Only one socket of the host can
 //     have a name, and only while the socket is open.
-//   - If several IDs share the port (REUSEADDR), the name of each socket has a number of
-//     its own. Then no socket may hold the port alone, except a listener of the same
-//     user.
+//   - If several IDs share the port (REUSEADDR), the name of each socket also contains a
+//     number, so several processes can have such names at the same time. Therefore no
+//     socket may hold the port without sharing it, except the socket of a listener that
+//     belongs to the client's user.
 //
 // One process can still hold the name of an address while another process holds the name
 // of a wildcard with the same port. An application that has to distinguish such
@@ -81,19 +82,21 @@ func (c *client) checkSource(m message) error {
 }
 
 // heldByOthers reports whether a socket holds the address and port without sharing them.
-// It ignores a socket on which a process of the given user listens. The check binds each
-// name for a moment. A process that tries to bind the address at that moment may fail.
-// The bind of such a process would fail in any case, because the port is shared. An
-// error means that the holder is unknown: this process has no free descriptor (EMFILE,
-// ENFILE), or the backlog of the listener is full (EAGAIN).
+// It ignores a socket on which a process of the given user listens. To check a name that
+// nobody listens on, heldByOthers binds the name for a moment. Another process that
+// tries to bind the address at that moment may fail. But its bind would fail in any
+// case, because the port is shared. An error means that heldByOthers could not find out
+// the holder: this process has no free descriptor (EMFILE, ENFILE), or the backlog of
+// the listener is full (EAGAIN).
 func heldByOthers(ps cm.PortSpace, at netip.AddrPort, user uint32) (bool, error) {
 	for _, s := range hostport.Targets(ps, at) {
 		uid, err := unixsock.ListenerUser(s.Name())
 		held := err == nil && uid != user
 		switch {
-		case errors.Is(err, unix.ECONNREFUSED): // No process listens on the name.
+		case errors.Is(err, unix.ECONNREFUSED): // No process listens on the name, but a socket may have it.
 			held, err = unixsock.IsBound(s.Name())
-		// A security module forbids the connection to the listener.
+		// A security module forbids the connection to the listener. The user of the
+		// listener is not known, so the listener counts as a holder.
 		case isNoListener(err):
 			held, err = true, nil
 		}
