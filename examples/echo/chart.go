@@ -9,15 +9,15 @@ import (
 )
 
 const (
-	// chartRows is the number of rows of the chart, not counting the last row. chartWidth
-	// is the number of characters in the longest bar.
+	// chartRows is the number of rows of the chart without the last row. chartWidth is
+	// the length of the longest bar in characters.
 	chartRows  = 10
 	chartWidth = 40
 )
 
 // chart draws a histogram of the times as text. The rows cover the times from the
-// shortest one to the 99.9th percentile. The upper bound of a row is the one before it
-// times a constant. The last row counts all longer times.
+// shortest one to the 99.9th percentile. The upper bound of each row is the upper bound
+// of the row before, multiplied by a constant. The last row counts all longer times.
 func chart(times *hdrhistogram.Histogram) string {
 	if times.TotalCount() == 0 {
 		return ""
@@ -46,7 +46,7 @@ func chart(times *hdrhistogram.Histogram) string {
 
 func rowOf(ns, low, factor float64) int {
 	if factor <= 1 {
-		return 0 // This happens if all times are equal.
+		return 0 // The factor is 1 if all times are equal. All times then are in row 0.
 	}
 	row := math.Log(max(ns, low)/low) / math.Log(factor)
 	return min(int(row+1e-9), chartRows)

@@ -13,12 +13,14 @@ import (
 )
 
 // A client opens its sessions, runs the ping-pong and the stream on them, and prints a
-// report. It passes each callback to the session of the connection.
+// report. It implements reactor.Handler, and passes each callback to the session of the
+// connection.
 type client struct {
 	reactor.BaseHandler
-	opts     *options
-	engine   *reactor.Engine
-	results  []*loopResult // Results of each loop, by the index of the loop.
+	opts   *options
+	engine *reactor.Engine
+	// The results that each loop has collected. The index is the index of the loop.
+	results  []*loopResult
 	sessions []*session
 	// Receives one value from each session at the end of each phase.
 	done chan struct{}
@@ -31,7 +33,7 @@ func newClient(opts *options) *client {
 	}
 	for i := range opts.conns {
 		s := newSession(opts, cl.results[i%opts.loops], cl.done)
-		// The shares of all sessions add up to count.
+		// The division may leave a remainder. These shares still add up to count.
 		s.share = (opts.count + i) / opts.conns
 		cl.sessions = append(cl.sessions, s)
 	}
@@ -64,7 +66,8 @@ func connect(ctx context.Context, opts *options, stdout, stderr io.Writer) (stat
 	if err = errors.Join(err, shutdown(cl.engine)); err != nil {
 		return exitFailed, err
 	}
-	// The loops have ended, so this goroutine may read their results.
+	// The loops have ended, so no other goroutine changes their results. This goroutine
+	// may read them.
 	r := newReport(opts, p.Name(), addr.Addr(), cl.results, streamed)
 	r.Counters = counted
 	r.Interrupted = ctx.Err() != nil
@@ -94,9 +97,10 @@ func (cl *client) measure(ctx context.Context, addr netip.AddrPort) (streamed ti
 	return time.Since(begin), err
 }
 
-// maxDialing is the number of connections that are dialed at the same time. The number
-// is limited for two reasons: a connection has a limited time to open, and the backlog
-// of a server holds 128 requests on many systems (net.core.somaxconn).
+// maxDialing is the number of connections that are dialed at the same time. The number is
+// limited for two reasons. The time in which a connection must open is limited. And the
+// backlog of a server holds no more than 128 requests on many systems
+// (net.core.somaxconn).
 const maxDialing = 64
 
 // dial opens the sessions, and waits until each has opened or failed.
@@ -121,8 +125,8 @@ func (cl *client) dial(ctx context.Context, addr netip.AddrPort) error {
 	return nil
 }
 
-// phase begins a phase of all sessions: it runs the function start on every loop. It
-// returns when all sessions have finished the phase.
+// phase begins a phase: on every loop it calls the function start, which begins the phase
+// of all sessions of that loop. phase returns when all sessions have finished the phase.
 func (cl *client) phase(ctx context.Context, name string, total int, start func(*reactor.Loop, *loopResult)) error {
 	if ctx.Err() != nil {
 		return nil
@@ -136,8 +140,8 @@ func (cl *client) phase(ctx context.Context, name string, total int, start func(
 	return cl.await(ctx, name, total, len(cl.sessions))
 }
 
-// await waits until the given number of sessions have finished the phase. If ctx ends,
-// it makes the sessions finish early.
+// await waits until the given number of sessions have reported the end of the phase. If
+// ctx ends, await tells all sessions to finish early.
 func (cl *client) await(ctx context.Context, name string, total, waiting int) error {
 	bar := newProgress(name, total, cl.results)
 	defer bar.finish()
@@ -165,7 +169,7 @@ func (cl *client) finish() (err error) {
 	return err
 }
 
-// OnTick publishes the number of echoes of a loop, which the progress bar shows.
+// OnTick stores the number of echoes of a loop where the progress bar can read it.
 func (cl *client) OnTick(loop *reactor.Loop) time.Duration {
 	cl.results[loop.Index()].publish()
 	return progressInterval

@@ -9,8 +9,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// deviceCounters has the values of device counters by name. Counters with the value zero
-// are left out.
+// deviceCounters maps the name of each device counter to its value. Counters with the
+// value zero are left out.
 type deviceCounters map[string]uint64
 
 // readCounters adds up the counters of all ports of all devices. A device that has no
@@ -36,8 +36,8 @@ func (t deviceCounters) add(counters []verbs.Counter) {
 	}
 }
 
-// since returns by how much the counters have grown. The parameter earlier has their
-// earlier values. Counters that have not grown are left out.
+// since returns the difference between these counters and earlier values of the same
+// counters, which are the parameter earlier. Counters that have not grown are left out.
 func (t deviceCounters) since(earlier deviceCounters) deviceCounters {
 	more := deviceCounters{}
 	for name, n := range t {
@@ -49,8 +49,8 @@ func (t deviceCounters) since(earlier deviceCounters) deviceCounters {
 }
 
 // errorCounters lists the counters that grow only if packets are lost, damaged, rejected
-// or retransmitted. Each driver chooses the names of its counters. errorCounters
-// therefore searches the names for words that such counters contain.
+// or retransmitted. The names of counters differ from driver to driver. So errorCounters
+// looks for words that the names of such counters contain.
 func (t deviceCounters) errorCounters() string {
 	words := []string{"err", "duplicate", "out_of", "icrc", "retrans", "drop", "discard", "timeout"}
 	var list []string

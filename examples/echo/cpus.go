@@ -6,10 +6,10 @@ import (
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
-// placement assigns a processor to each loop: the first processors of the list to the
-// client's loops, and the next ones to the server's loops. Without -cpus, it pins loops
-// only in busy mode, and only if there are at least two processors, because two busy
-// loops on one processor would delay each other.
+// placement assigns a processor to each loop. The client's loops get the first processors
+// of the list, and the server's loops get the next ones. If the flag -cpus is not set,
+// placement pins loops only in busy mode, and only if there are at least two processors.
+// With one processor, two busy loops that are pinned to it would delay each other.
 func (o *options) placement() (client, server []int) {
 	cpus := o.cpus
 	if cpus == nil && o.mode == "busy" {
@@ -48,14 +48,16 @@ func (o *options) processorWarning() string {
 		different[cpu] = true
 	}
 	if len(different) == 0 || loops <= len(different) {
-		// Either each loop can have its own processor, or the processors are unknown.
+		// There are enough processors for all loops, or the number of processors is
+		// unknown.
 		return ""
 	}
 	return fmt.Sprintf("-mode busy: %d loops share %d processors and will delay each other", loops, len(different))
 }
 
-// start starts the loops. If that fails, the error contains the list of processors,
-// because pinning a loop to a processor may be the cause.
+// start starts the loops of the engine. If that fails, the error contains the list of
+// processors: one reason for the failure may be that a loop cannot be pinned to its
+// processor.
 func start(engine *reactor.Engine, cpus []int) error {
 	err := engine.Start()
 	if err != nil && cpus != nil {

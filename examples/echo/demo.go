@@ -14,8 +14,9 @@ import (
 )
 
 // demoAddr returns the loopback address of the demo's server or client. On the wire path
-// only one process can bind the UDP port of an address. So each process has an address of
-// its own, which no other demo uses.
+// the two processes need different addresses, because only one process can bind the UDP
+// port of an address. The addresses contain the process ID, so other demos do not use
+// them.
 func demoAddr(path string, client bool) netip.Addr {
 	addr := [4]byte{127, 0, 0, 1}
 	if path == "wire" {
@@ -28,7 +29,8 @@ func demoAddr(path string, client bool) netip.Addr {
 	return netip.AddrFrom4(addr)
 }
 
-// demo starts this program again as a server and runs the client.
+// demo starts a second process of this program as the server, and runs the client in this
+// process.
 func demo(ctx context.Context, opts *options, stdout, stderr io.Writer) (status int, err error) {
 	server, err := startServer(opts, stderr)
 	if err != nil {
@@ -50,7 +52,7 @@ func demo(ctx context.Context, opts *options, stdout, stderr io.Writer) (status 
 	return status, errors.Join(err, failure)
 }
 
-// A serverProcess serves until its standard input ends.
+// A serverProcess is the demo's server, which runs until its standard input ends.
 type serverProcess struct {
 	cmd   *exec.Cmd
 	stdin io.Closer
@@ -76,7 +78,7 @@ func startServer(opts *options, stderr io.Writer) (*serverProcess, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	// If reading fails, the exit status of the server shows why.
+	// If reading fails, addr is empty. The exit status of the server then says why.
 	line, _ := bufio.NewReader(stdout).ReadString('\n')
 	addr := strings.TrimSpace(strings.TrimPrefix(line, "listening on "))
 	return &serverProcess{cmd: cmd, stdin: stdin, addr: addr}, nil

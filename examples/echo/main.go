@@ -53,8 +53,9 @@ func run(args []string, stdout, stderr io.Writer) int {
 	return status
 }
 
-// stopContext returns a context that ends with Ctrl-C. For the server of the demo it
-// ends with the standard input instead, which also ends when the demo is killed.
+// stopContext returns a context that ends at Ctrl-C. In the server of the demo the
+// context ends at the end of the standard input instead. The standard input also ends
+// when the demo is killed.
 func stopContext(opts *options) (context.Context, context.CancelFunc) {
 	if !opts.untilEOF {
 		ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -62,12 +63,13 @@ func stopContext(opts *options) (context.Context, context.CancelFunc) {
 		context.AfterFunc(ctx, cancel)
 		return ctx, cancel
 	}
-	// Ctrl-C at a terminal reaches both processes. Only the client reacts, and then
-	// stops the server.
+	// Ctrl-C at a terminal sends a signal to both processes of the demo. Only the client
+	// reacts to the signal, and stops the server after that.
 	signal.Ignore(os.Interrupt)
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
-		// The server stops when its input ends, and also when reading the input fails.
+		// The server stops when its input ends. It also stops when reading the input
+		// fails.
 		io.Copy(io.Discard, os.Stdin)
 		cancel()
 	}()

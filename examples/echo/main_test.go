@@ -50,15 +50,15 @@ func program(t *testing.T, args ...string) *process {
 	ctx, cancel := context.WithTimeout(context.Background(), hangLimit)
 	t.Cleanup(cancel)
 	p := &process{Cmd: exec.CommandContext(ctx, self, args...)}
-	// Without GORACE, a process with the race detector waits for a second when it
-	// exits.
+	// A process with the race detector waits for a second before it exits. This setting
+	// of GORACE removes the wait.
 	p.Env = append(os.Environ(), runProgramEnv+"=1", "GORACE=atexit_sleep_ms=0")
 	p.Stdout, p.Stderr = &p.stdout, &p.stderr
 	return p
 }
 
-// exit waits until the program has exited. If the program has not been started, exit
-// starts it first.
+// exit waits until the program has exited, and returns its exit status. If the test has
+// not started the program yet, exit starts it first.
 func (p *process) exit(t *testing.T) (status int) {
 	if p.Process == nil {
 		require.NoError(t, p.Start())
@@ -72,8 +72,8 @@ func (p *process) exit(t *testing.T) (status int) {
 	return 0
 }
 
-// report parses the report that the program has printed. The program must print nothing
-// else.
+// report parses the report that the program has printed as JSON. The test fails if the
+// program has printed anything else.
 func (p *process) report(t *testing.T) (r report) {
 	decoder := json.NewDecoder(&p.stdout)
 	decoder.DisallowUnknownFields()
@@ -190,8 +190,8 @@ func TestListenAndConnect(t *testing.T) {
 	require.Equal(t, exitOK, server.exit(t), "%s", &server.stderr)
 }
 
-// If no server listens, a client on the wire path fails at once, because it gets an ICMP
-// error.
+// TestNoServer runs a client on the wire path while no server listens. The client fails
+// at once, because the kernel answers its request with an ICMP error.
 func TestNoServer(t *testing.T) {
 	addr := netip.AddrPortFrom(demoAddr("wire", false), 7471)
 	p := program(t, "-path", "wire", "-connect", addr.String(), "-from", demoAddr("wire", true).String())
@@ -209,8 +209,8 @@ func TestPrintServed(t *testing.T) {
 	require.Equal(t, "echo: not reached by the wire path at 10.0.0.1:7471: address in use\n", stderr.String())
 }
 
-// A countingServer counts messages. When there are so many that a test can interrupt its
-// client, it closes the channel enough.
+// A countingServer is a server that counts messages. It closes the channel enough when
+// the client has sent so many messages that the test may interrupt it.
 type countingServer struct {
 	server
 	seen   atomic.Int64

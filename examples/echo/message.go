@@ -3,10 +3,10 @@ package main
 import "encoding/binary"
 
 // fill writes the contents of the message with the given number to msg. The bytes are a
-// xorshift sequence that starts from the number. So bytes of another message or from
-// another offset are very unlikely to match.
+// xorshift sequence that starts from the number. It is very unlikely that a part of
+// another message, or another part of the same message, has the same bytes.
 func fill(msg []byte, number uint64) {
-	// The factor is odd, so different numbers give different first words.
+	// The factor is odd, so different numbers have different first words.
 	word := (number + 1) * 0x9e3779b97f4a7c15
 	for ; len(msg) >= 8; msg = msg[8:] {
 		binary.LittleEndian.PutUint64(msg, word)

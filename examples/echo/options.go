@@ -16,7 +16,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
-// memoryLimit is the maximum number of bytes in flight, of all connections together.
+// memoryLimit is the maximum number of bytes in flight on all connections together.
 const memoryLimit = 1 << 30
 
 // options has the values of the flags after they have been checked.
@@ -41,7 +41,7 @@ func parse(args []string, stderr io.Writer) (*options, error) {
 	var o options
 	var cpus string
 	f := flag.NewFlagSet("echo", flag.ContinueOnError)
-	f.SetOutput(io.Discard) // The caller prints the error.
+	f.SetOutput(io.Discard) // The caller prints the error that is returned.
 	f.StringVar(&o.listen, "listen", "", "run the server at this `host:port`; port 0 means any free port, no host means all addresses")
 	f.StringVar(&o.connect, "connect", "", "run the client of a server at this `host:port`; no host means this host")
 	f.Func("from", "client: connect from this `address`", func(text string) (err error) {
@@ -116,7 +116,7 @@ func (o *options) check() error {
 	return o.checkTexts()
 }
 
-// checkTexts requires that each text is short enough for the private data of the
+// checkTexts returns an error if a text is too long for the private data of the
 // connection manager.
 func (o *options) checkTexts() error {
 	for _, flag := range []struct {
@@ -175,16 +175,16 @@ func (o *options) providerConfig(addr netip.AddrPort) *provider.Config {
 	return &provider.Config{Path: o.path, Vectors: o.loops, Addr: addr.Addr()}
 }
 
-// engineConfig returns the configuration of the engine. The client and the server use
-// the same one.
+// engineConfig returns the configuration of the engine. Client and server use the same
+// configuration.
 func (o *options) engineConfig(cpus []int) *reactor.Config {
 	return &reactor.Config{
 		NumLoops: o.loops,
 		CPUs:     cpus,
 		Idle:     o.idle,
-		// A send keeps its place in the send queue until its completion, which may
-		// arrive after the echo. So the send queue has twice the number of places that
-		// the messages in flight need.
+		// A send occupies a place in the send queue until its completion. The completion
+		// may arrive after the echo. So the send queue has two places for each message in
+		// flight.
 		MaxInFlight: 2 * o.inflight,
 		MaxMessage:  max(o.size, 1),
 	}

@@ -111,8 +111,9 @@ func TestCounters(t *testing.T) {
 	require.Empty(t, readCounters(p), "a new device has counted nothing")
 }
 
-// Messages with different numbers have different bytes if they have two bytes or more.
-// The first two words of a message differ.
+// TestFill requires that messages with different numbers have different bytes, if they
+// have two bytes or more. It also requires that the first two words of a message differ
+// from each other.
 func TestFill(t *testing.T) {
 	for _, size := range []int{2, 8, 13, 64} {
 		seen := map[string]bool{}
@@ -140,8 +141,8 @@ func TestChart(t *testing.T) {
 	require.Contains(t, lines, " 0.050% #\n", "times above the 99.9th percentile have a row")
 }
 
-// A session counts each wrong echo at once, and the missing echoes when its connection
-// closes.
+// TestSessionCounts requires that a session counts a wrong echo when the echo arrives,
+// and that it counts missing echoes when its connection closes.
 func TestSessionCounts(t *testing.T) {
 	r, done := newLoopResult(), make(chan struct{}, 1)
 	s := newSession(&options{size: 16}, r, done)

@@ -45,7 +45,7 @@ type report struct {
 
 	// Private data that the server returned in its answer to the connection request.
 	PrivateData string `json:"private_data,omitempty"`
-	// By how much each counter of the device has grown.
+	// The amount by which each counter of the device has grown during the run, by name.
 	Counters    deviceCounters `json:"counters,omitempty"`
 	Interrupted bool           `json:"interrupted,omitempty"`
 	Rejected    *rejection     `json:"rejected,omitempty"`

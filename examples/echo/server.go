@@ -13,18 +13,18 @@ import (
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
-// shutdownTime is the limit for the shutdown of a client or server. It is more than
-// twice the default of reactor.Config.DrainTimeout: a connection may need that time once
-// to deliver its messages, and a second time to disconnect.
+// shutdownTime is the limit for the shutdown of a client or server. A connection may take
+// reactor.Config.DrainTimeout to deliver its messages, and the same time again to
+// disconnect. shutdownTime is longer than both together with the default of DrainTimeout.
 const shutdownTime = 12 * time.Second
 
-// A server sends back every message. Its methods run on the loop of the connection that
-// they are called for.
+// A server sends back every message. Each method is called with a connection, and runs on
+// the loop of that connection.
 type server struct {
 	reactor.BaseHandler
 	// Private data of a reject. If it is not empty, the server rejects every client.
 	reject []byte
-	// The server prints those errors here that no method can return.
+	// Errors of the callbacks are printed here, because a callback cannot return them.
 	stderr io.Writer
 	lost   chan error // Receives the error if the listener fails.
 }
@@ -54,7 +54,9 @@ type backlog struct{ held []*reactor.Buffer }
 func (s *server) OnMessage(c *reactor.Conn, msg reactor.Message) {
 	b := c.Context().(*backlog)
 	if len(b.held) == 0 && !errors.Is(c.Send(msg.Data()), reactor.ErrWouldBlock) {
-		return // The echo is sent, or the connection is failing and OnClose follows.
+		// Either the echo is sent, or the connection is failing and OnClose is called
+		// later.
+		return
 	}
 	b.held = append(b.held, msg.Keep())
 }
@@ -123,11 +125,12 @@ func printServed(served []cm.ServedAddr, stdout, stderr io.Writer) {
 	}
 }
 
-// closeTime is the time that is added to the limit for the shutdown for each connection.
-// In an emulator on a busy machine, closing one connection took 6 ms.
+// closeTime is the additional time that a shutdown may take for each open connection. In
+// an emulator on a busy machine, closing one connection took 6 ms.
 const closeTime = 30 * time.Millisecond
 
-// shutdown closes the connections and stops the engine, within a bounded time.
+// shutdown closes the connections and stops the engine. It takes at most shutdownTime
+// plus closeTime for each connection.
 func shutdown(engine *reactor.Engine) error {
 	limit := shutdownTime + time.Duration(engine.Stats().Conns)*closeTime
 	ctx, cancel := context.WithTimeout(context.Background(), limit)

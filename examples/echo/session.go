@@ -36,8 +36,8 @@ func newLoopResult() *loopResult {
 	return &loopResult{times: hdrhistogram.New(1, int64(time.Minute), 3)}
 }
 
-// finish ends the phase of the loop's sessions early. They send no further messages, and
-// their phase ends when the outstanding echoes have arrived.
+// finish ends the phase early for all sessions of the loop. The sessions send no further
+// messages. Each session finishes the phase when its outstanding echoes have arrived.
 func (r *loopResult) finish() {
 	for _, s := range r.sessions {
 		s.left = 0
@@ -47,7 +47,7 @@ func (r *loopResult) finish() {
 
 func (r *loopResult) publish() { r.progress.Store(r.times.TotalCount() + int64(r.streamed)) }
 
-// A phase is what a session does.
+// A phase is a part of the run of a session.
 type phase uint8
 
 const (
@@ -102,8 +102,9 @@ func (s *session) onOpen(c *reactor.Conn) {
 	s.finishPhase()
 }
 
-// begin starts a phase in which the session sends messages. The parameter left is their
-// number. At most maxInFlight messages are in flight at a time.
+// begin starts a phase in which the session sends messages. The parameter left is the
+// number of messages that the session sends in this phase. At most maxInFlight of them
+// are in flight at a time.
 func (s *session) begin(p phase, maxInFlight, left int) {
 	s.phase, s.maxInFlight, s.left = p, maxInFlight, left
 	if s.conn == nil {
@@ -168,8 +169,9 @@ func (s *session) onClose(err error) {
 	s.finishPhase()
 }
 
-// finishPhase checks whether the session has completed its phase. The first time that
-// this is so, finishPhase reports the end of the phase.
+// finishPhase is called when the session may have completed its phase. When the session
+// has completed it, finishPhase sets the state waiting and reports the end of the phase,
+// once.
 func (s *session) finishPhase() {
 	over := s.phase == opening || s.left == 0 && s.echoed == s.sent
 	if !over || s.phase == waiting {
@@ -179,6 +181,6 @@ func (s *session) finishPhase() {
 	if s.conn != nil {
 		s.conn.SetIdleTimeout(0)
 	}
-	// Sending never blocks, because the channel has a place for each session.
+	// Sending never blocks, because the channel has room for one value of each session.
 	s.done <- struct{}{}
 }

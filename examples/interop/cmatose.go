@@ -9,12 +9,14 @@ import (
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
-// ucmatose is a program of librdmacm. When all connections are open, the server sends
-// count messages on each. When the client has received them, it sends the same number
-// back. Then the server disconnects. The contents of the messages do not matter. See
-// ucmatose(1).
+// ucmatose is a program of librdmacm. It opens several connections. When all of them are
+// open, the server sends a number of messages, the flag count, on each. When the client
+// has received all messages of a connection, it sends the same number of messages back.
+// When the server has received these, it disconnects. The contents of the messages do not
+// matter. See ucmatose(1).
 
-// A cmatose is the common part of the server and the client of this protocol.
+// A cmatose has the code that the server and the client of the protocol of ucmatose have
+// in common.
 type cmatose struct {
 	*endpoint
 	accepted int // Number of requests that the server has accepted.
@@ -28,7 +30,8 @@ type connState struct{ sent, got int }
 
 // opened counts an opened connection. It returns true if all connections are open now.
 func (m *cmatose) opened(c *reactor.Conn) bool {
-	// No message may be sent before startSending is called.
+	// All messages count as sent until startSending is called. So OnWritable sends none
+	// of them before that call.
 	c.SetContext(&connState{sent: m.opts.count})
 	m.open = append(m.open, c)
 	return len(m.open) >= m.opts.conns
@@ -87,8 +90,8 @@ type cmatoseServer struct{ *cmatose }
 
 func newCmatoseServer(s *endpoint) reactor.Handler { return cmatoseServer{&cmatose{endpoint: s}} }
 
-// OnConnectRequest accepts as many connection requests as the flag -conns says, and
-// rejects further ones.
+// OnConnectRequest accepts connection requests until it has accepted as many as the flag
+// -conns says. It rejects all further requests.
 func (m cmatoseServer) OnConnectRequest(req *reactor.ConnRequest) {
 	if m.accepted == m.opts.conns {
 		m.check(req.Reject(nil))
@@ -100,7 +103,8 @@ func (m cmatoseServer) OnConnectRequest(req *reactor.ConnRequest) {
 	m.check(req.Accept(nil))
 }
 
-// OnOpen starts to send messages when all connections are open.
+// OnOpen waits until all connections are open, and then starts to send messages on each
+// of them.
 func (m cmatoseServer) OnOpen(c *reactor.Conn) {
 	if !m.opened(c) {
 		return
@@ -117,7 +121,7 @@ func (m cmatoseServer) OnMessage(c *reactor.Conn, msg reactor.Message) {
 	}
 }
 
-// OnClose is called when a connection has closed after the server called Close.
+// OnClose counts a connection that has closed because this server has called Close.
 func (m cmatoseServer) OnClose(c *reactor.Conn, err error) { m.onClosed(c, err) }
 
 type cmatoseClient struct{ *cmatose }
@@ -139,8 +143,9 @@ func (m cmatoseClient) OnOpen(c *reactor.Conn) {
 	}
 }
 
-// OnDialError counts a connection that the server has rejected as expected. With any
-// other error the client fails.
+// OnDialError is called when a connection could not be opened. The server is expected to
+// reject the additional connections, so OnDialError counts a reject. Any other error ends
+// the client with that error.
 func (m cmatoseClient) OnDialError(_ *reactor.DialOptions, err error) {
 	var rejected *cm.RejectError
 	if len(m.open) < m.opts.conns || !errors.As(err, &rejected) || rejected.Reason != cm.RejectConsumer {
@@ -152,10 +157,10 @@ func (m cmatoseClient) OnDialError(_ *reactor.DialOptions, err error) {
 	m.finish()
 }
 
-// rejectTime is how long the client waits before it sends messages in a test with
-// rejected connections. A ucmatose server rejects the additional requests after it has
-// received the client's messages, and exits soon after that. During the wait, these
-// requests arrive at the server.
+// rejectTime is how long the client waits before it sends messages, in a test in which
+// the server rejects additional requests. A ucmatose server handles these requests only
+// after it has received the client's messages, and exits soon after that. The wait makes
+// sure that the requests have arrived at the server by then.
 const rejectTime = 500 * time.Millisecond
 
 // OnMessage sends the client's messages on the connection after the server's last
@@ -170,7 +175,7 @@ func (m cmatoseClient) OnMessage(c *reactor.Conn, msg reactor.Message) {
 	}
 }
 
-// OnClose is called when the server has disconnected.
+// OnClose counts a connection that the server has disconnected.
 func (m cmatoseClient) OnClose(c *reactor.Conn, err error) {
 	if errors.Is(err, reactor.ErrPeerClosed) {
 		err = nil

@@ -8,11 +8,11 @@ import (
 )
 
 // minMaxMessage is the smallest value of reactor.Config.MaxMessage that this program
-// uses. The control messages of all protocols fit into this size.
+// sets. A buffer of this size has room for every control message of all protocols.
 const minMaxMessage = 64
 
-// An endpoint is the common part of the handlers of all protocols. After the engine has
-// started, the endpoint belongs to the engine's only loop.
+// An endpoint has what the handlers of all protocols have in common. After the engine has
+// started, only the engine's single loop uses the endpoint.
 type endpoint struct {
 	reactor.BaseHandler
 	opts   *options

@@ -26,7 +26,7 @@ type options struct {
 	provider string
 	path     string
 	size     int // Size of a message in bytes.
-	count    int // Number of messages or of rounds of the protocol.
+	count    int // Number of messages, or of rounds if the protocol has rounds.
 	conns    int
 	refused  int
 }
@@ -35,7 +35,7 @@ type options struct {
 // make its endpoints.
 type protocol struct {
 	size, count int // Defaults of the flags -size and -count.
-	least, most int // Bounds of the flag -size: the size of a message in bytes.
+	least, most int // Smallest and largest value of the flag -size, the size of a message in bytes.
 	server      func(*endpoint) reactor.Handler
 	client      func(*endpoint) reactor.Handler
 }
@@ -102,7 +102,7 @@ func parse(args []string, stderr io.Writer) (*options, protocol, error) {
 func (o *options) check(p protocol) error {
 	fewest := 1
 	if o.listen {
-		fewest = 0 // With -conns 0 a server rejects all connections.
+		fewest = 0 // The value 0 is allowed: with -conns 0 a server rejects all connections.
 	}
 	for _, flag := range []struct {
 		name                string
@@ -147,5 +147,5 @@ func (o *options) run(p protocol, stdout io.Writer) error {
 		return errors.Join(err, s.engine.Wait())
 	}
 	err = s.engine.Wait()
-	return errors.Join(s.err, err) // The loop has ended, so this goroutine may read s.
+	return errors.Join(s.err, err) // The loop has ended, so no other goroutine uses s any more.
 }

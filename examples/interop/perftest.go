@@ -11,10 +11,10 @@ import (
 )
 
 // ib_send_lat and ib_send_bw are programs of the perftest package. With the flag -R,
-// their first connection is a control connection. On it the two sides exchange messages
-// in steps. In each step the client sends a message, and the server answers with a
-// message of the same kind. During these steps the client opens a second connection to
-// the same port, for the data.
+// their first connection is a control connection, on which the two sides exchange
+// messages in steps. In each step the client sends a message, and the server answers with
+// a message of the same kind. During one of these steps the client opens a second
+// connection to the same port. The second connection is for the data.
 
 // Numbers of the steps that have a purpose. All other steps only synchronize both sides.
 const (
@@ -33,8 +33,9 @@ const (
 	steps
 )
 
-// version is the release of perftest that this program claims to be. Newer releases
-// accept a peer of any release from 5.70 on. Releases from 6.28 on have more steps.
+// version is the release of perftest that this program reports to its peer. Newer
+// releases of perftest accept a peer of release 5.70 or later. Releases from 6.28 on
+// exchange messages in more steps, so this program reports an earlier release.
 const version = "6.00"
 
 // stepMessage returns the message that each side sends in a step.
@@ -54,14 +55,14 @@ func stepMessage(step int, data *reactor.Conn) []byte {
 	return endpointMessage(data)
 }
 
-// endpointSize is the length in bytes of the message that describes a connection.
-// Releases from 2026 on send eight more bytes before the GID, and also accept a message
-// without them.
+// endpointSize is the length in bytes of the message that describes a connection. A
+// release of 2026 or later puts eight more bytes before the GID, but also accepts the
+// message without them.
 const endpointSize = 56
 
-// endpointMessage returns a message that describes the data connection. If that
-// connection is not open, the fields are zero. Numbers are big-endian. The peer only
-// prints the description.
+// endpointMessage returns the message that describes the data connection. Numbers are
+// big-endian. If the data connection is not open yet, all fields are zero. The peer only
+// prints the values.
 func endpointMessage(data *reactor.Conn) []byte {
 	b := make([]byte, endpointSize)
 	if data != nil {
@@ -88,7 +89,7 @@ type traffic interface {
 	begin(*perftest)
 	// message is called when a message has arrived on the data connection.
 	message(*perftest)
-	// more is called when the send queue has free places again after it was full.
+	// more is called when the send queue was full and has free places again.
 	more(*perftest)
 	// sent is called when a message that was sent with Notify has been delivered.
 	sent(*perftest)
@@ -104,7 +105,7 @@ func (p *perftest) OnOpen(c *reactor.Conn) {
 	}
 }
 
-// next sends this side's message of the next step.
+// next sends the message of this side for the next step.
 func (p *perftest) next() { p.check(p.control.Send(stepMessage(p.step, p.data))) }
 
 // checkStep checks a message of the exchange, and returns the number of its step.
@@ -167,7 +168,7 @@ func (p perftestServer) OnMessage(c *reactor.Conn, msg reactor.Message) {
 		return
 	}
 	if step, ok := p.checkStep(msg); ok {
-		// The peer expects an answer of the same size as its own message.
+		// The peer expects an answer that is as long as the peer's own message.
 		answer := make([]byte, len(msg.Data()))
 		copy(answer, stepMessage(step, p.data))
 		p.check(c.Send(answer))
@@ -217,8 +218,9 @@ func (p *perftestClient) OnMessage(c *reactor.Conn, msg reactor.Message) {
 
 func (p *perftestClient) dial() { p.check(p.engine.Dial(p.opts.addr, nil)) }
 
-// OnDialError dials the data connection again after a reject: the server starts to
-// listen for this connection only after it has sent its answer.
+// OnDialError dials the data connection again if the server has rejected it. A reject is
+// expected: the server starts to listen for the data connection only after it has sent
+// its answer, so the request may arrive too early.
 func (p *perftestClient) OnDialError(_ *reactor.DialOptions, err error) {
 	if p.refused++; p.control == nil || p.refused > 10 || !errors.Is(err, cm.ErrRefused) {
 		p.stop(err)

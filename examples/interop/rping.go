@@ -70,8 +70,8 @@ func (r *rpingServer) OnMessage(c *reactor.Conn, msg reactor.Message) {
 	r.read = !r.read
 }
 
-// textLength returns the length in bytes of the text in the buffer. The length includes
-// the zero byte at the end of the text.
+// textLength returns the length in bytes of the text in the buffer, with the zero byte
+// that ends the text.
 func (r *rpingServer) textLength(size int) int {
 	if end := bytes.IndexByte(r.buf.Bytes()[:size], 0); end >= 0 {
 		return end + 1

@@ -1,12 +1,15 @@
 // Package asyncq holds asynchronous events of a device until the application fetches
 // them.
 //
-// An event may be the only sign that a queue pair or a completion queue has failed, so
-// the application must learn of it. But a device may report the same event any number of
-// times, so the queue must not grow with each report. A Queue therefore keeps at most one
-// event of each type for each object. A caller that has fetched all events nevertheless
-// knows all that it would know without this limit. The number of waiting events is at
-// most the number of open objects multiplied by the few event types of an object.
+// An event may be the only sign that a queue pair or a completion queue has failed. So
+// the application must get at least one event of each type for each object. But a device
+// may report the same event any number of times, so the memory for events must be
+// limited.
+//
+// A Queue therefore holds at most one event of each type for each object. Repeated events
+// of the same type would tell the application nothing new. The number of events in a
+// Queue is at most the number of open objects multiplied by the number of event types of
+// an object.
 package asyncq
 
 import "github.com/rdmaloop/rdmaloop/verbs"
@@ -16,25 +19,26 @@ import "github.com/rdmaloop/rdmaloop/verbs"
 type Queue struct {
 	head, tail *entry
 	count      int
-	// For each subject, the first entry of a list of entries. entry.sibling points to
-	// the next entry in that list.
+	// The events that wait, by subject: see the function subject. The value is the first
+	// entry of a list. entry.sibling points to the next entry of that list.
 	objects map[any]*entry
 }
 
 // An entry is one waiting event.
 type entry struct {
 	ev verbs.AsyncEvent
-	// Neighbours of the entry in the list of all entries, which is in order of arrival.
+	// The entries before and after this entry in the list of all entries. The list is in
+	// order of arrival.
 	prev, next *entry
 	sibling    *entry // Next entry with the same subject, or nil.
 }
 
-// port is the subject of an event that belongs to no object: the number of a device
-// port, or 0 for the device itself.
+// port is the subject of an event that is not about a queue pair, CQ or SRQ. It is the
+// number of the device port that the event is about, or 0 for the device itself.
 type port uint8
 
-// subject returns the object that the event is about: the queue pair, the CQ, the SRQ,
-// or the port.
+// subject returns the object that the event is about: a queue pair, a CQ, an SRQ, or else
+// a port.
 func subject(ev *verbs.AsyncEvent) any {
 	switch {
 	case ev.QP != nil:
@@ -50,9 +54,9 @@ func subject(ev *verbs.AsyncEvent) any {
 // Len returns the number of waiting events.
 func (q *Queue) Len() int { return q.count }
 
-// Push appends an event. If an event of the same type about the same object waits
-// already, Push removes that one. So when a port goes up and down repeatedly, the latest
-// state is fetched last.
+// Push appends an event. If an event of the same type about the same object is waiting
+// already, Push removes the older event. So if a port goes up and down repeatedly, the
+// last event that the application fetches tells the present state of the port.
 func (q *Queue) Push(ev verbs.AsyncEvent) {
 	about := subject(&ev)
 	for e := q.objects[about]; e != nil; e = e.sibling {
@@ -90,7 +94,7 @@ func (q *Queue) Forget(object any) {
 	delete(q.objects, object)
 }
 
-// disown removes an entry from the list of the entries that have its subject.
+// disown removes an entry from the list of entries with the same subject.
 func (q *Queue) disown(e *entry) {
 	about := subject(&e.ev)
 	if q.objects[about] != e {

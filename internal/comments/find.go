@@ -14,8 +14,8 @@ import (
 type comment struct {
 	file string
 	line int
-	// about describes the declaration that the comment belongs to. If there is none, it
-	// says that the comment is in a function or file.
+	// about describes the declaration that the comment belongs to. It says "in a function
+	// or file" if the comment belongs to no declaration.
 	about string
 	// The text without comment markers and directives. It ends with a newline.
 	text string
@@ -62,8 +62,8 @@ func inFile(name string, source []byte) (found []comment, err error) {
 	return found, nil
 }
 
-// declarations returns a map. Its keys are the comments that belong to a declaration, and
-// its values describe that declaration.
+// declarations returns a map from comments to descriptions. It has each comment that
+// belongs to a declaration, and describes that declaration.
 func declarations(file *ast.File) map[*ast.CommentGroup]string {
 	about := make(map[*ast.CommentGroup]string)
 	note := func(what string, groups ...*ast.CommentGroup) {

@@ -39,8 +39,8 @@ func run(args []string, out, messages io.Writer) error {
 	return nil
 }
 
-// choose returns comments in random order. The parameter count is the number of comments
-// to return. If there are fewer, choose returns all.
+// choose returns the given number of comments in random order. If there are fewer
+// comments, choose returns all of them.
 func choose(all []comment, count int, seed uint64) []comment {
 	random := rand.New(rand.NewPCG(seed, 0))
 	random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })

@@ -1,3 +1,3 @@
-// Package eventfd has descriptors with which one goroutine wakes another one that waits
-// in epoll; see eventfd(2).
+// Package eventfd has file descriptors with which one goroutine wakes another goroutine
+// that waits for them in epoll_wait; see eventfd(2).
 package eventfd

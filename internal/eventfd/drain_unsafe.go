@@ -9,8 +9,8 @@ import (
 )
 
 // Drain makes fd unreadable until the next Signal. It does nothing if fd is not readable.
-// It makes the system call itself: with the race detector, unix.Read would move the
-// buffer to the heap.
+// Drain makes the system call directly, without unix.Read. In a program with the race
+// detector, unix.Read would cause an allocation of the buffer on the heap.
 func Drain(fd int) {
 	var count uint64
 	_, _, _ = unix.Syscall(unix.SYS_READ, uintptr(fd), uintptr(unsafe.Pointer(&count)), unsafe.Sizeof(count))

@@ -14,11 +14,11 @@ func New() (int, error) {
 	return unix.Eventfd(0, unix.EFD_NONBLOCK|unix.EFD_CLOEXEC)
 }
 
-// Signal makes fd readable. Any goroutine may call it. It ignores errors. EAGAIN means
-// that the counter of fd already has its maximum, so fd is readable. Any other error
-// means that fd is closed, so no goroutine waits for it.
+// Signal makes fd readable. Any goroutine may call it. Signal ignores errors for these
+// reasons. EAGAIN means that the counter of fd has its maximum, so fd is readable
+// already. Any other error means that fd is closed, so no goroutine waits for it.
 func Signal(fd int) { _, _ = unix.Write(fd, one) }
 
-// one is the number that Signal adds to the counter: an integer of 64 bits in host byte
-// order. It is never changed.
+// one is the number that Signal adds to the counter of a descriptor. It is an integer of
+// 64 bits in the byte order of the host. The variable is never changed.
 var one = binary.NativeEndian.AppendUint64(nil, 1)

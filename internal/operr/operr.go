@@ -9,10 +9,9 @@ import (
 )
 
 // Wrap returns err as a *verbs.OpError for the operation op. It returns nil if err is
-// nil. If err has a *verbs.OpError in its chain already, Wrap returns err unchanged and
-// does not add op. So an error names only the innermost operation: the caller knows the
-// function that it has called, and learns from the error which step of that function has
-// failed.
+// nil. If the chain of err has a *verbs.OpError already, Wrap returns err unchanged. The
+// error then names only the innermost operation. That is enough: the caller knows which
+// function it has called, and the error says which step inside that function has failed.
 func Wrap(op string, err error) error {
 	if err == nil {
 		return nil

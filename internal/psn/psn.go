@@ -3,7 +3,7 @@
 // and wrap around (IBTA vol. 1, 9.7.1).
 package psn
 
-// mask selects the bits of a sequence number.
+// mask has ones in the 24 bits of a sequence number.
 const mask = 1<<24 - 1
 
 // A Value is a sequence number from 0 to 1<<24 - 1. New and the methods return only
@@ -23,9 +23,9 @@ func (v Value) Sub(w Value) int {
 	return int(int32((v-w)<<unused) >> unused) // Sign extension from 24 to 32 bits.
 }
 
-// Before reports whether v is older than w. If their difference is exactly 1<<23, each
-// is before the other. Ranges of sequence numbers in use must therefore be smaller than
-// 1<<23.
+// Before reports whether v is older than w. If v and w differ by exactly 1<<23, v is
+// before w and w is before v. The sequence numbers that are in use at one time must
+// therefore lie in a range smaller than 1<<23.
 func (v Value) Before(w Value) bool { return v.Sub(w) < 0 }
 
 // After reports whether v is newer than w.

@@ -28,9 +28,9 @@ func newHandle(index int, gen uint32) Handle {
 // table, and only that goroutine may call its methods.
 //
 // Put uses the slot that was freed last, because that slot is most likely still in the
-// processor's cache. The generation of a slot increases by one with each use.
-// Generations wrap around and leave out zero. So a handle of a removed value stays
-// invalid for the next 1<<32 - 2 uses of its slot.
+// processor's cache. The generation of a slot increases by one with each use. After the
+// largest generation, 1<<32 - 1, comes the generation 1. So a handle of a removed value
+// stays invalid for the next 1<<32 - 2 uses of its slot.
 type Table[T any] struct {
 	slots []slot[T]
 	free  uint32 // Index of the first free slot plus one. 0 if no slot is free.
@@ -38,8 +38,8 @@ type Table[T any] struct {
 }
 
 type slot[T any] struct {
-	// Generation of the value in the slot. If the slot is free, the generation of the
-	// next value. Never 0.
+	// Generation of the value in the slot, if the slot is in use. Otherwise the
+	// generation that the next value in the slot will have. It is never 0.
 	gen uint32
 	// Index of the next free slot plus one. 0 if this slot is in use or is the last free
 	// slot.
@@ -110,9 +110,9 @@ func (t *Table[T]) RemoveAt(index int) T {
 // Len returns the number of values in the table.
 func (t *Table[T]) Len() int { return t.live }
 
-// All iterates over the values in the order of their slots. The body of the loop may
-// call Put and Remove. If the body calls Put, the iteration may or may not visit the new
-// value.
+// All iterates over the values in the order of their slots. The body of the loop may call
+// Put and Remove. If the body puts a new value into the table, the iteration may visit
+// that value or leave it out.
 func (t *Table[T]) All() iter.Seq2[Handle, *T] {
 	return func(yield func(Handle, *T) bool) {
 		for i := range len(t.slots) {

@@ -58,7 +58,9 @@ func TestUnknownHandles(t *testing.T) {
 	var table slots.Table[int]
 	removed := table.Put(1)
 	table.Remove(removed)
-	next := removed + 1<<32 // This is the handle of the next value in the same slot.
+	// This handle has the next generation of the slot. Only the next value in the slot
+	// will have it.
+	next := removed + 1<<32
 
 	for _, h := range []slots.Handle{0, 1, removed, next, 1<<32 | 1, math.MaxUint32, math.MaxUint64} {
 		requireStale(t, &table, h)
@@ -128,8 +130,8 @@ func TestAllAllowsRemoveAndPut(t *testing.T) {
 	for h := range table.All() {
 		table.Remove(h)
 		if seen++; seen == 3 {
-			// Put uses the slot that has just become free. The iteration does not visit
-			// that slot again.
+			// Put uses the slot of the value that the body of the loop has just removed.
+			// The iteration has passed that slot, and does not visit it again.
 			table.Put(100)
 		}
 	}
