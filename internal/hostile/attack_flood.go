@@ -10,12 +10,12 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
-// floodBurst is the number of requests that a flood sends in one round. Arbitrary.
+// floodBurst is the number of requests that the attack sends in one round. Arbitrary.
 const floodBurst = 100
 
-// flood sends connection requests from many addresses, and never answers the replies.
-// One round sends floodBurst requests to Spec.Addr. Attack.Received counts the packets
-// that the server sends back.
+// flood sends connection requests from many addresses to Spec.Addr, and never answers the
+// replies of the server. It sends floodBurst requests in one round. Attack.Received
+// counts the packets that the server sends back.
 func flood(a *attacker) error {
 	sockets, err := a.openSources()
 	var counting sync.WaitGroup
@@ -73,16 +73,16 @@ func (a *attacker) countReplies(s *wireSocket) {
 			return
 		}
 		if err != nil {
-			// The error may be an ICMP error for an earlier packet, so the loop
-			// continues.
+			// ReadFrom may return the ICMP error for a packet that was sent earlier, so
+			// the loop continues.
 			continue
 		}
 		a.count(func(c *Attack) { c.Received++; c.ReceivedBytes += uint64(n) })
 	}
 }
 
-// holdConnections opens connections from one address and keeps them open without
-// sending anything. Attack.Admitted counts the connections.
+// holdConnections opens connections from one address, and keeps them open without sending
+// anything on them. Attack.Admitted counts the connections that have opened.
 func holdConnections(a *attacker) error {
 	s, err := openWire(a.spec.From)
 	if err != nil {
@@ -116,10 +116,10 @@ func holdConnections(a *attacker) error {
 }
 
 // sendHalves opens connections, and sends only the first half of a message on each.
-// Attack.Admitted counts the connections. The server gives up an incomplete message when
-// a correct sender would have used up its retries, but not before a second has passed.
-// The connection requests make that time short: they have an ACK timeout of 17 ms and a
-// retry count of zero.
+// Attack.Admitted counts the connections. After some time the server gives up an
+// incomplete message. That time is as long as a correct sender may retransmit, and at
+// least one second. To keep it short, the connection requests have an ACK timeout of 17
+// ms and a retry count of zero.
 func sendHalves(a *attacker) error {
 	s, err := openWire(a.spec.From)
 	if err != nil {

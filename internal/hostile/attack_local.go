@@ -9,8 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sendMalformed sends malformed packets to the listener. Attack.Refused counts the
-// connections that the server closed for that reason.
+// sendMalformed sends malformed packets to the listener, each on a new connection.
+// Attack.Refused counts the connections that the server closed because of a malformed
+// packet.
 func sendMalformed(a *attacker) error {
 	return a.eachRound(func() error {
 		s, err := newLocalSocket()
@@ -73,14 +74,14 @@ func (a *attacker) bytes(n int) []byte {
 	return b
 }
 
-// maxKept is the maximum number of sockets that the attacker keeps open. Arbitrary. The
-// limit of open descriptors may be lower.
+// maxKept is the maximum number of sockets that the attacker keeps open at the same time.
+// Arbitrary. The process's limit of open descriptors may be lower than this number.
 const maxKept = 4000
 
 // exhaust opens connections until the attacker is told to stop. It keeps up to maxKept
-// sockets open, and all descriptors that the server sends. Each request has a source
-// address that belongs to the attacker. Attack.Admitted counts the accepted requests,
-// Attack.Refused the others.
+// sockets open, and also every descriptor that the server sends to them. The source
+// address of each request is bound by the attacker, so the server has no reason to refuse
+// it. Attack.Admitted counts the accepted requests, and Attack.Refused the refused ones.
 func exhaust(a *attacker) error {
 	raiseDescriptors()
 	var kept []localSocket
@@ -113,8 +114,8 @@ func exhaust(a *attacker) error {
 	return nil
 }
 
-// bindNext binds the socket name of the next free port of an address, and returns that
-// port.
+// bindNext looks for the next port of an address whose socket name is free. It binds the
+// socket to that name and returns the port.
 func (s localSocket) bindNext(at netip.Addr, port *uint16) uint16 {
 	for range 1 << 16 {
 		if *port++; *port != 0 && s.bind(localName(at.String(), *port)) == nil {
@@ -124,8 +125,8 @@ func (s localSocket) bindNext(at netip.Addr, port *uint16) uint16 {
 	return *port
 }
 
-// requestAndKeep sends a request and counts the answer. The descriptors that the answer
-// carries stay open.
+// requestAndKeep sends a connection request and counts the server's answer as accepted or
+// refused. It does not close the descriptors that the answer carries.
 func (a *attacker) requestAndKeep(s localSocket, src netip.AddrPort) {
 	limit := unix.NsecToTimeval(int64(time.Second))
 	dst := a.spec.Addr

@@ -10,8 +10,8 @@ import (
 )
 
 // corruptMemory runs a client. While messages are in flight, it writes random bytes into
-// all memory that the client shares with the server. When a connection ends because of
-// that, the client opens the next one.
+// all memory that the client shares with the server. The client's connections end because
+// of this, and the client then opens new ones.
 func corruptMemory(a *attacker) error {
 	c := &client{}
 	s := a.spec
@@ -19,7 +19,7 @@ func corruptMemory(a *attacker) error {
 	if _, err := c.start(&s); err != nil {
 		return err
 	}
-	// The attack does not check which messages the client loses.
+	// The client is expected to lose messages. The attack does not count them.
 	defer func() { _, _ = c.finish() }()
 	err := corruptUntilStopped(a)
 	tally := c.report().Tally
@@ -27,7 +27,8 @@ func corruptMemory(a *attacker) error {
 	return err
 }
 
-// corruptAllMappings writes into every mapping that this process shares with another.
+// corruptAllMappings writes random bytes into every mapping that this process shares with
+// another process.
 func (a *attacker) corruptAllMappings(memory *os.File) error {
 	shared, err := sharedMappings()
 	for _, m := range shared {
@@ -39,8 +40,8 @@ func (a *attacker) corruptAllMappings(memory *os.File) error {
 // A mapping is a range of memory that this process shares with another.
 type mapping struct{ from, to uint64 }
 
-// sharedMappings returns the mappings of memory files: see proc_pid_maps(5) and
-// memfd_create(2).
+// sharedMappings returns the mappings of memory files in this process. See
+// proc_pid_maps(5) and memfd_create(2).
 func sharedMappings() (list []mapping, err error) {
 	f, err := os.Open("/proc/self/maps")
 	if err != nil {
@@ -63,11 +64,11 @@ func sharedMappings() (list []mapping, err error) {
 // counters and the first slots of the rings, so random bytes do the most harm there.
 const headerBytes = 8 << 10
 
-// corruptMapping writes up to 64 random bytes at each of a few random offsets. Meanwhile
-// the server and this process's own device may read these bytes, which is the purpose of
-// the attack. The mapping may be unmapped at any time. corruptMapping therefore writes
-// through /proc/self/mem: writing to memory that is not mapped returns an error there and
-// does not cause a fault.
+// corruptMapping writes up to 64 random bytes at each of a few random offsets. The server
+// and this process's own device may read the memory at the same time, which is a data
+// race that the attack intends. The mapping may be unmapped at any time. So
+// corruptMapping writes through the file /proc/self/mem: a write to an unmapped address
+// returns an error there, and does not end the process with a fault.
 func (a *attacker) corruptMapping(memory *os.File, m mapping) {
 	for range 1 + a.rand.IntN(4) {
 		size := m.to - m.from
@@ -76,8 +77,9 @@ func (a *attacker) corruptMapping(memory *os.File, m mapping) {
 		}
 		b := a.bytes(1 + a.rand.IntN(64))
 		if a.rand.IntN(4) == 0 {
-			// Some of the bytes are zeros. The counters of the rings start from zero, so
-			// such values are more likely to look valid.
+			// Some of the bytes are zeros, so that some of the written numbers are small.
+			// A counter of a ring starts from zero, so a small number is more likely to
+			// look valid.
 			clear(b)
 		}
 		n, err := memory.WriteAt(b, int64(m.from+a.rand.Uint64N(size)))

@@ -10,9 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// squat binds the socket name that stands for one exact address. A client tries this name
-// before the name of the wildcard address. Attack.Rounds becomes 1 when squat listens.
-// Attack.Received counts the packets that clients send to the socket.
+// squat binds the socket name that a server at one exact address would have, and listens
+// on it. Clients of that address try this name first, and then the name of the wildcard
+// address. Attack.Rounds becomes 1 when squat listens. Attack.Received counts the packets
+// that clients send to the socket.
 func squat(a *attacker) error {
 	s, err := newLocalSocket()
 	if err != nil {
@@ -43,8 +44,9 @@ func squat(a *attacker) error {
 	return nil
 }
 
-// receiveFrom counts the packets that a client sends. It returns when the client closes
-// the connection, or after 50 ms. A client sends its request right after connecting.
+// receiveFrom counts the packets that a client sends on a new connection. It returns when
+// the client closes the connection, or after 50 ms. This is long enough, because a client
+// that sends a request sends it right after connecting.
 func (a *attacker) receiveFrom(s localSocket) {
 	defer s.close()
 	limit := unix.NsecToTimeval(50e6)
@@ -65,10 +67,10 @@ func (a *attacker) receiveFrom(s localSocket) {
 	}
 }
 
-// spoof sends requests with a false source address. It repeats three kinds of source
-// address: an address of another host, an address of this host whose socket belongs to
-// another process, and the address of the server. Attack.Admitted counts the accepted
-// requests.
+// spoof sends requests with four false source addresses in turn: an address of another
+// host, an address of this host with a port whose socket name the attacker has not bound,
+// the address of the server, and an address with port 0. Attack.Admitted counts the
+// accepted requests.
 func spoof(a *attacker) error {
 	dst := a.spec.Addr
 	sources := []netip.AddrPort{
@@ -95,9 +97,9 @@ func (a *attacker) requestFromOwn() error {
 	return a.request(src, a.spec.Addr, localName(src.Addr().String(), src.Port()))
 }
 
-// request sends one request, and counts whether the server accepted it. If name is not
-// empty, request first binds its socket to that name. If the server accepts the
-// connection, request closes it at once.
+// request connects to the server, sends one request, and counts the request as accepted
+// or refused. If name is not empty, request first binds its socket to that name. request
+// closes an accepted connection at once.
 func (a *attacker) request(src, dst netip.AddrPort, name string) error {
 	s, err := newLocalSocket()
 	if err != nil {

@@ -14,10 +14,11 @@ import (
 // wrong ICRC, connection messages with random contents, connection requests with a few
 // changed bytes, and packets for random queue pairs.
 //
-// The packets for queue pairs come from the address after Spec.From, for this reason: by
-// chance a changed request may be valid and open a connection with Spec.From. If the
-// packets for queue pairs came from Spec.From too, one of them could by chance be a valid
-// packet of that connection.
+// The packets for random queue pairs come from the address that follows Spec.From. The
+// other packets come from Spec.From. The reason is that a changed connection request may
+// by chance be valid, and open a connection between Spec.From and the server. A packet
+// for a random queue pair could by chance be valid on that connection if it came from
+// Spec.From.
 func sendInvalidPackets(a *attacker) error {
 	s, err := openWire(a.spec.From)
 	if err != nil {
@@ -105,9 +106,10 @@ func (a *attacker) randomPacket(s *wireSocket, qpn uint32) wire.Packet {
 	return p
 }
 
-// violateProtocol opens a connection and sends packets that violate the protocol on it.
-// The sequence numbers of most packets are near the number that the server expects. When
-// the server ends the connection, violateProtocol opens the next one.
+// violateProtocol opens a connection and sends packets on it that violate the protocol.
+// Most of them have a sequence number near the number that the server expects next, so
+// that the server does not simply drop them as too old or too new. When the server ends
+// the connection, violateProtocol opens the next one.
 func violateProtocol(a *attacker) error {
 	s, err := openWire(a.spec.From)
 	if err != nil {
@@ -129,8 +131,9 @@ func violateProtocol(a *attacker) error {
 		}
 		for range floodBurst {
 			out := a.randomPacket(s, p.serverQPN)
-			// One packet of eight has a random sequence number. The others have one near
-			// the number that the server expects, and half of them exactly that number.
+			// One in eight packets has a random sequence number. The numbers of the other
+			// packets are near the number that the server expects next, and half of them
+			// are equal to that number.
 			if a.rand.IntN(8) > 0 {
 				out.BTH().SetPSN(p.next.Add(a.rand.IntN(2) * (a.rand.IntN(64) - 32)))
 			}
@@ -147,10 +150,11 @@ func violateProtocol(a *attacker) error {
 	})
 }
 
-// inject opens a valid connection from Spec.From. From the next address it sends
-// messages that would end the connection if they came from Spec.From. They contain
-// everything that the peer knows: the GUID, the numbers of the queue pairs and the
-// sequence number. Only their source address is wrong. The connection must stay open.
+// inject opens a valid connection from Spec.From. Then it sends messages and packets from
+// the next address. These would end the connection if they came from Spec.From: they have
+// the GUID, the queue pair numbers and the sequence number of the connection. Because the
+// source address is wrong, the server must ignore them, and the connection must stay
+// open.
 func inject(a *attacker) error {
 	valid, err := openWire(a.spec.From)
 	if err != nil {
@@ -198,13 +202,13 @@ func (a *attacker) injectOnce(other *wireSocket, p *wirePeer) int {
 		r := wire.REJ{LocalID: p.id, RemoteID: p.serverID, Rejected: wire.AnsweredREP, Reason: 28}
 		r.Encode(&m, uint64(p.id))
 		return other.sendMAD(&m, to)
-	case 4: // Case 4 is the packet that would be the next one of the connection.
+	case 4: // Case 4 is the packet that the server expects next on the connection.
 		out := other.build(wire.SendOnly, 64)
 		out.BTH().SetDestQP(p.serverQPN)
 		out.BTH().SetPSN(p.next)
 		copy(out.Payload(), a.bytes(64))
 		return other.send(out, to)
-	default: // The last case is a NAK for a packet of the server.
+	default: // The last case is a NAK for a packet that the server has sent.
 		out := other.build(wire.Acknowledge, 0)
 		out.BTH().SetDestQP(p.serverQPN)
 		out.BTH().SetPSN(p.first)

@@ -12,10 +12,11 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// sendWrongReplies answers every connection request that arrives at Spec.From with wrong
-// replies. A wrong reply is a reject, contains random bytes, or is valid except for
-// random values in some fields. If a connection opens in spite of that, sendWrongReplies
-// sends packets that violate the protocol on it. Attack.Rounds counts the requests.
+// sendWrongReplies answers every connection request that arrives at Spec.From. All
+// answers are wrong: a reject, a message with random bytes, or a reply with random values
+// in some fields. A client may nevertheless regard such a reply as valid and open the
+// connection. sendWrongReplies then sends packets on it that violate the protocol.
+// Attack.Rounds counts the requests.
 func sendWrongReplies(a *attacker) error {
 	s, err := openWire(a.spec.From)
 	if err != nil {
@@ -32,8 +33,8 @@ func sendWrongReplies(a *attacker) error {
 			return nil
 		}
 		if err != nil {
-			// The error may be an ICMP error for an earlier packet, so the loop
-			// continues.
+			// ReadFrom may return the ICMP error for a packet that was sent earlier, so
+			// the loop continues.
 			continue
 		}
 		p, err := wire.Decode(s.in[:n])
@@ -74,7 +75,7 @@ func (a *attacker) answerWrongly(s *wireSocket, r *wire.REQ, to netip.Addr) {
 				m[wire.MADDataOffset+8+a.rand.IntN(100)] = byte(a.rand.Uint32())
 			}
 		// The last case is a reply in a valid format. It contains the client's own GUID,
-		// and numbers of resources that the client does not expect.
+		// which a server never sends, and unusual values in the other fields.
 		default:
 			reply.Encode(&m, uint64(r.LocalID))
 		}

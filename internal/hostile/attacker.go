@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// An attack is the function that makes an attack. It returns when all rounds are
+// An attack is the function of one kind of attack. It returns when all rounds are
 // finished, or when the attacker is told to stop.
 type attack func(a *attacker) error
 
@@ -23,8 +23,8 @@ type attacker struct {
 	rand  *rand.Rand
 	ctx   context.Context
 	stop  context.CancelFunc
-	done  *event // Happens when all rounds of the attack are finished.
-	ended *event // Happens when the function of the attack has returned.
+	done  *event // This event happens when all rounds of the attack are finished.
+	ended *event // This event happens when the function of the attack has returned.
 
 	mu     sync.Mutex
 	counts Attack
@@ -62,8 +62,8 @@ func (a *attacker) finish() (Note, error) {
 	return a.report(), nil
 }
 
-// count calls the function change with the attacker's counters. No other goroutine
-// accesses the counters meanwhile.
+// count calls the function change with the counters of the attacker. It holds a lock
+// during the call, so that no other goroutine uses the counters.
 func (a *attacker) count(change func(c *Attack)) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -86,8 +86,9 @@ func (a *attacker) eachRound(round func() error) error {
 	return nil
 }
 
-// waitForStop reports that all rounds are finished, and waits until the attacker is told
-// to stop. An attack calls it to keep its resources until then.
+// waitForStop makes the event done happen, and waits until the attacker is told to stop.
+// An attack calls waitForStop at its end if its sockets and connections must stay open
+// until then.
 func (a *attacker) waitForStop() {
 	a.done.happen()
 	<-a.ctx.Done()

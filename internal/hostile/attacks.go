@@ -4,9 +4,9 @@ package hostile
 
 // Roles of attackers on the local path.
 const (
-	// RoleSquatter binds the name of Spec.Addr in the abstract namespace and listens on
-	// it. Clients first look for a server on the exact address, and then for one on the
-	// wildcard address.
+	// RoleSquatter binds the socket name of Spec.Addr in the abstract namespace and
+	// listens on it. Clients look for a server at the exact address first, and so find
+	// the attacker. A server that listens on the wildcard address has another name.
 	RoleSquatter Role = "name squatting"
 	// RoleSpoofer sends requests with a false source address.
 	RoleSpoofer Role = "address spoofing"
@@ -37,7 +37,7 @@ const (
 	// them.
 	RoleViolator Role = "protocol violation"
 	// RoleInjector opens one valid connection. From another address it sends messages
-	// that would end the connection if they came from the peer's address.
+	// that would end the connection if they came from the address of the connection.
 	RoleInjector Role = "injection"
 	// RoleWrongReplies answers connection requests that arrive at Spec.From with wrong
 	// replies.

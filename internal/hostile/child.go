@@ -18,8 +18,8 @@ type role interface {
 	start(s *Spec) (Note, error)
 	// report returns the present counters.
 	report() Note
-	// await returns when the role's work has ended. It is for roles whose work ends
-	// without an order of the parent.
+	// await returns when the role has finished its work without an order of the parent.
+	// Only an attacker with a number of rounds does so.
 	await()
 	// finish ends the work, releases its resources, and returns the final counters.
 	finish() (Note, error)
@@ -29,9 +29,9 @@ type role interface {
 // must call Child, exit with its result and do nothing else.
 func IsChild() bool { return os.Getenv(RoleEnv) != "" }
 
-// Child runs the role of a child process. It returns the exit status of the process. The
-// status is 0 if the parent has ordered the child to finish, and also if the parent has
-// exited.
+// Child runs the role of a child process, and returns the exit status of the process. The
+// status is 0 if the child ended because of an order of the parent or because the parent
+// has exited. Otherwise the role has failed.
 func Child() int {
 	err := runRole(os.Getenv(RoleEnv), os.Stdin, os.Stdout)
 	if err != nil {

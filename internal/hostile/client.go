@@ -15,10 +15,12 @@ import (
 const (
 	defaultMaxInFlight = 4
 	defaultPause       = 2 * time.Millisecond
-	// redialAfter is the pause before a client dials again after a failure. Arbitrary.
+	// redialAfter is the pause before a client dials again after a connection has failed.
+	// Arbitrary.
 	redialAfter = 50 * time.Millisecond
-	// echoLimit is the maximum time that a finishing client waits for echoes, so that a
-	// test cannot hang. Arbitrary.
+	// echoLimit is the maximum time that a client waits for its outstanding echoes when
+	// it finishes. After that the client reports the missing echoes, so that a test
+	// cannot hang. Arbitrary.
 	echoLimit = time.Minute
 )
 
@@ -30,10 +32,10 @@ type client struct {
 	spec    Spec
 	tally   Tally
 	dialers []*dialer
-	// Happens when the first dial of every dialer has succeeded or failed.
+	// This event happens when the first dial of every dialer has succeeded or failed.
 	opened *event
-	// Happens when the client has been told to finish and all outstanding echoes have
-	// arrived. It is nil before the client has been told.
+	// This event happens when the client has been told to finish and all outstanding
+	// echoes have arrived. Nil until the client is told to finish.
 	finishing *event
 }
 
@@ -59,7 +61,8 @@ func (c *client) start(s *Spec) (Note, error) {
 		return Note{}, err
 	}
 	if s.Expendable {
-		// The server may refuse the client, so start does not wait for connections.
+		// start does not wait for the connections, because the server may refuse this
+		// client.
 		return Note{}, nil
 	}
 	select {
@@ -116,8 +119,9 @@ func (c *client) finish() (Note, error) {
 	return note, errors.Join(err, c.close())
 }
 
-// check makes the event opened happen after the first dials, and the event finishing when
-// all outstanding echoes have arrived.
+// check makes events happen whose conditions are true: opened after the first dial of
+// every dialer, and finishing when the client finishes and all outstanding echoes have
+// arrived.
 func (c *client) check() {
 	all, idle := true, true
 	for _, d := range c.dialers {

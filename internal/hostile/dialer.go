@@ -11,7 +11,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
-// A dialerState is the state of the connection of a dialer.
+// A dialerState says whether a dialer has a connection, and whether the connection is
+// opening or closing.
 type dialerState uint8
 
 const (
@@ -37,12 +38,13 @@ type dialer struct {
 	dialedAt  time.Time // Time at which the dialer dialed last.
 	attempted bool      // True when the first dial has succeeded or failed.
 
-	// Numbers of messages sent and of echoes received, on all connections together.
+	// Numbers of messages sent and of echoes received. The messages on earlier
+	// connections of the dialer count too.
 	sent, echoed uint64
 	// Number of messages that had been sent when the present connection opened.
 	sentAtOpen uint64
-	// Times at which the outstanding messages were sent. The index is the number of the
-	// message modulo the length.
+	// The times at which the outstanding messages were sent. The time of message n is at
+	// the index n modulo the length of the slice.
 	sentTimes []time.Time
 	out, want [maxMessage]byte
 }
@@ -103,8 +105,8 @@ func (d *dialer) countFailure(err error) {
 	}
 }
 
-// countLost counts the messages whose echoes had not arrived when the connection closed.
-// They count as lost.
+// countLost adds the messages without an echo to Tally.Lost when the connection has
+// closed.
 func (d *dialer) countLost() {
 	if !d.expendable {
 		d.client.tally.Lost += d.sent - d.echoed
@@ -140,8 +142,8 @@ func (d *dialer) sendMore() {
 			return // The send queue is full. OnTick calls sendMore again.
 		}
 		if err != nil {
-			// The connection is ending already, or Abort ends it; OnClose follows in both
-			// cases.
+			// Either the connection is ending already, or Abort ends it. OnClose is
+			// called later in both cases.
 			_ = d.conn.Abort(err)
 			return
 		}
@@ -155,7 +157,8 @@ func (d *dialer) sendMore() {
 func (d *dialer) closeWhenDone() {
 	if d.echoed == d.sent {
 		d.state = dialerClosing
-		// Close fails if the connection is ending already; OnClose follows in both cases.
+		// Close fails if the connection is ending already. OnClose is called later in
+		// both cases.
 		_ = d.conn.Close()
 	}
 }
@@ -167,7 +170,8 @@ func (d *dialer) checkEcho(got []byte) {
 	switch {
 	case d.echoed < d.sent && bytes.Equal(got, message(d.want[:], d.seed, d.echoed)):
 		t.Echoes++
-	// A wrong echo is no error here, because a hostile server may send any message.
+	// A hostile server may send any message. So a wrong echo is counted, but does not end
+	// the client.
 	case d.expendable:
 	default:
 		t.Damaged++

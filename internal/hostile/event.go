@@ -4,7 +4,8 @@ package hostile
 
 import "sync"
 
-// An event can happen at most once. Its methods may be called from any goroutine.
+// An event is something that happens at most once, and for which goroutines can wait. Its
+// methods may be called from any goroutine.
 type event struct {
 	once sync.Once
 	done chan struct{} // Closed when the event has happened.

@@ -23,19 +23,21 @@ func TestMain(m *testing.M) {
 	leak.Main(m)
 }
 
-// settleLimit is the maximum time that a server may take to release the resources that
-// an attack used. After that time a test fails. settleLimit must be longer than
-// reactor.Config.DrainTimeout.
+// settleLimit is the time within which a server must release the resources that an attack
+// has used. It must be longer than reactor.Config.DrainTimeout, because connections may
+// take that long to close.
 const settleLimit = 90 * time.Second
 
-// sameUser makes start run the process as the user who runs the test.
+// sameUser is a user ID for the function start: the process runs as the user who runs the
+// test.
 const sameUser = -1
 
 // otherUser is the ID of a user that is neither root nor the user of the test. No
 // account with this number needs to exist. The number is arbitrary.
 const otherUser = 54321
 
-// A fixture is a server, and a client that must lose no message and no connection.
+// A fixture has a server that is attacked, and a client of that server that must lose no
+// message and no connection.
 type fixture struct {
 	t      *testing.T
 	addr   netip.AddrPort
@@ -43,16 +45,18 @@ type fixture struct {
 	client *hostile.Process
 	before hostile.Usage // Usage of the server before the attack, with the client connected.
 	state  hostile.ServerState
-	// slack is the number of mappings that the server may have in addition at the end of
-	// the test. The Go runtime may add mappings, and a loop keeps its buffers until a
-	// timer releases them.
+	// slack is how many mappings more than before the attack the server may have at the
+	// end of the test. There are two reasons for more mappings: the Go runtime may add
+	// some, and a loop keeps unused buffers until a timer releases them.
 	slack int
 }
 
 // newFixture starts a server, and a client with several connections. They use the local
 // path, unless the spec names another path.
 func newFixture(t *testing.T, s hostile.Spec) *fixture {
-	t.Parallel() // Each test counts the resources of its own processes.
+	// The tests run in parallel. Each test counts only the resources of its own
+	// processes.
+	t.Parallel()
 	if !s.Addr.IsValid() {
 		s.Addr = netip.MustParseAddrPort("127.0.0.1:0")
 	}
@@ -125,8 +129,7 @@ func (f *fixture) usage() hostile.Usage {
 }
 
 // waitReleased waits until the server has no more connections and goroutines than before
-// the attack, and at most a few more descriptors and mappings. The field slack limits
-// the mappings.
+// the attack, at most two more descriptors, and at most slack more mappings.
 func (f *fixture) waitReleased() {
 	f.t.Helper()
 	const slackDescriptors = 2
@@ -150,8 +153,9 @@ func (f *fixture) waitReleased() {
 	}
 }
 
-// requireGrowthBelow requires that the server's memory has grown by less than limit
-// bytes during the attack. With the race detector, memoryFactor increases the limit.
+// requireGrowthBelow requires that the memory of the server has grown during the attack
+// by less than the given number of bytes. With the race detector the limit is multiplied
+// by memoryFactor.
 func (f *fixture) requireGrowthBelow(limit uint64) {
 	f.t.Helper()
 	grown := int64(f.usage().Peak) - int64(f.before.Resident)
@@ -159,9 +163,9 @@ func (f *fixture) requireGrowthBelow(limit uint64) {
 	require.Less(f.t, grown, int64(limit*memoryFactor))
 }
 
-// finish requires three things: the client has lost nothing and still gets echoes; the
-// server uses no more resources than before the attack; and both processes finish
-// without an error.
+// finish ends the server and the client. It requires three things. The client has lost
+// nothing and still gets echoes. The server uses no more resources than before the
+// attack. Both processes end without an error.
 func (f *fixture) finish() {
 	f.t.Helper()
 	f.waitEchoes(100)

@@ -10,8 +10,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/hostile"
 )
 
-// When a server has no free descriptors, it keeps its connections and refuses new ones.
-// When descriptors become free, it accepts clients again.
+// TestDescriptorLimit runs a server that has no free descriptors. The server keeps its
+// connections and refuses new ones. When descriptors become free, it accepts clients
+// again.
 func TestDescriptorLimit(t *testing.T) {
 	f := newFixture(t, hostile.Spec{Descriptors: 100})
 	crowd, _ := f.start(hostile.RoleExhauster, sameUser, hostile.Spec{Seed: 1, Rounds: 200})
@@ -27,8 +28,9 @@ func TestDescriptorLimit(t *testing.T) {
 	f.finish()
 }
 
-// If one user opens as many connections as the server accepts, other users can still
-// connect, and the server has far fewer mappings than vm.max_map_count allows.
+// TestConnectionsOfOneUser lets one user open as many connections as the server accepts.
+// Other users can still connect. The server also has far fewer mappings than the limit
+// vm.max_map_count of the kernel.
 func TestConnectionsOfOneUser(t *testing.T) {
 	needsRoot(t)
 	f := newFixture(t, hostile.Spec{AnyUser: true})
@@ -40,7 +42,7 @@ func TestConnectionsOfOneUser(t *testing.T) {
 	require.Less(t, f.usage().Mappings, 16<<10)
 	requireAdmitted(f, hostile.Spec{})
 	crowd.Kill()
-	f.slack = 200 // The server keeps mappings for the buffers of the 2,500 connections.
+	f.slack = 200 // Mappings that the server keeps for the buffers of the 2,500 connections.
 	f.requireGrowthBelow(256 * mebi)
 	f.finish()
 }

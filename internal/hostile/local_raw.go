@@ -68,9 +68,9 @@ func newLocalSocket() (localSocket, error) {
 
 func (s localSocket) close() { _ = unix.Close(s.fd) }
 
-// uninterrupted calls fn, and calls it again if a signal has interrupted it. The Go
-// runtime sends signals to its threads. The kernel does not restart calls on a socket
-// with a timeout: signal(7).
+// uninterrupted calls fn again as long as fn returns EINTR. The Go runtime sends signals
+// to its threads, and a signal may interrupt a system call. The kernel does not restart
+// system calls on a socket with a timeout: signal(7).
 func uninterrupted(fn func() error) error {
 	for {
 		if err := fn(); !errors.Is(err, unix.EINTR) {
@@ -83,8 +83,9 @@ func (s localSocket) bind(name string) error {
 	return unix.Bind(s.fd, &unix.SockaddrUnix{Name: name})
 }
 
-// connect tries the names of a list in their order. It connects to the first name on
-// which a process listens.
+// connect connects the socket to a listener. The parameter names has the names of
+// listeners in order of preference: connect tries one after another until a process
+// listens on the name.
 func (s localSocket) connect(names ...string) (err error) {
 	for _, name := range names {
 		err = uninterrupted(func() error { return unix.Connect(s.fd, &unix.SockaddrUnix{Name: name}) })

@@ -21,8 +21,9 @@ func needsRoot(t *testing.T) {
 	}
 }
 
-// A client that writes random bytes into the memory that it shares with the server loses
-// its own connections. No other client loses a connection.
+// TestMemoryCorruption runs a client that writes random bytes into the memory that it
+// shares with the server. The connections of that client end. No other client loses a
+// connection.
 func TestMemoryCorruption(t *testing.T) {
 	f := newFixture(t, hostile.Spec{})
 	did := f.attack(hostile.RoleCorrupter, sameUser, hostile.Spec{Conns: 4, Seed: 7, Rounds: 1000})
@@ -51,15 +52,15 @@ func TestSpoofedAddresses(t *testing.T) {
 	f.finish()
 }
 
-// The spoofer can also send requests with its own address, and the server accepts these.
-// This shows that the server refuses the other requests only because of their source
-// address.
+// TestRequestWithOwnAddress runs the spoofer with its own source address. The server
+// accepts these requests. So in the other tests the server refuses the spoofer's requests
+// because of the false address, and not for another reason.
 func TestRequestWithOwnAddress(t *testing.T) {
 	f := newFixture(t, hostile.Spec{})
 	did := f.attack(hostile.RoleSpoofer, sameUser, hostile.Spec{Rounds: 20, OwnAddress: true})
 	t.Logf("%+v", did)
-	// By chance the port of a request may be in use. The spoofer then does not send that
-	// request, so the server may have accepted fewer requests than there are rounds.
+	// The spoofer sends no request in a round in which another socket has the port of the
+	// request. So the number of accepted requests may be lower than the number of rounds.
 	require.NotZero(t, did.Admitted)
 	require.Zero(t, did.Refused)
 	f.finish()
@@ -80,9 +81,10 @@ func TestOtherUser(t *testing.T) {
 	f.finish()
 }
 
-// A process of another user has bound the socket name of an exact address, and the
-// server listens on the wildcard address. Clients that dial the exact address still
-// reach the server. They send nothing to the other user's socket.
+// TestNameSquatting checks clients of a server that listens on the wildcard address. A
+// process of another user has bound the socket name of one exact address. Clients that
+// dial this exact address still reach the server, and send nothing to the socket of the
+// other user.
 func TestNameSquatting(t *testing.T) {
 	needsRoot(t)
 	f := newFixture(t, hostile.Spec{Addr: netip.MustParseAddrPort("0.0.0.0:0")})

@@ -26,13 +26,14 @@ func message(b []byte, seed, n uint64) []byte {
 	b = b[:size]
 	binary.LittleEndian.PutUint64(b, seed)
 	binary.LittleEndian.PutUint64(b[8:], n)
-	// All bytes depend on the number of the message. Only one random number is computed
-	// for each message, because otherwise the random generator would take most of the
-	// client's time.
+	// A different word for each message makes all bytes depend on the number of the
+	// message. Only one random number is computed for each message. More random numbers
+	// would take most of the client's time.
 	word := r.Uint64()
 	for i := minMessage; i < size; i++ {
 		b[i] = byte(word >> (i % 8 * 8))
-		word += 0x9e3779b97f4a7c15 // An arbitrary odd number: the fraction of the golden ratio.
+		// An arbitrary odd number: the fractional part of the golden ratio.
+		word += 0x9e3779b97f4a7c15
 	}
 	return b
 }

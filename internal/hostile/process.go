@@ -14,7 +14,8 @@ import (
 )
 
 // answerLimit is the maximum time that the parent waits for an answer of a child. It is
-// arbitrary, and long because up to nine test runs may share two processors.
+// arbitrary. It is long because up to nine test runs may run at the same time on two
+// processors.
 const answerLimit = 2 * time.Minute
 
 // A Process is the handle of a child process in its parent. Only one goroutine at a time
@@ -27,19 +28,18 @@ type Process struct {
 	ended bool
 }
 
-// Start starts this program again in a role, and waits until the role has started. The
-// child runs as the user uid. With a negative uid it runs as the user of the parent. The
-// returned Note of a server has the server's address. If the child could not start, the
-// error says why, and the Process is nil.
+// Start starts this program again in the role r, and waits until the child has started
+// its work. The child runs as the user with the ID uid. If uid is negative, it runs as
+// the user of the parent. If the child is a server, the returned Note has the server's
+// address. If the child could not start, the error says why, and the Process is nil.
 func Start(r Role, uid int, s *Spec) (*Process, Note, error) {
 	p := &Process{Role: r, cmd: exec.Command("/proc/self/exe")}
 	p.cmd.Env = append(os.Environ(), RoleEnv+"="+string(r))
 	p.cmd.Stderr = os.Stderr
-	// The child has a process group of its own, so an interrupt from the keyboard reaches
-	// only the parent. The kernel sends the signal of PR_SET_PDEATHSIG when the thread
-	// that forked exits, not when the process exits: see prctl(2). That is not too early
-	// here, because the Go runtime ends a thread only if a goroutine exits while it is
-	// locked to the thread.
+	// The child has its own process group. So Ctrl-C at the keyboard sends a signal to
+	// the parent only. Pdeathsig kills the child when the thread that forked the child
+	// exits: see prctl(2). That is not before the parent exits, because the Go runtime
+	// ends a thread only if a goroutine exits while it is locked to the thread.
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	if uid >= 0 {
 		p.cmd.SysProcAttr.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid)}
@@ -102,7 +102,7 @@ func (p *Process) Kill() {
 		return
 	}
 	p.ended = true
-	// If the process has already exited by itself, the signal cannot be sent.
+	// If the process has already exited, Signal fails. The error is ignored.
 	_ = p.cmd.Process.Kill()
 	p.stdin.Close()
 	_ = p.cmd.Wait()

@@ -22,8 +22,9 @@ func TestKilledClients(t *testing.T) {
 	f.finish()
 }
 
-// A client is stopped while messages are in flight. Other clients are not delayed. When
-// the stopped client continues, it has lost no message.
+// TestStoppedClient stops a client while messages are in flight. Meanwhile other clients
+// get their echoes without delay. After the stopped client is continued, it has lost no
+// message.
 func TestStoppedClient(t *testing.T) {
 	f := newFixture(t, hostile.Spec{})
 	other, _ := f.start(hostile.RoleClient, sameUser, hostile.Spec{Conns: 20, Seed: 3})
@@ -69,7 +70,7 @@ func TestStoppedServer(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			f := c.begin(t, hostile.Spec{})
 			require.NoError(t, f.server.Stop())
-			// For an expendable client, the method start does not wait until the
+			// The client is expendable, so the method start does not wait until the
 			// connections are open.
 			late, _ := f.start(hostile.RoleClient, sameUser, c.spec(hostile.Spec{Conns: 4, Expendable: true, Messages: 20}))
 			require.Zero(t, f.report(late).Tally.Opened)

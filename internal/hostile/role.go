@@ -7,8 +7,8 @@ import "fmt"
 // A Role is the name of the work that a child process does.
 type Role string
 
-// Roles of servers and clients. The processes behave correctly in all of these roles
-// except RoleCorruptingServer.
+// Roles of servers and clients. All of these processes use the protocol correctly, except
+// in the role RoleCorruptingServer.
 const (
 	// RoleServer sends every message back.
 	RoleServer Role = "server"

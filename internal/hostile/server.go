@@ -9,9 +9,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
-// maxBacklog is the maximum number of echoes that a server keeps for a client that does
-// not receive them. It is larger than the number of messages that any client has in
-// flight. Arbitrary.
+// maxBacklog is the maximum number of echoes that a server stores for a client that does
+// not receive them. When the backlog is full, the server ends the connection. No client
+// has so many messages in flight. Arbitrary.
 const maxBacklog = 256
 
 var errBacklog = errors.New("the client does not receive its echoes")
@@ -62,7 +62,7 @@ func (s *server) OnMessage(c *reactor.Conn, msg reactor.Message) {
 		return
 	}
 	if len(waiting.held) == maxBacklog {
-		// Abort fails if the connection is ending already.
+		// Abort fails if the connection is ending already. The error is ignored.
 		_ = c.Abort(errBacklog)
 		return
 	}

@@ -21,9 +21,9 @@ type Spec struct {
 	From netip.Addr
 	// Addr is the address at which a server listens. A client or an attacker dials it.
 	Addr netip.AddrPort
-	// SecondAddr is the address of a second server. A client opens Conns connections to
-	// each of the two servers. The connections to the second server may end, as if
-	// Expendable were set for them. The zero value means that there is no second server.
+	// SecondAddr is the address of a second server. The client opens Conns connections to
+	// each of the two servers. The connections to the second server are expendable: see
+	// the field Expendable. The zero value means that there is no second server.
 	SecondAddr netip.AddrPort
 	// Seed is the seed of the pseudo-random numbers: equal seeds give equal messages and
 	// attacks.
@@ -52,12 +52,12 @@ type Spec struct {
 	Rounds int
 	// Interval is the pause of an attacker between two rounds.
 	Interval time.Duration
-	// OwnAddress makes an address spoofer send requests with its own address. A test
-	// uses this to show that the server refuses the other requests only because of their
-	// source address.
+	// OwnAddress makes an address spoofer send requests with its own address instead of a
+	// false one. If the server accepts these, a test knows that the server refuses the
+	// other requests because of their false address.
 	OwnAddress bool
-	// NoDisconnect means that an attacker exits without closing its connections. The
-	// server then notices the end of the attacker only after up to a minute.
+	// NoDisconnect makes an attacker exit without closing its connections. The server
+	// notices the end of the attacker only later, after up to a minute.
 	NoDisconnect bool
 	// Sources is the number of source addresses of a flood. They belong to 127.0.0.0/8.
 	Sources int
@@ -111,12 +111,12 @@ type Tally struct {
 	// Lost is the number of messages that were sent but did not come back. It includes
 	// the messages of failed connections.
 	Lost uint64
-	// Damaged is the number of echoes that differ from the sent message. It includes
-	// echoes that were received although no message was outstanding.
+	// Damaged is the number of echoes that differ from the message that was sent. Echoes
+	// that arrive when no message is outstanding count too.
 	Damaged uint64
 	// Failed is the number of connections that did not open, or that ended before the
-	// client closed them. Failed connections of an expendable client count in Ends and
-	// not here.
+	// client closed them. The failed connections of an expendable client are counted in
+	// Ends instead.
 	Failed, Ends uint64
 	// Opened is the number of connections that have opened.
 	Opened uint64
@@ -147,7 +147,7 @@ type Attack struct {
 	// Number of packets, requests or writes that the attacker has sent or made.
 	Sent      uint64
 	SentBytes uint64
-	// Number of packets that the server has sent to the attacker.
+	// Number of packets from the server that the attacker has received.
 	Received      uint64
 	ReceivedBytes uint64
 	// Number of connections that have opened, or of requests that the server has

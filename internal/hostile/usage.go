@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// A Usage has the amounts of resources that a process uses.
+// A Usage says how much memory, and how many descriptors and mappings a process has.
 type Usage struct {
 	Resident uint64 // Resident memory in bytes now: VmRSS of proc_pid_status(5).
 	// Largest resident memory in bytes so far: VmHWM of proc_pid_status(5).
@@ -42,8 +42,8 @@ func UsageOf(pid int) (u Usage, err error) {
 	return u, nil
 }
 
-// kilobytes returns the value of a line in a status file, converted to bytes. If the
-// process has exited, the result is zero.
+// kilobytes returns the number of kilobytes in a line of a status file, converted to
+// bytes. If the process has exited, the file has no such line, and the result is zero.
 func kilobytes(status []byte, name string) uint64 {
 	lines := bufio.NewScanner(bytes.NewReader(status))
 	for lines.Scan() {

@@ -25,8 +25,9 @@ func TestStoppedClientOnWire(t *testing.T) {
 	f.finish()
 }
 
-// The server releases all resources of clients that are killed, after its keepalive has
-// ended their connections.
+// TestKilledClientsOnWire kills clients on the wire path, which cannot send a DREQ. The
+// server ends their connections when its keepalive fails, and then releases all their
+// resources.
 func TestKilledClientsOnWire(t *testing.T) {
 	f := newWireFixture(t, hostile.Spec{Keepalive: 5 * time.Second})
 	for seed := range uint64(3) {
@@ -38,8 +39,8 @@ func TestKilledClientsOnWire(t *testing.T) {
 	f.finish()
 }
 
-// When a server on the wire path is killed, its connections fail at the clients after
-// all retries.
+// TestKilledServerOnWire kills a server on the wire path. The clients notice this when
+// they have used up their retries. Their connections then fail.
 func TestKilledServerOnWire(t *testing.T) {
 	f := newWireFixture(t, hostile.Spec{})
 	f.server.Kill()

@@ -27,8 +27,8 @@ type wireSocket struct {
 }
 
 func openWire(local netip.Addr) (*wireSocket, error) {
-	// With IP_PMTUDISC_DO the kernel sets the identification in the IPv4 header to 0.
-	// The ICRC covers the identification: see wire.Flow.Seal.
+	// With IP_PMTUDISC_DO the kernel sets the identification in the IPv4 header to 0. The
+	// identification must be known, because the ICRC covers it: see wire.Flow.Seal.
 	control := func(_, _ string, c syscall.RawConn) (err error) {
 		failed := c.Control(func(fd uintptr) {
 			err = unix.SetsockoptInt(int(fd), unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_DO)
@@ -48,7 +48,8 @@ func openWire(local netip.Addr) (*wireSocket, error) {
 
 func (s *wireSocket) close() { _ = s.conn.Close() }
 
-// build lays out a packet in the socket's buffer.
+// build begins a packet with the given opcode and payload length in the socket's buffer.
+// The caller fills in the rest.
 func (s *wireSocket) build(op wire.Opcode, payload int) wire.Packet {
 	return wire.Build(s.out, op, payload)
 }
@@ -95,7 +96,8 @@ func (s *wireSocket) receive(deadline time.Time) (p wire.Packet, err error) {
 	}
 }
 
-// A wirePeer is the attacker's end of one connection. It builds every packet itself.
+// A wirePeer is the attacker's end of one connection. It does not use the library's
+// device: it builds every packet itself.
 type wirePeer struct {
 	*wireSocket
 	server netip.AddrPort
@@ -109,8 +111,8 @@ type wirePeer struct {
 	next      psn.Value // PSN of the next request to the server.
 	mtu       int
 
-	// The connection request asks both sides to use these values: ackTimeout is the code
-	// of the ACK timeout, and retries is the retry count.
+	// Values that the connection request asks both sides to use: the code of the ACK
+	// timeout, and the retry count.
 	ackTimeout, retries uint8
 }
 
@@ -200,8 +202,7 @@ func (p *wirePeer) sendRTU() {
 	p.sendMAD(&m, p.server.Addr())
 }
 
-// disconnect sends a DREQ and waits until the server has confirmed it with a DREP. After
-// 10 s without a DREP it returns.
+// disconnect sends DREQs until the server confirms with a DREP. It gives up after 10 s.
 func (p *wirePeer) disconnect() {
 	const repeatAfter, attempts = 250 * time.Millisecond, 40
 	r := wire.DREQ{LocalID: p.id, RemoteID: p.serverID, RemoteQPN: p.serverQPN}
@@ -221,7 +222,7 @@ func (p *wirePeer) disconnect() {
 	}
 }
 
-// confirms reports whether a packet is the DREP that confirms the disconnect.
+// confirms reports whether the packet is a DREP that answers the DREQ of this peer.
 func (p *wirePeer) confirms(in wire.Packet) bool {
 	if in.Opcode() != wire.UDSendOnly {
 		return false
@@ -246,7 +247,7 @@ func (p *wirePeer) post(op wire.Opcode, payload []byte) int {
 	return p.send(out, p.server.Addr())
 }
 
-// acknowledge sends an ACK for the server's request with the PSN num.
+// acknowledge sends an ACK for the server's request with the given PSN.
 func (p *wirePeer) acknowledge(num psn.Value) {
 	out := p.build(wire.Acknowledge, 0)
 	out.BTH().SetDestQP(p.serverQPN)

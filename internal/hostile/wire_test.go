@@ -25,14 +25,15 @@ func withWirePath(s hostile.Spec) hostile.Spec {
 	return s
 }
 
-// Invalid packets do not end any connection. The server uses a bounded amount of memory
-// for them, and answers with fewer bytes than these packets have.
+// TestInvalidPackets sends invalid packets to a server. They end none of its connections.
+// The memory that the server uses for them is limited, and all its answers together have
+// fewer bytes than the invalid packets.
 func TestInvalidPackets(t *testing.T) {
-	// By chance some of the invalid packets are valid connection requests. Each of these
-	// opens a connection that is half-open until ConnectTimeout.
+	// By chance some of the sent packets are valid connection requests. The server keeps
+	// a half-open connection for each of these until ConnectTimeout.
 	f := newWireFixture(t, hostile.Spec{ConnectTimeout: 10 * time.Second})
 	from := newAddr()
-	newAddr() // The attack uses the address of the attacker and the next address.
+	newAddr() // The attack uses two addresses: the attacker's own address and the next one.
 	did := f.attack(hostile.RoleInvalid, sameUser, withWirePath(hostile.Spec{From: from, Seed: 4, Rounds: 100, Interval: 5 * time.Millisecond}))
 	t.Logf("%+v", did)
 	require.Less(t, did.ReceivedBytes, did.SentBytes)
@@ -57,9 +58,9 @@ func TestIdleConnections(t *testing.T) {
 	note, err := idler.Await()
 	require.NoError(t, err)
 	t.Logf("%+v", note.Attack)
-	// The server counts a connection towards the limit when it receives the RTU. Further
-	// requests may arrive before that RTU, so the server accepts a few connections more
-	// than the limit.
+	// A connection counts towards the limit of an address only after its RTU has arrived.
+	// If the next request arrives before the RTU of the previous connection, the server
+	// accepts it. So a few more connections than the limit can open.
 	require.GreaterOrEqual(t, note.Attack.Admitted, uint64(50))
 	require.LessOrEqual(t, note.Attack.Admitted, uint64(60))
 	requireAdmitted(f, withWirePath(hostile.Spec{}))
@@ -72,11 +73,11 @@ func TestIdleConnections(t *testing.T) {
 // Packets that do not come from the peer's address do not end a connection, even if
 // their sender knows all numbers of the connection.
 func TestInjection(t *testing.T) {
-	// One kind of injected message is a connection request. It leaves a connection
-	// half-open until ConnectTimeout.
+	// One of the injected messages is a valid connection request. It creates a connection
+	// that stays half-open until ConnectTimeout.
 	f := newWireFixture(t, hostile.Spec{ConnectTimeout: 10 * time.Second})
 	from := newAddr()
-	newAddr() // The attack uses the address of the attacker and the next address.
+	newAddr() // The attack uses two addresses: the attacker's own address and the next one.
 	did := f.attack(hostile.RoleInjector, sameUser, withWirePath(hostile.Spec{From: from, Seed: 5, Rounds: 60}))
 	t.Logf("%+v", did)
 	require.EqualValues(t, 60, did.Received)

@@ -14,10 +14,11 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft"
 )
 
-// floodSpec describes the flood that is measured: 60,000 requests from 250 addresses, at
-// 10,000 requests a second. A slow machine sends fewer requests a second.
+// floodSpec describes the flood that is measured: 60,000 requests from 250 addresses.
+// They are sent at a rate of 10,000 requests a second, or less if the machine is slow.
 var floodSpec = hostile.Spec{
-	// A round takes 10 ms: the interval, and 3 ms for sending the requests.
+	// A round takes 10 ms: about 3 ms to send the requests, and then the interval of 7
+	// ms.
 	From: hostile.FloodAddr(), Sources: 250, Rounds: 600, Interval: 7 * time.Millisecond,
 }
 
@@ -25,15 +26,14 @@ var floodSpec = hostile.Spec{
 // these connections are printed for comparison. Arbitrary.
 const quietTime = 6 * time.Second
 
-// memoryTime is how long the server's memory is observed after the flood.
+// memoryTime is how long the memory of the server is printed after the flood.
 const memoryTime = time.Minute
 
 // flood sends a flood of requests to a server with default settings, while a client
 // opens one connection after another. It prints how long these connections took to open,
 // and how much memory the server used.
 func flood(ctx context.Context, o *options, out io.Writer) error {
-	// Only a long duration gives the servers the default settings: see
-	// options.durations.
+	// In a long soak the servers have their default settings: see options.durations.
 	o.duration = time.Hour
 	s := newTestbed("wire", soft.PathWire, o)
 	defer s.kill()
@@ -85,8 +85,9 @@ func (s *testbed) startForFlood() (err error) {
 	return err
 }
 
-// dialTimes returns how long each connection of the client took to open. The parameter
-// after is the number of connections at the beginning that it leaves out.
+// dialTimes returns how long each connection of the client took to open, in the order in
+// which they opened. It leaves out the first connections. The parameter after is their
+// number.
 func (s *testbed) dialTimes(after int) ([]time.Duration, error) {
 	note, err := s.steady.Report()
 	if err != nil {

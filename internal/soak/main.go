@@ -1,15 +1,16 @@
 //go:build linux
 
 // Command soak attacks the library for a given time, on the local path and on the wire
-// path, while clients check every byte of their echoes. It prints how many messages
-// were lost and damaged, the longest round trip, and how much memory and how many
-// descriptors and goroutines the servers have. It fails if a message was lost or
-// damaged, or if a server has more of these at the end than at the beginning.
+// path. Meanwhile clients check every byte of their echoes. The command prints how many
+// messages were lost and damaged, and the longest round trip. It also prints how much
+// memory and how many descriptors and goroutines the servers have. The command fails if a
+// message was lost or damaged, or if a server has more memory, descriptors or goroutines
+// at the end than at the beginning.
 //
 //	go run ./internal/soak -duration 10m
 //
-// With -flood it measures the cost of a flood of connection requests for the server,
-// and how long other clients take to connect during the flood.
+// With the flag -flood, the command measures two effects of a flood of connection
+// requests: how much memory the server uses, and how long other clients take to connect.
 package main
 
 import (
@@ -45,7 +46,7 @@ type options struct {
 	flood    bool
 }
 
-// A durations has the times that depend on the duration of the whole soak.
+// A durations has times that are chosen by the duration of the whole soak.
 type durations struct {
 	// attack is the maximum duration of one attack. Arbitrary: long enough for thousands
 	// of packets, and short enough that every attack is repeated many times.
@@ -56,8 +57,9 @@ type durations struct {
 	keepalive, connect time.Duration
 }
 
-// durations returns the times for a soak of the requested duration. If the soak is long,
-// the servers have default settings.
+// durations returns the times for a soak of the requested duration. In a long soak the
+// servers use the default settings. In a short soak they notice vanished peers earlier,
+// so that the resources of these peers are released before the soak ends.
 func (o *options) durations() durations {
 	if o.duration < 2*time.Minute {
 		return durations{attack: 2 * time.Second, keepalive: 5 * time.Second, connect: 10 * time.Second}
@@ -91,8 +93,9 @@ func parse(args []string, stderr io.Writer) (o options, err error) {
 	return o, nil
 }
 
-// run returns the exit status: 0 if no message was lost and no server uses more
-// resources at the end than at the beginning.
+// run runs the command and returns its exit status. The status is 0 if the soak has
+// succeeded: no message was lost, and no server uses more resources at the end than at
+// the beginning.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	o, err := parse(args, stderr)
 	switch {

@@ -39,8 +39,8 @@ func (s *testbed) attacks() []namedAttack {
 	)
 }
 
-// roleAttack returns an attack that runs an attacker in the given role. At the end the
-// attacker is either told to finish or killed, at random.
+// roleAttack returns an attack that starts an attacker in the given role. When the attack
+// ends, the attacker is either told to finish or is killed. The choice is random.
 func roleAttack(r hostile.Role, spec hostile.Spec) namedAttack {
 	return namedAttack{string(r), func(ctx context.Context, s *testbed) error {
 		p, err := s.start(r, s.user, spec)
@@ -68,8 +68,8 @@ func killClients(ctx context.Context, s *testbed) error {
 	return nil
 }
 
-// stopClients stops clients for a while. Then it either kills or continues them, at
-// random. Clients that continue must have lost nothing.
+// stopClients stops client processes for a while. After that it either kills or continues
+// them. The choice is random. Clients that continue must have lost nothing.
 func stopClients(ctx context.Context, s *testbed) error {
 	p, err := s.start(hostile.RoleClient, s.user, hostile.Spec{Conns: 8})
 	if err != nil {

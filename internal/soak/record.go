@@ -21,15 +21,15 @@ type reading struct {
 	churn  hostile.Tally
 }
 
-// A record prints all readings. It keeps those readings that the method verdict compares.
+// A record prints all readings, and stores those that the method verdict compares.
 type record struct {
 	// mu protects out. Several goroutines write to out.
 	mu       sync.Mutex
 	out      io.Writer
 	began    time.Time
 	testbeds []*testbed
-	// Readings that waitSettled has recorded. The first index is the number of the part
-	// of the soak, and the second index the number of the testbed.
+	// The readings that waitSettled has stored. The first index is the number of the call
+	// of waitSettled, and the second index is the number of the testbed.
 	settledReadings [][]reading
 	lines           int
 }
@@ -90,14 +90,14 @@ func (r *record) print(label string, s *testbed, now *reading) {
 
 const mebi = 1 << 20
 
-// settleLimit is the maximum time that servers may take to release the resources that an
-// attack used. They notice a vanished peer within a minute, and return memory to the
-// kernel within another minute.
+// settleLimit is the time within which servers must release the resources that an attack
+// has used. A server needs up to a minute to notice a vanished peer, and up to another
+// minute to return memory to the kernel.
 const settleLimit = 150 * time.Second
 
-// waitSettled waits until no testbed uses more resources than at the beginning, and then
-// records readings. It waits no longer than settleLimit. A testbed that still uses more
-// resources by then is reported by verdict.
+// waitSettled waits until no testbed uses more resources than at the beginning of the
+// soak, or until settleLimit has passed. Then it stores a reading of every testbed. If a
+// testbed still uses more resources, verdict reports that later.
 func (r *record) waitSettled(ctx context.Context, label string) error {
 	var now []reading
 	for deadline := time.Now().Add(settleLimit); ; {
@@ -125,17 +125,18 @@ func (r *record) waitSettled(ctx context.Context, label string) error {
 	return ctx.Err()
 }
 
-// Limits of the growth of a server. When a reading is taken, a client of this program
-// may have closed one connection and not opened the next. So the numbers of connections
-// and descriptors of a server vary a little.
+// Limits of the growth of a server. Small growth is no error: at the time of a reading, a
+// client may have just closed one connection and not opened the next, so the numbers of
+// connections and descriptors vary.
 const (
 	maxMoreConns       = 4
 	maxMoreDescriptors = 16
 	maxMoreMappings    = 48
 	maxMoreGoroutines  = 4
-	// maxMoreMemory is the limit for the growth of the memory of a server. It is less
-	// than the bound in SECURITY.md for a flood, because after a flood the server
-	// returns most of that memory to the kernel. The Go runtime keeps the rest.
+	// maxMoreMemory is the limit for the growth of the memory of a server since the
+	// beginning. SECURITY.md allows more memory during a flood. But after the flood the
+	// server returns most of that memory to the kernel, and only the Go runtime keeps
+	// some. So this limit is lower.
 	maxMoreMemory = 48 * mebi * memoryFactor
 	// maxMoreMemoryLater is the limit for the growth of the memory from the end of the
 	// first third of the soak to the end of the soak.

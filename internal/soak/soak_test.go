@@ -13,8 +13,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/testutil/leak"
 )
 
-// The soak takes a minute, so it runs only with the race detector, which finds more
-// errors. The other tests of the module run with and without the race detector.
+// The soak takes a minute. To save time, the test runs only in the run of all tests with
+// the race detector, which finds more errors than the run without.
 
 func TestMain(m *testing.M) {
 	if hostile.IsChild() {

@@ -15,8 +15,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft"
 )
 
-// sameUser and otherUser are the users as which processes run. The number of otherUser
-// is arbitrary, and no account with this number needs to exist.
+// sameUser and otherUser are user IDs of child processes. sameUser means the user of this
+// process. The number of otherUser is arbitrary, and no account with this number needs to
+// exist.
 const (
 	sameUser  = -1
 	otherUser = 54321
@@ -28,8 +29,8 @@ const (
 type testbed struct {
 	name string
 	path soft.Path
-	// Random numbers of the attacks. Once the goroutine of the attacks runs, only that
-	// goroutine uses it.
+	// Random numbers that choose the attacks. After the goroutine of the attacks has
+	// started, only that goroutine uses this field.
 	rand *rand.Rand
 	// User as which attackers run: otherUser if this process is root, else sameUser.
 	user      int
@@ -77,9 +78,9 @@ func (s *testbed) startAll() (err error) {
 	return err
 }
 
-// The first fixedAddrs addresses are for processes that run during the whole soak. The
-// other addresses are used one after another and repeatedly. When an address is used
-// again, the process that used it before has ended.
+// Numbers of addresses: see hostile.Addr. Processes that run during the whole soak have
+// the first fixedAddrs addresses. The other addresses are given to the other processes in
+// turn. When an address is used again, its previous process has ended.
 const (
 	fixedAddrs = 30
 	allAddrs   = 254 // Number of addresses that hostile.Addr returns.
@@ -117,7 +118,9 @@ func (s *testbed) start(r hostile.Role, user int, spec hostile.Spec) (*hostile.P
 	}
 	if s.path == soft.PathWire && !spec.From.IsValid() {
 		spec.From = s.newAddr()
-		s.newAddr() // Some attackers also use the next address, so that address is skipped.
+		// Some attackers also use the address after their own, so newAddr skips that
+		// address.
+		s.newAddr()
 	}
 	p, _, err := hostile.Start(r, user, &spec)
 	return p, err
