@@ -16,8 +16,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// onlyPorts makes the party take free ports from a range of count ports, which begins
-// with the port of the ID first.
+// onlyPorts makes the party take free ports only from a range. The range begins with the
+// port of the ID first, and has as many ports as the parameter count says.
 func (s *party) onlyPorts(first *cm.ID, count int) {
 	low := int(first.LocalAddr().Port())
 	s.m.FreePorts = func() (hostport.PortRange, error) { return hostport.PortRange{Low: low, High: low + count - 1}, nil }
@@ -30,8 +30,9 @@ func (s *party) onlyPorts(first *cm.ID, count int) {
 // could bind the ports that it expects to be free.
 func TestBindAnyClashes(t *testing.T) { peerproc.InNetworkNamespace(t, "bind-any-clashes") }
 
-// A bind to port 0 does not take a port that is bound on an overlapping address. That
-// holds if the new address is the wildcard, and if the bound address is the wildcard.
+// peerBindAnyClashes tests a bind to port 0. Such a bind does not take a port that is
+// bound on an overlapping address: the same address, or a wildcard and an address that
+// the wildcard covers. It does not matter which of the two addresses was bound first.
 func peerBindAnyClashes(t *testing.T, _ string) {
 	peerproc.LinkUp(t, "lo")
 	for _, c := range []struct {
@@ -133,7 +134,7 @@ func TestAFOnlyAfterBind(t *testing.T) {
 	refuses(s, at("127.0.0.1", six))
 	require.ErrorIs(t, six.SetAFOnly(false), verbs.ErrState, "the ID is listening")
 
-	// On other addresses the option has no effect.
+	// On an ID that is not bound to an IPv6 wildcard, the option has no effect.
 	plain := s.ID(cm.TCP)
 	require.NoError(t, plain.Bind(netip.MustParseAddrPort("127.0.0.1:0")))
 	require.NoError(t, plain.SetAFOnly(true))

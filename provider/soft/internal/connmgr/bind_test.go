@@ -18,7 +18,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// at returns an address with the port of an ID.
+// at returns an address and port: the address addr, and the port of an ID.
 func at(addr string, port *cm.ID) netip.AddrPort {
 	return netip.AddrPortFrom(netip.MustParseAddr(addr), port.LocalAddr().Port())
 }
@@ -45,7 +45,7 @@ func TestBindPorts(t *testing.T) {
 	require.NoError(t, s.ID(cm.TCP).Bind(netip.MustParseAddrPort("127.0.0.33:22")))
 }
 
-// needAddr skips a test on a host that lacks one of the addresses.
+// needAddr skips a test if this host does not have all of the given addresses.
 func needAddr(t *testing.T, addrs ...string) {
 	t.Helper()
 	for _, a := range addrs {
@@ -169,8 +169,8 @@ func TestLowPortNeedsPrivilege(t *testing.T) {
 	require.Equal(t, "permission denied\n", string(out))
 }
 
-// peerLowPort reserves a port below 1024 in a process whose user has no capabilities. It
-// prints a line if permission is denied.
+// peerLowPort tries to reserve a port below 1024 in a process whose user has no
+// capabilities. It prints a line if the system denies permission.
 func peerLowPort(*testing.T, string) {
 	_, err := hostport.Reserve(cm.TCP, netip.MustParseAddrPort("127.0.0.1:1023"), false, false, nil)
 	if errors.Is(err, os.ErrPermission) {

@@ -40,8 +40,8 @@ func TestDestroyDropsEvents(t *testing.T) {
 	s.Quiet()
 }
 
-// An expired timer makes the descriptor of the channel readable. The test uses real time
-// and the timerfd.
+// When a timer of a channel is due, the descriptor of the channel is readable. The test
+// uses the real clock and the timerfd.
 func TestChannelAlarm(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	l := server.Listen(cm.TCP, "127.0.0.1:0", 8)
@@ -51,14 +51,16 @@ func TestChannelAlarm(t *testing.T) {
 	for _, id := range []*cm.ID{first, second} {
 		passive, _ := server.Request(l)
 		require.NoError(t, passive.Reject(nil))
-		// The server accepts the second client when that client tries again to connect.
+		// The second client waits for a timer because the backlog of the socket is full.
+		// It tries again to connect when the timer expires, and then the server accepts
+		// it.
 		client.WantRejected(id, cm.RejectConsumer, true, nil)
 		if id == first {
 			cmside.AwaitReadable(t, client.Channel.FD())
 			client.Quiet()
 		}
 	}
-	// The timerfd may expire once more, without a running timer.
+	// =The timerfd may expire once more, although no timer is running.
 	require.Zero(t, client.tc.timers.Len())
 }
 

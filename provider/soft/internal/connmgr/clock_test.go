@@ -9,7 +9,7 @@ import (
 // A fakeClock is the clock of a channel in a test. It changes only by advance.
 type fakeClock struct{ now time.Time }
 
-// useClock sets a fakeClock for the party's channel.
+// useClock makes the party's channel use a new fakeClock, and returns that clock.
 func useClock(s *party) *fakeClock {
 	c := &fakeClock{now: time.Unix(1_000_000, 0)}
 	s.tc.clock = func() time.Time { return c.now }

@@ -23,7 +23,7 @@ func TestDisconnect(t *testing.T) {
 			require.Equal(t, verbs.StateError, first.QP().State(), "the queue pair is flushed at once")
 
 			require.NoError(t, s.Want(cm.Disconnected, second).Err)
-			s.Quiet() // The first side gets no event before the second side has answered.
+			s.Quiet() // The side that has sent the DREQ gets no event before the other side has answered.
 			require.NoError(t, second.Disconnect())
 			require.Equal(t, verbs.StateError, second.QP().State())
 			s.Want(cm.TimewaitExit, second)

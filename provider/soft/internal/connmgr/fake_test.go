@@ -17,15 +17,18 @@ import (
 // A fakeDevice is a device with an Engine for tests of connection management. Its queue
 // pairs have states, attributes and bindings, and transfer no data.
 type fakeDevice struct {
-	verbs.Device // nil; connection management calls only the methods that are defined below
-	attr         verbs.DeviceAttr
+	// The embedded Device is nil: connection management calls only the methods that
+	// fakeDevice defines.
+	verbs.Device
+	attr verbs.DeviceAttr
 
 	mu       sync.Mutex
 	channels int // open event channels
 	lastQPN  uint32
-	qps      map[uint32]*fakeQP  // open queue pairs by number
-	bound    map[uint32]*Binding // bindings by queue pair number
-	bindErr  error               // error of Bind; nil means that Bind succeeds
+	qps      map[uint32]*fakeQP // open queue pairs by number
+	// bindings that Bind was called with and Unbind was not, by queue pair number
+	bound   map[uint32]*Binding
+	bindErr error // error of Bind; nil means that Bind succeeds
 }
 
 func newFakeDevice() *fakeDevice {
@@ -153,8 +156,8 @@ type fakeQP struct {
 	mu          sync.Mutex
 	attr        verbs.QPAttr
 	closed      bool
-	taken       *Binding     // binding whose End the queue pair owns; nil if there is none
-	receivingAt []netip.Addr // arguments of the calls of ReceiveAt
+	taken       *Binding     // binding whose field End the queue pair owns; nil if it owns none
+	receivingAt []netip.Addr // arguments of all calls of ReceiveAt, in order
 
 	receiveAtErr error // error of ReceiveAt; nil means that ReceiveAt succeeds
 }
@@ -185,8 +188,8 @@ func (q *fakeQP) Query() (verbs.QPAttr, error) {
 	return q.attr, nil
 }
 
-// Modify implements verbs.QP. On the way to RTR the queue pair takes the end of its
-// binding.
+// Modify implements verbs.QP. When the queue pair enters RTR, it becomes the owner of
+// the field End of its binding.
 func (q *fakeQP) Modify(attr *verbs.QPAttr, mask verbs.QPAttrMask) error {
 	b := q.dev.binding(q)
 	q.mu.Lock()
@@ -204,7 +207,7 @@ func (q *fakeQP) Modify(attr *verbs.QPAttr, mask verbs.QPAttrMask) error {
 	return nil
 }
 
-// set stores the attributes that the mask names.
+// set stores those attributes whose bits are set in the mask.
 func (q *fakeQP) set(attr *verbs.QPAttr, mask verbs.QPAttrMask) {
 	a := &q.attr
 	for bit, assign := range map[verbs.QPAttrMask]func(){
@@ -264,8 +267,9 @@ func (q *fakeQP) ReceiveAt(at netip.Addr) error {
 	return q.receiveAtErr
 }
 
-// exchange stands for a message from one queue pair to the other. It requires that the
-// queue pairs are connected, and tells the receiver's side that data has arrived.
+// exchange simulates a message from one queue pair to another. It requires that the two
+// queue pairs are connected with each other. It then calls DataHeard of the receiver's
+// binding, as a device does when data arrives.
 func exchange(t *testing.T, _ *party, sender verbs.QP, to *party, receiver verbs.QP) {
 	t.Helper()
 	sends, err := sender.Query()
@@ -282,7 +286,7 @@ func exchange(t *testing.T, _ *party, sender verbs.QP, to *party, receiver verbs
 	}
 }
 
-// counted has the values of counters by name, without those that are zero.
+// counted contains the values of counters by name. It leaves out counters that are zero.
 type counted map[string]uint64
 
 // counted returns the counters of a party's connection management.

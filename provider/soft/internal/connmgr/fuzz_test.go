@@ -16,9 +16,10 @@ import (
 )
 
 // FuzzConversation performs a random sequence of steps. Each byte is one step: a message
-// of the client, or a call of the application on the passive side. No step causes a
-// panic, and every connection has at most one event Disconnected. At the end no watched
-// descriptor, timer, binding, channel or counted connection of a user is left.
+// of the client, or a call of the application on the passive side. The test
+// requires that no step causes a panic, and that every connection has at most one event
+// Disconnected. At the end no watched descriptor, timer, binding or channel is left, and
+// no connection is counted for a user.
 func FuzzConversation(f *testing.F) {
 	const request, accept, ready, leave, next = 0x00, 0x81, 0x03, 0x83, 0x80
 	f.Add([]byte{request, next, accept, ready, next, leave, next})

@@ -22,7 +22,8 @@ import (
 type rawPeer struct {
 	t  *testing.T
 	fd int
-	// address that the socket is bound to, if the rawPeer is the connecting side
+	// src is the address that the socket is bound to. It is set only if the rawPeer is
+	// the connecting side.
 	src netip.AddrPort
 }
 
@@ -140,7 +141,8 @@ func TestSilentClients(t *testing.T) {
 	require.Zero(t, server.tc.timers.Len())
 }
 
-// A client whose request was accepted sends an invalid message. It loses its connection.
+// A client whose request was accepted loses its connection when it sends an invalid
+// message.
 func TestHostileRequester(t *testing.T) {
 	server := newParty(t)
 	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)

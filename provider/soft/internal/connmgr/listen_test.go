@@ -27,7 +27,8 @@ func reaches(client, server *party, l *cm.ID, dst netip.AddrPort) {
 	server.End(passive)
 }
 
-// refuses connects to an address, and requires an event that no process listens there.
+// refuses connects to an address, and requires the event that reports that no process
+// listens there.
 func refuses(client *party, dst netip.AddrPort) {
 	client.T.Helper()
 	active := client.Connecting(cm.TCP, dst, nil)
@@ -158,8 +159,8 @@ func TestBacklogWaits(t *testing.T) {
 	}
 }
 
-// While the backlog is full of requests that the application has not fetched, the
-// listener accepts no further request.
+// A listener accepts no further request while the backlog is full. The backlog counts
+// the requests that the application has not fetched.
 func TestBacklogCountsUnfetched(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	l := server.Listen(cm.TCP, "127.0.0.1:0", 2)
@@ -193,7 +194,7 @@ func TestBacklogRefusesLookups(t *testing.T) {
 
 // handlersOf returns the handlers of the descriptors that a channel watches.
 func handlersOf(ch *channel) (all []epollset.Handler) {
-	for fd := range 1 << 12 { // more descriptors than a test has open
+	for fd := range 1 << 12 { // The number is larger than any descriptor of a test.
 		if h := ch.epoll.Handler(fd); h != nil {
 			all = append(all, h)
 		}

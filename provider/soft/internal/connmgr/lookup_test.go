@@ -33,7 +33,8 @@ func TestLookup(t *testing.T) {
 	require.Equal(t, verbs.GIDFromAddr(l.LocalAddr().Addr()), ev.UD.AH.DestGID)
 	require.EqualValues(t, 1, ev.UD.AH.Port)
 
-	// After a lookup one side may disconnect or be closed: the other side gets no event.
+	// After a lookup, the other side gets no event if one side calls Disconnect or is
+	// closed.
 	require.NoError(t, active.Disconnect())
 	require.Equal(t, verbs.StateError, active.QP().State())
 	server.Quiet()
@@ -41,8 +42,8 @@ func TestLookup(t *testing.T) {
 	client.Quiet()
 }
 
-// The passive side may accept a lookup without a queue pair on its ID. Then it names a
-// queue pair, and may set its Q_Key.
+// The passive side may accept a lookup without a queue pair on its ID. Accept then names
+// a queue pair of the application, and may set the Q_Key that the client gets.
 func TestLookupWithoutQP(t *testing.T) {
 	for given, want := range map[uint32]uint32{0: cm.DefaultQKey, 77: 77} {
 		client, server := newParty(t), newParty(t)

@@ -9,8 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// One source gets no more answers than its rate allows. In the same time other sources
-// get answers. All sources together get no more answers than the total rate allows.
+// One source gets no more answers than the rate of a source allows. When that source has
+// used up its rate, other sources still get answers. All sources together get no more
+// answers than the total rate allows.
 func TestAnswerLimit(t *testing.T) {
 	l := newAnswerLimit()
 	now := time.Unix(1000, 0)

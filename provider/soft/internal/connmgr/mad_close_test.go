@@ -25,7 +25,7 @@ func TestWireCMListenerCloses(t *testing.T) {
 		// Two requests are queued in the inbox: the first request of ids[1], and a copy
 		// of the request of ids[0], which the application has fetched.
 		w.clock.advance(firstInterval)
-		w.client.Quiet() // The clients retransmit their requests.
+		w.client.Quiet() // The timers expire, so both requests are retransmitted.
 		for w.deliverOne() {
 		}
 		require.NoError(t, l.Close())
@@ -54,7 +54,7 @@ func TestWireCMListenerClosesUnread(t *testing.T) {
 		cfg := &Config{Wire: true, WirePort: cmside.FreePort(t)}
 		client, server := openParty(t, cfg), openParty(t, cfg)
 		l := server.Listen(ps, "127.9.3.2:0", 0)
-		// Receiving this number of requests takes more than one system call.
+		// =The listener needs more than one system call to receive so many requests.
 		var ids [40]*cm.ID
 		for i := range ids {
 			ids[i] = client.ConnectingFrom(ps, "127.9.3.1", l.LocalAddr())

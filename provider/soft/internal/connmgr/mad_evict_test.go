@@ -12,9 +12,10 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
-// A connection is chosen for eviction. Before it is evicted, its peer requests another
-// connection with the same queue pair, so the old one is stale. The application then
-// gets Disconnected, and can close the connection in any way.
+// A connection is chosen for eviction. Before the eviction, the peer requests another
+// connection with the same queue pair, so the chosen connection is stale. The
+// application then gets Disconnected, and can end the stale connection with Close or
+// with Disconnect.
 func TestWireCMEvictsStale(t *testing.T) {
 	for name, end := range map[string]func(*cm.ID) error{
 		"close":      func(id *cm.ID) error { return errors.Join(id.CloseQP(), id.Close()) },
@@ -35,7 +36,8 @@ func TestWireCMEvictsStale(t *testing.T) {
 			s.inject(&m, clientAddr, serverAddr)
 			s.reqFrom(otherAddr, l.LocalAddr().Port()).Encode(&m, 2)
 			s.inject(&m, otherAddr, serverAddr)
-			// The connection ends as stale, and does not count as half-open any more.
+			// The connection ends as stale. After that it does not count as a pending
+			// eviction.
 			s.settle()
 			s.settle()
 

@@ -15,16 +15,16 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 )
 
-// A floodSim has a server that accepts every request, a client that connects now and
-// then, and any number of sources that send requests and never confirm a REP. A message
-// arrives after a millisecond.
+// A floodSim simulates a flood. It has a server that accepts every request, a client
+// that connects now and then, and any number of sources that send requests and never
+// confirm a REP. A message takes one millisecond to its receiver.
 type floodSim struct {
 	*madSim
 	l        *cm.ID
 	requests int // requests sent by the flood
 	answers  int // messages that the server has sent to the sources of the flood
 	accepted uint32
-	open     map[*cm.ID]bool // accepted connections of the server that are open
+	open     map[*cm.ID]bool // connections that are established at the server
 }
 
 func newFloodSim(t *testing.T) *floodSim {
@@ -51,7 +51,8 @@ func (f *floodSim) sendREQ(source netip.Addr) {
 	f.inject(&m, source, serverAddr)
 }
 
-// tick advances the clock, delivers messages, and lets the server handle them.
+// tick advances the clock by d, delivers the datagrams that are in flight, and lets the
+// server handle them.
 func (f *floodSim) tick(d time.Duration) {
 	f.clock.now = f.clock.now.Add(d)
 	for range len(f.inFlight) {
@@ -86,8 +87,8 @@ func (f *floodSim) serve(ev *cm.Event) {
 	}
 }
 
-// awaitClient returns the time until the client gets an event of the given type. It
-// calls flood every millisecond.
+// awaitClient waits until the client gets an event of the given type, and returns how
+// long that took. While it waits, it calls the parameter flood every millisecond.
 func (f *floodSim) awaitClient(typ cm.EventType, id *cm.ID, flood func()) time.Duration {
 	f.t.Helper()
 	began := f.clock.now
@@ -100,18 +101,20 @@ func (f *floodSim) awaitClient(typ cm.EventType, id *cm.ID, flood func()) time.D
 	return f.clock.now.Sub(began)
 }
 
-// heapInUse returns the size of the live heap.
+// heapInUse runs the garbage collector, and then returns the number of bytes in use on
+// the heap.
 func heapInUse() int64 {
 	runtime.GC()
-	// The second run of the garbage collector frees memory that finalizers have
-	// released.
+	// Some memory is released by a finalizer. The second run of the garbage collector
+	// frees that memory.
 	runtime.GC()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)
 }
 
-// wantNoOtherRecords requires that the server has records of its open connections only.
+// wantNoOtherRecords requires that the server has no records except those of its
+// established connections.
 func (f *floodSim) wantNoOtherRecords(mux *madMux) {
 	f.t.Helper()
 	n := len(f.open)
@@ -124,10 +127,10 @@ func (f *floodSim) wantNoOtherRecords(mux *madMux) {
 	require.Zero(f.t, half.total+half.evicting+len(half.sources)+len(half.busiest))
 }
 
-// Ten thousand requests arrive in a second, each from another source, and no REP is
-// confirmed. At the same time the client opens and closes connections as usual. The
-// numbers of sent messages and of records are bounded, and a minute later all records
-// are gone.
+// Ten thousand requests arrive in a second, each from another source, and no source
+// confirms its REP. At the same time the client opens and closes connections, each in at
+// most 5 ms. The numbers of sent messages and of records are bounded. A minute after the
+// flood all records are gone.
 func TestWireCMFloodOfSources(t *testing.T) {
 	const perTick = 10
 	const requests = 60_000 / seedDivisor
@@ -165,8 +168,8 @@ func TestWireCMFloodOfSources(t *testing.T) {
 	t.Logf("%d requests, %d answers, at most %d at a time", f.requests, f.answers, peak)
 }
 
-// In a flood from few sources, most requests of the flood are dropped, and no request of
-// another client is dropped.
+// A flood comes from few sources. Most requests of the flood are dropped. The requests
+// of another client are not dropped.
 func TestWireCMFloodOfFewSources(t *testing.T) {
 	f := newFloodSim(t)
 	mux := f.server.m.mux
@@ -184,7 +187,7 @@ func TestWireCMFloodOfFewSources(t *testing.T) {
 		id := f.connecting(cm.TCP, f.l.LocalAddr(), nil)
 		require.LessOrEqual(t, f.awaitClient(cm.Established, id, flood), 5*time.Millisecond)
 	}
-	f.tick(time.Millisecond) // The server receives the last RTU.
+	f.tick(time.Millisecond) // The RTU of the last connection arrives at the server.
 	require.Len(t, f.open, 20)
 	require.Greater(t, f.counter(counters.CMRequestDropped), uint64(f.requests/2))
 	for range 600 {

@@ -50,8 +50,8 @@ func TestWireCMForgedRejects(t *testing.T) {
 	w.want(w.server, cm.Disconnected, passive)
 }
 
-// A passive side was established by Notify, and has then disconnected. It retransmits
-// its DREQ even if a late RTU arrives, and even if its ID is closed.
+// A passive side was established by Notify, and has then sent a DREQ. It retransmits the
+// DREQ even if an RTU arrives late, and even if its ID is closed.
 func TestWireCMLateRTU(t *testing.T) {
 	t.Run("disconnected", func(t *testing.T) {
 		lateRTU(t, func(_ *madPeer, id *cm.ID) { require.NoError(t, id.Disconnect()) })

@@ -29,8 +29,9 @@ func testSource(n int) netip.Addr {
 	return netip.AddrFrom4([4]byte{10, byte(n >> 16), byte(n >> 8), byte(n)})
 }
 
-// ask adds a request from a source. It returns the half-open connection of the request,
-// or nil if the request was dropped, and the evicted connection, or nil.
+// ask sends a request from a source. The result taken is the half-open connection of the
+// request, or nil if the request was dropped. The result victim is the evicted
+// connection, or nil.
 func (t *tableTest) ask(source int) (taken, victim *halfOpen) {
 	t.Helper()
 	t.now = t.now.Add(time.Millisecond)
@@ -47,8 +48,8 @@ func (t *tableTest) ask(source int) (taken, victim *halfOpen) {
 	return taken, victim
 }
 
-// When the table is full, the oldest connection of the source with the most
-// connections is evicted.
+// If the table is full, a request evicts the oldest connection of the source with the
+// most connections.
 func TestHalfOpenEvictsTheBusiest(t *testing.T) {
 	s := newTableTest(t, 4, 4)
 	quiet, _ := s.ask(1)
@@ -58,15 +59,15 @@ func TestHalfOpenEvictsTheBusiest(t *testing.T) {
 	s.now = s.now.Add(burstTime)
 	_, victim := s.ask(4)
 	require.Same(t, busy, victim)
-	// Now each source has one connection, and the first source has the oldest one.
+	// Now each source has one connection. The oldest one belongs to source 1.
 	_, victim = s.ask(5)
 	require.Same(t, quiet, victim)
 	_, victim = s.ask(6)
 	require.Same(t, second, victim)
 }
 
-// A source that has requested several connections at once does not lose them to other
-// sources before it had time to confirm them.
+// Several requests of one source arrive at once. Requests of other sources do not evict
+// these connections until burstTime has passed, so the source can confirm them.
 func TestHalfOpenSparesTheYoung(t *testing.T) {
 	s := newTableTest(t, 16, 16)
 	var older, young []*halfOpen
@@ -88,8 +89,9 @@ func TestHalfOpenSparesTheYoung(t *testing.T) {
 	require.Same(t, young[0], victim)
 }
 
-// A source with more than burstSize connections loses the oldest of them at once. Other
-// sources lose none.
+// A burst is protected only up to burstSize connections. If a source has more
+// connections, a request of another source evicts the oldest of them even before
+// burstTime has passed.
 func TestHalfOpenBurstIsBounded(t *testing.T) {
 	s := newTableTest(t, 2*burstSize, 2*burstSize)
 	for source := range burstSize - 1 {
@@ -104,9 +106,9 @@ func TestHalfOpenBurstIsBounded(t *testing.T) {
 	require.Same(t, first, victim)
 }
 
-// A source has the most connections, and it has reached its limit or the table is full.
-// Then a request of the source is dropped. When the source's oldest connection is older
-// than graceTime, a request evicts this connection.
+// A source that has the most connections can not add another one if the table is full or
+// the source has reached its limit: its request is dropped. When the oldest connection
+// of the source is older than graceTime, a request of the source evicts that connection.
 func TestHalfOpenOwnSource(t *testing.T) {
 	s := newTableTest(t, 8, 3)
 	oldest, _ := s.ask(1)
@@ -136,8 +138,8 @@ func TestHalfOpenEvictionsPending(t *testing.T) {
 	require.Nil(t, taken)
 }
 
-// After any sequence of add and remove the counts are right, and the table has no
-// source without connections.
+// The counts of a table are right after any sequence of add and remove. The table
+// contains no source without connections.
 func TestHalfOpenCounts(t *testing.T) {
 	const most, mostPerSource = 50, 9
 	s := newTableTest(t, most, mostPerSource)

@@ -44,13 +44,13 @@ func unreadable(t *testing.T, fd int) {
 	require.Zero(t, n)
 }
 
-// dialClosedPort connects to a host on which no process has the UDP port. It requires
-// that the error comes long before the timeout of the request.
+// dialClosedPort connects twice to a host on which no process has the UDP port. Each
+// time it requires that the error comes long before the timeout of the request.
 func dialClosedPort(t *testing.T, ps cm.PortSpace, from, to string) {
 	t.Helper()
 	require.Less(t, safety, sidrTimeout)
 	s := openParty(t, &Config{Wire: true, WirePort: cmside.FreePort(t)})
-	for range 2 { // The second request is sent from a socket that has had an error.
+	for range 2 { // The socket of the second request has already received an ICMP error.
 		wantPortUnreachable(s, s.ConnectingFrom(ps, from, netip.AddrPortFrom(netip.MustParseAddr(to), 7)))
 		s.Quiet()
 		unreadable(t, s.tc.FD())
@@ -71,8 +71,8 @@ func peerClosedPortIPv6(t *testing.T, _ string) {
 	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) { dialClosedPort(t, ps, "fd00::1", "fd00::2") })
 }
 
-// An ICMP error for one peer affects no request to another peer and no connection, even
-// if they use the same socket.
+// A client uses one socket for requests to several peers. An ICMP error for one peer
+// affects no request to another peer, and no connection.
 func TestPortUnreachableAffectsOneRequest(t *testing.T) {
 	cfg := &Config{Wire: true, WirePort: cmside.FreePort(t)}
 	client, server := openParty(t, cfg), openParty(t, cfg)
@@ -135,7 +135,8 @@ func TestRequestSocketReceivesNothing(t *testing.T) {
 	require.ErrorIs(t, err, unix.EAGAIN, "%d bytes", n)
 }
 
-// refused delivers to the client a port-unreachable error from a host.
+// refused makes the client handle a port-unreachable error. The parameter by is the host
+// to which the quoted request was sent.
 func (w *madSim) refused(by netip.Addr, quoted []byte) {
 	mux := w.client.m.mux
 	mux.mu.Lock()
@@ -188,8 +189,9 @@ func TestForgedPortUnreachable(t *testing.T) {
 	w.quiet()
 }
 
-// An ICMP error may quote only the beginning of a request. If the quoted part has the
-// fields that identify the request, the request fails. Otherwise it does not.
+// An ICMP error may quote only the beginning of a request. The request fails if the
+// quoted part has all fields that identify the request. If the quoted part is shorter,
+// the error is ignored.
 func TestPartlyQuotedPortUnreachable(t *testing.T) {
 	w := newMADSim(t)
 	var sent wire.MAD

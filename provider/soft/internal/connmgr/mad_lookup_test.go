@@ -66,8 +66,8 @@ func TestWireCMLookupUnanswered(t *testing.T) {
 	require.NotContains(t, w.sent, wire.AttrREJ, "the protocol has no REJ for a lookup")
 }
 
-// Closing an ID whose lookup is unanswered sends nothing, because the protocol has no
-// message to cancel a lookup.
+// When an ID with an unanswered lookup is closed, nothing is sent, because the protocol
+// has no message that cancels a lookup.
 func TestWireCMLookupClosed(t *testing.T) {
 	w := newMADSim(t)
 	l := w.listen(cm.UDP, 0)
@@ -110,8 +110,9 @@ func TestWireCMLookupBacklog(t *testing.T) {
 	require.EqualValues(t, cm.SIDRReject, w.want(w.client, cm.Unreachable, second).Status)
 }
 
-// Each application has its own queue pair, which has no ID, and calls Establish when it
-// is ready. The connection opens.
+// Each of the two applications makes its own queue pair without an ID. The active side
+// calls Establish after its application has connected the queue pair. The connection
+// opens.
 func TestWireCMExternal(t *testing.T) {
 	w := newMADSim(t)
 	l := w.listen(cm.TCP, 0)

@@ -58,7 +58,7 @@ func TestWireCMSmallerMTU(t *testing.T) {
 	w.quiet()
 }
 
-// If the second REQ is lost, it is retransmitted, as the first one would be.
+// If the second REQ is lost, it is retransmitted in the same way as the first REQ.
 func TestWireCMSmallerMTULost(t *testing.T) {
 	w := newMADSim(t)
 	l := w.listen(cm.TCP, 0)

@@ -23,7 +23,8 @@ type madPeer struct {
 	received []wire.MAD
 }
 
-// newMADPeer makes a server, and a madPeer in place of the client.
+// newMADPeer returns a madPeer. The simulation has a server, and the madPeer takes the
+// place of the client.
 func newMADPeer(t *testing.T, change ...func(*Config)) *madPeer {
 	t.Helper()
 	s := &madPeer{madSim: newMADSim(t, change...)}
@@ -68,7 +69,8 @@ func (s *madPeer) sendREQ(r *wire.REQ) []wire.MAD {
 	return s.send(&m)
 }
 
-// requireREJ requires that there is one answer, a REJ of a REQ.
+// requireREJ requires that there is exactly one answer, which is a REJ that refuses a
+// REQ.
 func (s *madPeer) requireREJ(answers []wire.MAD, reason cm.RejectReason) {
 	s.t.Helper()
 	require.Len(s.t, answers, 1)
@@ -121,7 +123,8 @@ func TestWireCMRefusals(t *testing.T) {
 func TestWireCMListenerOnAnotherAddress(t *testing.T) {
 	s := newMADPeer(t)
 	l := s.server.Listen(cm.TCP, "127.8.0.3:0", 0)
-	// An ID that does not listen is bound to the address, so its UDP port is open.
+	// The ID other does not listen, but it opens the UDP port at serverAddr. So the
+	// server receives the REQ.
 	other := s.server.ID(cm.TCP)
 	require.NoError(t, other.ResolveAddr(netip.AddrPortFrom(serverAddr, 0), netip.AddrPortFrom(clientAddr, 7), 1))
 	s.server.Want(cm.AddrResolved, other)
@@ -203,8 +206,8 @@ func TestWireCMRejectNoResources(t *testing.T) {
 	require.Equal(t, make([]byte, len(rej.PrivateData)), rej.PrivateData[:])
 }
 
-// established accepts a REQ of the madPeer, and confirms the REP. It returns the passive
-// ID, the REQ and the REP.
+// established sends a REQ of the madPeer, accepts it at the server, and confirms the
+// REP. It returns the passive ID, the REQ and the REP.
 func (s *madPeer) established(l *cm.ID) (*cm.ID, *wire.REQ, *wire.REP) {
 	s.t.Helper()
 	r := s.req(l.LocalAddr().Port())
@@ -302,8 +305,8 @@ func TestWireCMTimeoutREJ(t *testing.T) {
 	require.ErrorIs(t, passive.Accept(nil), verbs.ErrPeerGone)
 }
 
-// The number of unanswered requests is limited by the backlog. A later request is
-// accepted when the backlog has room again.
+// The backlog limits the number of unanswered requests, even in a flood. When the
+// backlog has room again, a later request is accepted.
 func TestWireCMFlood(t *testing.T) {
 	const backlog = 16
 	s := newMADPeer(t)
@@ -338,8 +341,8 @@ func TestWireCMFlood(t *testing.T) {
 	s.server.Request(l)
 }
 
-// FuzzWireCM sends an arbitrary message. It causes no panic and no event of another
-// connection.
+// FuzzWireCM sends an arbitrary message to a server with an established connection. The
+// message causes no panic and no event about that connection.
 func FuzzWireCM(f *testing.F) {
 	for attr := range uint16(12) {
 		f.Add(attr+0x0f, []byte("some bytes"))
@@ -363,14 +366,14 @@ func FuzzWireCM(f *testing.F) {
 	})
 }
 
-// If the peer's address moves to this host, the request fails and is not retransmitted,
-// because processes of other users could receive it.
+// The address of a peer may move to this host during a dial. Then the request fails and
+// is not retransmitted, because a process of another user on this host could receive it.
 func TestNoRequestToThisHost(t *testing.T) {
 	w := newMADSim(t)
 	w.lose(wire.AttrREQ, math.MaxInt)
 	id := w.connecting(cm.TCP, netip.AddrPortFrom(serverAddr, 7), nil)
-	// The loopback address serverAddr stands for an address that has just moved to this
-	// host.
+	// serverAddr is a loopback address. Now the device uses the local path too, so
+	// serverAddr counts as an address of this host, as if it had just moved there.
 	w.client.m.Local = true
 	w.await(w.client)
 	ev := w.client.Want(cm.Rejected, id)

@@ -16,8 +16,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/udp"
 )
 
-// A madSim has two parties whose management datagrams go through a simulated network, in
-// virtual time. Their data packets go through UDP.
+// A madSim has two parties whose management datagrams go through a simulated network.
+// The clock of the simulation is virtual: it changes only when a test sets it. The data
+// packets of the parties go through UDP.
 type madSim struct {
 	t              *testing.T
 	client, server *party
@@ -69,7 +70,8 @@ type simMADs struct {
 }
 
 func (n *simMADs) open(local netip.Addr) (madSocket, error) {
-	// The data path needs the address too.
+	// The data path receives packets at this address too. So the simulation opens the
+	// UDP port, although the management datagrams do not go through it.
 	socket, err := n.ports.OpenGSI(local, 1, madBufSize, new(counters.Set))
 	return &simSocket{n.w, socket}, err
 }
@@ -119,7 +121,7 @@ func (w *madSim) deliverOne() bool {
 	return true
 }
 
-// inject delivers a datagram to the party whose address is dst.
+// inject delivers a datagram from the address src to the party whose address is dst.
 func (w *madSim) inject(m *wire.MAD, src, dst netip.Addr) {
 	at := w.client
 	if dst == serverAddr {
@@ -129,7 +131,8 @@ func (w *madSim) inject(m *wire.MAD, src, dst netip.Addr) {
 	at.m.mux.receive(madPacket(b, m, 0), &udp.Header{From: src, To: dst})
 }
 
-// settle delivers all datagrams and runs all jobs, while the clock does not advance.
+// settle delivers all datagrams in flight and runs all jobs, until there are no more.
+// The clock does not advance.
 func (w *madSim) settle() {
 	w.drive()
 	for w.deliverOne() {
@@ -163,14 +166,15 @@ func (w *madSim) advance() bool {
 	return true
 }
 
-// want waits for an event in virtual time; see party.want.
+// want advances the virtual clock until an event is queued, and requires that the event
+// has the given type and ID.
 func (w *madSim) want(s *party, typ cm.EventType, id *cm.ID) cm.Event {
 	w.t.Helper()
 	w.await(s)
 	return s.Want(typ, id)
 }
 
-// await advances until an event of a party is queued.
+// await advances the virtual clock until an event of a party is queued.
 func (w *madSim) await(s *party) {
 	w.t.Helper()
 	for range 10_000 {
@@ -202,7 +206,8 @@ func (w *madSim) listen(ps cm.PortSpace, backlog int) *cm.ID {
 	return w.server.Listen(ps, netip.AddrPortFrom(serverAddr, 0).String(), backlog)
 }
 
-// connecting makes an ID with the client's address, and sends the request.
+// connecting makes an ID with the client's address and a queue pair, and sends a request
+// to dst.
 func (w *madSim) connecting(ps cm.PortSpace, dst netip.AddrPort, param *cm.ConnParam) *cm.ID {
 	w.t.Helper()
 	id := w.resolving(ps, dst)
@@ -213,7 +218,8 @@ func (w *madSim) connecting(ps cm.PortSpace, dst netip.AddrPort, param *cm.ConnP
 
 func (w *madSim) resolved(l *cm.ID) *cm.ID { return w.resolving(l.PortSpace(), l.LocalAddr()) }
 
-// resolving makes an ID with the client's address and the route to dst.
+// resolving makes an ID with the client's address, and resolves the address dst and the
+// route to it.
 func (w *madSim) resolving(ps cm.PortSpace, dst netip.AddrPort) *cm.ID {
 	w.t.Helper()
 	s := w.client
@@ -237,8 +243,8 @@ func (w *madSim) accept(passive *cm.ID, param *cm.ConnParam) {
 	require.NoError(w.t, passive.Accept(param))
 }
 
-// connected makes a connection, and waits until both sides are established. Datagrams
-// may be lost.
+// connected makes a connection, and waits until both sides are established. It succeeds
+// even if the simulation drops datagrams.
 func (w *madSim) connected() (active, passive *cm.ID) {
 	w.t.Helper()
 	l := w.listen(cm.TCP, 0)

@@ -15,8 +15,9 @@ import (
 // otherAddr is the address of a third host.
 var otherAddr = netip.MustParseAddr("127.8.0.9")
 
-// resendREQ sends a REQ with the queue pair of r and a new communication ID. It returns
-// the reason for which the REQ was refused, or 0.
+// resendREQ sends a copy of the REQ r that has a new communication ID, so it requests
+// another connection with the same queue pair. It returns the reason for which this
+// request was refused, or 0.
 func (s *madPeer) resendREQ(r *wire.REQ) cm.RejectReason {
 	s.t.Helper()
 	again := *r
@@ -31,9 +32,9 @@ func (s *madPeer) resendREQ(r *wire.REQ) cm.RejectReason {
 	return cm.RejectReason(rej.Reason)
 }
 
-// A peer that requests a new connection with a queue pair does not know the old
-// connection any more. Its first request is refused. When the old connection has ended,
-// its next request is accepted.
+// A peer with a connection requests a new connection with the same queue pair. That
+// means that the peer has lost the old connection. The first request is refused and ends
+// the old connection. The next request is accepted.
 func TestWireCMStale(t *testing.T) {
 	s := newMADPeer(t)
 	l := s.listen(cm.TCP, 0)
@@ -58,8 +59,8 @@ func TestWireCMStaleNeedsTheAddress(t *testing.T) {
 	require.Equal(t, r.CAGUID, forged.CAGUID)
 	require.Equal(t, r.QPN, forged.QPN)
 	var m wire.MAD
-	// The first REQ is the request of a third host, the second REQ is a copy of the
-	// first.
+	// The first REQ is the request of the third host. The second REQ is a copy of it,
+	// which is answered like any copy.
 	for range 2 {
 		forged.Encode(&m, 1)
 		s.inject(&m, otherAddr, serverAddr)
@@ -101,8 +102,8 @@ func TestWireCMStaleRequest(t *testing.T) {
 	s.server.Request(l)
 }
 
-// After a connection has ended, its queue pair can be used for another connection,
-// although the ID of the first connection is still open.
+// When a connection has ended, the peer can use its queue pair for another connection,
+// even if the application has not closed the ID of the first connection.
 func TestWireCMSameQueuePairAgain(t *testing.T) {
 	for name, end := range map[string]func(s *madPeer, l *cm.ID){
 		"disconnected by the peer": func(s *madPeer, l *cm.ID) {
@@ -148,9 +149,10 @@ func TestWireCMSameQueuePairAgain(t *testing.T) {
 }
 
 // A REP may name the GUID, the communication ID and the queue pair of another
-// connection. If that connection has another peer address, the REP does not affect it.
-// If it has the same peer address, the REP affects it only if the queue pair is the
-// same.
+// connection. If the other connection is with another peer address, it is not affected.
+// If it is with the same address, there are two cases. A REP with the same communication
+// ID is dropped. A REP with only the same queue pair is accepted, and ends the other
+// connection as stale.
 func TestWireCMReplyNamesAnother(t *testing.T) {
 	w := newMADSim(t)
 	w.copies = func(*wire.MAD, netip.Addr) int { return 0 }
@@ -182,8 +184,8 @@ func TestWireCMReplyNamesAnother(t *testing.T) {
 	require.Same(t, c, mux.byPeer[peerKey{serverAddr, 7, 5}])
 	require.Same(t, c, mux.byQP[peerKey{serverAddr, 7, 0x55}])
 
-	// At one address, a communication ID belongs to one connection only, and a queue
-	// pair belongs to one connection only.
+	// At one address, no two connections have the same communication ID, and no two
+	// connections have the same queue pair.
 	third, own := connect(serverAddr)
 	reply(own, 5, 0x56)
 	w.client.Quiet()

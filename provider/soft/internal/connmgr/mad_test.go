@@ -125,8 +125,8 @@ func TestWireCMReplyUnanswered(t *testing.T) {
 	require.Equal(t, rtuTimeout, w.clock.now.Sub(began))
 }
 
-// The application of the server answers slowly. Each copy of the REQ is answered with an
-// MRA, so the client waits for the answer.
+// The application of the server answers after ten minutes. Each copy of the REQ is
+// answered with an MRA, so the request of the client does not time out.
 func TestWireCMSlowAccept(t *testing.T) {
 	w := newMADSim(t)
 	l := w.listen(cm.TCP, 0)
@@ -164,8 +164,8 @@ func TestWireCMNeverAnswered(t *testing.T) {
 	w.quiet()
 }
 
-// A client that has received the REP sends one MRA after another, and no RTU. The server
-// does not wait forever.
+// A client that has received the REP sends MRAs, and never an RTU. The server waits only
+// for maxServiceTime.
 func TestWireCMRTUNeverSent(t *testing.T) {
 	s := newMADPeer(t)
 	l := s.listen(cm.TCP, 0)
@@ -221,7 +221,7 @@ func TestWireCMDataConfirmsReply(t *testing.T) {
 	require.Equal(t, began, w.clock.now)
 }
 
-// A client that destroys its ID cancels its request.
+// When a client destroys its ID before the request is answered, it cancels the request.
 func TestWireCMClientLeaves(t *testing.T) {
 	w := newMADSim(t)
 	l := w.listen(cm.TCP, 0)
@@ -234,7 +234,7 @@ func TestWireCMClientLeaves(t *testing.T) {
 	w.quiet()
 }
 
-// The packets in both directions have the type of service of the active side.
+// The packets in both directions have the type of service that the active side has set.
 func TestWireCMTypeOfService(t *testing.T) {
 	const tos = 0x68
 	w := newMADSim(t)
@@ -322,7 +322,7 @@ func TestWireCMMigrate(t *testing.T) {
 	w := newMADSim(t)
 	l := w.listen(cm.TCP, 0)
 	active := w.connecting(cm.TCP, l.LocalAddr(), nil)
-	w.settle() // The request is queued and not fetched.
+	w.settle() // The request is queued, and the application has not fetched it.
 	other, err := cm.OpenChannel(w.server)
 	require.NoError(t, err)
 	w.server.tc.clock = func() time.Time { return w.clock.now }

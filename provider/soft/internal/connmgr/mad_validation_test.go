@@ -15,15 +15,16 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// numberedREQ returns REQ number n of the madPeer, with its own communication ID and
-// queue pair.
+// numberedREQ returns a REQ of the madPeer. REQs with different n have different
+// communication IDs and queue pairs.
 func (s *madPeer) numberedREQ(l *cm.ID, n uint32) *wire.REQ {
 	r := s.req(l.LocalAddr().Port())
 	r.LocalID, r.QPN = r.LocalID+n, r.QPN+n
 	return r
 }
 
-// requestFrom sends REQ number n, and returns the ID that the application gets.
+// requestFrom sends the REQ that numberedREQ returns for n, and returns the ID that the
+// application gets.
 func (s *madPeer) requestFrom(l *cm.ID, n uint32) *cm.ID {
 	s.t.Helper()
 	s.sendREQ(s.numberedREQ(l, n))
@@ -32,7 +33,7 @@ func (s *madPeer) requestFrom(l *cm.ID, n uint32) *cm.ID {
 }
 
 // A peer that never confirms the REP gets at most three messages for each message that
-// it sends, however much time passes. But each copy of its REQ is answered.
+// it sends, even after a long time. But each copy of its REQ is answered.
 func TestWireCMAmplification(t *testing.T) {
 	s := newMADPeer(t)
 	l := s.listen(cm.TCP, 0)
@@ -118,9 +119,10 @@ func admitted(p *party) map[string]int {
 	return all
 }
 
-// When the table is full, a request of another source evicts the oldest connection,
-// whatever the state of that connection is. The application gets an event, unless it has
-// not fetched the request of the connection.
+// When the table is full, a request of another source evicts the oldest connection.
+// Three connections are evicted: one after Accept, one whose request the application has
+// fetched, and one whose request it has not fetched. The application gets events about
+// the first two only.
 func TestWireCMEvicts(t *testing.T) {
 	s := newMADPeer(t, func(c *Config) { c.MaxHalfOpen, c.MaxHalfOpenPerAddress = 3, 3 })
 	l := s.listen(cm.TCP, 0)
@@ -158,7 +160,8 @@ func TestWireCMEvicts(t *testing.T) {
 	}
 	require.Equal(t, 2, queued())
 
-	// Before Accept no REJ is sent, because the peer may retransmit its REQ.
+	// The connection evicted now was not accepted. No REJ is sent for it, because the
+	// peer may retransmit its REQ later and be accepted then.
 	askOther()
 	require.Empty(t, s.received)
 	require.ErrorIs(t, fetched.Accept(&cm.ConnParam{QPNum: 2}), verbs.ErrPeerGone)
@@ -178,10 +181,9 @@ func TestWireCMEvicts(t *testing.T) {
 	require.Zero(t, s.listenerOf(l).halfOpen.evicting)
 }
 
-// A request that its peer has withdrawn counts as half-open until the application closes
-// the ID. So the limit of half-open connections is also a limit of such IDs. If the
-// request is evicted before the application closes the ID, the application gets an
-// event.
+// A request that its peer has cancelled counts as half-open until the application closes
+// the ID. So the limit of half-open connections also limits the number of such IDs. If a
+// cancelled request is evicted, the application gets an event, so that it closes the ID.
 func TestWireCMWithdrawnRequestsAreBounded(t *testing.T) {
 	const most, requests = 4, 20
 	s := newMADPeer(t, func(c *Config) { c.MaxHalfOpen, c.MaxHalfOpenPerAddress = most, most })
@@ -192,7 +194,7 @@ func TestWireCMWithdrawnRequestsAreBounded(t *testing.T) {
 		s.clock.now = s.clock.now.Add(2 * graceTime)
 		r := s.numberedREQ(l, n)
 		s.sendREQ(r)
-		s.settle() // The server evicts another request.
+		s.settle() // The server evicts the oldest request.
 		for !s.server.tc.queue.empty() {
 			ev := s.server.Next()
 			id, typ := ev.ID, ev.Type
@@ -266,7 +268,8 @@ func TestWireCMCopyOfRefusedRequest(t *testing.T) {
 	s.server.Quiet()
 	require.Empty(t, s.server.m.mux.conns)
 
-	// These refused requests replace the first one in refusedRequests.
+	// refusedRequests has no room for all of these refused requests, so they replace the
+	// first one.
 	for n := range uint32(10 * refusedPerBucket * refusedBuckets) {
 		other := s.requestFrom(l, n+1)
 		require.NoError(t, other.Reject(nil))

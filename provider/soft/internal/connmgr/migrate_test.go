@@ -14,7 +14,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// newSibling makes another channel of the party's device.
+// newSibling opens another channel of the party's device, and returns a party with that
+// channel.
 func newSibling(s *party) *party {
 	s.T.Helper()
 	side := *s.Side

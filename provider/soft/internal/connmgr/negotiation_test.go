@@ -11,7 +11,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// The number of READs and atomics is limited to what the device supports.
+// The numbers of READs and atomics that a peer requests are limited to the numbers that
+// the device supports.
 func TestNegotiationLimits(t *testing.T) {
 	limits := &verbs.DeviceAttr{MaxQPRdAtom: 16, MaxQPInitRdAtom: 8}
 	var mine negotiation
@@ -21,7 +22,8 @@ func TestNegotiationLimits(t *testing.T) {
 	require.Equal(t, negotiation{resources: 1, depth: 2}, mine)
 }
 
-// Without responder resources the peer may not use READ and atomics.
+// A side that has no responder resources does not allow its peer to use READ and
+// atomics.
 func TestAccessFollowsResources(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)

@@ -20,8 +20,8 @@ func (s *party) accepted(l *cm.ID) *cm.ID {
 	return passive
 }
 
-// notified makes a connection that Notify establishes on the passive side, before the
-// active side has fetched its event.
+// notified makes a connection in which the passive side has called Notify. The active
+// side has not fetched the event Established yet.
 func notified(t *testing.T, client, server *party) (active, passive *cm.ID) {
 	t.Helper()
 	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
@@ -38,7 +38,7 @@ func TestNotify(t *testing.T) {
 	active, passive := notified(t, client, server)
 	require.ErrorIs(t, passive.Notify(verbs.AsyncCommEst), verbs.ErrState)
 
-	client.Want(cm.Established, active) // This call sends the RTU.
+	client.Want(cm.Established, active) // Want makes the channel read the REP, so this call sends the RTU.
 	server.Quiet()
 	exchange(t, client, active.QP(), server, passive.QP())
 	exchange(t, server, passive.QP(), client, active.QP())
@@ -78,8 +78,8 @@ func TestNotifyAndLeaveWithoutQP(t *testing.T) {
 	require.Zero(t, server.Want(cm.Disconnected, passive).Status)
 }
 
-// If the active side closes its ID without an RTU, and the passive side has called
-// Notify, the passive side gets Disconnected.
+// The active side closes its ID without sending an RTU. If the passive side then calls
+// Notify, it gets Established and after that Disconnected.
 func TestNotifyAfterClientClosed(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
@@ -91,8 +91,8 @@ func TestNotifyAfterClientClosed(t *testing.T) {
 	require.Zero(t, server.Want(cm.Disconnected, passive).Status)
 }
 
-// Notify fails after the REJ of the active side was received, even if the application
-// has not fetched the event.
+// When the passive side has received the REJ of the active side, Notify fails, even if
+// the application has not fetched the event about the REJ.
 func TestNotifyTooLate(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
@@ -103,7 +103,7 @@ func TestNotifyTooLate(t *testing.T) {
 	}
 	client.End(actives[0])
 	client.End(actives[1])
-	ev := server.Next() // This is one of two events. The other event stays queued.
+	ev := server.Next() // One of the two events Rejected is fetched. The other one stays queued.
 	require.Equal(t, cm.Rejected, ev.Type)
 	late := passives[0]
 	if ev.ID == late {

@@ -11,12 +11,14 @@ import (
 	"github.com/rdmaloop/rdmaloop/cm"
 )
 
-// sizes returns lengths of private data to test: none, one byte, and the maximum.
+// sizes returns the lengths of private data that the tests use: zero, one byte, and the
+// maximum for the message m.
 func sizes(ps cm.PortSpace, m cm.Message) [3]int { return [3]int{0, 1, cm.MaxPrivateData(ps, m)} }
 
 // lend makes a call with n bytes of private data. When the call has returned, lend
-// overwrites the memory of the private data. It returns a copy of the data, which the
-// peer must get.
+// overwrites the memory of the private data, because the application owns that memory
+// again. It returns a copy of the data as it was during the call, which the peer must
+// get.
 func lend(t *testing.T, n int, call func(*cm.ConnParam) error) (want []byte) {
 	t.Helper()
 	want = bytes.Repeat([]byte{'x', 0}, n)[:n]

@@ -2,7 +2,8 @@
 
 package connmgr
 
-// seedDivisor is the divisor by which a build with the race detector reduces the number
-// of seeds of each simulation. With the race detector, a simulation takes ten times as
-// long. It runs in one goroutine, so the race detector would find nothing.
+// seedDivisor is the number by which a simulation divides the number of its seeds. It is
+// larger than 1 if the race detector is used, because a simulation then takes ten times
+// as long. The race detector would find nothing more with all seeds, because a
+// simulation runs in one goroutine.
 const seedDivisor = 10

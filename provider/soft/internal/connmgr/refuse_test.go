@@ -62,8 +62,8 @@ func TestRejectNoResources(t *testing.T) {
 	})
 }
 
-// If the application closes the ID of a request without an answer, the refusal does not
-// count as one of the application.
+// When the application closes the ID of an unanswered request, the request is refused.
+// The client does not see this as a refusal by the application.
 func TestDestroyUnanswered(t *testing.T) {
 	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
 		s := newParty(t)
@@ -75,8 +75,8 @@ func TestDestroyUnanswered(t *testing.T) {
 	})
 }
 
-// When a listener closes, it refuses the requests that were not fetched, and those in
-// the backlog of the socket.
+// When a listener closes, it refuses the requests that the application has not fetched,
+// and the requests of the clients in the backlog of the socket.
 func TestListenerCloses(t *testing.T) {
 	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
 		client, server := newParty(t), newParty(t)
@@ -94,7 +94,8 @@ func TestListenerCloses(t *testing.T) {
 		client.WantRefusal(ids[1], false, nil)
 		client.WantRefusal(ids[2], false, nil)
 
-		// The ID whose request was fetched still works, and does not hold the port.
+		// The ID of the fetched request still works. It does not hold the port, so
+		// another ID can bind the port.
 		again := server.ID(ps)
 		require.NoError(t, again.Bind(at))
 		server.CreateQP(fetched)
@@ -123,8 +124,8 @@ func TestClientLeavesBeforeAccept(t *testing.T) {
 	}
 }
 
-// The client closes its ID. The server answers the request before its channel has
-// noticed that.
+// The client closes its ID. The server calls Accept before its channel has read that the
+// client has gone. Accept returns an error.
 func TestClientLeftUnseen(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
@@ -137,7 +138,7 @@ func TestClientLeftUnseen(t *testing.T) {
 }
 
 // The client closes its ID after the server has called Accept, and before the connection
-// is established.
+// is established. The server gets the event Rejected.
 func TestClientLeavesAccepted(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
@@ -149,8 +150,9 @@ func TestClientLeavesAccepted(t *testing.T) {
 	server.WantRejected(passive, cm.RejectTimeout, false, nil)
 }
 
-// timeOut makes a request that is never answered, and waits until it times out at the
-// client.
+// timeOut makes a request that the server does not answer, and waits until the client
+// gets the event that the request has timed out. The parameter limit is the time until
+// this event.
 func timeOut(t *testing.T, ps cm.PortSpace, limit time.Duration) (client, server *party, active, passive *cm.ID) {
 	t.Helper()
 	client, server = newParty(t), newParty(t)
@@ -195,7 +197,7 @@ func TestLookupListenerVanishes(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	l := server.Listen(cm.UDP, "127.0.0.1:0", 0)
 	active := client.Connecting(cm.UDP, l.LocalAddr(), nil)
-	require.NoError(t, l.Close()) // The listener has not read the lookup yet.
+	require.NoError(t, l.Close()) // The channel of the listener has not read the lookup yet.
 	client.WantRefusal(active, false, nil)
 	require.Equal(t, verbs.StateRTS, active.QP().State())
 }

@@ -46,8 +46,8 @@ func newHostParty(t *testing.T) *party {
 	return openParty(t, &Config{}, peerproc.User)
 }
 
-// openParty makes a party that allows the given users. It replaces the zero values of the
-// configuration by those of a device with both paths.
+// openParty makes a party that accepts peers of the given users. If a field of cfg is
+// zero, openParty uses the value of a device that has both paths.
 func openParty(t *testing.T, cfg *Config, allowed ...uint32) *party {
 	t.Helper()
 	before := leak.Snapshot()
@@ -76,7 +76,7 @@ var testGeometry = shm.Geometry{
 	ResponseSlots: shm.MinRingSlots, ResponseBytes: shm.MinRingBytes,
 }
 
-// completeConfig returns a copy of cfg with a value for each field.
+// completeConfig returns a copy of cfg in which every field has a value.
 func completeConfig(cfg *Config, dev *fakeDevice, allowed []uint32) *Config {
 	c := *cfg
 	c.Device, c.Engine, c.Start = dev, dev, time.Now()
@@ -104,7 +104,7 @@ func completeConfig(cfg *Config, dev *fakeDevice, allowed []uint32) *Config {
 	return &c
 }
 
-// newMaps returns a limit of mappings for a test that does not test the limit.
+// newMaps returns a MappingLimit that is too large to be reached in a test.
 func newMaps() *shm.MappingLimit {
 	return shm.NewMappingLimit(shm.MaxMappings(), shm.CountMappings, new(counters.Set))
 }
@@ -118,15 +118,16 @@ func (s *party) requireNothingLeft(t *testing.T) {
 	require.Empty(t, s.m.UserLimit.Counts())
 }
 
-// OpenChannel makes the party a cm.Transport that stores its last channel in tc.
+// OpenChannel opens a channel and stores it in the field tc. With this method the party
+// is a cm.Transport.
 func (s *party) OpenChannel() (cm.TransportChannel, error) {
 	tc, err := s.m.OpenChannel()
 	s.tc, _ = tc.(*channel)
 	return tc, err
 }
 
-// awaitCount waits until a counter of the party has a value. No event may arrive in the
-// meantime.
+// awaitCount waits until a counter has at least the given value. No event may arrive
+// before.
 func (s *party) awaitCount(name string, value uint64) {
 	s.T.Helper()
 	for s.counted()[name] < value {
@@ -135,14 +136,16 @@ func (s *party) awaitCount(name string, value uint64) {
 	}
 }
 
-// connected makes a listener of the server, and a connection with queue pairs to it.
+// connected makes a listener at the server, and a connection of the client to it. Both
+// sides have queue pairs.
 func connected(t *testing.T, client, server *party) (active, passive *cm.ID) {
 	t.Helper()
 	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
 	return cmside.Connect(client.Side, server.Side, l)
 }
 
-// peers has the roles of peer processes.
+// peers contains the functions that run in peer processes. The keys are the names of the
+// roles.
 var peers = map[string]peerproc.Role{
 	"low-port":           peerLowPort,
 	"closed-port-ipv6":   peerClosedPortIPv6,
@@ -158,5 +161,5 @@ var peers = map[string]peerproc.Role{
 	"unmapped-server":    peerUnmappedServer,
 }
 
-// TestPeer is the entry point of a peer process. In the test run itself it does nothing.
+// TestPeer is the entry point of a peer process. In other processes it does nothing.
 func TestPeer(t *testing.T) { peerproc.Main(t, peers) }

@@ -15,14 +15,15 @@ import (
 
 func TestAckTimeoutCode(t *testing.T) {
 	for _, c := range []struct{ lifetime, delay, want uint8 }{
-		{16, 15, 17}, // rxe on a kernel that assumes a lifetime of 16
-		{18, 15, 19}, // rxe on a kernel that assumes a lifetime of 18
+		{16, 15, 17}, // codes of rxe if the kernel assumes the packet lifetime 16
+		{18, 15, 19}, // codes of rxe if the kernel assumes the packet lifetime 18
 		{17, 15, 18},
 		{17, 16, 18},
-		{17, 17, 19}, // The ACK delay is half of twice the lifetime, so it is added.
+		{17, 17, 19}, // The ACK delay is half of twice the lifetime. This is enough to be added.
 		{17, 18, 19},
 		{17, 19, 20},
-		// Twice the lifetime is less than half of the ACK delay, so it is not added.
+		// Twice the lifetime is only a quarter of the ACK delay. This is not enough to
+		// be added.
 		{17, 20, 20},
 		{0, 0, 2},
 		{31, 31, 31},
@@ -31,8 +32,9 @@ func TestAckTimeoutCode(t *testing.T) {
 	}
 }
 
-// The passive side uses the ACK timeout of the request, unless that is 0 or the
-// kernel's default, which is too short for an outage of 5 s.
+// The passive side uses the ACK timeout of the REQ, with two exceptions. The code 0
+// means no timeout, and the kernel's default is too short for an outage of 5 s. In both
+// cases the passive side uses its own timeout.
 func TestAckTimeoutReceived(t *testing.T) {
 	for told, want := range map[uint8]uint8{0: 18, 14: 14, 17: 18, 19: 19, 31: 31} {
 		w := newMADSim(t)
@@ -56,7 +58,7 @@ func ackTimeoutOf(t *testing.T, id *cm.ID) uint8 {
 	return attr.Timeout
 }
 
-// The active side computes its ACK timeout with the ACK delay in the reply.
+// The active side uses the ACK delay in the REP to compute its ACK timeout.
 func TestAckTimeoutFollowsDelay(t *testing.T) {
 	w := newMADSim(t)
 	w.copies = func(m *wire.MAD, _ netip.Addr) int {
@@ -76,8 +78,8 @@ func TestAckTimeoutFollowsDelay(t *testing.T) {
 // outage is how long the network drops all packets in the tests of outages.
 const outage = 5 * time.Second
 
-// A dial survives an outage that begins with any of its messages. The connection opens
-// soon after the outage.
+// An outage begins when one of the messages of a dial is sent. The dial survives the
+// outage, and the connection opens soon after the end of the outage.
 func TestWireCMOutage(t *testing.T) {
 	for _, first := range []wire.Attribute{wire.AttrREQ, wire.AttrREP, wire.AttrRTU} {
 		w := newMADSim(t)

@@ -10,9 +10,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/cm"
 )
 
-// When too many clients have connected without sending a request, the next client
-// replaces one of them: the oldest one of the user who has the most such clients. The
-// next client counts for its user.
+// When too many clients have connected without sending a request, the listener closes
+// one of them for each further client: the oldest client of the user who has the most
+// such clients. The further client counts too.
 func TestBusiestUsersOldestIsClosed(t *testing.T) {
 	g := &unixListener{}
 	add := func(uid uint32) *client {

@@ -20,8 +20,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
 )
 
-// A squatter is a process of another user that holds socket names. Its argument is
-// the list of names, separated by commas.
+// A squatter is a process of another user. It binds sockets to names that the server
+// also could bind. The argument of its role is the list of names, separated by commas.
 
 // squat binds a socket to each name, and calls the function prepare with each socket.
 func squat(t *testing.T, names string, prepare func(fd int)) {
@@ -35,8 +35,9 @@ func squat(t *testing.T, names string, prepare func(fd int)) {
 
 func squatListening(t *testing.T, fd int) { require.NoError(t, unix.Listen(fd, 16)) }
 
-// squatAccepting accepts clients. When a client has sent something or has closed its
-// socket, squatAccepting prints how many bytes it has received.
+// squatAccepting listens on the names, and accepts clients on the last one. It waits
+// until a client has sent something or has closed its socket, and then prints the number
+// of bytes received from the client.
 func squatAccepting(t *testing.T, names string) {
 	var listener int
 	squat(t, names, func(fd int) { listener = fd; squatListening(t, fd) })
@@ -220,8 +221,8 @@ func TestCredentialsOfPeer(t *testing.T) {
 	require.Equal(t, c, again, "the credentials stay after the peer has ended")
 }
 
-// descriptorsOf returns the descriptors that an ID would close when it is destroyed. A
-// descriptor with two owners is listed twice.
+// descriptorsOf returns the descriptors that an ID would close when it is destroyed. If
+// a descriptor has two owners by mistake, the list contains it twice.
 func descriptorsOf(i *id) (fds []int) {
 	all := []int{i.port.FD, i.port.Marker}
 	if c, ok := i.conn.(*unixConn); ok {
@@ -250,7 +251,8 @@ func resolvedWithoutListener(t *testing.T) (client *party, i *id, listener hostp
 	return client, i, listener
 }
 
-// wantTransportEvent fetches an event about an ID that was made without package cm.
+// wantTransportEvent fetches an event, and requires that it has the given type. It is
+// for tests that use the channel without package cm.
 func wantTransportEvent(t *testing.T, s *party, typ cm.EventType) cm.TransportEvent {
 	t.Helper()
 	var ev cm.TransportEvent

@@ -17,8 +17,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// dialNamed connects to a listener with a socket bound to the name, or not bound if the
-// name is empty. Its requests have the source address src.
+// dialNamed connects a socket to a listener. The socket is bound to the given name, or
+// is not bound if the name is empty. The requests of the returned rawPeer have the
+// source address src.
 func dialNamed(t *testing.T, l *cm.ID, name, src string) *rawPeer {
 	t.Helper()
 	fd, err := unixsock.New()
@@ -32,7 +33,7 @@ func dialNamed(t *testing.T, l *cm.ID, name, src string) *rawPeer {
 	return r
 }
 
-// ask sends a request to a listener, with dst as its destination address.
+// ask sends a request with the destination address dst to the listener l.
 func (r *rawPeer) ask(l *cm.ID, dst netip.AddrPort) {
 	r.t.Helper()
 	var m message = &sidrReqMsg{endpoints: endpoints{r.src, dst}}
@@ -226,15 +227,16 @@ func peerUncheckedSource(t *testing.T, address string) {
 	taken := peerproc.ExhaustDescriptors(t)
 	_, err := unixsock.IsBound("@rdmaloop/test/unknown")
 	require.ErrorIs(t, err, verbs.ErrNoResources)
-	// The server needs one descriptor for the socket and one for the admission.
+	// When the server handles the client, it opens two descriptors: the socket and the
+	// descriptor of the admission.
 	unixsock.CloseAll(taken[:2])
 	wantNoRoom(t, server, r, ps, "no_descriptors_err")
 	peerproc.Say("refused")
 	peerproc.Linger()
 }
 
-// A server without descriptors to check a source address does not report the address as
-// forged.
+// If a server has no descriptor to check a source address, it does not count the address
+// as forged: it refuses the request because of a lack of resources.
 func TestSourceOutOfDescriptors(t *testing.T) {
 	for _, c := range []string{"TCP", "UDP", "host"} {
 		t.Run(c, func(t *testing.T) {
@@ -259,8 +261,8 @@ func TestSharedSourceOfForeignListener(t *testing.T) {
 	wantForgery(t, server, r, cm.TCP)
 }
 
-// The name of a socket in the file system is never taken for an abstract name, whatever
-// its path is.
+// A socket that is bound to a path in the file system has no abstract name. PeerName
+// returns no name for it, even if the path looks like an abstract name.
 func TestPeerName(t *testing.T) {
 	pair := func(bind string) (accepted int) {
 		t.Helper()

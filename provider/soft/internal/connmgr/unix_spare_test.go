@@ -33,16 +33,16 @@ func peerNoDescriptors(t *testing.T, _ string) {
 	peerproc.Linger()
 }
 
-// To accept a client, OnReady of a listener closes spare descriptors. If no client
-// waits, OnReady opens them again.
+// OnReady of a listener closes spare descriptors to accept a client. If no client waits,
+// OnReady opens the spare descriptors again.
 func TestSpareDescriptorsAreOpenedAgain(t *testing.T) {
 	line, kill := peerproc.Start(t, "no-descriptors", "")
 	require.Equal(t, "done", line())
 	kill()
 }
 
-// requireSpare requires that all spare descriptors of a party are open, in a process that
-// has no free descriptor.
+// requireSpare requires that this process has no free descriptor, and that all spare
+// descriptors of a party are open.
 func requireSpare(t *testing.T, s *party) {
 	t.Helper()
 	_, err := eventfd.New()

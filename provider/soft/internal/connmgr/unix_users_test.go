@@ -37,8 +37,8 @@ func peerRefused(t *testing.T, address string) {
 	peerproc.Linger()
 }
 
-// A process of a user who is not allowed is refused and counted, and the application
-// does not see its request.
+// If the user of a process is not allowed, the listener refuses and counts the requests
+// of the process. The application does not get these requests.
 func TestListenerRefusesUser(t *testing.T) {
 	peerproc.NeedsRoot(t)
 	s := newParty(t)
@@ -55,8 +55,9 @@ func TestListenerRefusesUser(t *testing.T) {
 }
 
 // peerUnmappedServer runs a server in a user namespace that does not map the user of the
-// client. The server refuses the client. Then peerUnmappedServer dials a server of that
-// user, and does not accept that server as a peer.
+// test. It requires that this server refuses a client of that user. It then sends a
+// request to a server of that user, and requires that the request fails because that
+// server is not accepted as a peer.
 func peerUnmappedServer(t *testing.T, address string) {
 	s := newParty(t)
 	l := s.Listen(cm.TCP, "127.0.0.1:0", 0)
@@ -73,9 +74,9 @@ func peerUnmappedServer(t *testing.T, address string) {
 	peerproc.Linger()
 }
 
-// The kernel reports one number for all users who are not mapped into the user namespace
-// of a process. Such a user is not allowed, even if the user of the process has this
-// number too.
+// The kernel reports the same number, the overflow user ID, for all users who are not
+// mapped into the user namespace of a process. Such users are not allowed, even if the
+// process itself runs under this number.
 func TestUnmappedUser(t *testing.T) {
 	peerproc.NeedsRoot(t)
 	s := newHostParty(t)
