@@ -134,6 +134,23 @@ func TestDisconnectedWithoutEstablished(t *testing.T) {
 	client.close()
 }
 
+// A passive side on which Disconnect was called before it has received the RTU answers a
+// DREQ that arrives instead of the RTU, although the application makes no other call.
+func TestDREQAfterEarlyDisconnect(t *testing.T) {
+	server := newParty(t)
+	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
+	client := dialRaw(t, l)
+	client.send(encode(client.request(l)))
+	passive, _ := server.Request(l)
+	server.CreateQP(passive)
+	require.NoError(t, passive.Accept(nil))
+	require.NoError(t, passive.Disconnect())
+	client.send(encode(&dreqMsg{}))
+	require.Zero(t, server.Want(cm.Disconnected, passive).Status)
+	server.Want(cm.TimewaitExit, passive) // follows the DREP
+	client.close()
+}
+
 // When the passive side is destroyed before it has received the RTU, the active side
 // gets Disconnected.
 func TestDestroyAccepted(t *testing.T) {

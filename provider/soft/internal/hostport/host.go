@@ -72,7 +72,7 @@ func canBind(a netip.Addr) (bool, error) {
 	case err != nil:
 		return false, err
 	}
-	// ^This call fails for a broadcast address, because the socket does not have the
+	// This call fails for a broadcast address, because the socket does not have the
 	// option SO_BROADCAST; see udp(7).
 	return unix.Connect(fd, Sockaddr(a, discardPort)) == nil, nil
 }
