@@ -5,6 +5,7 @@ package soft
 import (
 	"crypto/rand"
 	"encoding/binary"
+	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -308,7 +309,7 @@ func (d *device) register(q *qp, reserve func(num uint32) error) error {
 	if len(d.qps) >= maxQP {
 		return &verbs.ParamError{Field: "queue pairs", Value: int64(len(d.qps)) + 1, Limit: maxQP}
 	}
-	var err error
+	err := fmt.Errorf("%w: the queue pair numbers of the completion vector are in use", verbs.ErrNoResources)
 	// The number of attempts is arbitrary. If all of them fail, most numbers are used, or
 	// reserve refuses them.
 	for range 1000 {
@@ -316,7 +317,8 @@ func (d *device) register(q *qp, reserve func(num uint32) error) error {
 		if num < 2 || num >= wire.MulticastQPN || d.qps[num] != nil {
 			continue
 		}
-		if err = reserve(num); err != nil {
+		if refused := reserve(num); refused != nil {
+			err = refused
 			continue
 		}
 		q.num = num

@@ -1,0 +1,40 @@
+//go:build linux
+
+package soft
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// TestNoFreeQPNumber checks that creating a queue pair fails if all numbers of its
+// completion vector are in use.
+func TestNoFreeQPNumber(t *testing.T) {
+	d := openDevice(t, &Config{Vectors: 1024})
+	e := newEnd(t, d, 0, verbs.ProgressManual)
+	other := &qp{}
+	d.mu.Lock()
+	for num := e.qp.shard.slot; num <= verbs.MaxQPNum; num += d.cfg.slots() {
+		if d.qps[num] == nil {
+			d.qps[num] = other
+		}
+	}
+	d.mu.Unlock()
+	attr := &verbs.QPInitAttr{Type: verbs.QPTypeRC, SendCQ: e.cq, RecvCQ: e.cq, Caps: verbs.QPCaps{MaxSendWR: 1}}
+	_, err := e.pd.CreateQP(attr)
+	require.ErrorIs(t, err, verbs.ErrNoResources)
+
+	d.mu.Lock()
+	for num, q := range d.qps {
+		if q == other {
+			delete(d.qps, num)
+		}
+	}
+	d.mu.Unlock()
+	q, err := e.pd.CreateQP(attr)
+	require.NoError(t, err)
+	require.NoError(t, q.Close())
+}
