@@ -20,19 +20,16 @@ func connectionCases() []testCase {
 func (r *rig) requestEvents() (listener *cm.ID, first, second cm.Event) {
 	r.t.Helper()
 	listener = r.listen(cm.TCP)
-	ask := func(param *cm.ConnParam) (ev cm.Event) {
+	ctx, cancel := context.WithTimeout(r.t.Context(), waitLimit)
+	defer cancel()
+	ask := func(param *cm.ConnParam) cm.Event {
 		a, _ := r.plans()
 		e := r.newEnd(&a)
 		e.id = r.resolve(cm.TCP, listener.LocalAddr())
 		e.createQP(&a)
 		r.NoError(e.id.Connect(param))
-		r.until("a request", func() bool {
-			var ok bool
-			var err error
-			ev, ok, err = r.cms.Next()
-			r.NoError(err)
-			return ok
-		})
+		ev, err := r.cms.Wait(ctx)
+		r.NoError(err)
 		r.Equal(cm.ConnectRequest, ev.Type)
 		r.Same(listener, ev.Listener)
 		r.closing("passive id", ev.ID.Close)
