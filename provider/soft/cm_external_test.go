@@ -3,6 +3,7 @@
 package soft
 
 import (
+	"net/netip"
 	"runtime"
 	"testing"
 	"time"
@@ -129,4 +130,27 @@ func TestCloseInsteadOfEstablish(t *testing.T) {
 	client.Want(cm.ConnectResponse, active)
 	client.End(active)
 	server.WantRejected(passive, cm.RejectConsumer, false, nil)
+}
+
+// On the wire path, the first message of the client establishes the connection of the
+// server, if the RTU does not arrive. The client of this test sends no RTU, because it
+// does not call Establish.
+func TestDataInsteadOfRTU(t *testing.T) {
+	port := cmside.FreePort(t)
+	client := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: port})
+	server := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: port})
+	l := server.Listen(cm.TCP, "127.9.1.1:0", 0)
+	active, own := client.ID(cm.TCP), client.OwnQP()
+	require.NoError(t, active.Bind(netip.MustParseAddrPort("127.9.1.2:0")))
+	client.Resolve(active, l.LocalAddr())
+	cmside.Drive(t, active, own, verbs.StateInit)
+	require.NoError(t, active.Connect(&cm.ConnParam{QPNum: own.Num()}))
+	passive, _ := server.Request(l)
+	server.CreateQP(passive)
+	require.NoError(t, passive.Accept(nil))
+	client.Want(cm.ConnectResponse, active)
+	cmside.Drive(t, active, own, verbs.StateRTR, verbs.StateRTS)
+	server.Quiet()
+	exchange(t, client, own, server, passive.QP())
+	server.Want(cm.Established, passive)
 }

@@ -4,12 +4,16 @@ package soft
 
 import (
 	"net/netip"
+	"os"
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/internal/testutil/peerproc"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -168,4 +172,38 @@ func wantFlushed(t *testing.T, cq verbs.CQ, n int) {
 	for _, wc := range completions(t, cq, n) {
 		require.Contains(t, []verbs.Status{verbs.StatusRetryExcErr, verbs.StatusWRFlushErr}, wc.Status)
 	}
+}
+
+// When the client violates the protocol of connection management, the server's queue pair
+// enters the error state, although the client's queue pair still has its end of the
+// doorbell.
+func TestClientViolatesProtocol(t *testing.T) {
+	client, server := newParty(t), newParty(t)
+	active, passive := connected(t, client, server)
+	flood(t, passive.QP())
+	require.NoError(t, unix.Send(socketTo(t, passive.LocalAddr()), []byte("no message"), unix.MSG_NOSIGNAL))
+	require.ErrorIs(t, server.Want(cm.Disconnected, passive).Err, verbs.ErrPeerGone)
+	require.Equal(t, verbs.StateError, passive.QP().State())
+	require.Equal(t, verbs.StateRTS, active.QP().State(), "the client has not noticed anything")
+	wantFlushed(t, server.CQ, 4)
+}
+
+// socketTo returns the descriptor of this process that is connected to the listener at an
+// address. The descriptor belongs to an ID.
+func socketTo(t *testing.T, listener netip.AddrPort) int {
+	t.Helper()
+	name := hostport.NewBindAddr(cm.TCP, listener, false).Name()
+	files, err := os.ReadDir("/proc/self/fd")
+	require.NoError(t, err)
+	for _, f := range files {
+		fd, err := strconv.Atoi(f.Name())
+		require.NoError(t, err)
+		if peer, err := unix.Getpeername(fd); err == nil {
+			if at, ok := peer.(*unix.SockaddrUnix); ok && at.Name == name {
+				return fd
+			}
+		}
+	}
+	require.Fail(t, "no socket is connected to the listener")
+	return -1
 }
