@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sys/unix"
 
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/fragment"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
@@ -81,15 +80,17 @@ func BenchmarkRing(b *testing.B) {
 // this byte. One goroutine does both, so the result does not include the time that a
 // sleeping goroutine takes to wake up.
 func BenchmarkDoorbell(b *testing.B) {
-	mine, peers, err := shm.NewDoorbells()
+	cfg, err := (&Config{}).withDefaults()
 	require.NoError(b, err)
-	defer unix.Close(mine)
-	defer unix.Close(peers)
+	mine, peer, err := shm.NewEndPair(cfg.geometry(), newMaps())
+	require.NoError(b, err)
+	defer mine.Release()
+	defer peer.Release()
 	var buf [64]byte
 	b.ReportAllocs()
 	for b.Loop() {
-		shm.RingDoorbell(mine)
-		shm.DrainDoorbell(peers, buf[:])
+		shm.RingDoorbell(mine.Doorbell)
+		shm.DrainDoorbell(peer.Doorbell, buf[:])
 	}
 }
 

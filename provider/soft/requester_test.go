@@ -7,18 +7,11 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sys/unix"
 
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/connmgr"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
-
-func dup(t *testing.T, fd int) int {
-	n, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
-	require.NoError(t, err)
-	return n
-}
 
 // stopClock stops the clock of an end's shard. It returns the function advance, which
 // moves the clock forward.

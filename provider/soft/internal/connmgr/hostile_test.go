@@ -200,14 +200,13 @@ func hostileServer(t *testing.T) (listener *hostport.Reservation, accept func() 
 // replyDescriptors returns the two descriptors that a REP has.
 func replyDescriptors(t *testing.T) (segment, doorbell int) {
 	t.Helper()
-	a, b, err := shm.NewEndPair(testGeometry, newMaps())
+	end, segment, doorbell, err := shm.NewEnd(testGeometry, newMaps())
 	require.NoError(t, err)
-	b.Release()
-	t.Cleanup(a.Release)
-	seg, err := shm.NewSegment(testGeometry, newMaps())
-	require.NoError(t, err)
-	t.Cleanup(seg.Close)
-	return seg.FD, a.Doorbell
+	t.Cleanup(func() {
+		end.Release()
+		unixsock.CloseAll([]int{segment, doorbell})
+	})
+	return segment, doorbell
 }
 
 func TestHostileServers(t *testing.T) {

@@ -111,14 +111,14 @@ func (e *endpoints) parse(private []byte, port uint16, from, to netip.Addr) (res
 	return rest, true
 }
 
-// encodeREP writes a REP. The parameters own and peer are the communication IDs of this
-// side and of the peer.
-func encodeREP(mad *wire.MAD, m *repMsg, guid uint64, own, peer uint32) {
+// encodeREP writes a REP with the GUID and the ACK delay of the device. The parameters own
+// and peer are the communication IDs of this side and of the peer.
+func encodeREP(mad *wire.MAD, m *repMsg, device *verbs.DeviceAttr, own, peer uint32) {
 	r := wire.REP{
-		LocalID: own, RemoteID: peer, CAGUID: guid,
+		LocalID: own, RemoteID: peer, CAGUID: device.NodeGUID,
 		QPN: m.qpn, StartPSN: psn.New(m.psn), SRQ: m.srq, FlowControl: m.flowControl,
 		ResponderResources: m.responderResources, InitiatorDepth: m.initiatorDepth, RNRRetry: m.rnrRetry,
-		TargetAckDelay: m.ackDelay,
+		TargetAckDelay: device.LocalCAAckDelay,
 	}
 	copy(r.PrivateData[:], m.private)
 	r.Encode(mad, tid(peer))

@@ -122,8 +122,7 @@ func (c *madConn) encode(mad *wire.MAD, m message) {
 	case *reqMsg:
 		encodeREQ(mad, m, c.mux.m.limits.NodeGUID, c.ownID)
 	case *repMsg:
-		m.ackDelay = c.mux.m.limits.LocalCAAckDelay
-		encodeREP(mad, m, c.mux.m.limits.NodeGUID, c.ownID, c.peerID)
+		encodeREP(mad, m, &c.mux.m.limits, c.ownID, c.peerID)
 	case *rtuMsg:
 		r := wire.RTU{LocalID: c.ownID, RemoteID: c.peerID}
 		r.Encode(mad, c.requestTID())

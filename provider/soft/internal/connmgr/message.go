@@ -71,9 +71,9 @@ type repMsg struct {
 	qpParams
 	private []byte
 
-	// ackDelay is the time that the device takes to acknowledge a request, as a code of
-	// 5 bits. On the wire path the madConn sets it. On the local path it is 0, because
-	// both sides are soft devices.
+	// ackDelay is the time that the device of the sender takes to acknowledge a request,
+	// as a code of 5 bits. It is set in a REP that was received on the wire path, and 0 in
+	// all others. encodeREP takes the delay from the attributes of this device.
 	ackDelay uint8
 }
 

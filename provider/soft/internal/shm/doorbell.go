@@ -12,14 +12,14 @@ import "golang.org/x/sys/unix"
 // could make it blocking, and a write would then block the whole loop of the sender. With
 // a socket, each call has a flag of its own that makes it non-blocking.
 
-// NoDoorbell is the descriptor of an end without a doorbell.
-const NoDoorbell = -1
+// noDoorbell is the descriptor of an end without a doorbell.
+const noDoorbell = -1
 
-// NewDoorbells makes a doorbell. The caller owns the descriptors of both ends.
-func NewDoorbells() (mine, peers int, err error) {
+// newDoorbells makes a doorbell. The caller owns the descriptors of both ends.
+func newDoorbells() (mine, peers int, err error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return NoDoorbell, NoDoorbell, err
+		return noDoorbell, noDoorbell, err
 	}
 	return pair[0], pair[1], nil
 }

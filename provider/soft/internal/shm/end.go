@@ -8,35 +8,35 @@ import "golang.org/x/sys/unix"
 type End struct {
 	Segment  *Segment
 	Side     int // 0 for the connecting side, 1 for the accepting side
-	Doorbell int // descriptor of this side's doorbell; see NewDoorbells
+	Doorbell int // descriptor of this side's doorbell; see doorbell.go
 }
 
 // NewEnd makes the shared memory and the doorbells of a connection. It returns the end of
 // the accepting side, and two descriptors. The connecting side passes these to OpenEnd to
 // get its end. The caller owns all three results.
 func NewEnd(geom Geometry, maps *MappingLimit) (end *End, segment, doorbell int, err error) {
-	seg, err := NewSegment(geom, maps)
+	seg, err := newSegment(geom, maps)
 	if err != nil {
 		return nil, -1, -1, err
 	}
-	own, peers, err := NewDoorbells()
+	own, peers, err := newDoorbells()
 	if err != nil {
 		seg.Close()
 		return nil, -1, -1, err
 	}
-	return &End{Segment: seg, Side: 1, Doorbell: own}, seg.TakeFD(), peers, nil
+	return &End{Segment: seg, Side: 1, Doorbell: own}, seg.takeFD(), peers, nil
 }
 
 // OpenEnd makes the end of the connecting side from the two descriptors that NewEnd has
 // returned to the accepting side. It takes over the descriptors, even if it returns an
-// error. The errors are those of OpenSegment.
+// error. An error that matches ErrSegment means that the segment is not valid.
 func OpenEnd(segment, doorbell int, maps *MappingLimit) (*End, error) {
-	seg, err := OpenSegment(segment, maps)
+	seg, err := openSegment(segment, maps)
 	if err != nil {
 		_ = unix.Close(doorbell)
 		return nil, err
 	}
-	seg.CloseFD()
+	seg.closeFD()
 	return &End{Segment: seg, Side: 0, Doorbell: doorbell}, nil
 }
 

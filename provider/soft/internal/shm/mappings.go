@@ -95,10 +95,10 @@ func (l *MappingLimit) Release() {
 	l.nextCount = min(l.nextCount, l.mapped+mappingStep)
 }
 
-// MmapFailed releases a mapping that Acquire has allowed, after mmap(2) has failed with
+// mmapFailed releases a mapping that Acquire has allowed, after mmap(2) has failed with
 // err. ENOMEM means that there is no memory, or that the process has too many mappings
 // although the limit was not reached.
-func (l *MappingLimit) MmapFailed(err error) {
+func (l *MappingLimit) mmapFailed(err error) {
 	l.Release()
 	if errors.Is(err, unix.ENOMEM) {
 		l.counts.Inc(counters.NoMappingsErr)

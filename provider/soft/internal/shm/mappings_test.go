@@ -63,7 +63,7 @@ func TestMappingsAreCountedRarely(t *testing.T) {
 	now = now.Add(mappingPause)
 	require.Error(t, l.acquireCounted(), "the last count holds until the next one is done")
 	require.NoError(t, l.acquireCounted(), "other parts have released their mappings")
-	l.MmapFailed(unix.ENOMEM)
+	l.mmapFailed(unix.ENOMEM)
 	require.Equal(t, room, l.mapped)
 	require.EqualValues(t, 1002, l.counts[counters.NoMappingsErr].Load())
 }
@@ -116,13 +116,9 @@ func TestCountMappings(t *testing.T) {
 	before, ok := CountMappings()
 	require.True(t, ok)
 	maps := newTestLimit()
-	geom := Geometry{
-		RequestSlots: MinRingSlots, RequestBytes: MinRingBytes,
-		ResponseSlots: MinRingSlots, ResponseBytes: MinRingBytes,
-	}
 	const n = 100
 	for range n {
-		seg, err := NewSegment(geom, maps)
+		seg, err := newSegment(testGeometry, maps)
 		require.NoError(t, err)
 		defer seg.Close()
 	}

@@ -46,8 +46,8 @@ func (g Geometry) size() int {
 // fault. See fcntl(2), "File sealing".
 const segmentSeals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
 
-// NewSegment makes a segment. The accepting side calls it and owns the segment.
-func NewSegment(geom Geometry, maps *MappingLimit) (*Segment, error) {
+// newSegment makes a segment. The accepting side calls it and owns the segment.
+func newSegment(geom Geometry, maps *MappingLimit) (*Segment, error) {
 	fd, err := unix.MemfdCreate("rdmaloop", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
 		return nil, err
@@ -78,11 +78,11 @@ func (s *Segment) create() error {
 	return nil
 }
 
-// OpenSegment maps a segment that the peer has made. The connecting side calls it.
-// OpenSegment takes over the descriptor fd, even if it returns an error. It checks the
+// openSegment maps a segment that the peer has made. The connecting side calls it.
+// openSegment takes over the descriptor fd, even if it returns an error. It checks the
 // seals and the size of the file, which the peer can not change any more, and a copy of
 // the header. An error that matches ErrSegment means that the segment is not valid.
-func OpenSegment(fd int, maps *MappingLimit) (*Segment, error) {
+func openSegment(fd int, maps *MappingLimit) (*Segment, error) {
 	s := &Segment{FD: fd, maps: maps}
 	if err := s.open(); err != nil {
 		s.Close()
@@ -130,21 +130,21 @@ func (s *Segment) mmap() error {
 	}
 	mem, err := unix.Mmap(s.FD, 0, s.geom.size(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
-		s.maps.MmapFailed(err)
+		s.maps.mmapFailed(err)
 		return err
 	}
 	s.Mem = mem
 	return nil
 }
 
-// TakeFD transfers the descriptor to the caller. The memory stays mapped.
-func (s *Segment) TakeFD() (fd int) {
+// takeFD transfers the descriptor to the caller. The memory stays mapped.
+func (s *Segment) takeFD() (fd int) {
 	fd, s.FD = s.FD, -1
 	return fd
 }
 
-// CloseFD closes the descriptor. The memory stays mapped.
-func (s *Segment) CloseFD() {
+// closeFD closes the descriptor. The memory stays mapped.
+func (s *Segment) closeFD() {
 	if s.FD >= 0 {
 		_ = unix.Close(s.FD)
 		s.FD = -1
@@ -154,7 +154,7 @@ func (s *Segment) CloseFD() {
 // Close unmaps the memory and closes the descriptor. After that, no goroutine may access
 // the memory.
 func (s *Segment) Close() {
-	s.CloseFD()
+	s.closeFD()
 	if s.Mem != nil {
 		_ = unix.Munmap(s.Mem)
 		s.Mem = nil
