@@ -104,13 +104,13 @@ func (t *bindings) path(qpn uint32) (local, wire bool) {
 
 // flow returns the flow control of a queue pair's connection. It is zero if connection
 // management has not bound the queue pair.
-func (t *bindings) flow(qpn uint32) creditFlow {
+func (t *bindings) flow(qpn uint32) connmgr.CreditFlow {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if e := t.bound[qpn]; e != nil {
-		return creditFlow{sends: e.Flow.Sends, receives: e.Flow.Receives}
+		return e.Flow
 	}
-	return creditFlow{}
+	return connmgr.CreditFlow{}
 }
 
 // dataHeard tells connection management that the first packet of a queue pair's peer has

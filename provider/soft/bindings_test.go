@@ -61,14 +61,14 @@ func TestBindingOfTheWirePath(t *testing.T) {
 	local, wire := tab.path(2)
 	require.False(t, local)
 	require.True(t, wire)
-	require.Equal(t, creditFlow{sends: true}, tab.flow(2))
+	require.Equal(t, connmgr.CreditFlow{Sends: true}, tab.flow(2))
 	tab.dataHeard(2)
 	require.Equal(t, 1, heard)
 
 	second := &connmgr.Binding{Flow: connmgr.CreditFlow{Receives: true}}
 	tab.add(2, second, false)
 	tab.remove(2, first)
-	require.Equal(t, creditFlow{receives: true}, tab.flow(2), "the second binding has replaced the first one")
+	require.Equal(t, connmgr.CreditFlow{Receives: true}, tab.flow(2), "the second binding has replaced the first one")
 	tab.dataHeard(2)
 	require.Equal(t, 1, heard)
 	tab.remove(2, second)

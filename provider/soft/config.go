@@ -8,6 +8,7 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/access"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/connmgr"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -45,9 +46,9 @@ func (p Path) String() string {
 	case PathAuto:
 		return "auto"
 	case PathLocal:
-		return "local"
+		return connmgr.LocalPath
 	case PathWire:
-		return "wire"
+		return connmgr.WirePath
 	}
 	return fmt.Sprintf("path %d", uint8(p))
 }

@@ -41,7 +41,6 @@ const (
 	maxRdAtomic  = 128
 	maxMsgSize   = 1 << 31 // messages have 0 to 2^31 bytes (IBTA vol. 1, 9.7.2)
 	maxMRSize    = 1 << 46
-	portMTU      = verbs.MTU4096
 	defaultDelay = 15 // code of the local CA ACK delay: 4.096 µs << 15 = 134 ms
 )
 
@@ -206,18 +205,15 @@ func (d *device) Port(num uint8) (verbs.PortAttr, error) {
 	}
 	return verbs.PortAttr{
 		State:      verbs.PortActive,
-		MaxMTU:     portMTU,
-		ActiveMTU:  portMTU,
+		MaxMTU:     connmgr.LargestMTU,
+		ActiveMTU:  connmgr.LargestMTU,
 		MaxMsgSize: maxMsgSize,
 		GIDs:       gids,
 	}, nil
 }
 
-// portNumber is the number of the device's only port.
-const portNumber = 1
-
 func checkPort(num uint8) error {
-	if num != portNumber {
+	if num != connmgr.PortNumber {
 		return &verbs.ParamError{Field: "port", Value: int64(num), Limit: 1, Reason: "the device has one port, with number 1"}
 	}
 	return nil

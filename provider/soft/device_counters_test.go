@@ -15,6 +15,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/testutil/cmside"
 	"github.com/rdmaloop/rdmaloop/internal/testutil/netsim"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/connmgr"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/udp"
 	"github.com/rdmaloop/rdmaloop/verbs"
@@ -26,7 +27,7 @@ type counted map[string]uint64
 
 // countsOf returns the counters of a device that are not zero.
 func countsOf(t testing.TB, d *device) counted {
-	list, err := d.Counters(portNumber)
+	list, err := d.Counters(connmgr.PortNumber)
 	require.NoError(t, err)
 	got := counted{}
 	for _, c := range list {

@@ -17,7 +17,7 @@ func (c *rcConn) receiveResponse(p wire.Packet) {
 	if !ok || seq >= c.req.sentEnd {
 		return
 	}
-	if h := p.AETH(); h != nil && c.credits.receives && c.credits.update(h) {
+	if h := p.AETH(); h != nil && c.credits.Receives && c.credits.update(h) {
 		c.schedule()
 	}
 	if p.Opcode().Kind() == wire.KindAcknowledge {

@@ -7,16 +7,9 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/internal/psn"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/connmgr"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
-
-// creditFlow says which side uses end-to-end flow control. Connection management has
-// negotiated it. A side that does not use it advertises infinite credits (IBTA vol. 1,
-// 12.6.7), and its peer may send without limit.
-type creditFlow struct {
-	sends    bool // true if this side advertises its receive buffers
-	receives bool // true if the peer advertises its receive buffers
-}
 
 // probeDelay is how long a requester without credits waits for an advertisement before
 // it sends a message as a probe. The acknowledgement with the advertisement may be lost,
@@ -47,7 +40,7 @@ const (
 // Messages count from 1. READs, WRITEs and atomics count too, although they take no
 // buffer.
 type rcCredits struct {
-	creditFlow
+	connmgr.CreditFlow
 	messagesSent uint64 // number of the last message that this side has sent
 	limit        uint64 // number of the last message for which the peer has advertised a buffer
 	probe        creditProbe
@@ -57,15 +50,15 @@ type rcCredits struct {
 
 // init prepares the credits of a connection with the negotiated flow control. The
 // function fire is called when the timer fires, and has to call probeAllowed.
-func (r *rcCredits) init(flow creditFlow, s *shard, fire func()) {
-	r.creditFlow, r.probe = flow, creditProbeAllowed
+func (r *rcCredits) init(flow connmgr.CreditFlow, s *shard, fire func()) {
+	r.CreditFlow, r.probe = flow, creditProbeAllowed
 	r.timer.init(s, fire)
 }
 
 // lacks reports whether w takes a receive buffer of the peer that the peer has not
 // advertised.
 func (r *rcCredits) lacks(w *wqe) bool {
-	return r.receives && w.messageNumber > r.limit && w.op != verbs.OpWrite
+	return r.Receives && w.messageNumber > r.limit && w.op != verbs.OpWrite
 }
 
 // allows reports whether the next packet of w, a SEND or WRITE, may be sent. The
@@ -118,7 +111,7 @@ func (r *rcCredits) update(h *wire.AETH) bool {
 	completed, ok := nearestSeq(h.MSN(), 0, r.messagesSent)
 	switch {
 	case h.Syndrome() == wire.AckNoCredits:
-		r.receives = false // The credits are infinite, for the rest of the connection.
+		r.Receives = false // The credits are infinite, for the rest of the connection.
 	case !ok || completed > r.messagesSent || completed+uint64(n) <= r.limit:
 		return false // The advertisement is invalid, or older than an earlier one.
 	default:
@@ -139,12 +132,12 @@ func (r *rcCredits) advertise(msn psn.Value, buffers int) wire.Syndrome {
 }
 
 // usedUp reports whether the peer has no credit left.
-func (r *rcCredits) usedUp(msn psn.Value) bool { return r.sends && r.advertised.Sub(msn) <= 0 }
+func (r *rcCredits) usedUp(msn psn.Value) bool { return r.Sends && r.advertised.Sub(msn) <= 0 }
 
 // enough reports whether the peer has enough credits to continue until a delayed
 // acknowledgement is sent.
 func (r *rcCredits) enough(msn psn.Value) bool {
-	return !r.sends || r.advertised.Sub(msn) > maxDelayedPackets
+	return !r.Sends || r.advertised.Sub(msn) > maxDelayedPackets
 }
 
 // messageCount returns how many messages w is for the peer: each piece of a READ is a
@@ -158,9 +151,9 @@ func (c *rcConn) messageCount(w *wqe) uint64 {
 
 // flowOf returns which side of a connection uses end-to-end flow control. Other queue
 // pairs use the buffers of an SRQ too, so these are not advertised.
-func flowOf(q *qp) creditFlow {
+func flowOf(q *qp) connmgr.CreditFlow {
 	flow := q.dev.bindings.flow(q.num)
-	flow.sends = flow.sends && !q.sharesReceives()
+	flow.Sends = flow.Sends && !q.sharesReceives()
 	return flow
 }
 
@@ -173,7 +166,7 @@ func (c *rcConn) onCreditTimer() {
 // ack returns the syndrome of an ACK for all executed requests. The buffer of a message
 // that is not complete counts as free, because the MSN does not include that message.
 func (c *rcConn) ack() wire.Syndrome {
-	if !c.credits.sends {
+	if !c.credits.Sends {
 		return wire.AckNoCredits
 	}
 	return c.credits.advertise(c.resp.msn, c.q.receiveBuffers())

@@ -9,13 +9,14 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/internal/testutil/netsim"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/connmgr"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
 // newCreditScript makes a script in which both sides advertise their receive buffers.
 func newCreditScript(t *testing.T) *script {
 	p := newScript(t)
-	p.conn.credits.sends, p.conn.credits.receives = true, true
+	p.conn.credits.Sends, p.conn.credits.Receives = true, true
 	return p
 }
 
@@ -139,7 +140,7 @@ func TestWireCreditsAvoidRNR(t *testing.T) {
 		s := newSim(t, seed, netsim.Config{Drop: float64(seed%5) / 50, Delay: 1000})
 		a, b := s.newEnd(), s.newEnd()
 		s.join(a, b, func(attr *verbs.QPAttr) { attr.RNRRetry = 0 })
-		a.qp.path.(*rcConn).credits.receives, b.qp.path.(*rcConn).credits.sends = true, true
+		a.qp.path.(*rcConn).credits.Receives, b.qp.path.(*rcConn).credits.Sends = true, true
 		for id := range uint64(messages) / 2 {
 			a.post(verbs.SendWR{ID: id, Flags: verbs.SendSignaled, Opcode: verbs.OpSend})
 		}
@@ -171,7 +172,7 @@ func newTestShard() *shard { return &shard{clock: func() int64 { return 0 }} }
 // with the message number 1, so it needs a credit.
 func newRCCredits() (*rcCredits, *wqe) {
 	r := new(rcCredits)
-	r.init(creditFlow{sends: true, receives: true}, newTestShard(), r.probeAllowed)
+	r.init(connmgr.CreditFlow{Sends: true, Receives: true}, newTestShard(), r.probeAllowed)
 	return r, &wqe{op: verbs.OpSend, messageNumber: 1}
 }
 
@@ -250,7 +251,7 @@ func TestRCCreditsAdvertise(t *testing.T) {
 	require.False(t, r.enough(5))
 	require.Equal(t, wire.Ack(64), r.advertise(5, 64))
 	require.True(t, r.enough(5))
-	r.sends = false
+	r.Sends = false
 	require.True(t, r.enough(1000))
 	require.False(t, r.usedUp(1000))
 }

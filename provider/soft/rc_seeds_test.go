@@ -100,8 +100,8 @@ func (c *simCase) run(t *testing.T, seed uint64) (failures int) {
 	for i, side := range sides {
 		l, peer := side.e.qp.path.(*rcConn), sides[1-i].e.qp.path.(*rcConn)
 		// A peer may agree to flow control and then advertise no credits, as rxe does.
-		peer.credits.receives = seed>>i&1 != 0
-		l.credits.sends = peer.credits.receives && seed>>(2+i)&1 == 0
+		peer.credits.Receives = seed>>i&1 != 0
+		l.credits.Sends = peer.credits.Receives && seed>>(2+i)&1 == 0
 	}
 	for range simLimit {
 		for _, side := range sides {

@@ -40,8 +40,13 @@ type Engine interface {
 	PeerGone(qpn uint32, b *Binding)
 }
 
-// devicePort is the number of the device's only port.
-const devicePort = 1
+// PortNumber is the number of the device's only port.
+const PortNumber = 1
+
+// LargestMTU is the largest path MTU (IBTA vol. 1, 6.8). On the wire path a smaller one
+// may be used. The local path has no packets; its queue pairs have LargestMTU as an
+// attribute.
+const LargestMTU = verbs.MTU4096
 
 // A Binding is what connection management tells the engine about the connection of a
 // queue pair. Nobody changes a Binding after it was passed to Bind.
@@ -62,7 +67,8 @@ type Binding struct {
 	DataHeard func()
 }
 
-// CreditFlow says which side uses end-to-end flow control.
+// CreditFlow says which side uses end-to-end flow control. A side that does not use it
+// advertises infinite credits (IBTA vol. 1, 12.6.7), and its peer may send without limit.
 type CreditFlow struct {
 	Sends    bool // true if this side advertises its receive buffers
 	Receives bool // true if the peer advertises its receive buffers

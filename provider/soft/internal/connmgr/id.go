@@ -345,7 +345,7 @@ func (i *id) Port() uint8 {
 	if !i.bound {
 		return 0
 	}
-	return devicePort
+	return PortNumber
 }
 
 // LocalAddr implements cm.TransportID.

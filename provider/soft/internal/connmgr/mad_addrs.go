@@ -133,5 +133,5 @@ func (l *madListener) serves() (served []cm.ServedAddr) {
 }
 
 func (l *madListener) served(addr netip.Addr, err error) cm.ServedAddr {
-	return cm.ServedAddr{Path: "wire", Addr: netip.AddrPortFrom(addr, l.addr.Port), Err: err}
+	return cm.ServedAddr{Path: WirePath, Addr: netip.AddrPortFrom(addr, l.addr.Port), Err: err}
 }

@@ -108,7 +108,7 @@ const roceOverhead = 96
 // MTU.
 func pathMTU(local netip.Addr) verbs.MTU {
 	bytes := interfaceMTU(local) - roceOverhead
-	mtu := largestMTU
+	mtu := LargestMTU
 	for mtu > minPathMTU && mtu.Bytes() > bytes {
 		mtu--
 	}

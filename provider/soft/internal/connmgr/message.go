@@ -47,11 +47,6 @@ type qpParams struct {
 	flowControl        bool  // true if the queue pair advertises its receive buffers, unless srq is true
 }
 
-// largestMTU is the largest path MTU (IBTA vol. 1, 6.8). On the wire path a smaller one
-// may be used. The local path has no packets; its queue pairs have largestMTU as an
-// attribute.
-const largestMTU = verbs.MTU4096
-
 // reqMsg (REQ) requests a connection.
 type reqMsg struct {
 	endpoints

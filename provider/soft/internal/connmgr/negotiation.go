@@ -15,7 +15,7 @@ type negotiation struct {
 	// peerQPN is the number of the peer's queue pair. peerPSN is the first packet
 	// sequence number that the peer expects.
 	peerQPN, peerPSN uint32
-	mtu              verbs.MTU // path MTU; 0 means largestMTU
+	mtu              verbs.MTU // path MTU; 0 means LargestMTU
 	// resources and depth are numbers of READs and atomics: this side serves up to
 	// resources of them at a time, and has up to depth of them outstanding.
 	resources, depth uint8
@@ -82,7 +82,7 @@ func (i *id) initQPAttr(state verbs.QPState) (verbs.QPAttr, verbs.QPAttrMask, er
 	case i.ps == cm.UDP:
 		mask = udAttr(&attr)
 	case state == verbs.StateInit:
-		attr.Port, attr.Access = devicePort, i.negotiated.access()
+		attr.Port, attr.Access = PortNumber, i.negotiated.access()
 		mask = verbs.AttrPort | verbs.AttrAccess
 	case state == verbs.StateRTR:
 		mask, err = i.rtrAttr(&attr)
@@ -97,7 +97,7 @@ func (i *id) initQPAttr(state verbs.QPState) (verbs.QPAttr, verbs.QPAttrMask, er
 func udAttr(attr *verbs.QPAttr) verbs.QPAttrMask {
 	switch attr.State {
 	case verbs.StateInit:
-		attr.Port, attr.QKey = devicePort, cm.DefaultQKey
+		attr.Port, attr.QKey = PortNumber, cm.DefaultQKey
 		return verbs.AttrPort | verbs.AttrQKey
 	case verbs.StateRTS:
 		return verbs.AttrSQPSN
@@ -112,7 +112,7 @@ func (i *id) rtrAttr(attr *verbs.QPAttr) (verbs.QPAttrMask, error) {
 	if attr.AH, err = i.route(); err != nil {
 		return 0, err
 	}
-	attr.PathMTU = largestMTU
+	attr.PathMTU = LargestMTU
 	if i.negotiated.mtu != 0 {
 		attr.PathMTU = i.negotiated.mtu
 	}
@@ -154,6 +154,6 @@ func (i *id) route() (verbs.AHAttr, error) {
 		SourceIndex:  source,
 		HopLimit:     udp.DefaultHopLimit,
 		TrafficClass: i.opts.tos,
-		Port:         devicePort,
+		Port:         PortNumber,
 	}, err
 }

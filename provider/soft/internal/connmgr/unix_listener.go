@@ -216,7 +216,7 @@ func (l *unixListener) setAccepting(yes bool) {
 
 // serves implements listener.
 func (l *unixListener) serves() []cm.ServedAddr {
-	return []cm.ServedAddr{{Path: "local", Addr: l.id.local}}
+	return []cm.ServedAddr{{Path: LocalPath, Addr: l.id.local}}
 }
 
 func (l *unixListener) watch() {
