@@ -111,8 +111,8 @@ func (e *endpoints) parse(private []byte, port uint16, from, to netip.Addr) (res
 	return rest, true
 }
 
-// encodeREP writes a REP with the GUID and the ACK delay of the device. The parameters own
-// and peer are the communication IDs of this side and of the peer.
+// encodeREP writes a REP with the GUID and the ACK delay of the device. The parameters
+// own and peer are the communication IDs of this side and of the peer.
 func encodeREP(mad *wire.MAD, m *repMsg, device *verbs.DeviceAttr, own, peer uint32) {
 	r := wire.REP{
 		LocalID: own, RemoteID: peer, CAGUID: device.NodeGUID,
