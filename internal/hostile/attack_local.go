@@ -154,7 +154,7 @@ func raiseDescriptors() {
 	var limit unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) == nil {
 		limit.Cur = limit.Max
-		// With the old limit the attacker keeps fewer sockets, so an error is ignored.
+		// The error is ignored: with the old limit, the attack keeps fewer sockets open.
 		_ = unix.Setrlimit(unix.RLIMIT_NOFILE, &limit)
 	}
 }

@@ -12,8 +12,9 @@ func NewGID(a netip.Addr) GID { return a.As16() }
 // Addr returns the IP address. A mapped IPv4 address becomes an IPv4 address.
 func (g GID) Addr() netip.Addr { return netip.AddrFrom16(g).Unmap() }
 
-// A ServiceID names the service to which a connection request wants to connect. In the
-// RDMA IP CM service it consists of a port space and a port (IBTA annex A11.2).
+// A ServiceID names a service of a host. A connection request contains the ServiceID of
+// the service to which it wants to connect. In the RDMA IP CM service, a ServiceID
+// consists of a port space and a port (IBTA annex A11.2).
 type ServiceID uint64
 
 // NewServiceID returns the service id of a port. The values of portSpace are those of
@@ -26,8 +27,8 @@ func NewServiceID(portSpace, port uint16) ServiceID {
 // Port returns the port space and the port of a service id. It returns false if the
 // service id does not belong to the RDMA IP CM service.
 func (s ServiceID) Port() (portSpace, port uint16, ok bool) {
-	// The part of a service id above the protocol number (8 bits) and the port (16
-	// bits). All service ids of the RDMA IP CM service have this value there.
+	// The value that all service ids of the RDMA IP CM service have in their upper 40
+	// bits. The lower 24 bits are the protocol number (8 bits) and the port (16 bits).
 	const prefix = 1
 	if s>>24 != prefix {
 		return 0, 0, false

@@ -28,9 +28,9 @@ func (h *AETH) Set(s Syndrome, msn psn.Value) {
 	putUint24(h[1:4], uint32(msn))
 }
 
-// A Syndrome is the answer of a responder. The top three bits are the kind of the
-// answer. The other bits have a value whose meaning depends on the kind. The functions
-// Ack, RNRNAK and NAK make a Syndrome.
+// A Syndrome says how a responder answers a request. The top three bits are the kind of
+// the answer. The meaning of the other bits depends on the kind. The functions Ack,
+// RNRNAK and NAK make a Syndrome.
 type Syndrome uint8
 
 // A SyndromeKind is the kind of an answer. Values without a name are reserved.
@@ -46,18 +46,20 @@ const (
 // A NAKCode is the reason of a NAK. Values without a name are reserved.
 type NAKCode uint8
 
-// Reasons of a NAK.
+// Reasons for which a responder sends a NAK.
 const (
-	// A packet with an earlier sequence number is missing.
+	// One or more packets with earlier sequence numbers are missing.
 	NAKSequence          NAKCode = 0
 	NAKInvalidRequest    NAKCode = 1
 	NAKRemoteAccess      NAKCode = 2
 	NAKRemoteOperational NAKCode = 3
-	// Only reliable datagrams use this code, so it never occurs on RC.
+	// Only the transport service reliable datagram uses this code. So it never occurs on
+	// a reliable connection.
 	NAKInvalidRD NAKCode = 4
 )
 
-// AckNoCredits is the ACK of a responder that does not use end-to-end flow control.
+// AckNoCredits is the syndrome of an ACK that grants no credits, because the responder
+// does not use end-to-end flow control.
 const AckNoCredits Syndrome = noCredits
 
 const (
@@ -66,14 +68,15 @@ const (
 	noCredits = codeMask
 )
 
-// creditCounts has the number of credits for each code (IBTA vol. 1, 9.7.7.2).
+// creditCounts has the number of credits that each of the 31 codes stands for. The index
+// is the code (IBTA vol. 1, 9.7.7.2).
 var creditCounts = [noCredits]uint16{
 	0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024,
 	1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768,
 }
 
-// Ack returns an ACK that grants credits. If the given number of credits has no code, the
-// ACK grants the next smaller number that has one.
+// Ack returns an ACK that grants credits. Only some numbers of credits have a code. For
+// any other number, the ACK grants the next smaller number that has a code.
 func Ack(credits int) Syndrome {
 	code, exact := slices.BinarySearch(creditCounts[:], uint16(min(max(credits, 0), 1<<15)))
 	if !exact {
@@ -82,21 +85,23 @@ func Ack(credits int) Syndrome {
 	return Syndrome(code)
 }
 
-// RNRNAK returns the RNR NAK of a responder that has no receive buffer. The parameter
-// timer is the code of the time that the requester must wait, 0 to 31.
+// RNRNAK returns an RNR NAK: the responder has no receive buffer, and the requester must
+// wait before it sends the request again. The parameter timer is the code of the waiting
+// time, 0 to 31.
 func RNRNAK(timer uint8) Syndrome {
 	return Syndrome(SyndromeRNRNAK<<codeBits) | Syndrome(timer&codeMask)
 }
 
-// NAK returns the negative acknowledgement of a request that the responder rejects.
+// NAK returns a negative acknowledgement with the given reason: the responder rejects the
+// request.
 func NAK(code NAKCode) Syndrome { return Syndrome(SyndromeNAK<<codeBits) | Syndrome(code&codeMask) }
 
 // Kind returns the kind of the answer.
 func (s Syndrome) Kind() SyndromeKind { return SyndromeKind(s >> codeBits) }
 
-// Credits returns the number of credits that an ACK grants: how many requests that need a
-// receive buffer the requester may send. Credits returns false if the answer is not an
-// ACK, or if the responder does not use end-to-end flow control.
+// Credits returns the number of credits that an ACK grants. The requester may send so
+// many requests that need a receive buffer. Credits returns false if the syndrome is not
+// an ACK, or if the responder does not use end-to-end flow control.
 func (s Syndrome) Credits() (n int, ok bool) {
 	code := s & codeMask
 	if s.Kind() != SyndromeAck || code == noCredits {
@@ -105,10 +110,11 @@ func (s Syndrome) Credits() (n int, ok bool) {
 	return int(creditCounts[code]), true
 }
 
-// RNRTimer returns the code of the time to wait after an RNR NAK.
+// RNRTimer returns the code of the time that the requester must wait after an RNR NAK. It
+// is valid only if the syndrome is an RNR NAK.
 func (s Syndrome) RNRTimer() uint8 { return uint8(s & codeMask) }
 
-// NAKCode returns the reason of a NAK.
+// NAKCode returns the reason of a NAK. It is valid only if the syndrome is a NAK.
 func (s Syndrome) NAKCode() NAKCode { return NAKCode(s & codeMask) }
 
 func (s Syndrome) String() string {

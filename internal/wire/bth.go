@@ -41,8 +41,8 @@ type BTH [BTHSize]byte
 // Opcode returns the operation code.
 func (h *BTH) Opcode() Opcode { return Opcode(h[0]) }
 
-// Solicited reports whether the sender requests an event at the receiver for this
-// message. The bit has a meaning only in the last packet of a message.
+// Solicited reports whether the sender requests a completion event at the receiver for
+// this message. The bit has a meaning only in the last packet of a message.
 func (h *BTH) Solicited() bool { return h[1]&0x80 != 0 }
 
 // SetSolicited sets the solicited event bit.
@@ -55,7 +55,7 @@ func (h *BTH) MigReq() bool { return h[1]&0x40 != 0 }
 // SetMigReq sets the migration bit.
 func (h *BTH) SetMigReq(on bool) { setBit(&h[1], 0x40, on) }
 
-// PadCount returns the number of bytes between payload and ICRC, 0 to 3.
+// PadCount returns the number of padding bytes between the payload and the ICRC, 0 to 3.
 func (h *BTH) PadCount() int { return int(h[1] >> 4 & 3) }
 
 // Version returns the version of the transport header, which must be 0.
@@ -85,9 +85,10 @@ func (h *BTH) PSN() psn.Value { return psn.Value(uint24(h[9:12])) }
 // SetPSN sets the packet sequence number.
 func (h *BTH) SetPSN(v psn.Value) { putUint24(h[9:12], uint32(v)) }
 
-// PKeysMatch reports whether ports with these two partition keys may communicate. The
-// partition must be the same, and at least one port must be a full member, which the
-// top bit indicates (IBTA vol. 1, 10.9.3).
+// PKeysMatch reports whether two ports with these partition keys may communicate. Both
+// keys must have the same partition number. At least one of the two ports must be a full
+// member of the partition. The top bit of a key is set for a full member (IBTA vol. 1,
+// 10.9.3).
 func PKeysMatch(a, b uint16) bool {
 	const full = 0x8000
 	return (a^b)&^full == 0 && (a|b)&full != 0 && a&^full != 0

@@ -22,8 +22,8 @@ func TestBTH(t *testing.T) {
 	require.Equal(t, psn.Value(0xabcdef), h.PSN())
 }
 
-// Each setter changes all bits of its field and no other bits, whatever the old value of
-// the field is.
+// TestBTHSetters requires that each setter sets all bits of its field and changes no
+// other bits. The test starts from fields of all zeros and from fields of all ones.
 func TestBTHSetters(t *testing.T) {
 	for _, c := range []struct {
 		name string

@@ -26,9 +26,9 @@ type CMAHeader struct {
 // ErrCMAHeader means that the private data does not begin with a valid CMAHeader.
 var ErrCMAHeader = errors.New("wire: no header of the RDMA IP CM service")
 
-// Encode writes the header at the beginning of private and returns the rest of private,
-// which is the user's part. private must be at least CMAHeaderSize bytes long. Both
-// addresses must be of the same family. Encode ignores zones.
+// Encode writes the header at the beginning of private. It returns the rest of private,
+// which is for the private data of the application. The slice private must have at least
+// CMAHeaderSize bytes. Both addresses must be of the same family. Encode ignores zones.
 func (h *CMAHeader) Encode(private []byte) []byte {
 	head := (*[CMAHeaderSize]byte)(private)
 	*head = [CMAHeaderSize]byte{}
@@ -43,9 +43,10 @@ func (h *CMAHeader) Encode(private []byte) []byte {
 	return private[CMAHeaderSize:]
 }
 
-// Decode reads the header from the beginning of private and returns the rest of
-// private, or ErrCMAHeader. private must be at least CMAHeaderSize bytes long. The
-// caller checks the addresses.
+// Decode reads the header from the beginning of private. It returns the rest of private,
+// which is the private data of the application, or ErrCMAHeader. The slice private must
+// have at least CMAHeaderSize bytes. Decode accepts all addresses: the caller checks
+// them.
 func (h *CMAHeader) Decode(private []byte) ([]byte, error) {
 	head := (*[CMAHeaderSize]byte)(private)
 	if head[0] != 0 {

@@ -2,7 +2,8 @@ package wire
 
 import "encoding/binary"
 
-// GSIQKey is the Q_Key of all datagrams to and from GSIQPN (IBTA vol. 1, 3.5.3).
+// GSIQKey is the Q_Key in all datagrams that are sent to or from the queue pair GSIQPN
+// (IBTA vol. 1, 3.5.3).
 const GSIQKey = 0x80010000
 
 // DETHSize is the length of a DETH in bytes.

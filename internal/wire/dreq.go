@@ -1,6 +1,6 @@
 package wire
 
-// A DREQ requests the end of a connection. Source: IBTA vol. 1, 12.6.10.
+// A DREQ asks the peer to end a connection. Source: IBTA vol. 1, 12.6.10.
 type DREQ struct {
 	LocalID, RemoteID uint32
 	RemoteQPN         uint32 // Number of the receiver's queue pair, 24 bits.

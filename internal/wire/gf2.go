@@ -2,20 +2,23 @@ package wire
 
 import "hash/crc32"
 
-// This file computes with polynomials over GF(2), because the register of a CRC is such a
-// polynomial modulo the generator polynomial of the CRC. Its most significant bit is the
-// constant term. When the CRC processes a byte of zeros, it multiplies the register by x
+// This file computes with polynomials whose coefficients are single bits, that is
+// polynomials over GF(2). The register of a CRC is such a polynomial, modulo the
+// generator polynomial of the CRC. The most significant bit of the register is the
+// constant term. When the CRC processes a byte of zeros, the register is multiplied by x
 // to the power of eight.
 
-// inversePowers has the powers of x that the function solve needs. The power at the index
-// i is for a packet of 4*i bytes. Its exponent is negative: minus the number of bits from
-// the beginning of the identification field to the end of the data that the ICRC covers.
-// The array never changes.
+// inversePowers has powers of x with negative exponents, for the function solve. The
+// power at index i is for packets of 4*i bytes. Its exponent is -n. The number n is the
+// number of bits from the beginning of the identification field to the end of the data
+// that the ICRC covers. The array is never changed.
 var inversePowers = func() (powers [MaxPacket/4 + 1]uint32) {
 	const (
 		one = 1 << 31
-		// The number of these bytes is the length of the packet plus this number: headers
-		// before the packet are covered too, and the ICRC itself is not.
+		// From the identification field to the end of the covered data, there are as many
+		// bytes as the packet has, plus this number. The rest of the IP header and the
+		// UDP header come before the packet. The ICRC at the end of the packet is not
+		// covered.
 		fixed = ip4Size - 4 + udpSize - ICRCSize
 	)
 	power := divide(one, 8*fixed)
@@ -26,10 +29,11 @@ var inversePowers = func() (powers [MaxPacket/4 + 1]uint32) {
 	return powers
 }()
 
-// identSums has one array for the high byte and one for the low byte of an
-// identification. In each array, the entry at an index is the amount by which a byte with
-// that value changes the ICRC of the IPv4 and UDP headers. The amounts of both bytes can
-// be added, because the CRC is linear. The arrays never change.
+// identSums says how an identification changes the ICRC of the IPv4 and UDP headers,
+// compared with the identification 0. It has one array for the high byte and one for the
+// low byte of the identification. The index in an array is the value of the byte. The CRC
+// is linear, so the two changes can be combined with exclusive or. The arrays are never
+// changed.
 var identSums = func() (sums [2][256]ICRC) {
 	const identification = 4 // offset of the identification in the IPv4 header
 	var headers [ip4Size + udpSize]byte
@@ -44,20 +48,21 @@ var identSums = func() (sums [2][256]ICRC) {
 	return sums
 }()
 
-// divide divides the polynomial a by x to the power of n.
+// divide returns the polynomial a divided by x to the power of n, modulo the generator
+// polynomial.
 func divide(a uint32, n int) uint32 {
 	for range n {
-		// If a has a constant term, x does not divide a. But x divides the sum of a and
-		// the generator polynomial, and that sum is equal to a modulo the generator
-		// polynomial.
+		// If a has a constant term, x does not divide a. The generator polynomial has a
+		// constant term too, so x divides the sum of the two. Modulo the generator
+		// polynomial, that sum is equal to a.
 		odd := a >> 31
 		a = (a^crc32.IEEE&-odd)<<1 | odd
 	}
 	return a
 }
 
-// multiply multiplies two polynomials: for each power of x in a, it adds the product of
-// that power and b.
+// multiply returns the product of two polynomials, modulo the generator polynomial. For
+// each power of x that occurs in a, it adds b multiplied by that power.
 func multiply(a, b uint32) (product uint32) {
 	for ; a != 0; a <<= 1 {
 		product ^= b & -(a >> 31)

@@ -8,17 +8,17 @@ import (
 // GRHSize is the length of a GRH in bytes.
 const GRHSize = 40
 
-// A GRH is the header that the receiver of a datagram finds before the payload. It is an
-// IPv6 header, or it consists of 20 bytes of zeros and an IPv4 header. The receiver
-// distinguishes the two by the version fields and by the checksum of the IPv4 header.
-// Source: IBTA vol. 1, 11.4.1.2; annex A17.4.5.2.
+// A GRH is the header that the receiver of a UD datagram finds in its receive buffer,
+// before the payload. It contains an IPv6 header, or 20 bytes of zeros and an IPv4
+// header. A program finds out which of the two it is from the version fields and from the
+// checksum of the IPv4 header. Source: IBTA vol. 1, 11.4.1.2; annex A17.4.5.2.
 type GRH [GRHSize]byte
 
-// Set writes the IP header of a received packet. The parameter packet is the length of
-// the packet in bytes, from the BTH to the ICRC. tos is the type of service or traffic
-// class, and ttl the time to live or hop limit. The identification and the flow label
-// are 0, because a socket does not report them. IPv4 addresses may be IPv4-mapped IPv6
-// addresses.
+// Set writes the IP header of a received packet. The parameter packet is the length in
+// bytes of the packet from the BTH to the ICRC. The parameter tos is the type of service
+// or the traffic class, and ttl is the time to live or the hop limit. Set writes 0 as the
+// identification and the flow label, because a socket does not report their values. IPv4
+// addresses may be IPv4-mapped IPv6 addresses.
 func (h *GRH) Set(src, dst netip.Addr, packet int, tos, ttl uint8) {
 	*h = GRH{}
 	from, to := src.Unmap(), dst.Unmap()
@@ -36,14 +36,14 @@ func (h *GRH) Set(src, dst netip.Addr, packet int, tos, ttl uint8) {
 func setIP4(h *[ip4Size]byte, src, dst [4]byte, packet int, tos, ttl uint8) {
 	h[0], h[1] = 0x45, tos
 	binary.BigEndian.PutUint16(h[2:], uint16(ip4Size+udpSize+packet))
-	h[6] = 0x40 // The flag that forbids fragmentation is set (A17.3.1.1.5).
+	h[6] = 0x40 // This flag forbids fragmentation. RoCEv2 packets have it set (A17.3.1.1.5).
 	h[8], h[9] = ttl, protoUDP
 	*(*[4]byte)(h[12:]), *(*[4]byte)(h[16:]) = src, dst
 	binary.BigEndian.PutUint16(h[10:], checksum(h))
 }
 
-// checksum returns the Internet checksum of a header whose checksum field is zero (RFC
-// 1071).
+// checksum returns the Internet checksum of the given header (RFC 1071). The checksum
+// field of the header must be zero.
 func checksum(h *[ip4Size]byte) uint16 {
 	var sum uint32
 	for i := 0; i < len(h); i += 2 {

@@ -11,8 +11,8 @@ import (
 
 func TestGRH(t *testing.T) {
 	for _, c := range []struct{ name, src, dst, want string }{
-		// This is the IPv4 header of the test vector with a REQ. The sender of that
-		// packet, another implementation, has computed its checksum.
+		// The IPv4 header of a captured packet with a REQ. Another implementation has
+		// sent the packet and computed the checksum.
 		{"IPv4", "10.77.0.1", "10.77.0.2", "0000000000000000000000000000000000000000 45000134000040004011251d0a4d00010a4d0002"},
 		{"mapped", "::ffff:10.77.0.1", "::ffff:10.77.0.2", "0000000000000000000000000000000000000000 45000134000040004011251d0a4d00010a4d0002"},
 		{"IPv6", "fd00::1", "fd00::2", "60000000 0120 11 40 fd000000000000000000000000000001 fd000000000000000000000000000002"},

@@ -2,8 +2,8 @@ package wire
 
 import "math/bits"
 
-// A headerSet is a set of extended headers, one bit for each. The bits are in the order
-// in which the headers follow the BTH (IBTA vol. 1, 5.2).
+// A headerSet is a set of extended headers. Each header has one bit in it. The order of
+// the bits is the order in which the headers follow the BTH (IBTA vol. 1, 5.2).
 type headerSet uint8
 
 const (
@@ -17,8 +17,8 @@ const (
 	hasCNP // The 16 reserved bytes of a CNP.
 )
 
-// headerSizes are the sizes of the headers in bytes, by bit number. The array is
-// constant.
+// headerSizes has the size of each header in bytes. The index is the number of the
+// header's bit in a headerSet. The array is never changed.
 var headerSizes = [8]int{DETHSize, RETHSize, AtomicETHSize, AETHSize, AtomicAckETHSize, ImmDtSize, IETHSize, 16}
 
 // size returns the sum of the sizes of the headers in bytes.

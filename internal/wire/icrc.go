@@ -7,9 +7,10 @@ import (
 	"net/netip"
 )
 
-// An ICRC is an invariant CRC, or an intermediate value of its computation. The CRC-32 of
-// Ethernet is computed over all fields of a packet that do not change on the network.
-// Source: IBTA vol. 1, 7.8.1; annex A17.3.3.
+// An ICRC is the invariant CRC at the end of a packet, or an intermediate value of its
+// computation. It is the CRC-32 of Ethernet, computed over all fields of the packet and
+// its IP and UDP headers that do not change on the network. Source: IBTA vol. 1, 7.8.1;
+// annex A17.3.3.
 type ICRC uint32
 
 // icrcSeed is the CRC of eight bytes of ones. These bytes stand for the local route
@@ -29,22 +30,22 @@ const (
 	protoUDP = 17
 )
 
-// A Flow is one direction of the traffic between two endpoints. It computes the ICRCs of
-// the packets in that direction. An ICRC also covers fields of the IP and UDP headers.
-// The kernel writes and removes these headers, so the Flow has a copy of the fields.
+// A Flow computes and verifies the ICRCs of the packets that one endpoint sends to
+// another. An ICRC also covers fields of the IP and UDP headers. The kernel writes and
+// removes these headers, so the Flow has a copy of the fields.
 //
 // To save time, a Flow stores the ICRC of the headers for the packet length that was used
 // last, and predicts the next identification. A caller should therefore keep a Flow that
-// it uses often, for example in a queue pair. The zero value must be set with Set before
-// use.
+// it uses often, for example in a queue pair. Set must be called before any other method.
 type Flow struct {
 	ip int // Size of the IP header in bytes.
-	// headers are the IP and UDP headers as input of the CRC. Fields that routers may
-	// change are all ones, and the identification is zero.
+	// The IP and UDP headers as the ICRC covers them. Fields that routers may change are
+	// all ones, and the identification is zero.
 	headers [ip6Size + udpSize]byte
-	// The packet length for which headerSum was computed, from the BTH to the ICRC.
+	// Packet length in bytes, from the BTH to the ICRC, for which headerSum was computed.
 	length int
-	// ICRC of the headers of a packet whose length is in the field length.
+	// ICRC of the IP and UDP headers of a packet with that length and the identification
+	// 0.
 	headerSum ICRC
 
 	lastID     uint16 // Identification of the last packet.
@@ -63,8 +64,8 @@ func (f *Flow) Set(src, dst netip.AddrPort) {
 	udp := f.headers[f.ip:]
 	binary.BigEndian.PutUint16(udp[0:], src.Port())
 	binary.BigEndian.PutUint16(udp[2:], dst.Port())
-	udp[6], udp[7] = 0xff, 0xff // The ICRC covers a checksum of all ones.
-	// No packet has this length, so headerSum is computed for the first packet.
+	udp[6], udp[7] = 0xff, 0xff // The ICRC covers the checksum field as all ones.
+	// No packet has the length 0. So headerSum is computed before its first use.
 	f.length = 0
 	f.lastID, f.expectedID = 0, 0
 }
@@ -91,8 +92,9 @@ func (f *Flow) setIP6(src, dst [16]byte) {
 	copy(h[24:], dst[:])
 }
 
-// headerICRC returns the ICRC of the headers. The parameter length is the length of the
-// packet in bytes, and id the identification; see Seal.
+// headerICRC returns the ICRC of the IP and UDP headers. The parameter length is the
+// length in bytes of the packet from the BTH to the ICRC. The parameter id is the
+// identification in the IPv4 header.
 func (f *Flow) headerICRC(length int, id uint16) ICRC {
 	if length != f.length {
 		f.setLength(length)
@@ -114,25 +116,26 @@ func (f *Flow) setLength(length int) {
 	f.length, f.headerSum = length, icrcSeed.add(f.headers[:f.ip+udpSize])
 }
 
-// Seal writes the ICRC of a packet that is complete except for its ICRC. The ICRC covers
-// the identification in the IPv4 header (RFC 791, 3.1), so id must be the identification
-// that the kernel will choose. On a socket that is not connected and whose option
-// IP_MTU_DISCOVER is IP_PMTUDISC_DO, the kernel chooses 0. With UDP_SEGMENT it chooses i
-// for segment i of each message. Seal ignores id for IPv6.
+// Seal computes the ICRC of a packet and writes it to the end of the packet. All other
+// bytes of the packet must have their final values. The parameter id must be the
+// identification that the kernel will write into the IPv4 header (RFC 791, 3.1), because
+// the ICRC covers it. A socket that is not connected and whose option IP_MTU_DISCOVER is
+// IP_PMTUDISC_DO sends packets with the identification 0. With UDP_SEGMENT it sends
+// segment i of each message with the identification i. Seal ignores id for IPv6.
 func (f *Flow) Seal(p Packet, id uint16) {
 	binary.LittleEndian.PutUint32(p.bytes[len(p.bytes)-ICRCSize:], uint32(f.icrcOf(p, id)))
 }
 
-// Verify reports whether the ICRC of a packet of the flow is correct. The ICRC covers the
-// identification in the IPv4 header, which a UDP socket does not report. Verify therefore
-// computes the identification with which the ICRC would be correct, and returns it. Such
-// an identification exists for every intact packet, and by chance for one of 1<<16
-// damaged packets. The caller then asks an IdentWindow whether the sender may have used
-// that identification. IPv6 has no identification, and one of 1<<32 damaged packets
-// passes.
+// Verify reports whether the ICRC of a received packet of the flow is correct. For IPv4
+// it also returns an identification: the ICRC covers the identification in the IPv4
+// header, but a UDP socket does not report it. So Verify looks for an identification with
+// which the ICRC is correct. An intact packet always has one. A damaged packet has one by
+// chance, with a probability of 1 in 1<<16. The caller then asks an IdentWindow whether
+// the sender may have used that identification. An IPv6 header has no identification, so
+// a damaged packet passes with a probability of 1 in 1<<32.
 //
-// Verify and Seal change a byte of the packet during the computation, and restore the
-// byte.
+// During the computation, Verify and Seal change a byte of the packet. They restore the
+// byte before they return.
 func (f *Flow) Verify(p Packet) (id uint16, ok bool) {
 	difference := p.ICRC() ^ f.icrcOf(p, f.expectedID)
 	if f.ip == ip6Size {
@@ -150,9 +153,10 @@ func (f *Flow) Verify(p Packet) (id uint16, ok bool) {
 	return id, true
 }
 
-// predict predicts the identification of the next packet from the identifications of the
-// last two packets. Many senders increase the identification by one for each packet, and
-// others always send the same one.
+// predict stores a prediction of the identification of the next packet. If the last two
+// packets had the same identification, it predicts the same once more. Otherwise it
+// predicts the last one plus one. Most senders number their packets in one of these two
+// ways.
 func (f *Flow) predict(id uint16) {
 	f.expectedID = id + 1
 	if id == f.lastID {
@@ -161,8 +165,9 @@ func (f *Flow) predict(id uint16) {
 	f.lastID = id
 }
 
-// icrcOf computes the ICRC of a packet. FECN, BECN and the reserved bits in the same byte
-// may change on the network, so they count as ones.
+// icrcOf computes the ICRC of a packet with the given identification. Switches may change
+// FECN, BECN and the reserved bits of the same byte. So the ICRC covers this byte as all
+// ones.
 func (f *Flow) icrcOf(p Packet, id uint16) ICRC {
 	const maskedByte = 4
 	kept := p.bytes[maskedByte]
@@ -172,17 +177,19 @@ func (f *Flow) icrcOf(p Packet, id uint16) ICRC {
 	return sum
 }
 
-// solve returns the exclusive or of two identifications. The parameter length is the
-// length of a packet in bytes. The parameter difference is the exclusive or of the ICRCs
-// that the packet has with each of the identifications. If no two identifications can
-// cause this difference, solve returns false.
+// solve finds out by which bits two identifications of the same packet differ. The
+// parameter difference is the exclusive or of the two ICRCs of the packet, one for each
+// identification. The parameter length is the length of the packet in bytes. solve
+// returns the exclusive or of the two identifications. It returns false if no two
+// identifications cause this difference.
 //
-// The computation uses that the CRC is linear. The identification is in a word of four
-// bytes in the IPv4 header. For each bit after that word, the CRC multiplies its register
-// by x. So solve divides the difference by x to the power of the number of these bits.
-// The result is the exclusive or of the two words, and it is unique. Apart from the
-// identification, the word has the flags and the fragment offset. They are the same in
-// both words, so their bits in the result must be zero.
+// The computation is possible because the CRC is linear. The identification is the first
+// half of a word of four bytes in the IPv4 header. For each bit between the beginning of
+// that word and the end of the covered data, the CRC multiplies its register by x. So
+// solve divides the difference by x to the power of the number of these bits. The result
+// is the exclusive or of the two words, and it is unique. The second half of the word has
+// the flags and the fragment offset. These are equal in both words, so the second half of
+// the result must be zero.
 func solve(difference ICRC, length int) (changed uint16, ok bool) {
 	four := bits.ReverseBytes32(multiply(uint32(difference), inversePowers[length/4]))
 	return uint16(four >> 16), uint16(four) == 0

@@ -32,16 +32,17 @@ func TestVerifyFindsTheIdentificationOfTheVectors(t *testing.T) {
 	require.Equal(t, uint16(7), captured(t, vectorSend).id)
 }
 
-// The packet comes from a network card. Its identification was changed to 0, and the
-// expected ICRC was computed for that.
+// TestSealWithAnotherIdentification uses a packet that a network card has sent. Its
+// identification was changed to 0. The expected ICRC was computed for the identification
+// 0.
 func TestSealWithAnotherIdentification(t *testing.T) {
 	c := captured(t, vectorCNP)
 	c.flow().Seal(c.decoded(t), 0)
 	require.Equal(t, unhex(t, "af515342"), c.packet[len(c.packet)-wire.ICRCSize:])
 }
 
-// The ICRC must depend on every byte of the packet except one: routers may change that
-// byte of the BTH.
+// TestICRCMasks requires that the ICRC depends on every byte of the packet except the
+// byte of the BTH that routers may change.
 func TestICRCMasks(t *testing.T) {
 	for _, name := range []string{vectorSend, vectorAck6} {
 		c := captured(t, name)
@@ -76,8 +77,8 @@ func TestICRCCoversTheFlow(t *testing.T) {
 	}
 }
 
-// After a Set with addresses of another family, nothing of the earlier family remains in
-// the Flow.
+// TestFlowCanBeSetAgain calls Set several times with addresses of different families.
+// After each call, the Flow must verify a packet between the new addresses.
 func TestFlowCanBeSetAgain(t *testing.T) {
 	var f wire.Flow
 	for _, name := range []string{vectorAck6, vectorSend, vectorAck6, vectorREQ} {
@@ -89,8 +90,9 @@ func TestFlowCanBeSetAgain(t *testing.T) {
 	}
 }
 
-// A Flow stores the ICRC of its headers for one packet length. It must not use the stored
-// ICRC for a packet of another length.
+// TestFlowRemembersOneLength seals packets of several lengths. A Flow stores the ICRC of
+// its headers for one packet length. It must not use the stored ICRC for a packet of
+// another length.
 func TestFlowRemembersOneLength(t *testing.T) {
 	f := captured(t, vectorSend).flow()
 	b := make([]byte, wire.MaxPacket)
@@ -115,10 +117,10 @@ func TestVerifyFindsEveryIdentification(t *testing.T) {
 	id := uint16(0xfff0)
 	for i := range 10_000 {
 		switch i / 100 % 4 {
-		case 0: // The sender always uses the same identification.
+		case 0: // This sender sends all packets with the same identification.
 		case 1:
 			id++
-		// The sender increases the identification by several at each packet.
+		// This sender increases the identification by several with each packet.
 		case 2:
 			id += uint16(i) % 5
 		case 3:
@@ -139,8 +141,8 @@ func TestFlowAcceptsMappedAddresses(t *testing.T) {
 	require.True(t, ok)
 }
 
-// Verify must accept packets of every payload length. Together these packets use every
-// entry of inversePowers.
+// TestVerifyEveryLength requires that Verify accepts packets of every payload length. The
+// lengths of these packets need all entries of inversePowers.
 func TestVerifyEveryLength(t *testing.T) {
 	f := captured(t, vectorSend).flow()
 	b := make([]byte, wire.MaxPacket)
@@ -154,7 +156,8 @@ func TestVerifyEveryLength(t *testing.T) {
 	}
 }
 
-// Verify may accept one of 1<<16 damaged packets, as its comment says, but not more.
+// TestVerifyFindsDamage requires that Verify does not accept more than one in 1<<16
+// damaged packets, as its comment says.
 func TestVerifyFindsDamage(t *testing.T) {
 	const rounds = 1 << 18
 	random := rand.New(rand.NewPCG(1, 2))

@@ -3,87 +3,101 @@ package wire
 import "time"
 
 const (
-	// identSlack is by how much the identification of the next packet may differ from the
-	// last one, in either direction. Several things cause a difference: lost and
-	// reordered packets, the segments of a message that the sender's kernel has cut, and
-	// other packets that the same counter numbers.
+	// identSlack is the largest usual distance between the identification of a packet and
+	// that of the previous packet, in either direction. Distances are larger than one for
+	// several reasons: packets are lost or reordered, the sender's kernel has cut a
+	// message into segments, or the counter of the sender also numbers packets of other
+	// flows.
 	//
-	// A much larger value would let damaged packets pass. If one byte of a packet is
-	// damaged, the identification for which the ICRC is correct differs from the real one
-	// by 231 or more for packets of up to 4 KiB, and by 586 or more for packets of up to
-	// 2 KiB. With 200, such a packet never fits.
+	// If the number were much larger, damaged packets would pass. A packet with one
+	// damaged byte has a correct ICRC only for another identification. The distance of
+	// that identification from the real one is 231 or more in packets of up to 4 KiB, and
+	// 586 or more in packets of up to 2 KiB. Both are more than 200, so such a packet
+	// never fits.
 	identSlack = 200
-	// identIdleStep is a time. For each such time since the last packet, the window gets
-	// wider by one. Linux adds a random number to a shared counter after idle time. That
-	// number is less than the number of clock ticks that have passed, and a tick takes at
-	// least a millisecond. A step of 4 µs covers that and the packets of other flows: 250
-	// packets in a millisecond are 2 Gbit/s with packets of 1 KiB. The number is
-	// arbitrary.
+	// identIdleStep is the idle time after which the window gets wider by one: the window
+	// gets wider by one for each identIdleStep since the last packet. The reason is a
+	// counter that several flows share. Linux adds a random number to such a counter
+	// after idle time. The random number is less than the number of clock ticks in the
+	// idle time, and a tick is at least a millisecond. Packets of other flows also
+	// increase the counter: 2 Gbit/s with packets of 1 KiB are 250 packets in a
+	// millisecond. A step of 4 µs is enough for both. The rate of 2 Gbit/s is arbitrary.
 	identIdleStep = 4 * time.Microsecond
 	// maxSegments is larger than every identification of a sender that numbers the
-	// segments of each message from 0. A kernel cuts a message into at most 64 segments,
-	// and since Linux 6.9 into at most 128 (udp(7), UDP_SEGMENT).
+	// segments of each message from 0. A Linux kernel cuts a message into at most 64
+	// segments, or at most 128 since Linux 6.9 (udp(7), UDP_SEGMENT).
 	maxSegments = 128
-	// identWidening is the factor by which the window gets wider after an intact packet
-	// that did not fit. It is arbitrary. After five such packets, every packet fits.
+	// identWidening is the factor by which the window gets wider when its width has
+	// turned out too small: an undamaged packet did not fit. Five such packets widen the
+	// window to its maximum, in which every packet fits. Arbitrary.
 	identWidening = 4
-	// narrowAfter is a number of packets. If so many packets in a row fit a quarter of
-	// the additional width, that width is halved. It is arbitrary.
+	// narrowAfter is the number of packets after which a wide window gets narrower. If so
+	// many packets in a row fit a quarter of the additional width, the additional width
+	// is halved. Arbitrary.
 	narrowAfter = 1024
-	// segmentingZeros is how often the identification 0 must arrive before the sender
-	// counts as one that numbers the segments of each message from 0. Other senders
-	// seldom send 0: a connected socket sends 0 only twice when its counter overflows,
-	// once in the middle of a message and once at the beginning of the next message.
+	// segmentingZeros is the number of packets with identification 0 after which the
+	// sender counts as a sender that numbers the segments of each message from 0. Such a
+	// sender sends many zeros, and others send few. A connected socket sends 0 at most
+	// twice when its counter overflows: once in the middle of a message, and once at the
+	// beginning of the next message.
 	segmentingZeros = 3
-	// maxMisfits is the largest number of packets in a row that are dropped because they
-	// do not fit. A sender may choose its identifications freely (RFC 6864, 4.1), so the
-	// next packet is accepted whatever its identification is.
+	// maxMisfits is the maximum number of packets in a row that are dropped because they
+	// do not fit. The packet after them is accepted with any identification, because a
+	// sender may choose its identifications freely (RFC 6864, 4.1).
 	maxMisfits = 2
 )
 
-// An IdentWindow decides whether the sender of an IPv4 packet may have given it a certain
-// identification (RFC 791, 3.1). It is for one flow from one source port. Flow.Verify
-// returns the identification with which the ICRC of a packet is correct. If that
-// identification fits the earlier packets of the flow, the packet is unlikely to be
-// damaged.
+// An IdentWindow decides whether the sender of an IPv4 packet may have sent it with a
+// certain identification (RFC 791, 3.1). It is for one flow from one source port. The
+// caller gets the identification from Flow.Verify, which computes it from the ICRC. If
+// the packet is damaged, the computed identification is wrong. So the packet is unlikely
+// to be damaged if the identification fits the identifications of earlier packets.
 //
 // Linux numbers packets in three ways:
 //
-//   - A socket that is not connected sends 0, or 0, 1, 2 and so on for the segments of
-//     one message. After 0 has arrived three times, no identification of maxSegments or
-//     more fits.
-//   - A connected socket counts its messages.
-//   - Other packets, for example those of rxe, are numbered by a counter that the host
-//     uses for all packets to the same address, and for some to other addresses. The
-//     steps of that counter are irregular, and larger after idle time.
+//   - A socket that is not connected sends a message of one packet with the
+//     identification 0, and the segments of a longer message with 0, 1, 2 and so on.
+//     After 0 has arrived three times, no identification of maxSegments or more fits.
+//   - A connected socket gives each message an identification that is larger by one
+//     than that of the message before.
+//   - Other packets, for example those of rxe, are numbered by a counter of the host. All
+//     packets to the same address use the same counter, and so do packets to some other
+//     addresses. The steps of that counter are irregular, and larger after idle time.
 //
-// A packet that does not fit is dropped, and the sender sends it again. That second
-// packet is compared with the dropped one too, and fits. So the window follows a sender
-// whose counter has jumped. The zero value is a window for a new flow, whose first packet
-// fits with any identification.
+// The caller drops a packet that does not fit, and the sender sends it again. The
+// IdentWindow stores the identification of the dropped packet. The repeated packet is
+// also compared with this identification, and fits. So the window follows a sender whose
+// counter has jumped. The zero value is a window for a new flow. The first packet of a
+// flow fits with any identification.
 type IdentWindow struct {
 	last    identMark
-	misfit  identMark // the last packet, if it did not fit
-	misfits uint8     // number of packets in a row that did not fit
+	misfit  identMark // The last packet that did not fit. Valid if misfits is not 0.
+	misfits uint8     // Number of packets in a row that did not fit.
 	// zeros is the number of packets with identification 0 since the last packet with an
-	// identification of maxSegments or more. It stops at segmentingZeros.
-	zeros      uint8
-	started    bool
-	extraWidth uint16 // width of the window beyond identSlack, in the direction of counting
-	// number of packets in a row that fitted a quarter of extraWidth
+	// identification of maxSegments or more. It is not counted further than
+	// segmentingZeros.
+	zeros   uint8
+	started bool
+	// Width of the window in addition to identSlack on both sides. It extends the window
+	// upwards, because identifications increase.
+	extraWidth uint16
+	// Number of packets in a row that fitted a quarter of extraWidth.
 	narrowFits uint16
 }
 
 // An identMark has the identification and the arrival time of a packet.
 type identMark struct {
-	id    uint16
-	since time.Duration // The packet arrived after this time.
+	id uint16
+	// The packet arrived after this time: it is the time at which the socket was read
+	// before.
+	since time.Duration
 }
 
-// Fits reports whether the sender of the flow may have given a packet the identification
-// id. If not, the caller drops the packet. The packet arrived after the time since. The
-// function clock returns the present time of the same monotonic clock. Fits calls that
-// function only if it needs the time.
+// Fits reports whether the sender of the flow may have sent a packet with the
+// identification id. If the result is false, the caller drops the packet. The packet
+// arrived after the time since. The function clock returns the present time of the same
+// monotonic clock as since. Reading a clock takes time, so Fits calls the function only
+// if the result depends on it.
 func (w *IdentWindow) Fits(id uint16, since time.Duration, clock func() time.Duration) bool {
 	mark := identMark{id, since}
 	switch {
@@ -108,16 +122,17 @@ func (w *IdentWindow) Fits(id uint16, since time.Duration, clock func() time.Dur
 	return true
 }
 
-// follows reports whether the identification id fits an earlier packet of the flow.
+// follows reports whether the identification id fits an earlier packet of the flow, the
+// parameter before.
 func (w *IdentWindow) follows(id uint16, before *identMark, clock func() time.Duration) bool {
 	const narrow = 2 * identSlack
 	distance := int(id - before.id + identSlack)
 	return distance <= narrow || distance <= narrow+int(w.extraWidth)+int(min((clock()-before.since)/identIdleStep, 1<<16))
 }
 
-// narrow makes a wide window narrower after narrowAfter packets in a row that did not
-// need the width. The parameter step is the distance of the identification from the one
-// before it.
+// narrow is called for each packet that fits. It halves a wide window after narrowAfter
+// packets in a row that fit a quarter of the additional width. The parameter step is the
+// identification of the packet minus the identification of the previous packet.
 func (w *IdentWindow) narrow(step uint16) {
 	if w.extraWidth == 0 {
 		return

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A countingSender is a sender of packets. Each call returns the identification of its
-// next packet, and the time at which that packet is sent.
+// A countingSender simulates a sender of packets. Each call returns the identification of
+// the next packet, and the time at which the packet is sent.
 type countingSender func() (id uint16, at time.Duration)
 
 // unconnectedSender returns a sender like an unconnected socket of the soft device. Some
@@ -31,9 +31,10 @@ func unconnectedSender(rng *rand.Rand) countingSender {
 	}
 }
 
-// connectedSender returns a sender like a connected socket of the soft device. The
-// identification of each message is larger by one than that of the message before. The
-// segments of a message count up from its identification.
+// connectedSender returns a sender like a connected socket of the soft device. Each
+// message begins with an identification that is larger by one than that of the previous
+// message. If the kernel cuts a message into segments, each segment has an identification
+// that is larger by one than that of the segment before it.
 func connectedSender(rng *rand.Rand) countingSender {
 	left, next, message, now := 0, uint16(0), uint16(rng.Uint32()), time.Duration(0)
 	return func() (uint16, time.Duration) {
@@ -51,10 +52,10 @@ func connectedSender(rng *rand.Rand) countingSender {
 	}
 }
 
-// sharedCounter returns a sender whose packets are numbered by a counter of a Linux host
-// that other flows use too. The parameter others is the largest number of packets of
-// other flows between two packets. The function pause returns how long the flow is idle
-// before a packet. The host's clock tick takes the time tick.
+// sharedCounter returns a sender on a Linux host where one counter numbers the packets of
+// several flows. The parameter others is the maximum number of packets of other flows
+// between two packets of this flow. The function pause returns how long the flow is idle
+// before its next packet. The parameter tick is the duration of a clock tick of the host.
 func sharedCounter(rng *rand.Rand, tick time.Duration, others int, pause func() time.Duration) countingSender {
 	counter, now, stamp := rng.Uint32(), time.Duration(0), time.Duration(0)
 	reserve := func() uint16 {
@@ -78,14 +79,14 @@ func sharedCounter(rng *rand.Rand, tick time.Duration, others int, pause func() 
 // constantly returns a function that always returns d.
 func constantly(d time.Duration) func() time.Duration { return func() time.Duration { return d } }
 
-// randomly returns a function that returns random durations. They have an exponential
-// distribution with the mean d.
+// randomly returns a function that returns random durations with an exponential
+// distribution. The parameter d is the mean of the distribution.
 func randomly(rng *rand.Rand, d time.Duration) func() time.Duration {
 	return func() time.Duration { return time.Duration(rng.ExpFloat64() * float64(d)) }
 }
 
-// senders returns a sender of each kind. No packet of theirs is lost, so all their
-// packets must fit.
+// senders returns one sender of each kind. The tests lose none of the packets of these
+// senders, so all packets must fit.
 func senders() map[string]countingSender {
 	seed := uint64(0)
 	rng := func() *rand.Rand { seed++; return rand.New(rand.NewPCG(seed, 2)) }
@@ -117,8 +118,9 @@ func TestIdentWindowFitsSenders(t *testing.T) {
 	}
 }
 
-// damage gives each byte that the ICRC covers each wrong value, one at a time. It calls
-// the function try for each of these damaged packets.
+// damage damages a packet in all possible ways in which one byte is wrong: each byte that
+// the ICRC covers gets each wrong value. For each damaged packet it calls the function
+// try.
 func damage(p Packet, try func()) {
 	for i := range p.bytes {
 		if i == 4 {
@@ -134,9 +136,9 @@ func damage(p Packet, try func()) {
 	}
 }
 
-// If no packet is lost, a packet with one wrong byte never passes both Verify and
-// IdentWindow.Fits. The test tries packets of several lengths, and several values of the
-// sender's counter.
+// TestNoDamagedBytePasses requires that a packet with one wrong byte passes either Verify
+// or IdentWindow.Fits at most, but not both, if no packet of the flow is lost. The test
+// tries packets of several lengths, and several values of the sender's counter.
 func TestNoDamagedBytePasses(t *testing.T) {
 	all := senders()
 	for _, name := range []string{"own", "own, connected", "rxe, 250 ticks", "rxe, 1000 ticks", "rxe, many flows"} {
@@ -174,8 +176,9 @@ func TestNoDamagedBytePasses(t *testing.T) {
 	}
 }
 
-// If one byte of a packet is wrong, Verify computes an identification that differs from
-// the sent one by more than identSlack.
+// TestIdentSlackIsBelowEveryError damages one byte of a packet in all possible ways. The
+// identification that Verify then finds differs from the sent one by more than
+// identSlack.
 func TestIdentSlackIsBelowEveryError(t *testing.T) {
 	const size = 4096
 	var f Flow
@@ -199,8 +202,9 @@ func TestIdentSlackIsBelowEveryError(t *testing.T) {
 	require.Less(t, identSlack, nearest)
 }
 
-// If the counter of a sender jumps once, only one packet is dropped. If it jumps at every
-// packet, a few packets are dropped at first, and later none.
+// TestIdentWindowFollowsJumps simulates a sender whose counter jumps. If it jumps once,
+// only one packet is dropped. If it jumps at every packet, a few packets are dropped at
+// first, and none later.
 func TestIdentWindowFollowsJumps(t *testing.T) {
 	var w IdentWindow
 	now := time.Duration(0)
@@ -244,8 +248,9 @@ func TestIdentWindowFollowsJumps(t *testing.T) {
 	require.False(t, fits(40_000))
 }
 
-// After three packets with identification 0, a packet with an identification of
-// maxSegments or more does not fit, however long the flow was idle.
+// TestIdentWindowOfUnconnectedSocket sends three packets with identification 0. After
+// that, a packet with an identification of maxSegments or more does not fit, no matter
+// how long the flow was idle.
 func TestIdentWindowOfUnconnectedSocket(t *testing.T) {
 	var w IdentWindow
 	now := time.Duration(0)
@@ -263,16 +268,18 @@ func TestIdentWindowOfUnconnectedSocket(t *testing.T) {
 	require.True(t, fits(50_000), "after an hour every identification fits")
 }
 
-// After idle time, more identifications of a shared counter fit, so some damaged packets
-// pass. The test counts only packets for which Verify finds an identification, because
-// the others are dropped anyway.
+// TestDamagedBytesAfterIdleTime counts damaged packets that pass. After idle time the
+// window of a shared counter is wider, so some damaged packets pass. The test counts only
+// packets for which Verify finds an identification, because Verify rejects the other
+// packets.
 func TestDamagedBytesAfterIdleTime(t *testing.T) {
 	const size = 1024
 	var f Flow
 	f.Set(netip.MustParseAddrPort("10.0.0.1:49200"), netip.MustParseAddrPort("10.0.0.2:4791"))
 	p := Build(make([]byte, SendOnly.Size(size)), SendOnly, size)
 	f.Seal(p, 0)
-	// How much the identification that Verify finds differs from the sent one.
+	// The distance between the identification that Verify finds and the one that was
+	// sent.
 	errors, changes := 0, []uint16{}
 	damage(p, func() {
 		errors++
@@ -303,8 +310,8 @@ func TestDamagedBytesAfterIdleTime(t *testing.T) {
 	require.Len(t, changes, 15)
 }
 
-// When the counter of a connected socket overflows, the socket sends identification 0
-// twice. All its packets after that must fit.
+// TestIdentWindowOfWrappingSocket simulates a connected socket whose counter overflows.
+// The socket then sends identification 0 twice. All packets after that must fit.
 func TestIdentWindowOfWrappingSocket(t *testing.T) {
 	const segments = 64
 	var w IdentWindow

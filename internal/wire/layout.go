@@ -1,8 +1,9 @@
 package wire
 
-// A layout copies the fields of a message from a struct to bytes, or from bytes to a
-// struct. Each message lists its fields in one method, which is used for both directions,
-// so that encoding and decoding always agree.
+// A layout copies the fields of a message between a struct and bytes. The field write is
+// true when it copies from the struct to the bytes. Each message has one method that
+// lists its fields and is used for both directions, so that encoding and decoding always
+// agree.
 type layout struct {
 	data  *[MADDataSize]byte
 	write bool
@@ -12,13 +13,14 @@ type unsigned interface {
 	~uint8 | ~uint16 | ~uint32 | ~uint64
 }
 
-// number encodes or decodes a field of the given width in bits, which begins with the
-// byte at offset off.
+// number encodes or decodes an integer field. The parameter off is the offset of its
+// first byte, and width is its length in bits.
 func number[T unsigned](l layout, off, width int, v *T) { field(l, off, 0, width, v) }
 
-// field encodes or decodes a field of the given width in bits, which begins with a bit of
-// the byte at offset off. Bit 0 is the most significant bit of a byte. Only the low bits
-// of v are encoded, as many as the field has.
+// field encodes or decodes an integer field that need not begin at the beginning of a
+// byte. The parameter off is the offset of the first byte, bit is the number of the first
+// bit in that byte, and width is the length in bits. Bit 0 is the most significant bit of
+// a byte. If v has more than width bits, only the low bits of v are encoded.
 func field[T unsigned](l layout, off, bit, width int, v *T) {
 	size := (bit + width + 7) / 8
 	b := l.data[off : off+size]
@@ -32,7 +34,8 @@ func field[T unsigned](l layout, off, bit, width int, v *T) {
 	putBigEndian(b, whole&^(mask<<shift)|uint64(*v)&mask<<shift)
 }
 
-// flag encodes or decodes a field of one bit.
+// flag encodes or decodes a field of one bit. The parameter bit is the number of the bit
+// in the byte at offset off; see field.
 func flag(l layout, off, bit int, v *bool) {
 	var n uint8
 	if *v {
@@ -42,7 +45,7 @@ func flag(l layout, off, bit int, v *bool) {
 	*v = n == 1
 }
 
-// raw encodes or decodes a field of len(v) bytes.
+// raw encodes or decodes a field of len(v) bytes, which begins at offset off.
 func raw(l layout, off int, v []byte) {
 	if l.write {
 		copy(l.data[off:], v)

@@ -47,13 +47,13 @@ const (
 // ErrMAD means that a datagram is not a MAD of communication management.
 var ErrMAD = errors.New("wire: not a MAD of communication management")
 
-// cmHeader is the beginning of all MADs of communication management: base version 1,
-// class 7, class version 2, method Send.
+// cmHeader has the first four bytes of all MADs of communication management: base version
+// 1, class 7, class version 2, method Send. The array is never changed.
 var cmHeader = [4]byte{1, 7, 2, 3}
 
-// DecodeMAD returns the payload of a datagram as a MAD of communication management,
-// which is a view of the same bytes. If the error is ErrMAD, the caller drops the
-// datagram without an answer.
+// DecodeMAD checks the payload of a datagram and returns a view of it as a MAD of
+// communication management. If the error is ErrMAD, the caller drops the datagram without
+// an answer.
 func DecodeMAD(payload []byte) (*MAD, error) {
 	if len(payload) != MADSize || [4]byte(payload) != cmHeader {
 		return nil, ErrMAD
@@ -61,11 +61,12 @@ func DecodeMAD(payload []byte) (*MAD, error) {
 	return (*MAD)(payload), nil
 }
 
-// Attribute returns the type of the message. This package has no constant for some types.
+// Attribute returns the type of the message. The result may be a type for which this
+// package has no constant.
 func (m *MAD) Attribute() Attribute { return Attribute(binary.BigEndian.Uint16(m[16:])) }
 
-// TID returns the transaction id. The REP, MRA, REJ and RTU of a connection request have
-// the transaction id of its REQ. A DREP has that of its DREQ.
+// TID returns the transaction id. All messages that answer a REQ have the transaction id
+// of the REQ: REP, MRA, REJ and RTU. A DREP has the transaction id of its DREQ.
 func (m *MAD) TID() uint64 { return binary.BigEndian.Uint64(m[8:]) }
 
 // encoding writes the header of a message to m and sets all other bytes to zero. It

@@ -10,7 +10,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
-// A message is a message of the connection manager.
+// A message is implemented by every message type of the connection manager.
 type message interface {
 	Encode(m *wire.MAD, tid uint64)
 	Decode(m *wire.MAD)
@@ -32,8 +32,8 @@ var newMessage = map[wire.Attribute]func() message{
 const tid = 0x0123456789abcdef
 
 // requireLayout requires that Encode converts the message m to the given data, and that
-// Decode converts the data back to m. The map has bytes in hex by their offset. All other
-// bytes must be zero.
+// Decode converts the data back to m. The map has the expected bytes, written in hex, by
+// their offset. All bytes that the map leaves out must be zero.
 func requireLayout(t *testing.T, attr wire.Attribute, m message, data map[int]string) {
 	t.Helper()
 	want := unhex(t, "01070203 00000000 0123456789abcdef")
@@ -94,8 +94,8 @@ func TestReservedBits(t *testing.T) {
 
 type byteRange struct{ from, to int }
 
-// partlyReserved lists bytes in which some bits are reserved and others are not. For the
-// offset of each byte it has a mask of the bits that are not reserved.
+// partlyReserved lists the bytes in which only some bits are reserved, by attribute and
+// offset. The value is a mask of the bits that are not reserved.
 var partlyReserved = map[wire.Attribute]map[int]byte{
 	wire.AttrREQ: {50: 0xf7, 51: 0xf8, 90: 0xf0, 91: 0x3f, 94: 0xf8, 95: 0xf8},
 	wire.AttrREP: {27: 0xf0},
@@ -125,8 +125,8 @@ func TestEveryAttributeHasAMessage(t *testing.T) {
 		slices.Sorted(maps.Keys(newMessage)))
 }
 
-// fieldsOf returns a MAD in which all bits that belong to fields of a message are ones,
-// and all others are zeros.
+// fieldsOf returns a MAD that shows which bits belong to fields of a message. These bits
+// are ones, and the reserved bits are zeros.
 func fieldsOf(attr wire.Attribute) (fields wire.MAD) {
 	ones := wire.MAD(slices.Repeat([]byte{0xff}, wire.MADSize))
 	m := newMessage[attr]()
@@ -135,7 +135,7 @@ func fieldsOf(attr wire.Attribute) (fields wire.MAD) {
 	return fields
 }
 
-// cmSeed returns the header of a message, as a seed for a fuzz test.
+// cmSeed returns the header of a message. It is an input from which a fuzz test starts.
 func cmSeed(attr wire.Attribute) []byte {
 	var m wire.MAD
 	newMessage[attr]().Encode(&m, tid)

@@ -2,9 +2,9 @@ package wire
 
 import "fmt"
 
-// An Opcode is the operation code of a packet: the transport service in the top three
-// bits, and the kind of packet in the others. It determines which headers follow the
-// BTH and how long the payload may be. Source: IBTA vol. 1, 9.2.
+// An Opcode is the operation code of a packet. The top three bits are the transport
+// service, and the other bits are the kind of packet. The opcode determines which headers
+// follow the BTH and how long the payload may be. Source: IBTA vol. 1, 9.2.
 type Opcode uint8
 
 // Opcodes of reliable connections.
@@ -35,8 +35,8 @@ const (
 	SendOnlyInv
 )
 
-// Opcodes of unreliable datagrams and of congestion notification (IBTA annex A17.9.3).
-// This package decodes a CNP so that the caller can ignore it.
+// Opcodes of unreliable datagrams and of congestion notification packets (CNP, IBTA annex
+// A17.9.3). This package decodes a CNP so that the caller can recognize and ignore it.
 const (
 	UDSendOnly    Opcode = 0x64
 	UDSendOnlyImm Opcode = 0x65
@@ -52,8 +52,8 @@ const (
 	UD Transport = 0b011 // Unreliable datagram.
 )
 
-// A Kind is the kind of operation that a packet belongs to. It is the same for all
-// packets of a message.
+// A Kind is the kind of operation that a packet belongs to. All packets of one message
+// have the same Kind.
 type Kind uint8
 
 // Kinds of packets.
@@ -85,11 +85,11 @@ const (
 type format struct {
 	name string
 	kind Kind
-	// first and last say whether the packet is the first and the last packet of its
-	// message.
+	// first is true for the first packet of a message, and last for the last packet. Both
+	// are true if the packet is the whole message.
 	first, last bool
 	headers     headerSet
-	extended    uint8 // sum of the sizes of the extended headers in bytes
+	extended    uint8 // Sum of the sizes of the extended headers in bytes.
 	payload     payloadRule
 }
 
@@ -123,7 +123,8 @@ var formats = withSizes([256]format{
 	CNP:                {name: "CNP", kind: KindCongestion, first: true, last: true, headers: hasCNP},
 })
 
-// withSizes returns the formats after it has set the field extended of each.
+// withSizes returns a copy of the formats in which the field extended of each format is
+// set.
 func withSizes(table [256]format) [256]format {
 	for i := range table {
 		table[i].extended = uint8(table[i].headers.size())

@@ -10,8 +10,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
-// An expectation is a line of the table of opcodes. The table was written from IBTA
-// vol. 1, 9.2 and 9.3, independently of the table under test.
+// An expectation is one line of the expected table of opcodes. This table was written
+// from IBTA vol. 1, 9.2 and 9.3, without looking at the table in the package.
 type expectation struct {
 	code    uint8
 	name    string
@@ -80,7 +80,7 @@ func (e expectation) offset(header string) int {
 	return -1
 }
 
-// length returns one payload length that the opcode allows.
+// length returns one of the payload lengths that the opcode allows.
 func (e expectation) length() int {
 	if e.payload == "0" {
 		return 0
@@ -113,9 +113,10 @@ func TestUnknownOpcodes(t *testing.T) {
 	require.Equal(t, "opcode 0x15", wire.Opcode(0x15).String())
 }
 
-// First and Last return what the name of the opcode says.
+// TestOpcodeParts requires that First and Last agree with the name of the opcode, for
+// example that both are true for an opcode named ONLY.
 func TestOpcodeParts(t *testing.T) {
-	// The first key is the result of First, the second key that of Last.
+	// The outer key is the result of First, and the inner key is the result of Last.
 	parts := map[bool]map[bool]string{
 		true:  {true: "only", false: "first"},
 		false: {true: "last", false: "middle"},

@@ -8,8 +8,8 @@ const MaxPayload = 4096
 // ICRCSize is the length of the ICRC in bytes.
 const ICRCSize = 4
 
-// MaxPacket is the length of the longest packet from the BTH to the ICRC in bytes: a
-// WRITE_ONLY_IMM.
+// MaxPacket is the length in bytes of the longest packet, from the BTH to the ICRC. The
+// longest packet is a WRITE_ONLY_IMM with the largest payload.
 const MaxPacket = BTHSize + RETHSize + ImmDtSize + MaxPayload + ICRCSize
 
 // Errors of Decode.
@@ -23,25 +23,26 @@ var (
 	ErrOpcode = errors.New("wire: unknown opcode")
 )
 
-// A Packet is a packet whose length has been checked. It is a view of the bytes that
-// were passed to Decode or Build, and is valid as long as these.
+// A Packet is a packet whose length has been checked. It is a view of the slice that was
+// passed to Decode or Build, and is valid as long as the caller does not reuse that
+// slice.
 //
 // A method that returns a header returns nil if the opcode does not have that header.
 //
-// A Packet is a single slice because it is passed through many calls: the compiler
-// passes values of up to four words in registers, and copies larger ones through
-// memory.
+// A Packet has a single slice and no other fields, because it is passed through many
+// calls. The compiler passes values of up to four words in registers, and copies larger
+// ones through memory.
 type Packet struct {
 	bytes []byte // The bytes of the packet, from the BTH to the ICRC.
 }
 
-// Decode returns a view of the packet in b, the payload of a UDP datagram. The error is
-// ErrLength, ErrVersion or ErrOpcode. The caller then drops the packet without an
-// answer (IBTA vol. 1, 9.6).
+// Decode checks a received packet and returns a view of it. The parameter b is the
+// payload of a UDP datagram. The error is ErrLength, ErrVersion or ErrOpcode. After an
+// error the caller drops the packet without an answer (IBTA vol. 1, 9.6).
 //
-// Decode does not check the ICRC (see Flow.Verify) nor anything that depends on the
-// queue pair: the keys, and whether the path MTU allows the length of the payload (see
-// Opcode.FitsPayload).
+// Decode does not check the ICRC: see Flow.Verify. It does not check anything that
+// depends on the queue pair either: the keys, and whether the path MTU allows the length
+// of the payload. For the length, see Opcode.FitsPayload.
 func Decode(b []byte) (Packet, error) {
 	if len(b) < BTHSize+ICRCSize || len(b)%4 != 0 {
 		return Packet{}, ErrLength
@@ -60,13 +61,15 @@ func Decode(b []byte) (Packet, error) {
 	return Packet{b}, nil
 }
 
-// Build lays out a packet at the beginning of b. payload is the length of its payload
-// in bytes. Build sets the opcode, the pad count and DefaultPKey. The other fields of
-// the headers and the pad are zero. Build does not change the bytes of the payload. The
-// caller fills in the headers and the payload, and then calls Flow.Seal.
+// Build begins a packet at the beginning of b. The parameter payload is the length of the
+// packet's payload in bytes. Build sets the opcode, the pad count and DefaultPKey. It
+// sets the other fields of the headers and the pad to zero, and does not change the bytes
+// of the payload. The caller then fills in the headers and the payload, and calls
+// Flow.Seal.
 //
-// Build panics if the package does not define the opcode, if the opcode does not allow
-// the length or it exceeds MaxPayload, or if b is shorter than Opcode.Size.
+// Build panics in these cases: the package does not define the opcode; the opcode does
+// not allow a payload of this length; the length exceeds MaxPayload; or b is shorter than
+// the result of Opcode.Size.
 func Build(b []byte, op Opcode, payload int) Packet {
 	if op.Kind() == KindUnknown || !op.allows(payload) {
 		panic("wire: invalid opcode or payload length")
@@ -154,8 +157,8 @@ func (p Packet) IETH() *IETH {
 	return (*IETH)(p.bytes[p.Opcode().headerSize()-IETHSize:])
 }
 
-// allows reports whether the payload may have this length if the path MTU is the
-// largest.
+// allows reports whether the opcode allows a payload of the given length, if the path MTU
+// is the largest.
 func (o Opcode) allows(payload int) bool {
 	return payload == 0 || payload > 0 && payload <= MaxPayload && formats[o].payload != payloadNone
 }

@@ -61,8 +61,8 @@ func TestHeaders(t *testing.T) {
 }
 
 // firstBytes returns the first byte of each header, or -1 if the opcode does not have
-// that header. Each byte of the packet is equal to its own offset, so the first byte of a
-// header is the offset of the header.
+// that header. In the packets of this test, each byte is equal to its offset. So the
+// result says at which offset each header begins.
 func firstBytes(p wire.Packet) map[string]int {
 	all := map[string]int{"DETH": -1, "RETH": -1, "AtomicETH": -1, "AETH": -1, "AtomicAckETH": -1, "ImmDt": -1, "IETH": -1}
 	if h := p.DETH(); h != nil {
@@ -97,8 +97,8 @@ func TestDecodeVectors(t *testing.T) {
 	require.Equal(t, wire.CNP, captured(t, vectorCNP).decoded(t).Opcode())
 }
 
-// Some vectors were not captured from a network. Each of them is built again from the
-// values of its fields, and the result must be equal to the vector.
+// TestBuildVectors builds those vectors that were not captured from a network. It fills
+// in the same field values, and the result must be equal to the vector.
 func TestBuildVectors(t *testing.T) {
 	for name, build := range map[string]func([]byte) wire.Packet{
 		vectorSend: func(b []byte) wire.Packet {
@@ -151,7 +151,8 @@ func TestBuildVectors(t *testing.T) {
 }
 
 func TestDecodeRejects(t *testing.T) {
-	// The list of changes consists of pairs: an offset and the value of the byte there.
+	// The list has pairs of numbers: an offset, and the new value of the byte at that
+	// offset.
 	send := func(n int, edit ...byte) []byte {
 		b := wire.Build(make([]byte, wire.MaxPacket+8), wire.SendOnly, n).Bytes()
 		for i := 0; i < len(edit); i += 2 {

@@ -21,8 +21,10 @@ func testREJ() *wire.REJ {
 
 func TestREJLayout(t *testing.T) {
 	requireLayout(t, wire.AttrREJ, testREJ(), map[int]string{
-		0:  "a1a2a3a4 b1b2b3b4",
-		8:  "80 90", // bits: 10, 1001000
+		0: "a1a2a3a4 b1b2b3b4",
+		// The two bytes are the bits 10 of Rejected and 1001000 of InfoLength, each at
+		// the top of its byte.
+		8:  "80 90",
 		10: "011c",
 		12: hexOf(pattern(72)),
 		84: hexOf(pattern(148)),
@@ -37,8 +39,10 @@ func testMRA() *wire.MRA {
 
 func TestMRALayout(t *testing.T) {
 	requireLayout(t, wire.AttrMRA, testMRA(), map[int]string{
-		0:  "a1a2a3a4 b1b2b3b4",
-		8:  "40 c0", // bits: 01, 11000
+		0: "a1a2a3a4 b1b2b3b4",
+		// The two bytes are the bits 01 of Received and 11000 of ServiceTimeout, each at
+		// the top of its byte.
+		8:  "40 c0",
 		10: hexOf(pattern(222)),
 	})
 }

@@ -7,15 +7,18 @@ type REP struct {
 	LocalID, RemoteID uint32
 	QKey              uint32
 	QPN               uint32 // Number of the sender's queue pair, 24 bits.
-	// StartPSN is the PSN of the first request that the receiver sends.
+	// StartPSN is the PSN of the first request that the receiver of the REP sends on the
+	// connection.
 	StartPSN psn.Value
 
-	// Number of READs and atomics that the sender serves at the same time.
+	// Number of READs and atomics that the sender of the REP can serve at the same time.
 	ResponderResources uint8
-	// Number of READs and atomics that the sender will have outstanding.
+	// Number of READs and atomics that the sender of the REP will have outstanding at
+	// most.
 	InitiatorDepth uint8
 
-	// Code of the delay of the sender's ACKs, 5 bits. A REQ uses the same codes.
+	// Code of the maximum delay of the sender's ACKs, 5 bits. The codes are those of the
+	// timeouts in a REQ.
 	TargetAckDelay uint8
 	// Failover accepted, 2 bits: 0, because there is no path migration.
 	Failover    uint8
@@ -50,7 +53,7 @@ func (r *REP) layout(l layout) {
 	raw(l, 36, r.PrivateData[:])
 }
 
-// An RTU confirms a REP. The sender of the RTU has established the connection. Source:
+// An RTU confirms a REP. It says that its sender is ready to use the connection. Source:
 // IBTA vol. 1, 12.6.9.
 type RTU struct {
 	LocalID, RemoteID uint32

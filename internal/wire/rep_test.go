@@ -35,7 +35,10 @@ func TestREPLayout(t *testing.T) {
 		12: "d1d2d3",
 		20: "e1e2e3",
 		24: "f1 f2",
-		26: "7d b0", // bits: 01111 10 1, 101 1 0000
+		// The bits of the first byte are 01111 for TargetAckDelay, 10 for Failover and 1
+		// for FlowControl. The bits of the second byte are 101 for RNRRetry, 1 for SRQ
+		// and 0000 for reserved bits.
+		26: "7d b0",
 		28: "0102030405060708",
 		36: hexOf(pattern(196)),
 	})

@@ -12,18 +12,22 @@ type REQ struct {
 	QKey      uint32
 	QPN       uint32 // Number of the sender's queue pair, 24 bits.
 
-	// Number of READs and atomics that the sender serves at the same time.
+	// Number of READs and atomics that the sender of the REQ can serve at the same time.
 	ResponderResources uint8
-	// Number of READs and atomics that the sender wants to have outstanding.
+	// Number of READs and atomics that the sender of the REQ wants to have outstanding at
+	// most.
 	InitiatorDepth uint8
 
-	// Code of the time within which the receiver must answer, 5 bits.
+	// Code of the time within which the receiver of the REQ must answer a CM message, 5
+	// bits.
 	RemoteTimeout uint8
 	Transport     uint8 // Transport service, 2 bits: 0 is RC.
 	FlowControl   bool  // True if the sender uses end-to-end flow control.
-	// StartPSN is the PSN of the first request that the receiver sends.
+	// StartPSN is the PSN of the first request that the receiver of the REQ sends on the
+	// connection.
 	StartPSN psn.Value
-	// Code of the time within which the sender will answer, 5 bits.
+	// Code of the time within which the sender of the REQ will answer a CM message, 5
+	// bits.
 	LocalTimeout uint8
 	// Transport retry count for the receiver's queue pair, 3 bits.
 	RetryCount uint8
@@ -38,7 +42,7 @@ type REQ struct {
 	Primary Path
 
 	// PrivateData begins with a CMAHeader if the service is an RDMA IP CM service. A CM
-	// message does not contain the length of the private data that is in use.
+	// message does not say how many bytes of the private data are in use.
 	PrivateData [92]byte
 }
 
@@ -59,8 +63,8 @@ type Path struct {
 // Encode writes the message, with the transaction id tid, to m.
 func (r *REQ) Encode(m *MAD, tid uint64) { r.layout(m.encoding(AttrREQ, tid)) }
 
-// Decode reads the message from m. It keeps no reference to m. It accepts any data: the
-// caller checks the values.
+// Decode reads the message from m. It keeps no reference to m. Decode accepts arbitrary
+// data: the caller checks the values.
 func (r *REQ) Decode(m *MAD) { r.layout(m.decoding()) }
 
 func (r *REQ) layout(l layout) {

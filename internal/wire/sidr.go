@@ -31,8 +31,9 @@ type SIDRREP struct {
 	// 0 if the service has a queue pair. Any other value is the reason of the refusal,
 	// and QPN and QKey are invalid.
 	Status uint8
-	// Info is additional information. InfoLength is its length in bytes, as the sender
-	// states it. InfoLength may be larger than len(Info).
+	// Info is additional information about the refusal. InfoLength is the length of Info
+	// in bytes that the sender of the message has stated. Decode does not check it, so it
+	// may be larger than len(Info).
 	Info       [72]byte
 	InfoLength uint8
 	QPN        uint32 // Number of the service's queue pair, 24 bits.

@@ -8,8 +8,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
-// expected returns the values that tshark must find in a sample: those of the sample
-// itself, and those that are equal in all samples.
+// expected returns the values that tshark must find in the sample s. It combines the
+// values that are the same for all samples with those that the sample lists.
 func (s sample) expected() map[string]string {
 	icrc := s.packet().Bytes()
 	icrc = icrc[len(icrc)-wire.ICRCSize:]
@@ -39,7 +39,9 @@ func (s sample) expected() map[string]string {
 	return all
 }
 
-// packetSamples returns a packet of each kind. All headers of the packets have values.
+// packetSamples returns one packet of each kind except CNP. fillHeaders gives the fields
+// of the extended headers different values. So a field that tshark reads from a wrong
+// offset has a wrong value.
 func packetSamples() []sample {
 	samples := []sample{bits}
 	for _, e := range expectations {
@@ -57,7 +59,8 @@ func packetSamples() []sample {
 	return samples
 }
 
-// bits is a packet with those bits of the BTH set that are zero in all other samples.
+// bits is a sample in which those bits of the BTH are set that are zero in all other
+// samples.
 var bits = sample{
 	name: "bits", ip6: true, op: wire.SendMiddle, data: "payloads",
 	fill: func(p wire.Packet) {
@@ -153,7 +156,7 @@ func messageSamples() []sample {
 			"infiniband.cm.drsp.remotecommid": "0xb1b2b3b4",
 			"infiniband.cm.drsp.private":      hexOf(pattern(224)),
 		}},
-		// Of these messages tshark decodes only the MAD header.
+		// tshark knows these messages, but decodes only their MAD headers.
 		{wire.AttrMRA, testMRA(), nil},
 		{wire.AttrSIDRREQ, testSIDRREQ(), nil},
 		{wire.AttrSIDRREP, testSIDRREP(), nil},
@@ -187,8 +190,8 @@ func messageSample(attr wire.Attribute, m message, fields map[string]string) sam
 	}
 }
 
-// requestFields has the fields of vectorRequest, except the flow label and the packet
-// rate. tshark reads these two from a wrong offset.
+// requestFields has the values of the fields of vectorRequest. It leaves out the flow
+// label and the packet rate, because tshark reads these two from wrong offsets.
 var requestFields = map[string]string{
 	"infiniband.cm.req":                     "0x11223344",
 	"infiniband.cm.req.serviceid.prefix":    "0000000001",

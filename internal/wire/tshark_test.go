@@ -27,9 +27,10 @@ type sample struct {
 	want map[string]string
 }
 
-// TestTshark decodes a packet of each kind with tshark, an independent decoder, and
-// compares the fields. tshark does not check ICRCs. It checks the checksum of the IPv4
-// header, which the test takes from a GRH.
+// TestTshark decodes a packet of each kind with tshark, which is an independent decoder,
+// and compares the fields. tshark does not check the ICRC. It checks the checksum in the
+// IPv4 header. The test takes the IPv4 header from a GRH, so this also checks the
+// function that computes the checksum.
 func TestTshark(t *testing.T) {
 	tool, err := exec.LookPath("tshark")
 	if err != nil {
@@ -133,7 +134,7 @@ func (s sample) packet() wire.Packet {
 	return p
 }
 
-// datagram returns the sample with its IP and UDP headers.
+// datagram returns the bytes of the sample's packet with IP and UDP headers.
 func (s sample) datagram() []byte {
 	src, dst := s.endpoints()
 	p := s.packet().Bytes()

@@ -54,14 +54,15 @@ var vectors = []vector{
 		68656c6c6f000000` + strings.Repeat("00", 48) + `8bd15423`},
 }
 
-// A capture is a vector after parsing.
+// A capture is a vector that has been parsed into its addresses and its packet.
 type capture struct {
 	src, dst netip.AddrPort
 	id       uint16
 	packet   []byte
 }
 
-// captured parses a vector. It uses as little as possible of the package under test.
+// captured parses a vector. It calls few functions of the package under test, so that an
+// error of that package does not make the expected values wrong.
 func captured(t testing.TB, name string) capture {
 	for _, v := range vectors {
 		if v.name == name {
