@@ -173,7 +173,7 @@ func (ch *channel) now() time.Duration { return ch.sinceStart(ch.clock()) }
 
 func (ch *channel) sinceStart(t time.Time) time.Duration { return t.Sub(ch.m.Start) }
 
-// startTimer makes a timer fire after a time from now.
+// startTimer starts a timer. The parameter after is the time until the timer fires.
 func (ch *channel) startTimer(t *timerheap.Timer, after time.Duration) {
 	ch.timers.Set(t, ch.now()+after)
 }

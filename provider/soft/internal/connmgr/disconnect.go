@@ -8,9 +8,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/cm"
 )
 
-// Disconnect implements cm.TransportID. It moves the queue pair to the error state. Then
-// it sends a DREQ, or answers the DREQ of the peer. If there is no connection, it sends
-// nothing.
+// Disconnect implements cm.TransportID. It moves the queue pair to the error state. If
+// the connection is open, Disconnect then sends a DREQ. If the peer has sent a DREQ,
+// Disconnect answers it with a DREP. In all other states it sends nothing.
 func (i *id) Disconnect() error {
 	ch := i.lock()
 	defer ch.unlock()

@@ -29,8 +29,8 @@ func TestAcceptWithoutBinding(t *testing.T) {
 	server.Quiet()
 }
 
-// When Bind fails after the REP, the server is refused, and nothing of the connection is
-// left.
+// Bind fails when the active side has received the REP. The active side then refuses the
+// REP with a REJ, and both sides have no connection left.
 func TestREPWithoutBinding(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)

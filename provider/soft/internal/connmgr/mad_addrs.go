@@ -11,7 +11,7 @@ import (
 )
 
 // A madAddr is an address at which a listener should accept requests on the wire path.
-// It does so only if the UDP port of the address could be opened.
+// The listener does so only if the UDP port of the address could be opened.
 type madAddr struct {
 	addr netip.Addr
 	port *madPort // open UDP port of the address; nil if it could not be opened

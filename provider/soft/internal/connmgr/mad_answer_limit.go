@@ -30,10 +30,10 @@ type answerLimit struct {
 // (icmp_msgs_per_sec).
 const (
 	// answersPerSecond is the largest number of answers in a second to all sources
-	// together. So many answers may also be sent at once.
+	// together. One burst may have the same number of answers.
 	answersPerSecond = 2048
-	// answersPerAddress is the largest number of answers in a second to one source. So
-	// many answers may also be sent at once.
+	// answersPerAddress is the largest number of answers in a second to one source. One
+	// burst may have the same number of answers.
 	answersPerAddress = 256
 	answerBuckets     = 4096
 )

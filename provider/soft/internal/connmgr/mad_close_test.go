@@ -22,8 +22,8 @@ func TestWireCMListenerCloses(t *testing.T) {
 		ids[0] = w.connecting(ps, l.LocalAddr(), nil)
 		fetched, _ := w.request(l)
 		ids[1] = w.connecting(ps, l.LocalAddr(), nil)
-		// Two requests are queued in the inbox: the first request of ids[1], and a copy
-		// of the request of ids[0], which the application has fetched.
+		// The next steps queue two requests in the inbox: the request of ids[1], and a
+		// copy of the request of ids[0], which the application has fetched.
 		w.clock.advance(firstInterval)
 		w.client.Quiet() // The timers expire, so both requests are retransmitted.
 		for w.deliverOne() {

@@ -41,7 +41,7 @@ type madConn struct {
 	retransmit      retransmitter
 	rtuSent         bool // true after an RTU was sent
 	deliveryStopped bool // true after stopDelivery
-	closed          bool // true after release; written with the multiplexer's lock held
+	closed          bool // true after a call of release; written with the multiplexer's lock held
 }
 
 // dialMAD sends a request to the remote address of the ID.

@@ -205,8 +205,8 @@ func (c *madConn) onREJ(m *wire.MAD) {
 	}
 }
 
-// onDREQ handles a DREQ, which must name the local queue pair. If the connection has
-// ended already, onDREQ sends a DREP again.
+// onDREQ handles a DREQ. It drops a DREQ that does not name the local queue pair. If the
+// connection has ended already, onDREQ sends another DREP.
 func (c *madConn) onDREQ(m *wire.MAD) {
 	var r wire.DREQ
 	r.Decode(m)

@@ -222,7 +222,7 @@ func quoteOf(quoted []byte) (q quotedMAD, ok bool) {
 // onPortUnreachable handles an ICMP error, which says that no process has the UDP port
 // of the peer. The parameter by is the destination of the request that has caused the
 // error. Anybody can forge an ICMP error. So the error affects only the request that it
-// quotes, and only if the request was sent to the address of by. The quoted request is
+// quotes, and only if the request was sent to the address in by. The quoted request is
 // found by its random communication ID and its transaction ID. The error never affects a
 // connection. If it quotes no request of this device, it is ignored.
 func (mux *madMux) onPortUnreachable(port *madPort, by netip.AddrPort, quoted []byte) {

@@ -231,7 +231,7 @@ func TestPortUnreachable(t *testing.T) {
 	require.False(t, isPortUnreachable(nil))
 }
 
-// errorControl returns a control message (cmsg(3)).
+// errorControl returns a control message (cmsg(3)) with the given level, type and data.
 func errorControl(level, option byte, data []byte) []byte {
 	b := make([]byte, unix.CmsgSpace(len(data)))
 	header := unix.SizeofCmsghdr

@@ -79,7 +79,9 @@ func (c *madConn) duplicateREQ() {
 	c.enqueue(jobRequest, c.answerDuplicate)
 }
 
-// answerDuplicate answers a copy of a request.
+// answerDuplicate answers a copy of a request. If the application has not answered the
+// request, the answer is an MRA, or nothing for a lookup. Otherwise answerDuplicate
+// sends the answer of the application again.
 func (c *madConn) answerDuplicate() {
 	if c.id == nil || c.id.active {
 		return

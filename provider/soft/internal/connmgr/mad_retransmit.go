@@ -24,11 +24,12 @@ const (
 	requestInterval    = 1024 * time.Millisecond
 	requestRetransmits = 16
 	maxInterval        = 4608 * time.Millisecond
-	// orphanRetransmits is how often a DREQ is retransmitted after the ID was destroyed:
-	// for 22 s, or until the channel is closed. The kernel sends only one DREQ in that
-	// case. If that DREQ is lost, and the peer sends no data, the peer does not notice
-	// the end of the connection. As long as the ID exists, a DREQ is retransmitted for
-	// dreqTimeout, as the kernel does.
+	// orphanRetransmits is how often a DREQ is retransmitted after the ID was destroyed.
+	// These retransmissions take 22 s, and end earlier if the channel is closed. The
+	// kernel sends only one DREQ after the ID was destroyed. If that DREQ is lost and
+	// the peer sends no data, the peer does not notice the end of the connection. As
+	// long as the ID exists, a DREQ is retransmitted for dreqTimeout, as the kernel
+	// does.
 	orphanRetransmits = 8
 	// rtuRetransmits is how often an RTU is retransmitted. The retransmission ends after
 	// 22 s, or when data from the peer shows that the RTU has arrived, because the

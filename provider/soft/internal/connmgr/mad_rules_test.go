@@ -123,8 +123,8 @@ func TestWireCMRefusals(t *testing.T) {
 func TestWireCMListenerOnAnotherAddress(t *testing.T) {
 	s := newMADPeer(t)
 	l := s.server.Listen(cm.TCP, "127.8.0.3:0", 0)
-	// The ID other does not listen, but it opens the UDP port at serverAddr. So the
-	// server receives the REQ.
+	// This ID does not listen, but opens the UDP port at serverAddr. So the server
+	// receives the REQ.
 	other := s.server.ID(cm.TCP)
 	require.NoError(t, other.ResolveAddr(netip.AddrPortFrom(serverAddr, 0), netip.AddrPortFrom(clientAddr, 7), 1))
 	s.server.Want(cm.AddrResolved, other)

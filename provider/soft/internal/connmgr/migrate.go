@@ -8,8 +8,8 @@ import (
 )
 
 // Migrate implements cm.TransportID. It moves the ID with its sockets, its timer and its
-// queued events to another channel of the device. The requests that a listener has
-// queued move together with their IDs.
+// queued events to another channel of the device. If the ID is a listener, the IDs of
+// the requests that the application has not fetched move too.
 func (i *id) Migrate(to cm.TransportChannel) error {
 	dst, ok := to.(*channel)
 	if !ok {

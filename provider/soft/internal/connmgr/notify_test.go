@@ -114,7 +114,8 @@ func TestNotifyTooLate(t *testing.T) {
 	server.WantRejected(late, cm.RejectTimeout, false, nil)
 }
 
-// After Notify one RTU is ignored. A second RTU is an error.
+// After a call of Notify, the first RTU is ignored. A second RTU violates the protocol
+// and ends the connection.
 func TestNotifyHostile(t *testing.T) {
 	server := newParty(t)
 	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)

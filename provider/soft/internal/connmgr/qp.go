@@ -116,11 +116,12 @@ func (i *id) InitQPAttr(state verbs.QPState) (verbs.QPAttr, verbs.QPAttrMask, er
 // placeDatagramQP decides where a UD queue pair receives datagrams of the wire path:
 //
 //   - If the lookup of the ID uses the wire path, or the device has no local path, the
-//     queue pair receives at the local address of the ID. An error is returned.
-//   - If the ID has no remote address, peers may use either path. The queue pair receives
-//     at the local address of the ID. An error is ignored, because the local path
-//     remains.
-//   - In all other cases the peer uses the local path. The queue pair receives no
+//     queue pair receives at the local address of the ID. An error of ReceiveAt is
+//     returned.
+//   - If the ID has no remote address, peers may use either path, unless the local
+//     address is a loopback address. The queue pair receives at the local address of the
+//     ID. An error of ReceiveAt is ignored, because the local path remains.
+//   - In all other cases peers use the local path. The queue pair receives no
 //     datagrams of the wire path.
 func (i *id) placeDatagramQP(q QueuePair) error {
 	if i.ps != cm.UDP {

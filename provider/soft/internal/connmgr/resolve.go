@@ -99,7 +99,8 @@ func (i *id) Listen(backlog int) error {
 }
 
 // ResolveAddr implements cm.TransportID. It queues the event before it returns. On the
-// wire path it opens the UDP port, which fails if another process has the port.
+// wire path it opens the UDP port. If another process has that port, the event is
+// AddrError.
 func (i *id) ResolveAddr(src, dst netip.AddrPort, _ time.Duration) error {
 	ch := i.lock()
 	defer ch.unlock()

@@ -64,7 +64,7 @@ func (l *unixListener) refuseNoResources(fd int, cause counters.ID) {
 	if l.id.ps == cm.UDP {
 		refusal = &sidrRepMsg{status: cm.SIDRNoQP}
 	}
-	// Sending fails if the client has closed its socket.
+	// An error of Send is ignored: it means that the client has closed its socket.
 	_ = unixsock.Send(fd, encode(refusal), nil)
 	_ = unix.Close(fd)
 	m.Spare.Fill()

@@ -117,7 +117,8 @@ func malformed(field string, value uint64) error {
 	return fmt.Errorf("%w: message with invalid %s %d", verbs.ErrProtocol, field, value)
 }
 
-// parse decodes and checks the fields of the message type of b.
+// parse decodes the packet b, whose header says which type of message it is. It checks
+// the fields of that type.
 func parse(b []byte) (message, error) {
 	private := bytes.Clone(b[headerSize:])
 	byApplication, user := b[2]&flagByApplication != 0, b[2]&flagUser != 0

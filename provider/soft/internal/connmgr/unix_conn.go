@@ -129,7 +129,8 @@ func (c *unixConn) end() (*shm.End, error) {
 	return c.makeEnd()
 }
 
-// openEnd makes a shared-memory end from the received descriptors. The end owns them.
+// openEnd makes this side's end of the shared memory from the descriptors that have
+// arrived with the REP. After that, the returned shm.End owns the descriptors.
 func (c *unixConn) openEnd() (*shm.End, error) {
 	fds := c.passed
 	c.passed = nil

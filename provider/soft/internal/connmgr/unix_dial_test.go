@@ -144,10 +144,11 @@ func TestDialFindsForeignListenerOnly(t *testing.T) {
 	})
 }
 
-// A process of another user listens on an address, with a full backlog, and never
-// accepts. While the server listens on the wildcard, a client reaches the server. When
-// the server has closed its listener, the client tries until it asks the system for the
-// user of the other listener. Then the dial fails with an error that names this user.
+// A process of another user listens on an address with a full backlog, and never
+// accepts. The server listens on the wildcard with the same port. A client reaches the
+// server. Then the server closes its listener. Another client tries to connect until it
+// asks the system for the user of the other listener. Then its dial fails with an error
+// that names this user.
 func TestDialSkipsForeignQueue(t *testing.T) {
 	peerproc.NeedsRoot(t)
 	client, server := newParty(t), newParty(t)

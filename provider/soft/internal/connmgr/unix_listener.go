@@ -138,7 +138,7 @@ func (l *unixListener) acceptClient(fd int) {
 // process.
 func (l *unixListener) refuseUser(fd int) {
 	l.ch.m.LocalCounts.Inc(counters.RcvdUserErr)
-	// Sending fails if the process has closed its socket.
+	// An error of Send is ignored: it means that the process has closed its socket.
 	_ = unixsock.Send(fd, encode(l.userRefusal()), nil)
 	_ = unix.Close(fd)
 }
@@ -176,7 +176,7 @@ func (c *client) takeRequest(m message) {
 		return
 	}
 	if c.hasToWait() {
-		// Sending fails if the client has closed its socket.
+		// An error of send is ignored: it means that the client has closed its socket.
 		_ = c.send(c.listener.id.refusal(cm.RejectNoResources, nil, false))
 		return
 	}

@@ -119,6 +119,6 @@ func (c *client) refuseSource(err error) {
 		reason = cm.RejectNoResources
 	}
 	c.ch.m.LocalCounts.Inc(cause)
-	// Sending fails if the client has closed its socket.
+	// An error of send is ignored: it means that the client has closed its socket.
 	_ = c.send(c.listener.id.refusal(reason, nil, false))
 }

@@ -20,7 +20,7 @@ import (
 )
 
 // peerRefused sends a connection request and a lookup to an address. It expects that
-// both are refused because of its user.
+// both are refused, and that the errors name the user of this process.
 func peerRefused(t *testing.T, address string) {
 	s := newParty(t)
 	for _, ps := range []cm.PortSpace{cm.TCP, cm.UDP} {
