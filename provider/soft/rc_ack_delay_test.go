@@ -11,8 +11,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// exchangeMessage delivers a message with the AckReq bit, and sends a message in reply.
-// The reply is sent at once, and the acknowledgement is delayed.
+// exchangeMessage delivers a SEND of the peer with the AckReq bit, and then posts a SEND
+// of its own. It requires that the queue pair sends its own SEND at once, and delays the
+// acknowledgement of the peer's SEND.
 func (p *script) exchangeMessage(seq uint64) {
 	p.t.Helper()
 	p.e.recv(seq, 0, 10)
@@ -23,7 +24,8 @@ func (p *script) exchangeMessage(seq uint64) {
 	p.deliver(p.ack(seq))
 }
 
-// A peer that gets no reply is acknowledged in the next call of drive.
+// If the queue pair has sent nothing to the peer, the next call of drive acknowledges the
+// peer's request.
 func TestWireAckWithoutReply(t *testing.T) {
 	p := newScript(t)
 	p.e.recv(1, 0, 10)
@@ -31,8 +33,9 @@ func TestWireAckWithoutReply(t *testing.T) {
 	p.wantSyndrome("the acknowledgement is not delayed", wire.AckNoCredits, 0)
 }
 
-// For a peer that gets a reply the acknowledgement is delayed, by at most maxAckDelays
-// calls of drive.
+// If the queue pair answers a request with a request of its own, the acknowledgement of
+// the peer's request is delayed, by at most maxAckDelays calls of drive. Most
+// acknowledgements are then not needed, because a later one includes them.
 func TestWireAckIsDelayed(t *testing.T) {
 	p := newScript(t)
 	p.exchangeMessage(0)
@@ -46,7 +49,8 @@ func TestWireAckIsDelayed(t *testing.T) {
 	p.wantQuiet("the acknowledgement is sent once")
 }
 
-// One acknowledgement covers many messages.
+// When several messages have arrived during the delay, one acknowledgement covers all of
+// them.
 func TestWireAckBurst(t *testing.T) {
 	p := newScript(t)
 	for seq := range uint64(maxDelayedPackets - 1) {
@@ -67,8 +71,8 @@ func TestWireAckBeforeSleep(t *testing.T) {
 	p.wantSyndrome("the acknowledgement is sent before sleep", wire.AckNoCredits, 0)
 }
 
-// A duplicate of a message is acknowledged without delay, because the peer has not
-// received the first acknowledgement.
+// A duplicate of a message is acknowledged without delay. The peer has sent the message
+// again because it lacks the acknowledgement.
 func TestWireAckOfDuplicate(t *testing.T) {
 	p := newScript(t)
 	p.exchangeMessage(0)

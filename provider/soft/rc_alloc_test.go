@@ -12,8 +12,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// memoryConn is a packetConn that delivers packets to another shard in memory, and does
-// not allocate.
+// memoryConn is a packetConn that keeps the pushed packets in memory, and passes them to
+// another shard when deliver is called. It does not allocate memory for packets.
 type memoryConn struct {
 	peer    *qpDemux
 	from    udp.Header
@@ -35,7 +35,7 @@ func (w *memoryConn) Buffer(_ *udp.Route, size int) []byte {
 
 func (w *memoryConn) Push(_ *udp.Route, p wire.Packet) { w.queued = append(w.queued, p) }
 
-// deliver delivers the queued packets.
+// deliver passes the queued packets to the other shard.
 func (w *memoryConn) deliver() {
 	for _, p := range w.queued {
 		w.peer.receive(p, &w.from)
@@ -43,8 +43,8 @@ func (w *memoryConn) deliver() {
 	w.queued = w.queued[:0]
 }
 
-// newMemoryPair connects two ends by memoryConns. The function turn delivers the queued
-// packets of both ends.
+// newMemoryPair returns two ends whose shards are connected by memoryConns, and the
+// function turn. A call of turn delivers the queued packets of both shards.
 func newMemoryPair(t testing.TB) (a, b *end, turn func()) {
 	s := newSim(t, 1, quietNet)
 	a, b = s.newEnd(), s.newEnd()

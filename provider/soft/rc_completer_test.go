@@ -73,9 +73,9 @@ func TestWireResponsesAckEarlierRequests(t *testing.T) {
 	require.Equal(t, uint64(0x0102030405060708), binary.NativeEndian.Uint64(p.e.mr.Bytes()))
 }
 
-// An acknowledgement of a request after a READ shows that the READ's response was lost.
-// The acknowledgement does not complete the READ. An acknowledgement of the READ itself
-// does not complete it either.
+// An acknowledgement of a later request shows that the response of a READ was lost. It
+// does not complete the READ, because the data is missing. An ACK packet with the
+// sequence of the READ itself does not complete the READ either.
 func TestWireAckAfterLostReadResponse(t *testing.T) {
 	for name, seq := range map[string]uint64{"ACK of the READ's last packet": 3, "ACK of the request after the READ": 4} {
 		p := newScript(t)
@@ -108,9 +108,10 @@ func TestWireReadGoesOnFromTheFirstMissingPacket(t *testing.T) {
 	p.wantRequest("the requests after it are sent again", wire.SendOnly, 4)
 	p.send(p.response(wire.ReadResponseLast, 3, scriptMTU))
 	p.wantQuiet("the READ is requested again once")
-	// When a READ is requested again from the middle, rxe begins its response with
-	// MIDDLE, and network cards begin with FIRST. Both are accepted. A delayed duplicate
-	// of an earlier response is ignored.
+	// If a READ is requested again from the middle of its data, rxe begins the response
+	// with a MIDDLE packet, and network cards begin with a FIRST packet. The requester
+	// accepts both. It ignores a delayed duplicate of a response packet that it has
+	// received before.
 	p.send(p.response(wire.ReadResponseFirst, 0, scriptMTU), p.response(wire.ReadResponseMiddle, 1, scriptMTU),
 		p.response(wire.ReadResponseOnly, 2, scriptMTU), p.response(wire.ReadResponseLast, 3, scriptMTU))
 	p.wantDone("the READ has completed", verbs.StatusSuccess, 1)
@@ -119,8 +120,9 @@ func TestWireReadGoesOnFromTheFirstMissingPacket(t *testing.T) {
 	}
 }
 
-// A late response to a READ that is about to be requested again does not change the
-// count of outstanding READs and atomics.
+// When the response of a READ seems to be lost, the READ does not count as outstanding
+// until it is requested again. If the response arrives before that, the READ completes.
+// Then the count of outstanding READs and atomics must not decrease a second time.
 func TestWireLateResponseAndTheDepth(t *testing.T) {
 	p := newScript(t, func(attr *verbs.QPAttr) { attr.MaxRdAtomic = 1 })
 	p.post(1, verbs.OpRead, 1)

@@ -13,14 +13,16 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// newCreditScript makes a script in which both sides advertise their receive buffers.
+// newCreditScript makes a script in which the queue pair and the script both advertise
+// their receive buffers.
 func newCreditScript(t *testing.T) *script {
 	p := newScript(t)
 	p.conn.credits.Sends, p.conn.credits.Receives = true, true
 	return p
 }
 
-// credits makes an ACK that grants n messages after the first msn messages.
+// credits makes an ACK with the sequence seq. The ACK says that the peer has executed msn
+// messages and has receive buffers for n further messages.
 func (p *script) credits(seq, msn uint64, n int) wire.Packet {
 	pkt := p.syndrome(wire.Ack(n), seq)
 	pkt.AETH().Set(wire.Ack(n), psnOf(0, msn))
@@ -93,7 +95,8 @@ func TestWireCreditsLimit(t *testing.T) {
 	p.wantDone("", verbs.StatusSuccess, 3, 4, 5)
 }
 
-// Without a credit only the first packet of a long SEND is sent as a probe.
+// A sender without a credit sends only the first packet of a long SEND, as a probe. It
+// sends the other packets after the peer has acknowledged the probe.
 func TestWireCreditsOfALongMessage(t *testing.T) {
 	p := newCreditScript(t)
 	p.post(1, verbs.OpSend, 3*scriptMTU)
@@ -110,14 +113,15 @@ func TestWireCreditsOfALongMessage(t *testing.T) {
 	p.out = nil
 	p.advance(verbs.AckTimeout(14))
 	p.advance(verbs.AckTimeout(14))
-	// The first packet sent is the probe. Then all three packets may be sent, because
-	// they were sent before.
+	// After an ACK timeout the requester first sends one packet as a probe, and then all
+	// three packets again. It needs no credit for a packet that it has sent before.
 	p.wantCount(1 + 3)
 	p.send(p.credits(5, 2, 0))
 	p.wantDone("", verbs.StatusSuccess, 1, 2)
 }
 
-// WRITEs and READs take no buffer, but they count as messages.
+// An advertisement counts all messages, including WRITEs and READs, although they take no
+// receive buffer.
 func TestWireCreditsCountAllMessages(t *testing.T) {
 	p := newCreditScript(t)
 	p.send(p.credits(0, 0, 0))
@@ -127,13 +131,13 @@ func TestWireCreditsCountAllMessages(t *testing.T) {
 	p.post(3, verbs.OpFetchAdd, 8)
 	p.post(4, verbs.OpSend, 1)
 	p.post(5, verbs.OpSend, 1)
-	p.wantCount(3) // Two READs or atomics may be outstanding.
+	p.wantCount(3) // The READ has two pieces, and two READs or atomics may be outstanding.
 	p.send(p.ack(0))
 	require.EqualValues(t, 3, p.conn.credits.messagesSent, "a WRITE, and two pieces of a READ")
 }
 
-// A sender that is faster than the receiver gets no RNR NAK, and no message waits
-// without end, whatever packets get lost.
+// A sender that is faster than the receiver gets no RNR NAK, and every message is sent at
+// last, whatever packets get lost.
 func TestWireCreditsAvoidRNR(t *testing.T) {
 	const messages = 200
 	for seed := range uint64(20) {
@@ -164,27 +168,30 @@ func TestWireCreditsAvoidRNR(t *testing.T) {
 	}
 }
 
-// newTestShard returns a shard with a clock, whose timers a test fires.
+// newTestShard returns a shard whose clock shows 0. A test fires the timers of the shard
+// by calling Expire.
 func newTestShard() *shard { return &shard{clock: func() int64 { return 0 }} }
 
 // newRCCredits returns the credits of a connection on which both sides advertise their
 // receive buffers. The peer has not advertised a buffer yet. The result wqe is a SEND
-// with the message number 1, so it needs a credit.
+// with the message number 1, for which there is no credit.
 func newRCCredits() (*rcCredits, *wqe) {
 	r := new(rcCredits)
 	r.init(connmgr.CreditFlow{Sends: true, Receives: true}, newTestShard(), r.probeAllowed)
 	return r, &wqe{op: verbs.OpSend, messageNumber: 1}
 }
 
-// advertisement returns an AETH that grants n messages after the first msn messages.
+// advertisement returns an AETH with the syndrome s and the message sequence number msn.
+// It says that the peer has executed msn messages, and the syndrome says for how many
+// further messages the peer has receive buffers.
 func advertisement(s wire.Syndrome, msn uint64) *wire.AETH {
 	h := new(wire.AETH)
 	h.Set(s, psnOf(0, msn))
 	return h
 }
 
-// Without credits one message at a time is a probe: the first one at once, and each
-// further one when no advertisement arrives for probeDelay.
+// A requester without credits sends one message as a probe. It sends the first probe at
+// once, and each further probe when no advertisement has arrived for probeDelay.
 func TestRCCreditsProbe(t *testing.T) {
 	r, w := newRCCredits()
 	timers := &r.timer.shard.timers
@@ -203,7 +210,7 @@ func TestRCCreditsProbe(t *testing.T) {
 	require.True(t, r.allows(w, at))
 }
 
-// An advertisement ends the wait for a probe.
+// A requester that waits to send a probe stops waiting when an advertisement arrives.
 func TestRCCreditsUpdate(t *testing.T) {
 	r, w := newRCCredits()
 	r.probeSent()
@@ -220,7 +227,8 @@ func TestRCCreditsUpdate(t *testing.T) {
 	require.False(t, r.lacks(&wqe{op: verbs.OpSend, messageNumber: 100}), "the credits are infinite")
 }
 
-// Whether a packet without a credit may be sent depends on its operation and position.
+// A requester without credits may send some packets nevertheless. The operation of the
+// request, and the position of the packet in the request, decide whether it may.
 func TestRCCreditsPositions(t *testing.T) {
 	send := &wqe{op: verbs.OpSend, firstSeq: 4, messageNumber: 1}
 	imm := &wqe{op: verbs.OpWriteImm, firstSeq: 4, messageNumber: 1}

@@ -75,12 +75,12 @@ func TestWireDuplicatesAreAcknowledgedAgain(t *testing.T) {
 	p.wantQuiet("one ACK for all duplicates")
 	require.Len(t, p.e.drainCQ(), 2, "duplicates are not executed again")
 	require.Zero(t, p.e.mr.Bytes()[4096])
-	p.send(p.read(3, 0, 2*scriptMTU)) // This READ arrives in the middle of a WRITE.
+	p.send(p.read(3, 0, 2*scriptMTU)) // This READ arrives before the last packet of the WRITE.
 	p.wantSyndrome("", wire.NAK(wire.NAKInvalidRequest), 3)
 }
 
-// An ACK with the sequence of a READ would complete the READ without its data. So no
-// such ACK is sent.
+// The responder sends no ACK with the sequence of a READ. Such an ACK could make a
+// requester complete the READ without its data.
 func TestWireReadIsNeverAcknowledged(t *testing.T) {
 	p := newScript(t)
 	p.e.recv(1, 0, 10)
@@ -101,7 +101,7 @@ func TestWireReadIsNeverAcknowledged(t *testing.T) {
 }
 
 func TestWireReceiverWithoutBuffer(t *testing.T) {
-	p := newScript(t) // RNR timer code 12
+	p := newScript(t) // With the script's attributes, the RNR timer code is 12.
 	for name, pkt := range map[string]func(seq uint64) wire.Packet{
 		"SEND":      func(seq uint64) wire.Packet { return p.request(wire.SendOnly, seq, 1) },
 		"WRITE_IMM": func(seq uint64) wire.Packet { return p.setRETH(p.request(wire.WriteOnlyImm, seq, 1), 0, 1) },
@@ -117,7 +117,8 @@ func TestWireReceiverWithoutBuffer(t *testing.T) {
 	}
 }
 
-// Key and address of a request for zero bytes are not checked (IBTA vol. 1, 9.7.4.1.3).
+// The responder does not check the key and the address of a request for zero bytes (IBTA
+// vol. 1, 9.7.4.1.3).
 func TestWireZeroBytesNeedNoKey(t *testing.T) {
 	p := newScript(t)
 	p.send(withAckReq(p.request(wire.WriteOnly, 0, 0)), p.request(wire.ReadRequest, 1, 0))
@@ -186,8 +187,9 @@ func TestNearestSequence(t *testing.T) {
 	}
 }
 
-// A peer that sends the same request three times did not get the response to the second
-// one. The responder reports this to the packetConn.
+// If a request arrives for the third time, the peer has not received the response to the
+// second one. This indicates a fault of the network, so the responder calls OnTimeout of
+// the packetConn.
 func TestWireReportsLostResponses(t *testing.T) {
 	p := newScript(t)
 	for seq := range uint64(2) {

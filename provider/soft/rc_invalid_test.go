@@ -11,9 +11,10 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// These are the statuses with which a receive buffer completes. bufferTaken: the invalid
-// request had taken the buffer. bufferShort: the buffer was too short for the message.
-// bufferUnused: no request had taken the buffer, so the buffer was flushed.
+// These are the statuses of the receive buffer when a request has ended the queue pair.
+// With bufferTaken, the invalid request had taken the buffer. With bufferShort, the
+// buffer was too short for the message. With bufferUnused, no request had taken the
+// buffer, and the queue pair flushed it.
 const (
 	bufferTaken  = verbs.StatusRemInvReqErr
 	bufferShort  = verbs.StatusLocLenErr
@@ -26,7 +27,7 @@ var invalidRequests = []struct {
 	name    string
 	packets func(p *script) []wire.Packet
 	nak     wire.NAKCode
-	buffer  verbs.Status // status of the first receive buffer
+	buffer  verbs.Status // status of the only receive buffer
 }{
 	{"FIRST too short", func(p *script) []wire.Packet {
 		return []wire.Packet{p.request(wire.SendFirst, 0, scriptMTU-4)}
@@ -79,8 +80,8 @@ var invalidRequests = []struct {
 	}, wire.NAKRemoteAccess, bufferUnused},
 }
 
-// A request that breaks a rule ends the queue pair. The peer gets a NAK for it, and no
-// response to its later requests.
+// A request that breaks a rule moves the queue pair to the error state. The peer gets a
+// NAK for this request, and no response to later requests.
 func TestWireInvalidRequests(t *testing.T) {
 	for _, c := range invalidRequests {
 		t.Run(c.name, func(t *testing.T) {

@@ -12,10 +12,11 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A modelEnd is one end of a simulated connection that posts random requests, and knows
-// the result that each must have. Request i uses slot i modulo modelSlots of every area
-// of memory. So a packet that is executed twice, or out of order, overwrites the data of
-// another request.
+// A modelEnd is one end of a simulated connection. It posts random requests, and knows
+// the result that each of them must have. The memory of an end has several areas, each
+// with modelSlots slots, and request i uses slot i modulo modelSlots of an area. So if a
+// packet is executed twice or out of order, it overwrites the data of another request,
+// and a check fails.
 type modelEnd struct {
 	e    *end
 	peer *modelEnd
@@ -29,10 +30,10 @@ type modelEnd struct {
 	done     int
 	failed   bool
 	received int    // number of messages received
-	expected []int  // indexes of the requests that the peer receives as messages
+	expected []int  // indexes of the posted requests that the peer receives as messages
 	posted   int    // number of receive buffers posted
-	adds     uint64 // present value of the peer's counter
-	swaps    uint64 // present value of the peer's word for compare-and-swap
+	adds     uint64 // value of the peer's counter after all posted requests
+	swaps    uint64 // value of the peer's compare-and-swap word after all posted requests
 }
 
 // A modelOp is a request of a modelEnd.
@@ -40,20 +41,21 @@ type modelOp struct {
 	op       verbs.Opcode
 	size     int
 	signaled bool
-	before   uint64 // value that an atomic has to return
+	before   uint64 // value of the peer's word before this atomic, which the atomic must return
 }
 
 const (
 	modelSlots = 16
 	slotBytes  = 16 << 10
 	areaBytes  = modelSlots * slotBytes
-	// These are the offsets of the areas in an end's memory.
-	sendArea    = 0 * areaBytes // source of own SENDs and WRITEs
-	resultArea  = 1 * areaBytes // destination of own READs, and results of own atomics
-	receiveArea = 2 * areaBytes // destination of the peer's SENDs
+	// An end's memory has these areas. The constants are their offsets from its
+	// beginning.
+	sendArea    = 0 * areaBytes // data of this end's SENDs and WRITEs
+	resultArea  = 1 * areaBytes // data of this end's READs, and results of its atomics
+	receiveArea = 2 * areaBytes // receive buffers, for the peer's SENDs
 	targetArea  = 3 * areaBytes // destination of the peer's WRITEs
 	sourceArea  = 4 * areaBytes // source of the peer's READs; its contents never change
-	atomicArea  = 5 * areaBytes // a counter, and a word to be swapped
+	atomicArea  = 5 * areaBytes // a counter for fetch-and-add, and a word for compare-and-swap
 )
 
 func newModelEnd(e *end, seed uint64, todo int, mtu verbs.MTU) *modelEnd {
@@ -62,7 +64,7 @@ func newModelEnd(e *end, seed uint64, todo int, mtu verbs.MTU) *modelEnd {
 	return s
 }
 
-// fill writes bytes that are derived from a number.
+// fill fills b with pseudorandom bytes. The same number always gives the same bytes.
 func fill(b []byte, number uint64) {
 	x := number*0x9e3779b97f4a7c15 + 1
 	for ; len(b) >= 8; b = b[8:] {
@@ -81,7 +83,7 @@ func slotOf(area, i int) int { return area + i%modelSlots*slotBytes }
 // finished reports whether all requests have completed, or one has failed.
 func (s *modelEnd) finished() bool { return s.failed || s.done == s.todo }
 
-// postSome posts some receive buffers and requests.
+// postSome posts a random number of receive buffers and of requests, which may be zero.
 func (s *modelEnd) postSome() {
 	for s.posted < len(s.peer.expected)+4 && s.posted-s.received < modelSlots && s.rng.IntN(3) > 0 && !s.failed {
 		s.e.recv(uint64(s.posted), slotOf(receiveArea, s.posted), slotBytes)
@@ -129,7 +131,8 @@ func (s *modelEnd) post() {
 	s.e.post(wr)
 }
 
-// size returns a random size near a multiple of the path MTU.
+// size returns a random size. Most sizes differ from a multiple of the path MTU by at
+// most one byte, because faults are most likely there.
 func (s *modelEnd) size() int {
 	n := s.mtu*s.rng.IntN(6) + s.rng.IntN(3) - 1
 	if s.rng.IntN(8) == 0 {
@@ -138,7 +141,7 @@ func (s *modelEnd) size() int {
 	return min(max(n, 0), slotBytes)
 }
 
-// pieces divides a buffer into up to three SGEs.
+// pieces divides a part of the end's memory at random into one to three SGEs.
 func (s *modelEnd) pieces(offset, size int) []verbs.SGE {
 	var sges []verbs.SGE
 	for len(sges) < 2 && size > 1 && s.rng.IntN(2) == 0 {
@@ -149,8 +152,8 @@ func (s *modelEnd) pieces(offset, size int) []verbs.SGE {
 	return append(sges, verbs.SGEOf(s.e.mr, offset, size))
 }
 
-// checkCompletions checks the requests that have completed. After a failure all further
-// requests are flushed.
+// checkCompletions polls the CQ, and checks each request that has completed. When one
+// request has failed, all later requests have to be flushed.
 func (s *modelEnd) checkCompletions() {
 	for _, wc := range s.e.drainCQ() {
 		t := s.e.t
@@ -176,7 +179,8 @@ func (s *modelEnd) checkCompletions() {
 	}
 }
 
-// checkMessage checks that a message is the next expected one, complete and intact.
+// checkMessage checks that a received message is the next one that the peer has posted,
+// and that its length, its immediate data and its contents are right.
 func (s *modelEnd) checkMessage(wc *verbs.WC) {
 	t := s.e.t
 	require.EqualValues(t, s.received, wc.ID)
@@ -195,7 +199,8 @@ func (s *modelEnd) checkMessage(wc *verbs.WC) {
 	s.received++
 }
 
-// check checks the effect of a request that has completed.
+// check checks the memory that request i of this end was to change, on this side or on
+// the side of the peer. It is called when the request has completed.
 func (s *modelEnd) check(i int) {
 	switch o := s.ops[i]; o.op {
 	case verbs.OpWrite, verbs.OpWriteImm:
@@ -209,7 +214,8 @@ func (s *modelEnd) check(i int) {
 	}
 }
 
-// compare compares memory of this side with the data of request i of the peer.
+// compare requires that the memory of this end at the given offset has the data that the
+// peer has written with its request i.
 func (s *modelEnd) compare(offset, size, i int) {
 	want := make([]byte, size)
 	fill(want, uint64(i))

@@ -11,10 +11,11 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A peer with more READs and atomics outstanding than allowed gets the allowed
-// responses, and then a NAK (IBTA vol. 1, 9.7.5.2.3).
+// If a peer has more READs and atomics outstanding than the connection allows, the
+// responder sends the allowed number of responses, and then a NAK (IBTA vol. 1,
+// 9.7.5.2.3).
 func TestWireTooManyReads(t *testing.T) {
-	p := newScript(t) // The script may have 2 READs and atomics outstanding.
+	p := newScript(t) // The attributes of the script allow 2 outstanding READs and atomics.
 	p.send(p.read(0, 0, 10), p.read(1, 0, 10), p.read(2, 0, 10), p.read(3, 0, 10))
 	p.wantResponse("the response of the first READ", wire.ReadResponseOnly, 0)
 	p.wantResponse("the response of the second READ", wire.ReadResponseOnly, 1)
@@ -24,10 +25,10 @@ func TestWireTooManyReads(t *testing.T) {
 	p.wantAsync(verbs.AsyncQPRequestError)
 }
 
-// A peer may have the negotiated number of READs outstanding at all times, and may
-// repeat them. A READ whose response was sent completely does not count as outstanding.
-// The same holds for a READ that the peer has repeated, and whose response is then sent
-// a second time.
+// A peer may have the negotiated number of READs outstanding at all times, and may send
+// duplicates of READs. When the response of a READ was sent completely, the READ is not
+// outstanding any more. When the response of a duplicate was sent completely, the
+// duplicate is not outstanding any more either.
 func TestWireAllowedReads(t *testing.T) {
 	p := newScript(t)
 	for seq := uint64(0); seq < 20; seq += 2 {
@@ -35,7 +36,7 @@ func TestWireAllowedReads(t *testing.T) {
 		p.wantResponse("", wire.ReadResponseOnly, seq)
 		p.wantResponse("", wire.ReadResponseOnly, seq+1)
 	}
-	// These are late copies of the last two requests.
+	// These duplicates of the last two requests arrive late.
 	p.deliver(p.read(18, 0, 10), p.read(19, 0, 10))
 	p.send(p.read(20, 0, 10), p.read(21, 0, 10))
 	p.wantResponse("", wire.ReadResponseOnly, 20)
@@ -44,7 +45,7 @@ func TestWireAllowedReads(t *testing.T) {
 	require.Equal(t, verbs.StateRTS, p.e.qp.State())
 }
 
-// A READ whose response was not sent completely is outstanding.
+// A READ counts as outstanding until its response was sent completely.
 func TestWireUnfinishedReadIsOutstanding(t *testing.T) {
 	p := newScript(t)
 	p.room = 3

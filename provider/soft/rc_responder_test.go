@@ -11,8 +11,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// newRCResponder returns a responder whose peer may have two READs and atomics
-// outstanding.
+// newRCResponder returns a responder of a connection that allows the peer two outstanding
+// READs and atomics.
 func newRCResponder() *rcResponder {
 	r := new(rcResponder)
 	r.init(&verbs.QPAttr{RQPSN: uint32(theirBase), MaxDestRdAtomic: 2})
@@ -39,7 +39,8 @@ func TestRCResponderSequences(t *testing.T) {
 	require.Equal(t, wire.NAK(wire.NAKRemoteAccess), r.nak)
 }
 
-// A NAK is due once for each packet that is missing.
+// A responder sends one NAK for a missing packet. When the missing packet has arrived,
+// the responder may send a NAK for another one.
 func TestRCResponderNAKStates(t *testing.T) {
 	r := newRCResponder()
 	require.Equal(t, nakNone, r.nakState)
@@ -50,8 +51,9 @@ func TestRCResponderNAKStates(t *testing.T) {
 	require.Equal(t, nakNone, r.nakState)
 }
 
-// onDuplicate remembers the first duplicate, and reports each later duplicate of the
-// same packet. A new request clears this record.
+// onDuplicate records the first duplicate that arrives. It returns true if a further
+// duplicate of the recorded packet arrives. When a new request arrives, the record is
+// cleared.
 func TestRCResponderDuplicates(t *testing.T) {
 	r := newRCResponder()
 	require.False(t, r.onDuplicate(0))
@@ -84,7 +86,8 @@ func TestRCResponderRepeats(t *testing.T) {
 	require.EqualValues(t, 7, r.resources.nextPending().result)
 }
 
-// A response acknowledges the SENDs and WRITEs before it, but not those after it.
+// A response acknowledges the SENDs and WRITEs that arrived before its request, but not
+// those that arrived after its request.
 func TestRCResponderResponseAcknowledges(t *testing.T) {
 	r := newRCResponder()
 	r.executedData(true)

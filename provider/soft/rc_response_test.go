@@ -52,8 +52,9 @@ func TestWireReadIsRepeated(t *testing.T) {
 	p.wantResponse("", wire.ReadResponseOnly, 6)
 }
 
-// A READ that is requested again before its response is complete gets a new response
-// from the requested packet on.
+// If the peer requests a READ again, from some packet on, before the first response was
+// sent completely, the responder ends the first response and sends a new one. The new
+// response begins with the packet that the peer has requested.
 func TestWireReadRepeatedEarly(t *testing.T) {
 	p := newScript(t)
 	p.send(p.read(0, 0, (respondBudget+2)*scriptMTU))
@@ -83,8 +84,8 @@ func TestWireReadResponsesArePaced(t *testing.T) {
 	require.Empty(t, p.e.qp.shard.wire.due)
 }
 
-// The NAK for a request that ends the queue pair is sent after the responses of the
-// requests before it.
+// If a request ends the queue pair, the responder first sends the responses of all
+// earlier requests, and then the NAK for this request.
 func TestWireNAKFollowsResponses(t *testing.T) {
 	p := newScript(t)
 	const n = respondBudget + 1

@@ -34,8 +34,9 @@ func TestWireSequenceNAK(t *testing.T) {
 	p.wantDone("all requests have completed", verbs.StatusSuccess, 2, 3)
 }
 
-// If an acknowledgement of the first transmission arrives during the retransmission, the
-// requester does not send the acknowledged packets again.
+// The requester sends packets again after a NAK. If an acknowledgement of their first
+// transmission arrives meanwhile, the requester does not send the acknowledged packets
+// again.
 func TestWireAckDuringRetransmission(t *testing.T) {
 	p := newScript(t)
 	p.post(1, verbs.OpSend, 8*scriptMTU)
@@ -85,7 +86,7 @@ func TestWireProgressStartsTheCountAnew(t *testing.T) {
 	p.post(1, verbs.OpSend, 6*scriptMTU)
 	for seq := range uint64(5) {
 		p.out = nil
-		for range 2 { // The first check finds that a packet was acknowledged.
+		for range 2 { // The first check only finds that a packet was acknowledged.
 			if len(p.out) == 0 {
 				p.advance(scriptTimeout)
 			}
@@ -101,8 +102,8 @@ func TestWireProgressStartsTheCountAnew(t *testing.T) {
 	require.Zero(t, p.e.qp.shard.timers.Len(), "no timer is running")
 }
 
-// Packets that were sent again a short time ago are not sent a third time when the
-// retransmission timer fires.
+// The retransmission timer fires a short time after packets were sent again because of a
+// NAK. These packets are not sent a third time before a further ACK timeout.
 func TestWireTimeoutAfterRetransmission(t *testing.T) {
 	p := newScript(t)
 	p.post(1, verbs.OpSend, 1)
@@ -116,8 +117,8 @@ func TestWireTimeoutAfterRetransmission(t *testing.T) {
 	p.wantRequest("the third attempt", wire.SendOnly, 0)
 }
 
-// A retransmission timer that was started for an earlier request does not shorten the
-// timeout of a later request.
+// The retransmission timer may still run for an earlier request when a later request is
+// sent. It does not shorten the ACK timeout of the later request.
 func TestWireTimeoutIsNotShortened(t *testing.T) {
 	p := newScript(t)
 	p.post(1, verbs.OpSend, 1)
@@ -134,8 +135,8 @@ func TestWireTimeoutIsNotShortened(t *testing.T) {
 	p.wantRequest("the timeout of the request has passed", wire.SendOnly, 1)
 }
 
-// The loss of the last packets is noticed soon after the ACK timeout, counted from the
-// last acknowledgement.
+// When the last packets of a transfer are lost, the requester sends them again soon after
+// the ACK timeout. The timeout is counted from the last acknowledgement.
 func TestWireTailLoss(t *testing.T) {
 	look := scriptTimeout / 4
 	for answered := time.Duration(1); answered < scriptTimeout; answered += look / 3 {
@@ -155,7 +156,8 @@ func TestWireTailLoss(t *testing.T) {
 
 var pollInterval = scriptTimeout / 100
 
-// advanceInSteps advances the clock in steps of pollInterval.
+// advanceInSteps advances the clock in steps of pollInterval, like an owner that polls
+// regularly.
 func (p *script) advanceInSteps(d time.Duration) {
 	for ; d > pollInterval; d -= pollInterval {
 		p.advance(pollInterval)
@@ -163,8 +165,8 @@ func (p *script) advanceInSteps(d time.Duration) {
 	p.advance(d)
 }
 
-// When the owner did not call drive for some time, the checks that the timer has missed
-// follow at once.
+// When the owner calls drive too late, the timer has missed several checks. The shard
+// then makes these checks one after the other in the same call.
 func TestWireTimeoutOfALateOwner(t *testing.T) {
 	p := newScript(t)
 	p.post(1, verbs.OpSend, 1)
@@ -195,7 +197,7 @@ func TestWireSequenceNAKsCountAsRetries(t *testing.T) {
 }
 
 func TestWireReceiverNotReady(t *testing.T) {
-	p := newScript(t) // The RNR retry count allows two retries.
+	p := newScript(t) // The RNR retry count is 2.
 	const code = 14
 	wait := verbs.RNRDelay(code)
 	p.post(1, verbs.OpSend, 1)
@@ -204,9 +206,9 @@ func TestWireReceiverNotReady(t *testing.T) {
 	for range 2 {
 		p.send(p.syndrome(wire.RNRNAK(code), 1))
 		p.post(3, verbs.OpSend, 1)
-		// The packets after the refused message arrive out of sequence, so the peer sends
-		// a NAK. This NAK does not count as a retry, and does not end the wait for the RNR
-		// timer.
+		// The peer has refused the first packet of the message with the RNR NAK. The next
+		// packets are then out of sequence for the peer, so it also sends a NAK. This NAK
+		// does not count as a retry, and the requester still waits for the RNR timer.
 		p.send(p.nak(wire.NAKSequence, 1))
 		p.advance(wait - 1)
 		p.wantQuiet("the RNR timer has not fired")
@@ -234,12 +236,12 @@ func TestWireReceiverNeverReady(t *testing.T) {
 	require.Empty(t, p.e.drainCQ())
 }
 
-// The time of the RNR timer does not count towards the ACK timeout.
+// While the RNR timer runs, the ACK timeout does not expire, even if it is shorter.
 func TestWireRNRDelayIsNoTimeout(t *testing.T) {
 	p := newScript(t, func(attr *verbs.QPAttr) { attr.Timeout, attr.RetryCount = 10, 0 })
 	p.post(1, verbs.OpSend, 1)
 	p.out = nil
-	p.send(p.syndrome(wire.RNRNAK(0), 0)) // code of 655 ms
+	p.send(p.syndrome(wire.RNRNAK(0), 0)) // The timer code 0 means 655 ms.
 	for range 100 {
 		p.advance(verbs.AckTimeout(10))
 	}
@@ -247,8 +249,10 @@ func TestWireRNRDelayIsNoTimeout(t *testing.T) {
 	require.Empty(t, p.e.drainCQ())
 }
 
-// When the end of a message is lost, the oldest packet is sent as a probe. The requester
-// then continues after the last packet that the peer acknowledges.
+// When the last packets of a message are lost, the requester sends its oldest
+// unacknowledged packet again as a probe, before the ACK timeout. The acknowledgement of
+// the probe says which packets the peer has. The requester sends only the packets after
+// those again.
 func TestWireProbeBeforeTimeout(t *testing.T) {
 	p := newScript(t)
 	p.post(1, verbs.OpSend, 6*scriptMTU)
@@ -267,7 +271,8 @@ func TestWireProbeBeforeTimeout(t *testing.T) {
 	require.Zero(t, p.timeouts)
 }
 
-// When only the acknowledgement was lost, only the probe is sent again.
+// If the peer has received all packets and only the acknowledgement was lost, the
+// requester sends the probe and no other packet again.
 func TestWireProbeAfterLostAck(t *testing.T) {
 	p := newScript(t)
 	p.post(1, verbs.OpSend, 6*scriptMTU)
@@ -279,7 +284,7 @@ func TestWireProbeAfterLostAck(t *testing.T) {
 	p.wantDone("the message had arrived", verbs.StatusSuccess, 1)
 }
 
-// A requester that may not retry sends no probe either.
+// A requester whose retry count is 0 sends no probe.
 func TestWireNoProbeWithoutRetries(t *testing.T) {
 	p := newScript(t, func(attr *verbs.QPAttr) { attr.RetryCount = 0 })
 	p.post(1, verbs.OpSend, 1)
@@ -290,7 +295,8 @@ func TestWireNoProbeWithoutRetries(t *testing.T) {
 	p.wantDone("", verbs.StatusRetryExcErr, 1)
 }
 
-// newRetransmission returns a retransmission with a clock that a test sets.
+// newRetransmission returns a retransmission, and the time of its clock, which a test may
+// change.
 func newRetransmission() (r *retransmission, now *time.Duration) {
 	s, r := newTestShard(), new(retransmission)
 	now = new(time.Duration)
@@ -299,10 +305,10 @@ func newRetransmission() (r *retransmission, now *time.Duration) {
 	return r, now
 }
 
-// Without progress the timer expires after the ACK timeout. Until then it fires after
-// each checkPeriod.
+// Without progress the timer expires after the ACK timeout. Until then it makes a check
+// every checkPeriod, which is a quarter of the ACK timeout here.
 func TestRetransmissionTimer(t *testing.T) {
-	const code = 10 // 4.2 ms
+	const code = 10 // an ACK timeout of 4.2 ms
 	r, now := newRetransmission()
 	r.start(code)
 	for _, want := range []timerAction{timerWait, timerWait, timerWait, timerExpired} {

@@ -16,17 +16,18 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A script is a peer that exchanges packets with one queue pair. It is also the
-// packetConn of that queue pair's shard. Sequences count from 0 on both sides. The PSNs
-// of both sides wrap after few packets.
+// A script is the peer of one queue pair: a test makes the packets of the peer, and
+// checks the packets that the queue pair sends. The script is also the packetConn of the
+// queue pair's shard. Sequences count from 0 on both sides. The first PSNs are so large
+// that the PSNs of both sides wrap after a few packets.
 type script struct {
 	t        testing.TB
 	e        *end
 	conn     *rcConn
 	now      int64
-	out      []wire.Packet // packets that the queue pair has sent
-	timeouts int           // calls of OnTimeout
-	room     int           // number of packets for which there is room; negative means no limit
+	out      []wire.Packet // packets that the queue pair has sent and the test has not checked
+	timeouts int           // number of calls of OnTimeout
+	room     int           // number of packets that the queue pair may still send; negative means no limit
 }
 
 const (
@@ -42,7 +43,8 @@ var (
 	ownAddr    = netip.MustParseAddr("fd00::1")
 )
 
-// scriptAttr sets the attributes of the queue pair, which a test may change.
+// scriptAttr sets the attributes with which a test connects the queue pair. A test may
+// change them afterwards.
 func scriptAttr(attr *verbs.QPAttr) {
 	attr.AH.DestGID, attr.DestQPN = verbs.GIDFromAddr(scriptAddr), scriptQPN
 	attr.PathMTU, attr.RQPSN, attr.SQPSN = verbs.MTU256, uint32(theirBase), uint32(ourBase)
@@ -66,7 +68,8 @@ func newScript(t testing.TB, change ...func(*verbs.QPAttr)) *script {
 		}
 	})
 	p.conn = p.e.qp.path.(*rcConn)
-	// The congestion window has room, and losses do not reduce it.
+	// The tests of the script do not test the congestion control: the congestion window
+	// is large, and losses do not reduce it.
 	p.conn.cong.shared.window, p.conn.cong.recoveryEnd = maxWindow, math.MaxUint64
 	return p
 }
@@ -91,7 +94,8 @@ func (p *script) Push(_ *udp.Route, pkt wire.Packet) {
 	p.out = append(p.out, decoded)
 }
 
-// packet makes a packet for the queue pair.
+// packet makes a packet for the queue pair, with an opcode, a PSN and the length of the
+// payload.
 func (p *script) packet(op wire.Opcode, number psn.Value, payload int) wire.Packet {
 	pkt := wire.Build(make([]byte, op.Size(payload)), op, payload)
 	pkt.BTH().SetDestQP(p.e.qp.num)
@@ -102,21 +106,23 @@ func (p *script) packet(op wire.Opcode, number psn.Value, payload int) wire.Pack
 	return pkt
 }
 
-// deliver delivers packets that arrive together.
+// deliver passes packets to the shard of the queue pair, as if one system call had
+// received all of them.
 func (p *script) deliver(pkts ...wire.Packet) {
 	for _, pkt := range pkts {
 		p.e.qp.shard.wire.receive(pkt, &udp.Header{From: scriptAddr, To: ownAddr, HopLimit: scriptHops})
 	}
 }
 
-// send delivers packets that arrive together, and then makes the queue pair send its
-// responses.
+// send passes packets to the shard like deliver, and then lets the queue pair send its
+// packets.
 func (p *script) send(pkts ...wire.Packet) {
 	p.deliver(pkts...)
 	p.e.qp.shard.wire.sendDue()
 }
 
-// request makes a packet of a request of the script.
+// request makes a packet of a request that the script sends. The parameter seq is the
+// sequence of the packet.
 func (p *script) request(op wire.Opcode, seq uint64, payload int) wire.Packet {
 	return p.packet(op, psnOf(theirBase, seq), payload)
 }
@@ -127,7 +133,8 @@ func withAckReq(pkt wire.Packet) wire.Packet {
 	return pkt
 }
 
-// setRETH sets the RETH to a part of the queue pair's memory region.
+// setRETH sets the address, key and length in the RETH of a packet. They refer to a part
+// of the queue pair's memory region, and length may exceed the region.
 func (p *script) setRETH(pkt wire.Packet, offset int, length uint32) wire.Packet {
 	pkt.RETH().Set(p.e.mr.Addr()+uint64(offset), p.e.mr.RKey(), length)
 	return pkt
@@ -137,7 +144,8 @@ func (p *script) read(seq uint64, offset int, length uint32) wire.Packet {
 	return p.setRETH(p.request(wire.ReadRequest, seq, 0), offset, length)
 }
 
-// response makes a response to a packet of the queue pair.
+// response makes a response packet for the queue pair. The parameter seq is the sequence
+// of the request packet.
 func (p *script) response(op wire.Opcode, seq uint64, payload int) wire.Packet {
 	pkt := p.packet(op, psnOf(ourBase, seq), payload)
 	if h := pkt.AETH(); h != nil {
@@ -146,7 +154,8 @@ func (p *script) response(op wire.Opcode, seq uint64, payload int) wire.Packet {
 	return pkt
 }
 
-// syndrome makes an ACK or NAK for a packet of the queue pair.
+// syndrome makes an ACK or NAK for the queue pair. The parameter seq is the sequence of
+// the request packet.
 func (p *script) syndrome(s wire.Syndrome, seq uint64) wire.Packet {
 	pkt := p.response(wire.Acknowledge, seq, 0)
 	pkt.AETH().Set(s, 0)
@@ -159,7 +168,8 @@ func (p *script) nak(code wire.NAKCode, seq uint64) wire.Packet {
 	return p.syndrome(wire.NAK(code), seq)
 }
 
-// next removes and checks the oldest packet that the queue pair has sent.
+// next removes the oldest packet from out and returns it. It requires that the packet has
+// the given opcode and PSN.
 func (p *script) next(why string, op wire.Opcode, number psn.Value) wire.Packet {
 	p.t.Helper()
 	require.NotEmpty(p.t, p.out, "%s: nothing was sent", why)
@@ -170,44 +180,50 @@ func (p *script) next(why string, op wire.Opcode, number psn.Value) wire.Packet 
 	return pkt
 }
 
-// wantRequest removes and checks a request packet of the queue pair.
+// wantRequest requires that the oldest packet in out is a request packet with the opcode
+// op and the sequence seq. It removes the packet and returns it.
 func (p *script) wantRequest(why string, op wire.Opcode, seq uint64) wire.Packet {
 	p.t.Helper()
 	return p.next(why, op, psnOf(ourBase, seq))
 }
 
-// wantResponse removes and checks a response packet of the queue pair.
+// wantResponse requires that the oldest packet in out is a response packet with the
+// opcode op and the sequence seq. It removes the packet and returns it.
 func (p *script) wantResponse(why string, op wire.Opcode, seq uint64) wire.Packet {
 	p.t.Helper()
 	return p.next(why, op, psnOf(theirBase, seq))
 }
 
-// wantSyndrome removes and checks an ACK or NAK of the queue pair.
+// wantSyndrome requires that the oldest packet in out is an ACK or NAK with the syndrome
+// s and the sequence seq. It removes the packet.
 func (p *script) wantSyndrome(why string, s wire.Syndrome, seq uint64) {
 	p.t.Helper()
 	require.Equal(p.t, s, p.wantResponse(why, wire.Acknowledge, seq).AETH().Syndrome(), why)
 }
 
-// wantQuiet requires that the queue pair has sent no further packet.
+// wantQuiet requires that the queue pair has sent no packet besides those that the test
+// has removed.
 func (p *script) wantQuiet(why string) {
 	p.t.Helper()
 	require.Zero(p.t, len(p.out), why)
 }
 
-// wantCount requires that the queue pair has sent n packets.
+// wantCount requires that out has n packets.
 func (p *script) wantCount(n int) {
 	p.t.Helper()
-	require.Equal(p.t, n, len(p.out)) // require.Len would print every packet.
+	require.Equal(p.t, n, len(p.out)) // On failure, require.Len would print every packet.
 }
 
-// advance moves the clock forward, fires the timers, and processes the wire path.
+// advance moves the clock forward, fires the timers that have expired, and lets the queue
+// pair send its packets.
 func (p *script) advance(d time.Duration) {
 	p.now += int64(d)
 	p.e.qp.shard.fireTimers()
 	p.e.qp.shard.wire.sendDue()
 }
 
-// post posts a request for n bytes.
+// post posts a request for n bytes, whose data is at the beginning of the end's memory
+// region.
 func (p *script) post(id uint64, op verbs.Opcode, n int, flags ...verbs.SendFlags) {
 	wr := verbs.SendWR{ID: id, Opcode: op, Flags: verbs.SendSignaled, Imm: 99,
 		SGEs: []verbs.SGE{verbs.SGEOf(p.e.mr, 0, n)}, RemoteAddr: 0x10000, RKey: 7, CompareAdd: 3, Swap: 4}
@@ -217,8 +233,9 @@ func (p *script) post(id uint64, op verbs.Opcode, n int, flags ...verbs.SendFlag
 	p.e.post(wr)
 }
 
-// wantDone requires that the requests with these ids have completed, and no others. The
-// first one has the given status. Each of the others has that status or was flushed.
+// wantDone requires that the requests with these ids have completed, in this order, and
+// no others. The parameter status is the status of the first request. If this is a
+// failure, the other requests have to be flushed; otherwise they have to succeed too.
 func (p *script) wantDone(why string, status verbs.Status, ids ...uint64) {
 	p.t.Helper()
 	got := p.e.drainCQ()

@@ -17,14 +17,14 @@ import (
 
 var seedFlag = goflag.Uint64("seed", 0, "run only this seed of the simulated network")
 
-// A simCase is a kind of simulated network, with the retry parameters of the queue
-// pairs.
+// A simCase is a test case of the simulation. It has functions that choose the faults of
+// the network and the retry parameters of the queue pairs at random.
 type simCase struct {
 	name  string
 	seeds int
 	net   func(*rand.Rand) netsim.Config
 	attr  func(*rand.Rand, *verbs.QPAttr)
-	fails bool // true if some connections fail in this network
+	fails bool // true if at least one connection has to fail, false if none may fail
 }
 
 func fraction(r *rand.Rand, most float64) float64 { return r.Float64() * most }
@@ -49,8 +49,8 @@ var simCases = []simCase{{
 }, {
 	name: "late duplicates", seeds: 500,
 	net: func(r *rand.Rand) netsim.Config {
-		// The jitter is longer than the ACK timeout. So a duplicate may arrive when the
-		// requests were sent again already.
+		// The jitter is longer than the ACK timeout. So a duplicate of a packet may
+		// arrive after the packet was already sent again.
 		return netsim.Config{Drop: 0.02, Duplicate: 0.5, Reorder: 0.02, Delay: 20 * time.Microsecond, Jitter: 20 * time.Millisecond}
 	},
 	attr: func(_ *rand.Rand, attr *verbs.QPAttr) { attr.Timeout = 10 },
@@ -62,8 +62,8 @@ var simCases = []simCase{{
 	attr: func(*rand.Rand, *verbs.QPAttr) {},
 }}
 
-// Every request is executed exactly once and in order, or one error is reported,
-// whatever the network does.
+// Whatever the network does, every request is executed exactly once and in order, or the
+// connection fails and its requests complete with errors.
 func TestWireSeeds(t *testing.T) {
 	for _, c := range simCases {
 		t.Run(c.name, func(t *testing.T) {
@@ -83,7 +83,8 @@ func TestWireSeeds(t *testing.T) {
 	}
 }
 
-// run exchanges messages between two ends, and returns how many ends failed.
+// run exchanges random messages between two ends. It returns how many of the two ends
+// have failed.
 func (c *simCase) run(t *testing.T, seed uint64) (failures int) {
 	r := rand.New(rand.NewPCG(seed, 1))
 	s := newSim(t, seed, c.net(r))
@@ -99,7 +100,7 @@ func (c *simCase) run(t *testing.T, seed uint64) (failures int) {
 	})
 	for i, side := range sides {
 		l, peer := side.e.qp.path.(*rcConn), sides[1-i].e.qp.path.(*rcConn)
-		// A peer may agree to flow control and then advertise no credits, as rxe does.
+		// Like rxe, a peer may agree to flow control and then advertise no credits.
 		peer.credits.Receives = seed>>i&1 != 0
 		l.credits.Sends = peer.credits.Receives && seed>>(2+i)&1 == 0
 	}
@@ -128,7 +129,7 @@ func (c *simCase) run(t *testing.T, seed uint64) (failures int) {
 	return failures
 }
 
-// Messages of one mebibyte arrive over a network that loses some of their packets.
+// Messages of 1 MiB arrive completely over a network that loses some packets.
 func TestWireBulkSeeds(t *testing.T) {
 	const size = 1 << 20
 	for seed := uint64(1); seed <= 6; seed++ {

@@ -13,14 +13,15 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// neighbours are two connections from one shard to one host. The peer of the first
-// connection is honest. The peer of the second one is another program on that host.
+// neighbours are two connections from one shard to one host, which share a congestion
+// window. The peer of the connection honest is honest. The peer of the connection other
+// is another program on that host, which a test lets misbehave.
 type neighbours struct {
 	*sim
-	// For both connections, element 0 is the end of this side and element 1 the end of
-	// the peer.
+	// Each connection is an array: element 0 is the end of this side, and element 1 is
+	// the end of the peer.
 	honest, other [2]*end
-	started       int // number of messages that the other connection has in flight
+	started       int // number of messages of the connection other that have not completed
 }
 
 func newNeighbours(t *testing.T) *neighbours {
@@ -36,7 +37,7 @@ func newNeighbours(t *testing.T) *neighbours {
 
 const (
 	shareMessages = 1000
-	shareSize     = 128 << 10 // a message has 32 packets
+	shareSize     = 128 << 10 // A message has 32 packets.
 )
 
 func write(from, to *end, id int) {
@@ -44,8 +45,8 @@ func write(from, to *end, id int) {
 		SGEs: []verbs.SGE{verbs.SGEOf(from.mr, 0, shareSize)}, RemoteAddr: to.mr.Addr(), RKey: to.mr.RKey()})
 }
 
-// run makes both connections send as much as they can, and returns how long the
-// messages of the honest connection take in virtual time.
+// run makes both connections send as fast as they can. It returns the virtual time that
+// shareMessages messages of the honest connection take.
 func (n *neighbours) run() time.Duration {
 	begin, posted, done := n.now, 0, 0
 	for range simLimit {
@@ -75,8 +76,8 @@ func (n *neighbours) run() time.Duration {
 	return 0
 }
 
-// A peer that pretends to lose packets slows down its own connection, and hardly
-// slows down another connection to the same address.
+// A peer that claims losses of packets that it has received slows down its own
+// connection. It hardly slows down another connection to the same address.
 func TestWireFakedLossesSlowOwnConnOnly(t *testing.T) {
 	fair := newNeighbours(t).run()
 
@@ -99,8 +100,9 @@ func TestWireFakedLossesSlowOwnConnOnly(t *testing.T) {
 	require.Less(t, beside, fair*3/2, "the honest connection keeps two thirds of its throughput")
 }
 
-// A peer that acknowledges late slows down its own connection. Another connection to the
-// same address keeps its share of a small window.
+// A peer that sends its acknowledgements late slows down its own connection. Another
+// connection to the same address keeps its share of the congestion window, even if the
+// window is small.
 func TestWireLateAcksSlowOwnConnOnly(t *testing.T) {
 	narrow := func() *neighbours {
 		n := newNeighbours(t)

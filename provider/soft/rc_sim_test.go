@@ -15,32 +15,35 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// sim connects the shards of one device by a simulated network, in virtual time.
+// A sim connects the shards of one device by a simulated network, in virtual time. Each
+// shard stands for another host.
 type sim struct {
 	t     testing.TB
 	dev   *device
 	net   *netsim.Net
 	now   int64
 	hosts []*simHost
-	// lose reports whether the network loses a packet. If lose is nil, no packet is lost.
+	// lose reports whether the network loses a packet, in addition to the losses of net.
+	// If lose is nil, the network loses no additional packet.
 	lose func(p wire.Packet) bool
-	// late returns the additional delay of a packet. If late is nil, no packet is
-	// delayed.
+	// late returns the additional delay of a packet. If late is nil, no packet has an
+	// additional delay.
 	late func(p wire.Packet) time.Duration
 }
 
-// simHost is the packetConn of a shard, with an address of its own. It computes and
-// checks the ICRC as udp.Conn does. The addresses are IPv6 addresses for documentation
-// (RFC 3849), so no host has them. With IPv4 the ICRC depends on the identification of
-// the packet, which the sender does not know. With IPv6 there is no such field.
+// A simHost is the packetConn of a shard, with an address of its own. It computes and
+// checks the ICRC as udp.Conn does. The address is an IPv6 address for documentation (RFC
+// 3849), which no host has. It is not an IPv4 address, because the ICRC of an IPv4 packet
+// depends on the identification field of the IP header, which the sender does not know.
+// An IPv6 header has no such field.
 type simHost struct {
 	sim   *sim
 	addr  netip.Addr
 	shard *shard
 	buf   [wire.MaxPacket]byte
-	sent  []netsim.Packet // packets that were pushed and not flushed yet
+	sent  []netsim.Packet // packets that were pushed since the last call of Flush
 	spare [][]byte
-	room  int // number of packets that may be pushed before flush; 0 means no limit
+	room  int // number of packets that may be pushed before a call of Flush; 0 means no limit
 }
 
 func newSim(t testing.TB, seed uint64, cfg netsim.Config) *sim {
@@ -49,7 +52,7 @@ func newSim(t testing.TB, seed uint64, cfg netsim.Config) *sim {
 	return &sim{t: t, dev: d, net: netsim.New(seed, cfg)}
 }
 
-// newEnd makes an end on a new host.
+// newEnd makes an end on a new host of the simulated network.
 func (s *sim) newEnd() *end {
 	vector := len(s.hosts)
 	shard, err := s.dev.shard(vector, verbs.ProgressManual)
@@ -61,8 +64,8 @@ func (s *sim) newEnd() *end {
 	return newEnd(s.t, s.dev, vector, verbs.ProgressManual)
 }
 
-// join connects two ends. The functions in the parameter change are called with the
-// attributes of each queue pair, and may change them.
+// join connects two ends to each other. For each of the two queue pairs, it calls the
+// functions in the parameter change with the attributes, which the functions may modify.
 func (s *sim) join(a, b *end, change ...func(*verbs.QPAttr)) {
 	s.connect(a, b, change...)
 	s.connect(b, a, change...)
@@ -86,8 +89,9 @@ func (s *sim) host(e *end) *simHost {
 	panic("an end without a host")
 }
 
-// step advances the time to the next event and processes it. It returns false if there
-// is no event.
+// step advances the time to the next event, and processes all events that are due then:
+// it delivers packets, fires timers and sends packets. It returns false if there is no
+// event.
 func (s *sim) step() bool {
 	next, ok := s.net.Next()
 	for _, h := range s.hosts {
@@ -129,7 +133,7 @@ func (s *sim) deliver(p netsim.Packet) {
 	}
 }
 
-// settle processes events until none is left.
+// settle calls step until there is no event.
 func (s *sim) settle() {
 	for range simLimit {
 		if !s.step() {
@@ -139,8 +143,8 @@ func (s *sim) settle() {
 	require.FailNow(s.t, "the simulation does not end")
 }
 
-// simLimit is the number of events after which a simulation fails because it does not
-// end.
+// simLimit is the number of steps after which a simulation fails, because it seems to run
+// without end. The number is arbitrary.
 const simLimit = 1_000_000
 
 func simPort(a netip.Addr) netip.AddrPort { return netip.AddrPortFrom(a, wire.UDPPort) }
@@ -182,7 +186,7 @@ func (h *simHost) Flush() {
 	h.sent = h.sent[:0]
 }
 
-// drainCQ polls an end until its CQ is empty.
+// drainCQ polls an end until its CQ is empty. It returns the completions.
 func (e *end) drainCQ() []verbs.WC {
 	e.t.Helper()
 	var got []verbs.WC
