@@ -188,8 +188,8 @@ func TestNearestSequence(t *testing.T) {
 }
 
 // If a request arrives for the third time, the peer has not received the response to the
-// second one. This indicates a fault of the network, so the responder calls OnTimeout of
-// the packetConn.
+// second one. The responder reports this by calling OnTimeout of the packetConn, which
+// may use another socket then.
 func TestWireReportsLostResponses(t *testing.T) {
 	p := newScript(t)
 	for seq := range uint64(2) {
