@@ -104,8 +104,9 @@ func TestProvisionalEnds(t *testing.T) {
 	require.Equal(t, before, peerproc.OpenDescriptors(t))
 }
 
-// Two queue pairs may make ends for each other at the same time. The second one takes the
-// end that the first one has offered, and its own two ends are not used.
+// Two queue pairs that connect to each other without bindings may call take at the same
+// time, and both make a pair of ends. The queue pair that is later takes the end that the
+// other queue pair has offered, and the pair of ends that it has made itself is not used.
 func TestProvisionalEndsAtTheSameTime(t *testing.T) {
 	before := peerproc.OpenDescriptors(t)
 	tab := newTestBindings()
@@ -122,7 +123,8 @@ func TestProvisionalEndsAtTheSameTime(t *testing.T) {
 		e.Release()
 	}
 
-	// An end that was offered before to the same peer is replaced.
+	// The second call of take for the same peer replaces the end that the first call has
+	// offered.
 	first, err := tab.take(2, 3)
 	require.NoError(t, err)
 	second, err := tab.take(2, 3)

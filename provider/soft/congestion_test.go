@@ -205,8 +205,8 @@ func TestCongestionWaits(t *testing.T) {
 	require.Zero(t, p.inFlight)
 }
 
-// The congestion window is the sum of two terms, after any sequence of events: the parts
-// of all connections, and the common part, which belongs to no connection.
+// After any sequence of events, the congestion window is the sum of the parts of all
+// connections and the common part, which belongs to no connection.
 func TestCongestionParts(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	p := newTestCongestion()
@@ -312,7 +312,8 @@ func TestWireWindowDuringRNR(t *testing.T) {
 	require.Zero(t, p.conn.cong.shared.inFlight)
 }
 
-// After an RNR NAK that fails the connection, its packets are not in flight any more.
+// If an RNR NAK fails the connection, because no RNR retry is left, the packets of the
+// connection do not count as in flight any more.
 func TestWireWindowAfterLastRNR(t *testing.T) {
 	p := newScript(t, func(attr *verbs.QPAttr) { attr.RNRRetry = 0 })
 	p.post(1, verbs.OpSend, 3*scriptMTU)

@@ -85,7 +85,8 @@ func (e *end) connect(peer *end, change func(*verbs.QPAttr)) {
 }
 
 // newPair makes two ends that are connected to each other on the local path. The end a
-// belongs to the shard of vector 0, and the end b to the shard of vector 1.
+// uses completion vector 0 and the end b uses vector 1, so they belong to different
+// shards if the device has two vectors.
 func newPair(t testing.TB, d *device, progress verbs.Progress) (a, b *end) {
 	a, b = newEnd(t, d, 0, progress), newEnd(t, d, 1, progress)
 	a.connect(b, nil)

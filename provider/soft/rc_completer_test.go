@@ -167,8 +167,9 @@ func TestWireReadIntoMemoryThatWasClosed(t *testing.T) {
 	p.wantDone("the first response packet fails the request", verbs.StatusLocProtErr, 1)
 }
 
-// When the last response of a READ fails the connection, its later packets are not in
-// flight any more, and the shared congestion window does not grow.
+// A READ fails the connection if its response can not be stored. Then the packets that
+// this connection has sent after the READ do not count as in flight any more, and the
+// congestion window, which other connections share, does not grow.
 func TestWireCongestionAfterFailedRead(t *testing.T) {
 	p := newScript(t)
 	g := p.conn.cong.shared
@@ -187,8 +188,9 @@ func TestWireCongestionAfterFailedRead(t *testing.T) {
 	require.EqualValues(t, 16, g.window)
 }
 
-// An acknowledgement that fails a request and shows the loss of a later READ response
-// does not start a retransmission.
+// An acknowledgement may complete a request with an error, and at the same time show that
+// the response of a later READ was lost. The connection has failed then, so the requester
+// does not request the READ again.
 func TestWireNoRetransmissionAfterFailure(t *testing.T) {
 	p := newScript(t)
 	g := p.conn.cong.shared

@@ -117,8 +117,9 @@ func TestPeerGoneFlushesInOrder(t *testing.T) {
 }
 
 // If connection management has no end for a queue pair yet, the queue pair sends its
-// requests on a provisional end. When connection management offers the end that leads to
-// the peer, the queue pair sends these requests again on that end.
+// requests on a provisional end, from which no peer may ever read. When connection
+// management then offers the end that leads to the peer, the queue pair sends these
+// requests again on that end.
 func TestRequestsMoveToAnotherEnd(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	a, b := newEnd(t, d, 0, verbs.ProgressManual), newEnd(t, d, 1, verbs.ProgressManual)

@@ -56,10 +56,9 @@ func requireNumbered(t *testing.T, n uint64, caps *verbs.QPCaps, w *wqe) {
 	require.Equal(t, caps.MaxSendSGE, cap(w.sges))
 }
 
-// sentRequests returns a send queue with n requests that were sent. The fragment with the
-// sequence number i is the last fragment of request i, so acknowledging sequence number i
-// acknowledges the requests before request i. The 32-bit counters of the queue overflow
-// after the first request.
+// sentRequests returns a send queue with n requests that were sent. Each request has one
+// fragment, and request i has the sequence number i. The 32-bit counters of the queue
+// overflow after the first request.
 func sentRequests(n int) sendQueue {
 	caps := verbs.QPCaps{MaxSendWR: n, MaxSendSGE: 1, MaxInline: 8}
 	q := newSendQueue(&caps)

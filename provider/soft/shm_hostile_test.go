@@ -142,9 +142,9 @@ func TestInvalidPeerWrites(t *testing.T) {
 
 func publishFrame(p *shm.Producer, f fragment.Fragment) { p.Publish(&f) }
 
-// Ringing a doorbell never blocks. The test makes both preparations by which a peer could
-// make a write to the doorbell's socket block: the peer does not read the socket, so that
-// it is full, and the peer clears O_NONBLOCK, which both processes share.
+// Ringing a doorbell never blocks. A peer could try to make the write to the doorbell's
+// socket block: it does not read the socket, so that the socket is full, and it clears
+// the flag O_NONBLOCK of the socket. The test does both.
 func TestDoorbellDoesNotBlock(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	a, b := newPair(t, d, verbs.ProgressManual)

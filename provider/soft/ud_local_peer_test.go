@@ -77,9 +77,9 @@ func peerDatagramSource(t *testing.T, address string) {
 }
 
 // peerDatagramDestNoDescriptors is the function of a peer process. It connects to two
-// destinations, and then uses up its descriptors. A datagram to a third destination has
-// to close one of the two connections. Without any connection that it can close, a
-// datagram is dropped.
+// destinations and then uses up its descriptors. It checks that a datagram to a third
+// destination closes one of the two connections, and that a datagram is dropped if there
+// is no connection to close.
 func peerDatagramDestNoDescriptors(t *testing.T, _ string) {
 	d := openDevice(t, localConfig())
 	e := newDatagramEnd(t, d, verbs.ProgressManual)
@@ -150,9 +150,9 @@ func (e *end) await(line func() string) int {
 	}
 }
 
-// A burst of datagrams is longer than a socket can hold at once, so the sender keeps some
-// of them in its queue. All arrive at a queue pair of another process, with manual and
-// with automatic progress of the sender.
+// The datagrams of a burst do not fit a socket all at once, so the sender keeps some of
+// them in its queue. All of them arrive at a queue pair of another process, with manual
+// and with automatic progress of the sender.
 func TestDatagramBurstToProcess(t *testing.T) {
 	for name, progress := range map[string]verbs.Progress{"manual": verbs.ProgressManual, "automatic": verbs.ProgressAuto} {
 		t.Run(name, func(t *testing.T) {

@@ -88,10 +88,11 @@ func (e *end) receiveFrom(n int) {
 	}
 }
 
-// Connections for UD count towards the limit of connections of their user. A user at the
-// limit gets a new connection nevertheless. It replaces the connection of this user to
-// the same queue pair that was idle for the longest time. If there is none, the new
-// connection is closed after its datagram. No datagram is lost in either case.
+// Connections for UD count towards the limit of connections of their user. If a user at
+// the limit connects again, the new connection replaces one of this user's connections to
+// the same queue pair, the one that was idle for the longest time. If the user has no
+// other connection to this queue pair, the new connection is closed after its datagram.
+// No datagram is lost in either case.
 func TestDatagramUserLimit(t *testing.T) {
 	peerproc.NeedsRoot(t)
 	cfg := localConfig()

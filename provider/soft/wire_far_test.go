@@ -215,9 +215,10 @@ func peerFromHere(t *testing.T, _ string) {
 	require.EqualValues(t, 1, countsOf(t, s.p.dev)["rcvd_pkts"], "the filter passes the packet")
 }
 
-// sendSpoofed sends a connection request from the address from, which need not belong to
-// this host, to the queue pair number qpn at the address to. If the parameter link is not
-// empty, the request leaves through the interface with that name.
+// sendSpoofed sends a connection request to the queue pair number qpn. The parameter from
+// is the source address, which need not belong to this host. The parameter to is the
+// destination. If the parameter link is not empty, the request leaves through the
+// interface with that name.
 func sendSpoofed(t *testing.T, from netip.Addr, to netip.AddrPort, qpn uint32, link string) {
 	t.Helper()
 	fd, err := hostport.UDPSocket(from)
