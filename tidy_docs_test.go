@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// wellKnown lists methods that need no comment, because the standard library defines
-// their meaning.
+// wellKnown lists the names of methods that need no comment, because the standard library
+// defines the meaning of these methods.
 var wellKnown = []string{"String", "Error", "Is", "Unwrap"}
 
 // checkDocs requires a comment on every exported type, function, method, constant and
-// variable. A comment on a group applies to all its members.
+// variable. If a group of declarations has a comment, its members need none.
 func checkDocs(s *source) []string {
 	if s.isTest() || s.file.Name.Name == "main" {
 		return nil
@@ -43,8 +43,9 @@ func undocumented(decl ast.Decl) (names []string) {
 	return names
 }
 
-// exportedReceiver reports whether the function is part of the documentation and needs a
-// comment.
+// exportedReceiver reports whether a function with an exported name needs a comment.
+// Functions without a receiver and methods of exported types do, except the methods in
+// wellKnown.
 func exportedReceiver(fn *ast.FuncDecl) bool {
 	if fn.Recv == nil {
 		return true
@@ -88,8 +89,9 @@ func undocumentedSpec(spec ast.Spec) (names []string) {
 	return names
 }
 
-// checkExamples requires that examples are executed and that their file contains all
-// functions that they use. The documentation shows only that file.
+// checkExamples requires two things of a file with examples. The examples must have an
+// output comment, so that go test executes them. And the file must contain all functions
+// that they use, because the documentation shows only this file.
 func checkExamples(s *source) (problems []string) {
 	if !s.isExample() {
 		return nil
@@ -104,8 +106,10 @@ func checkExamples(s *source) (problems []string) {
 	return problems
 }
 
-// checkDocNames requires that the comment of a function begins with its name. A comment
-// with another name is left over from a renaming. Tests describe what they check instead.
+// checkDocNames requires that the comment of a function begins with the name of the
+// function. A comment with another name was probably written before the function was
+// renamed. The comments of tests are exempt: they may begin with the behaviour that the
+// test checks.
 func checkDocNames(s *source) (problems []string) {
 	if s.isTest() {
 		return nil

@@ -21,18 +21,18 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The files of a package have a reading order: what a file uses is declared in it or in
-// an earlier file. The file doc.go of a package lists the files in this order; without a
-// list, the order is that of the names. This test counts the references between the files
-// of a package, and how many of them run against the order, because they refer to a file
-// that comes later.
+// The files of a package have a reading order. A file should use only declarations in
+// this file or in an earlier one. doc.go lists the files of the package in this order.
+// Without such a list, the order is that of the file names. This test counts the
+// references between the files of each package. A reference to a later file runs against
+// the order.
 
-// maxAgainst is the largest part of the references of a package that may run against the
-// order of its files, in percent. The number is arbitrary.
+// maxAgainst is the limit for the references of a package that run against the order, in
+// percent of all references between its files. Arbitrary.
 const maxAgainst = 10
 
-// ordered lists the packages that keep the limit. A name with /* means all packages below
-// it.
+// ordered lists the packages for which the test requires the limit. A name that ends in
+// /* means all packages below that directory.
 var ordered = []string{"cm", "cq", "poller", "provider/soft", "provider/soft/internal/*", "reactor", "verbs"}
 
 func TestFileOrder(t *testing.T) {
@@ -51,18 +51,20 @@ func TestFileOrder(t *testing.T) {
 	}
 }
 
-// A listedPackage is a package as the go command lists it.
+// A listedPackage is the description of a package that go list prints.
 type listedPackage struct {
 	ImportPath string
 	Dir        string
 	GoFiles    []string
-	Export     string // name of the compiled package, which has the types
+	// Name of the file with the compiled package, from which the type checker reads the
+	// package's types.
+	Export string
 
-	exports map[string]string // the field Export of all packages, by import path
+	exports map[string]string // The field Export of each listed package, by import path.
 }
 
-// loadPackages returns the packages of reactor and provider/soft and those that they
-// import, by their import paths.
+// loadPackages returns the packages reactor and provider/soft, and all packages that
+// these import, by import path.
 func loadPackages(t *testing.T) map[string]*listedPackage {
 	args := []string{"list", "-export", "-deps", "-json=ImportPath,Dir,GoFiles,Export", "./reactor", "./provider/soft/..."}
 	out, err := exec.Command("go", args...).Output()
@@ -79,7 +81,8 @@ func loadPackages(t *testing.T) map[string]*listedPackage {
 	}
 }
 
-// order returns the positions of the files in the reading order. doc.go has position 0.
+// order returns the position of each file in the reading order. The file doc.go has
+// position 0.
 func (p *listedPackage) order(t *testing.T) map[string]int {
 	files := p.GoFiles
 	text, err := os.ReadFile(filepath.Join(p.Dir, "doc.go"))
@@ -111,8 +114,8 @@ func readingOrder(text string) (files []string) {
 	return files
 }
 
-// compareFiles returns the differences between a list and the names of the files of a
-// package. Tests and doc.go itself are not listed.
+// compareFiles returns the differences between the list in a doc.go and the files of the
+// package. The list must not have tests or doc.go itself.
 func compareFiles(listed, names []string) (problems []string) {
 	present := make(map[string]bool)
 	for _, name := range names {
@@ -135,9 +138,9 @@ func compareFiles(listed, names []string) (problems []string) {
 // A fileRef is a reference from one file of a package to a declaration in another one.
 type fileRef struct{ from, to, name string }
 
-// refs returns the references between the files of the package. They are the uses of its
-// package-level names and of the methods of its types. A method that is called through an
-// interface counts as a reference to the declaration of the interface.
+// refs returns the references between the files of the package. A reference is a use of a
+// package-level name or of a method of a type of the package. A call of a method through
+// an interface refers to the file that declares the interface.
 func (p *listedPackage) refs(t *testing.T) (all []fileRef) {
 	fset := token.NewFileSet()
 	var files []*ast.File
@@ -165,7 +168,8 @@ func (p *listedPackage) refs(t *testing.T) (all []fileRef) {
 	return all
 }
 
-// A refCount has the number of references, and those that run against the order.
+// A refCount has the number of all references, and how often each reference against the
+// order occurs.
 type refCount struct {
 	total   int
 	against map[fileRef]int
@@ -189,7 +193,7 @@ func (c refCount) percent() float64 {
 	return 100 * float64(n) / float64(max(1, c.total))
 }
 
-// worst returns the n most frequent references that run against the order.
+// worst describes the n most frequent references that run against the order.
 func (c refCount) worst(n int) string {
 	refs := slices.SortedFunc(maps.Keys(c.against), func(a, b fileRef) int { return c.against[b] - c.against[a] })
 	var b strings.Builder

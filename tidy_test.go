@@ -18,24 +18,24 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// These tests check the style rules that a program can check. Files are parsed
-// regardless of their build tags, so that a rule holds in every build.
+// The tests in these files check style rules that a program can check. The tests parse
+// all files, whatever their build tags are. So a rule holds in every build.
 
 const module = "github.com/rdmaloop/rdmaloop"
 
 const (
 	maxFileLines = 400
 	maxFuncLines = 60
-	maxComment   = 90 // characters of a line
+	maxComment   = 90 // maximum number of characters in a line of a comment
 )
 
 // oversized lists the files and functions that exceed the limits above, as "file" or
 // "file:function", with their number of lines. The list may only shrink.
 var oversized = map[string]int{}
 
-// arrows lists the packages of the module that a package may import. A name with /*
-// means all packages below it. If several entries match a package, the longest name
-// applies.
+// arrows lists, for each package, the packages of this module that it may import. A name
+// that ends in /* means all packages below that directory. If several entries match a
+// package, only the entry with the longest name applies.
 var arrows = map[string][]string{
 	".":                          {},
 	"internal/*":                 {},
@@ -84,8 +84,8 @@ var arrows = map[string][]string{
 
 var public = []string{"verbs", "poller", "cq", "cm", "reactor", "provider", "provider/soft", "provider/rdmacore"}
 
-// testArrows lists the packages that the tests of a package may import in addition to
-// those in arrows.
+// testArrows lists, for each package, the packages that only its tests may import. The
+// tests may also import the packages in arrows.
 var testArrows = map[string][]string{
 	".":       slices.Concat(public, testSupport),
 	"*":       testSupport,
@@ -96,12 +96,12 @@ var testSupport = []string{"internal/testutil/leak", "internal/testutil/cmside",
 
 // A source is one parsed file.
 type source struct {
-	path string // path from the root of the module, with slashes
+	path string // Path relative to the root of the module, with slashes.
 	fset *token.FileSet
 	file *ast.File
 }
 
-// A rule returns the problems of a file.
+// A rule checks one file. It returns a description of each violation.
 type rule func(*source) []string
 
 var rules = map[string]rule{
@@ -141,8 +141,9 @@ func TestOversizedExist(t *testing.T) {
 	}
 }
 
-// TestArrowsExist checks that every entry of the tables names an existing package.
-// Otherwise an old entry would apply to a new package of the same name.
+// TestArrowsExist requires that every entry of the tables names an existing package. An
+// entry for a removed package would otherwise apply to a later package with the same
+// name.
 func TestArrowsExist(t *testing.T) {
 	for from, allowed := range arrows {
 		for _, pkg := range append(slices.Clone(allowed), from) {
@@ -176,7 +177,8 @@ func readSources(t *testing.T, root string) []*source {
 	return sources
 }
 
-// parse parses the file name, or text if it is not nil.
+// parse parses a file. If text is not nil, it parses this text instead of the contents of
+// the file.
 func parse(t *testing.T, path, name string, text any) *source {
 	fset := token.NewFileSet()
 	file, err := parser.ParseFile(fset, name, text, parser.ParseComments)
@@ -196,8 +198,8 @@ func (s *source) dir() string { return path.Dir(s.path) }
 
 func (s *source) isTest() bool { return strings.HasSuffix(s.path, "_test.go") }
 
-// isExample reports whether the file has the examples of a package's documentation. They
-// follow the rules of an application.
+// isExample reports whether the file has examples for the documentation of a package. The
+// rules for applications apply to such a file.
 func (s *source) isExample() bool { return path.Base(s.path) == "example_test.go" }
 
 // isApplication reports whether the file belongs to an application.
@@ -209,13 +211,13 @@ func (s *source) lines(n ast.Node) int {
 	return s.fset.Position(n.End()).Line - s.fset.Position(n.Pos()).Line + 1
 }
 
-// problem returns the text of a finding, with its file and line.
+// problem returns a description of a violation, which begins with the file and the line.
 func (s *source) problem(at ast.Node, format string, args ...any) string {
 	return fmt.Sprintf("%s:%d: ", s.path, s.fset.Position(at.Pos()).Line) + fmt.Sprintf(format, args...)
 }
 
-// eachImport calls report for every import of the file, and returns the results that are
-// not empty.
+// eachImport calls the function report with the path of each import of the file. It
+// returns a violation for each result that is not empty.
 func (s *source) eachImport(report func(name string) string) (problems []string) {
 	for _, spec := range s.file.Imports {
 		if text := report(strings.Trim(spec.Path.Value, `"`)); text != "" {
@@ -225,14 +227,16 @@ func (s *source) eachImport(report func(name string) string) (problems []string)
 	return problems
 }
 
-// fits reports whether the name of a table entry matches a package path.
+// fits reports whether the name of a table entry matches the path of a package. A name
+// that ends in * matches all paths with this beginning.
 func fits(name, pkg string) bool {
 	below, wild := strings.CutSuffix(name, "*")
 	return pkg == name || wild && strings.HasPrefix(pkg, below)
 }
 
-// lookup returns the table entry that applies to a package: the matching entry with the
-// longest name. If both "*" and "." match, lookup returns ".", which is sorted last.
+// lookup returns the table entry that applies to a package. Of all entries that match the
+// package, this is the one with the longest name. The names "*" and "." have the same
+// length. If both match, lookup returns the entry ".", because it is sorted after "*".
 func lookup(table map[string][]string, pkg string) (allowed []string, ok bool) {
 	longest := ""
 	for _, name := range slices.Sorted(maps.Keys(table)) {
@@ -272,7 +276,8 @@ func checkModules(s *source) []string {
 	}
 	allowed := []string{"golang.org/x/sys/*"}
 	if s.dir() == "verbs" && !s.isTest() {
-		// verbs has data types and interfaces, and needs no system calls.
+		// The package verbs has only data types and interfaces, so it needs no system
+		// calls.
 		allowed = nil
 	}
 	if s.isTest() || slices.Contains(testSupport, s.dir()) {
@@ -337,8 +342,8 @@ func checkComments(s *source) (problems []string) {
 	return problems
 }
 
-// eachSize calls yield for the file and for every function in it, with the number of
-// lines.
+// eachSize calls the function yield for the file and for each function in it. The
+// parameter of yield is the number of lines.
 func (s *source) eachSize(yield func(name string, lines, limit int)) {
 	yield(s.path, s.fset.File(s.file.FileStart).LineCount(), maxFileLines)
 	for _, decl := range s.file.Decls {
@@ -357,8 +362,9 @@ func checkSize(s *source) (problems []string) {
 	return problems
 }
 
-// checkOversized requires that an entry of oversized is reduced when its file or
-// function has become shorter.
+// checkOversized requires that an entry of oversized has the present number of lines of
+// its file or function. When the file or function has become shorter, the entry must be
+// reduced.
 func checkOversized(s *source) (problems []string) {
 	s.eachSize(func(name string, lines, limit int) {
 		if listed := oversized[name]; lines < listed {

@@ -10,8 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// givenUp has the words that identifiers and comments do not use any more, with what is
-// used instead. A reader from outside did not know what they mean.
+// givenUp has words that identifiers and comments must not use, because readers from
+// outside did not know their meaning. The value of each word says which words are used
+// instead.
 var givenUp = map[string]string{
 	"abandon":    "fail, cancel",
 	"babbler":    "malformed",
@@ -52,7 +53,8 @@ var givenUp = map[string]string{
 // wordsOf matches the words of an identifier in camel case, and of a text.
 var wordsOf = regexp.MustCompile(`[A-Z]+(?:[A-Z][a-z]|\b)|[A-Z]?[a-z]+|[A-Z]+`)
 
-// givenUpIn returns the given-up words of an identifier or text, also in the plural.
+// givenUpIn returns the words in an identifier or text that are listed in givenUp, in the
+// singular or plural.
 func givenUpIn(text string) (found []string) {
 	for _, word := range wordsOf.FindAllString(text, -1) {
 		word = strings.ToLower(word)

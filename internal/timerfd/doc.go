@@ -1,3 +1,3 @@
-// Package timerfd has timers that epoll can wait for: each timer is a descriptor. See
-// timerfd_create(2). The timers use CLOCK_MONOTONIC, as package time does.
+// Package timerfd has timers that are file descriptors, so that epoll can wait for them.
+// See timerfd_create(2). The timers use CLOCK_MONOTONIC, the same clock as package time.
 package timerfd

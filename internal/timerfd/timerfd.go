@@ -16,11 +16,13 @@ func New() (int, error) {
 	return unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_NONBLOCK|unix.TFD_CLOEXEC)
 }
 
-// Set makes the timer fd expire once, after the given time. A time of zero or less makes
-// it expire at once. Set replaces the time of an earlier call, and makes fd unreadable
-// until the timer expires. It fails only if fd is not the descriptor of a timer.
+// Set makes the timer fd expire once, when the given time has passed. If the time is zero
+// or negative, the timer expires at once. Set replaces the time of an earlier call, and
+// makes fd unreadable until the timer expires. Set fails only if fd is not the descriptor
+// of a timer.
 func Set(fd int, after time.Duration) error {
-	// A time of zero would stop the timer (timerfd_settime(2)).
+	// timerfd_settime(2) stops a timer that is set to zero. So the shortest time is one
+	// nanosecond.
 	return settime(fd, max(1, after))
 }
 
@@ -34,5 +36,6 @@ func settime(fd int, after time.Duration) error {
 }
 
 // Drain makes fd unreadable until the timer expires again. It does nothing if fd is not
-// readable. If the timer was set again after it had expired, fd is already unreadable.
+// readable. Drain is not needed after a call of Set or Stop, which make fd unreadable
+// too.
 func Drain(fd int) { eventfd.Drain(fd) }

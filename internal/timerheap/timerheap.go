@@ -5,23 +5,25 @@ package timerheap
 
 import "time"
 
-// A Timer calls Fire once when its time has come. A Timer is a field of the object that
-// uses it. A zero Timer whose field Fire has been set is ready for Heap.Set.
+// A Timer calls the function Fire once when the time of the timer has come. An object
+// that needs a timer has a field of type Timer. A Timer with the field Fire set can be
+// passed to Heap.Set. All other fields must be zero before the first call.
 type Timer struct {
 	// Fire is called by Heap.Expire, on the goroutine that owns the heap. The timer has
 	// been stopped before the call.
 	Fire func()
-	// Time at which the timer fires, counted from an origin that the owner of the heap
-	// has chosen.
+	// Time at which the timer fires, counted from a point in time that the owner of the
+	// heap has chosen.
 	when time.Duration
 	// Index of the timer in Heap.timers plus one. 0 if the timer is not running.
 	pos int
 }
 
-// Running reports whether the timer is in a heap.
+// Running reports whether the timer has been set and has neither fired nor been stopped.
 func (t *Timer) Running() bool { return t.pos != 0 }
 
-// When returns the time to which the timer was set last.
+// When returns the time to which the timer was set last, even if the timer is not running
+// any more.
 func (t *Timer) When() time.Duration { return t.when }
 
 // A Heap is a binary heap of running timers. The zero value is empty. It may be used by
@@ -34,8 +36,8 @@ type Heap struct {
 // Len returns the number of running timers.
 func (h *Heap) Len() int { return len(h.timers) }
 
-// Set starts the timer t. The parameter when is the time at which t will fire. If t is
-// already running, Set replaces its time.
+// Set starts the timer t. The parameter when is the time at which t fires. If t is
+// already running, the new time replaces the old one.
 func (h *Heap) Set(t *Timer, when time.Duration) {
 	t.when = when
 	if t.pos == 0 {
@@ -61,16 +63,16 @@ func (h *Heap) Stop(t *Timer) bool {
 	return true
 }
 
-// Move moves t to another heap, whose owner has chosen the same origin of time. It does
-// nothing if t is not running.
+// Move moves the timer t to another heap and keeps its time. The owner of that heap must
+// count time from the same point. Move does nothing if t is not running.
 func (h *Heap) Move(t *Timer, to *Heap) {
 	if h.Stop(t) {
 		to.Set(t, t.when)
 	}
 }
 
-// Next returns the time at which the first timer fires. ok is false if no timer is
-// running.
+// Next returns the time at which the first timer will fire. The result ok is false if no
+// timer is running.
 func (h *Heap) Next() (when time.Duration, ok bool) {
 	if len(h.timers) == 0 {
 		return 0, false
@@ -78,16 +80,16 @@ func (h *Heap) Next() (when time.Duration, ok bool) {
 	return h.timers[0].when, true
 }
 
-// Due reports whether the time of at least one timer has come. The parameter now is the
-// present time.
+// Due reports whether at least one timer has to fire. The parameter now is the present
+// time.
 func (h *Heap) Due(now time.Duration) bool {
 	return len(h.timers) > 0 && h.timers[0].when <= now
 }
 
-// Expire fires the timers whose time has come, and returns their number. The parameter
-// now is the present time. The functions Fire may set and stop timers. Expire fires at
-// most as many timers as were running before the call. So it returns even if each Fire
-// sets its timer again.
+// Expire calls the functions Fire of all timers whose time has come, and returns the
+// number of these timers. The parameter now is the present time. A function Fire may set
+// and stop timers. Expire fires at most as many timers as were running before the call.
+// So it returns even if every function Fire sets its timer again.
 func (h *Heap) Expire(now time.Duration) (fired int) {
 	for limit := len(h.timers); fired < limit && h.Due(now); fired++ {
 		t := h.timers[0]
@@ -98,7 +100,7 @@ func (h *Heap) Expire(now time.Duration) (fired int) {
 }
 
 // fix restores the heap order after the time of one timer has changed. The parameter at
-// is the index of that timer.
+// is the index of that timer in the slice timers.
 func (h *Heap) fix(at int) {
 	for at > 0 && h.less(at, (at-1)/2) {
 		h.swap(at, (at-1)/2)

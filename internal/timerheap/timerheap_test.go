@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Timers are set, set again and stopped at random. They fire in the order of their times,
-// and none fires early.
+// TestTimersAgainstAModel sets and stops timers at random. The timers must fire in the
+// order of their times, and no timer may fire before its time.
 func TestTimersAgainstAModel(t *testing.T) {
 	for seed := range uint64(200) {
 		rng := rand.New(rand.NewPCG(seed, 0))
@@ -51,8 +51,9 @@ func TestTimersAgainstAModel(t *testing.T) {
 	}
 }
 
-// A function Fire that sets its own timer again, without a delay, is called again by the
-// next Expire and not by the same one.
+// TestTimerSetWhileFiring checks a function Fire that sets its own timer again, to a time
+// that has come already. The same call of Expire must not call the function again. The
+// next call of Expire must.
 func TestTimerSetWhileFiring(t *testing.T) {
 	var ts Heap
 	var a, b Timer

@@ -8,16 +8,16 @@ import (
 	"path/filepath"
 )
 
-// A base is the part of the guest's files that comes from Debian packages. It is a
-// directory with two files: the kernel, and an archive of kernel modules, programs and
-// the libraries that these programs need.
+// A base is a directory with the files of the guest that come from Debian packages. It
+// has two files: the kernel, and an archive of kernel modules, programs and libraries.
+// The libraries are those that the programs need.
 type base string
 
 func (b base) kernel() string  { return filepath.Join(string(b), "vmlinuz") }
 func (b base) archive() string { return filepath.Join(string(b), "base.cpio") }
 
-// prepareBase returns the base for the versions of the packages that apt would install
-// now. If the cache does not have that base, prepareBase makes it.
+// prepareBase returns the base that is made from the packages that apt would install now.
+// If the cache has no base for the versions of these packages, prepareBase makes one.
 func prepareBase(ctx context.Context) (base, error) {
 	selected, err := selectPackages(ctx)
 	if err != nil {
@@ -32,7 +32,7 @@ func prepareBase(ctx context.Context) (base, error) {
 	if _, err := os.Stat(string(b)); err == nil {
 		return b, nil
 	}
-	// Bases for older versions of the packages are deleted.
+	// The cache may have bases for older versions of the packages. These are deleted.
 	if err := os.RemoveAll(cache); err != nil {
 		return "", err
 	}
@@ -43,7 +43,8 @@ func prepareBase(ctx context.Context) (base, error) {
 }
 
 // make makes the base in a temporary directory of the cache, and then renames that
-// directory. So a directory with the final name is always complete.
+// directory. So a directory with the name of a base always has all its files, even if
+// make is interrupted.
 func (b base) make(ctx context.Context, selected *selection, cache string) error {
 	root, err := os.MkdirTemp(cache, "root-")
 	if err != nil {

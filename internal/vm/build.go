@@ -10,8 +10,9 @@ import (
 // module is the path of this module, with a slash at the end.
 const module = "github.com/rdmaloop/rdmaloop/"
 
-// goPrograms lists the programs of this module that run in the guest. For each it has the
-// file name in the guest's directory /go, and the go command that builds the program.
+// goPrograms lists the programs of this module that run in the guest. The key is the file
+// name in the directory /go of the guest, and the value is the go command that builds the
+// program.
 var goPrograms = []struct {
 	name string
 	make []string

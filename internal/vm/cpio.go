@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// File types of an entry: see inode(7).
+// File types in the mode of an archive entry: see inode(7).
 const (
 	typeDirectory = 0o040000
 	typeFile      = 0o100000
@@ -45,8 +45,8 @@ func (t tree) directories() []string {
 	return slices.Sorted(maps.Keys(need))
 }
 
-// A cpio writes the entries of an archive in the format "newc". It keeps the first error,
-// and writes nothing after it.
+// A cpio writes the entries of an archive in the format "newc". It stores the first error
+// of a write, and writes nothing after that error.
 type cpio struct {
 	w     io.Writer
 	inode int
@@ -57,11 +57,10 @@ func (c *cpio) entry(name string, mode int, data []byte) {
 	c.inode++
 	header := "070701"
 	for _, field := range []int{
-		c.inode, mode, 0, 0, // The zeros are the owner and the group: root.
-		1, 0, // These fields are the number of links and the modification time.
-		len(data), 0, 0, 0, 0, // These fields are the size and four device numbers.
-		// These fields are the size of the name, including the zero byte at its end, and
-		// the checksum.
+		c.inode, mode, 0, 0, // The zeros are the user ID and the group ID of the owner: root.
+		1, 0, // The number of links and the modification time.
+		len(data), 0, 0, 0, 0, // The size of the file and four device numbers.
+		// The size of the name, including the zero byte at its end, and the checksum.
 		len(name) + 1, 0,
 	} {
 		header += fmt.Sprintf("%08x", field)
@@ -70,7 +69,8 @@ func (c *cpio) entry(name string, mode int, data []byte) {
 	c.padded(data)
 }
 
-// padded writes b, and then zeros up to a multiple of four bytes.
+// padded writes the bytes b. After them it writes as many zeros as are needed for a
+// multiple of four bytes.
 func (c *cpio) padded(b []byte) {
 	for _, part := range [][]byte{b, make([]byte, -len(b)&3)} {
 		if c.err == nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// An entry is one entry of an archive that readArchive has read.
+// An entry is one entry that readArchive has found in an archive.
 type entry struct {
 	name string
 	mode fs.FileMode

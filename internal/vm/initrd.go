@@ -51,7 +51,7 @@ func writeInitrd(ctx context.Context, name string, b base, cases []string) error
 	return os.WriteFile(name, out.Bytes(), 0o644)
 }
 
-// addGuest adds the scripts init and lib.sh and the requested cases to the tree.
+// addGuest adds files to the tree: the scripts init and lib.sh, and the requested cases.
 func addGuest(files tree, cases []string) error {
 	for _, name := range []string{"init", "lib.sh"} {
 		if err := addScript(files, name); err != nil {

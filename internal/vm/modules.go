@@ -14,17 +14,17 @@ import (
 // modules lists the kernel modules that the guest loads. It also loads the modules on
 // which they depend.
 var modules = []string{
-	// rdma_rxe requests this module at run time, by its alias crc32, so it is in no list
-	// of dependencies.
+	// rdma_rxe requests this module at run time by the alias crc32. So no list of
+	// dependencies has this module.
 	"crc32_generic",
 	"veth", "rdma_rxe", "ib_uverbs", "rdma_ucm",
 	"sch_netem",
 }
 
-// A loadOrder collects kernel modules in the order in which they are to be loaded: each
-// module comes after its dependencies.
+// A loadOrder collects the names of kernel modules. Each module comes after the modules
+// on which it depends, so the guest can load the modules in this order.
 type loadOrder struct {
-	// Paths of all module files of the kernel, by the name of the module.
+	// The path of each module file of the kernel, by the name of the module.
 	found map[string]string
 	done  map[string]bool
 	names []string
@@ -67,12 +67,13 @@ func (r sysroot) findModules() (map[string]string, error) {
 	return found, err
 }
 
-// moduleName replaces the hyphens in a name by underscores. A file name and a list of
-// dependencies may spell the name of the same module differently.
+// moduleName replaces the hyphens in a name by underscores. The file name of a module may
+// have hyphens where a list of dependencies has underscores. After the replacement both
+// are equal.
 func moduleName(name string) string { return strings.ReplaceAll(name, "-", "_") }
 
-// add adds a module after its dependencies. A module without a file is built into the
-// kernel and is skipped.
+// add adds a module after the modules on which it depends. A module without a file is
+// built into the kernel. add leaves it out.
 func (o *loadOrder) add(name string) error {
 	file := o.found[name]
 	if file == "" || o.done[name] {
@@ -97,9 +98,9 @@ func (o *loadOrder) add(name string) error {
 	return nil
 }
 
-// moduleDepends returns the names of the modules on which a module depends. They are in
-// the section .modinfo of the module's file, which is a list of entries key=value. A
-// zero byte ends each entry.
+// moduleDepends returns the names of the modules on which a module depends. It reads them
+// from the section .modinfo of the module's file. This section is a list of entries
+// key=value, and a zero byte ends each entry.
 func moduleDepends(module []byte) ([]string, error) {
 	file, err := elf.NewFile(bytes.NewReader(module))
 	if err != nil {

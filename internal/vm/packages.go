@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// kernelPackage is a package without files. It depends on the package of the current
-// kernel.
+// kernelPackage is a Debian package that has no files. It depends on the package that has
+// the current kernel.
 const kernelPackage = "linux-image-amd64"
 
 // programPackages lists the packages with programs that run in the guest and are not part
@@ -59,10 +59,10 @@ func depends(ctx context.Context, args ...string) (string, error) {
 	return output(ctx, "", "apt-cache", append([]string{"depends", "--important"}, args...)...)
 }
 
-// packagesNamed returns the names of packages in the output of apt-cache depends. A line
-// with a package begins with its name. The indented lines after it have its
-// dependencies. A name in angle brackets is a virtual package, for which there is no
-// file.
+// packagesNamed returns the names of packages in the output of apt-cache depends. In this
+// output, the name of a package is at the beginning of a line, and its dependencies are
+// in indented lines after it. A name in angle brackets is a virtual package. There is no
+// file for it, so packagesNamed leaves it out.
 func packagesNamed(listing string) (packages []string) {
 	for line := range strings.Lines(listing) {
 		if name := strings.TrimRight(line, "\n"); !strings.HasPrefix(name, " ") && !strings.HasPrefix(name, "<") {
@@ -72,17 +72,16 @@ func packagesNamed(listing string) (packages []string) {
 	return packages
 }
 
-// dependencyNamed returns the first dependency that the output of apt-cache depends
-// lists.
+// dependencyNamed returns the first dependency in the output of apt-cache depends.
 func dependencyNamed(listing string) string {
 	_, rest, _ := strings.Cut(listing, "Depends: ")
 	name, _, _ := strings.Cut(rest, "\n")
 	return name
 }
 
-// key returns the name of the directory for the base that is made from a selection. The
-// name changes when the version of any package changes, or when a list of files that are
-// copied from the packages changes.
+// key returns the name of the cache directory for the base that is made from the
+// selection. The name is different if a package has another version, or if this program
+// copies other files from the packages.
 func (s *selection) key() string {
 	sum := sha256.Sum256(fmt.Append(nil, s.files, packagedPrograms, runtimeFiles, modules))
 	return fmt.Sprintf("%x", sum[:8])

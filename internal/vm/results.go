@@ -8,12 +8,12 @@ import (
 	"slices"
 )
 
-// A results is a writer that gets the console output of the guest, and finds the results
-// of the cases in it.
+// A results is an io.Writer for the console output of the guest. It finds the results of
+// the cases in the output.
 type results struct {
-	missing []string // Names of the cases whose result was not found yet.
+	missing []string // Names of the cases whose results were not found yet.
 	failed  []string
-	line    []byte // The part of the output after the last complete line.
+	line    []byte // The beginning of a line whose end was not written yet.
 }
 
 func newResults(cases []string) *results { return &results{missing: slices.Clone(cases)} }
@@ -51,8 +51,8 @@ func (r *results) read(line []byte) {
 	}
 }
 
-// finish prints FAIL for each case without a result. It returns an error unless all
-// cases have passed.
+// finish prints FAIL for each case whose result was not found. It returns an error unless
+// all cases have passed.
 func (r *results) finish(out io.Writer) error {
 	for _, name := range r.missing {
 		fmt.Fprintf(out, "FAIL vm/%s (no result)\n", name)

@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 )
 
-// packagedPrograms lists the programs that are copied from packages to the guest's
-// directory usr/bin. The comments name the packages.
+// packagedPrograms lists the programs that are copied from packages to the directory
+// usr/bin of the guest. The comment after each group of programs names their package.
 var packagedPrograms = []string{
 	"busybox",          // package busybox-static
 	"ip", "rdma", "tc", // package iproute2
@@ -20,15 +20,16 @@ var packagedPrograms = []string{
 	"setpriv", // package util-linux
 }
 
-// runtimeFiles lists files that programs open only while they run, so that no list of
-// needed libraries contains them. They have the same paths in the guest.
+// runtimeFiles lists files that programs open while they run. The lists of needed
+// libraries in the programs do not contain them. In the guest they have the same paths as
+// in the packages.
 var runtimeFiles = []string{
 	"etc/libibverbs.d/rxe.driver",
 	"lib/*/libibverbs/librxe-*.so",
-	"lib/*/libgcc_s.so.1", // pthread_exit(3) opens this library.
+	"lib/*/libgcc_s.so.1", // The C library opens this library for pthread_exit(3).
 }
 
-// loader is the path of the dynamic loader, which each program names in its PT_INTERP
+// loader is the path of the dynamic loader. Each program has this path in its PT_INTERP
 // header.
 const loader = "lib64/ld-linux-x86-64.so.2"
 
@@ -36,8 +37,8 @@ const loader = "lib64/ld-linux-x86-64.so.2"
 type sysroot string
 
 // find returns the path, relative to the sysroot, of the first file that matches one of
-// the patterns. It searches the root directory and the directory usr, because some
-// packages still install their files outside usr.
+// the patterns. It looks for each pattern below the root directory and below the
+// directory usr, because some packages install their files outside usr.
 func (r sysroot) find(patterns ...string) (string, error) {
 	for _, pattern := range patterns {
 		for _, usr := range []string{"", "usr"} {

@@ -26,8 +26,9 @@ func (s *Side) WantRejected(id *cm.ID, reason cm.RejectReason, byApplication boo
 	}
 }
 
-// WantUnreachable waits for the event Unreachable of a refused lookup. It requires that
-// the event and its error have the given status and private data.
+// WantUnreachable waits for the event Unreachable, which says that the peer has refused a
+// lookup of its service. It requires that the event and its error have the given status
+// and private data.
 func (s *Side) WantUnreachable(id *cm.ID, status cm.SIDRStatus, byApplication bool, private []byte) {
 	s.T.Helper()
 	ev := s.Want(cm.Unreachable, id)

@@ -15,13 +15,13 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Safety is the timeout of all waits in tests. It is so long that only a failing test
-// reaches it.
+// Safety is the timeout of all waits of the tests. It is so long that a wait reaches it
+// only in a test that fails.
 const Safety = 30 * time.Second
 
 // A Side is one side of a connection in a test. It has an event channel, a protection
-// domain and a completion queue. Only the goroutine of the test calls its methods, which
-// end the test if something fails.
+// domain and a completion queue. Only the goroutine of the test may call its methods. If
+// something fails, the method ends the test.
 type Side struct {
 	T       *testing.T
 	Channel *cm.EventChannel
@@ -61,7 +61,7 @@ func (s *Side) ID(ps cm.PortSpace) *cm.ID {
 	return id
 }
 
-// EndLater makes sure that End is called for the ID at the end of the test.
+// EndLater registers a function that calls End for the ID at the end of the test.
 func (s *Side) EndLater(id *cm.ID) {
 	s.T.Cleanup(func() {
 		if !s.T.Failed() {
@@ -114,8 +114,8 @@ func (s *Side) Resolve(id *cm.ID, dst netip.AddrPort) {
 	s.Want(cm.RouteResolved, id)
 }
 
-// Connecting makes an ID with a queue pair, and sends a connection request from the ID
-// to dst. It does not wait for the answer.
+// Connecting makes an ID with a queue pair, and sends a connection request from the ID to
+// the address dst. It does not wait for the answer.
 func (s *Side) Connecting(ps cm.PortSpace, dst netip.AddrPort, param *cm.ConnParam) *cm.ID {
 	s.T.Helper()
 	id := s.Resolved(ps, dst)
@@ -127,8 +127,8 @@ func (s *Side) Connecting(ps cm.PortSpace, dst netip.AddrPort, param *cm.ConnPar
 // Next waits for an event. The caller acknowledges the event.
 func (s *Side) Next() *cm.Event { s.T.Helper(); return NextEvent(s.T, s.Channel) }
 
-// Want waits for the next event and acknowledges it. It requires that the event is one
-// of the given ID and has the given type.
+// Want waits for the next event, and acknowledges the event. It requires that the event
+// has the given type and belongs to the given ID.
 func (s *Side) Want(typ cm.EventType, id *cm.ID) cm.Event {
 	s.T.Helper()
 	ev := s.Next()
@@ -160,7 +160,8 @@ func (s *Side) Quiet() {
 	}
 }
 
-// NextEvent waits for an event of a channel. The caller acknowledges the event.
+// NextEvent waits for the next event of an event channel. The caller acknowledges the
+// event.
 func NextEvent(t *testing.T, ch *cm.EventChannel) *cm.Event {
 	t.Helper()
 	for limit := time.Now().Add(Safety); time.Now().Before(limit); {
@@ -190,8 +191,8 @@ func AwaitReadable(t *testing.T, fd int) {
 	}
 }
 
-// Connect connects the client to the listener l of the server. Both IDs of the
-// connection have queue pairs.
+// Connect connects the ID of the client to the listener l of the server. It returns the
+// two IDs of the connection, each with a queue pair.
 func Connect(client, server *Side, l *cm.ID) (active, passive *cm.ID) {
 	client.T.Helper()
 	active = client.Connecting(cm.TCP, l.LocalAddr(), nil)
@@ -203,8 +204,8 @@ func Connect(client, server *Side, l *cm.ID) (active, passive *cm.ID) {
 	return active, passive
 }
 
-// Disconnect ends a connection from the client's side, and waits until both sides have
-// their events.
+// Disconnect disconnects from the client's side, and waits for the events Disconnected
+// and TimewaitExit of both sides.
 func Disconnect(client *Side, active *cm.ID, server *Side, passive *cm.ID) {
 	client.T.Helper()
 	require.NoError(client.T, active.Disconnect())
@@ -215,7 +216,7 @@ func Disconnect(client *Side, active *cm.ID, server *Side, passive *cm.ID) {
 	client.Want(cm.TimewaitExit, active)
 }
 
-// FreePort returns a UDP port that no address of the host uses.
+// FreePort returns a UDP port that is not bound on any address of the host.
 func FreePort(t *testing.T) uint16 {
 	t.Helper()
 	c, err := net.ListenUDP("udp", nil)
@@ -254,7 +255,7 @@ func (s *Side) ResolvedFrom(ps cm.PortSpace, from string, dst netip.AddrPort) *c
 	return id
 }
 
-// OwnQP creates an RC queue pair that does not belong to an ID.
+// OwnQP creates an RC queue pair that does not belong to any ID. See Drive.
 func (s *Side) OwnQP() verbs.QP {
 	s.T.Helper()
 	qp, err := s.PD.CreateQP(&verbs.QPInitAttr{
@@ -270,8 +271,8 @@ func (s *Side) OwnQP() verbs.QP {
 	return qp
 }
 
-// Drive moves a queue pair that does not belong to an ID through the given states, with
-// the attributes that ID.InitQPAttr returns for them.
+// Drive moves a queue pair that does not belong to an ID through the given states. For
+// each state, it uses the attributes that ID.InitQPAttr returns for that state.
 func Drive(t *testing.T, id *cm.ID, qp verbs.QP, states ...verbs.QPState) {
 	t.Helper()
 	for _, state := range states {

@@ -6,14 +6,15 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A Channel is a completion channel. The script decides which of its events are lost,
-// delayed, merged or duplicated.
+// A Channel is a completion channel. The script of the device decides which of the
+// channel's events are lost, delayed, merged or duplicated.
 type Channel struct {
 	dev      *Device
 	notifier *notifier
 	// All open completion queues that are attached to the channel.
 	cqs []*CQ
-	// The events that Next will return, oldest first. Each event is stored as its CQ.
+	// The events that Next will return, oldest first. An event is stored as a pointer to
+	// its CQ.
 	ready  []*CQ
 	late   []lateEvent
 	fail   error // The error that Next returns, or nil for no error.
@@ -22,7 +23,7 @@ type Channel struct {
 
 type lateEvent struct {
 	cq *CQ
-	// Number of ticks of virtual time until the event arrives in the channel.
+	// Number of ticks of virtual time after which the event arrives in the channel.
 	ticks int
 }
 
@@ -70,8 +71,8 @@ func (c *Channel) Close() error {
 	return c.notifier.close()
 }
 
-// raise generates an event of the CQ q. The script may drop, delay, merge or duplicate
-// it.
+// raise generates an event of the CQ q. The script of the device decides whether the
+// event is dropped, delayed, merged or duplicated.
 func (c *Channel) raise(q *CQ) {
 	d := c.dev
 	d.counts.Raised++
@@ -91,7 +92,7 @@ func (c *Channel) raise(q *CQ) {
 	c.updateReadable()
 }
 
-// send adds an event to the channel, at once or after the given delay.
+// send puts an event into the channel, either at once or after the given number of ticks.
 func (c *Channel) send(q *CQ) {
 	d := c.dev
 	if d.random.happens(d.script.Delay) {
@@ -128,7 +129,8 @@ func (c *Channel) due(q *CQ) bool {
 		slices.ContainsFunc(c.late, func(e lateEvent) bool { return e.cq == q })
 }
 
-// drop removes a CQ that is being closed from the channel, together with its events.
+// drop removes a CQ from the channel, together with the events of the CQ. It is called
+// when the CQ is closed.
 func (c *Channel) drop(q *CQ) {
 	c.cqs = slices.DeleteFunc(c.cqs, func(o *CQ) bool { return o == q })
 	if c.dev.script.KeepStale {
@@ -139,5 +141,6 @@ func (c *Channel) drop(q *CQ) {
 	c.updateReadable()
 }
 
-// updateReadable makes the descriptor readable if and only if the channel has an event.
+// updateReadable makes the descriptor readable if the channel has an event. Otherwise it
+// makes the descriptor unreadable.
 func (c *Channel) updateReadable() { c.notifier.set(len(c.ready) > 0) }

@@ -11,13 +11,13 @@ type CQ struct {
 	queue   []verbs.WC // Completions that have not been polled, oldest first.
 
 	armed bool
-	// True if the CQ is armed only for completions of messages with the solicited event
-	// flag.
+	// True if the CQ is armed for solicited events only: then only the completion of a
+	// message with the solicited event flag, or a failed completion, raises an event.
 	solicited bool
 	lost      bool // True if an event was dropped after the CQ was last armed.
 
-	// taken is the number of events that Next has returned, and acked the number of those
-	// that were acknowledged.
+	// taken is the number of events of this CQ that Next has returned. acked is the
+	// number of these events that were acknowledged.
 	taken, acked int
 	// Number of queue pairs that use the CQ. Only the method Use changes it.
 	users int
@@ -25,8 +25,8 @@ type CQ struct {
 	// The errors that Poll, Arm and Resize return, or nil for no error.
 	failPoll, failArm, failResize error
 
-	// How many more completions than len(dst) the method Poll claims to have returned, as
-	// a broken driver might do.
+	// If this number is greater than 0, Poll returns len(dst) plus this number, as a
+	// broken driver might do.
 	overReport int
 	closed     bool
 }
@@ -35,8 +35,8 @@ type CQ struct {
 // then on Poll returns verbs.ErrOverrun.
 func (q *CQ) Complete(wc verbs.WC) { q.add(wc, false) }
 
-// CompleteSolicited adds the completion of a receive for a message with the solicited
-// event flag.
+// CompleteSolicited adds a completion of a receive. The received message had the
+// solicited event flag.
 func (q *CQ) CompleteSolicited(wc verbs.WC) { q.add(wc, true) }
 
 func (q *CQ) add(wc verbs.WC, solicited bool) {
@@ -73,15 +73,15 @@ func (q *CQ) setFailure(which *error, err error) {
 	*which = err
 }
 
-// OverReport makes Poll return a number that is larger by n than the length of its slice.
+// OverReport makes Poll return a number that exceeds the length of its slice by n.
 func (q *CQ) OverReport(n int) {
 	q.dev.mu.Lock()
 	defer q.dev.mu.Unlock()
 	q.overReport = n
 }
 
-// Use adds n to the number of queue pairs on the CQ. A CQ with queue pairs cannot be
-// closed.
+// Use adds n to the number of queue pairs that use the CQ. A CQ cannot be closed while
+// queue pairs use it.
 func (q *CQ) Use(n int) {
 	q.dev.mu.Lock()
 	defer q.dev.mu.Unlock()
@@ -110,7 +110,7 @@ func (q *CQ) EventDue() bool {
 	return q.channel.due(q)
 }
 
-// EventLost reports whether an event was dropped after the CQ was last armed.
+// EventLost reports whether the device has dropped an event after the CQ was last armed.
 func (q *CQ) EventLost() bool {
 	q.dev.mu.Lock()
 	defer q.dev.mu.Unlock()

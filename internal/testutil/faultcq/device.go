@@ -14,7 +14,7 @@ var (
 	_ verbs.CQ          = (*CQ)(nil)
 )
 
-// A Device is a device that has only completion channels and completion queues.
+// A Device is a simulated device that has only completion channels and completion queues.
 type Device struct {
 	script Script
 
@@ -26,9 +26,10 @@ type Device struct {
 	fail error
 }
 
-// Counts has the numbers of events and of faults in all channels of a Device together.
+// Counts has numbers of events and of faults. Each number is the sum for all channels of
+// a Device.
 type Counts struct {
-	// Number of events that were raised. It includes events that the script then dropped
+	// Number of raised events. It also counts the events that the script has then dropped
 	// or merged.
 	Raised     int
 	Dropped    int
@@ -83,8 +84,8 @@ func (d *Device) Readable() (bool, error) {
 	return false, nil
 }
 
-// Advance advances the virtual time by one tick. Delayed events whose delay is over
-// arrive, and spurious events may arrive.
+// Advance advances the virtual time by one tick. Delayed events arrive if this was the
+// last tick of their delay. Spurious events may arrive too.
 func (d *Device) Advance() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -101,8 +102,9 @@ func (d *Device) callBetween() {
 	}
 }
 
-// enter is called at the beginning of each method of a CQ or channel. It calls Between
-// and then locks the device. leave, at the end of the method, does the reverse.
+// enter is called at the beginning of each method of a CQ or channel. It first calls the
+// function Between of the script, and then locks the device. The method leave is called
+// at the end. It first unlocks the device, and then calls Between.
 func (d *Device) enter() {
 	d.callBetween()
 	d.mu.Lock()

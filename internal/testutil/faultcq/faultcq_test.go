@@ -9,7 +9,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A rig is a device with one channel and one CQ.
+// A rig is a device with one channel and one CQ, on which a test runs.
 type rig struct {
 	t       *testing.T
 	dev     *faultcq.Device
@@ -37,7 +37,7 @@ func (r *rig) newCQ(cookie uint64) *faultcq.CQ {
 	return c.(*faultcq.CQ)
 }
 
-// fire arms the CQ and adds a completion.
+// fire arms the CQ and adds a completion, which raises an event.
 func (r *rig) fire() {
 	require.NoError(r.t, r.cq.Arm(false))
 	r.cq.Complete(verbs.WC{})

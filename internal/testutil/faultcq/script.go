@@ -20,10 +20,10 @@ type Script struct {
 	// MaxDelay is the largest delay of an event, in ticks of Device.Advance. Zero means
 	// 1.
 	MaxDelay int
-	// ArmAfterTake means that Arm has no effect while an event of the CQ waits in the
-	// channel. Devices of the driver mlx5 behave like this.
+	// ArmAfterTake makes Arm do nothing while an event of the CQ waits in the channel.
+	// Devices of the driver mlx5 behave like this.
 	ArmAfterTake bool
-	// KeepStale means that events stay in the channel after their CQ has been closed.
+	// KeepStale makes the channel keep the events of a CQ that has been closed.
 	KeepStale bool
 
 	MaxCQE   int  // Largest depth of a CQ. Zero means 1024.
@@ -36,8 +36,8 @@ type Script struct {
 	Between func()
 }
 
-// A random is a source of random numbers, which decide about faults. The device's lock
-// protects it.
+// A random is a source of random numbers that decide which faults happen. The device's
+// lock protects it.
 type random struct {
 	rng *rand.Rand
 }

@@ -24,9 +24,9 @@ import (
 	"go.uber.org/goleak"
 )
 
-// A resource counts as leaked if it still exists after settleLimit. The check is
-// repeated every settleStep until then. The limit gives goroutines time to end. Both
-// numbers are arbitrary.
+// A resource counts as leaked if it still exists settleLimit after the end of the tests.
+// Goroutines need some time to end. Meanwhile the resources are listed again after every
+// settleStep. Both numbers are arbitrary.
 const (
 	settleLimit = 5 * time.Second
 	settleStep  = 5 * time.Millisecond
@@ -80,9 +80,10 @@ func (b *Baseline) Check(t testing.TB) {
 	}
 }
 
-// settle waits until the process has no more resources than in the baseline, or the time
-// limit has passed. It returns a list of the additional resources. It does not run the
-// garbage collector, so a resource that only a finalizer closes counts as leaked.
+// settle waits until the process has only resources that are in the baseline, or until
+// the time limit has passed. It returns a list of the other resources. settle does not
+// run the garbage collector. So a resource counts as leaked if only a finalizer closes
+// it.
 func (b *Baseline) settle(limit time.Duration) string {
 	deadline := time.Now().Add(limit)
 	for {

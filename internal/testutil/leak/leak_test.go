@@ -16,9 +16,9 @@ import (
 
 func TestMain(m *testing.M) { leak.Main(m) }
 
-// How long tests wait for leaked resources. noWait is for tests in which waiting would
-// change nothing. maxWait is for tests in which a goroutine releases the resource during
-// the wait.
+// Maximum times that tests wait for leaked resources to disappear. noWait is for tests
+// whose resource does not disappear. maxWait is for tests in which a goroutine releases
+// the resource during the wait.
 const (
 	noWait  = 0
 	maxWait = 30 * time.Second
@@ -106,7 +106,7 @@ func TestExitCode(t *testing.T) {
 	}
 }
 
-// A runner is a test run with a fixed result. It takes the role of *testing.M.
+// A runner stands for a test run, in place of a *testing.M. It has a fixed exit code.
 type runner struct {
 	do   func()
 	code int

@@ -6,8 +6,9 @@ import (
 	"strings"
 )
 
-// descriptors returns the open descriptors as texts of the form "number -> target". The
-// target tells the kind and the inode. See proc_pid_fd(5).
+// descriptors returns the open descriptors of the process, each as a text of the form
+// "number -> target". The target says what the descriptor refers to, for example a path
+// or a socket with its inode. See proc_pid_fd(5).
 func descriptors() []string {
 	const dir = "/proc/self/fd"
 	entries, err := os.ReadDir(dir)
@@ -16,8 +17,8 @@ func descriptors() []string {
 	}
 	var list []string
 	for _, e := range entries {
-		// Readlink fails if the descriptor has been closed after ReadDir. One example is
-		// the descriptor that ReadDir itself used.
+		// Readlink fails if the descriptor was closed after ReadDir had listed it. This
+		// is always so for the descriptor that ReadDir itself has used.
 		if target, err := os.Readlink(filepath.Join(dir, e.Name())); err == nil {
 			list = append(list, e.Name()+" -> "+target)
 		}
@@ -41,8 +42,9 @@ func mappings() []string {
 	return list
 }
 
-// startNetpoll makes the runtime open the descriptors of its network poller, so that
-// they are in the first snapshot. The runtime never closes them.
+// startNetpoll makes the Go runtime open the descriptors of its network poller. The
+// runtime never closes them. They must be in the first snapshot, because they would
+// otherwise count as leaked.
 func startNetpoll() {
 	r, w, err := os.Pipe()
 	if err != nil {

@@ -16,11 +16,12 @@ type Config struct {
 	Drop      float64 // Probability that a packet does not arrive.
 	Duplicate float64 // Probability that a packet arrives twice.
 	Corrupt   float64 // Probability that a packet arrives with one flipped bit.
-	// Probability that a packet gets an extra delay, so that later packets may overtake
-	// it.
+	// Probability that a packet gets an additional delay. Packets that are sent later may
+	// then arrive before it.
 	Reorder float64
 	Delay   time.Duration // Delay of every packet.
-	// Maximum of the additional random delay of reordered packets and duplicates.
+	// Maximum of the additional delay, which is random, of reordered packets and
+	// duplicates.
 	Jitter time.Duration
 	// Maximum number of packets in flight. Further packets are dropped. 0 means no
 	// limit.
@@ -38,7 +39,7 @@ type Stats struct {
 	Sent, Dropped, Duplicated, Corrupted, Reordered, Delivered int
 }
 
-// A Net is a network. It belongs to one goroutine.
+// A Net is a simulated network. Only one goroutine may use it.
 type Net struct {
 	// Config may be changed at any time. A change affects packets that are sent after
 	// it.
@@ -54,7 +55,7 @@ type Net struct {
 
 // New makes a network whose random decisions depend only on seed and on the calls.
 func New(seed uint64, cfg Config) *Net {
-	// stream is the second half of the random generator's seed; arbitrary
+	// Second half of the seed of the random generator. Arbitrary.
 	const stream = 0x6e657473696d
 	return &Net{Config: cfg, rng: rand.New(rand.NewPCG(seed, stream))}
 }
@@ -89,7 +90,7 @@ func (n *Net) queueAt(at int64, p Packet) {
 	heap.Push(&n.queue, packetInFlight{at: at, order: n.sent, packet: p})
 }
 
-// Next returns the time at which the next packet will arrive. It reports false if no
+// Next returns the arrival time of the packet that arrives next. It reports false if no
 // packet is in flight.
 func (n *Net) Next() (at int64, ok bool) {
 	if len(n.queue) == 0 {
@@ -98,8 +99,8 @@ func (n *Net) Next() (at int64, ok bool) {
 	return n.queue[0].at, true
 }
 
-// Receive returns the next packet whose arrival time is not later than now. The data of
-// the packet is valid until the next call of Receive.
+// Receive returns the packet that arrives next, if its arrival time is not later than the
+// parameter now. The data of the packet is valid until the next call of Receive.
 func (n *Net) Receive(now int64) (p Packet, ok bool) {
 	if n.last != nil {
 		n.spare = append(n.spare, n.last)

@@ -2,9 +2,10 @@ package pairtest_test
 
 import "github.com/rdmaloop/rdmaloop/verbs"
 
-// cleanScenarios returns scenarios on a network that neither loses nor damages packets.
-// Their connections do not retry. So if a receiver wrongly takes a packet for damaged and
-// drops it, the connection ends and the scenario fails.
+// cleanScenarios returns scenarios for a network that neither loses nor damages packets.
+// The connections of these scenarios have a retry count of zero. If a receiver drops an
+// undamaged packet because it wrongly takes the packet for damaged, the connection ends
+// and the scenario fails.
 func cleanScenarios() []scenario {
 	return []scenario{
 		bothLead("without retries", noRetryParams(), requireNoDamage(sendMessages), requireNoDamage(receiveMessages)),
@@ -12,8 +13,8 @@ func cleanScenarios() []scenario {
 	}
 }
 
-// requireNoDamage returns a function that calls do. It requires that the soft device
-// drops no packet as damaged during the call.
+// requireNoDamage returns a function that calls do, and requires that the device drops no
+// packet as damaged during that call.
 func requireNoDamage(do func(*conn)) func(*conn) {
 	return func(c *conn) {
 		before := c.p.damagedPackets()
@@ -22,8 +23,9 @@ func requireNoDamage(do func(*conn)) func(*conn) {
 	}
 }
 
-// damagedPackets returns how many packets the device has dropped because their ICRC was
-// wrong or seemed wrong. For other devices than the soft device it returns 0.
+// damagedPackets returns how many packets the soft device has dropped as damaged, because
+// their ICRC was wrong or because the identification computed from it did not fit. For
+// any other device it returns 0.
 func (p *peer) damagedPackets() (sum uint64) {
 	reader, ok := p.device.(verbs.CounterReader)
 	if !ok {
@@ -47,8 +49,9 @@ func noRetryParams() connParams {
 }
 
 const (
-	// messageCount is the number of messages of a scenario. It is so large that the soft
-	// device opens a connected UDP socket for the peer before the last message.
+	// messageCount is the number of messages of a scenario. The soft device opens a
+	// connected UDP socket for the peer after fewer messages. So the scenario tests
+	// packets of both kinds of sockets.
 	messageCount = 300
 	// longMessage is the length in bytes of every fourth message. A message of this
 	// length needs several packets.
@@ -78,16 +81,16 @@ func receiveMessages(c *conn) {
 	}
 }
 
-// reads is the number of READs of a scenario, and readSize is the length of each in
-// bytes. With a path MTU of 1024, their responses are 3200 packets, a twentieth of the
-// 65536 IPv4 identifications.
+// A scenario posts as many READs as the constant reads says. Each READ has readSize
+// bytes. With a path MTU of 1024, their responses are 3200 packets. That is about a
+// twentieth of the 65536 identifications of IPv4.
 const (
 	reads    = 100
 	readSize = 32 << 10
 )
 
-// sendReads posts READs, each after the one before has completed, and then signals the
-// peer.
+// sendReads posts READs one after another: it waits for the completion of each READ
+// before it posts the next. At the end it signals the peer.
 func sendReads(c *conn) {
 	for range reads {
 		c.post(c.withRemote(c.newWR(verbs.OpRead, sink, readSize), 0))
@@ -96,5 +99,5 @@ func sendReads(c *conn) {
 	c.signal()
 }
 
-// waitForReads waits until the peer has signaled that its READs have completed.
+// waitForReads waits until the peer has signaled that all its READs have completed.
 func waitForReads(c *conn) { c.waitForSignal() }

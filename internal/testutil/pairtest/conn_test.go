@@ -11,10 +11,10 @@ import (
 const (
 	// mebibyte is the size in bytes of the largest WRITE and READ of the tests.
 	mebibyte = 1 << 20
-	// The memory of a connection has four parts. These constants are their offsets.
-	// Messages and WRITEs are sent from the part source. The peer accesses the part
-	// shared. READs and atomics store their results in the part sink. Receives store
-	// messages in the part recvArea.
+	// Offsets of the four parts of the memory of a connection. Messages and WRITEs are
+	// sent from the part source. The peer reads and writes the part shared. READs and
+	// atomics store their results in the part sink. Receives store messages in the part
+	// recvArea.
 	source, shared, sink, recvArea = 0, mebibyte, 2 * mebibyte, 3 * mebibyte
 
 	recvBufferSize = 64 << 10
@@ -25,7 +25,8 @@ const (
 	depth = 32
 )
 
-// A conn is one side of a connection, or the UD queue pair of one side.
+// A conn is one side of a connection. In the scenarios with datagrams it is the UD queue
+// pair of one side.
 type conn struct {
 	p     *peer
 	id    *cm.ID
@@ -33,27 +34,28 @@ type conn struct {
 	mr    verbs.MR
 	sends *queue
 	recvs *queue
-	// Number of receives that have been posted. The next receive uses the buffer with
-	// this number, modulo the number of buffers.
+	// Number of receives posted so far. The index of the buffer of the next receive is
+	// this number modulo the number of buffers.
 	posted int
 
-	// Address and key of the peer's shared memory. The peer has sent them.
+	// Address and key of the peer's shared memory, which the peer has sent in its private
+	// data.
 	remote uint64
 	rkey   uint32
 }
 
-// connParams are the parameters of one side of a connection. Only the side that connects
-// sets the retry count and the ACK timeout. The connection manager gives them to both
-// sides.
+// connParams are the parameters of one side of a connection. The side that connects also
+// sets the retry count and the ACK timeout of the other side: the connection manager
+// gives these two to both sides.
 type connParams struct {
 	// Number of receive buffers to post before the connection is established.
 	recvBuffers int
 	// Transport retry count, as in cm.ConnParam.
 	retries int
-	// RNR retry count of the peer's queue pair, as in cm.ConnParam. It applies when this
-	// side has no receive buffer posted.
+	// RNR retry count that the peer's queue pair gets, as in cm.ConnParam. The peer uses
+	// it when it sends a message while this side has no receive posted.
 	rnrRetries int
-	// Code c of the local ACK timeout, which is 4.096 µs * 2^c.
+	// Code of the local ACK timeout. The code c means 4.096 µs * 2^c.
 	ackTimeout uint8
 }
 
@@ -66,8 +68,8 @@ func defaultParams() connParams {
 // ackTimeout is the code 15 of the local ACK timeout, which means 134 ms.
 const ackTimeout = 15
 
-// newConn creates completion queues, memory and a queue pair for a connection ID. It
-// posts as many receives as the parameter recvs says.
+// newConn creates completion queues, memory and a queue pair for a connection ID, and
+// posts receives. The parameter recvs is the number of receives.
 func (p *peer) newConn(id *cm.ID, recvs int) *conn {
 	p.t.Helper()
 	c := &conn{p: p, id: id, sends: p.newQueue(2 * depth), recvs: p.newQueue(2 * depth)}
@@ -113,8 +115,8 @@ func (p *peer) accept(params connParams) *conn {
 	return c
 }
 
-// descriptorMark is the first byte of a memory descriptor. The receiver recognizes a
-// memory descriptor by this byte.
+// descriptorMark is the first byte of an encoded memory descriptor. By this byte the
+// receiver distinguishes a memory descriptor from other private data.
 const descriptorMark = 0xca
 
 // memoryDescriptor encodes the address and the key of the shared memory. It is the
@@ -186,9 +188,10 @@ func (c *conn) waitForSignal() {
 	c.p.Zero(c.recvs.takeOne().ByteLen)
 }
 
-// signalAndAwaitDisconnect sends an empty message. The peer disconnects when it receives
-// this message. The send may then fail with a flush error: if the acknowledgement is
-// lost, the peer may have disconnected before this side retransmits the message.
+// signalAndAwaitDisconnect sends an empty message and waits until the peer has
+// disconnected. The peer disconnects when it has received the message. The send may then
+// fail with a flush error: if the ACK of the message is lost, the peer may disconnect
+// before this side has retransmitted the message.
 func (c *conn) signalAndAwaitDisconnect() {
 	c.p.t.Helper()
 	c.post(c.newWR(verbs.OpSend, source, 0))

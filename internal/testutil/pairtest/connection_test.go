@@ -17,7 +17,8 @@ func connectionScenarios() []scenario {
 	}
 }
 
-// text returns n bytes of private data, none of which is 0. The bytes depend on start.
+// text returns n bytes of private data without zero bytes. The parameter start chooses
+// the contents.
 func text(start byte, n int) []byte {
 	b := make([]byte, n)
 	for i := range b {
@@ -26,9 +27,9 @@ func text(start byte, n int) []byte {
 	return b
 }
 
-// connectWithParams and acceptWithParams make a connection. Each parameter has a value of
-// its own. Both sides check that they get the other side's values and use the negotiated
-// ones.
+// connectWithParams and acceptWithParams are the two sides of a scenario. Each connection
+// parameter has a different value. Each side requires that it gets the values of the
+// other side, and that its queue pair uses the negotiated values.
 func connectWithParams(p *peer) {
 	c := p.newConn(p.resolve(cm.TCP, p.remoteAddr.Port(), ackTimeout), recvBuffers)
 	p.NoError(c.id.Connect(&cm.ConnParam{
@@ -101,9 +102,10 @@ func connectUnboundPort(p *peer) {
 	p.False(refused.ByApplication)
 }
 
-// A disconnect by either side flushes the outstanding work requests of both sides. The
-// active side waits for a message before it disconnects. Otherwise its DREQ could arrive
-// before its RTU, which establishes the connection on the passive side.
+// When either side disconnects, the outstanding work requests of both sides are flushed.
+// The active side waits for a message of the peer before it disconnects. Without that
+// wait its DREQ could arrive before its RTU, and the passive side is established only by
+// the RTU.
 
 func disconnectActive(p *peer) {
 	c := p.connect(defaultParams())

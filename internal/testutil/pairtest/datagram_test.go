@@ -31,8 +31,8 @@ func (c *conn) datagram(to verbs.AHAttr, qpn uint32, imm uint32) verbs.SendWR {
 	return wr
 }
 
-// recvDatagram waits for a datagram and checks that its payload is the pattern of fill
-// for the given seed.
+// recvDatagram waits for a datagram. It requires that the payload is the pattern that
+// fill makes from the given seed.
 func (c *conn) recvDatagram(seed uint64, imm uint32) verbs.WC {
 	c.p.t.Helper()
 	wc := c.recvs.takeOne()
@@ -72,8 +72,7 @@ func answerLookup(p *peer) {
 	c.sends.takeOne()
 }
 
-// remoteAH returns attributes for an address handle. They name the remote address of the
-// connection ID.
+// remoteAH returns the attributes of an address handle for the peer of the connection ID.
 func (c *conn) remoteAH() verbs.AHAttr {
 	c.p.t.Helper()
 	port, err := c.p.device.Port(c.id.Port())

@@ -2,18 +2,19 @@ package pairtest_test
 
 import "github.com/rdmaloop/rdmaloop/verbs"
 
-// A failure describes a request that fails and so ends its connection. The requester is
-// the side that posts this request, and the observer is the other side.
+// A failure describes a scenario in which a request fails and the connection ends because
+// of this. The side that posts the request is called the requester, and the other side
+// the observer.
 type failure struct {
 	name    string
 	request func(*conn) verbs.SendWR
 	// Status of the completion of the failing request.
 	status verbs.Status
-	// True if the observer moves its queue pair to the error state before the request, so
-	// that it does not answer.
+	// True if the observer moves its queue pair to the error state before the request
+	// arrives. It then does not answer the request.
 	observerStopped bool
-	// True if the request is not allowed, so that the observer's queue pair enters the
-	// error state.
+	// True if the observer must not allow the request. The observer's queue pair then
+	// enters the error state too.
 	observerFails bool
 	// Number of receive buffers that the observer posts.
 	recvBuffers int
@@ -42,7 +43,8 @@ func failureScenarios() (pieces []scenario) {
 	return pieces
 }
 
-// fewRetries is the retry count of both sides. The active side sets it.
+// fewRetries is the retry count of both sides in these scenarios. The side that connects
+// sets it.
 const fewRetries = 3
 
 // requesterParams returns the connection parameters of the requester.
@@ -70,8 +72,9 @@ func (f *failure) runRequester(c *conn) {
 	c.disconnect()
 }
 
-// observe runs the side of the observer. Unless its own queue pair fails, the observer
-// notices the end of the connection only when the requester disconnects.
+// observe runs the observer's side of a failure. The observer notices the end of the
+// connection when its own queue pair enters the error state. If that does not happen, it
+// notices only the disconnect of the requester.
 func (f *failure) observe(c *conn) {
 	if f.observerStopped {
 		c.p.NoError(c.qp.Modify(&verbs.QPAttr{State: verbs.StateError}, verbs.AttrState))

@@ -17,17 +17,17 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A fixture has the objects that one side uses in all scenarios.
+// A fixture has the objects that one side creates once and uses in all scenarios.
 type fixture struct {
 	device verbs.Device
 	// Number of the completion vector on which all completion queues are created.
 	vector  int
 	channel *cm.EventChannel
 	pd      verbs.PD
-	// Address at which the passive side listens. It is set on the active side only.
+	// Address at which the passive side listens. Only the active side sets this field.
 	remoteAddr netip.AddrPort
-	// The listeners exist on the passive side only. events has the events that takeEvent
-	// has stored and that no call of await has returned yet.
+	// The listeners are nil on the active side. The field events has the events that
+	// takeEvent has stored and that await has not returned yet.
 	tcpListener, udpListener *cm.ID
 	events                   []event
 }
@@ -36,8 +36,8 @@ type fixture struct {
 type event struct {
 	typ cm.EventType
 	id  *cm.ID
-	// The ID by which await finds this event: the listener if the event is a connection
-	// request, else the ID of the event.
+	// The ID that a caller of await passes to get this event. For a connection request
+	// this is the listener. For any other event it is the ID of the event.
 	owner *cm.ID
 	err   error
 	param cm.MessageParam
@@ -97,7 +97,8 @@ func TestPeer(t *testing.T) {
 }
 
 // serveRetransmissions handles events until ctx ends. The passive side calls it after the
-// last scenario: if an answer was lost, the active side sends its message again.
+// last scenario, for this reason: the last answer of the passive side may be lost. The
+// active side then sends its message again and needs another answer.
 func (f *fixture) serveRetransmissions(t *testing.T, ctx context.Context) {
 	for ; ctx.Err() == nil; runtime.Gosched() {
 		f.takeEvent(t)
@@ -165,8 +166,7 @@ func (f *fixture) run(p *peer, sc scenario) {
 	}
 }
 
-// takeEvent takes one event from the channel and stores it. It does nothing if no event
-// is waiting.
+// takeEvent takes an event from the channel, if one is waiting, and stores it.
 func (f *fixture) takeEvent(t *testing.T) {
 	ev, ok, err := f.channel.Next()
 	require.NoError(t, err)

@@ -13,14 +13,13 @@ import (
 // Roles of the two processes of TestKilled.
 const (
 	envRole = "PAIR_ROLE"
-	// roleKilled means that this process kills itself while the peer writes to its
-	// memory.
+	// The process with this role kills itself while its peer writes to its memory.
 	roleKilled = "killed"
-	// roleDisconnected means that the peer is killed and its kernel then disconnects, so
-	// that this process gets a Disconnected event.
+	// The peer of this process is killed. The peer's kernel then disconnects, so this
+	// process gets a Disconnected event.
 	roleDisconnected = "disconnected"
-	// roleTimeout means that the peer is killed and nothing answers the packets of this
-	// process after that.
+	// The peer of this process is killed. After that, nothing answers the packets of this
+	// process, so its requests fail with a timeout.
 	roleTimeout = "timeout"
 )
 

@@ -43,7 +43,7 @@ func runScenarios(t *testing.T, run func(*testing.T, scenario)) {
 	}
 }
 
-// A peer is one side of the test during one scenario.
+// A peer is one side of one scenario while the scenario runs.
 type peer struct {
 	*require.Assertions
 	*fixture
@@ -55,8 +55,8 @@ func (f *fixture) newPeer(t *testing.T) *peer {
 	return &peer{Assertions: require.New(t), fixture: f, t: t}
 }
 
-// waitUntil polls the completion queues and takes events from the channel until the
-// function done returns true.
+// waitUntil repeats three steps until the function done returns true: it polls the
+// completion queues, takes events from the channel, and calls done.
 func (p *peer) waitUntil(condition string, done func() bool) {
 	p.t.Helper()
 	for deadline := time.Now().Add(hangTimeout); !done(); runtime.Gosched() {
@@ -109,9 +109,9 @@ func (p *peer) awaitRequest(listener *cm.ID) event {
 }
 
 // awaitMarkedRequest waits for a connection request whose private data begins with the
-// byte mark. It rejects all other requests. Other requests occur because the active side
-// may send a request twice: if the second copy arrives after the first was rejected, it
-// causes another ConnectRequest event.
+// byte mark, and rejects all other requests. Other requests arrive when the active side
+// has sent a request of an earlier scenario twice: if the second copy arrives after this
+// side has rejected the first one, it causes another ConnectRequest event.
 func (p *peer) awaitMarkedRequest(mark byte) event {
 	p.t.Helper()
 	for {
@@ -123,8 +123,8 @@ func (p *peer) awaitMarkedRequest(mark byte) event {
 	}
 }
 
-// A queue is a completion queue. It also has the completions that were polled and that
-// take has not returned yet.
+// A queue is a completion queue with a list of completions. The list has the completions
+// that were polled and that take has not returned yet.
 type queue struct {
 	p   *peer
 	cq  verbs.CQ

@@ -16,8 +16,9 @@ func trafficScenarios() []scenario {
 	}
 }
 
-// bothLead returns a scenario with two functions, lead and follow. First the active side
-// runs lead while the passive side runs follow. Then the sides change roles.
+// bothLead returns a scenario that runs the functions lead and follow twice. First the
+// active side runs lead while the passive side runs follow. Then the passive side runs
+// lead and the active side runs follow.
 func bothLead(name string, params connParams, lead, follow func(*conn)) scenario {
 	return scenario{
 		name: name,
@@ -46,8 +47,8 @@ func fill(b []byte, seed uint64) {
 	}
 }
 
-// lengths returns the message lengths of the tests. Some are close to the path MTU, and
-// others need many packets.
+// lengths returns the lengths of messages to be tested: some are close to the path MTU,
+// where the number of packets changes, and others need many packets.
 func lengths() []int { return []int{0, 1, 1023, 1024, 1025, 4096, recvBufferSize} }
 
 // sendLengths sends one message of each length that lengths returns. Every second message
@@ -81,8 +82,8 @@ func recvLengths(c *conn) {
 }
 
 // writeAndRead writes a mebibyte to the peer's memory and reads it back. At the end it
-// sends a WRITE with immediate data and no payload. The peer waits for that WRITE as for
-// a signal.
+// sends a WRITE with immediate data and no payload, which consumes a receive of the peer.
+// The peer waits for it with waitForSignal.
 func writeAndRead(c *conn) {
 	fill(c.bytes(source, mebibyte), 2)
 	clear(c.bytes(sink, mebibyte))
@@ -95,9 +96,9 @@ func writeAndRead(c *conn) {
 	c.sends.takeOne()
 }
 
-// readAmongWrites posts WRITEs and READs alternately. There are more READs than may be
-// outstanding at a time. Each READ must return the data of the WRITE that was posted
-// before it.
+// readAmongWrites posts WRITEs and READs in turn. It posts more READs than the connection
+// may have outstanding at a time. Each READ must return the data of the WRITE that was
+// posted before the READ.
 func readAmongWrites(c *conn) {
 	const rounds, size = 8, 32 << 10
 	var wrs []verbs.SendWR
@@ -117,15 +118,17 @@ func readAmongWrites(c *conn) {
 }
 
 const (
-	// counter and lock are offsets in the shared memory. At each of them is a word for
-	// atomic operations.
+	// counter and lock are offsets in the shared memory. At each of the two offsets there
+	// is a word of eight bytes for atomic operations.
 	counter, lock = 64, 72
 	additions     = 10
 	step          = 3
 )
 
-// addAndSwap adds to the word at the offset counter. Then it tries twice to change the
-// word at the offset lock from 0 to another value. Only the first try succeeds.
+// addAndSwap changes two words in the memory of the peer. It adds to the word at the
+// offset counter. Then it tries twice to change the word at the offset lock from 0 to
+// another value. The first try succeeds. The second one fails, because the word is not 0
+// any more.
 func addAndSwap(c *conn) {
 	for i := range uint64(additions) {
 		wr := c.withRemote(c.newWR(verbs.OpFetchAdd, sink, 8), counter)
@@ -144,8 +147,8 @@ func addAndSwap(c *conn) {
 	c.signal()
 }
 
-// checkAtomics requires that the memory has the values that the peer's addAndSwap leaves
-// there.
+// checkAtomics requires that the shared memory has the values that addAndSwap of the peer
+// has written.
 func checkAtomics(c *conn) {
 	c.waitForSignal()
 	c.p.EqualValues(additions*step, c.uint64At(shared+counter))

@@ -20,25 +20,27 @@ func OpenDescriptors(t *testing.T) int {
 	return len(open)
 }
 
-// LimitDescriptors sets the limit of open descriptors of this process to n. Only peer
-// processes may call it, because the test process needs its descriptors.
+// LimitDescriptors limits the number of open descriptors of this process to n
+// (RLIMIT_NOFILE). Only peer processes may call it, because the test process needs its
+// descriptors.
 func LimitDescriptors(t *testing.T, n int) {
 	require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: uint64(n), Max: uint64(n)}))
 }
 
 // ExhaustDescriptors lowers the limit of open descriptors of this process, and opens
-// descriptors until the limit is reached. It returns the descriptors that it has opened.
-// Only peer processes may call it.
+// descriptors until no more can be opened. It returns these descriptors. Only peer
+// processes may call it.
 func ExhaustDescriptors(t *testing.T) (taken []int) {
 	LimitDescriptors(t, OpenDescriptors(t)+2)
 	return TakeDescriptors(t)
 }
 
-// TakeDescriptors opens descriptors until the limit that LimitDescriptors has set is
-// reached, and returns them.
+// TakeDescriptors opens descriptors until the limit set with LimitDescriptors is reached.
+// It returns these descriptors.
 func TakeDescriptors(t *testing.T) (taken []int) {
-	// The number of a new descriptor must be below the limit. Below the highest number
-	// in use several numbers may be free, so several calls may succeed.
+	// A new descriptor gets the lowest free number, which must be below the limit. There
+	// may be several free numbers below the limit, so the loop continues until a call
+	// fails.
 	for {
 		fd, err := eventfd.New()
 		if err != nil {

@@ -14,21 +14,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Names of environment variables of a peer process. The variable roleVariable has the
-// name of its role; it is not set in the process of the test itself. The variable
-// addressVariable has the parameter address of its role.
+// Environment variables of a peer process. roleVariable is the name of the variable that
+// contains the role. The process of the test itself does not have this variable.
+// addressVariable is the name of the variable that contains the address for the role.
 const (
 	roleVariable    = "RDMALOOP_TEST_PEER"
 	addressVariable = "RDMALOOP_TEST_ADDRESS"
 )
 
-// A Role is the function that a peer process runs. Its parameter address is the one that
-// was passed to Command.
+// A Role is a function that a peer process runs. The parameter address is the string that
+// the test has passed to Command.
 type Role func(t *testing.T, address string)
 
 // Main runs the role of a peer process, and then ends the process. In the process of the
-// test itself Main does nothing. Each package that starts peer processes has a test
-// TestPeer, which calls Main.
+// test itself Main does nothing. Each package that starts peer processes needs a test
+// with the name TestPeer that calls Main, because a peer process runs only this test.
 func Main(t *testing.T, roles map[string]Role) {
 	if role := os.Getenv(roleVariable); role != "" {
 		roles[role](t, os.Getenv(addressVariable))
@@ -52,15 +52,16 @@ func Command(role, address string) *exec.Cmd {
 	return cmd
 }
 
-// Start starts a peer process. The result line returns the next line that the peer
-// process prints. The result kill ends the peer process with SIGKILL; if the test does
-// not call it, the peer process is killed at the end of the test.
+// Start starts a peer process. The result line is a function that returns the next line
+// that the peer process prints. The result kill is a function that ends the peer process
+// with SIGKILL. If the test does not call kill, the peer process is killed at the end of
+// the test.
 func Start(t *testing.T, role, address string) (line func() string, kill func()) {
 	t.Helper()
 	return Run(t, Command(role, address))
 }
 
-// Run starts the peer process of the command cmd. The results are those of Start.
+// Run starts the peer process of the command cmd. It returns the same functions as Start.
 func Run(t *testing.T, cmd *exec.Cmd) (line func() string, kill func()) {
 	t.Helper()
 	out, err := cmd.StdoutPipe()
