@@ -22,22 +22,27 @@ const (
 	// arbitrary.
 	minAccessWait = time.Second
 	maxAccessWait = 10 * time.Minute
-	// accessRecordTTL is how long a record is kept after the last error of its source, or
-	// after the end of the source's last wait if that is later. It is arbitrary.
+	// accessRecordTTL is how long a record is kept. The time begins at the last error of
+	// the source or at the end of its last wait, whichever is later. The number is
+	// arbitrary.
 	accessRecordTTL = 10 * time.Minute
-	// maxAccessSources is the largest number of records. It is arbitrary. So many records
-	// take less than 1 MiB. A further record replaces the record that would expire first.
-	// So a peer that controls more than maxAccessSources sources can avoid the wait.
+	// maxAccessSources is the largest number of records. The number is arbitrary: 4096
+	// records take less than 1 MiB. If the table is full, a new record replaces the
+	// record that would expire first. A peer that controls more than maxAccessSources
+	// sources can therefore avoid the wait. A larger table would only raise that number.
 	maxAccessSources = 4096
 )
 
-// A Source is a network, a user or a process whose access errors are counted together.
+// A Source identifies a group of peers whose access errors are counted together. On the
+// wire path the peers are in one network. On the local path they are the processes of one
+// user, or a single process.
 type Source struct {
-	// On the wire path: the IPv4 address, or the /48 prefix of the IPv6 address.
+	// addr is set only on the wire path: the IPv4 address of the peer, or the /48 prefix
+	// of its IPv6 address.
 	addr netip.Addr
-	uid  uint32 // user ID, on the local path
-	// On the local path, the process ID if the user is root or the user of this process;
-	// else 0.
+	uid  uint32 // user ID of the peer, set only on the local path
+	// pid is set only on the local path: the process ID of the peer if its user is root
+	// or the user of this process. For other users it is 0.
 	pid int32
 }
 
@@ -45,9 +50,10 @@ type Source struct {
 func RemoteSource(addr netip.Addr) Source { return Source{addr: siteOf(addr)} }
 
 // LocalSource returns the source of a connection on the local path. All processes of one
-// user are a single source, with two exceptions: each process of root, and each process
-// of the user of this process, is a source of its own. Processes of these two users gain
-// nothing by guessing keys, because they may trace this process anyway (ptrace(2)).
+// user are a single source, with two exceptions: for root and for the user of this
+// process, each process is a source of its own. An error of one such process then does
+// not make the other processes of its user wait. This is safe, because these two users
+// gain nothing by guessing keys: they may trace this process anyway (ptrace(2)).
 func LocalSource(uid uint32, pid int32) Source {
 	if uid != 0 && uid != uint32(os.Geteuid()) {
 		pid = 0
@@ -69,22 +75,22 @@ type ErrorLimit struct {
 
 // errorRecord is the record of one source.
 type errorRecord struct {
-	// number of errors that have caused no wait; at most freeAccessErrors
+	// number of errors that did not start a wait; at most freeAccessErrors
 	count   int
 	wait    time.Duration // length of the wait that began last
 	waitEnd time.Time     // end of the wait that began last
 	expires time.Time     // time at which the record expires
 }
 
-// NewErrorLimit returns an ErrorLimit without records. It counts the requests that it
-// refuses in the Set counts.
+// NewErrorLimit returns an ErrorLimit without records. The ErrorLimit adds its refusals
+// to the counter AccessRefused of the parameter counts.
 func NewErrorLimit(counts *counters.Set) *ErrorLimit {
 	return &ErrorLimit{Clock: time.Now, counts: counts, sources: make(map[Source]*errorRecord)}
 }
 
-// CountError counts an access error, which has ended a connection of the source. An error
-// during a wait does not make the wait longer, because its connection was opened before
-// the wait.
+// CountError counts an access error that has ended a connection of the source s. If the
+// source has to wait at the time of the error, the wait does not become longer, because
+// the connection was opened before the wait began.
 func (a *ErrorLimit) CountError(s Source) {
 	now := a.Clock()
 	a.mu.Lock()

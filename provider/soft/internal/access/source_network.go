@@ -20,7 +20,8 @@ func networkOf(addr netip.Addr, bits int) netip.Addr {
 	if addr = addr.Unmap().WithZone(""); addr.Is4() {
 		return addr
 	}
-	// Prefix returns an error only if the address is invalid.
+	// Prefix returns an error only for an invalid address. The result is then the zero
+	// Addr.
 	p, _ := addr.Prefix(bits)
 	return p.Addr()
 }

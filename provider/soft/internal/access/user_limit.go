@@ -9,15 +9,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A UserLimit limits the number of connections that the processes of one user have to
-// the listeners and to the UD queue pairs of a device, so that one user can not use up
-// the resources for all users. Root and the user that the device belongs to have no
-// limit, because they can end this process anyway.
+// A UserLimit limits the number of connections that the processes of one user have to the
+// listeners and to the UD queue pairs of a device. Without it, one user could use up the
+// descriptors and the memory that other users need. Root and the user of the device's
+// process have no limit, because they can end this process anyway.
 //
 // The methods may be called from any goroutine.
 type UserLimit struct {
-	own      uint32 // ID of the user that the device belongs to
-	unmapped uint32 // a copy of Users.unmapped
+	own      uint32 // user ID of the process that has opened the device
+	unmapped uint32 // user ID that the kernel reports for unmapped users; see Users
 	// largest number of connections of each user other than root and own; negative means
 	// no limit
 	limit int
@@ -36,22 +36,22 @@ func NewUserLimit(limit int, users Users) *UserLimit {
 	return &UserLimit{own: users.own, unmapped: users.unmapped, limit: limit, conns: make(map[uint32]int)}
 }
 
-// defaultConnsPerUser returns the number of connections that NewUserLimit uses for 0: a
-// quarter of the connections for which this process may open descriptors (getrlimit(2),
-// RLIMIT_NOFILE). Each connection takes two descriptors.
+// defaultConnsPerUser returns the number of connections that NewUserLimit uses for 0: the
+// limit of open descriptors (getrlimit(2), RLIMIT_NOFILE) divided by parts*descriptors.
+// Each connection takes two descriptors, and one user gets a quarter of all connections.
 func defaultConnsPerUser() int {
 	const parts, descriptors = 4, 2
-	// arbitrary; needed because there may be no limit of descriptors
+	// maxDescriptors replaces a larger limit, or no limit at all. It is arbitrary.
 	const maxDescriptors = 1 << 20
 	var limit unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil {
-		limit.Cur = 1024 // the default of most systems
+		limit.Cur = 1024 // the default limit of most systems
 	}
 	return int(max(1, min(limit.Cur, maxDescriptors)/(parts*descriptors)))
 }
 
-// Acquire counts a connection of a user. It returns false, and counts nothing, if the
-// user already has as many as the limit allows.
+// Acquire counts a connection of the user uid. If the user already has the largest
+// allowed number of connections, Acquire returns false and counts nothing.
 func (l *UserLimit) Acquire(uid uint32) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -62,7 +62,7 @@ func (l *UserLimit) Acquire(uid uint32) bool {
 	return true
 }
 
-// Release ends a connection that Acquire has counted.
+// Release undoes one Acquire for the user uid, whose connection has ended.
 func (l *UserLimit) Release(uid uint32) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -44,7 +44,7 @@ func unmappedUser() uint32 {
 			return uid
 		}
 	}
-	return 65534 // the kernel's default of overflowuid
+	return 65534 // The file could not be read; 65534 is the kernel's default.
 }
 
 // mapsAllUsers reports whether the table of /proc/PID/uid_map maps every user ID, as that
@@ -62,8 +62,9 @@ func mapsAllUsers(table string) bool {
 	return sum == math.MaxUint32
 }
 
-// Allows reports whether the processes of a user may be peers. The unmapped user ID
-// may stand for any user, so it never counts as the user of this process.
+// Allows reports whether the processes of a user may be peers. If uid is the unmapped
+// user ID, Allows returns false unless every user is allowed. The reason is that the
+// kernel reports this ID for many users, even if this process itself has the same ID.
 func (p Users) Allows(uid uint32) bool {
 	switch {
 	case p.allowsAll():

@@ -6,7 +6,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// An ID identifies a counter. The IDs are in the order of the names of their counters.
+// An ID identifies a counter.
 type ID uint8
 
 // IDs of the counters, in the order of their names. The documentation of provider/soft
@@ -97,7 +97,8 @@ func (c *Set) Add(id ID, n uint64) { c[id].Add(n) }
 // Inc adds 1 to a counter.
 func (c *Set) Inc(id ID) { c[id].Add(1) }
 
-// Failed counts a request that has failed with the given status.
+// Failed counts a failed request of a requester. Only two statuses have a counter, those
+// for exhausted retries; for other statuses Failed does nothing.
 func (c *Set) Failed(status verbs.Status) {
 	switch status {
 	case verbs.StatusRetryExcErr:

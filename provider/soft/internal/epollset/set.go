@@ -13,8 +13,9 @@ type Handler interface {
 	OnReady(fd int, events uint32)
 }
 
-// A Set is a set of descriptors with their handlers. It belongs to one owner. Dispatch
-// calls the handlers.
+// A Set is a set of descriptors with their handlers. Dispatch calls the handlers. Only
+// one goroutine, the owner, may call the methods of a Set, except where a method says
+// otherwise.
 type Set struct {
 	fd int // epoll descriptor
 	// members has the descriptors of the set. It is nil after Close.
@@ -63,10 +64,10 @@ func (s *Set) Close() {
 	}
 }
 
-// Add adds a descriptor, which must not be in the set. Dispatch calls h for its events.
-// If h is nil, the descriptor only makes FD readable. The set does not own the
-// descriptor: the caller removes it from the set before closing it. The errors are those
-// of epoll_ctl(2), and unix.EBADF after Close.
+// Add adds the descriptor fd, which must not be in the set. When one of the events
+// occurs, Dispatch calls the handler h. If h is nil, the descriptor makes FD readable,
+// but Dispatch ignores it. The set does not own fd: the caller removes fd from the set
+// before closing it. The errors are those of epoll_ctl(2), and unix.EBADF after Close.
 func (s *Set) Add(fd int, events uint32, h Handler) error {
 	if s.members == nil {
 		return unix.EBADF
@@ -80,8 +81,9 @@ func (s *Set) Add(fd int, events uint32, h Handler) error {
 	return nil
 }
 
-// Modify changes for which events of a descriptor Dispatch calls the handler. The kernel
-// always reports a hangup and an error too (epoll_ctl(2)).
+// Modify replaces the events for which Dispatch calls the handler of the descriptor fd.
+// Dispatch also calls the handler for EPOLLHUP and EPOLLERR, which the kernel always
+// reports (epoll_ctl(2)).
 func (s *Set) Modify(fd int, events uint32) {
 	_ = unix.EpollCtl(s.fd, unix.EPOLL_CTL_MOD, fd, s.members[int32(fd)].event(fd, events))
 }

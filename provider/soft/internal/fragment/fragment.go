@@ -1,12 +1,12 @@
-// Package fragment has the type in which a path passes the messages of the peer to the
-// queue pair. The local path and the wire path use the same type.
+// Package fragment has the type Fragment, in which the local path (shared memory) and the
+// wire path (UDP packets) pass received messages to the queue pair.
 package fragment
 
 // A Fragment is a whole message of the peer, or one piece of a long message.
 type Fragment struct {
 	Op     Op
 	Flags  Flags
-	Length uint32 // Number of bytes of payload. The wire path does not set it.
+	Length uint32 // length of Payload in bytes; set only on the local path
 	Imm    uint32 // immediate data in host byte order, if the flag Imm is set
 	Addr   uint64 // remote address, if Op.Remote returns true
 	Key    uint32 // remote key, if Op.Remote returns true
@@ -53,6 +53,7 @@ const (
 	Last                        // last fragment of a message
 	Imm                         // the message has immediate data
 	Solicited                   // The sender asks for a solicited event at the receiver.
-	// PathFlag is the lowest flag that a path may use for its own purposes.
+	// PathFlag and the flags above it have no common meaning: the local path and the wire
+	// path may each give them a meaning of their own.
 	PathFlag
 )

@@ -10,9 +10,10 @@ import (
 	"github.com/rdmaloop/rdmaloop/cm"
 )
 
-// namePrefix is the beginning of every name. Names in the abstract namespace belong to a
-// network namespace, as IP addresses do. The number in the prefix is the version of the
-// protocol that is used on the sockets.
+// namePrefix is the beginning of the name of every BindAddr. Processes in different
+// network namespaces may use the same name, because each network namespace has abstract
+// names of its own. The number in the prefix is the version of the protocol that
+// processes speak on the sockets with these names.
 const namePrefix = "@rdmaloop/1/"
 
 // A BindAddr is the address and port that an ID binds. The address is one address of the
@@ -68,8 +69,9 @@ func (s BindAddr) Name() string {
 // sharedInfix stands in a name before the number of an ID on a shared port.
 const sharedInfix = "/shared/"
 
-// ParseBindAddr returns the BindAddr with the given name. It returns false for each name
-// that the method Name would not return: a process of any user can bind any name.
+// ParseBindAddr returns the BindAddr with the given name. A process of any user can bind
+// any name, so ParseBindAddr checks the whole name: it returns false unless the method
+// Name of the result returns exactly this name.
 func ParseBindAddr(ps cm.PortSpace, name string) (BindAddr, bool) {
 	rest, ok := strings.CutPrefix(name, namePrefix+ps.String()+"/")
 	host, digits, ok2 := strings.Cut(rest, "/")

@@ -59,9 +59,11 @@ func (s BindAddr) reserveAnyOnWildcard(ports PortRange) (Reservation, error) {
 }
 
 // reserveAnyOnAddress does the same as reserveAny for an address that is not a wildcard.
-// It finds out by their markers which wildcards are bound. Reading the table of all
-// sockets instead would take long if there are many connections. The result may be a port
-// that other IDs share on the same address; such IDs do not listen.
+// It tries to bind one port after another. To find out whether a wildcard has the same
+// port, it looks for the marker of the wildcard; reading the table of all sockets instead
+// would take long if there are many connections. The search does not notice IDs that
+// share a port on the same address (REUSEADDR), so it may choose their port. That does no
+// harm: a port that IDs share has no listener.
 func (s BindAddr) reserveAnyOnAddress(ports PortRange) (Reservation, error) {
 	r, err := NoReservation(), error(cm.ErrAddrNotAvailable)
 	for s.Port = range ports.sample(maxPortTries) {
@@ -75,8 +77,9 @@ func (s BindAddr) reserveAnyOnAddress(ports PortRange) (Reservation, error) {
 	return r, err
 }
 
-// tryFree reserves s if its port is free. s must not be a wildcard. If r has no socket
-// yet, tryFree makes one. A socket that could not be bound stays in r for the next call.
+// tryFree reserves s if its port is free. The address of s must not be a wildcard. If r
+// has no socket yet, tryFree makes one and stores it in r. If the socket can not be bound
+// because the port is in use, the socket stays in r, so that the next call can use it.
 func (s BindAddr) tryFree(r *Reservation) (err error) {
 	if r.FD < 0 {
 		if r.FD, err = unixsock.New(); err != nil {
@@ -123,8 +126,8 @@ func EphemeralPorts() (r PortRange, err error) {
 func (r PortRange) sample(limit int) iter.Seq[uint16] {
 	n := r.High - r.Low + 1
 	start, step := rand.IntN(n), 1+rand.IntN(n)
-	// If the step and the number of ports had a common divisor, the iteration would not
-	// reach all ports.
+	// The loop below reaches all ports only if the step and the number of ports have no
+	// common divisor.
 	for gcd(step, n) != 1 {
 		step = 1 + rand.IntN(n)
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
 )
 
-// holdAll binds the names that s has with each port of a range, until the end of the
-// test.
+// holdAll takes each port of a range: it binds the name that s has with this port. The
+// names stay bound until the end of the test.
 func holdAll(t *testing.T, s BindAddr, ports PortRange) {
 	t.Helper()
 	var fds []int

@@ -11,9 +11,10 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
 )
 
-// A clashError means that an address can not be bound because another socket has bound
-// the address in the field held. After a search for a free port, the other socket may
-// instead have bound a wildcard that overlaps held.
+// A clashError means that an address can not be bound because of another socket. The
+// field held is usually the address of that socket. There is one exception: if a search
+// for a free port has failed, held is the last address that the search tried, and the
+// other socket may have bound a wildcard that overlaps held.
 type clashError struct {
 	err  error // cm.ErrAddrInUse or cm.ErrAddrNotAvailable
 	held BindAddr

@@ -31,11 +31,12 @@ func mayBindLow() bool {
 // OnThisHost reports whether packets to an address stay on this host. It asks the kernel
 // whether the route to the address is local. That is the case for all addresses of this
 // host, for all of 127.0.0.0/8, and for the IPv6 anycast addresses that this host serves.
-// An error means that the kernel has not answered. It matches verbs.ErrNoResources if
-// this process has no free descriptor, which the question needs.
+// An error means that the kernel has not answered. If the error matches
+// verbs.ErrNoResources, this process could not open the socket for the query, because no
+// descriptor was free.
 func OnThisHost(a netip.Addr) (bool, error) {
 	if a.IsUnspecified() {
-		// A connection to this address is a connection to this host; see ip(7).
+		// Connecting to 0.0.0.0 or :: connects to this host; see ip(7).
 		return true, nil
 	}
 	kind, err := routeType(a)
@@ -72,8 +73,8 @@ func canBind(a netip.Addr) (bool, error) {
 	case err != nil:
 		return false, err
 	}
-	// This call fails for a broadcast address, because the socket does not have the
-	// option SO_BROADCAST; see udp(7).
+	// Connect fails for a broadcast address, because the socket does not have the option
+	// SO_BROADCAST; see udp(7).
 	return unix.Connect(fd, Sockaddr(a, discardPort)) == nil, nil
 }
 

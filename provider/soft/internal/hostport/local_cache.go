@@ -7,11 +7,12 @@ import (
 	"time"
 )
 
-// A LocalAddrCache remembers for addresses that peers have named whether these belong to
-// this host. Asking the kernel takes about as long as the rest of the check of a
-// connection request. The zero value is an empty cache.
+// A LocalAddrCache stores for some addresses whether they belong to this host. The
+// addresses come from the connection requests of peers. The cache exists because asking
+// the kernel takes about as long as all other checks of a request together. The zero
+// value is an empty cache.
 type LocalAddrCache struct {
-	// time of the oldest entry, from the origin that the caller of Contains has chosen
+	// time at which the oldest entry was added, as the parameter now of Contains
 	since time.Duration
 	known map[netip.Addr]bool
 }

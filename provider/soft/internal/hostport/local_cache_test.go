@@ -23,7 +23,7 @@ func TestLocalAddrCache(t *testing.T) {
 	a := netip.MustParseAddr("203.0.113.7")
 	require.False(t, isLocal(a))
 	require.True(t, isLocal(netip.MustParseAddr("::1")))
-	// Without the cache, the next call would return false.
+	// Only the cache has this wrong entry. The kernel would answer false.
 	c.known[a] = true
 	require.True(t, isLocal(a))
 	now += localAddrTTL

@@ -45,10 +45,10 @@ func (r *Reservation) Close() {
 }
 
 // Reserve reserves an address of this host and a port. Port 0 means any free port in the
-// range that freePorts returns. With reuse, other reservations with reuse may have the
-// same address and port. The error is cm.ErrAddrInUse or cm.ErrAddrNotAvailable if
-// another socket has the port, and EACCES for a port below 1024 if this process lacks the
-// privilege.
+// range that freePorts returns. If reuse is true, other reservations for which reuse is
+// true too may have the same address and port. If another socket has the port, the error
+// is that of Clash. The error is EACCES for a port below 1024 if this process may not
+// bind such ports.
 func Reserve(ps cm.PortSpace, at netip.AddrPort, afOnly, reuse bool, freePorts func() (PortRange, error)) (Reservation, error) {
 	s := NewBindAddr(ps, at, afOnly)
 	if s.Port == 0 {
@@ -76,23 +76,22 @@ func Reserve(ps cm.PortSpace, at netip.AddrPort, afOnly, reuse bool, freePorts f
 // newShare returns a random number, other than 0, for an ID on a shared port.
 func newShare() uint32 { return max(1, rand.Uint32()) }
 
-// A sharing says whether a reservation that is not shared clashes with shared ones on the
-// same port.
+// A sharing decides about a clash on one port between a new reservation that is not
+// shared and existing reservations that are shared.
 type sharing bool
 
 const (
-	// mayNotShare means that a reservation that is not shared clashes with shared ones on
-	// the same port (rdma_bind_addr(3)).
+	// mayNotShare means that the new reservation fails, as rdma_bind_addr(3) demands.
 	mayNotShare sharing = false
-	// overShared means that a reservation that is not shared does not clash with shared
-	// ones on the same port. A listener may take such a port, because the IDs that share
-	// it do not listen (rdma_listen(3)).
+	// overShared means that the new reservation succeeds. It is for a listener: the IDs
+	// that share the port do not listen, so there is only one listener (rdma_listen(3)).
 	overShared sharing = true
 )
 
 // reserve binds the name of s, and then checks for clashes. In this order, at most one of
-// two concurrent calls with overlapping addresses succeeds. It ignores clashes with the
-// addresses in the parameter mine: the caller will release these.
+// two concurrent calls with overlapping addresses succeeds. The parameter mine has
+// addresses that the caller has bound itself and will release; reserve ignores clashes
+// with them.
 func (s BindAddr) reserve(with sharing, mine ...BindAddr) (Reservation, error) {
 	r, err := s.bind()
 	if err != nil {
@@ -137,7 +136,8 @@ func isClash(err error) bool {
 	return errors.Is(err, cm.ErrAddrInUse) || errors.Is(err, cm.ErrAddrNotAvailable)
 }
 
-// change replaces the reservation by one of another address, which has the same port.
+// change reserves the address target, which has the same port, and then releases the old
+// reservation. After an error the old reservation is unchanged.
 func (r *Reservation) change(target BindAddr) error {
 	if r.FD < 0 {
 		return &verbs.FeatureError{Feature: "option of a bound port", Reason: errPortInUse}
@@ -175,8 +175,8 @@ func (r *Reservation) Restrict(afOnly bool) error {
 	return r.change(to)
 }
 
-// Claim replaces a reservation of a shared port by one that is not shared. A listener
-// needs it.
+// Claim replaces a reservation that is shared by one of the same address and port that is
+// not shared. An ID that begins to listen on a shared port calls it.
 func (r *Reservation) Claim() error {
 	if r.Addr.Shared == 0 {
 		return nil

@@ -37,7 +37,8 @@ const connectedState = "03"
 // closed. For such a name, scanBound calls isBound to find out whether the name is bound.
 func scanBound(table io.Reader, ps cm.PortSpace, port uint16, isBound func(name string) (bool, error)) ([]BindAddr, error) {
 	var found []BindAddr
-	// Results of isBound. Many connected sockets may have the same name.
+	// bound has the results of isBound, so that isBound is called once for each name.
+	// Many connected sockets may have the same name.
 	bound := make(map[BindAddr]bool)
 	lines := bufio.NewScanner(table)
 	for lines.Scan() {
@@ -88,8 +89,8 @@ func anyMarker(addrs []BindAddr) (bool, error) {
 	}
 	defer unix.Close(fd)
 	for _, s := range addrs {
-		// Every result of connect(2) other than ECONNREFUSED means that a socket has the
-		// name.
+		// ECONNREFUSED means that no socket has the name. Success and all other errors
+		// mean that a socket has it.
 		if err := unix.Connect(fd, &unix.SockaddrUnix{Name: s.Name()}); !errors.Is(err, unix.ECONNREFUSED) {
 			return true, nil
 		}

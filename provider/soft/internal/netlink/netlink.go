@@ -24,7 +24,8 @@ func Ask(protocol int, request []byte) (answer []byte, err error) {
 	if err := unix.Sendto(fd, request, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
 		return nil, err
 	}
-	// The kernel has already put the answer into the socket when sendto(2) returns.
+	// The kernel puts the answer into the socket before sendto(2) returns, so the call
+	// below finds it without waiting.
 	answer = make([]byte, 4096)
 	n, _, err := unix.Recvfrom(fd, answer, unix.MSG_DONTWAIT)
 	if err != nil {

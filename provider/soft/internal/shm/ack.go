@@ -1,19 +1,22 @@
 package shm
 
-// An Ack is a value of ControlBlock.Ack. It acknowledges the requests of the other side:
-// number of slots consumed (32) | last NAK (8) << 32 | number of NAKs (24) << 40. The NAK
-// is for the first slot that was not consumed. It is a new one if the number of NAKs has
-// changed.
+// An Ack is a value of ControlBlock.Ack. It acknowledges the requests of the other side.
+// It consists of three numbers, here with their sizes in bits:
+//
+//	number of slots consumed (32) | last NAK (8) << 32 | number of NAKs (24) << 40
+//
+// The NAK is about the first slot that was not consumed. If the number of NAKs is the
+// same as in the Ack that was read before, there is no new NAK.
 type Ack uint64
 
-// NewAck returns an Ack. The parameter consumed is the number of slots consumed, last is
-// the NAK that was sent last, and naks is the number of NAKs sent, of which NewAck stores
-// the low 24 bits.
+// NewAck returns an Ack. The parameter consumed is the number of slots consumed, the
+// parameter last is the NAK that was sent last, and the parameter naks is the number of
+// NAKs sent. NewAck stores only the low 24 bits of naks.
 func NewAck(consumed uint32, last NAK, naks uint32) Ack {
 	return Ack(consumed) | Ack(last)<<32 | Ack(naks)<<40
 }
 
-// Consumed returns the number of slots consumed. The number overflows.
+// Consumed returns the number of slots consumed since the beginning, modulo 2^32.
 func (a Ack) Consumed() uint32 { return uint32(a) }
 
 // NAK returns the NAK that was sent last.
@@ -51,7 +54,8 @@ const (
 	OperationError                    // the responder could not execute the request
 )
 
-// FailureNAK returns the NAK for a request that has failed for the reason f.
+// FailureNAK returns the NAK for a failed request. The parameter f is the reason of the
+// failure.
 func FailureNAK(f Failure) NAK { return kindFailure | NAK(f) }
 
 // Failure returns the reason why a request failed. It returns false if the NAK is not for

@@ -20,7 +20,8 @@ func TestAckLayout(t *testing.T) {
 	require.EqualValues(t, 5, a.NAKs(), "the number of NAKs has 24 bits")
 }
 
-// Each of the 256 values is an RNR NAK, the NAK of a failed request, or invalid.
+// Every value of a NAK, from 0 to 255, belongs to exactly one of three groups: RNR NAKs,
+// NAKs of failed requests, and invalid values.
 func TestNAK(t *testing.T) {
 	for v := range 256 {
 		n := shm.NAK(v)

@@ -9,7 +9,7 @@ package shm
 
 // The files of this package, in reading order:
 //
-//	doorbell_unsafe.go  their system calls
+//	doorbell_unsafe.go  system calls on doorbells
 //	doorbell.go         doorbells
 //	ack.go              acknowledgements in shared memory
 //	geometry.go         sizes of rings and segments

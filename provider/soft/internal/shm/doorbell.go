@@ -12,7 +12,8 @@ import "golang.org/x/sys/unix"
 // could make it blocking, and a write would then block the whole loop of the sender. With
 // a socket, each call has a flag of its own that makes it non-blocking.
 
-// noDoorbell is the descriptor of an end without a doorbell.
+// noDoorbell takes the place of a descriptor in the results of newDoorbells after an
+// error.
 const noDoorbell = -1
 
 // newDoorbells makes a doorbell. The caller owns the descriptors of both ends.

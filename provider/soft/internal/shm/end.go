@@ -11,9 +11,10 @@ type End struct {
 	Doorbell int // descriptor of this side's doorbell; see doorbell.go
 }
 
-// NewEnd makes the shared memory and the doorbells of a connection. It returns the end of
-// the accepting side, and two descriptors. The connecting side passes these to OpenEnd to
-// get its end. The caller owns all three results.
+// NewEnd makes the shared memory and the doorbells of a connection. The accepting side
+// calls it, and gets its End and two descriptors: that of the segment and that of the
+// other side's doorbell. The accepting side sends these two descriptors to the connecting
+// side, which calls OpenEnd. The caller of NewEnd owns all three results.
 func NewEnd(geom Geometry, maps *MappingLimit) (end *End, segment, doorbell int, err error) {
 	seg, err := newSegment(geom, maps)
 	if err != nil {
@@ -27,9 +28,10 @@ func NewEnd(geom Geometry, maps *MappingLimit) (end *End, segment, doorbell int,
 	return &End{Segment: seg, Side: 1, Doorbell: own}, seg.takeFD(), peers, nil
 }
 
-// OpenEnd makes the end of the connecting side from the two descriptors that NewEnd has
-// returned to the accepting side. It takes over the descriptors, even if it returns an
-// error. An error that matches ErrSegment means that the segment is not valid.
+// OpenEnd makes the End of the connecting side. The parameters segment and doorbell are
+// the descriptors that the accepting side has got from NewEnd and has sent. OpenEnd takes
+// over both descriptors, even if it returns an error. An error that
+// matches ErrSegment means that the segment is not valid.
 func OpenEnd(segment, doorbell int, maps *MappingLimit) (*End, error) {
 	seg, err := openSegment(segment, maps)
 	if err != nil {

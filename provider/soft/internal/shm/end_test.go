@@ -51,7 +51,7 @@ func TestEndPairOutOfMappings(t *testing.T) {
 	maps.maxSegments, maps.nextCount = 1, 1<<20
 	_, _, err := NewEndPair(smallest, maps)
 	require.ErrorIs(t, err, verbs.ErrNoResources)
-	maps.settle() // a count of the mappings, which has a descriptor, may be in progress
+	maps.settle() // While a count of the mappings runs, it has a descriptor open.
 	require.Zero(t, maps.mapped)
 	require.Equal(t, before, openDescriptors(t))
 }

@@ -42,11 +42,11 @@ type MappingLimit struct {
 
 const (
 	// mappingStep is the number of further segments after which the mappings of the
-	// process are counted again, and the number of segments that may be added during
-	// that count. A count takes 0.75 to 1.4 µs for each mapping of a file: 81 ms for
-	// 65,003 (measured on two cores of a virtual machine; 24 ms for anonymous mappings).
-	// When several devices map segments at the same time, each of them can exceed its
-	// limit by at most twice the step.
+	// process are counted again. While this count runs, up to mappingStep more segments
+	// may be added. A count takes 0.75 to 1.4 µs for each mapping of a file. That was
+	// measured on two cores of a virtual machine: 65,003 mappings of files took 81 ms,
+	// and as many anonymous mappings took 24 ms. When several devices map segments at the
+	// same time, each of them can exceed its limit by at most 2*mappingStep.
 	mappingStep = 1024
 	// mappingPause is the shortest time between two counts while the limit is reached.
 	// Other parts of the process may have released mappings since the last count, so
@@ -57,18 +57,19 @@ const (
 	defaultMaxMappings = 65530
 )
 
-// NewMappingLimit returns the limit of a process in which the kernel allows systemMax
-// mappings. The function count returns the present number of mappings, or false if the
-// number is not known. NewMappingLimit calls count, which takes time, so a loop must not
-// call NewMappingLimit.
+// NewMappingLimit returns the MappingLimit of a device. The parameter systemMax is the
+// number of mappings that the kernel allows for a process. The function count returns the
+// present number of mappings of the process, or false if the number is not known.
+// NewMappingLimit calls count, which takes time, so a loop must not call NewMappingLimit.
 func NewMappingLimit(systemMax int, count func() (int, bool), counts *counters.Set) *MappingLimit {
 	l := &MappingLimit{systemMax: systemMax, count: count, now: time.Now, counts: counts}
 	l.recount()
 	return l
 }
 
-// Acquire allows one more mapping, or returns an error that matches verbs.ErrNoResources.
-// It may start a count, and does not wait for it.
+// Acquire counts one more segment before the caller maps it. If the limit is reached,
+// Acquire counts nothing and returns an error that matches verbs.ErrNoResources. It may
+// start a count of the mappings in another goroutine, and does not wait for that count.
 func (l *MappingLimit) Acquire() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -85,19 +86,21 @@ func (l *MappingLimit) Acquire() error {
 	return nil
 }
 
-// Release releases a mapping that Acquire has allowed.
+// Release counts one segment less. The caller has unmapped the segment.
 func (l *MappingLimit) Release() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.mapped--
-	// Other parts of the process may use up the released mapping. So the mappings are
-	// counted before the device has mapped mappingStep further segments.
+	// Other parts of the process may soon use as many mappings as were released, so the
+	// last count becomes uncertain. The next count therefore starts after at most
+	// mappingStep further segments.
 	l.nextCount = min(l.nextCount, l.mapped+mappingStep)
 }
 
-// mmapFailed releases a mapping that Acquire has allowed, after mmap(2) has failed with
-// err. ENOMEM means that there is no memory, or that the process has too many mappings
-// although the limit was not reached.
+// mmapFailed undoes Acquire after mmap(2) has failed with the error err. If err is
+// ENOMEM, mmapFailed adds 1 to the counter NoMappingsErr. ENOMEM means either that there
+// is no memory, or that the process has too many mappings although the limit of the
+// device was not reached.
 func (l *MappingLimit) mmapFailed(err error) {
 	l.Release()
 	if errors.Is(err, unix.ENOMEM) {
@@ -106,9 +109,10 @@ func (l *MappingLimit) mmapFailed(err error) {
 }
 
 // recount counts the mappings of the process and sets maxSegments. If the mappings can
-// not be counted, it assumes that the rest of the process uses a quarter of systemMax. A
-// segment that is mapped or unmapped during the count is counted as a mapping of the
-// rest of the process. The caller does not hold the mutex.
+// not be counted, it assumes that the other parts of the process use a quarter of
+// systemMax. If a segment is mapped or unmapped during the count, the count may include
+// it or not; recount then treats it as a mapping of the other parts, so that the device
+// maps too few segments rather than too many. The caller does not hold the mutex.
 func (l *MappingLimit) recount() {
 	before := l.segments()
 	n, ok := l.count()

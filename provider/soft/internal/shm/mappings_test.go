@@ -68,8 +68,8 @@ func TestMappingsAreCountedRarely(t *testing.T) {
 	require.EqualValues(t, 1002, l.counts[counters.NoMappingsErr].Load())
 }
 
-// Acquire does not wait for a count in progress. Until the count ends, it allows
-// mappingStep segments more.
+// Acquire does not wait for a count of the mappings that runs in another goroutine. Until
+// this count ends, at most mappingStep segments are added.
 func TestMappingsAreCountedMeanwhile(t *testing.T) {
 	l := newTestLimit()
 	begun, done := make(chan bool, 1), make(chan bool)
@@ -99,7 +99,8 @@ func TestMappingsAreCountedMeanwhile(t *testing.T) {
 	require.NoError(t, l.Acquire())
 }
 
-// If /proc can not be read, there is a limit of segments nevertheless.
+// If the number of mappings is unknown because /proc can not be read, the number of
+// segments is limited nevertheless.
 func TestMappingsUnknown(t *testing.T) {
 	l := newTestLimit()
 	l.systemMax, l.count = 800, func() (int, bool) { return 0, false }

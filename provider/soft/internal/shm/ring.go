@@ -97,19 +97,22 @@ type Ring struct {
 // Len returns the number of slots.
 func (r *Ring) Len() int { return len(r.slots) }
 
-// A Producer is the sending side of a ring. The other process can not access its
-// counters. The counters overflow, so only their differences have a meaning.
+// A Producer is the sending side of a ring. Its fields are in memory of this process,
+// which the other process can not change. The numbers in it wrap around after 2^32-1, so
+// only their differences have a meaning.
 type Producer struct {
 	Ring
-	tail uint32 // number of slots that were filled
+	tail uint32 // number of slots filled since the beginning
 	// Unpublished is the number of slots that were filled and that the consumer can not
 	// see yet.
 	Unpublished uint32
-	firstWord   uint64   // word 0 of the first unpublished slot
-	Freed       uint32   // number of slots that the consumer has consumed
-	areaTail    uint32   // number of bytes that were allocated in the payload area
-	areaFreed   uint32   // number of bytes of the payload area that the consumer has consumed
-	areaEnd     []uint32 // for each slot, the value of areaTail after the slot was filled
+	firstWord   uint64 // word 0 of the first unpublished slot
+	// number of slots that the consumer has consumed since the beginning
+	Freed uint32
+	// number of bytes of the payload area allocated since the beginning
+	areaTail  uint32
+	areaFreed uint32   // number of these bytes that the consumer has consumed
+	areaEnd   []uint32 // for each slot, the value of areaTail after the slot was filled
 }
 
 // NewProducer returns the sending side of an empty ring.
@@ -118,8 +121,10 @@ func NewProducer(r Ring) Producer {
 }
 
 // Reserve returns memory for the payload of the next fragment. The parameter want is the
-// requested length in bytes. The memory may be shorter, but not longer. inArea is true if
-// the memory is in the payload area. ok is false if the ring is full.
+// requested length in bytes. The result dst may be shorter than want, but is never
+// longer. The result inArea is true if dst is in the payload area, and false if it is in
+// the slot. The result ok is false if the ring has no free slot or its payload area is
+// full.
 func (p *Producer) Reserve(want uint32) (dst []byte, inArea, ok bool) {
 	if p.tail-p.Freed == uint32(len(p.slots)) {
 		return nil, false, false
@@ -179,9 +184,10 @@ func (p *Producer) Publish(f *fragment.Fragment) {
 	p.PublishFirst()
 }
 
-// Free makes the slots available again that the consumer has consumed. The parameter head
-// is the total number of consumed slots, as the consumer states it. Free returns false if
-// that number is impossible.
+// Free makes consumed slots available again. The parameter head is the number of slots
+// that the consumer claims to have consumed since the beginning. The consumer is another
+// process and may write any number: Free returns false if head is less than before or
+// greater than the number of filled slots.
 func (p *Producer) Free(head uint32) bool {
 	if head-p.Freed > p.tail-p.Freed {
 		return false
@@ -210,9 +216,9 @@ func (c *Consumer) Ready() bool {
 	return uint32(atomic.LoadUint64(&c.slots[c.Head&uint32(len(c.slots)-1)].word[0])) == c.Head+1
 }
 
-// Peek copies the header of the next slot to r. r.Payload then refers to the shared
-// memory. more is false if the next slot is not filled. ok is false if the header is not
-// valid.
+// Peek copies the header of the next slot to r and sets r.Payload, which refers to the
+// shared memory. The result more is false if the next slot is not filled yet. The result
+// ok is false if the header is not valid.
 func (c *Consumer) Peek(r *fragment.Fragment) (more, ok bool) {
 	s := &c.slots[c.Head&uint32(len(c.slots)-1)]
 	w := atomic.LoadUint64(&s.word[0])
@@ -246,7 +252,7 @@ func (c *Consumer) Peek(r *fragment.Fragment) (more, ok bool) {
 	return true, true
 }
 
-// Advance consumes the slot that Peek has copied.
+// Advance consumes the slot that Peek has copied to f.
 func (c *Consumer) Advance(f *fragment.Fragment) {
 	c.Head++
 	if f.Flags&FlagArea != 0 {

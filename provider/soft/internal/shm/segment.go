@@ -24,7 +24,7 @@ type Segment struct {
 	FD   int    // descriptor of the segment; -1 after it was closed or taken
 	Mem  []byte // the mapped memory
 	geom Geometry
-	maps *MappingLimit // the limit towards which the mapping of the segment counts
+	maps *MappingLimit // Acquire of this limit has counted the mapping of the segment.
 }
 
 const (
@@ -41,9 +41,10 @@ func (g Geometry) size() int {
 	return RingsOffset + 2*perSide
 }
 
-// segmentSeals are the seals of the segment's file. They prevent that the other process
-// changes the size of the file: an access to a mapping beyond the end of its file would
-// fault. See fcntl(2), "File sealing".
+// segmentSeals are the seals of the segment's file. They prevent the other process from
+// changing the size of the file. If that process could shorten the file, an access of
+// this process to the missing part of its mapping would raise SIGBUS. See fcntl(2), "File
+// sealing".
 const segmentSeals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
 
 // newSegment makes a segment. The accepting side calls it and owns the segment.
@@ -172,8 +173,7 @@ func (s *Segment) Carve(side int) (ctl *ControlBlock, request, response Ring) {
 		at += int(n)
 		return piece
 	}
-	// In both arrays, the first index is the kind of ring, and the second index is the
-	// side that sends.
+	// First index: requests or responses. Second index: the side that sends on the ring.
 	var slots, areas [2][2][]byte
 	for kind, n := range []uint32{g.RequestSlots, g.ResponseSlots} {
 		for i := range 2 {

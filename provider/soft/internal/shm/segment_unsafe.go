@@ -14,7 +14,8 @@ func controlAt(mem []byte) *ControlBlock {
 	return (*ControlBlock)(unsafe.Pointer(unsafe.SliceData(mem)))
 }
 
-// slotsOf returns the slots in mem, which is part of a segment.
+// slotsOf returns the slots that are stored in mem. The parameter mem is the part of a
+// segment that holds the slots of one ring.
 func slotsOf(mem []byte) []slotFrame {
 	return unsafe.Slice((*slotFrame)(unsafe.Pointer(unsafe.SliceData(mem))), len(mem)/SlotSize)
 }

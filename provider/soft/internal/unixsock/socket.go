@@ -42,7 +42,8 @@ func BindType(kind int, name string) (int, error) {
 }
 
 // IsBound reports whether a socket is bound to the name. To find out, it tries to bind
-// the name itself. It returns an error if that fails for another reason than EADDRINUSE.
+// the name itself: EADDRINUSE means that another socket is bound to it. If binding fails
+// for another reason, IsBound returns that error.
 func IsBound(name string) (bool, error) {
 	fd, err := Bind(name)
 	switch {
@@ -88,8 +89,9 @@ func Receive(fd int, buf []byte, maxFDs int) (n int, fds []int, err error) {
 	}
 	n, nRights, flags, _, err := unix.Recvmsg(fd, buf, rights, unix.MSG_DONTWAIT|unix.MSG_CMSG_CLOEXEC)
 	if errors.Is(err, unix.ECONNRESET) {
-		// The peer has closed its socket without reading all packets of this side. The
-		// kernel returns ECONNRESET only once. Packets of the peer can still be received.
+		// ECONNRESET means that the peer has closed its socket before it read all packets
+		// of this side. The kernel reports this error only once. The packets that the
+		// peer sent before can still be received, so Receive tries again.
 		n, nRights, flags, _, err = unix.Recvmsg(fd, buf, rights, unix.MSG_DONTWAIT|unix.MSG_CMSG_CLOEXEC)
 	}
 	switch {
@@ -112,9 +114,10 @@ func Receive(fd int, buf []byte, maxFDs int) (n int, fds []int, err error) {
 }
 
 // truncationError returns the error for a packet of which the kernel has dropped a part.
-// The parameter lacks is true if fewer descriptors have arrived than the caller allows.
-// The kernel sets MSG_CTRUNC both if there are too many descriptors and if this process
-// can not open more of them (recvmsg(2)).
+// The parameter lacks is true if the kernel has dropped descriptors of the packet
+// (MSG_CTRUNC) although the caller of Receive allows some. There are two possible causes
+// (recvmsg(2)): the packet has too many descriptors, or this process can not open more.
+// truncationError opens a descriptor to find out which cause it is.
 func truncationError(lacks bool) error {
 	if lacks {
 		fd, err := eventfd.New()

@@ -11,9 +11,9 @@ import (
 
 // A SpareDescriptors has open descriptors that a device keeps in reserve. It closes them
 // when the process or the system has reached its limit of descriptors (EMFILE and ENFILE
-// of accept(2)). The device can then accept a client in order to refuse it, or complete
-// the connection of an admitted client. While spare descriptors are missing, the device
-// admits no client.
+// of accept(2)). The device can then still accept a client in order to refuse it, or
+// complete the connection of a client that it has admitted before. While spare
+// descriptors are missing, the device admits no new client.
 type SpareDescriptors struct {
 	mu  sync.Mutex
 	fds []int
@@ -22,8 +22,9 @@ type SpareDescriptors struct {
 	listeners int
 }
 
-// SpareCount is the number of descriptors that the accepting side needs for a connection
-// in addition to the socket: three, for the segment and both doorbells.
+// SpareCount is the number of spare descriptors. It is the number that the accepting side
+// needs to complete one connection, beside the accepted socket: one for the segment and
+// two for the doorbells.
 const SpareCount = 3
 
 // AddListener counts a listener, and opens the spare descriptors.
@@ -73,17 +74,17 @@ func (s *SpareDescriptors) closeSpare() bool {
 	return any
 }
 
-// Retry calls fn. If fn fails because no descriptor is free, it closes the spare
+// Retry calls fn. If fn fails because no descriptor is free, Retry closes the spare
 // descriptors and calls fn again.
 func (s *SpareDescriptors) Retry(fn func() error) error {
 	return resource.Retry(fn, s.closeSpare)
 }
 
-// Accept accepts the next client of a listening socket. If no descriptor is free, it
-// closes the spare descriptors and tries again. The client has to be accepted even then,
-// because only accept(2) tells which user it belongs to, and the device needs the user to
-// decide which connection to close for the client. After the caller has admitted or
-// closed the client, it calls Fill.
+// Accept accepts the next client of a listening socket. If no descriptor is free, Accept
+// closes the spare descriptors and tries again. The device can not leave the client
+// waiting instead: only an accepted socket tells to which user the client belongs, and
+// the device needs the user to decide which connection it closes to make room. When the
+// caller has admitted or closed the client, it calls Fill.
 func (s *SpareDescriptors) Accept(listener int) (fd int, err error) {
 	err = s.Retry(func() error {
 		fd, err = Accept(listener)

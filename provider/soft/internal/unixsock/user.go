@@ -116,7 +116,8 @@ func (s *diagSearch) add(b []byte) error {
 
 func align4(n int) int { return (n + 3) &^ 3 }
 
-// dumpSockets asks the kernel for all Unix sockets, and adds each of them to s.
+// dumpSockets asks the kernel for a list of all Unix sockets, and passes each socket in
+// the list to the method add of s.
 func dumpSockets(s *diagSearch) error {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, unix.NETLINK_SOCK_DIAG)
 	if err != nil {
