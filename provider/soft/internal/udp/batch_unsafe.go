@@ -137,11 +137,11 @@ func (b *batch) ipFields(i int) (class, hops uint8) {
 	return class, hops
 }
 
-// prepareSend prepares message i for a destination. The message consists of several
-// buffers: first is the index of the first of them, and count is their number. If segment
-// is not 0, the kernel cuts the message into datagrams of segment bytes (udp(7),
-// UDP_SEGMENT). A message on a connected socket has neither an address nor fields of the
-// IP header, because the socket has both.
+// prepareSend prepares message i for the destination to. The message consists of the
+// buffers with the indexes first to first+count-1. If the parameter segment is not 0, the
+// kernel cuts the message into datagrams of that many bytes (udp(7), UDP_SEGMENT). If the
+// destination has a connected socket, the message has no address and no fields of the IP
+// header, because the socket itself has them.
 func (b *batch) prepareSend(i, first, count int, to *destination, segment int) {
 	h := &b.msgs[i].header
 	h.Name, h.Namelen = nil, 0
@@ -178,8 +178,8 @@ func (b *batch) swap(i, j int) {
 	b.iovecs[i], b.iovecs[j] = b.iovecs[j], b.iovecs[i]
 }
 
-// received returns datagram i. complete is false if the datagram was longer than its
-// buffer.
+// received returns datagram i. The result complete is false if the datagram was longer
+// than its buffer.
 func (b *batch) received(i int) (data []byte, complete bool) {
 	m := &b.msgs[i]
 	return b.buffers[i][:m.length], m.header.Flags&unix.MSG_TRUNC == 0
@@ -217,8 +217,8 @@ func (b *batch) receiveOne(fd int) int {
 	return 1
 }
 
-// send sends the first messages of the batch. The parameter messages is their number. It
-// returns how many of them the kernel has accepted.
+// send sends the first messages of the batch through the socket fd. The parameter
+// messages is their number. send returns how many of them the kernel has accepted.
 func (b *batch) send(fd, messages int) (int, error) {
 	if messages == 1 && b.count(0) == 1 && b.control[0].n == 0 {
 		return b.sendOne(fd)

@@ -17,15 +17,18 @@ const (
 	// Both are arbitrary.
 	sendBatch    = 64
 	receiveBatch = 32
-	// receiveRounds is how often one poll of a socket calls receive at most. It is
-	// arbitrary.
+	// receiveRounds is the largest number of calls of receive in one poll of a socket.
+	// The number is arbitrary.
 	receiveRounds = 2
-	// spinPolls is how many times Poll reads the sockets if they have no packets. The
-	// rest of the owner's loop takes nearly as long as one read. A packet that arrives
-	// during the rest of the loop has to wait, so more reads in a row lower the latency.
+	// spinPolls is the number of times that Poll reads the sockets in a row while they
+	// have no packets. After Poll, the owner does its other work, which takes nearly as
+	// long as one read. A packet that arrives during that work has to wait. With several
+	// reads in a row, a packet more often arrives during a read and is then handled at
+	// once.
 	spinPolls = 4
-	// drainRounds is how many times Drain reads one socket at most. In so many calls it
-	// reads 2,048 packets. With the default of net.core.rmem_max a socket holds fewer.
+	// drainRounds is the largest number of times that Drain reads one socket. 64 reads
+	// take up to 2,048 packets, which is more than a socket holds with the default of
+	// net.core.rmem_max.
 	drainRounds = 64
 	// packetBufSize is the size in bytes of a buffer for a packet: a multiple of a cache
 	// line.
@@ -72,12 +75,13 @@ type localSocket struct {
 	port  *localPort
 	fd    int
 	users int // number of open routes that use the socket
-	// Destinations to which the socket sends: connDests for RC connections, udDests for
-	// UD queue pairs.
+	// connDests has the destinations of RC connections, and udDests those of UD queue
+	// pairs.
 	connDests map[destHeader]*destination
 	udDests   map[destHeader]*destination
-	// connectedLimit is the largest number of connected sockets. A destination gets no
-	// connected socket if connDests already has so many destinations.
+	// connectedLimit limits the number of connected sockets. If connDests already has
+	// connectedLimit destinations, further destinations never get a connected socket. So
+	// there are never more than connectedLimit connected sockets.
 	connectedLimit int
 	send           sender
 	recv           receiver
@@ -95,9 +99,9 @@ const maxConnected = 512
 // sockets.
 func connectedLimitOf(shards int) int { return min(maxConnected, descriptorShare(shards, 4)) }
 
-// descriptorShare returns how many descriptors one shard may use, if all shards together
-// may use one of the given number of equal parts of the limit of open descriptors
-// (setrlimit(2), RLIMIT_NOFILE).
+// descriptorShare returns how many descriptors one shard may use for one purpose: the
+// limit of open descriptors (setrlimit(2), RLIMIT_NOFILE) divided by parts*shards. All
+// shards together may then use 1/parts of the limit.
 func descriptorShare(shards, parts int) int {
 	var limit unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil {
@@ -146,9 +150,10 @@ func (u *localSocket) dest(h destHeader, connected bool) *destination {
 	return d
 }
 
-// releaseDest counts one user of a destination less. Without users the destination is
-// removed. If the kernel does not accept the packets that are queued for the destination
-// now, the shared socket sends them later.
+// releaseDest counts one user of a destination less. If that was the last user,
+// releaseDest removes the destination. Before that, it sends the queued packets. If the
+// kernel accepts no more packets at that time, the packets for the destination stay
+// queued, and the shared socket sends them later.
 func (u *localSocket) releaseDest(d *destination) {
 	if d.users--; d.users > 0 {
 		return
@@ -179,8 +184,9 @@ func (c *Conn) socketAt(local netip.Addr) (*localSocket, error) {
 	return u, nil
 }
 
-// join gets the socket from the port. If the port still has sockets of this shard, join
-// takes all of them over.
+// join gets the shard's socket from the localPort. If the localPort still has several
+// sockets from an earlier use by this shard, join takes all of them over: the others
+// become overflow sockets.
 func (u *localSocket) join() (err error) {
 	fds, err := u.port.join(u.conn.cfg.Slot)
 	if err != nil {
@@ -240,15 +246,16 @@ func (c *Conn) Flush() {
 	}
 }
 
-// OnTimeout reports that the peer did not acknowledge a packet along a route in time.
-// Packets to its destination then use the shared socket for some time: if the Conn
-// counted the identifications of a connected socket wrongly, the peer would drop every
+// OnTimeout reports that the peer did not acknowledge a packet along a route in time. If
+// the destination has a connected socket, OnTimeout closes it, and the destination uses
+// the shared socket for some time. The reason is that the Conn may have counted the
+// identifications of the connected socket wrongly. In that case the peer would drop every
 // packet from that socket.
 func (c *Conn) OnTimeout(route *Route) { route.dest.disconnect() }
 
 // Poll receives some of the packets that have arrived, and sends the queued packets. If
-// spin is true, the sockets have no packets and the last Poll found none either, Poll
-// reads the sockets spinPolls times.
+// spin is true and the last Poll found no packets, Poll reads the sockets up to spinPolls
+// times, until it finds packets.
 func (c *Conn) Poll(spin bool) {
 	rounds := 1
 	if spin && c.foundNothing {
@@ -280,7 +287,8 @@ func (c *Conn) Drain() {
 }
 
 // poll receives some of the packets that have arrived, and reports whether there were
-// any. It also allows the next connected socket.
+// any. It also sets sender.mayConnect, so that one more destination can get a connected
+// socket.
 func (u *localSocket) poll() (found bool) {
 	u.send.mayConnect = !u.send.connectDisabled
 	full := 0

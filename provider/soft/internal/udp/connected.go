@@ -18,11 +18,12 @@ import (
 //
 // The ICRC covers the identification field of the IPv4 header, so the sender must know
 // the value that the kernel writes. On a socket that is not connected, with
-// IP_PMTUDISC_DO, the kernel writes 0. On a connected socket the kernel counts the
-// messages, beginning with a random number, and writes the number of the message. With
-// UDP_SEGMENT a message becomes several packets. The first of them has the number of the
-// message, and each further packet has the next number. The number of the next message is
-// still larger by only one than that of this message.
+// IP_PMTUDISC_DO, the kernel writes 0. On a connected socket the kernel numbers the
+// messages, beginning with a random number, and writes the number of the message.
+//
+// With UDP_SEGMENT a message becomes several packets. If the message has the number n,
+// its packets have the identifications n, n+1, n+2 and so on. The next message has the
+// number n+1 nevertheless.
 type connectedSocket struct {
 	fd        int
 	local     netip.AddrPort
@@ -86,8 +87,9 @@ func (c *connectedSocket) prepare(h destHeader) error {
 	return unix.SetsockoptInt(c.fd, level, hops, int(h.hopLimit))
 }
 
-// identification returns the identification of a message that is to be sent. The
-// parameter message counts the messages that are not sent yet; 0 is the next one.
+// identification returns the identification of a message that is not sent yet. The
+// parameter message is its position among the unsent messages: 0 is the next message to
+// be sent.
 func (c *connectedSocket) identification(message int) uint16 {
 	if !c.countsIDs {
 		return 0
@@ -98,8 +100,8 @@ func (c *connectedSocket) identification(message int) uint16 {
 // sent records that the kernel has accepted the given number of messages.
 func (c *connectedSocket) sent(messages int) { c.nextID += uint16(messages) }
 
-// full reports whether the kernel accepts no more messages on this socket now. A UDP
-// socket is writable when half of its send buffer is free.
+// full reports whether the send buffer of this socket has no room for a further message.
+// The kernel reports a UDP socket as writable when half of its send buffer is free.
 func (c *connectedSocket) full() bool {
 	writable, err := unix.Poll([]unix.PollFd{{Fd: int32(c.fd), Events: unix.POLLOUT}}, 0)
 	return writable == 0 && err == nil
@@ -113,8 +115,8 @@ func (c *connectedSocket) watch(w Watcher, h EventHandler) {
 	} else if w.Watch(c.fd, events, h) == nil {
 		c.watcher = w
 	} else {
-		// If the socket can not be watched, the owner does not sleep and tries to send
-		// again.
+		// The owner can not learn when the socket has room. Signal makes the owner drive
+		// the Conn again instead of sleeping, so that it tries again to send.
 		w.Signal()
 	}
 }

@@ -64,8 +64,9 @@ func TestConnectedSocketKnowsTheIPID(t *testing.T) {
 	}
 }
 
-// number sends packets whose payloads have the given sizes. The PSN of each packet is the
-// identification that the sender expects for it. number returns these identifications.
+// number sends packets whose payloads have the sizes in the parameter sizes. It writes
+// into the PSN of each packet the identification that the sender expects for that packet,
+// and returns these identifications.
 func (r *rig) number(sizes []int) (ids []uint16) {
 	for _, n := range sizes {
 		r.queue(n)
@@ -188,8 +189,8 @@ func TestConnectedSocketFailsAfterFirstMessage(t *testing.T) {
 	r.to.set(local, destHeader{remote: netip.MustParseAddr("127.9.0.3")})
 	require.NoError(t, r.to.connect())
 	require.NotNil(t, r.to.socket)
-	// No process receives at 127.9.0.3, so the second message gets the error for the
-	// first.
+	// No process receives at 127.9.0.3. The kernel reports this error for the first
+	// message when the second message is sent.
 	for range 3 {
 		r.queue(10)
 	}

@@ -9,15 +9,18 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 )
 
-// connectAfter is the number of packets after which a destination gets a connected
-// socket. Opening and connecting the socket takes as long as sending 20 packets.
+// connectAfter is the number of packets after which a destination gets a connected socket
+// for the first time. Opening and connecting the socket takes as long as sending 20
+// packets. 64 is arbitrary; it is larger than 20, so that the cost is small compared with
+// that of the packets.
 const connectAfter = 64
 
 // A destination is the peer of one or more routes. It has the peer's address in the form
 // of the system calls, and the values with which the ICRC of a packet begins: those of
 // the IP and UDP headers. It belongs to the owner of the socket.
 type destination struct {
-	table   map[destHeader]*destination // connDests or udDests, whichever has this destination
+	// the table that has this destination: connDests or udDests of the localSocket
+	table   map[destHeader]*destination
 	header  destHeader
 	local   netip.AddrPort
 	users   int     // number of open routes to the destination
@@ -26,10 +29,11 @@ type destination struct {
 	flow    wire.Flow
 
 	socket *connectedSocket // nil while the destination uses the shared socket
-	// untilConnect is the number of packets after which the destination gets a connected
-	// socket. It is 0 if the destination already has one, or never gets one.
+	// untilConnect is the number of packets that are to be sent before the destination
+	// gets a connected socket. It is 0 if the destination already has a connected socket
+	// or will never get one.
 	untilConnect int
-	connects     int // number of connected sockets that the destination has had
+	connects     int // number of connected sockets that the destination has had so far
 }
 
 // A destHeader has the fields of the IP header that all packets to a destination share.
@@ -54,9 +58,10 @@ func (d *destination) peer() netip.AddrPort {
 }
 
 // countPacket is called for each packet that is queued. It decrements untilConnect, and
-// opens the connected socket when untilConnect becomes 0. If mayConnect is false,
-// untilConnect stays at 1 for a later packet. tried is true if countPacket has called
-// connect, and err is the error of that call.
+// opens the connected socket when untilConnect becomes 0. If mayConnect is false, no
+// connected socket may be opened now; countPacket then leaves untilConnect at 1, so that
+// a later packet opens the socket. The result tried is true if countPacket has called
+// connect. The result err is the error of connect.
 func (d *destination) countPacket(mayConnect bool) (tried bool, err error) {
 	if d.untilConnect > 1 || mayConnect && d.untilConnect == 1 {
 		if d.untilConnect--; d.untilConnect == 0 {
@@ -66,8 +71,8 @@ func (d *destination) countPacket(mayConnect bool) (tried bool, err error) {
 	return false, nil
 }
 
-// connect opens the connected socket of the destination. If connect fails, it is not
-// called again for this destination, because the cause is not expected to go away.
+// connect opens the connected socket of the destination. After an error it is not called
+// again for this destination, because the cause of the error is expected to remain.
 func (d *destination) connect() error {
 	socket, err := newConnectedSocket(d.local.Addr(), d.peer(), d.header)
 	if err != nil {
@@ -79,9 +84,10 @@ func (d *destination) connect() error {
 	return nil
 }
 
-// disconnect closes the connected socket. The destination then uses the shared socket,
+// disconnect closes the connected socket. The destination then uses the shared socket
 // until it has sent enough packets for the next connected socket. That number of packets
-// doubles each time.
+// is connectAfter, doubled once for each connected socket that the destination has had,
+// but at most 16 times.
 func (d *destination) disconnect() {
 	if d.socket == nil {
 		return

@@ -39,8 +39,8 @@ func (s *GSISocket) FD() int { return s.port.gsi }
 // Local returns the local address and port.
 func (s *GSISocket) Local() netip.AddrPort { return s.port.local }
 
-// Close ends the use of the socket. The sockets of the address stay open until their last
-// user has ended.
+// Close counts one user of the local address less. The sockets of the address are closed
+// when no user is left.
 func (s *GSISocket) Close() { s.port.release() }
 
 // Receive passes some of the packets that have arrived to the sink, and returns the

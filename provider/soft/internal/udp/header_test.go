@@ -40,7 +40,8 @@ func TestSendTrafficClassAndHopLimit(t *testing.T) {
 					class, hops := r.header(option.class, option.hops)
 					require.Equal(t, want.trafficClass, class, "%s", addr)
 					if want.hopLimit == 0 {
-						// The first packet shows the default of the system.
+						// The zero hop limit means the default of the system. The test
+						// learns the default from the first packet.
 						want.hopLimit = hops
 					}
 					require.Equal(t, want.hopLimit, hops, "%s", addr)

@@ -20,9 +20,10 @@ import (
 // length of the received datagram shows these bits.
 
 const (
-	// probeSize is the length of a probe in bytes. The first byte says which eight bits
-	// of the identification are asked for. The value of these bits is the number of
-	// further bytes that arrive, from 0 to 255.
+	// probeSize is the length of a probe in bytes. The first byte of the probe selects
+	// eight bits of the identification. If these eight bits have the value v, the
+	// receiving socket gets the first 1+v bytes of the probe. The value v is at most 255,
+	// so a probe needs 256 bytes.
 	probeSize = 1 + 255
 	// probeTimeout is the time in milliseconds after which a probe counts as lost. It is
 	// arbitrary: within one host a datagram usually arrives before the call that sends it
@@ -115,7 +116,9 @@ func (r *ipIDProbe) readID() (uint16, error) {
 		return 0, err
 	}
 	low, err := r.probeByte(0)
-	if low == 0 { // Between the two probes, the count has carried into the high byte.
+	// The probe for the low byte has an identification one higher than the probe for the
+	// high byte. If its low byte is 0, the high byte has changed between the two probes.
+	if low == 0 {
 		high++
 	}
 	return uint16(high)<<8 | uint16(low), err
@@ -145,8 +148,8 @@ func (r *ipIDProbe) checkSegments(want uint16) error {
 	return unix.SetsockoptInt(r.from.fd, unix.IPPROTO_UDP, unix.UDP_SEGMENT, 0)
 }
 
-// probeByte sends a probe, and returns eight bits of its identification. The parameter
-// shift is the number of the lowest of these bits.
+// probeByte sends a probe and returns eight bits of its identification. The parameter
+// shift selects the bits: 0 means the low byte of the identification, 8 the high byte.
 func (r *ipIDProbe) probeByte(shift byte) (uint8, error) {
 	var b [probeSize]byte
 	b[0] = shift
@@ -175,10 +178,9 @@ func (r *ipIDProbe) receive(b []byte) (int, error) {
 	}
 }
 
-// requestIPID returns the program of the receiving socket. The first byte of a datagram
-// is a bit number in the identification. The program takes eight bits of the
-// identification from that bit on as a number, and keeps one byte more of the datagram
-// than that number.
+// requestIPID returns the BPF program of the receiving socket. The program computes the
+// number (identification >> first) & 0xff, where first is the first byte of the datagram.
+// It then keeps that number of bytes of the datagram and one more.
 func requestIPID() []unix.SockFilter {
 	const (
 		network        = 0xfff00000 // offset of the IP header (SKF_NET_OFF in linux/filter.h)

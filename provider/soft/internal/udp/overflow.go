@@ -17,29 +17,31 @@ import "golang.org/x/sys/unix"
 // over all these sockets, each of which has a receive buffer of its own.
 const (
 	// maxReceiveSockets is the largest number of sockets of a shard on one address. With
-	// 64 sockets, the first 128 packets of 64 connections arrive in one round of retries.
+	// 64 sockets and 64 connections, each connection has on average a socket of its own,
+	// which can hold the 128 packets that Soft-RoCE sends at once.
 	maxReceiveSockets = 64
-	// receiveMemory is the limit in bytes for the receive buffers of these sockets
-	// together. It is arbitrary. With the default of net.core.rmem_max the buffers are
-	// smaller.
+	// receiveMemory limits the receive buffers of the maxReceiveSockets sockets of a
+	// shard: together they have at most so many bytes. The number is arbitrary. With the
+	// default of net.core.rmem_max, all of these buffers together are smaller than the
+	// limit.
 	receiveMemory = 32 << 20
-	// fullPollsBeforeCheck is the number of polls in a row with only full batches after
-	// which the shard asks the kernel whether the socket has dropped packets. With 2,
-	// this system call is made at most once for 128 packets.
+	// fullPollsBeforeCheck says when the shard asks the kernel whether the socket has
+	// dropped packets: after so many polls in a row in which every batch was full. The
+	// question is a system call. With 2, the shard makes it at most once for 128 packets.
 	fullPollsBeforeCheck = 2
 )
 
 // An overflowSockets has the overflow sockets of a localSocket. It opens them when the
-// localSocket has dropped packets; see the comment of maxReceiveSockets. It belongs to
-// the shard.
+// localSocket has dropped packets; the comment above maxReceiveSockets has the reason. It
+// belongs to the shard.
 type overflowSockets struct {
 	first     *localSocket
 	sockets   []*overflowSocket
-	fullPolls int // number of polls in a row with only full batches
-	// limit is a number of packets. When the first socket has dropped so many, the shard
-	// opens overflow sockets.
+	fullPolls int // number of polls in a row in which every batch was full
+	// limit is a number of dropped packets. The shard opens overflow sockets when the
+	// first socket has dropped at least limit packets.
 	limit   uint64
-	atLimit bool // No further sockets may be opened.
+	atLimit bool // The largest allowed number of sockets is open.
 }
 
 // An overflowSocket is an additional receiving socket of a localSocket. It belongs to the
@@ -50,16 +52,17 @@ type overflowSocket struct {
 	times arrivalTimes
 }
 
-// init takes over the overflow sockets that the shard already has at the port. The
-// parameter fds has their descriptors.
+// init takes over overflow sockets that the localPort still has from an earlier use by
+// this shard. The parameter fds has their descriptors.
 func (o *overflowSockets) init(u *localSocket, fds []int) {
 	o.first, o.limit = u, droppedAt(u.fd)+1
 	o.watch(fds)
 }
 
-// watch begins to receive from overflow sockets. Epoll watches them, because polling many
-// sockets that rarely have packets would take too long. If epoll can not watch a socket,
-// only drain reads that socket, before a timer of the shard fires.
+// watch begins to receive from the overflow sockets with the descriptors fds. Epoll
+// watches them, because polling many sockets that rarely have packets would take too
+// long. If epoll can not watch a socket, packets wait in it until the shard calls drain,
+// which it does before a timer of the shard fires.
 func (o *overflowSockets) watch(fds []int) {
 	for _, fd := range fds {
 		socket := &overflowSocket{first: o.first, fd: fd}
@@ -81,7 +84,9 @@ func (o *overflowSockets) receiveHeaders() {
 }
 
 // polled is called after each poll of the first socket. The parameter full is the number
-// of full batches that the poll has received.
+// of full batches that this poll has received. If the socket seems to be overloaded,
+// polled asks the kernel for the number of dropped packets, and opens overflow sockets if
+// there are some.
 func (o *overflowSockets) polled(full int) {
 	if full < receiveRounds || o.atLimit {
 		o.fullPolls = 0
@@ -92,9 +97,9 @@ func (o *overflowSockets) polled(full int) {
 	}
 	o.fullPolls = 0
 	if dropped := droppedAt(o.first.fd); dropped >= o.limit {
-		// If the kernel can not open all sockets now, the next attempt is made when twice
-		// as many packets were dropped. The kernel's counter has 32 bits, so there are at
-		// most 32 attempts.
+		// If the kernel can not open all sockets now, the shard tries again when twice as
+		// many packets were dropped. The number of dropped packets has 32 bits and
+		// doubles between two attempts, so there are at most 32 attempts.
 		o.limit = 2 * dropped
 		o.widen()
 	}

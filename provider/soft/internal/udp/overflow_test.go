@@ -30,7 +30,8 @@ func newFanRig(t *testing.T, connections int) *fanRig {
 	return f
 }
 
-// shrink sets the receive buffer of a socket to the default size.
+// shrink sets the receive buffer of a socket to the size that it has by default, because
+// the Conn may have requested more.
 func (f *fanRig) shrink(fd int) {
 	require.NoError(f.t, unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, defaultRmemMax))
 }
@@ -38,8 +39,9 @@ func (f *fanRig) shrink(fd int) {
 // number returns the queue pair number of connection i.
 func (f *fanRig) number(i int) uint32 { return 0x1000 + uint32(i)*testSlots }
 
-// burst sends the given number of packets for each connection. It returns how many
-// connections received at least one packet.
+// burst sends packets of all connections at once. The parameter packets is the number of
+// packets of each connection. burst returns the number of connections of which at least
+// one packet has arrived.
 func (f *fanRig) burst(packets int) (served int) {
 	clear(f.got)
 	for i := range f.connections {
@@ -56,8 +58,8 @@ func (f *fanRig) fire(i, packets int) {
 	}
 }
 
-// When a socket has dropped packets, the shard opens overflow sockets. In the next burst,
-// most connections receive packets.
+// When a socket has dropped packets, the shard opens overflow sockets. In the next burst
+// of packets, packets of most connections arrive.
 func TestOverflowOfAFullSocket(t *testing.T) {
 	const connections, window = 100, 128
 	f := newFanRig(t, connections)
@@ -84,9 +86,10 @@ func TestOverflowLosesNothing(t *testing.T) {
 	require.Equal(t, maxReceiveSockets-1, f.conn.OverflowSockets())
 }
 
-// A packet that waits in an overflow socket counts as old, although the first socket is
-// read meanwhile. After a pause, the identification of its sender's next packet may be
-// far from that of the waiting packet. The receiver accepts the next packet nevertheless.
+// A packet waits in an overflow socket while the receiver reads the first socket many
+// times. The receiver must not take the packet for a new one because of these reads.
+// Otherwise it would drop the sender's next packet, whose identification is far from that
+// of the waiting packet, as is normal after a pause.
 func TestOverflowArrivalTimes(t *testing.T) {
 	f := newFanRig(t, 2)
 	f.u.overflow.widen()

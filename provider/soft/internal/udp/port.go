@@ -50,9 +50,9 @@ type member struct {
 	fd   int
 }
 
-// NewPorts returns the ports of a device. No socket is open yet. The parameter number is
-// the UDP port at every address, and slots the number of slots for shards. If farOnly is
-// true, the sockets drop packets of this host.
+// NewPorts returns the Ports of a device, without open sockets. The parameter number is
+// the UDP port at every address. The parameter slots is the largest number of shards. If
+// farOnly is true, the sockets drop packets of this host.
 func NewPorts(number uint16, slots uint32, farOnly bool) *Ports {
 	return &Ports{udpPort: number, slots: slots, farOnly: farOnly, ports: make(map[netip.Addr]*localPort)}
 }
@@ -71,8 +71,10 @@ func (ps *Ports) acquire(local netip.Addr) (*localPort, error) {
 	if p.gsi, err = openSocket(p.local, socketOptions{farOnly: ps.farOnly}); err != nil {
 		return nil, err
 	}
-	// From now on, further sockets of this device can share the port. A socket of another
-	// device can not, because a device opens its first socket without SO_REUSEPORT.
+	// With SO_REUSEPORT, further sockets of this device can bind the same port. The
+	// option is set only now, after gsi was bound without it: gsi could not have been
+	// bound if a socket of another device had the port. The kernel therefore never mixes
+	// the sockets of two devices.
 	if err := unix.SetsockoptInt(p.gsi, unix.SOL_SOCKET, unix.SO_REUSEPORT, 1); err != nil {
 		_ = unix.Close(p.gsi)
 		return nil, err
@@ -144,9 +146,10 @@ func (p *localPort) join(slot uint32) ([]int, error) {
 	return p.socketsOf(slot), err
 }
 
-// widen opens up to n further sockets for a shard, over which the queue pairs of the
-// shard are distributed. It opens fewer if the kernel can not open more, or if freePlaces
-// allows fewer. It returns all sockets of the shard.
+// widen opens up to n further sockets for the shard with the given slot. The queue pairs
+// of the shard are then distributed over all its sockets. widen opens fewer than n
+// sockets if freePlaces allows fewer or if the kernel can not open more. It returns the
+// descriptors of all sockets of the shard, including those that were open before.
 func (p *localPort) widen(slot uint32, n int) []int {
 	p.ports.mu.Lock()
 	defer p.ports.mu.Unlock()
@@ -157,8 +160,9 @@ func (p *localPort) widen(slot uint32, n int) []int {
 	return p.socketsOf(slot)
 }
 
-// freePlaces returns how many overflow sockets may still be opened. It reserves a place
-// for the first socket of each shard that has none yet. The caller holds the mutex.
+// freePlaces returns how many overflow sockets may still be opened at this address. At
+// most maxMembers sockets of shards may exist, and one place is kept for each shard that
+// has no socket yet. The caller holds the mutex.
 func (p *localPort) freePlaces() int {
 	absent := int(p.ports.slots)
 	seen := make(map[uint32]bool)

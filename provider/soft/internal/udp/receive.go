@@ -22,13 +22,14 @@ type receiver struct {
 	batch           *batch
 	from            *source // source of the packet received last
 	sources         sources
-	successfulCalls int  // number of calls in a row that received packets
-	largeBatches    bool // A call reads a batch, because several packets usually wait.
+	successfulCalls int // number of calls in a row that found packets
+	// The next call reads a batch, because several packets usually wait.
+	largeBatches    bool
 	receivesHeaders bool // The kernel reports the IP header of each packet.
 
 	clock func() time.Duration // returns the time since the receiver was created
-	times arrivalTimes         // when the packets of the socket fd arrived
-	since time.Duration        // The packets in batch arrived after this time.
+	times arrivalTimes         // arrival times of the packets at the socket fd
+	since time.Duration        // All packets in batch arrived after this time, by clock.
 
 	counts *counters.Set // Each datagram adds 1 to one of these counters.
 }
@@ -59,15 +60,17 @@ func (r *receiver) receive(to Sink) (n int) {
 	r.since = r.times.received(r.clock)
 	r.times.drained = r.batched() && n < len(r.batch.msgs)
 	r.successfulCalls++
-	// After two packets in a row, such as an answer and an acknowledgement, a call still
-	// reads only one packet.
+	// When an answer and an acknowledgement follow one another, two calls in a row find
+	// one packet each. That does not mean that several packets wait at a time, so only
+	// the third such call makes the next one read a batch.
 	r.largeBatches = n > 1 || !r.largeBatches && r.successfulCalls > 2
 	r.deliver(n, to)
 	return n
 }
 
-// receiveFrom reads a batch from another socket of the same local address. The parameter
-// times has the arrival times of that socket. Otherwise it does the same as receive.
+// receiveFrom reads a batch from the socket fd, another socket of the same local address.
+// The parameter times has the arrival times of that socket. The packets are handled as in
+// receive.
 func (r *receiver) receiveFrom(fd int, times *arrivalTimes, to Sink) (n int) {
 	n = r.batch.receive(fd)
 	if n > 0 {
@@ -90,31 +93,35 @@ func (r *receiver) deliver(n int, to Sink) {
 		} else {
 			r.counts.Inc(counters.RcvdNoQPErr)
 		}
-		// recvmmsg(2) has overwritten the lengths of buffer i.
+		// The system call has overwritten the lengths in the structures of message i, so
+		// they have to be set again before the next call.
 		r.batch.prepareReceive(i)
 	}
 	r.counts.Add(counters.RcvdPkts, taken)
 }
 
-// stampEvery is a number of successful calls. The clock is read once in so many calls. It
-// is arbitrary.
+// stampEvery says how often the clock is read: once in stampEvery calls that found
+// packets. The number is arbitrary.
 const stampEvery = 16
 
-// An arrivalTimes finds a time after which the packets that a call has read from a socket
-// have arrived. Each socket has its own, because packets may wait in one socket while
-// another is read. The zero value means that the packets arrived after the clock was
-// started.
+// An arrivalTimes estimates when packets have arrived at one socket. It finds a lower
+// bound: a time after which all packets of the last call have arrived. A packet can not
+// have arrived before a call that has emptied the socket, so the time of such a call is a
+// lower bound for the packets of later calls. Each socket has its own arrivalTimes,
+// because packets may wait in one socket while another is read. With the zero value, the
+// lower bound is the start of the clock.
 type arrivalTimes struct {
-	stamp   time.Duration // time of one of the last successful calls
-	stamped uint8         // number of successful calls after the one at the time stamp
-	since   time.Duration // The packets of the last successful call arrived after this time.
-	drained bool          // The last call has emptied the socket.
+	stamp   time.Duration // time of a recent call that found packets
+	stamped uint8         // number of calls that found packets since the time stamp
+	// The packets of the last call that found packets arrived after this time.
+	since   time.Duration
+	drained bool // The last call has left no packets in the socket.
 }
 
-// received is called after each successful call, and returns a time after which the
-// packets of that call arrived. The time may be earlier than necessary: reading the clock
-// takes a quarter of the time of checking a packet, so received reads the clock for some
-// calls only.
+// received is called after each call that found packets. It returns a time after which
+// these packets arrived. A later time may also be correct, but finding it would need more
+// readings of the clock: received reads the clock only once in stampEvery calls, because
+// one reading takes a quarter of the time of checking a packet.
 func (a *arrivalTimes) received(clock func() time.Duration) time.Duration {
 	if a.drained {
 		a.since = a.stamp
@@ -154,7 +161,8 @@ func receiveHeadersAt(fd int, local netip.AddrPort) bool {
 	return true
 }
 
-// read reads one datagram or a batch, as batched says. Only a batch has IP headers.
+// read reads a batch if batched returns true, and otherwise one datagram. It returns the
+// number of datagrams. IP headers are only available in a batch.
 func (r *receiver) read() (n int) {
 	if r.batched() {
 		return r.batch.receive(r.fd)
@@ -165,8 +173,8 @@ func (r *receiver) read() (n int) {
 // batched reports whether the next call reads a batch instead of one datagram.
 func (r *receiver) batched() bool { return r.largeBatches || r.receivesHeaders }
 
-// check decodes datagram i of the batch. It returns the counter to which the datagram is
-// added: RcvdPkts if the packet is valid, else that of an error.
+// check decodes datagram i of the batch. It also returns the counter to which the
+// datagram belongs: RcvdPkts if the packet is valid, otherwise the counter of its error.
 func (r *receiver) check(i int) (wire.Packet, counters.ID) {
 	data, complete := r.batch.received(i)
 	if !complete {
@@ -176,7 +184,8 @@ func (r *receiver) check(i int) (wire.Packet, counters.ID) {
 	if err != nil {
 		return p, counters.RcvdMalformedErr
 	}
-	// The ICRC covers the source port, and a network card may use several for one peer.
+	// A network card may use several source ports for one peer. Each source port needs a
+	// source of its own, because the ICRC covers the source port.
 	from := r.from
 	if at := r.batch.addrs[i].get(); at != from.at {
 		from = r.sources.find(at, r.local)

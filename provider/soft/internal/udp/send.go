@@ -90,8 +90,9 @@ func (s *sender) socketFor(packet int) *connectedSocket {
 	return &s.shared
 }
 
-// blocked returns the socket that sends the first queued packet, or nil if no packets are
-// queued. After a flush, this socket is the one that accepts no packets.
+// blocked returns the socket for the first packet in the queue, or nil if the queue is
+// empty. After flush, a packet is left in the queue only because this socket accepts no
+// more packets.
 func (s *sender) blocked() *connectedSocket {
 	if s.queued == 0 {
 		return nil
@@ -101,7 +102,7 @@ func (s *sender) blocked() *connectedSocket {
 
 // flush sends the queued packets, until the kernel accepts no more.
 func (s *sender) flush() {
-	first := 0 // index of the first packet that is not sent yet
+	first := 0 // index of the first packet that was not sent yet
 	for first < s.queued {
 		out := s.socketFor(first)
 		messages := s.gather(out, first)
@@ -116,10 +117,10 @@ func (s *sender) flush() {
 			break
 		}
 		if err == nil && sent < messages && out.countsIDs && !out.full() {
-			// The call has sent some messages and not the next one. It does not return
-			// the error of that message (sendmmsg(2)). The refused message may have used
-			// an identification, so the next identification of the connected socket is
-			// not known.
+			// sendmmsg(2) has accepted some messages and refused the next one, and does
+			// not return the error of the refused message. The kernel may have used an
+			// identification for that message. The next identification of the connected
+			// socket is therefore unknown, and the socket is closed.
 			s.dests[first].disconnect()
 		}
 	}

@@ -19,14 +19,15 @@ type source struct {
 	flow   wire.Flow
 	idents wire.IdentWindow // recent identifications over IPv4
 	header Header           // header of the packet received last from the source
-	kept   bool             // The source is in sources.known.
+	// The source is an entry of sources.known, and not the candidate.
+	kept bool
 }
 
 // A sources has the sources that a receiver remembers. The zero value has none.
 type sources struct {
 	known map[netip.AddrPort]*source
-	// candidate is the source that find has created last. The method keep remembers it
-	// when one of its packets is valid.
+	// candidate is the source that find has created last. It is not in known yet. When a
+	// packet from it turns out to be valid, keep copies it into known.
 	candidate source
 }
 
@@ -37,15 +38,16 @@ func (s *sources) find(remote, local netip.AddrPort) *source {
 	if source := s.known[remote]; source != nil {
 		return source
 	}
-	// A socket may not report all fields of the header. Other fields keep these values,
-	// which are those that hosts usually send.
+	// The kernel may not report all fields of a packet's IP header. For fields that are
+	// not reported, the values here remain. They are the values that hosts usually send.
 	s.candidate = source{at: remote, header: Header{From: remote.Addr(), To: local.Addr(), HopLimit: DefaultHopLimit}}
 	s.candidate.flow.Set(remote, local)
 	return &s.candidate
 }
 
-// keep remembers a source. If maxSources are remembered already, it replaces a random
-// one.
+// keep adds the source from to known, unless it is there already, and returns the entry.
+// If known is full, keep removes a random other source. The caller has found a packet
+// from the source to be valid.
 func (s *sources) keep(from *source) *source {
 	if from.kept {
 		return from

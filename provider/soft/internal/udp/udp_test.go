@@ -163,7 +163,7 @@ func TestSendRefused(t *testing.T) {
 	r := newRig(t, "127.9.0.1", "127.9.0.2")
 	good := r.to
 	r.queue(10)
-	r.to = &destination{} // The empty address belongs to no address family.
+	r.to = &destination{} // The kernel refuses a packet to the zero address.
 	r.queue(20)
 	r.to = good
 	r.queue(30)
