@@ -58,8 +58,9 @@ func (g *Group) Consume() (events int, err error) {
 	return events, nil
 }
 
-// handleEvent handles one event. If the queue is closed or unknown, the event is only
-// counted, because there is no CQ for which it could be acknowledged.
+// handleEvent handles one event. If the queue of the event is closed or unknown,
+// handleEvent only adds 1 to Stats.StaleEvents. It can not acknowledge the event, because
+// the CQ does not exist any more.
 func (g *Group) handleEvent(cookie slots.Handle) {
 	g.stats.Events++
 	q, ok := g.byCookie.Get(cookie)
@@ -70,14 +71,12 @@ func (g *Group) handleEvent(cookie slots.Handle) {
 	(*q).eventArrived()
 }
 
-// Rescued repairs the group after a lost event. The owner calls it if all of this
-// happens: the safety timeout has ended a sleep, Consume has found no event, and the
-// polls after that have found completions.
-//
-// The repair is necessary because a CQ counts as armed until its event is consumed. The
-// CQ whose event was lost would never be armed again. After Rescued, the next Arm arms
-// every CQ. Rescued adds 1 to Stats.Rescues, but not with Config.SolicitedOnly, where
-// completions without an event are normal.
+// Rescued repairs the group after a lost event. The owner calls it if three things happen
+// one after the other: the safety timeout ends a sleep, Consume finds no event, and the
+// next polls find completions. The repair is necessary because a CQ counts as armed until
+// its event is consumed. The CQ whose event was lost would never be armed again. After
+// Rescued, the next Arm arms every CQ. Rescued adds 1 to Stats.Rescues, but not with
+// Config.SolicitedOnly, where completions without an event are normal.
 func (g *Group) Rescued() {
 	for _, q := range g.queues {
 		q.armed = false

@@ -35,8 +35,9 @@ func TestArmFindsCompletionDuringArm(t *testing.T) {
 	var c [2]*faultcq.CQ
 	calls := 0
 	script := &faultcq.Script{Between: func() {
-		// The device calls Between before and after each call. At the sixth call of
-		// Between, both CQs were armed and the first CQ was polled again.
+		// The device calls Between before and after each call that the group makes. In
+		// the sixth call of Between, both CQs are armed, and the first CQ has just been
+		// polled, so that poll has missed the completion.
 		if calls++; calls == 6 {
 			complete(c[0], 1)
 		}
@@ -207,8 +208,8 @@ func TestConsumeReportsAChannelThatFails(t *testing.T) {
 	requireDeviceError(t, err, "get CQ event")
 }
 
-// A failing is a device that remembers the channel that was created last. A test then
-// makes that channel fail.
+// A failing is a device that keeps the channel that it has created last, so that a test
+// can make the calls of that channel fail.
 type failing struct {
 	*faultcq.Device
 	channel *faultcq.Channel
@@ -227,7 +228,7 @@ func TestRescuedArmsAgain(t *testing.T) {
 	g, _ := newGroup(t, &faultcq.Script{Drop: 100}, nil)
 	q, c := newQueue(t, g, 8)
 	requireIdle(t, g)
-	complete(c, 1) // The device drops the event of this completion.
+	complete(c, 1) // The script makes the device lose the event of this completion.
 
 	requireConsumed(t, g, 0)
 	require.Equal(t, []uint64{1}, polled(t, q))

@@ -59,7 +59,7 @@ type simulation struct {
 
 	rate     int  // probability in percent that completions are added between two steps
 	toAdd    int  // number of completions that the device has not added yet
-	quiet    bool // The device adds nothing between two steps.
+	quiet    bool // true while the device adds no completions
 	sleeps   int  // how often the loop has slept
 	rescues  int  // number of calls of Group.Rescued
 	replaced int  // number of queues that were closed during the run
@@ -70,7 +70,8 @@ type simulation struct {
 type testQueue struct {
 	queue *cq.Queue
 	cq    *faultcq.CQ
-	// number of completions that were added, and number of those that Poll has returned
+	// added is the number of completions that the device has added to the CQ. The number
+	// delivered is how many of them Poll has returned.
 	added, delivered uint64
 }
 
@@ -100,7 +101,8 @@ func newSimulation(t *testing.T, seed uint64) *simulation {
 	return w
 }
 
-// chance returns a random percentage. It is 0 half of the time, and otherwise at most 60.
+// chance returns a random probability in percent for one kind of fault. In half of the
+// runs it is 0, so that the kind does not occur. In the other half it is at most 60.
 func (sim *simulation) chance() int { return max(0, sim.rng.IntN(120)-60) }
 
 func (sim *simulation) in(percent int) bool { return sim.rng.IntN(100) < percent }
@@ -188,9 +190,11 @@ func (sim *simulation) poll() (found bool) {
 }
 
 // sleep waits for the descriptor and then calls Group.Consume. It returns true if the
-// safety timeout has ended the sleep. The device adds no completions during the last
-// maxDelay ticks before the timeout and until the polls after the sleep: the event of
-// such a completion could be delayed beyond the timeout, and would then look like a lost
+// safety timeout has ended the sleep.
+//
+// The device adds no completions during the last maxDelay ticks before the timeout, and
+// then none until the next polls are done. The event of such a completion could be
+// delayed until after the timeout, and the test could not distinguish it from a lost
 // event.
 func (sim *simulation) sleep() (timedOut bool) {
 	sim.sleeps++
@@ -236,15 +240,17 @@ func (sim *simulation) consume() {
 	}
 }
 
-// replaceQueue sometimes replaces a queue by a new one. It only replaces a queue all of
-// whose completions were delivered.
+// replaceQueue sometimes closes a queue and creates a new one instead. It does so only if
+// Poll has returned all completions of the queue, because Close would lose the others.
 func (sim *simulation) replaceQueue() {
 	i := sim.rng.IntN(len(sim.queues))
 	l := sim.queues[i]
 	if !sim.in(5) || l.delivered != l.added {
 		return
 	}
-	sim.quiet = true // The QP of this queue is closed, so it adds no completions.
+	// From now on the QP that uses the old queue counts as closed, so the device adds no
+	// completions.
+	sim.quiet = true
 	sim.closeQueue(l)
 	sim.queues[i] = sim.newQueue()
 	sim.replaced++
@@ -285,8 +291,9 @@ func (sim *simulation) close() {
 	if c.Dropped == 0 && s.Rescues > 0 {
 		sim.t.Fatalf("%d rescues, but no event was lost", s.Rescues)
 	}
-	// Only a new CQ is armed, or a CQ whose event was consumed, or every CQ after
-	// Rescued.
+	// There are three reasons to arm a CQ: it is new, its event was consumed, or Rescued
+	// was called, which is a reason to arm every CQ once. The number of calls can not be
+	// larger than the number of these reasons.
 	made := uint64(len(sim.queues) + sim.replaced)
 	if most := made + s.Events + s.Rescues*uint64(len(sim.queues)); s.Arms > most {
 		sim.t.Fatalf("armed %d times, more than %d", s.Arms, most)

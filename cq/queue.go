@@ -15,10 +15,11 @@ type Queue struct {
 	batch       []verbs.WC // buffer for completions from the device
 	held        int        // number of completions in batch that Poll has not returned yet
 	err         error      // the first error of the CQ, which is permanent
-	errReturned bool       // Poll has returned err at least once.
+	errReturned bool       // true after Poll has returned err for the first time
 
-	armed   bool // Arm has armed the CQ, and its event was not consumed since.
-	unacked int  // number of events that were taken and not acknowledged
+	// true after the CQ was armed, until its event is consumed or Rescued is called
+	armed   bool
+	unacked int // number of events that were taken and not acknowledged
 
 	reserved reservations
 	cookie   slots.Handle
@@ -75,13 +76,14 @@ func (q *Queue) fill() {
 // filled stores the result of a poll that has returned completions or an error.
 func (q *Queue) filled(n int, err error) {
 	if uint(n) > uint(len(q.batch)) {
-		// The device has returned an impossible number. The contents of batch may be
-		// wrong too.
+		// The device has returned a number that is too large or negative. The completions
+		// in batch may be wrong too, so they are not used.
 		n, err = 0, &verbs.ParamError{Field: "polled completions", Value: int64(n), Limit: int64(len(q.batch))}
 	}
 	if n < len(q.batch) {
-		// The CQ is empty now, because the poll has returned fewer completions than it
-		// could (ibv_poll_cq(3)).
+		// The poll has returned fewer completions than the batch has room for, so the CQ
+		// is empty now (ibv_poll_cq(3)). The places that Release has returned are
+		// therefore free.
 		q.reserved.settle()
 	}
 	q.held = n
@@ -89,8 +91,9 @@ func (q *Queue) filled(n int, err error) {
 	q.group.stats.Completions += uint64(n)
 }
 
-// hasResult reports whether the next Poll will return a completion or an error that it
-// has not returned before. If batch is empty, hasResult polls the device.
+// hasResult reports whether there is something that Poll has not returned yet: a
+// completion, or the error of the CQ. If batch is empty, hasResult polls the device
+// first.
 func (q *Queue) hasResult() bool {
 	if q.held == 0 {
 		q.fill()
@@ -147,9 +150,9 @@ func (q *Queue) Close() error {
 	if q.closed {
 		return nil
 	}
-	// The CQ can be destroyed only after all its events were acknowledged, so Close first
-	// takes the events that are still in the channel. If the channel returns an error,
-	// the owner's next Consume returns the error again.
+	// The CQ can be destroyed only after all its events were acknowledged. Some of them
+	// may still be in the channel, so Close takes them first. An error of the channel is
+	// ignored here, because the owner's next Consume returns it.
 	_, _ = g.Consume()
 	q.ack()
 	if err := q.cq.Close(); err != nil {

@@ -9,7 +9,7 @@ type Stats struct {
 
 	Arms   uint64 // number of calls that armed a CQ
 	Events uint64 // number of events taken from the channel
-	// number of events of a CQ that did not count as armed, such as duplicates
+	// number of events whose CQ did not count as armed, such as duplicates of an event
 	UnaskedEvents uint64
 	StaleEvents   uint64 // number of events of a CQ that is closed or unknown
 	Acks          uint64 // number of calls that acknowledged events

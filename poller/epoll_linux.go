@@ -27,9 +27,9 @@ func (e *epoll) open(maxEvents int) error {
 	return nil
 }
 
-// probe reports whether the kernel has epoll_pwait2, which exists since Linux 5.11. It
-// takes every error to mean that the kernel does not, because some sandboxes answer an
-// unknown system call with EPERM instead of ENOSYS.
+// probe reports whether the kernel has epoll_pwait2(2), which exists since Linux 5.11. It
+// calls epoll_pwait2 once. If the call fails for any reason, probe returns false: a
+// kernel without the call returns ENOSYS, but some sandboxes return EPERM instead.
 func (e *epoll) probe() bool {
 	_, errno := epollPwait2(e.fd, e.events, &timespec{})
 	return errno == 0

@@ -18,7 +18,8 @@ import (
 )
 
 const (
-	// testTimeout is the timeout of waits that end by themselves if the code is correct.
+	// testTimeout is the timeout of a Wait that an event or a wake ends much earlier if
+	// the code is correct.
 	testTimeout = 30 * time.Second
 	// noLimit is a negative timeout, with which only a wake or an event can end a wait.
 	noLimit time.Duration = -1

@@ -168,10 +168,9 @@ func (p *Poller) Event(i int) (ev Event, ok bool) {
 }
 
 // Wake ends the current Wait or, if the owner is not in Wait, the next one. Any goroutine
-// may call it. Only the first of several calls signals the owner, until the owner has
-// returned from Wait; each other call costs one atomic operation. All memory writes of
-// the caller before Wake are visible to the owner after that Wait. After Close, Wake does
-// nothing.
+// may call it. Until that Wait has returned, further calls of Wake have no effect and
+// cost one atomic operation each. All memory writes of the caller before Wake are visible
+// to the owner after that Wait. After Close, Wake does nothing.
 func (p *Poller) Wake() { p.waker.wake() }
 
 // Woken reports whether the last Wait has noticed a call of Wake.

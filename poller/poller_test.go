@@ -113,7 +113,9 @@ func TestBatchIsBounded(t *testing.T) {
 	for i := range uint64(5) {
 		add(t, p, newReady(t), poller.Readable, i)
 	}
-	for range 5 { // Each Wait reports other descriptors, because the kernel takes turns.
+	// More descriptors are ready than one Wait can report. The kernel moves reported
+	// descriptors to the end of its list, so each Wait reports the next ones.
+	for range 5 {
 		events := wait(t, p, testTimeout)
 		require.Len(t, events, 2)
 		for _, ev := range events {

@@ -9,13 +9,14 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/eventfd"
 )
 
-// A waker lets any goroutine make the descriptor of its eventfd readable. All wakes that
-// happen before the owner reacts cost one system call together.
+// A waker lets any goroutine make the descriptor of its eventfd readable. If wake is
+// called several times before the owner calls consume, only the first call makes a system
+// call.
 //
 // The goroutine that sets the bit wakePending signals the eventfd. Other goroutines see
 // that the bit is set and do not signal. The owner first drains the eventfd and then
-// clears the bit. There is therefore at most one signal at a time, and after the bit was
-// set the descriptor always becomes readable.
+// clears the bit. There is therefore at most one signal at a time. Whenever the bit is
+// set, the descriptor is readable or is about to become readable.
 type waker struct {
 	state atomic.Uint32
 	fd    int // descriptor of the eventfd
@@ -47,9 +48,10 @@ func (w *waker) consume() {
 	w.state.And(^wakePending)
 }
 
-// close closes the descriptor. If another goroutine is about to signal the eventfd, close
-// first waits for that signal. Otherwise that goroutine could write to a descriptor whose
-// number belongs to another file by then.
+// close closes the descriptor. A goroutine may already have set wakePending and be about
+// to write to the eventfd. In that case close first waits until this has happened.
+// Otherwise the goroutine could write to another file that has got the same descriptor
+// number.
 func (w *waker) close() error {
 	if w.state.Or(wakeClosed)&wakePending != 0 {
 		w.awaitSignal()

@@ -69,7 +69,9 @@ func TestWakeWithMaxOneEvent(t *testing.T) {
 	add(t, p, newReady(t), poller.Readable, 3)
 	p.Wake()
 	woken, events := 0, 0
-	for range 4 { // Each Wait reports another descriptor, because the kernel takes turns.
+	// Each Wait can report one event. The kernel reports the socket and the waker in
+	// turn.
+	for range 4 {
 		events += len(wait(t, p, testTimeout))
 		if p.Woken() {
 			woken++

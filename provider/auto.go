@@ -39,7 +39,8 @@ func leadsTo(p verbs.Provider, addr netip.Addr) (bool, error) {
 	switch {
 	case !addr.IsValid() || addr.IsUnspecified():
 		return true, nil
-	// Only soft is used for loopback addresses, even if a kernel device has them.
+	// For a loopback address the answer is always no, even if a device of the kernel has
+	// the address, so that Open("auto") opens soft.
 	case addr.Unmap().IsLoopback():
 		return false, nil
 	}
@@ -50,8 +51,8 @@ func leadsTo(p verbs.Provider, addr netip.Addr) (bool, error) {
 // address of this host, the result is usually addr itself. If addr can not be reached,
 // the result is addr.
 func sourceFor(addr netip.Addr) netip.Addr {
-	// Connecting a datagram socket makes the kernel choose a route, and sends nothing.
-	// Any port will do.
+	// Connecting a datagram socket makes the kernel choose a route and a source address,
+	// and sends nothing. The port number 1 has no meaning.
 	conn, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(netip.AddrPortFrom(addr, 1)))
 	if err != nil {
 		return addr
@@ -60,8 +61,7 @@ func sourceFor(addr netip.Addr) netip.Addr {
 	return conn.LocalAddr().(*net.UDPAddr).AddrPort().Addr()
 }
 
-// owns reports whether the GIDs of p's device ports include at least one of the
-// addresses.
+// owns reports whether at least one of the addresses is a GID of a port of a device of p.
 func owns(p verbs.Provider, addrs ...netip.Addr) (bool, error) {
 	devices, err := p.Devices()
 	if err != nil {

@@ -29,7 +29,8 @@ type fakeDevice struct {
 func (d *fakeDevice) Attr() verbs.DeviceAttr { return verbs.DeviceAttr{NumPorts: len(d.ports)} }
 
 func (d *fakeDevice) Port(num uint8) (attr verbs.PortAttr, err error) {
-	attr.GIDs = []verbs.GID{{}} // An entry of the GID table that is not in use is zero.
+	// The zero GID is an unused entry of the table. It must not match any address.
+	attr.GIDs = []verbs.GID{{}}
 	for _, addr := range d.ports[num-1] {
 		attr.GIDs = append(attr.GIDs, verbs.GIDFromAddr(netip.MustParseAddr(addr)))
 	}

@@ -28,11 +28,16 @@ type Config struct {
 	// number.
 	Vectors int
 	// Addr is the address on which the program will listen or to which it will connect.
-	// Only Open("auto") uses it. Open("auto") opens rdmacore if the GIDs of a device's
-	// ports include Addr, or the local address from which this host sends to Addr. No
-	// device of rdmacore is used for loopback addresses. Only RoCE devices have IP
-	// addresses as GIDs; the user must choose other devices by the name of the provider.
-	// The zero value and the wildcard addresses mean rdmacore if it has any device.
+	// Only Open("auto") uses it.
+	//
+	// Open("auto") opens rdmacore if a GID of one of its devices is equal to Addr, or to
+	// the local address from which this host sends to Addr. Loopback addresses are an
+	// exception: for these it always opens soft. If Addr is the zero value or a wildcard
+	// address, Open("auto") opens rdmacore if rdmacore has any device.
+	//
+	// The GIDs of RoCE devices are IP addresses; those of other devices are not, so
+	// Open("auto") does not find these devices by an address. For such a device the user
+	// opens "rdmacore" by name.
 	Addr netip.Addr
 }
 

@@ -17,7 +17,9 @@ func TestOpen(t *testing.T) {
 		t.Run(test.name+" "+test.path, func(t *testing.T) {
 			p, err := provider.Open(test.name, &provider.Config{
 				Path: test.path, Vectors: 2,
-				Addr: netip.MustParseAddr("127.0.0.1"), // no device of rdmacore has a loopback address
+				// This address makes Open("auto") open soft, even on a machine with RDMA
+				// devices.
+				Addr: netip.MustParseAddr("127.0.0.1"),
 			})
 			require.NoError(t, err)
 			require.Equal(t, "soft", p.Name())

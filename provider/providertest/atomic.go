@@ -16,10 +16,10 @@ func atomicCases() []testCase {
 	}
 }
 
-// cas and faa return requests for an atomic compare-and-swap and an atomic fetch-and-add.
-// The operation acts on the word at the given offset in the memory of peer. The device
-// stores the old value of that word in this end's memory, at the offset in the parameter
-// into.
+// cas returns a request for an atomic compare-and-swap, and faa a request for an atomic
+// fetch-and-add. The operation changes the 64-bit word at the parameter offset in the
+// memory of the parameter peer. The device stores the old value of that word in the
+// memory of this end, at the offset in the parameter into.
 func (e *end) cas(id uint64, peer *end, offset, into int, compare, swap uint64) verbs.SendWR {
 	wr := e.remote(verbs.OpCompareSwap, id, peer, offset, e.sge(into, 8))
 	wr.CompareAdd, wr.Swap = compare, swap
@@ -91,8 +91,9 @@ func atomicMany(r *rig) {
 	r.Equal(uint64(32), p.b.word(0))
 }
 
-// atomicContention adds to the same word over two connections. Their responders may
-// belong to different threads. No two additions may return the same old value.
+// atomicContention adds 1 to the same word over two connections at the same time. The
+// responders of the two connections may run on different threads. Each old value may be
+// returned only once: if it is returned twice, one of the additions was lost.
 func atomicContention(r *rig) {
 	const rounds, batch = 25, 16
 	p, q := r.pair(nil), r.pair(func(a, b *plan) { a.vector, b.vector = b.vector, a.vector })

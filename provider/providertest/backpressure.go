@@ -132,8 +132,9 @@ func recvsNeedPolling(r *rig) {
 	p.ping()
 }
 
-// pong sends a message from end b to end a. When the message has arrived, a has also
-// processed all acknowledgements that b sent before.
+// pong sends a message from end b to end a, and waits until it arrives. Acknowledgements
+// and messages stay in order. So a has then also processed all acknowledgements that b
+// sent before the message.
 func (p *pair) pong() {
 	p.t.Helper()
 	p.a.recv(1, p.a.sge(0, 8))

@@ -28,8 +28,8 @@ func channelCases() []testCase {
 // plan.channel.
 const sendsCookie, recvsCookie = 1, 2
 
-// A watched is a pair whose end b has a completion channel. rig.turn does not poll the
-// CQs of b, so that the case decides when they are polled.
+// A watched is a pair whose end b has a completion channel. rig.turn polls all other CQs,
+// but not those of end b: each case decides when they are polled.
 type watched struct {
 	*pair
 	channel verbs.CompChannel
@@ -49,15 +49,17 @@ func (r *rig) watched() *watched {
 	b.channel = r.newChannel(b.vector)
 	w := &watched{r.connect(&a, &b), b.channel}
 	w.b.mustRecv(0, 8)
-	// At the end of the case, the receive buffers that are still posted are flushed. The
-	// completions of these buffers are not checked.
+	// The queue of receive completions stays paused. At the end of the case, the unused
+	// receive buffers are flushed; without the pause, the rig would find their
+	// completions and report them as unexpected.
 	w.b.recvs.paused = true
 	return w
 }
 
-// awaitEvent waits until the channel's descriptor is readable, and takes one event. If
-// Next returns no event although the descriptor was readable, the device had other work,
-// which Next has done; awaitEvent then waits again.
+// awaitEvent waits until the channel's descriptor is readable, takes one event, and
+// returns the cookie of the event. The descriptor may also be readable because the device
+// has other work. In that case Next does the work and returns no event, and awaitEvent
+// waits again.
 func (w *watched) awaitEvent() uint64 {
 	w.t.Helper()
 	var cookie uint64
@@ -198,8 +200,10 @@ func severalCQs(r *rig) {
 	w.b.sends.cq.AckEvents(1)
 }
 
-// eventsTakeTurns arms one CQ again each time its event has been fetched. The event of
-// the other CQ has waited longer, and must be fetched first.
+// eventsTakeTurns checks the order of events when one CQ gets events all the time. Each
+// time the event of a CQ was fetched, the case arms that CQ again, and the CQ soon has
+// another event. By then, the event of the other CQ has waited longer, so it must be
+// fetched first.
 func eventsTakeTurns(r *rig) {
 	const rounds = 4
 	w := r.watched()
@@ -287,7 +291,8 @@ func sleepers(r *rig) {
 	}
 }
 
-// run sends and awaits messages in turn. If starts is true, this end sends first.
+// run sends and awaits the given number of messages in turn. If the parameter starts is
+// true, this end sends first; otherwise it first awaits a message.
 func (s *sleeper) run(rounds int, starts bool) error {
 	steps := []func() error{s.await, s.send}
 	if starts {
@@ -331,8 +336,9 @@ func (s *sleeper) await() error {
 	}
 }
 
-// poll takes completions until one of them is that of a received message. It returns
-// false if there is no such completion.
+// poll takes completions until one of them is that of a received message, or there are no
+// more. Completions of sends are ignored. The result message is true if a message was
+// received.
 func (s *sleeper) poll() (message bool, err error) {
 	var wcs [1]verbs.WC
 	for {

@@ -62,7 +62,9 @@ func ports(r *rig) {
 		r.NotEmpty(port.GIDs)
 
 		before := port.GIDs[0]
-		port.GIDs[0] = verbs.GID{0xff} // The caller owns the slice and may change it.
+		// The slice must be a copy that the caller may change. The next call must not
+		// show the change.
+		port.GIDs[0] = verbs.GID{0xff}
 		again, err := r.dev.Port(uint8(num))
 		r.NoError(err)
 		r.Equal(before, again.GIDs[0])
@@ -192,8 +194,9 @@ func memoryParameters(r *rig) {
 	r.requireParamError(err, "no memory")
 }
 
-// These types wrap an object of the provider. The provider must not take a wrapped object
-// for its own.
+// Each of these types implements an interface of package verbs, but is not a type of the
+// provider. The provider must refuse such a value with ErrForeign, even if an object of
+// the provider is embedded in it.
 type (
 	wrappedCQ      struct{ verbs.CQ }
 	wrappedSRQ     struct{ verbs.SRQ }

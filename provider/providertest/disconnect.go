@@ -5,8 +5,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// disconnectCases returns cases with the outcomes of librdmacm, with one exception: a
-// Disconnect before the peer's confirmation is not lost.
+// disconnectCases returns the cases about Disconnect. The expected results are those of
+// librdmacm, with one exception: librdmacm loses a Disconnect of the passive side that it
+// makes before the peer's confirmation (RTU) has arrived. Here it must not be lost.
 func disconnectCases() []testCase {
 	return []testCase{
 		{"twice", disconnectTwice},
@@ -16,7 +17,8 @@ func disconnectCases() []testCase {
 	}
 }
 
-// disconnectTwice checks that each call but the first of each side has no effect.
+// disconnectTwice calls Disconnect several times on each side. Only the first call of a
+// side may have an effect.
 func disconnectTwice(r *rig) {
 	p := r.pair(nil)
 	for range 2 {
@@ -34,8 +36,9 @@ func disconnectTwice(r *rig) {
 	r.noEventsLeft()
 }
 
-// disconnectUnfetched disconnects the passive side, which does not fetch its event
-// Established before. The transport may know or not know of the confirmation by then.
+// disconnectUnfetched disconnects the passive side before that side has fetched its event
+// Established. At that time, the peer's confirmation may have arrived at the passive side
+// or not; the result must be the same.
 func disconnectUnfetched(r *rig) {
 	p := r.request(nil)
 	r.separate(p.b.id)
@@ -53,8 +56,9 @@ func disconnectUnfetched(r *rig) {
 	r.noEventsLeft()
 }
 
-// disconnectUnanswered disconnects the active side before the peer answers. That only
-// flushes the queue pair.
+// disconnectUnanswered disconnects the active side before the peer answers. Disconnect
+// must flush the queue pair and have no other effect: the ID remains in the state
+// Connecting.
 func disconnectUnanswered(r *rig) {
 	p := r.request(nil)
 	p.a.postFlushed()

@@ -7,12 +7,13 @@ import (
 	"github.com/rdmaloop/rdmaloop/cm"
 )
 
-// An event has the fields of a cm.Event that the cases use. The cm.Event itself is
-// acknowledged at once.
+// An event is a copy of the fields of a cm.Event that the cases use. The rig acknowledges
+// each cm.Event as soon as it has copied it.
 type event struct {
-	typ    cm.EventType
-	id     *cm.ID
-	owner  *cm.ID // The listener if the event is a connection request, else the same as id.
+	typ cm.EventType
+	id  *cm.ID
+	// the listener if the event is a connection request; otherwise the same as id
+	owner  *cm.ID
 	status int
 	err    error
 	param  cm.MessageParam
@@ -33,7 +34,7 @@ func (r *rig) nextEvent() bool {
 		kept.owner = ev.Listener
 	}
 	r.NoError(ev.Ack())
-	// No case needs TimewaitExit, so the event is dropped.
+	// No case checks the event TimewaitExit, so the rig drops it.
 	if kept.typ != cm.TimewaitExit {
 		r.events = append(r.events, kept)
 	}

@@ -5,13 +5,14 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A stateSteps moves queue pairs through their states. It is for queue pairs that were
-// not created on an ID. It uses the attributes that the ID of the connection has
-// negotiated. Source: rdma_init_qp_attr(3), rdma_establish(3).
+// A stateSteps moves queue pairs through their states in place of the connection manager.
+// It is for queue pairs that were not created on an ID. For each step, it gets the
+// attributes from the ID of the connection (ID.InitQPAttr). Source: rdma_init_qp_attr(3),
+// rdma_establish(3).
 type stateSteps struct {
 	// The passive side goes to RTR after it has called Accept, instead of before.
 	rtrAfterAccept bool
-	// changes the attributes before each step; may be nil
+	// beforeStep may change the attributes of a step before the step is made; may be nil.
 	beforeStep func(e *end, attr *verbs.QPAttr)
 	afterStep  func(e *end) // called after each step; may be nil
 }

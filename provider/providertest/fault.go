@@ -9,8 +9,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A fault is a request of end a that violates one rule. Each function but make may be
-// nil.
+// A fault is a test case in which a request of end a violates one rule. The function make
+// is required; each other function may be nil.
 type fault struct {
 	name    string
 	kind    Violation
@@ -22,9 +22,10 @@ type fault struct {
 	make func(p *pair) verbs.SendWR // returns the request that violates the rule
 }
 
-// The ids of the faulty request, of the correct request after it, of the receive buffer
-// for the faulty request, and of the next receive buffer. The last two constants are the
-// offset and the length of these buffers.
+// wrongID is the ID of the faulty request, and afterID that of the correct request after
+// it. recvID is the ID of the first receive buffer of end b, which the faulty request may
+// use, and recvAfterID that of the second one. Both receive buffers are at the offset
+// faultRecvAt in the memory of end b, and have faultRecvLen bytes.
 const (
 	wrongID, afterID          = 1, 2
 	recvID, recvAfterID       = 3, 4
@@ -130,12 +131,14 @@ func recvFaults() []fault {
 	return faults
 }
 
-// A badSGE names 64 bytes of memory that the end may not write to.
+// A badSGE makes an SGE of 64 bytes that a device must not write to for an end. Reasons
+// are for example a wrong key or wrong bounds.
 type badSGE struct {
 	name string
 	sge  func(e *end) verbs.SGE
-	read bool // The end may read the memory.
-	key  bool // The SGE has a wrong key.
+	read bool // The device may read from the memory, but not write to it.
+	// The key of the SGE is wrong, as distinct from its bounds or the access rights.
+	key bool
 }
 
 func badMemory() []badSGE {
@@ -189,8 +192,9 @@ func localFaults() []fault {
 	return faults
 }
 
-// A badTarget changes a correct request of end a: the changed request names memory of end
-// b that it may not access.
+// A badTarget is a way to make a correct request of end a invalid. The function apply
+// changes the remote address or the remote key, so that end a may not access that memory
+// of end b.
 type badTarget struct {
 	name  string
 	apply func(p *pair, wr *verbs.SendWR)

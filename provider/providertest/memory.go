@@ -24,7 +24,8 @@ func allocMemory(r *rig) {
 		r.Equal(verbs.AccessAll, mr.Access())
 		r.Equal(r.pd, mr.PD())
 		r.True(bytes.Equal(make([]byte, size), mr.Bytes()), "new memory is zeroed")
-		fill(mr.Bytes(), 1) // The program may write to the last byte too.
+		// All bytes of the memory must be writable, including the last one.
+		fill(mr.Bytes(), 1)
 		r.NoError(mr.Close())
 		r.NoError(mr.Close())
 	}

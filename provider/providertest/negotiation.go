@@ -15,7 +15,9 @@ func negotiationCases() []testCase {
 	}
 }
 
-// A counts has the numbers that the connection manager has negotiated for one queue pair.
+// A counts has the values of a connected queue pair that the connection manager has
+// negotiated: how many READs and atomics of the peer it serves at a time, how many of its
+// own may be outstanding, and its two retry counts.
 type counts struct{ served, outstanding, retry, rnrRetry uint8 }
 
 func (e *end) counts() counts {
@@ -25,9 +27,9 @@ func (e *end) counts() counts {
 	return counts{attr.MaxDestRdAtomic, attr.MaxRdAtomic, attr.RetryCount, attr.RNRRetry}
 }
 
-// usual returns the counts of each queue pair if both sides use the usual values. Both
-// ends are on the same device, so an end serves as many READs and atomics as the other
-// end may have outstanding.
+// usual returns the counts that each queue pair must have if both sides ask for nothing
+// else. An end may have as many READs and atomics outstanding as the other end serves.
+// Both ends are on the same device, so the two numbers are equal.
 func (r *rig) usual() counts {
 	depth := min(r.attr.MaxQPRdAtom, r.attr.MaxQPInitRdAtom)
 	return counts{served: depth, outstanding: depth, retry: verbs.MaxRetry, rnrRetry: verbs.RNRRetryForever}
@@ -51,8 +53,9 @@ func nilParam(r *rig) {
 	r.Equal(r.usual(), request.b.counts())
 }
 
-// zeroCounts connects with counts of zero. End b must get zeros in the connection
-// request. The retry count of end a applies to both queue pairs.
+// zeroCounts connects with negative counts, which mean zero. The connection request at
+// end b and the answer at end a must have zeros. The retry count is only in the request,
+// so the zero of end a must apply to both queue pairs.
 func zeroCounts(r *rig) {
 	none := cm.ConnParam{ResponderResources: -1, InitiatorDepth: -1, RetryCount: -1, RNRRetryCount: -1}
 	request := r.request(&none)

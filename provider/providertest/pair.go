@@ -59,8 +59,8 @@ type pair struct {
 	a, b *end
 }
 
-// pair connects two ends. If change is not nil, it may first change the plans of the
-// ends.
+// pair connects two ends with the default plans. If the parameter change is not nil, pair
+// calls it first, so that it can change the plans.
 func (r *rig) pair(change func(a, b *plan)) *pair {
 	r.t.Helper()
 	a, b := r.plans()
@@ -155,8 +155,8 @@ func (r *rig) newEnd(pl *plan) *end {
 	r.t.Helper()
 	e := &end{r: r, sends: pl.sends, recvs: pl.recvs}
 	e.mr = r.alloc(r.pd, pl.memory, pl.access)
-	// The CQ is deeper than the plan needs, because devices may round the sizes of a QP
-	// up.
+	// The CQ has more room than the plan needs, because a device may create a QP with
+	// longer queues than requested.
 	attr := verbs.CQAttr{Depth: 2*pl.caps.MaxSendWR + 32, Vector: pl.vector, Channel: pl.channel, Cookie: 1}
 	if e.sends == nil {
 		e.sends = r.newQueue(attr)

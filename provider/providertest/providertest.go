@@ -64,8 +64,9 @@ func modes(caps verbs.Caps) []verbs.Progress {
 // A topic is a group of cases that need the same capability.
 type topic struct {
 	name string
-	// lacks returns the name of the capability if the device does not have it, or "". It
-	// is nil if the cases need no capability.
+	// lacks returns the name of the capability that the cases need, if the device does
+	// not have it. If the device has it, lacks returns "". The function lacks itself is
+	// nil if the cases need no capability.
 	lacks func(verbs.Caps) string
 	cases []testCase
 }
@@ -114,8 +115,8 @@ func topics() []topic {
 	}
 }
 
-// skipUnless skips a test if the device lacks a capability. The function lacks returns
-// the name of a missing capability.
+// skipUnless skips a test if the function lacks returns a name that is not "". The name
+// is that of a capability that the test needs and the device does not have.
 func skipUnless(t *testing.T, caps verbs.Caps, lacks func(verbs.Caps) string) {
 	t.Helper()
 	if what := lacks(caps); what != "" {

@@ -7,7 +7,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A queue is a CQ with the completions that were polled from it.
+// A queue is a CQ together with the completions that were polled from it and that no case
+// has taken yet.
 type queue struct {
 	r      *rig
 	cq     verbs.CQ

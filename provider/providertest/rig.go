@@ -73,8 +73,9 @@ func (r *rig) findDevice() {
 	r.True(r.dev.Caps().LoopbackAddrs && r.opts.Addr.IsLoopback(), "no device owns %v", r.opts.Addr)
 }
 
-// closing registers the function close, which closes an object, for the end of the test.
-// It is called even if the function for another object fails.
+// closing calls the function close at the end of the test, and fails the test if close
+// returns an error. The function closes an object, whose name is in the parameter what.
+// It is called even if closing another object has failed.
 func (r *rig) closing(what string, close func() error) {
 	r.t.Cleanup(func() { assert.NoError(r.t, close(), "close %s", what) })
 }

@@ -15,15 +15,17 @@ func rnrCases() []testCase {
 	}
 }
 
-// rnrTimer is the RNR timer code of end b. The code means 0.64 ms. With shorter delays,
-// software devices would use all of the processor.
+// rnrTimer is the RNR timer code that end b sends in its RNR NAKs. The code 12 means a
+// delay of 0.64 ms. With a much shorter delay, a software device would use a whole
+// processor for the retries.
 const rnrTimer = 12
 
-// rnrPair connects a pair. End a has the given RNR retry count, in the form of
-// cm.ConnParam, and end b has rnrTimer.
+// rnrPair connects a pair. The parameter retries is the RNR retry count of end a, as in
+// cm.ConnParam: a negative number means no retries. The RNR timer of end b is rnrTimer.
 func (r *rig) rnrPair(retries int) *pair {
 	r.t.Helper()
-	// The RNR retry count that end b passes to Accept is that of end a (rdma_accept(3)).
+	// The RNR retry count in the parameters of Accept applies to the queue pair of the
+	// other side, end a (rdma_accept(3)).
 	p := r.pair(func(_, b *plan) { b.param.RNRRetryCount = retries })
 	p.b.modify(verbs.AttrMinRNRTimer, verbs.QPAttr{MinRNRTimer: rnrTimer})
 	return p
@@ -43,8 +45,9 @@ func (p *pair) rnrExhausted() {
 
 func rnrZero(r *rig) { r.rnrPair(-1).rnrExhausted() }
 
-// rnrFinite checks that a request that gets RNR NAKs fails only after as many RNR delays
-// as there are retries.
+// rnrFinite checks the number of RNR retries. Before each retry the requester waits for
+// one RNR delay. So the request must not fail before as many RNR delays have passed as
+// there are retries.
 func rnrFinite(r *rig) {
 	for _, retries := range []int{1, 6} {
 		p := r.rnrPair(retries)
@@ -55,8 +58,8 @@ func rnrFinite(r *rig) {
 }
 
 // rnrForever checks that a request with RNRRetryForever does not fail, even after more
-// than seven RNR NAKs. To let enough time pass, the test uses up six retries on each of
-// three other pairs.
+// RNR NAKs than any finite retry count allows. To let enough time pass, the case
+// meanwhile uses up six retries on each of three other pairs, one pair after the other.
 func rnrForever(r *rig) {
 	waiting := r.rnrPair(verbs.RNRRetryForever)
 	waiting.a.post(send(1, waiting.a.sge(0, 8)))

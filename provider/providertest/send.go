@@ -11,7 +11,8 @@ import (
 // rings.
 func sizes() []int { return []int{0, 1, 64, 4095, 4096, 4097, 64 << 10, 1 << 20} }
 
-// sized returns a case for each of the sizes. The case calls run with that size.
+// sized returns one case for each of the sizes. Each case calls the function run with its
+// size in bytes.
 func sized(run func(r *rig, size int)) []testCase {
 	var cases []testCase
 	for _, size := range sizes() {

@@ -142,8 +142,9 @@ func (r *rig) noAsync() {
 	r.False(ok, "an asynchronous event")
 }
 
-// srqLimit checks that the device raises AsyncSRQLimit when the SRQ has fewer buffers
-// than the limit, once after each call of Arm (ibv_modify_srq(3)).
+// srqLimit checks AsyncSRQLimit (ibv_modify_srq(3)). After a call of Arm, the device must
+// raise this event when the SRQ has fewer buffers than the limit. It must raise the event
+// only once, until Arm is called again.
 func srqLimit(r *rig) {
 	s := r.shared(64)
 	consume := func(n int) {

@@ -50,7 +50,8 @@ func queuePairNumbers(r *rig) {
 		qp, err := r.pd.CreateQP(&verbs.QPInitAttr{Type: verbs.QPTypeRC, SendCQ: cq, RecvCQ: cq})
 		r.NoError(err)
 		r.closing("QP", qp.Close)
-		// The numbers 0 and 1 belong to the port. The number 0xffffff means multicast.
+		// The queue pairs 0 and 1 belong to the port itself (SMI and GSI). The number
+		// 0xffffff means multicast. No other queue pair has one of these numbers.
 		r.True(qp.Num() > 1 && qp.Num() < 0xffffff, "number %#x", qp.Num())
 		r.False(seen[qp.Num()], "number %#x twice", qp.Num())
 		seen[qp.Num()] = true
@@ -75,8 +76,8 @@ func legalSteps(from verbs.QPState) []verbs.QPState {
 	return nil
 }
 
-// noOtherStep tries every transition that the diagram does not have. Each must fail and
-// leave the state as it is.
+// noOtherStep tries every transition from the present state that legalSteps does not
+// allow. Each attempt must fail and leave the state unchanged.
 func (e *end) noOtherStep() {
 	e.r.t.Helper()
 	from := e.qp.State()
@@ -94,8 +95,8 @@ func (e *end) noOtherStep() {
 	}
 }
 
-// posting requires that only those queues accept requests that may do so in the present
-// state.
+// posting tries to post to both queues. A queue must accept the request if the present
+// state allows that, and otherwise return ErrState.
 func (e *end) posting() {
 	e.r.t.Helper()
 	state := e.qp.State()

@@ -27,7 +27,8 @@ func udCases() []testCase {
 // qkey is the Q_Key of UD queue pairs that belong to no ID.
 const qkey = 0x11223344
 
-// A datagrams is two UD queue pairs. End a knows the address of end b.
+// A datagrams is two UD queue pairs: those of end a and end b. End a has an address
+// handle and the queue pair number of end b, so it can send to end b.
 type datagrams struct {
 	*pair
 	ah  verbs.AH
@@ -171,8 +172,7 @@ func udBare(r *rig) {
 }
 
 // marker sends a datagram and waits until it arrives. Datagrams between two queue pairs
-// stay in order. So a datagram that was sent before the marker has arrived by then, or is
-// lost.
+// stay in order. If a datagram that was sent earlier has not arrived by then, it is lost.
 func (d *datagrams) marker(recvID uint64) {
 	d.t.Helper()
 	d.a.post(d.datagram(99, d.a.sge(0, 8)))
@@ -193,9 +193,10 @@ func udWrongQKey(r *rig) {
 	d.marker(1)
 }
 
-// udNoBuffer sends datagrams while the receiver has no buffer. They must be lost without
-// delaying other datagrams. A datagram that is still in transit may use a buffer that is
-// posted later. No datagram may arrive twice or after a later one.
+// udNoBuffer sends two datagrams while the receiver has no buffer, then posts buffers and
+// sends a third one. The first two may be lost. But they may still be in transit when the
+// buffers are posted, and then may arrive. The third one must arrive in any case. No
+// datagram may arrive twice, or after one that was sent later.
 func udNoBuffer(r *rig) {
 	const last = 3
 	d := r.lookup()
@@ -289,8 +290,8 @@ func udForeignHandle(r *rig) {
 	wr.AH = r.newAH(r.newPD(), d.to.AH)
 	n, err := d.a.qp.PostSend([]verbs.SendWR{wr})
 	if err == nil {
-		// Some devices notice the error only when a request uses the handle (IBTA vol. 1,
-		// 10.2.2.2).
+		// Some devices accept the request and report the wrong protection domain of the
+		// address handle in the completion (IBTA vol. 1, 10.2.2.2).
 		r.Equal(1, n)
 		d.a.sends.fail(verbs.StatusLocQPOpErr, d.a.qp, 1)
 		return
