@@ -47,7 +47,8 @@ type note struct {
 
 // A server answers messages until it is closed.
 type server interface {
-	// Addr returns the address in the form that a client needs.
+	// Addr returns the server's address as a text. The parent passes the text to the
+	// client in spec.Server.
 	Addr() string
 	Close() error
 }

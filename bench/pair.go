@@ -24,7 +24,7 @@ const childProcs = "GOMAXPROCS=2"
 // measurement that takes longer counts as hanging. Arbitrary.
 const hangTimeout = 30 * time.Second
 
-// A process is one of the two processes of a measurement.
+// A process is one of the two child processes of a measurement: the server or the client.
 type process struct {
 	role   string
 	cmd    *exec.Cmd

@@ -165,8 +165,9 @@ func TestConnect(t *testing.T) {
 	require.EqualValues(t, 2, d.tally.Msgs)
 }
 
-// In workIdle, a message is sent when its time has come, unless another message is in
-// flight. The answer to the last message counts even if it arrives after the deadline.
+// TestIdle checks workIdle: the session sends a message at its planned time, unless
+// another message is in flight at that time. The answer to the last message counts even
+// if it arrives after the deadline.
 func TestIdle(t *testing.T) {
 	d, f := startedDriver(t, Case{Workload: workIdle, Size: 16, InFlight: 1, Connections: 1})
 	require.Len(t, f.sent, 1)

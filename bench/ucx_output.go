@@ -83,7 +83,8 @@ func ucxFigureOf(columns, fields []string) (f ucxFigure, err error) {
 	return f, err
 }
 
-// ucxNumber parses a number in the range from 0 to limit.
+// ucxNumber parses a number. It returns an error if the number is less than 0 or greater
+// than limit.
 func ucxNumber(text string, limit float64) (float64, error) {
 	n, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
 	if err != nil {

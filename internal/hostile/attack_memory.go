@@ -37,7 +37,8 @@ func (a *attacker) corruptAllMappings(memory *os.File) error {
 	return err
 }
 
-// A mapping is a range of memory that this process shares with another.
+// A mapping is a range of addresses at which this process shares memory with another
+// process.
 type mapping struct{ from, to uint64 }
 
 // sharedMappings returns the mappings of memory files in this process. See

@@ -2,7 +2,7 @@
 
 package hostile
 
-// Roles of attackers on the local path.
+// Roles of processes that attack the local path.
 const (
 	// RoleSquatter binds the socket name of Spec.Addr in the abstract namespace and
 	// listens on it. Clients look for a server at the exact address first, and so find
@@ -19,7 +19,8 @@ const (
 	RoleCorrupter Role = "shared memory corruption"
 )
 
-// Roles of attackers on the wire path. They send from the address Spec.From.
+// Roles of processes that attack the wire path. They send packets from the address
+// Spec.From.
 const (
 	// RoleFlood sends connection requests from Spec.Sources consecutive addresses,
 	// beginning with Spec.From. It never answers the replies.

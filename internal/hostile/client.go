@@ -154,7 +154,8 @@ func (c *client) OnMessage(conn *reactor.Conn, msg reactor.Message) {
 	conn.Context().(*dialer).checkEcho(msg.Data())
 }
 
-// OnClose counts messages without an echo as lost.
+// OnClose is called when a connection has closed. It counts the messages of the
+// connection that have no echo as lost.
 func (c *client) OnClose(conn *reactor.Conn, err error) { conn.Context().(*dialer).onClose(err) }
 
 // OnDialError counts the connection as failed.

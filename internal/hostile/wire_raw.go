@@ -167,8 +167,9 @@ func (p *wirePeer) connect() error {
 	return fmt.Errorf("no answer to a connection request from %v", p.local)
 }
 
-// onReply handles a received packet. If the packet is the REP to the request, onReply
-// answers it with an RTU.
+// onReply handles a packet that has arrived while the peer connects. If the packet is
+// the REP that answers this peer's REQ, onReply sends an RTU. After a REJ it returns
+// errRefused.
 func (p *wirePeer) onReply(in wire.Packet) (done bool, err error) {
 	if in.Opcode() != wire.UDSendOnly {
 		return false, nil

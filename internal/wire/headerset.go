@@ -21,7 +21,7 @@ const (
 // header's bit in a headerSet. The array is never changed.
 var headerSizes = [8]int{DETHSize, RETHSize, AtomicETHSize, AETHSize, AtomicAckETHSize, ImmDtSize, IETHSize, 16}
 
-// size returns the sum of the sizes of the headers in bytes.
+// size returns the length in bytes of all headers in the set together.
 func (s headerSet) size() (n int) {
 	for ; s != 0; s &= s - 1 {
 		n += headerSizes[bits.TrailingZeros8(uint8(s))]

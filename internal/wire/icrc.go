@@ -73,11 +73,11 @@ func (f *Flow) Set(src, dst netip.AddrPort) {
 func (f *Flow) setIP4(src, dst [4]byte) {
 	f.ip = ip4Size
 	h := f.headers[:ip4Size]
-	h[0], h[1] = 0x45, 0xff     // The DSCP and ECN bits count as ones.
+	h[0], h[1] = 0x45, 0xff     // The ICRC covers the DSCP and ECN bits as ones.
 	h[4], h[5] = 0, 0           // The identification is zero in this copy.
 	h[6], h[7] = 0x40, 0        // The flag that forbids fragmentation is set (A17.3.1.1.5).
-	h[8], h[9] = 0xff, protoUDP // The time to live counts as ones.
-	h[10], h[11] = 0xff, 0xff   // The checksum counts as ones.
+	h[8], h[9] = 0xff, protoUDP // The ICRC covers the time to live as ones.
+	h[10], h[11] = 0xff, 0xff   // The ICRC covers the checksum as ones.
 	copy(h[12:], src[:])
 	copy(h[16:], dst[:])
 }
@@ -85,9 +85,9 @@ func (f *Flow) setIP4(src, dst [4]byte) {
 func (f *Flow) setIP6(src, dst [16]byte) {
 	f.ip = ip6Size
 	h := f.headers[:ip6Size]
-	// The traffic class and the flow label count as ones.
+	// The ICRC covers the traffic class and the flow label as ones.
 	h[0], h[1], h[2], h[3] = 0x6f, 0xff, 0xff, 0xff
-	h[6], h[7] = protoUDP, 0xff // The hop limit counts as ones.
+	h[6], h[7] = protoUDP, 0xff // The ICRC covers the hop limit as ones.
 	copy(h[8:], src[:])
 	copy(h[24:], dst[:])
 }

@@ -16,7 +16,8 @@ type expectation struct {
 	code    uint8
 	name    string
 	headers string // the extended headers of the packet, in their order
-	// allowed lengths of the payload: "0", "p" for exactly the path MTU, "1..p" or "0..p"
+	// The allowed lengths of the payload. The text is "0", "p" for exactly the path MTU,
+	// "1..p" for 1 to the path MTU, or "0..p" for 0 to the path MTU.
 	payload  string
 	kind     wire.Kind
 	response bool

@@ -17,7 +17,7 @@ type Channel struct {
 	// its CQ.
 	ready  []*CQ
 	late   []lateEvent
-	fail   error // The error that Next returns, or nil for no error.
+	fail   error // The error that the method Next returns, or nil if Next works.
 	closed bool
 }
 

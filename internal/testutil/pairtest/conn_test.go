@@ -9,7 +9,8 @@ import (
 )
 
 const (
-	// mebibyte is the size in bytes of the largest WRITE and READ of the tests.
+	// mebibyte is a number of bytes. The largest WRITE and READ of the tests have this
+	// length.
 	mebibyte = 1 << 20
 	// Offsets of the four parts of the memory of a connection. Messages and WRITEs are
 	// sent from the part source. The peer reads and writes the part shared. READs and
@@ -60,7 +61,7 @@ type connParams struct {
 }
 
 // defaultParams returns parameters with the largest retry counts. With a transport retry
-// count of 7, the kernel's rxe retries for ever.
+// count of 7, the kernel's Soft-RoCE retransmits without a limit.
 func defaultParams() connParams {
 	return connParams{recvBuffers: recvBuffers, retries: 7, rnrRetries: verbs.RNRRetryForever, ackTimeout: ackTimeout}
 }
@@ -119,8 +120,8 @@ func (p *peer) accept(params connParams) *conn {
 // receiver distinguishes a memory descriptor from other private data.
 const descriptorMark = 0xca
 
-// memoryDescriptor encodes the address and the key of the shared memory. It is the
-// private data of the request and of the reply.
+// memoryDescriptor encodes the address and the key of this side's shared memory. Both
+// sides send the result as private data, in the connection request and in the reply.
 func (c *conn) memoryDescriptor() []byte {
 	b := binary.BigEndian.AppendUint64([]byte{descriptorMark}, c.mr.Addr()+shared)
 	return binary.BigEndian.AppendUint32(b, c.mr.RKey())
