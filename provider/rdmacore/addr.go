@@ -41,8 +41,8 @@ func toSockaddr(a netip.AddrPort) (s sockaddr) {
 	return s
 }
 
-// fromSockaddr converts a socket address. If the address family is unknown, it returns
-// the zero value.
+// fromSockaddr converts a socket address. If the address family is neither IPv4 nor IPv6,
+// it returns the zero value.
 func fromSockaddr(s *sockaddr) netip.AddrPort {
 	port := binary.BigEndian.Uint16(s[portAt:])
 	switch binary.NativeEndian.Uint16(s[familyAt:]) {

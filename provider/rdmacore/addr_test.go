@@ -19,8 +19,8 @@ func TestSockaddr(t *testing.T) {
 		addr := netip.MustParseAddrPort(text)
 		require.Equal(t, addr, rdmacore.FromSockaddr(rdmacore.ToSockaddr(addr)))
 	}
-	// A zone that names no interface of this host is lost, because the kernel's format
-	// has the index of the interface.
+	// The kernel's format has the index of an interface in place of the zone. This host
+	// has no interface with the name of this zone, so the zone is lost.
 	gone := netip.MustParseAddrPort("[fe80::1%nosuch]:80")
 	require.Equal(t, "[fe80::1]:80", rdmacore.FromSockaddr(rdmacore.ToSockaddr(gone)).String())
 	require.Zero(t, rdmacore.FromSockaddr(rdmacore.Sockaddr{}))

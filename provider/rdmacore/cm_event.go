@@ -14,9 +14,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Next fetches one event. For some events librdmacm also acts during this call: it moves
-// the queue pair of an active ID to RTS and answers the peer. That may take several
-// system calls.
+// Next fetches one event. For some events librdmacm also acts during this call: if the
+// queue pair of an ID that has called Connect was created on the ID, librdmacm moves it
+// to RTS and confirms the connection to the peer. That may take several system calls.
 //
 // Implements: rdma_get_cm_event(3), rdma_ack_cm_event(3).
 func (ch *channel) Next(ev *cm.TransportEvent) (bool, error) {
@@ -37,7 +37,7 @@ func (ch *channel) Next(ev *cm.TransportEvent) (bool, error) {
 }
 
 // translate converts the event in ch.raw. It returns false if the ID of the event was
-// destroyed since.
+// destroyed meanwhile; the event is then dropped.
 func (ch *channel) translate(ev *cm.TransportEvent) bool {
 	raw := &ch.raw
 	*ev = cm.TransportEvent{Type: cm.EventType(raw._type), Status: int(raw.status)}
@@ -74,9 +74,10 @@ func (ch *channel) request(ev *cm.TransportEvent) *id {
 }
 
 // byApplication reports whether the event means that an application has rejected a
-// request. The reason code in the event does not show that, because the peer's kernel
-// uses the same code for other causes. But a reject by the kernel has no private data. So
-// byApplication returns true if the private data is not all zero.
+// request. The reason code in the event is not sufficient for that, because the peer's
+// kernel uses the code of an application for other causes too. Such a reject by the
+// kernel has no private data. So byApplication returns true if the code is that of an
+// application and the private data is not all zero.
 func byApplication(ev *cm.TransportEvent) bool {
 	refused := ev.Type == cm.Rejected && ev.Status == int(cm.RejectConsumer) ||
 		ev.Type == cm.Unreachable && ev.Status == int(cm.SIDRReject)

@@ -22,7 +22,8 @@ import (
 // channel.
 type id struct {
 	provider *Provider
-	// The channel of the ID. It changes only while both the old and the new channel are
+	// channel is the event channel of the ID. It changes only while both the old and the
+	// new event channel are locked, so it does not change while the present one is
 	// locked.
 	channel atomic.Pointer[channel]
 	c       *C.struct_rdma_cm_id
@@ -44,7 +45,8 @@ func (i *id) lock() *channel {
 	}
 }
 
-// do makes one call of librdmacm while the channel is locked.
+// do locks the channel of the ID and makes one call of librdmacm. The parameter op is the
+// name of the call in the error.
 func (i *id) do(op string, call func() C.int) error {
 	ch := i.lock()
 	defer ch.mu.Unlock()
@@ -259,8 +261,8 @@ func (i *id) addr(peer C.int) netip.AddrPort {
 	return fromSockaddr(&raw)
 }
 
-// c returns a pointer to the address, in the form in which the C code of this package
-// takes it.
+// c returns a pointer to the first byte of the address, for calls of the C code of this
+// package.
 func (s *sockaddr) c() *C.uint8_t { return (*C.uint8_t)(&s[0]) }
 
 // Destroy destroys the ID.

@@ -126,8 +126,9 @@ func TestLookupRefused(t *testing.T) {
 	r.True(refused.ByApplication)
 }
 
-// Accept of a lookup with a queue pair that was not created on the ID fails for each
-// Q_Key except the default, because librdmacm always sends the default to the peer.
+// A lookup can be accepted with a queue pair that was not created on the ID, but only
+// with the default Q_Key: librdmacm sends the default to the peer whatever Q_Key the
+// caller wants. Accept with another Q_Key therefore fails.
 func TestLookupWithoutQP(t *testing.T) {
 	r := newRig(t)
 	a, request := r.request(r.listen(cm.UDP, r.addr), nil)
@@ -167,7 +168,8 @@ func TestOptions(t *testing.T) {
 	r.NoError(first.Bind(netip.AddrPortFrom(r.addr, 0)))
 	r.NoError(second.Bind(first.LocalAddr()), "both set REUSEADDR")
 
-	// The queue pair has the ACK timeout and the RNR timer that were set on the ID.
+	// After the connection, the queue pair must have the ACK timeout and the RNR timer
+	// that were set on the ID.
 	listener := r.listen(cm.TCP, r.addr)
 	r.NoError(second.ResolveAddr(netip.AddrPort{}, listener.LocalAddr(), waitLimit))
 	r.await(second, cm.AddrResolved)
@@ -186,8 +188,9 @@ func TestOptions(t *testing.T) {
 	r.NoError(b.id.CloseQP())
 }
 
-// The active side has not fetched the answer, and so has not confirmed it. Notify then
-// establishes the connection on the passive side.
+// The passive side has accepted, but the active side does not fetch the answer and
+// therefore does not confirm the connection. In this state, Notify must establish the
+// connection on the passive side.
 func TestNotify(t *testing.T) {
 	r := newRig(t)
 	listener, slow := r.listen(cm.TCP, r.addr), r.channel()
@@ -240,13 +243,14 @@ func TestCloseWhileConnecting(t *testing.T) {
 	r.NoError(request.id.Close())
 }
 
-// One goroutine fetches events while another closes the queue pairs of the IDs. The
-// process does not crash.
+// One goroutine fetches events of IDs while another goroutine closes the queue pairs of
+// these IDs. Without the lock of the channel, librdmacm could use a queue pair that was
+// freed, and the process would crash.
 func TestCloseWhileFetching(t *testing.T) {
 	r := newRig(t)
 	listener := r.listen(cm.TCP, r.addr)
-	// The channel of the IDs: their queue pairs are closed while events of this channel
-	// are fetched.
+	// The active IDs are on this channel. One goroutine fetches its events while the
+	// other closes the queue pairs of the IDs.
 	side := r.channel()
 	for range 20 {
 		a := r.equip(r.resolve(cm.TCP, listener.LocalAddr().Port()), verbs.ProgressAuto)

@@ -104,8 +104,8 @@ func (p *Provider) releaseRemoved() (err error) {
 		present = unsafe.Slice(list, n)
 	}
 	for _, d := range p.devices {
-		// libibverbs uses the same struct ibv_device as long as the device exists. When a
-		// removed device returns, libibverbs creates a new struct.
+		// A device that was removed and connected again has a new struct ibv_device. So
+		// the device of this context is present only if the list has the same struct.
 		if !slices.Contains(present, d.ctx.device) {
 			err = errors.Join(err, verbsError("release "+d.name, int32(C.rl_release_device(d.ctx))))
 		}
@@ -155,7 +155,8 @@ func openDevice(p *Provider, ctx *C.struct_ibv_context) (*device, error) {
 const maxInline = 4096
 
 // maxRdAtomic is the largest number of READs and atomics that librdmacm accepts for one
-// connection. 255 has a special meaning (RDMA_MAX_RESP_RES).
+// connection. 255 is not a number for librdmacm: it means the largest number of the
+// device (RDMA_MAX_RESP_RES).
 const maxRdAtomic = 254
 
 // describe queries those attributes of the device that never change.

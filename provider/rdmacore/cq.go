@@ -21,13 +21,14 @@ type cq struct {
 	progress verbs.Progress
 	users    users // counts the send and receive queues that use the CQ
 
-	unacked atomic.Int64 // number of events that were fetched and not acknowledged
+	// number of events that Next has fetched and that are not acknowledged yet
+	unacked atomic.Int64
 	arms    atomic.Int64 // number of Arm calls whose event was not fetched yet
 	broken  atomic.Bool  // The device has reported an overrun.
 
 	guard // protects c and idle
 	c     *C.struct_ibv_cq
-	idle  uint // number of polls that found no completion
+	idle  uint // number of polls that found no completion, since the creation of the CQ
 }
 
 // CreateCQ creates a completion queue.
@@ -87,8 +88,8 @@ func (d *device) checkVector(vector int, progress verbs.Progress) error {
 	return within("progress", int(progress), 0, int(verbs.ProgressManual))
 }
 
-// dependencies returns the field users of each object on which the CQ depends. The CQ is
-// one of the users that these fields count.
+// dependencies returns the counters of users that include the CQ: those of the provider
+// and of the completion channel. While the CQ is open, these objects can not be closed.
 func (q *cq) dependencies() []*users {
 	if q.channel == nil {
 		return []*users{&q.dev.provider.users}
@@ -110,7 +111,9 @@ func (q *cq) Arm(solicitedOnly bool) error {
 	}
 	if q.channel != nil {
 		q.arms.Add(1)
-		q.channel.arms.Add(1) // The event may arrive as soon as rl_arm is called.
+		// This is counted before rl_arm is called, because another goroutine may fetch
+		// the event before rl_arm returns.
+		q.channel.arms.Add(1)
 	}
 	only := C.int(0)
 	if solicitedOnly {
@@ -185,7 +188,7 @@ func (q *cq) destroy() error {
 	}
 	q.c = nil
 	if q.channel != nil {
-		// The events of the last Arm calls will never arrive.
+		// The CQ may be armed, but its events can not arrive any more.
 		q.channel.arms.Add(-q.arms.Load())
 	}
 	q.dev.objects.remove(address)

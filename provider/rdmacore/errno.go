@@ -34,8 +34,9 @@ func createError(op string, err error) error {
 	return failure(op, int32(errno), verbsMeaning)
 }
 
-// failure returns the error for a result, or nil if the result is 0. The error wraps the
-// errno, and also the error of this module that has the same meaning.
+// failure returns the error for the result code of a call, or nil if the code is 0. The
+// error wraps the errno. If the function meaning finds an error of this module with the
+// same meaning, such as verbs.ErrBusy, the error wraps that one too.
 func failure(op string, code int32, meaning func(syscall.Errno) error) error {
 	if code == 0 {
 		return nil

@@ -9,7 +9,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Internal types for the unit tests.
+// These types are not exported by the package itself; the unit tests use them directly.
 type (
 	Registry      = registry
 	OrderedPlaces = orderedPlaces
@@ -42,9 +42,9 @@ type AsyncQueue struct{ *asyncQueue }
 // RawAsync is an event as the C code of the package returns it.
 type RawAsync = rawAsync
 
-// NewAsyncQueue creates an asyncQueue. The descriptor fd stands for that of the device.
-// The function take fetches the events. An event has the number of its object, and the
-// map objects has the queue pair with that number.
+// NewAsyncQueue creates an asyncQueue for a test. The descriptor fd takes the place of
+// the device's descriptor, and the function take takes the place of the call that fetches
+// an event. The field object of an event is the key of a queue pair in the map objects.
 func NewAsyncQueue(fd int, take func(*RawAsync) int32, objects map[uint64]verbs.QP) (AsyncQueue, error) {
 	a, err := newAsyncQueue(fd, take, func(raw *rawAsync) (verbs.AsyncEvent, bool) {
 		qp, ok := objects[raw.object]
@@ -53,7 +53,8 @@ func NewAsyncQueue(fd int, take func(*RawAsync) int32, objects map[uint64]verbs.
 	return AsyncQueue{a}, err
 }
 
-// Raw returns an event of the given type, for the object with the given number.
+// Raw returns an event of the given type. The parameter address is the key of the event's
+// object in the map objects of NewAsyncQueue.
 func Raw(typ verbs.AsyncEventType, address uint64) RawAsync {
 	return rawAsync{object: address, typ: uint32(typ)}
 }
@@ -90,7 +91,8 @@ func (u *users) Add() error                       { return u.add() }
 func (u *users) Remove()                          { u.remove() }
 func (u *users) Close(destroy func() error) error { return u.close(destroy) }
 
-// A Queue is a settler whose methods do nothing.
+// A Queue takes the place of a send or receive queue in tests of the registry. Its
+// methods do nothing; the number distinguishes the Queues.
 type Queue struct{ number int }
 
 func NewQueue(number int) *Queue             { return &Queue{number} }

@@ -2,13 +2,14 @@
 
 package rdmacore
 
-// An orderedPlaces has the places of a send queue. Places become free in the order in
-// which they were taken. The completion of a request also frees the places of the
-// unsignaled requests before it (IBTA vol. 1, 10.8.5.1).
+// An orderedPlaces has the places of a send queue. A send queue completes its requests in
+// order, so places become free in the order in which they were taken. Unsignaled requests
+// have no completion of their own: the completion of a later request also frees their
+// places (IBTA vol. 1, 10.8.5.1).
 type orderedPlaces struct {
 	ids []uint64 // for each place, the ID that the caller gave to its request
-	// head is the number of places that were taken since the beginning, and tail the
-	// number of those that became free again.
+	// Both numbers count from the beginning: head is how many places were taken, and tail
+	// is how many became free again. So head-tail places are in use.
 	head, tail uint64
 }
 
@@ -30,7 +31,8 @@ func (p *orderedPlaces) take(id uint64) uint32 {
 func (p *orderedPlaces) returnLast(n int) { p.head -= uint64(n) }
 
 // settle frees a place and all places that were taken before it. It returns the ID of the
-// request at that place. It returns false for a place that was not taken.
+// request that has taken the place. If the place is not in use, settle frees nothing and
+// returns false.
 func (p *orderedPlaces) settle(place uint32) (id uint64, ok bool) {
 	n := uint64(len(p.ids))
 	if uint64(place) >= n {
@@ -76,8 +78,8 @@ func (p *poolPlaces) take(id uint64) uint32 {
 	return i
 }
 
-// settle frees a place. It returns the ID of the request at that place. It returns false
-// for a place that was not taken.
+// settle frees a place. It returns the ID of the request that has taken the place. If the
+// place is not in use, settle returns false.
 func (p *poolPlaces) settle(place uint32) (id uint64, ok bool) {
 	if int(place) >= len(p.used) || !p.used[place] {
 		return 0, false

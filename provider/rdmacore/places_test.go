@@ -50,7 +50,9 @@ func TestPoolPlaces(t *testing.T) {
 			require.NotContains(t, held, at)
 			held[at] = id
 		}
-		at := rng.Uint32N(70) // Some of these numbers are larger than any place.
+		// The pool has the places 0 to 63. A number from 64 to 69 is no place, and Settle
+		// must refuse it.
+		at := rng.Uint32N(70)
 		want, have := held[at]
 		got, ok := p.Settle(at)
 		require.Equal(t, have, ok)
@@ -64,8 +66,8 @@ func TestPoolPlaces(t *testing.T) {
 	require.Equal(t, 64, p.Room())
 }
 
-// FuzzSettle settles any place that a device may name. Only places that were taken become
-// free.
+// FuzzSettle calls Settle with any number that a defective device may return as a place.
+// Settle must succeed only if the number is that of a place in use.
 func FuzzSettle(f *testing.F) {
 	f.Add(uint32(0), uint8(1))
 	f.Add(uint32(6), uint8(7))

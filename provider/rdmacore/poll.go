@@ -14,8 +14,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// idlePolls is a number of empty polls. After each time that many in a row, a CQ asks the
-// device whether the CQ was overrun. The number is arbitrary.
+// idlePolls says how often a CQ without completions looks for an overrun: it asks the
+// device once in idlePolls polls that find nothing. The number is arbitrary.
 const idlePolls = 1024
 
 // Poll fetches up to len(dst) completions with one call into C.
@@ -30,8 +30,9 @@ func (q *cq) Poll(dst []verbs.WC) (int, error) {
 	return q.poll(dst)
 }
 
-// poll fetches completions. If a full batch has only completions that are dropped, poll
-// repeats the call, because there may be more completions.
+// poll fetches completions and drops those of closed queues. If the device has filled dst
+// and all these completions were dropped, poll fetches again, because there may be more
+// completions.
 func (q *cq) poll(dst []verbs.WC) (n int, err error) {
 	for {
 		raw := 0
@@ -55,9 +56,10 @@ func (q *cq) usable() error {
 	return nil
 }
 
-// afterPoll handles the result n of a poll. A CQ that was overrun may look empty for
-// ever. So after every idlePolls empty polls, afterPoll fetches the asynchronous events,
-// one of which reports the overrun.
+// afterPoll handles the result n of rl_poll: the number of completions, or a negated
+// errno. On some devices a CQ that was overrun looks empty for ever. So after every
+// idlePolls empty polls, afterPoll fetches the asynchronous events. The event about the
+// overrun makes the next poll return ErrOverrun.
 func (q *cq) afterPoll(dst []verbs.WC, n int) (int, error) {
 	if n < 0 {
 		return 0, verbsError("poll CQ", int32(n))

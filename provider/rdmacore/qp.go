@@ -25,7 +25,7 @@ type qp struct {
 	srq    *srq // shared receive queue, or nil
 	id     *id  // ID on which the queue pair was created, or nil
 	users  users
-	last   atomic.Uint32 // the state that is known without asking the device
+	last   atomic.Uint32 // the state as this process knows it; see lastState
 	sends  sendQueue
 	recvs  recvQueue
 
@@ -91,8 +91,8 @@ func (q *qp) gather(attr *verbs.QPInitAttr) (err error) {
 	return nil
 }
 
-// dependencies returns the field users of each object on which the queue pair depends.
-// The queue pair is one of the users that these fields count.
+// dependencies returns the counters of users that include the queue pair: those of the
+// objects that it needs. While the queue pair is open, these objects can not be closed.
 func (q *qp) dependencies() []*users {
 	list := []*users{&q.pd.users, &q.sendCQ.users, &q.recvCQ.users}
 	if q.srq != nil {
@@ -108,8 +108,9 @@ func (q *qp) prepareCaps(caps *verbs.QPCaps) (out C.struct_ibv_qp_cap, err error
 	for _, size := range []struct {
 		field        string
 		value, limit int
-		least        int // smallest value that is passed to the library
-		out          *C.uint32_t
+		// smallest value to pass to the library, even if the caller asks for less
+		least int
+		out   *C.uint32_t
 	}{
 		{"send WRs", caps.MaxSendWR, limits.MaxQPWR, 1, &out.max_send_wr},
 		{"receive WRs", caps.MaxRecvWR, limits.MaxQPWR, 1, &out.max_recv_wr},
@@ -199,8 +200,9 @@ func (q *qp) findMTU() error {
 	return nil
 }
 
-// register adds both queues to the registry. No outstanding completion has one of their
-// new tags.
+// register adds both queues to the registry, which gives each of them a new tag. No
+// completion that is still on a CQ has such a tag, so completions from before are
+// dropped.
 func (q *qp) register() error {
 	queues := &q.pd.dev.queues
 	var sends, recvs bool
@@ -216,7 +218,8 @@ func (q *qp) register() error {
 	return &verbs.ParamError{Field: "work queues", Value: maxQueues + 1, Limit: maxQueues}
 }
 
-// receiver returns the queue from which the queue pair takes its buffers.
+// receiver returns the queue from which the queue pair takes its receive buffers: its own
+// receive queue or that of its SRQ.
 func (q *qp) receiver() *recvQueue {
 	if q.srq != nil {
 		return &q.srq.recvs

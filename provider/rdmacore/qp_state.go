@@ -72,7 +72,10 @@ func (q *qp) checkModify(from verbs.QPState, attr *verbs.QPAttr, mask verbs.QPAt
 	return nil
 }
 
-// move makes a change that has been checked, and works around the limits of rxe.
+// move makes a change of attributes whose parameters the caller has checked. On the
+// device rxe, a transition from SQD to RTS needs two additional steps: before it, the
+// send queue must be drained, and after it, rxe must be told to process the requests that
+// were posted in SQD.
 func (q *qp) move(from verbs.QPState, attr *verbs.QPAttr, mask verbs.QPAttrMask) error {
 	sqdToRTS := q.pd.dev.rxe && from == verbs.StateSQD && mask&verbs.AttrState != 0 && attr.State == verbs.StateRTS
 	if sqdToRTS {
@@ -89,7 +92,8 @@ func (q *qp) move(from verbs.QPState, attr *verbs.QPAttr, mask verbs.QPAttrMask)
 	return nil
 }
 
-// modify makes a change that has been checked, and records the new state.
+// modify makes a change of attributes whose parameters the caller has checked, and
+// records the new state.
 func (q *qp) modify(attr *verbs.QPAttr, mask verbs.QPAttrMask) error {
 	raw, bits := toQPAttr(attr), C.int(mask)
 	if mask&verbs.AttrState != 0 && attr.State == verbs.StateInit {
@@ -104,8 +108,9 @@ func (q *qp) modify(attr *verbs.QPAttr, mask verbs.QPAttrMask) error {
 	return nil
 }
 
-// moved records a new state. In RESET the queues are empty. They get new tags, so that
-// completions of earlier requests that arrive late are dropped.
+// moved records a new state. In RESET the device forgets the requests on both queues, so
+// moved frees all their places. It also gives the queues new tags: completions of the
+// forgotten requests, which may still be on a CQ, have the old tags and are dropped.
 func (q *qp) moved(to verbs.QPState) error {
 	q.setLast(to)
 	if to != verbs.StateReset {

@@ -35,7 +35,7 @@ type sendQueue struct {
 	qp  *qp
 	mtu int // size in bytes of the largest datagram
 
-	guard  // protects the fields from here on
+	guard  // protects the fields below
 	closed bool
 	tag    uint64
 	places orderedPlaces
@@ -165,7 +165,7 @@ type recvQueue struct {
 	maxSGE    int
 	datagrams atomic.Int32 // number of UD queue pairs that receive from this queue
 
-	guard  // protects the fields from here on
+	guard  // protects the fields below
 	closed bool
 	tag    uint64
 	places poolPlaces

@@ -15,9 +15,9 @@ var caps = verbs.QPCaps{MaxSendWR: 8, MaxSendSGE: 2, MaxInline: 16}
 
 func sge(addr uint64) verbs.SGE { return verbs.SGE{Addr: addr, Length: 8, LKey: 7} }
 
-// A batch has the SGEs of all its requests in one array, and their inline data in
-// another. The SGE of a request with inline data has the offset of the data in the second
-// array.
+// Gather puts the SGEs of all requests of a batch into one array, and their inline data
+// into another array. A request with inline data has one SGE, whose address is the offset
+// of the data in the second array.
 func TestGatherSends(t *testing.T) {
 	q := rdmacore.NewSendQueue(verbs.QPTypeRC, caps, 0)
 	n, err := q.Gather([]verbs.SendWR{
@@ -46,7 +46,7 @@ func TestGatherSends(t *testing.T) {
 	}
 }
 
-// A batch ends before the first invalid request. The invalid request takes no place.
+// A batch ends before the first invalid request. That request must not take a place.
 func TestGatherRefuses(t *testing.T) {
 	good := verbs.SendWR{Opcode: verbs.OpSend}
 	for name, c := range map[string]struct {

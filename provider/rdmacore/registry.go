@@ -9,8 +9,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A wr_id consists of the tag of a queue and a place on that queue. The tag consists of
-// an index in the registry and a generation.
+// A wr_id, which the device returns with a completion, has three parts. The upper two are
+// the tag of a queue: a generation (20 bits) and an index in the registry (20 bits). The
+// lower 24 bits are a place on that queue.
 const (
 	placeBits  = 24
 	indexBits  = 20
@@ -31,16 +32,18 @@ func splitWRID(id uint64) (tag uint64, place uint32) {
 
 // A settler is a send queue or a receive queue. Each completion belongs to one of them.
 type settler interface {
-	// settle frees the place of a completed request, and changes the completion to what
-	// the caller expects. It returns false if the place was not taken.
+	// settle frees the place of a completed request. It replaces the fields of the
+	// completion that the caller must not see, such as the wr_id, by the ones that the
+	// caller expects. It returns false if the place is not in use.
 	settle(place uint32, wc *verbs.WC) bool
 	// failed is called after settle if the completion reports an error.
 	failed()
 }
 
 // A registry finds the queue to which a completion belongs. The method find takes no
-// lock, and may run while other goroutines add and remove queues. The tag of a removed
-// queue is not used again until its slot has been used 2^20 times.
+// lock, and may run while other goroutines add and remove queues. Each use of a slot has
+// another generation, and there are 2^20 generations. The tag of a removed queue is
+// therefore not used again until its slot has been used 2^20 times.
 type registry struct {
 	slots atomic.Pointer[[]atomic.Pointer[tagged]]
 
@@ -92,8 +95,9 @@ func (r *registry) find(tag uint64) settler {
 	return nil
 }
 
-// grow doubles the number of slots. A concurrent find may still use the old slots, which
-// keep their entries.
+// grow doubles the number of slots, by copying them to a new array. A find that runs at
+// the same time may still read the old array. That is safe, because grow does not change
+// the old array.
 func (r *registry) grow() bool {
 	old := len(r.gens)
 	if old == maxQueues {

@@ -21,8 +21,9 @@ type srq struct {
 	recvs recvQueue
 }
 
-// CreateSRQ creates a shared receive queue. Only the progress mode of the CQ in attr is
-// used: with manual progress, the SRQ takes no lock.
+// CreateSRQ creates a shared receive queue. The field CQ of attr has only one effect: if
+// that CQ has manual progress, the SRQ takes no lock, because all its users are on one
+// goroutine.
 //
 // Implements: ibv_create_srq(3).
 func (p *pd) CreateSRQ(attr *verbs.SRQAttr) (verbs.SRQ, error) {

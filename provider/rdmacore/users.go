@@ -54,8 +54,9 @@ func (u *users) close(destroy func() error) error {
 	return nil
 }
 
-// whileOpen runs the function call. The object can not be closed meanwhile, and no other
-// whileOpen of the object runs. If the object is closed, whileOpen returns ErrClosed.
+// whileOpen calls the function call, unless the object is closed; then it returns
+// ErrClosed. While the function runs, the object can not be closed, and other calls of
+// whileOpen for this object wait.
 func (u *users) whileOpen(call func() error) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -65,8 +66,8 @@ func (u *users) whileOpen(call func() error) error {
 	return call()
 }
 
-// addUsers counts a new user of each object in the list. If one of them is closed, it
-// counts none and returns ErrClosed.
+// addUsers adds one user to each object in the list. If one of the objects is closed, it
+// changes none of them and returns ErrClosed.
 func addUsers(list []*users) error {
 	for i, u := range list {
 		if err := u.add(); err != nil {
@@ -86,8 +87,9 @@ func removeUsers(list []*users) {
 // A guard lets one goroutine at a time use an object. With manual progress the object
 // belongs to one goroutine, so the guard does nothing.
 type guard struct {
-	mu    sync.Mutex
-	owned bool // The object has manual progress, so no lock is needed.
+	mu sync.Mutex
+	// true for manual progress: one goroutine owns the object, so no lock is needed
+	owned bool
 }
 
 func newGuard(p verbs.Progress) guard { return guard{owned: p == verbs.ProgressManual} }

@@ -29,9 +29,9 @@ func NewEnd(geom Geometry, maps *MappingLimit) (end *End, segment, doorbell int,
 }
 
 // OpenEnd makes the End of the connecting side. The parameters segment and doorbell are
-// the descriptors that the accepting side has got from NewEnd and has sent. OpenEnd takes
-// over both descriptors, even if it returns an error. An error that
-// matches ErrSegment means that the segment is not valid.
+// the descriptors that the accepting side has got from NewEnd and has sent. OpenEnd
+// takes over both descriptors, even if it returns an error. An error that matches
+// ErrSegment means that the segment is not valid.
 func OpenEnd(segment, doorbell int, maps *MappingLimit) (*End, error) {
 	seg, err := openSegment(segment, maps)
 	if err != nil {
