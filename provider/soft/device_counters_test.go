@@ -25,7 +25,7 @@ import (
 // whose value is zero.
 type counted map[string]uint64
 
-// countsOf returns the counters of a device that are not zero.
+// countsOf returns the counters of a device whose values are not zero.
 func countsOf(t testing.TB, d *device) counted {
 	list, err := d.Counters(connmgr.PortNumber)
 	require.NoError(t, err)

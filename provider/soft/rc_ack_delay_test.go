@@ -24,8 +24,8 @@ func (p *script) exchangeMessage(seq uint64) {
 	p.deliver(p.ack(seq))
 }
 
-// If the queue pair has sent nothing to the peer, the next call of drive acknowledges the
-// peer's request.
+// If the queue pair sends no request of its own after the peer's request, the next call
+// of drive acknowledges the peer's request.
 func TestWireAckWithoutReply(t *testing.T) {
 	p := newScript(t)
 	p.e.recv(1, 0, 10)

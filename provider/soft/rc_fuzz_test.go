@@ -85,8 +85,8 @@ func (p *script) fuzzPacket(op wire.Opcode, where, size, how byte) wire.Packet {
 	return pkt
 }
 
-// checkInvariants requires the relations between counters that hold whatever the peer
-// sends.
+// checkInvariants checks relations between counters that must hold whatever packets the
+// peer sends.
 func (p *script) checkInvariants() {
 	sq, l := &p.e.qp.sq, p.conn
 	require.LessOrEqual(p.t, int32(sq.done-sq.next), int32(0))

@@ -76,8 +76,8 @@ func (n *neighbours) run() time.Duration {
 	return 0
 }
 
-// A peer that claims losses of packets that it has received slows down its own
-// connection. It hardly slows down another connection to the same address.
+// A peer may report packets as lost although it has received them. Then it slows down its
+// own connection, and hardly slows down another connection to the same address.
 func TestWireFakedLossesSlowOwnConnOnly(t *testing.T) {
 	fair := newNeighbours(t).run()
 
@@ -101,8 +101,8 @@ func TestWireFakedLossesSlowOwnConnOnly(t *testing.T) {
 }
 
 // A peer that sends its acknowledgements late slows down its own connection. Another
-// connection to the same address keeps its share of the congestion window, even if the
-// window is small.
+// connection to the same address still gets its share of the congestion window, even if
+// the window is small.
 func TestWireLateAcksSlowOwnConnOnly(t *testing.T) {
 	narrow := func() *neighbours {
 		n := newNeighbours(t)
