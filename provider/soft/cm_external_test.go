@@ -132,9 +132,9 @@ func TestCloseInsteadOfEstablish(t *testing.T) {
 	server.WantRejected(passive, cm.RejectConsumer, false, nil)
 }
 
-// On the wire path, the first message of the client establishes the connection of the
-// server, if the RTU does not arrive. The client of this test sends no RTU, because it
-// does not call Establish.
+// On the wire path an RTU may be lost. So the server's connection is established as soon
+// as the first message of the client arrives, even if no RTU has arrived. The client of
+// this test sends no RTU, because it does not call Establish.
 func TestDataInsteadOfRTU(t *testing.T) {
 	port := cmside.FreePort(t)
 	client := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: port})

@@ -174,9 +174,9 @@ func wantFlushed(t *testing.T, cq verbs.CQ, n int) {
 	}
 }
 
-// When the client violates the protocol of connection management, the server's queue pair
-// enters the error state, although the client's queue pair still has its end of the
-// doorbell.
+// Here the client sends an invalid message on the Unix socket of connection management.
+// Then the server's queue pair enters the error state, although the client's queue pair
+// has not closed the connection of the local path.
 func TestClientViolatesProtocol(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	active, passive := connected(t, client, server)
@@ -188,8 +188,9 @@ func TestClientViolatesProtocol(t *testing.T) {
 	wantFlushed(t, server.CQ, 4)
 }
 
-// socketTo returns the descriptor of this process that is connected to the listener at an
-// address. The descriptor belongs to an ID.
+// socketTo returns the descriptor of the Unix socket with which an ID of this process has
+// connected to a listener. The caller must not close the descriptor, because the ID owns
+// it.
 func socketTo(t *testing.T, listener netip.AddrPort) int {
 	t.Helper()
 	name := hostport.NewBindAddr(cm.TCP, listener, false).Name()
