@@ -39,9 +39,9 @@ const (
 	_ = -uint(verbs.WCRead ^ C.IBV_WC_RDMA_READ)
 	_ = -uint(verbs.WCCompareSwap ^ C.IBV_WC_COMP_SWAP)
 	_ = -uint(verbs.WCFetchAdd ^ C.IBV_WC_FETCH_ADD)
-	// The function in shim_data.c that converts WC opcodes returns the same number.
+	// The function in shim_data.c that converts opcodes of completions returns the next two
+	// numbers.
 	_ = -uint(verbs.WCRecv ^ 5)
-	// The function in shim_data.c that converts WC opcodes returns the same number.
 	_ = -uint(verbs.WCRecvWriteImm ^ 6)
 	_ = -uint(verbs.WCWithGRH ^ C.IBV_WC_GRH)
 	_ = -uint(verbs.WCWithImm ^ C.IBV_WC_WITH_IMM)

@@ -16,8 +16,8 @@ import (
 // processes speak on the sockets with these names.
 const namePrefix = "@rdmaloop/1/"
 
-// A BindAddr is the address and port that an ID binds. The address is one address of the
-// host, or a wildcard.
+// A BindAddr is the address and port that a cm.ID binds. The address is one address of
+// the host, or a wildcard.
 //
 // Each BindAddr has a name, such as "@rdmaloop/1/tcp/127.0.0.1/7471". In a name, "*4" is
 // the IPv4 wildcard. "*6" is the IPv6 wildcard that also accepts IPv4, and "*6only" is
@@ -101,8 +101,8 @@ func ParseBindAddr(ps cm.PortSpace, name string) (BindAddr, bool) {
 // Wildcard reports whether the address is the IPv4 or an IPv6 wildcard.
 func (s BindAddr) Wildcard() bool { return s.Addr.IsUnspecified() }
 
-// Covers reports whether a listener that has bound s receives the requests for an address
-// and port.
+// Covers reports whether a listener that has bound the address s receives the connection
+// requests that clients send to the given address and port.
 func (s BindAddr) Covers(at netip.AddrPort) bool {
 	addr := at.Addr()
 	switch {
