@@ -59,9 +59,9 @@ func (i *id) Connect(param *cm.MessageParam) error {
 // request sends m to the listener at the remote address. If there is no listener, the
 // application gets an event. If request returns an error, nothing was sent.
 //
-// The ID waits for the answer for the duration timeout. On the local path the peer
-// receives the request at once, so the peer's application has all of that time. On the
-// wire path dialMAD sets a shorter timeout until the peer has confirmed the request.
+// The parameter timeout is how long the ID waits for the answer. On the local path the
+// peer receives the request at once, so the peer's application has all of that time. On
+// the wire path dialMAD sets a shorter timeout until the peer has confirmed the request.
 func (i *id) request(ch *channel, m message, timeout time.Duration) error {
 	i.active = true
 	i.state = stateREQSent
@@ -137,8 +137,8 @@ func (i *id) Establish() error {
 	return nil
 }
 
-// onREJ handles a REJ: the peer refuses the request or the reply, or cancels its
-// request.
+// onREJ handles a REJ: the peer refuses the REQ or the REP of this side, or cancels its
+// own REQ.
 func (i *id) onREJ(m *rejMsg) bool {
 	switch i.state {
 	case stateREQSent, stateREPReceived, stateREPSent:
@@ -146,8 +146,8 @@ func (i *id) onREJ(m *rejMsg) bool {
 	case stateREQReceived:
 		i.enter(stateWithdrawn)
 	case stateEstablished:
-		// The passive side has closed its ID before the RTU has arrived there. The REJ
-		// ends the connection as a DREQ does.
+		// The passive side has closed its ID before the RTU has arrived there. So it has
+		// sent a REJ and not a DREQ. The REJ ends the connection as a DREQ does.
 		return i.onDREQ()
 	case stateDREQSent:
 		i.disconnected(0)

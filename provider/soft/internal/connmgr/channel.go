@@ -24,8 +24,9 @@ import (
 // due.
 //
 // The lock of a channel guards its IDs too. A goroutine that needs the locks of two
-// channels locks the channel with the lower epoll descriptor first. The device may be
-// called with the lock held, because it does not call back.
+// channels locks the channel with the lower epoll descriptor first. Methods of the
+// Engine may be called with the lock of a channel held, because the engine never takes
+// such a lock.
 type channel struct {
 	m *Manager
 	// epoll is the set of watched descriptors with their handlers. It contains sockets,

@@ -35,7 +35,8 @@ type id struct {
 
 	conn   cmConn // connection to the peer; nil before the request, and for a listener
 	active bool   // true if this side has sent the request
-	// true after Notify has established the connection, until the peer's RTU arrives
+	// notified is true from the call of Notify that establishes the connection until the
+	// RTU of the peer arrives. While notified is true, an RTU is expected and ignored.
 	notified bool
 
 	lastQP QueuePair // last queue pair made on the ID; see ownQP
@@ -189,7 +190,8 @@ func (i *id) enter(p idState) {
 }
 
 // deliver handles a message of the peer. It returns false if the peer must not send that
-// message in the present state.
+// message in the present state. On the local path the cmConn then closes the connection,
+// and on the wire path it drops the message.
 func (i *id) deliver(m message) bool {
 	switch m := m.(type) {
 	case *repMsg:

@@ -19,7 +19,8 @@ const (
 	// responseTimeout is the code of 1.07 s: the time in which a side has to answer a
 	// message before the other side retransmits it.
 	responseTimeout = 18
-	// maxCMRetries is the largest number of retransmissions, 4 bits.
+	// maxCMRetries is the number of retransmissions that a REQ announces: the largest
+	// number of 4 bits.
 	maxCMRetries = 15
 	// serviceTimeout is the code of 69 s, which is sent in an MRA: the time in which the
 	// application has to answer before the peer retransmits its message.

@@ -145,7 +145,8 @@ func (c *madConn) onREP(m *wire.MAD) {
 	}
 }
 
-// acceptREP records the IDs of the peer. It returns false if the REP is invalid.
+// acceptREP records the GUID, the communication ID and the queue pair of the peer; see
+// recordPeer. It returns false if the REP is invalid.
 func (c *madConn) acceptREP(r *wire.REP) bool {
 	if r.LocalID == 0 || r.QPN <= wire.GSIQPN || r.QPN == wire.MulticastQPN {
 		return false
@@ -173,7 +174,9 @@ func (c *madConn) recordPeer(guid uint64, id, qpn uint32) bool {
 	return true
 }
 
-// sendMRA confirms a message of the peer, and announces that the answer takes longer.
+// sendMRA sends an MRA. It confirms a message of the peer, and announces that the
+// application needs more time for the answer. The parameter what is the type of the
+// confirmed message.
 func (c *madConn) sendMRA(what wire.Answered) {
 	r := wire.MRA{LocalID: c.ownID, RemoteID: c.peerID, Received: what, ServiceTimeout: c.serviceTimeout()}
 	var m wire.MAD

@@ -26,8 +26,8 @@ type madListener struct {
 	// watch for changes of the host's addresses if the listener is bound to a wildcard;
 	// else nil
 	watch *addressWatch
-	// error of the start of watch; nil if there was none. After an error, later changes
-	// of the addresses are not noticed.
+	// error of the start of the watch; nil if the watch has started. After an error,
+	// later changes of the addresses are not noticed.
 	watchErr  error
 	accepting bool
 	closed    bool // true after close; written with the multiplexer's lock held
