@@ -77,8 +77,8 @@ func newMADMux(m *Manager, network madNetwork) *madMux {
 	}
 }
 
-// open opens the port of a local address, or adds a reference to the open port, and
-// makes the channel watch the port.
+// open opens the port of a local address. If the port is open already, open adds a
+// reference to it. In both cases the channel starts to watch the port.
 func (mux *madMux) open(local netip.Addr, ch *channel) (*madPort, error) {
 	mux.mu.Lock()
 	defer mux.mu.Unlock()
@@ -147,8 +147,8 @@ func (mux *madMux) receiveLocked(p wire.Packet, from *udp.Header) (taken bool) {
 	return true
 }
 
-// dispatch passes a MAD to the connection or listener that it is for. MADs of other
-// kinds are not used on RoCE, and are dropped.
+// dispatch passes a MAD to its connection or listener. It drops MADs that do not belong
+// to connection management, because RoCE does not use them.
 func (mux *madMux) dispatch(m *wire.MAD, in *udp.Header) {
 	from, to := in.From, in.To
 	port := mux.ports[to]

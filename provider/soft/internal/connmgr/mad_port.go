@@ -28,11 +28,11 @@ type madNetwork interface {
 // A madSocket sends and receives management datagrams at one local address. Only one
 // goroutine at a time may use it.
 type madSocket interface {
-	// fd returns a descriptor that is readable when datagrams have arrived, or -1 if
-	// there is no descriptor.
+	// fd returns a descriptor that is readable when datagrams have arrived. It returns
+	// -1 if the madSocket has no descriptor, as in a simulation.
 	fd() int
-	// receive passes some of the datagrams that have arrived to a udp.Sink. It does not
-	// block. It returns the number of datagrams.
+	// receive passes up to madBatch of the datagrams that have arrived to a udp.Sink,
+	// and returns their number. It does not block.
 	receive(to udp.Sink) int
 	// send sends a datagram. If the system can not send it, the datagram is lost.
 	send(m *wire.MAD, to netip.Addr)
@@ -74,8 +74,8 @@ func (s *udpMADSocket) close()  { s.socket.Close() }
 
 func (s *udpMADSocket) receive(to udp.Sink) int { return s.socket.Receive(to) }
 
-// send implements madSocket. Each datagram has the next packet sequence number, whose
-// only purpose is to distinguish datagrams (IBTA vol. 1, 9.8.2.1).
+// send implements madSocket. The packet sequence numbers of datagrams only distinguish
+// the datagrams (IBTA vol. 1, 9.8.2.1). So each datagram gets the next number.
 func (s *udpMADSocket) send(m *wire.MAD, to netip.Addr) {
 	b := s.socket.Buffer()
 	if b == nil {

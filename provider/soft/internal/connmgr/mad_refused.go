@@ -46,8 +46,9 @@ func (r *refusedRequests) bucket(key peerKey) *refusedBucket {
 	return &r.buckets[hashSource(r.seed, key.from)%refusedBuckets]
 }
 
-// add stores a refused request with its answer. The key is the peer's communication ID.
-// The request is stored for the time for which a peer retransmits a request.
+// add stores a refused request with its answer. The parameter key contains the peer's
+// communication ID. The entry expires after the time during which a peer retransmits a
+// request.
 func (r *refusedRequests) add(key peerKey, answer *wire.MAD, now time.Time) {
 	p := r.bucket(key)
 	refused := refusedRequest{key: key, until: now.Add(requestTimeout), answer: *answer}

@@ -88,9 +88,10 @@ func (c *madConn) addHalfOpen() bool {
 	return true
 }
 
-// evict ends a connection that was chosen for eviction. It does nothing if since then
-// the address was validated, the application has confirmed the connection, or the
-// connection has ended in another way.
+// evict ends a connection that was chosen for eviction. But there are three events that
+// prevent the eviction if they have happened since the choice: the address was
+// validated, the application has called Notify, or the connection has ended in another
+// way.
 func (c *madConn) evict() {
 	c.mux.mu.Lock()
 	validated := c.validated

@@ -60,8 +60,8 @@ type Manager struct {
 	mux    *madMux
 }
 
-// New returns the connection management of a device. It has no resources that
-// must be closed, apart from the event channels that OpenChannel makes.
+// New returns the connection management of a device. Nothing has to be closed except the
+// event channels that OpenChannel makes.
 func New(cfg *Config) *Manager {
 	m := &Manager{Config: *cfg, limits: cfg.Device.Attr()}
 	m.mux = newMADMux(m, &udpMADs{cfg.Ports, cfg.WirePort, cfg.WireCounts})

@@ -42,7 +42,7 @@ type qpParams struct {
 	srq bool   // true if the queue pair has a shared receive queue
 
 	responderResources uint8 // number of READs and atomics that the queue pair can serve at a time
-	initiatorDepth     uint8 // number of READs and atomics that the queue pair has outstanding at most
+	initiatorDepth     uint8 // number of READs and atomics that the queue pair has in flight at most
 	rnrRetry           uint8 // RNR retry count for the other side's queue pair, 3 bits
 	flowControl        bool  // true if the queue pair advertises its receive buffers, unless srq is true
 }
@@ -125,8 +125,8 @@ func (*sidrRepMsg) kind() messageKind { return kindSIDRREP }
 
 // A cmConn exchanges the messages of one ID with the peer, and prepares the data path of
 // the queue pair. It passes each received message to id.deliver. If no more messages can
-// arrive, it calls id.peerGone. The methods are called with the lock of the ID's channel
-// held. They neither block nor call the ID.
+// arrive, it calls id.peerGone. The methods of the interface are called with the lock of
+// the ID's channel held. So they do not block, and they do not call methods of the ID.
 type cmConn interface {
 	// attach prepares the data path of the local queue pair qpn. It is called before the
 	// queue pair goes to RTR, and before the REP is sent.

@@ -16,8 +16,9 @@ type negotiation struct {
 	// sequence number that the peer expects.
 	peerQPN, peerPSN uint32
 	mtu              verbs.MTU // path MTU; 0 means LargestMTU
-	// resources and depth are numbers of READs and atomics: this side serves up to
-	// resources of them at a time, and has up to depth of them outstanding.
+	// The field resources is the number of READs and atomics that this side serves at a
+	// time. The field depth is the number of READs and atomics that this side may have
+	// in flight.
 	resources, depth uint8
 	retry, rnrRetry  uint8 // retry count and RNR retry count of this side, 3 bits each
 	flow             CreditFlow
@@ -136,8 +137,9 @@ func (i *id) rtsAttr(attr *verbs.QPAttr) verbs.QPAttrMask {
 	return verbs.AttrSQPSN | verbs.AttrTimeout | verbs.AttrRetryCount | verbs.AttrRNRRetry | verbs.AttrMaxRdAtomic
 }
 
-// access returns the access rights of the peer: always WRITE, and READ and atomics if
-// there are responder resources to serve them.
+// access returns the access rights of the peer. WRITE is always allowed. READ and
+// atomics are allowed only if this side has responder resources, which are needed to
+// serve them.
 func (n *negotiation) access() verbs.Access {
 	access := verbs.AccessLocalWrite | verbs.AccessRemoteWrite
 	if n.resources > 0 {

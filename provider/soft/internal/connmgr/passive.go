@@ -166,7 +166,8 @@ func (i *id) refusal(reason cm.RejectReason, private []byte, byApplication bool)
 	return &sidrRepMsg{status: status, byApplication: byApplication, private: private}
 }
 
-// onRTU handles the confirmation of the REP. After Notify the RTU changes nothing.
+// onRTU handles an RTU, by which the peer confirms the REP. After Notify the connection
+// is established already, so the RTU changes nothing.
 func (i *id) onRTU() bool {
 	switch {
 	case i.state == stateREPSent:
@@ -179,8 +180,9 @@ func (i *id) onRTU() bool {
 	return true
 }
 
-// Notify implements cm.TransportID: data has arrived from the peer, so the peer has
-// received the REP.
+// Notify implements cm.TransportID. The application calls it when data has arrived from
+// the peer before the RTU. The data shows that the peer has received the REP, so the
+// connection is established.
 func (i *id) Notify(verbs.AsyncEventType) error {
 	ch := i.lock()
 	defer ch.unlock()

@@ -32,7 +32,8 @@ func (q *eventQueue) count(ev *cm.TransportEvent, n int) {
 	}
 }
 
-// pop removes the oldest event and stores it in ev. It returns false if there is none.
+// pop removes the oldest event that can be fetched, and stores it in ev. It returns
+// false if there is no such event.
 func (q *eventQueue) pop(ev *cm.TransportEvent) bool {
 	for !q.empty() {
 		*ev = q.events[q.head]

@@ -43,7 +43,7 @@ type unixConn struct {
 	admission admission // admission of the client on the accepting side
 }
 
-// Indices of the descriptors in the order in which they are passed.
+// Indices of the two descriptors that come with a REP.
 const (
 	passedSegment  = iota
 	passedDoorbell // doorbell of the connecting side

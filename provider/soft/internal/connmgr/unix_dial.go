@@ -206,8 +206,8 @@ func (d *localDial) sendRequest() error {
 		return errors.Join(err, d.replaceSocket())
 	}
 	c.dial = nil
-	// An error of send is ignored: if the listener has closed the connection, the socket
-	// reports that later.
+	// An error of Send is ignored: if the listener has closed the connection, the
+	// channel notices that later and calls peerGone.
 	_ = unixsock.Send(c.fd, encode(d.request), nil)
 	return nil
 }
@@ -217,7 +217,8 @@ func (d *localDial) sendRequest() error {
 // although a process may listen there on the wire path.
 var errLocalOnly = errors.New("no process listens on the local path, and PathAuto does not use the wire path to an address of this host")
 
-// cause returns additional information for the application, or nil.
+// cause returns the reason why no listener was found, or nil if the reason is only that
+// nobody listens.
 func (d *localDial) cause() error {
 	switch {
 	case d.skippedUser != nil:

@@ -27,8 +27,8 @@ type unixListener struct {
 	accepting bool // false after setAccepting(false)
 	// clients that have not sent their request, the oldest first
 	clients []*client
-	// runs during a pause after a lack of descriptors, in which the listener accepts no
-	// clients
+	// pauseTimer runs after a lack of descriptors. While it runs, the listener accepts
+	// no clients.
 	pauseTimer timerheap.Timer
 }
 
