@@ -115,12 +115,10 @@ const runOnceCost = clockEvery/8 - 1
 func (l *Loop) waitForWork(timeout time.Duration) (work int) {
 	until := l.clock.read() + timeout
 	for work == 0 && !l.done() {
-		if l.idle.keepSpinning(&l.clock) {
-			work = l.turn()
-		} else {
+		if !l.keepsSpinning() {
 			l.sleep(remaining(timeout, until-l.clock.now))
-			work = l.turn()
 		}
+		work = l.turn()
 		if timeout > 0 && l.clock.now >= until {
 			break
 		}

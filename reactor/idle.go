@@ -42,12 +42,11 @@ const yieldEvery = 8 * time.Millisecond
 
 // An idleState decides whether a loop without work polls again or sleeps.
 type idleState struct {
-	policy      atomic.Uint32 // an IdlePolicy
-	budget      time.Duration // Config.SpinBudget
-	spinning    bool          // with IdleAdaptive: the loop polls until spinUntil
-	spinUntil   time.Duration // end of the spin budget, in the loop's time
-	lastYield   time.Duration // last call of the Go scheduler, in the loop's time
-	hasTurnFunc bool          // SetTurnFunc has set a function, so the loop must not sleep
+	policy    atomic.Uint32 // an IdlePolicy
+	budget    time.Duration // Config.SpinBudget
+	spinning  bool          // with IdleAdaptive: the loop polls until spinUntil
+	spinUntil time.Duration // end of the spin budget, in the loop's time
+	lastYield time.Duration // last call of the Go scheduler, in the loop's time
 }
 
 // stopSpin is called after work and after a sleep. The next turn of the loop without work
@@ -57,9 +56,6 @@ func (i *idleState) stopSpin() { i.spinning = false }
 // keepSpinning reports whether the loop polls again, instead of sleeping, after a turn
 // without work.
 func (i *idleState) keepSpinning(k *clock) bool {
-	if i.hasTurnFunc {
-		return true
-	}
 	switch IdlePolicy(i.policy.Load()) {
 	case IdleBusy:
 		return true

@@ -8,6 +8,10 @@ import (
 // noLimit means that only Config.SafetyTimeout and timers limit a sleep.
 const noLimit time.Duration = -1
 
+// keepsSpinning reports whether the loop polls again, instead of sleeping, after a turn
+// without work. A loop with a turn function does not sleep; see SetTurnFunc.
+func (l *Loop) keepsSpinning() bool { return l.turnFunc != nil || l.idle.keepSpinning(&l.clock) }
+
 // sleep waits for an event, at most for the duration limit. If limit is noLimit, only
 // SafetyTimeout and timers limit the sleep. sleep does not wait if there is work already.
 func (l *Loop) sleep(limit time.Duration) {
@@ -43,7 +47,7 @@ func (l *Loop) prepareSleep() (busy bool) {
 		}
 		busy = busy || found
 	}
-	busy = busy || l.mailbox.pending.Load() || l.closing.len() > 0 || len(l.dirty) > 0 || l.state == loopEnded || l.idle.hasTurnFunc ||
+	busy = busy || l.mailbox.pending.Load() || l.closing.len() > 0 || len(l.dirty) > 0 || l.state == loopEnded || l.turnFunc != nil ||
 		l.timers.Due(l.clock.read())
 	if busy {
 		l.afterSleep()

@@ -32,7 +32,7 @@ func (l *Loop) run() {
 		switch {
 		case l.turn() > 0:
 			l.idle.stopSpin()
-		case !l.idle.keepSpinning(&l.clock):
+		case !l.keepsSpinning():
 			l.sleep(noLimit)
 		}
 		l.finishTurn()

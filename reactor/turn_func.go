@@ -22,7 +22,6 @@ package reactor
 // at any time, so fn should read the word for which it waits with verbs.LoadUint64.
 func (l *Loop) SetTurnFunc(fn func() (worked bool)) {
 	l.turnFunc = fn
-	l.idle.hasTurnFunc = fn != nil
 	l.idle.stopSpin()
 }
 
