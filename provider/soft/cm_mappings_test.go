@@ -17,8 +17,8 @@ import (
 // limitMappings limits the device of a party to n shared memory segments.
 func limitMappings(s *party, n int) {
 	none := func() (int, bool) { return 0, true }
-	s.p.dev.maps = shm.NewMappingLimit(2*n, none, &s.p.dev.local)
-	s.p.dev.bindings.maps, s.p.dev.cm.Maps = s.p.dev.maps, s.p.dev.maps
+	limit := shm.NewMappingLimit(2*n, none, &s.p.dev.local)
+	s.p.dev.bindings.maps, s.p.dev.cm.Maps = limit, limit
 }
 
 // newMaps returns a limit of mappings that a test does not reach.
@@ -102,6 +102,6 @@ func TestPairOutOfMappings(t *testing.T) {
 	limitMappings(s, 1)
 	_, err := s.p.dev.bindings.take(2, 3)
 	require.ErrorIs(t, err, verbs.ErrNoResources)
-	require.NoError(t, s.p.dev.maps.Acquire(), "the failed pair has released its mapping")
-	s.p.dev.maps.Release()
+	require.NoError(t, s.p.dev.bindings.maps.Acquire(), "the failed pair has released its mapping")
+	s.p.dev.bindings.maps.Release()
 }

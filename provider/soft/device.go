@@ -51,7 +51,6 @@ type device struct {
 	attr  verbs.DeviceAttr
 	users access.Users
 	conns *access.UserLimit
-	maps  *shm.MappingLimit
 	spare unixsock.SpareDescriptors
 	start time.Time // time at which the device's clock was 0
 	mrs   mrTable
@@ -120,8 +119,8 @@ func newDevice(cfg *Config) (*device, error) {
 		qps:    make(map[uint32]*qp),
 		counts: make(map[objectKind]int),
 	}
-	d.maps = shm.NewMappingLimit(shm.MaxMappings(), shm.CountMappings, &d.local)
-	d.bindings = newBindings(cfg.geometry(), d.maps)
+	limit := shm.NewMappingLimit(shm.MaxMappings(), shm.CountMappings, &d.local)
+	d.bindings = newBindings(cfg.geometry(), limit)
 	d.counted = []*counters.Set{wireCM, &d.local}
 	d.access = access.NewErrorLimit(&d.local)
 	d.cm = connmgr.New(d.managerConfig(wireCM))
@@ -137,7 +136,7 @@ func (d *device) managerConfig(wireCM *counters.Set) *connmgr.Config {
 		MaxHalfOpen: d.cfg.MaxHalfOpen, MaxHalfOpenPerAddress: d.cfg.MaxHalfOpenPerAddress,
 		MaxConnsPerAddress: d.cfg.MaxConnsPerAddress,
 		WirePort:           d.cfg.WirePort, Geometry: d.cfg.geometry(),
-		Users: d.users, UserLimit: d.conns, Errors: d.access, Spare: &d.spare, Maps: d.maps, Ports: d.udp,
+		Users: d.users, UserLimit: d.conns, Errors: d.access, Spare: &d.spare, Maps: d.bindings.maps, Ports: d.udp,
 		FreePorts:   sync.OnceValues(hostport.EphemeralPorts),
 		LocalCounts: &d.local, WireCounts: wireCM,
 	}
