@@ -244,8 +244,8 @@ type SRQAttr struct {
 	MaxWR  int // number of receive buffers
 	MaxSGE int // number of scatter/gather entries of one buffer
 	// CQ is the queue on which the receives will complete. A device with manual progress
-	// needs to know it, because the owner of that CQ also owns the SRQ. Other devices
-	// ignore it.
+	// has to know this queue, because the owner of the queue then also owns the SRQ. Other
+	// devices ignore the field.
 	CQ CQ
 }
 

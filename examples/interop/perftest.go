@@ -23,7 +23,7 @@ const (
 	stepCycle
 	stepCacheLine
 	stepMTU
-	stepConnect // The client opens the data connection after this step.
+	stepConnect // After stepConnect, the client opens the data connection.
 	stepConnected
 	stepQueuePair
 	_

@@ -174,8 +174,8 @@ func (p *pollSchedule) parkUnused(park func(*shmConn) bool) {
 	}
 }
 
-// move moves a connection to the list of a state. The last connection of the old list
-// takes its place there.
+// move moves the connection c from the list of its state to the list of another state.
+// The last connection of the old list then gets the index that c had there.
 func (p *pollSchedule) move(c *shmConn, to pollState) {
 	if from := p.list(c.schedule.state); from != nil {
 		last := len(*from) - 1

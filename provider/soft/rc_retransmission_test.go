@@ -86,7 +86,9 @@ func TestWireProgressStartsTheCountAnew(t *testing.T) {
 	p.post(1, verbs.OpSend, 6*scriptMTU)
 	for seq := range uint64(5) {
 		p.out = nil
-		for range 2 { // The first check only finds that a packet was acknowledged.
+		// When the timer expires for the first time, it finds that a packet was acknowledged
+		// since its start, and starts again. The second time it sends the packets again.
+		for range 2 {
 			if len(p.out) == 0 {
 				p.advance(scriptTimeout)
 			}
