@@ -70,6 +70,7 @@
 //	mad_listener.go      listeners
 //	mad_addrs.go         addresses of a listener
 //	mad_request.go       received requests
+//	path_names.go        names of the paths
 //	path.go              choice of the path
 //	resolve.go           options, addresses and routes
 //	migrate.go           moving an ID to another channel

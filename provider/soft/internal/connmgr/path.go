@@ -12,12 +12,6 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Names of the paths to peers, in cm.ServedAddr and in the configuration of the device.
-const (
-	LocalPath = "local"
-	WirePath  = "wire"
-)
-
 // listeners are the listeners of one listening ID, at most one for each path.
 type listeners []listener
 
