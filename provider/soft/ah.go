@@ -40,7 +40,8 @@ func (p *pd) CreateAH(attr *verbs.AHAttr) (verbs.AH, error) {
 }
 
 // findRoute decides whether the destination is reached on the local path or on the wire
-// path.
+// path. For the wire path it stores the route to the destination. It returns an error if
+// the device does not have the path that the destination needs.
 func (a *ah) findRoute() (err error) {
 	path, addr := a.pd.dev.cfg.Path, a.attr.DestGID.Addr()
 	if path != PathWire {
@@ -55,14 +56,15 @@ func (a *ah) findRoute() (err error) {
 	return err
 }
 
-// overWire reports whether datagrams to the destination use the wire path.
+// overWire reports whether datagrams to the destination of the address handle use the
+// wire path.
 func (a *ah) overWire() bool { return a.to.Remote.IsValid() }
 
-// checkAH checks the fields of an address vector that name the local port, the local
-// address and the flow label.
+// checkAH checks the local port, the source GID index and the flow label of an address
+// vector.
 func (d *device) checkAH(attr *verbs.AHAttr) error {
 	if attr.SourceIndex == 0 && attr.Port == 1 && attr.FlowLabel == 0 {
-		return nil // This usual case is valid, and checking it needs no list of the host's addresses.
+		return nil // The usual values are valid.
 	}
 	port, err := d.Port(attr.Port)
 	if err != nil {

@@ -42,7 +42,8 @@ func (a *asyncQueue) push(ev verbs.AsyncEvent) {
 	eventfd.Signal(a.fd)
 }
 
-// forget drops the events about a closed QP, CQ or SRQ.
+// forget drops the queued events about a QP, CQ or SRQ that was closed. The application
+// could not use the object of such an event.
 func (a *asyncQueue) forget(object any) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -17,8 +17,9 @@ import (
 // queue pair that enters RTR first makes both ends of the shared memory, and offers one
 // end to the other queue pair.
 //
-// The methods may be called from any goroutine, and call no queue pair. The receive path
-// takes the mutex too, so no shared memory is mapped or unmapped while it is held.
+// Any goroutine may call the methods. They call no method of a queue pair. A shard takes
+// the mutex too when it receives packets, and should not wait long for it. So no method
+// maps or unmaps shared memory while it holds the mutex.
 type bindings struct {
 	geom shm.Geometry
 	maps *shm.MappingLimit
@@ -86,12 +87,14 @@ func (e *boundQP) release() {
 	}
 }
 
-// hasEnd reports whether the binding has an end that was not taken.
+// hasEnd reports whether the binding has an end that the queue pair has not taken yet.
 func (e *boundQP) hasEnd() bool { return e.End != nil && !e.taken }
 
-// path reports whether connection management has bound a queue pair that enters RTR to
-// the local path or to the wire path. Both results are false if connection management
-// has not bound the queue pair, or if its end was already taken.
+// path says which path connection management has chosen for a queue pair that enters
+// RTR. The result local is true if the queue pair has a binding with an end that was not
+// taken yet. The result wire is true if the queue pair has a binding for the wire path.
+// Both results are false if the queue pair has no binding, or if it has already taken
+// the end of its binding.
 func (t *bindings) path(qpn uint32) (local, wire bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -102,8 +105,9 @@ func (t *bindings) path(qpn uint32) (local, wire bool) {
 	return e.hasEnd(), e.End == nil
 }
 
-// flow returns the flow control of a queue pair's connection. It is zero if connection
-// management has not bound the queue pair.
+// flow says which sides of a queue pair's connection use end-to-end flow control, as
+// connection management has negotiated it. If the queue pair has no binding, neither
+// side does.
 func (t *bindings) flow(qpn uint32) connmgr.CreditFlow {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -113,8 +117,8 @@ func (t *bindings) flow(qpn uint32) connmgr.CreditFlow {
 	return connmgr.CreditFlow{}
 }
 
-// dataHeard tells connection management that the first packet of a queue pair's peer has
-// arrived.
+// dataHeard tells connection management that a queue pair has received the first packet
+// of its peer; see connmgr.Binding.DataHeard.
 func (t *bindings) dataHeard(qpn uint32) {
 	t.mu.Lock()
 	e := t.bound[qpn]
@@ -159,8 +163,9 @@ func (t *bindings) existing(own, peer uint32) *localEnd {
 }
 
 // takeOrOffer is the last step of take. If an end was bound or offered while take made
-// the ends mine and theirs, takeOrOffer returns that end. Otherwise it offers theirs to
-// the peer, and returns mine. The caller releases the ends in unused.
+// the ends mine and theirs, takeOrOffer returns that end. Otherwise it offers the end
+// theirs to the peer, and returns the end mine. The caller has to release the ends in
+// the result unused.
 func (t *bindings) takeOrOffer(own, peer uint32, mine, theirs *shm.End) (end *localEnd, unused []*shm.End) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -57,8 +57,10 @@ func (d *device) qp(num uint32) *qp {
 	return d.qps[num]
 }
 
-// rebind offers an end to the path of a queue pair; see path.rebind. The queue pair may
-// be connected already.
+// rebind is called when connection management binds an end to a queue pair that exists.
+// If the queue pair is already connected through another end, its path may move to the
+// new end; see path.rebind. The result taken is true if the queue pair now owns the new
+// end.
 func (q *qp) rebind(end *localEnd) (taken bool, err error) {
 	q.shard.enter()
 	defer q.shard.leave()
@@ -74,8 +76,9 @@ func (q *qp) rebind(end *localEnd) (taken bool, err error) {
 	return taken, err
 }
 
-// peerGone reports that the peer's process has ended without closing the connection that
-// has the given end. The queue pair may use another end by now.
+// peerGone tells the path of the queue pair that the peer's process has ended without
+// closing the connection that has the given end. If the queue pair does not use this end
+// any more, the path ignores the call.
 func (q *qp) peerGone(end *shm.End) {
 	q.shard.enter()
 	defer q.shard.leave()

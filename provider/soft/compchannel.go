@@ -11,8 +11,9 @@ import (
 )
 
 // compChannel implements verbs.CompChannel. It belongs to its shard. In manual progress
-// its descriptor is the shard's epoll descriptor, so an event that gives the shard work
-// wakes the owner directly.
+// the descriptor of the channel is the shard's epoll descriptor. It is also readable
+// when the shard has work, such as a packet that has arrived. So the owner wakes and
+// drives the shard, and needs no other goroutine for this.
 type compChannel struct {
 	dev      *device
 	shard    *shard
@@ -66,7 +67,7 @@ func (c *compChannel) FD() int {
 	return c.fd
 }
 
-// attach counts a new CQ of the channel.
+// attach counts a new CQ of the channel. A channel with CQs can not be closed.
 func (c *compChannel) attach(q *cq) error {
 	c.shard.enter()
 	defer c.shard.leave()

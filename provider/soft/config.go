@@ -20,12 +20,13 @@ const (
 	// PathAuto uses the local path to peers on this host, and the wire path (RoCEv2) to
 	// peers on other hosts. A UD queue pair may have peers on both paths.
 	//
-	// A listener accepts requests on both paths. It does not listen on the wire path at a
-	// loopback address. The system drops packets that processes of this host send to the
-	// UDP port of the device, because the user of the sending process is not known. If
-	// another process has the UDP port of an address, the listener accepts requests to
-	// that address on the local path only. cm.ID.Serves reports that, and
-	// Config.ListenOnAll makes it an error.
+	// A listener accepts requests on both paths. At a loopback address it accepts
+	// requests on the local path only. The sockets of the wire path drop packets that
+	// processes of this host have sent, because a packet does not show the user of its
+	// sender. If another process has the UDP port of an address, the listener accepts
+	// requests to that address on the local path only. cm.ID.Serves then reports the
+	// address as not served on the wire path. With Config.ListenOnAll, Listen returns an
+	// error instead.
 	//
 	// A dial to this host fails if no process listens on the local path, or if a
 	// security module of the kernel does not let the processes connect.
@@ -90,9 +91,10 @@ type Config struct {
 	ListenOnAll bool
 	// MaxConnsPerUser is the largest number of connections on the local path that the
 	// processes of one other user may have to the device. Root and the user that the
-	// device belongs to have no limit. Zero means a quarter of the connections for which
-	// the process has descriptors when the device is opened (RLIMIT_NOFILE, two for each
-	// connection). Negative means no limit.
+	// device belongs to have no limit. Zero means RLIMIT_NOFILE / 8, as the limit is
+	// when the device is opened: a connection needs two descriptors, and one user may
+	// have a quarter of the connections for which the descriptors suffice. Negative
+	// means no limit.
 	//
 	// Connections to listeners of the device count, including requests that were not
 	// accepted yet. Further requests are refused with cm.RejectNoResources.
@@ -104,18 +106,20 @@ type Config struct {
 	// connection connects again when it sends, and no datagram is lost.
 	MaxConnsPerUser int
 	// MaxHalfOpen is the largest number of half-open connections and lookups of one
-	// listener on the wire path. A connection is half-open until the address of its peer
-	// is validated: while it waits for the application's answer, and after Accept until
-	// the peer has confirmed the reply. When a listener has MaxHalfOpen of them, the next
-	// request replaces one: the oldest one of the source address with the largest number.
-	// Zero means 512; the maximum is 65536.
+	// listener on the wire path. A lookup is a request for the queue pair number of a UD
+	// service (IBTA vol. 1, 12.11). A connection is half-open until the address of its
+	// peer is validated: while it waits for the application's answer, and after Accept
+	// until the peer has confirmed the reply. When a listener has MaxHalfOpen half-open
+	// connections and lookups, the next request replaces one of them. The listener
+	// chooses the source address that has the most of them, and ends the oldest one of
+	// that address. Zero means 512; the maximum is 65536.
 	MaxHalfOpen int
-	// MaxHalfOpenPerAddress is the largest number of half-open connections and lookups of
-	// one source address. IPv6 addresses with the same first 64 bits count as one
-	// address. When an address has reached the number, its next request replaces its
-	// oldest one, if that is older than a second. Otherwise the request is dropped, and
-	// the peer retransmits it. Zero means half of MaxHalfOpen, rounded up; the maximum is
-	// MaxHalfOpen.
+	// MaxHalfOpenPerAddress is the largest number of half-open connections and lookups
+	// of one source address. IPv6 addresses with the same first 64 bits count as one
+	// address. When an address has reached the number, its next request replaces the
+	// oldest half-open connection or lookup of the address, if that is older than a
+	// second. Otherwise the request is dropped, and the peer retransmits it. Zero means
+	// half of MaxHalfOpen, rounded up; the maximum is MaxHalfOpen.
 	MaxHalfOpenPerAddress int
 	// MaxConnsPerAddress is the largest number of connections from one source address to
 	// the listeners of the device on the wire path. Addresses are counted as for
@@ -134,9 +138,9 @@ const (
 	defaultRingBytes = 256 << 10
 	defaultRingSlots = 256
 
-	// A half-open connection takes 26 KiB with the queues of the reactor. The default
-	// number takes 13 MiB for each listener, and up to 26 MiB before the garbage
-	// collector runs.
+	// A half-open connection takes 26 KiB, including the queues of the reactor. So the
+	// default number of half-open connections takes 13 MiB for each listener. With the
+	// memory that the garbage collector has not freed yet, it is up to 26 MiB.
 	defaultHalfOpen = 512
 	maxHalfOpen     = 1 << 16
 	// The default is half of the connections that a loop of the reactor accepts by
@@ -205,8 +209,9 @@ func (c *Config) setWireLimits() error {
 // same remainder modulo slots. This remainder is the slot of the shard.
 func (c *Config) slots() uint32 { return 2 * uint32(c.Vectors) }
 
-// numberFor returns a queue pair number near num whose remainder modulo slots is the
-// given slot.
+// numberFor returns the queue pair number of the shard with the given slot that is
+// closest to the random number num: it replaces the remainder of num modulo slots by the
+// slot.
 func (c *Config) numberFor(slot, num uint32) uint32 { return num - num%c.slots() + slot }
 
 // geometry returns the layout of the shared memory of a connection on the local path.

@@ -160,11 +160,12 @@ func (f *connCongestion) setInFlight(n uint64) {
 	f.inFlight = n
 }
 
-// allows reports whether n more packets of the connection may be sent. Whatever the other
-// connections have in flight, a connection may have its equal share of the shared
+// allows reports whether n more packets of the connection may be sent. Whatever the
+// other connections have in flight, a connection may have its equal share of the shared
 // congestion window in flight, and at least one packet. So a connection with late
 // acknowledgements does not delay the others for long. If the shared window does not
-// allow the packets, the connection waits until onRoom is called.
+// allow the packets, the connection joins the queue of waiting connections, and its
+// function onRoom is called when the window has room.
 func (f *connCongestion) allows(n uint64) bool {
 	if f.inFlight > 0 && f.inFlight+n > f.ownWindow {
 		return false
@@ -218,11 +219,12 @@ func (f *connCongestion) grow(n uint64) {
 	f.part += int64(more)
 }
 
-// shrink counts a loss. The parameter flight is the number of packets of the connection
-// that were in flight. From now on the connection may have half as many packets in
-// flight, and it leaves slow start. The shared congestion window shrinks by that half
-// and by its unused part, but by no more than the sum of the connection's part and the
-// connection's share of the common part.
+// shrink counts a loss. The parameter flight is the number of packets that the
+// connection had in flight. From now on the connection may have half of this number in
+// flight, and it leaves slow start. The shared congestion window shrinks too: by half of
+// the connection's packets in flight, plus the part of the window that nobody was using.
+// But it shrinks by no more than the connection's part plus the connection's equal share
+// of the common part.
 func (f *connCongestion) shrink(flight uint64) {
 	if f.acked < f.recoveryEnd {
 		return
@@ -232,19 +234,20 @@ func (f *connCongestion) shrink(flight uint64) {
 	g := f.shared
 	used := min(g.window, g.inFlight-f.inFlight+flight)
 	mine := min(used, flight)
-	// The window shrinks by the least of three numbers. The first number is the loss:
-	// half of the connection's packets in flight, and the unused part of the window.
+	// The window shrinks by the least of three numbers: lost, claim and spare. The
+	// number lost is half of the connection's packets in flight plus the unused part of
+	// the window.
 	lost := g.window - used + mine - mine/2
-	// The second number is the claim of the connection: its part, and its equal share of
-	// the common part, rounded up. A negative part reduces that share.
+	// The number claim is the connection's part plus its equal share of the common part,
+	// rounded up. The part may be negative; then claim is less than the share.
 	users := int64(g.users)
 	claim := max(0, f.part+(max(0, g.sharedPart)+users-1)/users)
-	// The third number is the difference between the window and minWindow.
+	// The number spare is the difference between the window and minWindow.
 	spare := g.window - min(g.window, minWindow)
 	reduction := min(lost, uint64(claim), spare)
 	f.part -= int64(reduction)
 	g.window -= reduction
-	// The threshold is half of the used window (RFC 5681, 3.1). The window shrinks to
-	// this size when all connections lose packets.
+	// The threshold is half of the part of the window that was in use (RFC 5681, 3.1).
+	// If all connections lose packets, the window shrinks to this size.
 	f.ssthresh = max(minWindow, used/2)
 }

@@ -28,9 +28,9 @@ type cq struct {
 	// added to the ring. Both wrap.
 	head, tail uint32
 	depth      int
-	// number of polls that returned completions of the ring only; see driveIsDue
+	// number of polls that took all their completions from the ring; see driveIsDue
 	ringPolls int
-	overrun   bool // true after the CQ has overrun; see cq_overrun.go
+	overrun   bool // true once a completion did not fit into the full CQ; see cq_overrun.go
 	failTimer timer
 
 	arming  arming
@@ -234,8 +234,9 @@ func (c *cq) Poll(dst []verbs.WC) (int, error) {
 }
 
 // A poll that finds enough completions in the ring need not call drive. One of every
-// drivePolls such polls calls drive nevertheless. The number is arbitrary. A call of
-// drive takes about as long as a poll.
+// drivePolls such polls calls drive nevertheless, so that queue pairs whose completions
+// are not in the ring make progress too. The number is arbitrary. A call of drive takes
+// about as long as a poll.
 const drivePolls = 4
 
 // driveIsDue counts a poll that was satisfied from the ring. It reports whether the poll
@@ -255,7 +256,7 @@ func (c *cq) drain(dst []verbs.WC) (n int) {
 			n++
 		}
 		e.space.held--
-		e.space = nil // The garbage collector can then free a closed queue pair.
+		e.space = nil // Otherwise the entry would keep a closed queue pair from being freed.
 	}
 	return n
 }

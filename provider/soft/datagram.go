@@ -8,10 +8,12 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// This file has the part of the requester and of the responder that only UD queue pairs
-// need. It does not depend on the path of a datagram.
+// This file has the functions of the requester and of the responder that only UD queue
+// pairs use. These functions treat datagrams of the local path and of the wire path
+// alike.
 
-// checkDatagram checks the fields of a request that have other rules for UD than for RC.
+// checkDatagram checks the opcode, the address handle and the destination queue pair
+// number of a UD request before it is queued.
 func checkDatagram(wr *verbs.SendWR) error {
 	if wr.Opcode != verbs.OpSend && wr.Opcode != verbs.OpSendImm {
 		return &verbs.ParamError{Field: "opcode", Value: int64(wr.Opcode), Reason: "UD queue pairs support only SEND"}
@@ -25,9 +27,10 @@ func checkDatagram(wr *verbs.SendWR) error {
 	return nil
 }
 
-// checkQueuedDatagram checks a queued request, and returns the status with which it has
-// to fail. A request fails if its message does not fit into one packet (IBTA vol. 1,
-// 9.8.2.2), or if its address handle belongs to another protection domain (10.2.2.2).
+// checkQueuedDatagram checks a UD request when it is about to be sent. It returns
+// verbs.StatusSuccess, or the status with which the request has to fail. A request fails
+// if its message does not fit into one packet (IBTA vol. 1, 9.8.2.2), or if its address
+// handle belongs to another protection domain (10.2.2.2).
 func (q *qp) checkQueuedDatagram(w *wqe) verbs.Status {
 	switch {
 	case w.total > datagramMTU:

@@ -44,8 +44,8 @@ const (
 	defaultDelay = 15 // code of the local CA ACK delay: 4.096 µs << 15 = 134 ms
 )
 
-// device implements verbs.Device. Its methods may be called from any goroutine. mu
-// guards the tables that are not on the data path.
+// device implements verbs.Device. Its methods may be called from any goroutine. The
+// mutex mu guards the fields after it. Sending, receiving and polling do not take mu.
 type device struct {
 	cfg   Config
 	attr  verbs.DeviceAttr
@@ -60,7 +60,8 @@ type device struct {
 	cm    *connmgr.Manager // connection management
 	// connections of RC queue pairs
 	bindings *bindings
-	// access refuses connections of sources that guess remote keys.
+	// access refuses connections of a source after too many of its connections have
+	// ended with access errors: the source may be guessing remote keys.
 	access *access.ErrorLimit
 
 	mu     sync.Mutex
@@ -127,8 +128,8 @@ func newDevice(cfg *Config) (*device, error) {
 	return d, nil
 }
 
-// managerConfig returns the configuration of connection management. Connection
-// management counts the events of the wire path in wireCM.
+// managerConfig returns the configuration of connection management. The counters of its
+// events on the wire path are in the parameter wireCM.
 func (d *device) managerConfig(wireCM *counters.Set) *connmgr.Config {
 	return &connmgr.Config{
 		Device: d, Engine: qpEngine{d}, Start: d.start,
@@ -144,8 +145,9 @@ func (d *device) managerConfig(wireCM *counters.Set) *connmgr.Config {
 
 func deviceAttr(cfg *Config, guid uint64) verbs.DeviceAttr {
 	return verbs.DeviceAttr{
-		// The GUID is new for each device. So a peer can tell a connection to this device
-		// from a connection to an earlier one with the same communication ID.
+		// Each device that is opened has a new GUID. After a restart of this process,
+		// its connections may have the same communication IDs as before. A peer then
+		// sees by the GUID that the connections are not the earlier ones.
 		NodeGUID: guid,
 		Vendor:   "rdmaloop",
 		Firmware: "soft",
@@ -192,8 +194,8 @@ func (d *device) Caps() verbs.Caps {
 }
 
 // Port implements verbs.Device. The only port of the device has number 1. The GIDs of
-// the port are the addresses of the host at the time of the call, and those of
-// 127.0.0.0/8 that are in use.
+// the port are the addresses of the host at the time of the call, and those addresses of
+// 127.0.0.0/8 at which the device has a socket of the wire path.
 func (d *device) Port(num uint8) (verbs.PortAttr, error) {
 	if err := checkPort(num); err != nil {
 		return verbs.PortAttr{}, operr.Wrap("query port", err)
@@ -267,8 +269,8 @@ func (d *device) releaseShard(s *shard) {
 	s.owned = false
 }
 
-// shard returns the shard of a completion vector. It makes the shard at the first call
-// for the vector.
+// shard returns the shard of a completion vector and progress mode. It makes the shard
+// when it is first called for this vector and mode.
 func (d *device) shard(vector int, progress verbs.Progress) (*shard, error) {
 	if vector < 0 || vector >= d.cfg.Vectors {
 		return nil, &verbs.ParamError{Field: "vector", Value: int64(vector), Limit: int64(d.cfg.Vectors - 1)}
@@ -294,10 +296,11 @@ func (d *device) shard(vector int, progress verbs.Progress) (*shard, error) {
 	return s, nil
 }
 
-// register gives a queue pair a number that belongs to its shard. The number is random,
-// so that it is not used again soon. It is never 0, 1 (the CM's) or 0xffffff
-// (multicast). register calls reserve with the number. If reserve returns an error,
-// register tries another number.
+// register gives a queue pair a number that belongs to its shard. The number is random.
+// So the number of a closed queue pair is rarely given out again soon. The number is
+// never 0, 1 (connection management) or 0xffffff (multicast). register calls the
+// function reserve with the number. If reserve returns an error, register tries another
+// number.
 func (d *device) register(q *qp, reserve func(num uint32) error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -305,8 +308,8 @@ func (d *device) register(q *qp, reserve func(num uint32) error) error {
 		return &verbs.ParamError{Field: "queue pairs", Value: int64(len(d.qps)) + 1, Limit: maxQP}
 	}
 	err := fmt.Errorf("%w: the queue pair numbers of the completion vector are in use", verbs.ErrNoResources)
-	// The number of attempts is arbitrary. If all of them fail, most numbers are used, or
-	// reserve refuses them.
+	// The number of attempts is arbitrary. If all of them fail, most numbers are in use,
+	// or reserve refuses most numbers.
 	for range 1000 {
 		num := d.cfg.numberFor(q.shard.slot, random.Uint32()&verbs.MaxQPNum)
 		if num < 2 || num >= wire.MulticastQPN || d.qps[num] != nil {

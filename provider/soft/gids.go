@@ -11,20 +11,20 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A gidTable assigns an index to each address of the host. It is a copy of the system's
-// list. The copy is read from the system again when a caller needs all addresses, or
-// needs an address or an index that is not in the copy. It is not read for each
-// connection, because reading it would take a considerable part of the time to make a
-// connection.
+// A gidTable has the addresses of the host in the system's order. The index of an
+// address in the table is its GID index. The table is read from the system again when a
+// caller needs all addresses, or needs an address or an index that is not in the table.
+// It is not read again for each connection, because the reading takes a considerable
+// part of the time that making a connection takes.
 type gidTable struct {
-	inUse func() []netip.Addr // returns the local addresses of the wire path that are in use
+	inUse func() []netip.Addr // returns the local addresses at which the device has a socket of the wire path
 
 	mu   sync.Mutex
 	gids []verbs.GID
 }
 
-// all refreshes the table and returns a copy of it: the addresses of the host, and those
-// of 127.0.0.0/8 that are in use.
+// all reads the table again and returns a copy of it: the addresses of the host, and
+// those addresses of 127.0.0.0/8 at which the device has a socket of the wire path.
 func (t *gidTable) all() ([]verbs.GID, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -32,8 +32,8 @@ func (t *gidTable) all() ([]verbs.GID, error) {
 	return slices.Clone(t.gids), err
 }
 
-// index returns the index of an address. It returns 0 for an address that is not in the
-// table, such as most addresses of 127.0.0.0/8.
+// index returns the GID index of an address. It returns 0 for an address that is not in
+// the table even after reading it again, such as most addresses of 127.0.0.0/8.
 func (t *gidTable) index(of netip.Addr) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

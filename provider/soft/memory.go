@@ -169,12 +169,14 @@ func (m *mr) Close() error {
 		return nil
 	}
 	m.pd.dev.mrs.remove(m)
-	// A remote operation may have found the region before it was removed, and may still
-	// copy bytes. Such an operation ends after one fragment.
+	// A shard may have found the region for a remote operation before the region was
+	// removed from the table, and may still be copying bytes. Close waits for the end of
+	// such an operation, which copies no more than one fragment.
 	for m.inUse.Load() > 0 {
 		runtime.Gosched()
 	}
-	// A shard in automatic progress may copy to or from a posted buffer.
+	// A shard in automatic progress may at this moment copy to or from a posted buffer
+	// in the region. Such a copy is not counted in inUse.
 	m.pd.dev.waitForShards()
 	m.pd.users.Add(-1)
 	if m.mapped == nil {

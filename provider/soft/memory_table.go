@@ -13,8 +13,8 @@ import (
 const (
 	// maxMR is how many regions a device can have.
 	maxMR = 1<<20 - 1
-	// minTableSlots is the size of the smallest table. The number is arbitrary: it takes 1
-	// KiB on a 64-bit processor.
+	// minTableSlots is the number of slots of the smallest table. The number is
+	// arbitrary. The slots of this table take 1 KiB on a 64-bit processor.
 	minTableSlots = 128
 )
 
@@ -32,7 +32,8 @@ type mrTable struct {
 	regions int // number of regions in the table
 	// number of slots that are not nil: they have a region, or the value removed
 	used int
-	// removed marks the slot of a removed region. Its key is 0.
+	// A slot that points to removed had a region that was removed. The key of removed is
+	// 0, and no search for a key returns it.
 	removed mr
 }
 

@@ -17,19 +17,19 @@ type packetConn interface {
 	// be sent along the route.
 	Open(to *udp.Route) error
 	Close(to *udp.Route)
-	// Buffer returns size bytes for one packet, which will be sent along the route. It
-	// returns nil if there is no room until the shard is driven again. The caller owns
-	// the bytes until it calls Push. If it calls Buffer again without Push, the bytes are
-	// discarded.
+	// Buffer returns memory of the given size for one packet, which will be sent along
+	// the given route. It returns nil if there is no room; there may be room again in
+	// the next call of drive. The caller owns the bytes until it calls Push. If it calls
+	// Buffer again without Push, the bytes are discarded.
 	Buffer(to *udp.Route, size int) []byte
 	// Push queues the packet that the caller has built in the bytes of the last Buffer.
 	// The packet is complete except for its ICRC, which the packetConn computes.
 	Push(to *udp.Route, p wire.Packet)
 	// Flush sends the queued packets.
 	Flush()
-	// OnTimeout reports that the peer did not acknowledge a packet in time that was sent
-	// along the route. The packetConn then discards what it has found out about the
-	// network path, because the network path may have changed.
+	// OnTimeout is called when a packet was sent along the route and the peer did not
+	// acknowledge the packet in time. The packetConn then discards what it has found out
+	// about the network path, because the network path may have changed.
 	OnTimeout(to *udp.Route)
 }
 
@@ -56,11 +56,11 @@ type wireQP interface {
 	sendDue() (done bool)
 }
 
-// nearestSeq converts a PSN to a sequence. Of the sequences with the PSN v, it returns
-// the one that is closest to another sequence, the parameter near. The parameter base is
-// the PSN of sequence 0. nearestSeq returns false if the closest one would be negative.
-// Sequences count packets from the beginning of the connection and do not wrap; PSNs
-// have 24 bits and wrap (IBTA vol. 1, 9.7.1).
+// nearestSeq converts a PSN to a sequence. Sequences count packets from the beginning of
+// the connection and do not wrap. PSNs have 24 bits and wrap (IBTA vol. 1, 9.7.1), so
+// many sequences have the same PSN. Of the sequences with the PSN v, nearestSeq returns
+// the one that is closest to the sequence near. The parameter base is the PSN of
+// sequence 0. nearestSeq returns false if the closest sequence is negative.
 func nearestSeq(v, base psn.Value, near uint64) (uint64, bool) {
 	seq := int64(near) + int64(v.Sub(psnOf(base, near)))
 	return uint64(seq), seq >= 0

@@ -9,10 +9,10 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
 )
 
-// A path carries the requests of one queue pair to its peer, and delivers the peer's
-// requests to the queue pair. shmConn, rcConn and udPath implement it. A path belongs to
-// the queue pair's shard. It calls the methods of the queue pair that the interface
-// engine has.
+// A path transfers the requests of one queue pair to its peer, and delivers the peer's
+// requests to the queue pair. shmConn, rcConn and udPath implement the interface. A path
+// belongs to the queue pair's shard. Of the methods of the queue pair, a path calls only
+// those in the interface engine.
 type path interface {
 	// ready makes the path usable when the queue pair enters RTR. It returns an error if
 	// that is not possible.
@@ -30,8 +30,8 @@ type path interface {
 	// receivesPosted is called after receive buffers were posted. The peer may be waiting
 	// for them.
 	receivesPosted()
-	// requestsPending reports whether packets or ring slots from the peer have arrived that
-	// were not processed yet.
+	// requestsPending reports whether the path has received packets or ring slots of the
+	// peer that it has not processed yet.
 	requestsPending() bool
 	// abort ends a request whose remaining fragments did not arrive. It sends a NAK for
 	// the request, and then calls requestFailed.
@@ -48,14 +48,16 @@ type path interface {
 	// peerGone reports that the peer's process has ended without closing the connection
 	// that has the given end. A path that does not use the end ignores the call.
 	peerGone(end *shm.End)
-	// receiveAt makes a UD queue pair receive at one address; see connmgr.QueuePair.
+	// receiveAt makes a UD queue pair receive datagrams at the given address of this
+	// host and at no other address; see connmgr.QueuePair.
 	receiveAt(at netip.Addr) error
 	// stopResponding ends the processing of the peer's requests. It is called when the
 	// queue pair enters the error state.
 	stopResponding()
 	// reset is called when the queue pair enters RESET. It drops requests that were not
-	// sent, and reports whether the queue pair may use the path again. If it may not,
-	// reset has called detach.
+	// sent. It returns true if the queue pair keeps the path. It returns false if the
+	// queue pair has to make a new path before it can send again; in that case reset has
+	// called detach.
 	reset() (usable bool)
 	// detach releases the resources of the path. No method may be called after it.
 	detach()
