@@ -15,7 +15,8 @@ func (d *device) Counters(port uint8) ([]verbs.Counter, error) {
 		return nil, operr.Wrap("read counters", err)
 	}
 	d.mu.Lock()
-	all := d.counted // Counters are appended to the list and never removed, so the copy can be read without mu.
+	// Counters are only appended to the list, so this part of it does not change.
+	all := d.counted
 	d.mu.Unlock()
 	list := counters.Sum(all)
 	list[counters.RcvdOverrunErr].Value = d.udp.Overruns()
