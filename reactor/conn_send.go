@@ -14,7 +14,7 @@ import (
 // *verbs.ParamError, ErrClosed if the connection is closing, or an error of the system if
 // there is no memory. Send allocates only when the slab grows, and when more is sent on
 // the connection than in any earlier turn.
-func (c *Conn) Send(b []byte) error { return c.SendWith(b, SendOptions{}) }
+func (c *Conn) Send(b []byte) error { return c.send(b, &SendOptions{}) }
 
 // SendWith is Send with options. A *verbs.ParamError also means options that a message
 // can not have: see SendOptions.
@@ -22,11 +22,16 @@ func (c *Conn) SendWith(b []byte, o SendOptions) error {
 	if err := o.checkSend(); err != nil {
 		return err
 	}
+	return c.send(b, &o)
+}
+
+// send sends a copy of b with options that were checked.
+func (c *Conn) send(b []byte, o *SendOptions) error {
 	if err := c.checkSend(len(b)); err != nil {
 		return err
 	}
 	if len(b) <= c.maxInline {
-		c.sendInline(b, &o)
+		c.sendInline(b, o)
 		return nil
 	}
 	buf, err := c.device.slab.get()
@@ -34,7 +39,7 @@ func (c *Conn) SendWith(b []byte, o SendOptions) error {
 		return operr.Wrap("send", err)
 	}
 	buf.length = copy(buf.memory, b)
-	c.sendBuffer(buf, &o)
+	c.sendBuffer(buf, o)
 	return nil
 }
 

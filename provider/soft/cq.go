@@ -17,7 +17,8 @@ type cq struct {
 	chn    *compChannel
 	cookie uint64
 
-	// while Poll calls drive: the slice that the caller has passed to Poll; else nil
+	// while Poll calls drive: the slice that the caller has passed to Poll, cut so that the
+	// call of drive stores at most depth completions in it; else nil
 	dst []verbs.WC
 	// taken counts the completions stored in dst, and begun counts those of them that
 	// were stored before the call of drive. Outside a call of drive, both numbers are
@@ -176,17 +177,14 @@ func copyWC(to, from *verbs.WC) {
 // for a receive with the solicited event bit. A failed completion always counts as
 // solicited (IBTA vol. 1, 11.4.2.2).
 func (c *cq) push(wc *verbs.WC, from *cqSpace, solicited bool) {
-	// The completions that the present call of drive has stored in dst count towards the
-	// depth of the CQ too.
-	switch queued, room := int(c.tail-c.head), c.depth-(c.taken-c.begun); {
-	case queued >= room:
-		c.overflow()
-		return
+	switch queued := int(c.tail - c.head); {
 	case queued == 0 && c.taken < len(c.dst):
 		copyWC(&c.dst[c.taken], wc)
 		c.taken++
 		from.held--
-	default:
+	// The completions that the present call of drive has stored in dst count towards the
+	// depth of the CQ too.
+	case queued < c.depth-(c.taken-c.begun):
 		if queued == len(c.ring) {
 			c.resize(2 * len(c.ring))
 		}
@@ -194,6 +192,9 @@ func (c *cq) push(wc *verbs.WC, from *cqSpace, solicited bool) {
 		copyWC(&e.wc, wc)
 		e.space = from
 		c.tail++
+	default:
+		c.overflow()
+		return
 	}
 	if c.arming == armedAny || c.arming == armedSolicited && (solicited || wc.Status != verbs.StatusSuccess) {
 		c.fire()
@@ -225,7 +226,7 @@ func (c *cq) Poll(dst []verbs.WC) (int, error) {
 		n = c.drain(dst)
 	}
 	if n < len(dst) || c.head == c.tail || c.driveIsDue() {
-		c.dst, c.taken, c.begun = dst, n, n
+		c.dst, c.taken, c.begun = dst[:min(len(dst), n+c.depth)], n, n
 		s.drive()
 		n, c.dst, c.begun = c.taken, nil, c.taken
 	}

@@ -209,7 +209,7 @@ func (q *qp) gather(dst []byte, w *wqe, offset uint32) bool {
 func (q *qp) acknowledged(seq uint64) {
 	q.rnr.retriesLeft = q.attr.RNRRetry
 	q.responseTimer.stop()
-	q.sq.acknowledge(seq)
+	q.sq.acked = seq
 	q.retire()
 }
 
@@ -223,7 +223,7 @@ func (q *qp) retire() {
 		case w.status != verbs.StatusSuccess:
 			q.failOldest(w.status)
 			return
-		case w.expectsResponse() && !w.responseComplete, !w.expectsResponse() && q.sq.acked == q.sq.done:
+		case w.expectsResponse() && !w.responseComplete, !w.expectsResponse() && !q.sq.acknowledged(w):
 			return
 		}
 		q.completeSend(w)

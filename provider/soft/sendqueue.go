@@ -53,14 +53,14 @@ type sendQueue struct {
 	entries []wqe // ring of requests; grows up to depth when more requests are queued
 
 	// The positions in the queue wrap.
-	done  uint32 // position of the oldest request that has not completed
-	acked uint32 // The peer has acknowledged the requests before acked.
+	done uint32 // position of the oldest request that has not completed
 	// position of the request that is sent next; before begun if a part of this request
 	// was sent already
 	next  uint32
 	begun uint32 // position of the first request that was never sent
 	tail  uint32 // position of the next request to be posted
 
+	acked uint64 // The peer has acknowledged all path sequences below acked.
 	cqSpace
 	depth             uint32
 	maxSGE, maxInline int
@@ -104,31 +104,24 @@ func (q *sendQueue) full() bool { return q.tail-q.done+q.held >= q.depth }
 // completed.
 func (q *sendQueue) outstanding() bool { return q.done != q.begun }
 
-// acknowledge records that the peer has acknowledged all path sequences below seq.
-func (q *sendQueue) acknowledge(seq uint64) {
-	for q.acked != q.begun && q.at(q.acked).lastSeq < seq {
-		q.acked++
-	}
-}
+// acknowledged reports whether the peer has acknowledged the whole request w.
+func (q *sendQueue) acknowledged(w *wqe) bool { return w.lastSeq < q.acked }
 
 // rewind makes the oldest request the next one to be sent.
 func (q *sendQueue) rewind() { q.next = q.done }
 
-// forgetSent marks all requests as never sent.
+// forgetSent marks all requests as never sent, and forgets what was acknowledged.
 func (q *sendQueue) forgetSent() {
 	for i := q.done; i != q.begun; i++ {
 		w := q.at(i)
 		w.sent, w.received, w.lastSeq = 0, 0, unsent
 	}
-	q.acked, q.next, q.begun = q.done, q.done, q.done
+	q.acked, q.next, q.begun = 0, q.done, q.done
 }
 
 // retire removes the oldest request. The request may not have been sent: it may be
 // flushed before it was ever sent, or acknowledged before it was sent again completely.
 func (q *sendQueue) retire() {
-	if q.acked == q.done {
-		q.acked++
-	}
 	if q.next == q.done {
 		q.next++
 	}
