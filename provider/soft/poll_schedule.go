@@ -27,10 +27,11 @@ const (
 	// idleAfter is the number of calls of drive without work after which a connection
 	// moves to the idle list. It is arbitrary.
 	idleAfter = 256
-	// maxPolledIdle is how many connections are polled even if they have no work for a
-	// long time. If there are more, a connection without work during parkAfter calls of
-	// drive is parked, so that the connections on the idle list are polled often. The
-	// numbers maxPolledIdle and parkAfter are arbitrary.
+	// While a shard polls no more than maxPolledIdle connections, it polls them even if
+	// they have no work for a long time. If it polls more, it parks those connections
+	// that had no work during parkAfter calls of drive. The idle list then stays short,
+	// and each connection on it is polled often. The numbers maxPolledIdle and parkAfter
+	// are arbitrary.
 	maxPolledIdle = 8
 	parkAfter     = 4096
 )
@@ -91,14 +92,15 @@ func (p *pollSchedule) rareDue(wireInUse bool) bool {
 // timers reports whether this call reads the clock and fires timers, if there are any.
 func (p *pollSchedule) timers() bool { return p.drives%clockEvery == 0 }
 
-// acks reports whether this call reads the acknowledgements of all connections that it
-// polls.
+// acks reports whether this call of drive reads the acknowledgements of every connection
+// that it polls; see ackEvery.
 func (p *pollSchedule) acks() bool { return p.drives%ackEvery == 0 }
 
-// epoll reports whether this call polls epoll. The parameter messages is true if
-// messages may arrive of which the shard learns by epoll only; see epollEveryUD. Epoll
-// is then polled every epollEveryUD calls, and also whenever the sockets of the wire
-// path are polled. The parameter wireInUse is true if the shard has such sockets.
+// epoll reports whether this call of drive polls the epoll descriptor. Usually one of
+// epollEvery calls does. The parameter messages is true if messages may arrive that only
+// epoll reports; see epollEveryUD. In this case one of epollEveryUD calls polls epoll,
+// and if no connection is active, each call does that polls the sockets of the wire
+// path. The parameter wireInUse is true if the shard has such sockets.
 func (p *pollSchedule) epoll(messages, wireInUse bool) bool {
 	return p.drives%epollEvery == 0 || messages && (p.drives%epollEveryUD == 0 || len(p.active) == 0 && wireInUse)
 }
@@ -112,7 +114,7 @@ func (p *pollSchedule) nextIdleConn() *shmConn {
 	return p.idle[p.nextIdle]
 }
 
-// worked records that a connection has done work in this call.
+// worked records that a connection has had work in this call of drive.
 func (p *pollSchedule) worked(c *shmConn) { c.schedule.lastWork = p.drives }
 
 // activate makes a connection active. The schedule then treats the connection as one
@@ -137,11 +139,11 @@ func (p *pollSchedule) remove(c *shmConn) { p.move(c, pollParked) }
 // crowded reports whether more than maxPolledIdle connections are polled.
 func (p *pollSchedule) crowded() bool { return len(p.active)+len(p.idle) > maxPolledIdle }
 
-// parkForSleep calls park for each connection on the lists, because the owner may go to
-// sleep. The peers of these connections then ring the doorbell. So parkForSleep removes
-// the connections from the lists, but leaves maxPolledIdle of them there. If park
-// returns false, the connection has work; in this case parkForSleep stops and returns
-// false.
+// parkForSleep calls the function park for each connection on the lists, because the
+// owner may go to sleep. The function asks the peer to ring the doorbell, so the
+// connection need not be polled any more. parkForSleep then removes connections from the
+// lists until maxPolledIdle of them are left there. If the function returns false, the
+// connection has work; in this case parkForSleep stops and returns false.
 func (p *pollSchedule) parkForSleep(park func(*shmConn) bool) bool {
 	return p.parkList(p.idle, park) && p.parkList(p.active, park)
 }
@@ -158,9 +160,9 @@ func (p *pollSchedule) parkList(conns []*shmConn, park func(*shmConn) bool) bool
 	return true
 }
 
-// parkUnused calls park for the connections that had no work during parkAfter calls of
-// drive, until maxPolledIdle connections are left on the lists. It removes those for
-// which park returns true.
+// parkUnused calls the function park for connections that had no work during parkAfter
+// calls of drive. If the function returns true, parkUnused removes the connection from
+// its list. parkUnused ends when maxPolledIdle connections are left on the lists.
 func (p *pollSchedule) parkUnused(park func(*shmConn) bool) {
 	if !p.crowded() {
 		return

@@ -25,8 +25,8 @@ type qp struct {
 	signalAll bool
 
 	state verbs.QPState
-	// closed is written between shard.enter and shard.leave. Connection management reads
-	// it without them.
+	// closed is atomic because connection management reads it without calling
+	// shard.enter. It is written only between shard.enter and shard.leave.
 	closed  atomic.Bool
 	drained bool // true if AsyncSQDrained was raised since the state became SQD
 	attr    verbs.QPAttr
@@ -93,9 +93,10 @@ func (p *pd) createQP(attr *verbs.QPInitAttr) (*qp, error) {
 	return q, nil
 }
 
-// register registers the queue pair under a free number. A UD queue pair also needs the
-// number to be free on the whole host; see udPath.claim. Its path is attached to the
-// shard.
+// register gives the queue pair a free number and attaches it to its shard. The number
+// of an RC queue pair has to be free on this device, and the number of a UD queue pair
+// on the whole host; see udPath.claim. The path of a UD queue pair is made here. An RC
+// queue pair gets its path when it enters RTR.
 func (q *qp) register() error {
 	claim, attach := func(uint32) error { return nil }, func() error { return nil }
 	if q.typ == verbs.QPTypeUD {
@@ -112,7 +113,7 @@ func (q *qp) register() error {
 	return nil
 }
 
-// attachToShard checks that the CQs and the SRQ are usable, and calls the function
+// attachToShard checks the CQs and the SRQ with checkQueues, and calls the function
 // attach. Then it counts the queue pair as a user of its PD, CQs and SRQ. A PD, a CQ or
 // an SRQ can not be closed while it has users.
 func (q *qp) attachToShard(attach func() error) error {
@@ -137,7 +138,7 @@ func (q *qp) attachToShard(attach func() error) error {
 	return nil
 }
 
-// checkQueues checks that the CQs and the SRQ are usable.
+// checkQueues checks that the CQs and the SRQ are open, and that no CQ has overrun.
 func (q *qp) checkQueues() error {
 	if q.sendCQ.closed.Load() || q.recvCQ.closed.Load() || q.srq != nil && q.srq.closed {
 		return verbs.ErrClosed
@@ -148,8 +149,8 @@ func (q *qp) checkQueues() error {
 	return nil
 }
 
-// checkCQ returns a CQ of the caller if it is open and belongs to the device of the
-// protection domain.
+// checkCQ converts a CQ that the application has passed. It returns an error if the CQ
+// is closed, or does not belong to the device of the protection domain.
 func (p *pd) checkCQ(c verbs.CQ) (*cq, error) {
 	own, ok := c.(*cq)
 	if !ok {
@@ -320,8 +321,8 @@ func (q *qp) Close() error {
 	q.closed.Store(true)
 	q.reset()
 	q.sq.destroyed = true
-	// With an SRQ this has no effect: rq is not used, and Poll still returns the
-	// completions of the SRQ's buffers.
+	// Poll then skips the completions of rq. The completions of an SRQ's buffers do not
+	// belong to rq, so Poll still returns them.
 	q.rq.destroyed = true
 	if q.path != nil {
 		q.path.detach()

@@ -21,8 +21,8 @@ type qpDemux struct {
 	due  []wireQP          // queue pairs that have something to send
 	// congestions has the congestion control of the reliable connections, by peer address.
 	congestions map[netip.Addr]*congestion
-	// flushAll is true while acknowledgements must not be delayed, because the owner of
-	// the shard may go to sleep.
+	// flushAll is true during sendAll. The owner of the shard may go to sleep after it,
+	// so acknowledgements must not be delayed.
 	flushAll bool
 }
 
@@ -50,10 +50,12 @@ func (s *qpDemux) sendDue() {
 	}
 }
 
-// sendListed is the part of sendDue that is not inlined.
+// sendListed calls sendDue of the listed queue pairs, and keeps those in the list that
+// could not send everything. It is a function of its own so that the compiler inlines
+// the method sendDue of qpDemux, which mostly finds an empty list.
 func (s *qpDemux) sendListed() {
 	n := 0
-	for i := 0; i < len(s.due); i++ { // sendDue of a queue pair may append to the list.
+	for i := 0; i < len(s.due); i++ { // The call of q.sendDue may append to s.due.
 		if q := s.due[i]; !q.sendDue() {
 			s.due[n] = q
 			n++

@@ -105,7 +105,7 @@ func (q *qp) enterState(from, to verbs.QPState) {
 		q.attr = verbs.QPAttr{}
 	case verbs.StateError:
 		if q.path != nil {
-			q.path.takeAcks() // Requests that the peer has acknowledged are not flushed.
+			q.path.takeAcks() // Requests that the peer has acknowledged succeed.
 		}
 		q.enterError()
 	case verbs.StateSQD:
@@ -132,8 +132,10 @@ func (q *qp) isServing() bool {
 	return q.state == verbs.StateRTR || q.state == verbs.StateRTS || q.state == verbs.StateSQD
 }
 
-// enterError enters the error state and flushes both queues, in order (IBTA vol. 1,
-// 10.3.1.7). The path keeps its resources until Close or a reset.
+// enterError enters the error state and flushes both queues: it completes the requests
+// of each queue with StatusWRFlushErr, in the order in which they were posted (IBTA vol.
+// 1, 10.3.1.7). The path keeps its resources until the queue pair is closed or enters
+// RESET.
 func (q *qp) enterError() {
 	if q.state == verbs.StateError {
 		return
@@ -170,7 +172,7 @@ func (q *qp) flushReceives() {
 	if q.message == messageSend {
 		q.receiveDone(&flushed, false)
 	}
-	// The buffers of an SRQ stay for the other queue pairs.
+	// The buffers of an SRQ are not flushed: other queue pairs may use them.
 	for q.srq == nil && q.rq.pop(&q.buffer) {
 		q.receiveDone(&flushed, false)
 	}
@@ -224,8 +226,9 @@ func (q *qp) connect(attr *verbs.QPAttr) error {
 	return nil
 }
 
-// overWire reports whether the wire path leads to the peer: if connection management
-// used the wire, or if the peer's address is not one of this host.
+// overWire reports whether an RC queue pair reaches its peer over the wire path. With
+// PathAuto, a binding of connection management decides. Without a binding, the queue
+// pair uses the wire path if the peer's address is not an address of this host.
 func (q *qp) overWire(peer netip.Addr) (bool, error) {
 	local, wire := q.dev.bindings.path(q.num)
 	switch {

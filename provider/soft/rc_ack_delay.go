@@ -23,8 +23,9 @@ const (
 	// ackDue: an acknowledgement is sent in the next call of drive.
 	ackDue
 	// ackDelayed: an acknowledgement is due, and may be delayed. The state is entered
-	// from ackDue when this side sends a request: the peer's message is probably being
-	// answered, so the peer does not need the acknowledgement soon.
+	// from ackDue when this side sends a request. This request is probably the reply to
+	// the peer's message. A peer that has the reply does not need the acknowledgement
+	// soon.
 	ackDelayed
 )
 
@@ -62,9 +63,9 @@ func (a *ackDelay) requestSent() {
 	}
 }
 
-// delay counts a call of drive in which an acknowledgement is due, and reports whether
-// the acknowledgement may be delayed further. All sequences below the parameter end were
-// executed.
+// delay is called once in each call of drive in which an acknowledgement is due. It
+// reports whether the acknowledgement may be delayed until a later call. All request
+// packets with sequences below the parameter end were executed.
 func (a *ackDelay) delay(end uint64) bool {
 	a.drives++
 	return a.state == ackDelayed && a.drives < maxAckDelays && end-a.ackedTo < maxDelayedPackets
@@ -73,6 +74,6 @@ func (a *ackDelay) delay(end uint64) bool {
 // sent records that all sequences below the parameter end were acknowledged.
 func (a *ackDelay) sent(end uint64) { a.state, a.ackedTo = ackNotDue, end }
 
-// cancel ends the need for an acknowledgement, because a NAK was sent, which acknowledges
-// the requests before it.
+// cancel records that no acknowledgement is due any more. It is called when a NAK was
+// sent, because a NAK also acknowledges the requests before the refused one.
 func (a *ackDelay) cancel() { a.state = ackNotDue }

@@ -58,9 +58,11 @@ func (c *rcConn) ackUpTo(seq uint64) bool {
 	return known >= seq && c.q.isServing()
 }
 
-// onProgress processes the acknowledgement of all requests below seq, which is greater
-// than ackedEnd. The queue pair may be in the error state already, or enter it here. It
-// then has no packets in flight, and no part in the congestion window.
+// onProgress processes the acknowledgement of all packets below seq, which is greater
+// than ackedEnd. The queue pair may be in the error state already, or the acknowledged
+// requests may move it there. In that case stopSending was called: the queue pair has no
+// packets in flight and no part in the congestion window, so onProgress leaves the
+// congestion control alone.
 func (c *rcConn) onProgress(seq uint64) {
 	c.req.acknowledge(seq)
 	c.q.acknowledged(seq)
@@ -72,17 +74,18 @@ func (c *rcConn) onProgress(seq uint64) {
 	c.cong.grow(before - c.cong.inFlight)
 	c.cong.shared.resume()
 	if probed := c.retry.onProgress(); probed > 0 && c.req.ackedEnd < c.req.sentEnd {
-		c.cong.shrink(probed) // The packets after the acknowledged one were lost.
+		c.cong.shrink(probed) // The packets in flight after the acknowledged one were lost.
 	}
 	if c.q.hasUnsent() {
 		c.schedule()
 	}
 }
 
-// receiveData processes a response of a READ or atomic, for the oldest request of these
-// kinds. The sequence alone decides which part of a READ response is in the packet. The
-// opcode can not be used: rxe sends MIDDLE as the first packet of a READ that was
-// requested again from the middle.
+// receiveData processes a response packet with data. The packet has to belong to the
+// oldest READ or atomic whose response is not complete. Which part of a READ response
+// the packet has is decided by its sequence and not by its opcode: when a READ is
+// requested again from the middle, the first response packet of rxe has the opcode
+// MIDDLE.
 func (c *rcConn) receiveData(p wire.Packet, seq uint64) {
 	w := c.q.expectedResponse()
 	if w == nil || seq < c.req.responseFrom(w) {
@@ -112,7 +115,8 @@ func (c *rcConn) receiveData(p wire.Packet, seq uint64) {
 	c.onProgress(seq + 1)
 }
 
-// receiveRNRNAK processes an RNR NAK with a timer code for the packet seq.
+// receiveRNRNAK processes an RNR NAK for the packet seq. The parameter code is the code
+// of the time to wait (IBTA vol. 1, 9.7.5.2.8).
 func (c *rcConn) receiveRNRNAK(code uint8, seq uint64) {
 	if !c.q.awaitsRNRTimer() && c.ackUpTo(seq) {
 		c.q.onRNR(code)
@@ -126,7 +130,9 @@ func (c *rcConn) receiveNAK(code wire.NAKCode, seq uint64) {
 	case code > wire.NAKRemoteOperational:
 		return // The NAK code is reserved, or RC does not use it.
 	case c.q.awaitsRNRTimer() && code == wire.NAKSequence:
-		return // The NAK is for a packet that was sent after the packet with the RNR NAK.
+		// The request that got the RNR NAK will be sent again after the timer, with all
+		// packets after it. The sequence NAK reports one of those packets.
+		return
 	case !c.ackUpTo(seq):
 		return
 	case code != wire.NAKSequence:

@@ -15,8 +15,8 @@ import (
 
 // rcConn is the wire path of an RC queue pair: the reliable connection of the InfiniBand
 // transport, over a network that loses, duplicates and reorders packets. It belongs to
-// the shard. It reads neither a socket nor a clock: receive gets the packets, and timers
-// call it.
+// the shard. It reads neither a socket nor a clock: the shard passes received packets to
+// the method receive, and calls other methods when a timer fires.
 //
 // Packets are counted by sequences, which have 64 bits and do not wrap; nearestSeq
 // converts a packet sequence number (PSN) to a sequence.
@@ -69,9 +69,10 @@ func (c *rcConn) receive(p wire.Packet, from *udp.Header) {
 	c.receiveRequest(p)
 }
 
-// checkFirstPacket checks whether a request packet has the first sequence number of the
-// peer. Connection management has sent that number only to the peer's address, in its
-// reply. So the packet shows that the peer receives the packets to its address; see
+// checkFirstPacket checks whether a request packet has the PSN with which the peer has
+// to begin. If it has, connection management is told. On the accepting side, the reply
+// (REP) has told the peer this PSN, and was sent only to the peer's address. So the
+// packet shows that the peer receives what is sent to its address; see
 // connmgr.Binding.DataHeard.
 func (c *rcConn) checkFirstPacket(p wire.Packet) {
 	if p.BTH().PSN() == c.resp.psn(c.resp.expected) {
@@ -104,8 +105,8 @@ func (c *rcConn) send() (done bool) {
 	return c.sendResponses() && requested
 }
 
-// schedule lists the connection, so that the next call of drive calls its sendDue. That
-// call happens before the owner of the shard sleeps.
+// schedule adds the connection to demux.due, so that its method sendDue is called in the
+// next call of drive or, if there is none, before the owner of the shard sleeps.
 func (c *rcConn) schedule() {
 	if !c.scheduled {
 		c.scheduled = true
@@ -115,7 +116,8 @@ func (c *rcConn) schedule() {
 
 // resend implements path.
 func (c *rcConn) resend() {
-	// Sequence NAKs for packets that were sent after the refused one are ignored.
+	// In recoveryResend, sequence NAKs for the packets that were in flight behind the
+	// request with the RNR NAK are ignored: these packets are sent again anyway.
 	c.retry.goBack(recoveryResend)
 	c.goBack()
 }
@@ -124,9 +126,9 @@ func (c *rcConn) resend() {
 // as they arrive.
 func (c *rcConn) takeAcks() bool { return false }
 
-// stopResponding implements path. It sends the acknowledgement for requests that are
-// complete. For later requests the peer gets no acknowledgement, so its retry count is
-// used up.
+// stopResponding implements path. It sends an acknowledgement that is due, so that
+// requests which were executed succeed at the peer. The peer's later requests get no
+// acknowledgement. The peer retransmits them and fails when its retry count is used up.
 func (c *rcConn) stopResponding() {
 	c.stopSending()
 	if c.acks.due() && c.resp.resources.nextPending() == nil {
@@ -146,8 +148,8 @@ func (c *rcConn) reset() (usable bool) {
 	return false
 }
 
-// stopSending stops the timers of the requester, and frees its part of the congestion
-// window.
+// stopSending stops the timers of the requester, and returns the connection's part of
+// the congestion window to the common part.
 func (c *rcConn) stopSending() {
 	c.retry.timer.stop()
 	c.credits.stop()
@@ -166,7 +168,8 @@ func (c *rcConn) detach() {
 // rebind implements path. The wire path has no shared memory.
 func (*rcConn) rebind(*localEnd) (moved path, taken bool, err error) { return nil, false, nil }
 
-// peerGone implements path. The wire path does not show that a process has ended.
+// peerGone implements path. It does nothing: on the wire path connection management does
+// not learn that the peer's process has ended.
 func (*rcConn) peerGone(*shm.End) {}
 
 // receiveAt implements path. It is not called for an RC queue pair.

@@ -20,9 +20,11 @@ const probeDelay = 500 * time.Microsecond
 type creditProbe uint8
 
 const (
-	// creditProbeNone: the requester has sent a message without a credit, and waits for
-	// an advertisement. The state is left when the requester wants to send the next
-	// message and all packets before it are acknowledged.
+	// creditProbeNone: the timer does not run, and no message may be sent without a
+	// credit. The state is entered when a probe was sent, and when an advertisement
+	// arrives while the timer runs. When the requester has no credit for its next
+	// message, and all packets before it are acknowledged, the next state is
+	// creditProbeWait.
 	creditProbeNone creditProbe = iota
 	// creditProbeWait: the timer runs. If an advertisement arrives, the next state is
 	// creditProbeNone. If the timer fires first, the next state is creditProbeAllowed.
@@ -55,18 +57,19 @@ func (r *rcCredits) init(flow connmgr.CreditFlow, s *shard, fire func()) {
 	r.timer.init(s, fire)
 }
 
-// lacks reports whether w takes a receive buffer of the peer that the peer has not
-// advertised.
+// lacks reports whether w needs a credit and there is none: the message takes a receive
+// buffer of the peer, and the peer has not advertised that buffer.
 func (r *rcCredits) lacks(w *wqe) bool {
 	return r.Receives && w.messageNumber > r.limit && w.op != verbs.OpWrite
 }
 
-// allows reports whether the next packet of w, a SEND or WRITE, may be sent. The
-// parameter req has the position of that packet. Without a credit a SEND sends its first
-// packet as a probe, when all packets before it are acknowledged. It sends the other
-// packets when the first packet is acknowledged, because the peer has then taken a
-// buffer. A WRITE with immediate data is sent completely as a probe, because it takes
-// the buffer at its last packet. Packets that were sent before may be sent again.
+// allows reports whether the credits allow the next packet of w, a SEND or WRITE. The
+// parameter req has the position of that packet. If there is no credit for a SEND, its
+// first packet is sent as a probe, when all packets before it are acknowledged. The
+// other packets are sent when the first packet is acknowledged, because the peer has
+// then taken a buffer for the message. A WRITE with immediate data is sent completely as
+// a probe, because the peer takes a buffer only at its last packet. A packet that was
+// sent before may always be sent again.
 func (r *rcCredits) allows(w *wqe, req *rcRequester) bool {
 	switch {
 	case !r.lacks(w) || req.wasSent():
@@ -83,9 +86,9 @@ func (r *rcCredits) allows(w *wqe, req *rcRequester) bool {
 	return r.probe == creditProbeAllowed
 }
 
-// probeSent records that a packet was sent without a credit. In creditProbeWait the
-// packet was sent before, and is no probe; then the state does not change, and the timer
-// continues to run.
+// probeSent records that a packet was sent without a credit. In creditProbeAllowed the
+// packet is the probe. In creditProbeWait the packet is a retransmission and no probe:
+// the state does not change, and the timer continues to run.
 func (r *rcCredits) probeSent() {
 	if r.probe == creditProbeAllowed {
 		r.probe = creditProbeNone
@@ -111,7 +114,7 @@ func (r *rcCredits) update(h *wire.AETH) bool {
 	completed, ok := nearestSeq(h.MSN(), 0, r.messagesSent)
 	switch {
 	case h.Syndrome() == wire.AckNoCredits:
-		r.Receives = false // The credits are infinite, for the rest of the connection.
+		r.Receives = false // The peer gives infinite credits from now on.
 	case !ok || completed > r.messagesSent || completed+uint64(n) <= r.limit:
 		return false // The advertisement is invalid, or older than an earlier one.
 	default:
@@ -134,8 +137,9 @@ func (r *rcCredits) advertise(msn psn.Value, buffers int) wire.Syndrome {
 // usedUp reports whether the peer has no credit left.
 func (r *rcCredits) usedUp(msn psn.Value) bool { return r.Sends && r.advertised.Sub(msn) <= 0 }
 
-// enough reports whether the peer has enough credits to continue until a delayed
-// acknowledgement is sent.
+// enough reports whether the peer has more credits than the number of packets for which
+// an acknowledgement is delayed. Otherwise a delayed acknowledgement would make the peer
+// wait for credits.
 func (r *rcCredits) enough(msn psn.Value) bool {
 	return !r.Sends || r.advertised.Sub(msn) > maxDelayedPackets
 }
@@ -149,8 +153,8 @@ func (c *rcConn) messageCount(w *wqe) uint64 {
 	return (c.packetCount(w.total) + readPiece - 1) / readPiece
 }
 
-// flowOf returns which side of a connection uses end-to-end flow control. Other queue
-// pairs use the buffers of an SRQ too, so these are not advertised.
+// flowOf returns which sides of a connection use end-to-end flow control. With an SRQ
+// this side does not: another queue pair may take a buffer that was advertised.
 func flowOf(q *qp) connmgr.CreditFlow {
 	flow := q.dev.bindings.flow(q.num)
 	flow.Sends = flow.Sends && !q.sharesReceives()
@@ -163,8 +167,10 @@ func (c *rcConn) onCreditTimer() {
 	c.transmit()
 }
 
-// ack returns the syndrome of an ACK for all executed requests. The buffer of a message
-// that is not complete counts as free, because the MSN does not include that message.
+// ack returns the syndrome of an ACK for all executed requests. The credits in it are
+// counted from the MSN, the number of complete messages. A message that is not complete
+// has already taken a buffer. This buffer is counted as a credit, because the MSN does
+// not include the message.
 func (c *rcConn) ack() wire.Syndrome {
 	if !c.credits.Sends {
 		return wire.AckNoCredits

@@ -25,8 +25,8 @@ func (c *rcConn) receiveRequest(p wire.Packet) {
 	}
 }
 
-// onSequenceGap is called for a packet after the expected one, because packets before it
-// were lost. It sends one sequence error NAK for each gap.
+// onSequenceGap is called for a packet after the expected one: packets between them were
+// lost or are late. It makes one sequence error NAK due for each gap.
 func (c *rcConn) onSequenceGap() {
 	if c.resp.nakState == nakNone {
 		c.q.shard.counts.Inc(counters.OutOfSeqRequest)
@@ -35,7 +35,8 @@ func (c *rcConn) onSequenceGap() {
 	}
 }
 
-// execute executes the expected request packet.
+// execute executes the expected request packet. If the request can not be executed, a
+// NAK or an RNR NAK becomes due.
 func (c *rcConn) execute(p wire.Packet) {
 	op := p.Opcode()
 	a := outcomeInvalidRequest
@@ -68,8 +69,8 @@ func (c *rcConn) execute(p wire.Packet) {
 // accessSource implements path.
 func (c *rcConn) accessSource() (access.Source, bool) { return access.RemoteSource(c.to.Remote), true }
 
-// requestsPending implements path. It returns false, because drive reads all packets
-// from the sockets before it fires timers.
+// requestsPending implements path. It is called when a timer fires. drive reads all
+// packets from the sockets before it fires timers, so no packet is pending then.
 func (c *rcConn) requestsPending() bool { return false }
 
 // abort implements path.
@@ -102,8 +103,8 @@ func (c *rcConn) executeData(p wire.Packet) outcome {
 	return outcomeAck
 }
 
-// dataFlags returns the flags of the fragment that a packet of a SEND or WRITE has,
-// without fragment.Imm.
+// dataFlags returns the flags that the payload of a SEND or WRITE packet gets as a
+// fragment. It does not set fragment.Imm; the caller does.
 func dataFlags(op wire.Opcode, solicited bool) (flags fragment.Flags) {
 	if op.First() {
 		flags |= fragment.First
@@ -117,7 +118,8 @@ func dataFlags(op wire.Opcode, solicited bool) (flags fragment.Flags) {
 	return flags
 }
 
-// executeRead checks a READ, and schedules its response.
+// executeRead checks the memory that a READ names, and makes the response due. The
+// memory is read when the response is sent.
 func (c *rcConn) executeRead(p wire.Packet) outcome {
 	h := p.RETH()
 	r := fragment.Fragment{Op: fragment.Read, Flags: fragment.First | fragment.Last, Addr: h.Addr(), Key: h.RKey(), Total: h.Length()}
@@ -154,7 +156,7 @@ func (c *rcConn) executeAtomic(p wire.Packet) outcome {
 func (c *rcConn) duplicate(p wire.Packet, seq uint64) {
 	c.q.shard.counts.Inc(counters.DuplicateRequest)
 	if c.resp.onDuplicate(seq) {
-		c.demux.conn.OnTimeout(&c.to) // The peer did not get the first repeated response.
+		c.demux.conn.OnTimeout(&c.to) // The response has been repeated before, and the peer did not get it.
 	}
 	repeated := false
 	switch p.Opcode().Kind() {

@@ -9,7 +9,8 @@ import (
 )
 
 // sendRequests sends requests as far as the congestion window and the credits allow. It
-// returns false if the packetConn had no room.
+// returns false if it stopped because the packetConn had no room; it then has to be
+// called again.
 func (c *rcConn) sendRequests() bool {
 	c.req.blocked = false
 	for w := c.q.nextToSend(); w != nil; w = c.q.nextToSend() {
@@ -89,7 +90,8 @@ func dataOpcode(w *wqe, first, last bool) wire.Opcode {
 	if w.op == verbs.OpWrite || w.op == verbs.OpWriteImm {
 		op = wire.WriteFirst
 	}
-	// The opcodes of SEND and of WRITE are in the same order.
+	// The opcodes of WRITE have the same order as those of SEND, so the differences
+	// between opcodes of SEND are valid for WRITE too.
 	switch {
 	case first && last:
 		op += wire.SendOnly - wire.SendFirst
@@ -155,8 +157,9 @@ func (c *rcConn) requestPacket(op wire.Opcode, payload int) (wire.Packet, bool) 
 // ownBase returns the PSN of the first own request.
 func (c *rcConn) ownBase() psn.Value { return psn.Value(c.q.attributes().SQPSN) }
 
-// windowAllows reports whether n more packets may be sent. While a probe is unanswered,
-// no other packet is sent.
+// windowAllows reports whether n more packets may be sent without exceeding
+// maxConnWindow and the congestion window. In recoveryProbe it allows the probe only, as
+// long as packets are in flight.
 func (c *rcConn) windowAllows(n uint64) bool {
 	if c.req.unacked()+n > maxConnWindow || c.cong.inFlight > 0 && c.retry.probing() {
 		return false
@@ -165,8 +168,9 @@ func (c *rcConn) windowAllows(n uint64) bool {
 }
 
 // wantsAck reports whether the next packet, which takes n sequences, needs the AckReq
-// bit although it is not the last packet of its message. The packet needs the bit if a
-// congestion window would be used up before the acknowledgement of the message arrives.
+// bit although it is not the last packet of its message. A probe needs the bit. Other
+// packets need it often enough that the congestion window is not used up while this side
+// still waits for the acknowledgement of the message.
 func (c *rcConn) wantsAck(n uint64) bool {
 	interval := min(ackEveryPackets, c.cong.quarterWindow())
 	return c.retry.probing() || c.req.sinceAckRequest+1 >= interval || c.cong.fills(n)
@@ -185,9 +189,10 @@ func (c *rcConn) pushRequest(p wire.Packet, n uint64, ask bool) {
 	c.acks.requestSent()
 }
 
-// updateInFlight recomputes the packets in flight after the requester's positions have
-// changed. Requests that wait for the RNR timer are not in flight. A queue pair that has
-// failed has nothing in flight.
+// updateInFlight tells the congestion control how many packets are in flight, after the
+// positions of the requester have changed. While the RNR timer runs, no packet counts as
+// in flight, because the peer has dropped them. A queue pair that has failed has no
+// packets in flight either.
 func (c *rcConn) updateInFlight() {
 	n := c.req.unacked()
 	if c.q.awaitsRNRTimer() || !c.q.isServing() {

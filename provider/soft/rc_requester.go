@@ -25,7 +25,7 @@ type rcRequester struct {
 	sentEnd         uint64 // all sequences below sentEnd were sent at least once
 	sinceAckRequest int    // packets sent since the last one with the AckReq bit
 	readsInFlight   int    // READ requests and atomics that have no complete response
-	blocked         bool   // true if the packetConn had no room
+	blocked         bool   // true if the last attempt to send found no room in the packetConn
 	atomicResult    [8]byte
 }
 
@@ -46,8 +46,8 @@ func (r *rcRequester) sent(n uint64, ackReq bool) {
 }
 
 // acknowledge records that all sequences below the parameter end were acknowledged. The
-// parameter is greater than ackedEnd. After goBack it may be greater than seq too; in
-// that case the packets below it need not be sent again.
+// parameter end is greater than ackedEnd. After goBack it may be greater than seq too;
+// in that case the packets from seq to end need not be sent again.
 func (r *rcRequester) acknowledge(end uint64) {
 	r.ackedEnd, r.seq = end, max(r.seq, end)
 }
@@ -61,8 +61,9 @@ func (r *rcRequester) goBack() {
 // atomic that is outstanding.
 func (r *rcRequester) responseFrom(w *wqe) uint64 { return max(r.ackedEnd, w.firstSeq) }
 
-// readDone counts a piece of a READ, or an atomic, whose response is complete. If the
-// request was sent before the last goBack, it is not counted in readsInFlight.
+// readDone records that the response of an atomic, or of a piece of a READ, is complete.
+// goBack sets readsInFlight to 0. If the response to a request that was sent before
+// goBack arrives later, readsInFlight may be 0 already and then stays 0.
 func (r *rcRequester) readDone() {
 	if r.readsInFlight > 0 {
 		r.readsInFlight--
