@@ -2,8 +2,8 @@
 
 package soft
 
-// A respResource is a response resource: a READ or an atomic that was executed. It is
-// kept as long as the peer may request its response again.
+// A respResource is a response resource: a READ or an atomic of the peer that was
+// executed. It is kept as long as the peer may request the response again.
 type respResource struct {
 	atomic bool
 	// first and last are the sequences of the first and the last response packet
@@ -20,10 +20,11 @@ type respResource struct {
 	unsent memoryRange
 }
 
-// respResources holds the response resources of a connection: one for each of the last
-// READs and atomics. Their number is the number of READs and atomics that the peer may
-// have outstanding (IBTA vol. 1, 9.7.4.2). Indexes count from the first READ or atomic
-// of the connection and do not wrap.
+// respResources holds the response resources of a connection: one for each of the last n
+// READs and atomics of the peer. The number n is the number of READs and atomics that
+// the peer may have outstanding (IBTA vol. 1, 9.7.4.2). The index of a resource is the
+// number of READs and atomics that were executed before it on this connection; it does
+// not wrap.
 type respResources struct {
 	entries      []respResource
 	added        uint64 // number of resources added so far
@@ -52,8 +53,9 @@ func (r *respResources) full() bool {
 	return r.added >= uint64(len(r.entries)) && !r.at(r.oldest()).sent
 }
 
-// find returns the resource of the READ or atomic that has a sequence, and its index. It
-// returns nil if the resource was replaced.
+// find returns the resource whose response has a packet with the sequence seq, and the
+// index of the resource. It returns nil if there is none, for example because the
+// resource was replaced.
 func (r *respResources) find(seq uint64) (res *respResource, index uint64) {
 	for i := r.added; i > r.oldest(); i-- {
 		if res := r.at(i - 1); res.first <= seq && seq <= res.last {

@@ -19,24 +19,25 @@ const (
 	// when a packet after the expected one arrives, or when the expected packet can not
 	// be executed.
 	nakDue
-	// nakSent: the NAK was sent. No second NAK is sent for the same packet, although the
-	// packets that were in flight behind it arrive and are not the expected one.
+	// nakSent: the NAK was sent. The packets that were in flight behind the expected one
+	// may still arrive. They are dropped, and no second NAK is sent for the expected
+	// packet.
 	nakSent
 )
 
 // rcResponder has the state of the responder of a rcConn: how far the peer's requests
-// were executed, and which NAK and which responses are to be sent. The positions are
-// sequences of the peer.
+// were executed, and which NAK and which responses are to be sent. All sequences in it
+// count the peer's request packets.
 type rcResponder struct {
 	base      psn.Value // PSN of the peer's first request
 	expected  uint64    // sequence of the next request packet to be executed
-	dataEnd   uint64    // sequence after the last SEND or WRITE packet that was executed
+	dataEnd   uint64    // 1 plus the sequence of the last SEND or WRITE packet that was executed
 	msn       psn.Value // message sequence number: number of messages completed
 	resources respResources
 
 	nakState     nakState
-	nak          wire.Syndrome // the last NAK that was due
-	duplicateEnd uint64        // sequence after the first duplicate since the last new request; 0 if none
+	nak          wire.Syndrome // syndrome of the last NAK that was due
+	duplicateEnd uint64        // see onDuplicate; 0 if no duplicate has arrived since the last new request
 	fatal        outcome       // outcome of the request that ends the queue pair; else outcomeAck
 }
 
@@ -109,9 +110,10 @@ func (r *rcResponder) advance(n uint64, ends bool) {
 	}
 }
 
-// onDuplicate records the duplicate of a request that was executed before. It returns
-// true if a duplicate of the same packet was recorded before. In this case the peer has
-// not received the repeated response to the first duplicate.
+// onDuplicate is called for a packet of a request that was executed before. The first
+// such packet after a new request is recorded: duplicateEnd is its sequence plus 1. If
+// the same packet arrives once more, onDuplicate returns true: the peer has not received
+// the response that was repeated after the first duplicate.
 func (r *rcResponder) onDuplicate(seq uint64) (again bool) {
 	if r.duplicateEnd == 0 {
 		r.duplicateEnd = seq + 1

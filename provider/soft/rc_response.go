@@ -10,7 +10,8 @@ import "github.com/rdmaloop/rdmaloop/internal/wire"
 const respondBudget = 32
 
 // sendResponses sends due responses in the order of the peer's requests. Then it sends a
-// due NAK or acknowledgement. It returns false if not all of them could be sent.
+// due NAK or acknowledgement. It returns false if it has to be called again, because
+// something that is due was not sent or was delayed.
 func (c *rcConn) sendResponses() (done bool) {
 	for n := 0; c.q.isServing(); n++ {
 		res := c.resp.resources.nextPending()
@@ -30,9 +31,10 @@ func (c *rcConn) sendResponses() (done bool) {
 	return true
 }
 
-// delaysAck counts a call of drive, and reports whether the due acknowledgement is
-// delayed further. It is not delayed if the owner of the shard may go to sleep, or if
-// the peer needs the credits in it.
+// delaysAck reports whether the due acknowledgement is delayed until a later call of
+// drive. It is called once in each call of drive. The acknowledgement is not delayed if
+// the owner of the shard may go to sleep, or if the peer needs the credits in the
+// acknowledgement.
 func (c *rcConn) delaysAck() bool {
 	return c.acks.delay(c.resp.dataEnd) && !c.demux.flushAll && c.credits.enough(c.resp.msn)
 }
@@ -48,7 +50,7 @@ func (c *rcConn) sendResponse(res *respResource) bool {
 	if !ok {
 		return false
 	}
-	// The memory region was closed in the meantime.
+	// The memory region was closed after the READ was checked.
 	if !c.q.readInto(p.Payload(), &res.unsent) {
 		c.resp.fail(outcomeAccessError)
 		return c.sendNAK(res.next)
@@ -61,9 +63,9 @@ func (c *rcConn) sendResponse(res *respResource) bool {
 	return true
 }
 
-// responseOpcode returns the opcode of the next packet of a READ's response. A repeated
-// response that starts in the middle begins with FIRST or ONLY too. rxe accepts that for
-// its newest request.
+// responseOpcode returns the opcode of the next packet of a READ's response. A response
+// that is repeated from the middle also begins with FIRST or ONLY. A peer with rxe
+// accepts these opcodes there if the READ is its newest request.
 func responseOpcode(res *respResource) wire.Opcode {
 	switch first, last := res.next == res.start, res.next == res.end; {
 	case first && last:
@@ -98,7 +100,8 @@ func (c *rcConn) responseSent(res *respResource) {
 	}
 }
 
-// sendAck acknowledges the last executed SEND or WRITE, and all requests before it.
+// sendAck acknowledges the last executed SEND or WRITE packet, and all requests before
+// it. It returns false if the packetConn has no room.
 func (c *rcConn) sendAck() bool {
 	sent := c.sendAETH(c.ack(), c.resp.dataEnd-1)
 	if sent {
@@ -107,8 +110,9 @@ func (c *rcConn) sendAck() bool {
 	return sent
 }
 
-// sendNAK sends a NAK for the packet seq. If the NAK ends the queue pair, the queue pair
-// then enters the error state.
+// sendNAK sends the due NAK or RNR NAK for the packet seq. If the NAK is for a request
+// that ends the queue pair, the queue pair then enters the error state. sendNAK returns
+// false if the packetConn has no room.
 func (c *rcConn) sendNAK(seq uint64) bool {
 	if !c.sendAETH(c.resp.nak, seq) {
 		return false

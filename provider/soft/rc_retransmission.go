@@ -23,8 +23,10 @@ const (
 	// reports are ignored, because the packets that were in flight behind the lost one
 	// report the same loss.
 	recoveryResend
-	// recoveryProbe: the oldest unacknowledged packet was sent again as a probe, and no
-	// other packet is sent. The next acknowledgement says which packets the peer has.
+	// recoveryProbe: the oldest unacknowledged packet was sent again as a probe (see
+	// probePeer), and no other packet is sent. The acknowledgement of the probe says
+	// which packets the peer has, and leads to recoveryNone. A NAK leads to
+	// recoveryResend, and an ACK timeout to recoveryNone.
 	recoveryProbe
 )
 
@@ -37,9 +39,9 @@ const (
 	timerExpired                    // There was no progress during the ACK timeout.
 )
 
-// retransmission decides when a requester sends packets again. The zero value is that of
-// a connection that has sent nothing; the method init of timer has to be called before
-// use.
+// retransmission decides when a requester sends packets again. The zero value is the
+// state of a connection that has sent nothing. The method init of the field timer has to
+// be called before use.
 type retransmission struct {
 	state   recovery
 	retries uint8 // retries since the last acknowledgement of a new packet
@@ -64,10 +66,11 @@ func checkPeriod(code uint8) time.Duration {
 	return min(verbs.AckTimeout(code)/4, verbs.AckTimeout(maxCheckCode))
 }
 
-// start starts the timer for an ACK timeout. The timer is not restarted for each packet,
-// which would need a clock reading. It fires every checkPeriod and compares the progress
-// with the last time. So a loss is noticed after 1 to 1.25 times the ACK timeout; up to
-// four times are allowed (IBTA vol. 1, 9.7.6.1.3).
+// start begins to watch for an ACK timeout. The timer is not restarted for each packet,
+// because that would need a clock reading for each packet. Instead it fires after each
+// checkPeriod, and onTimer checks whether there was progress in this period. So a loss
+// is noticed after 1 to 1.25 times the ACK timeout. The specification allows up to four
+// times the ACK timeout (IBTA vol. 1, 9.7.6.1.3).
 func (r *retransmission) start(code uint8) {
 	r.progressed, r.sinceProgress = false, 0
 	r.timer.start(checkPeriod(code))
@@ -83,14 +86,15 @@ func (r *retransmission) onTimer(code uint8) timerAction {
 	if r.sinceProgress >= verbs.AckTimeout(code) {
 		return timerExpired
 	}
-	// The period starts at the time when the timer was due. So if the owner did not call
-	// drive for some time, the missed checks follow at once.
+	// The next period is counted from the time at which the timer was due, and not from
+	// now. If the owner did not call drive for some time, the checks that were missed
+	// are made at once.
 	r.timer.again(checkPeriod(code))
 	return timerWait
 }
 
-// countRetry counts a retry. It returns false if the limit was reached (IBTA vol. 1,
-// 9.7.6.1.1). Timeouts and sequence NAKs have one common count.
+// countRetry counts a retry, after a timeout or a sequence NAK (IBTA vol. 1, 9.7.6.1.1).
+// It returns false if the number of retries has already reached the parameter limit.
 func (r *retransmission) countRetry(limit uint8) bool {
 	if r.retries >= limit {
 		return false

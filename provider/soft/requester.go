@@ -11,8 +11,8 @@ import (
 )
 
 // requester is the sending half of a queue pair. It decides which request may be sent,
-// completes acknowledged requests, and fails requests after too many RNR retries or
-// without a response.
+// and completes acknowledged requests. It fails a request after too many RNR retries, or
+// if the peer does not respond.
 type requester struct {
 	reads    int    // number of READs and atomics outstanding
 	nextRead uint32 // position in the send queue: no READ or atomic before it waits for a response
@@ -128,8 +128,9 @@ func (q *qp) awaitsResponse() bool { return q.reads > 0 }
 // again yet.
 func (q *qp) awaitsRNRTimer() bool { return q.rnr.waiting }
 
-// failRequest fails the request at position sq.next with a local error, as soon as the
-// requests before it are acknowledged. No request after it is sent.
+// failRequest is called for the request at position sq.next when this side can not send
+// it. The request completes with the given status as soon as the requests before it are
+// acknowledged. No request after it is sent.
 func (q *qp) failRequest(w *wqe, status verbs.Status) {
 	if q.nextIsNew() {
 		q.sq.begun++
@@ -280,9 +281,10 @@ func (q *qp) expectedResponse() *wqe {
 	return nil
 }
 
-// response stores response data of the oldest READ or atomic. It returns false if no
-// READ or atomic expects the data, or if the length of the data is wrong. The parameter
-// last is true for the last data of the response.
+// response stores response data in the memory of the oldest READ or atomic that has no
+// complete response. It returns false if the peer has violated the protocol: if no READ
+// or atomic expects the data, or if the length of the data is wrong. The parameter last
+// is true for the last data of the response.
 func (q *qp) response(op fragment.Op, data []byte, last bool) bool {
 	w := q.expectedResponse()
 	if w == nil || (op == fragment.ReadData) != (w.op == verbs.OpRead) || uint64(w.received)+uint64(len(data)) > uint64(w.total) {
@@ -305,7 +307,8 @@ func (q *qp) response(op fragment.Op, data []byte, last bool) bool {
 	return true
 }
 
-// onNAK processes a NAK for the oldest unacknowledged request: it fails the request.
+// onNAK processes a NAK other than a sequence NAK for the oldest unacknowledged request:
+// it fails the request. The parameter a is the outcome that the NAK reports.
 func (q *qp) onNAK(a outcome) {
 	status := verbs.StatusRemOpErr
 	switch a {

@@ -9,13 +9,15 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// messageState says which message of the peer is not complete.
+// messageState says whether a message of the peer has begun and is not complete, and of
+// which kind the message is.
 type messageState uint8
 
 const (
-	// messageNone: the next fragment has to be the first one of a message. A queue pair
-	// begins in this state, and returns to it with the last fragment of each message, and
-	// when the receive buffer of a SEND completes with an error.
+	// messageNone: no message has begun, so the next fragment has to be the first one of
+	// a message. A queue pair begins in this state. It returns to this state with the
+	// last fragment of each message, and when the receive buffer of a SEND completes
+	// with an error.
 	messageNone messageState = iota
 	// messageSend: a SEND has begun. A receive buffer was taken for it, and is not
 	// completed. The next fragment has to be one of the same SEND.
@@ -35,11 +37,11 @@ type responder struct {
 	writeLength uint32      // number of bytes of the whole current WRITE
 }
 
-// expects reports whether the rules of the order of fragments allow the next fragment.
-// The parameter first is true if the fragment is the first one of a message. The
-// parameter state is messageSend for a fragment of a SEND, and messageWrite for a
-// fragment of a WRITE. A message has a FIRST, any number of MIDDLE and a LAST fragment.
-// Fragments of other messages between them are invalid.
+// expects reports whether a fragment may follow the fragments that have arrived. A
+// message has a FIRST, any number of MIDDLE and a LAST fragment, or one fragment only.
+// Fragments of other messages between them are invalid. The parameter first is true if
+// the fragment is the first one of a message. The parameter state is messageSend for a
+// fragment of a SEND, and messageWrite for a fragment of a WRITE.
 func (rs *responder) expects(first bool, state messageState) bool {
 	if first {
 		return rs.message == messageNone
@@ -68,8 +70,8 @@ func (q *qp) deliver(r *fragment.Fragment) outcome {
 	return outcomeInvalidRequest
 }
 
-// receiveQueue returns the queue of the SRQ if there is one, else that of the queue
-// pair.
+// receiveQueue returns the queue from which receive buffers are taken: that of the SRQ
+// if the queue pair has one, else the queue pair's own.
 func (q *qp) receiveQueue() *recvQueue {
 	if q.srq != nil {
 		return &q.srq.rq
@@ -77,8 +79,9 @@ func (q *qp) receiveQueue() *recvQueue {
 	return &q.rq
 }
 
-// receiveBuffers returns how many receive buffers the queue pair has, without those of
-// completed messages. It includes the buffer of a message that is not complete.
+// receiveBuffers returns the number of receive buffers that are posted and not taken,
+// plus 1 if a SEND has taken a buffer and is not complete. It does not count the buffers
+// of an SRQ.
 func (q *qp) receiveBuffers() int {
 	n := q.rq.len()
 	if q.message == messageSend {
@@ -140,22 +143,24 @@ func (q *qp) completeReceive(r *fragment.Fragment, op verbs.WCOpcode, length uin
 	q.receiveDone(&wc, r.Flags&fragment.Solicited != 0)
 }
 
-// receiveDone completes the receive buffer that was taken.
+// receiveDone adds the completion wc for the receive buffer that was taken last. Before
+// that it sets the ID and the queue pair number in wc.
 func (q *qp) receiveDone(wc *verbs.WC, solicited bool) {
 	wc.ID, wc.QPN = q.buffer.id, q.num
 	q.message = messageNone
 	q.recvCQ.push(wc, &q.receiveQueue().cqSpace, solicited)
 }
 
-// onInvalidRequest is called by the path for a request that is invalid by the rules of
-// the path. It returns the outcome of the request.
+// onInvalidRequest is called for an invalid request. If a SEND is not complete, its
+// receive buffer completes with an error. onInvalidRequest returns the outcome of the
+// request.
 func (q *qp) onInvalidRequest() outcome {
 	return q.failReceive(verbs.StatusRemInvReqErr, outcomeInvalidRequest)
 }
 
-// failReceive completes the receive buffer of the current SEND with an error, if there
-// is a current SEND. It returns a, the outcome of the request. The path then sends the
-// NAK and calls requestFailed.
+// failReceive is called when a request has failed with the outcome a. If a SEND is not
+// complete, its receive buffer completes with the given status. failReceive returns the
+// outcome a. The path then sends the NAK for it, and calls requestFailed.
 func (q *qp) failReceive(status verbs.Status, a outcome) outcome {
 	if q.message == messageSend {
 		q.receiveDone(&verbs.WC{Status: status}, false)
@@ -230,8 +235,8 @@ func (q *qp) accessAllowed(r *fragment.Fragment, access verbs.Access) bool {
 	return true
 }
 
-// deliverRead checks a READ, and returns the memory to be sent. The path sends it with
-// readInto.
+// deliverRead checks a READ, and returns the range of memory whose contents have to be
+// sent. The path then copies the contents with readInto, piece by piece.
 func (q *qp) deliverRead(r *fragment.Fragment) (memoryRange, outcome) {
 	rs := &q.responder
 	if rs.message != messageNone || !r.First() || !r.Last() || q.attr.MaxDestRdAtomic == 0 ||
@@ -244,8 +249,8 @@ func (q *qp) deliverRead(r *fragment.Fragment) (memoryRange, outcome) {
 	return memoryRange{r.Addr, r.Key, r.Total}, outcomeAck
 }
 
-// readInto fills dst from the beginning of w, and removes that part from w. It returns
-// false if the memory is not accessible any more.
+// readInto fills dst from the beginning of the range w, and removes the part that was
+// read from w. It returns false if the memory is not accessible any more.
 func (q *qp) readInto(dst []byte, w *memoryRange) bool {
 	if len(dst) > 0 {
 		m, src := q.pd.acquireRemote(w.key, w.addr, uint32(len(dst)), verbs.AccessRemoteRead)

@@ -10,21 +10,22 @@ import (
 )
 
 const (
-	// The limit of a message counts partialFactor ACK timeouts for each attempt of the
-	// sender, because a sender may wait for up to four times the timeout (IBTA vol. 1,
-	// 9.7.6.1.3).
+	// partialFactor is used in the time limit for the rest of a message: the limit is
+	// partialFactor ACK timeouts for each attempt of the sender. A sender may wait for
+	// up to four times the ACK timeout before it tries again (IBTA vol. 1, 9.7.6.1.3).
 	partialFactor = 4
-	// minPartialLimit is the shortest limit of a message without progress. Without this
-	// minimum, a sender with a very short ACK timeout would lose its connection when its
-	// process does not run for a while. The number is arbitrary.
+	// minPartialLimit is the shortest time limit. Without this minimum, a sender with a
+	// very short ACK timeout would lose its connection when its process does not run for
+	// a while. The number is arbitrary.
 	minPartialLimit = time.Second
-	// maxPartialLimit is the longest limit of a message without progress. This maximum is
-	// needed because a client chooses the timeouts of both ends. The number is arbitrary.
-	// It is long enough for a sender whose ACK timeout has the code 24: eight attempts of
-	// 69 s take 9 minutes. With a greater code, the retries can take longer.
+	// maxPartialLimit is the longest time limit. A client chooses the ACK timeouts of
+	// both ends, and could choose a very long one to keep receive buffers occupied. The
+	// number is arbitrary. It is long enough for a sender whose ACK timeout has the code
+	// 24: eight attempts of 69 s take 9 minutes. With a greater code, a correct sender
+	// may be ended before its last attempt.
 	maxPartialLimit = 10 * time.Minute
-	// partialProgress is the number of bytes that have to arrive within the limit. It is
-	// the size of one packet with the largest path MTU.
+	// partialProgress is how many bytes of a message have to arrive within the time
+	// limit. It is the size of one packet with the largest path MTU.
 	partialProgress = 4096
 )
 
@@ -32,8 +33,9 @@ const (
 // The first fragment takes a receive buffer. If many connections share the buffers
 // (SRQ), a peer could occupy them for ever without a limit.
 //
-// The timer is not restarted for each fragment. It runs while there are incomplete
-// messages, and each time it fires it compares the progress with the last time.
+// The timer is not restarted for each fragment, because that would need a clock reading.
+// It runs while a message is not complete. Each time it fires, it is checked how much of
+// the message has arrived since the timer was started.
 type partialMessage struct {
 	timer timer
 	// number of messages of several fragments that have begun since the queue pair was
@@ -55,7 +57,9 @@ func (p *partialMessage) watch(offset uint32, limit time.Duration) {
 }
 
 // stalled reports whether fewer than partialProgress bytes of the current message have
-// arrived since the call of watch. It returns false if the message has begun later.
+// arrived since the call of watch. It returns false if the current message has begun
+// after that call. The parameter offset is the number of bytes of the current message
+// that have arrived.
 func (p *partialMessage) stalled(offset uint32) bool {
 	return p.seen == p.begun && offset-p.offset < partialProgress
 }
@@ -71,7 +75,8 @@ func (q *qp) partialLimit() time.Duration {
 	return min(max(partialFactor*timeout*time.Duration(q.attr.RetryCount+1), minPartialLimit), maxPartialLimit)
 }
 
-// onFragment is called for each fragment of a SEND except the last. It starts the timer.
+// onFragment is called for each fragment of a SEND except the last. It starts the timer
+// if the timer is not running.
 func (q *qp) onFragment(first bool) {
 	if first {
 		q.partial.begin()

@@ -5,8 +5,8 @@ package soft
 import "github.com/rdmaloop/rdmaloop/verbs"
 
 // rnrRetry counts how often a requester sends a request again after an RNR NAK, and
-// waits before each retry. The user sets retriesLeft, and calls the method init of
-// timer, before use.
+// waits before each retry. Before use, retriesLeft has to be set, and the method init of
+// the field timer has to be called.
 type rnrRetry struct {
 	retriesLeft uint8 // remaining retries; verbs.RNRRetryForever means no limit
 	// true after an RNR NAK was received, until the timer fires
@@ -14,9 +14,9 @@ type rnrRetry struct {
 	timer   timer
 }
 
-// refused processes an RNR NAK with a timer code. It returns false if no more retry is
-// allowed (IBTA vol. 1, 9.7.5.2.8). Otherwise it starts the timer with the time of the
-// code.
+// refused processes an RNR NAK. The parameter code is the code of the time to wait
+// before the retry; see verbs.RNRDelay. refused returns false if no retry is left (IBTA
+// vol. 1, 9.7.5.2.8). Otherwise it starts the timer with this time.
 func (r *rnrRetry) refused(code uint8) bool {
 	if r.retriesLeft == 0 {
 		return false

@@ -13,7 +13,8 @@ type wqe struct {
 	id    uint64
 	op    verbs.Opcode
 	flags verbs.SendFlags
-	// failure that this side has found, and with which the request will complete
+	// error that this side has found in the request, and with which the request will
+	// complete; else StatusSuccess
 	status           verbs.Status
 	responseComplete bool // for READ and atomics: the whole response has arrived
 	imm              uint32
@@ -40,10 +41,12 @@ type wqe struct {
 	toQKey uint32
 }
 
-// expectsResponse reports whether the peer responds with data: to READs and atomics.
+// expectsResponse reports whether the request is a READ or an atomic. To these the peer
+// responds with data, and to other requests with an acknowledgement only.
 func (w *wqe) expectsResponse() bool { return w.op == verbs.OpRead || w.op.Atomic() }
 
-// unsent is the value of lastSeq before the last fragment was sent.
+// unsent is the value of wqe.lastSeq until the last fragment of the request has been
+// sent.
 const unsent = math.MaxUint64
 
 // A sendQueue holds requests in the order in which they were posted, from done to tail.
@@ -66,9 +69,9 @@ type sendQueue struct {
 	maxSGE, maxInline int
 }
 
-// initialSendEntries is how many requests a queue can hold before it grows. It is small,
-// because a program may have many connections, each with no more than one or two
-// outstanding requests. The number is arbitrary.
+// initialSendEntries is how many requests a send queue can hold before it grows. The
+// number is small, because a program may have many connections with no more than one or
+// two outstanding requests each. It is arbitrary.
 const initialSendEntries = 8
 
 func newSendQueue(caps *verbs.QPCaps) sendQueue {
@@ -119,8 +122,9 @@ func (q *sendQueue) forgetSent() {
 	q.acked, q.next, q.begun = 0, q.done, q.done
 }
 
-// retire removes the oldest request. The request may not have been sent: it may be
-// flushed before it was ever sent, or acknowledged before it was sent again completely.
+// retire removes the oldest request. The positions next and begun may still be at this
+// request: it may be flushed before it was ever sent, or acknowledged before it was sent
+// again completely. retire then moves them to the next request.
 func (q *sendQueue) retire() {
 	if q.next == q.done {
 		q.next++
