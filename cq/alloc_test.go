@@ -20,8 +20,8 @@ func TestTurnDoesNotAllocate(t *testing.T) {
 		_, _ = g.Consume()
 		_, _ = q.Poll()
 	}
-	// This turn is not measured, because in it the queues of the simulated device
-	// allocate their memory.
+	// The queues of the simulated device allocate their memory in the first turn. This
+	// turn is therefore not measured.
 	turn()
 	before := g.Stats()
 	require.Zero(t, testing.AllocsPerRun(1000, turn))
@@ -45,8 +45,8 @@ func BenchmarkPollEmpty(b *testing.B) {
 	}
 }
 
-// BenchmarkDevicePollEmpty measures the simulated device alone. BenchmarkPollEmpty
-// includes that time.
+// BenchmarkDevicePollEmpty measures only the poll of the simulated device. The time that
+// BenchmarkPollEmpty measures consists of this time and the time of package cq.
 func BenchmarkDevicePollEmpty(b *testing.B) {
 	g, _ := newGroup(b, nil, nil)
 	q, err := g.NewQueue(64)

@@ -17,14 +17,15 @@ const maxEvents = 1024
 // Arm prepares for a sleep. It arms every CQ that is not armed, and then polls every CQ
 // again.
 //
-// If busy is true, the owner must not sleep: a poll has found completions or an error,
-// which the next Queue.Poll returns, or a CQ could not be armed. If busy is false, the
-// owner waits for FD at once, with a time limit.
+// If busy is true, the owner must not sleep. There are three possible reasons: a poll
+// has found completions, a CQ has failed, or a CQ could not be armed. The next
+// Queue.Poll returns the completions, or the error of the failed CQ. If busy is false,
+// the owner sleeps until FD is readable, with a time limit.
 //
 // The error joins the *verbs.OpErrors of the CQs that could not be armed. The next Arm
-// tries these CQs again. After the poll of a CQ has failed, busy is true until Queue.Poll
-// has returned the error. A failure of one CQ does not affect the others. Arm allocates
-// memory only if something fails. Source: ibv_req_notify_cq(3).
+// tries these CQs again. If a poll of a CQ has failed, busy stays true until Queue.Poll
+// has returned the error of that CQ. A failure of one CQ does not affect the others. Arm
+// allocates memory only if something fails. Source: ibv_req_notify_cq(3).
 func (g *Group) Arm() (busy bool, err error) {
 	if g.closed {
 		return true, operr.Wrap("arm CQ", verbs.ErrClosed)
@@ -42,10 +43,12 @@ func (g *Group) Arm() (busy bool, err error) {
 	return busy, err
 }
 
-// Consume takes the events from the channel and returns their number. The owner calls it
-// when FD is readable. At other times it finds no events. It never blocks and does not
-// allocate memory. The error is a *verbs.OpError. Events that were taken before the error
-// are handled, and are included in the number. Source: ibv_get_cq_event(3).
+// Consume takes events from the channel and returns their number. The owner calls
+// Consume when FD is readable. Consume never blocks: if the channel has no event,
+// Consume returns 0. It does not allocate memory. The number of events in one call is
+// limited; if more events wait, FD stays readable. The error is a *verbs.OpError. The
+// number includes the events that were taken before the error occurred. Source:
+// ibv_get_cq_event(3).
 func (g *Group) Consume() (events int, err error) {
 	for events < maxEvents {
 		cookie, ok, err := g.channel.Next()
@@ -58,9 +61,9 @@ func (g *Group) Consume() (events int, err error) {
 	return events, nil
 }
 
-// handleEvent handles one event. If the queue of the event is closed or unknown,
-// handleEvent only adds 1 to Stats.StaleEvents. It can not acknowledge the event, because
-// the CQ does not exist any more.
+// handleEvent handles one event. An event of a queue that is closed or unknown only adds
+// 1 to Stats.StaleEvents. handleEvent does not acknowledge such an event, because its CQ
+// does not exist any more.
 func (g *Group) handleEvent(cookie slots.Handle) {
 	g.stats.Events++
 	q, ok := g.byCookie.Get(cookie)
@@ -71,12 +74,13 @@ func (g *Group) handleEvent(cookie slots.Handle) {
 	(*q).eventArrived()
 }
 
-// Rescued repairs the group after a lost event. The owner calls it if three things happen
-// one after the other: the safety timeout ends a sleep, Consume finds no event, and the
-// next polls find completions. The repair is necessary because a CQ counts as armed until
-// its event is consumed. The CQ whose event was lost would never be armed again. After
-// Rescued, the next Arm arms every CQ. Rescued adds 1 to Stats.Rescues, but not with
-// Config.SolicitedOnly, where completions without an event are normal.
+// Rescued repairs the group after a lost event. The owner calls Rescued if three things
+// happen one after the other: the safety timeout ends a sleep, Consume finds no event,
+// and the next polls find completions. A CQ counts as armed until its event is consumed.
+// Without Rescued, the CQ whose event was lost would count as armed for ever, and Arm
+// would never arm it again. After Rescued no CQ counts as armed, so the next Arm arms
+// every CQ. Rescued also adds 1 to Stats.Rescues, except with Config.SolicitedOnly: with
+// that option, completions without an event are normal.
 func (g *Group) Rescued() {
 	for _, q := range g.queues {
 		q.armed = false

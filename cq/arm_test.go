@@ -17,8 +17,8 @@ func TestArmFindsEarlierCompletions(t *testing.T) {
 	other, _ := newQueue(t, g, 8)
 	complete(c, 1, 2, 3)
 
-	// The first Arm keeps the completions that it has polled, and the second Arm finds
-	// these.
+	// The first Arm polls two completions, which stay in the queue. The second Arm finds
+	// them there and does not poll the CQ again.
 	for range 2 {
 		busy, err := g.Arm()
 		require.NoError(t, err)
@@ -35,9 +35,10 @@ func TestArmFindsCompletionDuringArm(t *testing.T) {
 	var c [2]*faultcq.CQ
 	calls := 0
 	script := &faultcq.Script{Between: func() {
-		// The device calls Between before and after each call that the group makes. In
-		// the sixth call of Between, both CQs are armed, and the first CQ has just been
-		// polled, so that poll has missed the completion.
+		// The device calls Between before and after each call of the group. Calls 1 to 4
+		// of Between belong to the arming of the two CQs, and call 6 follows the poll of
+		// the first CQ. A completion that is added to the first CQ now is not found by
+		// that poll, so it must raise an event.
 		if calls++; calls == 6 {
 			complete(c[0], 1)
 		}
@@ -167,7 +168,9 @@ func TestConsumeIgnoresEventsOfClosedQueues(t *testing.T) {
 	complete(c, 1)
 	require.NoError(t, old.Close())
 
-	_, successor := newQueue(t, g, 8) // The new queue gets the table index of the closed one.
+	// The new queue gets the table index of the closed queue. An event of the closed
+	// queue must not count as an event of the new one.
+	_, successor := newQueue(t, g, 8)
 	requireIdle(t, g)
 	dev.Advance()
 	requireConsumed(t, g, 1)
@@ -228,7 +231,7 @@ func TestRescuedArmsAgain(t *testing.T) {
 	g, _ := newGroup(t, &faultcq.Script{Drop: 100}, nil)
 	q, c := newQueue(t, g, 8)
 	requireIdle(t, g)
-	complete(c, 1) // The script makes the device lose the event of this completion.
+	complete(c, 1) // The script makes the device lose every event.
 
 	requireConsumed(t, g, 0)
 	require.Equal(t, []uint64{1}, polled(t, q))

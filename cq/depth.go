@@ -57,8 +57,8 @@ func (q *Queue) Room() int {
 	return q.maxDepth() - q.reserved.total
 }
 
-// maxDepth returns the depth that the CQ can have at most: the device's limit if the
-// device can resize CQs, else the present depth.
+// maxDepth returns the largest depth that the CQ can have. It is the device's limit if
+// the device can resize CQs, and otherwise the present depth.
 func (q *Queue) maxDepth() int {
 	if q.group.dev.Caps().ResizeCQ {
 		return q.group.dev.Attr().MaxCQE

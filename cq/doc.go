@@ -28,18 +28,20 @@
 // such a completion.
 //
 // A CQ counts as armed from Arm until its event is consumed. During that time either the
-// device is armed or an event waits in the channel. Arming again would be useless: it
-// would cost a doorbell, on some devices a system call, and on other devices it has no
-// effect until the event has been taken. Arm therefore skips a CQ that counts as armed.
-// So an owner that finds completions in the second poll many times in a row arms only
-// once.
+// device is armed or an event waits in the channel. Arming the CQ again would be
+// useless. It would cost a doorbell, and on some devices a system call. Other devices
+// ignore it until the event has been taken. Arm therefore skips a CQ that counts as
+// armed. An owner that finds completions in the second poll many times in a row thus
+// arms the CQ only once.
 //
-// To acknowledge an event takes a lock in the device's library, so the group acknowledges
-// many events at a time. All events of a CQ are acknowledged before the CQ is closed,
-// because a CQ can not be destroyed before (ibv_get_cq_event(3)).
+// Each call that acknowledges events takes a lock in the device's library. The group
+// therefore acknowledges many events with one call. Before the group closes a CQ, it
+// acknowledges all events of the CQ, because a CQ with unacknowledged events can not be
+// destroyed (ibv_get_cq_event(3)).
 //
-// An event says that the CQ may have completions. Polls before the event may have taken
-// them already. So an event is only used to record that its CQ is not armed any more.
+// An event does not prove that its CQ has completions: an earlier poll may have taken
+// them already. The group therefore uses an event only to record that the CQ is not
+// armed any more.
 //
 // # The safety timeout
 //

@@ -17,7 +17,7 @@ import (
 // This program sends one message over a connection. It uses packages cm, cq and poller,
 // without the reactor. It polls for completions, and sleeps while there are none.
 func Example() {
-	provider, err := soft.Open(nil) // opens an RDMA device in software
+	provider, err := soft.Open(nil) // the device is implemented in software
 	check(err)
 	devices, err := provider.Devices()
 	check(err)
@@ -95,8 +95,8 @@ func connect(p cm.Provider, pd verbs.PD, queue *cq.Queue) (client, server verbs.
 	passive := await(channel, cm.ConnectRequest)
 	createQP(passive, pd, queue)
 	check(passive.Accept(nil))
-	await(channel, cm.Established) // event of the client
-	await(channel, cm.Established) // event of the server
+	await(channel, cm.Established) // The first event belongs to the client.
+	await(channel, cm.Established) // The second event belongs to the server.
 	return active.QP(), passive.QP(), func() {
 		for _, id := range []*cm.ID{active, passive} {
 			check(errors.Join(id.CloseQP(), id.Close()))

@@ -115,7 +115,8 @@ func (sim *simulation) newQueue() *testQueue {
 	return &testQueue{queue: q, cq: deviceCQ(q)}
 }
 
-// between is called between two steps of the loop, by the simulated device.
+// between is called by the simulated device between two steps of the loop. In between,
+// the device may add completions, and its time may advance.
 func (sim *simulation) between() {
 	if sim.quiet {
 		return
@@ -159,7 +160,7 @@ func (sim *simulation) run() {
 			sim.rescues++
 		}
 		timedOut = false
-		if found || sim.in(30) { // Sometimes the loop polls again instead of sleeping.
+		if found || sim.in(30) { // With a probability of 30 %, the loop polls again instead of sleeping.
 			sim.replaceQueue()
 			continue
 		}
@@ -234,7 +235,8 @@ func (sim *simulation) readable() bool {
 func (sim *simulation) consume() {
 	_, err := sim.group.Consume()
 	sim.ok(err)
-	if sim.in(50) { // A second call finds no events and does nothing.
+	// The channel is usually empty now. A further Consume must not do any harm.
+	if sim.in(50) {
 		_, err = sim.group.Consume()
 		sim.ok(err)
 	}
@@ -291,9 +293,9 @@ func (sim *simulation) close() {
 	if c.Dropped == 0 && s.Rescues > 0 {
 		sim.t.Fatalf("%d rescues, but no event was lost", s.Rescues)
 	}
-	// There are three reasons to arm a CQ: it is new, its event was consumed, or Rescued
-	// was called, which is a reason to arm every CQ once. The number of calls can not be
-	// larger than the number of these reasons.
+	// A CQ is armed for one of three reasons: the CQ is new, its event was consumed, or
+	// Rescued was called. After Rescued, every CQ is armed once. The number of armings
+	// must not be larger than the number of such reasons.
 	made := uint64(len(sim.queues) + sim.replaced)
 	if most := made + s.Events + s.Rescues*uint64(len(sim.queues)); s.Arms > most {
 		sim.t.Fatalf("armed %d times, more than %d", s.Arms, most)

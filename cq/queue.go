@@ -26,17 +26,19 @@ type Queue struct {
 	closed   bool
 }
 
-// CQ returns the completion queue. The caller may only create QPs and SRQs that use it:
-// polling, arming, resizing and closing it is left to the Queue.
+// CQ returns the completion queue, with which the caller creates QPs and SRQs. The
+// caller must not poll, arm, resize or close the completion queue, because the Queue
+// does all this.
 func (q *Queue) CQ() verbs.CQ { return q.cq }
 
 // Poll returns the oldest completions, at most Config.Batch of them. If it returns
-// exactly Config.Batch completions, there may be more. The Queue owns the slice, which is
-// valid until the next Poll of the Queue or the next Arm of the Group.
+// exactly Config.Batch completions, there may be more. The Queue owns the slice, which
+// is valid until the next Poll of the Queue or the next Arm of the Group.
 //
-// The error is a *verbs.OpError. It means that the CQ is unusable. If completions came
-// together with the error, Poll returns these first. From then on Poll returns the error.
-// Other queues are not affected. Source: ibv_poll_cq(3).
+// The error is a *verbs.OpError. It means that the CQ is unusable. If the device has
+// returned completions together with an error, one Poll returns the completions, and the
+// next Poll returns the error. All later Polls return the same error. Other queues are
+// not affected. Source: ibv_poll_cq(3).
 //
 // Poll does not allocate memory.
 func (q *Queue) Poll() ([]verbs.WC, error) {
@@ -82,8 +84,8 @@ func (q *Queue) filled(n int, err error) {
 	}
 	if n < len(q.batch) {
 		// The poll has returned fewer completions than the batch has room for, so the CQ
-		// is empty now (ibv_poll_cq(3)). The places that Release has returned are
-		// therefore free.
+		// is empty now (ibv_poll_cq(3)). The places that were released before therefore
+		// hold no completions any more, and become free.
 		q.reserved.settle()
 	}
 	q.held = n

@@ -17,8 +17,9 @@
 //
 // An event can be stale when the program handles it. The handler of an earlier event of
 // the same Wait may have removed the registration. A new registration may even have the
-// same index and the same descriptor number. Each token therefore has a generation too,
-// and Event returns false for an event of a removed registration.
+// same descriptor number, and the same index in the Poller's table of registrations. A
+// token therefore has the index and a generation number, which changes when the index is
+// used again. Event returns false for an event of a removed registration.
 //
 // # Who may call
 //

@@ -89,7 +89,8 @@ func (e *epoll) ready(i int) (r Readiness) {
 	return r
 }
 
-// copy copies the event at the index src to the index dst.
+// copy overwrites the event at the index dst of the last wait with the event at the
+// index src.
 func (e *epoll) copy(dst, src int) { e.events[dst] = e.events[src] }
 
 // wait waits for events, at most until the timeout. The Go runtime sends signals to
@@ -127,9 +128,10 @@ func (e *epoll) block(timeout time.Duration) (int, unix.Errno) {
 	})
 }
 
-// milliseconds converts a duration to milliseconds, rounded up, because rounding a short
-// wait down to 0 would make a loop busy. The result is at most 2^31-1 ms, which is 24
-// days, because epoll_pwait takes an int.
+// milliseconds converts a duration to milliseconds for epoll_pwait, whose timeout is an
+// int. The result is at most 2^31-1 ms, which is 24 days. The duration is rounded up. If
+// a short duration were rounded down to 0, the wait would not block, and the caller
+// would spin.
 func milliseconds(d time.Duration) int {
 	if d < 0 {
 		return -1

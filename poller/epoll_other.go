@@ -12,7 +12,7 @@ import (
 type epoll struct{ fd int }
 
 // errUnsupported returns an error that names the operating system. On systems other than
-// Linux every function returns it.
+// Linux, New and the methods of epoll return this error.
 func errUnsupported() error {
 	return fmt.Errorf("poller: %w on %s", errors.ErrUnsupported, runtime.GOOS)
 }

@@ -30,8 +30,9 @@ func epollPwait(fd int, events []unix.EpollEvent, ms int) (int, unix.Errno) {
 	return int(n), errno
 }
 
-// epollPeek returns the events that there are. It never blocks, so it makes the system
-// call without informing the scheduler of the Go runtime, which is faster.
+// epollPeek stores the events that are ready now in the parameter events, and returns
+// their number. It never blocks. Because of this, it makes the system call without
+// informing the scheduler of the Go runtime, which is faster.
 func epollPeek(fd int, events []unix.EpollEvent) (int, unix.Errno) {
 	n, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(fd),
 		uintptr(unsafe.Pointer(&events[0])), uintptr(len(events)),

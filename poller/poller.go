@@ -24,8 +24,9 @@ type Poller struct {
 	n      int  // number of events that the last Wait has returned
 	woken  bool // The last Wait has noticed a call of Wake.
 	closed bool
-	// The waker is the last field, because other goroutines write to it: these writes do
-	// not slow down accesses to the fields before it.
+	// Other goroutines write to the waker. Each write slows down accesses to fields in
+	// the same cache line. The waker is the last field, so few other fields share its
+	// cache line.
 	waker waker
 }
 
@@ -37,9 +38,10 @@ type registration struct {
 // wakeToken is the token of the waker. No registration has this token.
 const wakeToken Token = 0
 
-// New returns a poller. Each Wait of it reports up to maxEvents events, which is at least
-// 1. The error is an *os.SyscallError if a system call fails, for example with EMFILE. On
-// systems other than Linux it matches errors.ErrUnsupported.
+// New returns a poller. The parameter maxEvents is the largest number of events that one
+// Wait reports. New returns an error if maxEvents is less than 1. If a system call
+// fails, for example with EMFILE, the error is an *os.SyscallError. On systems other
+// than Linux the error matches errors.ErrUnsupported.
 func New(maxEvents int) (*Poller, error) {
 	if maxEvents < 1 {
 		return nil, fmt.Errorf("poller: %d events per Wait: at least 1 is needed", maxEvents)
@@ -66,9 +68,9 @@ func (p *Poller) FD() int { return p.epoll.fd }
 // the value of the parameter data in its field Data.
 //
 // The caller keeps the descriptor, and must call Remove before it closes the descriptor.
-// The reason is that a duplicate of the descriptor may be open, in this process or
-// another. After the registered descriptor was closed, the kernel would continue to
-// report it, and the registration could not be removed.
+// Otherwise, if a duplicate of the descriptor is still open in this process or in
+// another, the kernel continues to report the closed descriptor, and the registration
+// can not be removed any more.
 //
 // The error is ErrClosed or an *os.SyscallError: EEXIST if fd is already registered,
 // EPERM if epoll can not wait for fd, for example because it is a regular file, ELOOP if

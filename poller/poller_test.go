@@ -267,7 +267,8 @@ func TestClose(t *testing.T) {
 	require.ErrorIs(t, err, poller.ErrClosed)
 	require.False(t, p.Woken())
 
-	receive(t, near) // Close has not closed this registered descriptor.
+	// The descriptor that was registered is still open: Close has not closed it.
+	receive(t, near)
 }
 
 func TestSteadyStateDoesNotAllocate(t *testing.T) {

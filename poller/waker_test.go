@@ -114,8 +114,8 @@ func TestWakeFromManyGoroutines(t *testing.T) {
 
 func TestWakePublishes(t *testing.T) {
 	p := newPoller(t, 8)
-	// Only Wake and Wait order the accesses to this variable, which the race detector
-	// checks.
+	// Only Wake and Wait order the accesses to the variable plain. If Wake and Wait did
+	// not synchronize the goroutines, the race detector would report these accesses.
 	var plain int
 	for i := range 1000 {
 		go func() {

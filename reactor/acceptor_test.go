@@ -10,10 +10,11 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// TestAnswerAfterRequestEnded checks an answer to a connection request that has ended,
-// because its peer has given it up or its device was removed. If the application answers
-// before the loop has handled the event, the answer gets the reason as its error, and
-// the engine closes the request.
+// TestAnswerAfterRequestEnded checks answers to a connection request that has ended: the
+// peer has withdrawn the request, or the device of the request was removed. The
+// application answers before the loop has handled the event. Reject then returns the
+// reason for the end of the request. Accept reports the same reason to OnAcceptError. In
+// both cases the engine closes the request.
 func TestAnswerAfterRequestEnded(t *testing.T) {
 	for removed, want := range map[bool]error{false: verbs.ErrPeerGone, true: reactor.ErrDeviceRemoved} {
 		kept := make(chan *reactor.ConnRequest, 1)

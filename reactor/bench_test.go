@@ -8,8 +8,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
-// These benchmarks measure the cost of a loop together with that of its device. All
-// except BenchmarkPost run on one goroutine.
+// These benchmarks measure the cost of a loop together with the cost of its device. All
+// benchmarks except BenchmarkPost run on one goroutine.
 
 // BenchmarkEcho measures the work of both sides for one round trip.
 func BenchmarkEcho(b *testing.B) {
@@ -70,8 +70,8 @@ func BenchmarkTimer(b *testing.B) {
 	}
 }
 
-// BenchmarkPost measures a function that another goroutine posts to a loop that never
-// sleeps.
+// BenchmarkPost measures the time for each function that another goroutine posts to a
+// loop. The loop never sleeps.
 func BenchmarkPost(b *testing.B) {
 	e := start(b, &hooks{}, &reactor.Config{Idle: reactor.IdleBusy})
 	l := e.Loop(0)
@@ -80,7 +80,7 @@ func BenchmarkPost(b *testing.B) {
 	nothing := func() {}
 	b.ReportAllocs()
 	for b.Loop() {
-		for l.Post(nothing) != nil { // the mailbox is full
+		for l.Post(nothing) != nil { // the mailbox is full, so Post is called again
 		}
 	}
 	for l.Post(last) != nil {

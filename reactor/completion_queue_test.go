@@ -23,8 +23,8 @@ type manyConns struct {
 	server, client *reactor.Loop
 	dialed         []*reactor.Conn
 	accepted       []*reactor.Conn
-	dialErrs       []error // errors that OnDialError got
-	acceptErrs     []error // errors that OnAcceptError got
+	dialErrs       []error // errors of the calls of OnDialError
+	acceptErrs     []error // errors of the calls of OnAcceptError
 	requests       int     // number of calls of OnConnectRequest
 	echoes         int
 }
@@ -128,9 +128,10 @@ func TestConnectionsBeyondOneCQ(t *testing.T) {
 	}
 }
 
-// TestUnusedCQIsClosed checks the periodic check of the loop for unused resources, named
-// trim. A CQ without connections stays open at the first check and is closed at the
-// second.
+// TestUnusedCQIsClosed checks that a loop closes a CQ that no connection uses. At
+// regular intervals the loop calls its function trim, which looks for unused memory and
+// unused CQs. When trim finds a CQ without connections for the first time, the CQ stays
+// open. If the CQ still has no connections the next time, trim closes it.
 func TestUnusedCQIsClosed(t *testing.T) {
 	w := newManyConns(t, 100, nil, reactor.Config{MaxInFlight: 7})
 	w.dial(7)
@@ -138,7 +139,9 @@ func TestUnusedCQIsClosed(t *testing.T) {
 	w.closeConns(w.dialed[6])
 	later := func() {
 		reactor.AdvanceClock(w.server, reactor.TrimEvery)
-		for range 200 { // 200 turns are more than trim needs to check all memory and all CQs
+		// In each turn, trim checks only a part of the memory and the CQs. After 200
+		// turns it has checked everything.
+		for range 200 {
 			reactor.AdvanceClock(w.server, reactor.TrimPause)
 			_, err := w.server.RunOnce(0)
 			require.NoError(t, err)
@@ -187,8 +190,8 @@ func TestNoMoreCQs(t *testing.T) {
 	w.echo()
 }
 
-// TestCQsArePolledInTurn checks that a CQ with more completions than
-// Config.CompletionBudget does not delay the completions on another CQ.
+// TestCQsArePolledInTurn checks that a CQ with more completions than one turn of the
+// loop takes (Config.CompletionBudget) does not delay the completions on another CQ.
 func TestCQsArePolledInTurn(t *testing.T) {
 	w := newManyConns(t, 100, nil, reactor.Config{MaxInFlight: 7, CompletionBudget: 1})
 	w.dial(2*connsPerCQ + 1)
@@ -202,7 +205,9 @@ func TestCQsArePolledInTurn(t *testing.T) {
 	require.NoError(t, other.Send(nil))
 	other.Flush()
 	last := w.accepted[2*connsPerCQ]
-	for range 3 { // the loop has three CQs, and polls each of them in one of three turns
+	// The loop has three CQs and takes one completion in a turn. In three turns it polls
+	// each CQ once.
+	for range 3 {
 		_, err := w.server.RunOnce(0)
 		require.NoError(t, err)
 	}

@@ -9,8 +9,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A fakeQP accepts at most room requests in a call of PostSend. It records the inline
-// data and the addresses of the accepted requests in the field got.
+// A fakeQP is a queue pair that accepts at most as many requests in one call of PostSend
+// as its field room says. For each accepted request, it appends the inline data or the
+// addresses to the field got.
 type fakeQP struct {
 	verbs.QP
 	room int

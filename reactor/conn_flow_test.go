@@ -7,10 +7,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestSendFlowAgainstAModel accepts, posts and completes requests in random numbers and
-// compares sendFlow with a simple model. A slot must be reused only when it is free, a
-// full queue must contain a signaled request, and each completion must also complete the
-// requests before it.
+// TestSendFlowAgainstAModel compares sendFlow with a simple model, while it accepts,
+// posts and completes random numbers of requests. The test requires three things. A slot
+// is reused only when it is free. A full queue contains a signaled request. Each
+// completion also completes the requests before it.
 func TestSendFlowAgainstAModel(t *testing.T) {
 	for seed := range uint64(300) {
 		rng := rand.New(rand.NewPCG(seed, 1))
@@ -101,8 +101,8 @@ func TestSendFlowWritableOnce(t *testing.T) {
 	require.False(t, f.writable())
 }
 
-// TestSendFlowRetiresStaged checks that a request that was accepted and never posted can
-// be retired, as if it had completed.
+// TestSendFlowRetiresStaged checks that the method retire can be called for a request
+// that was accepted but never posted. Such a request then counts as completed.
 func TestSendFlowRetiresStaged(t *testing.T) {
 	f := newSendFlow(4, 1)
 	f.accept(false)

@@ -28,7 +28,8 @@ func wireLoop(t *testing.T, h reactor.Handler, port uint16) *reactor.Loop {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, p.Close()) })
 	// The ACK timeout is short, so that the retries are soon used up if the peer does
-	// not answer. It is rounded up to code 13, 33.6 ms.
+	// not answer. A device can only use a timeout of 4.096 µs * 2^n. The value here is
+	// rounded up to 33.6 ms, where n is 13.
 	l, err := reactor.NewLoop(p, h, &reactor.Config{AckTimeout: 33 * time.Millisecond})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, l.Close()) })
@@ -63,15 +64,17 @@ func TestKeepaliveOnWirePath(t *testing.T) {
 }
 
 // TestKeepaliveWithUnconfirmedSends checks that an unanswered keepalive probe does not
-// end the connection while sends are unconfirmed, because the peer may have no receive
-// buffers. Only one probe may be outstanding at a time.
+// end a connection that has unconfirmed sends. The peer may be alive and only have no
+// receive buffers, in which case it answers neither the sends nor the probe after them.
+// Only one probe may be outstanding at a time.
 func TestKeepaliveWithUnconfirmedSends(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, &reactor.Config{MaxInFlight: 4, Keepalive: time.Hour})
 	sent := uint64(0)
 	for ; p.dialed.Send([]byte("x")) == nil; sent++ {
 	}
 	for range 5 {
-		runLate(t, p.client, 2*time.Hour, func() {}) // only the loop of the client runs
+		// Only the loop of the client runs, so the server confirms nothing.
+		runLate(t, p.client, 2*time.Hour, func() {})
 	}
 	require.EqualValues(t, 1, probes(t, p.client))
 	require.Equal(t, reactor.StateOpen, p.dialed.State())
@@ -80,8 +83,9 @@ func TestKeepaliveWithUnconfirmedSends(t *testing.T) {
 }
 
 // TestKeepaliveNotAnsweredOnBusyQueue checks that an unanswered keepalive probe ends its
-// connection even if another connection is busy. The completions of the other connection
-// fill the last batch that is polled before the timeout of the probe.
+// connection even if another connection on the same CQ is busy. The loop takes only one
+// completion in a turn. In the turn in which the probe times out, this completion
+// belongs to the other connection.
 func TestKeepaliveNotAnsweredOnBusyQueue(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, &reactor.Config{Keepalive: time.Hour, CompletionBudget: 1})
 	var busy *reactor.Conn
@@ -91,9 +95,12 @@ func TestKeepaliveNotAnsweredOnBusyQueue(t *testing.T) {
 	require.NoError(t, p.client.Dial(ln.Addr(), nil))
 	drive(t, func() bool { return busy != nil }, p.client, other)
 
-	runLate(t, p.client, 2*time.Hour, func() {}) // posts a keepalive probe on both connections
+	// This call makes the loop post a keepalive probe on both connections.
+	runLate(t, p.client, 2*time.Hour, func() {})
 	answered := func() bool { return reactor.OutstandingProbes(p.client) == 1 }
-	drive(t, answered, p.client, other) // p.server does not run, so only one probe is answered
+	// The loop p.server does not run, so only the probe on the other connection is
+	// answered.
+	drive(t, answered, p.client, other)
 	runLate(t, p.client, 2*time.Hour, func() {
 		for range 10 {
 			require.NoError(t, busy.Send(nil))
@@ -109,8 +116,9 @@ func TestKeepaliveNotAnsweredOnBusyQueue(t *testing.T) {
 	require.Equal(t, 1, opened(p.client), "the other connection stays open")
 }
 
-// TestKeepalivesAreBatched checks that an idle loop does not wake up for each connection
-// to post a keepalive probe, and that one turn posts at most ProbeBudget probes.
+// TestKeepalivesAreBatched checks that an idle loop does not wake up separately for the
+// keepalive probe of each connection. The loop posts probes of many connections in one
+// turn, but at most ProbeBudget of them.
 func TestKeepalivesAreBatched(t *testing.T) {
 	const conns = 2*reactor.ProbeBudget + 10
 	server := newLoop(t, &hooks{}, nil)

@@ -7,7 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// nextCheck requires that l has a time for its next check, and returns that time.
+// nextCheck returns the time of the next check of l. It fails the test if l needs no
+// further check.
 func nextCheck(t *testing.T, l *liveness, keepalive time.Duration) time.Duration {
 	t.Helper()
 	when, none := l.nextCheck(keepalive)
@@ -65,8 +66,10 @@ func TestLivenessProbe(t *testing.T) {
 	require.True(t, l.probeDue(585, keepalive))
 }
 
-// TestLivenessProbeBehindSends checks that a keepalive probe behind other sends may stay
-// unanswered. The next check is one keepalive time later.
+// TestLivenessProbeBehindSends checks a keepalive probe that was posted behind other
+// sends and is not answered in time. The connection does not fail, because the sends
+// before the probe may have delayed the answer. The connection is checked again after a
+// further keepalive time.
 func TestLivenessProbeBehindSends(t *testing.T) {
 	const keepalive = 160
 	var l liveness

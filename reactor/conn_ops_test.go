@@ -79,7 +79,7 @@ func TestRefusedOperationFailsTheConnection(t *testing.T) {
 		tags, errs = append(tags, op.Tag), append(errs, err)
 	}}
 	p := connect(t, client, &hooks{}, nil)
-	remoteMR, err := p.accepted.Alloc(64, verbs.AccessLocalWrite) // the peer has no right to write
+	remoteMR, err := p.accepted.Alloc(64, verbs.AccessLocalWrite) // the client is not allowed to write to this region
 	require.NoError(t, err)
 	localMR, err := p.dialed.Alloc(64, verbs.AccessLocalWrite)
 	require.NoError(t, err)

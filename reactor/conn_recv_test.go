@@ -41,8 +41,8 @@ func newTestConn(t *testing.T, h Handler) *Conn {
 	return c
 }
 
-// arrive makes c handle a completion of the receive buffer in the given slot, for a
-// message that consists of the parameter text.
+// arrive makes c handle the completion of a received message. The message consists of
+// the given text, and is in the receive buffer of the given slot.
 func arrive(c *Conn, slot int, text string, status verbs.Status) {
 	copy(c.recvs.buffers[slot].memory, text)
 	c.device.complete(&verbs.WC{
@@ -75,9 +75,10 @@ func TestHeldMessagesOfDisconnectedPeer(t *testing.T) {
 	require.Equal(t, ErrPeerClosed, c.closeReason.cause)
 }
 
-// TestMessagesWhileClosing checks a message that is handled while its connection closes.
-// If the connection closes because of a failure or because the peer has closed, the
-// message is delivered. After Close, Abort or OnClose it is discarded.
+// TestMessagesWhileClosing checks a message that the loop handles after its connection
+// has begun to close. If the connection closes because of a failure, or because the peer
+// has closed it, the message is delivered. If this side has called Close or Abort, or
+// OnClose was called, the message is discarded.
 func TestMessagesWhileClosing(t *testing.T) {
 	for name, test := range map[string]struct {
 		end       func(*Conn)

@@ -21,9 +21,9 @@ func TestConnStatesAreOrdered(t *testing.T) {
 	require.Equal(t, reactor.StateClosed, last)
 }
 
-// TestStatesAfterFailedRequest checks the states of a connection after a failed request:
-// it waits for cm.Disconnected, then until its CQ was polled empty, and then until its
-// queues are flushed.
+// TestStatesAfterFailedRequest checks the states of a connection after one of its
+// requests has failed. The connection waits for three things, one after the other: the
+// event cm.Disconnected, a poll that finds the CQ empty, and the flush of the queues.
 func TestStatesAfterFailedRequest(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, nil)
 	c := p.dialed
@@ -31,7 +31,8 @@ func TestStatesAfterFailedRequest(t *testing.T) {
 	require.Equal(t, reactor.StateAwaitingDisconnected, reactor.InternalState(c))
 	inTurn(t, p.client, func() {})
 	require.Equal(t, reactor.StateAwaitingDisconnected, reactor.InternalState(c))
-	// The loop has not polled the CQ since the event.
+	// In this turn the event cm.Disconnected arrives after the poll. So the connection
+	// still waits for a poll that finds the CQ empty.
 	inTurn(t, p.client, func() { reactor.InjectDisconnected(c, verbs.ErrPeerGone) })
 	require.Equal(t, reactor.StateAwaitingEmptyCQ, reactor.InternalState(c))
 	inTurn(t, p.client, func() {})
@@ -40,9 +41,10 @@ func TestStatesAfterFailedRequest(t *testing.T) {
 	require.ErrorIs(t, p.dialCloseErr, verbs.ErrPeerGone)
 }
 
-// TestStatesAfterSecondFailure checks a connection that waits for cm.Disconnected to
-// learn why a request has failed. A fatal event of its queue pair, which is a definite
-// reason, ends the wait.
+// TestStatesAfterSecondFailure checks a connection on which a request has failed. The
+// connection first waits for cm.Disconnected, which may tell the reason. Then its queue
+// pair reports a fatal event. This event is a definite reason, so the connection stops
+// waiting.
 func TestStatesAfterSecondFailure(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, nil)
 	c := p.dialed

@@ -22,9 +22,9 @@ func (p failingProvider) Devices() ([]verbs.Device, error) { return []verbs.Devi
 
 type failingDevice struct {
 	verbs.Device
-	asyncFD int                                   // descriptor that AsyncFD returns
-	async   func(*verbs.AsyncEvent) (bool, error) // function that NextAsync calls for its result
-	arm     error                                 // error that Arm of the CQs returns, unless it is nil
+	asyncFD int                                   // result of AsyncFD
+	async   func(*verbs.AsyncEvent) (bool, error) // NextAsync returns the results of this function
+	arm     error                                 // result of CQ.Arm; nil means that Arm of the wrapped CQ is called
 }
 
 func (d *failingDevice) CreateCQ(attr *verbs.CQAttr) (verbs.CQ, error) {
@@ -48,13 +48,16 @@ func (c *failingCQ) Arm(solicited bool) error {
 	return c.CQ.Arm(solicited)
 }
 
-// TestFatalDeviceEvent checks that the engine does not end after a fatal event of a
-// device, and that the loop can sleep.
+// TestFatalDeviceEvent checks a device that reports a fatal event and then fails all
+// calls. The engine does not end, and the loop can sleep, although the descriptor for
+// the events of the device stays readable.
 func TestFatalDeviceEvent(t *testing.T) {
 	r, w, err := os.Pipe()
 	require.NoError(t, err)
 	defer r.Close()
-	require.NoError(t, w.Close()) // without a writer, r is always readable
+	// Without a writer, the pipe is at its end and the descriptor of r is always
+	// readable.
+	require.NoError(t, w.Close())
 	calls, failed := 0, errors.New("device failed")
 	dev := &failingDevice{asyncFD: int(r.Fd()), async: func(ev *verbs.AsyncEvent) (bool, error) {
 		if calls++; calls > 1 {

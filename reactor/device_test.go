@@ -11,8 +11,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// TestDeviceEvents checks that a connection ends with the error of an asynchronous event
-// that concerns it, and that the connection ignores an event that reports no failure.
+// TestDeviceEvents checks asynchronous events of a device. An event that reports a
+// failure ends the connections that it concerns, with an error that names the event. An
+// event that reports no failure does not affect them.
 func TestDeviceEvents(t *testing.T) {
 	for _, eventType := range []verbs.AsyncEventType{
 		verbs.AsyncQPFatal, verbs.AsyncQPAccessError, verbs.AsyncCQError, verbs.AsyncDeviceFatal,
@@ -32,8 +33,9 @@ func TestDeviceEvents(t *testing.T) {
 }
 
 // TestBrokenCompletionQueue checks that the connections of a completion queue end at
-// once when the queue fails, because no request can be flushed any more. Every operation
-// must be reported nevertheless.
+// once when the queue fails. They can not wait until their requests are flushed, because
+// the queue returns no completions any more. Every operation must be reported
+// nevertheless.
 func TestBrokenCompletionQueue(t *testing.T) {
 	broken := errors.New("broken")
 	var ends []error
@@ -86,7 +88,8 @@ func (p *limitedChannels) OpenChannel() (cm.TransportChannel, error) {
 }
 
 func TestNewReleasesResourcesOnFailure(t *testing.T) {
-	// New needs three channels: one for the acceptor and one for each of two loops.
+	// New opens three channels: one for the acceptor and one for each of two loops. Here
+	// it can open fewer, and must close those that it has opened.
 	for channels := range 3 {
 		p := &limitedChannels{Provider: openSoft(t, 2), left: channels}
 		_, err := reactor.New(p, &hooks{}, &reactor.Config{NumLoops: 2})
@@ -116,8 +119,9 @@ func TestPeerGoneWhileDraining(t *testing.T) {
 	require.NotErrorIs(t, p.dialCloseErr, reactor.ErrPeerClosed)
 }
 
-// TestMemoryOfDevice checks Alloc and Lease of a loop that does not use the given device
-// yet: they open the device. A device of another provider is refused.
+// TestMemoryOfDevice checks that Alloc and Lease of a loop open the given device if the
+// loop does not use it yet. If the device belongs to another provider, Alloc and Lease
+// return an error.
 func TestMemoryOfDevice(t *testing.T) {
 	p, other := openSoft(t, 1), openSoft(t, 1)
 	l, err := reactor.NewLoop(p, &hooks{}, nil)

@@ -80,7 +80,9 @@ func TestPostFromManyGoroutines(t *testing.T) {
 		engine := start(t, &hooks{}, &reactor.Config{Idle: policy, SafetyTimeout: testTimeout})
 		const senders, each = 4, 500
 		done := make(chan struct{})
-		count := 0 // used only by functions on the loop
+		// Only the posted functions use count. All of them run on the goroutine of the
+		// loop.
+		count := 0
 		for range senders {
 			go func() {
 				for range each {
@@ -119,7 +121,9 @@ func TestThousandConnections(t *testing.T) {
 	const total, rounds = 1000, 3
 	cfg := &reactor.Config{
 		NumLoops: 2, MaxInFlight: 4, MaxMessage: 256, Balance: reactor.LeastConnections,
-		SafetyTimeout: testTimeout, // long, so that a lost wake-up fails the test
+		// If a wake-up is lost, the loop sleeps for this time. The time is so long that
+		// the test then fails.
+		SafetyTimeout: testTimeout,
 	}
 	server := start(t, &hooks{message: echo(t)}, cfg)
 	results := make(chan error, total)
@@ -240,8 +244,8 @@ func TestInvalidUse(t *testing.T) {
 	drive(t, func() bool { return called }, loop)
 }
 
-// TestVectorsAreNotShared checks that two loops can not share a completion vector:
-// connections of the second loop fail with verbs.ErrBusy.
+// TestVectorsAreNotShared checks that two loops can not share a completion vector of the
+// soft device: connections of the second loop fail with verbs.ErrBusy.
 func TestVectorsAreNotShared(t *testing.T) {
 	server := newLoop(t, &hooks{}, nil)
 	ln, err := server.Engine().Listen(loopback, nil)

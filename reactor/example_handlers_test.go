@@ -64,8 +64,9 @@ type watcher struct {
 	found chan uint64
 }
 
-// OnOpen sets a turn function that looks at the first word of the region. The loop does
-// not sleep until the client has written that word.
+// OnOpen sets a turn function, which looks at the first word of the region in every
+// turn. While a loop has a turn function, it does not sleep. When the client has written
+// the word, the turn function removes itself.
 func (w *watcher) OnOpen(c *reactor.Conn) {
 	loop := c.Loop()
 	loop.SetTurnFunc(func() (worked bool) {
@@ -86,6 +87,8 @@ func (wordWriter) OnOpen(c *reactor.Conn) {
 	check(remote.UnmarshalBinary(c.PeerPrivateData()))
 	memory, err := c.Alloc(8, verbs.AccessLocalWrite)
 	check(err)
-	binary.NativeEndian.PutUint64(memory.Bytes(), 42) // both sides have the same byte order
+	// The value has the byte order of this machine. The server of this example runs on
+	// the same machine.
+	binary.NativeEndian.PutUint64(memory.Bytes(), 42)
 	check(c.Write(verbs.SGEOf(memory, 0, 8), remote, reactor.SendOptions{}))
 }

@@ -75,9 +75,9 @@ type sender struct {
 func (s *sender) OnOpen(c *reactor.Conn)     { s.send(c) }
 func (s *sender) OnWritable(c *reactor.Conn) { s.send(c) }
 
-// send sends messages until Send returns ErrWouldBlock. OnWritable calls send again when
-// there is room. After the last message send closes the connection, which first delivers
-// the messages that were accepted.
+// send sends messages until Send returns ErrWouldBlock. When there is room again,
+// OnWritable calls send. After the last message, send closes the connection. Close first
+// delivers all messages that Send has accepted.
 func (s *sender) send(c *reactor.Conn) {
 	for ; s.left > 0; s.left-- {
 		err := c.Send([]byte("more"))
@@ -114,7 +114,9 @@ func ExampleConn_SendBuffer() {
 
 type formatter struct{ asker }
 
-// OnOpen leases a buffer, whose length is 0, and appends to its bytes.
+// OnOpen leases a buffer, writes a text to it, and sends it. The length of a leased
+// buffer is 0, so Appendf writes the text to the beginning of the buffer. SetLen sets
+// the length to that of the text.
 func (*formatter) OnOpen(c *reactor.Conn) {
 	buf, err := c.Lease()
 	check(err)
@@ -123,8 +125,8 @@ func (*formatter) OnOpen(c *reactor.Conn) {
 	sendBuffer(c, buf)
 }
 
-// sendBuffer sends buf. If SendBuffer returns an error, it has not taken the buffer:
-// sendBuffer then releases the buffer and ends the connection.
+// sendBuffer sends buf. If SendBuffer returns an error, the application still owns buf.
+// In this case sendBuffer releases buf and ends the connection.
 func sendBuffer(c *reactor.Conn, buf *reactor.Buffer) {
 	if err := c.SendBuffer(buf); err != nil {
 		check(buf.Release())
@@ -184,8 +186,9 @@ func (w *worker) OnMessage(c *reactor.Conn, msg reactor.Message) {
 	})
 }
 
-// OnShutdown waits until the goroutines have ended. When OnShutdown returns, the memory
-// of kept messages is unmapped.
+// OnShutdown waits until the goroutines have ended. After OnShutdown has returned, the
+// engine unmaps the memory of the kept messages, so no goroutine may use the messages
+// then.
 func (w *worker) OnShutdown(*reactor.Loop) { w.busy.Wait() }
 
 // This example accepts or rejects a connection request by its private data, which is the

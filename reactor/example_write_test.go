@@ -45,13 +45,14 @@ type regionUser struct {
 	done   chan error
 }
 
-// OnOpen writes to the region and reads from it. A READ returns the bytes that an earlier
-// WRITE has written.
+// OnOpen posts a WRITE to the region and then a READ from the region. The READ returns
+// the bytes that the WRITE has written, because the peer's device executes the WRITE
+// first.
 func (u *regionUser) OnOpen(c *reactor.Conn) {
 	var remote reactor.Remote
 	err := remote.UnmarshalBinary(c.PeerPrivateData())
 	if err != nil {
-		c.Abort(err) // the private data is not from the server of this example
+		c.Abort(err) // the private data does not come from the server of this example
 		return
 	}
 	u.memory, err = c.Alloc(64, verbs.AccessLocalWrite)

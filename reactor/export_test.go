@@ -139,9 +139,9 @@ func EndPendingRequest(req *ConnRequest, deviceRemoved bool) {
 	}
 }
 
-// FetchRequestDuringShutdown makes an engine that was not started fetch one event, at
-// the time when Shutdown has already collected the requests to reject. It reports
-// whether there was an event.
+// FetchRequestDuringShutdown makes an engine that was not started fetch one event. The
+// engine is in the state in which Shutdown has already collected the pending requests in
+// order to reject them. The result taken is false if there was no event.
 func FetchRequestDuringShutdown(e *Engine) (taken bool, err error) {
 	e.acceptor.mu.Lock()
 	e.acceptor.closing = true

@@ -28,7 +28,9 @@ func TestForeignDescriptor(t *testing.T) {
 	require.NoError(t, err)
 	_, err = w.WriteString("level")
 	require.NoError(t, err)
-	for len(got) < 5 { // while the descriptor is readable, each turn calls the function again
+	// The function reads two bytes. Each turn calls it again as long as the descriptor
+	// is readable.
+	for len(got) < 5 {
 		_, err := loop.RunOnce(-1)
 		require.NoError(t, err)
 	}
@@ -44,9 +46,10 @@ func TestForeignDescriptor(t *testing.T) {
 	require.Zero(t, n)
 }
 
-// TestForeignClosedInCallback checks that the callback of a registered descriptor may
-// close another registration whose event was fetched together with its own. The callback
-// of the closed registration must not be called.
+// TestForeignClosedInCallback checks two registered descriptors that are readable in the
+// same turn. The callback of the first descriptor closes the registration of the second.
+// The callback of the second must then not be called, although its event was already
+// fetched.
 func TestForeignClosedInCallback(t *testing.T) {
 	loop := newLoop(t, &hooks{}, nil)
 	calls := 0

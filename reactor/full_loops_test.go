@@ -32,8 +32,9 @@ func TestFullLoops(t *testing.T) {
 	require.False(t, f.full(loopOnDevice{loop, one}, 5, now), "the record was removed")
 }
 
-// TestAsNoResources checks which errors mean that a loop is full: those of this side,
-// which match ErrNoResources. An error that the peer has caused does not match.
+// TestAsNoResources checks which errors mean that a loop is full. Errors for missing
+// resources of this side match ErrNoResources. An error that the peer has caused does
+// not.
 func TestAsNoResources(t *testing.T) {
 	full := &verbs.ParamError{Field: "queue pairs"}
 	require.ErrorIs(t, asNoResources(full), verbs.ErrNoResources)

@@ -107,12 +107,14 @@ func TestConnectionOptions(t *testing.T) {
 	server := newLoop(t, &hooks{open: func(c *reactor.Conn) { accepted = c }}, cfg)
 	client := newLoop(t, &hooks{open: func(c *reactor.Conn) { dialed = c }}, cfg)
 	for _, v := range []struct {
-		name                   string
-		listen                 *reactor.ListenOptions
-		dial                   *reactor.DialOptions
-		dialAck, acceptAck     time.Duration // ACK timeout of each side, as Query reports it
-		retries                uint8
-		dialRNR, acceptRNR     uint8 // RNR retry count of each side; each side gets the value that the other side asked for
+		name               string
+		listen             *reactor.ListenOptions
+		dial               *reactor.DialOptions
+		dialAck, acceptAck time.Duration // ACK timeout of each side, as Query reports it
+		retries            uint8
+		// RNR retry count of each side, as Query reports it. A side uses the value that
+		// the other side has sent.
+		dialRNR, acceptRNR     uint8
 		dialClass, acceptClass uint8
 	}{
 		{"defaults", nil, nil, time.Second, time.Second, 5, 5, 5, 0, 0},
@@ -157,8 +159,9 @@ func TestListenParameters(t *testing.T) {
 	}
 }
 
-// TestReuseAddr checks ListenOptions.ReuseAddr and DialOptions.ReuseAddr: a listener, or
-// a dialed connection, can share its address with an ID that does not listen.
+// TestReuseAddr checks ListenOptions.ReuseAddr and DialOptions.ReuseAddr. With this
+// option, a listener or a dialed connection can use the same address as another ID, if
+// that ID does not listen.
 func TestReuseAddr(t *testing.T) {
 	p := openSoft(t, 1)
 	channel, err := cm.OpenChannel(p)

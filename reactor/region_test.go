@@ -9,8 +9,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// TestRegionSet checks that a loop does not keep regions that the application has closed,
-// and that it closes the others.
+// TestRegionSet checks the list of the regions that an application has allocated from a
+// loop. The list loses a region when the application has closed it. closeAll closes the
+// remaining regions.
 func TestRegionSet(t *testing.T) {
 	pd := &fakePD{}
 	d := &loopDevice{loop: &Loop{cfg: &Config{}}, pd: pd}

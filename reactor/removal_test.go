@@ -11,8 +11,8 @@ import (
 )
 
 // TestDeviceRemoved checks that the removal of a device ends its connections at once.
-// The test does not run the peer's loop, so the peer does not disconnect, and the
-// timeouts are too long to pass.
+// Nothing else can end them: the peer does not disconnect, because its loop does not
+// run, and the timeouts are longer than the test.
 func TestDeviceRemoved(t *testing.T) {
 	removals := map[string]func(*reactor.Conn){
 		"removed": reactor.RemoveDevice,
@@ -53,8 +53,9 @@ func TestDeviceRemoved(t *testing.T) {
 	}
 }
 
-// requireRemovalError requires that err is the error of the removal. If the connection
-// was closing for another reason before the removal, err must be that reason.
+// requireRemovalError requires that err reports the removal of the device. If an abort
+// or a failure had already ended the connection before the removal, err must be the
+// reason for that end.
 func requireRemovalError(t *testing.T, state, how string, err error) {
 	t.Helper()
 	switch {
@@ -89,7 +90,9 @@ func TestDeviceRemovedForAllConns(t *testing.T) {
 	var ends []error
 	client, server := &hooks{}, &hooks{}
 	p := connect(t, client, server, nil)
-	server.acceptError = nil // the second connection may end with an error at the server
+	// The server may get an error for the second connection. This test does not check
+	// that.
+	server.acceptError = nil
 	client.open = func(c *reactor.Conn) { conns = append(conns, c) }
 	client.close = func(_ *reactor.Conn, err error) { ends = append(ends, err) }
 	ln, err := p.server.Engine().Listen(loopback, nil)

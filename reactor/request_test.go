@@ -13,8 +13,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// dialFor starts a client that dials the server. When the connection is open, the
-// channel opened gets it. When the dial fails, the channel failed gets the error.
+// dialFor starts a client that dials the server. The channel opened gets the connection
+// when it is open. If the dial fails, the channel failed gets the error.
 func dialFor(t *testing.T, server *reactor.Engine, d *reactor.DialOptions) (opened chan *reactor.Conn, failed chan error) {
 	opened, failed = make(chan *reactor.Conn, 1), make(chan error, 1)
 	client := start(t, &hooks{
@@ -132,8 +132,9 @@ func TestPlace(t *testing.T) {
 	require.Same(t, server.Loop(1), receive(t, got))
 }
 
-// TestAnswerInPlace checks the answers to a request in Config.Place, where the request
-// has no loop: Accept and Steer do nothing, and after Reject no callback follows.
+// TestAnswerInPlace checks the answers to a request in the function Config.Place, which
+// chooses the loop of the request. Accept and Steer return an error there. Reject
+// rejects the request, and OnConnectRequest is not called afterwards.
 func TestAnswerInPlace(t *testing.T) {
 	server := start(t, &hooks{request: func(*reactor.ConnRequest) { assert.Fail(t, "the request was rejected") }},
 		&reactor.Config{Place: func(req *reactor.ConnRequest) *reactor.Loop {
@@ -197,8 +198,8 @@ func TestRejectedWhenFull(t *testing.T) {
 }
 
 // TestSteeredToFullLoop checks a request for which the application chooses a full loop
-// with Steer. When the application accepts the request, it is rejected, and
-// OnAcceptError gets the reason.
+// with Steer. When the application then accepts the request, the engine rejects it
+// instead, and OnAcceptError gets the reason.
 func TestSteeredToFullLoop(t *testing.T) {
 	acceptErr, opened := make(chan error, 1), make(chan *reactor.Conn, 1)
 	server := start(t, &hooks{
@@ -303,8 +304,8 @@ func TestDialBalances(t *testing.T) {
 }
 
 // TestExpiryAfterPeerClosed checks a request that expires after its client has closed.
-// The engine can not reject it any more. This is not an error of the engine: Close
-// returns nil.
+// The engine can not reject such a request. This does not count as an error of the
+// engine, so Close returns nil.
 func TestExpiryAfterPeerClosed(t *testing.T) {
 	var kept *reactor.ConnRequest
 	server := newLoop(t, &hooks{request: func(req *reactor.ConnRequest) { kept = req }}, &reactor.Config{DecisionTimeout: time.Hour})

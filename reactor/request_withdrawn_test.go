@@ -39,7 +39,9 @@ func TestRequestWithdrawn(t *testing.T) {
 	second := open(0, &hooks{open: func(c *reactor.Conn) { opened <- c }})
 	require.NoError(t, second.Dial(ln.Addr(), &reactor.DialOptions{LocalAddr: netip.MustParseAddrPort("127.71.1.3:0")}))
 	for req := receive(t, kept); req.RemoteAddr().Addr() == old.RemoteAddr().Addr(); req = receive(t, kept) {
-		old = req // the first client has sent its request again
+		// This is not the request of the second client. The first client has sent its
+		// request again.
+		old = req
 	}
 	await(t, func() bool { return old.Steer(old.Loop()) != nil })
 	require.ErrorIs(t, old.Accept(nil), verbs.ErrPeerGone)

@@ -14,8 +14,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
-// TestShutdownUnderLoad checks that a server that is shut down under load delivers all
-// messages that it has accepted before.
+// TestShutdownUnderLoad checks a server that is shut down while clients send to it. The
+// server must deliver all messages that its calls of Send have accepted before.
 func TestShutdownUnderLoad(t *testing.T) {
 	const conns = 8
 	for _, loops := range []int{1, 2} {
@@ -78,8 +78,9 @@ func await(t testing.TB, cond func() bool) {
 	require.Eventually(t, cond, testTimeout, time.Millisecond)
 }
 
-// TestShutdownDeadline checks a Shutdown whose context is done before all messages are
-// delivered. It ends the remaining connections and returns the cause of the context.
+// TestShutdownDeadline checks a Shutdown whose context ends before all messages are
+// delivered. Shutdown then ends the remaining connections and returns the cause of the
+// context.
 func TestShutdownDeadline(t *testing.T) {
 	ends := make(chan error, 1)
 	engine, err := reactor.New(openSoft(t, 1), &hooks{
@@ -170,8 +171,9 @@ func TestStopInCallback(t *testing.T) {
 	require.NoError(t, engine.Wait())
 }
 
-// TestShutdownStepsPerTurn checks that at most CloseBudget connections take a step in
-// one turn of the loop when many connections end at once.
+// TestShutdownStepsPerTurn checks the end of many connections at once. A connection
+// closes in several steps, and at most CloseBudget connections take a step in one turn
+// of the loop.
 func TestShutdownStepsPerTurn(t *testing.T) {
 	const conns = 3 * reactor.CloseBudget
 	for name, end := range map[string]func(*reactor.Loop){
@@ -179,7 +181,9 @@ func TestShutdownStepsPerTurn(t *testing.T) {
 		"aborted": func(l *reactor.Loop) { reactor.AbortConns(l) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			opened, closed := 0, make(map[uint64]int) // closed has for each turn the number of connections that closed in it
+			// The map closed has the number of connections that closed in each turn of
+			// the loop.
+			opened, closed := 0, make(map[uint64]int)
 			server := newLoop(t, &hooks{
 				open:  func(*reactor.Conn) { opened++ },
 				close: func(c *reactor.Conn, _ error) { closed[reactor.Turn(c.Loop())]++ },

@@ -91,8 +91,9 @@ func TestSlabWithoutMemory(t *testing.T) {
 	require.ErrorIs(t, err, pd.refuse)
 }
 
-// TestKeepWithoutMemory checks Message.Keep when there is no memory for another buffer.
-// The receive queue then has one buffer less until the message is released.
+// TestKeepWithoutMemory checks Message.Keep when there is no memory for another buffer
+// that would replace the kept one. The receive queue then has one buffer less until the
+// message is released.
 func TestKeepWithoutMemory(t *testing.T) {
 	pd := &fakePD{}
 	l := &Loop{}
@@ -103,7 +104,7 @@ func TestKeepWithoutMemory(t *testing.T) {
 		require.NoError(t, err)
 		c.recvs.stage(b)
 	}
-	c.recvs.posted = c.recvs.head // the state after the buffers were posted
+	c.recvs.posted = c.recvs.head // now all buffers count as posted
 	pd.refuse = errors.New("no memory")
 
 	b := c.recvs.complete(0)

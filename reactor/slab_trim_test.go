@@ -46,8 +46,9 @@ func release(t *testing.T, held []*Buffer) {
 	}
 }
 
-// TestSlabReturnsMemory checks which memory slab.trim returns to the system: that of
-// every chunk that was not used between two rounds of trim, except the first chunk.
+// TestSlabReturnsMemory checks that slab.trim returns the memory of unused chunks to the
+// system. A chunk is unused if it has no buffer in use, and no buffer was taken from it
+// since the last round of trim. The memory of the first chunk is never returned.
 func TestSlabReturnsMemory(t *testing.T) {
 	pd := &fakePD{}
 	s := slab{pd: pd, size: 100}
@@ -110,8 +111,7 @@ func TestSlabReusesIndexes(t *testing.T) {
 }
 
 // TestSlabPrefersFirstChunks checks that slab.get prefers buffers of the first chunks.
-// The last chunks then become unused, and their memory can be returned while others are
-// in use.
+// The last chunks then become unused, so that the slab can return their memory.
 func TestSlabPrefersFirstChunks(t *testing.T) {
 	pd := &fakePD{}
 	s := slab{pd: pd, size: 100}
@@ -120,7 +120,9 @@ func TestSlabPrefersFirstChunks(t *testing.T) {
 	rng.Shuffle(len(held), func(i, j int) { held[i], held[j] = held[j], held[i] })
 	release(t, held[100:])
 	held = held[:100]
-	for range 20 { // in each round about half of the 100 buffers are released and taken anew
+	// In each round, about half of the 100 buffers are replaced: a buffer is released
+	// and another one is taken.
+	for range 20 {
 		for i := range held {
 			if rng.IntN(2) == 0 {
 				require.NoError(t, held[i].Release())
@@ -234,14 +236,16 @@ func TestSlabDiscardsLaterReleases(t *testing.T) {
 	require.Equal(t, minChunk-20, pd.mrs[0].present())
 }
 
-// TestSlabDiscardsInSteps checks that one call of slab.trim makes a bounded number of
-// calls of Discard. If a buffer is taken between two calls of trim, its memory must not
-// be discarded.
+// TestSlabDiscardsInSteps checks that one call of slab.trim calls Discard at most
+// maxDiscards times. It also checks a buffer that is taken after trim has discarded the
+// memory of free buffers. Later calls of trim must not discard the memory of this
+// buffer.
 func TestSlabDiscardsInSteps(t *testing.T) {
 	pd := &pagedPD{}
 	s := slab{pd: pd, size: os.Getpagesize()}
 	held := getBuffers(t, &s, maxChunk+minChunk)
-	biggest := pd.mrs[len(pd.mrs)-2] // all buffers of this chunk are taken
+	// All buffers of this chunk are in use.
+	biggest := pd.mrs[len(pd.mrs)-2]
 	count := len(biggest.absent)
 	require.Greater(t, count, 4*maxDiscards)
 	for i, b := range held { // every other buffer is released

@@ -76,7 +76,8 @@ func TestMemoryReturnedAfterClose(t *testing.T) {
 	drive(t, func() bool { return server.Conns() == stay && client.Conns() == stay }, client, server)
 	passTrimInterval(t, server)
 	passTrimInterval(t, server)
-	used := stay * messages * 4096 // bytes of the buffers that are posted for the next messages
+	// The buffers that are posted for the next messages need this number of bytes.
+	used := stay * messages * 4096
 	require.LessOrEqual(t, residentBytes(t, server), used+used/4)
 	require.Less(t, server.Stats().BufferBytes, uint64(conns*messages*4096))
 

@@ -49,8 +49,9 @@ func TestTurnFuncRemovesItself(t *testing.T) {
 	require.Equal(t, 1, calls)
 }
 
-// TestTurnFuncWatchesMemory checks that a turn function sees the WRITE of a peer, and
-// that its answer is sent in the same turn.
+// TestTurnFuncWatchesMemory checks a turn function that waits until the peer has written
+// to a region, and then sends an answer. The function sees the WRITE. The answer leaves
+// in the same turn.
 func TestTurnFuncWatchesMemory(t *testing.T) {
 	answered := false
 	p := connect(t, &hooks{message: func(*reactor.Conn, reactor.Message) { answered = true }}, &hooks{}, nil)
@@ -58,7 +59,8 @@ func TestTurnFuncWatchesMemory(t *testing.T) {
 	require.NoError(t, err)
 	local, err := p.dialed.Alloc(8, verbs.AccessLocalWrite)
 	require.NoError(t, err)
-	// The soft device writes to the memory on the goroutine of the loop.
+	// The turn function can read the memory without atomic operations: the soft device
+	// executes WRITEs on the goroutine of the loop.
 	word := watched.Bytes()
 	p.server.SetTurnFunc(func() bool {
 		if word[7] == 0 {

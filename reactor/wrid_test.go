@@ -17,8 +17,8 @@ func TestWrIDParts(t *testing.T) {
 	require.False(t, (id &^ sendBit).send())
 }
 
-// TestConnTable checks that the ids of a removed connection find no connection, even if
-// another connection has got its index.
+// TestConnTable checks that an ID of a removed connection finds no connection, even if
+// another connection has got the index of the removed one.
 func TestConnTable(t *testing.T) {
 	var table connTable
 	a, b := &Conn{}, &Conn{}
