@@ -31,8 +31,9 @@ func peersHere() []*peer {
 	return slices.DeleteFunc(ownPeers(), func(p *peer) bool { return p.name == "rdmacore" || needsTwoProcessors(p) })
 }
 
-// needsTwoProcessors reports whether a peer can run only on a machine with at least two
-// processors: its processes never sleep.
+// needsTwoProcessors reports whether the peer cannot run here because this process may
+// use only one processor. The two processes of such a peer never sleep, so each of them
+// needs a processor of its own.
 func needsTwoProcessors(p *peer) bool {
 	client, _ := processors()
 	return client < 0 && p.variants[0].mode == "busy"
@@ -78,8 +79,9 @@ func requirePlausible(t *testing.T, c Case, row Row) {
 	require.LessOrEqual(t, row.P50, row.P99)
 	require.LessOrEqual(t, row.P99, row.P999)
 	require.LessOrEqual(t, row.P999, row.Max)
-	// In ping-pong, only one message is in flight. Half of the round trips take at least
-	// the time p50. So no more than two round trips can take place in that time.
+	// In ping-pong on one connection, only one message is in flight. At least half of
+	// the round trips take p50 or longer. So the mean time of a round trip is at least
+	// p50/2.
 	if c.Connections == 1 && c.Workload == workPingPong {
 		require.LessOrEqual(t, row.P50/2*row.MsgsPerSec, float64(time.Second))
 	}
@@ -88,7 +90,7 @@ func requirePlausible(t *testing.T, c Case, row Row) {
 	}
 }
 
-// The stream gives plausible rows for each number of messages in flight. The test uses
+// A stream gives plausible rows for each number of messages in flight. The test measures
 // one variant of each peer.
 func TestStreams(t *testing.T) {
 	for _, p := range peersHere() {

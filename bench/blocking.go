@@ -42,8 +42,8 @@ func (b *blockingClient) open() error {
 	return nil
 }
 
-// drive sends messages until the first one whose answer arrives after the deadline. It
-// sends at least one message.
+// drive sends messages until an answer arrives after the deadline, which is the duration
+// period from now. It sends at least one message.
 func (b *blockingClient) drive(period time.Duration, t *tally) (err error) {
 	begin := b.clock.now()
 	deadline := begin + period

@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// A measurement uses two child processes of this program, a server and a client. A child
-// reads its spec from the standard input, and then waits for one line of input before
-// each further step. It writes notes to the standard output. It exits when its input
-// ends.
+// A measurement uses two child processes of this program, a server and a client. The
+// environment variable roleEnv says which of the two a process is. A child reads its
+// spec from the standard input, and then waits for one line of input before each further
+// step. It writes notes to the standard output. It exits when its input ends.
 const (
 	roleEnv    = "RDMALOOP_BENCH_ROLE"
 	roleServer = "server"
@@ -70,8 +70,8 @@ type client interface {
 // would be too large in comparison.
 const manyConns = 100
 
-// measuresMemory reports whether there are so many connections that the measurement
-// reports the memory of one connection.
+// measuresMemory reports whether the measurement reports the memory of one connection.
+// For that, it needs at least manyConns connections.
 func (s *spec) measuresMemory() bool { return s.Connections >= manyConns }
 
 // runChild runs a child process until its input ends.

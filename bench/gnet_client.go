@@ -26,9 +26,9 @@ func connectGnet(s *spec) (client, error) {
 	return g.driver, g.client.Start()
 }
 
-// post runs f on the loop. Before the first connection has opened, gnetClient does not
-// know the loop. gnet calls no callback during that time, so post runs f on the goroutine
-// of its caller.
+// post runs f on the event loop. gnetClient learns which loop that is when the first
+// connection opens. Before that, gnet calls no callback that could run at the same time
+// as f, so post runs f on the goroutine of its caller.
 func (g *gnetClient) post(f func()) error {
 	if g.loop == nil {
 		f()

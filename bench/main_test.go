@@ -60,7 +60,10 @@ func TestCtrlC(t *testing.T) {
 	defer hung.Stop()
 
 	lines := bufio.NewScanner(stderr)
-	for range 3 { // Three measurements: ping-pong, stream, and ping-pong again.
+	// The program prints a line before each measurement. When the third line appears,
+	// the ping-pong and the stream have been measured once, and the second ping-pong
+	// begins.
+	for range 3 {
 		require.True(t, lines.Scan())
 	}
 	require.NoError(t, cmd.Process.Signal(os.Interrupt))

@@ -43,8 +43,9 @@ func mapShared(f *os.File, message int) (*sharedMemory, error) {
 	return &sharedMemory{file: f, request: cellAt(memory[:size], message), response: cellAt(memory[size:], message)}, nil
 }
 
-// cellAt returns the cell at the beginning of the given memory. Atomic operations need an
-// aligned counter: it is aligned because each mapping begins at a page boundary.
+// cellAt returns the cell at the beginning of the given memory. Atomic operations need
+// an aligned counter. The counter is aligned, because the mapping begins at a page
+// boundary and the size of a cell is a multiple of 128.
 func cellAt(memory []byte, message int) cell {
 	count := (*atomic.Uint64)(unsafe.Pointer(unsafe.SliceData(memory)))
 	return cell{count, memory[unsafe.Sizeof(*count):][:message]}

@@ -127,9 +127,9 @@ func (o options) wantsCase(c Case) bool {
 	}))
 }
 
-// sizesOr returns the message sizes to measure: those that the user requested, else the
-// sizes in the parameter usual. In a quick run without a request it returns only
-// smallSize.
+// sizesOr returns the message sizes to measure. If the user has requested sizes, these
+// are measured. Otherwise a quick run measures only smallSize, and a complete run
+// measures the sizes in the parameter usual.
 func (o options) sizesOr(usual ...int) []int {
 	switch {
 	case len(o.sizes) > 0:

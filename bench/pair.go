@@ -141,8 +141,8 @@ func nextSnapshot(cl, srv *process) (st snapshot, err error) {
 	return snapshot{clientNote.Usage.plus(serverNote.Usage), clientNote.Result}, cl.proceed()
 }
 
-// rowOf computes the row of a case from three snapshots: before the client connects,
-// after the warm-up, and after the measurement.
+// rowOf computes the row of a case from three snapshots. They were taken before the
+// client connected, after the warm-up, and after the measurement.
 func rowOf(c Case, snapshots *[3]snapshot) Row {
 	row := Row{Case: c}
 	r := snapshots[2].result
@@ -164,16 +164,18 @@ func rowOf(c Case, snapshots *[3]snapshot) Row {
 }
 
 // loopbackAddresses returns two loopback addresses, one for the server and one for the
-// client. The addresses contain the process ID, so no other run of this program uses them
-// at the same time. The two processes need different addresses, because on each address
-// only one process can bind the UDP port of the wire path.
+// client. The addresses contain the process ID, so no other run of this program uses
+// them at the same time. The server and the client need different addresses, because
+// each of them binds the same UDP port for the wire path, and only one process can bind
+// that port of an address.
 func loopbackAddresses() (server, client string) {
 	pid := os.Getpid()
 	own := func(second byte) string {
 		return netip.AddrFrom4([4]byte{127, second + byte(pid>>16), byte(pid >> 8), byte(pid)}).String()
 	}
-	// A process ID has at most 22 bits. Its upper 6 bits are added to these numbers, so
-	// the servers have the numbers 64 to 127 and the clients 128 to 191.
+	// The second byte of an address is one of these two numbers plus the upper 6 bits of
+	// the process ID. A process ID has at most 22 bits. So the second byte is 64 to 127
+	// for a server, and 128 to 191 for a client.
 	const servers, clients = 64, 128
 	return own(servers), own(clients)
 }

@@ -26,8 +26,8 @@ type cell struct {
 }
 
 // cellSize returns the distance in bytes from one cell to the next. The distance is a
-// multiple of 128: some processors fetch cache lines of 64 bytes in pairs, and the two
-// cells must not be in the same pair.
+// multiple of 128, because some processors fetch cache lines of 64 bytes in pairs, and
+// the two cells must not be in the same pair.
 func cellSize(message int) int {
 	const apart, counter = 128, 8
 	return (counter + message + apart - 1) / apart * apart

@@ -108,9 +108,9 @@ func checkNumber(answer []byte, want uint64) error {
 	return nil
 }
 
-// A tcpStream runs the workload stream: one goroutine writes messages and another one
-// reads the answers. For each answer that has arrived, the writing goroutine may send
-// another group of messages.
+// A tcpStream runs the workload stream. One goroutine writes messages, and another one
+// reads the answers. To write a group of messages, the first goroutine needs a token. It
+// gets the token back when the answer to the group has arrived.
 type tcpStream struct {
 	*blockingClient
 	sent uint64
@@ -159,8 +159,7 @@ func (t *tcpStream) readAnswers(c net.Conn, groups <-chan uint64, tokens chan<- 
 		if err := checkNumber(answer, want); err != nil {
 			return err
 		}
-		// This never blocks, because the channel has room for as many tokens as there
-		// are.
+		// The channel has room for all tokens, so this never blocks.
 		tokens <- struct{}{}
 	}
 	return nil

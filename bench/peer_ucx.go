@@ -38,10 +38,10 @@ func (u *ucx) Cases(o options) (cases []Case) {
 	}
 	for _, workload := range []string{workPingPong, workStream} {
 		for _, c := range casesOf(workload, o) {
-			// ucx_perftest counts messages in flight in another way than the other peers.
-			// It counts only the messages that were not handed to the transport yet. The
-			// other peers count all messages without an answer. With one message in
-			// flight this makes a large difference, so that case is not measured.
+			// For ucx_perftest, a message is in flight until the transport has taken it.
+			// For the other peers, a message is in flight until its answer has arrived.
+			// With a limit of one message in flight, the rates of ucx_perftest and of
+			// the other peers cannot be compared. So that case is not measured.
 			if workload == workStream && c.InFlight == 1 {
 				continue
 			}
@@ -57,9 +57,9 @@ func (u *ucx) Cases(o options) (cases []Case) {
 }
 
 // Bounds of the number of messages in a test. The lower bound is larger than 2,048,
-// because ucx_perftest computes percentiles from the times of 2,048 messages. With so
-// many messages the rate is accurate enough to choose the number of messages of the next
-// test.
+// because ucx_perftest computes percentiles from the times of 2,048 messages. A first
+// test with the lower bound also gives the rate, from which Run computes the number of
+// messages of the tests that follow. The upper bound is arbitrary.
 const (
 	ucxMinMessages = 2500
 	ucxMaxMessages = 1_000_000_000
@@ -125,18 +125,19 @@ func (r *ucxRun) rate() float64 {
 	return float64(len(r.figures)) / seconds
 }
 
-// row converts the result to a row. In a row of ping-pong, the rate is a rate of round
-// trips and the times are times of round trips. ucx_perftest reports other figures, which
-// row converts: its rate counts the messages of both sides, and its latency is half of
-// the time of a round trip.
+// row converts the result to a row. For ping-pong, it must convert figures, because a
+// row has the rate and the times of round trips. The rate of ucx_perftest counts the
+// messages of both sides, so it is twice the rate of round trips. The latency of
+// ucx_perftest is half of the time of a round trip.
 func (r *ucxRun) row(c Case) Row {
 	row := Row{Case: c, MsgsPerSec: r.rate()}
 	if c.Workload == workPingPong {
 		const ways = 2
 		row.MsgsPerSec /= ways
 		row.P50 = ways * float64(r.figures[0].Percentile)
-		// Each percentile was measured in a test of its own. So a higher percentile may
-		// turn out smaller than a lower one. max prevents this in the row.
+		// Each percentile was measured in a test of its own. So the result for a higher
+		// percentile may be smaller than the result for a lower one. In that case max
+		// replaces it with the result for the lower percentile.
 		row.P99 = max(row.P50, ways*float64(r.figures[1].Percentile))
 		row.P999 = max(row.P99, ways*float64(r.figures[2].Percentile))
 	}

@@ -24,7 +24,8 @@ func (c Case) withoutPeer() Case {
 	return Case{Workload: c.Workload, Size: c.Size, InFlight: c.InFlight, Connections: c.Connections}
 }
 
-// withRatios fills in the ratios of the rows of one run.
+// withRatios sets RatioToGnet and RatioToFloor in the rows of one run, and returns the
+// rows.
 func withRatios(rows []Row) []Row {
 	type key struct {
 		peer string

@@ -119,8 +119,8 @@ func (s *session) onComplete() {
 }
 
 // onClose is called when the connection has closed. In the workload connect the session
-// has closed the connection itself, and now dials the next one or stops. In every other
-// workload the measurement fails.
+// closes the connection itself; onClose then dials the next connection, or stops the
+// session. In every other workload onClose ends the measurement with an error.
 func (s *session) onClose(err error) {
 	d := s.driver
 	switch {

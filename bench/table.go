@@ -154,8 +154,9 @@ func formatInteger(n float64) string {
 	return fmt.Sprintf("%.0f", n)
 }
 
-// perMessage formats a figure that was divided by the number of messages. It returns ""
-// if the peer does not report its resource usage. A CPU time of zero shows that.
+// perMessage formats n, a figure that was divided by the number of messages. If the peer
+// does not report its resource usage, the row has a CPU time of zero, and perMessage
+// returns "".
 func perMessage(r Row, n float64) string {
 	if r.CPU <= 0 {
 		return ""

@@ -13,14 +13,16 @@ import (
 
 // A ucxFigure is the result of one test of ucx_perftest.
 type ucxFigure struct {
-	// Latency that the requested percentile of the latest 2,048 messages did not exceed.
+	// Result for the percentile that the test was told to report, computed from the
+	// latest 2,048 messages.
 	Percentile time.Duration
 	// Messages a second in one direction, averaged over the whole test.
 	Rate float64
 }
 
-// Ends of the names of two columns in the header of the table. In the full name of the
-// first column, the percentile comes before this end.
+// The header of the table names the columns. The names of the two columns that are used
+// here end with these texts. The full name of the first one contains the percentile, for
+// example 50.0_percentile_lat.
 const (
 	ucxPercentile = "percentile_lat"
 	ucxRate       = "overall_mr"
@@ -28,9 +30,10 @@ const (
 
 var errNoUCXTable = errors.New("no table in the output of ucx_perftest")
 
-// parseUCX parses the output of ucx_perftest -v -b. The output has a header, and for each
-// test of the batch a line with the results. Times are in microseconds. parseUCX skips
-// lines of the log and lines with intermediate results.
+// parseUCX parses the output of ucx_perftest -v -b. The output has a header and, for
+// each test of the batch, one line with the results. The header is the first line with
+// the two columns above. Times are in microseconds. parseUCX skips lines of the log and
+// lines with intermediate results.
 func parseUCX(r io.Reader) (figures []ucxFigure, err error) {
 	var columns []string
 	for lines := bufio.NewScanner(r); lines.Scan(); {

@@ -23,7 +23,8 @@ type ucxProgram struct {
 // runUCX runs a batch with a server process and a client process.
 func runUCX(ctx context.Context, program string, batch ucxBatch) (run *ucxRun, err error) {
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // If the client has failed, the end of ctx kills the server.
+	// If the client has failed, cancel ends ctx, and the end of ctx kills the server.
+	defer cancel()
 	port, err := freePort()
 	if err != nil {
 		return nil, err

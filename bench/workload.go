@@ -25,9 +25,8 @@ func workloads() []string {
 const (
 	// Time from one message of workIdle to the next. Arbitrary.
 	idleInterval = 10 * time.Millisecond
-	// idleFactor is a factor for the duration of a measurement. A measurement of workIdle
-	// takes longer than other measurements by this factor, because workIdle sends few
-	// messages.
+	// A measurement of workIdle takes idleFactor times as long as a measurement of
+	// another workload, because workIdle sends few messages.
 	idleFactor = 4
 	// Message size in bytes for workloads that are measured with one size only.
 	smallSize = 64
@@ -73,10 +72,10 @@ func casesOf(workload string, o options) (cases []Case) {
 	return cases
 }
 
-// group returns how many messages the server answers with one answer. In a stream a group
-// is a quarter of the maximum number of messages in flight. When the answer to a group
-// arrives and the client sends the next group, the other three quarters are still in
-// flight.
+// group returns the number of messages for which the server sends one answer. In a
+// stream it is a quarter of the maximum number of messages in flight. When the answer to
+// a group arrives and the client sends the next group, the other three quarters are
+// still in flight.
 func (c Case) group() int {
 	if c.Workload == workStream {
 		return max(1, c.InFlight/4)

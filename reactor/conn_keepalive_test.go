@@ -28,8 +28,8 @@ func wireLoop(t *testing.T, h reactor.Handler, port uint16) *reactor.Loop {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, p.Close()) })
 	// The ACK timeout is short, so that the retries are soon used up if the peer does
-	// not answer. A device can only use a timeout of 4.096 µs * 2^n. The value here is
-	// rounded up to 33.6 ms, where n is 13.
+	// not answer. A device can only use a timeout of 4.096 µs * 2^n, so the value is
+	// rounded up to 33.6 ms (n = 13).
 	l, err := reactor.NewLoop(p, h, &reactor.Config{AckTimeout: 33 * time.Millisecond})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, l.Close()) })

@@ -48,9 +48,9 @@ func (c *failingCQ) Arm(solicited bool) error {
 	return c.CQ.Arm(solicited)
 }
 
-// TestFatalDeviceEvent checks a device that reports a fatal event and then fails all
-// calls. The engine does not end, and the loop can sleep, although the descriptor for
-// the events of the device stays readable.
+// TestFatalDeviceEvent checks a device that reports a fatal event. After that, its
+// events can not be read, and its CQs can not be armed. The engine does not end, and the
+// loop can sleep, although the descriptor for the events of the device stays readable.
 func TestFatalDeviceEvent(t *testing.T) {
 	r, w, err := os.Pipe()
 	require.NoError(t, err)

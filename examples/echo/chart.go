@@ -9,15 +9,16 @@ import (
 )
 
 const (
-	// chartRows is the number of rows of the chart without the last row. chartWidth is
-	// the length of the longest bar in characters.
+	// chartRows is the number of rows of the chart, without the row for the longest
+	// times. chartWidth is the length of the longest bar in characters.
 	chartRows  = 10
 	chartWidth = 40
 )
 
-// chart draws a histogram of the times as text. The rows cover the times from the
-// shortest one to the 99.9th percentile. The upper bound of each row is the upper bound
-// of the row before, multiplied by a constant. The last row counts all longer times.
+// chart draws a histogram of the times as text. The first chartRows rows cover the times
+// from the shortest one to the 99.9th percentile. The bounds of the rows are
+// logarithmic: the upper bound of each row is the upper bound of the row before,
+// multiplied by a constant. One further row counts all longer times.
 func chart(times *hdrhistogram.Histogram) string {
 	if times.TotalCount() == 0 {
 		return ""

@@ -33,7 +33,8 @@ func newClient(opts *options) *client {
 	}
 	for i := range opts.conns {
 		s := newSession(opts, cl.results[i%opts.loops], cl.done)
-		// The division may leave a remainder. These shares still add up to count.
+		// If count is not a multiple of conns, some sessions send one message more than
+		// others. The sum of all shares is count in any case.
 		s.share = (opts.count + i) / opts.conns
 		cl.sessions = append(cl.sessions, s)
 	}
@@ -125,8 +126,10 @@ func (cl *client) dial(ctx context.Context, addr netip.AddrPort) error {
 	return nil
 }
 
-// phase begins a phase: on every loop it calls the function start, which begins the phase
-// of all sessions of that loop. phase returns when all sessions have finished the phase.
+// phase runs a phase and returns when all sessions have finished it. On every loop it
+// calls the function start, which begins the phase for the sessions of that loop. The
+// parameter total is the number of messages of the phase, or -1 if the number is
+// unknown.
 func (cl *client) phase(ctx context.Context, name string, total int, start func(*reactor.Loop, *loopResult)) error {
 	if ctx.Err() != nil {
 		return nil

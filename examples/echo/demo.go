@@ -78,7 +78,8 @@ func startServer(opts *options, stderr io.Writer) (*serverProcess, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	// If reading fails, addr is empty. The exit status of the server then says why.
+	// If the server has failed, nothing can be read and addr is empty. The exit status
+	// of the server then gives the reason.
 	line, _ := bufio.NewReader(stdout).ReadString('\n')
 	addr := strings.TrimSpace(strings.TrimPrefix(line, "listening on "))
 	return &serverProcess{cmd: cmd, stdin: stdin, addr: addr}, nil

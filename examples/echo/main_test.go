@@ -199,8 +199,9 @@ func TestNoServer(t *testing.T) {
 	require.Contains(t, p.stderr.String(), "no process has UDP port 4791 of "+addr.Addr().String()+": connection refused")
 }
 
-// printServed prints the addresses that clients can reach to the standard output. It
-// prints the other addresses, with their errors, to the standard error.
+// TestPrintServed requires that printServed prints the addresses that clients can reach
+// to the standard output, and the other addresses, with the errors, to the standard
+// error.
 func TestPrintServed(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	at := netip.MustParseAddrPort("10.0.0.1:7471")

@@ -116,8 +116,8 @@ func (o *options) check() error {
 	return o.checkTexts()
 }
 
-// checkTexts returns an error if a text is too long for the private data of the
-// connection manager.
+// checkTexts returns an error if the text of a flag is too long to be sent as private
+// data of the connection manager.
 func (o *options) checkTexts() error {
 	for _, flag := range []struct {
 		name, text string

@@ -24,7 +24,7 @@ type server struct {
 	reactor.BaseHandler
 	// Private data of a reject. If it is not empty, the server rejects every client.
 	reject []byte
-	// Errors of the callbacks are printed here, because a callback cannot return them.
+	// The callbacks print errors here, because they cannot return errors.
 	stderr io.Writer
 	lost   chan error // Receives the error if the listener fails.
 }

@@ -47,14 +47,14 @@ func (r *loopResult) finish() {
 
 func (r *loopResult) publish() { r.progress.Store(r.times.TotalCount() + int64(r.streamed)) }
 
-// A phase is a part of the run of a session.
+// A phase says what a session does at present.
 type phase uint8
 
 const (
 	opening phase = iota
 	pingPong
 	stream
-	waiting // The session waits until the other sessions have finished the phase.
+	waiting // The session has finished a phase and waits until the other sessions have finished it.
 )
 
 // A session is one connection of the client. It belongs to the loop of its loopResult.
@@ -154,9 +154,9 @@ func (s *session) checkEcho(got []byte) {
 	s.finishPhase()
 }
 
-// onClose ends the session when its connection has closed. err is nil if this side has
-// closed an open connection, and ErrShutdown if this side has given up an attempt to
-// connect.
+// onClose ends the session when its connection has closed. The parameter err is nil if
+// this side has closed an open connection. It is ErrShutdown if this side has stopped an
+// attempt to connect. Any other error means that the session has failed.
 func (s *session) onClose(err error) {
 	if err != nil && !errors.Is(err, reactor.ErrShutdown) {
 		s.result.failed++
@@ -169,9 +169,9 @@ func (s *session) onClose(err error) {
 	s.finishPhase()
 }
 
-// finishPhase is called when the session may have completed its phase. When the session
-// has completed it, finishPhase sets the state waiting and reports the end of the phase,
-// once.
+// finishPhase is called when the session may have completed its phase. If the phase is
+// complete, finishPhase sets the state waiting and reports the end of the phase. Further
+// calls do not report it again.
 func (s *session) finishPhase() {
 	over := s.phase == opening || s.left == 0 && s.echoed == s.sent
 	if !over || s.phase == waiting {

@@ -30,8 +30,8 @@ type connState struct{ sent, got int }
 
 // opened counts an opened connection. It returns true if all connections are open now.
 func (m *cmatose) opened(c *reactor.Conn) bool {
-	// All messages count as sent until startSending is called. So OnWritable sends none
-	// of them before that call.
+	// OnWritable may be called before startSending, and must not send any messages then.
+	// So until startSending is called, all messages count as sent.
 	c.SetContext(&connState{sent: m.opts.count})
 	m.open = append(m.open, c)
 	return len(m.open) >= m.opts.conns
@@ -128,8 +128,8 @@ type cmatoseClient struct{ *cmatose }
 
 func newCmatoseClient(s *endpoint) reactor.Handler { return cmatoseClient{&cmatose{endpoint: s}} }
 
-// OnOpen waits until all connections are open. Then it dials further connections, which
-// the server must reject.
+// OnOpen waits until all connections are open. Then it dials as many further connections
+// as the flag -refused says. The server must reject these.
 func (m cmatoseClient) OnOpen(c *reactor.Conn) {
 	if !m.opened(c) {
 		return
@@ -157,10 +157,10 @@ func (m cmatoseClient) OnDialError(_ *reactor.DialOptions, err error) {
 	m.finish()
 }
 
-// rejectTime is how long the client waits before it sends messages, in a test in which
-// the server rejects additional requests. A ucmatose server handles these requests only
-// after it has received the client's messages, and exits soon after that. The wait makes
-// sure that the requests have arrived at the server by then.
+// rejectTime is how long the client waits before it sends messages, if the test has
+// additional requests that the server must reject. A ucmatose server handles these
+// requests only after it has received the client's messages, and exits soon after that.
+// Because of the wait, the requests have arrived at the server before it exits.
 const rejectTime = 500 * time.Millisecond
 
 // OnMessage sends the client's messages on the connection after the server's last

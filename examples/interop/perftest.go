@@ -16,19 +16,19 @@ import (
 // a message of the same kind. During one of these steps the client opens a second
 // connection to the same port. The second connection is for the data.
 
-// Numbers of the steps that have a purpose. All other steps only synchronize both sides.
+// Numbers of the steps. The steps without a name only synchronize both sides.
 const (
 	stepVersion = iota
 	// In this step both sides send the size of their buffers, which is the page size.
 	stepCycle
 	stepCacheLine
 	stepMTU
-	stepConnect // After stepConnect, the client opens the data connection.
+	stepConnect // After this step, the client opens the data connection.
 	stepConnected
 	stepQueuePair
 	_
 	_
-	stepRun // The sides send the data after this step.
+	stepRun // After this step, the data is sent.
 	stepEnd // When this step begins, all data has been delivered.
 	steps
 )
@@ -38,7 +38,8 @@ const (
 // exchange messages in more steps, so this program reports an earlier release.
 const version = "6.00"
 
-// stepMessage returns the message that each side sends in a step.
+// stepMessage returns the message of a step. Both sides send the same message. The
+// parameter data is the data connection, or nil before that connection has opened.
 func stepMessage(step int, data *reactor.Conn) []byte {
 	switch step {
 	case stepVersion:
@@ -48,16 +49,16 @@ func stepMessage(step int, data *reactor.Conn) []byte {
 	case stepCacheLine:
 		return binary.BigEndian.AppendUint32(nil, 64)
 	case stepMTU:
-		// The code of an MTU of 1024 bytes. The connection negotiates an MTU of its own,
-		// so the peer does not use this value.
+		// This text is the code for an MTU of 1024 bytes. The peer does not use the
+		// value, because the data connection negotiates its own MTU.
 		return []byte("3\x00")
 	}
 	return endpointMessage(data)
 }
 
-// endpointSize is the length in bytes of the message that describes a connection. A
-// release of 2026 or later puts eight more bytes before the GID, but also accepts the
-// message without them.
+// endpointSize is the length in bytes of the message that describes a connection.
+// Releases of perftest since 2026 add eight bytes before the GID, but also accept the
+// message without these bytes.
 const endpointSize = 56
 
 // endpointMessage returns the message that describes the data connection. Numbers are

@@ -15,8 +15,8 @@ import (
 // which the server WRITEs the same data. After the READ and after the WRITE, the server
 // sends a message whose contents do not matter. See rping(1).
 
-// rpingMessage is the size of every message in bytes: address, key and size of a
-// buffer, all big-endian.
+// rpingMessage is the size of every message in bytes. A message has the address, the key
+// and the size of a buffer, all big-endian.
 const rpingMessage = 16
 
 // An rpingServer serves one client.
