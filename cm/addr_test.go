@@ -34,8 +34,9 @@ func TestBindChecks(t *testing.T) {
 	require.NoError(t, p.id.Bind(local))
 }
 
-// TestListen tests those statements of rdma_listen(3) that can be tested in this package.
-// The variable statements lists all of them.
+// TestListen tests the statements of rdma_listen(3) that package cm alone can fulfill.
+// The variable statements lists all statements of that page, with the tests in other
+// packages.
 func TestListen(t *testing.T) {
 	t.Run("L1: requests come after listen", func(t *testing.T) {
 		l := listening(t, cm.TCP)
@@ -65,8 +66,8 @@ func TestResolveAddr(t *testing.T) {
 	require.Equal(t, addr("192.0.2.2:7471"), p.fake.dst)
 	require.Equal(t, time.Second, p.fake.timeout)
 
-	// After AddrError the call may be repeated. The ID is bound since the first call, so
-	// the second call ignores the source address.
+	// After AddrError, ResolveAddr may be called again. The first call has bound the ID,
+	// so the second call ignores its source address.
 	p.deliver(cm.AddrError)
 	require.Equal(t, cm.StateBound, p.id.State())
 	require.NoError(t, p.id.ResolveAddr(local, remote, time.Second))

@@ -20,14 +20,18 @@ type EventChannel struct {
 	t         TransportChannel
 
 	// fetch is held while an event is taken from the transport and delivered to its ID.
-	fetch   sync.Mutex
-	scratch TransportEvent // the event that Next takes from the transport is stored here
+	fetch sync.Mutex
+	// Next stores the transport's event in scratch until the event is delivered, so that
+	// Next does not allocate memory for it.
+	scratch TransportEvent
 
-	// Close calls cancel, which ends the context closing and so wakes the goroutines
-	// that sleep in Wait.
-	closing  context.Context
-	cancel   context.CancelFunc
-	sleeping sync.WaitGroup // counts the goroutines in Wait that use the descriptor
+	// Close calls the function cancel, which ends the context closing. The end of that
+	// context wakes the goroutines that sleep in Wait.
+	closing context.Context
+	cancel  context.CancelFunc
+	// sleeping counts the goroutines that sleep in Wait. Close waits for them before it
+	// closes the descriptor on which they sleep.
+	sleeping sync.WaitGroup
 
 	// mu guards the fields below.
 	mu     sync.Mutex
@@ -101,8 +105,9 @@ func (c *EventChannel) Close() error {
 	return operr.Wrap("cm close channel", c.t.Close())
 }
 
-// markClosed sets closed, and reports whether closed was false before. If the channel
-// has IDs, markClosed returns verbs.ErrBusy and does not set closed.
+// markClosed sets closed. The result first is true if closed was false before, so that
+// only the first call of Close closes the transport's channel. If the channel has IDs,
+// markClosed returns verbs.ErrBusy and does not set closed.
 func (c *EventChannel) markClosed() (first bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -129,7 +134,7 @@ func (c *EventChannel) find(t TransportID) *ID {
 	return c.ids[t]
 }
 
-// register stores id, so that its events can be delivered on this channel.
+// register adds id to the IDs of this channel, so that its events can be delivered here.
 func (c *EventChannel) register(id *ID) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -140,7 +145,7 @@ func (c *EventChannel) register(id *ID) error {
 	return nil
 }
 
-// unregister reverts register.
+// unregister removes id from the IDs of this channel.
 func (c *EventChannel) unregister(id *ID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -8,7 +8,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// maxTimeout is the longest timeout of rdma_cm, which uses milliseconds in an int.
+// maxTimeout is the longest timeout of rdma_cm, which stores a timeout as a number of
+// milliseconds in an int.
 const maxTimeout = math.MaxInt32 * time.Millisecond
 
 // atMost returns a *verbs.ParamError if value is above limit.
@@ -19,7 +20,8 @@ func atMost[T int | uint8 | uint32 | time.Duration](field string, value, limit T
 	return nil
 }
 
-// invalid returns a *verbs.ParamError with a reason.
+// invalid returns a *verbs.ParamError for an argument that breaks a rule other than an
+// upper limit. The parameter reason is that rule.
 func invalid(field string, value int, reason string) error {
 	return &verbs.ParamError{Field: field, Value: int64(value), Reason: reason}
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// tally has, for each ID, the number of its events that the goroutines of a test have
-// fetched.
+// A tally counts the events that the goroutines of a test have fetched, separately for
+// each ID.
 type tally struct {
 	mu     sync.Mutex
 	counts map[*cm.ID]int

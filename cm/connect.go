@@ -82,32 +82,36 @@ func (id *ID) RejectNoResources() error {
 }
 
 // Establish confirms the connection after the event ConnectResponse, on an ID without a
-// queue pair. Before the call, the caller has moved its own queue pair to RTS. No event
-// follows on this side. If the peer has gone, the error is verbs.ErrPeerGone, or EINVAL
-// with librdmacm. Source: rdma_establish(3).
+// queue pair. Before the call, the caller has moved its own queue pair to RTS. The peer
+// gets the event Established; this side gets no event. If the peer has gone, the error is
+// verbs.ErrPeerGone, or EINVAL with librdmacm. Source: rdma_establish(3).
 func (id *ID) Establish() error {
 	return id.do(callEstablish, func() error { return id.t.Establish() })
 }
 
-// Disconnect moves the queue pair of the ID, if it has one, to the error state, which
-// flushes it, and sends a disconnect request to the peer. The event Disconnected follows
-// when the peer answers, or after about 70 seconds if the peer does not answer. Close
-// may be called without waiting for the event. If the peer has disconnected first, the
-// caller gets Disconnected and then calls Disconnect to answer the peer's request; the
-// peer waits for that answer, or for Close. Further calls have no effect, nor has a call
-// for a connection that has failed.
+// Disconnect ends the connection. If the ID has a queue pair, Disconnect moves that queue
+// pair to the error state, so its posted requests are flushed. Then Disconnect sends a
+// disconnect request to the peer. The event Disconnected follows when the peer answers,
+// or after about 70 seconds if the peer does not answer. The caller may call Close
+// without waiting for that event.
+//
+// If the peer disconnects first, this side gets the event Disconnected and then calls
+// Disconnect to answer the peer's request. The peer waits until this side calls
+// Disconnect or Close. A second call of Disconnect has no effect. A call for a connection
+// that has failed has no effect either.
 //
 // Disconnect may be called between Accept and the event Established. If the peer has not
-// confirmed yet, the disconnect request is sent when the confirmation arrives. The
-// events Established and Disconnected both follow. If the peer's disconnect request
-// arrives before its confirmation, only Disconnected follows, and the peer gets its
-// answer without another call. Between Connect and Established, Disconnect only flushes
-// the queue pair and does not cancel the request. If the peer then accepts, ConnectError
-// follows, because the queue pair can not be connected any more. Close cancels a request
-// at once.
+// confirmed the connection yet, the disconnect request is sent when the confirmation
+// arrives, and both events follow, Established and Disconnected. If the peer's disconnect
+// request arrives before the peer's confirmation, only Disconnected follows, and the peer
+// gets its answer without another call.
 //
-// In the UDP port space nothing is sent and no event follows, but the queue pair of the
-// ID is flushed too, as with librdmacm. Before Connect and before Accept the error is a
+// Between Connect and Established, Disconnect only flushes the queue pair and does not
+// cancel the request. If the peer then accepts, ConnectError follows, because the flushed
+// queue pair can not be connected any more. To cancel a request at once, call Close.
+//
+// In the UDP port space Disconnect sends nothing and no event follows. The queue pair of
+// the ID is flushed, as with librdmacm. Before Connect and before Accept the error is a
 // *StateError. Source: rdma_disconnect(3).
 func (id *ID) Disconnect() error {
 	return id.do(callDisconnect, func() error { return id.t.Disconnect() })

@@ -24,8 +24,8 @@ func withQP(p *peer) *peer {
 // usual is the message that Connect sends if the caller sets no parameter.
 var usual = cm.MessageParam{ResponderResources: 16, InitiatorDepth: 8, RetryCount: 7, RNRRetryCount: 7, QPNum: fakeQPNum}
 
-// none sets every count to a negative number, which means zero. The size of the negative
-// number does not matter.
+// none has a negative number in every count, which asks for a count of zero. The numbers
+// differ, because every negative number has this meaning.
 var none = &cm.ConnParam{ResponderResources: -1, InitiatorDepth: -2, RetryCount: math.MinInt, RNRRetryCount: -256}
 
 func TestConnect(t *testing.T) {
@@ -354,9 +354,9 @@ func TestReject(t *testing.T) {
 	})
 }
 
-// TestLengthsBeyondAByte checks that private data that is too long is refused. The field
-// for the length has eight bits in rdma_cm, so a length above 255 could be truncated to
-// one that is allowed.
+// TestLengthsBeyondAByte checks that private data that is too long is refused. In rdma_cm
+// the field for the length has eight bits. A length above 255 that was truncated to these
+// bits could therefore look like an allowed length.
 func TestLengthsBeyondAByte(t *testing.T) {
 	for _, ps := range []cm.PortSpace{cm.TCP, cm.UDP} {
 		for _, n := range []int{255, 256, 257, 1 << 16} {

@@ -18,11 +18,11 @@ type Credentials struct {
 	UID, GID uint32
 }
 
-// Credentials returns the process and the user at the other end. It returns false if the
-// transport does not know them: on the wire path, with librdmacm, for a listener, and
-// for an ID that has not sent its request yet. For the ID of a ConnectRequest the other
-// end is the process that connects. For an ID that connects it is the process that
-// listens.
+// Credentials returns the process and the user at the other end of the connection. The
+// result is false if the transport does not know them: for a connection over the network,
+// with librdmacm, for a listener, and for an ID that has not sent its request yet. For
+// the ID of a ConnectRequest the other end is the process that connects. For an ID that
+// connects, the other end is the process that listens.
 func (id *ID) Credentials() (Credentials, bool) {
 	id.mu.Lock()
 	defer id.mu.Unlock()
@@ -32,10 +32,10 @@ func (id *ID) Credentials() (Credentials, bool) {
 	return Credentials{}, false
 }
 
-// A UserError reports that a connection was not made because one of the two processes
-// does not accept the user of the other. It is the cause of a RejectError, or in the UDP
-// port space of an UnreachableError. There are two cases: the listener has refused this
-// process, or this process has refused to connect to the listener.
+// A UserError reports that a connection was not made because one process accepts
+// connections only with certain users. Either the listener does not accept the user of
+// this process, or this process does not accept the user of the listener. A UserError is
+// the field Cause of a RejectError, or in the UDP port space of an UnreachableError.
 type UserError struct {
 	// UID is the user who was not accepted. If the listener has refused, UID is the user
 	// of this process. If this process has refused, UID is the user of the listener.

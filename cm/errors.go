@@ -135,7 +135,8 @@ func (e *RejectError) Is(target error) bool {
 // Unwrap returns Cause, which may be nil.
 func (e *RejectError) Unwrap() error { return e.Cause }
 
-// withCause appends the cause of a failure to its description, if the cause is not nil.
+// withCause appends the text of the parameter cause to the text of a failure. If cause is
+// nil, it returns the text of the failure alone.
 func withCause(what string, cause error) string {
 	if cause == nil {
 		return what
@@ -146,8 +147,8 @@ func withCause(what string, cause error) string {
 // An MTUError is the cause of a refusal with RejectInvalidMTU. The device has repeated
 // the request with smaller path MTUs, and the peer has refused each of them.
 type MTUError struct {
-	// Largest is the path MTU in the first request: the largest one that this side's end
-	// of the path allows.
+	// Largest is the path MTU in the first request. It is the largest path MTU that the
+	// port of this side allows.
 	Largest verbs.MTU
 	// Smallest is the path MTU in the last request.
 	Smallest verbs.MTU
@@ -189,10 +190,11 @@ type UnreachableError struct {
 	PrivateData []byte
 	// ByApplication is true if the peer's application refused; see RejectError.
 	ByApplication bool
-	// Cause is the cause, if the transport knows it; see RejectError. If SIDR is SIDROK,
-	// Cause is the reason why no answer will come: it matches syscall.ECONNREFUSED if
-	// the peer's host has reported by ICMP that no process has the UDP port of the
-	// requests. If SIDR is SIDROK and Cause is nil, no answer came in time.
+	// Cause is nil if the transport knows nothing more than the other fields say. For a
+	// refused lookup, Cause has the meaning of RejectError.Cause. If SIDR is SIDROK,
+	// there was no answer: Cause then says why none will come, or is nil if none came in
+	// time. Cause matches syscall.ECONNREFUSED if the peer's host has reported by ICMP
+	// that no process uses the UDP port to which the requests were sent.
 	Cause error
 }
 
@@ -219,8 +221,8 @@ func (e *UnreachableError) Is(target error) bool {
 	return target == ErrRefused || target == verbs.ErrNoResources && e.SIDR == SIDRNoQP
 }
 
-// A StatusError is the error of a failed event for which the transport reports only a
-// status number.
+// A StatusError is the error of an event that reports a failure, if the transport gives
+// no more than a status number.
 type StatusError struct {
 	Type   EventType // type of the event
 	Status int       // a negated errno of Linux, or a number of the transport
@@ -266,8 +268,8 @@ func cause(raw *TransportEvent, ps PortSpace) error {
 	return nil
 }
 
-// unknown returns the text of a value that has no name in this package. A peer with a
-// newer version can send such values.
+// unknown returns the text of a number that has no name in this package. A peer whose
+// protocol is newer than this package can send such numbers.
 func unknown(what string, value uint64) string {
 	return what + " " + strconv.FormatUint(value, 10)
 }

@@ -89,7 +89,7 @@ func (p *pair) step(ev *cm.Event) {
 	case cm.Disconnected:
 		check(ev.ID.Disconnect())
 	case cm.TimewaitExit:
-		return // needs no reaction
+		return // this event needs no reaction
 	default:
 		panic(ev.Err)
 	}

@@ -75,8 +75,9 @@ func (c *EventChannel) deliverRequest(raw *TransportEvent, e *Event) bool {
 	return true
 }
 
-// refuse destroys the transport's ID of a request that is not delivered. It returns
-// false, the result of deliver for such a request.
+// refuse destroys the transport's ID of a request that is not delivered; the transport
+// then refuses the request. The result is always false, so that deliverRequest can return
+// it.
 func (c *EventChannel) refuse(raw *TransportEvent) bool {
 	// The error of Destroy is dropped, because no caller waits for it.
 	_ = raw.ID.Destroy()

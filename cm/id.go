@@ -73,13 +73,15 @@ func (id *ID) applyEvent(t EventType) (before State, ok bool) {
 	}
 	id.unacked++
 	if before == StateDisconnectPending && (id.state == StateDisconnecting || id.state == StateDisconnected) {
-		// The application has called Disconnect before this event was fetched, and does
-		// not call it again. After the peer's confirmation (Established) this call sends
-		// the disconnect request. After the peer's disconnect request (Disconnected),
-		// which may overtake the confirmation, this call sends the answer. The call has no
-		// effect if the transport knew of the confirmation or the request when the
-		// application called Disconnect. An error is ignored: the connection ends without
-		// the message too, after the timeouts of both sides.
+		// Before this event was fetched, the application has called Disconnect, which
+		// sent nothing. The application does not call Disconnect again, so applyEvent
+		// does. If the event is the peer's confirmation (Established), the call sends the
+		// disconnect request. If the event is the peer's disconnect request
+		// (Disconnected), which may overtake the confirmation, the call sends the answer.
+		// The transport may have got the confirmation or the request before the
+		// application's call; then that call has sent the message, and this one has no
+		// effect. An error is ignored, because without the message the connection ends
+		// too, after the timeouts of both sides.
 		_ = id.t.Disconnect()
 	}
 	return before, true
@@ -145,11 +147,12 @@ func (id *ID) SetContext(v any) {
 	id.context = v
 }
 
-// Device returns the device to which the ID is bound, or nil if it is bound to none. An
-// ID that is bound to a wildcard has no device.
+// Device returns the device to which the ID is bound, or nil if the ID is not bound to a
+// device. An ID that is bound to a wildcard has no device.
 func (id *ID) Device() verbs.Device { return ask(id, TransportID.Device) }
 
-// Port returns the port of the device, from 1.
+// Port returns the number of the device's port to which the ID is bound, from 1. The
+// result has no meaning if Device returns nil.
 func (id *ID) Port() uint8 { return ask(id, TransportID.Port) }
 
 // LocalAddr returns the address of this side, or the zero value while it is not known.

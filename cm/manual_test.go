@@ -13,9 +13,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A statement is a promise or a demand of a manual page. The field tests lists the tests
-// of the statement, as "package.Function". The field why gives the reason if the
-// statement has no test; otherwise it may have a remark.
+// A statement is a sentence of a manual page that promises or demands something. The
+// field row is the name of the statement, such as A1. The field tests lists the tests of
+// the statement, each as "package.Function". If the statement has no test, the field why
+// gives the reason; otherwise why is empty or a remark.
 type statement struct {
 	row, says string
 	tests     []string
@@ -161,9 +162,9 @@ func TestStatementsAreComplete(t *testing.T) {
 	require.Equal(t, want, have)
 }
 
-// TestStatementsKnowTheirTests checks the test cases of this package whose label begins
-// with names of statements, such as "A1". Each of these statements must list the test
-// that has the label.
+// TestStatementsKnowTheirTests checks the labels of the test cases in this package. A
+// label such as "A1: ..." says that the test case tests the statement A1. The row of that
+// statement must then list the test function that contains the test case.
 func TestStatementsKnowTheirTests(t *testing.T) {
 	tests := make(map[string][]string)
 	for _, s := range statements {

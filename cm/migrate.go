@@ -16,7 +16,8 @@ func (id *ID) Migrate(to *EventChannel) error {
 		switch {
 		case to == nil:
 			return invalid("channel", 0, "missing")
-		// Another call of Migrate has changed id.channel meanwhile.
+		// If id.channel is not the channel from, another call of Migrate has moved the ID
+		// since this call began.
 		case id.unacked > 0, id.channel != from:
 			return verbs.ErrBusy
 		case to == from:

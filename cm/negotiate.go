@@ -55,22 +55,24 @@ func (e *endpoint) acceptParam(p *ConnParam, request *MessageParam) (*MessagePar
 	}
 	out.RetryCount = request.RetryCount
 	// The initiator depth must not exceed the InitiatorDepth of the request, because the
-	// peer does not serve more READs and atomics at a time (rdma_accept(3)). Larger
-	// responder resources than the peer will use are allowed.
+	// peer does not serve more READs and atomics at a time (rdma_accept(3)).
+	// ResponderResources may be larger than the number that the peer will use.
 	usual := usualCounts{serves: min(e.serves, request.ResponderResources), rnrRetry: min(request.RNRRetryCount, verbs.MaxRetry)}
 	return out, out.setCounts(p, usual, e.serves, min(e.issues, request.InitiatorDepth))
 }
 
-// usualCounts has the values that setCounts uses for counts of zero.
+// usualCounts has the values that setCounts uses for those counts that the application
+// left zero.
 type usualCounts struct {
 	serves   uint8 // ResponderResources
 	rnrRetry uint8 // RNRRetryCount
 }
 
-// setCounts sets those counts of the message p that both Connect and Accept send. The
-// parameter asked has the values that the application asked for. If one of them is zero,
-// setCounts uses the value of the parameter usual; for InitiatorDepth it uses the limit.
-// The limits are serves for ResponderResources and issues for InitiatorDepth.
+// setCounts stores in the message p the counts that the application asked for, in the
+// parameter asked. A count of zero in asked means the usual value: for ResponderResources
+// and RNRRetryCount the value in the parameter usual, for InitiatorDepth the largest
+// allowed value. The largest allowed ResponderResources is the parameter serves, and the
+// largest allowed InitiatorDepth is the parameter issues.
 func (p *MessageParam) setCounts(asked *ConnParam, usual usualCounts, serves, issues uint8) (err error) {
 	if p.ResponderResources, err = count("responder resources", asked.ResponderResources, usual.serves, serves); err != nil {
 		return err

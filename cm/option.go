@@ -18,10 +18,10 @@ func (id *ID) SetTOS(tos uint8) error {
 
 // SetReuseAddr allows the ID to share its address and port with other IDs that set the
 // option too. At most one of these IDs can listen. The option can be set on any ID that
-// does not listen, and cleared before Bind. If it is set after Bind, other IDs can share
-// the port from then on. If the port can not be shared any more, as on the local path of
-// the soft device after Connect, the error is a *verbs.FeatureError. Source:
-// rdma_set_option(3).
+// does not listen; if it is set after Bind, other IDs can share the port from then on.
+// The option can be cleared only before Bind. The error is a *verbs.FeatureError if the
+// port of the ID can not be shared any more. An example is an ID of the soft device after
+// Connect to a process on the same host. Source: rdma_set_option(3).
 func (id *ID) SetReuseAddr(on bool) error {
 	if on {
 		return id.setOption(callSetReuseAddr, OptionReuseAddr, 1)
@@ -29,11 +29,12 @@ func (id *ID) SetReuseAddr(on bool) error {
 	return id.setOption(callClearReuseAddr, OptionReuseAddr, 0)
 }
 
-// SetAFOnly decides which requests an ID that is bound to the IPv6 wildcard accepts:
-// only IPv6 requests if the parameter is true, and otherwise IPv4 requests too. It can
-// be called before Listen. If the option is cleared after Bind and another ID has bound
-// the port on IPv4 meanwhile, SetAFOnly returns ErrAddrNotAvailable and changes nothing;
-// with librdmacm, Listen returns that error instead. Source: rdma_set_option(3).
+// SetAFOnly decides which requests an ID accepts that is bound to the IPv6 wildcard: only
+// IPv6 requests if the parameter on is true, and IPv6 and IPv4 requests otherwise.
+// SetAFOnly must be called before Listen, and may be called before or after Bind. The
+// call SetAFOnly(false) after Bind returns ErrAddrNotAvailable and changes nothing if
+// another ID has bound the port on IPv4 meanwhile; with librdmacm, Listen returns that
+// error instead. Source: rdma_set_option(3).
 func (id *ID) SetAFOnly(on bool) error {
 	value := 0
 	if on {

@@ -62,22 +62,24 @@ type ConnParam struct {
 	// InitiatorDepth of the request. Zero means the largest allowed value. A negative
 	// value means that this side sends no READs and no atomics. TCP only.
 	InitiatorDepth int
-	// FlowControl announces that the device supports end-to-end flow control: this side
-	// then tells the peer how many receive buffers it has, and when there are none, the
-	// peer waits instead of sending a message and getting an RNR NAK (IBTA vol. 1,
-	// 9.7.7.2). False means that this side does not announce flow control, in Accept even
-	// if the request announces it: librdmacm repeats the request's value for a null
-	// pointer, which FlowControl: ev.Param.FlowControl does for the event ev. TCP only.
+	// FlowControl announces that this side supports end-to-end flow control. The device
+	// then tells the peer how many receive buffers it has. When there are none, the peer
+	// waits instead of sending a message and getting an RNR NAK (IBTA vol. 1, 9.7.7.2).
+	// With FlowControl false, Accept announces nothing, even if the request announces
+	// flow control. A program that wants to announce what the request announces, as
+	// librdmacm does for a null pointer, passes the value of Event.Param.FlowControl. TCP
+	// only.
 	FlowControl bool
 	// RetryCount is the number of retries after a missing acknowledgement, at most 7,
 	// for both sides. Zero means 7, which is the value that librdmacm sends for a null
 	// pointer. A negative value means no retries. Accept ignores RetryCount: the value
 	// of Connect applies. TCP only.
 	RetryCount int
-	// RNRRetryCount is the number of retries of the peer when this side has no receive
-	// buffer posted, at most 7; 7 means no limit. In Connect zero means 7, and in Accept
-	// zero means the value of the request, which are the values that librdmacm sends for
-	// a null pointer. A negative value means no retries. TCP only.
+	// RNRRetryCount is the number of times that the peer repeats a message for which this
+	// side has no receive buffer posted. It is at most 7, and 7 means no limit. A
+	// negative value means no retries. In Connect zero means 7; in Accept zero means the
+	// value of the request. Both are the values that librdmacm sends for a null pointer.
+	// TCP only.
 	RNRRetryCount int
 
 	// SRQ and QPNum describe a queue pair that was not created on the ID. SRQ is true if
@@ -134,8 +136,8 @@ func (p *MessageParam) ConnParam() *ConnParam {
 	}
 }
 
-// exactly converts a count of MessageParam to a count of ConnParam with the same
-// meaning.
+// exactly converts a count of MessageParam to the count of ConnParam with which the same
+// number is sent.
 func exactly(n uint8) int {
 	if n == 0 {
 		return -1

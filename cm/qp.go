@@ -31,7 +31,8 @@ func (id *ID) CreateQP(pd verbs.PD, attr *verbs.QPInitAttr) error {
 	})
 }
 
-// QP returns the queue pair of the ID, or nil. It belongs to the ID until CloseQP.
+// QP returns the queue pair of the ID, or nil if the ID has none. The queue pair belongs
+// to the ID until CloseQP.
 func (id *ID) QP() verbs.QP {
 	id.mu.Lock()
 	defer id.mu.Unlock()

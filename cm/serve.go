@@ -2,19 +2,19 @@ package cm
 
 import "net/netip"
 
-// A ServedAddr is an address at which a listener should accept requests. Its field Err
-// is nil if the listener does accept them.
+// A ServedAddr is an address at which a listener accepts requests, or should accept
+// requests and can not. In the second case the field Err is not nil.
 type ServedAddr struct {
-	// Path is the path on which requests arrive. On the soft device it is "local" for
-	// requests of processes of this host, or "wire" for RoCEv2 over UDP. It is empty if
-	// the device has one path only.
+	// Path names the way by which requests arrive. A listener on the soft device has two:
+	// "local" for requests from processes of this host, and "wire" for requests from the
+	// network (RoCEv2 over UDP). Path is empty if the device has only one.
 	Path string
 	// Addr is the address and port. It is unspecified (0.0.0.0 or ::) if the listener
 	// accepts requests to every address of the host, including addresses that are added
 	// later.
 	Addr netip.AddrPort
-	// Err is nil if requests are accepted at the address. Otherwise it is the reason why
-	// they are not.
+	// Err is nil if the listener accepts requests at the address. Otherwise Err is the
+	// reason why it can not.
 	Err error
 }
 
@@ -27,11 +27,11 @@ type ServesReader interface {
 	Serves() []ServedAddr
 }
 
-// Serves returns the addresses at which a listener accepts requests. It includes the
-// addresses at which the listener should accept requests and can not, for example
-// because another process has the UDP port. It returns nil for an ID that does not
-// listen. A listener on a wildcard follows the addresses of the host: when the result of
-// Serves changes, the ID gets AddrChange. The caller owns the slice.
+// Serves returns the addresses at which a listener accepts requests, and the addresses at
+// which it should accept requests and can not, for example because another process uses
+// the UDP port. For an ID that does not listen, the result is nil. A listener on a
+// wildcard follows the addresses of the host: when the result of Serves changes, the ID
+// gets the event AddrChange. The caller owns the slice.
 func (id *ID) Serves() []ServedAddr {
 	id.mu.Lock()
 	defer id.mu.Unlock()

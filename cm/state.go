@@ -2,9 +2,10 @@ package cm
 
 import "github.com/rdmaloop/rdmaloop/verbs"
 
-// State is the state of an ID. An event changes the state when it is fetched, not when
-// it arrives. Close leads from every state to StateClosed, and the event DeviceRemoval
-// from every other state to StateFailed. An ID connects once: after StateFailed and
+// State is the state of an ID. An event changes the state when the event is fetched, not
+// when it arrives. The comments on the states leave out two changes: Close leads from
+// every state to StateClosed, and the event DeviceRemoval leads from every state except
+// StateClosed to StateFailed. An ID connects only once: in StateFailed and
 // StateDisconnected it can not connect again.
 type State uint8
 
@@ -49,10 +50,11 @@ const (
 	// fetched yet (REP_SENT). Accept enters this state; Established, Disconnect,
 	// Disconnected, ConnectError, Unreachable and Rejected leave it.
 	StateAccepted
-	// StateDisconnectPending, passive side: Disconnect was called in StateAccepted. The
-	// queue pair is flushed, and the connection ends as soon as the peer confirms or
-	// disconnects (REP_SENT). Established leads to StateDisconnecting, Disconnected to
-	// StateDisconnected, and ConnectError, Unreachable and Rejected to StateFailed.
+	// StateDisconnectPending, passive side: Disconnect was called in StateAccepted,
+	// before Established was fetched (REP_SENT). The queue pair is flushed. The
+	// connection ends as soon as the peer confirms it or disconnects. Established leads
+	// to StateDisconnecting, Disconnected to StateDisconnected, and ConnectError,
+	// Unreachable and Rejected to StateFailed.
 	StateDisconnectPending
 	// StateEstablished: the sides are connected, or in the UDP port space the lookup was
 	// answered. Established and Establish enter this state, and in the UDP port space
@@ -61,15 +63,15 @@ const (
 	// StateDisconnecting: the disconnect request was sent, and the queue pair is flushed
 	// (DREQ_SENT). Disconnect enters this state; Disconnected leaves it.
 	StateDisconnecting
-	// StateDisconnected: the connection has ended. Disconnected enters this state, and
-	// in the UDP port space Disconnect. If the peer has disconnected and this side has not
-	// called Disconnect before, the peer waits until this side calls Disconnect or Close,
-	// and the queue pair is not flushed until then.
+	// StateDisconnected: the connection has ended. Disconnected enters this state, and in
+	// the UDP port space Disconnect. The peer may have disconnected before this side has
+	// called Disconnect. In that case the queue pair is not flushed, and the peer waits,
+	// until this side calls Disconnect or Close.
 	StateDisconnected
-	// StateFailed: the connection was refused, the peer can not be reached, or the
-	// device was removed. Reject, a failed Accept, DeviceRemoval and the events of a
-	// failure (ConnectError, Unreachable, Rejected) enter this state. The caller can
-	// only close the ID.
+	// StateFailed: the connection was refused, the peer can not be reached, or the device
+	// was removed. Reject, a failed Accept, the event DeviceRemoval, and the events
+	// ConnectError, Unreachable and Rejected enter this state. The caller can only close
+	// the ID.
 	StateFailed
 	// StateClosed: Close was called. All other calls return verbs.ErrClosed.
 	StateClosed
@@ -177,8 +179,8 @@ var (
 	waiting = setOf(StateConnecting, StateResponded, StateAccepted, StateDisconnectPending)
 )
 
-// stays, in the field to of a rule, means that the state does not change. It has the
-// value of StateIdle, to which no rule leads.
+// A rule whose field to is stays does not change the state. The constant stays has the
+// value of StateIdle, which is free for this use because no rule leads to StateIdle.
 const stays = StateIdle
 
 // A rule says in which states of an ID a call is legal, or an event possible, and which
@@ -206,10 +208,11 @@ func follow[T call | EventType](rules []rule[T], what T, ps PortSpace, from Stat
 	return from, false
 }
 
-// callRules has the calls that the manual pages allow. Some calls that librdmacm accepts
-// although they have no effect have no rule here, so they are errors: Disconnect in
-// place of Accept or Reject, an option that is set too late, and Listen without Bind
-// (rdma_listen(3) demands a bound ID, but the kernel chooses an address).
+// callRules has the calls that the manual pages allow. librdmacm also accepts some calls
+// that have no effect; here they have no rule, so they are errors. These calls are
+// Disconnect in place of Accept or Reject, and an option that is set too late. Listen
+// without Bind has no rule either: rdma_listen(3) demands a bound ID, although the kernel
+// would choose an address.
 var callRules = []rule[call]{
 	{what: callBind, from: setOf(StateIdle), to: StateBound},
 	{what: callListen, from: setOf(StateBound), to: StateListening},
@@ -226,7 +229,7 @@ var callRules = []rule[call]{
 	{what: callAccept, from: setOf(StateRequested), ps: UDP, to: StateEstablished},
 	{what: callReject, from: setOf(StateRequested, StateResponded), to: StateFailed},
 	{what: callEstablish, from: setOf(StateResponded), to: StateEstablished},
-	{what: callNotify, from: setOf(StateAccepted), to: stays}, // the event Established follows and changes the state
+	{what: callNotify, from: setOf(StateAccepted), to: stays}, // the state changes later, with the event Established
 	{what: callDisconnect, from: setOf(StateConnecting, StateResponded), to: stays},
 	{what: callDisconnect, from: setOf(StateAccepted), to: StateDisconnectPending},
 	{what: callDisconnect, from: setOf(StateEstablished), ps: TCP, to: StateDisconnecting},
@@ -242,13 +245,15 @@ var callRules = []rule[call]{
 	{what: callSetMinRNRTimer, from: addressing | located, to: stays},
 }
 
-// eventRules has the events that an ID can get. The event Disconnected alone does not
-// answer the peer and does not flush the queue pair; Disconnect, before or after the
-// event, or Close does.
-// Unreachable on an established ID reports a changed address of a neighbour and does not
-// end the connection. Unreachable on the ID of an unanswered request reports that the
-// transport has dropped the request to make room for others. Source:
-// rdma_get_cm_event(3).
+// eventRules has the events that an ID can get.
+//
+// The event Disconnected alone neither answers the peer nor flushes the queue pair. The
+// call of Disconnect does both, before or after the event; so does Close.
+//
+// The event Unreachable has two special meanings. On an established ID it reports that
+// the address of a neighbour has changed, and the connection continues. On the ID of an
+// unanswered request it reports that the transport has dropped the request to make room
+// for others. Source: rdma_get_cm_event(3).
 var eventRules = []rule[EventType]{
 	{what: AddrResolved, from: setOf(StateResolvingAddr), to: StateAddrResolved},
 	{what: AddrError, from: setOf(StateResolvingAddr), to: StateBound},

@@ -15,9 +15,10 @@ type Provider interface {
 }
 
 // A Transport is the part of a provider that manages connections. Only EventChannel and
-// ID call its methods. They check the parameters and the order of the calls, so a
-// transport only checks what EventChannel and ID can not know. The package comment says
-// which goroutines may call.
+// ID call the methods of a transport and of its channels and IDs. EventChannel and ID
+// check the parameters and the order of the calls; a transport checks only what they can
+// not know, such as whether an address is in use. The package comment says which
+// goroutines may call.
 type Transport interface {
 	// OpenChannel opens an event channel. The caller closes it before the provider.
 	OpenChannel() (TransportChannel, error)
@@ -29,10 +30,11 @@ type TransportChannel interface {
 	// descriptor is readable, the caller calls Next, which may nevertheless find no
 	// event. The channel owns the descriptor.
 	FD() int
-	// Next does the work that is due and stores the oldest event in ev. If there is no
-	// event, Next returns false. Next never blocks. The caller owns the event, except
-	// that ev.PrivateData may point into the transport's memory, which is valid until
-	// the next call of Next.
+	// Next first does what the transport has to do on the goroutine of the caller, such
+	// as processing received connection messages. Then it stores the oldest event in ev.
+	// If there is no event, Next returns false. Next never blocks. The caller owns the
+	// event, except that ev.PrivateData may point into the transport's memory, which is
+	// valid until the next call of Next.
 	Next(ev *TransportEvent) (ok bool, err error)
 	// NewID creates an ID whose events arrive on this channel.
 	NewID(ps PortSpace) (TransportID, error)
@@ -113,7 +115,8 @@ type TransportID interface {
 	// SetOption sets one option. The caller has checked the value.
 	SetOption(option Option, value int) error
 
-	// Device returns the device to which the ID is bound, or nil. Port returns its port.
+	// Device returns the device to which the ID is bound, or nil. Port returns the number
+	// of the port of that device.
 	Device() verbs.Device
 	Port() uint8
 	// LocalAddr and RemoteAddr return the zero value while the address is not known.
@@ -129,8 +132,8 @@ type TransportID interface {
 // A CredentialsReader is a TransportID that can report the credentials of the process at
 // the other end of the connection.
 type CredentialsReader interface {
-	// Credentials implements ID.Credentials: its result is false if the process is not
-	// known.
+	// Credentials implements ID.Credentials. The result is false if the transport does
+	// not know the process.
 	Credentials() (Credentials, bool)
 }
 

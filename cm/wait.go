@@ -35,26 +35,30 @@ func (c *EventChannel) Wait(ctx context.Context) (Event, error) {
 	}
 }
 
-// Expect waits for the next event, as Wait does, and acknowledges it. If the type of the
-// event is not want, Expect returns the event and an error. The error is Event.Err or,
-// if that is nil, an error that names both types and matches verbs.ErrState. Expect skips
-// events that end nothing, unless their type is want: TimewaitExit, AddrChange, and
-// Unreachable for an established ID. If the unexpected event is a ConnectRequest, the
-// caller must answer or close Event.ID.
+// Expect waits for the next event, as Wait does, and acknowledges it. If the event has
+// the type want, Expect returns it. Otherwise Expect returns the event and an error:
+// Event.Err or, if that is nil, an error that names both types and matches
+// verbs.ErrState. If the unexpected event is a ConnectRequest, the caller must answer or
+// close Event.ID.
+//
+// Expect skips events after which the ID continues as before, unless their type is want:
+// TimewaitExit, AddrChange, and Unreachable for an established ID.
 //
 // With Expect, a program calls ResolveAddr, ResolveRoute, Connect and Accept one after
 // the other, as a program in C does with an ID without a channel. Expect with
-// ConnectRequest corresponds to rdma_get_request(3). Such a program should give each ID
-// a channel of its own, because Expect takes the events of all IDs of the channel. The
-// new ID of a request starts on the channel of its listener; ID.Migrate moves it to
-// another one.
+// ConnectRequest corresponds to rdma_get_request(3). Such a program should give each ID a
+// channel of its own, because Expect takes the events of all IDs of the channel. The new
+// ID of a request starts on the channel of its listener; ID.Migrate moves it to another
+// channel.
 func (c *EventChannel) Expect(ctx context.Context, want EventType) (Event, error) {
 	for {
 		ev, err := c.Wait(ctx)
 		if err != nil {
 			return Event{}, err
 		}
-		skip := ev.endsNothing() // before Ack, after which another goroutine may close the ID
+		// Whether to skip is decided before Ack, because after Ack another goroutine may
+		// close the ID.
+		skip := ev.endsNothing()
 		if err := ev.Ack(); err != nil {
 			return ev, err
 		}
@@ -70,9 +74,9 @@ func (c *EventChannel) Expect(ctx context.Context, want EventType) (Event, error
 	}
 }
 
-// endsNothing reports whether the event needs no reaction, because neither a connection
-// nor an attempt to connect has ended. Unreachable is such an event for an established
-// ID; in the other states it leads to StateFailed.
+// endsNothing reports whether the ID continues as before, so that Expect may skip the
+// event. Unreachable is such an event for an established ID. In other states Unreachable
+// ends the attempt to connect and leads to StateFailed.
 func (e *Event) endsNothing() bool {
 	switch e.Type {
 	case TimewaitExit, AddrChange:

@@ -9,8 +9,8 @@ import (
 )
 
 // awaitReadable blocks in poll(2) until fd is readable or one of the contexts is done,
-// and returns nil in both cases. Besides fd it polls an eventfd, which becomes readable
-// when a context is done.
+// and returns nil in both cases. Besides fd, awaitReadable polls an eventfd, which
+// becomes readable when a context is done.
 func awaitReadable(fd int, contexts ...context.Context) error {
 	wake, err := eventfd.New()
 	if err != nil {
@@ -28,9 +28,9 @@ func awaitReadable(fd int, contexts ...context.Context) error {
 	}
 }
 
-// signalWhenDone makes the eventfd wake readable when ctx is done. The caller calls the
-// result stop before it closes the eventfd: when stop has returned, nothing writes to
-// the eventfd any more.
+// signalWhenDone makes the eventfd readable when ctx is done. The parameter wake is the
+// descriptor of the eventfd. The caller calls the function stop before it closes the
+// eventfd: after stop has returned, nothing writes to the eventfd any more.
 func signalWhenDone(ctx context.Context, wake int) (stop func()) {
 	signaled := make(chan struct{})
 	cancel := context.AfterFunc(ctx, func() {
@@ -44,9 +44,10 @@ func signalWhenDone(ctx context.Context, wake int) (stop func()) {
 	}
 }
 
-// pollError returns the error err of poll(2), or an error if the descriptor will never
-// be readable. The parameter ready has the descriptor's result of poll(2). Without an
-// error for such a descriptor, the caller would poll it again and again.
+// pollError returns an error if poll(2) has failed or if the channel's descriptor will
+// never be readable. The parameter err is the result of poll(2), and ready has the events
+// that poll(2) reported for the descriptor. For a descriptor that will never be readable,
+// poll(2) returns at once: without the error, Wait would call it again and again.
 func pollError(err error, ready int16) error {
 	switch {
 	case err != nil:

@@ -9,12 +9,13 @@ type CQ interface {
 	// ErrOverrun, and after Close ErrClosed. Source: ibv_poll_cq(3).
 	Poll(dst []WC) (n int, err error)
 
-	// Arm requests one event on the channel, for the first completion that is added
-	// after the call. With solicitedOnly, only two kinds of completion raise the event:
-	// a receive whose sender set SendSolicited, and a failed completion. Completions
-	// that were in the queue before the call raise no event, so a caller polls again
-	// after Arm and before it sleeps. The error is a *ParamError if the CQ has no
-	// channel. Source: ibv_req_notify_cq(3).
+	// Arm requests one event on the channel. The event reports the first completion that
+	// is added after the call. With solicitedOnly, only two kinds of completion raise the
+	// event: a receive whose sender set SendSolicited, and a failed completion.
+	// Completions that were in the queue before the call raise no event. A caller that
+	// wants to sleep therefore calls Arm first, then polls once more, and sleeps only if
+	// the queue is empty. The error is a *ParamError if the CQ has no channel. Source:
+	// ibv_req_notify_cq(3).
 	Arm(solicitedOnly bool) error
 
 	// AckEvents acknowledges n events that CompChannel.Next returned for this CQ. Close
@@ -54,8 +55,8 @@ type CQAttr struct {
 }
 
 // A CompChannel is a completion channel. It has a descriptor that becomes readable when
-// an armed CQ gets a completion. The goroutines that may call the methods of its CQs may
-// call its methods too.
+// an armed CQ gets a completion. A goroutine that may call the methods of the channel's
+// CQs may call the methods of the channel too.
 type CompChannel interface {
 	// FD returns the descriptor to wait on, for input, level-triggered. The channel owns
 	// the descriptor: callers never read, write or close it. With ProgressManual the
@@ -63,11 +64,11 @@ type CompChannel interface {
 	// packet. The owner then calls Next although there may be no event.
 	FD() int
 
-	// Next takes one event from the channel and returns the cookie of its CQ and true.
-	// If there is no event, Next returns false. It never blocks. The caller acknowledges
-	// each event with CQ.AckEvents. An event may be spurious: the CQ may be empty.
-	// Events of different CQs come in no particular order. An error means that the
-	// channel can not be used any more. Source: ibv_get_cq_event(3).
+	// Next takes one event from the channel. It returns the cookie of the CQ that raised
+	// the event, and true. If there is no event, Next returns false. Next never blocks.
+	// The caller acknowledges each event with CQ.AckEvents. After an event the CQ may
+	// nevertheless be empty. Events of different CQs come in no particular order. An
+	// error means that the channel can not be used any more. Source: ibv_get_cq_event(3).
 	Next() (cookie uint64, ok bool, err error)
 
 	// Close destroys the channel. It returns ErrBusy while a CQ uses the channel.

@@ -24,8 +24,9 @@ type Device interface {
 	// AllocPD creates a protection domain. Source: ibv_alloc_pd(3).
 	AllocPD() (PD, error)
 	// CreateCompChannel creates a completion channel. A nil attr means the zero value.
-	// The device does not keep attr. The error is ErrBusy if a vector in manual progress
-	// has a channel already. Source: ibv_create_comp_channel(3).
+	// The device does not keep attr. The error is ErrBusy if attr.Progress is
+	// ProgressManual and the vector attr.Vector already has a channel. Source:
+	// ibv_create_comp_channel(3).
 	CreateCompChannel(attr *CompChannelAttr) (CompChannel, error)
 	// CreateCQ creates a completion queue. The device does not keep attr, which must not
 	// be nil. Source: ibv_create_cq(3).
@@ -35,14 +36,15 @@ type Device interface {
 	// device owns the descriptor: callers never read, write or close it.
 	AsyncFD() int
 	// NextAsync stores the oldest asynchronous event in ev and returns true. If there is
-	// no event, NextAsync returns false. It never blocks. No event is lost, but events
-	// of the same type about the same object that are not fetched yet are merged into
-	// one. Events about a closed object are dropped. An error means that the events of
-	// the device can not be read any more. Source: ibv_get_async_event(3).
+	// no event, NextAsync returns false. It never blocks. If an event of the same type
+	// about the same object is already waiting, a new event is merged with it; no other
+	// event is lost. Events about a closed object are dropped. An error means that the
+	// events of the device can not be read any more. Source: ibv_get_async_event(3).
 	NextAsync(ev *AsyncEvent) (ok bool, err error)
 }
 
-// DeviceAttr has the identity and the limits of a device. Source: ibv_query_device(3).
+// DeviceAttr has the identity and the limits of a device. The fields that begin with Max
+// are the largest allowed values. Source: ibv_query_device(3).
 type DeviceAttr struct {
 	NodeGUID uint64 // EUI-64 of the device, in host order
 	Vendor   string // the vendor, as the driver reports it
@@ -67,8 +69,9 @@ type DeviceAttr struct {
 	MaxQPRdAtom     uint8  // number of READs and atomics that a QP can serve at a time (responder resources)
 	MaxQPInitRdAtom uint8  // number of READs and atomics that a QP can have outstanding (initiator depth)
 
-	// LocalCAAckDelay is a code for the longest time between the arrival of a packet and
-	// its acknowledgement. The code c means 4.096 µs * 2^c. The code has 5 bits.
+	// LocalCAAckDelay is a code for the longest time that the device needs to acknowledge
+	// a packet after the packet has arrived. The code c, from 0 to 31, means 4.096 µs *
+	// 2^c.
 	LocalCAAckDelay uint8
 }
 
@@ -78,7 +81,7 @@ type PortAttr struct {
 	MaxMTU     MTU       // largest MTU that the port supports
 	ActiveMTU  MTU       // MTU that the port uses now
 	MaxMsgSize uint32    // length of the longest message in bytes
-	GIDs       []GID     // the addresses of the port; AHAttr.SourceIndex is an index into GIDs
+	GIDs       []GID     // addresses of the port; AHAttr.SourceIndex is an index into GIDs
 }
 
 // PortState is the logical state of a port.
@@ -101,7 +104,7 @@ func (s PortState) String() string {
 	return unknown("port state", uint64(s))
 }
 
-// MTU is the code of a path MTU, with the values that connection requests carry.
+// MTU is the code of a path MTU. Connection requests carry the same codes.
 type MTU uint8
 
 // MTU codes, numbered as enum ibv_mtu.
@@ -169,7 +172,7 @@ const (
 	AsyncPortActive     AsyncEventType = 9  // a port became active
 	AsyncPortError      AsyncEventType = 10 // a port became inactive
 	AsyncSRQError       AsyncEventType = 14 // an SRQ failed
-	AsyncSRQLimit       AsyncEventType = 15 // fewer buffers than the limit of SRQ.Arm are left
+	AsyncSRQLimit       AsyncEventType = 15 // an SRQ has fewer buffers than the limit in SRQ.Arm
 	AsyncQPLastWQE      AsyncEventType = 16 // a QP in the error state has consumed its last buffer from an SRQ
 )
 

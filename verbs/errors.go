@@ -57,7 +57,7 @@ func (e *OpError) Unwrap() error { return e.Err }
 type ParamError struct {
 	Field  string // name of the argument, such as "retry count"
 	Value  int64
-	Limit  int64  // largest allowed value; if Reason is set, it may be without meaning
+	Limit  int64  // largest allowed value; it has no meaning if Reason is set
 	Reason string // rule that Value breaks; empty means that Value is above Limit
 }
 
@@ -68,8 +68,8 @@ func (e *ParamError) Error() string {
 	return fmt.Sprintf("%s %d: the limit is %d", e.Field, e.Value, e.Limit)
 }
 
-// A FeatureError reports that a feature is not available, and why. It matches
-// ErrNotSupported.
+// A FeatureError reports that a device or the system does not have a feature, and why. It
+// matches ErrNotSupported.
 type FeatureError struct {
 	Feature string // name of the feature, such as "UDP_SEGMENT"
 	Reason  error  // reason why the feature is not available; Unwrap returns it
@@ -100,8 +100,8 @@ func (e *CompletionError) Error() string {
 	return fmt.Sprintf("QP %#06x: %v", e.QPN, e.Status)
 }
 
-// unknown returns the text of a value that has no name in this package. A device or a
-// library of a newer version can report such values.
+// unknown returns the text of a number that has no name in this package. A device or a
+// library that is newer than this package can report such numbers.
 func unknown(what string, value uint64) string {
 	return what + " " + strconv.FormatUint(value, 10)
 }

@@ -8,10 +8,10 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// This example connects two queue pairs of one device without package cm. Then one of
-// them writes into the memory of the other. Package cm connects queue pairs on different
-// hosts. A program with package cq sleeps until there is a completion, where this
-// example polls again and again.
+// This example connects two queue pairs of one device, and then one of them writes into
+// the memory of the other. The example connects them without package cm, which is
+// possible because both are in one process. It polls until there is a completion; a
+// program with package cq can sleep instead.
 func Example() {
 	provider, err := soft.Open(nil) // an RDMA device in software
 	check(err)

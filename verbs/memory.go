@@ -48,8 +48,8 @@ type AllocAttr struct {
 type Access uint32
 
 // Access rights, with the bits of enum ibv_access_flags. AccessRemoteWrite and
-// AccessRemoteAtomic require AccessLocalWrite. The local device may read in any case.
-// Source: ibv_reg_mr(3).
+// AccessRemoteAtomic can only be combined with AccessLocalWrite. The local device may
+// always read the memory; there is no bit for that right. Source: ibv_reg_mr(3).
 const (
 	AccessLocalWrite   Access = 1 << 0 // the local device may write
 	AccessRemoteWrite  Access = 1 << 1 // a peer may WRITE
@@ -80,16 +80,17 @@ type MR interface {
 	PD() PD
 	// Bytes returns the memory. The slice must not be used after Close.
 	Bytes() []byte
-	// Addr returns the virtual address of the first byte. SGEs and remote peers use it
-	// to name places in the region.
+	// Addr returns the virtual address of the first byte. An SGE, and a remote peer in
+	// its requests, give a position in the region as a virtual address.
 	Addr() uint64
 	// LKey returns the key that an SGE contains. QPs of the same domain accept it.
 	LKey() uint32
-	// RKey returns the key for remote peers. Every peer that knows the key, on any
-	// connection of the same domain, may access the whole region within its access
-	// rights: a key is not tied to the peer for which it was meant. The key travels
-	// unencrypted. Use different domains for regions of peers that must not reach each
-	// other's memory. How hard a key is to guess depends on the provider.
+	// RKey returns the key for remote peers. Every peer that knows the key, and that is
+	// connected to any QP of the same domain, may access the whole region within its
+	// access rights: a key is not tied to the peer for which it was meant. The key
+	// travels unencrypted. If peers must not reach each other's memory, their regions and
+	// QPs have to be in different domains. How hard it is to guess a key depends on the
+	// provider.
 	RKey() uint32
 	// Access returns the access rights with which the memory is registered.
 	Access() Access
@@ -99,17 +100,18 @@ type MR interface {
 	Close() error
 }
 
-// A Discarder is an MR that can return part of its memory to the system and stay
-// registered. The ability is optional: test for it with a type assertion. A device that
-// pins memory can not have the ability, because it would continue to use the old pages,
-// which the program no longer sees.
+// A Discarder is an MR that can return part of its memory to the system without being
+// deregistered. The ability is optional: test for it with a type assertion. A device that
+// pins memory can not have the ability. Such a device would continue to use the old
+// pages, while the program already sees new ones.
 type Discarder interface {
-	// Discard returns memory to the system: all pages that lie entirely within the
-	// length bytes at offset. The pages read as zero afterwards, and occupy memory again
-	// when they are used. During the call no work request may name the pages and nothing
-	// else may use them. The error is a *ParamError if the bytes are not in the region,
-	// a *FeatureError if this memory can not be discarded, or the error of madvise(2).
-	// Source: madvise(2), MADV_DONTNEED.
+	// Discard returns memory to the system. The parameters are a range in the region: its
+	// offset and its length, in bytes. Discard returns the pages that lie entirely within
+	// the range. Afterwards these pages read as zero, and they occupy memory again when
+	// they are used. During the call no work request may name the pages, and neither the
+	// program nor a peer may access them. The error is a *ParamError if the range is not
+	// in the region, a *FeatureError if this memory can not be discarded, or the error of
+	// madvise(2). Source: madvise(2), MADV_DONTNEED.
 	Discard(offset, length int) error
 }
 
@@ -127,9 +129,10 @@ func SGEOf(mr MR, offset, length int) SGE {
 	return SGE{Addr: mr.Addr() + uint64(offset), Length: uint32(length), LKey: mr.LKey()}
 }
 
-// An AH is an address handle: the destination of datagrams of a UD QP. Several work
-// requests and QPs of its domain may use it at the same time. It is closed after these
-// requests have completed and these QPs are closed. Any goroutine may call its methods.
+// An AH is an address handle: the destination of datagrams of a UD QP. All QPs of its
+// domain may use the handle, also at the same time. The handle can be closed after the
+// work requests that use it have completed and the QPs that have used it are closed. Any
+// goroutine may call its methods.
 type AH interface {
 	// Attr returns the attributes with which the handle was created.
 	Attr() AHAttr

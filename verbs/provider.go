@@ -16,8 +16,8 @@ type Provider interface {
 	Close() error
 }
 
-// Caps has the optional abilities of a device; DeviceAttr has its limits. The tests in
-// package providertest skip a case only if the ability that the case needs is false.
+// Caps has the optional abilities of a device; DeviceAttr has its limits. Package
+// providertest tests every ability that Caps reports, and skips the tests of the others.
 type Caps struct {
 	Atomics  bool // the device supports compare-and-swap and fetch-and-add
 	WriteImm bool // the device supports RDMA WRITE with immediate data
@@ -38,16 +38,18 @@ type Caps struct {
 	ProgressManual bool
 }
 
-// Progress says who moves the data of a CQ and of the objects that complete on it.
+// Progress says who moves the data of a CQ, and the data of the QPs and SRQs whose
+// requests complete on the CQ.
 type Progress uint8
 
 // Kinds of progress.
 const (
-	// ProgressAuto means that the provider moves data by itself. Any goroutine may call.
+	// ProgressAuto means that the provider moves data by itself. Any goroutine may call
+	// the methods of the CQ and of the objects that complete on it.
 	ProgressAuto Progress = iota
-	// ProgressManual means that data moves only while the owner polls the CQ or takes
-	// events from its channel. One goroutine owns the CQ and everything that completes
-	// on it.
+	// ProgressManual means that data moves only while the owner of the CQ polls it or
+	// takes events from its channel. The owner is one goroutine. Only the owner may call
+	// the methods of the CQ and of the objects that complete on it.
 	ProgressManual
 )
 

@@ -18,25 +18,26 @@ type QP interface {
 
 	// Modify changes the attributes that mask names. With AttrState in the mask the QP
 	// moves to attr.State. CheckTransition has the rules. A move to StateError flushes
-	// both queues. A move to StateReset removes all work requests without completions.
-	// Modify never blocks, and does not keep attr. The errors are those of
-	// CheckTransition; after an error the QP is unchanged. Source: ibv_modify_qp(3).
+	// both queues. A move to StateReset removes all work requests and generates no
+	// completions for them. Modify never blocks, and does not keep attr. The errors are
+	// those of CheckTransition; after an error the QP is unchanged. Source:
+	// ibv_modify_qp(3).
 	Modify(attr *QPAttr, mask QPAttrMask) error
 	// Query returns the current attributes. Source: ibv_query_qp(3).
 	Query() (QPAttr, error)
 
-	// PostSend appends work requests to the send queue, with one doorbell for all of
-	// them, and returns the number n of requests that were accepted. If err is not nil,
-	// the request at index n is the first that was not accepted, and the requests after
-	// it were not examined. ErrQueueFull means that the queue is full; it has room again
-	// after completions have been polled. ErrState means that the state of the QP does
-	// not allow the call. *ParamError or *FeatureError means that the request can not be
-	// executed.
+	// PostSend appends work requests to the send queue, and notifies the device once for
+	// all of them. The result n is the number of requests that were accepted. If err is
+	// not nil, the request at index n is the first that was not accepted, and the
+	// requests after it were not examined. ErrQueueFull means that the queue is full; it
+	// has room again after completions have been polled. ErrState means that the state of
+	// the QP does not allow the call. *ParamError or *FeatureError means that the request
+	// can not be executed.
 	//
-	// When the call returns, the caller owns wrs again and what wrs points to. The
-	// device owns the memory that SGEs name until the completion, except with
-	// SendInline. PostSend needs state RTS or SQD; in StateError every request is
-	// accepted and flushed. Source: ibv_post_send(3).
+	// When the call returns, the caller owns again the slice wrs, its SGE lists and its
+	// inline data. The memory that the SGEs name belongs to the device until the
+	// completion, except with SendInline. PostSend needs state RTS or SQD; in StateError
+	// every request is accepted and flushed. Source: ibv_post_send(3).
 	PostSend(wrs []SendWR) (n int, err error)
 
 	// PostRecv appends buffers to the receive queue. Its results, the ownership of wrs
@@ -100,8 +101,8 @@ const (
 	StateInit                 // receive buffers may be posted
 	StateRTR                  // ready to receive
 	StateRTS                  // ready to send
-	StateSQD                  // send queue drained
-	StateSQE                  // send queue error, UD only
+	StateSQD                  // send queue drained: new send requests wait until RTS
+	StateSQE                  // send queue error, UD only: a send request has failed
 	StateError                // posted requests are flushed
 )
 
@@ -171,7 +172,7 @@ const (
 )
 
 // timerCodeMask is the largest code of a local ACK timeout and of an RNR NAK timer. Both
-// codes have five bits.
+// codes have five bits, so timerCodeMask is also the mask of these bits.
 const timerCodeMask = 31
 
 // rnrDelays has the delay of each RNR NAK timer code, in units of 10 µs (IBTA vol. 1,
@@ -200,9 +201,9 @@ func RNRDelayCode(d time.Duration) (code uint8, ok bool) {
 	return 0, d <= RNRDelay(0)
 }
 
-// AckTimeout returns the time that a local ACK timeout code means: 4.096 µs * 2^code.
-// Code 0 means that there is no timeout, and the result is 0. Only the low five bits of
-// code are used.
+// AckTimeout returns the duration of the local ACK timeout with this code: 4.096 µs *
+// 2^code. Code 0 means that there is no timeout, and the result is 0. Only the low five
+// bits of code are used.
 func AckTimeout(code uint8) time.Duration {
 	if code &= timerCodeMask; code == 0 {
 		return 0
@@ -223,14 +224,15 @@ func AckTimeoutCode(d time.Duration) (code uint8, ok bool) {
 	return 0, false
 }
 
-// An SRQ is a receive queue that several QPs of one domain share. The progress of its
-// CQs (CQAttr.Progress) decides which goroutines may call.
+// An SRQ is a receive queue that several QPs of one domain share. CQAttr.Progress of the
+// CQs of these QPs decides which goroutines may call.
 type SRQ interface {
 	// PostRecv appends buffers. Its results, the ownership of wrs and memory, and the
 	// errors are those of QP.PostRecv. Source: ibv_post_srq_recv(3).
 	PostRecv(wrs []RecvWR) (n int, err error)
-	// Arm requests one AsyncSRQLimit event. The event is raised when the queue has fewer
-	// than limit buffers. A limit of 0 cancels the request. Source: ibv_modify_srq(3).
+	// Arm requests one AsyncSRQLimit event. The device raises the event when the queue
+	// has fewer buffers than the parameter limit. A limit of 0 cancels the request.
+	// Source: ibv_modify_srq(3).
 	Arm(limit int) error
 	// Caps returns the actual sizes of the queue, which are at least those asked for.
 	Caps() SRQCaps

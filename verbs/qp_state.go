@@ -4,8 +4,8 @@ import "fmt"
 
 // A transition is a change from one state to another. The field needs has the attributes
 // that the transition requires. The field allows has the attributes that may be set in
-// addition. AttrState is in neither of the two sets. Source: ibv_modify_qp(3); IBTA vol.
-// 1, 11.2.5.2.
+// addition. AttrState is in neither set, because every transition requires it. Source:
+// ibv_modify_qp(3); IBTA vol. 1, 11.2.5.2.
 type transition struct {
 	from, to QPState
 	needs    QPAttrMask
@@ -88,7 +88,8 @@ func CheckTransition(t QPType, from QPState, attr *QPAttr, mask QPAttrMask) erro
 }
 
 func checkStep(t QPType, from, to QPState, mask QPAttrMask) error {
-	// Every state may change to RESET and ERROR, with no attribute but the state.
+	// A QP may move from every state to RESET and to ERROR. In these two moves AttrState
+	// is the only allowed attribute.
 	if to == StateReset || to == StateError {
 		if mask != 0 {
 			return &TransitionError{Type: t, From: from, To: to, Extra: mask}

@@ -23,15 +23,16 @@ var attributes = []verbs.QPAttrMask{
 	verbs.AttrDestQPN,
 }
 
-// A rule lists the attributes of a transition. The value is 'r' for a required attribute
-// and 'o' for an optional one.
+// A rule has the attributes of one transition. The key is the attribute. The value is 'r'
+// if the transition requires the attribute, and 'o' if the attribute is optional. Other
+// attributes are not allowed.
 type rule map[verbs.QPAttrMask]rune
 
 type step struct{ from, to verbs.QPState }
 
 // rcRules returns the transitions of RC queue pairs, written from ibv_modify_qp(3) and
-// IBTA vol. 1, 11.2.5.2. They are written attribute by attribute and independently of
-// the table that the tests check.
+// IBTA vol. 1, 11.2.5.2. They are listed by attribute, and were written independently of
+// the table in the package, so the tests check both.
 func rcRules() map[step]rule {
 	return map[step]rule{
 		{verbs.StateReset, verbs.StateInit}: {verbs.AttrPort: 'r', verbs.AttrAccess: 'r'},
@@ -71,8 +72,9 @@ func udRules() map[step]rule {
 	}
 }
 
-// expectation returns the rule of a transition, and whether the transition exists. Every
-// state may change to RESET and ERROR, with no attribute but the state.
+// expectation returns the rule of a transition, and whether the transition exists. A QP
+// may move from every state to RESET and to ERROR; in these two moves AttrState is the
+// only allowed attribute.
 func expectation(rules map[step]rule, from, to verbs.QPState) (rule, bool) {
 	if to == verbs.StateReset || to == verbs.StateError {
 		return rule{}, true
@@ -90,8 +92,8 @@ func (r rule) required() (mask verbs.QPAttrMask) {
 	return mask
 }
 
-// legal returns attributes whose values are all in range, for a transition to the given
-// state.
+// legal returns QP attributes for a transition to the given state. The values of all
+// attributes are in range.
 func legal(to verbs.QPState) *verbs.QPAttr {
 	return &verbs.QPAttr{State: to, Port: 1, PathMTU: verbs.MTU1024}
 }
@@ -111,9 +113,9 @@ func TestCheckTransitionIsTheManualPagesTable(t *testing.T) {
 	}
 }
 
-// checkStep checks the result of CheckTransition for one transition: first with exactly
-// the required attributes; then, for every attribute, without that attribute if it is
-// required, and otherwise with that attribute in addition.
+// checkStep checks the result of CheckTransition for one transition. The first mask has
+// exactly the required attributes. Then each attribute in turn is changed in that mask: a
+// required attribute is left out, and any other attribute is added.
 func checkStep(t *testing.T, qpType verbs.QPType, from, to verbs.QPState, rules map[step]rule) {
 	want, exists := expectation(rules, from, to)
 	required := want.required()

@@ -71,7 +71,7 @@ func TestQPStrings(t *testing.T) {
 }
 
 // TestAttrMaskBits checks that the attributes have the bits of enum ibv_qp_attr_mask.
-// The bits that no attribute has belong to attributes that this package does not have.
+// That enum has more bits, for attributes that this package does not have.
 func TestAttrMaskBits(t *testing.T) {
 	var all verbs.QPAttrMask
 	for _, bit := range attributes {

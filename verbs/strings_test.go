@@ -7,7 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// requireNames checks the names of consecutive values, beginning with first.
+// requireNames checks the texts of consecutive numbers. The number first must have the
+// first text in names, the next number the second text, and so on.
 func requireNames[T interface {
 	~uint8
 	fmt.Stringer

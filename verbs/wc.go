@@ -7,7 +7,7 @@ type WC struct {
 	Status    Status
 	Opcode    WCOpcode // operation that completed
 	Flags     WCFlags  // which optional parts of the completion are valid
-	ByteLen   uint32   // number of bytes received or read; on UD with the GRHSize bytes of the routing header
+	ByteLen   uint32   // number of bytes received or read; for UD plus GRHSize for the routing header
 	Imm       uint32   // immediate data in host order; valid if Flags has WCWithImm
 	QPN       uint32   // number of the local QP
 	SrcQPN    uint32   // for UD: QP number of the sender
@@ -49,7 +49,7 @@ const (
 	WCWithImm WCFlags = 1 << 1 // the field Imm is valid
 )
 
-// Status is how a work request ended.
+// Status tells whether a work request was executed, and if not, why.
 type Status uint8
 
 // Statuses, numbered as enum ibv_wc_status.

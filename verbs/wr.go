@@ -82,7 +82,8 @@ type RecvWR struct {
 	SGEs []SGE
 }
 
-// GRHSize is the number of bytes for the global routing header, which stand before the
-// payload in a UD receive buffer. Over IPv4 the last 20 of them hold the IPv4 header.
-// Source: ibv_post_recv(3).
+// GRHSize is the number of bytes at the beginning of a UD receive buffer that hold the
+// global routing header; the payload follows. If the datagram came over IPv4, the last 20
+// of these bytes hold the IPv4 header, and the bytes before them have no meaning. Source:
+// ibv_post_recv(3).
 const GRHSize = 40

@@ -27,8 +27,8 @@ func NewServiceID(portSpace, port uint16) ServiceID {
 // Port returns the port space and the port of a service id. It returns false if the
 // service id does not belong to the RDMA IP CM service.
 func (s ServiceID) Port() (portSpace, port uint16, ok bool) {
-	// The value that all service ids of the RDMA IP CM service have in their upper 40
-	// bits. The lower 24 bits are the protocol number (8 bits) and the port (16 bits).
+	// prefix is the value of the upper 40 bits of every service id of the RDMA IP CM
+	// service. The lower 24 bits are the protocol number (8 bits) and the port (16 bits).
 	const prefix = 1
 	if s>>24 != prefix {
 		return 0, 0, false

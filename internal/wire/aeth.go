@@ -75,8 +75,8 @@ var creditCounts = [noCredits]uint16{
 	1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768,
 }
 
-// Ack returns an ACK that grants credits. Only some numbers of credits have a code. For
-// any other number, the ACK grants the next smaller number that has a code.
+// Ack returns an ACK that grants the given number of credits. Only some numbers have a
+// code. For any other number, the ACK grants the next smaller number that has a code.
 func Ack(credits int) Syndrome {
 	code, exact := slices.BinarySearch(creditCounts[:], uint16(min(max(credits, 0), 1<<15)))
 	if !exact {
@@ -99,9 +99,10 @@ func NAK(code NAKCode) Syndrome { return Syndrome(SyndromeNAK<<codeBits) | Syndr
 // Kind returns the kind of the answer.
 func (s Syndrome) Kind() SyndromeKind { return SyndromeKind(s >> codeBits) }
 
-// Credits returns the number of credits that an ACK grants. The requester may send so
-// many requests that need a receive buffer. Credits returns false if the syndrome is not
-// an ACK, or if the responder does not use end-to-end flow control.
+// Credits returns the number of credits that an ACK grants. Each credit stands for one
+// receive buffer of the responder: the requester may send as many requests that need a
+// receive buffer. Credits returns false if the syndrome is not an ACK, or if the
+// responder does not use end-to-end flow control.
 func (s Syndrome) Credits() (n int, ok bool) {
 	code := s & codeMask
 	if s.Kind() != SyndromeAck || code == noCredits {

@@ -1,19 +1,23 @@
 // Package wire encodes and decodes RoCEv2 packets: the headers of the InfiniBand
 // transport, their opcodes, the invariant CRC, management datagrams (MADs) and the
-// messages of the connection manager. It knows only the formats. The protocol, which says
-// when a packet is valid, is in other packages.
+// messages of the connection manager. The package has only the formats. Other packages
+// have the protocol, which says which packets are valid at which time.
 //
 // In this package, a packet is the payload of a UDP datagram:
 //
 //	BTH (12) | extended headers | payload | pad (0 to 3) | ICRC (4)
 //
+// The numbers in brackets are lengths in bytes. In the layouts of the headers below, a
+// line begins with an offset in bytes, and the numbers in brackets are lengths in bits.
+// All numbers are big-endian except the ICRC.
+//
 // Decode checks a received packet. Build lays out a packet to be sent. Both return a
 // Packet, whose headers are views of the caller's bytes. A view is a pointer to an array
-// of the header's size, so the length is checked only once, when the view is made. All
-// numbers are big-endian except the ICRC.
+// of the header's size, so the length is checked only once, when the view is made.
 //
-// A setter stores only the low bits of its argument, as many as the field has. It does
-// not check the range: the caller must do so where the value enters the program.
+// If an argument of a setter has more bits than the field, the setter stores only the low
+// bits and reports no error. The caller must check the range of a value that comes from
+// outside of the program.
 //
 // No function of this package allocates memory or keeps a reference to its arguments. Its
 // types have no locks: only one goroutine at a time may use a value.

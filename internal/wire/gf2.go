@@ -3,22 +3,22 @@ package wire
 import "hash/crc32"
 
 // This file computes with polynomials whose coefficients are single bits, that is
-// polynomials over GF(2). The register of a CRC is such a polynomial, modulo the
-// generator polynomial of the CRC. The most significant bit of the register is the
+// polynomials over GF(2). The register of a CRC holds such a polynomial, modulo the
+// generator polynomial of the CRC: the most significant bit of the register is the
 // constant term. When the CRC processes a byte of zeros, the register is multiplied by x
 // to the power of eight.
 
-// inversePowers has powers of x with negative exponents, for the function solve. The
-// power at index i is for packets of 4*i bytes. Its exponent is -n. The number n is the
-// number of bits from the beginning of the identification field to the end of the data
+// inversePowers has the divisors that the function solve needs, as powers of x with
+// negative exponents. The power at index i is for packets of 4*i bytes. The exponent is
+// -n, where n is the number of bits from the identification field to the end of the data
 // that the ICRC covers. The array is never changed.
 var inversePowers = func() (powers [MaxPacket/4 + 1]uint32) {
 	const (
 		one = 1 << 31
-		// From the identification field to the end of the covered data, there are as many
-		// bytes as the packet has, plus this number. The rest of the IP header and the
-		// UDP header come before the packet. The ICRC at the end of the packet is not
-		// covered.
+		// The data from the beginning of the identification field to the end of the data
+		// that the ICRC covers has this many bytes more than the packet. It includes the
+		// last part of the IP header and the UDP header, which come before the packet,
+		// and leaves out the ICRC at the end of the packet.
 		fixed = ip4Size - 4 + udpSize - ICRCSize
 	)
 	power := divide(one, 8*fixed)
@@ -29,11 +29,11 @@ var inversePowers = func() (powers [MaxPacket/4 + 1]uint32) {
 	return powers
 }()
 
-// identSums says how an identification changes the ICRC of the IPv4 and UDP headers,
-// compared with the identification 0. It has one array for the high byte and one for the
-// low byte of the identification. The index in an array is the value of the byte. The CRC
-// is linear, so the two changes can be combined with exclusive or. The arrays are never
-// changed.
+// identSums says which bits of the ICRC of the IPv4 and UDP headers change if the
+// identification is changed from 0 to another value. The first array is for the high byte
+// of the identification, and the second for the low byte; the index is the value of the
+// byte. The CRC is linear, so the exclusive or of the two entries is the change for the
+// whole identification. The arrays are never changed.
 var identSums = func() (sums [2][256]ICRC) {
 	const identification = 4 // offset of the identification in the IPv4 header
 	var headers [ip4Size + udpSize]byte

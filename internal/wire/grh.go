@@ -9,9 +9,9 @@ import (
 const GRHSize = 40
 
 // A GRH is the header that the receiver of a UD datagram finds in its receive buffer,
-// before the payload. It contains an IPv6 header, or 20 bytes of zeros and an IPv4
-// header. A program finds out which of the two it is from the version fields and from the
-// checksum of the IPv4 header. Source: IBTA vol. 1, 11.4.1.2; annex A17.4.5.2.
+// before the payload. It contains an IPv6 header, or 20 bytes of zeros and then an IPv4
+// header. The version fields and the checksum of the IPv4 header show which of the two it
+// is. Source: IBTA vol. 1, 11.4.1.2; annex A17.4.5.2.
 type GRH [GRHSize]byte
 
 // Set writes the IP header of a received packet. The parameter packet is the length in

@@ -65,7 +65,8 @@ func (f *Flow) Set(src, dst netip.AddrPort) {
 	binary.BigEndian.PutUint16(udp[0:], src.Port())
 	binary.BigEndian.PutUint16(udp[2:], dst.Port())
 	udp[6], udp[7] = 0xff, 0xff // The ICRC covers the checksum field as all ones.
-	// No packet has the length 0. So headerSum is computed before its first use.
+	// The length 0 forces the computation of headerSum before its first use, because no
+	// packet has this length.
 	f.length = 0
 	f.lastID, f.expectedID = 0, 0
 }
@@ -117,22 +118,26 @@ func (f *Flow) setLength(length int) {
 }
 
 // Seal computes the ICRC of a packet and writes it to the end of the packet. All other
-// bytes of the packet must have their final values. The parameter id must be the
-// identification that the kernel will write into the IPv4 header (RFC 791, 3.1), because
-// the ICRC covers it. A socket that is not connected and whose option IP_MTU_DISCOVER is
-// IP_PMTUDISC_DO sends packets with the identification 0. With UDP_SEGMENT it sends
+// bytes of the packet must have their final values.
+//
+// The ICRC of an IPv4 packet covers the identification (RFC 791, 3.1), which the kernel
+// writes into the IPv4 header after the call. The parameter id must be that
+// identification. If a socket is not connected and its option IP_MTU_DISCOVER is
+// IP_PMTUDISC_DO, it sends packets with the identification 0. With UDP_SEGMENT it sends
 // segment i of each message with the identification i. Seal ignores id for IPv6.
 func (f *Flow) Seal(p Packet, id uint16) {
 	binary.LittleEndian.PutUint32(p.bytes[len(p.bytes)-ICRCSize:], uint32(f.icrcOf(p, id)))
 }
 
-// Verify reports whether the ICRC of a received packet of the flow is correct. For IPv4
-// it also returns an identification: the ICRC covers the identification in the IPv4
-// header, but a UDP socket does not report it. So Verify looks for an identification with
-// which the ICRC is correct. An intact packet always has one. A damaged packet has one by
-// chance, with a probability of 1 in 1<<16. The caller then asks an IdentWindow whether
-// the sender may have used that identification. An IPv6 header has no identification, so
-// a damaged packet passes with a probability of 1 in 1<<32.
+// Verify reports whether the ICRC of a received packet of the flow is correct.
+//
+// For IPv4 it also returns an identification. The ICRC covers the identification in the
+// IPv4 header, but a UDP socket does not report the identification. So Verify computes an
+// identification with which the ICRC is correct. For an undamaged packet there always is
+// one. A damaged packet has one by chance, with a probability of 1 in 1<<16. Therefore
+// the caller passes the result to an IdentWindow, which says whether the sender may have
+// used that identification. An IPv6 header has no identification, so a damaged packet
+// passes with a probability of 1 in 1<<32.
 //
 // During the computation, Verify and Seal change a byte of the packet. They restore the
 // byte before they return.
@@ -166,8 +171,8 @@ func (f *Flow) predict(id uint16) {
 }
 
 // icrcOf computes the ICRC of a packet with the given identification. Switches may change
-// FECN, BECN and the reserved bits of the same byte. So the ICRC covers this byte as all
-// ones.
+// FECN, BECN and the reserved bits, which together are one byte of the BTH. So the ICRC
+// covers this byte as all ones.
 func (f *Flow) icrcOf(p Packet, id uint16) ICRC {
 	const maskedByte = 4
 	kept := p.bytes[maskedByte]

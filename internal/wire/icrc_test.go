@@ -32,9 +32,9 @@ func TestVerifyFindsTheIdentificationOfTheVectors(t *testing.T) {
 	require.Equal(t, uint16(7), captured(t, vectorSend).id)
 }
 
-// TestSealWithAnotherIdentification uses a packet that a network card has sent. Its
-// identification was changed to 0. The expected ICRC was computed for the identification
-// 0.
+// TestSealWithAnotherIdentification uses a packet that a network card has sent. In the
+// test, the identification of that packet is 0 instead of the captured value. The
+// expected ICRC was computed for 0.
 func TestSealWithAnotherIdentification(t *testing.T) {
 	c := captured(t, vectorCNP)
 	c.flow().Seal(c.decoded(t), 0)
@@ -156,8 +156,8 @@ func TestVerifyEveryLength(t *testing.T) {
 	}
 }
 
-// TestVerifyFindsDamage requires that Verify does not accept more than one in 1<<16
-// damaged packets, as its comment says.
+// TestVerifyFindsDamage requires that Verify accepts at most one in 1<<16 damaged
+// packets, the probability in the comment of Verify.
 func TestVerifyFindsDamage(t *testing.T) {
 	const rounds = 1 << 18
 	random := rand.New(rand.NewPCG(1, 2))

@@ -9,31 +9,33 @@ const (
 	// message into segments, or the counter of the sender also numbers packets of other
 	// flows.
 	//
-	// If the number were much larger, damaged packets would pass. A packet with one
-	// damaged byte has a correct ICRC only for another identification. The distance of
-	// that identification from the real one is 231 or more in packets of up to 4 KiB, and
-	// 586 or more in packets of up to 2 KiB. Both are more than 200, so such a packet
-	// never fits.
+	// The number must not be much larger, so that damaged packets do not fit. If one byte
+	// of a packet is damaged, the identification that Flow.Verify finds is wrong. It
+	// differs from the sent one by 231 or more in packets of up to 4 KiB, and by 586 or
+	// more in packets of up to 2 KiB. Both distances are larger than identSlack, so such
+	// a packet does not fit.
 	identSlack = 200
-	// identIdleStep is the idle time after which the window gets wider by one: the window
-	// gets wider by one for each identIdleStep since the last packet. The reason is a
-	// counter that several flows share. Linux adds a random number to such a counter
+	// identIdleStep is the idle time in which the window gets wider by one. The reason is
+	// a counter that several flows share. Linux adds a random number to such a counter
 	// after idle time. The random number is less than the number of clock ticks in the
 	// idle time, and a tick is at least a millisecond. Packets of other flows also
-	// increase the counter: 2 Gbit/s with packets of 1 KiB are 250 packets in a
-	// millisecond. A step of 4 µs is enough for both. The rate of 2 Gbit/s is arbitrary.
+	// increase the counter: 2 Gbit/s, an arbitrary rate, with packets of 1 KiB are 250
+	// packets in a millisecond. These are at most 251 identifications in a millisecond,
+	// or about one in 4 µs.
 	identIdleStep = 4 * time.Microsecond
 	// maxSegments is larger than every identification of a sender that numbers the
 	// segments of each message from 0. A Linux kernel cuts a message into at most 64
 	// segments, or at most 128 since Linux 6.9 (udp(7), UDP_SEGMENT).
 	maxSegments = 128
-	// identWidening is the factor by which the window gets wider when its width has
-	// turned out too small: an undamaged packet did not fit. Five such packets widen the
-	// window to its maximum, in which every packet fits. Arbitrary.
+	// identWidening is the factor by which the window gets wider after an undamaged
+	// packet did not fit, which shows that the window is too narrow. Five such packets
+	// widen the window to its maximum, in which every packet fits. The factor is
+	// arbitrary.
 	identWidening = 4
-	// narrowAfter is the number of packets after which a wide window gets narrower. If so
-	// many packets in a row fit a quarter of the additional width, the additional width
-	// is halved. Arbitrary.
+	// narrowAfter is the number of packets after which a wide window gets narrower. The
+	// width in addition to identSlack is halved when this number of packets in a row
+	// would also fit a window with a quarter of that additional width. The number is
+	// arbitrary.
 	narrowAfter = 1024
 	// segmentingZeros is the number of packets with identification 0 after which the
 	// sender counts as a sender that numbers the segments of each message from 0. Such a
@@ -47,57 +49,59 @@ const (
 	maxMisfits = 2
 )
 
-// An IdentWindow decides whether the sender of an IPv4 packet may have sent it with a
-// certain identification (RFC 791, 3.1). It is for one flow from one source port. The
-// caller gets the identification from Flow.Verify, which computes it from the ICRC. If
-// the packet is damaged, the computed identification is wrong. So the packet is unlikely
-// to be damaged if the identification fits the identifications of earlier packets.
+// An IdentWindow decides whether the sender of an IPv4 packet may have sent the packet
+// with a certain identification (RFC 791, 3.1). Each flow from one source port has an
+// IdentWindow of its own. The caller gets the identification from Flow.Verify, which
+// computes it from the ICRC. If the packet is damaged, the computed identification is
+// wrong. So if the identification fits those of earlier packets, the packet is probably
+// not damaged.
 //
 // Linux numbers packets in three ways:
 //
 //   - A socket that is not connected sends a message of one packet with the
 //     identification 0, and the segments of a longer message with 0, 1, 2 and so on.
 //     After 0 has arrived three times, no identification of maxSegments or more fits.
-//   - A connected socket gives each message an identification that is larger by one
-//     than that of the message before.
+//   - A connected socket gives each message an identification that is larger by one than
+//     that of the message before.
 //   - Other packets, for example those of rxe, are numbered by a counter of the host. All
 //     packets to the same address use the same counter, and so do packets to some other
 //     addresses. The steps of that counter are irregular, and larger after idle time.
 //
 // The caller drops a packet that does not fit, and the sender sends it again. The
-// IdentWindow stores the identification of the dropped packet. The repeated packet is
-// also compared with this identification, and fits. So the window follows a sender whose
-// counter has jumped. The zero value is a window for a new flow. The first packet of a
-// flow fits with any identification.
+// IdentWindow stores the identification of the dropped packet. The packet that the sender
+// sends again is compared with this identification too, and fits. So the window follows a
+// sender whose counter has jumped. The zero value is a window for a new flow. The first
+// packet of a flow fits with any identification.
 type IdentWindow struct {
 	last    identMark
 	misfit  identMark // The last packet that did not fit. Valid if misfits is not 0.
 	misfits uint8     // Number of packets in a row that did not fit.
 	// zeros is the number of packets with identification 0 since the last packet with an
-	// identification of maxSegments or more. It is not counted further than
-	// segmentingZeros.
+	// identification of maxSegments or more. At segmentingZeros the counting stops.
 	zeros   uint8
 	started bool
-	// Width of the window in addition to identSlack on both sides. It extends the window
-	// upwards, because identifications increase.
+	// extraWidth is the width of the window in addition to identSlack on both sides. It
+	// extends the window only upwards, because identifications increase.
 	extraWidth uint16
-	// Number of packets in a row that fitted a quarter of extraWidth.
+	// narrowFits is the number of packets in a row that would also fit a window with a
+	// quarter of extraWidth.
 	narrowFits uint16
 }
 
 // An identMark has the identification and the arrival time of a packet.
 type identMark struct {
 	id uint16
-	// The packet arrived after this time: it is the time at which the socket was read
-	// before.
+	// The packet arrived after this time. At this time, the caller has read the socket
+	// and has not got the packet yet.
 	since time.Duration
 }
 
 // Fits reports whether the sender of the flow may have sent a packet with the
 // identification id. If the result is false, the caller drops the packet. The packet
-// arrived after the time since. The function clock returns the present time of the same
-// monotonic clock as since. Reading a clock takes time, so Fits calls the function only
-// if the result depends on it.
+// arrived after the time since, at which the caller has read the socket and has not got
+// the packet yet. The function clock returns the present time of the clock that since is
+// from. Reading a clock takes time, so Fits calls the function only if the result depends
+// on the time.
 func (w *IdentWindow) Fits(id uint16, since time.Duration, clock func() time.Duration) bool {
 	mark := identMark{id, since}
 	switch {
@@ -130,9 +134,10 @@ func (w *IdentWindow) follows(id uint16, before *identMark, clock func() time.Du
 	return distance <= narrow || distance <= narrow+int(w.extraWidth)+int(min((clock()-before.since)/identIdleStep, 1<<16))
 }
 
-// narrow is called for each packet that fits. It halves a wide window after narrowAfter
-// packets in a row that fit a quarter of the additional width. The parameter step is the
-// identification of the packet minus the identification of the previous packet.
+// narrow is called for each packet that fits. After narrowAfter packets in a row that
+// would also fit a window with a quarter of the additional width, narrow halves that
+// width. The parameter step is the identification of the packet minus the identification
+// of the previous packet.
 func (w *IdentWindow) narrow(step uint16) {
 	if w.extraWidth == 0 {
 		return

@@ -10,7 +10,7 @@ import (
 )
 
 // A countingSender simulates a sender of packets. Each call returns the identification of
-// the next packet, and the time at which the packet is sent.
+// the next packet, and the time at which the sender sends that packet.
 type countingSender func() (id uint16, at time.Duration)
 
 // unconnectedSender returns a sender like an unconnected socket of the soft device. Some
@@ -53,9 +53,10 @@ func connectedSender(rng *rand.Rand) countingSender {
 }
 
 // sharedCounter returns a sender on a Linux host where one counter numbers the packets of
-// several flows. The parameter others is the maximum number of packets of other flows
-// between two packets of this flow. The function pause returns how long the flow is idle
-// before its next packet. The parameter tick is the duration of a clock tick of the host.
+// several flows. The other flows send at most as many packets as the parameter others
+// says, between two packets of this flow. The function pause returns how long the flow is
+// idle before its next packet. The parameter tick is the duration of a clock tick of the
+// host.
 func sharedCounter(rng *rand.Rand, tick time.Duration, others int, pause func() time.Duration) countingSender {
 	counter, now, stamp := rng.Uint32(), time.Duration(0), time.Duration(0)
 	reserve := func() uint16 {
@@ -136,9 +137,9 @@ func damage(p Packet, try func()) {
 	}
 }
 
-// TestNoDamagedBytePasses requires that a packet with one wrong byte passes either Verify
-// or IdentWindow.Fits at most, but not both, if no packet of the flow is lost. The test
-// tries packets of several lengths, and several values of the sender's counter.
+// TestNoDamagedBytePasses requires that a packet with one wrong byte is rejected by
+// Flow.Verify or by IdentWindow.Fits, if no packet of the flow is lost. The test tries
+// packets of several lengths, and several values of the sender's counter.
 func TestNoDamagedBytePasses(t *testing.T) {
 	all := senders()
 	for _, name := range []string{"own", "own, connected", "rxe, 250 ticks", "rxe, 1000 ticks", "rxe, many flows"} {
@@ -176,9 +177,9 @@ func TestNoDamagedBytePasses(t *testing.T) {
 	}
 }
 
-// TestIdentSlackIsBelowEveryError damages one byte of a packet in all possible ways. The
-// identification that Verify then finds differs from the sent one by more than
-// identSlack.
+// TestIdentSlackIsBelowEveryError damages one byte of a packet in all possible ways. Each
+// time, the identification that Verify then finds must differ by more than identSlack
+// from the identification that was sent.
 func TestIdentSlackIsBelowEveryError(t *testing.T) {
 	const size = 4096
 	var f Flow

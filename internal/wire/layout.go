@@ -1,9 +1,9 @@
 package wire
 
-// A layout copies the fields of a message between a struct and bytes. The field write is
-// true when it copies from the struct to the bytes. Each message has one method that
-// lists its fields and is used for both directions, so that encoding and decoding always
-// agree.
+// A layout copies the fields of a message between a struct and bytes. If its field write
+// is true, it copies from the struct to the bytes, and otherwise from the bytes to the
+// struct. Each message has one method that lists its fields. Encode and Decode both use
+// that method, so they always agree.
 type layout struct {
 	data  *[MADDataSize]byte
 	write bool

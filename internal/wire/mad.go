@@ -15,8 +15,9 @@ const (
 )
 
 // A MAD is a management datagram. It is the payload of a datagram from GSIQPN to GSIQPN
-// with GSIQKey. Source: IBTA vol. 1, 13.4. A sender must never send a MAD of another
-// length: such a datagram stops the connection management of Linux kernels up to 6.1.
+// with GSIQKey. Source: IBTA vol. 1, 13.4. A MAD always has MADSize bytes. A sender must
+// never send a datagram of another length to GSIQPN, because it would stop the connection
+// management of Linux kernels up to 6.1.
 //
 //	0   base version (8) | class (8) | class version (8) | method (8)
 //	4   status (16) | class specific (16)

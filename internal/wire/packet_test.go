@@ -97,8 +97,8 @@ func TestDecodeVectors(t *testing.T) {
 	require.Equal(t, wire.CNP, captured(t, vectorCNP).decoded(t).Opcode())
 }
 
-// TestBuildVectors builds those vectors that were not captured from a network. It fills
-// in the same field values, and the result must be equal to the vector.
+// TestBuildVectors builds a packet from the field values of each vector that was not
+// captured from a network. The packet must be equal to the vector.
 func TestBuildVectors(t *testing.T) {
 	for name, build := range map[string]func([]byte) wire.Packet{
 		vectorSend: func(b []byte) wire.Packet {

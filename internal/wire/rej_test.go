@@ -22,8 +22,8 @@ func testREJ() *wire.REJ {
 func TestREJLayout(t *testing.T) {
 	requireLayout(t, wire.AttrREJ, testREJ(), map[int]string{
 		0: "a1a2a3a4 b1b2b3b4",
-		// The two bytes are the bits 10 of Rejected and 1001000 of InfoLength, each at
-		// the top of its byte.
+		// Two fields of one byte each: Rejected is 2, in the top two bits of its byte.
+		// InfoLength is 72, in the top seven bits of its byte.
 		8:  "80 90",
 		10: "011c",
 		12: hexOf(pattern(72)),
@@ -40,8 +40,8 @@ func testMRA() *wire.MRA {
 func TestMRALayout(t *testing.T) {
 	requireLayout(t, wire.AttrMRA, testMRA(), map[int]string{
 		0: "a1a2a3a4 b1b2b3b4",
-		// The two bytes are the bits 01 of Received and 11000 of ServiceTimeout, each at
-		// the top of its byte.
+		// Two fields of one byte each: Received is 1, in the top two bits of its byte.
+		// ServiceTimeout is 24, in the top five bits of its byte.
 		8:  "40 c0",
 		10: hexOf(pattern(222)),
 	})

@@ -35,9 +35,9 @@ func TestREPLayout(t *testing.T) {
 		12: "d1d2d3",
 		20: "e1e2e3",
 		24: "f1 f2",
-		// The bits of the first byte are 01111 for TargetAckDelay, 10 for Failover and 1
-		// for FlowControl. The bits of the second byte are 101 for RNRRetry, 1 for SRQ
-		// and 0000 for reserved bits.
+		// The first byte has TargetAckDelay 15 (5 bits), Failover 2 (2 bits) and
+		// FlowControl 1 (1 bit). The second byte has RNRRetry 5 (3 bits), SRQ 1 (1 bit)
+		// and 4 reserved bits.
 		26: "7d b0",
 		28: "0102030405060708",
 		36: hexOf(pattern(196)),

@@ -19,9 +19,8 @@ func (h *RETH) Addr() uint64 { return binary.BigEndian.Uint64(h[0:]) }
 // RKey returns the key of the memory region.
 func (h *RETH) RKey() uint32 { return binary.BigEndian.Uint32(h[8:]) }
 
-// Length returns the length in bytes of the whole message. A requester may repeat a READ
-// from the first byte that is missing. In that case it is the length of the repeated
-// part.
+// Length returns the length in bytes of the whole message. If a requester repeats a READ
+// from the first byte that is missing, Length returns the length of the repeated part.
 func (h *RETH) Length() uint32 { return binary.BigEndian.Uint32(h[12:]) }
 
 // Set sets all fields.

@@ -107,8 +107,8 @@ func unhex(t testing.TB, text string) []byte {
 	return b
 }
 
-// endpoint makes an address from any bytes: an IPv4 address from four bytes, or an IPv6
-// address from the first sixteen.
+// endpoint makes an address from arbitrary bytes. Four bytes become an IPv4 address.
+// Otherwise the first sixteen bytes become an IPv6 address.
 func endpoint(b []byte, port uint16) netip.AddrPort {
 	if a, ok := netip.AddrFromSlice(b); ok {
 		return netip.AddrPortFrom(a.Unmap(), port)

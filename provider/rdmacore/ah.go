@@ -43,7 +43,8 @@ func (p *pd) CreateAH(attr *verbs.AHAttr) (verbs.AH, error) {
 	return a, nil
 }
 
-// checkAH checks those fields of the attributes that some devices do not check.
+// checkAH checks the fields that some devices do not check, and returns a
+// *verbs.ParamError for a wrong one.
 func (d *device) checkAH(a *verbs.AHAttr) error {
 	if err := d.checkPort(a.Port); err != nil {
 		return err

@@ -157,22 +157,23 @@ func (a *asyncQueue) dropEvents(object any) {
 	}
 }
 
-// fetchAll fetches the events of the device. A CQ calls it to find out whether it was
-// overrun.
+// fetchAll fetches the events of the device, so that an overrun of a CQ becomes known. A
+// CQ calls fetchAll when the CQ has been empty for a long time.
 func (a *asyncQueue) fetchAll() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.closed {
 		return
 	}
-	// The next call of NextAsync reports the error.
+	// The error is ignored here, because the next call of NextAsync fails with the same
+	// error and reports it.
 	_ = a.fetch()
 	a.signal()
 }
 
-// fetch fetches all events of the device, and acknowledges each at once. Destroying an
-// object would otherwise wait until its events are acknowledged. fetch repeats a call
-// that a signal has interrupted (EINTR).
+// fetch fetches all events of the device. It acknowledges each event at once, because
+// otherwise the destruction of an object would wait until the object's events are
+// acknowledged. If a signal interrupts a call (EINTR), fetch repeats the call.
 func (a *asyncQueue) fetch() error {
 	for {
 		var raw rawAsync
@@ -199,9 +200,9 @@ func (d *device) takeAsync(raw *rawAsync) int32 {
 	return int32(n)
 }
 
-// asyncEvent converts an event. If it is about a CQ, the CQ counts as overrun from then
-// on. asyncEvent returns false if the object of the event is closed or was not created by
-// this package.
+// asyncEvent converts an event of libibverbs. If the event is about a CQ, asyncEvent
+// marks the CQ as overrun. It returns false if the object of the event is closed or was
+// not created by this package.
 func (d *device) asyncEvent(raw *rawAsync) (ev verbs.AsyncEvent, ok bool) {
 	ev = verbs.AsyncEvent{Type: verbs.AsyncEventType(raw.typ), Port: uint8(raw.port)}
 	if raw.object == 0 {

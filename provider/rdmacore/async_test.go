@@ -14,10 +14,11 @@ import (
 
 type fakeQP struct{ verbs.QP }
 
-// A source stands for the device: its method take returns prepared events and errors.
+// A source takes the place of the device in the tests of asyncQueue: its method take
+// returns prepared events and errors.
 type source struct {
 	events []rdmacore.RawAsync
-	// errors that the method take returns before its first event, one in each call
+	// errors that the method take returns before its first event, one for each call
 	errors []unix.Errno
 }
 
@@ -72,8 +73,8 @@ func TestAsyncInterrupted(t *testing.T) {
 	require.ErrorIs(t, err, unix.EIO)
 }
 
-// The event of a failed queue pair stays in the asyncQueue, however many events of other
-// objects arrive before NextAsync is called.
+// Until NextAsync is called, the asyncQueue keeps the event of a failed queue pair, even
+// if many events of other objects arrive.
 func TestAsyncLosesNothing(t *testing.T) {
 	const noisy = 5000
 	dead := &fakeQP{}

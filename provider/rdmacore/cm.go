@@ -67,7 +67,8 @@ func (ch *channel) NewID(ps cm.PortSpace) (cm.TransportID, error) {
 	return ch.adopt(c), nil
 }
 
-// adopt creates the Go object of an existing struct rdma_cm_id on the channel.
+// adopt creates the Go object for a struct rdma_cm_id that exists already, and adds it to
+// the IDs of the provider. The events of the ID arrive on the channel.
 func (ch *channel) adopt(c *C.struct_rdma_cm_id) *id {
 	i := &id{provider: ch.provider, c: c, minRNRTimer: cm.DefaultMinRNRTimer}
 	i.channel.Store(ch)

@@ -73,11 +73,11 @@ func (ch *channel) request(ev *cm.TransportEvent) *id {
 	return ch.adopt(c)
 }
 
-// byApplication reports whether the event means that an application has rejected a
-// request. The reason code in the event is not sufficient for that, because the peer's
-// kernel uses the code of an application for other causes too. Such a reject by the
-// kernel has no private data. So byApplication returns true if the code is that of an
-// application and the private data is not all zero.
+// byApplication reports whether an application has rejected a request. The reason code in
+// the event is not sufficient to decide that, because the peer's kernel sends the code of
+// an application for other causes too. But a reject by the kernel has no private data. So
+// byApplication returns true if the code is that of an application and the private data
+// is not all zero.
 func byApplication(ev *cm.TransportEvent) bool {
 	refused := ev.Type == cm.Rejected && ev.Status == int(cm.RejectConsumer) ||
 		ev.Type == cm.Unreachable && ev.Status == int(cm.SIDRReject)

@@ -50,8 +50,8 @@ func (i *id) destroyQP() {
 	i.qp = nil
 }
 
-// InitQPAttr returns attributes for the transition to a state, for a queue pair that was
-// not created on the ID.
+// InitQPAttr returns the attributes, and their mask, with which the caller moves a queue
+// pair to a state. The queue pair was not created on the ID.
 //
 // Implements: rdma_init_qp_attr(3).
 func (i *id) InitQPAttr(state verbs.QPState) (verbs.QPAttr, verbs.QPAttrMask, error) {

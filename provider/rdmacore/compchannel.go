@@ -20,13 +20,14 @@ type compChannel struct {
 	dev   *device
 	users users // counts the CQs that use the channel
 
-	// arms is the number of events that the armed CQs of the channel can still send. Each
-	// call of Arm on a CQ adds 1, and each fetched event subtracts 1.
+	// arms is the number of events that can still arrive from the armed CQs of the
+	// channel. Each call of Arm on one of these CQs adds 1, and each fetched event
+	// subtracts 1.
 	arms atomic.Int64
 
 	guard // protects drained and c
-	// drained is set by Next when it returns an event. It is true if no armed CQ can send
-	// a further event.
+	// ^drained is true if Next has returned an event and no armed CQ can send another
+	// one.
 	drained bool
 	c       *C.struct_ibv_comp_channel
 	fd      int
@@ -69,10 +70,10 @@ func (d *device) createCompChannel(attr *verbs.CompChannelAttr) (*compChannel, e
 // FD returns the channel's descriptor.
 func (ch *compChannel) FD() int { return ch.fd }
 
-// Next fetches one event. Callers repeat the call until it returns false. To find out
-// that there is no event, the device would need a system call. Next usually avoids this
-// call: an armed CQ sends one event, so the field arms shows whether another event can
-// come.
+// Next fetches one event. Callers repeat the call until it returns false. The library
+// needs a system call even to find out that there is no event. Next usually avoids that
+// system call: an armed CQ sends only one event, so the field arms shows whether another
+// event can come.
 //
 // Implements: ibv_get_cq_event(3).
 func (ch *compChannel) Next() (cookie uint64, ok bool, err error) {
@@ -81,8 +82,9 @@ func (ch *compChannel) Next() (cookie uint64, ok bool, err error) {
 	if ch.c == nil {
 		return 0, false, operr.Wrap("next completion event", verbs.ErrClosed)
 	}
-	// The device may send more events than it should. So the field arms is trusted for
-	// one call only, and the call after that asks the device again.
+	// A device may send more events than the CQs have requested, which arms does not
+	// count. So Next relies on arms only once, and asks the library again in the next
+	// call.
 	drained := ch.drained && ch.arms.Load() <= 0
 	if ch.drained = false; drained {
 		return 0, false, nil
@@ -92,9 +94,10 @@ func (ch *compChannel) Next() (cookie uint64, ok bool, err error) {
 	if n <= 0 {
 		return 0, false, verbsError("next completion event", int32(n))
 	}
-	// The table of objects still has the CQ of the event. The reason is that cq.destroy
-	// holds the guard of the channel while it does two things: it destroys the C object,
-	// which drops the events of the CQ, and it removes the CQ from the table.
+	// The CQ of the event is still in the table of objects, so find does not return nil.
+	// The reason is that cq.destroy holds the guard of the channel while it does two
+	// things: it destroys the C object, which drops the events of the CQ, and it removes
+	// the CQ from the table.
 	q := ch.dev.objects.find(uintptr(address)).(*cq)
 	q.unacked.Add(1)
 	q.arms.Add(-1)

@@ -150,13 +150,13 @@ func openDevice(p *Provider, ctx *C.struct_ibv_context) (*device, error) {
 	return d, nil
 }
 
-// maxInline is the largest inline size in bytes that describe tries when it searches for
-// the device's limit. It is arbitrary.
+// maxInline is the largest inline size in bytes with which describe tries to create a
+// queue pair, to find the limit of the device. It is arbitrary.
 const maxInline = 4096
 
 // maxRdAtomic is the largest number of READs and atomics that librdmacm accepts for one
-// connection. 255 is not a number for librdmacm: it means the largest number of the
-// device (RDMA_MAX_RESP_RES).
+// connection. The field has 8 bits, and the value 255 means the limit of the device
+// (RDMA_MAX_RESP_RES).
 const maxRdAtomic = 254
 
 // describe queries those attributes of the device that never change.
@@ -204,8 +204,8 @@ func (d *device) describe() error {
 		Atomics:  a.atomic_cap != C.IBV_ATOMIC_NONE,
 		WriteImm: !iWARP,
 		SRQ:      a.max_srq > 0,
-		// If the link layer is InfiniBand, address handles need local identifiers (LIDs),
-		// which package verbs does not have.
+		// UD needs Ethernet as the link layer. On InfiniBand, address handles need local
+		// identifiers (LIDs), which package verbs does not have.
 		UD:       !iWARP && port.link_layer == C.IBV_LINK_LAYER_ETHERNET,
 		ResizeCQ: C.rl_can_resize(d.ctx) != 0,
 	}

@@ -28,7 +28,7 @@ type cq struct {
 
 	guard // protects c and idle
 	c     *C.struct_ibv_cq
-	idle  uint // number of polls that found no completion, since the creation of the CQ
+	idle  uint // number of polls without a completion since the CQ was created; see idlePolls
 }
 
 // CreateCQ creates a completion queue.
@@ -88,8 +88,8 @@ func (d *device) checkVector(vector int, progress verbs.Progress) error {
 	return within("progress", int(progress), 0, int(verbs.ProgressManual))
 }
 
-// dependencies returns the counters of users that include the CQ: those of the provider
-// and of the completion channel. While the CQ is open, these objects can not be closed.
+// dependencies returns the counters of those objects that can not be closed while the CQ
+// is open: the provider and the completion channel. The CQ counts as one of their users.
 func (q *cq) dependencies() []*users {
 	if q.channel == nil {
 		return []*users{&q.dev.provider.users}
@@ -111,8 +111,8 @@ func (q *cq) Arm(solicitedOnly bool) error {
 	}
 	if q.channel != nil {
 		q.arms.Add(1)
-		// This is counted before rl_arm is called, because another goroutine may fetch
-		// the event before rl_arm returns.
+		// The field arms grows before rl_arm is called, because another goroutine may
+		// fetch the event before rl_arm returns.
 		q.channel.arms.Add(1)
 	}
 	only := C.int(0)

@@ -12,8 +12,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Sending a message and its echo does not allocate memory. The test posts sends and
-// receive buffers, polls, arms, fetches the event and acknowledges it.
+// TestTurnDoesNotAllocate sends a message and its echo, which must not allocate memory.
+// The test posts sends and receive buffers, polls, arms, fetches the event and
+// acknowledges it.
 func TestTurnDoesNotAllocate(t *testing.T) {
 	r := newRig(t)
 	a, b := r.pair()
@@ -41,7 +42,7 @@ func TestTurnDoesNotAllocate(t *testing.T) {
 			note(e.cq.Poll(wcs))
 		}
 	}
-	turn() // In the first turn the batches allocate their memory.
+	turn() // The first turn allocates memory for batches, which later turns reuse.
 	require.Zero(t, testing.AllocsPerRun(200, turn))
 	r.NoError(failed)
 }
@@ -79,8 +80,8 @@ func TestGoMemory(t *testing.T) {
 	r.Equal(from, to)
 }
 
-// The C code posts requests in lists of at most CHAIN requests. A batch with more
-// requests is posted completely and in order.
+// The C code passes requests to the library in lists of at most CHAIN requests. A batch
+// with more requests must be posted completely and in order.
 func TestLongBatch(t *testing.T) {
 	r := newRig(t)
 	a, b := r.pair()
@@ -139,8 +140,9 @@ func TestFlushAfterSilentFailure(t *testing.T) {
 	}, got)
 }
 
-// When a CQ has fetched an asynchronous event, NextAsync still returns the event, and its
-// descriptor is readable.
+// A CQ that has been empty for a long time fetches the asynchronous event about its
+// overrun from the device. Nevertheless NextAsync must return that event, and the
+// descriptor of AsyncFD must be readable until then.
 func TestOverrunIsReported(t *testing.T) {
 	r := newRig(t)
 	small, err := r.dev.CreateCQ(&verbs.CQAttr{Depth: 1})

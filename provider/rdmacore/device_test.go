@@ -36,12 +36,16 @@ func open(t *testing.T) cm.Provider {
 	return p
 }
 
-// rxe returns the outcomes in which the kernel's software device, rxe, differs from the
-// standard. If a receive buffer is too short or not accessible, the responder gets a
-// local QP operation error and the requester a remote operation error. A WRITE with
-// immediate data consumes a receive buffer before its key is checked. If an SGE of a
-// payload has a wrong key, the result is a local QP operation error. The user-space
-// driver of rxe refuses to post misaligned atomics.
+// rxe returns the results that differ from the standard on the kernel's software device,
+// rxe:
+//
+//   - A receive buffer is too short or not accessible: the responder gets a local QP
+//     operation error, and the requester gets a remote operation error.
+//   - A WRITE with immediate data has a wrong key: the responder has already consumed a
+//     receive buffer, so both sides get a remote access error.
+//   - An SGE of a payload has a wrong key: the requester gets a local QP operation error.
+//   - An atomic has a misaligned address: the user-space driver of rxe refuses to post
+//     the request.
 func rxe() map[providertest.Violation]providertest.Outcome {
 	return map[providertest.Violation]providertest.Outcome{
 		providertest.RecvTooShort:     {Requester: verbs.StatusRemOpErr, Responder: verbs.StatusLocQPOpErr},

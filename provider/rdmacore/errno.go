@@ -35,8 +35,9 @@ func createError(op string, err error) error {
 }
 
 // failure returns the error for the result code of a call, or nil if the code is 0. The
-// error wraps the errno. If the function meaning finds an error of this module with the
-// same meaning, such as verbs.ErrBusy, the error wraps that one too.
+// error wraps the errno. The function meaning returns the error of this module that has
+// the same meaning as the errno, such as verbs.ErrBusy, or nil if there is none; failure
+// wraps that error too.
 func failure(op string, code int32, meaning func(syscall.Errno) error) error {
 	if code == 0 {
 		return nil

@@ -64,7 +64,7 @@ type mr struct {
 	rkey    uint32
 	access  verbs.Access
 	mapping []byte         // memory that Alloc has mapped; nil if the memory belongs to the caller
-	pin     runtime.Pinner // pins the memory that Register has got
+	pin     runtime.Pinner // pins the memory that the caller has passed to Register
 	users   users
 }
 
@@ -112,7 +112,8 @@ func (p *pd) checkMR(size int, access verbs.Access) error {
 const hugePage = 2 << 20
 
 // mmap maps zeroed memory. If the parameter huge is true, mmap first tries to use huge
-// pages. That succeeds if the system has reserved some.
+// pages, which succeeds only if the system has reserved some. Otherwise mmap uses
+// ordinary pages.
 func (m *mr) mmap(size int, huge bool) (err error) {
 	const prot, flags = unix.PROT_READ | unix.PROT_WRITE, unix.MAP_PRIVATE | unix.MAP_ANONYMOUS
 	if huge {

@@ -2,14 +2,15 @@
 
 package rdmacore
 
-// An orderedPlaces has the places of a send queue. A send queue completes its requests in
-// order, so places become free in the order in which they were taken. Unsignaled requests
-// have no completion of their own: the completion of a later request also frees their
-// places (IBTA vol. 1, 10.8.5.1).
+// An orderedPlaces has the places of a send queue. A queue has one place for each request
+// that it can hold. A send queue completes its requests in order, so its places become
+// free in the order in which they were taken. Unsignaled requests have no completion of
+// their own: the completion of a later request also frees their places (IBTA vol. 1,
+// 10.8.5.1).
 type orderedPlaces struct {
 	ids []uint64 // for each place, the ID that the caller gave to its request
-	// Both numbers count from the beginning: head is how many places were taken, and tail
-	// is how many became free again. So head-tail places are in use.
+	// The number head counts the places that were taken since the queue was created, and
+	// tail counts those that became free again. So head-tail places are in use.
 	head, tail uint64
 }
 

@@ -14,8 +14,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// idlePolls says how often a CQ without completions looks for an overrun: it asks the
-// device once in idlePolls polls that find nothing. The number is arbitrary.
+// idlePolls is a number of polls that find no completion. After this number of them, a CQ
+// asks the device whether the CQ was overrun. The number is arbitrary.
 const idlePolls = 1024
 
 // Poll fetches up to len(dst) completions with one call into C.
@@ -56,10 +56,10 @@ func (q *cq) usable() error {
 	return nil
 }
 
-// afterPoll handles the result n of rl_poll: the number of completions, or a negated
-// errno. On some devices a CQ that was overrun looks empty for ever. So after every
-// idlePolls empty polls, afterPoll fetches the asynchronous events. The event about the
-// overrun makes the next poll return ErrOverrun.
+// afterPoll handles the parameter n, the result of rl_poll: the number of completions, or
+// a negated errno. On some devices a CQ that was overrun looks empty for ever. So after
+// every idlePolls polls without a completion, afterPoll fetches the asynchronous events.
+// If the event about the overrun is among them, the next poll returns ErrOverrun.
 func (q *cq) afterPoll(dst []verbs.WC, n int) (int, error) {
 	if n < 0 {
 		return 0, verbsError("poll CQ", int32(n))

@@ -97,9 +97,9 @@ func (r *recvQueue) cSGEs() *C.struct_ibv_sge {
 	return (*C.struct_ibv_sge)(unsafe.Pointer(unsafe.SliceData(r.sges)))
 }
 
-// posted handles the result of a call that has posted n requests. It frees the places of
-// the requests that the device did not accept. It returns the number of accepted requests
-// and the error.
+// posted handles the result of a call that was given n requests to post. It frees the
+// places of the requests that the device did not accept. It returns the number of
+// accepted requests and the error.
 func (r *recvQueue) posted(n int, err error, done C.struct_rl_posted) (int, error) {
 	if done.err == 0 {
 		return n, err

@@ -25,7 +25,7 @@ type qp struct {
 	srq    *srq // shared receive queue, or nil
 	id     *id  // ID on which the queue pair was created, or nil
 	users  users
-	last   atomic.Uint32 // the state as this process knows it; see lastState
+	last   atomic.Uint32 // state of the queue pair, as far as this process knows; see lastState
 	sends  sendQueue
 	recvs  recvQueue
 
@@ -69,7 +69,8 @@ func (p *pd) createQP(attr *verbs.QPInitAttr, owner *id) (*qp, error) {
 	return q, nil
 }
 
-// gather checks the type and finds the CQs and the SRQ of the queue pair.
+// gather checks the type of the queue pair, and finds its CQs and its SRQ behind the
+// interfaces in the attributes.
 func (q *qp) gather(attr *verbs.QPInitAttr) (err error) {
 	d := q.pd.dev
 	if attr.Type != verbs.QPTypeRC && (attr.Type != verbs.QPTypeUD || !d.caps.UD) {
@@ -91,8 +92,8 @@ func (q *qp) gather(attr *verbs.QPInitAttr) (err error) {
 	return nil
 }
 
-// dependencies returns the counters of users that include the queue pair: those of the
-// objects that it needs. While the queue pair is open, these objects can not be closed.
+// dependencies returns the counters of those objects that can not be closed while the
+// queue pair is open. The queue pair counts as one of their users.
 func (q *qp) dependencies() []*users {
 	list := []*users{&q.pd.users, &q.sendCQ.users, &q.recvCQ.users}
 	if q.srq != nil {
@@ -200,9 +201,9 @@ func (q *qp) findMTU() error {
 	return nil
 }
 
-// register adds both queues to the registry, which gives each of them a new tag. No
-// completion that is still on a CQ has such a tag, so completions from before are
-// dropped.
+// register adds both queues to the registry, which gives each of them a new tag. A CQ may
+// still have completions of requests that were posted before register was called. These
+// have other tags, so they are dropped.
 func (q *qp) register() error {
 	queues := &q.pd.dev.queues
 	var sends, recvs bool
@@ -245,8 +246,9 @@ func (q *qp) PD() verbs.PD            { return q.pd }
 func (q *qp) Caps() verbs.QPCaps      { return q.caps }
 func (q *qp) setLast(s verbs.QPState) { q.last.Store(uint32(s)) }
 
-// lastState returns the state that is known without asking the device. Posting relies on
-// it. If the queue pair has failed since, the device flushes the posted requests.
+// lastState returns the last state of the queue pair that this process knows, without
+// asking the device. PostSend and PostRecv use this state. If the queue pair has moved to
+// ERROR since then, the device flushes the requests that are posted.
 func (q *qp) lastState() verbs.QPState { return verbs.QPState(q.last.Load()) }
 
 // Close destroys the queue pair.

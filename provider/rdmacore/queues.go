@@ -161,7 +161,7 @@ func (s *sendQueue) failed() { s.qp.failed() }
 // A recvQueue checks receive requests, and collects them in a batch for the C code. It is
 // the receive queue of a queue pair, or an SRQ.
 type recvQueue struct {
-	qp        *qp // the queue pair that has this queue; nil for an SRQ
+	qp        *qp // queue pair of this receive queue; nil for an SRQ
 	maxSGE    int
 	datagrams atomic.Int32 // number of UD queue pairs that receive from this queue
 
@@ -205,8 +205,8 @@ func (r *recvQueue) settle(place uint32, wc *verbs.WC) (ok bool) {
 	return ok
 }
 
-// failed implements settler. For an SRQ it does nothing: when a queue pair fails, the
-// buffers of its SRQ are not flushed.
+// failed implements settler. For an SRQ it does nothing, because the buffers of an SRQ
+// are not flushed when one of its queue pairs fails.
 func (r *recvQueue) failed() {
 	if r.qp != nil {
 		r.qp.failed()

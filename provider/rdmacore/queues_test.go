@@ -46,7 +46,7 @@ func TestGatherSends(t *testing.T) {
 	}
 }
 
-// A batch ends before the first invalid request. That request must not take a place.
+// A batch ends before the first invalid request. That request must not occupy a place.
 func TestGatherRefuses(t *testing.T) {
 	good := verbs.SendWR{Opcode: verbs.OpSend}
 	for name, c := range map[string]struct {

@@ -32,18 +32,19 @@ func splitWRID(id uint64) (tag uint64, place uint32) {
 
 // A settler is a send queue or a receive queue. Each completion belongs to one of them.
 type settler interface {
-	// settle frees the place of a completed request. It replaces the fields of the
-	// completion that the caller must not see, such as the wr_id, by the ones that the
-	// caller expects. It returns false if the place is not in use.
+	// settle frees the place of a completed request. The device has set some fields of
+	// the completion to values that the caller must not see, such as the wr_id. settle
+	// replaces them by the values that the caller expects. It returns false if the place
+	// is not in use.
 	settle(place uint32, wc *verbs.WC) bool
-	// failed is called after settle if the completion reports an error.
+	// failed is called after settle if the status of the completion is an error.
 	failed()
 }
 
 // A registry finds the queue to which a completion belongs. The method find takes no
-// lock, and may run while other goroutines add and remove queues. Each use of a slot has
-// another generation, and there are 2^20 generations. The tag of a removed queue is
-// therefore not used again until its slot has been used 2^20 times.
+// lock, and may run while other goroutines add and remove queues. Each time that a slot
+// gets a queue, the slot also gets another generation. There are 2^20 generations, so the
+// tag of a removed queue is used again only after its slot has got 2^20 other queues.
 type registry struct {
 	slots atomic.Pointer[[]atomic.Pointer[tagged]]
 
@@ -95,9 +96,9 @@ func (r *registry) find(tag uint64) settler {
 	return nil
 }
 
-// grow doubles the number of slots, by copying them to a new array. A find that runs at
-// the same time may still read the old array. That is safe, because grow does not change
-// the old array.
+// grow doubles the number of slots: it copies them to a new array. A call of find that
+// runs at the same time may still read the old array. That is safe, because nobody
+// changes the old array any more.
 func (r *registry) grow() bool {
 	old := len(r.gens)
 	if old == maxQueues {

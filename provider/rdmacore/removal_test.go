@@ -54,7 +54,7 @@ func TestDeviceReturns(t *testing.T) {
 		finished(t, "the removal", removal)
 		finished(t, "the device to come back", link("add "+dev+" type rxe netdev "+netdev))
 	}
-	// The last iteration has removed the device. Open and Close make the library release
-	// it.
+	// The last iteration has removed the device and added it again. Open and Close make
+	// the library release the device that was removed.
 	require.NoError(t, open(t).Close())
 }

@@ -110,7 +110,8 @@ func (r *rig) resolve(ps cm.PortSpace, port uint16) *cm.ID {
 	return id
 }
 
-// until fetches events from the given channels until the function done returns true.
+// until fetches events from the given channels until the function done returns true. It
+// stores them in r.seen.
 func (r *rig) until(done func() bool, channels ...*cm.EventChannel) {
 	r.t.Helper()
 	for deadline := time.Now().Add(waitLimit); !done(); {

@@ -13,14 +13,15 @@ import (
 
 // The functions of this file work around properties of the kernel's software device, rxe.
 // The queues of rxe are memory that this process shares with the kernel. rxe does not
-// look at them all the time, so these functions make it process requests.
+// notice by itself that a request was added to a queue in the error state or in SQD.
+// Therefore the functions of this file call rxe when it must process such requests.
 
 // rxeVendor is the vendor ID of an rxe device.
 const rxeVendor = 0xffffff
 
-// flushLateRecvs makes rxe flush the receive queue of a failed queue pair. rxe itself
-// flushes the queue only when the state changes, so buffers that are posted later would
-// stay in the queue. The caller holds the guard of the queue.
+// flushLateRecvs makes rxe flush the receive queue of a failed queue pair. rxe by itself
+// flushes the queue only when the state changes. Buffers that are posted after that
+// change would stay in the queue. The caller holds the guard of the queue.
 func (q *qp) flushLateRecvs() {
 	if q.pd.dev.rxe && q.lastState() == verbs.StateError && !q.recvs.closed {
 		raw := C.struct_ibv_qp_attr{qp_state: C.IBV_QPS_ERR}
@@ -30,7 +31,7 @@ func (q *qp) flushLateRecvs() {
 
 // failed is called for each completion that reports an error. The first such completion
 // shows that the device has moved the queue pair to ERROR. Buffers may have been posted
-// after that move, so failed flushes the receive queue.
+// after that move and before this call, so failed flushes the receive queue.
 func (q *qp) failed() {
 	if !q.pd.dev.rxe || verbs.QPState(q.last.Swap(uint32(verbs.StateError))) == verbs.StateError {
 		return

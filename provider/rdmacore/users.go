@@ -8,17 +8,17 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A users counts the users of an object. The users are other objects, which need the
-// object. A users also lets the object be closed only once. Any goroutine may call its
-// methods.
+// A users counts the users of an object: the open objects that need this object. As long
+// as there are users, the object can not be closed. A users also ensures that the object
+// is closed only once. Any goroutine may call its methods.
 type users struct {
 	mu     sync.Mutex
 	count  int // number of users
 	closed bool
 }
 
-// add counts a new user. The object can not be closed until remove is called for that
-// user.
+// add adds one user. The object can not be closed until remove is called for that user.
+// If the object is closed, add returns ErrClosed.
 func (u *users) add() error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -29,7 +29,7 @@ func (u *users) add() error {
 	return nil
 }
 
-// remove counts one user less.
+// remove removes one user.
 func (u *users) remove() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -54,9 +54,9 @@ func (u *users) close(destroy func() error) error {
 	return nil
 }
 
-// whileOpen calls the function call, unless the object is closed; then it returns
-// ErrClosed. While the function runs, the object can not be closed, and other calls of
-// whileOpen for this object wait.
+// whileOpen calls the function call while the object is open. If the object is closed, it
+// returns ErrClosed and does not call the function. While the function runs, the object
+// can not be closed, and other calls of whileOpen for this object wait.
 func (u *users) whileOpen(call func() error) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -85,7 +85,7 @@ func removeUsers(list []*users) {
 }
 
 // A guard lets one goroutine at a time use an object. With manual progress the object
-// belongs to one goroutine, so the guard does nothing.
+// belongs to one goroutine, so the guard takes no lock.
 type guard struct {
 	mu sync.Mutex
 	// true for manual progress: one goroutine owns the object, so no lock is needed
