@@ -35,7 +35,7 @@ type shard struct {
 	epoll *epollset.Set // descriptors of the shard
 	// readable while a channel has an event, or while the owner has to call drive
 	eventfd int
-	// true if eventfd is readable, so that the owner does not sleep before it calls
+	// true if eventfd is readable, so that the owner can not sleep before it has called
 	// drive
 	signaled bool
 	timerfd  int
@@ -110,8 +110,8 @@ func (s *shard) leave() {
 }
 
 // beforeSleep ends a call after which the owner may go to sleep. While eventfd is
-// readable there is nothing to prepare: the owner drives the shard before it can sleep,
-// and that call ends with beforeSleep again.
+// readable there is nothing to prepare: the owner can not sleep before it has driven the
+// shard, and the call that drives the shard ends with beforeSleep too.
 func (s *shard) beforeSleep() {
 	done := s.wire.sendAll()
 	if !s.signaled {
@@ -125,9 +125,12 @@ func (s *shard) beforeSleep() {
 // prepareSleep makes sure that the owner is woken: by a doorbell, by a descriptor, by a
 // timer, or at once if there is work. It stops at the first work that it finds, which
 // includes unfinished work of the wire path. If there is work, prepareSleep makes
-// eventfd readable, and beforeSleep does not call prepareSleep again before the next
-// call of drive. Parked connections leave the lists, except for maxPolledIdle of them.
-// So prepareSleep visits few connections more than once, however often it is called.
+// eventfd readable. beforeSleep then does not call prepareSleep again before the next
+// call of drive.
+//
+// prepareSleep takes little time if it is called often: it parks the connections on the
+// lists of polls and leaves no more than maxPolledIdle of them on the lists, so that the
+// next call has few connections to look at.
 func (s *shard) prepareSleep(wireDone bool) {
 	if !wireDone || !s.polls.parkForSleep((*shmConn).park) {
 		s.signal()
@@ -172,7 +175,7 @@ func (s *shard) driveRare() {
 // handleReady handles the events of descriptors that are ready.
 func (s *shard) handleReady() {
 	s.timeRead = false
-	_ = s.epoll.Dispatch() // After EINTR the next call sees the events.
+	_ = s.epoll.Dispatch() // If epoll fails with EINTR, the next call handles the events.
 }
 
 // driveTime returns the time on the shard's clock. It reads the clock at most once in
@@ -203,8 +206,8 @@ func (s *shard) fireTimers() {
 	if s.timers.Due(now) {
 		s.udp.Drain() // a timer must not fire if the packet that stops it has arrived already
 	}
-	// A timer that has fired late may start itself again with a time that has passed
-	// already.
+	// A timer that fires late may start itself again with a time that is before now. The
+	// loop then fires it again.
 	for s.timers.Due(now) {
 		s.timers.Expire(now)
 	}
@@ -215,7 +218,7 @@ func (s *shard) setAlarm() {
 	next, any := s.timers.Next()
 	when := int64(next)
 	if !any || when == s.alarmAt {
-		return // timerfd may expire when no timer is due. That does no harm.
+		return // If all timers were stopped, timerfd still expires. That wakes the owner once without need.
 	}
 	s.alarmAt = when
 	_ = timerfd.Set(s.timerfd, time.Duration(when-s.clock()))
@@ -254,7 +257,7 @@ func (s *shard) run() {
 	}
 }
 
-// close ends the shard. All its objects are closed already.
+// close ends the shard. The caller has closed all objects of the shard before.
 func (s *shard) close() {
 	s.enter()
 	s.closed = true

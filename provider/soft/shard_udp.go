@@ -10,9 +10,10 @@ import (
 // A shard is the owner of its udp.Conn: it receives the packets, and its epoll descriptor
 // watches the sockets.
 
-// Receive implements udp.Sink. It delivers a packet to its queue pair. A packet to
-// queue pair 1 arrives here if the socket is already open and the BPF program that
-// steers packets is not yet installed.
+// Receive implements udp.Sink. It delivers a packet to its queue pair. A BPF program in
+// the kernel steers packets to queue pair 1 to the socket of connection management.
+// Until this program is installed, a socket of the shard may receive such a packet;
+// Receive then passes it to connection management.
 func (s *shard) Receive(p wire.Packet, from *udp.Header) (taken bool) {
 	if p.BTH().DestQP() == wire.GSIQPN {
 		return s.dev.cm.Receive(p, from)

@@ -13,11 +13,11 @@ type shmSent struct {
 	lastAck shm.Ack // the last acknowledgement of the peer that was processed
 }
 
-// acknowledge processes a value with which the peer acknowledges slots. The result
-// progress is true if the value acknowledges slots that were not acknowledged before.
-// The result nak is true if the value has a NAK that was not processed before. The
-// result ok is false if the value acknowledges slots that were not published; in that
-// case acknowledge changes nothing.
+// acknowledge processes the parameter ack, a value with which the peer acknowledges
+// slots. The result progress is true if the value acknowledges slots that were not
+// acknowledged before. The result nak is true if the value has a NAK that was not
+// processed before. The result ok is false if the value acknowledges slots that were not
+// published; in that case acknowledge changes nothing.
 func (s *shmSent) acknowledge(ack shm.Ack) (progress, nak, ok bool) {
 	n := uint64(ack.Consumed() - uint32(s.acked))
 	if n > s.seq-s.acked {
@@ -34,7 +34,7 @@ type shmAcks struct {
 	unacked   uint32  // number of slots consumed and not acknowledged
 	requested bool    // true if the peer waits for the acknowledgement of a consumed slot
 	naks      uint32  // number of NAKs sent, RNR NAKs included; wraps
-	last      shm.NAK // last NAK sent; 0 if there was none
+	last      shm.NAK // last NAK sent, which is part of each later acknowledgement; 0 if there was none
 }
 
 // consumed counts a slot that was consumed. The parameter ask is true if the peer waits
@@ -44,13 +44,15 @@ func (a *shmAcks) consumed(ask bool) {
 	a.requested = a.requested || ask
 }
 
-// due reports whether an acknowledgement has to be sent now. If the peer does not wait
-// for one, the acknowledgement is delayed until there is no other work, or until the
-// number of unacknowledged slots reaches the parameter limit.
+// due reports whether an acknowledgement has to be sent now. It returns true if the peer
+// waits for the acknowledgement, or if the number of unacknowledged slots has reached
+// the parameter limit. Otherwise the acknowledgement is sent when the connection has no
+// other work; see shmConn.poll.
 func (a *shmAcks) due(limit uint32) bool { return a.requested || a.unacked >= limit }
 
-// acknowledge returns the value that acknowledges all slots consumed. The parameter head
-// is the position in the ring after the last of them.
+// acknowledge returns the value that acknowledges all consumed slots, and that the
+// caller stores in shared memory. The parameter head is the position in the ring after
+// the last consumed slot.
 func (a *shmAcks) acknowledge(head uint32) shm.Ack {
 	a.unacked, a.requested = 0, false
 	return shm.NewAck(head, a.last, a.naks)

@@ -18,10 +18,10 @@ const receiveBudget = 64
 // with a ring for requests and a ring for responses in each direction. It belongs to the
 // shard.
 //
-// The shard polls a connection that is on its active or its idle list. Other connections
-// are parked: the peer rings the doorbell when it has published slots. When the owner
-// may go to sleep, the peers of all connections ring the doorbell, also for connections
-// that stay on a list.
+// The shard polls the connections on its active list and on its idle list. Other
+// connections are parked: the peer rings the doorbell when it has published slots.
+// Before the owner may go to sleep, the shard asks the peers of all connections to ring
+// the doorbell, also for connections that stay on a list.
 type shmConn struct {
 	q     *qp
 	shard *shard
@@ -38,7 +38,7 @@ type shmConn struct {
 	acks shmAcks // acknowledgements of requestsIn
 
 	serving    serveState
-	resendSeen uint32      // value of peer.Resend when the last RNR NAK was sent
+	resendSeen uint32      // value of peer.Resend when the last RNR NAK was sent; the peer changes Resend to repeat the request
 	readLeft   memoryRange // memory of the peer's current READ that was not sent yet
 
 	// true if slots were published for which the peer was not woken yet
@@ -115,7 +115,7 @@ func (c *shmConn) poll() bool {
 	return work
 }
 
-// isIdle reports whether the connection has no work. It costs only a few loads from
+// isIdle reports whether the connection has no work. It takes only a few loads from
 // memory. A connection with an unacknowledged request is not idle, because the peer does
 // not ring the doorbell for the acknowledgement of an unsignaled request.
 func (c *shmConn) isIdle() bool {
@@ -152,9 +152,10 @@ func (c *shmConn) park() bool {
 }
 
 // reserveRing makes sure that the doorbell's socket has room for one more byte of the
-// peer. epoll watches the doorbell edge-triggered (epoll(7)), so the bytes need not be
-// read at each ring. But without reading the socket would fill up. The peer rings at most
-// once each time the connection is parked.
+// peer. Each ring of the doorbell is one byte, and the peer rings at most once each time
+// the connection is parked. epoll watches the doorbell edge-triggered (epoll(7)), so the
+// byte need not be read after each ring. But the socket would fill up if the bytes were
+// never read. So reserveRing reads them each time doorbellBuf could be full of them.
 func (c *shmConn) reserveRing() {
 	if c.pendingRings++; c.pendingRings == len(c.shard.doorbellBuf) {
 		c.pendingRings = 0
@@ -162,16 +163,17 @@ func (c *shmConn) reserveRing() {
 	}
 }
 
-// workMissed reports whether the peer has published something for which it may not have
-// rung the doorbell, because own.Parked was not yet set.
+// workMissed reports whether the peer has published something before it could see the
+// new value of own.Parked. For this work the peer may not have rung the doorbell.
 func (c *shmConn) workMissed(want shm.WakeLevel) bool {
 	ack := shm.Ack(c.peer.Ack.Load())
 	return c.requestMissed() || c.q.awaitsResponse() && c.responsesIn.Ready() ||
 		want == shm.WakeAll && ack != c.sent.lastAck || ack.NAKs() != c.sent.lastAck.NAKs()
 }
 
-// wake rings the doorbell of the peer if the peer's control block asks for wake-ups of
-// the given kind.
+// wake rings the doorbell of the peer if the peer has parked the connection and has
+// asked for wake-ups of the given kind. It also withdraws this request in the peer's
+// control block, so that the doorbell rings only once.
 func (c *shmConn) wake(kind shm.WakeLevel) {
 	if c.peer.Parked.Load() >= kind && c.peer.Parked.Swap(shm.WakeNone) != shm.WakeNone {
 		shm.RingDoorbell(c.end.Doorbell)
@@ -263,8 +265,8 @@ func (c *shmConn) updatePeerTimer() {
 	}
 }
 
-// protocolError ends the connection after the peer has written an invalid value to shared
-// memory.
+// protocolError moves the queue pair to the error state, after the peer has written an
+// invalid value to shared memory.
 func (c *shmConn) protocolError() {
 	c.q.onInvalidMemory()
 }

@@ -37,8 +37,9 @@ const (
 // inRead reports whether the response of a READ is not complete.
 func (s serveState) inRead() bool { return s == serveRead || s == serveReadBlocked }
 
-// requestMissed reports whether the peer has published something for the responder, or
-// whether the responder can continue unfinished work.
+// requestMissed is the part of workMissed for the responder. It reports whether the
+// responder has work: a slot that it can execute now, or a READ response that it can
+// continue.
 func (c *shmConn) requestMissed() bool {
 	switch c.serving {
 	case serveRead:
@@ -52,7 +53,7 @@ func (c *shmConn) requestMissed() bool {
 }
 
 // receive executes up to receiveBudget slots of the peer's requests, and reports whether
-// it consumed any.
+// it has executed any.
 func (c *shmConn) receive() bool {
 	var r fragment.Fragment
 	n := 0
@@ -104,7 +105,8 @@ func (c *shmConn) serve(r *fragment.Fragment) bool {
 	var a outcome
 	switch r.Op {
 	case fragment.CompareSwap, fragment.FetchAdd:
-		// A response slot is reserved before the atomic changes memory.
+		// A response slot is reserved before the atomic is executed. If there is none,
+		// the atomic is executed later: it must not change the memory twice.
 		dst, _, ok := c.reserveResponse(8)
 		if !ok {
 			c.serving = serveAtomicBlocked
@@ -153,7 +155,8 @@ func (c *shmConn) abort(a outcome) {
 func (c *shmConn) serveAtomic(r *fragment.Fragment, dst []byte) outcome {
 	old, a := c.q.deliverAtomic(r)
 	if a == outcomeAck {
-		// The peer copies the bytes to its memory unchanged.
+		// The result is stored in the byte order of this host, because the peer copies
+		// the bytes to its memory unchanged.
 		binary.NativeEndian.PutUint64(dst, old)
 		c.responsesOut.Publish(&fragment.Fragment{Op: fragment.AtomicResult, Flags: fragment.First | fragment.Last, Length: 8})
 		c.wakeDue = true
@@ -161,9 +164,10 @@ func (c *shmConn) serveAtomic(r *fragment.Fragment, dst []byte) outcome {
 	return a
 }
 
-// reserveResponse reserves a response slot. It returns memory for a payload, whose
-// length is at most the parameter want; see shm.Producer.Reserve. If the ring is full,
-// it first reuses the slots that the peer has consumed.
+// reserveResponse reserves a slot in the ring of responses. The result dst is memory for
+// a payload of up to want bytes; see shm.Producer.Reserve, which has the same results.
+// If the ring is full, reserveResponse frees the slots that the peer has consumed, and
+// tries once more. It returns false if the ring is still full.
 func (c *shmConn) reserveResponse(want uint32) (dst []byte, inArea, ok bool) {
 	if dst, inArea, ok = c.responsesOut.Reserve(want); !ok {
 		if !c.responsesOut.Free(c.peer.Responses.Load()) {
@@ -185,7 +189,7 @@ func (c *shmConn) sendReadResponse() bool {
 			c.serving = serveReadBlocked
 			return false
 		}
-		// The memory region was closed in the meantime.
+		// The memory region was closed after the READ was checked.
 		if !c.q.readInto(dst, &c.readLeft) {
 			c.abort(outcomeAccessError)
 			return false
@@ -218,8 +222,8 @@ func (c *shmConn) sendNAK(nak shm.NAK) {
 	c.wake(shm.WakeSlots)
 }
 
-// receivesPosted implements path. It does nothing, because the peer repeats the request
-// when its RNR timer fires.
+// receivesPosted implements path. It does nothing. If the peer waits for receive
+// buffers, it repeats its request when its RNR timer fires.
 func (c *shmConn) receivesPosted() {}
 
 var _ path = (*shmConn)(nil)

@@ -15,8 +15,8 @@ import (
 
 // transmit implements path.
 func (c *shmConn) transmit() {
-	// The peer of a parked connection may ring the doorbell for new slots only, and not
-	// for acknowledgements. So a connection that sends is polled.
+	// A connection that sends is polled for acknowledgements. If the connection is
+	// parked, this side may have asked the peer to ring the doorbell for new slots only.
 	c.shard.polls.activate(c)
 	for w := c.q.nextToSend(); w != nil; w = c.q.nextToSend() {
 		if !c.send(w) {
@@ -54,9 +54,9 @@ func (c *shmConn) send(w *wqe) bool {
 		if inArea {
 			f.Flags |= shm.FlagArea
 		}
-		// The peer polls the cache line of the slot. While the slot is filled, the line
-		// may move between the processors at each access of the peer. So nothing else is
-		// done between filling the slot and publishing it.
+		// The peer polls the cache line of the slot. From the first write to the slot
+		// until the slot is published, each access of the peer may move this line to the
+		// peer's processor and back. So nothing else is done in this time.
 		if !c.fill(dst, w) {
 			// The memory region was closed after the request was checked.
 			c.q.failRequest(w, verbs.StatusLocProtErr)
@@ -89,16 +89,18 @@ func (c *shmConn) payloadLeft(w *wqe) uint32 {
 	return w.total - w.sent
 }
 
-// reserveRequest reserves a request slot. It returns memory for a payload, whose length
-// is at most the parameter want; see shm.Producer.Reserve. If the ring is full, it first
-// reuses the slots that the peer has consumed.
+// reserveRequest reserves a slot in the ring of requests. The result dst is memory for a
+// payload of up to want bytes; see shm.Producer.Reserve, which has the same results. If
+// the ring is full, reserveRequest frees the slots that the peer has acknowledged, and
+// tries once more. It returns false if the ring is still full.
 func (c *shmConn) reserveRequest(want uint32) (dst []byte, inArea, ok bool) {
 	dst, inArea, ok = c.requestsOut.Reserve(want)
 	if ok {
 		return dst, inArea, ok
 	}
 	if !c.requestsOut.Free(shm.Ack(c.peer.Ack.Load()).Consumed()) {
-		// The number of consumed slots is invalid. takeAcks ends the connection.
+		// The peer has written an invalid acknowledgement. The next call of takeAcks
+		// finds it too, and ends the connection.
 		return nil, false, false
 	}
 	return c.requestsOut.Reserve(want)
@@ -131,7 +133,8 @@ func (c *shmConn) describeFragment(f *fragment.Fragment, w *wqe, length uint32) 
 	}
 }
 
-// frameOf maps the opcode of a request to the operation of its slots.
+// frameOf maps the opcode of a request to the operation that is written to the slots of
+// the request.
 var frameOf = [...]fragment.Op{
 	verbs.OpWrite:       fragment.Write,
 	verbs.OpWriteImm:    fragment.Write,
@@ -160,8 +163,9 @@ func (c *shmConn) fill(dst []byte, w *wqe) bool {
 	return c.q.gather(dst, w, w.sent)
 }
 
-// resend implements path. The request is still in its slot. So resend only increments the
-// counter that makes the peer execute the slot again.
+// resend implements path. The slot of the request is not freed yet, so the request need
+// not be written again. resend increments the counter Resend in shared memory, and the
+// peer then executes the slot again.
 func (c *shmConn) resend() {
 	c.own.Resend.Add(1)
 	c.wake(shm.WakeSlots)
@@ -174,7 +178,8 @@ func (c *shmConn) takeAcks() bool {
 	if ack == c.sent.lastAck || !c.isServing() {
 		return false
 	}
-	// The peer publishes the responses of the requests before it acknowledges them.
+	// The peer publishes the response of a request before it acknowledges the request.
+	// So the responses of all requests that ack acknowledges are in the ring.
 	if c.q.awaitsResponse() {
 		c.takeResponses()
 	}

@@ -14,7 +14,8 @@ type srq struct {
 	shard *shard
 	rq    recvQueue
 	caps  verbs.SRQCaps
-	// AsyncSRQLimit is raised when the SRQ has fewer buffers than limit; 0 if not armed
+	// AsyncSRQLimit is raised once, when the SRQ has fewer buffers than limit; 0 if the
+	// SRQ is not armed
 	limit  int
 	users  int // number of queue pairs with this SRQ
 	closed bool

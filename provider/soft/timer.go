@@ -8,8 +8,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/timerheap"
 )
 
-// A timer fires once on its shard, while the shard is driven. The method init has to be
-// called before the other methods.
+// A timer calls a function once, at or after a given time, while its shard is driven.
+// The method init has to be called before the other methods.
 type timer struct {
 	timerheap.Timer
 	shard *shard
