@@ -218,7 +218,7 @@ func (s *shard) setAlarm() {
 	next, any := s.timers.Next()
 	when := int64(next)
 	if !any || when == s.alarmAt {
-		return // If all timers were stopped, timerfd still expires. That wakes the owner once without need.
+		return // If no timer runs, an expiring timerfd only wakes the owner needlessly.
 	}
 	s.alarmAt = when
 	_ = timerfd.Set(s.timerfd, time.Duration(when-s.clock()))

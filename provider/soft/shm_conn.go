@@ -37,8 +37,10 @@ type shmConn struct {
 	sent shmSent // positions in requestsOut
 	acks shmAcks // acknowledgements of requestsIn
 
-	serving    serveState
-	resendSeen uint32      // value of peer.Resend when the last RNR NAK was sent; the peer changes Resend to repeat the request
+	serving serveState
+	// value of peer.Resend when the last RNR NAK was sent; the peer increments Resend to
+	// repeat the request
+	resendSeen uint32
 	readLeft   memoryRange // memory of the peer's current READ that was not sent yet
 
 	// true if slots were published for which the peer was not woken yet

@@ -73,7 +73,8 @@ const datagramName = "@rdmaloop/1/qp/"
 // exceeds it tries again later. The number is arbitrary.
 const datagramBacklog = 128
 
-// datagramBindAddr returns the name of the socket of a queue pair number.
+// datagramBindAddr returns the socket name on which the UD queue pair with a number
+// listens.
 func datagramBindAddr(num uint32) string { return datagramName + strconv.FormatUint(uint64(num), 10) }
 
 // newUDLocal binds the name of a queue pair number. It fails if another queue
@@ -117,7 +118,8 @@ func (u *udLocal) detach() {
 	u.state = udClosed
 	u.clear()
 	if was == udAttached {
-		// After this call no further connection can arrive.
+		// After this call no further connection can arrive. The connections in the
+		// backlog are accepted once more, so that their datagrams are counted.
 		_ = unix.Shutdown(u.listener, unix.SHUT_RD)
 		for u.accept() {
 		}
@@ -139,13 +141,14 @@ func (u *udLocal) clear() {
 	}
 }
 
-// countDropped counts n datagrams whose sends complete with success although the
-// datagrams are not sent.
+// countDropped counts n datagrams that were dropped and not sent. Their send requests
+// complete with success nevertheless, as on a network that loses datagrams.
 func (u *udLocal) countDropped(n uint64) { u.q.shard.counts.Add(counters.DatagramUnsent, n) }
 
-// sendOne sends a datagram, or queues it until the receiver's socket has room. It drops
-// and counts the datagram if there is no such receiver or the queue is full. The sender
-// of a datagram does not learn whether it arrives.
+// sendOne sends the datagram of the request w, or queues the datagram until the
+// receiver's socket has room. If the receiver does not exist or the queue is full,
+// sendOne drops and counts the datagram, and still returns success: the sender of a
+// datagram does not learn whether the datagram arrives.
 func (u *udLocal) sendOne(w *wqe, to *ah) verbs.Status {
 	b := u.out[:datagramHeader+int(w.total)]
 	clear(b[:datagramHeader])
@@ -172,11 +175,12 @@ func (u *udLocal) sendOne(w *wqe, to *ah) verbs.Status {
 	return verbs.StatusSuccess
 }
 
-// sourceGID returns the sender's address for a destination on this host. A datagram to
-// an address of this host is sent from that same address.
+// sourceGID returns the source GID of a datagram to the GID dst, an address of this
+// host. The source is the same address as the destination.
 func sourceGID(dst verbs.GID) verbs.GID { return dst }
 
-// receive handles one packet, and reports whether it was a datagram.
+// receive delivers the datagram in one packet of the Unix socket. It returns false if
+// the packet is shorter or longer than a datagram can be.
 func (u *udLocal) receive(b []byte) bool {
 	if len(b) < datagramHeader || len(b) > datagramHeader+datagramMTU {
 		return false

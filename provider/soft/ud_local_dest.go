@@ -23,7 +23,8 @@ const (
 	// Bytes in the socket are not counted; net.core.wmem_default limits them. The bound
 	// allows 253 datagrams of the largest size.
 	maxDatagramQueue = 1 << 20
-	// maxShardQueue bounds the bytes that wait for all destinations of a shard.
+	// maxShardQueue bounds the bytes that wait for all destinations of all UD queue
+	// pairs of a shard, headers included. It and maxDatagramQueue are arbitrary.
 	maxShardQueue = 16 << 20
 	// connectRetryFirst and connectRetryMost are the first and the longest interval at
 	// which a connection is tried again to a receiver whose backlog is full. The
@@ -31,8 +32,9 @@ const (
 	// see connect(2), EAGAIN.
 	connectRetryFirst = time.Millisecond
 	connectRetryMost  = 256 * time.Millisecond
-	// connectTries is how often the connection is tried again, for 10 s in all, before
-	// the waiting datagrams are dropped.
+	// connectTries is how often the connection is tried again before the waiting
+	// datagrams are dropped. With the intervals above, these tries take 10 s in all. The
+	// numbers are arbitrary.
 	connectTries = 48
 )
 
@@ -76,10 +78,9 @@ func (u *udLocal) dest(qpn uint32) *udLocalDest {
 }
 
 // removeLeastRecentlyUsed removes the destination that was used least recently, but not
-// the destination of the parameter keep. It prefers destinations for which no datagrams
-// wait in the queue or in the socket, because datagrams of a later connection could
-// overtake datagrams in the socket. It reports whether there was a destination to
-// remove.
+// the destination keep. It chooses among the idle destinations if there are any: if
+// datagrams still wait in the socket of a removed destination, later datagrams on a new
+// connection could overtake them. It returns false if there is no destination to remove.
 func (u *udLocal) removeLeastRecentlyUsed(keep *udLocalDest) bool {
 	var idle, any *udLocalDest
 	for _, d := range u.dests {
@@ -102,7 +103,8 @@ func (u *udLocal) removeLeastRecentlyUsed(keep *udLocalDest) bool {
 	return any != nil
 }
 
-// idle reports whether the receiver has read all datagrams.
+// idle reports whether the receiver has read all datagrams that were sent to it, and
+// none waits in the queue.
 func (d *udLocalDest) idle() bool {
 	if d.fd < 0 || !d.queue.empty() {
 		return false
@@ -159,7 +161,9 @@ func (d *udLocalDest) connectAgain() {
 	}
 }
 
-// send sends a datagram at once, or appends it to the queue.
+// send sends a datagram at once if no other datagram waits and the socket has room.
+// Otherwise it appends the datagram to the queue, or drops and counts it if the queue is
+// full.
 func (d *udLocalDest) send(b []byte) {
 	if d.fd >= 0 && d.queue.empty() && d.transmit(b) {
 		return
@@ -179,8 +183,9 @@ func (d *udLocalDest) send(b []byte) {
 	s.udQueuedBytes += d.queue.push(b)
 }
 
-// transmit passes a datagram to the socket, and reports whether the socket took it.
-// If the receiver has closed the connection, transmit connects once more.
+// transmit passes a datagram to the socket, and reports whether the socket took it. If
+// the receiver has closed the connection, transmit connects once more and tries again.
+// If the new connection can not be made, the destination may have been removed.
 func (d *udLocalDest) transmit(b []byte) bool {
 	for range 2 {
 		err := unix.Send(d.fd, b, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)

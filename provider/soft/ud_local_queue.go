@@ -15,7 +15,7 @@ type packetQueue struct {
 // packetLength is the size of the length that precedes each packet.
 const packetLength = 4
 
-// queuedSize returns the size of a packet in the queue.
+// queuedSize returns how many bytes a packet takes in the queue.
 func queuedSize(b []byte) int { return packetLength + len(b) }
 
 func (q *packetQueue) empty() bool { return q.count == 0 }
@@ -25,7 +25,9 @@ func (q *packetQueue) size() int { return len(q.buf) - q.head }
 
 // push adds a copy of a packet, and returns its size in the queue.
 func (q *packetQueue) push(b []byte) int {
-	// A move happens only if at least as many bytes were popped as have to be moved.
+	// The queued bytes are moved to the beginning of buf only when at least as many
+	// bytes have been popped. So each byte that is pushed causes the move of one byte at
+	// most.
 	if q.head > len(q.buf)/2 {
 		q.buf = append(q.buf[:0], q.buf[q.head:]...)
 		q.head = 0

@@ -36,8 +36,8 @@ type udLocalSource struct {
 	lastUse uint64 // value of udLocal.uses at the last use
 }
 
-// OnReady accepts connections when the listening socket is ready. It opens the spare
-// descriptors again that accept has closed.
+// OnReady accepts connections when the listening socket is ready. If accept has closed
+// spare descriptors to get a free one, OnReady then opens them again.
 func (u *udLocal) OnReady(int, uint32) {
 	defer u.q.dev.spare.Fill()
 	for range datagramBudget {
@@ -55,15 +55,17 @@ func (u *udLocal) accept() bool {
 		return true
 	}
 	if resource.NoDescriptors(err) {
-		// While a connection waits in the backlog, the listening socket is readable. This
-		// would keep the owner from sleeping, so the socket is not watched.
+		// The connection stays in the backlog, and the listening socket stays readable.
+		// If epoll watched this socket, the owner could not sleep. So the socket is not
+		// watched until the timer fires.
 		u.q.shard.epoll.Remove(u.listener)
 		u.acceptTimer.start(acceptRetry)
 	}
 	return false
 }
 
-// acceptAgain is called when acceptTimer fires.
+// acceptAgain is called when acceptTimer fires. It makes epoll watch the listening
+// socket again.
 func (u *udLocal) acceptAgain() {
 	if u.q.shard.epoll.Add(u.listener, unix.EPOLLIN, u) != nil {
 		u.acceptTimer.start(acceptRetry)
@@ -90,9 +92,9 @@ func (u *udLocal) admit(fd int) {
 	src.OnReady(fd, unix.EPOLLIN)
 }
 
-// enter adds a connection to the connections of the queue pair. If the user has as many
-// connections as allowed, enter first closes another connection of that user. If the
-// queue pair or the process has no room, enter closes the connection that
+// enter adds an accepted connection to the map of connections of the queue pair. If the
+// user has as many connections as allowed, enter first closes another connection of that
+// user. If the queue pair or the process has no room, enter closes the connection that
 // evictionCandidate returns. If there is still no room, enter returns the counter for
 // the reason.
 func (src *udLocalSource) enter() (refused counters.ID, ok bool) {
@@ -111,10 +113,12 @@ func (src *udLocalSource) enter() (refused counters.ID, ok bool) {
 	return 0, true
 }
 
-// fillSpare opens the spare descriptors that were closed to accept a connection of a
-// user. If no descriptor is free, it closes connections of the queue pair. It closes at
-// most as many as there are spare descriptors, because other goroutines may take the
-// descriptors that it frees.
+// fillSpare opens the spare descriptors that were closed to accept a connection of the
+// user newUser. If no descriptor is free, fillSpare closes connections of the queue
+// pair; see evictionCandidate. It closes at most as many connections as there are spare
+// descriptors. Without this bound it could close all: other goroutines may take each
+// descriptor that becomes free. It returns false if not all spare descriptors could be
+// opened.
 func (u *udLocal) fillSpare(newUser uint32) bool {
 	for range unixsock.SpareCount {
 		if u.q.dev.spare.Fill() {
@@ -174,8 +178,9 @@ func (src *udLocalSource) OnReady(int, uint32) {
 }
 
 // readOne reads one datagram, and reports whether more datagrams may have arrived. It
-// closes the connection if the peer has closed it, or has sent an invalid packet. An
-// empty packet looks like a closed connection, and no valid packet is empty.
+// closes the connection if the peer has closed it, or has sent an invalid packet. A read
+// of 0 bytes means that the peer has closed the connection or has sent an empty packet.
+// An empty packet is invalid, so readOne need not tell these two cases apart.
 func (src *udLocalSource) readOne() bool {
 	p := src.local
 	n, err := unix.Read(src.fd, p.in)

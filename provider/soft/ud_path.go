@@ -25,8 +25,9 @@ type udPath struct {
 	closed    bool // true after detach
 }
 
-// claim binds the name of the queue pair number on this host, where senders find the
-// queue pair. It fails if another queue pair of the host has the number.
+// claim binds the socket name that belongs to the queue pair number. Senders on this
+// host connect to this name. claim fails if another UD queue pair of the host has the
+// number.
 func (p *udPath) claim(num uint32) (err error) {
 	if p.q.dev.cfg.Path != PathWire {
 		p.local, err = newUDLocal(p.q, num)
@@ -46,7 +47,8 @@ func (p *udPath) attach() error {
 	return nil
 }
 
-// ready implements path. The queue pair then receives datagrams over the wire.
+// ready implements path. It opens the sockets through which the queue pair receives
+// datagrams on the wire path.
 func (p *udPath) ready() error {
 	if p.wire == nil {
 		return nil
@@ -108,13 +110,13 @@ func (p *udPath) sendOne(w *wqe) (status verbs.Status, room bool) {
 	return p.local.sendOne(w, to), true
 }
 
-// resend implements path. UD has no RNR NAKs.
+// resend implements path. It does nothing, because UD has no RNR NAKs.
 func (p *udPath) resend() {}
 
 // takeAcks implements path. UD has no acknowledgements.
 func (p *udPath) takeAcks() bool { return false }
 
-// abort implements path. UD has no messages of several fragments.
+// abort implements path. It does nothing, because a UD message has only one fragment.
 func (p *udPath) abort(outcome) {}
 
 // requestsPending implements path.

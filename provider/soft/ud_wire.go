@@ -14,27 +14,27 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// maxUDRoutes is how many routes a UD queue pair keeps open. When it needs a further
-// route, it closes all routes, and opens each route again when it is used next. The
-// number is arbitrary.
+// maxUDRoutes is how many routes a UD queue pair keeps open. When the queue pair needs a
+// further route, it closes all these routes. A closed route is opened again when a
+// datagram needs it. The number is arbitrary.
 const maxUDRoutes = 1024
 
-// udWire is the wire path of a UD queue pair.
+// udWire is the wire path of a UD queue pair. It belongs to the shard.
 type udWire struct {
-	localAddrs  hostport.LocalAddrCache // tells whether the source of a datagram is an address of this host
+	localAddrs  hostport.LocalAddrCache // addresses of this host; datagrams from these sources are refused
 	q           *qp
 	demux       *qpDemux
 	routes      map[udp.Route]*udp.Route
-	reachableAt []*udp.Route // routes that are open to receive, one for each address of this host
-	hasAddress  bool         // true after receiveAt: the queue pair does not receive at all addresses
+	reachableAt []*udp.Route // routes that were opened for receiving, one for each address at which the queue pair receives
+	hasAddress  bool         // true after a call of receiveAt, which replaces listenAtAll
 }
 
 func newUDWire(q *qp) *udWire {
 	return &udWire{q: q, demux: &q.shard.wire, routes: make(map[udp.Route]*udp.Route)}
 }
 
-// sendOne sends a datagram with the PSN of a sequence. The result room is false if the
-// packetConn has no room; in that case nothing was sent.
+// sendOne sends the datagram of the request w with the PSN of the sequence seq. The
+// result room is false if the packetConn has no room; in that case nothing was sent.
 func (u *udWire) sendOne(w *wqe, along *ah, seq uint64) (status verbs.Status, room bool) {
 	to := u.route(&along.to)
 	if to == nil {
@@ -110,12 +110,17 @@ func (u *udWire) receiveAt(at netip.Addr) error {
 	return u.listenAt(at)
 }
 
-// listenAtAll makes a queue pair without a given address receive datagrams at every
-// address whose UDP port the device can open. If the device has the local path, loopback
-// addresses are reached on the local path only, and it is no error if no port can be
-// opened. Addresses that the host is given later are not served. A queue pair that was
-// made on an ID receives at the address of the ID instead. If the ID listens at all
-// addresses, its queue pair also receives at addresses that the host is given later.
+// listenAtAll makes the queue pair receive datagrams at every address of this host at
+// which the device can open the UDP port. It does nothing if receiveAt was called
+// before: connection management calls receiveAt for a queue pair that belongs to an ID.
+//
+// If the device also has the local path, loopback and link-local addresses are left out,
+// and it is no error if no port can be opened. If the device has the wire path only,
+// listenAtAll returns an error if no port can be opened.
+//
+// The queue pair does not receive at addresses that the host is given later. The queue
+// pair of an ID that listens at all addresses does, because connection management calls
+// receiveAt for each new address.
 func (u *udWire) listenAtAll() error {
 	if u.hasAddress || len(u.reachableAt) > 0 {
 		return nil
@@ -140,7 +145,8 @@ func (u *udWire) listenAtAll() error {
 	return err
 }
 
-// receive implements wireQP. It accepts packets from any address.
+// receive implements wireQP. It accepts packets from every address, but with PathAuto
+// not from addresses of this host.
 func (u *udWire) receive(pkt wire.Packet, from *udp.Header) {
 	op := pkt.Opcode()
 	if op.Transport() != wire.UD {
