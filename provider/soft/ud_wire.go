@@ -21,12 +21,14 @@ const maxUDRoutes = 1024
 
 // udWire is the wire path of a UD queue pair. It belongs to the shard.
 type udWire struct {
-	localAddrs  hostport.LocalAddrCache // addresses of this host; datagrams from these sources are refused
-	q           *qp
-	demux       *qpDemux
-	routes      map[udp.Route]*udp.Route
-	reachableAt []*udp.Route // routes that were opened for receiving, one for each address at which the queue pair receives
-	hasAddress  bool         // true after a call of receiveAt, which replaces listenAtAll
+	localAddrs hostport.LocalAddrCache // addresses of this host; datagrams from these sources are refused
+	q          *qp
+	demux      *qpDemux
+	routes     map[udp.Route]*udp.Route
+	// routes that were opened for receiving, one for each address at which the queue
+	// pair receives
+	reachableAt []*udp.Route
+	hasAddress  bool // true after a call of receiveAt, which replaces listenAtAll
 }
 
 func newUDWire(q *qp) *udWire {
@@ -119,8 +121,7 @@ func (u *udWire) receiveAt(at netip.Addr) error {
 // listenAtAll returns an error if no port can be opened.
 //
 // The queue pair does not receive at addresses that the host is given later. The queue
-// pair of an ID that listens at all addresses does, because connection management calls
-// receiveAt for each new address.
+// pair of an ID that listens at all addresses does.
 func (u *udWire) listenAtAll() error {
 	if u.hasAddress || len(u.reachableAt) > 0 {
 		return nil
