@@ -25,8 +25,8 @@ func TestMain(m *testing.M) {
 // shortRun returns options for a short run of all workloads.
 func shortRun() options { return options{quick: true, duration: 10 * time.Millisecond, rounds: 1} }
 
-// peersHere returns the peers that can run on every machine: they need no other program
-// and no RDMA device.
+// peersHere returns the peers that this process can run. It leaves out peers that need
+// another program or an RDMA device.
 func peersHere() []*peer {
 	return slices.DeleteFunc(ownPeers(), func(p *peer) bool { return p.name == "rdmacore" || needsTwoProcessors(p) })
 }

@@ -17,8 +17,8 @@ func TestPeerNamed(t *testing.T) {
 	require.ErrorContains(t, err, "nobody")
 }
 
-// Cases returns every workload that a peer can run in each of its variants, and no case
-// twice.
+// TestCases requires that Cases returns at least one case for every workload that a peer
+// can run, and no case twice.
 func TestCases(t *testing.T) {
 	for name, workloads := range map[string]int{"rdmaloop": 8, "gnet": 6, "stdlib": 6, "cacheline": 1, "rawudp": 1} {
 		p, err := peerNamed(name)

@@ -33,8 +33,8 @@ func notFailed(t *testing.T) func(Case, error) {
 	return func(_ Case, err error) { require.NoError(t, err) }
 }
 
-// Each round measures all cases once. The same case of different peers is measured one
-// after the other.
+// TestInterleaved requires that each round measures all cases once. Cases that differ
+// only in the peer are measured one after another.
 func TestInterleaved(t *testing.T) {
 	p := newPlan([]runner{&fakeRunner{"a", ok}, &fakeRunner{"b", ok}}, options{rounds: 2})
 	require.Equal(t, 12, p.steps())

@@ -35,8 +35,8 @@ func latencyPlot(size int, rows []Row) (p *plot.Plot, height vg.Length, err erro
 	rows = slices.SortedStableFunc(slices.Values(rows), bySpeed)
 	p = newPlot(fmt.Sprintf("Round trip of a message of %s", bytesOf(size)))
 	p.X.Label.Text = "µs"
-	// The label of the axis is a single space. Without a label, the plot has less space
-	// for long names.
+	// The axis has a label that consists of a space. Without a label, the plot would
+	// leave too little room for the long names beside the axis.
 	p.Y.Label.Text = " "
 	p.Add(grid())
 	names := make([]string, len(rows))

@@ -1,7 +1,7 @@
 package main
 
-// baseline is the name of the peer with which RatioToGnet compares the other peers. It
-// stands for an application that does not use RDMA.
+// baseline is the name of the peer with which RatioToGnet compares the other peers. This
+// peer stands for an application that does not use RDMA.
 const baseline = "gnet"
 
 // floorOf returns the name of the peer that shows the shortest possible time of a path.

@@ -76,7 +76,7 @@ func (cl *rdmaClient) OnCompletion(c *reactor.Conn, _ reactor.Op, err error) {
 // OnWritable lets the session send again.
 func (cl *rdmaClient) OnWritable(c *reactor.Conn) { c.Context().(*session).onWritable() }
 
-// OnClose ends the session's connection.
+// OnClose tells the session that its connection has closed.
 func (cl *rdmaClient) OnClose(c *reactor.Conn, err error) { c.Context().(*session).onClose(err) }
 
 // OnDialError ends the measurement with the error.

@@ -25,9 +25,9 @@ type Case struct {
 type Row struct {
 	Case
 
-	// P50, P99, P999 and Max describe the distribution of times in nanoseconds. A time is
-	// the time of one round trip, or of one operation in workloads that repeat another
-	// operation.
+	// P50, P99, P999 and Max describe the distribution of times in nanoseconds. A time
+	// is the time of one round trip. In a workload that repeats another operation, for
+	// example a READ, it is the time of that operation.
 	P50  float64 `json:"p50_ns"`
 	P99  float64 `json:"p99_ns"`
 	P999 float64 `json:"p999_ns"`
@@ -37,15 +37,15 @@ type Row struct {
 	MsgsPerSec  float64 `json:"msgs_per_sec"`
 	BytesPerSec float64 `json:"bytes_per_sec"`
 
-	// CPU, Allocs and CtxSwitches are the CPU time in nanoseconds, the number of heap
-	// allocations and the number of context switches of both processes together, divided
-	// by the number of answered messages.
+	// CPU, Allocs and CtxSwitches are the use of resources for each answered message:
+	// the CPU time in nanoseconds, the number of heap allocations, and the number of
+	// context switches. Each is the sum over both processes, divided by the number of
+	// answered messages.
 	CPU         float64 `json:"cpu_ns_per_msg,omitempty"`
 	Allocs      float64 `json:"allocs_per_msg,omitempty"`
 	CtxSwitches float64 `json:"ctx_switches_per_msg,omitempty"`
 
-	// Resident memory in bytes for each connection. The memory of both processes is
-	// added.
+	// Resident memory of both processes together, in bytes for each connection.
 	RSSPerConn float64 `json:"rss_bytes_per_conn,omitempty"`
 
 	// RatioToGnet and RatioToFloor compare the row with the row of another peer in the

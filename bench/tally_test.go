@@ -21,7 +21,9 @@ func TestResult(t *testing.T) {
 	require.InEpsilon(t, 1000e3, r.Max, precision)
 }
 
-// A stall of three and a half intervals counts as three late messages.
+// TestCoordinatedOmission checks a message that takes three and a half intervals. The
+// tally must count three late messages: this one, and the two that were due one and two
+// intervals later.
 func TestCoordinatedOmission(t *testing.T) {
 	c := newTally()
 	c.recordPaced(35*time.Millisecond, 10*time.Millisecond)

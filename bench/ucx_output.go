@@ -31,9 +31,9 @@ const (
 var errNoUCXTable = errors.New("no table in the output of ucx_perftest")
 
 // parseUCX parses the output of ucx_perftest -v -b. The output has a header and, for
-// each test of the batch, one line with the results. The header is the first line with
-// the two columns above. Times are in microseconds. parseUCX skips lines of the log and
-// lines with intermediate results.
+// each test of the batch, one line with the results. The header is the first line that
+// names the two columns ucxPercentile and ucxRate. Times are in microseconds. parseUCX
+// skips lines of the log and lines with intermediate results.
 func parseUCX(r io.Reader) (figures []ucxFigure, err error) {
 	var columns []string
 	for lines := bufio.NewScanner(r); lines.Scan(); {

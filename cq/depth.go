@@ -8,19 +8,20 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Reserve sets aside n places for the completions of a new QP. The owner calls it before
-// it creates the QP. n is the number of completions that the QP can have outstanding at a
-// time: its MaxSendWR if it sends on this CQ, plus its MaxRecvWR if it receives on this
-// CQ. An SRQ counts once, with its MaxWR.
+// Reserve sets aside n places for the completions of a new QP. The owner calls Reserve
+// before it creates the QP. The parameter n is the number of completions that the QP can
+// have outstanding at a time: its MaxSendWR if it sends on this CQ, plus its MaxRecvWR
+// if it receives on this CQ. An SRQ counts once, with its MaxWR.
 //
-// If the CQ is too small, Reserve resizes it. The number of reserved places never exceeds
-// the depth of the CQ, so the CQ can not be overrun.
+// If the CQ is too small, Reserve resizes it. The number of reserved places never
+// exceeds the depth of the CQ, so the CQ can not be overrun.
 //
-// The error is a *verbs.OpError. If there are not enough places, it wraps a
-// *verbs.ParamError with the field "completions". Its Value is the number of completions
-// that the CQ would have to hold, and its Limit is the number that the CQ can hold. If
-// the device has failed to resize the CQ, the device's error is wrapped too. After an
-// error nothing is reserved and the CQ continues to work.
+// The error is a *verbs.OpError. If there are not enough places, the *verbs.OpError
+// wraps a *verbs.ParamError with the field "completions". The Value of the
+// *verbs.ParamError is the number of completions that the CQ would have to hold, and its
+// Limit is the number that the CQ can hold. If the device has failed to resize the CQ,
+// the device's error is wrapped too. After an error nothing is reserved and the CQ
+// continues to work.
 func (q *Queue) Reserve(n int) error {
 	const op = "reserve completions"
 	if q.err != nil {

@@ -16,7 +16,7 @@ type Group struct {
 	channel verbs.CompChannel
 	fd      int
 	queues  []*Queue // open queues, in the order of creation
-	// finds the queue of an event, whose cookie is a handle of this table
+	// finds the queue of an event: the cookie of the event is a handle of this table
 	byCookie slots.Table[*Queue]
 	stats    Stats
 	closed   bool

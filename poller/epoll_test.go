@@ -61,8 +61,8 @@ func TestMilliseconds(t *testing.T) {
 	}
 }
 
-// Signals do not make a wait shorter than its timeout. The test sends SIGURG: the Go
-// runtime handles this signal, because it uses it for preemption.
+// Signals do not make a wait shorter than its timeout. The test sends SIGURG, because
+// the Go runtime handles this signal, which it uses for preemption.
 func TestSignalsDoNotEndTheWait(t *testing.T) {
 	eachResolution(t, func(t *testing.T, p *poller.Poller) {
 		var n int

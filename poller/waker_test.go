@@ -69,8 +69,8 @@ func TestWakeWithMaxOneEvent(t *testing.T) {
 	add(t, p, newReady(t), poller.Readable, 3)
 	p.Wake()
 	woken, events := 0, 0
-	// Each Wait can report one event. The kernel reports the socket and the waker in
-	// turn.
+	// Each Wait can report one event. The kernel reports the socket and the waker
+	// alternately.
 	for range 4 {
 		events += len(wait(t, p, testTimeout))
 		if p.Woken() {

@@ -34,8 +34,9 @@ func (s *fakeQP) PostSend(wrs []verbs.SendWR) (n int, err error) {
 	return n, nil
 }
 
-// TestSendBatch checks that requests keep their contents when the slices of the batch
-// grow, and that requests that the queue pair did not accept stay in the batch.
+// TestSendBatch checks that the requests in a batch keep their contents when further
+// requests are added, which may move the memory of the batch. Requests that the queue
+// pair did not accept must stay in the batch.
 func TestSendBatch(t *testing.T) {
 	var batch sendBatch
 	stage := func(text string, addr uint64) {

@@ -24,8 +24,8 @@ func TestLivenessWithoutLimits(t *testing.T) {
 	require.NoError(t, l.check(1000*time.Hour, 0))
 }
 
-// TestLivenessIdle checks that a send, a receive and a new timeout each start the idle
-// timeout from the beginning.
+// TestLivenessIdle checks that a send, a receive and a new timeout each restart the idle
+// timeout.
 func TestLivenessIdle(t *testing.T) {
 	var l liveness
 	l.setIdleTimeout(10, 100)

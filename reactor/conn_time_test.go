@@ -49,8 +49,8 @@ func TestKeepaliveNotAnswered(t *testing.T) {
 }
 
 // runLate advances the clock of the loop by d, as if the loop had been delayed, and then
-// calls fn on the loop. It makes the loop read its clock before it polls its queues
-// again.
+// calls fn on the loop. After that the loop reads its clock, and then polls its
+// completion queues.
 func runLate(t *testing.T, l *reactor.Loop, d time.Duration, fn func()) {
 	done := false
 	require.NoError(t, l.Post(func() {
@@ -61,9 +61,9 @@ func runLate(t *testing.T, l *reactor.Loop, d time.Duration, fn func()) {
 	drive(t, func() bool { return done }, l)
 }
 
-// TestIdleTimeoutCountsLateSend checks that a send just before the check of the idle
-// timeout counts as activity, although the loop has not read its clock since the timeout
-// began.
+// TestIdleTimeoutCountsLateSend checks a loop that is delayed for longer than the idle
+// timeout and then sends a message. The send counts as activity, although the loop has
+// not read its clock again before the send.
 func TestIdleTimeoutCountsLateSend(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, nil)
 	p.dialed.SetIdleTimeout(time.Hour)

@@ -13,7 +13,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
-// TestCredentials checks that on the local path both sides get the credentials of the
+// TestCredentials checks that on the local path each side gets the credentials of its
 // peer, even after the connection has closed.
 func TestCredentials(t *testing.T) {
 	want := cm.Credentials{PID: int32(os.Getpid()), UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())}

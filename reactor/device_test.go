@@ -48,8 +48,8 @@ func TestBrokenCompletionQueue(t *testing.T) {
 }
 
 // TestRetryExceededWithoutDisconnect checks a request that fails because its retries are
-// used up, without a following cm.Disconnected. The connection ends with the error of
-// the request after disconnectTimeout.
+// used up. No cm.Disconnected follows. After disconnectTimeout, the connection ends with
+// the error of the request.
 func TestRetryExceededWithoutDisconnect(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, nil)
 	reactor.FailRequest(p.dialed, verbs.StatusRetryExcErr)

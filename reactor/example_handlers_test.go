@@ -9,8 +9,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// This example has connections of one engine that do different things. Each listener has
-// a Handler of its own, and so has each connection that is dialed.
+// In this example, the connections of one engine have different purposes. Each listener
+// has a Handler of its own, and so has each connection that is dialed.
 func ExampleListenOptions() {
 	server, end := run(reactor.BaseHandler{})
 	defer end()

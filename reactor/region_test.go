@@ -33,8 +33,8 @@ func TestRegionSet(t *testing.T) {
 	require.Empty(t, d.regions.open)
 }
 
-// TestRegionCanDiscard checks that the application can find out whether the memory of a
-// region can be returned to the system.
+// TestRegionCanDiscard checks that a region implements verbs.Discarder only if the
+// memory of the region can be returned to the system.
 func TestRegionCanDiscard(t *testing.T) {
 	var set regionSet
 	_, ok := set.add(&fakeMR{}).(verbs.Discarder)

@@ -11,9 +11,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// TestTurnFunc checks a loop with a turn function: the loop calls the function once in
-// every turn and does not sleep, although its policy is IdleEvent. RunOnce returns when
-// the function had work.
+// TestTurnFunc checks a loop with a turn function. The loop calls the function once in
+// every turn and does not sleep, although its policy is IdleEvent. If the function
+// reports that it had work, RunOnce returns.
 func TestTurnFunc(t *testing.T) {
 	l := newLoop(t, &hooks{}, &reactor.Config{Idle: reactor.IdleEvent, SafetyTimeout: testTimeout})
 	calls := 0

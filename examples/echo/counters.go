@@ -36,8 +36,8 @@ func (t deviceCounters) add(counters []verbs.Counter) {
 	}
 }
 
-// since returns the difference between these counters and earlier values of the same
-// counters, which are the parameter earlier. Counters that have not grown are left out.
+// since returns by how much each counter has grown. The parameter earlier has the values
+// of the same counters at an earlier time. Counters that have not grown are left out.
 func (t deviceCounters) since(earlier deviceCounters) deviceCounters {
 	more := deviceCounters{}
 	for name, n := range t {

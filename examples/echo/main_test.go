@@ -264,8 +264,10 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
-// A server that fails to reject a client prints an error. The client, which still waits
-// for the connection, exits without an error after Ctrl-C.
+// TestInterruptWhileConnecting checks a server that tries to reject a client with
+// private data that is too long. The server prints an error, and the client gets no
+// answer. The client waits for the connection until Ctrl-C, and then exits without an
+// error.
 func TestInterruptWhileConnecting(t *testing.T) {
 	said, stderr := io.Pipe()
 	s := &server{reject: make([]byte, 200), stderr: stderr}

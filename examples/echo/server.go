@@ -13,9 +13,10 @@ import (
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
-// shutdownTime is the limit for the shutdown of a client or server. A connection may take
-// reactor.Config.DrainTimeout to deliver its messages, and the same time again to
-// disconnect. shutdownTime is longer than both together with the default of DrainTimeout.
+// shutdownTime is the limit for the shutdown of a client or server. A connection may
+// take reactor.Config.DrainTimeout to deliver its messages, and the same time again to
+// disconnect. If DrainTimeout has its default, shutdownTime is longer than these two
+// times together.
 const shutdownTime = 12 * time.Second
 
 // A server sends back every message. Each method is called with a connection, and runs on

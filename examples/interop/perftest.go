@@ -208,7 +208,8 @@ func (p *perftestClient) OnMessage(c *reactor.Conn, msg reactor.Message) {
 	case step == stepRun && p.data == nil:
 		c.Abort(errors.New("the server has started before the data connection is open"))
 	case step == stepRun:
-		p.begin(p.perftest) // The exchange continues when the traffic calls next.
+		// The exchange continues when the traffic calls the method next.
+		p.begin(p.perftest)
 	case step == stepEnd:
 		p.data.Close()
 		p.control.Close()
