@@ -18,32 +18,34 @@
 // On the wire path packets carry the InfiniBand transport (RoCEv2). rcConn is the
 // reliable connection, and udWire sends and receives unreliable datagrams. They receive
 // packets and the timer events of the shard, and send packets through a packetConn
-// (packet_conn.go). A requester counts its packets by a sequence that does not wrap.
-// After a loss it goes back to an earlier sequence (rc_request.go, rc_completer.go,
-// rc_retransmission.go). The responder executes requests in sequence, and keeps response
-// resources for READs and atomics, whose responses the peer may request again
-// (rc_responder.go, rc_resp_resources.go, rc_response.go). A long READ is requested in
-// pieces, so that each response fits the socket. If both sides have agreed on end-to-end
-// flow control, they count receive buffers (rc_credits.go). Otherwise a receiver without
-// a buffer sends an RNR NAK. All connections of a shard to one address share a
-// congestion window. Acknowledged packets enlarge it, and losses shrink it. The losses
-// of one connection shrink it by no more than that connection has enlarged it, plus an
-// equal share of the initial window (congestion.go). The device does not have DCQCN,
-// path migration, memory windows, or SEND with invalidate.
+// (packet_conn.go). A requester numbers its packets with a sequence that does not wrap.
+// After a loss it sends the packets from an earlier sequence on again (rc_request.go,
+// rc_completer.go, rc_retransmission.go). The responder executes requests in sequence,
+// and keeps response resources for READs and atomics, whose responses the peer may
+// request again (rc_responder.go, rc_resp_resources.go, rc_response.go). A long READ is
+// requested in pieces, so that each response fits the socket. If both sides have agreed
+// on end-to-end flow control, a receiver advertises its receive buffers, and the sender
+// sends no more messages than that (rc_credits.go). Otherwise a receiver without a
+// buffer sends an RNR NAK. All connections of a shard to one address share a congestion
+// window. Acknowledged packets enlarge it, and losses shrink it. The losses of one
+// connection shrink it by no more than that connection has enlarged it, plus an equal
+// share of the initial window (congestion.go). The device does not have DCQCN, path
+// migration, memory windows, or SEND with invalidate.
 //
 // # Interoperation
 //
 // The wire path is tested against rxe, the Soft-RoCE of Linux 6.1, with either side
 // connecting, over IPv4 and IPv6: messages, READ, WRITE and atomics up to a mebibyte;
 // private data, refusals, disconnecting, killed processes; exhausted retries and RNR
-// retries, wrong keys; datagrams and their lookup; with packets lost, duplicated,
-// reordered and damaged. rxe has these limits:
+// retries, wrong keys; datagrams, and lookups of UD services; with packets lost,
+// duplicated, reordered and damaged. rxe has these limits:
 //
 //   - Its retry count of 7 means that it retries without end. So a request never
 //     completes if the peer has ended before its last acknowledgement arrived.
 //   - When a process ends without waiting, it sends one DREQ, which may be lost.
-//   - Its connection manager sets an ACK timeout of 2.1 s, so it and its peer notice a
-//     loss that late. cm.ID.SetAckTimeout sets a shorter one.
+//   - The connection manager of Linux sets an ACK timeout of 2.1 s for both sides of a
+//     connection with rxe. So a lost packet is sent again only after this time.
+//     cm.ID.SetAckTimeout sets a shorter timeout for this side.
 //
 // No network card has been tested.
 //
@@ -56,11 +58,12 @@
 //
 // # Progress
 //
-// A shard (shard.go) owns queue pairs, completion queues and timers. In manual
-// progress polling a CQ drives its shard, with no other goroutine and no lock. A
-// sleeping owner waits on the shard's epoll descriptor, which the peer's doorbell
-// makes readable. In automatic progress a goroutine of the shard drives it too. This
-// goroutine and all calls of the application then take a lock.
+// A shard (shard.go) owns queue pairs, completion queues and timers. To drive a shard is
+// to do the work that is due. In manual progress polling a CQ drives its shard, with no
+// other goroutine and no lock. A sleeping owner waits on the shard's epoll descriptor,
+// which becomes readable when a peer rings the doorbell or a packet arrives. In
+// automatic progress a goroutine of the shard drives it too. The goroutine and all calls
+// of the application then take a lock.
 //
 // # Counters
 //
@@ -104,11 +107,13 @@
 //	                        is not allowed, it accepted no connection for 10 s, the queue
 //	                        of datagrams for it was full, no file descriptor was free for
 //	                        a connection to it, or the sender was closed
-//	datagram_user_refused   connections for UD from, and sends to, processes of users
-//	                        who are not allowed; see Config.AllowedUsers
+//	datagram_user_refused   connections of UD senders whose user is not allowed, and UD
+//	                        sends to processes whose user is not allowed; see
+//	                        Config.AllowedUsers
 //	no_descriptors_err      connections on the local path that were refused because no
-//	                        file descriptor was free. A connection for UD is closed after
-//	                        its datagrams have been received
+//	                        file descriptor was free. The connection of a UD sender is
+//	                        closed after the datagrams that it has already sent have been
+//	                        received
 //	no_mappings_err         connections on the local path that either side refused because
 //	                        the process has too many mappings (vm.max_map_count)
 //	rcvd_datagram_err       datagrams that a UD queue pair dropped, on either path: it was
@@ -136,13 +141,15 @@
 //	                        Config.AllowedUsers does not allow the user of the process.
 //	                        With PathAuto also requests and UD packets on the wire path
 //	                        whose source address belongs to this host
-//	silent_client_err       clients on the local path that had sent no request, and were
-//	                        closed because there were too many clients
+//	silent_client_err       connections to a listener's Unix socket that were closed
+//	                        because there were too many, and over which the client had
+//	                        sent no request yet
 //	skipped_user_err        processes of this host to which a dial sent no request, because
 //	                        Config.AllowedUsers does not allow their user
 //	user_limit_err          connections on the local path that were refused because the
-//	                        user has Config.MaxConnsPerUser connections. A connection for
-//	                        UD is closed after its datagrams have been received
+//	                        user has Config.MaxConnsPerUser connections. The connection
+//	                        of a UD sender is closed after the datagrams that it has
+//	                        already sent have been received
 //
 // The packets of connection management are counted too. The local path has no packets.
 // It uses the counters of receive buffers, of exceeded retries and of datagrams.
@@ -154,18 +161,19 @@
 // peer that violates the protocol loses its own connection: the queue pair goes to
 // the error state and its requests are flushed.
 //
-// Any process of the host can bind the names of the local path. So both ends ask the
-// kernel for the user of the other (SO_PEERCRED, unix(7)): the connecting side before it
-// sends anything, the accepting side before it reads. By default only processes of the
-// same user and of root can be peers; see Config.AllowedUsers. The user of a listener is
-// the user of the process that called listen(2), even if the socket was then passed to a
-// process of another user. The addresses that a request names are compared with the name
-// of the client's socket (unix_source.go of package connmgr).
+// Any process of the host can bind the socket names of the local path. So each end asks
+// the kernel for the user of the other end (SO_PEERCRED, unix(7)): the connecting side
+// before it sends anything, the accepting side before it reads. By default only
+// processes of the same user and of root can be peers; see Config.AllowedUsers. The user
+// of a listener is the user of the process that called listen(2), even if the socket was
+// then passed to a process of another user. The addresses that a request names are
+// compared with the name of the client's socket (unix_source.go of package connmgr).
 //
-// On the wire path the user of a peer is not known. So with PathAuto the system drops
-// the packets that this host sends to its own UDP port, requests from addresses of this
-// host are dropped, and none is sent to such an address by the wire path (package udp,
-// far_only.go). With PathWire no user is checked.
+// On the wire path the user of a peer is not known. So with PathAuto the sockets of the
+// wire path drop packets that come from this host itself. The device also drops requests
+// on the wire path whose source is an address of this host, and sends no request to such
+// an address on the wire path (package udp, far_only.go). With PathWire no user is
+// checked.
 //
 // Datagrams to this host go over Unix sockets too. So they neither reach nor come
 // from processes of users who are not allowed, whatever queue pair number an address
@@ -173,11 +181,12 @@
 // the source address of this host itself, as on the wire path.
 //
 // RoCEv2 has no authentication. A host that can send packets from the address of a
-// connection's peer can end the connection. A host that forges its address does not
-// receive the packets that are sent to the forged address. The resources that it can use
-// here are bounded: the half-open connections of a listener and of each source
-// (Config.MaxHalfOpen, MaxHalfOpenPerAddress), three messages sent for each one received
-// (RFC 9000, 8.1), and a rate of refusals in total and for each source.
+// connection's peer can end the connection. A host that sends packets from a forged
+// address does not receive the packets that are sent to that address. Such a host can
+// use bounded resources of this device only: the half-open connections of a listener and
+// of each source (Config.MaxHalfOpen, MaxHalfOpenPerAddress), three messages sent for
+// each one received (RFC 9000, 8.1), and a rate of refusals in total and for each
+// source.
 package soft
 
 // The files of this package, in reading order:

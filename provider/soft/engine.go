@@ -8,15 +8,16 @@ import (
 )
 
 // engine has the methods of a queue pair that its path may call. Only qp implements it.
-// The interface is a list for readers and for a test, which checks that the paths use
-// only these methods, and the fields dev, shard and num of qp, which never change. A
-// path holds a *qp and not an engine, because calls through an interface are not
-// inlined. With an interface, BenchmarkSendReceive executes 8 % more instructions, and
-// BenchmarkWireRoundTrip 7 % more (on amd64).
+// The interface is a list for readers, and for a test: the test checks that the paths
+// use only these methods of qp, and of its fields only dev, shard and num, which never
+// change. The paths call the methods of *qp directly and not through the interface,
+// because calls through an interface are not inlined. With an interface,
+// BenchmarkSendReceive executes 8 % more instructions, and BenchmarkWireRoundTrip 7 %
+// more (on amd64).
 //
-// A path counts the packets or fragments that it sends. This count is the path sequence.
-// Only the path knows which sequences the peer has acknowledged. The queue pair stores
-// the last sequence of each request.
+// A path numbers the packets or fragments that it sends. This number is the path
+// sequence. The queue pair stores for each request the sequence of its last packet or
+// fragment. The path tells the queue pair which sequences the peer has acknowledged.
 //
 // Methods whose names begin with "on", and failRequest, acknowledged, response and
 // requestFailed, may move the queue pair to the error state. The queue pair then calls
