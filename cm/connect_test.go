@@ -11,9 +11,11 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// The labels of the test cases name rows of the table statements: A is rdma_accept(3) of
-// 2014, C rdma_connect(3), R rdma_reject(3). The fake device can serve 16 READs and
-// atomics at a time and can have 8 outstanding.
+// The label of a test case begins with the names of the statements that it tests, such as
+// "C1". The letter names the manual page: A is rdma_accept(3) of 2014, C is
+// rdma_connect(3), and R is rdma_reject(3). The variable statements has the statements.
+// The fake device serves at most 16 READs and atomics of the peer at a time, and can have
+// at most 8 of its own outstanding.
 
 // withQP creates the queue pair of p and returns p.
 func withQP(p *peer) *peer {

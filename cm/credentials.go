@@ -3,11 +3,11 @@ package cm
 import "fmt"
 
 // Credentials are the process and the user at the other end of a connection within one
-// host, as the kernel reports them. The process had these credentials when it created
-// its end of the connection. Since then it may have changed its user, or passed the
-// connection to another process. A process ID may be used again after the process has
-// ended, so decisions on what a peer may do should use the user ID only. Source:
-// unix(7), SO_PEERCRED.
+// host, as the kernel reports them. They are those that the process had when it created
+// its end of the connection. Afterwards the process may have changed its user, or may
+// have passed the connection to another process. A process ID may be used again after the
+// process has ended, so decisions on what a peer may do should use the user ID only.
+// Source: unix(7), SO_PEERCRED.
 type Credentials struct {
 	// PID is the process ID, or 0 if the process is not in the PID namespace of this
 	// process.

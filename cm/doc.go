@@ -2,12 +2,13 @@
 // the device for an address, sends and answers connection requests, carries their
 // private data, and reports events on a channel that has a descriptor.
 //
-// The package has no callbacks and knows nothing of epoll. Its calls do not block, except
-// EventChannel.Wait and EventChannel.Expect, which are for programs without an event
-// loop. It checks every parameter before the provider sees it; the error names the field,
-// the value and the limit. The calls do what the manual pages specify (for rdma_accept
-// the page of 2014). Where the kernel silently does something else, this package returns
-// an error.
+// The package has no callbacks and can be used with any kind of event loop. Its calls do
+// not block, except EventChannel.Wait and EventChannel.Expect, which are for programs
+// without an event loop. Every parameter is checked before the provider gets it; the
+// error names the field, the value and the limit. The calls do what the manual pages
+// specify (for rdma_accept the page of 2014). In some cases the kernel accepts a call
+// that the pages forbid, or does something else than the pages say. In these cases this
+// package returns an error.
 //
 // # Sequences
 //
@@ -24,25 +25,26 @@
 //	Disconnected    <-----------------     Disconnect
 //	Close                                  Close
 //
-// Each side has two descriptors to wait on, the descriptor of the channel and the
-// descriptor of its completions. When the peer disconnects, this side only gets the
-// event Disconnected; its queue pair is flushed when it calls Disconnect. TimewaitExit
-// may follow while the ID is open, and needs no reaction. A peer that ends without
-// disconnecting is detected when it does not acknowledge requests. A side that only
-// receives therefore has to send something from time to time, such as a WRITE of no
-// bytes.
+// Each side has two descriptors to wait on: the descriptor of the event channel and the
+// descriptor of the completion channel. When the peer disconnects, this side only gets
+// the event Disconnected; the queue pair of this side is flushed when this side calls
+// Disconnect. TimewaitExit may follow while the ID is open, and needs no reaction. If the
+// process of the peer ends without disconnecting, this side finds that out only when a
+// request of its own is not acknowledged. A side that only receives therefore has to send
+// something from time to time, such as a WRITE of no bytes.
 //
-// Every event is acknowledged with Event.Ack. An ID is closed after its events are
-// acknowledged and its QP is closed. State lists the states of an ID. A call that the
-// state does not allow returns a *StateError, and nothing was sent.
+// The caller acknowledges every event with Event.Ack. Before the caller closes an ID, it
+// acknowledges the events of the ID and closes the queue pair of the ID. State lists the
+// states of an ID. A call that the state does not allow returns a *StateError, and
+// nothing was sent.
 //
-// If the ID has no QP, the active side gets ConnectResponse instead of Established. It
-// then moves its own queue pair through its states with the attributes of InitQPAttr and
-// calls Establish.
+// If the ID has no queue pair, the active side gets ConnectResponse instead of
+// Established. The program then moves its own queue pair through its states with the
+// attributes of InitQPAttr and calls Establish.
 //
-// In the UDP port space a connection is a lookup: Established has the peer's QP number,
-// Q_Key and address. The passive side gets no such event. A refusal arrives as
-// Unreachable with a positive status.
+// In the UDP port space a connection is a lookup: the event Established has the QP
+// number, the Q_Key and the address of the peer. The passive side gets no event
+// Established. A refusal arrives as Unreachable with a positive status.
 //
 // # Errors
 //
@@ -67,18 +69,18 @@
 //
 //   - multicast groups (rdma_join_multicast, rdma_leave_multicast), because package
 //     verbs does not attach queue pairs to groups either;
-//   - rdma_create_ep and IDs without a channel, because EventChannel.Expect waits for the
-//     result of a call;
-//   - rdma_getaddrinfo, because package net resolves names and addresses are
-//     netip.AddrPort;
+//   - rdma_create_ep and IDs without a channel, in which a call waits for its result;
+//     EventChannel.Expect takes their place;
+//   - rdma_getaddrinfo, because package net resolves names, and this package takes
+//     addresses as netip.AddrPort;
 //   - the port spaces IPOIB and IB, because they need InfiniBand addresses, and netip
 //     has IPv4 and IPv6 only;
 //   - enhanced connection establishment (ECE), which exchanges options between devices
 //     of one vendor;
-//   - events of the user (rdma_write_cm_event), because an event loop has other means to
-//     wake itself;
-//   - a shared receive queue on the ID (rdma_create_srq), because the queue pair can use
-//     one of the protection domain (QPInitAttr.SRQ).
+//   - events that the program itself puts into the channel (rdma_write_cm_event), because
+//     an event loop has other means to wake itself;
+//   - a shared receive queue that belongs to the ID (rdma_create_srq), because a queue pair
+//     can use a shared receive queue of its protection domain (QPInitAttr.SRQ).
 //
 // # Who may call
 //

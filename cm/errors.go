@@ -98,10 +98,10 @@ func (r RejectReason) String() string {
 // A RejectError reports that the other side refused the connection.
 type RejectError struct {
 	Reason RejectReason
-	// PrivateData is the private data of the refusal. If ByApplication is true, it is
-	// the explanation of the peer's application. The slice is a copy that belongs to the
-	// holder of the error. It may be padded with zeros to 148 bytes; see
-	// ConnParam.PrivateData.
+	// PrivateData is the private data of the refusal. If ByApplication is true, the
+	// peer's application has chosen these bytes, for example to explain the refusal. The
+	// slice is a copy that belongs to the holder of the error. It may be padded with
+	// zeros to 148 bytes; see ConnParam.PrivateData.
 	PrivateData []byte
 	// ByApplication is true if the peer's application refused. It is false if the peer's
 	// host refused without asking the application, for example because there is no

@@ -84,10 +84,11 @@ type Event struct {
 	// does not have the connection any more.
 	Err error
 
-	// Param has the peer's parameters from this side's point of view. It is set for
-	// ConnectRequest, for ConnectResponse, and for Established on the active side of an
-	// RC connection. QPNum and SRQ are those of the peer's queue pair. In other events
-	// only PrivateData may be set. PrivateData is a copy that belongs to the event.
+	// Param has the peer's parameters from this side's point of view. QPNum and SRQ are
+	// those of the peer's queue pair. Param is set for ConnectRequest, for
+	// ConnectResponse, and for Established on the active side of an RC connection. In
+	// other events all fields of Param are zero, except that PrivateData may be set.
+	// PrivateData is a copy that belongs to the event.
 	Param MessageParam
 	// UD is the destination for datagrams. It is set for Established in the UDP port
 	// space.

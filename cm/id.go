@@ -8,11 +8,11 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// An ID is one end of a connection, a listener, or a datagram lookup. It can be used for
-// one connection only. The package comment says which goroutines may call its methods.
-// After Close every call returns verbs.ErrClosed, and every getter returns the zero
-// value. No call waits for the peer: a nil error means that the operation has started.
-// Source: rdma_cm(7).
+// An ID is one end of a connection, a listener, or a datagram lookup. An ID can be used
+// for one connection only. The package comment says which goroutines may call its
+// methods. After Close every method that returns an error returns verbs.ErrClosed, and
+// the others return the zero value. No call waits for the peer: a nil error means that
+// the operation has started. Source: rdma_cm(7).
 type ID struct {
 	ps PortSpace
 	t  TransportID

@@ -9,8 +9,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// second opens another channel on the transport of p. It returns p with that channel in
-// place of its own.
+// second opens another channel on the transport of p. It returns a peer with the ID of p
+// and with the new channel.
 func second(p *peer) *peer {
 	p.t.Helper()
 	c, err := cm.OpenChannel(p.transportChannel.transport)

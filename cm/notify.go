@@ -2,12 +2,12 @@ package cm
 
 import "github.com/rdmaloop/rdmaloop/verbs"
 
-// Notify reports an asynchronous event of the queue pair to the ID. The only event
-// allowed is verbs.AsyncCommEst: a message has arrived before the peer's confirmation of
-// Accept, which may be late or lost. Notify takes the place of the confirmation: the
-// event Established follows, and a confirmation that arrives later is ignored. A caller
-// that has polled such a message may call Notify without having got an asynchronous
-// event.
+// Notify tells the ID that its queue pair has got a message before the peer has confirmed
+// the connection. The confirmation may be late or lost. Notify takes its place: the event
+// Established follows, and a confirmation that arrives later is ignored. The argument is
+// the asynchronous event that reports such a message, verbs.AsyncCommEst. A caller that
+// has polled the completion of such a message may call Notify without having got an
+// asynchronous event.
 //
 // For another asynchronous event the error is a *verbs.ParamError. If the ID is already
 // established, even if the event Established is not fetched yet, the error matches

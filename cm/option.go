@@ -44,10 +44,9 @@ func (id *ID) SetAFOnly(on bool) error {
 }
 
 // SetAckTimeout sets the local ACK timeout of the ID's queue pair, as a code from 0 to
-// 31; see verbs.AckTimeout. It must be called before Connect or Accept. If it is called
-// before ResolveRoute, it also sets the time between retransmissions of connection
-// messages. In the UDP port space the error is a *verbs.FeatureError. Source:
-// rdma_set_option(3).
+// 31; see verbs.AckTimeout. SetAckTimeout must be called before Connect or Accept. A call
+// before ResolveRoute also sets the time between retransmissions of connection messages.
+// In the UDP port space the error is a *verbs.FeatureError. Source: rdma_set_option(3).
 func (id *ID) SetAckTimeout(code uint8) error {
 	return id.setOption(callSetAckTimeout, OptionAckTimeout, int(code))
 }

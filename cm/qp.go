@@ -6,13 +6,14 @@ import (
 )
 
 // CreateQP creates the queue pair of the ID. An RC queue pair starts in INIT, where
-// receive buffers can be posted. Later it changes its state together with the
+// receive buffers can be posted. Later the queue pair changes its state together with the
 // connection, without calls by the application. A UD queue pair starts in RTS with
-// DefaultQKey. If pd does not belong to the device of the ID, the error is
-// verbs.ErrForeign. attr.Type must be the type of the port space, and both CQs must be
-// set. CreateQP does not keep attr. The queue pair belongs to the ID: the caller closes
-// it with CloseQP. The other errors are those of verbs.PD.CreateQP. Source:
-// rdma_create_qp(3).
+// DefaultQKey.
+//
+// attr.Type must be the type of the port space, and both CQs must be set. CreateQP does
+// not keep attr. The queue pair belongs to the ID: the caller closes it with CloseQP. If
+// pd does not belong to the device of the ID, the error is verbs.ErrForeign. The other
+// errors are those of verbs.PD.CreateQP. Source: rdma_create_qp(3).
 func (id *ID) CreateQP(pd verbs.PD, attr *verbs.QPInitAttr) error {
 	return id.do(callCreateQP, func() error {
 		dev, err := id.device(callCreateQP)
@@ -41,7 +42,8 @@ func (id *ID) QP() verbs.QP {
 
 // CloseQP closes the queue pair of the ID. If the ID has no queue pair, CloseQP does
 // nothing. Outstanding requests are dropped. The errors are those of verbs.QP.Close. The
-// queue pair is closed before its CQs and before the ID. Source: rdma_destroy_qp(3).
+// caller closes the queue pair before the CQs of the queue pair and before the ID.
+// Source: rdma_destroy_qp(3).
 func (id *ID) CloseQP() error {
 	id.mu.Lock()
 	defer id.mu.Unlock()

@@ -14,11 +14,11 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// legal lists for each state the calls that an ID without a queue pair allows and the
-// events that it can get, with the next state if it changes. It is the state machine of
-// the manual pages, ordered by state. The tables callRules and eventRules of the package
-// have the same state machine, ordered by call and event, and were written
-// independently, so the tests check both.
+// legal lists, for each state, the calls that an ID without a queue pair allows and the
+// events that it can get. If a call or an event changes the state, legal has the next
+// state too. This is the state machine of the manual pages. The tables callRules and
+// eventRules of the package have the same state machine in another order, and were
+// written independently, so the tests check both.
 var legal = map[cm.State]string{
 	cm.StateIdle: `bind=bound, resolve address=resolving address, migrate, set TOS,
 		set REUSEADDR, clear REUSEADDR, set AFONLY, set ACK_TIMEOUT, set MIN_RNR_TIMER`,
@@ -208,8 +208,8 @@ func TestCalls(t *testing.T) {
 	})
 }
 
-// TestEvents delivers every event in every state. It checks that an event is dropped if
-// the table legal does not allow it.
+// TestEvents delivers every event in every state. It checks that exactly the events that
+// the table legal does not allow are dropped.
 func TestEvents(t *testing.T) {
 	everyState(t, func(t *testing.T, ps cm.PortSpace, state cm.State) {
 		for typ := range cm.EventType(20) {

@@ -100,10 +100,9 @@ type TransportID interface {
 	// event Established follows, and the confirmation is ignored. If that event is
 	// already queued, the error matches verbs.ErrState.
 	Notify(event verbs.AsyncEventType) error
-	// Disconnect moves the QP, if there is one, to the error state. It sends a
-	// disconnect request to an established peer, or answers the peer's request. A second
-	// call, and a call for a connection that is not established, sends nothing and
-	// returns nil.
+	// Disconnect moves the QP, if there is one, to the error state. It sends a disconnect
+	// request to an established peer, or answers the peer's request. A second call sends
+	// nothing and returns nil. So does a call for a connection that is not established.
 	Disconnect() error
 	// InitQPAttr returns the attributes and the mask with which the caller moves a queue
 	// pair that was not created on the ID to the given state.

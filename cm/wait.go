@@ -8,18 +8,17 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Wait waits for an event and returns it. It is Next for programs without an event loop:
-// while there is no event, the goroutine and its thread sleep in poll(2). The caller
-// acknowledges the event with Event.Ack. If several goroutines wait on a channel, each
-// event is returned to one of them. With verbs.ProgressManual, no data moves while the
+// Wait waits for an event and returns it. Wait is Next for programs without an event
+// loop: while there is no event, the goroutine and its thread sleep in poll(2). The
+// caller acknowledges the event with Event.Ack. If several goroutines wait on a channel,
+// only one of them gets an event. With verbs.ProgressManual, no data moves while the
 // owner of the CQ is in Wait.
 //
-// When ctx is done, Wait returns an error that matches ctx.Err(), even if the channel
-// has events, which then remain in the channel. When the channel is closed, the error
-// matches verbs.ErrClosed. Wait needs an eventfd while it sleeps; if the process has no
-// descriptor left, Wait returns the error of eventfd(2). On systems other than Linux
-// Wait returns a *verbs.FeatureError. Source: rdma_get_cm_event(3) with a channel that
-// blocks.
+// When ctx is done, Wait returns an error that matches ctx.Err(), even if the channel has
+// events; the events remain in the channel. When the channel is closed, the error matches
+// verbs.ErrClosed. Wait needs an eventfd while it sleeps; if the process has no
+// descriptor left, Wait returns the error of eventfd(2). On systems other than Linux Wait
+// returns a *verbs.FeatureError. Source: rdma_get_cm_event(3) with a channel that blocks.
 func (c *EventChannel) Wait(ctx context.Context) (Event, error) {
 	for {
 		if err := ctx.Err(); err != nil {

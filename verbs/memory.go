@@ -11,10 +11,10 @@ type PD interface {
 	// not be nil. The error is that of Access.Check, or ENOMEM if the process can not map
 	// or lock so much memory (RLIMIT_MEMLOCK). Source: mmap(2), ibv_reg_mr(3).
 	Alloc(attr *AllocAttr) (MR, error)
-	// Register registers b, which has at least 1 byte. The caller owns b, and keeps it
-	// alive and at its address until MR.Close. Memory of the Go heap is accepted by
-	// provider/soft; other providers may refuse it. The errors are those of Alloc.
-	// Source: ibv_reg_mr(3).
+	// Register registers b, which has at least 1 byte. The caller owns b. Until MR.Close,
+	// the caller must keep b alive and must not let it move. Memory of the Go heap is
+	// accepted by provider/soft; other providers may refuse it. The errors are those of
+	// Alloc. Source: ibv_reg_mr(3).
 	Register(b []byte, access Access) (MR, error)
 
 	// CreateQP creates a queue pair in the RESET state. A zero in attr.Caps becomes 1
@@ -123,8 +123,8 @@ type SGE struct {
 	LKey   uint32 // MR.LKey of the region that has the memory
 }
 
-// SGEOf returns the entry for length bytes of mr at offset. It does not check the
-// bounds; the device checks them when it executes the work request.
+// SGEOf returns the entry for a part of mr: length bytes, beginning at offset. SGEOf does
+// not check the bounds; the device checks them when it executes the work request.
 func SGEOf(mr MR, offset, length int) SGE {
 	return SGE{Addr: mr.Addr() + uint64(offset), Length: uint32(length), LKey: mr.LKey()}
 }

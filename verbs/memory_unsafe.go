@@ -6,11 +6,13 @@ import (
 )
 
 // LoadUint64 returns the 8 bytes of mr at offset, in the byte order of the host. It reads
-// them with one atomic load, so a program can wait in a loop for a value that a device
-// writes: the bytes that the device has written before are visible after the load.
+// them with one atomic load. So a program can wait in a loop until a device writes a
+// value: after a load that returns the new value, the bytes that the device has written
+// before it are visible too.
+//
 // LoadUint64 panics if the address of the bytes is not a multiple of 8, or if the bytes
-// are not in the region. With memory of PD.Alloc the address is a multiple of 8 if offset
-// is. Any goroutine may call.
+// are not in the region. Memory of PD.Alloc begins at a multiple of 8, so there only
+// offset has to be one. Any goroutine may call.
 func LoadUint64(mr MR, offset int) uint64 {
 	const size = 8
 	word := unsafe.Pointer(unsafe.SliceData(mr.Bytes()[offset : offset+size]))

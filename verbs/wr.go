@@ -51,13 +51,13 @@ type SendWR struct {
 	Flags  SendFlags
 
 	// SGEs name the payload of SEND and WRITE in order. For READ they name the memory
-	// for the data that is read, and for atomics the 8 bytes for the old value; in both
-	// cases the memory needs AccessLocalWrite. An empty list means a message of zero
+	// that receives the data, and for atomics the 8 bytes that receive the old value; in
+	// both cases the memory needs AccessLocalWrite. An empty list means a message of zero
 	// bytes.
 	SGEs []SGE
-	// Inline is the payload if SendInline is set. Only SEND and WRITE can have it. It
-	// may be any memory, at most QPCaps.MaxInline bytes. PostSend copies it before it
-	// returns.
+	// Inline is the payload if SendInline is set, which only SEND and WRITE may have. The
+	// slice may be in any memory, and has at most QPCaps.MaxInline bytes. PostSend copies
+	// it before it returns.
 	Inline []byte
 
 	Imm uint32 // immediate data, in host order, for OpSendImm and OpWriteImm

@@ -15,10 +15,10 @@ import "hash/crc32"
 var inversePowers = func() (powers [MaxPacket/4 + 1]uint32) {
 	const (
 		one = 1 << 31
-		// The data from the beginning of the identification field to the end of the data
-		// that the ICRC covers has this many bytes more than the packet. It includes the
-		// last part of the IP header and the UDP header, which come before the packet,
-		// and leaves out the ICRC at the end of the packet.
+		// The ICRC covers the data from the identification field to the end of the
+		// packet, without the ICRC itself. This is the packet, plus the end of the IP
+		// header and the UDP header, minus the ICRC. So its length is that of the packet
+		// plus this number.
 		fixed = ip4Size - 4 + udpSize - ICRCSize
 	)
 	power := divide(one, 8*fixed)

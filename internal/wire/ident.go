@@ -37,11 +37,11 @@ const (
 	// would also fit a window with a quarter of that additional width. The number is
 	// arbitrary.
 	narrowAfter = 1024
-	// segmentingZeros is the number of packets with identification 0 after which the
-	// sender counts as a sender that numbers the segments of each message from 0. Such a
-	// sender sends many zeros, and others send few. A connected socket sends 0 at most
-	// twice when its counter overflows: once in the middle of a message, and once at the
-	// beginning of the next message.
+	// After segmentingZeros packets with identification 0, the IdentWindow assumes that
+	// the sender numbers the segments of each message from 0. Such a sender sends the
+	// identification 0 with every message. Other senders send it seldom. For example, a
+	// connected socket sends 0 at most twice in a row, when its counter overflows: once
+	// in the middle of a message, and once at the beginning of the next message.
 	segmentingZeros = 3
 	// maxMisfits is the maximum number of packets in a row that are dropped because they
 	// do not fit. The packet after them is accepted with any identification, because a

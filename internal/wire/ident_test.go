@@ -53,10 +53,10 @@ func connectedSender(rng *rand.Rand) countingSender {
 }
 
 // sharedCounter returns a sender on a Linux host where one counter numbers the packets of
-// several flows. The other flows send at most as many packets as the parameter others
-// says, between two packets of this flow. The function pause returns how long the flow is
-// idle before its next packet. The parameter tick is the duration of a clock tick of the
-// host.
+// several flows. Between two packets of this flow, the other flows send a random number
+// of packets, at most the parameter others. The function pause returns how long the flow
+// is idle before its next packet. The parameter tick is the duration of a clock tick of
+// the host.
 func sharedCounter(rng *rand.Rand, tick time.Duration, others int, pause func() time.Duration) countingSender {
 	counter, now, stamp := rng.Uint32(), time.Duration(0), time.Duration(0)
 	reserve := func() uint16 {
@@ -269,10 +269,10 @@ func TestIdentWindowOfUnconnectedSocket(t *testing.T) {
 	require.True(t, fits(50_000), "after an hour every identification fits")
 }
 
-// TestDamagedBytesAfterIdleTime counts damaged packets that pass. After idle time the
-// window of a shared counter is wider, so some damaged packets pass. The test counts only
-// packets for which Verify finds an identification, because Verify rejects the other
-// packets.
+// TestDamagedBytesAfterIdleTime counts the damaged packets that pass IdentWindow.Fits.
+// After idle time the window of a sender with a shared counter is wider, so some damaged
+// packets pass. Packets for which Verify finds no identification are not counted, because
+// Verify rejects them.
 func TestDamagedBytesAfterIdleTime(t *testing.T) {
 	const size = 1024
 	var f Flow

@@ -135,7 +135,8 @@ func fieldsOf(attr wire.Attribute) (fields wire.MAD) {
 	return fields
 }
 
-// cmSeed returns the header of a message. It is an input from which a fuzz test starts.
+// cmSeed returns the header of a message, which is an input with which a fuzz test
+// starts.
 func cmSeed(attr wire.Attribute) []byte {
 	var m wire.MAD
 	newMessage[attr]().Encode(&m, tid)

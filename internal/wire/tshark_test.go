@@ -29,8 +29,8 @@ type sample struct {
 
 // TestTshark decodes a packet of each kind with tshark, which is an independent decoder,
 // and compares the fields. tshark does not check the ICRC. It checks the checksum in the
-// IPv4 header. The test takes the IPv4 header from a GRH, so this also checks the
-// function that computes the checksum.
+// IPv4 header. The IPv4 header comes from a GRH, so the test also checks the function
+// that computes this checksum.
 func TestTshark(t *testing.T) {
 	tool, err := exec.LookPath("tshark")
 	if err != nil {

@@ -22,9 +22,9 @@ import (
 // channel.
 type id struct {
 	provider *Provider
-	// channel is the event channel of the ID. It changes only while both the old and the
-	// new event channel are locked, so it does not change while the present one is
-	// locked.
+	// channel is the event channel of the ID. A goroutine that changes it holds the locks
+	// of both the old and the new channel. So the field does not change while the lock of
+	// the present channel is held.
 	channel atomic.Pointer[channel]
 	c       *C.struct_rdma_cm_id
 	qp      *qp // queue pair that was created on the ID, or nil
@@ -53,8 +53,8 @@ func (i *id) do(op string, call func() C.int) error {
 	return cmError(op, int32(call()))
 }
 
-// Bind binds the ID to a local address. It returns an error for a loopback address,
-// because librdmacm would take it for the wildcard.
+// Bind binds the ID to a local address. For a loopback address Bind returns an error,
+// because librdmacm would treat that address as the wildcard.
 //
 // Implements: rdma_bind_addr(3).
 func (i *id) Bind(addr netip.AddrPort) error {
@@ -177,8 +177,8 @@ func (i *id) Disconnect() error {
 }
 
 // SetOption sets an option. The values of cm.Option are those of librdmacm, except
-// OptionMinRNRTimer, which librdmacm does not have. The RNR timer is set when the queue
-// pair reaches RTS.
+// OptionMinRNRTimer, which librdmacm does not have. For OptionMinRNRTimer, SetOption only
+// stores the value; the RNR timer is set when the queue pair reaches RTS.
 //
 // Implements: rdma_set_option(3).
 func (i *id) SetOption(option cm.Option, value int) error {
@@ -191,9 +191,9 @@ func (i *id) SetOption(option cm.Option, value int) error {
 	return i.do("set option", func() C.int { return C.rl_set_option(i.c, C.int(option), C.int(value)) })
 }
 
-// Migrate moves the ID to another channel. It never waits: rdma_migrate_id(3) waits for
-// events that are not acknowledged, and this package acknowledges each event when it
-// fetches it.
+// Migrate moves the ID to another channel. rdma_migrate_id(3) waits until all events of
+// the ID are acknowledged. It does not wait here, because this package acknowledges each
+// event when it fetches the event.
 //
 // Implements: rdma_migrate_id(3).
 func (i *id) Migrate(to cm.TransportChannel) error {

@@ -15,9 +15,9 @@ import (
 )
 
 // Counters implements verbs.CounterReader. It reads the counters of a port from sysfs.
-// They count the traffic of all programs that use the port. The kernel caches the values,
-// so reading twice within a few milliseconds may return the same values. Source:
-// Documentation/ABI/stable/sysfs-class-infiniband, hw_counters.
+// These counters include the traffic of all programs that use the port. The kernel caches
+// the values, so reading twice within a few milliseconds may return the same values.
+// Source: Documentation/ABI/stable/sysfs-class-infiniband, hw_counters.
 func (d *device) Counters(port uint8) ([]verbs.Counter, error) {
 	list, err := d.counters(port)
 	return list, operr.Wrap("read counters", err)

@@ -55,8 +55,8 @@ func TestNextCompletionEventDoesNotAllocate(t *testing.T) {
 	require.Zero(t, testing.AllocsPerRun(100, func() { _, _, _ = channel.Next() }))
 }
 
-// Memory of the Go heap can be registered, and used to send and to receive. It is pinned
-// until the region is closed.
+// Memory of the Go heap can be registered, and used to send and to receive. The memory is
+// pinned until its region is closed.
 func TestGoMemory(t *testing.T) {
 	r := newRig(t)
 	a, b := r.pair()

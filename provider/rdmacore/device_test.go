@@ -16,8 +16,8 @@ import (
 )
 
 // testAddr returns an address of the device under test, from the environment variable
-// RDMA_TEST_ADDR. If the variable is not set, tests that need a device are skipped. If it
-// is set and there is no such device, they fail.
+// RDMA_TEST_ADDR. If the variable is not set, testAddr skips the test. If the variable is
+// set and no device has the address, the test fails.
 func testAddr(t *testing.T) netip.Addr {
 	t.Helper()
 	text := os.Getenv("RDMA_TEST_ADDR")

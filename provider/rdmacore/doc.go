@@ -1,6 +1,7 @@
 // Package rdmacore is the provider for the RDMA devices of the kernel: network cards for
-// RoCEv2 and iWARP, and the software devices rxe and siw. It is a layer over libibverbs
-// and librdmacm, and the only package with cgo.
+// RoCEv2 and iWARP, and the software devices rxe and siw. The package calls the C
+// libraries libibverbs and librdmacm. It is the only package of this module that uses
+// cgo.
 //
 // It is compiled with the build tag rdmacore, on Linux and with cgo. To build it, the
 // Debian packages libibverbs-dev and librdmacm-dev (rdma-core 35 or later) are needed,
@@ -17,15 +18,17 @@
 //
 // # Places
 //
-// A request occupies a place on its queue until its completion is polled. ErrQueueFull
-// therefore means the same on every device. The work request ID that this package gives
-// to the device names the place. WC.ID has the ID of the caller. Some devices leave
-// completions of a closed queue pair on the CQ; this package drops such completions.
+// A queue has one place for each request that it can hold. A request occupies a place on
+// its queue until its completion is polled. ErrQueueFull therefore means the same on
+// every device. The work request ID that this package gives to the device contains the
+// number of the place. The completion that the caller gets has the ID of the caller in
+// WC.ID. Some devices leave completions of a closed queue pair on the CQ; this package
+// drops such completions.
 //
 // # Connections
 //
-// librdmacm does not allow a queue pair to be destroyed while an event of its ID is
-// fetched. A lock for each event channel prevents that. The lock is held only during
+// A queue pair must not be destroyed while librdmacm fetches an event of the ID of that
+// queue pair. A lock for each event channel prevents that. The lock is held only during
 // calls that do not wait. Next copies and acknowledges an event before it returns, so
 // that Destroy never waits for an event. The kernel sets the minimum RNR timer of a
 // connection to 655 ms; this package sets 0.64 ms.
@@ -34,8 +37,8 @@
 //
 //   - Loopback addresses can not be used.
 //   - Private data arrives padded with zeros.
-//   - A reject by the application can be distinguished from other rejects only by its
-//     private data, if that is not all zero.
+//   - A reject counts as a reject by the application only if it has private data that is
+//     not all zero.
 //   - A reject for lack of resources is sent as a reject by the application, without
 //     private data.
 //
@@ -49,10 +52,10 @@
 //
 // # Child processes
 //
-// Open does not call ibv_fork_init(3). Running commands does not need it: package os/exec
-// creates a child that shares the parent's memory until it executes the command and does
-// not write to that memory (CLONE_VM and CLONE_VFORK, clone(2)). No page is copied, and
-// nothing changes for the device.
+// Open does not call ibv_fork_init(3). A program that runs commands with package os/exec
+// does not need that call: package os/exec creates a child that shares the parent's
+// memory until it executes the command and does not write to that memory (CLONE_VM and
+// CLONE_VFORK, clone(2)). No page is copied, and nothing changes for the device.
 //
 // Two kinds of children do get a copy of the memory: a child in a new user namespace
 // (syscall.CLONE_NEWUSER), and a child that C code of the program creates with fork(2).
@@ -66,15 +69,15 @@
 //
 // # A device that is removed
 //
-// Every ID that is bound to the device gets cm.DeviceRemoval. A program without such an
-// ID gets no event. If a program has to know, it keeps a listener on the device. In
-// package reactor, connections and listeners of the device end with
-// reactor.ErrDeviceRemoved.
+// When a device is removed, every ID that is bound to the device gets cm.DeviceRemoval. A
+// program without such an ID gets no event. A program that has to know about the removal
+// keeps a listener on the device. In package reactor, connections and listeners of the
+// device end with reactor.ErrDeviceRemoved.
 //
 // The program then shuts its engine down and closes the Provider, which also ends its
-// connections on other devices. When the device returns, Open finds it. Until then Open
-// returns the *verbs.FeatureError of a host without devices, unless there is another
-// device. The removal of a Soft-RoCE device (rdma link delete) does not finish before
-// that Close, or the end of the process, because the driver waits until no process has
-// the device open. The drivers of network cards do not wait.
+// connections on other devices. When the device has returned, Open finds it. Until then,
+// if there is no other device, Open returns the *verbs.FeatureError that it returns on a
+// host without devices. For a Soft-RoCE device, the removal (rdma link delete) ends only
+// when the program has closed the Provider or has ended, because the driver waits until
+// no process has the device open. The drivers of network cards do not wait.
 package rdmacore

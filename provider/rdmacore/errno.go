@@ -59,8 +59,8 @@ func verbsMeaning(errno syscall.Errno) error {
 	return nil
 }
 
-// postMeaning returns ErrQueueFull for ENOMEM (ibv_post_send(3)). It does so for EAGAIN
-// too, because some devices return EAGAIN when the queue is full.
+// postMeaning returns verbs.ErrQueueFull for ENOMEM (ibv_post_send(3)), and for EAGAIN,
+// which some devices return instead when the queue is full.
 func postMeaning(errno syscall.Errno) error {
 	if errno == unix.ENOMEM || errno == unix.EAGAIN {
 		return verbs.ErrQueueFull

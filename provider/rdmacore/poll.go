@@ -75,7 +75,7 @@ func (q *cq) afterPoll(dst []verbs.WC, n int) (int, error) {
 
 // settle frees the places of completed requests, and sets the ID of the caller in each
 // completion. It removes completions that belong to closed queues, and returns the number
-// of the others.
+// of completions that remain.
 func (q *cq) settle(wcs []verbs.WC) int {
 	n := 0
 	for i := range wcs {

@@ -109,8 +109,9 @@ func (q *qp) modify(attr *verbs.QPAttr, mask verbs.QPAttrMask) error {
 }
 
 // moved records a new state. In RESET the device forgets the requests on both queues, so
-// moved frees all their places. It also gives the queues new tags: completions of the
-// forgotten requests, which may still be on a CQ, have the old tags and are dropped.
+// moved frees all places of the queues. A CQ may still have completions of forgotten
+// requests. To have them dropped, moved also gives the queues new tags: these completions
+// have the old tags.
 func (q *qp) moved(to verbs.QPState) error {
 	q.setLast(to)
 	if to != verbs.StateReset {
