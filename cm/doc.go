@@ -79,8 +79,8 @@
 //     of one vendor;
 //   - events that the program itself puts into the channel (rdma_write_cm_event), because
 //     an event loop has other means to wake itself;
-//   - a shared receive queue that belongs to the ID (rdma_create_srq), because a queue pair
-//     can use a shared receive queue of its protection domain (QPInitAttr.SRQ).
+//   - a shared receive queue that belongs to the ID (rdma_create_srq), because a queue
+//     pair can use a shared receive queue of its protection domain (QPInitAttr.SRQ).
 //
 // # Who may call
 //
