@@ -44,7 +44,8 @@ func openAcceptor(e *Engine) (*acceptor, error) {
 
 func (a *acceptor) cause() Cause { return CauseConnection }
 
-// ready handles up to eventBudget events of the event channel. It runs on the first loop.
+// ready handles up to eventBudget events of the event channel. It runs on the goroutine
+// of the first loop.
 func (a *acceptor) ready(poller.Readiness) (work int) {
 	loop := a.engine.loops[0]
 	for work < eventBudget {
@@ -63,10 +64,11 @@ func (a *acceptor) ready(poller.Readiness) (work int) {
 	return work
 }
 
-// next fetches one event, acknowledges it, and returns a function that handles the event
-// and that the first loop must call. It returns nil if there was no event. When the peer
-// gives up a request, the connection manager does not always report an event. In that
-// case Accept fails (see rdma_accept(3)).
+// next fetches one event and acknowledges it. The result act is a function that handles
+// the event; the goroutine of the first loop must call it. If there was no event, act is
+// nil. When the peer gives up a request, the connection manager does not always report
+// an event. Without an event, the request seems to be valid until the application
+// accepts it. cm.ID.Accept then fails, and OnAcceptError is called (see rdma_accept(3)).
 func (a *acceptor) next() (act func(*Loop), err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -141,7 +143,9 @@ func (e *Engine) newRequest(ev *cm.Event) *ConnRequest {
 // has no answer when OnConnectRequest returns, handleRequest sets the timer for
 // Config.DecisionTimeout.
 func (l *Loop) handleRequest(req *ConnRequest) {
-	if req.decisionErr() != nil { // rejectShutdown has rejected the request since its event was fetched
+	if req.decisionErr() != nil {
+		// After next had fetched the event, close called rejectShutdown for this
+		// request.
 		return
 	}
 	loop := l.engine.loopFor(req, l.clock.time())
@@ -175,7 +179,8 @@ func (l *Loop) rejectFull(req *ConnRequest) {
 	}
 }
 
-// expireRequest rejects a request that was not answered within Config.DecisionTimeout.
+// expireRequest is called when Config.DecisionTimeout has passed. It rejects the
+// request, unless the request was answered.
 func (l *Loop) expireRequest(req *ConnRequest) {
 	if !req.decide(byDeadline) {
 		return
@@ -188,10 +193,11 @@ func (l *Loop) expireRequest(req *ConnRequest) {
 	}
 }
 
-// cancelRequest closes a request that has ended without an answer. The parameter by is
-// byPeer if the peer has given up the request, and byRemoval if the device was removed.
-// If the request was answered before this call, cancelRequest does nothing, and the
-// answer fails in moveID or rejectWith.
+// cancelRequest closes the ID of a request that has ended without an answer. The
+// parameter by is byPeer if the peer has given up the request, and byRemoval if the
+// device was removed. cancelRequest does nothing if the application or the engine has
+// answered the request before this call. That answer then fails in moveID or rejectWith,
+// which look at ConnRequest.endedBy.
 func (l *Loop) cancelRequest(req *ConnRequest, by uint32) {
 	if !req.decide(by) {
 		return
@@ -212,10 +218,11 @@ func (a *acceptor) rejectNoResources(req *ConnRequest) error {
 	return a.rejectWith(req, req.id.RejectNoResources)
 }
 
-// rejectWith calls the function reject, which rejects the request, and closes the ID of
-// the request. If the request has already ended, rejectWith only closes the ID and
-// returns the reason why the request has ended. It holds the mutex, because Close fails
-// while an event of the ID is fetched and not acknowledged.
+// rejectWith rejects a request and closes the ID of the request. To reject the request
+// it calls the function reject. If the request has already ended, rejectWith only closes
+// the ID, and returns the reason why the request has ended. rejectWith holds
+// acceptor.mu, so that the method next does not fetch an event of the ID meanwhile:
+// Close fails while an event of the ID is not acknowledged.
 func (a *acceptor) rejectWith(req *ConnRequest, reject func() error) error {
 	a.mu.Lock()
 	err := decisionError(req.endedBy)
@@ -228,10 +235,11 @@ func (a *acceptor) rejectWith(req *ConnRequest, reject func() error) error {
 	return err
 }
 
-// moveID moves the ID of an accepted request to the channel of the loop that has the
-// connection. It holds the mutex, because the move fails while an event of the ID is
-// fetched and not acknowledged. If the request has ended since Accept, moveID returns the
-// reason why the request has ended.
+// moveID moves the ID of an accepted request to the parameter to, the event channel of
+// the loop that has the connection. If the request has ended since Accept, moveID
+// returns the reason why the request has ended. moveID holds acceptor.mu, so that the
+// method next does not fetch an event of the ID meanwhile: Migrate fails while an event
+// of the ID is not acknowledged.
 func (a *acceptor) moveID(req *ConnRequest, to *cm.EventChannel) error {
 	a.mu.Lock()
 	err := decisionError(req.endedBy)
@@ -245,8 +253,9 @@ func (a *acceptor) moveID(req *ConnRequest, to *cm.EventChannel) error {
 	return err
 }
 
-// removeRequest removes a request whose ID was closed or moved to another channel. The
-// first loop does not end before all requests are removed.
+// removeRequest removes a request whose ID was closed or moved to another channel. If
+// the engine is shutting down and this was the last request, removeRequest wakes the
+// first loop, which does not end before all requests are removed.
 func (a *acceptor) removeRequest(req *ConnRequest) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

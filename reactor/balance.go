@@ -6,12 +6,13 @@ import (
 	"time"
 )
 
-// Balance chooses the loop for a new connection.
+// A Balance says how an engine chooses the loops of new connections: see Config.Balance.
 type Balance uint8
 
 // The values of Balance.
 const (
-	// RoundRobin chooses the loops one after the other, in the order of their indexes.
+	// RoundRobin chooses the loops one after the other, in the order of their indexes,
+	// and then begins again with the first loop.
 	RoundRobin Balance = iota
 	// LeastConnections chooses the loop that has the fewest connections. Connections
 	// that are opening or closing count too.
@@ -27,9 +28,10 @@ func (b Balance) String() string {
 	return "unknown balance"
 }
 
-// loopFor chooses the loop for a request. If the result of preferredLoop is known to be
-// full, loopFor takes the next loop, in the order of the indexes, that is not known to be
-// full. It returns nil when all loops are known to be full.
+// loopFor chooses the loop for a request. It takes the result of preferredLoop, unless
+// that loop has no room for another connection: see Loop.full. Otherwise it takes the
+// next loop with room, in the order of the indexes; the loop with index 0 follows the
+// last one. loopFor returns nil if no loop has room.
 func (e *Engine) loopFor(req *ConnRequest, now time.Time) *Loop {
 	l := e.preferredLoop(req)
 	for range e.loops {

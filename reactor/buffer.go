@@ -28,7 +28,9 @@ type Buffer struct {
 	index uint32  // index in slab.all
 	next  *Buffer // next buffer in a free list or a bufferList
 	// refillFor is a connection whose receive queue has one buffer too few because the
-	// application keeps this buffer. Release then puts the buffer into that queue.
+	// application keeps this buffer and there was no memory for another one. Release
+	// puts the buffer into that receive queue. refillFor is nil if no connection lacks
+	// this buffer.
 	refillFor *Conn
 }
 
@@ -44,16 +46,18 @@ const (
 	bufferSending                      // the buffer is in a send queue
 )
 
-// Bytes returns the received message, or, after SetLen(n), the first n bytes of the
-// memory. The capacity of the slice is Cap: append writes into the registered memory
-// until the length reaches Cap.
+// Bytes returns the received message. After SetLen(n) it returns the first n bytes of
+// the memory. The capacity of the slice is Cap, so the built-in function append writes
+// into the registered memory until the length of the slice reaches Cap. append does not
+// change the length of the buffer: call SetLen afterwards.
 func (b *Buffer) Bytes() []byte { return b.memory[:b.length] }
 
 // Cap returns the size of the memory in bytes.
 func (b *Buffer) Cap() int { return len(b.memory) }
 
-// SetLen sets the length of Bytes, which is the length of the message that SendBuffer
-// sends, to n bytes. It returns a *verbs.ParamError if n is negative or more than Cap.
+// SetLen sets the length of the buffer to n bytes. This is the length of Bytes, and of
+// the message that SendBuffer sends. The error is a *verbs.ParamError if n is negative
+// or more than Cap.
 func (b *Buffer) SetLen(n int) error {
 	if err := checkRange("buffer length", n, 0, len(b.memory)); err != nil {
 		return operr.Wrap("set length", err)
@@ -97,8 +101,8 @@ func (b *Buffer) setMessage(wc *verbs.WC) {
 // wordSize is the size of the operand of an atomic operation in bytes.
 const wordSize = 8
 
-// word returns the result of an atomic operation, which the device stores in host byte
-// order.
+// word returns the result of an atomic operation. The device stores the result in the
+// first 8 bytes of the buffer, in host byte order.
 func (b *Buffer) word() uint64 { return binary.NativeEndian.Uint64(b.memory) }
 
 // A Message is one received message. It is valid until OnMessage returns.
@@ -121,11 +125,12 @@ func (m Message) Imm() (imm uint32, ok bool) {
 // the WRITE are at the address that the peer has specified; Data is empty.
 func (m Message) IsWriteImm() bool { return m.buffer.opcode == verbs.WCRecvWriteImm }
 
-// Keep gives the buffer of the message to the caller, who may use it after OnMessage has
-// returned too. Nothing is copied. The caller must pass the buffer to SendBuffer or call
-// Buffer.Release. Another buffer takes its place in the receive queue. If there is no
-// memory for another buffer, the receive queue has one buffer less until Release. Keep
-// returns the same buffer when it is called again, and nil after OnMessage has returned.
+// Keep gives the buffer of the message to the caller, who may use the buffer after
+// OnMessage has returned. Nothing is copied. The caller must later pass the buffer to
+// SendBuffer or call Buffer.Release. In the receive queue another buffer takes the place
+// of the kept one. If there is no memory for another buffer, the receive queue has one
+// buffer less until the caller releases the kept buffer. A second call of Keep for the
+// same message returns the same buffer. After OnMessage has returned, Keep returns nil.
 func (m Message) Keep() *Buffer {
 	b := m.buffer
 	switch {

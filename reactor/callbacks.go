@@ -28,7 +28,8 @@ func (l *Loop) callbackEnd(begin time.Duration) {
 	}
 }
 
-// onTick calls OnTick, and sets the timer for the next call.
+// onTick calls OnTick. If the result of OnTick is positive, onTick sets the timer for
+// the next call.
 func (l *Loop) onTick() {
 	t := l.callbackStart()
 	again := l.handler.OnTick(l)

@@ -3,9 +3,9 @@ package reactor
 import "time"
 
 const (
-	// clockEvery is the number of empty turns (turns of the loop without work) after
-	// which the clock is read. This number of empty turns takes a few microseconds. The
-	// number is arbitrary.
+	// clockEvery says after how many empty turns (turns of the loop without work) the
+	// clock is read. So many empty turns take a few microseconds. A turn with work
+	// counts as several empty turns, see workCost. The number is arbitrary.
 	clockEvery = 64
 	// workCost is the estimated duration of one piece of work, measured in empty turns.
 	// The number is arbitrary.
@@ -48,8 +48,9 @@ func (k *clock) read() time.Duration {
 	return k.now
 }
 
-// advance sets the time to the parameter now, at the end of a time in which the loop was
-// awake.
+// advance is called at the end of an interval in which the loop was awake. The interval
+// began at the last reading of the clock and ends at the time in the parameter now.
+// advance adds the interval to busy or to spinning, and sets the clock to now.
 func (k *clock) advance(now time.Duration) {
 	gap := now - k.now
 	if k.worked {
@@ -61,12 +62,13 @@ func (k *clock) advance(now time.Duration) {
 	k.now, k.pendingCost, k.worked = now, 0, false
 }
 
-// wake reads the system's clock after a sleep of the loop. The clock was also read just
-// before the sleep.
+// wake is called after a sleep of the loop. It reads the system's clock and adds the
+// duration of the sleep to slept. The loop reads the clock just before a sleep, so the
+// sleep began at the last reading.
 func (k *clock) wake() { k.wakeAt(time.Since(k.origin)) }
 
-// wakeAt sets the time to the parameter now, at the end of a sleep that began at the last
-// reading.
+// wakeAt ends a sleep that began at the last reading of the clock and ends at the time
+// in the parameter now. It adds the sleep to slept, and sets the clock to now.
 func (k *clock) wakeAt(now time.Duration) {
 	k.slept += now - k.now
 	k.now, k.pendingCost, k.worked = now, 0, false

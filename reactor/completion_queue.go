@@ -8,14 +8,16 @@ import (
 )
 
 // A completionQueue is one CQ of a loopDevice. The queue pair of a connection uses one
-// CQ for all its completions. A loopDevice begins with one CQ, and opens another one
-// when its CQs have no room for a connection. A CQ of rxe, for example, holds 32,767
-// completions, which is enough for 258 connections with the default Config.MaxInFlight.
+// CQ for all its completions. A place is room for one completion; each connection
+// reserves as many places as it can have completions. A loopDevice begins with one CQ,
+// and opens another one when its CQs have too few free places for a connection. A CQ of
+// rdma_rxe, for example, has at most 32,767 places, which is enough for 258 connections
+// with the default Config.MaxInFlight.
 type completionQueue struct {
 	device *loopDevice
 	queue  *cq.Queue
-	conns  int // number of connections with places reserved on this CQ
-	// Number of polls that have found the CQ empty or emptied it: they have returned fewer
+	conns  int // number of connections that have reserved places on this CQ
+	// Number of polls after which the CQ was empty. Such a poll has returned fewer
 	// completions than Config.CompletionBudget.
 	emptyPolls   uint64
 	unusedAtTrim bool // no connection used this CQ when trimQueues last ran
@@ -44,8 +46,9 @@ func (d *loopDevice) cqDepth() int {
 	return min(conns*d.completionsPerConn()+cfg.SharedRecvBuffers, d.dev.Attr().MaxCQE)
 }
 
-// completionsPerConn returns how many completions a connection can have outstanding.
-// After an error every request has a completion.
+// completionsPerConn returns how many completions one connection can have in a CQ. After
+// an error also unsignaled send requests complete, so every request counts. The
+// completions of a shared receive queue are not included: see openQueue.
 func (d *loopDevice) completionsPerConn() int {
 	sends := d.loop.cfg.MaxInFlight + 1
 	if d.loop.cfg.SharedRecvBuffers > 0 {
@@ -54,8 +57,9 @@ func (d *loopDevice) completionsPerConn() int {
 	return sends + d.loop.cfg.MaxInFlight
 }
 
-// openQueue opens another CQ. All buffers of a shared receive queue may complete on the
-// same CQ, so each CQ has places for all of them.
+// openQueue opens another CQ. If the loop has a shared receive queue, all its buffers
+// may complete on the same CQ. Each CQ therefore has places for all of them, in addition
+// to the places of the connections.
 func (d *loopDevice) openQueue() (*completionQueue, error) {
 	queue, err := d.group.NewQueue(d.cqDepth())
 	if err != nil {
@@ -73,8 +77,9 @@ func (d *loopDevice) openQueue() (*completionQueue, error) {
 }
 
 // reserve reserves places for the completions of one connection on a CQ, and returns the
-// CQ. It chooses the oldest CQ with enough room, so that the newest CQs become unused. If
-// no CQ has enough room, it opens a new one.
+// CQ. It chooses the oldest CQ with enough free places. So the newest CQs lose their
+// connections first, and trimQueues can close them. If no CQ has enough free places,
+// reserve opens a new one.
 func (d *loopDevice) reserve() (*completionQueue, error) {
 	need := d.completionsPerConn()
 	for _, q := range d.queues {

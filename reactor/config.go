@@ -50,33 +50,37 @@ type Config struct {
 	// MaxPosted is how many functions passed to Loop.Post may wait on one loop. Zero
 	// means 4096.
 	MaxPosted int
-	// SlowCallback makes the loop measure the duration of the calls of Handler and
-	// ConnHandler, except OnBoot, OnShutdown and OnListenError, and of the calls of the
-	// function of SetTurnFunc that had work. Functions that were passed to Post, After and
-	// Register, and Place, are not measured. The loop reads the clock before and after a
-	// call, and Stats.SlowCallbacks counts the calls that took longer than SlowCallback.
-	// Zero means that no calls are measured.
+	// SlowCallback is the duration from which Stats.SlowCallbacks counts a callback as
+	// slow: it counts the calls that took longer. The loop reads the clock before and
+	// after a call. It measures the calls of Handler and ConnHandler, except OnBoot,
+	// OnShutdown and OnListenError, and those calls of the function of SetTurnFunc that
+	// had work. It does not measure the calls of Config.Place and of functions that were
+	// passed to Post, After or Register. Zero means that no calls are measured.
 	SlowCallback time.Duration
 
-	// MaxInFlight is how many operations one connection may have outstanding, and how
-	// many receive buffers a connection has posted. All queue sizes follow from
-	// MaxInFlight: a send queue has room for one more request, a keepalive probe, and the
-	// memory for the requests of a queue is rounded up to a power of two. Zero means 63.
+	// MaxInFlight is how many operations one connection may have outstanding. Without
+	// SharedRecvBuffers it is also the number of receive buffers of a connection. The
+	// device makes send queues with one more entry, for a keepalive probe. In the memory
+	// of this process the length of a queue is rounded up to a power of two, so 63 is
+	// better than 64. Zero means 63.
 	MaxInFlight int
-	// MaxMessage is the size of a receive buffer in bytes, and the largest message that
-	// can be sent. Both sides of a connection should use the same value. Zero means 4096.
+	// MaxMessage is the size of a receive buffer in bytes, and the length of the longest
+	// message that can be sent. Both sides of a connection should use the same value: a
+	// message that is longer than the receive buffer of the peer ends the connection.
+	// Zero means 4096.
 	MaxMessage int
 	// MaxInline is the size in bytes of the largest message that is sent inline: its bytes
 	// are in the work request instead of in registered memory. The device may have a lower
 	// limit. Zero means 128. Negative means that no message is sent inline.
 	MaxInline int
 	// MaxConns is the maximum number of connections of one loop. Connections that are
-	// opening or closing count too. A closed connection counts until the peer has
-	// disconnected, up to DrainTimeout after OnClose. Further connections are refused
+	// opening or closing count too. After OnClose a connection counts until the peer has
+	// disconnected, or until DrainTimeout has passed. Further connections are refused
 	// with cm.RejectNoResources. Zero means 8192. With the other defaults, the receive
-	// buffers of 8192 connections take at most 2 GiB of memory, and 8192 connections on
-	// the local path take 16,384 descriptors in this process. Negative means 1,048,576,
-	// the largest number that the work-request ids of a loop can distinguish.
+	// buffers of 8192 connections take at most 2 GiB of memory. With provider/soft, 8192
+	// connections to processes on the same host take 16,384 descriptors in this process.
+	// Negative means 1,048,576, the largest number that the work-request ids of a loop
+	// can distinguish.
 	MaxConns int
 	// SharedRecvBuffers is the number of receive buffers in the shared receive queue of a
 	// loop. Zero means that each connection has a receive queue of its own. The buffers
@@ -84,9 +88,9 @@ type Config struct {
 	// system provides page by page when they are used for the first time. With many
 	// connections these buffers are most of the memory of the loop.
 	SharedRecvBuffers int
-	// SignalEvery is the number of sends after which a send requests a completion. The
-	// completion confirms all sends before it too. Zero means a quarter of MaxInFlight,
-	// rounded up.
+	// SignalEvery is the number of sends after which a send requests a completion: with
+	// the value 16, every sixteenth send does. The completion also confirms all sends
+	// before it. Zero means a quarter of MaxInFlight, rounded up.
 	SignalEvery int
 	// HugePages puts the receive and send buffers into huge pages if the system has free
 	// ones.
@@ -110,13 +114,13 @@ type Config struct {
 	// provider's choice is 1.07s: with a RetryCount of 7 a connection survives a network
 	// outage of 5s and more.
 	AckTimeout time.Duration
-	// ResponderResources is how many READs and atomics of the peer this side handles at a
-	// time, for each connection. Zero means 16, or the device's limit if that is lower.
-	// Negative means none.
-	ResponderResources int
-	// InitiatorDepth is how many READs and atomics of a connection may be in flight at a
-	// time; further ones wait in the send queue. Zero means 16, or the device's limit if
+	// ResponderResources is how many READs and atomic operations of the peer this side
+	// executes at a time, for each connection. Zero means 16, or the device's limit if
 	// that is lower. Negative means none.
+	ResponderResources int
+	// InitiatorDepth is how many READs and atomic operations of this side may be in
+	// flight at a time, for each connection. Further ones wait in the send queue. Zero
+	// means 16, or the device's limit if that is lower. Negative means none.
 	InitiatorDepth int
 
 	// Backlog is how many requests may wait at a listener until the engine fetches them.
@@ -130,9 +134,9 @@ type Config struct {
 	// and the kernel's connection manager repeats a lost request only after 4.6s or 6.1s,
 	// depending on its version.
 	ConnectTimeout time.Duration
-	// DrainTimeout is how long a connection waits, after Conn.Close, for the peer to
-	// confirm its sends. After OnClose the connection waits for the same time again for
-	// the peer to disconnect. Zero means 5s.
+	// DrainTimeout limits two waits. After Conn.Close the connection waits until the
+	// peer has confirmed all sends. After OnClose it waits until the peer has
+	// disconnected. Each wait ends after DrainTimeout. Zero means 5s.
 	DrainTimeout time.Duration
 	// Keepalive is the time after which the loop sends a probe if the peer has neither
 	// sent a message nor confirmed a send in that time. The probe is a WRITE of zero
@@ -161,13 +165,15 @@ const (
 	maxQueue = 1 << 20
 	// maxCPU is the largest CPU number of a unix.CPUSet.
 	maxCPU = 1<<10 - 1
-	// maxKeepalive is 146 years, half of the largest time.Duration. The loop adds two
-	// such times to its clock, which must not overflow.
+	// maxKeepalive is 146 years, half of the largest time.Duration. The time of a
+	// keepalive timer is the sum of the loop's time, Keepalive and a rounding of up to
+	// Keepalive/16. The limit prevents an overflow of this sum.
 	maxKeepalive = math.MaxInt64 / 2
 )
 
-// The largest values of AckTimeout and MinRNRTimer. The protocol has codes of 5 bits for
-// these times.
+// The largest values of AckTimeout and MinRNRTimer. The protocol transfers each of these
+// times as a code of 5 bits. Code 31 is the longest ACK timeout, and code 0 is the
+// longest RNR delay.
 var (
 	maxAckTimeout = verbs.AckTimeout(31)
 	maxRNRDelay   = verbs.RNRDelay(0)
@@ -282,14 +288,14 @@ func (c *Config) setDefaults() {
 	c.Keepalive = max(0, orDefault(c.Keepalive, 30*time.Second))
 }
 
-// rnrTimerCode returns the code of MinRNRTimer in the protocol. withDefaults has checked
-// MinRNRTimer.
+// rnrTimerCode returns the protocol's code for MinRNRTimer. There is always a code,
+// because withDefaults has checked MinRNRTimer.
 func (c *Config) rnrTimerCode() uint8 {
 	code, _ := verbs.RNRDelayCode(c.MinRNRTimer)
 	return code
 }
 
-// orDefault returns value, or fallback if value is zero.
+// orDefault returns the parameter value, or the parameter fallback if value is zero.
 func orDefault[T int | time.Duration](value, fallback T) T {
 	if value == 0 {
 		return fallback
@@ -297,11 +303,13 @@ func orDefault[T int | time.Duration](value, fallback T) T {
 	return value
 }
 
-// orNone returns value if it is positive, fallback if value is zero, and 0 if value is
-// negative.
+// orNone returns the parameter value if it is positive, the parameter fallback if value
+// is zero, and 0 if value is negative.
 func orNone(value, fallback int) int { return max(0, orDefault(value, fallback)) }
 
-// checkRange returns a *verbs.ParamError if value is less than low or more than high.
+// checkRange returns a *verbs.ParamError if the parameter value is less than the
+// parameter low or more than the parameter high. The parameter field is the name of the
+// value in the error.
 func checkRange(field string, value, low, high int) error {
 	switch {
 	case value < low:
@@ -312,8 +320,9 @@ func checkRange(field string, value, low, high int) error {
 	return nil
 }
 
-// checkTime returns a *verbs.ParamError, with the value and the limit in nanoseconds, if
-// value is negative or more than high.
+// checkTime returns a *verbs.ParamError if the parameter value is negative or more than
+// the parameter high. The error has the value and the limit in nanoseconds. The
+// parameter field is the name of the value in the error.
 func checkTime(field string, value, high time.Duration) error {
 	err := &verbs.ParamError{Field: field, Value: int64(value), Limit: int64(high)}
 	switch {

@@ -46,7 +46,8 @@ type Conn struct {
 	liveness   liveness
 
 	// emptyPollsAtDisconnect is the value of queue.emptyPolls when cm.Disconnected was
-	// received.
+	// received. While queue.emptyPolls has this value, completions from before the
+	// disconnect may be in the CQ: see stateAwaitingEmptyCQ.
 	emptyPollsAtDisconnect uint64
 
 	dialOptions *DialOptions    // options passed to Dial; nil on the accepting side
@@ -56,7 +57,7 @@ type Conn struct {
 	local       netip.AddrPort
 	remote      netip.AddrPort
 	process     peerProcess
-	context     any // value that SetContext has stored
+	context     any // value of SetContext, or at first the Context of the options
 	stats       ConnStats
 }
 
@@ -88,10 +89,10 @@ func (c *Conn) Loop() *Loop { return c.loop }
 // State returns the state of the connection.
 func (c *Conn) State() ConnState { return c.state.coarse() }
 
-// LocalAddr returns the address of this side.
+// LocalAddr returns the address and the port of this side.
 func (c *Conn) LocalAddr() netip.AddrPort { return c.local }
 
-// RemoteAddr returns the address of the peer.
+// RemoteAddr returns the address and the port of the peer.
 func (c *Conn) RemoteAddr() netip.AddrPort { return c.remote }
 
 // PeerPrivateData returns the private data that the peer sent with its connection request
@@ -99,8 +100,10 @@ func (c *Conn) RemoteAddr() netip.AddrPort { return c.remote }
 // connection, and stays valid after OnClose.
 func (c *Conn) PeerPrivateData() []byte { return c.peerPrivate }
 
-// Param returns the negotiated parameters as they apply to this side, such as the number
-// of READs in flight and the retry counts.
+// Param returns the negotiated parameters, as they apply to this side. For example,
+// InitiatorDepth is how many READs and atomic operations of this side may be in flight
+// at a time, and ResponderResources is how many of the peer's operations this side
+// executes at a time.
 func (c *Conn) Param() cm.MessageParam { return c.param }
 
 // QPNum returns the number of this side's queue pair.
@@ -114,7 +117,7 @@ func (c *Conn) DialOptions() *DialOptions { return c.dialOptions }
 // AcceptParams.Context or DialOptions.Context.
 func (c *Conn) Context() any { return c.context }
 
-// SetContext stores a value for the application.
+// SetContext stores a value for the application, which Context returns.
 func (c *Conn) SetContext(v any) { c.context = v }
 
 // Stats returns the present counters of the connection.

@@ -12,8 +12,8 @@ type sendBatch struct {
 	bytes []byte      // inline data of the requests in wrs
 }
 
-// addRequest appends a request and returns it. The caller must set all its fields,
-// because it holds the values of an earlier request.
+// addRequest appends a request and returns it. The returned request has the values of an
+// earlier request, so the caller must set all fields.
 func (s *sendBatch) addRequest() *verbs.SendWR {
 	n := len(s.wrs)
 	if n == cap(s.wrs) {
@@ -38,8 +38,8 @@ func (s *sendBatch) sgeList(sge verbs.SGE) []verbs.SGE {
 	return s.sges[at:]
 }
 
-// post posts the requests to qp, and returns how many were posted. After an error the
-// other requests stay in the batch.
+// post posts the requests to qp, and returns how many of them were posted. After an
+// error, the requests that were not posted stay in the batch.
 func (s *sendBatch) post(qp verbs.QP) (n int, err error) {
 	if n, err = qp.PostSend(s.wrs); err != nil {
 		s.wrs = s.wrs[:copy(s.wrs, s.wrs[n:])]

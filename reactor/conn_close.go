@@ -11,15 +11,18 @@ const (
 	// flushTimeout is how long a device may take to flush a queue pair. The number is
 	// arbitrary.
 	flushTimeout = time.Second
-	// disconnectTimeout is the time limit for two waits of the method close. When a
-	// request has failed with an error that a disconnect of the peer usually causes,
-	// close waits for cm.Disconnected. After cm.Disconnected it waits for the completions
-	// of earlier requests. The number is arbitrary.
+	// disconnectTimeout is the time limit for two waits, which the method close begins.
+	// The first wait is for cm.Disconnected, after a request has failed with an error
+	// that a disconnect of the peer usually causes (stateAwaitingDisconnected). The
+	// second wait begins when cm.Disconnected was received. It is for the completions of
+	// earlier requests (stateAwaitingEmptyCQ). Both waits together must end within this
+	// time. The number is arbitrary.
 	disconnectTimeout = 10 * time.Millisecond
 )
 
-// advance takes the next step of a connection that is closing or has failed to open, if
-// the step is possible already.
+// advance takes the next step of a connection that is closing or has failed to open. It
+// does nothing if the connection must still wait before this step. When the loop aborts
+// all connections, advance calls abortNow instead.
 func (c *Conn) advance() {
 	if c.loop.state >= loopAborting && c.state != stateClosed {
 		c.abortNow()
@@ -39,7 +42,8 @@ func (c *Conn) advance() {
 	}
 }
 
-// onStateTimer ends a state whose time limit has passed.
+// onStateTimer is called when the time limit of the present state has passed. It takes
+// the step that leaves the state.
 func (c *Conn) onStateTimer() {
 	switch c.state {
 	case stateDialing, stateConnecting:
@@ -54,9 +58,10 @@ func (c *Conn) onStateTimer() {
 	}
 }
 
-// drain takes the step of a connection in stateDraining: it begins to close the
-// connection if every send is confirmed. The last sends may not be signaled, so drain
-// posts a probe after them.
+// drain takes the step of a connection in stateDraining. If every send is confirmed,
+// drain begins to close the connection. Otherwise it posts a probe after the sends,
+// because the last sends may not be signaled, and their completions would then not be
+// reported. The completion of the probe confirms them.
 func (c *Conn) drain() {
 	switch {
 	case c.flow.outstanding() == 0:
@@ -79,8 +84,9 @@ func (c *Conn) probe() {
 	r.probe = true
 }
 
-// close takes the step of a connection in one of the states from stateCloseBegun to
-// stateFlushing. If the device was removed, close neither disconnects nor waits.
+// close takes the next step of a connection that is in one of the states from
+// stateCloseBegun to stateFlushing. If the device was removed, close calls OnClose
+// without disconnecting and without waiting.
 func (c *Conn) close() {
 	if c.state < stateFlushing && !c.device.removed {
 		c.chooseCloseState()
@@ -88,9 +94,10 @@ func (c *Conn) close() {
 	c.reportIfFlushed()
 }
 
-// chooseCloseState chooses the next state of a connection that is not flushed yet. If the
-// connection must wait for cm.Disconnected or for an empty CQ, this is the state of that
-// wait, and otherwise stateFlushing.
+// chooseCloseState chooses the next state of a connection that is in one of the states
+// from stateCloseBegun to stateAwaitingEmptyCQ, and enters this state. A connection that
+// must wait enters the state in which it waits. A connection that need not wait enters
+// stateFlushing.
 func (c *Conn) chooseCloseState() {
 	switch disconnected := c.closeReason.peerErr != nil; {
 	case !disconnected && c.closeReason.provisional:
@@ -105,7 +112,8 @@ func (c *Conn) chooseCloseState() {
 }
 
 // await enters the state s, which is stateAwaitingDisconnected or stateAwaitingEmptyCQ.
-// The two states have one time limit together, which begins when the connection leaves
+// A connection may pass through both states. One time limit, disconnectTimeout, applies
+// to the time in both states together; it begins when the connection leaves
 // stateCloseBegun.
 func (c *Conn) await(s connState) {
 	if c.state == stateCloseBegun {
@@ -115,10 +123,11 @@ func (c *Conn) await(s connState) {
 	c.state = s
 }
 
-// enterFlushing disconnects, which flushes the queues. It also posts a probe after all
-// other requests. When the probe has completed, the completions of all messages that were
-// received before the flush have been polled. With a shared receive queue, close has no
-// other way to find this out.
+// enterFlushing enters stateFlushing and disconnects, which flushes the queues. It also
+// posts a probe after all other requests. When the probe has completed, the completions
+// of all messages that were received before the flush have been polled. With a shared
+// receive queue nothing else shows that no more messages of this connection will be
+// polled.
 func (c *Conn) enterFlushing() {
 	c.enterFor(stateFlushing, flushTimeout)
 	c.disconnect()
@@ -172,11 +181,13 @@ func (c *Conn) reportClose() {
 	c.loop.onClose(c, err)
 }
 
-// peerDone reports whether no cm.Disconnected is expected any more.
+// peerDone reports whether the connection need not wait for cm.Disconnected any more:
+// the event was received, or the device was removed, so that the event may never come.
 func (c *Conn) peerDone() bool { return c.closeReason.peerErr != nil || c.device.removed }
 
-// failOutstanding fails the requests that the device has not flushed. It first closes the
-// queue pair, so that the device does not use their buffers any more.
+// failOutstanding completes, with an error, the requests that the device has not
+// flushed. If there are any, it first closes the queue pair, so that the device does not
+// use the buffers of the requests any more.
 func (c *Conn) failOutstanding() {
 	if c.flow.inFlight() > 0 {
 		c.loop.recordError(c.id.CloseQP())
@@ -199,8 +210,9 @@ func (c *Conn) failOpen(err error) {
 }
 
 // destroy releases all resources of the connection. Completions of the connection that
-// are polled later are dropped, because conns has no connection for their id. The places
-// of the connection on the CQ become free when a poll has found the CQ empty.
+// are polled later are dropped, because Loop.conns does not find a connection for their
+// id any more. Until a poll has found the CQ empty, such completions may be in the CQ.
+// Only then the places of the connection on the CQ become free (see cq.Queue.Release).
 func (c *Conn) destroy() {
 	l := c.loop
 	if c.state < stateOpen {

@@ -6,13 +6,14 @@ import "github.com/rdmaloop/rdmaloop/verbs"
 // reasons, which become known in any order. OnClose gets the first reason, except that a
 // later reason replaces a provisional one.
 type closeReason struct {
-	// Error of the first reason; nil means that this side has called Close.
+	// Error of the first reason. If the first reason is that the application has called
+	// Close, cause is nil.
 	cause       error
 	set         bool // the reason is known
 	fromRequest bool // cause is the error of a failed request
-	// provisional means that cause is a flushed request or an exhausted retry count. A
-	// disconnect of the peer causes these errors too, and cm.Disconnected may be received
-	// after them.
+	// provisional means that cause is the error of a flushed request or of an exhausted
+	// retry count. A disconnect of the peer causes these errors too, and the event
+	// cm.Disconnected may arrive after them. So a later reason replaces cause.
 	provisional bool
 
 	// peerErr says how the peer disconnected: ErrPeerClosed, verbs.ErrPeerGone ... It is nil
@@ -34,8 +35,8 @@ func (e *closeReason) setCause(cause error) {
 }
 
 // requestFailed records the error err of a request that has failed with the completion
-// status s. The error becomes the reason if there is no reason yet. It also replaces a
-// provisional reason, unless it is provisional itself.
+// status s. The error becomes the reason in two cases: if there is no reason yet, or if
+// the reason is provisional and the new error is not.
 func (e *closeReason) requestFailed(err error, s verbs.Status) {
 	flushed := s == verbs.StatusWRFlushErr
 	if e.firstFailed == nil || e.firstFlushed && !flushed {
@@ -60,7 +61,7 @@ func (e *closeReason) completionError(wc *verbs.WC) error {
 	return e.flushErr
 }
 
-// closeError returns the error for OnClose. The parameter lost says whether operations of
+// closeError returns the error for OnClose. The parameter lost is true if operations of
 // the application have failed.
 func (e *closeReason) closeError(lost bool) error {
 	switch {

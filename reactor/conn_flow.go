@@ -2,9 +2,12 @@ package reactor
 
 // A sendFlow counts the requests of a send queue. Requests are numbered in the order in
 // which they are accepted. The numbers wrap around at 32 bits. The slot of a request is
-// its number modulo the size of the queue, which is a power of two.
+// its number modulo the size of the queue, which is a power of two. Three numbers divide
+// the requests into groups:
 //
-//	retired ── tail ── in flight ── posted ── staged ── head
+//	before tail          completed
+//	tail to posted-1     in flight: posted and not completed
+//	posted to head-1     staged: accepted and not posted
 type sendFlow struct {
 	limit       uint32 // number of requests of the application that may be outstanding
 	signalEvery uint32 // every signalEvery-th request is signaled
@@ -18,7 +21,8 @@ type sendFlow struct {
 	writableDue bool   // a send was refused for lack of room; OnWritable must follow
 }
 
-// newSendFlow makes a sendFlow for limit requests of the application and one probe.
+// newSendFlow makes a sendFlow for limit requests of the application and one probe. The
+// parameter every is Config.SignalEvery.
 func newSendFlow(limit, every int) sendFlow {
 	size := uint32(1)
 	for size < uint32(limit)+1 {
@@ -68,7 +72,8 @@ func (f *sendFlow) covers(slot uint32) uint32 {
 	return n
 }
 
-// retire removes the oldest request and returns its slot.
+// retire removes the oldest request, which has completed or failed, and returns its
+// slot.
 func (f *sendFlow) retire() (slot uint32) {
 	slot = f.tail & f.mask
 	f.tail++
@@ -78,8 +83,9 @@ func (f *sendFlow) retire() (slot uint32) {
 	return slot
 }
 
-// writable reports whether OnWritable must be called: a send was refused, and half of the
-// queue is free now. It reports true once for each time that writableDue was set.
+// writable reports whether OnWritable must be called now: a send was refused, and at
+// most half of the requests of the application are outstanding. When writable has
+// reported true, it reports false until another send is refused.
 func (f *sendFlow) writable() bool {
 	if !f.writableDue || f.outstanding()-f.probes > f.limit/2 {
 		return false

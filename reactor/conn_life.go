@@ -19,10 +19,10 @@ func (c *Conn) Close() error {
 	return nil
 }
 
-// Abort ends the connection without waiting for outstanding operations: operations that
-// are not confirmed fail. OnClose gets cause, or ErrAborted if cause is nil. Abort
-// returns an error that matches ErrClosed unless the state is StateOpen or
-// StateDraining.
+// Abort ends the connection without waiting for outstanding operations. Operations that
+// are not confirmed fail. The parameter cause is the error that OnClose gets; if cause
+// is nil, OnClose gets ErrAborted. Abort returns an error that matches ErrClosed unless
+// the state is StateOpen or StateDraining.
 func (c *Conn) Abort(cause error) error {
 	if c.state != stateOpen && c.state != stateDraining {
 		return operr.Wrap("abort", ErrClosed)
@@ -35,9 +35,9 @@ func (c *Conn) Abort(cause error) error {
 	return nil
 }
 
-// beginClose begins to close a connection for the reason cause; nil means that this side
-// has called Close. beginClose calls no callback, so any code on the loop's goroutine may
-// call it.
+// beginClose begins to close a connection. The parameter cause is the error for OnClose;
+// nil means that the application has called Close. beginClose calls no callback, so any
+// code on the loop's goroutine may call it.
 func (c *Conn) beginClose(cause error) {
 	c.closeReason.setCause(cause)
 	c.enterClosing()
@@ -58,8 +58,8 @@ func (c *Conn) enterClosing() {
 }
 
 // fail records a failed request and begins to close the connection. It returns the error
-// of the request. If the request is a keepalive probe that was not answered, the error
-// matches ErrKeepalive.
+// of the request. The parameter keepalive is true if the request is a keepalive probe.
+// If the retries of such a probe are exhausted, the error matches ErrKeepalive.
 func (c *Conn) fail(wc *verbs.WC, keepalive bool) error {
 	switch wc.Status {
 	case verbs.StatusWRFlushErr:

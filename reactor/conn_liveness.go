@@ -7,18 +7,23 @@ import "time"
 // keepalive of its methods is Config.Keepalive; 0 means that no probes are posted.
 type liveness struct {
 	idleTimeout time.Duration // set by SetIdleTimeout; 0 means none
-	// Time of the last check that found activeSinceCheck true.
+	// Time from which the idle timeout counts: the last check that found
+	// activeSinceCheck true, or the call of SetIdleTimeout if that was later.
 	lastActive       time.Duration
 	activeSinceCheck bool // something was sent or received since the last check
 
 	lastFromPeer time.Duration // time of the last receive or confirmed send
 	probe        probeState
-	// Time at which the last probe was posted. While the state is probeBehindSends, also
-	// the time of the last check that found that a probe has no answer.
+	// Time from which Config.Keepalive counts while a probe is outstanding. At first it
+	// is the time at which the probe was posted. When Keepalive has passed without an
+	// answer and the probe can not end the connection (probeBehindSends), probeDue sets
+	// lastProbe to the present time, so that the next check follows after another
+	// Keepalive.
 	lastProbe time.Duration
 }
 
-// A probeState says what the lack of an answer to a probe means.
+// A probeState says whether a probe is outstanding, and what it means if the peer does
+// not answer the probe.
 type probeState uint8
 
 const (
@@ -27,9 +32,9 @@ const (
 	// probeAlone: a probe is outstanding, and no other request was outstanding when it was
 	// posted. If the peer does not answer it within Config.Keepalive, the peer has failed.
 	probeAlone
-	// probeBehindSends: a probe is outstanding, and sends were outstanding before it. The
-	// peer may merely have no receive buffers for them, so only the transport may end the
-	// connection (see Config.Keepalive).
+	// probeBehindSends: a probe is outstanding, and sends were outstanding when it was
+	// posted. If the peer does not answer, it may merely have no receive buffers for
+	// these sends. So only the transport may end the connection (see Config.Keepalive).
 	probeBehindSends
 )
 
@@ -62,9 +67,9 @@ func (l *liveness) probePosted(now time.Duration, alone bool) {
 func (l *liveness) probeCompleted() { l.probe = noProbe }
 
 // check returns ErrIdle if the idle timeout has passed, ErrKeepalive if the time for the
-// answer to a probe has passed, and else nil. A send or a receive only sets
-// activeSinceCheck, which saves a reading of the clock; check then uses the present time
-// as the time of the activity.
+// answer to a probe has passed, and else nil. To save readings of the clock, a send or
+// receive does not record its time for the idle timeout: it only sets activeSinceCheck.
+// If check finds activeSinceCheck set, the idle timeout counts from the parameter now.
 func (l *liveness) check(now, keepalive time.Duration) error {
 	if l.activeSinceCheck {
 		l.lastActive, l.activeSinceCheck = now, false
@@ -78,8 +83,9 @@ func (l *liveness) check(now, keepalive time.Duration) error {
 	return nil
 }
 
-// probeDue reports whether a probe must be posted. It returns false while another probe
-// is outstanding.
+// probeDue reports whether a probe must be posted at the time in the parameter now.
+// While another probe is outstanding, it returns false, and moves lastProbe forward if
+// Keepalive has passed.
 func (l *liveness) probeDue(now, keepalive time.Duration) bool {
 	switch {
 	case keepalive == 0:
@@ -92,8 +98,9 @@ func (l *liveness) probeDue(now, keepalive time.Duration) bool {
 	return false
 }
 
-// nextCheck returns the time at which check and probeDue must be called next. The result
-// none is true if the connection has neither an idle timeout nor keepalive probes.
+// nextCheck returns the time at which check and probeDue must be called next, in the
+// result when. If the connection has neither an idle timeout nor keepalive probes, the
+// result none is true.
 func (l *liveness) nextCheck(keepalive time.Duration) (when time.Duration, none bool) {
 	none = true
 	if l.idleTimeout > 0 {
@@ -119,7 +126,8 @@ func (l *liveness) nextCheck(keepalive time.Duration) (when time.Duration, none 
 // arbitrary.
 const keepaliveSteps = 16
 
-// roundUp rounds the time when up to a multiple of step.
+// roundUp returns the smallest multiple of the parameter step that is not less than the
+// parameter when. If step is not positive, roundUp returns when.
 func roundUp(when, step time.Duration) time.Duration {
 	if step <= 0 {
 		return when

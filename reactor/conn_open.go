@@ -33,14 +33,16 @@ func (l *Loop) newConn(timeout time.Duration) (c *Conn, err error) {
 	return c, err
 }
 
-// tooManyConns returns the error of a connection beyond the limit of its loop.
+// tooManyConns returns the error of a new connection on a loop that already has its
+// maximum number of connections. This number is the parameter limit.
 func tooManyConns(limit int) error {
 	return asNoResources(&verbs.ParamError{Field: "connections", Value: int64(limit) + 1, Limit: int64(limit)})
 }
 
-// asNoResources makes an error match verbs.ErrNoResources, which says that this side has
-// no room for a connection. It returns the error unchanged if its cause is the peer or
-// the state of the ID.
+// asNoResources makes an error match verbs.ErrNoResources, which means that this side
+// has no room for a connection. It returns some errors unchanged: those that match
+// verbs.ErrNoResources already, and those that have another cause, namely the peer
+// (verbs.ErrPeerGone) or the state of the ID (verbs.ErrState, verbs.ErrClosed).
 func asNoResources(err error) error {
 	for _, other := range []error{verbs.ErrNoResources, verbs.ErrPeerGone, verbs.ErrState, verbs.ErrClosed} {
 		if errors.Is(err, other) {
@@ -98,8 +100,8 @@ func (c *Conn) setTimers(ackTimeout time.Duration) error {
 	return c.id.SetMinRNRTimer(c.loop.cfg.rnrTimerCode())
 }
 
-// connParam returns the ConnParam that makes the connection manager send the counts, the
-// flow control and the private data of p.
+// connParam returns the parameters that the connection manager sends to the peer: the
+// ResponderResources, InitiatorDepth, flow control, retry counts and private data of p.
 func connParam(p *cm.MessageParam) *cm.ConnParam {
 	param := p.ConnParam()
 	param.PrivateData = p.PrivateData
@@ -153,11 +155,12 @@ func (l *Loop) startAccept(req *ConnRequest, p *AcceptParams) {
 	}
 }
 
-// rejectNoRoom rejects a request that the application has accepted and for which this
-// side has no room. It does not reject the request when the engine is shutting down, or
-// when the peer has given up the request or the device was removed, because then nobody
-// waits for an answer. If Accept of the ID has failed, the provider has rejected the
-// request already, and RejectNoResources only returns an error.
+// rejectNoRoom rejects a request that the application has accepted, but for which this
+// side can not make a connection. The parameter cause is the error of making the
+// connection. There is no rejection if the engine is shutting down, the peer has given
+// up the request, or the device was removed, because then nobody waits for an answer. If
+// the method Accept of the ID has failed, the provider has already rejected the request.
+// RejectNoResources then only returns an error, which rejectNoRoom ignores.
 func (c *Conn) rejectNoRoom(cause error) {
 	reject := func() error { return nil }
 	if !errors.Is(cause, ErrShutdown) && !errors.Is(cause, verbs.ErrPeerGone) && !errors.Is(cause, ErrDeviceRemoved) {

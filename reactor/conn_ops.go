@@ -6,12 +6,13 @@ import (
 )
 
 // Write writes the local.Length bytes of local to the peer's memory at remote. The
-// peer's application is not involved. local must be memory of Alloc for the same loop
-// and device. The application must not change it until OnCompletion has reported the
-// result. A message or a READ after the WRITE is executed after it (IBTA vol. 1,
-// 10.8.3.3, table 79). The errors are those of Send, and a *verbs.ParamError for options
-// that a WRITE can not have: see SendOptions. If the peer does not allow the access, the
-// connection ends with verbs.StatusRemAccessErr. Source: ibv_post_send(3).
+// application of the peer is not notified. The memory of local must come from Alloc of
+// the same loop and device. The application must not change this memory until
+// OnCompletion has reported the result. The peer executes a message or a READ that
+// follows the WRITE after the WRITE (IBTA vol. 1, 10.8.3.3, table 79). The errors are
+// those of Send. A *verbs.ParamError also means that o has an option which a WRITE can
+// not have: see SendOptions. If the peer does not allow the access, the connection ends
+// with verbs.StatusRemAccessErr. Source: ibv_post_send(3).
 func (c *Conn) Write(local verbs.SGE, remote Remote, o SendOptions) error {
 	return c.oneSided(verbs.OpWrite, local, remote, 0, &o)
 }
@@ -23,27 +24,28 @@ func (c *Conn) WriteImm(local verbs.SGE, remote Remote, imm uint32, o SendOption
 	return c.oneSided(verbs.OpWriteImm, local, remote, imm, &o)
 }
 
-// Read reads local.Length bytes of the peer's memory at remote into local. A message or a
-// WRITE after the READ may be executed before the READ has completed, unless it has
-// SendOptions.Fence. For local and for the errors see Write.
+// Read reads local.Length bytes of the peer's memory at remote into local. The peer may
+// execute a message or a WRITE that follows the READ before the READ has completed. To
+// prevent this, set SendOptions.Fence of the message or WRITE. For local and for the
+// errors see Write.
 func (c *Conn) Read(local verbs.SGE, remote Remote, o SendOptions) error {
 	return c.oneSided(verbs.OpRead, local, remote, 0, &o)
 }
 
-// CompareSwap compares the 8 bytes of the peer's memory at remote with compare, and
-// stores swap there if they are equal, as one atomic operation. OnCompletion gets the
-// value from before the operation in Op.Value. The address must be a multiple of 8. All
-// values are in the byte order of the host. For the errors see Write. Source:
+// CompareSwap compares the 8 bytes of the peer's memory at remote with compare. If they
+// are equal, it stores swap there. Both steps together are one atomic operation.
+// OnCompletion gets the value from before the operation in Op.Value. The address must be
+// a multiple of 8. All values are in host byte order. For the errors see Write. Source:
 // ibv_post_send(3).
 func (c *Conn) CompareSwap(remote Remote, compare, swap uint64, o SendOptions) error {
 	return c.atomic(verbs.OpCompareSwap, remote, compare, swap, &o)
 }
 
-// FetchAdd adds add to the 8 bytes of the peer's memory at remote, as one atomic
-// operation. OnCompletion gets the value from before the operation in Op.Value. The
-// address must be a multiple of 8. All values are in the byte order of the host. Memory
-// of Alloc belongs to one loop of the peer. Therefore connections to different loops of
-// the peer can not share a counter. For the errors see Write.
+// FetchAdd adds the number add to the 8 bytes of the peer's memory at remote, as one
+// atomic operation. OnCompletion gets the value from before the operation in Op.Value.
+// The address must be a multiple of 8. All values are in host byte order. Memory of
+// Alloc belongs to one loop of the peer. Therefore connections to different loops of the
+// peer can not share a counter. For the errors see Write.
 func (c *Conn) FetchAdd(remote Remote, add uint64, o SendOptions) error {
 	return c.atomic(verbs.OpFetchAdd, remote, add, 0, &o)
 }

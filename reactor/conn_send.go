@@ -10,14 +10,15 @@ import (
 // with the other requests of the connection; see Flush. When Send returns nil, the
 // message is accepted: it is delivered, or the connection ends with an error.
 //
-// When Send returns an error, nothing is sent. The error is ErrWouldBlock, a
-// *verbs.ParamError, ErrClosed if the connection is closing, or an error of the system if
-// there is no memory. Send allocates only when the slab grows, and when more is sent on
-// the connection than in any earlier turn.
+// When Send returns an error, nothing is sent. The error is ErrWouldBlock if the send
+// queue is full, or a *verbs.ParamError if b is too long. It matches ErrClosed if the
+// connection is closing. If the slab must grow and there is no memory, it is the error
+// of the system. Send allocates memory only when the slab grows, and when more is sent
+// on the connection than in any earlier turn of the loop.
 func (c *Conn) Send(b []byte) error { return c.send(b, &SendOptions{}) }
 
-// SendWith is Send with options. A *verbs.ParamError also means options that a message
-// can not have: see SendOptions.
+// SendWith is Send with options. The error is also a *verbs.ParamError if a message can
+// not have the options o: see SendOptions.
 func (c *Conn) SendWith(b []byte, o SendOptions) error {
 	if err := o.checkSend(); err != nil {
 		return err
@@ -50,8 +51,8 @@ func (c *Conn) send(b []byte, o *SendOptions) error {
 // loop or device.
 func (c *Conn) SendBuffer(buf *Buffer) error { return c.SendBufferWith(buf, SendOptions{}) }
 
-// SendBufferWith is SendBuffer with options. A *verbs.ParamError means options that a
-// message can not have: see SendOptions.
+// SendBufferWith is SendBuffer with options. The error is also a *verbs.ParamError if a
+// message can not have the options o: see SendOptions.
 func (c *Conn) SendBufferWith(buf *Buffer, o SendOptions) error {
 	if err := o.checkSend(); err != nil {
 		return err
@@ -71,8 +72,9 @@ func (c *Conn) SendBufferWith(buf *Buffer, o SendOptions) error {
 // ends, and OnClose gets the error.
 func (c *Conn) Flush() { c.postSends() }
 
-// checkSend returns an error if the application can not start an operation now, or if the
-// parameter size, the length of the message in bytes, is too large.
+// checkSend returns an error if the application can not start an operation now. The
+// parameter size is the length of a message in bytes; checkSend also returns an error if
+// size is too large.
 func (c *Conn) checkSend(size int) error {
 	switch {
 	case c.state != stateOpen:
@@ -88,8 +90,9 @@ func (c *Conn) checkSend(size int) error {
 	return nil
 }
 
-// acceptOp stages and counts an operation of the application. The caller sets the
-// payload.
+// acceptOp stages an operation of the application and counts it as accepted. If the
+// parameter notify is true, OnCompletion is called for the operation. The caller sets
+// the payload of the returned request.
 func (c *Conn) acceptOp(code verbs.Opcode, o *SendOptions, notify bool) (*verbs.SendWR, *sendRequest) {
 	c.stats.Accepted++
 	c.loop.stats.Accepted++
@@ -101,7 +104,8 @@ func (c *Conn) acceptOp(code verbs.Opcode, o *SendOptions, notify bool) (*verbs.
 	return wr, r
 }
 
-// stage adds a request without payload to the send queue.
+// stage adds a request without payload to the send queue. If the parameter signal is
+// true, the request is signaled; otherwise the sendFlow decides.
 func (c *Conn) stage(code verbs.Opcode, signal bool) (*verbs.SendWR, *sendRequest) {
 	slot, signaled := c.flow.accept(signal)
 	wr, r := c.batch.addRequest(), &c.sendRequests[slot]

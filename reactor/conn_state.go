@@ -4,8 +4,8 @@ package reactor
 // the states and their transitions.
 type ConnState uint8
 
-// The states, in the order in which a connection passes through them. Each state except
-// StateOpen and StateClosed has a time limit.
+// The states, in the order in which a connection passes through them. A connection may
+// skip states. Each state except StateOpen and StateClosed has a time limit.
 const (
 	// StateDialing: the address and the route of the peer are being resolved.
 	StateDialing ConnState = iota
@@ -33,9 +33,9 @@ func (s ConnState) String() string {
 	return "unknown connection state"
 }
 
-// A connState is the state of a connection. It is finer than ConnState, which is the
-// view of the application: Conn.State returns the ConnState to which it belongs. Most
-// states have a time limit, which is the time of Conn.stateTimer.
+// A connState is the state of a connection, as the loop sees it. The application sees a
+// ConnState, which stands for one or more connStates: see coarse. Most states have a
+// time limit, which is measured with Conn.stateTimer.
 type connState uint8
 
 // The states, in the order in which a connection passes through them.
@@ -65,10 +65,10 @@ const (
 	stateOpen
 
 	// stateDraining: the application has called Close, and not all sends are confirmed.
-	// Nothing more is accepted for sending, and received messages are discarded. When the
-	// last send is confirmed, the connection passes stateCloseBegun in the same step. A
-	// failure, cm.Disconnected and the time limit, Config.DrainTimeout, lead to
-	// stateCloseBegun too.
+	// Nothing more is accepted for sending, and received messages are discarded. Four
+	// things lead to stateCloseBegun: the confirmation of the last send, a failure,
+	// cm.Disconnected, and the time limit, which is Config.DrainTimeout. After the
+	// confirmation the connection chooses its next state at once.
 	stateDraining
 
 	// stateCloseBegun: closeReason has the reason why the connection ends. Receive buffers
@@ -77,29 +77,33 @@ const (
 	// of the next three states. There is no time limit.
 	stateCloseBegun
 
-	// stateAwaitingDisconnected: a request has failed with an error that a disconnect of the
-	// peer usually causes, but cm.Disconnected was not received yet. OnClose should get the
-	// error of that event. cm.Disconnected leads to stateAwaitingEmptyCQ, or to
-	// stateFlushing if a poll has found the CQ empty since. A reason that is not provisional
-	// and the time limit lead to stateFlushing. The time limit is disconnectTimeout, for this
-	// state and the next one together.
+	// stateAwaitingDisconnected: a request has failed with an error that a disconnect of
+	// the peer usually causes, but cm.Disconnected was not received yet. The connection
+	// waits, because OnClose should get the error of cm.Disconnected rather than that of
+	// the request. After cm.Disconnected the next step of the connection leads to
+	// stateAwaitingEmptyCQ, or to stateFlushing if a poll has already found the CQ empty
+	// since that event. A reason that is not provisional and the time limit also lead to
+	// stateFlushing. The time limit is disconnectTimeout, for this state and the next
+	// one together.
 	stateAwaitingDisconnected
 
 	// stateAwaitingEmptyCQ: cm.Disconnected was received, but the completions of earlier
-	// requests may not have been polled yet. Flushing now would make requests fail that the
-	// peer has acknowledged. A poll that finds the CQ empty and the time limit lead to
-	// stateFlushing.
+	// requests may still be in the CQ. If the connection flushed its queues now,
+	// requests that the peer has acknowledged would fail. Two things lead to
+	// stateFlushing: a poll that finds the CQ empty, and the time limit.
 	stateAwaitingEmptyCQ
 
-	// stateFlushing: this side has disconnected, which flushes the queues. The last posted
-	// request is a probe. The state ends when all posted requests and receive buffers have
-	// completed. After the time limit, flushTimeout, failOutstanding fails the requests that
-	// are left. Both call OnClose and lead to stateDisconnecting.
+	// stateFlushing: this side has disconnected, which flushes the queues. The last
+	// posted request is a probe. The state ends when all posted requests and receive
+	// buffers have completed, or after the time limit, flushTimeout. In both cases
+	// reportClose calls failOutstanding, which fails the requests that are left, then
+	// calls OnClose and enters stateDisconnecting.
 	stateFlushing
 
-	// stateDisconnecting: OnClose was called, and received messages are discarded.
-	// cm.Disconnected, which may have arrived before OnClose, the removal of the device and
-	// the time limit, Config.DrainTimeout, lead to stateClosed.
+	// stateDisconnecting: OnClose was called, and received messages are discarded. Three
+	// things lead to stateClosed: cm.Disconnected, the removal of the device, and the
+	// time limit, which is Config.DrainTimeout. If cm.Disconnected was received before
+	// OnClose, the state ends in the next step.
 	stateDisconnecting
 
 	// stateClosed: destroy has released all resources of the connection. The loop does not
@@ -107,11 +111,10 @@ const (
 	stateClosed
 )
 
-// A connection whose device has failed leaves each of the states from stateCloseBegun to
-// stateFlushing at the next call of advance: it calls OnClose and enters
-// stateDisconnecting. If the device was removed, the queues are not flushed before that.
-// If the engine stops without waiting for peers, abortNow leads from each state to
-// stateClosed.
+// A failure of the device shortens the states from stateCloseBegun to stateFlushing: at
+// the next call of advance the connection calls OnClose and enters stateDisconnecting.
+// If the device was removed, the connection does not disconnect before that. If the
+// engine stops without waiting for peers, abortNow leads from each state to stateClosed.
 
 // coarse returns the ConnState to which s belongs.
 func (s connState) coarse() ConnState {

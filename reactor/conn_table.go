@@ -6,13 +6,15 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/slots"
 )
 
-// A connTable finds a connection by the id of its work requests. Its zero value is empty.
-// The generations of the table have more than 20 bits. The id of a work request has the
-// low 20 bits of the generation.
+// A connTable finds a connection by the id of its work requests. Its zero value is
+// empty. The table gives each connection an index and a generation of more than 20 bits.
+// The id of a work request contains the index and only the low 20 bits of the
+// generation.
 type connTable struct{ table slots.Table[*Conn] }
 
-// add adds c and sets c.key, from which the ids of the work requests of c are made, to
-// its index and generation. It returns false if there are maxConns connections.
+// add adds c to the table. It sets c.key to the index and generation of c; the ids of
+// the work requests of c are made from this key. It returns false if there are already
+// maxConns connections.
 func (t *connTable) add(c *Conn) bool {
 	if t.table.Len() == maxConns {
 		return false

@@ -2,9 +2,9 @@ package reactor
 
 import "time"
 
-// SetDeadline makes the connection end with ErrDeadline at t. It replaces the time of an
-// earlier call. The zero time means that there is no deadline. SetDeadline does nothing
-// unless the state is StateOpen or StateDraining.
+// SetDeadline makes the connection end with ErrDeadline at the time t. It replaces the
+// deadline of an earlier call. The zero time means that there is no deadline.
+// SetDeadline does nothing unless the state is StateOpen or StateDraining.
 func (c *Conn) SetDeadline(t time.Time) {
 	switch {
 	case t.IsZero():
@@ -15,8 +15,9 @@ func (c *Conn) SetDeadline(t time.Time) {
 }
 
 // SetIdleTimeout makes the connection end with ErrIdle when nothing was sent or received
-// for d. Unless the loop is delayed, the connection ends before 2d have passed without
-// activity. Keepalive probes are not activity. If d is zero or less, there is no timeout.
+// for the time d. The loop checks this once in each d, so the connection ends between d
+// and 2d after the last activity, or later if the loop is delayed. Keepalive probes are
+// not activity. If d is zero or less, there is no timeout.
 func (c *Conn) SetIdleTimeout(d time.Duration) {
 	c.liveness.setIdleTimeout(d, c.loop.clock.read())
 	c.startKeepalive()
@@ -46,10 +47,11 @@ func (c *Conn) checkLiveness() error {
 	return c.liveness.check(c.loop.clock.read(), c.loop.cfg.Keepalive)
 }
 
-// checkLivenessAgain polls the CQ and then checks the liveness again, because a loop that
-// was delayed may not have handled messages that have arrived meanwhile. It returns true
-// if these messages show that the peer is alive. Otherwise it ends the connection, or, if
-// the CQ is not empty yet, makes the next turn of the loop check again.
+// checkLivenessAgain is called when checkLiveness has found an error. A loop that was
+// delayed may not have handled messages that have arrived meanwhile, so
+// checkLivenessAgain polls the CQ and checks again. If there is no error now, it returns
+// true, and the connection continues. If there is an error and the CQ is empty, it ends
+// the connection. If the CQ is not empty yet, the next turn of the loop checks again.
 func (c *Conn) checkLivenessAgain() (alive bool) {
 	empty := c.queue.pollAgain()
 	if c.state != stateOpen {
@@ -69,8 +71,8 @@ func (c *Conn) checkLivenessAgain() (alive bool) {
 
 // Probes of many connections may be due at the same time. One turn of the loop posts at
 // most probeBudget probes, which takes less than a millisecond. Further probes that are
-// due in the same turn are delayed: the next probeBudget of them by probePause, those
-// after them by twice as long, and so on. Both numbers are arbitrary.
+// due in the same turn are delayed: the first probeBudget of them by probePause, the
+// next probeBudget of them by 2*probePause, and so on. Both numbers are arbitrary.
 const (
 	probeBudget = 64
 	probePause  = time.Millisecond

@@ -8,16 +8,17 @@ type peerProcess struct {
 	known       bool
 }
 
-// processOf returns the credentials of the peer of id.
+// processOf returns the credentials of the process that is the peer of the ID.
 func processOf(id *cm.ID) (p peerProcess) {
 	p.credentials, p.known = id.Credentials()
 	return p
 }
 
-// Credentials returns the process and the user that request the connection. It
-// returns false if they are not known: on the wire path, even if the peer is on this
-// host, and with librdmacm. On the local path provider/soft has already refused
-// processes of users that are not in soft.Config.AllowedUsers. See unix(7), SO_PEERCRED.
+// Credentials returns the credentials of the process that requests the connection. The
+// second result is false if they are not known. They are known only if the peer uses the
+// local path of provider/soft, which refuses processes of users that are not in
+// soft.Config.AllowedUsers. On the wire path and with provider/rdmacore they are not
+// known, even if the peer is on this host. Source: unix(7), SO_PEERCRED.
 func (r *ConnRequest) Credentials() (cm.Credentials, bool) {
 	return r.process.credentials, r.process.known
 }

@@ -28,8 +28,9 @@ type DialOptions struct {
 	Timeout time.Duration
 	// AckTimeout replaces Config.AckTimeout, unless it is zero.
 	AckTimeout time.Duration
-	// RetryCount, RNRRetryCount, ResponderResources and InitiatorDepth replace the fields
-	// of Config with the same names, unless they are zero. Negative means none.
+	// RetryCount, RNRRetryCount, ResponderResources and InitiatorDepth replace the
+	// fields of Config with the same names. Zero means that the field of Config applies.
+	// Negative means none: no retries, or no READs and atomic operations.
 	RetryCount         int
 	RNRRetryCount      int
 	ResponderResources int
@@ -54,8 +55,10 @@ type dialRequest struct {
 // Dial begins to connect to addr. A nil o means the defaults. When Dial returns nil, one
 // of two callbacks follows: OnOpen for a Conn whose method DialOptions returns o, or
 // OnDialError with o. Both run on the loop of the connection, see DialOptions.Loop. Dial
-// may be called from any goroutine, also before Start. The error is a *verbs.ParamError,
-// ErrShutdown, ErrClosed, or verbs.ErrForeign if o.Loop belongs to another engine.
+// may be called from any goroutine, also before Start. When Dial returns an error, no
+// callback follows. The error is a *verbs.ParamError if addr or an option is out of
+// range. It matches ErrShutdown or ErrClosed if the engine is shutting down or has
+// ended, and verbs.ErrForeign if o.Loop belongs to another engine.
 func (e *Engine) Dial(addr netip.AddrPort, o *DialOptions) error {
 	if o == nil {
 		o = &DialOptions{}

@@ -24,8 +24,8 @@
 // The engine gets its devices from a provider, which the program opens first and closes
 // last. Package provider/soft has an RDMA device in software, which needs no hardware and
 // no privileges. Package provider/rdmacore has the RDMA devices of the kernel. Package
-// provider opens one of them by a name, which a user may choose. A provider for the
-// reactor is a cm.Provider: devices (verbs.Provider) and connection management
+// provider opens one of these providers by a name, which a user may choose. The reactor
+// needs a cm.Provider, which has devices (verbs.Provider) and connection management
 // (cm.Transport).
 //
 // An Engine runs each of its loops on a goroutine. NewLoop makes a loop that the program
@@ -116,9 +116,9 @@
 // the caller until Release, or until SendBuffer accepts it.
 //
 // The memory grows with the number of buffers in use. Unused memory is returned to the
-// system within 40 s of its last use. With the software device, the pages of free buffers
-// are returned. Other devices pin their pages. With these devices a memory region of up
-// to 16 MiB is returned when none of its buffers is in use.
+// system within 40 s of its last use. The software device can return the pages of single
+// free buffers. Other devices pin their pages: they can only return a whole memory region
+// of up to 16 MiB, when none of its buffers is in use.
 package reactor
 
 // The files of this package, in reading order:

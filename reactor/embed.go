@@ -11,13 +11,13 @@ import (
 
 // NewLoop makes a loop without a goroutine, for an application that has an event loop of
 // its own. The loop belongs to the goroutine that called NewLoop. Another goroutine may
-// take it over; the application must synchronize the two. NewLoop calls OnBoot before it
-// returns. Config.NumLoops must be 0 or 1, and Config.CPUs must be empty. For the
-// provider p and for the errors see New. If OnBoot fails, NewLoop returns the error of
-// OnBoot.
+// take over the loop, but the application must make sure that only one of them uses it
+// at a time. NewLoop calls OnBoot before it returns. Config.NumLoops must be 0 or 1, and
+// Config.CPUs must be empty. For the provider p and for the errors see New. If OnBoot
+// fails, NewLoop returns the error of OnBoot.
 //
-// Either RunOnce waits for work, or the application waits for input on FD, together with
-// its own descriptors:
+// There are two ways to wait for work. Either RunOnce waits, or the application waits
+// for input on FD, together with its own descriptors:
 //
 //	for {
 //		for {
@@ -73,11 +73,12 @@ func (l *Loop) initEmbedded() (err error) {
 }
 
 // RunOnce runs one turn of the loop. If the turn had no work, RunOnce waits as the idle
-// policy says, until there is work or timeout has passed, and runs another turn. If
-// timeout is zero, RunOnce does not wait; if timeout is negative, it waits without limit.
-// RunOnce returns how much work was done. The error is ErrClosed if the loop has ended.
-// It matches verbs.ErrState if RunOnce is called in a callback, or for a loop that an
-// engine runs.
+// policy says, until there is work or the parameter timeout has passed, and runs another
+// turn. If timeout is zero, RunOnce does not wait; if timeout is negative, it waits
+// without limit. The result is the number of pieces of work that were done: IdlePolicy
+// says what work is, and each completion, event, function and timer is one piece. The
+// error is ErrClosed if the loop has ended. It matches verbs.ErrState if RunOnce is
+// called in a callback, or for a loop that an engine runs.
 func (l *Loop) RunOnce(timeout time.Duration) (work int, err error) {
 	if err := l.checkRunnable("run"); err != nil {
 		return 0, err
@@ -105,9 +106,12 @@ func (l *Loop) beginRunOnce() {
 	l.countWake(l.fetchEvents(), CauseLimit)
 }
 
-// RunOnce adds runOnceCost to clock.pendingCost in each call. clock.tick adds 1 to it in
-// each turn. If the application only polls, the loop therefore reads its clock and checks
-// its timers in every eighth call of RunOnce.
+// runOnceCost is added to clock.pendingCost in each call of RunOnce, in addition to the
+// 1 that clock.tick adds in each turn. A loop reads its clock when pendingCost has
+// reached clockEvery. So if the application only calls RunOnce(0), the loop reads its
+// clock and checks its timers in every eighth call. Without runOnceCost it would do so
+// in every 64th call, which may be much later, because the application does other things
+// between the calls.
 const runOnceCost = clockEvery/8 - 1
 
 // waitForWork runs turns of the loop, and sleeps in between, until there was work or the
@@ -127,8 +131,9 @@ func (l *Loop) waitForWork(timeout time.Duration) (work int) {
 	return work
 }
 
-// remaining returns the part of a timeout that has not passed yet, at least 0, or noLimit
-// if the timeout is negative.
+// remaining returns how long the next sleep may take. This is the parameter left, the
+// part of the timeout that has not passed yet, but at least 0. If the timeout is
+// negative, the result is noLimit.
 func remaining(timeout, left time.Duration) time.Duration {
 	if timeout < 0 {
 		return noLimit

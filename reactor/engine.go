@@ -44,11 +44,12 @@ type Engine struct {
 // management of a provider in addition to its devices. p belongs to the caller, who may
 // close it when the engine has ended. New copies cfg; nil means the defaults.
 //
-// Loop i uses completion vector i of each device. If
-// verbs.Caps.ProgressManual is true, a completion vector can be used by one loop only.
-// Then Config.NumLoops is limited to the number of vectors, and connections of a second
-// engine with the same provider fail with verbs.ErrBusy. The loops do not run before
-// Start. To release an engine that was never started, call Shutdown.
+// The completion vector of a loop is its index modulo the number of completion vectors
+// of the device. If verbs.Caps.ProgressManual is true, only one loop can use a
+// completion vector. Config.NumLoops must then not exceed the number of completion
+// vectors, and connections of a second engine with the same provider fail with
+// verbs.ErrBusy. The loops do not run before Start. To release an engine that was never
+// started, call Shutdown.
 //
 // The error is a *verbs.ParamError for a value of cfg that is out of range, or an error
 // of the system or of the provider. New also returns an error if p or h is nil. New may
@@ -103,9 +104,9 @@ func (e *Engine) release() (err error) {
 
 // Start runs each loop on a goroutine of its own, and returns when OnBoot has returned
 // on every loop. The error matches verbs.ErrState if the engine was started or stopped
-// before. It is an error of the system if a thread can not be pinned: see Config.CPUs. If
-// OnBoot fails on a loop, Start stops the engine, waits until it has
-// ended, and returns the error of OnBoot.
+// before. It is an error of the system if a thread can not be pinned: see Config.CPUs.
+// If OnBoot fails on a loop, Start stops the engine, waits until the engine has ended,
+// and returns the error of OnBoot.
 func (e *Engine) Start() error {
 	if err := e.markStarted(); err != nil {
 		return err
@@ -174,7 +175,8 @@ func (e *Engine) claimAsync(dev verbs.Device) bool {
 // connections of any of them.
 func (e *Engine) deviceEvent(dev verbs.Device, ev verbs.AsyncEvent) {
 	for _, l := range e.loops {
-		// A loop that has ended has no connections, so its error is ignored.
+		// post fails only if the loop has ended. Such a loop has no connections, so it
+		// does not need the event.
 		_ = l.post("device event", func() { l.deviceEvent(dev, ev) }, true)
 	}
 }
@@ -182,12 +184,14 @@ func (e *Engine) deviceEvent(dev verbs.Device, ev verbs.AsyncEvent) {
 // deviceFailed reports to all loops that a device can not be used any more.
 func (e *Engine) deviceFailed(dev verbs.Device, err error) {
 	for _, l := range e.loops {
-		// A loop that has ended has no connections, so its error is ignored.
+		// post fails only if the loop has ended. Such a loop has no connections, so it
+		// does not need the report.
 		_ = l.post("device failure", func() { l.deviceFailed(dev, err) }, true)
 	}
 }
 
-// fail stops the engine because of the error err, after which the engine can not work.
+// fail stops the engine after an error without which the engine could not go on. Wait
+// returns the error err.
 func (e *Engine) fail(err error) {
 	e.recordError(err)
 	e.Stop()

@@ -8,8 +8,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Errors of this package. Packages verbs and cm have further errors. Test for them with
-// errors.Is.
+// Errors of this package. Test for them with errors.Is. Methods of this package also
+// return errors of the packages verbs and cm.
 var (
 	// ErrClosed means that the connection, listener, loop or engine was closed.
 	ErrClosed = verbs.ErrClosed
@@ -47,13 +47,15 @@ var (
 )
 
 // errFailedEarly is the error of a connection whose queue pair has failed before this
-// side has received cm.Established. The peer may receive its own cm.Established earlier,
-// and send a request that makes the queue pair fail.
+// side has received cm.Established. This can happen when the peer has received its own
+// cm.Established earlier: the peer may then send a request that makes the queue pair of
+// this side fail.
 var errFailedEarly = fmt.Errorf("%w: the queue pair failed before the connection was open", verbs.ErrState)
 
 var errNilArgument = errors.New("a provider and a handler are needed")
 
-// Errors of the data path. They are made once, because the data path does not allocate.
+// Errors of the data path. They are made in advance, because the data path does not
+// allocate memory.
 var (
 	errSendClosed    = operr.Wrap("send", ErrClosed)
 	errForeignBuffer = operr.Wrap("send", verbs.ErrForeign)
@@ -67,8 +69,8 @@ var (
 	})
 )
 
-// A CloseError is the error of OnClose if a connection has ended with failed operations.
-// It wraps both of its errors.
+// A CloseError is an error of OnClose that has two parts: the reason why the connection
+// has ended, and the error of the first request that failed. It matches both errors.
 type CloseError struct {
 	Cause error // reason: ErrPeerClosed, verbs.ErrPeerGone, ErrDrainTimeout ...
 	First error // error of the first failed request, a *verbs.CompletionError

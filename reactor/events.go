@@ -12,7 +12,8 @@ import (
 // arbitrary.
 const eventBudget = 16
 
-// An eventSource is a Loop that implements source for its connection events.
+// An eventSource is a Loop with the methods of the interface source. It handles the
+// events of the loop's cm.EventChannel.
 type eventSource Loop
 
 func (s *eventSource) cause() Cause { return CauseConnection }
@@ -68,14 +69,15 @@ func (c *Conn) handleEvent(typ cm.EventType, err error) {
 	case cm.DeviceRemoval:
 		c.deviceRemoved()
 	case cm.AddrError, cm.RouteError, cm.ConnectError, cm.Rejected, cm.Unreachable:
-		// Unreachable may also mean that the neighbour entry of an open connection has
-		// changed. That does not end the connection.
+		// For a connection that is open, cm.Unreachable may mean that the neighbour
+		// table of the kernel has a new link-layer address for the peer. failOpenOn ends
+		// only connections that are opening.
 		c.failOpenOn(err)
 	}
 }
 
-// failOpenOn ends a connection that is opening with the error err. It does nothing if err
-// is nil or if the connection is not opening.
+// failOpenOn ends a connection that is opening; the parameter err is the reason.
+// failOpenOn does nothing if err is nil or if the connection is not opening.
 func (c *Conn) failOpenOn(err error) {
 	if err != nil && c.state < stateOpen {
 		c.failOpen(err)
@@ -83,9 +85,9 @@ func (c *Conn) failOpenOn(err error) {
 }
 
 // onDisconnected handles cm.Disconnected: the peer has disconnected, or has confirmed
-// that this side has disconnected. err is nil unless the peer's process has ended or the
-// peer does not know the connection any more. Completions of earlier messages and sends
-// may not have been polled yet: see stateAwaitingEmptyCQ.
+// that this side has disconnected. The parameter err is not nil in two cases: the peer's
+// process has ended, or the peer does not know the connection any more. Completions of
+// earlier messages and sends may not have been polled yet: see stateAwaitingEmptyCQ.
 func (c *Conn) onDisconnected(err error) {
 	if c.queue != nil {
 		c.emptyPollsAtDisconnect = c.queue.emptyPolls
@@ -96,7 +98,9 @@ func (c *Conn) onDisconnected(err error) {
 	c.closeReason.peerErr = firstError(err, ErrPeerClosed)
 	cause := c.closeReason.peerErr
 	if c.state == stateDraining {
-		cause = nil // this side has called Close; sends that are not confirmed fail
+		// The application has called Close, so the disconnect itself is not an error.
+		// Sends that are not confirmed fail.
+		cause = nil
 	}
 	c.beginClose(cause)
 	c.scheduleAdvance()
@@ -147,8 +151,8 @@ func (s *asyncSource) ready(poller.Readiness) (work int) {
 		work++
 		s.loop.engine.deviceEvent(s.dev, ev)
 		if ev.Type == verbs.AsyncDeviceFatal {
-			// AsyncDeviceFatal is the last event. After it the descriptor itself may
-			// fail.
+			// AsyncDeviceFatal is the last event. The loop stops watching the
+			// descriptor, because reading from it may fail now.
 			s.loop.recordError(s.loop.unwatch(s))
 			return work
 		}

@@ -13,7 +13,8 @@ type Registration struct {
 	call  func(poller.Readiness)
 }
 
-// A foreignSource is a Registration that implements source for its descriptor.
+// A foreignSource is a Registration with the methods of the interface source. It calls
+// the function that was passed to Register.
 type foreignSource Registration
 
 func (s *foreignSource) cause() Cause { return CauseForeign }

@@ -7,8 +7,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// fullRetry is how long a loop that had no room counts as full if none of its connections
-// has ended meanwhile. After that time the system may have memory again. The number is
+// fullRetry is the time after which the engine tries again to make a connection on a
+// loop that had no room. By then the system may have memory again. If a connection of
+// the loop ends earlier, the engine tries again for the next request. The number is
 // arbitrary.
 const fullRetry = time.Second
 
@@ -32,7 +33,8 @@ type fullRecord struct {
 	tried time.Time // time at which making a connection was last tried
 }
 
-// record records that loop k, which had conns connections, had no room for another one.
+// record records that k.loop, which had conns connections, had no room for another one
+// on k.dev at the time in the parameter now.
 func (f *fullLoops) record(k loopOnDevice, conns int64, now time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -42,19 +44,20 @@ func (f *fullLoops) record(k loopOnDevice, conns int64, now time.Time) {
 	f.entries[k] = fullRecord{conns: conns, tried: now}
 }
 
-// clear removes the record of loop k, because it had room for a connection.
+// clear removes the record of k, because k.loop had room for a connection on k.dev.
 func (f *fullLoops) clear(k loopOnDevice) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.entries, k)
 }
 
-// full reports whether loop k, which has conns connections, is known to have no room for
-// another connection. It reports false if the number of connections has decreased, and
-// once in each fullRetry, so that the engine tries again. Accept increases the number
-// before the loop tries, so that no more accepted requests are tried at a time than
-// connections have ended. Requests that the application has not answered yet do not
-// count.
+// full reports whether k.loop, which has conns connections, is known to have no room for
+// another connection on k.dev. In two cases full reports false, so that the engine tries
+// again: the loop has fewer connections than at the time of the record, or fullRetry has
+// passed since the last try. The number conns includes accepted requests whose
+// connection the loop has not made yet. So after n connections have ended, at most n
+// accepted requests are tried at a time. Requests that the application has not answered
+// yet are not included.
 func (f *fullLoops) full(k loopOnDevice, conns int64, now time.Time) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -80,8 +83,9 @@ func (l *Loop) full(dev verbs.Device, now time.Time) bool {
 	return l.engine.fullLoops.full(loopOnDevice{l, dev}, conns, now)
 }
 
-// recordRoom records whether the loop had room for a connection on dev. The connection is
-// still counted in the load of the loop.
+// recordRoom records whether the loop had room for a connection on dev. The caller has
+// not destroyed a connection for which there was no room yet, so Loop.load still
+// includes it.
 func (l *Loop) recordRoom(dev verbs.Device, room bool) {
 	k := loopOnDevice{l, dev}
 	if room {

@@ -27,9 +27,9 @@ type Handler interface {
 // A ConnHandler has the callbacks of listeners and connections. ListenOptions.Handler is
 // the ConnHandler of a listener and of the connections that it accepts.
 // DialOptions.Handler is the ConnHandler of a connection that this side opens. A
-// listener or connection without such an option uses the Handler of the engine. The
-// application embeds BaseConnHandler and overrides the methods that it needs. What the
-// comment of Handler says about goroutines applies here too.
+// listener or connection whose options have no ConnHandler uses the Handler of the
+// engine. The application embeds BaseConnHandler and overrides the methods that it
+// needs. For the goroutines on which the methods run, see Handler.
 type ConnHandler interface {
 	// OnConnectRequest is called when a connection request has arrived at a listener. There
 	// is no queue pair yet. The application must answer the request with Accept or Reject,
@@ -43,11 +43,11 @@ type ConnHandler interface {
 	// example, that the peer has given up the request. After every successful Accept
 	// either OnOpen or OnAcceptError is called.
 	OnAcceptError(req *ConnRequest, err error)
-	// OnListenError is called when the engine has closed a listener. err matches
-	// ErrDeviceRemoved when the device was removed, and is the device's error when its
-	// asynchronous events can not be read any more. Connections on the device end with the
-	// same error; connections on other devices are not affected. OnListenError runs on the
-	// loop with index 0.
+	// OnListenError is called when the engine has closed a listener because of its
+	// device. If the device was removed, err matches ErrDeviceRemoved. If the
+	// asynchronous events of the device can not be read any more, err is the error of
+	// reading them. Connections on the device end with the same error; connections on
+	// other devices are not affected. OnListenError runs on the loop with index 0.
 	OnListenError(ln *Listener, err error)
 	// OnOpen is called when a connection is established. It is the first callback for c.
 	OnOpen(c *Conn)
@@ -56,12 +56,13 @@ type ConnHandler interface {
 	// if it calls msg.Keep.
 	OnMessage(c *Conn, msg Message)
 	// OnCompletion is called when a one-sided or atomic operation has completed, or a
-	// message that was sent with SendOptions.Notify. The application may use the memory
-	// of the operation again. Each accepted operation of these kinds is reported exactly
-	// once, in the order of the calls, and before OnClose. If the operation has failed,
-	// err is usually a *verbs.CompletionError, and the connection ends. OnCompletion is
-	// also called after Conn.Close, when the connection accepts no more sends. So the
-	// application should not call Abort because a send in OnCompletion returns ErrClosed.
+	// message that was sent with SendOptions.Notify. The application may then use the
+	// memory of the operation again. Each accepted operation of these kinds is reported
+	// exactly once, in the order of the calls, and before OnClose. If the operation has
+	// failed, err is usually a *verbs.CompletionError, and the connection ends.
+	// OnCompletion is also called after Conn.Close. A send in OnCompletion then returns
+	// ErrClosed; the application should not call Abort because of that error, because
+	// Abort would make other outstanding operations fail.
 	OnCompletion(c *Conn, op Op, err error)
 	// OnWritable is called after a send was refused with ErrWouldBlock, when at most half
 	// of MaxInFlight operations are outstanding.

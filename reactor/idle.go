@@ -5,10 +5,11 @@ import (
 	"time"
 )
 
-// IdlePolicy says what a loop does after a turn without work. Work is a completion, a
-// connection event, an event of a registered descriptor, a posted function, a timer, or
-// a call of the function of Loop.SetTurnFunc that had work. While a loop has such a
-// function, it does not sleep, whatever its policy is.
+// An IdlePolicy says what a loop does after a turn without work. A piece of work is a
+// completion, a connection event, a device event, an event of a registered descriptor, a
+// posted function, a timer, a step of closing a connection, or a call of the function of
+// Loop.SetTurnFunc that had work. While a loop has a function of SetTurnFunc, it does
+// not sleep, whatever its policy is.
 type IdlePolicy uint8
 
 // The values of IdlePolicy.
@@ -32,12 +33,13 @@ func (p IdlePolicy) String() string {
 	return "unknown idle policy"
 }
 
-// yieldEvery is how often a loop that sleeps calls the Go scheduler. The runtime preempts
-// a goroutine that has not called the scheduler for 10 ms (forcePreemptNS in
-// runtime/proc.go), even if the goroutine has slept in system calls meanwhile. After
-// one such preemption the runtime takes the goroutine's processor away in each sleep, and
-// its monitor thread wakes up thousands of times a second, on the same CPU if the loop is
-// pinned.
+// yieldEvery is how often a loop that sleeps calls the Go scheduler. Without these calls
+// the Go runtime preempts the goroutine of the loop when 10 ms have passed since its
+// last call of the scheduler (forcePreemptNS in runtime/proc.go); time that the
+// goroutine has slept in system calls counts too. After one such preemption, the monitor
+// thread of the runtime wakes up thousands of times a second, and takes the processor
+// (P) of the goroutine away in each sleep. If the loop is pinned, the monitor thread
+// also runs on the CPU of the loop.
 const yieldEvery = 8 * time.Millisecond
 
 // An idleState decides whether a loop without work polls again or sleeps.

@@ -9,8 +9,8 @@ import (
 )
 
 // checkDevices checks the configuration against the limits of every device of the
-// provider, so that New reports a mistake. Devices that are added later are checked when
-// they are first used.
+// provider. So New reports a configuration that does not fit, and not a later call. A
+// device that is added after New is checked when a loop first uses it.
 func (c *Config) checkDevices(p cm.Provider) error {
 	devices, err := p.Devices()
 	if err != nil {
@@ -31,9 +31,10 @@ func (c *Config) checkDevice(dev verbs.Device) error {
 	if caps.ProgressManual && c.NumLoops > attr.NumCompVectors {
 		return operr.Wrap(op, tooManyLoops(c.NumLoops, attr.NumCompVectors))
 	}
-	// The send queue of a connection has one entry for a probe in addition to those for
-	// the application's requests. A CQ must have a place for every request of a
-	// connection.
+	// The send queue of a connection has MaxInFlight+1 entries; the additional one is
+	// for a probe. The receive queue has MaxInFlight entries. A CQ must have a place for
+	// each entry of both queues. A shared receive queue replaces the receive queue; its
+	// buffers need SharedRecvBuffers places.
 	inFlight := min(attr.MaxQPWR-1, (attr.MaxCQE-1)/2)
 	if c.SharedRecvBuffers > 0 {
 		if err := c.checkSharedRecv(attr, caps); err != nil {

@@ -30,10 +30,10 @@ type ListenOptions struct {
 	// RNRRetryCount replaces Config.RNRRetryCount, unless it is zero. Negative means none.
 	RNRRetryCount int
 	// TOS is the type of service (with IPv6: the traffic class) of the packets that this
-	// side sends with provider/soft or an iWARP device, unless the dialing side has set
-	// DialOptions.TOS, which then applies to both sides. On other RDMA devices TOS has no
-	// effect: both sides use the traffic class of the dialing side. Zero means the
-	// default of the provider. Source: rdma_set_option(3).
+	// side sends. It has an effect only with provider/soft and iWARP devices, and only
+	// if the dialing side has not set DialOptions.TOS, which applies to both sides. With
+	// other RDMA devices both sides always use the traffic class of the dialing side.
+	// Zero means the default of the provider. Source: rdma_set_option(3).
 	TOS uint8
 	// ReuseAddr lets other IDs that also set the option share the address. At most one of
 	// them can listen. Source: rdma_set_option(3), see cm.ID.SetReuseAddr.
@@ -108,8 +108,9 @@ func (ln *Listener) open(addr netip.AddrPort) error {
 	return nil
 }
 
-// setOptions sets the options that a listener and a connection have in common. It leaves
-// an option with the zero value alone, so that the default of the provider applies.
+// setOptions sets the options that listeners and dialed connections have in common. It
+// does not set an option that has its zero value, so the default of the provider applies
+// then.
 func setOptions(id *cm.ID, tos uint8, reuseAddr bool) error {
 	if tos > 0 {
 		if err := id.SetTOS(tos); err != nil {
@@ -134,9 +135,10 @@ func handlerOr(h ConnHandler, fallback Handler) ConnHandler {
 // with port 0.
 func (ln *Listener) Addr() netip.AddrPort { return ln.addr }
 
-// Serves returns the addresses and paths at which the listener receives requests, and
-// those at which it should receive requests and can not. After Close it returns nil. See
-// cm.ID.Serves.
+// Serves returns the addresses at which the listener should receive requests. On the
+// soft device each element also says whether it is for the local path or the wire path.
+// If the field Err of an element is not nil, the listener can not receive requests
+// there, and Err is the reason. After Close, Serves returns nil. See cm.ID.Serves.
 func (ln *Listener) Serves() []cm.ServedAddr { return ln.id.Serves() }
 
 // Close stops listening and frees the address. Requests that were not passed to

@@ -30,10 +30,12 @@ type Loop struct {
 	mailbox  mailbox
 	timerFD  *timerFD // nil unless the loop was made with NewLoop
 
-	poller      *poller.Poller
-	channel     *cm.EventChannel // connection events of the loop's connections
-	sources     []sourceSlot     // watched descriptors; the data of a poller.Event is an index in sources
-	readyEvents int              // number of fetched events that are not handled yet
+	poller  *poller.Poller
+	channel *cm.EventChannel // connection events of the loop's connections
+	// Watched descriptors. The data of a poller.Event is the index of the descriptor in
+	// sources.
+	sources     []sourceSlot
+	readyEvents int // number of fetched events that are not handled yet
 	// Number of turns of the loop since the last check of epoll.
 	sinceEpoll int
 	// Number of turns of the loop after which it checks epoll.
@@ -63,9 +65,9 @@ type Loop struct {
 	err        error // first error that neither a callback nor the result of a call has reported
 }
 
-// enter moves the loop to the state s, unless the loop is in a later state already.
-// Functions that were posted late may still call drain and abortConns while the loop
-// ends.
+// enter moves the loop to the state s, unless the loop is already in a later state.
+// While the loop ends, it still runs functions that were posted before. One of them may
+// call drain or abortConns, which must not move the loop back to an earlier state.
 func (l *Loop) enter(s loopState) { l.state = max(l.state, s) }
 
 // recordError keeps the first error that is passed to it. Engine.Wait returns that error,
@@ -78,9 +80,9 @@ func (l *Loop) Index() int { return l.index }
 // Engine returns the engine to which the loop belongs.
 func (l *Loop) Engine() *Engine { return l.engine }
 
-// Now returns the time at which the loop has last read the clock. In an idle loop this
-// time is a few microseconds old. In a loop with work it may be as old as the last few
-// callbacks together have taken.
+// Now returns the time at which the loop has last read the clock, which it does every
+// few turns. In an idle loop this time is a few microseconds old. In a loop with work it
+// is older by the duration of the callbacks since that reading.
 func (l *Loop) Now() time.Time { return l.clock.time() }
 
 // Conns returns how many connections the loop has. Connections that are opening or
@@ -100,12 +102,13 @@ func (l *Loop) SetIdle(p IdlePolicy) error {
 
 // Alloc maps size bytes of new memory outside the Go heap, and registers them for
 // one-sided operations on the connections of this loop that use the device dev. The
-// memory is unmapped by MR.Close, or when the loop ends. Alloc may be called only on the
-// goroutine of the loop: see ConnRequest.Loop for requests of another loop. A peer can
-// access the memory if the access flags allow that, and if the peer knows MR.Addr and
-// MR.RKey: see Remote. The error matches verbs.ErrForeign if dev is not a device of the
-// engine's provider. Other errors are those of verbs.PD.Alloc, and, when the loop uses
-// the device for the first time, those of opening the device.
+// memory is unmapped by MR.Close, or when the loop ends. A peer can access the memory if
+// the parameter access allows that, and if the peer knows MR.Addr and MR.RKey: see
+// Remote. Alloc may be called only on the goroutine of the loop. ConnRequest.Loop says
+// how to allocate memory for a request whose connection belongs to another loop. The
+// error matches verbs.ErrForeign if dev is not a device of the engine's provider. Other
+// errors are those of verbs.PD.Alloc, and, when the loop uses the device for the first
+// time, those of opening the device.
 func (l *Loop) Alloc(dev verbs.Device, size int, access verbs.Access) (verbs.MR, error) {
 	d, err := l.ownDevice(dev)
 	if err != nil {

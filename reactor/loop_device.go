@@ -26,8 +26,8 @@ type loopDevice struct {
 	failure    error           // error after which no more completions are expected, or nil
 	removed    bool            // the device was removed; failure is set too
 
-	// consumedTurn is the value of Stats.Turns at the last call of consume, plus one. It is
-	// 0 if there was no call.
+	// consumedTurn is Stats.Turns+1 at the time of the last call of consume. The value 0
+	// means that consume was not called yet.
 	consumedTurn uint64
 }
 
@@ -116,7 +116,7 @@ func (d *loopDevice) openSRQ() error {
 	return d.sharedRecv.post()
 }
 
-// qpAttr returns the attributes of a queue pair that uses the CQ q.
+// qpAttr returns the attributes of a queue pair whose send and receive CQ is q.
 func (d *loopDevice) qpAttr(q *completionQueue) *verbs.QPInitAttr {
 	cfg := d.loop.cfg
 	attr := &verbs.QPInitAttr{
@@ -184,9 +184,10 @@ func (d *loopDevice) fail(err error) {
 	}
 }
 
-// failRemoved does the same as fail, for a device that was removed. In addition, no
-// connection waits any more for flushed completions or disconnect events of the device,
-// so connections that are already closing take their next step.
+// failRemoved is called when the device was removed. Like fail, it ends every connection
+// of the device with err. In addition, no connection of the device waits any more for
+// flushed completions or for cm.Disconnected. Connections that are already closing
+// therefore take their next step.
 func (d *loopDevice) failRemoved(err error) {
 	if !d.removed {
 		d.removed = true
@@ -245,10 +246,11 @@ func (d *loopDevice) lease() (*Buffer, error) {
 	return b, nil
 }
 
-// consume makes a device with verbs.ProgressManual process everything that has arrived.
-// It is called for connections whose peers have disconnected. One call in a turn of the
-// loop is enough for all these connections, because the loop handles connection events
-// earlier in the turn.
+// consume makes a device with verbs.ProgressManual process everything that has arrived,
+// so that the completions can be polled. It is called for each connection that takes a
+// step after its peer has disconnected. In one turn, the loop handles all connection
+// events before the closing connections take their steps. Therefore one call of
+// cq.Group.Consume in a turn is enough, and consume skips the others.
 func (d *loopDevice) consume() {
 	if turn := d.loop.stats.Turns + 1; d.consumedTurn != turn {
 		d.consumedTurn = turn
@@ -258,8 +260,8 @@ func (d *loopDevice) consume() {
 	}
 }
 
-// A cqSource is a loopDevice that implements source for the events of its completion
-// channel.
+// A cqSource is a loopDevice with the methods of the interface source. It handles the
+// events of the completion channel.
 type cqSource loopDevice
 
 func (s *cqSource) ready(poller.Readiness) (work int) {
@@ -267,7 +269,9 @@ func (s *cqSource) ready(poller.Readiness) (work int) {
 		(*loopDevice)(s).fail(err)
 		s.loop.recordError(s.loop.unwatch(s))
 	}
-	return 0 // the completions count as work, the event does not
+	// The event itself is not work. The next turn polls the completions, which count as
+	// work.
+	return 0
 }
 
 func (s *cqSource) cause() Cause { return CauseCompletion }

@@ -42,7 +42,8 @@ func (l *Loop) boot() error {
 	return nil
 }
 
-// main is the function of a loop's goroutine.
+// main is the function of a loop's goroutine. It sends the error of pin or boot to the
+// channel booted, or nil, and then runs the loop until it ends.
 func (l *Loop) main(booted chan<- error) {
 	err := l.pin()
 	if err == nil {
@@ -52,9 +53,11 @@ func (l *Loop) main(booted chan<- error) {
 	l.run()
 }
 
-// pin locks the goroutine to a thread, and pins the thread to a CPU, as Config.CPUs says.
-// It is called before the loop allocates memory. The goroutine is never unlocked: the
-// thread ends with it.
+// pin locks the goroutine to a thread, and pins the thread to a CPU, as Config.CPUs
+// says. It is called before the loop allocates registered memory, so that Linux takes
+// this memory from the NUMA node of the CPU. The goroutine is never unlocked. Therefore
+// the Go runtime ends the thread when the goroutine ends, and no other goroutine runs on
+// a pinned thread.
 func (l *Loop) pin() error {
 	if len(l.cfg.CPUs) == 0 {
 		return nil

@@ -13,8 +13,9 @@ const (
 	// as after a call of Conn.Close. abortConns leads to loopAborting. When the loop has
 	// no more connections and requests, finishTurn leads to loopEnded.
 	loopDraining
-	// loopAborting: the connections end in the next turns, without waiting for their peers.
-	// Then the state is loopEnded.
+	// loopAborting: the connections end in the next turns, without waiting for their
+	// peers. When the loop has no more connections and requests, finishTurn leads to
+	// loopEnded.
 	loopAborting
 	// loopEnded: OnShutdown is running or has returned. The loop runs no more turns, and
 	// Post fails.

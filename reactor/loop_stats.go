@@ -30,8 +30,8 @@ func (l *Loop) publish(force bool) {
 	l.published.stats = s
 }
 
-// snapshot returns the present counters: those of l.stats, and those that other objects
-// count.
+// snapshot returns the present counters: those in l.stats, and those of the clock, the
+// mailbox, the devices and the engine.
 func (l *Loop) snapshot() Stats {
 	s := l.stats
 	for _, d := range l.devices {
@@ -50,7 +50,10 @@ func (l *Loop) snapshot() Stats {
 	s.Refused = l.mailbox.refused.Load()
 	s.Timers = uint64(l.timers.Len())
 	s.Conns = uint64(l.liveConns)
-	if l.index == 0 { // any goroutine may answer a request, so the engine counts the answers
+	if l.index == 0 {
+		// Any goroutine may answer a request, so the engine counts the answers for all
+		// loops. The first loop includes them in its counters, so that the sum over the
+		// loops is right.
 		s.Accepts, s.Rejects = l.engine.accepts.Load(), l.engine.rejects.Load()
 	}
 	return s

@@ -21,15 +21,16 @@ type mailbox struct {
 	limit  int // Config.MaxPosted
 	closed bool
 
-	// spare is the memory of the functions that ran last, which the next queue reuses. It
-	// belongs to the loop.
+	// spare is the empty slice that the next queue uses, so that put need not allocate
+	// memory. Its array has held the functions that were called last. Only the goroutine
+	// of the loop uses spare.
 	spare []func()
 }
 
-// put adds fn. It returns ErrClosed after close, and ErrTooManyPosted if limit functions
-// wait. The parameter internal is true if fn was not passed to Post. The limit does not
-// apply to internal functions, because their number is limited in another way. The result
-// wake is true if the caller must wake the loop.
+// put adds fn. It returns ErrClosed after close, and ErrTooManyPosted if the number of
+// functions that wait has reached the field limit. The parameter internal is true if the
+// engine itself posts fn, for example in Dial, Accept or Stop. The limit does not apply
+// to these functions. The result wake is true if the caller must wake the loop.
 func (m *mailbox) put(fn func(), internal bool) (wake bool, err error) {
 	m.mu.Lock()
 	switch {

@@ -32,12 +32,14 @@ func (c Cause) String() string {
 }
 
 // Stats are the counters of a loop since it was made, or their sums over the loops of an
-// engine. The tag help of a field says what the field counts. The times are differences
-// between two readings of the clock that the loop makes anyway, every few microseconds.
+// engine. The tag help of a field says what the field counts. The loop does not read the
+// clock for these counters only: Busy, Spin and Slept are sums of the intervals between
+// two readings that the loop makes anyway, every few microseconds.
 //
-// All and Add work on all fields. A field with the tag kind:"gauge" is the number of
-// things that exist now; it is not a sum over time. The value of an engine for a field
-// with the tag kind:"max" is the greatest value of its loops.
+// The methods All and Add work on all fields. A field with the tag kind:"gauge" is the
+// number of things that exist now; its value may decrease. A field with the tag
+// kind:"max" is the largest value so far; its value for an engine is the largest value
+// of a loop.
 type Stats struct {
 	Turns       uint64 `help:"turns of the loop"`
 	Polls       uint64 `help:"polls of completion queues"`
@@ -51,9 +53,10 @@ type Stats struct {
 	Busy  time.Duration `help:"time awake with work"`
 	Spin  time.Duration `help:"time awake without work"`
 	Slept time.Duration `help:"time asleep, or between Arm and RunOnce"`
-	// LongestTurn is the duration of one turn, or of a few short ones. It includes times in
-	// which the loop did not run although it was awake. A loop made with NewLoop counts as
-	// awake between calls of RunOnce, unless Arm was called.
+	// LongestTurn is the longest time between two readings of the clock, in which the
+	// loop has run one long turn or several short ones. It includes times in which the
+	// system did not run the loop although it was awake. A loop made with NewLoop counts
+	// as awake between calls of RunOnce, unless Arm was called.
 	LongestTurn time.Duration `help:"longest time between two readings of the clock while the loop was awake" kind:"max"`
 	// LongestCallback and SlowCallbacks are 0 if Config.SlowCallback is 0.
 	LongestCallback time.Duration `help:"duration of the longest callback" kind:"max"`

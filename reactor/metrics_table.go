@@ -108,9 +108,10 @@ func (c *statCounter) stat() Stat {
 	return s
 }
 
-// snakeCase returns the name of a field in lower case, with "_" between its words. A word
-// begins with a capital letter that follows a small letter, or that precedes one, as in
-// RNRErrors.
+// snakeCase returns the name of a field in lower case, with "_" between its words. A
+// capital letter begins a word if the letter before it is small, as in EmptyPolls, or if
+// the letter after it is small, as in RNRErrors. The results are empty_polls and
+// rnr_errors.
 func snakeCase(name string) string {
 	var b strings.Builder
 	for i := range len(name) {

@@ -12,8 +12,8 @@ type Op struct {
 	Value uint64
 }
 
-// SendOptions are the options of one operation. The zero value means no options. An
-// operation that does not have an option refuses it with a *verbs.ParamError.
+// SendOptions are the options of one operation. The zero value means no options. If an
+// option is set that the operation can not have, the call returns a *verbs.ParamError.
 type SendOptions struct {
 	// Tag is returned in Op.Tag.
 	Tag uint64
@@ -21,8 +21,8 @@ type SendOptions struct {
 	// OnCompletion is always called.
 	Notify bool
 	// Imm is the immediate data of a message, which is sent if HasImm is true. Only
-	// SendWith and SendBufferWith have these options. WriteImm has an argument for its
-	// immediate data. Imm must be 0 if HasImm is false.
+	// SendWith and SendBufferWith have the options Imm and HasImm; WriteImm gets its
+	// immediate data as an argument. Imm must be 0 if HasImm is false.
 	Imm    uint32
 	HasImm bool
 	// Solicited makes the completion at the peer a solicited event, which wakes a peer
@@ -31,7 +31,7 @@ type SendOptions struct {
 	// peer. Source: ibv_post_send(3), IBV_SEND_SOLICITED.
 	Solicited bool
 	// Fence delays the operation until all earlier READs and atomic operations of the
-	// connection have completed.
+	// connection have completed. Source: ibv_post_send(3), IBV_SEND_FENCE.
 	Fence bool
 }
 

@@ -14,8 +14,10 @@ type regionSet struct {
 	open map[*region]struct{}
 }
 
-// A region is a memory region that leaves its regionSet when it is closed. It has copies
-// of the address and the local key, because every one-sided operation needs both.
+// A region is a memory region that leaves its regionSet when it is closed. The
+// application needs the address and the local key of the region for every one-sided
+// operation. A region has copies of both, so that reading them does not call the
+// provider.
 type region struct {
 	verbs.MR
 	set  *regionSet

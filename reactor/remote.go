@@ -12,25 +12,27 @@ import (
 // peer makes it with RemoteOf and sends it, usually as private data or in a first
 // message.
 //
-// Only the key protects the memory from other peers: a peer without the key has to
-// guess it. All connections of a loop over one device are in one protection domain:
-// each of their peers may use every key that it knows, no matter which peer the key
-// was sent to. Connections of other loops and other devices are in other domains,
-// where the key is refused. A key is sent unencrypted, so anybody who can read the
-// packets knows it. A region that only some peers may reach is best registered for
-// the time of one operation and closed afterwards. Its key is then refused, and does
-// not help to guess the keys of later regions.
+// Only the key protects the memory from other peers: a peer without the key has to guess
+// it. All connections of a loop over one device are in one protection domain: each of
+// their peers may use every key that it knows, no matter which peer the key was sent to.
+// Connections of other loops and other devices are in other domains, where the key is
+// refused. A key is sent unencrypted, so anybody who can read the packets knows it. If
+// only some peers may reach a region, it is best to register the region for one
+// operation and to close it afterwards. Its key is then refused, and does not help to
+// guess the keys of later regions.
 //
-// The software device (provider/soft) makes keys of 32 random bits. Each wrong guess
-// ends the connection on which it arrived. The device counts the wrong guesses of each
-// source: a local user, an IPv4 address, or an IPv6 prefix of 48 bits. After eight wrong
-// guesses it refuses new connections from the source for a time that doubles from one
-// second to ten minutes. If a domain has one region, a source that may have 16,384
-// connections at a time guesses its key after two and a half years on average. If the
-// domain has n regions, a source guesses one of their keys in the n-th part of that time.
-// A peer with k sources is k times as fast. A peer with more than 4,096 sources, such as
-// an IPv6 prefix of 35 bits or less, does not have to wait. The keys of kernel devices
-// can be easier to guess: rdma_rxe has 8 random bits in a key.
+// The software device (provider/soft) makes keys of 32 random bits, and makes it slow to
+// guess them. Each wrong guess ends the connection on which it arrived. The device
+// counts the wrong guesses of each source: a source is a local user, an IPv4 address, or
+// an IPv6 prefix of 48 bits. After eight wrong guesses the device refuses new
+// connections from the source for one second. Each further wait is twice as long, up to
+// ten minutes. For example, if a domain has one region and a source may have 16,384
+// connections at a time, the source needs two and a half years on average to guess the
+// key. If the domain has n regions, the average time until the source has guessed one of
+// their keys is divided by n. If a peer has k sources, the time is divided by k. The
+// device remembers at most 4,096 sources. A peer that has more, such as an IPv6 prefix
+// of 35 bits or less, does not have to wait. The keys of kernel devices can be easier to
+// guess: rdma_rxe has 8 random bits in a key.
 type Remote struct {
 	Addr uint64 // virtual address at the peer: the result of MR.Addr there, plus an offset
 	RKey uint32 // remote key of the region: the result of MR.RKey at the peer

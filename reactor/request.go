@@ -48,8 +48,9 @@ type AcceptParams struct {
 	// PrivateData is sent to the peer, at most 196 bytes. Accept copies it.
 	PrivateData []byte
 	// ResponderResources and InitiatorDepth replace the fields of Config with the same
-	// names, unless they are zero. Negative means none. Accept lowers both to the limits of
-	// the device, and InitiatorDepth also to the limit of the peer.
+	// names. Zero means that the field of Config applies. Negative means none. Accept
+	// lowers both to the limits of the device. It also lowers InitiatorDepth to the
+	// responder resources of the peer.
 	ResponderResources int
 	InitiatorDepth     int
 	// Context is the result of Conn.Context until Conn.SetContext is called.
@@ -77,16 +78,17 @@ func (r *ConnRequest) Param() cm.MessageParam { return r.param }
 // Engine returns the engine whose listener has received the request.
 func (r *ConnRequest) Engine() *Engine { return r.engine }
 
-// Loop returns the loop that gets the connection. It returns nil in Config.Place, which
-// chooses the loop. The methods of another loop may not be called directly: to allocate
-// memory for the connection with Loop.Alloc, pass Loop.Post a function that allocates it
-// and then accepts the request.
+// Loop returns the loop that gets the connection. In Config.Place it returns nil,
+// because Place chooses the loop. OnConnectRequest runs on the loop with index 0, so it
+// may not call the methods of another loop directly. To allocate memory for the
+// connection on another loop, call its method Post with a function that calls Loop.Alloc
+// and then Accept.
 func (r *ConnRequest) Loop() *Loop { return r.loop.Load() }
 
 // Steer assigns the connection to the loop l. It must be called before Accept. The error
-// matches verbs.ErrForeign if l is not a loop of Engine, and verbs.ErrState in
-// Config.Place, whose result chooses the loop. If the request was answered, the error is
-// the one that Accept returns.
+// matches verbs.ErrForeign if l is not a loop of Engine. It matches verbs.ErrState in
+// Config.Place, where the result of Place chooses the loop. If the request was answered
+// or has ended, Steer returns the same error as Accept.
 func (r *ConnRequest) Steer(l *Loop) error {
 	const op = "steer"
 	if !r.engine.owns(l) {
@@ -99,12 +101,13 @@ func (r *ConnRequest) Steer(l *Loop) error {
 	return nil
 }
 
-// Accept accepts the request. The loop of the request then makes the connection, and
-// calls OnOpen or OnAcceptError. Accept copies p; nil means the defaults. If the error
-// is a *verbs.ParamError, or matches verbs.ErrState because Accept was called in
-// Config.Place, the request can still be answered. If it matches ErrDecided, ErrExpired,
-// ErrShutdown, ErrDeviceRemoved or verbs.ErrPeerGone, the request was answered or has
-// ended.
+// Accept accepts the request. When Accept returns nil, the loop of the request makes the
+// connection, and calls OnOpen or OnAcceptError. Accept copies p; nil means the
+// defaults. When Accept returns an error, no callback follows. After two of the errors
+// the request can still be answered: a *verbs.ParamError means that a parameter is out
+// of range, and verbs.ErrState means that Accept was called in Config.Place. The other
+// errors mean that the request was answered or has ended: they match ErrDecided,
+// ErrExpired, ErrShutdown, ErrDeviceRemoved or verbs.ErrPeerGone.
 func (r *ConnRequest) Accept(p *AcceptParams) error {
 	const op = "accept"
 	var params AcceptParams
@@ -212,5 +215,5 @@ func (r *ConnRequest) acceptParam(p *AcceptParams, attr verbs.DeviceAttr) cm.Mes
 	}
 }
 
-// limitDepth returns the smaller of the depth that is wanted and its limit.
+// limitDepth returns the parameter want or the parameter limit, whichever is smaller.
 func limitDepth(want int, limit uint8) uint8 { return uint8(min(want, int(limit))) }

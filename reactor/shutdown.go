@@ -9,9 +9,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// abortTimeout is how long Shutdown waits for the loops to end after it has made them
-// abort all connections. A loop takes longer only if a callback does not return. The
-// number is arbitrary.
+// abortTimeout is how long Shutdown waits for the loops to end after ctx is done and all
+// connections were told to end at once. A loop takes longer only if a callback does not
+// return. The number is arbitrary.
 const abortTimeout = time.Second
 
 // Stop begins to shut down the engine, and returns at once. Listeners are closed,
@@ -36,15 +36,15 @@ func (e *Engine) Stop() {
 	}
 }
 
-// Shutdown calls Stop and waits until the engine has ended. The messages and operations
-// that were accepted are delivered, within Config.DrainTimeout. If ctx is done first, the
-// remaining connections end with ErrShutdown at once, and Shutdown returns the cause of
-// ctx. Otherwise it returns the result of Wait. If a callback does not return within a
-// second after ctx is done, the error also matches verbs.ErrBusy.
+// Shutdown calls Stop and waits until the engine has ended. Then it returns the result
+// of Wait. The messages and operations that were accepted are delivered, within
+// Config.DrainTimeout. If ctx is done before the engine has ended, the remaining
+// connections end with ErrShutdown at once, and Shutdown returns context.Cause(ctx). If
+// a callback then does not return within a second, the error also matches verbs.ErrBusy.
 //
 // The engine of a loop made with NewLoop ends only while the application runs that loop.
-// Until it has ended, Shutdown and Wait do nothing and return an error that matches
-// verbs.ErrState. Use Loop.Stop and Loop.Close instead.
+// Until the engine has ended, Shutdown and Wait do nothing and return an error that
+// matches verbs.ErrState. Use Loop.Stop and Loop.Close instead.
 func (e *Engine) Shutdown(ctx context.Context) error {
 	if err := e.checkWaitable("shut down"); err != nil {
 		return err
@@ -80,9 +80,10 @@ func (e *Engine) hasEnded() bool {
 	}
 }
 
-// Wait waits until the engine has ended. It returns the first error that no callback or
-// call has reported: for example an error that made the engine stop, or an error of
-// releasing a resource. For a loop made with NewLoop see Shutdown.
+// Wait waits until the engine has ended. It returns the first error that was neither
+// passed to a callback nor returned by a method: for example an error that made the
+// engine stop, or an error of releasing a resource. For a loop made with NewLoop see
+// Shutdown.
 func (e *Engine) Wait() error {
 	if err := e.checkWaitable("wait for engine"); err != nil {
 		return err
@@ -93,7 +94,8 @@ func (e *Engine) Wait() error {
 	return e.err
 }
 
-// checkWaitable returns an error if Wait would wait for the caller itself.
+// checkWaitable returns an error if the application runs the loop of the engine, and the
+// loop has not ended. Wait would then block the goroutine that must run the loop.
 func (e *Engine) checkWaitable(op string) error {
 	if e.embedded && !e.hasEnded() {
 		return operr.Wrap(op, verbs.ErrState)
@@ -143,7 +145,7 @@ func (c *Conn) abortNow() {
 func (l *Loop) end() {
 	l.enter(loopEnded)
 	l.mailbox.close()
-	l.mailbox.run() // late calls of Dial and Accept get their callbacks
+	l.mailbox.run() // call the functions that late calls of Dial and Accept have posted
 	if l.booted {
 		l.handler.OnShutdown(l)
 	}
@@ -172,8 +174,8 @@ func (l *Loop) release() (err error) {
 	return err
 }
 
-// ended is called when a loop has ended. It records the error of the loop, and closes
-// done after the last loop.
+// ended is called when a loop has ended. It records the error of the loop. After the
+// last loop it closes Engine.done.
 func (e *Engine) ended(l *Loop) {
 	e.recordError(l.err)
 	if e.running.Add(-1) == 0 {

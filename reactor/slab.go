@@ -27,11 +27,13 @@ type slab struct {
 	onGrow func() // called after each new chunk; may be nil
 
 	chunks []*chunk
-	all    []*Buffer // buffers by index; nil for a buffer whose memory was returned to the system
-	count  int       // number of buffers that have memory
+	// The buffers by their index. An element is nil if the memory of the buffer was
+	// returned to the system.
+	all   []*Buffer
+	count int // number of buffers that have memory
 
 	current    *chunk // the chunk that get takes from; nil if pickChunk must choose one
-	searchFrom int    // index before which no chunk has a free buffer
+	searchFrom int    // all chunks with a smaller index have no free buffer
 
 	trimNext int // index of the chunk that trim checks next
 }
@@ -50,9 +52,13 @@ type chunk struct {
 	free *Buffer // list of the chunk's free buffers
 	used int     // number of the chunk's buffers that are not free
 
-	usedSinceTrim bool    // pickChunk has chosen this chunk since the last round of trim
-	freeAtDiscard *Buffer // head of the free list when memory was last discarded
-	// Number of buffers that discard has checked since it began with the first buffer.
+	usedSinceTrim bool // pickChunk has chosen this chunk since the last round of trim
+	// Head of the free list at the beginning of the last discard. If the chunk is not
+	// used and the head has not changed, no buffer was released since, so there is
+	// nothing to discard.
+	freeAtDiscard *Buffer
+	// Number of buffers that discard has checked so far. The value 0 means that discard
+	// begins with the first buffer.
 	scanned int
 }
 
@@ -84,8 +90,8 @@ func (s *slab) put(b *Buffer) {
 }
 
 // pickChunk chooses the chunk from which get takes buffers: the first chunk with a free
-// buffer, or else a new chunk. Because it chooses the first, the last chunks become
-// unused.
+// buffer, or else a new chunk. So the buffers in use gather in the first chunks, and
+// trim can release the last chunks.
 func (s *slab) pickChunk() (*chunk, error) {
 	for s.searchFrom < len(s.chunks) && s.chunks[s.searchFrom].free == nil {
 		s.searchFrom++
@@ -103,7 +109,8 @@ func (s *slab) pickChunk() (*chunk, error) {
 	return c, nil
 }
 
-// stride returns the distance between two buffers, in bytes.
+// stride returns the distance in bytes between the beginnings of two neighbouring
+// buffers: the size of a buffer, rounded up to a multiple of the cache line.
 func (s *slab) stride() int { return (s.size + cacheLine - 1) &^ (cacheLine - 1) }
 
 // grow allocates memory for the first chunk without memory, or else for a new chunk at

@@ -8,10 +8,10 @@ import (
 
 // The slab returns memory to the system in two ways. If no buffer of a chunk is in use,
 // the slab closes the memory region of the chunk. In other chunks it discards the pages
-// of the free buffers, if the provider can discard memory that stays registered. These
-// buffers stay usable. The slab does both only to chunks that pickChunk has not chosen
-// since the last round of trim. get and put have no code for this purpose, so trim does
-// not make them slower.
+// of the free buffers, if the provider can discard memory that stays registered. Buffers
+// whose pages were discarded can still be used. The slab does both only to chunks that
+// pickChunk has not chosen since the last round of trim. pickChunk records its choice,
+// so get and put need no code for trim and are not slower because of it.
 
 // maxDiscards is how many times one step of trim calls the system to discard memory. One
 // call takes at most about 10 µs. The number is arbitrary.
@@ -53,7 +53,7 @@ func (s *slab) trim() (more bool, err error) {
 // access memory that is not mapped any more.
 func (s *slab) freeChunk(c *chunk) error {
 	if err := c.mr.Close(); err != nil {
-		c.usedSinceTrim = true // so that a later round tries again
+		c.usedSinceTrim = true // makes a later round try again
 		return err
 	}
 	for i := range c.buffers {
@@ -81,11 +81,14 @@ func (s *slab) dropFreedChunks() {
 	s.searchFrom = min(s.searchFrom, last)
 }
 
-// discard takes one step of discarding the pages of the chunk's free buffers, and
-// reports whether it was the last step.
+// discard takes one step of discarding the pages of the chunk's free buffers, with at
+// most maxDiscards calls of the system. It reports whether the step was the last one for
+// this chunk.
 func (c *chunk) discard(memory verbs.Discarder) (done bool) {
 	if c.scanned == 0 {
-		c.freeAtDiscard = c.free // buffers that are released later come before it in the list
+		// A buffer that is released later becomes the new head of the list. trim sees
+		// that c.free has changed, and discards again in a later round.
+		c.freeAtDiscard = c.free
 	}
 	stride, calls := c.slab.stride(), 0
 	for c.scanned < c.count && calls < maxDiscards {

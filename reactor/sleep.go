@@ -12,8 +12,9 @@ const noLimit time.Duration = -1
 // without work. A loop with a turn function does not sleep; see SetTurnFunc.
 func (l *Loop) keepsSpinning() bool { return l.turnFunc != nil || l.idle.keepSpinning(&l.clock) }
 
-// sleep waits for an event, at most for the duration limit. If limit is noLimit, only
-// SafetyTimeout and timers limit the sleep. sleep does not wait if there is work already.
+// sleep waits for an event. It waits at most for the time in the parameter limit;
+// noLimit means that only Config.SafetyTimeout and timers limit the sleep. sleep does
+// not wait if there is work already.
 func (l *Loop) sleep(limit time.Duration) {
 	l.publish(true)
 	if l.prepareSleep() {
@@ -39,7 +40,9 @@ func (l *Loop) prepareSleep() (busy bool) {
 	l.mailbox.sleeping.Store(true)
 	for _, d := range l.devices {
 		if d.removed {
-			continue // arming the CQs of a removed device may fail each time
+			// Arming the CQs of a removed device may fail. The loop would then count as
+			// busy and never sleep.
+			continue
 		}
 		found, err := d.group.Arm()
 		if err != nil {
@@ -62,7 +65,8 @@ func (l *Loop) afterSleep() {
 }
 
 // sleepLimit returns the longest time to sleep, and the cause to count if no event ends
-// the sleep earlier.
+// the sleep earlier. The parameter limit is the longest time that the caller wants to
+// sleep, or noLimit.
 func (l *Loop) sleepLimit(limit time.Duration) (timeout time.Duration, cause Cause) {
 	timeout, cause = l.cfg.SafetyTimeout, CauseSafety
 	if limit >= 0 && limit < timeout {
@@ -87,7 +91,8 @@ func (l *Loop) countWake(n int, timedOut Cause) {
 	}
 	l.stats.Wakes[cause]++
 	if cause == CauseSafety {
-		// An event that has arrived since the timeout was not lost.
+		// The safety timeout has ended the sleep. If an event has arrived since then, it
+		// was not lost: safetyWake stays false, and no rescue is counted.
 		n = l.fetchEvents()
 		l.safetyWake = l.wakeCause(n) == CauseSafety
 	}

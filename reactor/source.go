@@ -7,8 +7,8 @@ import (
 )
 
 // maxEpollInterval is the longest time between two checks of epoll in a loop that does
-// not sleep. It matters when the loop has so much work that Config.EpollEvery turns take
-// longer. The number is arbitrary.
+// not sleep. If turns have much work, Config.EpollEvery of them may take longer than
+// this time; the loop then checks epoll earlier. The number is arbitrary.
 const maxEpollInterval = 200 * time.Microsecond
 
 // openingEpollEvery is the largest number of turns of the loop between two checks of
@@ -64,8 +64,9 @@ func (l *Loop) unwatch(s source) error {
 }
 
 // pollEpoll handles the events that ended the last sleep. If there are none, it checks
-// epoll for events and handles these. A loop that does not sleep checks epoll after
-// epollInterval turns, or after one turn if the last events were work.
+// epoll for events and handles these. A loop that does not sleep need not check epoll in
+// every turn: it checks after epollInterval turns or after maxEpollInterval, whichever
+// is earlier. If the last events were work, it checks in the next turn.
 func (l *Loop) pollEpoll() (work int) {
 	n := l.readyEvents
 	if n == 0 {

@@ -11,9 +11,9 @@ import (
 )
 
 // A timerFD is a timer with a descriptor: see timerfd_create(2). Only a loop made with
-// NewLoop has one. The application waits for the descriptor of the loop's poller. The
-// poller watches the timerFD, which ends that wait when the first timer of the loop is
-// due.
+// NewLoop has one. The application waits until the descriptor of the loop's poller is
+// readable. The poller watches the timerFD. So the wait of the application ends when the
+// first timer of the loop is due.
 type timerFD struct {
 	fd        int
 	wakeCause Cause // reason for which the timer was set: CauseTimer or CauseSafety

@@ -8,15 +8,15 @@ package reactor
 //
 // While a function is set, the loop does not sleep, whatever its IdlePolicy is. It needs
 // a processor for itself, as with IdleBusy. RunOnce calls fn again and again until there
-// is work or its timeout has passed. Loop.Arm returns true, so an application with an
-// event loop of its own must not wait for its descriptors: it polls them with a timeout
-// of 0 between the calls of RunOnce(0).
+// is work or its timeout has passed. Loop.Arm always returns true. So an application
+// with an event loop of its own must not block while it waits for its descriptors: it
+// polls them with a timeout of 0 between the calls of RunOnce(0).
 //
-// The result of fn says whether fn had work, which then counts as work of the turn: in
-// the result of RunOnce, in Stats.Busy, and for Config.SlowCallback, which measures only
-// calls that had work. Requests that fn makes are posted in the same turn. fn may call
-// any method of the loop and of its connections, and SetTurnFunc. It is called until the
-// loop ends, also while the engine shuts down.
+// The result of fn says whether fn had work. A call that had work counts as a piece of
+// work of the turn: in the result of RunOnce and in Stats.Busy. Only such calls are
+// measured for Config.SlowCallback. Requests that fn makes are posted in the same turn.
+// fn may call any method of the loop and of its connections, and SetTurnFunc. The loop
+// calls fn until the loop ends, also while the engine shuts down.
 //
 // SetTurnFunc may be called only on the goroutine of the loop. A device writes to memory
 // at any time, so fn should read the word for which it waits with verbs.LoadUint64.
