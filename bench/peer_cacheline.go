@@ -5,8 +5,8 @@ import (
 	"sync/atomic"
 )
 
-// cacheLinePeer shows the shortest possible time of the local path: two processors pass a
-// message through shared memory, without any library.
+// cacheLinePeer returns the peer that shows the shortest possible time of the local
+// path: two processors pass a message through shared memory, without any library.
 func cacheLinePeer() *peer {
 	return &peer{
 		name:     "cacheline",

@@ -6,8 +6,9 @@ import (
 	"sync/atomic"
 )
 
-// rawUDPPeer shows the shortest possible time of the wire path: two polled sockets
-// exchange datagrams over the loopback interface, without any library.
+// rawUDPPeer returns the peer that shows the shortest possible time of the wire path:
+// two polled sockets exchange datagrams over the loopback interface, without any
+// library.
 func rawUDPPeer() *peer {
 	// Largest payload of a UDP datagram in an IPv4 packet (RFC 768).
 	const largest = 65507

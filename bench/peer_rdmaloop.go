@@ -25,7 +25,7 @@ func rdmaloopPeer() *peer {
 	return &peer{name: "rdmaloop", variants: inEachMode(pathLocal, pathWire), serve: serveRDMA, connect: connectRDMA}
 }
 
-// rdmacorePeer is rdmaloop on a device of the kernel.
+// rdmacorePeer returns the peer that runs rdmaloop on an RDMA device of the kernel.
 func rdmacorePeer() *peer {
 	return &peer{
 		name:     "rdmacore",
@@ -52,7 +52,7 @@ func inEachMode(paths ...string) (variants []variant) {
 	return variants
 }
 
-// deviceAddress returns an address of a device of the kernel.
+// deviceAddress returns an IP address that belongs to an RDMA device of the kernel.
 func deviceAddress() (addr netip.Addr, err error) {
 	p, err := provider.Open("rdmacore", nil)
 	if err != nil {

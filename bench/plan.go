@@ -80,8 +80,8 @@ func (p *plan) rows() (rows []Row) {
 }
 
 // median returns the row in the middle when the rows are sorted by p50, or by rate if
-// single messages are not timed. With an even number of rows, two rows are in the middle,
-// and median returns the better one.
+// single messages are not timed. With an even number of rows, two rows are in the
+// middle, and median returns the one with the smaller p50 or the higher rate.
 func median(rounds []Row) Row {
 	sorted := slices.SortedStableFunc(slices.Values(rounds), func(a, b Row) int {
 		return cmp.Or(cmp.Compare(a.P50, b.P50), cmp.Compare(b.MsgsPerSec, a.MsgsPerSec))

@@ -16,7 +16,8 @@ type ucxFigure struct {
 	// Result for the percentile that the test was told to report, computed from the
 	// latest 2,048 messages.
 	Percentile time.Duration
-	// Messages a second in one direction, averaged over the whole test.
+	// Messages a second, averaged over the whole test. A latency test counts the
+	// messages of both directions.
 	Rate float64
 }
 

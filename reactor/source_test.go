@@ -7,8 +7,8 @@ import (
 )
 
 // TestEpollInterval checks how many turns a loop that does not sleep may run before it
-// checks epoll: at most Config.EpollEvery, and while a connection opens also at most
-// openingEpollEvery.
+// checks epoll: at most Config.EpollEvery. While a connection opens, the smaller of
+// Config.EpollEvery and openingEpollEvery is the limit.
 func TestEpollInterval(t *testing.T) {
 	for _, c := range []struct{ every, opening, want int }{
 		{1024, 0, 1024}, {1024, 1, 16}, {1024, 3, 16}, {4, 0, 4}, {4, 1, 4},

@@ -172,7 +172,8 @@ func (cl *client) finish() (err error) {
 	return err
 }
 
-// OnTick stores the number of echoes of a loop where the progress bar can read it.
+// OnTick stores the number of echoes of a loop in a variable that the progress bar
+// reads.
 func (cl *client) OnTick(loop *reactor.Loop) time.Duration {
 	cl.results[loop.Index()].publish()
 	return progressInterval
