@@ -15,15 +15,16 @@ import (
 )
 
 // guesses is the number of access errors after which the server refuses connections of a
-// source; see access.ErrorLimit. maxWait is the longest time for which the server refuses
-// them.
+// source; see access.ErrorLimit. maxWait is the longest time for which the server
+// refuses connections of a source.
 const (
 	guesses = 9
 	maxWait = 10 * time.Minute
 )
 
-// guess sends a WRITE with a key that no memory region of the peer has. The WRITE fails
-// with a remote access error, which ends the connection.
+// guess acts as a client that guesses remote keys: it sends a WRITE with a key that no
+// memory region of the peer has. The WRITE fails with a remote access error, which ends
+// the connection.
 func guess(t *testing.T, client *party, active *cm.ID) {
 	t.Helper()
 	_, err := active.QP().PostSend([]verbs.SendWR{{Opcode: verbs.OpWrite, Flags: verbs.SendInline | verbs.SendSignaled,
@@ -32,8 +33,9 @@ func guess(t *testing.T, client *party, active *cm.ID) {
 	require.Equal(t, verbs.StatusRemAccessErr, completions(t, client.CQ, 1)[0].Status)
 }
 
-// When a process on this host has guessed too many keys, the server refuses connections
-// of the process on the local path. After maxWait the server accepts them again.
+// When a process on this host has tried too many wrong keys, the server refuses further
+// connections of the process on the local path. After maxWait the server accepts
+// connections of the process again.
 func TestGuessingKeysOnTheLocalPath(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	now := time.Unix(1_000_000, 0)
@@ -55,8 +57,9 @@ func TestGuessingKeysOnTheLocalPath(t *testing.T) {
 	connectTo(client, server, l)
 }
 
-// When a host has guessed too many keys on the wire path, the server refuses connections
-// of that host. After maxWait the server accepts them again.
+// When a host has tried too many wrong keys on the wire path, the server refuses further
+// connections of that host. After maxWait the server accepts connections of the host
+// again.
 func TestGuessingKeysOnTheWire(t *testing.T) {
 	port := cmside.FreePort(t)
 	client := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: port})

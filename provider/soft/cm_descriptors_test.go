@@ -34,9 +34,9 @@ func requireSpare(t *testing.T, d *device) {
 	require.True(t, d.spare.Fill())
 }
 
-// resource.Retry closes spare descriptors and repeats a call if the call has failed
-// because the process (EMFILE) or the system (ENFILE) has reached its limit of
-// descriptors.
+// If a call fails because the process (EMFILE) or the system (ENFILE) has reached its
+// limit of descriptors, resource.Retry calls a second function, which is to make room.
+// If that function returns true, resource.Retry repeats the call.
 func TestRetryOutOfDescriptors(t *testing.T) {
 	for _, c := range []struct {
 		err   error

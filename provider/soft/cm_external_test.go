@@ -96,7 +96,7 @@ func connectWithoutQP(t *testing.T, early bool) {
 	cmside.Drive(t, active, own, verbs.StateRTR, verbs.StateRTS)
 	server.Quiet()
 	require.NoError(t, active.Establish())
-	client.Quiet() // Only the passive side gets an event for this call of Establish.
+	client.Quiet() // The call of Establish sends the RTU. Only the passive side gets an event.
 	server.Want(cm.Established, passive)
 
 	exchange(t, client, own, server, theirs)

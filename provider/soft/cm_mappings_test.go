@@ -14,7 +14,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// limitMappings limits the device of a party to n shared memory segments.
+// limitMappings sets a limit for the device of a party: its connections may have n
+// shared memory segments. Each segment takes two mappings.
 func limitMappings(s *party, n int) {
 	none := func() (int, bool) { return 0, true }
 	limit := shm.NewMappingLimit(2*n, none, &s.p.dev.local)

@@ -39,7 +39,7 @@ func TestCQOverrun(t *testing.T) {
 			for range pollLimit {
 				into := a.wc
 				if progress == verbs.ProgressAuto {
-					into = nil // With nil, Poll fetches no completions and makes no room.
+					into = nil // A poll without a slice takes no completions from the CQ.
 				}
 				var n int
 				if n, err = a.cq.Poll(into); err != nil {

@@ -28,7 +28,7 @@ func TestKeysCanNotBeGuessed(t *testing.T) {
 		last = m.key
 		set += bits.OnesCount32(m.key)
 		if i%2 == 0 {
-			table.remove(m) // The next region may get the same entry.
+			table.remove(m) // The next region may get the entry of this region.
 		}
 	}
 	// The test counts the keys that differ by less than 4096 from the key before them. If

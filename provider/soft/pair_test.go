@@ -59,8 +59,8 @@ func (e *end) close() {
 }
 
 // connect connects the queue pair of e to the queue pair of peer, and moves the queue
-// pair of e to RTS. If the function change is not nil, connect first calls change with
-// the attributes, which change may modify.
+// pair of e to RTS. If the parameter change is not nil, it is a function that modifies
+// the attributes of the connection before connect uses them.
 func (e *end) connect(peer *end, change func(*verbs.QPAttr)) {
 	attr := verbs.QPAttr{
 		Port: 1, Access: verbs.AccessAll, DestQPN: peer.qp.num, PathMTU: verbs.MTU4096,

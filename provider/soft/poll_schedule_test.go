@@ -19,8 +19,8 @@ func newSchedule(n int) (*pollSchedule, []*shmConn) {
 	return p, conns
 }
 
-// count simulates n calls of drive. In each of them it calls the function due. It returns
-// how often due has returned true.
+// count simulates n calls of drive. In each of these calls it calls the function in the
+// parameter due. It returns how often this function has returned true.
 func (p *pollSchedule) count(n int, due func() bool) (times int) {
 	for range n {
 		p.begin()

@@ -12,8 +12,8 @@ import (
 )
 
 // exchangeMessage delivers a SEND of the peer with the AckReq bit, and then posts a SEND
-// of its own. It requires that the queue pair sends its own SEND at once, and delays the
-// acknowledgement of the peer's SEND.
+// on the queue pair. It requires that the queue pair sends this SEND at once, and delays
+// the acknowledgement of the peer's SEND.
 func (p *script) exchangeMessage(seq uint64) {
 	p.t.Helper()
 	p.e.recv(seq, 0, 10)

@@ -131,7 +131,10 @@ func TestWireCreditsCountAllMessages(t *testing.T) {
 	p.post(3, verbs.OpFetchAdd, 8)
 	p.post(4, verbs.OpSend, 1)
 	p.post(5, verbs.OpSend, 1)
-	p.wantCount(3) // The READ has two pieces, and two READs or atomics may be outstanding.
+	// These are the WRITE and the two pieces of the READ. The atomic has to wait,
+	// because only two READs or atomics may be outstanding, and each piece counts as a
+	// READ.
+	p.wantCount(3)
 	p.send(p.ack(0))
 	require.EqualValues(t, 3, p.conn.credits.messagesSent, "a WRITE, and two pieces of a READ")
 }

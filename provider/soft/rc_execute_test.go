@@ -187,9 +187,9 @@ func TestNearestSequence(t *testing.T) {
 	}
 }
 
-// If a request arrives for the third time, the peer has not received the response to the
-// second one. The responder reports this by calling OnTimeout of the packetConn, which
-// may use another socket then.
+// If the same request arrives for the third time, the peer has not received the response
+// that was sent when it arrived for the second time. The responder then calls OnTimeout
+// of the packetConn, which may use another socket from then on.
 func TestWireReportsLostResponses(t *testing.T) {
 	p := newScript(t)
 	for seq := range uint64(2) {

@@ -199,8 +199,9 @@ func (s *modelEnd) checkMessage(wc *verbs.WC) {
 	s.received++
 }
 
-// check checks the memory that request i of this end was to change, on this side or on
-// the side of the peer. It is called when the request has completed.
+// check is called when request i of this end has completed. It checks the memory that
+// the request had to change: for a READ or an atomic the memory of this end, and for a
+// WRITE the memory of the peer.
 func (s *modelEnd) check(i int) {
 	switch o := s.ops[i]; o.op {
 	case verbs.OpWrite, verbs.OpWriteImm:

@@ -14,14 +14,14 @@ import (
 )
 
 // neighbours are two connections from one shard to one host, which share a congestion
-// window. The peer of the connection honest is honest. The peer of the connection other
-// is another program on that host, which a test lets misbehave.
+// window. The peer of the connection honest obeys the protocol. The peer of the
+// connection other is another program on that host, and a test makes it misbehave.
 type neighbours struct {
 	*sim
 	// Each connection is an array: element 0 is the end of this side, and element 1 is
 	// the end of the peer.
 	honest, other [2]*end
-	started       int // number of messages of the connection other that have not completed
+	started       int // number of messages of the connection other that were posted and have not completed
 }
 
 func newNeighbours(t *testing.T) *neighbours {
@@ -37,7 +37,7 @@ func newNeighbours(t *testing.T) *neighbours {
 
 const (
 	shareMessages = 1000
-	shareSize     = 128 << 10 // A message has 32 packets.
+	shareSize     = 128 << 10 // bytes of a message, which has 32 packets
 )
 
 func write(from, to *end, id int) {

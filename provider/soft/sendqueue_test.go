@@ -14,7 +14,8 @@ import (
 )
 
 // A send queue takes as many requests as its depth. When it grows, its requests keep
-// their contents. Both also hold when the 32-bit counters of the queue overflow.
+// their contents. The test begins shortly before the 32-bit counters of the queue
+// overflow.
 func TestSendQueueGrows(t *testing.T) {
 	for seed := range uint64(100) {
 		rng := rand.New(rand.NewPCG(seed, 1))

@@ -12,10 +12,10 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// While a CQ is armed, a call of a method of a queue pair prepares the shard for the
-// sleep of its owner, unless the shard knows already that it has work. When many
-// connections have work, the cost of all these preparations together is proportional to
-// the number of connections, not to its square.
+// While a CQ is armed, each call of a method of a queue pair prepares the shard for the
+// sleep of its owner, unless an earlier call has found that the shard has work. If n
+// connections have work and n methods are called, all preparations together look at a
+// number of connections that is proportional to n and not to the square of n.
 func TestPreparingForSleepIsLinear(t *testing.T) {
 	for _, n := range []int{16, 32} {
 		visits, rings := prepareForSleep(t, n)
@@ -25,9 +25,9 @@ func TestPreparingForSleepIsLinear(t *testing.T) {
 }
 
 // prepareForSleep makes n connections that each have an acknowledgement to process, and
-// arms the CQ. Then it calls QP.State n times, because each of these calls may prepare
-// the shard for the sleep of its owner. The result visits is how often the shard tried to
-// park a connection, and rings is how often the shard wrote to its eventfd.
+// arms the CQ. Then it calls QP.State n times. Each of these calls may prepare the shard
+// for the sleep of its owner. The result visits is how often the shard tried to park a
+// connection in these calls, and the result rings is how often it wrote to its eventfd.
 func prepareForSleep(t *testing.T, n int) (visits int, rings uint64) {
 	d := openDevice(t, &Config{Vectors: 2})
 	s := newSleeper(t, d, 0, verbs.ProgressManual)

@@ -44,9 +44,9 @@ func TestReadWriteAtomic(t *testing.T) {
 }
 
 // A connection can not be parked while it has to send the response of a READ. The peer
-// only waits for this response, so the peer would not ring the doorbell that wakes a
-// parked connection. The rule also holds if the READ was in the last slot that a call of
-// drive executes.
+// waits for this response and sends nothing, so it would not ring the doorbell that
+// wakes a parked connection. In this test the READ is in the last slot that one call of
+// drive executes, so that the call ends before the response is sent.
 func TestUnsentReadResponseIsNotParked(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	a, b := newPair(t, d, verbs.ProgressManual)

@@ -15,9 +15,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// randomWrites is how many bytes peerRandomWriter writes last, after it has posted all
-// its requests. Before that, it writes as many bytes between its requests. The number is
-// arbitrary.
+// peerRandomWriter first writes randomWrites bytes while it posts requests, 1000 bytes
+// before each request. After the last request it writes randomWrites bytes more. The
+// number is arbitrary.
 const randomWrites = 200_000
 
 // peerRandomWriter is the function of a peer process. It connects to an address, and then
@@ -66,8 +66,9 @@ func TestRandomWriterProcess(t *testing.T) {
 			// The writer says "ready" after its last write to the shared memory.
 			require.Equal(t, "ready", line())
 		}
-		// The responder and the requester of the attacked queue pair both have work in
-		// each round.
+		// The attacked queue pair gets a request and a receive buffer, so that in each
+		// round its requester and its responder use the shared memory. These calls may
+		// fail.
 		_, _ = attacked.QP().PostSend([]verbs.SendWR{{ID: 2, Opcode: verbs.OpSend, Flags: verbs.SendInline, Inline: []byte("to the writer")}})
 		_ = post(attacked.QP(), 1, 4096)
 		require.NoError(t, post(victim.QP(), 100, 0))

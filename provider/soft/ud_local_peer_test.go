@@ -16,10 +16,11 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// lastNumber is the number of the last datagram that a test sends to a sink.
-// numberedDatagram takes a payload from the place number*datagramMTU modulo endSize of
-// the memory region. The low 9 bits of lastNumber are ones, so its place is at the end of
-// the region, where no earlier datagram has its payload.
+// lastNumber is the number of the last datagram that a test sends to a sink. In
+// numberedDatagram, the payload of the datagram with the number n is at the offset
+// n*datagramMTU modulo endSize of the memory region. The low 9 bits of lastNumber are
+// ones. So the payload of the last datagram is at the end of the region, where no
+// earlier datagram has its payload.
 const lastNumber = 1<<30 | 511
 
 // sinkBuffers is the number of receive buffers that a sink posts.

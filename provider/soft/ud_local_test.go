@@ -30,9 +30,9 @@ func (e *end) numberedDatagram(to verbs.AH, qpn uint32, n, extra int) verbs.Send
 		SGEs: []verbs.SGE{verbs.SGEOf(e.mr, n*datagramMTU%endSize, 4+extra)}}
 }
 
-// sendNumbered sends n datagrams with consecutive numbers, of which the parameter first
-// is the lowest. It waits for the completion of each datagram before it sends the next
-// one.
+// sendNumbered sends n datagrams with consecutive numbers. The parameter first is the
+// number of the first datagram. sendNumbered waits for the completion of each datagram
+// before it sends the next one.
 func (e *end) sendNumbered(to verbs.AH, qpn uint32, first, n, extra int) {
 	e.t.Helper()
 	for i := range n {
@@ -41,10 +41,9 @@ func (e *end) sendNumbered(to verbs.AH, qpn uint32, first, n, extra int) {
 	}
 }
 
-// nonReadingQP makes a socket in place of a UD queue pair that does not read its
-// datagrams. The socket listens on the local address of the queue pair number num.
-// nonReadingQP returns the function accept, which accepts one connection and returns its
-// descriptor.
+// nonReadingQP simulates a UD queue pair that does not read its datagrams: it makes a
+// socket that listens on the socket name of the queue pair number num. nonReadingQP
+// returns the function accept, which accepts one connection and returns its descriptor.
 func nonReadingQP(t testing.TB, num uint32) (accept func() int) {
 	fd, err := unixsock.Bind(datagramBindAddr(num))
 	require.NoError(t, err)
