@@ -117,7 +117,8 @@ func (id *ID) Disconnect() error {
 	return id.do(callDisconnect, func() error { return id.t.Disconnect() })
 }
 
-// endpoint returns the properties of this side that determine its connection parameters.
+// endpoint returns the properties of this side that determine what this side sends in a
+// connection message.
 func (id *ID) endpoint(c call) (*endpoint, error) {
 	dev, err := id.device(c)
 	if err != nil {

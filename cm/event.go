@@ -107,10 +107,10 @@ type UDParam struct {
 }
 
 // Ack acknowledges the event. An ID can not be closed or migrated before its events are
-// acknowledged. A ConnectRequest counts as an event of the listener. All copies of an
-// event are the same event: a second Ack changes nothing and returns an error that
-// matches verbs.ErrState, as does Ack of the zero Event. Any goroutine may call. Source:
-// rdma_ack_cm_event(3).
+// acknowledged; a ConnectRequest counts as an event of the listener. All copies of an
+// event are the same event. A second Ack, of any copy, changes nothing and returns an
+// error that matches verbs.ErrState. Ack of the zero Event returns that error too. Any
+// goroutine may call Ack. Source: rdma_ack_cm_event(3).
 func (e *Event) Ack() error {
 	if e.channel == nil {
 		return operr.Wrap("cm ack event", verbs.ErrState)
@@ -136,9 +136,10 @@ func (e *Event) fill(raw *TransportEvent, ps PortSpace, before State) {
 	e.Param.PrivateData = slices.Clone(raw.PrivateData)
 }
 
-// hasParam reports whether the message behind an event has connection parameters. A
-// request and the answer to a request have them, the confirmation of an answer does not.
-// The parameter before is the state in which the ID was before the event.
+// hasParam reports whether the connection message that an event reports has connection
+// parameters. A request and the answer to a request have parameters, the confirmation of
+// an answer has none. The parameter before is the state in which the ID was before the
+// event.
 func hasParam(t EventType, before State) bool {
 	return t == ConnectRequest || t == ConnectResponse || t == Established && before == StateConnecting
 }

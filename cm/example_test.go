@@ -14,8 +14,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// This example makes a connection and ends it, with both sides on one event channel.
-// Each event determines the next call. The example of package cq sends messages.
+// This example makes a connection and ends it, with both sides on one event channel. Each
+// event determines the next call. No messages are sent; the example of package cq sends
+// messages.
 func Example() {
 	provider, err := soft.Open(nil) // an RDMA device in software
 	check(err)

@@ -57,7 +57,7 @@ func (c *fakeChannel) FD() int {
 
 func (c *fakeChannel) Next(ev *cm.TransportEvent) (bool, error) {
 	ok, err := c.pop(ev)
-	// Another goroutine gets a chance to close the channel before the check below.
+	// Gosched lets another goroutine close the channel before the check below.
 	runtime.Gosched()
 	c.transport.mu.Lock()
 	defer c.transport.mu.Unlock()

@@ -94,8 +94,8 @@ func (c *EventChannel) addUnacked(owner *ID) (serial uint64) {
 	return c.lastSerial
 }
 
-// takeUnacked removes the record of an event and returns its owner. If the event was
-// acknowledged before, takeUnacked returns nil.
+// takeUnacked removes the record of an event and returns the owner that addUnacked has
+// recorded. If the event was acknowledged before, takeUnacked returns nil.
 func (c *EventChannel) takeUnacked(serial uint64) (owner *ID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -17,7 +17,7 @@ func (id *ID) Migrate(to *EventChannel) error {
 		case to == nil:
 			return invalid("channel", 0, "missing")
 		// If id.channel is not the channel from, another call of Migrate has moved the ID
-		// since this call began.
+		// before this call has locked it.
 		case id.unacked > 0, id.channel != from:
 			return verbs.ErrBusy
 		case to == from:

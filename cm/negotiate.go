@@ -2,7 +2,8 @@ package cm
 
 import "github.com/rdmaloop/rdmaloop/verbs"
 
-// An endpoint has the properties of this side that determine its connection parameters.
+// An endpoint has the properties of this side of a connection that determine what this
+// side sends in a connection message.
 type endpoint struct {
 	ps     PortSpace
 	hasQP  bool // whether the ID has a queue pair, which qpNum and srq describe

@@ -178,8 +178,8 @@ func TestExpect(t *testing.T) {
 	require.NoError(t, p.id.Close())
 }
 
-// TestExpectSkips checks that Expect returns events that end nothing only if the caller
-// expects them.
+// TestExpectSkips checks that Expect skips the events after which the ID continues as
+// before, and that it returns them if the caller expects them.
 func TestExpectSkips(t *testing.T) {
 	p := reach(t, cm.TCP, cm.StateDisconnected)
 	for _, typ := range []cm.EventType{cm.TimewaitExit, cm.AddrChange, cm.TimewaitExit} {

@@ -1,6 +1,7 @@
 package verbs
 
-// A CQ is a completion queue. CQAttr.Progress decides which goroutines may call.
+// A CQ is a completion queue. CQAttr.Progress decides which goroutines may call its
+// methods.
 type CQ interface {
 	// Poll moves up to len(dst) completions, oldest first, into dst and returns their
 	// number. The caller owns dst. If Poll returns fewer than len(dst) and a nil error,
@@ -50,7 +51,7 @@ type CQAttr struct {
 	// ProgressManual, one goroutine must own all CQs of a vector.
 	Vector int
 	// Progress decides whether the provider or the owner of the CQ moves the data, and
-	// which goroutines may call.
+	// which goroutines may call the methods of the CQ.
 	Progress Progress
 }
 

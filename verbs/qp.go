@@ -2,8 +2,8 @@ package verbs
 
 import "time"
 
-// A QP is a queue pair. The progress of its CQs (CQAttr.Progress) decides which
-// goroutines may call.
+// A QP is a queue pair. CQAttr.Progress of its CQs decides which goroutines may call the
+// methods of the QP.
 type QP interface {
 	// Num returns the queue pair number, 24 bits.
 	Num() uint32
@@ -40,9 +40,9 @@ type QP interface {
 	// every request is accepted and flushed. Source: ibv_post_send(3).
 	PostSend(wrs []SendWR) (n int, err error)
 
-	// PostRecv appends buffers to the receive queue. Its results, the ownership of wrs
-	// and memory, and the errors are those of PostSend. PostRecv needs StateInit or a
-	// later state. On a QP with an SRQ the error is a *FeatureError. Source:
+	// PostRecv appends buffers to the receive queue. The results, the errors, and the
+	// ownership of wrs and of the memory are those of PostSend. PostRecv needs StateInit
+	// or a later state. On a QP with an SRQ the error is a *FeatureError. Source:
 	// ibv_post_recv(3).
 	PostRecv(wrs []RecvWR) (n int, err error)
 
@@ -71,7 +71,8 @@ func (t QPType) String() string {
 	return unknown("QP type", uint64(t))
 }
 
-// QPCaps has the sizes of a queue pair. Source: ibv_create_qp(3).
+// QPCaps has the sizes of a queue pair. Each field is the largest number that the queue
+// pair accepts. Source: ibv_create_qp(3).
 type QPCaps struct {
 	MaxSendWR  int // number of work requests outstanding on the send queue
 	MaxRecvWR  int // number of buffers on the receive queue; 0 with an SRQ
@@ -225,10 +226,10 @@ func AckTimeoutCode(d time.Duration) (code uint8, ok bool) {
 }
 
 // An SRQ is a receive queue that several QPs of one domain share. CQAttr.Progress of the
-// CQs of these QPs decides which goroutines may call.
+// CQs of these QPs decides which goroutines may call the methods of the SRQ.
 type SRQ interface {
-	// PostRecv appends buffers. Its results, the ownership of wrs and memory, and the
-	// errors are those of QP.PostRecv. Source: ibv_post_srq_recv(3).
+	// PostRecv appends buffers. The results, the errors, and the ownership of wrs and of
+	// the memory are those of QP.PostRecv. Source: ibv_post_srq_recv(3).
 	PostRecv(wrs []RecvWR) (n int, err error)
 	// Arm requests one AsyncSRQLimit event. The device raises the event when the queue
 	// has fewer buffers than the parameter limit. A limit of 0 cancels the request.
@@ -241,7 +242,8 @@ type SRQ interface {
 	Close() error
 }
 
-// SRQAttr has the parameters of PD.CreateSRQ. Source: ibv_create_srq(3).
+// SRQAttr has the parameters of PD.CreateSRQ. The sizes are the smallest that the caller
+// accepts; SRQ.Caps returns the actual sizes. Source: ibv_create_srq(3).
 type SRQAttr struct {
 	MaxWR  int // number of receive buffers
 	MaxSGE int // number of scatter/gather entries of one buffer
@@ -251,7 +253,7 @@ type SRQAttr struct {
 	CQ CQ
 }
 
-// SRQCaps has the sizes of a shared receive queue.
+// SRQCaps has the sizes of a shared receive queue: the largest numbers that it accepts.
 type SRQCaps struct {
 	MaxWR  int // number of receive buffers
 	MaxSGE int // number of scatter/gather entries of one buffer

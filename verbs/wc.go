@@ -7,7 +7,7 @@ type WC struct {
 	Status    Status
 	Opcode    WCOpcode // operation that completed
 	Flags     WCFlags  // which optional parts of the completion are valid
-	ByteLen   uint32   // number of bytes received or read; for UD plus GRHSize for the routing header
+	ByteLen   uint32   // number of bytes received or read; for UD it includes GRHSize bytes of routing header
 	Imm       uint32   // immediate data in host order; valid if Flags has WCWithImm
 	QPN       uint32   // number of the local QP
 	SrcQPN    uint32   // for UD: QP number of the sender
@@ -54,28 +54,29 @@ type Status uint8
 
 // Statuses, numbered as enum ibv_wc_status.
 const (
-	StatusSuccess        Status = iota // the request was executed
-	StatusLocLenErr                    // the message is longer than the local buffer, or than the device allows
-	StatusLocQPOpErr                   // the device found the local QP inconsistent
-	StatusLocEECOpErr                  // reliable datagrams only, which this package does not have
-	StatusLocProtErr                   // an SGE has a wrong key, exceeds its region, or lacks access rights
-	StatusWRFlushErr                   // the QP was in the error state; the request was not executed, or only in part
-	StatusMWBindErr                    // memory windows only, which this package does not have
-	StatusBadRespErr                   // the peer sent an unexpected response
-	StatusLocAccessErr                 // the local buffer for a WRITE with immediate can not be used
-	StatusRemInvReqErr                 // the peer reported an invalid request
-	StatusRemAccessErr                 // the peer reported a wrong remote key, wrong bounds, or missing access rights
-	StatusRemOpErr                     // the peer could not execute the request
-	StatusRetryExcErr                  // no acknowledgement came, and QPAttr.RetryCount retries are used up
-	StatusRNRRetryExcErr               // the peer had no receive buffer, and QPAttr.RNRRetry retries are used up
-	StatusLocRDDViolErr                // reliable datagrams only, which this package does not have
-	StatusRemInvRDReqErr               // reliable datagrams only, which this package does not have
-	StatusRemAbortErr                  // the peer aborted the request
-	StatusInvEECNErr                   // reliable datagrams only, which this package does not have
-	StatusInvEECStateErr               // reliable datagrams only, which this package does not have
-	StatusFatalErr                     // the device failed
-	StatusRespTimeoutErr               // a response did not come in time
-	StatusGeneralErr                   // any other error
+	StatusSuccess     Status = iota // the request was executed
+	StatusLocLenErr                 // the message is longer than the local buffer, or than the device allows
+	StatusLocQPOpErr                // the device found the local QP inconsistent
+	StatusLocEECOpErr               // only with reliable datagrams, which this package does not have
+	StatusLocProtErr                // an SGE has a wrong key, exceeds its region, or lacks access rights
+	StatusWRFlushErr                // the QP was in the error state; the request was not executed, or only in part
+	StatusMWBindErr                 // only with memory windows, which this package does not have
+	StatusBadRespErr                // the peer sent an unexpected response
+	// a WRITE with immediate data has arrived and its local buffer can not be used
+	StatusLocAccessErr
+	StatusRemInvReqErr   // the peer reported an invalid request
+	StatusRemAccessErr   // the peer reported a wrong remote key, wrong bounds, or missing access rights
+	StatusRemOpErr       // the peer could not execute the request
+	StatusRetryExcErr    // no acknowledgement came, and QPAttr.RetryCount retries are used up
+	StatusRNRRetryExcErr // the peer had no receive buffer, and QPAttr.RNRRetry retries are used up
+	StatusLocRDDViolErr  // only with reliable datagrams, which this package does not have
+	StatusRemInvRDReqErr // only with reliable datagrams, which this package does not have
+	StatusRemAbortErr    // the peer aborted the request
+	StatusInvEECNErr     // only with reliable datagrams, which this package does not have
+	StatusInvEECStateErr // only with reliable datagrams, which this package does not have
+	StatusFatalErr       // the device failed
+	StatusRespTimeoutErr // a response did not come in time
+	StatusGeneralErr     // any other error
 )
 
 var statusNames = [...]string{

@@ -126,8 +126,9 @@ func (w *IdentWindow) Fits(id uint16, since time.Duration, clock func() time.Dur
 	return true
 }
 
-// follows reports whether the identification id fits an earlier packet of the flow, the
-// parameter before.
+// follows reports whether a packet with the identification id may come after an earlier
+// packet of the flow. The parameter before has the identification and the time of that
+// earlier packet.
 func (w *IdentWindow) follows(id uint16, before *identMark, clock func() time.Duration) bool {
 	const narrow = 2 * identSlack
 	distance := int(id - before.id + identSlack)

@@ -117,7 +117,8 @@ func TestUnknownOpcodes(t *testing.T) {
 // TestOpcodeParts requires that First and Last agree with the name of the opcode, for
 // example that both are true for an opcode named ONLY.
 func TestOpcodeParts(t *testing.T) {
-	// The outer key is the result of First, and the inner key is the result of Last.
+	// In this map, the outer key is the result of First, and the inner key is the result
+	// of Last.
 	parts := map[bool]map[bool]string{
 		true:  {true: "only", false: "first"},
 		false: {true: "last", false: "middle"},

@@ -236,7 +236,7 @@ func (i *id) Device() verbs.Device {
 	return d
 }
 
-// Port returns the port of the device.
+// Port returns the number of the device's port to which the ID is bound.
 func (i *id) Port() uint8 {
 	ch := i.lock()
 	defer ch.mu.Unlock()

@@ -26,8 +26,7 @@ type compChannel struct {
 	arms atomic.Int64
 
 	guard // protects drained and c
-	// ^drained is true if Next has returned an event and no armed CQ can send another
-	// one.
+	// drained is true if Next has returned an event and no armed CQ can send another one.
 	drained bool
 	c       *C.struct_ibv_comp_channel
 	fd      int

@@ -67,7 +67,8 @@ func TestConformance(t *testing.T) {
 	providertest.Run(t, open, opts)
 }
 
-// The device with the name in RDMA_TEST_DEVICE has the address in RDMA_TEST_ADDR.
+// TestNamedDevice checks that the device with the name in RDMA_TEST_DEVICE has the
+// address in RDMA_TEST_ADDR.
 func TestNamedDevice(t *testing.T) {
 	name := os.Getenv("RDMA_TEST_DEVICE")
 	if name == "" {

@@ -40,7 +40,8 @@ type sendQueue struct {
 	tag    uint64
 	places orderedPlaces
 
-	// The batch. The memory of these slices is reused for the next batch.
+	// These slices hold the batch that gather fills. Their memory is reused for the next
+	// batch.
 	reqs   []sendReq
 	sges   []verbs.SGE
 	inline []byte

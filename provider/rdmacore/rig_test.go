@@ -31,7 +31,8 @@ type rig struct {
 	seen     []seen
 }
 
-// A seen is a copy of an event.
+// A seen has those values of a fetched event that the tests need. The event itself is
+// already acknowledged.
 type seen struct {
 	owner, id *cm.ID
 	typ       cm.EventType

@@ -45,10 +45,10 @@ func (q *qp) failed() {
 // It is arbitrary.
 const drainPolls = 1000
 
-// awaitDrained waits until the send queue is drained. Before that, rxe refuses the
-// transition from SQD to RTS. A queue without outstanding requests is drained almost at
-// once. If requests wait for the peer, awaitDrained returns ErrBusy, and the caller of
-// Modify may wait for AsyncSQDrained.
+// awaitDrained waits until the send queue is drained, because rxe refuses the transition
+// from SQD to RTS before that. A queue without outstanding requests is drained almost at
+// once. If requests still wait for the peer after drainPolls queries, awaitDrained
+// returns ErrBusy. The caller of Modify may then wait for AsyncSQDrained.
 func (q *qp) awaitDrained() error {
 	for range drainPolls {
 		var raw C.struct_ibv_qp_attr
