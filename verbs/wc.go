@@ -54,29 +54,28 @@ type Status uint8
 
 // Statuses, numbered as enum ibv_wc_status.
 const (
-	StatusSuccess     Status = iota // the request was executed
-	StatusLocLenErr                 // the message is longer than the local buffer, or than the device allows
-	StatusLocQPOpErr                // the device found the local QP inconsistent
-	StatusLocEECOpErr               // only with reliable datagrams, which this package does not have
-	StatusLocProtErr                // an SGE has a wrong key, exceeds its region, or lacks access rights
-	StatusWRFlushErr                // the QP was in the error state; the request was not executed, or only in part
-	StatusMWBindErr                 // only with memory windows, which this package does not have
-	StatusBadRespErr                // the peer sent an unexpected response
-	// a WRITE with immediate data has arrived and its local buffer can not be used
-	StatusLocAccessErr
-	StatusRemInvReqErr   // the peer reported an invalid request
-	StatusRemAccessErr   // the peer reported a wrong remote key, wrong bounds, or missing access rights
-	StatusRemOpErr       // the peer could not execute the request
-	StatusRetryExcErr    // no acknowledgement came, and QPAttr.RetryCount retries are used up
-	StatusRNRRetryExcErr // the peer had no receive buffer, and QPAttr.RNRRetry retries are used up
-	StatusLocRDDViolErr  // only with reliable datagrams, which this package does not have
-	StatusRemInvRDReqErr // only with reliable datagrams, which this package does not have
-	StatusRemAbortErr    // the peer aborted the request
-	StatusInvEECNErr     // only with reliable datagrams, which this package does not have
-	StatusInvEECStateErr // only with reliable datagrams, which this package does not have
-	StatusFatalErr       // the device failed
-	StatusRespTimeoutErr // a response did not come in time
-	StatusGeneralErr     // any other error
+	StatusSuccess        Status = iota // the request was executed
+	StatusLocLenErr                    // the message is longer than the local buffer, or than the device allows
+	StatusLocQPOpErr                   // the device found the local QP inconsistent
+	StatusLocEECOpErr                  // only with reliable datagrams, which this package does not have
+	StatusLocProtErr                   // an SGE has a wrong key, exceeds its region, or lacks access rights
+	StatusWRFlushErr                   // the QP was in the error state; the request was not executed, or only in part
+	StatusMWBindErr                    // only with memory windows, which this package does not have
+	StatusBadRespErr                   // the peer sent an unexpected response
+	StatusLocAccessErr                 // the local buffer of an arriving WRITE with immediate can not be used
+	StatusRemInvReqErr                 // the peer reported an invalid request
+	StatusRemAccessErr                 // the peer reported a wrong remote key, wrong bounds, or missing access rights
+	StatusRemOpErr                     // the peer could not execute the request
+	StatusRetryExcErr                  // no acknowledgement came, and QPAttr.RetryCount retries are used up
+	StatusRNRRetryExcErr               // the peer had no receive buffer, and QPAttr.RNRRetry retries are used up
+	StatusLocRDDViolErr                // only with reliable datagrams, which this package does not have
+	StatusRemInvRDReqErr               // only with reliable datagrams, which this package does not have
+	StatusRemAbortErr                  // the peer aborted the request
+	StatusInvEECNErr                   // only with reliable datagrams, which this package does not have
+	StatusInvEECStateErr               // only with reliable datagrams, which this package does not have
+	StatusFatalErr                     // the device failed
+	StatusRespTimeoutErr               // a response did not come in time
+	StatusGeneralErr                   // any other error
 )
 
 var statusNames = [...]string{
