@@ -107,9 +107,9 @@ func TestStreams(t *testing.T) {
 	}
 }
 
-// TestLargeMessages requires that large messages arrive unchanged. They are larger than
-// one read of a socket returns, and larger than the messages that rdmaloop copies when it
-// sends them.
+// TestLargeMessages requires that large messages arrive unchanged. These messages are so
+// large that one read of a socket does not return a whole message, and that rdmaloop
+// sends them without copying them.
 func TestLargeMessages(t *testing.T) {
 	o := shortRun()
 	o.sizes = []int{64 << 10}

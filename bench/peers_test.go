@@ -36,8 +36,8 @@ func TestCases(t *testing.T) {
 	}
 }
 
-// If a peer cannot run because a program is not installed, its error says how to install
-// it.
+// If a peer cannot run because a program is not installed, the result of Missing says
+// how to install the program.
 func TestMissing(t *testing.T) {
 	for _, p := range ownPeers() {
 		if err := p.Missing(); err != nil {

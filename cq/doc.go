@@ -24,7 +24,7 @@
 //
 // Arming a CQ requests one event, for the first completion that is added after the call
 // (ibv_req_notify_cq(3)). A completion that was added before raises no event. The second
-// poll therefore follows the arming. It covers every CQ, because each of them may hold
+// poll therefore follows the arming. This poll covers every CQ, because each CQ may hold
 // such a completion.
 //
 // A CQ counts as armed from Arm until its event is consumed. During that time either the

@@ -152,9 +152,9 @@ func (q *Queue) Close() error {
 	if q.closed {
 		return nil
 	}
-	// The CQ can be destroyed only after all its events were acknowledged. Some of them
-	// may still be in the channel, so Close takes them first. An error of the channel is
-	// ignored here, because the owner's next Consume returns it.
+	// The CQ can be destroyed only after all its events were acknowledged. Some of these
+	// events may still be in the channel, so Close first takes them from the channel. An
+	// error of the channel is ignored here, because the owner's next Consume returns it.
 	_, _ = g.Consume()
 	q.ack()
 	if err := q.cq.Close(); err != nil {

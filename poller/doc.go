@@ -30,8 +30,8 @@
 // # Inside another loop
 //
 // FD returns the epoll descriptor. This descriptor is readable while the Poller has an
-// event. A program with an event loop of its own registers that descriptor there, and
-// calls Wait(0) when it is readable.
+// event. A program with an event loop of its own registers the epoll descriptor in that
+// event loop, and calls Wait(0) when the descriptor is readable.
 //
 // The package works on Linux only. On other systems it can be built, and New returns an
 // error that matches errors.ErrUnsupported.

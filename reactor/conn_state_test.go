@@ -92,8 +92,8 @@ func TestStatesAfterFailureToOpen(t *testing.T) {
 	require.Zero(t, l.Conns())
 }
 
-// inTurn runs one turn of l and calls fn in it, after the completion queues are polled
-// and before closing connections take their next step.
+// inTurn runs one turn of l. In this turn it calls fn when the completion queues have
+// been polled and the closing connections have not yet taken their next step.
 func inTurn(t *testing.T, l *reactor.Loop, fn func()) {
 	t.Helper()
 	require.NoError(t, l.Post(fn))

@@ -89,7 +89,8 @@ func (p *limitedChannels) OpenChannel() (cm.TransportChannel, error) {
 
 func TestNewReleasesResourcesOnFailure(t *testing.T) {
 	// New opens three channels: one for the acceptor and one for each of two loops. Here
-	// it can open fewer, and must close those that it has opened.
+	// New can open fewer channels. It fails, and must close the channels that it has
+	// opened.
 	for channels := range 3 {
 		p := &limitedChannels{Provider: openSoft(t, 2), left: channels}
 		_, err := reactor.New(p, &hooks{}, &reactor.Config{NumLoops: 2})

@@ -217,8 +217,8 @@ func connect(t testing.TB, client, server *hooks, cfg *reactor.Config) *pair {
 	return p
 }
 
-// watch changes h so that OnOpen stores the connection in conn, and OnClose stores its
-// error in end and counts its calls in closes.
+// watch changes two callbacks of h. OnOpen stores the connection in conn. OnClose stores
+// the error in end and adds 1 to closes.
 func watch(h *hooks, conn **reactor.Conn, end *error, closes *int) {
 	open, closed := h.open, h.close
 	h.open = func(c *reactor.Conn) {

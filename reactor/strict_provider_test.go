@@ -166,8 +166,8 @@ func (id *strictID) Device() verbs.Device {
 	return id.p.device
 }
 
-// CreateQP calls CreateQP of the wrapped ID. It replaces the PD and the CQs by those
-// that they wrap.
+// CreateQP calls CreateQP of the wrapped ID. In the arguments, it replaces the PD and
+// the CQs of this package by the PD and the CQs that they wrap.
 func (id *strictID) CreateQP(pd verbs.PD, attr *verbs.QPInitAttr) (verbs.QP, error) {
 	own := *attr
 	own.SendCQ, own.RecvCQ = attr.SendCQ.(*strictCQ).CQ, attr.RecvCQ.(*strictCQ).CQ

@@ -210,8 +210,8 @@ func TestPrintServed(t *testing.T) {
 	require.Equal(t, "echo: not reached by the wire path at 10.0.0.1:7471: address in use\n", stderr.String())
 }
 
-// A countingServer is a server that counts messages. It closes the channel enough when
-// the client has sent so many messages that the test may interrupt it.
+// A countingServer is a server that counts messages. When a certain number of messages
+// has arrived, it closes the channel enough. The test then interrupts the client.
 type countingServer struct {
 	server
 	seen   atomic.Int64

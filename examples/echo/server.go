@@ -30,7 +30,8 @@ type server struct {
 	lost   chan error // Receives the error if the listener fails.
 }
 
-// OnConnectRequest accepts the client and returns its private data, or rejects it.
+// OnConnectRequest accepts the client and sends the client's private data back, or
+// rejects the client.
 func (s *server) OnConnectRequest(req *reactor.ConnRequest) {
 	var err error
 	if len(s.reject) > 0 {

@@ -221,8 +221,8 @@ func (p *perftestClient) OnMessage(c *reactor.Conn, msg reactor.Message) {
 func (p *perftestClient) dial() { p.check(p.engine.Dial(p.opts.addr, nil)) }
 
 // OnDialError dials the data connection again if the server has rejected it. A reject is
-// expected: the server starts to listen for the data connection only after it has sent
-// its answer, so the request may arrive too early.
+// expected: the server first answers the message of the client, and then starts to
+// listen for the data connection. So the request may arrive too early.
 func (p *perftestClient) OnDialError(_ *reactor.DialOptions, err error) {
 	if p.refused++; p.control == nil || p.refused > 10 || !errors.Is(err, cm.ErrRefused) {
 		p.stop(err)
