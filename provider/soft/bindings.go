@@ -29,7 +29,8 @@ type bindings struct {
 	offered map[endKey]*localEnd // ends that a queue pair has made for its peer and that the peer has not taken
 }
 
-// A boundQP is a binding with its state.
+// A boundQP is the binding of one queue pair. It also says whether the queue pair has
+// taken the end of the binding.
 type boundQP struct {
 	*connmgr.Binding
 	taken bool // true once the queue pair owns the end of the binding
@@ -42,8 +43,8 @@ type endKey struct{ own, peer uint32 }
 // A localEnd is an end of a connection on the local path.
 type localEnd struct {
 	*shm.End
-	// the peer's source for the limit of access errors; zero value if the peer is this
-	// process
+	// source to which access errors of the peer are counted; zero value if the peer is
+	// this process
 	peer access.Source
 	// true if the queue pair has made both ends itself, because connection management had
 	// added no binding. The other end is then offered to the peer.

@@ -14,8 +14,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// limitMappings sets a limit for the device of a party: its connections may have n
-// shared memory segments. Each segment takes two mappings.
+// limitMappings lets the device of a party map at most n shared memory segments. A
+// MappingLimit uses half of the mappings that the system allows, so the test passes 2*n.
 func limitMappings(s *party, n int) {
 	none := func() (int, bool) { return 0, true }
 	limit := shm.NewMappingLimit(2*n, none, &s.p.dev.local)

@@ -184,8 +184,8 @@ func (c *Config) withDefaults() (Config, error) {
 	return out, out.geometry().Check()
 }
 
-// setWireLimits sets the defaults of the limits of connection requests on the wire path,
-// and checks the limits.
+// setWireLimits checks MaxHalfOpen, MaxHalfOpenPerAddress and MaxConnsPerAddress. Those
+// that are zero get their default first.
 func (c *Config) setWireLimits() error {
 	c.MaxHalfOpen = cmp.Or(c.MaxHalfOpen, defaultHalfOpen)
 	c.MaxHalfOpenPerAddress = cmp.Or(c.MaxHalfOpenPerAddress, (c.MaxHalfOpen+1)/2)

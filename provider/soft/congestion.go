@@ -181,8 +181,8 @@ func (f *connCongestion) allows(n uint64) bool {
 	return false
 }
 
-// fills reports whether n more packets of the connection would use up a congestion
-// window.
+// fills reports whether n more packets of the connection would use up ownWindow or the
+// shared congestion window.
 func (f *connCongestion) fills(n uint64) bool {
 	return f.shared.fillsWindow(n) || f.inFlight+n >= f.ownWindow
 }

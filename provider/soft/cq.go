@@ -46,7 +46,7 @@ type cq struct {
 // at least the sum of the depths of its work queues.
 type cqe struct {
 	wc    verbs.WC
-	space *cqSpace // counter of the work queue that the completion belongs to
+	space *cqSpace // entries of the work queue that the completion belongs to
 }
 
 // A cqSpace counts the entries of a work queue that completions in a CQ occupy.

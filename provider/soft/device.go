@@ -26,8 +26,8 @@ import (
 )
 
 // These limits of the device bound how much memory one caller can make the device
-// allocate. Limits without a source are arbitrary, and smaller than the fields of the
-// wire format allow.
+// allocate. The limits are arbitrary, unless their comment names a reason. They are
+// smaller than the largest values in the fields of the wire format.
 const (
 	maxQP        = 1 << 20
 	maxWR        = 1 << 15

@@ -36,8 +36,9 @@ const (
 )
 
 // rcCredits is end-to-end flow control (IBTA vol. 1, 9.7.7.2). In each ACK a responder
-// advertises how many receive buffers it has after the messages that it has completed. A
-// requester that respects this gets no RNR NAK.
+// advertises how many messages it has completed, and for how many further messages it
+// has receive buffers. A requester that sends no more messages than that gets no RNR
+// NAK.
 //
 // Messages count from 1. READs, WRITEs and atomics count too, although they take no
 // buffer.

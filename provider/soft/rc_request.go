@@ -154,7 +154,7 @@ func (c *rcConn) requestPacket(op wire.Opcode, payload int) (wire.Packet, bool) 
 	return p, ok
 }
 
-// ownBase returns the PSN of the first own request.
+// ownBase returns the PSN of the first request packet that this side sends.
 func (c *rcConn) ownBase() psn.Value { return psn.Value(c.q.attributes().SQPSN) }
 
 // windowAllows reports whether n more packets may be sent without exceeding

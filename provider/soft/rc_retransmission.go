@@ -9,7 +9,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// recovery is the state of a requester that sends packets again.
+// recovery says whether a requester sends packets again after a loss, and how.
 type recovery uint8
 
 const (
