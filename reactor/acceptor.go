@@ -21,8 +21,9 @@ type acceptor struct {
 	engine  *Engine
 	channel *cm.EventChannel
 
-	// mu guards the fields below. It is also held while an event is fetched and
-	// acknowledged, because an ID with an unacknowledged event can not be closed.
+	// mu guards the fields below. The method next also holds mu from fetching an event
+	// until the event is acknowledged. So no other goroutine closes the ID of the event
+	// meanwhile, which would fail: an ID with an unacknowledged event can not be closed.
 	mu        sync.Mutex
 	listeners map[*Listener]struct{}
 	// Connection requests whose ID is on the acceptor's channel.
@@ -168,7 +169,7 @@ func (l *Loop) handleRequest(req *ConnRequest) {
 // rejectFull rejects a request without asking the application, because all loops are
 // known to be full.
 func (l *Loop) rejectFull(req *ConnRequest) {
-	if !req.decide(byEngine) { // the request is already answered
+	if !req.decide(byEngine) { // Config.Place or rejectShutdown has answered the request
 		return
 	}
 	l.stats.NoResources++

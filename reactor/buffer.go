@@ -8,10 +8,10 @@ import (
 )
 
 // A Buffer is a piece of registered memory of one loop, outside the Go heap, of
-// Config.MaxMessage bytes. The application gets a Buffer from Lease, to send without
-// copying, or from Message.Keep, with a received message. The Buffer belongs to the
-// application until Release or a successful SendBuffer. Its methods may be called only on
-// the goroutine of its loop; the bytes may be used on any goroutine. The memory is
+// Config.MaxMessage bytes. Lease returns an empty Buffer, for sending without copying.
+// Message.Keep returns the Buffer of a received message. The Buffer then belongs to the
+// application until Release or a successful SendBuffer. Its methods may be called only
+// on the goroutine of its loop; the bytes may be used on any goroutine. The memory is
 // unmapped when the loop ends: see Handler.OnShutdown.
 type Buffer struct {
 	chunk  *chunk       // chunk to which the buffer belongs
@@ -77,8 +77,8 @@ func (b *Buffer) Release() error {
 	return nil
 }
 
-// recycle puts the buffer into the receive queue of the connection refillFor, or into the
-// slab if refillFor is nil.
+// recycle puts the buffer into the receive queue of the connection in the field
+// refillFor, or into the slab if refillFor is nil.
 func (b *Buffer) recycle() {
 	if c := b.refillFor; c != nil {
 		b.refillFor = nil
@@ -88,8 +88,9 @@ func (b *Buffer) recycle() {
 	b.chunk.slab.put(b)
 }
 
-// setMessage stores the properties of the message that was received into the buffer. The
-// length comes from the device, so setMessage limits it to the size of the memory.
+// setMessage is called when a message was received into the buffer. It stores the
+// length, the immediate data and the flags of the completion wc. The length comes from
+// the device, so setMessage limits it to the size of the memory.
 func (b *Buffer) setMessage(wc *verbs.WC) {
 	b.length = 0
 	if wc.Opcode == verbs.WCRecv {
@@ -116,7 +117,8 @@ type Message struct {
 // with immediate.
 func (m Message) Data() []byte { return m.buffer.Bytes() }
 
-// Imm returns the immediate data. ok is false if the message has none.
+// Imm returns the immediate data of the message. If the message has none, the result ok
+// is false.
 func (m Message) Imm() (imm uint32, ok bool) {
 	return m.buffer.imm, m.buffer.flags&verbs.WCWithImm != 0
 }

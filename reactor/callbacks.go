@@ -3,10 +3,11 @@ package reactor
 import "time"
 
 // Each method in this file whose name begins with "on" calls the method of Handler or
-// ConnHandler with the same name. It updates the counters of the loop, and measures the
-// duration of the call if Config.SlowCallback is set.
+// ConnHandler with the same name. Before and after the call it updates the counters of
+// the loop. If Config.SlowCallback is set, it also measures the duration of the call.
 
-// callbackStart returns the present time if Config.SlowCallback is set, and else 0.
+// callbackStart is called before a callback. It returns the present time if
+// Config.SlowCallback is set, and else 0.
 func (l *Loop) callbackStart() time.Duration {
 	if l.cfg.SlowCallback == 0 {
 		return 0
@@ -14,8 +15,9 @@ func (l *Loop) callbackStart() time.Duration {
 	return l.clock.read()
 }
 
-// callbackEnd counts the duration of a callback. The parameter begin is the result of
-// callbackStart before the callback.
+// callbackEnd is called after a callback. If Config.SlowCallback is set, it updates
+// Stats.LongestCallback and Stats.SlowCallbacks. The parameter begin is the result of
+// callbackStart.
 func (l *Loop) callbackEnd(begin time.Duration) {
 	if l.cfg.SlowCallback == 0 {
 		return

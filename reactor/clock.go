@@ -36,7 +36,7 @@ func (k *clock) tick() {
 	}
 }
 
-// addWork counts n pieces of work.
+// addWork records that a turn had n pieces of work.
 func (k *clock) addWork(n int) {
 	k.pendingCost += uint32(n) * workCost
 	k.worked = true

@@ -25,8 +25,7 @@ type completionQueue struct {
 
 func (q *completionQueue) cq() verbs.CQ { return q.queue.CQ() }
 
-// The depth of a new CQ, as the number of connections for which it has room. Both
-// numbers are arbitrary.
+// The numbers of connections for which a new CQ has room. Both numbers are arbitrary.
 const (
 	// initialCQConns applies if the device can resize a CQ. The CQ grows with the number
 	// of connections.
@@ -113,10 +112,11 @@ func (q *completionQueue) release() {
 	q.queue.Release(q.device.completionsPerConn())
 }
 
-// trimQueues closes each CQ, except the first, that had no connections at the last call
-// and has none now. It reports whether CQs besides the first are left. A CQ is not closed
-// at once because a loop whose number of connections varies around the limit of one CQ
-// would otherwise open and close a second CQ again and again.
+// trimQueues closes each CQ, except the first, that had no connections at the previous
+// call and has none now. It reports whether CQs besides the first are left. A CQ whose
+// last connection has ended stays open until the second call. Otherwise a loop whose
+// number of connections varies around the limit of one CQ would open and close a second
+// CQ again and again.
 func (d *loopDevice) trimQueues() (others bool) {
 	d.queues = slices.DeleteFunc(d.queues, func(q *completionQueue) bool {
 		idle := q.conns == 0 && q != d.queues[0]
@@ -169,8 +169,8 @@ func (q *completionQueue) poll() int {
 }
 
 // pollAgain polls the CQ a second time in a turn of the loop, and reports whether the CQ
-// is empty afterwards. With verbs.ProgressManual, the call of cq.Group.Consume makes the
-// device process everything that has arrived before the CQ is polled.
+// is empty afterwards. Before the poll it calls cq.Group.Consume, which makes a device
+// with verbs.ProgressManual process everything that has arrived.
 func (q *completionQueue) pollAgain() (empty bool) {
 	if _, err := q.device.group.Consume(); err != nil {
 		q.device.fail(err)

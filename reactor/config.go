@@ -21,11 +21,11 @@ type Config struct {
 	NumLoops int
 	// CPUs pins loops to CPUs. Loop i locks its goroutine to a thread, and pins the
 	// thread to CPU CPUs[i mod len(CPUs)]. If CPUs is empty, goroutines are not locked
-	// and threads are not pinned. CPUs must be empty for a loop made with NewLoop. It is
-	// meant for loops that spin; a loop that sleeps has lower tail latencies when its
-	// goroutine is not locked. GOMAXPROCS should be greater than the number of loops that
-	// spin. Otherwise other goroutines of the program take the processor of such a loop
-	// for 10ms at a time.
+	// and threads are not pinned. CPUs must be empty for a loop made with NewLoop.
+	// Pinning is meant for loops that spin; a loop that sleeps has lower tail latencies
+	// when its goroutine is not locked. GOMAXPROCS should be greater than the number of
+	// loops that spin. Otherwise other goroutines of the program take the processor of
+	// such a loop for 10ms at a time.
 	CPUs []int
 
 	// Idle says what a loop does after a turn without work: see IdlePolicy. Zero means
@@ -50,19 +50,19 @@ type Config struct {
 	// MaxPosted is how many functions passed to Loop.Post may wait on one loop. Zero
 	// means 4096.
 	MaxPosted int
-	// SlowCallback is the duration from which Stats.SlowCallbacks counts a callback as
-	// slow: it counts the calls that took longer. The loop reads the clock before and
-	// after a call. It measures the calls of Handler and ConnHandler, except OnBoot,
-	// OnShutdown and OnListenError, and those calls of the function of SetTurnFunc that
-	// had work. It does not measure the calls of Config.Place and of functions that were
-	// passed to Post, After or Register. Zero means that no calls are measured.
+	// SlowCallback limits the duration of a callback. Stats.SlowCallbacks counts the
+	// callbacks that took longer. Callbacks here are the calls of Handler and
+	// ConnHandler, except OnBoot, OnShutdown and OnListenError, and those calls of the
+	// function of SetTurnFunc that had work. Calls of Config.Place, and of functions
+	// that were passed to Post, After or Register, are not measured. The loop reads the
+	// clock before and after each measured call. Zero means that no calls are measured.
 	SlowCallback time.Duration
 
 	// MaxInFlight is how many operations one connection may have outstanding. Without
 	// SharedRecvBuffers it is also the number of receive buffers of a connection. The
 	// device makes send queues with one more entry, for a keepalive probe. In the memory
-	// of this process the length of a queue is rounded up to a power of two, so 63 is
-	// better than 64. Zero means 63.
+	// of this process the length of a queue is rounded up to a power of two, so 63 needs
+	// less memory than 64. Zero means 63.
 	MaxInFlight int
 	// MaxMessage is the size of a receive buffer in bytes, and the length of the longest
 	// message that can be sent. Both sides of a connection should use the same value: a
@@ -112,7 +112,7 @@ type Config struct {
 	// retransmits a packet, at most 8796s. It is rounded up to 4.096µs times a power of
 	// two: see verbs.AckTimeoutCode. Zero means the provider's choice. The soft
 	// provider's choice is 1.07s: with a RetryCount of 7 a connection survives a network
-	// outage of 5s and more.
+	// outage of at least 5s.
 	AckTimeout time.Duration
 	// ResponderResources is how many READs and atomic operations of the peer this side
 	// executes at a time, for each connection. Zero means 16, or the device's limit if
@@ -140,13 +140,14 @@ type Config struct {
 	DrainTimeout time.Duration
 	// Keepalive is the time after which the loop sends a probe if the peer has neither
 	// sent a message nor confirmed a send in that time. The probe is a WRITE of zero
-	// bytes, which consumes no receive buffer of the peer. It is posted up to a sixteenth
-	// of Keepalive later, so that an idle loop wakes up once for many connections. If the
-	// peer does not answer the probe within another Keepalive, the connection ends, and
-	// OnClose gets ErrKeepalive. OnClose also gets ErrKeepalive when the retries of the
-	// transport for the probe are exhausted, which is usually earlier. While sends are
-	// unconfirmed, only the transport ends the connection, because the peer may merely
-	// have no receive buffers. Zero means 30s. Negative means no probes.
+	// bytes, which consumes no receive buffer of the peer. The loop may post the probe
+	// up to a sixteenth of Keepalive later, so that an idle loop wakes up once for many
+	// connections. If the peer does not answer the probe within the same time again, the
+	// connection ends, and OnClose gets ErrKeepalive. OnClose also gets ErrKeepalive
+	// when the retries of the transport for the probe are exhausted, which is usually
+	// earlier. While sends are unconfirmed, only the transport ends the connection,
+	// because the peer may merely have no receive buffers. Zero means 30s. Negative
+	// means no probes.
 	Keepalive time.Duration
 
 	// Balance chooses the loops of new connections. Zero means RoundRobin.

@@ -73,10 +73,10 @@ type sendRequest struct {
 type ConnStats struct {
 	Messages     uint64 // messages received and passed to OnMessage
 	MessageBytes uint64 // bytes of the messages that were passed to OnMessage
-	// Accepted counts the operations for which the call returned nil. Each of them is
-	// later counted in Confirmed or in Failed; until then it is outstanding. Because only
-	// every Config.SignalEvery-th send is signaled, several operations are confirmed at a
-	// time.
+	// Accepted counts the operations whose call, such as Send or Write, returned nil.
+	// Each of them is later counted in Confirmed or in Failed; until then it is
+	// outstanding. Because only every Config.SignalEvery-th send is signaled, several
+	// operations are confirmed at a time.
 	Accepted  uint64
 	Confirmed uint64 // operations that have succeeded
 	Failed    uint64 // operations that have failed

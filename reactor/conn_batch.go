@@ -31,7 +31,7 @@ func (s *sendBatch) copyBytes(b []byte) []byte {
 	return s.bytes[at:]
 }
 
-// sgeList returns a scatter/gather list with one element, sge.
+// sgeList returns a scatter/gather list whose only element is sge.
 func (s *sendBatch) sgeList(sge verbs.SGE) []verbs.SGE {
 	at := len(s.sges)
 	s.sges = append(s.sges, sge)

@@ -137,8 +137,8 @@ func (c *Conn) enterFlushing() {
 	c.postSends()
 }
 
-// reportIfFlushed calls reportClose if the queues are flushed, or if the device has
-// failed, so that no more completions are expected.
+// reportIfFlushed calls reportClose in two cases: the queues are flushed, or the device
+// has failed. After a failure of the device no more completions are expected.
 func (c *Conn) reportIfFlushed() {
 	if c.device.failure != nil || c.state == stateFlushing && c.flow.inFlight() == 0 && c.recvs.inFlight() == 0 {
 		c.reportClose()

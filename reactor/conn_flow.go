@@ -77,7 +77,7 @@ func (f *sendFlow) covers(slot uint32) uint32 {
 func (f *sendFlow) retire() (slot uint32) {
 	slot = f.tail & f.mask
 	f.tail++
-	if f.posted-f.tail > f.mask { // the request was staged and not posted
+	if f.posted-f.tail > f.mask { // The request was staged and not posted. posted must not be less than tail.
 		f.posted = f.tail
 	}
 	return slot

@@ -278,7 +278,7 @@ func (c *Conn) enterOpen() {
 }
 
 // setRNRTimer sets the RNR timer of the queue pair to Config.MinRNRTimer. The connection
-// manager sets it to code 0, which is 655 ms (rdma_accept(3)).
+// manager may have set this timer to code 0, which means 655 ms (rdma_accept(3)).
 func (c *Conn) setRNRTimer() error {
 	attr := verbs.QPAttr{MinRNRTimer: c.loop.cfg.rnrTimerCode()}
 	err := c.qp.Modify(&attr, verbs.AttrMinRNRTimer)

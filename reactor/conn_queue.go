@@ -21,8 +21,9 @@ func (q *connQueue) pop() *Conn {
 	case q.head == len(q.conns):
 		q.conns, q.head = q.conns[:0], 0
 	case q.head > len(q.conns)/2:
-		// At least as many connections were popped as remain. So moving the rest to the
-		// front moves each connection about once on average.
+		// Most elements of the array were popped. The rest moves to the front. At least
+		// as many connections were popped as remain, so each connection moves about once
+		// on average.
 		n := copy(q.conns, q.conns[q.head:])
 		clear(q.conns[n:])
 		q.conns, q.head = q.conns[:n], 0

@@ -20,7 +20,8 @@ func (c *Conn) recvCompleted(wc *verbs.WC, b *Buffer) {
 	}
 	c.liveness.received(c.loop.clock.now)
 	b.setMessage(wc)
-	// The accepting side may receive data before cm.Established.
+	// The accepting side may receive data before cm.Established. The message waits for
+	// OnOpen.
 	if c.state < stateOpen {
 		b.state = bufferHeld
 		c.heldMessages.push(b)
@@ -48,8 +49,8 @@ func (c *Conn) deliver(b *Buffer) {
 	}
 }
 
-// discardsMessages reports whether received messages are discarded instead of calling
-// OnMessage.
+// discardsMessages reports whether messages that are received after stateOpen are
+// discarded. Otherwise they are passed to OnMessage.
 func (c *Conn) discardsMessages() bool { return c.closeCalled || c.state >= stateDisconnecting }
 
 // replace puts another buffer into the receive queue in place of b, which the application

@@ -158,7 +158,8 @@ func (c *Conn) sendBuffer(b *Buffer, o *SendOptions) {
 }
 
 // post posts the staged requests. It posts the sends first, because the peer waits for
-// them. At least half of the receive buffers are posted already: see repost.
+// them. Receive buffers are less urgent: at least half of them are posted already, see
+// repost.
 func (c *Conn) post() {
 	c.postSends()
 	c.postRecvs()

@@ -12,7 +12,8 @@ const (
 	// StateConnecting: the connection has a queue pair, and this side has sent or accepted
 	// the connection request.
 	StateConnecting
-	// StateOpen: OnOpen was called. The state ends with Close, Abort or a failure.
+	// StateOpen: OnOpen was called. The state ends with Close, Abort, a failure or a
+	// disconnect of the peer.
 	StateOpen
 	// StateDraining: this side has called Close, and not all sends are confirmed.
 	StateDraining

@@ -45,7 +45,8 @@ type DialOptions struct {
 	Context any
 }
 
-// A dialRequest has the checked arguments of Dial, with the defaults of Config.
+// A dialRequest has the arguments of Dial after they were checked. Options that are zero
+// were replaced by the values of Config.
 type dialRequest struct {
 	addr    netip.AddrPort
 	timeout time.Duration

@@ -43,6 +43,8 @@
 //
 // # One turn
 //
+// A turn is one iteration of a loop. It has these steps, in this order:
+//
 //	clock        read every few turns, not every turn
 //	completions  up to Config.CompletionBudget of each device: OnMessage, OnCompletion
 //	turn func    the function of Loop.SetTurnFunc, if there is one
@@ -53,8 +55,8 @@
 //	flush        post the requests of callbacks, with one doorbell for each connection
 //
 // After a turn without work the loop polls again or sleeps, as its IdlePolicy says.
-// Before it sleeps, a loop first sets a flag which says that it sleeps, then arms its
-// completion queues, then polls them once more and checks its mailbox, and only then
+// Before a loop sleeps, it first sets a flag which says that it sleeps. Then it arms its
+// completion queues, polls them once more, and checks for posted functions. Only then it
 // waits. This order, in Loop.prepareSleep, prevents lost wake-ups.
 //
 // A loop that must never sleep needs a processor for itself: use IdleBusy together with
@@ -87,13 +89,13 @@
 // In the states Dialing and Connecting a connection may also end with OnDialError or
 // OnAcceptError. Every state except Open and Closed has a time limit: ConnectTimeout for
 // Dialing and Connecting, DrainTimeout for Draining, one second for the flush in
-// Closing, and DrainTimeout for Disconnecting. When receives complete before the
-// connection is established, their messages are held back until OnOpen has run.
+// Closing, and DrainTimeout for Disconnecting. Messages that are received before the
+// connection is established wait until OnOpen has returned.
 //
 // A connection is assigned to a loop before it has a queue pair, and stays on that loop.
-// The connection is refused if no completion queue of the loop can have room for all
-// completions that the connection may have outstanding. So a completion queue never
-// overruns.
+// The loop reserves room in one of its completion queues for all completions that the
+// connection may have outstanding. If that is not possible, the connection is refused. So
+// a completion queue never overruns.
 //
 // # Sending
 //

@@ -190,8 +190,8 @@ func (e *Engine) deviceFailed(dev verbs.Device, err error) {
 	}
 }
 
-// fail stops the engine after an error without which the engine could not go on. Wait
-// returns the error err.
+// fail stops the engine because of the error err, after which the engine can not go on.
+// Wait returns err, unless it returns an earlier error.
 func (e *Engine) fail(err error) {
 	e.recordError(err)
 	e.Stop()

@@ -93,7 +93,9 @@ func (c *Conn) onDisconnected(err error) {
 		c.emptyPollsAtDisconnect = c.queue.emptyPolls
 	}
 	if c.state == stateConnecting && c.heldMessages.head != nil {
-		c.enterOpen() // the peer has sent messages, so the connection was established
+		// The peer has sent messages, so the connection was established. OnOpen is
+		// called, and then OnMessage.
+		c.enterOpen()
 	}
 	c.closeReason.peerErr = firstError(err, ErrPeerClosed)
 	cause := c.closeReason.peerErr

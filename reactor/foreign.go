@@ -24,10 +24,12 @@ func (s *foreignSource) ready(r poller.Readiness) (work int) {
 	return 1
 }
 
-// Register makes the loop call the function ready while fd is readable or writable, as
-// the parameter interest selects (level-triggered, see epoll(7)). The descriptor belongs
-// to the application, which must close it after Registration.Close. Register may be
-// called only on the goroutine of the loop. Its errors are those of poller.Poller.Add.
+// Register makes the loop watch the descriptor fd. The parameter interest says whether
+// the loop waits until fd is readable, writable or either. While fd is in such a state,
+// the loop calls the function ready (level-triggered, see epoll(7)). The descriptor
+// belongs to the application, which must close it after Registration.Close. Register may
+// be called only on the goroutine of the loop. Its errors are those of
+// poller.Poller.Add.
 func (l *Loop) Register(fd int, interest poller.Interest, ready func(poller.Readiness)) (*Registration, error) {
 	r := &Registration{loop: l, call: ready}
 	token, err := l.watch(fd, interest, (*foreignSource)(r))

@@ -29,7 +29,7 @@ type loopOnDevice struct {
 
 // A fullRecord says when a loop had no room for another connection on a device.
 type fullRecord struct {
-	conns int64     // number of connections of the loop, without the refused one
+	conns int64     // number of connections of the loop then, without the refused one
 	tried time.Time // time at which making a connection was last tried
 }
 

@@ -64,8 +64,8 @@ type ConnHandler interface {
 	// ErrClosed; the application should not call Abort because of that error, because
 	// Abort would make other outstanding operations fail.
 	OnCompletion(c *Conn, op Op, err error)
-	// OnWritable is called after a send was refused with ErrWouldBlock, when at most half
-	// of MaxInFlight operations are outstanding.
+	// OnWritable is called once after one or more sends were refused with ErrWouldBlock,
+	// when at most half of MaxInFlight operations are outstanding.
 	OnWritable(c *Conn)
 	// OnClose is called exactly once for each OnOpen, as the last callback for c. err is nil
 	// if this side has closed the connection and the peer has received everything. err

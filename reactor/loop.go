@@ -48,7 +48,7 @@ type Loop struct {
 	closing        connQueue // connections whose method advance must be called
 	liveConns      int       // number of connections that are not in StateClosed
 	openingConns   int       // number of connections in a state before stateOpen
-	currentMessage *Buffer   // message that was passed to OnMessage; nil outside OnMessage
+	currentMessage *Buffer   // buffer of the message that was passed to OnMessage; nil outside OnMessage
 	// load is liveConns plus the number of connections that Dial and Accept have posted and
 	// the loop has not made yet.
 	load atomic.Int64

@@ -53,8 +53,9 @@ type statCounter struct {
 	content reflect.Value
 }
 
-// counters returns all counters of s. It is the only list of them: their descriptions are
-// in the tags of the fields.
+// counters returns all counters of s, in the order of the fields. It finds them by
+// reflection, so a new field of Stats need not be listed anywhere else. The tags of the
+// fields describe the counters.
 func (s *Stats) counters() (all []statCounter) {
 	fields := reflect.ValueOf(s).Elem()
 	for i := range fields.NumField() {

@@ -55,7 +55,7 @@ func (o *SendOptions) checkOneSided(code verbs.Opcode) error {
 	return nil
 }
 
-// flags returns the options as flags of a send request.
+// flags returns the flags of a send request for the options Solicited and Fence.
 func (o *SendOptions) flags() verbs.SendFlags {
 	var f verbs.SendFlags
 	if o.Solicited {

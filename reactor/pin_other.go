@@ -11,5 +11,5 @@ import (
 
 var errPlatform = &verbs.FeatureError{Feature: "reactor", Reason: errors.New("not on " + runtime.GOOS)}
 
-// pinThread exists on Linux only.
+// pinThread returns an error, because pinning a thread is implemented on Linux only.
 func pinThread(int) error { return errPlatform }

@@ -78,7 +78,7 @@ func (q *recvQueue) take() *Buffer {
 	b := q.buffers[slot]
 	q.buffers[slot] = nil
 	q.tail++
-	if q.posted-q.tail > q.mask+1 { // the buffer was staged and not posted
+	if q.posted-q.tail > q.mask+1 { // The buffer was staged and not posted. posted must not be less than tail.
 		q.posted = q.tail
 	}
 	return b

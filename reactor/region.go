@@ -25,7 +25,8 @@ type region struct {
 	lkey uint32 // result of MR.LKey
 }
 
-// A discardableRegion is a region whose memory can be returned to the system.
+// A discardableRegion is a region of a provider that can return pages of the memory to
+// the system while the memory stays registered.
 type discardableRegion struct {
 	*region
 	verbs.Discarder

@@ -12,8 +12,9 @@ import (
 )
 
 // A ConnRequest is the connection request of a peer. The application may keep it, and
-// call its methods from any goroutine. It is answered once, by Accept, by Reject, or by
-// a reject after Config.DecisionTimeout.
+// call its methods from any goroutine. The application answers it once, with Accept or
+// Reject. The engine rejects it if Config.DecisionTimeout passes without an answer, or
+// if the engine shuts down.
 type ConnRequest struct {
 	engine      *Engine
 	listener    *Listener

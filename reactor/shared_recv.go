@@ -2,8 +2,8 @@ package reactor
 
 import "github.com/rdmaloop/rdmaloop/verbs"
 
-// sharedRecvBatch is how many buffers are staged before they are posted. At the end of a
-// turn of the loop, all staged buffers are posted. The number is arbitrary.
+// sharedRecvBatch is the number of staged buffers that are posted together. At the end
+// of a turn of the loop, fewer staged buffers are posted too. The number is arbitrary.
 const sharedRecvBatch = 64
 
 // A sharedRecv is a shared receive queue and the buffers to be posted to it. Its buffers

@@ -103,8 +103,9 @@ func (e *Engine) checkWaitable(op string) error {
 	return nil
 }
 
-// drain closes all connections of the loop. finishTurn ends the loop when it has no more
-// connections.
+// drain closes all connections of the loop as Conn.Close does. Connections that are
+// still opening end with ErrShutdown. When the loop has no more connections, finishTurn
+// ends the loop.
 func (l *Loop) drain() {
 	l.enter(loopDraining)
 	for c := range l.conns.all() {

@@ -8,7 +8,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/poller"
 )
 
-// A timerFD exists on Linux only.
+// A timerFD can not be made on this system: newTimerFD returns an error.
 type timerFD struct {
 	fd        int
 	wakeCause Cause
