@@ -12,8 +12,8 @@ import (
 // maxEventChannels is the largest number of event channels of a device; arbitrary.
 const maxEventChannels = 1 << 16
 
-// A qpEngine is what connection management sees of a device. It implements
-// connmgr.Engine.
+// A qpEngine implements connmgr.Engine for a device: it has the operations of the device
+// that connection management may call.
 type qpEngine struct{ dev *device }
 
 // AddChannel implements connmgr.Engine.

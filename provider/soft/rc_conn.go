@@ -90,7 +90,8 @@ func (c *rcConn) transmit() {
 	c.demux.conn.Flush()
 }
 
-// sendDue implements wireQP.
+// sendDue implements wireQP. It also returns true if nothing will ever be sent again,
+// because the connection is closed or has failed.
 func (c *rcConn) sendDue() (done bool) {
 	done = c.closed || !c.q.isServing() || c.send()
 	c.scheduled = !done
@@ -156,7 +157,7 @@ func (c *rcConn) stopSending() {
 	c.cong.leave()
 }
 
-// detach implements path.
+// detach implements path. Packets for the queue pair number are dropped afterwards.
 func (c *rcConn) detach() {
 	c.closed = true
 	c.stopSending()

@@ -66,14 +66,14 @@ func (c *rcConn) execute(p wire.Packet) {
 	}
 }
 
-// accessSource implements path.
+// accessSource implements path. The source follows from the peer's IP address.
 func (c *rcConn) accessSource() (access.Source, bool) { return access.RemoteSource(c.to.Remote), true }
 
 // requestsPending implements path. It is called when a timer fires. drive reads all
 // packets from the sockets before it fires timers, so no packet is pending then.
 func (c *rcConn) requestsPending() bool { return false }
 
-// abort implements path.
+// abort implements path. The NAK is sent in the next call of drive.
 func (c *rcConn) abort(a outcome) {
 	c.resp.fail(a)
 	c.schedule()

@@ -15,7 +15,7 @@ import (
 // if the peer does not respond.
 type requester struct {
 	reads    int    // number of READs and atomics outstanding
-	nextRead uint32 // position in the send queue: no READ or atomic before it waits for a response
+	nextRead uint32 // where expectedResponse begins to search: a position in the send queue before which no READ or atomic waits for a response
 	rnr      rnrRetry
 	// number of outstanding requests that are signaled, or are READs or atomics
 	signaledCount int
@@ -329,7 +329,8 @@ func (q *qp) onRNR(code uint8) {
 	}
 }
 
-// onRNRTimer sends the refused request again.
+// onRNRTimer is called when the RNR timer has fired. It sends the request with the RNR
+// NAK and the requests after it again.
 func (q *qp) onRNRTimer() {
 	q.rnr.fired()
 	if q.path != nil && (q.state == verbs.StateRTS || q.state == verbs.StateSQD) {

@@ -213,7 +213,8 @@ func (s *shard) fireTimers() {
 	}
 }
 
-// setAlarm sets timerfd to the time of the first timer, if it is not set to it already.
+// setAlarm sets timerfd to the time at which the first timer is due, unless timerfd is
+// already set to this time.
 func (s *shard) setAlarm() {
 	next, any := s.timers.Next()
 	when := int64(next)

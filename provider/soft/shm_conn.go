@@ -202,7 +202,8 @@ func (c *shmConn) reset() (usable bool) {
 	return false
 }
 
-// detach implements path.
+// detach implements path. If this side made both ends and the peer has not taken its
+// end, that end is released too.
 func (c *shmConn) detach() {
 	c.shard.polls.remove(c)
 	c.shard.epoll.Remove(c.end.Doorbell)
@@ -210,7 +211,9 @@ func (c *shmConn) detach() {
 	c.end.Release()
 }
 
-// rebind implements path.
+// rebind implements path. If it replaces the path, the result moved is a new shmConn
+// with the offered end, and this shmConn is detached. Otherwise the offered end is
+// released.
 func (c *shmConn) rebind(end *localEnd) (moved path, taken bool, err error) {
 	if !c.end.provisional || !c.q.dev.bindings.drop(c.q.num, c.q.attributes().DestQPN) {
 		end.Release()
@@ -225,7 +228,8 @@ func (c *shmConn) rebind(end *localEnd) (moved path, taken bool, err error) {
 	return to, true, nil
 }
 
-// peerGone implements path.
+// peerGone implements path. It does the same as when the peer closes its end of the
+// doorbell.
 func (c *shmConn) peerGone(end *shm.End) {
 	if c.end.End == end {
 		c.onHangUp()

@@ -136,15 +136,17 @@ func (c *shmConn) serve(r *fragment.Fragment) bool {
 	return false
 }
 
-// accessSource implements path.
+// accessSource implements path. The zero value of the source means that the peer is this
+// process.
 func (c *shmConn) accessSource() (access.Source, bool) {
 	return c.end.peer, c.end.peer != access.Source{}
 }
 
-// requestsPending implements path.
+// requestsPending implements path. It reports whether a slot of the peer was not
+// executed yet.
 func (c *shmConn) requestsPending() bool { return c.requestsIn.Ready() }
 
-// abort implements path.
+// abort implements path. It sends the NAK at once.
 func (c *shmConn) abort(a outcome) {
 	c.sendNAK(shm.FailureNAK(shm.InvalidRequest + shm.Failure(a-outcomeInvalidRequest)))
 	c.q.requestFailed(a)

@@ -13,7 +13,8 @@ import (
 // This file has the sending half of the local path: it publishes requests, and processes
 // acknowledgements and responses.
 
-// transmit implements path.
+// transmit implements path. It publishes slots until the send queue is empty or the ring
+// is full.
 func (c *shmConn) transmit() {
 	// A connection that sends is polled for acknowledgements. If the connection is
 	// parked, this side may have asked the peer to ring the doorbell for new slots only.
@@ -171,7 +172,8 @@ func (c *shmConn) resend() {
 	c.wake(shm.WakeSlots)
 }
 
-// takeAcks implements path.
+// takeAcks implements path. It reads the last acknowledgement that the peer has stored
+// in the shared memory.
 func (c *shmConn) takeAcks() bool {
 	c.updatePeerTimer()
 	ack := shm.Ack(c.peer.Ack.Load())

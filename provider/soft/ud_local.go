@@ -31,7 +31,7 @@ import (
 const (
 	datagramHeader = 44
 	datagramMTU    = 4096
-	datagramImm    = 1 // values of the flags
+	datagramImm    = 1 // values of the flags, which can be combined
 	datagramSol    = 2
 	datagramHops   = 64 // hop limit that the GRH of a received datagram shows
 )
@@ -77,8 +77,9 @@ const datagramBacklog = 128
 // listens.
 func datagramBindAddr(num uint32) string { return datagramName + strconv.FormatUint(uint64(num), 10) }
 
-// newUDLocal binds the name of a queue pair number. It fails if another queue
-// pair of this host has the number.
+// newUDLocal makes the local path of a UD queue pair with the number num. It binds the
+// socket name of this number, and fails if another UD queue pair of this host has the
+// number.
 func newUDLocal(q *qp, num uint32) (*udLocal, error) {
 	fd, err := unixsock.Bind(datagramBindAddr(num))
 	if err != nil {

@@ -56,7 +56,8 @@ func (p *udPath) ready() error {
 	return p.wire.listenAtAll()
 }
 
-// transmit implements path.
+// transmit implements path. If the wire path has no room, the rest is sent in later
+// calls of drive; see sendDue.
 func (p *udPath) transmit() {
 	if !p.send() && !p.scheduled {
 		p.scheduled = true
@@ -67,14 +68,15 @@ func (p *udPath) transmit() {
 	}
 }
 
-// sendDue implements wireQP.
+// sendDue implements wireQP. It sends the requests that transmit has left in the send
+// queue.
 func (p *udPath) sendDue() (done bool) {
 	done = p.closed || p.send()
 	p.scheduled = !done
 	return done
 }
 
-// receive implements wireQP.
+// receive implements wireQP; see udWire.receive.
 func (p *udPath) receive(pkt wire.Packet, from *udp.Header) { p.wire.receive(pkt, from) }
 
 // send sends the queued requests. It returns false if the wire path has no room. A
@@ -119,16 +121,19 @@ func (p *udPath) takeAcks() bool { return false }
 // abort implements path. It does nothing, because a UD message has only one fragment.
 func (p *udPath) abort(outcome) {}
 
-// requestsPending implements path.
+// requestsPending implements path. It returns false: UD has no messages of several
+// fragments to wait for.
 func (p *udPath) requestsPending() bool { return false }
 
 // accessSource implements path. UD has no remote keys.
 func (p *udPath) accessSource() (access.Source, bool) { return access.Source{}, false }
 
-// stopResponding implements path.
+// stopResponding implements path. It does nothing, because a UD queue pair sends no
+// responses.
 func (p *udPath) stopResponding() {}
 
-// receivesPosted implements path.
+// receivesPosted implements path. It does nothing, because no sender waits for receive
+// buffers.
 func (p *udPath) receivesPosted() {}
 
 // rebind implements path. UD has no connections.
@@ -137,7 +142,8 @@ func (*udPath) rebind(*localEnd) (moved path, taken bool, err error) { return ni
 // peerGone implements path. UD has no connections.
 func (*udPath) peerGone(*shm.End) {}
 
-// receiveAt implements path.
+// receiveAt implements path. It does nothing with PathLocal, because then no datagrams
+// arrive on the wire path.
 func (p *udPath) receiveAt(at netip.Addr) error {
 	if p.wire == nil {
 		return nil
@@ -154,7 +160,8 @@ func (p *udPath) reset() (usable bool) {
 	return true
 }
 
-// detach implements path.
+// detach implements path. It closes the sockets of the local path and the routes of the
+// wire path.
 func (p *udPath) detach() {
 	p.closed = true
 	if p.local != nil {
