@@ -59,7 +59,8 @@ type cqSpace struct {
 	destroyed bool
 }
 
-// arming is the state of a CQ that decides which completion raises an event.
+// arming says which completion of a CQ raises the next event. Raising the event disarms
+// the CQ.
 type arming uint8
 
 const (

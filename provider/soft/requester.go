@@ -14,8 +14,10 @@ import (
 // and completes acknowledged requests. It fails a request after too many RNR retries, or
 // if the peer does not respond.
 type requester struct {
-	reads    int    // number of READs and atomics outstanding
-	nextRead uint32 // where expectedResponse begins to search: a position in the send queue before which no READ or atomic waits for a response
+	reads int // number of READs and atomics outstanding
+	// where expectedResponse begins to search: a position in the send queue before which
+	// no READ or atomic waits for a response
+	nextRead uint32
 	rnr      rnrRetry
 	// number of outstanding requests that are signaled, or are READs or atomics
 	signaledCount int
@@ -320,8 +322,9 @@ func (q *qp) onNAK(a outcome) {
 	q.failOldest(status)
 }
 
-// onRNR processes an RNR NAK with a timer code. The requests are sent again after the
-// time of the code. If no retry is left, the oldest request fails.
+// onRNR processes an RNR NAK for the oldest unacknowledged request. The parameter code
+// is the code of a time (see verbs.RNRDelay), after which the request and the requests
+// after it are sent again. If no retry is left, the request fails.
 func (q *qp) onRNR(code uint8) {
 	q.shard.counts.Inc(counters.RcvdRNRErr)
 	if !q.rnr.refused(code) {

@@ -46,7 +46,8 @@ type partialMessage struct {
 	offset uint32
 }
 
-// begin counts a message of several fragments that begins.
+// begin is called at the first fragment of a message of several fragments, and counts
+// the message.
 func (p *partialMessage) begin() { p.begun++ }
 
 // watch starts the timer. The parameter offset is the number of bytes of the current

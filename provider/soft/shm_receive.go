@@ -83,9 +83,9 @@ func (c *shmConn) receive() bool {
 	return true
 }
 
-// resumeServing reports whether the next slot may be executed, in a state other than
-// serveNext. In serveRead and serveReadBlocked it first sends what the ring of responses
-// has room for.
+// resumeServing is called in a state other than serveNext, and reports whether the next
+// slot may now be executed. In serveRead and serveReadBlocked it first sends as much of
+// the READ response as the ring of responses has room for.
 func (c *shmConn) resumeServing() bool {
 	switch c.serving {
 	case serveRead, serveReadBlocked:

@@ -154,7 +154,8 @@ func (u *udLocal) connectSocket(fd int, qpn uint32) error {
 	return err
 }
 
-// connectAgain is called when retry fires.
+// connectAgain is called when the timer retry fires. It tries once more to connect, and
+// then sends the queued datagrams.
 func (d *udLocalDest) connectAgain() {
 	if d.connect() {
 		d.flush()
