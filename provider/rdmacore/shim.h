@@ -9,15 +9,17 @@
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
 
-/* The number of requests that were posted, and the errno of the first that was not. */
+/* The result of posting requests: n requests were posted. If the device has not accepted
+ * the next request, err is the negated errno for that request, and otherwise 0. */
 struct rl_posted {
 	int n;
 	int err;
 };
 
-/* One send request. The scatter/gather entries of a batch are in one array, in
- * order. The address in an entry of an inline request is an offset into the inline
- * data of the batch. */
+/* One send request of a batch. The scatter/gather entries of all requests of the batch
+ * are in one array, in the order of the requests; the field sges is the number of entries
+ * of this request. If the request has inline data, the address in its entry is an offset
+ * into the inline data of the batch. */
 struct rl_send {
 	uint64_t id;
 	uint64_t remote_addr;
@@ -81,7 +83,8 @@ struct rl_async {
 	uint32_t port;
 };
 
-/* Most functions of libibverbs return an errno; some return -1 and set errno. */
+/* Converts the result of a function of libibverbs to 0 or a negated errno. Most of these
+ * functions return an errno; some return -1 and set errno. */
 static inline int verbs_result(int ret)
 {
 	return ret < 0 ? -errno : -ret;

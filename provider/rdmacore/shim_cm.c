@@ -5,7 +5,8 @@
 #include <errno.h>
 #include <string.h>
 
-/* librdmacm returns -1 and sets errno. */
+/* Converts the result of a function of librdmacm, which returns -1 and sets errno, to 0 or
+ * a negated errno. */
 static int cm_result(int ret)
 {
 	return ret ? -errno : 0;
@@ -37,7 +38,8 @@ static void copy_ud(struct rl_event *out, const struct rdma_ud_param *p)
 	copy_data(&out->param, p->private_data, p->private_data_len);
 }
 
-/* Reports whether an event has parameters: events of a message from the peer do. */
+/* Reports whether an event has parameters. An event that reports a message of the peer
+ * has them. */
 static int has_param(enum rdma_cm_event_type type)
 {
 	switch (type) {
@@ -52,7 +54,8 @@ static int has_param(enum rdma_cm_event_type type)
 	}
 }
 
-/* Takes one event, copies it and acknowledges it. Returns 1, or 0 if there is none. */
+/* Fetches one event, copies it to out and acknowledges it. Returns 1, or 0 if there is no
+ * event. */
 int rl_next_event(struct rdma_event_channel *channel, struct rl_event *out)
 {
 	struct rdma_cm_event *ev;
@@ -128,8 +131,8 @@ int rl_connect(struct rdma_cm_id *id, const struct rl_param *p)
 	return cm_result(rdma_connect(id, &param));
 }
 
-/* The parameters are always passed: without them librdmacm would read the number of
- * the queue pair through a null pointer. */
+/* Passes parameters to rdma_accept in every case. With a null pointer in their place,
+ * librdmacm would read the number of the queue pair through that pointer. */
 int rl_accept(struct rdma_cm_id *id, const struct rl_param *p)
 {
 	struct rdma_conn_param param = conn_param(p);
@@ -176,8 +179,8 @@ int rl_set_option(struct rdma_cm_id *id, int option, int value)
 	return cm_result(rdma_set_option(id, RDMA_OPTION_ID, option, &value, sizeof(value)));
 }
 
-/* Copies the address of this side or of the peer into a struct sockaddr_in6. It may be
- * all zero. */
+/* Copies the address of this side, or of the peer if peer is not 0, to out, which has the
+ * size of a struct sockaddr_in6. An address that is not known is all zero. */
 void rl_addr(struct rdma_cm_id *id, int peer, uint8_t *out)
 {
 	struct sockaddr *addr = peer ? rdma_get_peer_addr(id) : rdma_get_local_addr(id);

@@ -7,11 +7,10 @@
 #include <string.h>
 #include <time.h>
 
-/* The number of requests that are linked into one chain and share a doorbell. */
+/* The number of requests that one call of the library posts, as a linked list. */
 enum { CHAIN = 64 };
 
-/* The number of completions that one poll asks for, and the number of empty polls
- * between two readings of the clock. */
+/* The number of completions that one call of ibv_poll_cq asks for. */
 enum { POLL = 32 };
 
 static void fill_send(struct ibv_send_wr *wr, const struct rl_send *r, struct ibv_sge *sges)
@@ -73,7 +72,8 @@ static void fill_recv(struct ibv_recv_wr *wr, const struct rl_recv *reqs, int n,
 	}
 }
 
-/* Posts to the shared receive queue if srq is set, else to the queue pair's own. */
+/* Posts to the shared receive queue srq. If srq is NULL, posts to the receive queue of
+ * qp. */
 static struct rl_posted post_recv(struct ibv_qp *qp, struct ibv_srq *srq, const struct rl_recv *reqs, int n,
 				  struct ibv_sge *sges)
 {
@@ -101,9 +101,9 @@ struct rl_posted rl_post_srq_recv(uintptr_t srq, const struct rl_recv *reqs, int
 	return post_recv(NULL, (struct ibv_srq *)srq, reqs, n, sges);
 }
 
-/* Rings the doorbell of a send queue of rxe without posting a request. It posts an
- * atomic without memory for the result. librxe refuses that request and rings the
- * doorbell nevertheless. */
+/* Rings the doorbell of a send queue of rxe without posting a request. For that purpose
+ * the function tries to post an atomic that has no memory for the result. librxe refuses
+ * the atomic and rings the doorbell nevertheless. */
 void rl_ring_doorbell(uintptr_t qp)
 {
 	struct ibv_send_wr wr = { .opcode = IBV_WR_ATOMIC_FETCH_AND_ADD }, *bad;
@@ -111,8 +111,9 @@ void rl_ring_doorbell(uintptr_t qp)
 	ibv_post_send((struct ibv_qp *)qp, &wr, &bad);
 }
 
-/* Returns the opcode as verbs.WCOpcode, in which the receive opcodes follow the others
- * without a gap. 255 stands for an operation that this package does not use. */
+/* Converts an opcode to a verbs.WCOpcode, in which the opcodes of receives follow the
+ * other opcodes without a gap. The result 255 means an operation that this package does
+ * not use. */
 static uint8_t wc_opcode(enum ibv_wc_opcode op)
 {
 	if (op == IBV_WC_RECV)
@@ -139,7 +140,8 @@ static void fill_wc(struct rl_wc *out, const struct ibv_wc *wc)
 		out->imm = ntohl(wc->imm_data);
 }
 
-/* Returns the number of completions, or -EIO if the queue is unusable. */
+/* Fetches up to n completions. Returns their number, or -EIO if the device can not read
+ * the queue. */
 int rl_poll(uintptr_t cq, struct rl_wc *dst, int n)
 {
 	struct ibv_wc wc[POLL];
@@ -164,7 +166,8 @@ int rl_arm(uintptr_t cq, int solicited_only)
 	return verbs_result(ibv_req_notify_cq((struct ibv_cq *)cq, solicited_only));
 }
 
-/* Takes one event. Returns 1, or 0 if there is none. */
+/* Fetches one event and stores the address of its CQ. Returns 1, or 0 if there is no
+ * event. */
 int rl_next_cq_event(uintptr_t channel, uint64_t *cq)
 {
 	struct ibv_cq *fired;

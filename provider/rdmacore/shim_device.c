@@ -28,10 +28,13 @@ int rl_nonblock(int fd)
 	return fcntl(fd, F_SETFL, flags | O_NONBLOCK) ? -errno : 0;
 }
 
-/* Closes the descriptors of a removed device. While they are open, the kernel can not
- * finish the removal of a device whose driver has no disassociate_ucontext, such as rxe.
- * The library closes the same numbers again when it next finds a device, so the numbers
- * are kept in use: by descriptors that can be neither read, written nor controlled. */
+/* Closes the descriptors of a removed device. If the driver has no disassociate_ucontext,
+ * as rxe, the kernel can not finish the removal of the device before they are closed.
+ *
+ * The library closes descriptors with the same numbers again when it next finds a device.
+ * Therefore other files must not get these numbers. The function replaces the closed
+ * descriptors by descriptors of /dev/null with the same numbers, which can be neither
+ * read, written nor controlled. */
 int rl_release_device(struct ibv_context *ctx)
 {
 	int null_fd = open("/dev/null", O_PATH | O_CLOEXEC);
@@ -62,7 +65,7 @@ static int takes_inline(struct ibv_pd *pd, struct ibv_cq *cq, int bytes)
 }
 
 /* Returns the largest size of inline data, up to limit, with which a queue pair can be
- * created. No attribute of a device has that number. */
+ * created. The device does not report that size, so the function tries several sizes. */
 int rl_max_inline(struct ibv_context *ctx, int limit)
 {
 	struct ibv_pd *pd = ibv_alloc_pd(ctx);
@@ -96,8 +99,8 @@ int rl_can_resize(struct ibv_context *ctx)
 	return can;
 }
 
-/* Takes one event and acknowledges it. Returns 1, or 0 if there is none, or -EINTR if a
- * signal has interrupted the call. */
+/* Fetches one event and acknowledges it. Returns 1, or 0 if there is no event, or -EINTR
+ * if a signal has interrupted the call. */
 int rl_next_async(struct ibv_context *ctx, struct rl_async *out)
 {
 	struct ibv_async_event ev;
