@@ -65,8 +65,8 @@ func (e *endpoint) acceptParam(p *ConnParam, request *MessageParam) (*MessagePar
 // usualCounts has the values that setCounts uses for those counts that the application
 // left zero.
 type usualCounts struct {
-	serves   uint8 // ResponderResources
-	rnrRetry uint8 // RNRRetryCount
+	serves   uint8 // usual value of ResponderResources
+	rnrRetry uint8 // usual value of RNRRetryCount
 }
 
 // setCounts stores in the message p the counts that the application asked for, in the

@@ -112,7 +112,7 @@ type MessageParam struct {
 	RNRRetryCount uint8
 
 	SRQ   bool   // whether the queue pair of the message's sender uses a shared receive queue
-	QPNum uint32 // number of that queue pair
+	QPNum uint32 // number of the queue pair of the message's sender
 	// QKey is the Q_Key of the sender's queue pair in the answer to a datagram lookup. In
 	// an event it is zero; Event.UD has the Q_Key of the peer.
 	QKey uint32

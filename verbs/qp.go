@@ -140,23 +140,23 @@ type QPAttr struct {
 // QPAttrMask is a set of fields of QPAttr, with one bit for each field.
 type QPAttrMask uint32
 
-// Attribute masks, with the bits of enum ibv_qp_attr_mask.
+// Attribute masks, one for each field of QPAttr, with the bits of enum ibv_qp_attr_mask.
 const (
-	AttrState           QPAttrMask = 1 << 0  // QPAttr.State
-	AttrAccess          QPAttrMask = 1 << 3  // QPAttr.Access
-	AttrPort            QPAttrMask = 1 << 5  // QPAttr.Port
-	AttrQKey            QPAttrMask = 1 << 6  // QPAttr.QKey
-	AttrAV              QPAttrMask = 1 << 7  // QPAttr.AH
-	AttrPathMTU         QPAttrMask = 1 << 8  // QPAttr.PathMTU
-	AttrTimeout         QPAttrMask = 1 << 9  // QPAttr.Timeout
-	AttrRetryCount      QPAttrMask = 1 << 10 // QPAttr.RetryCount
-	AttrRNRRetry        QPAttrMask = 1 << 11 // QPAttr.RNRRetry
-	AttrRQPSN           QPAttrMask = 1 << 12 // QPAttr.RQPSN
-	AttrMaxRdAtomic     QPAttrMask = 1 << 13 // QPAttr.MaxRdAtomic
-	AttrMinRNRTimer     QPAttrMask = 1 << 15 // QPAttr.MinRNRTimer
-	AttrSQPSN           QPAttrMask = 1 << 16 // QPAttr.SQPSN
-	AttrMaxDestRdAtomic QPAttrMask = 1 << 17 // QPAttr.MaxDestRdAtomic
-	AttrDestQPN         QPAttrMask = 1 << 20 // QPAttr.DestQPN
+	AttrState           QPAttrMask = 1 << 0  // bit for QPAttr.State
+	AttrAccess          QPAttrMask = 1 << 3  // bit for QPAttr.Access
+	AttrPort            QPAttrMask = 1 << 5  // bit for QPAttr.Port
+	AttrQKey            QPAttrMask = 1 << 6  // bit for QPAttr.QKey
+	AttrAV              QPAttrMask = 1 << 7  // bit for QPAttr.AH
+	AttrPathMTU         QPAttrMask = 1 << 8  // bit for QPAttr.PathMTU
+	AttrTimeout         QPAttrMask = 1 << 9  // bit for QPAttr.Timeout
+	AttrRetryCount      QPAttrMask = 1 << 10 // bit for QPAttr.RetryCount
+	AttrRNRRetry        QPAttrMask = 1 << 11 // bit for QPAttr.RNRRetry
+	AttrRQPSN           QPAttrMask = 1 << 12 // bit for QPAttr.RQPSN
+	AttrMaxRdAtomic     QPAttrMask = 1 << 13 // bit for QPAttr.MaxRdAtomic
+	AttrMinRNRTimer     QPAttrMask = 1 << 15 // bit for QPAttr.MinRNRTimer
+	AttrSQPSN           QPAttrMask = 1 << 16 // bit for QPAttr.SQPSN
+	AttrMaxDestRdAtomic QPAttrMask = 1 << 17 // bit for QPAttr.MaxDestRdAtomic
+	AttrDestQPN         QPAttrMask = 1 << 20 // bit for QPAttr.DestQPN
 )
 
 // RNRRetryForever is the value of QPAttr.RNRRetry that means no limit.

@@ -63,7 +63,7 @@ type SendWR struct {
 	Imm uint32 // immediate data, in host order, for OpSendImm and OpWriteImm
 
 	RemoteAddr uint64 // address in the peer's region, for WRITE, READ and atomics; for atomics a multiple of 8
-	RKey       uint32 // the peer's MR.RKey of that region
+	RKey       uint32 // MR.RKey of the peer's region
 	CompareAdd uint64 // for compare-and-swap the value to compare with, for fetch-and-add the value to add
 	Swap       uint64 // new value of a compare-and-swap
 

@@ -99,12 +99,12 @@ func pcap(samples []sample) []byte {
 	b := binary.BigEndian.AppendUint32(nil, 0xa1b2c3d4)
 	b = binary.BigEndian.AppendUint16(b, 2)
 	b = binary.BigEndian.AppendUint16(b, 4)
-	b = append(b, make([]byte, 8)...) // the time zone and the accuracy
+	b = append(b, make([]byte, 8)...) // fields of the file header for the time zone and the accuracy, both 0
 	b = binary.BigEndian.AppendUint32(b, 65535)
 	b = binary.BigEndian.AppendUint32(b, linkTypeRaw)
 	for i, s := range samples {
 		datagram := s.datagram()
-		b = binary.BigEndian.AppendUint32(b, uint32(i)) // the time in seconds
+		b = binary.BigEndian.AppendUint32(b, uint32(i)) // time stamp of the packet, in seconds
 		b = binary.BigEndian.AppendUint32(b, 0)
 		b = binary.BigEndian.AppendUint32(b, uint32(len(datagram)))
 		b = binary.BigEndian.AppendUint32(b, uint32(len(datagram)))
