@@ -245,10 +245,10 @@ func TestDialOutOfDescriptors(t *testing.T) {
 	}
 }
 
-// A message between two processes may carry a descriptor, even if the receiver expects
-// none. This is a protocol error, whether or not the receiving process has a free
-// descriptor. If the receiver expects a descriptor but its process has no free
-// descriptor, receiving the message fails with verbs.ErrNoResources.
+// A message on the Unix socket of connection management may carry a descriptor although
+// the receiver expects none. This is a protocol error, whether or not the receiving
+// process has a free descriptor. If the receiver expects a descriptor but its process
+// has no free descriptor, receiving the message fails with verbs.ErrNoResources.
 func TestUnexpectedDescriptor(t *testing.T) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	require.NoError(t, err)

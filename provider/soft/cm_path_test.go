@@ -72,9 +72,9 @@ func TestPaths(t *testing.T) {
 }
 
 // A listener with PathWire accepts connections from its own host only if the client has
-// PathWire too. A client with PathAuto uses the local path to a listener on its own host,
-// and finds no listener there. The error of the client says so, because the same client
-// could connect to such a listener on another host.
+// PathWire too. A client with PathAuto uses the local path to a listener on its own
+// host, and finds no listener there. The error of the client names this reason, because
+// the same client could connect to such a listener on another host.
 func TestPathWireOnThisHost(t *testing.T) {
 	for path, cause := range map[Path]string{PathLocal: "", PathAuto: "no process listens on the local path"} {
 		port := cmside.FreePort(t)

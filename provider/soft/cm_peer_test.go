@@ -174,9 +174,9 @@ func wantFlushed(t *testing.T, cq verbs.CQ, n int) {
 	}
 }
 
-// Here the client sends an invalid message on the Unix socket of connection management.
-// Then the server's queue pair enters the error state, although the client's queue pair
-// has not closed the connection of the local path.
+// The client sends an invalid message on the Unix socket of connection management. The
+// server's queue pair then enters the error state, although the client's queue pair
+// still has its end of the shared memory.
 func TestClientViolatesProtocol(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	active, passive := connected(t, client, server)

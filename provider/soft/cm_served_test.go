@@ -97,7 +97,7 @@ func peerListenOnAll(t *testing.T, _ string) {
 }
 
 // peerAddedAddress checks that a listener on a wildcard address begins to serve an
-// address that is added later, on both paths, and stops to serve an address that is
+// address that is added later, on both paths, and stops serving an address that is
 // removed.
 func peerAddedAddress(t *testing.T, _ string) {
 	peerproc.LinkUp(t, "lo")

@@ -209,9 +209,8 @@ func (c *Config) setWireLimits() error {
 // same remainder modulo slots. This remainder is the slot of the shard.
 func (c *Config) slots() uint32 { return 2 * uint32(c.Vectors) }
 
-// numberFor returns the queue pair number of the shard with the given slot that is
-// closest to the random number num: it replaces the remainder of num modulo slots by the
-// slot.
+// numberFor returns a queue pair number for the shard with the given slot. It takes the
+// number num, which is random, and replaces its remainder modulo slots by the slot.
 func (c *Config) numberFor(slot, num uint32) uint32 { return num - num%c.slots() + slot }
 
 // geometry returns the layout of the shared memory of a connection on the local path.

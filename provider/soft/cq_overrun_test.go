@@ -10,8 +10,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// overrunPair returns one end of a connection. Its CQ holds 4 completions, and its peer
-// has posted 64 receive buffers.
+// overrunPair returns one end of a connection. The CQ of this end can hold 4
+// completions. The peer has posted 64 receive buffers.
 func overrunPair(t *testing.T, progress verbs.Progress) (d *device, a *end) {
 	d = openDevice(t, &Config{Vectors: 2})
 	a = newEndOn(t, d, &verbs.CQAttr{Depth: 4, Progress: progress})

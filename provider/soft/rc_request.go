@@ -158,8 +158,8 @@ func (c *rcConn) requestPacket(op wire.Opcode, payload int) (wire.Packet, bool) 
 func (c *rcConn) ownBase() psn.Value { return psn.Value(c.q.attributes().SQPSN) }
 
 // windowAllows reports whether n more packets may be sent without exceeding
-// maxConnWindow and the congestion window. In recoveryProbe it allows the probe only, as
-// long as packets are in flight.
+// maxConnWindow and the congestion window. In recoveryProbe it allows a packet only if
+// no packet is in flight. That packet is the probe.
 func (c *rcConn) windowAllows(n uint64) bool {
 	if c.req.unacked()+n > maxConnWindow || c.cong.inFlight > 0 && c.retry.probing() {
 		return false

@@ -27,7 +27,8 @@ const (
 
 // rcResponder has the state of the responder of a rcConn: how far the peer's requests
 // were executed, and which NAK and which responses are to be sent. All sequences in it
-// count the peer's request packets.
+// are those of the peer's requests. A READ takes one sequence for each packet of its
+// response.
 type rcResponder struct {
 	base      psn.Value // PSN of the peer's first request
 	expected  uint64    // sequence of the next request packet to be executed

@@ -21,8 +21,8 @@ const (
 	// maxPartialLimit is the longest time limit. A client chooses the ACK timeouts of
 	// both ends, and could choose a very long one to keep receive buffers occupied. The
 	// number is arbitrary. It is long enough for a sender whose ACK timeout has the code
-	// 24: eight attempts of 69 s take 9 minutes. With a greater code, a correct sender
-	// may be ended before its last attempt.
+	// 24: eight attempts of 69 s take 9 minutes. With a greater code, the connection may
+	// end before a correct sender has made its last attempt.
 	maxPartialLimit = 10 * time.Minute
 	// partialProgress is how many bytes of a message have to arrive within the time
 	// limit. It is the size of one packet with the largest path MTU.

@@ -169,7 +169,8 @@ func (c *shmConn) serveAtomic(r *fragment.Fragment, dst []byte) outcome {
 // reserveResponse reserves a slot in the ring of responses. The result dst is memory for
 // a payload of up to want bytes; see shm.Producer.Reserve, which has the same results.
 // If the ring is full, reserveResponse frees the slots that the peer has consumed, and
-// tries once more. It returns false if the ring is still full.
+// tries once more. It returns false if the ring is still full, or if the peer has
+// written an invalid value.
 func (c *shmConn) reserveResponse(want uint32) (dst []byte, inArea, ok bool) {
 	if dst, inArea, ok = c.responsesOut.Reserve(want); !ok {
 		if !c.responsesOut.Free(c.peer.Responses.Load()) {

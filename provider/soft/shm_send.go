@@ -93,7 +93,8 @@ func (c *shmConn) payloadLeft(w *wqe) uint32 {
 // reserveRequest reserves a slot in the ring of requests. The result dst is memory for a
 // payload of up to want bytes; see shm.Producer.Reserve, which has the same results. If
 // the ring is full, reserveRequest frees the slots that the peer has acknowledged, and
-// tries once more. It returns false if the ring is still full.
+// tries once more. It returns false if the ring is still full, or if the peer has
+// written an invalid value.
 func (c *shmConn) reserveRequest(want uint32) (dst []byte, inArea, ok bool) {
 	dst, inArea, ok = c.requestsOut.Reserve(want)
 	if ok {

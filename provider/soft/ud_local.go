@@ -119,8 +119,8 @@ func (u *udLocal) detach() {
 	u.state = udClosed
 	u.clear()
 	if was == udAttached {
-		// After this call no further connection can arrive. The connections in the
-		// backlog are accepted once more, so that their datagrams are counted.
+		// After this call no further connection can arrive. The connections that are in
+		// the backlog are accepted now, so that their datagrams are received or counted.
 		_ = unix.Shutdown(u.listener, unix.SHUT_RD)
 		for u.accept() {
 		}
