@@ -11,9 +11,9 @@ import (
 )
 
 // compChannel implements verbs.CompChannel. It belongs to its shard. In manual progress
-// the descriptor of the channel is the shard's epoll descriptor. It is also readable
-// when the shard has work, such as a packet that has arrived. So the owner wakes and
-// drives the shard, and needs no other goroutine for this.
+// the descriptor of the channel is the shard's epoll descriptor. This descriptor is also
+// readable when the shard has work, such as a packet that has arrived. So the owner
+// wakes and drives the shard, and needs no other goroutine for this.
 type compChannel struct {
 	dev      *device
 	shard    *shard

@@ -134,19 +134,19 @@ type Config struct {
 
 const (
 	maxVectors       = 1024
-	maxConnsPerUser  = 1 << 20 // No device has more queue pairs than this.
+	maxConnsPerUser  = 1 << 20 // number of queue pairs that a device can have
 	defaultRingBytes = 256 << 10
 	defaultRingSlots = 256
 
 	// A half-open connection takes 26 KiB, including the queues of the reactor. So the
 	// default number of half-open connections takes 13 MiB for each listener. With the
-	// memory that the garbage collector has not freed yet, it is up to 26 MiB.
+	// memory that the garbage collector has not freed yet, they take up to 26 MiB.
 	defaultHalfOpen = 512
 	maxHalfOpen     = 1 << 16
 	// The default is half of the connections that a loop of the reactor accepts by
 	// default, so that one address can not fill a loop.
 	defaultConnsPerAddress = 4096
-	maxConnsPerAddress     = 1 << 20 // No device has more queue pairs than this.
+	maxConnsPerAddress     = 1 << 20 // number of queue pairs that a device can have
 )
 
 // withDefaults returns a checked deep copy of c with the defaults in place of zero

@@ -23,15 +23,15 @@ const (
 // after a loss, and grows with acknowledged packets, like TCP's congestion window (RFC
 // 5681, 3.1).
 //
-// A peer decides which losses we see: it can leave packets unacknowledged, or claim that
-// it did not get them. The connections to one address may belong to several processes
-// and users, and one of them must not slow down the others. So the window is the sum of
-// the parts of the connections and a common part. The common part is the initial window
-// and the parts of closed connections. A connection's losses reduce the window by no
-// more than its part and its equal share of the common part, and they end slow start
-// (RFC 5681, 3.1) for that connection only. When all connections lose packets, each
-// connection reduces the window by half of its packets in flight. Together they halve
-// the window (compare RFC 6356, 3).
+// A peer decides which losses this side sees: it can leave packets unacknowledged, or
+// claim that it did not get them. The connections to one address may belong to several
+// processes and users, and one of them must not slow down the others. So the window is
+// the sum of the parts of the connections and a common part. The common part is the
+// initial window and the parts of closed connections. A connection's losses reduce the
+// window by no more than its part and its equal share of the common part, and they end
+// slow start (RFC 5681, 3.1) for that connection only. When all connections lose
+// packets, each connection reduces the window by half of its packets in flight. Together
+// they halve the window (compare RFC 6356, 3).
 //
 // Packets are counted by sequence numbers. The packets of a READ response count too,
 // although they come from the peer.

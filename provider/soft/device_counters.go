@@ -15,7 +15,8 @@ func (d *device) Counters(port uint8) ([]verbs.Counter, error) {
 		return nil, operr.Wrap("read counters", err)
 	}
 	d.mu.Lock()
-	// Counters are only appended to the list, so this part of it does not change.
+	// The list only grows: the elements that it has now do not change, and are read
+	// without mu.
 	all := d.counted
 	d.mu.Unlock()
 	list := counters.Sum(all)

@@ -36,8 +36,8 @@ type path interface {
 	// abort ends a request whose remaining fragments did not arrive. It sends a NAK for
 	// the request, and then calls requestFailed.
 	abort(a outcome)
-	// accessSource returns the peer's source for the limit of access errors; see package
-	// access. It returns false if the peer is this process.
+	// accessSource returns the source to which an access error of the peer is counted;
+	// see access.ErrorLimit. It returns false if the peer is this process.
 	accessSource() (access.Source, bool)
 	// rebind offers the path an end that connection management has made for its queue
 	// pair. If the path has a provisional end, and the peer has not taken the other

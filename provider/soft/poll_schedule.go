@@ -98,9 +98,9 @@ func (p *pollSchedule) acks() bool { return p.drives%ackEvery == 0 }
 
 // epoll reports whether this call of drive polls the epoll descriptor. Usually one of
 // epollEvery calls does. The parameter messages is true if messages may arrive that only
-// epoll reports; see epollEveryUD. In this case one of epollEveryUD calls polls epoll,
-// and if no connection is active, each call does that polls the sockets of the wire
-// path. The parameter wireInUse is true if the shard has such sockets.
+// epoll reports; see epollEveryUD. In this case one of epollEveryUD calls polls epoll.
+// If also no connection is active and the parameter wireInUse is true, each call polls
+// epoll. The parameter wireInUse is true if the shard has sockets of the wire path.
 func (p *pollSchedule) epoll(messages, wireInUse bool) bool {
 	return p.drives%epollEvery == 0 || messages && (p.drives%epollEveryUD == 0 || len(p.active) == 0 && wireInUse)
 }

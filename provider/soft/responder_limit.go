@@ -87,11 +87,11 @@ func (q *qp) onFragment(first bool) {
 	}
 }
 
-// onPartialTimer is called when the timer has fired. It ends the queue pair if the
-// current message had begun before the timer was started, and fewer than partialProgress
-// bytes of the message have arrived since the start. In this case the receive buffer
-// completes with verbs.StatusRespTimeoutErr, and the peer gets a NAK. Otherwise the
-// timer is started again.
+// onPartialTimer is called when the timer has fired. It moves the queue pair to the
+// error state if the current message had begun before the timer was started, and fewer
+// than partialProgress bytes of the message have arrived since the start. In this case
+// the receive buffer completes with verbs.StatusRespTimeoutErr, and the peer gets a NAK.
+// Otherwise the timer is started again.
 func (q *qp) onPartialTimer() {
 	switch {
 	case q.message != messageSend || !q.isServing():

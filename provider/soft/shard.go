@@ -45,8 +45,8 @@ type shard struct {
 	slot uint32 // number of the shard; see shardKey.slot
 
 	polls         pollSchedule
-	armed         int // CQs that are armed
-	events        int // queued events of channels in manual progress
+	armed         int // number of CQs that are armed
+	events        int // number of queued events of channels in manual progress
 	datagrams     int // number of UD queue pairs on the local path
 	udQueuedBytes int // bytes of UD datagrams that wait for room in a socket; see maxShardQueue
 	timers        timerheap.Heap

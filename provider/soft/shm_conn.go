@@ -141,7 +141,7 @@ func (c *shmConn) park() bool {
 	c.reserveRing()
 	c.own.Parked.Store(want)
 	// This side stores own.Parked before it looks for slots, and the peer publishes a
-	// slot before it loads that value. So this side sees the slot, or the peer sees that
+	// slot before it loads own.Parked. So this side sees the slot, or the peer sees that
 	// it has to ring the doorbell, or both.
 	if c.workMissed(want) {
 		c.own.Parked.Store(shm.WakeNone)

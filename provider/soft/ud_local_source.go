@@ -133,8 +133,9 @@ func (u *udLocal) fillSpare(newUser uint32) bool {
 	return u.q.dev.spare.Fill()
 }
 
-// closeLeastRecentlyUsed closes the connection of a user that was idle for longest. It
-// returns false if there was no such connection.
+// closeLeastRecentlyUsed closes one of the connections of a user: the connection that
+// was idle for the longest time. It returns false if the user has no connection to the
+// queue pair.
 func (u *udLocal) closeLeastRecentlyUsed(uid uint32) bool {
 	var idlest *udLocalSource
 	for _, src := range u.sources {
