@@ -89,8 +89,8 @@ func (b *Buffer) recycle() {
 }
 
 // setMessage is called when a message was received into the buffer. It stores the
-// length, the immediate data and the flags of the completion wc. The length comes from
-// the device, so setMessage limits it to the size of the memory.
+// length, the immediate data, the flags and the opcode of the completion wc. The length
+// comes from the device, so setMessage limits it to the size of the memory.
 func (b *Buffer) setMessage(wc *verbs.WC) {
 	b.length = 0
 	if wc.Opcode == verbs.WCRecv {

@@ -3,9 +3,9 @@ package reactor
 import "time"
 
 const (
-	// clockEvery says after how many empty turns (turns of the loop without work) the
-	// clock is read. So many empty turns take a few microseconds. A turn with work
-	// counts as several empty turns, see workCost. The number is arbitrary.
+	// clockEvery is the number of empty turns (turns of the loop without work) after
+	// which the clock is read. A turn with work counts as several empty turns, see
+	// workCost. 64 empty turns take a few microseconds. The number is arbitrary.
 	clockEvery = 64
 	// workCost is the estimated duration of one piece of work, measured in empty turns.
 	// The number is arbitrary.

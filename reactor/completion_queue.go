@@ -45,8 +45,8 @@ func (d *loopDevice) cqDepth() int {
 	return min(conns*d.completionsPerConn()+cfg.SharedRecvBuffers, d.dev.Attr().MaxCQE)
 }
 
-// completionsPerConn returns how many completions one connection can have in a CQ. After
-// an error also unsignaled send requests complete, so every request counts. The
+// completionsPerConn returns how many completions one connection can have in a CQ. Every
+// request counts, because after an error unsignaled send requests complete too. The
 // completions of a shared receive queue are not included: see openQueue.
 func (d *loopDevice) completionsPerConn() int {
 	sends := d.loop.cfg.MaxInFlight + 1
@@ -113,10 +113,10 @@ func (q *completionQueue) release() {
 }
 
 // trimQueues closes each CQ, except the first, that had no connections at the previous
-// call and has none now. It reports whether CQs besides the first are left. A CQ whose
-// last connection has ended stays open until the second call. Otherwise a loop whose
-// number of connections varies around the limit of one CQ would open and close a second
-// CQ again and again.
+// call and has none now. It reports whether CQs besides the first are left. It does not
+// close a CQ at the first call after its last connection has ended. Otherwise a loop
+// whose number of connections varies around the limit of one CQ would open and close a
+// second CQ again and again.
 func (d *loopDevice) trimQueues() (others bool) {
 	d.queues = slices.DeleteFunc(d.queues, func(q *completionQueue) bool {
 		idle := q.conns == 0 && q != d.queues[0]

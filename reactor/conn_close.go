@@ -126,8 +126,7 @@ func (c *Conn) await(s connState) {
 // enterFlushing enters stateFlushing and disconnects, which flushes the queues. It also
 // posts a probe after all other requests. When the probe has completed, the completions
 // of all messages that were received before the flush have been polled. With a shared
-// receive queue nothing else shows that no more messages of this connection will be
-// polled.
+// receive queue, the probe is the only sign of this.
 func (c *Conn) enterFlushing() {
 	c.enterFor(stateFlushing, flushTimeout)
 	c.disconnect()

@@ -13,7 +13,8 @@ type closeReason struct {
 	fromRequest bool // cause is the error of a failed request
 	// provisional means that cause is the error of a flushed request or of an exhausted
 	// retry count. A disconnect of the peer causes these errors too, and the event
-	// cm.Disconnected may arrive after them. So a later reason replaces cause.
+	// cm.Disconnected may arrive after them. So a later reason that is not provisional
+	// replaces cause.
 	provisional bool
 
 	// peerErr says how the peer disconnected: ErrPeerClosed, verbs.ErrPeerGone ... It is nil

@@ -29,8 +29,9 @@ type probeState uint8
 const (
 	// noProbe: no probe is outstanding.
 	noProbe probeState = iota
-	// probeAlone: a probe is outstanding, and no other request was outstanding when it was
-	// posted. If the peer does not answer it within Config.Keepalive, the peer has failed.
+	// probeAlone: a probe is outstanding, and no other request was outstanding when the
+	// probe was posted. If the peer does not answer the probe within Config.Keepalive,
+	// the peer has failed.
 	probeAlone
 	// probeBehindSends: a probe is outstanding, and sends were outstanding when it was
 	// posted. If the peer does not answer, it may merely have no receive buffers for

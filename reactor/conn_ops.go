@@ -8,11 +8,11 @@ import (
 // Write writes the local.Length bytes of local to the peer's memory at remote. The
 // application of the peer is not notified. The memory of local must come from Alloc of
 // the same loop and device. The application must not change this memory until
-// OnCompletion has reported the result. The peer executes a message or a READ that
-// follows the WRITE after the WRITE (IBTA vol. 1, 10.8.3.3, table 79). The errors are
-// those of Send. A *verbs.ParamError also means that o has an option which a WRITE can
-// not have: see SendOptions. If the peer does not allow the access, the connection ends
-// with verbs.StatusRemAccessErr. Source: ibv_post_send(3).
+// OnCompletion has reported the result. If a message or a READ follows the WRITE on the
+// connection, the peer executes it after the WRITE (IBTA vol. 1, 10.8.3.3, table 79).
+// The errors are those of Send. A *verbs.ParamError also means that o has an option
+// which a WRITE can not have: see SendOptions. If the peer does not allow the access,
+// the connection ends with verbs.StatusRemAccessErr. Source: ibv_post_send(3).
 func (c *Conn) Write(local verbs.SGE, remote Remote, o SendOptions) error {
 	return c.oneSided(verbs.OpWrite, local, remote, 0, &o)
 }
@@ -24,10 +24,10 @@ func (c *Conn) WriteImm(local verbs.SGE, remote Remote, imm uint32, o SendOption
 	return c.oneSided(verbs.OpWriteImm, local, remote, imm, &o)
 }
 
-// Read reads local.Length bytes of the peer's memory at remote into local. The peer may
-// execute a message or a WRITE that follows the READ before the READ has completed. To
-// prevent this, set SendOptions.Fence of the message or WRITE. For local and for the
-// errors see Write.
+// Read reads local.Length bytes of the peer's memory at remote into local. If a message
+// or a WRITE follows the READ on the connection, the peer may execute it before the READ
+// has completed. To prevent this, set SendOptions.Fence of the message or WRITE. For
+// local and for the errors see Write.
 func (c *Conn) Read(local verbs.SGE, remote Remote, o SendOptions) error {
 	return c.oneSided(verbs.OpRead, local, remote, 0, &o)
 }

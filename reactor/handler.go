@@ -79,10 +79,10 @@ type ConnHandler interface {
 	// OnDialError is called when a call of Dial did not lead to a connection. After
 	// every call of Dial that returned nil, either OnOpen or OnDialError is called. If
 	// the peer has rejected the request, err is a *cm.RejectError with the peer's reason
-	// and private data. Its field ByApplication is true if the peer's application has
-	// rejected the request. err matches verbs.ErrNoResources if the peer had no room. Other
-	// errors are, for example, a *cm.UnreachableError if nobody answers at the address, and
-	// cm.ErrTimedOut after DialOptions.Timeout.
+	// and private data. The field ByApplication of this error is true if the peer's
+	// application has rejected the request. err matches verbs.ErrNoResources if the peer
+	// had no room. Other errors are, for example, a *cm.UnreachableError if nobody
+	// answers at the address, and cm.ErrTimedOut after DialOptions.Timeout.
 	OnDialError(o *DialOptions, err error)
 }
 

@@ -9,8 +9,9 @@ import (
 )
 
 // checkDevices checks the configuration against the limits of every device of the
-// provider. So New reports a configuration that does not fit, and not a later call. A
-// device that is added after New is checked when a loop first uses it.
+// provider. New calls it, so that a configuration that does not fit is an error of New
+// rather than of a later call. A device that is added after New is checked when a loop
+// first uses it.
 func (c *Config) checkDevices(p cm.Provider) error {
 	devices, err := p.Devices()
 	if err != nil {

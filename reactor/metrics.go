@@ -39,7 +39,7 @@ func (c Cause) String() string {
 // The methods All and Add work on all fields. A field with the tag kind:"gauge" is the
 // number of things that exist now; its value may decrease. A field with the tag
 // kind:"max" is the largest value so far; its value for an engine is the largest value
-// of a loop.
+// of its loops.
 type Stats struct {
 	Turns       uint64 `help:"turns of the loop"`
 	Polls       uint64 `help:"polls of completion queues"`

@@ -41,8 +41,9 @@ type Remote struct {
 // RemoteSize is the length in bytes of a Remote as AppendBinary writes it.
 const RemoteSize = 12
 
-// RemoteOf returns the Remote that the peer needs for one-sided operations on a region of
-// this side. The access flags of the region determine which operations are allowed.
+// RemoteOf returns the Remote that the peer needs for one-sided operations on the region
+// mr of this side. The peer can only do the operations that the access flags of the
+// region allow.
 func RemoteOf(mr verbs.MR) Remote { return Remote{Addr: mr.Addr(), RKey: mr.RKey()} }
 
 // AppendBinary appends RemoteSize bytes to b: address and key, in network byte order. The

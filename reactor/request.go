@@ -82,8 +82,8 @@ func (r *ConnRequest) Engine() *Engine { return r.engine }
 // Loop returns the loop that gets the connection. In Config.Place it returns nil,
 // because Place chooses the loop. OnConnectRequest runs on the loop with index 0, so it
 // may not call the methods of another loop directly. To allocate memory for the
-// connection on another loop, call its method Post with a function that calls Loop.Alloc
-// and then Accept.
+// connection before Accept, pass a function to Loop.Post of the loop that gets the
+// connection. The function calls Loop.Alloc and then Accept.
 func (r *ConnRequest) Loop() *Loop { return r.loop.Load() }
 
 // Steer assigns the connection to the loop l. It must be called before Accept. The error
@@ -202,9 +202,10 @@ func (p *AcceptParams) check() error {
 	return checkRange("initiator depth", p.InitiatorDepth, -1, math.MaxUint8)
 }
 
-// acceptParam returns the parameters of the reply to the peer. They are those of this
-// side, lowered to the limits of the device. The initiator depth is also lowered to the
-// responder resources of the peer (rdma_accept(3)).
+// acceptParam returns the parameters of the reply to the peer. The responder resources
+// and the initiator depth are those that this side wants, lowered to the limits of the
+// device. The initiator depth is also lowered to the responder resources of the peer
+// (rdma_accept(3)).
 func (r *ConnRequest) acceptParam(p *AcceptParams, attr verbs.DeviceAttr) cm.MessageParam {
 	cfg := r.engine.cfg
 	return cm.MessageParam{

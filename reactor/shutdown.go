@@ -14,10 +14,10 @@ import (
 // return. The number is arbitrary.
 const abortTimeout = time.Second
 
-// Stop begins to shut down the engine, and returns at once. Listeners are closed,
-// requests are rejected, Dial and Listen return ErrShutdown, and all connections are
-// closed as Conn.Close closes one. Then the loops end. Stop may be called in callbacks,
-// and more than once.
+// Stop begins to shut down the engine, and returns at once. It closes the listeners,
+// rejects the connection requests that have no answer yet, and closes all connections as
+// Conn.Close does. Then the loops end. After Stop, Dial and Listen return ErrShutdown.
+// Stop may be called in callbacks, and more than once.
 func (e *Engine) Stop() {
 	e.mu.Lock()
 	again, started := e.stopping.Swap(true), e.started
