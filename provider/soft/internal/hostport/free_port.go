@@ -94,10 +94,10 @@ func (s BindAddr) tryFree(r *Reservation) (err error) {
 	if err != nil {
 		return err
 	}
-	held, err := anyMarker(s.wildcards())
-	if held && err == nil {
+	wildcard, found, err := findMarker(s.wildcards())
+	if found {
 		r.Close()
-		err = &clashError{cm.ErrAddrNotAvailable, s}
+		err = &clashError{cm.ErrAddrNotAvailable, wildcard}
 	}
 	return err
 }

@@ -3,6 +3,7 @@
 package hostport
 
 import (
+	"os"
 	"slices"
 	"testing"
 
@@ -64,6 +65,19 @@ func TestReserveAnyAvoidsMarkers(t *testing.T) {
 		require.Equal(t, -1, r.Marker)
 		r.Close()
 	}
+}
+
+// If each port of the range has a wildcard's marker, the error names a wildcard and the
+// user who has bound it.
+func TestReserveAnyTellsHolderOfMarker(t *testing.T) {
+	const name = "@rdmaloop/1/tcp/*4/20000"
+	fd, err := bindMarker(name)
+	require.NoError(t, err)
+	defer unix.Close(fd)
+	_, err = addrAt("127.0.0.3:0").reserveAny(PortRange{20000, 20000})
+	var holder *cm.HolderError
+	require.ErrorAs(t, err, &holder)
+	require.Equal(t, cm.HolderError{Err: cm.ErrAddrNotAvailable, Name: name, UID: uint32(os.Geteuid()), Known: true}, *holder)
 }
 
 // sample returns no more ports than its limit, and no port twice.

@@ -11,13 +11,11 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
 )
 
-// A clashError means that an address can not be bound because of another socket. The
-// field held is usually the address of that socket. There is one exception: if a search
-// for a free port has failed, held is the last address that the search tried, and the
-// other socket may have bound a wildcard that overlaps held.
+// A clashError means that an address can not be bound because another socket is bound to
+// the same address or to an address that overlaps it.
 type clashError struct {
-	err  error // cm.ErrAddrInUse or cm.ErrAddrNotAvailable
-	held BindAddr
+	err  error    // cm.ErrAddrInUse or cm.ErrAddrNotAvailable
+	held BindAddr // address of the other socket
 }
 
 func (e *clashError) Error() string { return e.err.Error() + ": " + e.held.Name() }

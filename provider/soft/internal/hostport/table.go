@@ -81,19 +81,20 @@ func scanBound(table io.Reader, ps cm.PortSpace, port uint16, isBound func(name 
 // bindMarker makes the marker with the given name.
 func bindMarker(name string) (int, error) { return unixsock.BindType(unix.SOCK_DGRAM, name) }
 
-// anyMarker reports whether at least one of the addresses has a marker.
-func anyMarker(addrs []BindAddr) (bool, error) {
+// findMarker returns the first of the addresses that has a marker. The result found is
+// false if none of them has one.
+func findMarker(addrs []BindAddr) (marked BindAddr, found bool, err error) {
 	fd, err := unixsock.NewType(unix.SOCK_DGRAM)
 	if err != nil {
-		return false, err
+		return BindAddr{}, false, err
 	}
 	defer unix.Close(fd)
 	for _, s := range addrs {
 		// ECONNREFUSED means that no socket has the name. Success and all other errors
 		// mean that a socket has it.
 		if err := unix.Connect(fd, &unix.SockaddrUnix{Name: s.Name()}); !errors.Is(err, unix.ECONNREFUSED) {
-			return true, nil
+			return s, true, nil
 		}
 	}
-	return false, nil
+	return BindAddr{}, false, nil
 }
