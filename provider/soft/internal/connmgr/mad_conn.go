@@ -159,9 +159,10 @@ func (c *madConn) encodeREJ(mad *wire.MAD, m *rejMsg) {
 	case c.id.state == stateREPReceived || c.id.state == stateREQSent && c.peerID != 0:
 		r.Rejected = wire.AnsweredREP
 	case m.reason == cm.RejectTimeout:
-		// The peer may not have sent its communication ID yet. Then the REJ can not name
-		// that ID. So the REJ has the GUID of this device, and the peer finds its
-		// request by the GUID and the communication ID of this side.
+		// The REJ does not name the communication ID of the peer. No REP has told that
+		// ID, and this side does not record it from an MRA. So the REJ has the GUID of
+		// this device, and the peer finds its request by the GUID and the communication
+		// ID of this side (IBTA vol. 1, 12.6.7.3).
 		binary.BigEndian.PutUint64(r.Info[:], c.mux.m.limits.NodeGUID)
 		r.InfoLength = 8
 	}
@@ -229,7 +230,8 @@ func (c *madConn) rememberRefusal() {
 	c.mux.refused.add(peerKey{c.remote, c.peerGUID, c.peerID}, &c.retransmit.mad, c.mux.clock())
 }
 
-// maxOrphans is the largest number of orphans of a channel; arbitrary.
+// maxOrphans is the largest number of orphans of a channel. It is arbitrary: 4096 orphans
+// take about 3 MiB of memory.
 const maxOrphans = 4096
 
 // release ends the connection, and removes it from all tables.

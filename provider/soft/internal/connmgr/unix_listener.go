@@ -43,8 +43,10 @@ const (
 	// systemBacklog is the backlog of the listening socket. The kernel lowers it to
 	// net.core.somaxconn (listen(2)).
 	systemBacklog = 4096
-	// maxClients is the largest number of clients that have not sent a request;
-	// arbitrary.
+	// maxClients is the largest number of clients that have not sent a request. It is
+	// arbitrary, and limits the descriptors that such clients take from this process.
+	// The request of a client of this package usually arrives before the listener
+	// accepts the client.
 	maxClients = 64
 	// clientTimeout is the time in which a client has to send its request; arbitrary. A
 	// client of this package sends its request right after it has connected.

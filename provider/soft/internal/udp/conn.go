@@ -14,7 +14,8 @@ import (
 
 const (
 	// sendBatch and receiveBatch are the largest numbers of packets of one system call.
-	// Both are arbitrary.
+	// With a smaller sendBatch, a message with UDP_SEGMENT could not have maxSegments
+	// packets. receiveBatch is arbitrary.
 	sendBatch    = 64
 	receiveBatch = 32
 	// receiveRounds is the largest number of calls of receive in one poll of a socket.
