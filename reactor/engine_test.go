@@ -200,6 +200,7 @@ func TestPostIsBounded(t *testing.T) {
 	require.NoError(t, loop.Close())
 	require.EqualValues(t, 1, loop.Stats().Refused)
 	require.ErrorIs(t, loop.Post(func() {}), reactor.ErrClosed)
+	require.EqualValues(t, 2, loop.Stats().Refused, "Post also counts functions that it refuses after the loop has ended")
 }
 
 func TestTimers(t *testing.T) {

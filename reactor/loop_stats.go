@@ -47,7 +47,6 @@ func (l *Loop) snapshot() Stats {
 		s.CQs += uint64(len(d.queues))
 	}
 	s.Busy, s.Spin, s.Slept, s.LongestTurn = l.clock.busy, l.clock.spinning, l.clock.slept, l.clock.longest
-	s.Refused = l.mailbox.refused.Load()
 	s.Timers = uint64(l.timers.Len())
 	s.Conns = uint64(l.liveConns)
 	if l.index == 0 {
@@ -61,9 +60,12 @@ func (l *Loop) snapshot() Stats {
 
 // Stats returns the counters of the loop as of its last sleep, or of about a millisecond
 // ago if it has not slept since. It may be called from any goroutine, also after the loop
-// has ended.
+// has ended. The counter Refused is always the present one, because other goroutines
+// change it, even after the loop has ended.
 func (l *Loop) Stats() Stats {
 	l.published.mu.Lock()
 	defer l.published.mu.Unlock()
-	return l.published.stats
+	s := l.published.stats
+	s.Refused = l.mailbox.refused.Load()
+	return s
 }

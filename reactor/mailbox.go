@@ -14,7 +14,7 @@ import (
 type mailbox struct {
 	pending  atomic.Bool   // queue is not empty
 	sleeping atomic.Bool   // the loop sleeps, or is about to sleep
-	refused  atomic.Uint64 // number of functions that were refused
+	refused  atomic.Uint64 // number of functions that were passed to Post and refused
 
 	mu     sync.Mutex
 	queue  []func()
@@ -44,7 +44,9 @@ func (m *mailbox) put(fn func(), internal bool) (wake bool, err error) {
 	}
 	m.mu.Unlock()
 	if err != nil {
-		m.refused.Add(1)
+		if !internal {
+			m.refused.Add(1)
+		}
 		return false, err
 	}
 	return m.sleeping.Load(), nil

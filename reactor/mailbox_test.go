@@ -24,6 +24,9 @@ func TestMailboxOrderAndBounds(t *testing.T) {
 
 	m.close()
 	require.ErrorIs(t, put(5, true), ErrClosed)
+	require.EqualValues(t, 1, m.refused.Load(), "internal functions are not counted")
+	require.ErrorIs(t, put(6, false), ErrClosed)
+	require.EqualValues(t, 2, m.refused.Load())
 }
 
 // TestMailboxPutWhileRunning checks that a function that is added while the functions of

@@ -71,8 +71,9 @@ type Stats struct {
 	Acks    uint64            `help:"calls that acknowledged events of completion channels"`
 	Rescues uint64            `help:"lost events, found by the safety timeout: a fault of the device"`
 
+	// Posted also counts functions of the library, such as one for each call of Dial.
 	Posted  uint64 `help:"posted functions that were called"`
-	Refused uint64 `help:"functions that the loop refused because it had ended or too many functions waited"`
+	Refused uint64 `help:"functions that Post refused because the loop had ended or too many functions waited"`
 	Timers  uint64 `help:"timers that are set" kind:"gauge"`
 
 	Messages      uint64 `help:"messages passed to OnMessage"`
