@@ -20,7 +20,8 @@ type completionQueue struct {
 	// Number of polls after which the CQ was empty. Such a poll has returned fewer
 	// completions than Config.CompletionBudget.
 	emptyPolls   uint64
-	unusedAtTrim bool // no connection used this CQ when trimQueues last ran
+	handled      uint64 // number of completions that were polled and handled
+	unusedAtTrim bool   // no connection used this CQ when trimQueues last ran
 }
 
 func (q *completionQueue) cq() verbs.CQ { return q.queue.CQ() }
@@ -162,6 +163,7 @@ func (q *completionQueue) poll() int {
 	for i := range wcs {
 		d.complete(&wcs[i])
 	}
+	q.handled += uint64(len(wcs))
 	if len(wcs) < d.loop.cfg.CompletionBudget {
 		q.emptyPolls++
 	}

@@ -44,6 +44,7 @@ type Conn struct {
 	deadline   timerheap.Timer // timer for SetDeadline
 	keepalive  timerheap.Timer // timer that calls onKeepaliveTimer
 	liveness   liveness
+	catchUp    catchUp // for the time limits of stateOpen and stateDraining
 
 	// emptyPollsAtDisconnect is the value of queue.emptyPolls when cm.Disconnected was
 	// received. While queue.emptyPolls has this value, completions from before the

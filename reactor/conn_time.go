@@ -42,18 +42,24 @@ func (c *Conn) onKeepaliveTimer() {
 	c.startKeepalive()
 }
 
-// checkLiveness calls liveness.check with the present time and returns its error.
+// checkLiveness calls liveness.check with the present time and returns its error. If the
+// error is nil, a catchUp that an earlier error has begun is not needed any more.
 func (c *Conn) checkLiveness() error {
-	return c.liveness.check(c.loop.clock.read(), c.loop.cfg.Keepalive)
+	err := c.liveness.check(c.loop.clock.read(), c.loop.cfg.Keepalive)
+	if err == nil {
+		c.catchUp.reset()
+	}
+	return err
 }
 
 // checkLivenessAgain is called when checkLiveness has found an error. A loop that was
 // delayed may not have handled messages that have arrived meanwhile, so
 // checkLivenessAgain polls the CQ and checks again. If there is no error now, it returns
-// true, and the connection continues. If there is an error and the CQ is empty, it ends
-// the connection. If the CQ is not empty yet, the next turn of the loop checks again.
+// true, and the connection continues. If there is an error and the CQ has no such
+// messages any more, it ends the connection. Otherwise the next turn of the loop checks
+// again.
 func (c *Conn) checkLivenessAgain() (alive bool) {
-	empty := c.queue.pollAgain()
+	done := c.catchUp.poll(c.queue)
 	if c.state != stateOpen {
 		return false
 	}
@@ -61,7 +67,7 @@ func (c *Conn) checkLivenessAgain() (alive bool) {
 	switch {
 	case err == nil:
 		return true
-	case empty:
+	case done:
 		c.beginClose(err)
 	default:
 		c.loop.timers.Set(&c.keepalive, c.loop.clock.now)

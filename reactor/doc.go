@@ -172,6 +172,7 @@ package reactor
 //	acceptor.go           listeners and unanswered requests of an engine
 //	loop_device.go        one device as one loop uses it
 //	completion_queue.go   completion queues of one device
+//	catch_up.go           handling completions before a time limit ends a connection
 //	trim.go               releasing memory and completion queues that are not used
 //	conn_life.go          reasons to close a connection
 //	conn_recv.go          receiving messages
