@@ -135,8 +135,10 @@ type Config struct {
 	// depending on its version.
 	ConnectTimeout time.Duration
 	// DrainTimeout limits two waits. After Conn.Close the connection waits until the
-	// peer has confirmed all sends. After OnClose it waits until the peer has
-	// disconnected. Each wait ends after DrainTimeout. Zero means 5s.
+	// peer has confirmed all sends. If many connections are closed at once, this wait
+	// begins when the loop has begun to close the connections before. After OnClose the
+	// connection waits until the peer has disconnected. Each wait ends after DrainTimeout.
+	// Zero means 5s.
 	DrainTimeout time.Duration
 	// Keepalive is the time after which the loop sends a probe if the peer has neither
 	// sent a message nor confirmed a send in that time. The probe is a WRITE of zero

@@ -49,8 +49,7 @@ func (c *Conn) onStateTimer() {
 	case stateDialing, stateConnecting:
 		c.beginClose(cm.ErrTimedOut)
 	case stateDraining:
-		c.loop.stats.DrainTimeouts++
-		c.beginClose(ErrDrainTimeout)
+		c.onDrainTimeout()
 	case stateAwaitingDisconnected, stateAwaitingEmptyCQ, stateFlushing:
 		c.onCloseTimeout()
 	case stateDisconnecting:
@@ -61,15 +60,38 @@ func (c *Conn) onStateTimer() {
 // drain takes the step of a connection in stateDraining. If every send is confirmed,
 // drain begins to close the connection. Otherwise it posts a probe after the sends,
 // because the last sends may not be signaled, and their completions would then not be
-// reported. The completion of the probe confirms them.
+// reported. The completion of the probe confirms them. The time limit begins with the
+// first call of drain, because a loop that closes thousands of connections may call drain
+// much later than Conn.Close was called.
 func (c *Conn) drain() {
-	switch {
-	case c.flow.outstanding() == 0:
+	if c.flow.outstanding() == 0 {
 		c.closeReason.setCause(nil)
 		c.enter(stateCloseBegun)
 		c.close()
-	case c.flow.probes == 0:
+		return
+	}
+	if !c.stateTimer.Running() {
+		c.loop.setTimer(&c.stateTimer, c.loop.cfg.DrainTimeout)
+	}
+	if c.flow.probes == 0 {
 		c.probe()
+	}
+}
+
+// onDrainTimeout is called when the time limit of stateDraining has passed. It ends the
+// connection unless every send is confirmed: the next call of drain then closes the
+// connection. A loop that closes thousands of connections may be delayed by more than
+// the time limit, so onDrainTimeout first handles the confirmations that have arrived
+// meanwhile.
+func (c *Conn) onDrainTimeout() {
+	done := c.flow.outstanding() == 0 || c.catchUp.poll(c.queue)
+	switch {
+	case c.state != stateDraining || c.flow.outstanding() == 0:
+	case !done:
+		c.loop.timers.Set(&c.stateTimer, c.loop.clock.now)
+	default:
+		c.loop.stats.DrainTimeouts++
+		c.beginClose(ErrDrainTimeout)
 	}
 }
 

@@ -14,7 +14,8 @@ func (c *Conn) Close() error {
 		return operr.Wrap("close", ErrClosed)
 	}
 	c.closeCalled = true
-	c.enterFor(stateDraining, c.loop.cfg.DrainTimeout)
+	c.enter(stateDraining)
+	c.catchUp.reset()
 	c.scheduleAdvance()
 	return nil
 }

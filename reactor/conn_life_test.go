@@ -129,3 +129,35 @@ func TestDataNeverPrecedesOpen(t *testing.T) {
 	p.drive(t, func() bool { return len(order) == 2 })
 	require.Equal(t, []string{"open", "message"}, order)
 }
+
+// TestDrainTimeoutOfDelayedLoop checks that a closing connection ends without an error if
+// the peer has confirmed its sends within DrainTimeout, but the loop was delayed and
+// handles the confirmation later.
+func TestDrainTimeoutOfDelayedLoop(t *testing.T) {
+	p := connect(t, &hooks{}, &hooks{}, &reactor.Config{DrainTimeout: time.Hour})
+	require.NoError(t, p.dialed.Send([]byte("received")))
+	require.NoError(t, p.dialed.Close())
+	drive(t, func() bool { return reactor.OutstandingProbes(p.client) == 1 }, p.client)
+	runLate(t, p.client, 2*time.Hour, func() {
+		drive(t, func() bool { return p.accepted.Stats().Messages == 1 }, p.server)
+		for range 100 { // the server handles the probe
+			_, err := p.server.RunOnce(0)
+			require.NoError(t, err)
+		}
+	})
+	p.closed(t)
+	require.NoError(t, p.dialCloseErr)
+	require.Zero(t, p.client.Stats().DrainTimeouts)
+}
+
+// TestDrainTimeoutBeginsWithTheFirstStep checks that DrainTimeout of a connection does
+// not begin before the loop has asked the peer to confirm the sends, which may be long
+// after Close if many other connections close.
+func TestDrainTimeoutBeginsWithTheFirstStep(t *testing.T) {
+	p := connect(t, &hooks{}, &hooks{}, &reactor.Config{DrainTimeout: time.Hour})
+	require.NoError(t, p.dialed.Send([]byte("received")))
+	require.NoError(t, p.dialed.Close())
+	reactor.AdvanceClock(p.client, 2*time.Hour)
+	p.closed(t)
+	require.NoError(t, p.dialCloseErr)
+}

@@ -68,8 +68,9 @@ const (
 	// stateDraining: the application has called Close, and not all sends are confirmed.
 	// Nothing more is accepted for sending, and received messages are discarded. Four
 	// things lead to stateCloseBegun: the confirmation of the last send, a failure,
-	// cm.Disconnected, and the time limit, which is Config.DrainTimeout. After the
-	// confirmation the connection chooses its next state at once.
+	// cm.Disconnected, and the time limit. The time limit is Config.DrainTimeout, and
+	// begins with the first call of drain. After the confirmation the connection chooses
+	// its next state at once.
 	stateDraining
 
 	// stateCloseBegun: closeReason has the reason why the connection ends. Receive buffers

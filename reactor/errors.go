@@ -24,8 +24,8 @@ var (
 	ErrAborted = errors.New("aborted")
 	// ErrShutdown means that the engine is shutting down.
 	ErrShutdown = errors.New("shutting down")
-	// ErrDrainTimeout means that the peer has not confirmed every send within
-	// Config.DrainTimeout after Conn.Close.
+	// ErrDrainTimeout means that after Conn.Close the peer has not confirmed every send
+	// within Config.DrainTimeout.
 	ErrDrainTimeout = errors.New("sends not confirmed in time")
 	// ErrDeadline means that the time set with Conn.SetDeadline has come.
 	ErrDeadline = errors.New("deadline passed")
