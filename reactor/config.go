@@ -150,6 +150,21 @@ type Config struct {
 	// earlier. While sends are unconfirmed, only the transport ends the connection,
 	// because the peer may merely have no receive buffers. Zero means 30s. Negative
 	// means no probes.
+	//
+	// Keepalive detects that the network, the peer's host or the peer's device has failed
+	// while a connection is idle. If one of them fails while sends are unconfirmed, the
+	// sends fail when the retries of the transport are exhausted; see AckTimeout and
+	// RetryCount. No probe is needed to detect that the peer's process has ended, because
+	// the kernel of the peer then disconnects. On the wire path of a soft device the end
+	// of the process looks like a failure of the host instead.
+	//
+	// Keepalive does not promise to detect a process that runs but whose loop hangs. The
+	// keepalive of TCP does not detect such a process either: the kernel answers for the
+	// process, as a hardware device answers the probe. Conn.SetIdleTimeout and
+	// Conn.SetDeadline limit how long a connection waits for such a peer. A soft device
+	// answers only while the loop of its process runs, so a loop that hangs looks like a
+	// failure of the host. The exception is the local path while sends are unconfirmed:
+	// the connection then stays open until the process ends.
 	Keepalive time.Duration
 
 	// Balance chooses the loops of new connections. Zero means RoundRobin.
