@@ -11,10 +11,10 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// These are the statuses of the receive buffer when a request has ended the queue pair.
-// With bufferTaken, the invalid request had taken the buffer. With bufferShort, the
-// buffer was too short for the message. With bufferUnused, no request had taken the
-// buffer, and the queue pair flushed it.
+// These are the statuses with which the receive buffer completes when an invalid request
+// has ended the queue pair: bufferTaken if the request had taken the buffer, bufferShort
+// if the buffer was too short for the message, and bufferUnused if no request had taken
+// the buffer, so that the queue pair flushed it.
 const (
 	bufferTaken  = verbs.StatusRemInvReqErr
 	bufferShort  = verbs.StatusLocLenErr

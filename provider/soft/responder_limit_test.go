@@ -120,8 +120,8 @@ func TestSlowMessagesComplete(t *testing.T) {
 	for range 20 {
 		now += int64(victim.qp.partialLimit())
 		send(0, partialProgress)
-		// At this poll the timer has expired and a fragment is in the ring. The shard
-		// examines the timer first.
+		// When this poll begins, the timer has expired and a fragment is in the ring.
+		// The shard looks at the timer before it looks at the ring.
 		victim.qp.shard.fireTimers()
 		require.Empty(t, victim.pollN(3))
 	}
