@@ -154,9 +154,10 @@ type Config struct {
 	// Keepalive detects that the network, the peer's host or the peer's device has failed
 	// while a connection is idle. If one of them fails while sends are unconfirmed, the
 	// sends fail when the retries of the transport are exhausted; see AckTimeout and
-	// RetryCount. No probe is needed to detect that the peer's process has ended, because
-	// the kernel of the peer then disconnects. On the wire path of a soft device the end
-	// of the process looks like a failure of the host instead.
+	// RetryCount. When the peer's process ends, the kernel of the peer disconnects once.
+	// If the message of the kernel is lost, the end of the process looks like a failure
+	// of the host. The same applies to the wire path of a soft device, on which no kernel
+	// disconnects.
 	//
 	// Keepalive does not promise to detect a process that runs but whose loop hangs. The
 	// keepalive of TCP does not detect such a process either: the kernel answers for the
