@@ -76,9 +76,10 @@ func TestBindingOfTheWirePath(t *testing.T) {
 	require.False(t, local || wire)
 }
 
-// Two queue pairs that connect to each other without bindings get provisional ends: the
-// first queue pair that calls take makes a pair of ends and takes one of them, and the
-// second queue pair takes the other end.
+// If two queue pairs connect to each other without bindings, the queue pair that calls
+// bindings.take first makes a pair of ends. It takes one of them as its provisional end,
+// and offers the other one to its peer. When the peer calls bindings.take, it gets the
+// offered end.
 func TestProvisionalEnds(t *testing.T) {
 	before := peerproc.OpenDescriptors(t)
 	tab := newTestBindings()
@@ -104,9 +105,10 @@ func TestProvisionalEnds(t *testing.T) {
 	require.Equal(t, before, peerproc.OpenDescriptors(t))
 }
 
-// Two queue pairs that connect to each other without bindings may call take at the same
-// time, and both make a pair of ends. The queue pair that is later takes the end that the
-// other queue pair has offered, and the pair of ends that it has made itself is not used.
+// Two queue pairs may connect to each other without bindings, and call bindings.take at
+// the same time. Then both make a pair of ends. Only one of the two queue pairs offers
+// an end of its pair. The other queue pair takes the offered end, and does not use the
+// pair of ends that it has made.
 func TestProvisionalEndsAtTheSameTime(t *testing.T) {
 	before := peerproc.OpenDescriptors(t)
 	tab := newTestBindings()
@@ -123,8 +125,9 @@ func TestProvisionalEndsAtTheSameTime(t *testing.T) {
 		e.Release()
 	}
 
-	// The second call of take for the same peer replaces the end that the first call has
-	// offered.
+	// If a queue pair calls bindings.take twice, and its peer has not taken the end that
+	// the first call offered, the second call offers another end in its place. The table
+	// releases the end that the first call offered.
 	first, err := tab.take(2, 3)
 	require.NoError(t, err)
 	second, err := tab.take(2, 3)

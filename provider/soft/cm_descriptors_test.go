@@ -67,9 +67,9 @@ func TestRetryOutOfDescriptors(t *testing.T) {
 	}
 }
 
-// peerFewDescriptors is the function of a peer process with a server. The process may
-// open 20 more descriptors than it has when the server begins to listen. The server
-// accepts as many connections as it can.
+// peerFewDescriptors is the function of a peer process with a server. When the server
+// listens, the process lowers its limit of descriptors, so that it can open only 20
+// more. The server accepts as many connections as it can.
 func peerFewDescriptors(t *testing.T, _ string) {
 	s := newParty(t)
 	l := s.Listen(cm.TCP, "127.0.0.1:0", 0)
@@ -132,8 +132,8 @@ func TestListenerOutOfDescriptors(t *testing.T) {
 		s.End(id)
 	}
 	for dialed(s, at) == nil {
-		// The server refuses clients until it has noticed that two of its connections
-		// have ended.
+		// The test has just ended two connections. The server refuses clients until it
+		// has noticed this and has closed its descriptors of these connections.
 	}
 	count := s.Connecting(cm.TCP, at, &cm.ConnParam{PrivateData: []byte(askCount)})
 	for count.State() == cm.StateConnecting {
@@ -237,7 +237,7 @@ func TestDialOutOfDescriptors(t *testing.T) {
 		switch typ {
 		case cm.ConnectRequest:
 			s.CreateQP(id)
-			_ = id.Accept(nil) // Accept fails if the peer process has already closed this connection.
+			_ = id.Accept(nil) // If the peer process has already closed the connection of this request, Accept fails.
 			s.EndLater(id)
 		case cm.Disconnected:
 			require.NoError(t, id.Disconnect())

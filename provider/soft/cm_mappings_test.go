@@ -15,14 +15,16 @@ import (
 )
 
 // limitMappings lets the device of a party map at most n shared memory segments. A
-// MappingLimit uses half of the mappings that the system allows, so the test passes 2*n.
+// MappingLimit uses only half of the mappings that the system allows. So limitMappings
+// makes a MappingLimit for a system that allows 2*n mappings.
 func limitMappings(s *party, n int) {
 	none := func() (int, bool) { return 0, true }
 	limit := shm.NewMappingLimit(2*n, none, &s.p.dev.local)
 	s.p.dev.bindings.maps, s.p.dev.cm.Maps = limit, limit
 }
 
-// newMaps returns a limit of mappings that a test does not reach.
+// newMaps returns a MappingLimit with the real limit of the system, which no test
+// reaches.
 func newMaps() *shm.MappingLimit {
 	return shm.NewMappingLimit(shm.MaxMappings(), shm.CountMappings, new(counters.Set))
 }

@@ -71,10 +71,11 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-// A listener with PathWire accepts connections from its own host only if the client has
-// PathWire too. A client with PathAuto uses the local path to a listener on its own
-// host, and finds no listener there. The error of the client names this reason, because
-// the same client could connect to such a listener on another host.
+// A listener with PathWire listens only on the wire path. A client on the same host can
+// connect to it only if the client has PathWire too. A client with PathAuto uses the
+// local path on its own host, so it is refused there. On another host this client could
+// connect to such a listener. Its error therefore says why it was refused: no process
+// listens on the local path.
 func TestPathWireOnThisHost(t *testing.T) {
 	for path, cause := range map[Path]string{PathLocal: "", PathAuto: "no process listens on the local path"} {
 		port := cmside.FreePort(t)
@@ -157,10 +158,10 @@ func TestWireConnectionParameters(t *testing.T) {
 	}
 }
 
-// Data of the peer may arrive before the peer's RTU. Then the queue pair calls DataHeard
-// once, but only if the packet has the first PSN, which connection management has sent to
-// the address of the peer. A sender that does not receive at this address does not know
-// the PSN.
+// Data of the peer may arrive before the peer's RTU. The queue pair then calls
+// DataHeard, once, when a packet with the first PSN arrives. This side has chosen the
+// first PSN, and has sent it only to the address of the peer. A sender that can not
+// receive packets at this address therefore does not know the PSN.
 func TestFirstDataNeedsItsPSN(t *testing.T) {
 	port := cmside.FreePort(t)
 	s := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: port})

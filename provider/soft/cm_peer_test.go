@@ -175,8 +175,8 @@ func wantFlushed(t *testing.T, cq verbs.CQ, n int) {
 }
 
 // The client sends an invalid message on the Unix socket of connection management. The
-// server's queue pair then enters the error state, although the client's queue pair
-// still has its end of the shared memory.
+// server's queue pair then enters the error state. The client's queue pair stays in the
+// state RTS, and does not release its end of the shared memory.
 func TestClientViolatesProtocol(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	active, passive := connected(t, client, server)

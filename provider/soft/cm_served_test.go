@@ -134,9 +134,9 @@ func peerAddedAddress(t *testing.T, _ string) {
 	server.Quiet()
 }
 
-// A listener on a wildcard address begins to serve an address that is added later.
-// peerAddedLookup checks this for lookups of UD queue pairs, with a listener that was
-// moved to another event channel before.
+// peerAddedLookup checks that a listener of UD queue pairs on a wildcard address answers
+// lookups at an address that is added later. Before the address is added, the listener
+// is moved to another event channel.
 func peerAddedLookup(t *testing.T, _ string) {
 	peerproc.LinkUp(t, "lo")
 	n := newFarNetwork(t)

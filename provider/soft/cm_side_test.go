@@ -43,8 +43,8 @@ func openParty(t *testing.T, cfg *Config) *party {
 	return &party{Side: cmside.Open(t, p, p.dev), p: p}
 }
 
-// awaitCount waits until the counter with the given name is at least value. It fails if
-// an event arrives meanwhile.
+// awaitCount waits until the counter with the given name is at least value. If the event
+// channel of the party gets an event before that, the test fails.
 func (s *party) awaitCount(name string, value uint64) {
 	s.T.Helper()
 	for countsOf(s.T, s.p.dev)[name] < value {

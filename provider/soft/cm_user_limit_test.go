@@ -70,13 +70,15 @@ func TestUserOverLimit(t *testing.T) {
 		}
 	}
 	// The peer process does not wait for the server. So at this moment the server may
-	// have refused it more than twice, or may already have accepted its last connection.
+	// have refused more than two requests of the peer, or may already have accepted the
+	// last connection of the peer.
 	acceptAll(func() bool { return countsOf(t, server.p.dev)["user_limit_err"] >= 2 })
 	require.LessOrEqual(t, requests, userConns+1, "refused requests are not delivered")
 	require.Equal(t, "refused", line())
 	mine := client.Connecting(cm.TCP, l.LocalAddr(), nil)
-	// The server has to accept two more requests: the request that client sends here, and
-	// the last request of the peer.
+	// The server accepts userConns+2 requests in all: the first userConns requests of
+	// the peer, the last request of the peer, and the request that this process has just
+	// sent.
 	acceptAll(func() bool { return requests == userConns+2 })
 	client.Want(cm.Established, mine)
 	require.Equal(t, "back", line())

@@ -39,7 +39,7 @@ func TestCQOverrun(t *testing.T) {
 			for range pollLimit {
 				into := a.wc
 				if progress == verbs.ProgressAuto {
-					into = nil // A poll without a slice takes no completions from the CQ.
+					into = nil // With an empty slice, Poll takes no completions from the CQ.
 				}
 				var n int
 				if n, err = a.cq.Poll(into); err != nil {
@@ -76,8 +76,8 @@ func TestCQOverrunUnnoticed(t *testing.T) {
 	require.FailNow(t, "the queue pair is not in error")
 }
 
-// A CQ does not overrun when it gets as many completions as its depth at once, whatever
-// the length of the slice that is passed to Poll.
+// A CQ may get as many completions as its depth before the owner polls it. The CQ does
+// not overrun then, whatever the length of the slice that the owner passes to Poll.
 func TestCQFull(t *testing.T) {
 	for _, batch := range []int{1, 3, 4, 64} {
 		d, a := overrunPair(t, verbs.ProgressManual)

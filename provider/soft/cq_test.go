@@ -144,8 +144,9 @@ func TestPollSkipsDestroyedQueuePairs(t *testing.T) {
 	require.NoError(t, after.Close())
 }
 
-// A poll calls drive from time to time even if the CQ never becomes empty. Otherwise an
-// owner that fetches one completion in each poll would not see the messages of its peers.
+// Even while the CQ never becomes empty, some of the polls call drive. Otherwise an
+// owner that fetches one completion in each poll would not see the messages of its
+// peers.
 func TestPollDrivesWithFullRing(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	a, b := newPair(t, d, verbs.ProgressManual)

@@ -60,8 +60,8 @@ func TestPathsUseOnlyEngine(t *testing.T) {
 }
 
 // hasReceiverQ reports whether a declaration is a method whose receiver has the name q.
-// The receiver of such a method is a queue or a qp, so the method does not belong to a
-// path.
+// Such a method belongs to a queue or to a qp and not to a path, so
+// TestPathsUseOnlyEngine does not check it.
 func hasReceiverQ(decl ast.Decl) bool {
 	f, ok := decl.(*ast.FuncDecl)
 	return ok && f.Recv != nil && len(f.Recv.List[0].Names) == 1 && f.Recv.List[0].Names[0].Name == "q"

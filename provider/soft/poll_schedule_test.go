@@ -105,10 +105,10 @@ func TestPollScheduleIdleInTurn(t *testing.T) {
 	require.Same(t, p.nextIdleConn(), p.nextIdleConn(), "only one idle connection is left")
 }
 
-// parkForSleep calls the function park for each connection on the lists, idle connections
-// first. If park returns false, because a connection has work, parkForSleep stops and
-// returns false. Otherwise it removes the connection from its list, unless only
-// maxPolledIdle connections are left.
+// parkForSleep passes each connection on the lists to a function that parks it, idle
+// connections first. If the function returns false, because the connection has work,
+// parkForSleep stops and returns false. If the function returns true, parkForSleep
+// removes the connection from its list, unless only maxPolledIdle connections are left.
 func TestPollScheduleParksForSleep(t *testing.T) {
 	p, conns := newSchedule(maxPolledIdle + 3)
 	p.makeIdle(conns[0])

@@ -120,9 +120,10 @@ func TestWireReadGoesOnFromTheFirstMissingPacket(t *testing.T) {
 	}
 }
 
-// When the response of a READ seems to be lost, the READ does not count as outstanding
-// until it is requested again. If the response arrives before that, the READ completes.
-// Then the count of outstanding READs and atomics must not decrease a second time.
+// When the response of a READ seems to be lost, the count of outstanding READs and
+// atomics decreases. It increases when the READ is requested again. If the response
+// arrives before that, the READ completes, and the count must not decrease a second
+// time.
 func TestWireLateResponseAndTheDepth(t *testing.T) {
 	p := newScript(t, func(attr *verbs.QPAttr) { attr.MaxRdAtomic = 1 })
 	p.post(1, verbs.OpRead, 1)

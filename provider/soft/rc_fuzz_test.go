@@ -39,7 +39,8 @@ func FuzzWirePeer(f *testing.F) {
 }
 
 // fuzzStep performs one step of the input: it delivers a packet, posts a request,
-// advances the clock or sends what is due. It returns how many requests it has posted.
+// advances the clock, or lets the shard send the packets that wait. It returns how many
+// requests it has posted.
 func (p *script) fuzzStep(what, where, size, how byte) (posted int) {
 	switch op := wire.Opcode(what); {
 	case what >= 0xf0 && what < 0xfd:

@@ -30,10 +30,10 @@ type modelEnd struct {
 	done     int
 	failed   bool
 	received int    // number of messages received
-	expected []int  // indexes of the posted requests that the peer receives as messages
+	expected []int  // indexes in ops of the requests that complete a receive buffer of the peer
 	posted   int    // number of receive buffers posted
-	adds     uint64 // value of the peer's counter after all posted requests
-	swaps    uint64 // value of the peer's compare-and-swap word after all posted requests
+	adds     uint64 // value of the peer's counter when all posted requests have been executed
+	swaps    uint64 // value of the peer's compare-and-swap word when all posted requests have been executed
 }
 
 // A modelOp is a request of a modelEnd.
@@ -215,8 +215,8 @@ func (s *modelEnd) check(i int) {
 	}
 }
 
-// compare requires that the memory of this end at the given offset has the data that the
-// peer has written with its request i.
+// compare requires that the memory of this end at the given offset has the data of
+// request i of the peer, which is a SEND or a WRITE.
 func (s *modelEnd) compare(offset, size, i int) {
 	want := make([]byte, size)
 	fill(want, uint64(i))

@@ -52,9 +52,9 @@ func TestWireReadIsRepeated(t *testing.T) {
 	p.wantResponse("", wire.ReadResponseOnly, 6)
 }
 
-// If the peer requests a READ again, from some packet on, before the first response was
-// sent completely, the responder ends the first response and sends a new one. The new
-// response begins with the packet that the peer has requested.
+// The peer may request a READ again, from some packet on, before the first response was
+// sent completely. The responder then stops sending the first response, and sends a new
+// one. The new response begins with the packet that the peer has requested.
 func TestWireReadRepeatedEarly(t *testing.T) {
 	p := newScript(t)
 	p.send(p.read(0, 0, (respondBudget+2)*scriptMTU))

@@ -104,8 +104,9 @@ func TestWireProgressStartsTheCountAnew(t *testing.T) {
 	require.Zero(t, p.e.qp.shard.timers.Len(), "no timer is running")
 }
 
-// The retransmission timer fires a short time after packets were sent again because of a
-// NAK. These packets are not sent a third time before a further ACK timeout.
+// The retransmission timer may fire a short time after packets were sent again because
+// of a NAK. The requester then does not send these packets a third time. It sends them
+// again only after a further ACK timeout.
 func TestWireTimeoutAfterRetransmission(t *testing.T) {
 	p := newScript(t)
 	p.post(1, verbs.OpSend, 1)
@@ -297,8 +298,8 @@ func TestWireNoProbeWithoutRetries(t *testing.T) {
 	p.wantDone("", verbs.StatusRetryExcErr, 1)
 }
 
-// newRetransmission returns a retransmission, and the time of its clock, which a test may
-// change.
+// newRetransmission returns a retransmission, and a pointer to the time that its clock
+// shows. A test changes this time.
 func newRetransmission() (r *retransmission, now *time.Duration) {
 	s, r := newTestShard(), new(retransmission)
 	now = new(time.Duration)

@@ -133,8 +133,9 @@ func withAckReq(pkt wire.Packet) wire.Packet {
 	return pkt
 }
 
-// setRETH sets the address, key and length in the RETH of a packet. They refer to a part
-// of the queue pair's memory region, and length may exceed the region.
+// setRETH sets the RETH of a packet: the address is at an offset in the queue pair's
+// memory region, and the key is that of the region. The length may be larger than the
+// rest of the region.
 func (p *script) setRETH(pkt wire.Packet, offset int, length uint32) wire.Packet {
 	pkt.RETH().Set(p.e.mr.Addr()+uint64(offset), p.e.mr.RKey(), length)
 	return pkt

@@ -26,7 +26,7 @@ func (e *end) stopClock() (advance func(time.Duration)) {
 func (e *end) pollForTimers() []verbs.WC { return e.pollN(2 * ackEvery) }
 
 func TestRNRRetriesAreCountedAndTimed(t *testing.T) {
-	const retries, code = 3, 20 // With the code 20, the RNR timer waits for 10.24 ms (IBTA vol. 1, 9.7.5.2.8).
+	const retries, code = 3, 20 // The RNR timer code 20 means 10.24 ms (IBTA vol. 1, 9.7.5.2.8).
 	d := openDevice(t, &Config{Vectors: 2})
 	a, b := newEnd(t, d, 0, verbs.ProgressManual), newEnd(t, d, 1, verbs.ProgressManual)
 	a.connect(b, func(attr *verbs.QPAttr) { attr.RNRRetry = retries })
@@ -117,8 +117,8 @@ func TestPeerGoneFlushesInOrder(t *testing.T) {
 }
 
 // If connection management has no end for a queue pair yet, the queue pair sends its
-// requests on a provisional end, from which no peer may ever read. When connection
-// management then offers the end that leads to the peer, the queue pair sends these
+// requests on a provisional end, which perhaps no peer ever reads. Later, connection
+// management offers the end that leads to the peer. The queue pair then sends these
 // requests again on that end.
 func TestRequestsMoveToAnotherEnd(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})

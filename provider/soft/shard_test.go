@@ -26,8 +26,8 @@ func TestPreparingForSleepIsLinear(t *testing.T) {
 
 // prepareForSleep makes n connections that each have an acknowledgement to process, and
 // arms the CQ. Then it calls QP.State n times. Each of these calls may prepare the shard
-// for the sleep of its owner. The result visits is how often the shard tried to park a
-// connection in these calls, and the result rings is how often it wrote to its eventfd.
+// for the sleep of its owner. prepareForSleep returns two numbers: how often the shard
+// tried to park a connection in these calls, and how often it wrote to its eventfd.
 func prepareForSleep(t *testing.T, n int) (visits int, rings uint64) {
 	d := openDevice(t, &Config{Vectors: 2})
 	s := newSleeper(t, d, 0, verbs.ProgressManual)

@@ -23,10 +23,10 @@ func (e *end) handle(addr string) verbs.AH {
 	return a
 }
 
-// sendTo posts a datagram of the given size to the queue pair of peer. The parameter to
+// sendTo posts a datagram of the given size to the queue pair of peer. The parameter dst
 // is an address handle for the address of peer.
-func (e *end) sendTo(to verbs.AH, peer *end, size int) {
-	e.post(verbs.SendWR{ID: uint64(size), Opcode: verbs.OpSend, Flags: verbs.SendSignaled, AH: to, RemoteQPN: peer.qp.num, RemoteQKey: simQKey,
+func (e *end) sendTo(dst verbs.AH, peer *end, size int) {
+	e.post(verbs.SendWR{ID: uint64(size), Opcode: verbs.OpSend, Flags: verbs.SendSignaled, AH: dst, RemoteQPN: peer.qp.num, RemoteQKey: simQKey,
 		SGEs: []verbs.SGE{verbs.SGEOf(e.mr, 0, size)}})
 }
 
@@ -37,7 +37,7 @@ func TestDatagramsBothWays(t *testing.T) {
 	s := newSim(t, 1, quietNet)
 	s.dev.cfg.Path = PathAuto
 	a, b := s.newUDEnd(), s.newUDEnd()
-	far, near := s.to(a, b), a.handle("127.0.0.1")
+	far, near := s.handleTo(a, b), a.handle("127.0.0.1")
 	require.True(t, far.(*ah).overWire())
 	require.False(t, near.(*ah).overWire())
 	for i := range 6 {
@@ -79,7 +79,7 @@ func TestDatagramsWaitForRoom(t *testing.T) {
 	s := newSim(t, 1, quietNet)
 	s.dev.cfg.Path = PathAuto
 	a, b := s.newUDEnd(), s.newUDEnd()
-	far, near := s.to(a, b), a.handle("127.0.0.1")
+	far, near := s.handleTo(a, b), a.handle("127.0.0.1")
 	open := a.qp.shard.wire.conn
 	a.qp.shard.wire.conn = fullConn{open}
 	_, err := a.qp.PostSend([]verbs.SendWR{a.datagram(far, b), a.datagram(near, b)})

@@ -40,8 +40,9 @@ func (e *end) makeUD(places int) {
 	}
 }
 
-// to creates an address handle of the end e for the address of the end peer.
-func (s *sim) to(e, peer *end) verbs.AH {
+// handleTo returns an address handle, made by the end e, for the address of the end
+// peer.
+func (s *sim) handleTo(e, peer *end) verbs.AH {
 	a, err := e.pd.CreateAH(&verbs.AHAttr{DestGID: verbs.GIDFromAddr(s.host(peer).addr), Port: 1, HopLimit: 64})
 	require.NoError(s.t, err)
 	s.t.Cleanup(func() { require.NoError(s.t, a.Close()) })
@@ -51,7 +52,7 @@ func (s *sim) to(e, peer *end) verbs.AH {
 func TestWireDatagrams(t *testing.T) {
 	s := newSim(t, 1, quietNet)
 	a, b := s.newUDEnd(), s.newUDEnd()
-	there, back := s.to(a, b), s.to(b, a)
+	there, back := s.handleTo(a, b), s.handleTo(b, a)
 	for i := range datagramMTU {
 		a.mr.Bytes()[i] = byte(i)
 	}
@@ -79,7 +80,7 @@ func TestWireDatagrams(t *testing.T) {
 func TestWireDatagramsThatAreDropped(t *testing.T) {
 	s := newSim(t, 1, quietNet)
 	a, b := s.newUDEnd(), s.newUDEnd()
-	there := s.to(a, b)
+	there := s.handleTo(a, b)
 	send := func(size int, qkey uint32) []verbs.WC {
 		a.post(verbs.SendWR{ID: 1, Opcode: verbs.OpSend, Flags: verbs.SendSignaled, AH: there, RemoteQPN: b.qp.num, RemoteQKey: qkey,
 			SGEs: []verbs.SGE{verbs.SGEOf(a.mr, 0, size)}})
@@ -104,7 +105,7 @@ func TestWireDatagramForAConnection(t *testing.T) {
 	a, b := s.newUDEnd(), s.newEnd()
 	s.connect(b, a)
 	b.recv(1, 0, 100)
-	a.post(verbs.SendWR{ID: 1, Opcode: verbs.OpSend, AH: s.to(a, b), RemoteQPN: b.qp.num, RemoteQKey: simQKey})
+	a.post(verbs.SendWR{ID: 1, Opcode: verbs.OpSend, AH: s.handleTo(a, b), RemoteQPN: b.qp.num, RemoteQKey: simQKey})
 	s.settle()
 	require.Empty(t, b.drainCQ())
 	pkt := wire.Build(make([]byte, wire.SendOnly.Size(0)), wire.SendOnly, 0)

@@ -80,9 +80,9 @@ func (n *farNetwork) start(role, address string) (line func() string, kill func(
 	require.NoError(n.t, unix.Setns(int(n.far.Fd()), unix.CLONE_NEWNET))
 	defer n.back()
 	cmd := peerproc.Command(role, address)
-	// Command starts a process as another user. But InNetworkNamespace may have started
-	// this process in a user namespace in which no other user exists. So the process gets
-	// the user of this process.
+	// The command is prepared to run as another user. But InNetworkNamespace may have
+	// started this process in a user namespace that has no other user. So the new
+	// process gets the user of this process.
 	cmd.SysProcAttr = nil
 	return peerproc.Run(n.t, cmd)
 }
@@ -215,29 +215,29 @@ func peerFromHere(t *testing.T, _ string) {
 	require.EqualValues(t, 1, countsOf(t, s.p.dev)["rcvd_pkts"], "the filter passes the packet")
 }
 
-// sendSpoofed sends a connection request to the queue pair number qpn. The parameter from
-// is the source address, which need not belong to this host. The parameter to is the
+// sendSpoofed sends a connection request to the queue pair number qpn. The parameter src
+// is the source address, which need not belong to this host. The parameter dst is the
 // destination. If the parameter link is not empty, the request leaves through the
 // interface with that name.
-func sendSpoofed(t *testing.T, from netip.Addr, to netip.AddrPort, qpn uint32, link string) {
+func sendSpoofed(t *testing.T, src netip.Addr, dst netip.AddrPort, qpn uint32, link string) {
 	t.Helper()
-	fd, err := hostport.UDPSocket(from)
+	fd, err := hostport.UDPSocket(src)
 	require.NoError(t, err)
 	defer unix.Close(fd)
-	if from.Is6() {
+	if src.Is6() {
 		const freebind = 78 // The constant is the option IPV6_FREEBIND (linux/in6.h).
 		require.NoError(t, unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, freebind, 1))
 	}
 	if link != "" {
 		require.NoError(t, unix.BindToDevice(fd, link))
 	}
-	require.NoError(t, unix.Bind(fd, hostport.Sockaddr(from, 0)))
+	require.NoError(t, unix.Bind(fd, hostport.Sockaddr(src, 0)))
 	var m wire.MAD
 	req := wire.REQ{
-		LocalID: 1, CAGUID: 1, ServiceID: wire.NewServiceID(uint16(cm.TCP), to.Port()), QPN: 99, MTU: uint8(verbs.MTU1024),
-		Primary: wire.Path{LocalGID: wire.NewGID(from), RemoteGID: wire.NewGID(to.Addr())},
+		LocalID: 1, CAGUID: 1, ServiceID: wire.NewServiceID(uint16(cm.TCP), dst.Port()), QPN: 99, MTU: uint8(verbs.MTU1024),
+		Primary: wire.Path{LocalGID: wire.NewGID(src), RemoteGID: wire.NewGID(dst.Addr())},
 	}
-	header := wire.CMAHeader{SrcPort: 9, Src: from, Dst: to.Addr()}
+	header := wire.CMAHeader{SrcPort: 9, Src: src, Dst: dst.Addr()}
 	header.Encode(req.PrivateData[:])
 	req.Encode(&m, 1)
 	pkt := wire.Build(make([]byte, wire.MaxPacket), wire.UDSendOnly, wire.MADSize)
@@ -247,7 +247,7 @@ func sendSpoofed(t *testing.T, from netip.Addr, to netip.AddrPort, qpn uint32, l
 	local, err := hostport.LocalAddr(fd)
 	require.NoError(t, err)
 	var flow wire.Flow
-	flow.Set(local, netip.AddrPortFrom(to.Addr(), wire.UDPPort))
+	flow.Set(local, netip.AddrPortFrom(dst.Addr(), wire.UDPPort))
 	flow.Seal(pkt, 0)
-	require.NoError(t, unix.Sendto(fd, pkt.Bytes(), 0, hostport.Sockaddr(to.Addr(), wire.UDPPort)))
+	require.NoError(t, unix.Sendto(fd, pkt.Bytes(), 0, hostport.Sockaddr(dst.Addr(), wire.UDPPort)))
 }

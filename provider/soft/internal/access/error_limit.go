@@ -46,7 +46,8 @@ type Source struct {
 	pid int32
 }
 
-// RemoteSource returns the source of a connection on the wire path; see siteOf.
+// RemoteSource returns the source of a connection on the wire path: the IPv4 address, or
+// the /48 prefix of an IPv6 address. See siteOf for the reason.
 func RemoteSource(addr netip.Addr) Source { return Source{addr: siteOf(addr)} }
 
 // LocalSource returns the source of a connection on the local path. All processes of one
@@ -75,7 +76,7 @@ type ErrorLimit struct {
 
 // errorRecord is the record of one source.
 type errorRecord struct {
-	// number of errors that did not start a wait; at most freeAccessErrors
+	// number of errors that were counted before the first wait; at most freeAccessErrors
 	count   int
 	wait    time.Duration // length of the wait that began last
 	waitEnd time.Time     // end of the wait that began last

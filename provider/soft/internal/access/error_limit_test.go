@@ -53,8 +53,9 @@ func TestAccessErrorsMakeASourceWait(t *testing.T) {
 	require.False(t, a.Refuses(bad), "the record has expired")
 }
 
-// There are never more than maxAccessSources records. When other sources need records, a
-// source that has to wait keeps its record.
+// There are never more than maxAccessSources records. A source that has to wait keeps
+// its record although many other sources need records, because the records of the other
+// sources expire earlier.
 func TestAccessSourcesAreBounded(t *testing.T) {
 	a, now := accessLimitForTest()
 	bad := LocalSource(math.MaxUint32-1, 0)
@@ -72,8 +73,8 @@ func TestAccessSourcesAreBounded(t *testing.T) {
 	require.Len(t, a.sources, 1, "the expired records are removed")
 }
 
-// A peer that has a /48 prefix, and takes an address of another /64 network in it for
-// each attempt, has to wait as if it had a single address.
+// A peer may have a /48 prefix, and use an address of another /64 network of this prefix
+// for each attempt. This peer has to wait as if it had a single address.
 func TestAccessErrorsOfASite(t *testing.T) {
 	a, _ := accessLimitForTest()
 	network := func(i int) Source {

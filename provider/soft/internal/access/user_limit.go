@@ -27,8 +27,8 @@ type UserLimit struct {
 }
 
 // NewUserLimit returns a UserLimit. The parameter limit is the largest number of
-// connections of each user. With 0, the number follows from the limit of descriptors of
-// this process. A negative number means no limit.
+// connections of each user. With 0, NewUserLimit computes this number from the limit of
+// descriptors of this process. A negative number means no limit.
 func NewUserLimit(limit int, users Users) *UserLimit {
 	if limit == 0 {
 		limit = defaultConnsPerUser()
@@ -41,7 +41,8 @@ func NewUserLimit(limit int, users Users) *UserLimit {
 // Each connection takes two descriptors, and one user gets a quarter of all connections.
 func defaultConnsPerUser() int {
 	const parts, descriptors = 4, 2
-	// maxDescriptors replaces a larger limit, or no limit at all. It is arbitrary.
+	// If the limit of open descriptors is larger than maxDescriptors, or if there is no
+	// limit, the computation uses maxDescriptors instead. The number is arbitrary.
 	const maxDescriptors = 1 << 20
 	var limit unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil {

@@ -114,8 +114,8 @@ func (c *Set) RNRSent() {
 	c.Inc(sendRNRErr)
 }
 
-// Sum returns all counters, with their names. Each value is the sum of that counter over
-// the sets in the parameter all.
+// Sum returns all counters, with their names. The value of a counter is the sum of its
+// values in all the given sets.
 func Sum(all []*Set) []verbs.Counter {
 	list := make([]verbs.Counter, Num)
 	for id, name := range names {

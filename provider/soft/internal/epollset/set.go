@@ -5,9 +5,9 @@ package epollset
 import "golang.org/x/sys/unix"
 
 // A Handler handles the events of a descriptor. It never blocks. An event may be out of
-// date: the handler of another descriptor may have read from this one in the meantime.
-// The events always belong to the descriptor that was added with the handler, and never
-// to an earlier descriptor with the same number.
+// date, because the handler of another descriptor may have read from this descriptor in
+// the meantime. The events always belong to the descriptor that was added with the
+// handler, and never to an earlier descriptor with the same number.
 type Handler interface {
 	// OnReady is called with the descriptor and its events, such as unix.EPOLLIN.
 	OnReady(fd int, events uint32)
@@ -27,9 +27,11 @@ type Set struct {
 // A member is a descriptor in a Set.
 type member struct {
 	handler Handler // may be nil
-	// generation is the number of the call of Add, modulo 2^32. The kernel returns the
-	// number with each event. When a descriptor is removed and closed, and another one
-	// gets its number, Dispatch thereby recognises events of the closed descriptor.
+	// generation is how many calls of Add there were when the descriptor was added,
+	// modulo 2^32. The kernel returns the generation with each event. If a descriptor is
+	// removed and closed, a new descriptor may get the same descriptor number. Dispatch
+	// recognizes an event of the closed descriptor, because its generation is not that
+	// of the new descriptor.
 	generation int32
 }
 

@@ -53,7 +53,7 @@ const (
 	Last                        // last fragment of a message
 	Imm                         // the message has immediate data
 	Solicited                   // The sender asks for a solicited event at the receiver.
-	// PathFlag and the flags above it have no common meaning: the local path and the wire
-	// path may each give them a meaning of their own.
+	// PathFlag is the lowest flag without a common meaning. The local path and the wire
+	// path may each give PathFlag and the higher bits a meaning of their own.
 	PathFlag
 )

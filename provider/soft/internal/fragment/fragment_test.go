@@ -26,7 +26,7 @@ func TestRemote(t *testing.T) {
 	}
 }
 
-// The numbers may not change, because processes with different versions of the library
+// The numbers must not change, because processes with different versions of the library
 // share memory in which these numbers are stored.
 func TestNumbers(t *testing.T) {
 	require.EqualValues(t, 1, fragment.Send)

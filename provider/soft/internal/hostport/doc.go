@@ -9,9 +9,9 @@ package hostport
 // The files of this package, in reading order:
 //
 //	host.go         whether an address belongs to this host
-//	local_cache.go  answers of such queries that are remembered
+//	local_cache.go  which addresses belong to this host, remembered for some time
 //	bind_addr.go    addresses to which a listener is bound
-//	holder.go       errors that name who has an address
+//	holder.go       errors that name the user who has bound an address
 //	table.go        addresses that sockets of this host have bound
 //	reservation.go  Reservation: a port that an ID has
 //	free_port.go    choosing a port

@@ -14,8 +14,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
 )
 
-// holdAll takes each port of a range: it binds the name that s has with this port. The
-// names stay bound until the end of the test.
+// holdAll binds the name of the address s with each port of a range. The names stay
+// bound until the end of the test.
 func holdAll(t *testing.T, s BindAddr, ports PortRange) {
 	t.Helper()
 	var fds []int
@@ -81,7 +81,7 @@ func TestReserveAnyTellsHolderOfMarker(t *testing.T) {
 }
 
 // sample returns no more ports than its limit, and no port twice.
-func TestPortRangeSome(t *testing.T) {
+func TestPortRangeSample(t *testing.T) {
 	for _, r := range []PortRange{{1, 1}, {1, 2}, {100, 1000}, {32768, 60999}} {
 		n := r.High - r.Low + 1
 		for _, limit := range []int{1, n, n + 1} {

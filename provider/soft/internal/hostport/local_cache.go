@@ -12,7 +12,8 @@ import (
 // the kernel takes about as long as all other checks of a request together. The zero
 // value is an empty cache.
 type LocalAddrCache struct {
-	// time at which the oldest entry was added, as the parameter now of Contains
+	// time at which the oldest entry was added, counted from the same origin as the
+	// present time that callers pass to Contains
 	since time.Duration
 	known map[netip.Addr]bool
 }

@@ -136,8 +136,9 @@ func isClash(err error) bool {
 	return errors.Is(err, cm.ErrAddrInUse) || errors.Is(err, cm.ErrAddrNotAvailable)
 }
 
-// change reserves the address target, which has the same port, and then releases the old
-// reservation. After an error the old reservation is unchanged.
+// change replaces the reservation by one of the address target, which has the same port
+// as the reserved address. It first reserves target, and then releases the old
+// reservation. If target can not be reserved, the old reservation is unchanged.
 func (r *Reservation) change(target BindAddr) error {
 	if r.FD < 0 {
 		return &verbs.FeatureError{Feature: "option of a bound port", Reason: errPortInUse}

@@ -81,8 +81,8 @@ func scanBound(table io.Reader, ps cm.PortSpace, port uint16, isBound func(name 
 // bindMarker makes the marker with the given name.
 func bindMarker(name string) (int, error) { return unixsock.BindType(unix.SOCK_DGRAM, name) }
 
-// findMarker returns the first of the addresses that has a marker. The result found is
-// false if none of them has one.
+// findMarker returns the first of the addresses that has a marker. If none of them has
+// one, findMarker returns false.
 func findMarker(addrs []BindAddr) (marked BindAddr, found bool, err error) {
 	fd, err := unixsock.NewType(unix.SOCK_DGRAM)
 	if err != nil {

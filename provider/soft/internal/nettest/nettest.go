@@ -17,15 +17,16 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/netlink"
 )
 
-// AddAddr adds the address of a prefix to an interface, and a route to the network of the
-// prefix. It waits until the kernel lists the address, which may be some time after the
-// request: a new interface gets its addresses only when it is up.
+// AddAddr adds the address of a prefix to an interface, and a route to the network of
+// the prefix. It waits until the kernel lists the address. That may be some time after
+// the request, because a new interface gets its addresses only when it is up.
 func AddAddr(t *testing.T, link, prefix string) {
 	t.Helper()
 	added := netip.MustParsePrefix(prefix)
 	setAddr(t, link, added, unix.RTM_NEWADDR, unix.NLM_F_CREATE|unix.NLM_F_EXCL)
 	// The calling thread may be in another network namespace than the rest of the
-	// process. require.Eventually would start a goroutine, which runs on another thread.
+	// process, so this thread itself has to call IsLocal. With require.Eventually, a
+	// goroutine on another thread would call it.
 	for deadline := time.Now().Add(30 * time.Second); !IsLocal(t, added.Addr()); time.Sleep(time.Millisecond) {
 		require.True(t, time.Now().Before(deadline), "the host does not get the address")
 	}

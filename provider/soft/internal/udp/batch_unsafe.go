@@ -137,16 +137,16 @@ func (b *batch) ipFields(i int) (class, hops uint8) {
 	return class, hops
 }
 
-// prepareSend prepares message i for the destination to. The message consists of the
-// buffers with the indexes first to first+count-1. If the parameter segment is not 0, the
-// kernel cuts the message into datagrams of that many bytes (udp(7), UDP_SEGMENT). If the
+// prepareSend prepares message i for a destination. The message consists of the buffers
+// with the indexes first to first+count-1. If the parameter segment is not 0, the kernel
+// cuts the message into datagrams of that many bytes (udp(7), UDP_SEGMENT). If the
 // destination has a connected socket, the message has no address and no fields of the IP
 // header, because the socket itself has them.
-func (b *batch) prepareSend(i, first, count int, to *destination, segment int) {
+func (b *batch) prepareSend(i, first, count int, dest *destination, segment int) {
 	h := &b.msgs[i].header
 	h.Name, h.Namelen = nil, 0
-	if to.socket == nil {
-		h.Name, h.Namelen = (*byte)(unsafe.Pointer(&to.name)), to.nameLen
+	if dest.socket == nil {
+		h.Name, h.Namelen = (*byte)(unsafe.Pointer(&dest.name)), dest.nameLen
 	}
 	h.Iov = &b.iovecs[first]
 	h.SetIovlen(count)
@@ -157,8 +157,8 @@ func (b *batch) prepareSend(i, first, count int, to *destination, segment int) {
 	if segment > 0 {
 		c.addSegment(segment)
 	}
-	if to.socket == nil {
-		c.addHeader(&to.header)
+	if dest.socket == nil {
+		c.addHeader(&dest.header)
 	}
 	if c.n > 0 {
 		h.Control = (*byte)(unsafe.Pointer(&c.list))

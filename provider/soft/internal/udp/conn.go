@@ -152,9 +152,9 @@ func (u *localSocket) dest(h destHeader, connected bool) *destination {
 }
 
 // releaseDest counts one user of a destination less. If that was the last user,
-// releaseDest removes the destination. Before that, it sends the queued packets. If the
-// kernel accepts no more packets at that time, the packets for the destination stay
-// queued, and the shared socket sends them later.
+// releaseDest sends the queued packets, and then removes the destination. If the kernel
+// does not accept all packets at that time, the packets for the destination stay queued,
+// and the shared socket sends them later.
 func (u *localSocket) releaseDest(d *destination) {
 	if d.users--; d.users > 0 {
 		return
@@ -185,9 +185,9 @@ func (c *Conn) socketAt(local netip.Addr) (*localSocket, error) {
 	return u, nil
 }
 
-// join gets the shard's socket from the localPort. If the localPort still has several
-// sockets from an earlier use by this shard, join takes all of them over: the others
-// become overflow sockets.
+// join gets the shard's socket from the localPort. The localPort may still have several
+// sockets from an earlier use by this shard. In that case join takes all of them over:
+// the first one is used as the shard's socket, and the others become overflow sockets.
 func (u *localSocket) join() (err error) {
 	fds, err := u.port.join(u.conn.cfg.Slot)
 	if err != nil {
@@ -249,9 +249,9 @@ func (c *Conn) Flush() {
 
 // OnTimeout reports that the peer did not acknowledge a packet along a route in time. If
 // the destination has a connected socket, OnTimeout closes it, and the destination uses
-// the shared socket for some time. The reason is that the Conn may have counted the
-// identifications of the connected socket wrongly. In that case the peer would drop every
-// packet from that socket.
+// the shared socket for some time. A possible cause of the timeout is that the Conn has
+// a wrong count of the identifications of the connected socket. Then the ICRC of each
+// packet from that socket is wrong, and the peer drops the packet.
 func (c *Conn) OnTimeout(route *Route) { route.dest.disconnect() }
 
 // Poll receives some of the packets that have arrived, and sends the queued packets. If
@@ -305,7 +305,8 @@ func (u *localSocket) poll() (found bool) {
 	return found
 }
 
-// OnReady implements EventHandler.
+// OnReady receives packets of the socket, and sends the queued packets of the Conn. It
+// implements EventHandler for the socket and for its connected sockets.
 func (u *localSocket) OnReady(fd int, _ uint32) {
 	if fd == u.fd {
 		u.armedEvents = 0
@@ -315,11 +316,11 @@ func (u *localSocket) OnReady(fd int, _ uint32) {
 }
 
 // Arm makes the Watcher wake the owner when packets arrive, or when the kernel accepts
-// packets again. The owner calls Arm each time before it may sleep. Each call requests
-// the events once (EPOLLONESHOT). While epoll watches a socket, the kernel wakes the
-// waiters of epoll for each packet that arrives, which an owner that polls does not need.
-// In event mode a request for one time reduced the round-trip time by the factor 0.69;
-// see bench/README.md.
+// packets again. Each call requests one event of each socket (EPOLLONESHOT), so the
+// owner calls Arm each time before it may sleep. A lasting request would be slower:
+// while epoll watches a socket, each packet that arrives makes the kernel wake the
+// waiters of epoll, even if the owner polls and does not need that. In event mode the
+// round-trip time is 0.69 times that with a lasting request; see bench/README.md.
 func (c *Conn) Arm() {
 	for _, u := range c.sockets {
 		events := uint32(unix.EPOLLIN | unix.EPOLLONESHOT)

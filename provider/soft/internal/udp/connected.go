@@ -100,8 +100,9 @@ func (c *connectedSocket) identification(message int) uint16 {
 // sent records that the kernel has accepted the given number of messages.
 func (c *connectedSocket) sent(messages int) { c.nextID += uint16(messages) }
 
-// full reports whether the send buffer of this socket has no room for a further message.
-// The kernel reports a UDP socket as writable when half of its send buffer is free.
+// full reports whether the kernel reports the socket as not writable. It does so while
+// more than half of the send buffer is in use. In that case the send buffer may lack
+// room for a further message.
 func (c *connectedSocket) full() bool {
 	writable, err := unix.Poll([]unix.PollFd{{Fd: int32(c.fd), Events: unix.POLLOUT}}, 0)
 	return writable == 0 && err == nil
@@ -115,8 +116,9 @@ func (c *connectedSocket) watch(w Watcher, h EventHandler) {
 	} else if w.Watch(c.fd, events, h) == nil {
 		c.watcher = w
 	} else {
-		// The owner can not learn when the socket has room. Signal makes the owner drive
-		// the Conn again instead of sleeping, so that it tries again to send.
+		// Epoll can not watch the socket, so it will not wake the owner when the socket
+		// has room. Signal makes the owner drive the Conn again instead of sleeping, so
+		// that the owner tries again to send.
 		w.Signal()
 	}
 }

@@ -189,8 +189,8 @@ func TestConnectedSocketFailsAfterFirstMessage(t *testing.T) {
 	r.to.set(local, destHeader{remote: netip.MustParseAddr("127.9.0.3")})
 	require.NoError(t, r.to.connect())
 	require.NotNil(t, r.to.socket)
-	// No process receives at 127.9.0.3. The kernel reports this error for the first
-	// message when the second message is sent.
+	// No process receives at 127.9.0.3, so the first message causes an error. The kernel
+	// reports this error when the second message is sent.
 	for range 3 {
 		r.queue(10)
 	}
@@ -204,8 +204,10 @@ func TestConnectedSocketFailsAfterFirstMessage(t *testing.T) {
 func TestConnectedSocketFull(t *testing.T) {
 	r := newRig(t, "127.9.0.1", "127.9.0.2")
 	r.send.segmentation = false
-	// A Unix socket is full when its peer does not read. A UDP socket on the loopback
-	// interface is never full.
+	// A Unix socket takes the place of the connected UDP socket, because it becomes full
+	// while its peer does not read. On the loopback interface the send buffer of a UDP
+	// socket never becomes full: each datagram leaves it at once, and the kernel drops a
+	// datagram for which the receiver has no room.
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_NONBLOCK, 0)
 	require.NoError(t, err)
 	defer unix.Close(pair[1])

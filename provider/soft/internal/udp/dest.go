@@ -86,8 +86,8 @@ func (d *destination) connect() error {
 
 // disconnect closes the connected socket. The destination then uses the shared socket
 // until it has sent enough packets for the next connected socket. That number of packets
-// is connectAfter, doubled once for each connected socket that the destination has had,
-// but at most 16 times.
+// is connectAfter * 2^n, where n is the number of connected sockets that the destination
+// has had, but at most 16.
 func (d *destination) disconnect() {
 	if d.socket == nil {
 		return

@@ -116,8 +116,9 @@ func (r *ipIDProbe) readID() (uint16, error) {
 		return 0, err
 	}
 	low, err := r.probeByte(0)
-	// The probe for the low byte has an identification one higher than the probe for the
-	// high byte. If its low byte is 0, the high byte has changed between the two probes.
+	// The identification of the second probe is one higher than that of the first. If
+	// the low byte of the second is 0, its high byte is one higher than that of the
+	// first, which was read.
 	if low == 0 {
 		high++
 	}

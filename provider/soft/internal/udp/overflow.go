@@ -26,8 +26,8 @@ const (
 	// limit.
 	receiveMemory = 32 << 20
 	// fullPollsBeforeCheck says when the shard asks the kernel whether the socket has
-	// dropped packets: after so many polls in a row in which every batch was full. The
-	// question is a system call. With 2, the shard makes it at most once for 128 packets.
+	// dropped packets: after so many polls in a row in which every batch was full. Each
+	// question takes a system call. With 2, the shard asks at most once for 128 packets.
 	fullPollsBeforeCheck = 2
 )
 
@@ -85,8 +85,8 @@ func (o *overflowSockets) receiveHeaders() {
 
 // polled is called after each poll of the first socket. The parameter full is the number
 // of full batches that this poll has received. If the socket seems to be overloaded,
-// polled asks the kernel for the number of dropped packets, and opens overflow sockets if
-// there are some.
+// polled asks the kernel for the number of dropped packets. If packets were dropped,
+// polled opens overflow sockets.
 func (o *overflowSockets) polled(full int) {
 	if full < receiveRounds || o.atLimit {
 		o.fullPolls = 0
@@ -128,7 +128,8 @@ func (o *overflowSockets) mayOpen() int {
 	return n - 1 - len(o.sockets)
 }
 
-// OnReady implements EventHandler.
+// OnReady receives packets of the overflow socket, and sends the queued packets of the
+// Conn. It implements EventHandler.
 func (s *overflowSocket) OnReady(int, uint32) {
 	for range receiveRounds {
 		if s.receive() < receiveBatch {

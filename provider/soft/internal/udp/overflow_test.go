@@ -87,9 +87,10 @@ func TestOverflowLosesNothing(t *testing.T) {
 }
 
 // A packet waits in an overflow socket while the receiver reads the first socket many
-// times. The receiver must not take the packet for a new one because of these reads.
-// Otherwise it would drop the sender's next packet, whose identification is far from that
-// of the waiting packet, as is normal after a pause.
+// times. The receiver must not conclude from these reads that the waiting packet has
+// arrived only now. The sender may have paused after that packet, and after a pause the
+// identification of its next packet is normally far away. If the receiver did not allow
+// for a pause, it would drop this next packet.
 func TestOverflowArrivalTimes(t *testing.T) {
 	f := newFanRig(t, 2)
 	f.u.overflow.widen()

@@ -50,11 +50,11 @@ type member struct {
 	fd   int
 }
 
-// NewPorts returns the Ports of a device, without open sockets. The parameter number is
+// NewPorts returns the Ports of a device, without open sockets. The parameter udpPort is
 // the UDP port at every address. The parameter slots is the largest number of shards. If
 // farOnly is true, the sockets drop packets of this host.
-func NewPorts(number uint16, slots uint32, farOnly bool) *Ports {
-	return &Ports{udpPort: number, slots: slots, farOnly: farOnly, ports: make(map[netip.Addr]*localPort)}
+func NewPorts(udpPort uint16, slots uint32, farOnly bool) *Ports {
+	return &Ports{udpPort: udpPort, slots: slots, farOnly: farOnly, ports: make(map[netip.Addr]*localPort)}
 }
 
 // acquire returns the port of a local address, and counts one more user of it. The first

@@ -45,12 +45,12 @@ func (s *sources) find(remote, local netip.AddrPort) *source {
 	return &s.candidate
 }
 
-// keep adds the source from to known, unless it is there already, and returns the entry.
-// If known is full, keep removes a random other source. The caller has found a packet
-// from the source to be valid.
-func (s *sources) keep(from *source) *source {
-	if from.kept {
-		return from
+// keep adds a source to known, unless it is there already, and returns the entry. If
+// known is full, keep removes a random other source. It is called only for a source from
+// which a valid packet has arrived.
+func (s *sources) keep(src *source) *source {
+	if src.kept {
+		return src
 	}
 	if s.known == nil {
 		s.known = make(map[netip.AddrPort]*source)
@@ -63,8 +63,8 @@ func (s *sources) keep(from *source) *source {
 		}
 	}
 	kept := new(source)
-	*kept = *from
+	*kept = *src
 	kept.kept = true
-	s.known[from.at] = kept
+	s.known[src.at] = kept
 	return kept
 }

@@ -5,9 +5,9 @@ package udp
 // A Watcher wakes the owner of a Conn when a descriptor has an event. It belongs to that
 // owner.
 type Watcher interface {
-	// Watch makes the events of a descriptor wake the owner. The parameter events has the
-	// bits of epoll_ctl(2). When the owner handles its events, it passes those of the
-	// descriptor to h.
+	// Watch makes the events of a descriptor wake the owner. The parameter events has
+	// the bits of epoll_ctl(2). After an event of the descriptor, the owner calls
+	// OnReady of the handler h.
 	Watch(fd int, events uint32, h EventHandler) error
 	// Rewatch replaces the events for which a watched descriptor wakes the owner.
 	Rewatch(fd int, events uint32)

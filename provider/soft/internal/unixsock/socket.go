@@ -114,12 +114,12 @@ func Receive(fd int, buf []byte, maxFDs int) (n int, fds []int, err error) {
 }
 
 // truncationError returns the error for a packet of which the kernel has dropped a part.
-// The parameter lacks is true if the kernel has dropped descriptors of the packet
-// (MSG_CTRUNC) although the caller of Receive allows some. There are two possible causes
-// (recvmsg(2)): the packet has too many descriptors, or this process can not open more.
-// truncationError opens a descriptor to find out which cause it is.
-func truncationError(lacks bool) error {
-	if lacks {
+// The parameter lostDescriptors is true if the kernel has dropped descriptors of the
+// packet (MSG_CTRUNC) although the caller of Receive allows some. There are two possible
+// causes (recvmsg(2)): the packet has too many descriptors, or this process can not open
+// more. truncationError opens a descriptor to find out which cause it is.
+func truncationError(lostDescriptors bool) error {
+	if lostDescriptors {
 		fd, err := eventfd.New()
 		if resource.NoDescriptors(err) {
 			return resource.Wrap(err)

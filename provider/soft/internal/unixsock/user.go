@@ -52,7 +52,8 @@ func User(name string, kind byte) (uid uint32, known bool) {
 	return found.user()
 }
 
-// A diagSearch collects the users of all sockets that have a name.
+// A diagSearch collects the user IDs of all Unix sockets that have a certain name and
+// type. The user ID of a socket is that of the process that has made the socket.
 type diagSearch struct {
 	name string
 	kind byte
@@ -117,7 +118,7 @@ func (s *diagSearch) add(b []byte) error {
 func align4(n int) int { return (n + 3) &^ 3 }
 
 // dumpSockets asks the kernel for a list of all Unix sockets, and passes each socket in
-// the list to the method add of s.
+// the list to diagSearch.add.
 func dumpSockets(s *diagSearch) error {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, unix.NETLINK_SOCK_DIAG)
 	if err != nil {
