@@ -30,7 +30,7 @@ type modelEnd struct {
 	done     int
 	failed   bool
 	received int    // number of messages received
-	expected []int  // indexes in ops of the requests that complete a receive buffer of the peer
+	expected []int  // indexes in ops of the SENDs and of the WRITEs with immediate data
 	posted   int    // number of receive buffers posted
 	adds     uint64 // value of the peer's counter when all posted requests have been executed
 	swaps    uint64 // value of the peer's compare-and-swap word when all posted requests have been executed

@@ -24,7 +24,7 @@ type simCase struct {
 	seeds int
 	net   func(*rand.Rand) netsim.Config
 	attr  func(*rand.Rand, *verbs.QPAttr)
-	fails bool // true if at least one connection has to fail, false if none may fail
+	fails bool // true if at least one connection has to fail, false if no connection is allowed to fail
 }
 
 func fraction(r *rand.Rand, most float64) float64 { return r.Float64() * most }

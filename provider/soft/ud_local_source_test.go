@@ -167,9 +167,9 @@ func TestEvictionCandidate(t *testing.T) {
 }
 
 // peerDatagramNoDescriptors is the function of a peer process. It accepts three
-// connections to a UD queue pair, and then uses up its descriptors. A fourth connection
-// whose user is not allowed closes none of the three. A fourth connection whose user is
-// allowed closes one of them.
+// connections to a UD queue pair, and then uses up its descriptors. When a connection of
+// a user who is not allowed arrives, the process closes none of the three. When a
+// connection of an allowed user arrives, the process closes one of the three.
 func peerDatagramNoDescriptors(t *testing.T, _ string) {
 	e := newDatagramEnd(t, openDevice(t, localConfig()), verbs.ProgressManual)
 	p, dev := udLocalOf(e), e.qp.dev

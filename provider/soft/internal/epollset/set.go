@@ -67,9 +67,10 @@ func (s *Set) Close() {
 }
 
 // Add adds the descriptor fd, which must not be in the set. When one of the events
-// occurs, Dispatch calls the handler h. If h is nil, the descriptor makes FD readable,
-// but Dispatch ignores it. The set does not own fd: the caller removes fd from the set
-// before closing it. The errors are those of epoll_ctl(2), and unix.EBADF after Close.
+// occurs, Dispatch calls the handler h. If h is nil, Dispatch ignores the events of the
+// descriptor, but they make FD readable. The set does not own fd: the caller removes fd
+// from the set before closing it. The errors are those of epoll_ctl(2), and unix.EBADF
+// after Close.
 func (s *Set) Add(fd int, events uint32, h Handler) error {
 	if s.members == nil {
 		return unix.EBADF

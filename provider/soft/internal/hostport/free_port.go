@@ -77,9 +77,10 @@ func (s BindAddr) reserveAnyOnAddress(ports PortRange) (Reservation, error) {
 	return r, err
 }
 
-// tryFree reserves s if its port is free. The address of s must not be a wildcard. If r
-// has no socket yet, tryFree makes one and stores it in r. If the socket can not be bound
-// because the port is in use, the socket stays in r, so that the next call can use it.
+// tryFree reserves s if its port is free, and otherwise returns a clashError. The
+// address of s must not be a wildcard. If r has no socket yet, tryFree makes one and
+// stores it in r. If the socket can not be bound because another socket has the same
+// name, it stays in r, so that the next call can use it.
 func (s BindAddr) tryFree(r *Reservation) (err error) {
 	if r.FD < 0 {
 		if r.FD, err = unixsock.New(); err != nil {

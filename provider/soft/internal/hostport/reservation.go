@@ -81,10 +81,10 @@ func newShare() uint32 { return max(1, rand.Uint32()) }
 type sharing bool
 
 const (
-	// mayNotShare means that the new reservation fails, as rdma_bind_addr(3) demands.
+	// With mayNotShare, the new reservation fails, as rdma_bind_addr(3) demands.
 	mayNotShare sharing = false
-	// overShared means that the new reservation succeeds. It is for a listener: the IDs
-	// that share the port do not listen, so there is only one listener (rdma_listen(3)).
+	// With overShared, the new reservation succeeds. It is for a listener: the IDs that
+	// share the port do not listen, so there is only one listener (rdma_listen(3)).
 	overShared sharing = true
 )
 

@@ -100,9 +100,9 @@ func (c *connectedSocket) identification(message int) uint16 {
 // sent records that the kernel has accepted the given number of messages.
 func (c *connectedSocket) sent(messages int) { c.nextID += uint16(messages) }
 
-// full reports whether the kernel reports the socket as not writable. It does so while
-// more than half of the send buffer is in use. In that case the send buffer may lack
-// room for a further message.
+// full reports whether the send buffer of this socket may lack room for a further
+// message. The kernel then reports the socket as not writable, because more than half of
+// the send buffer is in use.
 func (c *connectedSocket) full() bool {
 	writable, err := unix.Poll([]unix.PollFd{{Fd: int32(c.fd), Events: unix.POLLOUT}}, 0)
 	return writable == 0 && err == nil

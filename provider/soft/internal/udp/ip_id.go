@@ -108,17 +108,18 @@ func (r *ipIDProbe) connect(to netip.AddrPort) error {
 // probesPerRead is the number of messages that one call of readID sends.
 const probesPerRead = 2
 
-// readID sends two probes, the first for the high byte of its identification and the
-// second for the low byte. It returns the identification of the second.
+// readID sends two probes. The first probe returns the high byte of its own
+// identification, and the second probe returns the low byte of its own. readID returns
+// the identification of the second probe.
 func (r *ipIDProbe) readID() (uint16, error) {
 	high, err := r.probeByte(8)
 	if err != nil {
 		return 0, err
 	}
 	low, err := r.probeByte(0)
-	// The identification of the second probe is one higher than that of the first. If
-	// the low byte of the second is 0, its high byte is one higher than that of the
-	// first, which was read.
+	// The identification of the second probe is one higher than that of the first probe.
+	// If its low byte is 0, its high byte is one higher than the high byte that the
+	// first probe has returned.
 	if low == 0 {
 		high++
 	}

@@ -85,8 +85,8 @@ func (o *overflowSockets) receiveHeaders() {
 
 // polled is called after each poll of the first socket. The parameter full is the number
 // of full batches that this poll has received. If the socket seems to be overloaded,
-// polled asks the kernel for the number of dropped packets. If packets were dropped,
-// polled opens overflow sockets.
+// polled asks the kernel for the number of dropped packets. If this number is at least
+// limit, polled opens overflow sockets.
 func (o *overflowSockets) polled(full int) {
 	if full < receiveRounds || o.atLimit {
 		o.fullPolls = 0
@@ -156,7 +156,8 @@ func (o *overflowSockets) drain() {
 	}
 }
 
-// close stops watching the overflow sockets. They stay open, because the port owns them.
+// close stops watching the overflow sockets. They stay open, because the localPort owns
+// them.
 func (o *overflowSockets) close() {
 	for _, socket := range o.sockets {
 		o.first.conn.cfg.Watcher.Unwatch(socket.fd)

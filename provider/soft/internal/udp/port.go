@@ -57,8 +57,8 @@ func NewPorts(udpPort uint16, slots uint32, farOnly bool) *Ports {
 	return &Ports{udpPort: udpPort, slots: slots, farOnly: farOnly, ports: make(map[netip.Addr]*localPort)}
 }
 
-// acquire returns the port of a local address, and counts one more user of it. The first
-// user opens the socket of connection management.
+// acquire returns the localPort of a local address, and counts one more user of it. The
+// first user opens the socket of connection management.
 func (ps *Ports) acquire(local netip.Addr) (*localPort, error) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
@@ -83,8 +83,8 @@ func (ps *Ports) acquire(local netip.Addr) (*localPort, error) {
 	return p, nil
 }
 
-// release counts one user of the port less. When no user is left, release closes the
-// sockets.
+// release counts one user of the localPort less. When no user is left, release closes
+// the sockets.
 func (p *localPort) release() {
 	p.ports.mu.Lock()
 	defer p.ports.mu.Unlock()
@@ -111,7 +111,8 @@ func (ps *Ports) Overruns() uint64 {
 	return sum
 }
 
-// dropped returns how many datagrams the kernel has dropped at the sockets of the port.
+// dropped returns how many datagrams the kernel has dropped at the sockets of the
+// localPort.
 func (p *localPort) dropped() uint64 {
 	sum := droppedAt(p.gsi)
 	for _, m := range p.members {
@@ -133,9 +134,9 @@ func (ps *Ports) Addrs() []netip.Addr {
 	return addrs
 }
 
-// join returns the descriptors of the shard's sockets at this port. If the shard has no
-// socket, join opens one. The port owns the descriptors, and only the shard reads from
-// them.
+// join returns the descriptors of the shard's sockets at the localPort. If the shard has
+// no socket there, join opens one. The localPort owns the descriptors, and only the
+// shard reads from them.
 func (p *localPort) join(slot uint32) ([]int, error) {
 	p.ports.mu.Lock()
 	defer p.ports.mu.Unlock()
@@ -201,10 +202,10 @@ func (p *localPort) add(slot uint32, n int) error {
 	return nil
 }
 
-// openMembers opens up to n new sockets for a shard. It returns the members of the port
-// followed by the new ones. If there are fewer than n new ones, it also returns an error.
-// When the process runs out of descriptors, openMembers closes half of the new sockets,
-// because the program and new connections need descriptors too.
+// openMembers opens up to n new sockets for a shard. It returns the members of the
+// localPort followed by the new ones. If there are fewer than n new ones, it also
+// returns an error. When the process runs out of descriptors, openMembers closes half of
+// the new sockets, because the program and new connections need descriptors too.
 func (p *localPort) openMembers(slot uint32, n int) (members []member, err error) {
 	members = slices.Clone(p.members)
 	for range n {

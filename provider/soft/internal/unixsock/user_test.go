@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The search returns the user of the socket that is bound to the name. Connected sockets
-// may belong to other users: such a socket has the name of the socket that it is
-// connected to or was accepted from.
+// The search returns the user of the socket that listens on the name or is only bound to
+// it. Connected sockets may have the same name, because they were accepted from the
+// listening socket. They may belong to other users.
 func TestDiagSearch(t *testing.T) {
 	for _, c := range []struct {
 		name      string
