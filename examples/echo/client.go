@@ -99,11 +99,10 @@ func (cl *client) measure(ctx context.Context, addr netip.AddrPort) (streamed ti
 }
 
 // maxDialing is the number of connections that are dialed at the same time. The number is
-// limited for two reasons. First, a connection must open within 30 s, which is the default
-// of reactor.Config.ConnectTimeout. In an emulator on a busy machine, 16 connections took
-// up to 2.7 s, and with 64 connections at the same time some of them took longer than 30
-// s. Second, the backlog of a server holds no more than 128 requests on many systems
-// (net.core.somaxconn).
+// limited for two reasons. First, a connection must open within 30 s, the default of
+// reactor.Config.ConnectTimeout. In an emulator on a busy machine, 16 connections took up
+// to 2.7 s, and of 64 connections some took longer than 30 s. Second, the backlog of a
+// server holds no more than 128 requests on many systems (net.core.somaxconn).
 const maxDialing = 16
 
 // dial opens the sessions, and waits until each has opened or failed.
