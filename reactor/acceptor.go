@@ -21,14 +21,15 @@ type acceptor struct {
 	engine  *Engine
 	channel *cm.EventChannel
 
-	// mu guards the fields below. The method next also holds mu from fetching an event
-	// until the event is acknowledged. So no other goroutine closes the ID of the event
-	// meanwhile, which would fail: an ID with an unacknowledged event can not be closed.
+	// mu guards the fields below. An ID with an unacknowledged event can not be closed
+	// or moved. So the method next holds mu from the time at which it fetches an event
+	// until it has acknowledged the event. Methods that close or move an ID on another
+	// goroutine hold mu too.
 	mu        sync.Mutex
 	listeners map[*Listener]struct{}
 	// Connection requests whose ID is on the acceptor's channel.
 	pending map[*ConnRequest]struct{}
-	closing bool // close was called; every further request is rejected
+	closing bool // acceptor.close was called; every further request is rejected
 }
 
 // openAcceptor makes the acceptor of e and opens its event channel.
@@ -65,11 +66,13 @@ func (a *acceptor) ready(poller.Readiness) (work int) {
 	return work
 }
 
-// next fetches one event and acknowledges it. The result act is a function that handles
-// the event; the goroutine of the first loop must call it. If there was no event, act is
-// nil. When the peer gives up a request, the connection manager does not always report
-// an event. Without an event, the request seems to be valid until the application
-// accepts it. cm.ID.Accept then fails, and OnAcceptError is called (see rdma_accept(3)).
+// next fetches one event and acknowledges it. It returns a function that handles the
+// event. The caller must call this function on the goroutine of the first loop. If there
+// was no event, the function is nil.
+//
+// The connection manager does not always report that the peer has given up a request. A
+// request without such a report seems to be valid until the application accepts it. Then
+// cm.ID.Accept fails, and OnAcceptError is called (see rdma_accept(3)).
 func (a *acceptor) next() (act func(*Loop), err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -145,8 +148,7 @@ func (e *Engine) newRequest(ev *cm.Event) *ConnRequest {
 // Config.DecisionTimeout.
 func (l *Loop) handleRequest(req *ConnRequest) {
 	if req.decisionErr() != nil {
-		// After next had fetched the event, close called rejectShutdown for this
-		// request.
+		// The engine is shutting down: acceptor.close has already rejected this request.
 		return
 	}
 	loop := l.engine.loopFor(req, l.clock.time())
@@ -154,7 +156,7 @@ func (l *Loop) handleRequest(req *ConnRequest) {
 		l.rejectFull(req)
 		return
 	}
-	if req.decisionErr() != nil { // Config.Place has called Reject
+	if req.decisionErr() != nil { // Config.Place has already rejected the request
 		return
 	}
 	req.loop.Store(loop)
@@ -194,13 +196,13 @@ func (l *Loop) expireRequest(req *ConnRequest) {
 	}
 }
 
-// cancelRequest closes the ID of a request that has ended without an answer. The
-// parameter by is byPeer if the peer has given up the request, and byRemoval if the
-// device was removed. cancelRequest does nothing if the application or the engine has
-// answered the request before this call. That answer then fails in moveID or rejectWith,
-// which look at ConnRequest.endedBy.
-func (l *Loop) cancelRequest(req *ConnRequest, by uint32) {
-	if !req.decide(by) {
+// cancelRequest is called when a request has ended without an answer. It closes the ID
+// of the request. The parameter endedBy is byPeer if the peer has given up the request,
+// and byRemoval if the device was removed. If the request is answered before
+// cancelRequest is called, cancelRequest does nothing. In that case moveID or rejectWith
+// finds the reason for the end in ConnRequest.endedBy, and the answer fails.
+func (l *Loop) cancelRequest(req *ConnRequest, endedBy uint32) {
+	if !req.decide(endedBy) {
 		return
 	}
 	l.timers.Stop(&req.expiry)
@@ -208,27 +210,28 @@ func (l *Loop) cancelRequest(req *ConnRequest, by uint32) {
 	l.engine.acceptor.removeRequest(req)
 }
 
-// reject rejects a request. The caller has called req.decide, which has returned true.
+// reject rejects a request. The caller must have called req.decide before, with the
+// result true.
 func (a *acceptor) reject(req *ConnRequest, privateData []byte) error {
 	return a.rejectWith(req, func() error { return req.id.Reject(privateData) })
 }
 
-// rejectNoResources rejects a request because this side has no room for a connection. The
-// caller has called req.decide, which has returned true.
+// rejectNoResources rejects a request because this side has no room for a connection.
+// The caller must have called req.decide before, with the result true.
 func (a *acceptor) rejectNoResources(req *ConnRequest) error {
 	return a.rejectWith(req, req.id.RejectNoResources)
 }
 
-// rejectWith rejects a request and closes the ID of the request. To reject the request
-// it calls the function reject. If the request has already ended, rejectWith only closes
-// the ID, and returns the reason why the request has ended. rejectWith holds
-// acceptor.mu, so that the method next does not fetch an event of the ID meanwhile:
-// Close fails while an event of the ID is not acknowledged.
-func (a *acceptor) rejectWith(req *ConnRequest, reject func() error) error {
+// rejectWith rejects a request by a call of sendReject, and closes the ID of the
+// request. If the request has already ended, rejectWith only closes the ID, and returns
+// the reason why the request has ended. Close fails while an event of the ID is not
+// acknowledged. So rejectWith holds acceptor.mu, and the method next can not fetch an
+// event of the ID meanwhile.
+func (a *acceptor) rejectWith(req *ConnRequest, sendReject func() error) error {
 	a.mu.Lock()
 	err := decisionError(req.endedBy)
 	if err == nil {
-		err = reject()
+		err = sendReject()
 	}
 	err = firstError(err, req.id.Close())
 	a.mu.Unlock()
@@ -236,16 +239,16 @@ func (a *acceptor) rejectWith(req *ConnRequest, reject func() error) error {
 	return err
 }
 
-// moveID moves the ID of an accepted request to the parameter to, the event channel of
-// the loop that has the connection. If the request has ended since Accept, moveID
-// returns the reason why the request has ended. moveID holds acceptor.mu, so that the
-// method next does not fetch an event of the ID meanwhile: Migrate fails while an event
-// of the ID is not acknowledged.
-func (a *acceptor) moveID(req *ConnRequest, to *cm.EventChannel) error {
+// moveID moves the ID of an accepted request to the event channel of the loop that has
+// the connection. If the request has ended since Accept, moveID returns the reason why
+// the request has ended. Migrate fails while an event of the ID is not acknowledged. So
+// moveID holds acceptor.mu, and the method next can not fetch an event of the ID
+// meanwhile.
+func (a *acceptor) moveID(req *ConnRequest, channel *cm.EventChannel) error {
 	a.mu.Lock()
 	err := decisionError(req.endedBy)
 	if err == nil {
-		err = req.id.Migrate(to)
+		err = req.id.Migrate(channel)
 	}
 	a.mu.Unlock()
 	if err == nil {

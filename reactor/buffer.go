@@ -7,19 +7,21 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A Buffer is a piece of registered memory of one loop, outside the Go heap, of
-// Config.MaxMessage bytes. Lease returns an empty Buffer, for sending without copying.
-// Message.Keep returns the Buffer of a received message. The Buffer then belongs to the
-// application until Release or a successful SendBuffer. Its methods may be called only
-// on the goroutine of its loop; the bytes may be used on any goroutine. The memory is
-// unmapped when the loop ends: see Handler.OnShutdown.
+// A Buffer is a piece of registered memory outside the Go heap. It belongs to one loop,
+// and its size is Config.MaxMessage bytes. There are two ways to get a Buffer. Lease
+// returns an empty Buffer, for sending without copying. Message.Keep returns the Buffer
+// of a received message. In both cases the application owns the Buffer until it calls
+// Release, or until SendBuffer has accepted the Buffer. The methods of a Buffer may be
+// called only on the goroutine of its loop; the bytes may be used on any goroutine. The
+// memory is unmapped when the loop ends: see Handler.OnShutdown.
 type Buffer struct {
 	chunk  *chunk       // chunk to which the buffer belongs
 	memory []byte       // nil once the memory was returned to the system
 	length int          // length of the message in bytes, at most len(memory)
 	sge    [1]verbs.SGE // scatter/gather element for the whole memory
 
-	// Immediate data, flags and opcode of the completion of the received message.
+	// The next three fields are the immediate data, the flags and the opcode of the
+	// completion of the received message.
 	imm    uint32
 	flags  verbs.WCFlags
 	opcode verbs.WCOpcode

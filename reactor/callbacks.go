@@ -16,14 +16,14 @@ func (l *Loop) callbackStart() time.Duration {
 }
 
 // callbackEnd is called after a callback. If Config.SlowCallback is set, it updates
-// Stats.LongestCallback and Stats.SlowCallbacks. The parameter begin is the result of
-// callbackStart.
-func (l *Loop) callbackEnd(begin time.Duration) {
+// Stats.LongestCallback and Stats.SlowCallbacks. The parameter startTime is the result
+// of callbackStart.
+func (l *Loop) callbackEnd(startTime time.Duration) {
 	if l.cfg.SlowCallback == 0 {
 		return
 	}
 	l.clock.worked = true
-	took := l.clock.read() - begin
+	took := l.clock.read() - startTime
 	l.stats.LongestCallback = max(l.stats.LongestCallback, took)
 	if took > l.cfg.SlowCallback {
 		l.stats.SlowCallbacks++

@@ -10,8 +10,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// newFaultQueue makes a completionQueue of a loop without connections. Each poll handles
-// at most batch completions.
+// newFaultQueue makes a completionQueue of a loop without connections. The parameter
+// batch is the largest number of completions that one poll handles.
 func newFaultQueue(t *testing.T, depth, batch int) (*completionQueue, *faultcq.CQ) {
 	group, err := cq.NewGroup(faultcq.New(&faultcq.Script{}), &cq.Config{Batch: batch})
 	require.NoError(t, err)
@@ -39,9 +39,10 @@ func TestCatchUpEndsOnEmptyQueue(t *testing.T) {
 	require.True(t, u.poll(q), "the CQ is still empty")
 }
 
-// TestCatchUpEndsOnFullQueue checks that a catchUp ends although each poll finds a full
-// batch, when it has handled all completions that were on the CQ at its first poll. The
-// next catchUp begins from the beginning, also after reset.
+// TestCatchUpEndsOnFullQueue checks a CQ that returns a full batch of completions in
+// each poll. A catchUp on this CQ ends when all completions that were on the CQ at its
+// first poll have been handled. The next catchUp handles as many completions again, even
+// if reset has ended the catchUp before it.
 func TestCatchUpEndsOnFullQueue(t *testing.T) {
 	const depth, batch = 10, 2
 	q, device := newFaultQueue(t, depth, batch)

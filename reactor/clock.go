@@ -14,8 +14,8 @@ const (
 
 // A clock has the time of a loop: the duration since the loop was made. The clock seldom
 // reads the system's clock, because one reading takes as long as an empty turn. The time
-// between two readings is added to busy if the loop had work in this time, and otherwise
-// to spinning.
+// between two readings is added to the field busy if the loop had work in this time, and
+// otherwise to the field spinning.
 type clock struct {
 	origin      time.Time     // time at which the loop was made
 	now         time.Duration // time of the last reading, since origin
@@ -50,7 +50,8 @@ func (k *clock) read() time.Duration {
 
 // advance is called at the end of an interval in which the loop was awake. The interval
 // began at the last reading of the clock and ends at the time in the parameter now.
-// advance adds the interval to busy or to spinning, and sets the clock to now.
+// advance adds the duration of the interval to the field busy or to the field spinning,
+// and sets the clock to the end of the interval.
 func (k *clock) advance(now time.Duration) {
 	gap := now - k.now
 	if k.worked {
@@ -63,12 +64,13 @@ func (k *clock) advance(now time.Duration) {
 }
 
 // wake is called after a sleep of the loop. It reads the system's clock and adds the
-// duration of the sleep to slept. The loop reads the clock just before a sleep, so the
-// sleep began at the last reading.
+// duration of the sleep to the field slept. The loop reads the clock just before a
+// sleep, so the sleep began at the last reading.
 func (k *clock) wake() { k.wakeAt(time.Since(k.origin)) }
 
 // wakeAt ends a sleep that began at the last reading of the clock and ends at the time
-// in the parameter now. It adds the sleep to slept, and sets the clock to now.
+// in the parameter now. It adds the duration of the sleep to the field slept, and sets
+// the clock to the end of the sleep.
 func (k *clock) wakeAt(now time.Duration) {
 	k.slept += now - k.now
 	k.now, k.pendingCost, k.worked = now, 0, false

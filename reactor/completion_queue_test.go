@@ -23,8 +23,8 @@ type manyConns struct {
 	server, client *reactor.Loop
 	dialed         []*reactor.Conn
 	accepted       []*reactor.Conn
-	dialErrs       []error // errors of the calls of OnDialError
-	acceptErrs     []error // errors of the calls of OnAcceptError
+	dialErrs       []error // errors that OnDialError got
+	acceptErrs     []error // errors that OnAcceptError got
 	requests       int     // number of calls of OnConnectRequest
 	echoes         int
 }
@@ -190,8 +190,9 @@ func TestNoMoreCQs(t *testing.T) {
 	w.echo()
 }
 
-// TestCQsArePolledInTurn checks that a CQ with more completions than one turn of the
-// loop takes (Config.CompletionBudget) does not delay the completions on another CQ.
+// TestCQsArePolledInTurn checks a loop on which two CQs have more completions than one
+// turn of the loop handles (Config.CompletionBudget). These completions must not delay a
+// completion on the third CQ.
 func TestCQsArePolledInTurn(t *testing.T) {
 	w := newManyConns(t, 100, nil, reactor.Config{MaxInFlight: 7, CompletionBudget: 1})
 	w.dial(2*connsPerCQ + 1)

@@ -50,12 +50,13 @@ type Config struct {
 	// MaxPosted is how many functions passed to Loop.Post may wait on one loop. Zero
 	// means 4096.
 	MaxPosted int
-	// SlowCallback limits the duration of a callback. Stats.SlowCallbacks counts the
-	// callbacks that took longer. Callbacks here are the calls of Handler and
-	// ConnHandler, except OnBoot, OnShutdown and OnListenError, and those calls of the
-	// function of SetTurnFunc that had work. Calls of Config.Place, and of functions
-	// that were passed to Post, After or Register, are not measured. The loop reads the
-	// clock before and after each measured call. Zero means that no calls are measured.
+	// SlowCallback is the duration after which a callback counts as slow:
+	// Stats.SlowCallbacks counts the callbacks that took longer. Callbacks here are the
+	// calls of the methods of Handler and ConnHandler, except OnBoot, OnShutdown and
+	// OnListenError, and those calls of the function of SetTurnFunc that had work. Calls
+	// of Config.Place, and of functions that were passed to Post, After or Register, are
+	// not measured. The loop reads the clock before and after each measured call. Zero
+	// means that no calls are measured.
 	SlowCallback time.Duration
 
 	// MaxInFlight is how many operations one connection may have outstanding. Without
@@ -82,11 +83,12 @@ type Config struct {
 	// Negative means 1,048,576, the largest number that the work-request ids of a loop
 	// can distinguish.
 	MaxConns int
-	// SharedRecvBuffers is the number of receive buffers in the shared receive queue of a
-	// loop. Zero means that each connection has a receive queue of its own. The buffers
-	// of a connection's own queue have MaxInFlight times MaxMessage bytes, which the
-	// system provides page by page when they are used for the first time. With many
-	// connections these buffers are most of the memory of the loop.
+	// SharedRecvBuffers is the number of receive buffers in the shared receive queue of
+	// a loop. Zero means that each connection has a receive queue of its own. The
+	// buffers of one such queue have a total size of MaxInFlight times MaxMessage bytes.
+	// The system provides their memory page by page, when they are used for the first
+	// time. If there are many connections with receive queues of their own, the receive
+	// buffers are most of the memory of the loop.
 	SharedRecvBuffers int
 	// SignalEvery is the number of sends after which a send requests a completion: with
 	// the value 16, every sixteenth send does. The completion also confirms all sends
@@ -104,9 +106,10 @@ type Config struct {
 	// receive buffer for the message, 1 to 7. Zero means 7, which means without limit.
 	// Negative means that the peer does not send the message again.
 	RNRRetryCount int
-	// MinRNRTimer is how long the peer waits before it sends a message again for which
-	// this side had no receive buffer, at most 655.36ms. MinRNRTimer is rounded up to a
-	// delay that the protocol has: see verbs.RNRDelayCode. Zero means 0.64ms.
+	// MinRNRTimer applies when the peer has sent a message for which this side has no
+	// receive buffer. It is how long the peer waits before it sends the message again,
+	// at most 655.36ms. MinRNRTimer is rounded up to a delay that the protocol has: see
+	// verbs.RNRDelayCode. Zero means 0.64ms.
 	MinRNRTimer time.Duration
 	// AckTimeout is how long the transport waits for an acknowledgement before it
 	// retransmits a packet, at most 8796s. It is rounded up to 4.096µs times a power of
@@ -134,30 +137,30 @@ type Config struct {
 	// and the kernel's connection manager repeats a lost request only after 4.6s or 6.1s,
 	// depending on its version.
 	ConnectTimeout time.Duration
-	// DrainTimeout limits two waits. After Conn.Close the connection waits until the
-	// peer has confirmed all sends. If many connections are closed at once, this wait
-	// begins when the loop has begun to close the connections before. After OnClose the
-	// connection waits until the peer has disconnected. Each wait ends after DrainTimeout.
-	// Zero means 5s.
+	// DrainTimeout is the time limit for each of two waits. After Conn.Close the
+	// connection waits until the peer has confirmed all sends. This wait begins with the
+	// first step of closing the connection. If many connections are closed at once, the
+	// loop may take this step much later than Conn.Close was called. After OnClose the
+	// connection waits until the peer has disconnected. Zero means 5s.
 	DrainTimeout time.Duration
 	// Keepalive is the time after which the loop sends a probe if the peer has neither
 	// sent a message nor confirmed a send in that time. The probe is a WRITE of zero
 	// bytes, which consumes no receive buffer of the peer. The loop may post the probe
 	// up to a sixteenth of Keepalive later, so that an idle loop wakes up once for many
-	// connections. If the peer does not answer the probe within the same time again, the
+	// connections. If the peer does not answer the probe within another Keepalive, the
 	// connection ends, and OnClose gets ErrKeepalive. OnClose also gets ErrKeepalive
-	// when the retries of the transport for the probe are exhausted, which is usually
-	// earlier. While sends are unconfirmed, only the transport ends the connection,
-	// because the peer may merely have no receive buffers. Zero means 30s. Negative
-	// means no probes.
+	// when the transport has exhausted its retries for the probe, which usually happens
+	// earlier. While sends are unconfirmed, an unanswered probe does not end the
+	// connection, because the peer may merely have no receive buffers. Exhausted retries
+	// of the transport do. Zero means 30s. Negative means no probes.
 	//
-	// Keepalive detects that the network, the peer's host or the peer's device has failed
-	// while a connection is idle. If one of them fails while sends are unconfirmed, the
-	// sends fail when the retries of the transport are exhausted; see AckTimeout and
-	// RetryCount. When the peer's process ends, the kernel of the peer disconnects once.
-	// If the message of the kernel is lost, the end of the process looks like a failure
-	// of the host. The same applies to the wire path of a soft device, on which no kernel
-	// disconnects.
+	// Keepalive detects that the network, the peer's host or the peer's device has
+	// failed while a connection is idle. If one of them fails while sends are
+	// unconfirmed, the sends fail when the retries of the transport are exhausted; see
+	// AckTimeout and RetryCount. When the peer's process ends, the kernel of the peer
+	// disconnects once. If the message of the kernel is lost, the end of the process
+	// looks like a failure of the host. The same applies to the wire path of a soft
+	// device, on which no kernel disconnects.
 	//
 	// Keepalive does not promise to detect a process that runs but whose loop hangs. The
 	// keepalive of TCP does not detect such a process either: the kernel answers for the
@@ -314,41 +317,39 @@ func (c *Config) rnrTimerCode() uint8 {
 	return code
 }
 
-// orDefault returns the parameter value, or the parameter fallback if value is zero.
-func orDefault[T int | time.Duration](value, fallback T) T {
-	if value == 0 {
+// orDefault returns v, or fallback if v is zero.
+func orDefault[T int | time.Duration](v, fallback T) T {
+	if v == 0 {
 		return fallback
 	}
-	return value
+	return v
 }
 
-// orNone returns the parameter value if it is positive, the parameter fallback if value
-// is zero, and 0 if value is negative.
-func orNone(value, fallback int) int { return max(0, orDefault(value, fallback)) }
+// orNone returns v if v is positive, fallback if v is zero, and 0 if v is negative.
+func orNone(v, fallback int) int { return max(0, orDefault(v, fallback)) }
 
-// checkRange returns a *verbs.ParamError if the parameter value is less than the
-// parameter low or more than the parameter high. The parameter field is the name of the
-// value in the error.
-func checkRange(field string, value, low, high int) error {
+// checkRange returns a *verbs.ParamError if v is less than low or more than high. The
+// error names the value with the string fieldName.
+func checkRange(fieldName string, v, low, high int) error {
 	switch {
-	case value < low:
-		return &verbs.ParamError{Field: field, Value: int64(value), Limit: int64(low), Reason: "too small"}
-	case value > high:
-		return &verbs.ParamError{Field: field, Value: int64(value), Limit: int64(high)}
+	case v < low:
+		return &verbs.ParamError{Field: fieldName, Value: int64(v), Limit: int64(low), Reason: "too small"}
+	case v > high:
+		return &verbs.ParamError{Field: fieldName, Value: int64(v), Limit: int64(high)}
 	}
 	return nil
 }
 
-// checkTime returns a *verbs.ParamError if the parameter value is negative or more than
-// the parameter high. The error has the value and the limit in nanoseconds. The
-// parameter field is the name of the value in the error.
-func checkTime(field string, value, high time.Duration) error {
-	err := &verbs.ParamError{Field: field, Value: int64(value), Limit: int64(high)}
+// checkTime returns a *verbs.ParamError if v is negative or more than high. The error
+// has the value and the limit in nanoseconds, and names the value with the string
+// fieldName.
+func checkTime(fieldName string, v, high time.Duration) error {
+	err := &verbs.ParamError{Field: fieldName, Value: int64(v), Limit: int64(high)}
 	switch {
-	case value < 0:
-		err.Limit, err.Reason = 0, fmt.Sprintf("%v is negative", value)
-	case value > high:
-		err.Reason = fmt.Sprintf("%v is longer than the limit, %v", value, high)
+	case v < 0:
+		err.Limit, err.Reason = 0, fmt.Sprintf("%v is negative", v)
+	case v > high:
+		err.Reason = fmt.Sprintf("%v is longer than the limit, %v", v, high)
 	default:
 		return nil
 	}

@@ -44,7 +44,9 @@ type Conn struct {
 	deadline   timerheap.Timer // timer for SetDeadline
 	keepalive  timerheap.Timer // timer that calls onKeepaliveTimer
 	liveness   liveness
-	catchUp    catchUp // for the time limits of stateOpen and stateDraining
+	// catchUp polls the CQ before the idle timeout, an unanswered keepalive probe or the
+	// time limit of stateDraining ends the connection.
+	catchUp catchUp
 
 	// emptyPollsAtDisconnect is the value of queue.emptyPolls when cm.Disconnected was
 	// received. While queue.emptyPolls has this value, completions from before the
@@ -58,8 +60,10 @@ type Conn struct {
 	local       netip.AddrPort
 	remote      netip.AddrPort
 	process     peerProcess
-	context     any // value of SetContext, or at first the Context of the options
-	stats       ConnStats
+	// context is the value of the last call of SetContext. Before the first call it is
+	// DialOptions.Context or AcceptParams.Context.
+	context any
+	stats   ConnStats
 }
 
 // A sendRequest describes an outstanding send request.

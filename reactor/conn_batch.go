@@ -12,8 +12,8 @@ type sendBatch struct {
 	bytes []byte      // inline data of the requests in wrs
 }
 
-// addRequest appends a request and returns it. The returned request has the values of an
-// earlier request, so the caller must set all fields.
+// addRequest appends a request and returns it. The returned request may have the values
+// of an earlier request, so the caller must set all fields.
 func (s *sendBatch) addRequest() *verbs.SendWR {
 	n := len(s.wrs)
 	if n == cap(s.wrs) {

@@ -9,13 +9,13 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A fakeQP is a queue pair that accepts at most as many requests in one call of PostSend
-// as its field room says. For each accepted request, it appends the inline data or the
-// addresses to the field got.
+// A fakeQP is a queue pair. One call of PostSend accepts at most as many requests as the
+// field room says. The field recorded has the inline data and the addresses of all
+// accepted requests.
 type fakeQP struct {
 	verbs.QP
-	room int
-	got  []string
+	room     int
+	recorded []string
 }
 
 var errNoRoom = errors.New("no room")
@@ -26,9 +26,9 @@ func (s *fakeQP) PostSend(wrs []verbs.SendWR) (n int, err error) {
 			return n, errNoRoom
 		}
 		n++
-		s.got = append(s.got, string(wr.Inline))
+		s.recorded = append(s.recorded, string(wr.Inline))
 		for _, sge := range wr.SGEs {
-			s.got = append(s.got, string(rune('0'+sge.Addr)))
+			s.recorded = append(s.recorded, string(rune('0'+sge.Addr)))
 		}
 	}
 	return n, nil
@@ -51,12 +51,12 @@ func TestSendBatch(t *testing.T) {
 	n, err := batch.post(qp)
 	require.Equal(t, 1, n)
 	require.ErrorIs(t, err, errNoRoom)
-	require.Equal(t, []string{"first", "1"}, qp.got)
+	require.Equal(t, []string{"first", "1"}, qp.recorded)
 
 	stage("fourth", 4)
 	qp = &fakeQP{room: 3}
 	n, err = batch.post(qp)
 	require.Equal(t, 3, n)
 	require.NoError(t, err)
-	require.Equal(t, []string{"second", "2", "third", "3", "fourth", "4"}, qp.got)
+	require.Equal(t, []string{"second", "2", "third", "3", "fourth", "4"}, qp.recorded)
 }

@@ -11,12 +11,11 @@ const (
 	// flushTimeout is how long a device may take to flush a queue pair. The number is
 	// arbitrary.
 	flushTimeout = time.Second
-	// disconnectTimeout is the time limit for two waits, which the method close begins.
-	// The first wait is for cm.Disconnected, after a request has failed with an error
-	// that a disconnect of the peer usually causes (stateAwaitingDisconnected). The
-	// second wait begins when cm.Disconnected was received. It is for the completions of
-	// earlier requests (stateAwaitingEmptyCQ). Both waits together must end within this
-	// time. The number is arbitrary.
+	// disconnectTimeout limits the sum of two waits of a connection that closes. If a
+	// request has failed with an error that a disconnect of the peer usually causes, the
+	// connection first waits for cm.Disconnected (stateAwaitingDisconnected). When it
+	// has received cm.Disconnected, it waits for the completions of earlier requests
+	// (stateAwaitingEmptyCQ). The number is arbitrary.
 	disconnectTimeout = 10 * time.Millisecond
 )
 
@@ -57,12 +56,11 @@ func (c *Conn) onStateTimer() {
 	}
 }
 
-// drain takes the step of a connection in stateDraining. If every send is confirmed,
-// drain begins to close the connection. Otherwise it posts a probe after the sends,
-// because the last sends may not be signaled, and their completions would then not be
-// reported. The completion of the probe confirms them. The time limit begins with the
-// first call of drain, because a loop that closes thousands of connections may call drain
-// much later than Conn.Close was called.
+// drain takes the next step of a connection in stateDraining. If every send is
+// confirmed, drain begins to close the connection. Otherwise it posts a probe after the
+// sends. The last sends may not be signaled, and the completion of the probe confirms
+// them. The first call of drain also begins the time limit. Conn.Close does not begin
+// it, because a loop that closes thousands of connections may call drain much later.
 func (c *Conn) drain() {
 	if c.flow.outstanding() == 0 {
 		c.closeReason.setCause(nil)
@@ -78,11 +76,12 @@ func (c *Conn) drain() {
 	}
 }
 
-// onDrainTimeout is called when the time limit of stateDraining has passed. It ends the
-// connection unless every send is confirmed: the next call of drain then closes the
-// connection. A loop that closes thousands of connections may be delayed by more than
-// the time limit, so onDrainTimeout first handles the confirmations that have arrived
-// meanwhile.
+// onDrainTimeout is called when the time limit of stateDraining has passed. A loop that
+// closes thousands of connections may be delayed by more than the time limit. So
+// onDrainTimeout first handles the confirmations that have arrived meanwhile, in several
+// calls if necessary. If they do not confirm every send, onDrainTimeout ends the
+// connection with ErrDrainTimeout. If every send is confirmed, it does nothing, because
+// the next call of drain closes the connection.
 func (c *Conn) onDrainTimeout() {
 	done := c.flow.outstanding() == 0 || c.catchUp.poll(c.queue)
 	switch {
@@ -166,8 +165,9 @@ func (c *Conn) reportIfFlushed() {
 	}
 }
 
-// onCloseTimeout is called when the time limit of a state in which the method close waits
-// has passed. It takes the next step as if the wait had ended.
+// onCloseTimeout is called when the time limit of stateAwaitingDisconnected,
+// stateAwaitingEmptyCQ or stateFlushing has passed. It takes the next step as if the
+// wait had ended.
 func (c *Conn) onCloseTimeout() {
 	if c.state == stateFlushing {
 		c.reportClose()
@@ -230,10 +230,10 @@ func (c *Conn) failOpen(err error) {
 	}
 }
 
-// destroy releases all resources of the connection. Completions of the connection that
-// are polled later are dropped, because Loop.conns does not find a connection for their
-// id any more. Until a poll has found the CQ empty, such completions may be in the CQ.
-// Only then the places of the connection on the CQ become free (see cq.Queue.Release).
+// destroy releases all resources of the connection. Completions of the connection may be
+// in the CQ until a poll finds the CQ empty. The loop drops them, because Loop.conns
+// does not find a connection for their id any more. The places of the connection on the
+// CQ become free when a poll has found the CQ empty (see cq.Queue.Release).
 func (c *Conn) destroy() {
 	l := c.loop
 	if c.state < stateOpen {

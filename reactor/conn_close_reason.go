@@ -62,13 +62,13 @@ func (e *closeReason) completionError(wc *verbs.WC) error {
 	return e.flushErr
 }
 
-// closeError returns the error for OnClose. The parameter lost is true if operations of
-// the application have failed.
-func (e *closeReason) closeError(lost bool) error {
+// closeError returns the error for OnClose. The parameter opsFailed is true if
+// operations of the application have failed.
+func (e *closeReason) closeError(opsFailed bool) error {
 	switch {
 	case e.fromRequest:
 		return e.firstFailed
-	case !lost:
+	case !opsFailed:
 		return e.cause
 	case e.firstFailed == nil: // the device has failed and has not flushed the requests
 		return firstError(e.cause, firstError(e.peerErr, ErrPeerClosed))

@@ -13,22 +13,22 @@ type sendFlow struct {
 	signalEvery uint32 // every signalEvery-th request is signaled
 	mask        uint32 // size of the queue minus one
 
-	tail        uint32 // number of the oldest outstanding request
-	posted      uint32 // number of the first request that is not posted yet
-	head        uint32 // number that the next request gets
+	tail        uint32 // running number of the oldest outstanding request
+	posted      uint32 // running number of the first request that is not posted yet
+	head        uint32 // running number that the next request gets
 	unsignaled  uint32 // number of requests accepted since the last signaled request
 	probes      uint32 // number of outstanding requests that are probes
 	writableDue bool   // a send was refused for lack of room; OnWritable must follow
 }
 
 // newSendFlow makes a sendFlow for limit requests of the application and one probe. The
-// parameter every is Config.SignalEvery.
-func newSendFlow(limit, every int) sendFlow {
+// parameter signalEvery is Config.SignalEvery.
+func newSendFlow(limit, signalEvery int) sendFlow {
 	size := uint32(1)
 	for size < uint32(limit)+1 {
 		size <<= 1
 	}
-	return sendFlow{limit: uint32(limit), signalEvery: uint32(every), mask: size - 1}
+	return sendFlow{limit: uint32(limit), signalEvery: uint32(signalEvery), mask: size - 1}
 }
 
 // size returns the number of slots.
@@ -46,10 +46,11 @@ func (f *sendFlow) staged() uint32 { return f.head - f.posted }
 // full reports whether there is no room for another request of the application.
 func (f *sendFlow) full() bool { return f.outstanding()-f.probes >= f.limit }
 
-// accept numbers a request and returns its slot, and whether it must be signaled. A
-// request must be signaled in three cases: the caller asks for it, signalEvery-1 requests
-// before it were not signaled, or the request fills the queue. A full queue without a
-// signaled request would never have room again.
+// accept gives the next running number to a request. It returns the slot of the request,
+// and whether the request must be signaled. A request must be signaled in three cases:
+// the caller asks for it, the signalEvery-1 requests before it were not signaled, or the
+// request fills the queue. A full queue without a signaled request would never have room
+// again.
 func (f *sendFlow) accept(signal bool) (slot uint32, signaled bool) {
 	slot = f.head & f.mask
 	f.head++
@@ -77,7 +78,9 @@ func (f *sendFlow) covers(slot uint32) uint32 {
 func (f *sendFlow) retire() (slot uint32) {
 	slot = f.tail & f.mask
 	f.tail++
-	if f.posted-f.tail > f.mask { // The request was staged and not posted. posted must not be less than tail.
+	// If the request was staged but never posted, the field posted is now less than the
+	// field tail. It must be at least as large.
+	if f.posted-f.tail > f.mask {
 		f.posted = f.tail
 	}
 	return slot

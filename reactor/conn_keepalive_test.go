@@ -98,8 +98,8 @@ func TestKeepaliveNotAnsweredOnBusyQueue(t *testing.T) {
 	// This call makes the loop post a keepalive probe on both connections.
 	runLate(t, p.client, 2*time.Hour, func() {})
 	answered := func() bool { return reactor.OutstandingProbes(p.client) == 1 }
-	// The loop p.server does not run, so only the probe on the other connection is
-	// answered.
+	// A probe is outstanding on each connection. The loop p.server does not run, so only
+	// the peer of the second connection answers its probe.
 	drive(t, answered, p.client, other)
 	runLate(t, p.client, 2*time.Hour, func() {
 		for range 10 {

@@ -55,11 +55,11 @@ func (l *liveness) setIdleTimeout(timeout, now time.Duration) {
 	l.lastActive, l.activeSinceCheck = now, false
 }
 
-// probePosted records that a probe was posted. The parameter alone is true if no other
-// request was outstanding when the probe was posted.
-func (l *liveness) probePosted(now time.Duration, alone bool) {
+// probePosted records that a probe was posted. The parameter onlyRequest is true if no
+// other request was outstanding when the probe was posted.
+func (l *liveness) probePosted(now time.Duration, onlyRequest bool) {
 	l.lastProbe, l.probe = now, probeBehindSends
-	if alone {
+	if onlyRequest {
 		l.probe = probeAlone
 	}
 }
@@ -70,7 +70,8 @@ func (l *liveness) probeCompleted() { l.probe = noProbe }
 // check returns ErrIdle if the idle timeout has passed, ErrKeepalive if the time for the
 // answer to a probe has passed, and else nil. To save readings of the clock, a send or
 // receive does not record its time for the idle timeout: it only sets activeSinceCheck.
-// If check finds activeSinceCheck set, the idle timeout counts from the parameter now.
+// If activeSinceCheck is set, check clears it, and the idle timeout begins again at the
+// time in the parameter now.
 func (l *liveness) check(now, keepalive time.Duration) error {
 	if l.activeSinceCheck {
 		l.lastActive, l.activeSinceCheck = now, false
@@ -99,9 +100,9 @@ func (l *liveness) probeDue(now, keepalive time.Duration) bool {
 	return false
 }
 
-// nextCheck returns the time at which check and probeDue must be called next, in the
-// result when. If the connection has neither an idle timeout nor keepalive probes, the
-// result none is true.
+// nextCheck returns the time at which check and probeDue must be called next. If the
+// connection has neither an idle timeout nor keepalive probes, these calls are not
+// needed, and the second result is true.
 func (l *liveness) nextCheck(keepalive time.Duration) (when time.Duration, none bool) {
 	none = true
 	if l.idleTimeout > 0 {
@@ -127,11 +128,11 @@ func (l *liveness) nextCheck(keepalive time.Duration) (when time.Duration, none 
 // arbitrary.
 const keepaliveSteps = 16
 
-// roundUp returns the smallest multiple of the parameter step that is not less than the
-// parameter when. If step is not positive, roundUp returns when.
-func roundUp(when, step time.Duration) time.Duration {
+// roundUp returns the smallest multiple of step that is not less than t. If step is not
+// positive, roundUp returns t.
+func roundUp(t, step time.Duration) time.Duration {
 	if step <= 0 {
-		return when
+		return t
 	}
-	return (when + step - 1) / step * step
+	return (t + step - 1) / step * step
 }

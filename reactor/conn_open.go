@@ -34,7 +34,7 @@ func (l *Loop) newConn(timeout time.Duration) (c *Conn, err error) {
 }
 
 // tooManyConns returns the error of a new connection on a loop that already has its
-// maximum number of connections. This number is the parameter limit.
+// maximum number of connections. The parameter limit is that maximum.
 func tooManyConns(limit int) error {
 	return asNoResources(&verbs.ParamError{Field: "connections", Value: int64(limit) + 1, Limit: int64(limit)})
 }
@@ -228,7 +228,7 @@ func (c *Conn) makeQP() (err error) {
 	return c.makeRecvQueue()
 }
 
-// makeSendQueue makes the fields of the connection that describe its send queue.
+// makeSendQueue sets the fields of the connection that describe its send queue.
 func (c *Conn) makeSendQueue() {
 	cfg := c.loop.cfg
 	c.flow = newSendFlow(cfg.MaxInFlight, cfg.SignalEvery)

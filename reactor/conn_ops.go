@@ -24,24 +24,24 @@ func (c *Conn) WriteImm(local verbs.SGE, remote Remote, imm uint32, o SendOption
 	return c.oneSided(verbs.OpWriteImm, local, remote, imm, &o)
 }
 
-// Read reads local.Length bytes of the peer's memory at remote into local. If a message
-// or a WRITE follows the READ on the connection, the peer may execute it before the READ
-// has completed. To prevent this, set SendOptions.Fence of the message or WRITE. For
-// local and for the errors see Write.
+// Read reads local.Length bytes of the peer's memory at remote into the memory local.
+// The rules for this memory and the errors are those of Write. If a message or a WRITE
+// follows the READ on the connection, the peer may execute it before the READ has
+// completed. To prevent this, set SendOptions.Fence of the message or WRITE.
 func (c *Conn) Read(local verbs.SGE, remote Remote, o SendOptions) error {
 	return c.oneSided(verbs.OpRead, local, remote, 0, &o)
 }
 
-// CompareSwap compares the 8 bytes of the peer's memory at remote with compare. If they
-// are equal, it stores swap there. Both steps together are one atomic operation.
-// OnCompletion gets the value from before the operation in Op.Value. The address must be
-// a multiple of 8. All values are in host byte order. For the errors see Write. Source:
-// ibv_post_send(3).
+// CompareSwap compares the 8 bytes of the peer's memory at remote with the parameter
+// compare. If they are equal, it writes the parameter swap to this memory. Both steps
+// together are one atomic operation. OnCompletion gets the value from before the
+// operation in Op.Value. The address must be a multiple of 8. All values are in host
+// byte order. For the errors see Write. Source: ibv_post_send(3).
 func (c *Conn) CompareSwap(remote Remote, compare, swap uint64, o SendOptions) error {
 	return c.atomic(verbs.OpCompareSwap, remote, compare, swap, &o)
 }
 
-// FetchAdd adds the number add to the 8 bytes of the peer's memory at remote, as one
+// FetchAdd adds the parameter add to the 8 bytes of the peer's memory at remote, as one
 // atomic operation. OnCompletion gets the value from before the operation in Op.Value.
 // The address must be a multiple of 8. All values are in host byte order. Memory of
 // Alloc belongs to one loop of the peer. Therefore connections to different loops of the

@@ -69,8 +69,8 @@ const (
 	// Nothing more is accepted for sending, and received messages are discarded. Four
 	// things lead to stateCloseBegun: the confirmation of the last send, a failure,
 	// cm.Disconnected, and the time limit. The time limit is Config.DrainTimeout, and
-	// begins with the first call of drain. After the confirmation the connection chooses
-	// its next state at once.
+	// begins with the first call of drain. When the last send is confirmed, drain enters
+	// stateCloseBegun and chooses the next state at once.
 	stateDraining
 
 	// stateCloseBegun: closeReason has the reason why the connection ends. Receive buffers
@@ -114,9 +114,10 @@ const (
 )
 
 // A failure of the device shortens the states from stateCloseBegun to stateFlushing: at
-// the next call of advance the connection calls OnClose and enters stateDisconnecting.
-// If the device was removed, the connection does not disconnect before that. If the
-// engine stops without waiting for peers, abortNow leads from each state to stateClosed.
+// the next call of advance the connection calls OnClose and enters stateDisconnecting,
+// without waiting. If the device was removed, the connection does not disconnect either.
+// If the engine stops without waiting for peers, abortNow leads from each state to
+// stateClosed.
 
 // coarse returns the ConnState to which s belongs.
 func (s connState) coarse() ConnState {

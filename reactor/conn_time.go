@@ -15,9 +15,9 @@ func (c *Conn) SetDeadline(t time.Time) {
 }
 
 // SetIdleTimeout makes the connection end with ErrIdle when nothing was sent or received
-// for the time d. The loop checks this once in each d, so the connection ends between d
-// and 2d after the last activity, or later if the loop is delayed. Keepalive probes are
-// not activity. If d is zero or less, there is no timeout.
+// for the time d. The loop checks this at intervals of d, so the connection ends between
+// d and 2d after the last activity, or later if the loop is delayed. Keepalive probes
+// are not activity. If d is zero or less, there is no timeout.
 func (c *Conn) SetIdleTimeout(d time.Duration) {
 	c.liveness.setIdleTimeout(d, c.loop.clock.read())
 	c.startKeepalive()
@@ -42,8 +42,9 @@ func (c *Conn) onKeepaliveTimer() {
 	c.startKeepalive()
 }
 
-// checkLiveness calls liveness.check with the present time and returns its error. If the
-// error is nil, a catchUp that an earlier error has begun is not needed any more.
+// checkLiveness calls liveness.check with the present time and returns its error. If
+// there is no error, checkLiveness also ends the catchUp that an earlier error may have
+// begun.
 func (c *Conn) checkLiveness() error {
 	err := c.liveness.check(c.loop.clock.read(), c.loop.cfg.Keepalive)
 	if err == nil {

@@ -72,16 +72,16 @@ func TestRescue(t *testing.T) {
 }
 
 // limitedChannels is a provider that can open only a limited number of event channels.
-// The field left is the number of channels that it can still open.
+// The field channelsLeft is how many further channels it can open.
 type limitedChannels struct {
 	cm.Provider
-	left int
+	channelsLeft int
 }
 
 var errNoChannel = errors.New("no channel")
 
 func (p *limitedChannels) OpenChannel() (cm.TransportChannel, error) {
-	if p.left--; p.left < 0 {
+	if p.channelsLeft--; p.channelsLeft < 0 {
 		return nil, errNoChannel
 	}
 	return p.Provider.OpenChannel()
@@ -92,7 +92,7 @@ func TestNewReleasesResourcesOnFailure(t *testing.T) {
 	// New can open fewer channels. It fails, and must close the channels that it has
 	// opened.
 	for channels := range 3 {
-		p := &limitedChannels{Provider: openSoft(t, 2), left: channels}
+		p := &limitedChannels{Provider: openSoft(t, 2), channelsLeft: channels}
 		_, err := reactor.New(p, &hooks{}, &reactor.Config{NumLoops: 2})
 		require.ErrorIs(t, err, errNoChannel)
 	}

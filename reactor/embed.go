@@ -131,14 +131,15 @@ func (l *Loop) waitForWork(timeout time.Duration) (work int) {
 	return work
 }
 
-// remaining returns how long the next sleep may take. This is the parameter left, the
-// part of the timeout that has not passed yet, but at least 0. If the timeout is
-// negative, the result is noLimit.
-func remaining(timeout, left time.Duration) time.Duration {
+// remaining returns how long the next sleep of waitForWork may take. The parameter
+// timeLeft is the part of the timeout that has not passed yet. If timeLeft is negative,
+// the result is 0. If the timeout is negative, RunOnce waits without limit, and the
+// result is noLimit.
+func remaining(timeout, timeLeft time.Duration) time.Duration {
 	if timeout < 0 {
 		return noLimit
 	}
-	return max(0, left)
+	return max(0, timeLeft)
 }
 
 // FD returns a descriptor that becomes readable when there is work for RunOnce, provided

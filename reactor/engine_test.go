@@ -80,8 +80,8 @@ func TestPostFromManyGoroutines(t *testing.T) {
 		engine := start(t, &hooks{}, &reactor.Config{Idle: policy, SafetyTimeout: testTimeout})
 		const senders, each = 4, 500
 		done := make(chan struct{})
-		// Only the posted functions use count. All of them run on the goroutine of the
-		// loop.
+		// Only the posted functions use the variable count. All of them run on the
+		// goroutine of the loop.
 		count := 0
 		for range senders {
 			go func() {

@@ -82,10 +82,11 @@ func (e *CloseError) Error() string { return e.Cause.Error() + ": " + e.First.Er
 // Unwrap returns Cause and First.
 func (e *CloseError) Unwrap() []error { return []error{e.Cause, e.First} }
 
-// firstError returns the error a, or the error b if a is nil.
-func firstError(a, b error) error {
-	if a != nil {
-		return a
+// firstError returns the first of its two arguments that is not nil, or nil if both are
+// nil.
+func firstError(err, other error) error {
+	if err != nil {
+		return err
 	}
-	return b
+	return other
 }

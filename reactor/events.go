@@ -7,9 +7,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// eventBudget is how many events of one source (see source) a turn of the loop handles. A
-// connection event may make or destroy a queue pair, which takes long. The number is
-// arbitrary.
+// eventBudget is how many events of one event channel or device a turn of the loop
+// handles. A connection event may make or destroy a queue pair, which takes long. The
+// number is arbitrary.
 const eventBudget = 16
 
 // An eventSource is a Loop with the methods of the interface source. It handles the

@@ -17,18 +17,18 @@ import (
 )
 
 // serve starts a server with the handler h. In a real program the server would be
-// another process. The result addr is the address of the server. The result end is a
-// function that stops the server.
-func serve(h reactor.Handler) (addr netip.AddrPort, end func()) {
-	engine, end := run(h)
+// another process. serve returns the address of the server and a function that stops the
+// server.
+func serve(h reactor.Handler) (addr netip.AddrPort, stop func()) {
+	engine, stop := run(h)
 	listener, err := engine.Listen(netip.MustParseAddrPort("127.0.0.1:0"), nil)
 	check(err)
-	return listener.Addr(), end
+	return listener.Addr(), stop
 }
 
-// run starts an engine on a device in software. The result end is a function that closes
-// both.
-func run(h reactor.Handler) (engine *reactor.Engine, end func()) {
+// run opens a device in software and starts an engine on it. It returns the engine and a
+// function that closes both.
+func run(h reactor.Handler) (engine *reactor.Engine, stop func()) {
 	device, err := soft.Open(nil)
 	check(err)
 	engine, err = reactor.New(device, h, nil)

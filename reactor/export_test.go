@@ -141,8 +141,8 @@ func EndPendingRequest(req *ConnRequest, deviceRemoved bool) {
 
 // FetchRequestDuringShutdown makes an engine that was not started fetch one event. The
 // engine is in the state in which Shutdown has already collected the pending requests in
-// order to reject them. The result taken is false if there was no event.
-func FetchRequestDuringShutdown(e *Engine) (taken bool, err error) {
+// order to reject them. The first result is false if there was no event.
+func FetchRequestDuringShutdown(e *Engine) (fetched bool, err error) {
 	e.acceptor.mu.Lock()
 	e.acceptor.closing = true
 	e.acceptor.mu.Unlock()

@@ -26,12 +26,11 @@ func (s *foreignSource) ready(r poller.Readiness) (work int) {
 
 // Register makes the loop watch the descriptor fd. The parameter interest says whether
 // the loop waits until fd is readable, writable or either. While fd is in such a state,
-// the loop calls the function ready (level-triggered, see epoll(7)). The descriptor
-// belongs to the application, which must close it after Registration.Close. Register may
-// be called only on the goroutine of the loop. Its errors are those of
-// poller.Poller.Add.
-func (l *Loop) Register(fd int, interest poller.Interest, ready func(poller.Readiness)) (*Registration, error) {
-	r := &Registration{loop: l, call: ready}
+// the loop calls fn in its turns (level-triggered, see epoll(7)). The descriptor belongs
+// to the application, which must close it after Registration.Close. Register may be
+// called only on the goroutine of the loop. Its errors are those of poller.Poller.Add.
+func (l *Loop) Register(fd int, interest poller.Interest, fn func(poller.Readiness)) (*Registration, error) {
+	r := &Registration{loop: l, call: fn}
 	token, err := l.watch(fd, interest, (*foreignSource)(r))
 	if err != nil {
 		return nil, operr.Wrap("register descriptor", err)

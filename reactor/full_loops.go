@@ -33,8 +33,9 @@ type fullRecord struct {
 	tried time.Time // time at which making a connection was last tried
 }
 
-// record records that k.loop, which had conns connections, had no room for another one
-// on k.dev at the time in the parameter now.
+// record records that k.loop had no room for another connection on k.dev. The parameter
+// now is the time at which this was found out, and the parameter conns is how many
+// connections k.loop had at that time, without the refused one.
 func (f *fullLoops) record(k loopOnDevice, conns int64, now time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -51,13 +52,13 @@ func (f *fullLoops) clear(k loopOnDevice) {
 	delete(f.entries, k)
 }
 
-// full reports whether k.loop, which has conns connections, is known to have no room for
-// another connection on k.dev. In two cases full reports false, so that the engine tries
-// again: the loop has fewer connections than at the time of the record, or fullRetry has
-// passed since the last try. The number conns includes accepted requests whose
-// connection the loop has not made yet. So after n connections have ended, at most n
-// accepted requests are tried at a time. Requests that the application has not answered
-// yet are not included.
+// full reports whether k.loop is known to have no room for another connection on k.dev.
+// The parameter conns is how many connections k.loop has now. In two cases full reports
+// false, so that the engine tries again: the loop has fewer connections than at the time
+// of the record, or fullRetry has passed since the last try. The number conns includes
+// accepted requests whose connection the loop has not made yet, but not requests that
+// the application has not answered yet. So after n connections have ended, at most n
+// accepted requests are tried at a time.
 func (f *fullLoops) full(k loopOnDevice, conns int64, now time.Time) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -83,9 +84,9 @@ func (l *Loop) full(dev verbs.Device, now time.Time) bool {
 	return l.engine.fullLoops.full(loopOnDevice{l, dev}, conns, now)
 }
 
-// recordRoom records whether the loop had room for a connection on dev. The caller has
-// not destroyed a connection for which there was no room yet, so Loop.load still
-// includes it.
+// recordRoom records whether the loop had room for a connection on dev. If the loop had
+// no room, the caller must call recordRoom before it destroys the refused connection,
+// because recordRoom expects that Loop.load still includes this connection.
 func (l *Loop) recordRoom(dev verbs.Device, room bool) {
 	k := loopOnDevice{l, dev}
 	if room {

@@ -94,8 +94,8 @@ var _ ConnHandler = BaseConnHandler{}
 
 // OnConnectRequest accepts the request.
 func (BaseConnHandler) OnConnectRequest(req *ConnRequest) {
-	// Accept fails if the request has ended already, or if the engine is shutting down,
-	// which rejects the request.
+	// Accept fails if the request has already ended, or if the engine is shutting down
+	// and has rejected the request. In both cases nothing is left to do.
 	_ = req.Accept(nil)
 }
 

@@ -17,8 +17,8 @@ const testTimeout = 30 * time.Second
 
 var loopback = netip.MustParseAddrPort("127.0.0.1:0")
 
-// hooks is a Handler that calls its fields. If a field is nil, the callback does what
-// BaseHandler does.
+// hooks is a Handler whose methods call the functions in its fields. If a field is nil,
+// the method does what BaseHandler does.
 type hooks struct {
 	reactor.BaseHandler
 	boot        func(*reactor.Loop) error
@@ -161,7 +161,8 @@ func newLoop(t testing.TB, h reactor.Handler, cfg *reactor.Config) *reactor.Loop
 	return l
 }
 
-// drive calls RunOnce of the loops in turn until cond returns true.
+// drive calls RunOnce of each loop, one loop after the other, and repeats this until
+// cond returns true.
 func drive(t testing.TB, cond func() bool, loops ...*reactor.Loop) {
 	t.Helper()
 	deadline := time.Now().Add(testTimeout)
@@ -198,9 +199,8 @@ func (p *pair) closed(t testing.TB) {
 	require.Equal(t, 1, p.acceptCloses)
 }
 
-// connect makes two loops and a connection between them. It sets the fields open and
-// close of both hooks, to record the connection and how it closes. Functions that were
-// in these fields before are called too.
+// connect makes two loops and a connection between them. It changes OnOpen and OnClose
+// of both hooks, to record the connection and how it closes: see watch.
 func connect(t testing.TB, client, server *hooks, cfg *reactor.Config) *pair {
 	t.Helper()
 	p := &pair{}
@@ -217,9 +217,10 @@ func connect(t testing.TB, client, server *hooks, cfg *reactor.Config) *pair {
 	return p
 }
 
-// watch changes two callbacks of h. OnOpen stores the connection in conn. OnClose stores
-// the error in end and adds 1 to closes.
-func watch(h *hooks, conn **reactor.Conn, end *error, closes *int) {
+// watch changes two callbacks of h. OnOpen stores the connection in *conn. OnClose
+// stores its error in *closeErr and adds 1 to *closes. The functions that h had for
+// these callbacks are called too.
+func watch(h *hooks, conn **reactor.Conn, closeErr *error, closes *int) {
 	open, closed := h.open, h.close
 	h.open = func(c *reactor.Conn) {
 		*conn = c
@@ -228,7 +229,7 @@ func watch(h *hooks, conn **reactor.Conn, end *error, closes *int) {
 		}
 	}
 	h.close = func(c *reactor.Conn, err error) {
-		*end = err
+		*closeErr = err
 		*closes++
 		if closed != nil {
 			closed(c, err)

@@ -33,13 +33,13 @@ func (p IdlePolicy) String() string {
 	return "unknown idle policy"
 }
 
-// yieldEvery is how often a loop that sleeps calls the Go scheduler. Without these calls
-// the Go runtime preempts the goroutine of the loop when 10 ms have passed since its
-// last call of the scheduler (forcePreemptNS in runtime/proc.go); time that the
-// goroutine has slept in system calls counts too. After one such preemption, the monitor
-// thread of the runtime wakes up thousands of times a second, and takes the processor
-// (P) of the goroutine away in each sleep. If the loop is pinned, the monitor thread
-// also runs on the CPU of the loop.
+// yieldEvery is the shortest time between two calls of the Go scheduler. A loop makes
+// such a call before it sleeps. Without these calls the Go runtime preempts the
+// goroutine of the loop when 10 ms have passed since its last call of the scheduler
+// (forcePreemptNS in runtime/proc.go); time that the goroutine has slept in system calls
+// counts too. After one such preemption, the monitor thread of the runtime wakes up
+// thousands of times a second, and takes the processor (P) of the goroutine away in each
+// sleep. If the loop is pinned, the monitor thread also runs on the CPU of the loop.
 const yieldEvery = 8 * time.Millisecond
 
 // An idleState decides whether a loop without work polls again or sleeps.

@@ -42,8 +42,9 @@ func (l *Loop) boot() error {
 	return nil
 }
 
-// main is the function of a loop's goroutine. It sends the error of pin or boot to the
-// channel booted, or nil, and then runs the loop until it ends.
+// main is the function of a loop's goroutine. It calls pin and then boot. It sends the
+// first error of the two, or nil, to the channel booted. Then it runs the loop until the
+// loop ends.
 func (l *Loop) main(booted chan<- error) {
 	err := l.pin()
 	if err == nil {

@@ -7,10 +7,11 @@ import (
 
 // A mailbox is a queue of functions that other goroutines want the loop to call.
 //
-// No function waits while the loop sleeps. A sender first adds its function and then
-// reads sleeping. The loop first sets sleeping and then reads pending. All these accesses
-// are atomic, so either the sender sees that the loop sleeps, and wakes it, or the loop
-// sees the function, and does not sleep.
+// No function waits while the loop sleeps. A sender first adds its function, which sets
+// the field pending. Then the sender reads the field sleeping. The loop first sets the
+// field sleeping and then reads the field pending. All these accesses are atomic. So
+// either the sender sees that the loop sleeps, and wakes it, or the loop sees the
+// function, and does not sleep.
 type mailbox struct {
 	pending  atomic.Bool   // queue is not empty
 	sleeping atomic.Bool   // the loop sleeps, or is about to sleep
@@ -21,9 +22,10 @@ type mailbox struct {
 	limit  int // Config.MaxPosted
 	closed bool
 
-	// spare is the empty slice that the next queue uses, so that put need not allocate
-	// memory. Its array has held the functions that were called last. Only the goroutine
-	// of the loop uses spare.
+	// spare is an empty slice for the field queue. When the loop takes the functions out
+	// of the queue, spare becomes the queue, and the old queue becomes spare after its
+	// functions were called. So put need not allocate memory. Only the goroutine of the
+	// loop uses spare.
 	spare []func()
 }
 

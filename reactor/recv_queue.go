@@ -11,9 +11,9 @@ type recvQueue struct {
 	wrs     []verbs.RecvWR // receive requests for the buffers; the index is the slot
 	mask    uint32         // number of slots minus one
 
-	tail   uint32 // number of the oldest buffer in the queue
-	posted uint32 // number of the first buffer that is not posted yet
-	head   uint32 // number that the next buffer gets
+	tail   uint32 // running number of the oldest buffer in the queue
+	posted uint32 // running number of the first buffer that is not posted yet
+	head   uint32 // running number that the next buffer gets
 }
 
 // newRecvQueue makes an empty queue for depth buffers. The parameter key is Conn.key of
@@ -78,7 +78,9 @@ func (q *recvQueue) take() *Buffer {
 	b := q.buffers[slot]
 	q.buffers[slot] = nil
 	q.tail++
-	if q.posted-q.tail > q.mask+1 { // The buffer was staged and not posted. posted must not be less than tail.
+	// If the buffer was staged but never posted, the field posted is now less than the
+	// field tail. It must be at least as large.
+	if q.posted-q.tail > q.mask+1 {
 		q.posted = q.tail
 	}
 	return b

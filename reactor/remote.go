@@ -14,10 +14,10 @@ import (
 //
 // Only the key protects the memory from other peers: a peer without the key has to guess
 // it. All connections of a loop over one device are in one protection domain: each of
-// their peers may use every key that it knows, no matter which peer the key was sent to.
+// their peers can use every key that it knows, no matter which peer the key was sent to.
 // Connections of other loops and other devices are in other domains, where the key is
 // refused. A key is sent unencrypted, so anybody who can read the packets knows it. If
-// only some peers may reach a region, it is best to register the region for one
+// only some peers are allowed to use a region, it is best to register the region for one
 // operation and to close it afterwards. Its key is then refused, and does not help to
 // guess the keys of later regions.
 //

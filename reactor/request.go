@@ -129,7 +129,9 @@ func (r *ConnRequest) Accept(p *AcceptParams) error {
 	loop.load.Add(1)
 	if loop.post(op, func() { loop.startAccept(r, &params) }, true) != nil {
 		loop.load.Add(-1)
-		_ = r.engine.acceptor.reject(r, nil) // fails if the peer has given up the request
+		// This fails if the peer has given up the request. Accept returns ErrShutdown in
+		// any case.
+		_ = r.engine.acceptor.reject(r, nil)
 		return operr.Wrap(op, ErrShutdown)
 	}
 	r.engine.accepts.Add(1)
@@ -173,10 +175,11 @@ func (r *ConnRequest) placedErr() error {
 // further answer gets.
 func (r *ConnRequest) decisionErr() error { return decisionError(r.decision.Load()) }
 
-// decisionError returns the error for a further answer to a request. The parameter who
-// says who has answered the request or why it has ended. The error is nil for undecided.
-func decisionError(who uint32) error {
-	switch who {
+// decisionError returns the error for a further answer to a request. The parameter
+// decision says who has answered the request or why it has ended. The error is nil if
+// decision is undecided.
+func decisionError(decision uint32) error {
+	switch decision {
 	case byApplication:
 		return ErrDecided
 	case byDeadline:
@@ -217,5 +220,5 @@ func (r *ConnRequest) acceptParam(p *AcceptParams, attr verbs.DeviceAttr) cm.Mes
 	}
 }
 
-// limitDepth returns the parameter want or the parameter limit, whichever is smaller.
+// limitDepth returns the smaller one of its two arguments.
 func limitDepth(want int, limit uint8) uint8 { return uint8(min(want, int(limit))) }

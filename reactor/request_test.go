@@ -13,8 +13,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// dialFor starts a client that dials the server. The channel opened gets the connection
-// when it is open. If the dial fails, the channel failed gets the error.
+// dialFor starts a client that dials the server. It returns two channels. The first
+// channel gets the connection when it is open; the second channel gets the error if the
+// dial fails.
 func dialFor(t *testing.T, server *reactor.Engine, d *reactor.DialOptions) (opened chan *reactor.Conn, failed chan error) {
 	opened, failed = make(chan *reactor.Conn, 1), make(chan error, 1)
 	client := start(t, &hooks{

@@ -72,7 +72,8 @@ func TestShutdownUnderLoad(t *testing.T) {
 	}
 }
 
-// await waits until cond returns true. It calls cond on another goroutine.
+// await waits until cond returns true. It calls cond at intervals, on a goroutine other
+// than that of the caller.
 func await(t testing.TB, cond func() bool) {
 	t.Helper()
 	require.Eventually(t, cond, testTimeout, time.Millisecond)
@@ -181,12 +182,12 @@ func TestShutdownStepsPerTurn(t *testing.T) {
 		"aborted": func(l *reactor.Loop) { reactor.AbortConns(l) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			// The map closed has the number of connections that closed in each turn of
-			// the loop.
-			opened, closed := 0, make(map[uint64]int)
+			// The map closedInTurn has the number of connections that closed in each
+			// turn of the loop.
+			opened, closedInTurn := 0, make(map[uint64]int)
 			server := newLoop(t, &hooks{
 				open:  func(*reactor.Conn) { opened++ },
-				close: func(c *reactor.Conn, _ error) { closed[reactor.Turn(c.Loop())]++ },
+				close: func(c *reactor.Conn, _ error) { closedInTurn[reactor.Turn(c.Loop())]++ },
 			}, nil)
 			client := newLoop(t, &hooks{}, nil)
 			ln, err := server.Engine().Listen(loopback, nil)
@@ -198,7 +199,7 @@ func TestShutdownStepsPerTurn(t *testing.T) {
 			end(server)
 			sum := 0
 			drive(t, func() bool { return server.Conns() == 0 }, server, client)
-			for turn, n := range closed {
+			for turn, n := range closedInTurn {
 				require.LessOrEqual(t, n, reactor.CloseBudget, "in turn %d", turn)
 				sum += n
 			}

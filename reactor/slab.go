@@ -32,8 +32,10 @@ type slab struct {
 	all   []*Buffer
 	count int // number of buffers that have memory
 
-	current    *chunk // the chunk that get takes from; nil if pickChunk must choose one
-	searchFrom int    // all chunks with a smaller index have no free buffer
+	// current is the chunk from which the method get takes buffers. It is nil if
+	// pickChunk must choose a chunk.
+	current    *chunk
+	searchFrom int // all chunks with a smaller index have no free buffer
 
 	trimNext int // index of the chunk that trim checks next
 }
@@ -53,9 +55,9 @@ type chunk struct {
 	used int     // number of the chunk's buffers that are not free
 
 	usedSinceTrim bool // pickChunk has chosen this chunk since the last round of trim
-	// Head of the free list at the beginning of the last discard. If the chunk is not
-	// used and the head has not changed, no buffer was released since, so there is
-	// nothing to discard.
+	// Head of the free list at the beginning of the last discard. If no buffer was taken
+	// from the chunk since then and the head is the same, no buffer was released either,
+	// so there is nothing to discard.
 	freeAtDiscard *Buffer
 	// Number of buffers that discard has checked so far. The value 0 means that discard
 	// begins with the first buffer.

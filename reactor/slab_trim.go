@@ -53,7 +53,7 @@ func (s *slab) trim() (more bool, err error) {
 // access memory that is not mapped any more.
 func (s *slab) freeChunk(c *chunk) error {
 	if err := c.mr.Close(); err != nil {
-		c.usedSinceTrim = true // makes a later round try again
+		c.usedSinceTrim = true // a later round of trim tries again
 		return err
 	}
 	for i := range c.buffers {

@@ -41,7 +41,7 @@ func (l *Loop) prepareSleep() (busy bool) {
 	for _, d := range l.devices {
 		if d.removed {
 			// Arming the CQs of a removed device may fail. The loop would then count as
-			// busy and never sleep.
+			// busy and never sleep. So the loop does not arm them.
 			continue
 		}
 		found, err := d.group.Arm()

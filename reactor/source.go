@@ -66,7 +66,7 @@ func (l *Loop) unwatch(s source) error {
 // pollEpoll handles the events that ended the last sleep. If there are none, it checks
 // epoll for events and handles these. A loop that does not sleep need not check epoll in
 // every turn: it checks after epollInterval turns or after maxEpollInterval, whichever
-// is earlier. If the last events were work, it checks in the next turn.
+// is earlier. If some of the events counted as work, it checks again in the next turn.
 func (l *Loop) pollEpoll() (work int) {
 	n := l.readyEvents
 	if n == 0 {

@@ -99,8 +99,8 @@ func (l *Loop) advanceClosing() (work int) {
 	return work
 }
 
-// finishTurn is called after each turn of the loop. It ends the loop if it is done, and
-// publishes the counters.
+// finishTurn is called after each turn of the loop. It ends the loop if the method done
+// returns true. It also publishes the counters.
 func (l *Loop) finishTurn() {
 	if l.done() && l.state != loopEnded {
 		l.end()

@@ -17,8 +17,9 @@ func TestWrIDParts(t *testing.T) {
 	require.False(t, (id &^ sendBit).send())
 }
 
-// TestConnTable checks that an ID of a removed connection finds no connection, even if
-// another connection has got the index of the removed one.
+// TestConnTable checks that the id of a work request finds no connection after the
+// connection of the request was removed, even if another connection has got the same
+// index.
 func TestConnTable(t *testing.T) {
 	var table connTable
 	a, b := &Conn{}, &Conn{}
