@@ -38,7 +38,7 @@ type boundQP struct {
 
 // An endKey identifies an offered end. The field own is the number of the queue pair
 // that may take the end, and peer is the number of the queue pair that has made the end.
-type endKey struct{ own, peer uint32 }
+type endKey struct{ taker, maker uint32 }
 
 // A localEnd is an end of a connection on the local path.
 type localEnd struct {
@@ -140,11 +140,11 @@ func (t *bindings) take(own, peer uint32) (*localEnd, error) {
 	if end != nil {
 		return end, nil
 	}
-	mine, theirs, err := shm.NewEndPair(t.geom, t.maps)
+	ownEnd, peerEnd, err := shm.NewEndPair(t.geom, t.maps)
 	if err != nil {
 		return nil, resource.Wrap(err)
 	}
-	end, unused := t.takeOrOffer(own, peer, mine, theirs)
+	end, unused := t.takeOrOffer(own, peer, ownEnd, peerEnd)
 	for _, e := range unused {
 		e.Release()
 	}
@@ -167,17 +167,17 @@ func (t *bindings) existing(own, peer uint32) *localEnd {
 // the ends mine and theirs, takeOrOffer returns that end. Otherwise it offers the end
 // theirs to the peer, and returns the end mine. The caller has to release the ends in
 // the result unused.
-func (t *bindings) takeOrOffer(own, peer uint32, mine, theirs *shm.End) (end *localEnd, unused []*shm.End) {
+func (t *bindings) takeOrOffer(own, peer uint32, ownEnd, peerEnd *shm.End) (end *localEnd, unused []*shm.End) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if end := t.existing(own, peer); end != nil {
-		return end, []*shm.End{mine, theirs}
+		return end, []*shm.End{ownEnd, peerEnd}
 	}
 	if old := t.offered[endKey{peer, own}]; old != nil {
 		unused = append(unused, old.End)
 	}
-	t.offered[endKey{peer, own}] = &localEnd{End: theirs}
-	return &localEnd{End: mine, provisional: true}, unused
+	t.offered[endKey{peer, own}] = &localEnd{End: peerEnd}
+	return &localEnd{End: ownEnd, provisional: true}, unused
 }
 
 // drop withdraws and releases the end that a queue pair has offered to its peer. The

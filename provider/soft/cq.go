@@ -23,8 +23,8 @@ type cq struct {
 	// taken counts the completions stored in dst, and begun counts those of them that
 	// were stored before the call of drive. Outside a call of drive, both numbers are
 	// equal.
-	taken, begun int
-	ring         []cqe // queued completions; grows up to depth when more are queued
+	stored, fromRing int
+	ring             []cqe // queued completions; grows up to depth when more are queued
 	// head counts the completions taken from the ring, and tail counts the completions
 	// added to the ring. Both wrap.
 	head, tail uint32
@@ -179,13 +179,13 @@ func copyWC(to, from *verbs.WC) {
 // solicited (IBTA vol. 1, 11.4.2.2).
 func (c *cq) push(wc *verbs.WC, from *cqSpace, solicited bool) {
 	switch queued := int(c.tail - c.head); {
-	case queued == 0 && c.taken < len(c.dst):
-		copyWC(&c.dst[c.taken], wc)
-		c.taken++
+	case queued == 0 && c.stored < len(c.dst):
+		copyWC(&c.dst[c.stored], wc)
+		c.stored++
 		from.held--
 	// The completions that the present call of drive has stored in dst count towards the
 	// depth of the CQ too.
-	case queued < c.depth-(c.taken-c.begun):
+	case queued < c.depth-(c.stored-c.fromRing):
 		if queued == len(c.ring) {
 			c.resize(2 * len(c.ring))
 		}
@@ -227,9 +227,9 @@ func (c *cq) Poll(dst []verbs.WC) (int, error) {
 		n = c.drain(dst)
 	}
 	if n < len(dst) || c.head == c.tail || c.driveIsDue() {
-		c.dst, c.taken, c.begun = dst[:min(len(dst), n+c.depth)], n, n
+		c.dst, c.stored, c.fromRing = dst[:min(len(dst), n+c.depth)], n, n
 		s.drive()
-		n, c.dst, c.begun = c.taken, nil, c.taken
+		n, c.dst, c.fromRing = c.stored, nil, c.stored
 	}
 	s.leave()
 	return n, nil

@@ -34,7 +34,7 @@ type mrTable struct {
 	used int
 	// A slot that points to removed had a region that was removed. The key of removed is
 	// 0, and no search for a key returns it.
-	removed mr
+	removedMark mr
 }
 
 // mrSlots are the slots of an mrTable. Their number is a power of two. The slot of a
@@ -71,7 +71,7 @@ func (t *mrTable) insert(m *mr) error {
 		m.key = random.Uint32()
 	}
 	t.regions++
-	if t.slots.Load().put(m, &t.removed) {
+	if t.slots.Load().put(m, &t.removedMark) {
 		t.used++
 	}
 	return nil
@@ -87,8 +87,8 @@ func (t *mrTable) makeRoom() {
 	slots := make(mrSlots, max(minTableSlots, ceilPow2(4*(t.regions+1))))
 	if old != nil {
 		for i := range *old {
-			if m := (*old)[i].Load(); m != nil && m != &t.removed {
-				slots.put(m, &t.removed)
+			if m := (*old)[i].Load(); m != nil && m != &t.removedMark {
+				slots.put(m, &t.removedMark)
 			}
 		}
 	}
@@ -98,11 +98,11 @@ func (t *mrTable) makeRoom() {
 
 // put stores a region, whose key is not in the table, in the first free slot. It
 // reports whether that slot was never used.
-func (s mrSlots) put(m, removed *mr) (fresh bool) {
+func (s mrSlots) put(m, removedMark *mr) (fresh bool) {
 	mask := uint32(len(s) - 1)
 	for i := m.key & mask; ; i = (i + 1) & mask {
 		switch old := s[i].Load(); old {
-		case nil, removed:
+		case nil, removedMark:
 			s[i].Store(m)
 			return old == nil
 		}
@@ -116,7 +116,7 @@ func (t *mrTable) remove(m *mr) {
 	mask := uint32(len(slots) - 1)
 	for i := m.key & mask; ; i = (i + 1) & mask {
 		if slots[i].Load() == m {
-			slots[i].Store(&t.removed)
+			slots[i].Store(&t.removedMark)
 			t.regions--
 			return
 		}

@@ -61,8 +61,8 @@ type wireQP interface {
 // many sequences have the same PSN. Of the sequences with the PSN v, nearestSeq returns
 // the one that is closest to the sequence near. The parameter base is the PSN of
 // sequence 0. nearestSeq returns false if the closest sequence is negative.
-func nearestSeq(v, base psn.Value, near uint64) (uint64, bool) {
-	seq := int64(near) + int64(v.Sub(psnOf(base, near)))
+func nearestSeq(v, base psn.Value, reference uint64) (uint64, bool) {
+	seq := int64(reference) + int64(v.Sub(psnOf(base, reference)))
 	return uint64(seq), seq >= 0
 }
 

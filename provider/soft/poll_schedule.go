@@ -101,8 +101,8 @@ func (p *pollSchedule) acks() bool { return p.drives%ackEvery == 0 }
 // epoll reports; see epollEveryUD. In this case one of epollEveryUD calls polls epoll.
 // If also no connection is active and the parameter wireInUse is true, each call polls
 // epoll. The parameter wireInUse is true if the shard has sockets of the wire path.
-func (p *pollSchedule) epoll(messages, wireInUse bool) bool {
-	return p.drives%epollEvery == 0 || messages && (p.drives%epollEveryUD == 0 || len(p.active) == 0 && wireInUse)
+func (p *pollSchedule) epoll(epollOnly, wireInUse bool) bool {
+	return p.drives%epollEvery == 0 || epollOnly && (p.drives%epollEveryUD == 0 || len(p.active) == 0 && wireInUse)
 }
 
 // nextIdleConn returns the next idle connection in turn. There must be at least one idle

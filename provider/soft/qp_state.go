@@ -158,8 +158,8 @@ func (q *qp) enterError() {
 
 // flushSends completes all requests of the send queue with verbs.StatusWRFlushErr.
 func (q *qp) flushSends() {
-	for q.sq.done != q.sq.tail {
-		w := q.sq.at(q.sq.done)
+	for q.sq.oldest != q.sq.tail {
+		w := q.sq.at(q.sq.oldest)
 		q.sq.complete(q.sendCQ, &verbs.WC{ID: w.id, Status: verbs.StatusWRFlushErr, QPN: q.num})
 	}
 	q.reads, q.signaledCount = 0, 0

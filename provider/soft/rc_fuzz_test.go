@@ -90,9 +90,9 @@ func (p *script) fuzzPacket(op wire.Opcode, where, size, how byte) wire.Packet {
 // peer sends.
 func (p *script) checkInvariants() {
 	sq, l := &p.e.qp.sq, p.conn
-	require.LessOrEqual(p.t, int32(sq.done-sq.next), int32(0))
-	require.LessOrEqual(p.t, int32(sq.next-sq.begun), int32(0))
-	require.LessOrEqual(p.t, int32(sq.begun-sq.tail), int32(0))
+	require.LessOrEqual(p.t, int32(sq.oldest-sq.next), int32(0))
+	require.LessOrEqual(p.t, int32(sq.next-sq.firstNew), int32(0))
+	require.LessOrEqual(p.t, int32(sq.firstNew-sq.tail), int32(0))
 	if p.e.qp.state != verbs.StateError {
 		require.LessOrEqual(p.t, l.req.ackedEnd, l.req.seq)
 		require.LessOrEqual(p.t, l.req.seq, l.req.sentEnd)

@@ -105,7 +105,7 @@ func (r *retransmission) countRetry(limit uint8) bool {
 
 // goBack records that the requester sends packets again from the oldest unacknowledged
 // one on. The parameter to is the next state: recoveryNone or recoveryResend.
-func (r *retransmission) goBack(to recovery) { r.state, r.progressed = to, true }
+func (r *retransmission) goBack(entered recovery) { r.state, r.progressed = entered, true }
 
 // startProbe enters recoveryProbe. The parameter inFlight is the number of packets that
 // were in flight before the probe. A probe is no progress: if it is not acknowledged

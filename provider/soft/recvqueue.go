@@ -75,13 +75,13 @@ func (q *recvQueue) peek() *rqe {
 // pop takes the oldest buffer and copies its description to the parameter into. The
 // capacity of the slice into.sges must be at least maxSGE. pop returns false if there is
 // no buffer.
-func (q *recvQueue) pop(into *rqe) bool {
+func (q *recvQueue) pop(dst *rqe) bool {
 	e := q.peek()
 	if e == nil {
 		return false
 	}
-	into.id = e.id
-	into.sges = append(into.sges[:0], e.sges...)
+	dst.id = e.id
+	dst.sges = append(dst.sges[:0], e.sges...)
 	q.head++
 	q.held++
 	return true

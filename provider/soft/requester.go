@@ -90,7 +90,7 @@ func (q *qp) nextToSend() *wqe {
 }
 
 // nextIsNew reports whether no part of the request at position sq.next was ever sent.
-func (q *qp) nextIsNew() bool { return q.sq.next == q.sq.begun }
+func (q *qp) nextIsNew() bool { return q.sq.next == q.sq.firstNew }
 
 // mayStart reports whether a new request may be sent now.
 func (q *qp) mayStart(w *wqe) bool {
@@ -114,7 +114,7 @@ func (q *qp) outstanding() bool { return q.sq.outstanding() }
 func (q *qp) hasUnsent() bool { return q.sq.next != q.sq.tail }
 
 // sendQueueEmpty reports whether all posted requests have completed.
-func (q *qp) sendQueueEmpty() bool { return q.sq.done == q.sq.tail }
+func (q *qp) sendQueueEmpty() bool { return q.sq.oldest == q.sq.tail }
 
 // awaitsAck reports whether the requester needs the acknowledgements of the peer soon:
 // for a completion, for a request that is not sent yet, or to drain the send queue in
@@ -135,7 +135,7 @@ func (q *qp) awaitsRNRTimer() bool { return q.rnr.waiting }
 // acknowledged. No request after it is sent.
 func (q *qp) failRequest(w *wqe, status verbs.Status) {
 	if q.nextIsNew() {
-		q.sq.begun++
+		q.sq.firstNew++
 	}
 	w.status = status
 	q.retire()
@@ -167,7 +167,7 @@ func (q *qp) markBegun(w *wqe) {
 	if !q.nextIsNew() {
 		return
 	}
-	q.sq.begun++
+	q.sq.firstNew++
 	if w.expectsResponse() {
 		q.reads++
 	}
@@ -221,7 +221,7 @@ func (q *qp) acknowledged(seq uint64) {
 // verbs.AsyncSQDrained once nothing is outstanding.
 func (q *qp) retire() {
 	for q.sq.outstanding() && q.state != verbs.StateError {
-		w := q.sq.at(q.sq.done)
+		w := q.sq.at(q.sq.oldest)
 		switch {
 		case w.status != verbs.StatusSuccess:
 			q.failOldest(w.status)
@@ -272,10 +272,10 @@ func (q *qp) expectedResponse() *wqe {
 	if r.reads == 0 {
 		return nil
 	}
-	if int32(r.nextRead-q.sq.done) < 0 {
-		r.nextRead = q.sq.done
+	if int32(r.nextRead-q.sq.oldest) < 0 {
+		r.nextRead = q.sq.oldest
 	}
-	for ; r.nextRead != q.sq.begun; r.nextRead++ {
+	for ; r.nextRead != q.sq.firstNew; r.nextRead++ {
 		if w := q.sq.at(r.nextRead); w.expectsResponse() && !w.responseComplete {
 			return w
 		}
@@ -386,7 +386,7 @@ func (q *qp) onResponseTimer() {
 func (q *qp) failOldest(status verbs.Status) {
 	if q.sq.outstanding() {
 		q.shard.counts.Failed(status)
-		w := q.sq.at(q.sq.done)
+		w := q.sq.at(q.sq.oldest)
 		q.sq.complete(q.sendCQ, &verbs.WC{ID: w.id, Status: status, QPN: q.num})
 	}
 	q.enterError()

@@ -40,20 +40,20 @@ type partialMessage struct {
 	timer timer
 	// number of messages of several fragments that have begun since the queue pair was
 	// made
-	begun uint64
-	seen  uint64 // value of begun when the timer was last started
+	messages uint64
+	seen     uint64 // value of begun when the timer was last started
 	// number of bytes of the message that had arrived when the timer was last started
 	offset uint32
 }
 
 // begin is called at the first fragment of a message of several fragments, and counts
 // the message.
-func (p *partialMessage) begin() { p.begun++ }
+func (p *partialMessage) begin() { p.messages++ }
 
 // watch starts the timer. The parameter offset is the number of bytes of the current
 // message that have arrived.
 func (p *partialMessage) watch(offset uint32, limit time.Duration) {
-	p.seen, p.offset = p.begun, offset
+	p.seen, p.offset = p.messages, offset
 	p.timer.start(limit)
 }
 
@@ -62,7 +62,7 @@ func (p *partialMessage) watch(offset uint32, limit time.Duration) {
 // after that call. The parameter offset is the number of bytes of the current message
 // that have arrived.
 func (p *partialMessage) stalled(offset uint32) bool {
-	return p.seen == p.begun && offset-p.offset < partialProgress
+	return p.seen == p.messages && offset-p.offset < partialProgress
 }
 
 // partialLimit returns how long a message may make no progress. This is longer than the

@@ -35,10 +35,10 @@ type wqe struct {
 	sges    []verbs.SGE // memory of the message; the queue owns the slice
 	inline  []byte      // inline data of the message; the queue owns the slice
 
-	// to, toQPN and toQKey name the destination of a UD request.
-	to     verbs.AH
-	toQPN  uint32
-	toQKey uint32
+	// destAH, destQPN and destQKey name the destination of a UD request.
+	destAH   verbs.AH
+	destQPN  uint32
+	destQKey uint32
 }
 
 // expectsResponse reports whether the request is a READ or an atomic. To these the peer
@@ -49,19 +49,19 @@ func (w *wqe) expectsResponse() bool { return w.op == verbs.OpRead || w.op.Atomi
 // sent.
 const unsent = math.MaxUint64
 
-// A sendQueue holds requests in the order in which they were posted, from done to tail.
+// A sendQueue holds requests in the order in which they were posted, from oldest to tail.
 // A completed request occupies an entry of the queue until its completion is polled; see
 // cqSpace.
 type sendQueue struct {
 	entries []wqe // ring of requests; grows up to depth when more requests are queued
 
 	// The positions in the queue wrap.
-	done uint32 // position of the oldest request that has not completed
-	// position of the request that is sent next; before begun if a part of this request
+	oldest uint32 // position of the oldest request that has not completed
+	// position of the request that is sent next; before firstNew if a part of this request
 	// was sent already
-	next  uint32
-	begun uint32 // position of the first request that was never sent
-	tail  uint32 // position of the next request to be posted
+	next     uint32
+	firstNew uint32 // position of the first request that was never sent
+	tail     uint32 // position of the next request to be posted
 
 	acked uint64 // The peer has acknowledged all path sequences below acked.
 	cqSpace
@@ -90,7 +90,7 @@ func (q *sendQueue) resize(size int) {
 		q.entries[i].sges = sges[i*q.maxSGE : i*q.maxSGE : (i+1)*q.maxSGE]
 		q.entries[i].inline = inline[i*q.maxInline : i*q.maxInline : (i+1)*q.maxInline]
 	}
-	for i := q.done; i != q.tail; i++ {
+	for i := q.oldest; i != q.tail; i++ {
 		w, was := q.at(i), *old.at(i)
 		was.sges, was.inline = append(w.sges, was.sges...), append(w.inline, was.inline...)
 		*w = was
@@ -101,38 +101,38 @@ func (q *sendQueue) at(i uint32) *wqe { return &q.entries[i&uint32(len(q.entries
 
 // full reports whether all entries are occupied: by requests, or by completions that
 // were not polled.
-func (q *sendQueue) full() bool { return q.tail-q.done+q.held >= q.depth }
+func (q *sendQueue) full() bool { return q.tail-q.oldest+q.held >= q.depth }
 
 // outstanding reports whether a request was sent, at least in part, and has not
 // completed.
-func (q *sendQueue) outstanding() bool { return q.done != q.begun }
+func (q *sendQueue) outstanding() bool { return q.oldest != q.firstNew }
 
 // acknowledged reports whether the peer has acknowledged the whole request w.
 func (q *sendQueue) acknowledged(w *wqe) bool { return w.lastSeq < q.acked }
 
 // rewind makes the oldest request the next one to be sent.
-func (q *sendQueue) rewind() { q.next = q.done }
+func (q *sendQueue) rewind() { q.next = q.oldest }
 
 // forgetSent marks all requests as never sent, and forgets what was acknowledged.
 func (q *sendQueue) forgetSent() {
-	for i := q.done; i != q.begun; i++ {
+	for i := q.oldest; i != q.firstNew; i++ {
 		w := q.at(i)
 		w.sent, w.received, w.lastSeq = 0, 0, unsent
 	}
-	q.acked, q.next, q.begun = 0, q.done, q.done
+	q.acked, q.next, q.firstNew = 0, q.oldest, q.oldest
 }
 
-// retire removes the oldest request. The positions next and begun may still be at this
+// retire removes the oldest request. The positions next and firstNew may still be at this
 // request: it may be flushed before it was ever sent, or acknowledged before it was sent
 // again completely. retire then moves them to the next request.
 func (q *sendQueue) retire() {
-	if q.next == q.done {
+	if q.next == q.oldest {
 		q.next++
 	}
-	if q.begun == q.done {
-		q.begun++
+	if q.firstNew == q.oldest {
+		q.firstNew++
 	}
-	q.done++
+	q.oldest++
 }
 
 // complete removes the oldest request, and adds its completion to c.
@@ -145,7 +145,7 @@ func (q *sendQueue) complete(c *cq, wc *verbs.WC) {
 // push appends a copy of a request that was checked. The caller has checked that the
 // queue is not full.
 func (q *sendQueue) push(wr *verbs.SendWR, total uint32) {
-	if int(q.tail-q.done) == len(q.entries) {
+	if int(q.tail-q.oldest) == len(q.entries) {
 		q.resize(2 * len(q.entries))
 	}
 	w := q.at(q.tail)
@@ -157,12 +157,12 @@ func (q *sendQueue) push(wr *verbs.SendWR, total uint32) {
 	w.compare, w.swap = wr.CompareAdd, wr.Swap
 	w.sges = append(w.sges[:0], wr.SGEs...)
 	w.inline = append(w.inline[:0], wr.Inline...)
-	w.to, w.toQPN, w.toQKey = wr.AH, wr.RemoteQPN, wr.RemoteQKey
+	w.destAH, w.destQPN, w.destQKey = wr.AH, wr.RemoteQPN, wr.RemoteQKey
 	q.tail++
 }
 
 // reset drops all requests.
-func (q *sendQueue) reset() { q.done, q.acked, q.next, q.begun, q.tail = 0, 0, 0, 0, 0 }
+func (q *sendQueue) reset() { q.oldest, q.acked, q.next, q.firstNew, q.tail = 0, 0, 0, 0, 0 }
 
 // ceilPow2 returns the smallest power of two that is at least n and at least 1.
 func ceilPow2(n int) int {

@@ -22,17 +22,17 @@ func TestSendQueueGrows(t *testing.T) {
 		caps := verbs.QPCaps{MaxSendWR: 1 + rng.IntN(70), MaxSendSGE: 1 + rng.IntN(3), MaxInline: 8 + rng.IntN(100)}
 		q := newSendQueue(&caps)
 		start := math.MaxUint32 - rng.Uint32N(64)
-		q.done, q.next, q.begun, q.tail = start, start, start, start
+		q.oldest, q.next, q.firstNew, q.tail = start, start, start, start
 		for pushed := uint64(0); pushed < 400; {
 			if !q.full() && rng.IntN(9) > 3 {
 				q.push(numbered(pushed, &caps), 8)
 				pushed++
-			} else if q.tail != q.done {
+			} else if q.tail != q.oldest {
 				q.retire()
 			}
-			oldest := pushed - uint64(q.tail-q.done)
-			for i := range q.tail - q.done {
-				requireNumbered(t, oldest+uint64(i), &caps, q.at(q.done+i))
+			oldest := pushed - uint64(q.tail-q.oldest)
+			for i := range q.tail - q.oldest {
+				requireNumbered(t, oldest+uint64(i), &caps, q.at(q.oldest+i))
 			}
 		}
 		require.LessOrEqual(t, len(q.entries), ceilPow2(caps.MaxSendWR))
@@ -64,11 +64,11 @@ func sentRequests(n int) sendQueue {
 	caps := verbs.QPCaps{MaxSendWR: n, MaxSendSGE: 1, MaxInline: 8}
 	q := newSendQueue(&caps)
 	start := uint32(math.MaxUint32)
-	q.done, q.next, q.begun, q.tail = start, start, start, start
+	q.oldest, q.next, q.firstNew, q.tail = start, start, start, start
 	for i := range uint64(n) {
 		q.push(numbered(i, &caps), 8)
 		q.at(q.next).lastSeq = i
-		q.next, q.begun = q.next+1, q.begun+1
+		q.next, q.firstNew = q.next+1, q.firstNew+1
 	}
 	return q
 }
@@ -76,7 +76,7 @@ func sentRequests(n int) sendQueue {
 func TestSendQueueAcknowledged(t *testing.T) {
 	q := sentRequests(4)
 	acknowledged := func() (n int) {
-		for i := q.done; i != q.tail; i++ {
+		for i := q.oldest; i != q.tail; i++ {
 			if q.acknowledged(q.at(i)) {
 				n++
 			}
@@ -86,7 +86,7 @@ func TestSendQueueAcknowledged(t *testing.T) {
 	require.Zero(t, acknowledged())
 	q.acked = 2
 	require.Equal(t, 2, acknowledged())
-	q.at(q.done + 3).lastSeq = unsent
+	q.at(q.oldest + 3).lastSeq = unsent
 	q.acked = unsent
 	require.Equal(t, 3, acknowledged(), "the last fragment of the last request was not sent")
 }
@@ -97,9 +97,9 @@ func TestSendQueueForgetsSent(t *testing.T) {
 	q.retire()
 	q.forgetSent()
 	require.Zero(t, q.acked)
-	require.Equal(t, []uint32{q.done, q.done}, []uint32{q.next, q.begun})
+	require.Equal(t, []uint32{q.oldest, q.oldest}, []uint32{q.next, q.firstNew})
 	q.acked = 4
-	require.False(t, q.acknowledged(q.at(q.done)), "no sequence of the old connection is left")
+	require.False(t, q.acknowledged(q.at(q.oldest)), "no sequence of the old connection is left")
 }
 
 // A new send queue has few entries, even if its depth is large.

@@ -45,13 +45,13 @@ const (
 // the receiver's backlog is full, and the timer retry runs. A destination that does not
 // exist, or that belongs to a user who is not allowed, is removed.
 type udLocalDest struct {
-	local   *udLocal
-	qpn     uint32
-	fd      int // connected socket; -1 in the state refused
-	queue   packetQueue
-	retry   timer
-	tries   int    // attempts to connect since the last success
-	lastUse uint64 // value of udLocal.uses at the last use
+	local      *udLocal
+	qpn        uint32
+	fd         int // connected socket; -1 in the state refused
+	queue      packetQueue
+	retryTimer timer
+	tries      int    // attempts to connect since the last success
+	lastUse    uint64 // value of udLocal.uses at the last use
 }
 
 // errPeerUser is returned by connectSocket if the peer's user is not allowed.
@@ -69,7 +69,7 @@ func (u *udLocal) dest(qpn uint32) *udLocalDest {
 		u.removeLeastRecentlyUsed(nil)
 	}
 	d := &udLocalDest{local: u, qpn: qpn, fd: -1, lastUse: u.uses}
-	d.retry.init(u.q.shard, d.connectAgain)
+	d.retryTimer.init(u.q.shard, d.connectAgain)
 	u.dests[qpn] = d
 	if !d.connect() {
 		return nil
@@ -81,10 +81,10 @@ func (u *udLocal) dest(qpn uint32) *udLocalDest {
 // the destination keep. It chooses among the idle destinations if there are any: if
 // datagrams still wait in the socket of a removed destination, later datagrams on a new
 // connection could overtake them. It returns false if there is no destination to remove.
-func (u *udLocal) removeLeastRecentlyUsed(keep *udLocalDest) bool {
+func (u *udLocal) removeLeastRecentlyUsed(except *udLocalDest) bool {
 	var idle, any *udLocalDest
 	for _, d := range u.dests {
-		if d == keep {
+		if d == except {
 			continue
 		}
 		if any == nil || d.lastUse < any.lastUse {
@@ -131,7 +131,7 @@ func (d *udLocalDest) connect() bool {
 	case err == nil:
 		_ = unix.Close(fd)
 	case errors.Is(err, unix.EAGAIN) && d.tries < connectTries:
-		d.retry.start(min(connectRetryFirst<<min(d.tries, 16), connectRetryMost))
+		d.retryTimer.start(min(connectRetryFirst<<min(d.tries, 16), connectRetryMost))
 		d.tries++
 		return true
 	case errors.Is(err, errPeerUser):
@@ -250,7 +250,7 @@ func (d *udLocalDest) disconnect() {
 // Datagrams in the socket still reach the receiver.
 func (d *udLocalDest) remove() {
 	d.disconnect()
-	d.retry.stop()
+	d.retryTimer.stop()
 	d.local.countDropped(uint64(d.queue.count))
 	d.local.q.shard.udQueuedBytes -= d.queue.clear()
 	delete(d.local.dests, d.qpn)
