@@ -64,7 +64,8 @@ func (a *ah) overWire() bool { return a.to.Remote.IsValid() }
 // vector.
 func (d *device) checkAH(attr *verbs.AHAttr) error {
 	if attr.SourceIndex == 0 && attr.Port == 1 && attr.FlowLabel == 0 {
-		// These usual values are valid, so the addresses of the host need not be listed.
+		// Port 1, GID index 0 and flow label 0 are always valid. So the addresses of the
+		// host need not be listed.
 		return nil
 	}
 	port, err := d.Port(attr.Port)

@@ -42,8 +42,8 @@ func (a *asyncQueue) push(ev verbs.AsyncEvent) {
 	eventfd.Signal(a.fd)
 }
 
-// forget drops the queued events about a QP, CQ or SRQ that was closed. The application
-// could not use the object of such an event.
+// forget drops the queued events about a QP, CQ or SRQ that was closed. Such an event
+// would name an object that the application can not use any more.
 func (a *asyncQueue) forget(object any) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

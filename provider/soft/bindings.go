@@ -11,11 +11,12 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
 )
 
-// bindings is a device's table of the connections that its RC queue pairs have or will
-// have. Connection management adds a binding for each of its connections. An application
-// can also connect two queue pairs of the device without connection management. Then the
-// queue pair that enters RTR first makes both ends of the shared memory, and offers one
-// end to the other queue pair.
+// bindings is a device's table of connections. It has the connections of the RC queue
+// pairs that are connected, and of those that will be connected. Connection management
+// adds a binding for each of its connections. An application can also connect two queue
+// pairs of the device without connection management. Then the queue pair that enters RTR
+// first makes both ends of the shared memory. It takes one end itself, and offers the
+// other end to the other queue pair.
 //
 // Any goroutine may call the methods. They call no method of a queue pair. A shard takes
 // the mutex too when it receives packets, and should not wait long for it. So no method
@@ -36,8 +37,9 @@ type boundQP struct {
 	taken bool // true once the queue pair owns the end of the binding
 }
 
-// An endKey identifies an offered end. The field own is the number of the queue pair
-// that may take the end, and peer is the number of the queue pair that has made the end.
+// An endKey identifies an offered end. The field maker is the number of the queue pair
+// that has made the end. The field taker is the number of the queue pair to which the
+// end is offered.
 type endKey struct{ taker, maker uint32 }
 
 // A localEnd is an end of a connection on the local path.
@@ -81,7 +83,7 @@ func (t *bindings) remove(qpn uint32, b *connmgr.Binding) {
 }
 
 // release releases the end of a binding that is not in the table any more, unless the
-// queue pair has taken the end. It does nothing if e is nil.
+// queue pair has taken the end. It does nothing if the receiver e is nil.
 func (e *boundQP) release() {
 	if e != nil && e.hasEnd() {
 		e.End.Release()
@@ -163,10 +165,10 @@ func (t *bindings) existing(own, peer uint32) *localEnd {
 	return end
 }
 
-// takeOrOffer is the last step of take. If an end was bound or offered while take made
-// the ends mine and theirs, takeOrOffer returns that end. Otherwise it offers the end
-// theirs to the peer, and returns the end mine. The caller has to release the ends in
-// the result unused.
+// takeOrOffer is the last step of take. Before, take has made the ends ownEnd and
+// peerEnd without holding the mutex. If another end was bound or offered in the
+// meantime, takeOrOffer returns this other end. Otherwise it returns ownEnd, and offers
+// peerEnd to the peer. The caller has to release the ends in the result unused.
 func (t *bindings) takeOrOffer(own, peer uint32, ownEnd, peerEnd *shm.End) (end *localEnd, unused []*shm.End) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -16,18 +16,20 @@ const maxEventChannels = 1 << 16
 // that connection management may call.
 type qpEngine struct{ dev *device }
 
-// AddChannel implements connmgr.Engine.
+// AddChannel implements connmgr.Engine. It counts a new event channel.
 func (e qpEngine) AddChannel() error {
 	return e.dev.add(objEventChannel, "event channels", maxEventChannels)
 }
 
-// RemoveChannel implements connmgr.Engine.
+// RemoveChannel implements connmgr.Engine. It counts one event channel less.
 func (e qpEngine) RemoveChannel() { e.dev.remove(objEventChannel) }
 
-// SourceIndex implements connmgr.Engine.
+// SourceIndex implements connmgr.Engine. It finds the address in the table of GIDs.
 func (e qpEngine) SourceIndex(of netip.Addr) (int, error) { return e.dev.gids.index(of) }
 
-// Bind implements connmgr.Engine.
+// Bind implements connmgr.Engine. It adds the binding to the table of the device. If the
+// queue pair exists, Bind first calls rebind, so that a connected queue pair can use the
+// end at once.
 func (e qpEngine) Bind(qpn uint32, b *connmgr.Binding) error {
 	taken := false
 	if q := e.dev.qp(qpn); q != nil && b.End != nil {
@@ -40,10 +42,10 @@ func (e qpEngine) Bind(qpn uint32, b *connmgr.Binding) error {
 	return nil
 }
 
-// Unbind implements connmgr.Engine.
+// Unbind implements connmgr.Engine. It removes the binding from the table of the device.
 func (e qpEngine) Unbind(qpn uint32, b *connmgr.Binding) { e.dev.bindings.remove(qpn, b) }
 
-// PeerGone implements connmgr.Engine.
+// PeerGone implements connmgr.Engine. It calls peerGone of the queue pair.
 func (e qpEngine) PeerGone(qpn uint32, b *connmgr.Binding) {
 	if q := e.dev.qp(qpn); q != nil && b.End != nil {
 		q.peerGone(b.End)
@@ -58,9 +60,10 @@ func (d *device) qp(num uint32) *qp {
 }
 
 // rebind is called when connection management binds an end to a queue pair that exists.
-// If the queue pair is already connected through another end, its path may move to the
-// new end; see path.rebind. The result taken is true if the queue pair now owns the new
-// end.
+// If the queue pair has a path already, rebind offers the end to the path. If the path
+// accepts the end, the queue pair uses a new path from now on, and sends its requests
+// again; see path.rebind. The result taken is true if the caller does not own the end
+// any more.
 func (q *qp) rebind(end *localEnd) (taken bool, err error) {
 	q.shard.enter()
 	defer q.shard.leave()
@@ -87,10 +90,10 @@ func (q *qp) peerGone(end *shm.End) {
 	}
 }
 
-// Closed implements connmgr.QueuePair.
+// Closed implements connmgr.QueuePair. It reports whether Close was called.
 func (q *qp) Closed() bool { return q.closed.Load() }
 
-// ReceiveAt implements connmgr.QueuePair.
+// ReceiveAt implements connmgr.QueuePair. It passes the address to the path.
 func (q *qp) ReceiveAt(at netip.Addr) error {
 	q.shard.enter()
 	defer q.shard.leave()

@@ -67,7 +67,8 @@ func (c *compChannel) FD() int {
 	return c.fd
 }
 
-// attach counts a new CQ of the channel. A channel with CQs can not be closed.
+// attach counts a new CQ that uses the channel. It returns verbs.ErrClosed if the
+// channel is closed. A channel can not be closed while a CQ uses it.
 func (c *compChannel) attach(q *cq) error {
 	c.shard.enter()
 	defer c.shard.leave()
@@ -105,8 +106,8 @@ func (c *compChannel) push(q *cq) {
 	}
 }
 
-// countEvents changes the number of queued events by n. While a channel in manual
-// progress has queued events, the shard keeps its eventfd readable.
+// countEvents adds n to the shard's number of queued events, if the channel is in manual
+// progress. While this number is not 0, the shard keeps its eventfd readable.
 func (c *compChannel) countEvents(n int) {
 	if c.fd < 0 {
 		c.shard.events += n

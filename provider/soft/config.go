@@ -22,19 +22,20 @@ const (
 	//
 	// A listener accepts requests on both paths. At a loopback address it accepts
 	// requests on the local path only. The sockets of the wire path drop packets that
-	// processes of this host have sent, because a packet does not show the user of its
-	// sender. If another process has the UDP port of an address, the listener accepts
-	// requests to that address on the local path only. cm.ID.Serves then reports the
-	// address as not served on the wire path. With Config.ListenOnAll, Listen returns an
-	// error instead.
+	// processes of this host have sent. The reason is that a packet does not show which
+	// user has sent it. So the device could not check whether this user is allowed. If
+	// another process has the UDP port of an address, the listener accepts requests to
+	// that address on the local path only. cm.ID.Serves then reports the address as not
+	// served on the wire path. With Config.ListenOnAll, Listen returns an error instead.
 	//
 	// A dial to this host fails if no process listens on the local path, or if a
 	// security module of the kernel does not let the processes connect.
 	PathAuto Path = iota
 	// PathLocal uses the local path only.
 	PathLocal
-	// PathWire uses the wire path only. A peer on this host needs PathWire too, and is
-	// treated as a peer on another host: its user is not checked.
+	// PathWire uses the wire path only. A peer on this host has to use PathWire as well.
+	// It is treated like a peer on another host: the device does not check which user it
+	// belongs to.
 	//
 	// A device with PathAuto on this host does not answer the requests of a device with
 	// PathWire, so a dial from one to the other fails, after the request was
@@ -79,10 +80,11 @@ type Config struct {
 	// effective user ID at Open). An empty list allows no other users. AnyUser in the
 	// list allows every user. PathWire does not check users.
 	//
-	// A user who is not mapped into this user namespace is allowed by AnyUser only. The
-	// kernel reports such users with the number in /proc/sys/kernel/overflowuid (65534
-	// by default). If the user of this process has that number, and not every user is
-	// mapped, the user of this process is also allowed by AnyUser only.
+	// The kernel reports all users who are not mapped into this user namespace with one
+	// number: the number in /proc/sys/kernel/overflowuid (65534 by default). Such a user
+	// is allowed only if the list has AnyUser. If the user of this process has the same
+	// number, and not every user is mapped, the device can not tell this user from the
+	// others. Then this user, too, is allowed only if the list has AnyUser.
 	AllowedUsers []uint32
 	// ListenOnAll makes Listen return an error unless the listener can accept requests
 	// on each path that Path allows, at each address that it is bound to. False means
@@ -91,10 +93,9 @@ type Config struct {
 	ListenOnAll bool
 	// MaxConnsPerUser is the largest number of connections on the local path that the
 	// processes of one other user may have to the device. Root and the user that the
-	// device belongs to have no limit. Zero means RLIMIT_NOFILE / 8, as the limit is
-	// when the device is opened: a connection needs two descriptors, and one user may
-	// have a quarter of the connections for which the descriptors suffice. Negative
-	// means no limit.
+	// device belongs to have no limit. Zero means an eighth of RLIMIT_NOFILE, which is
+	// read when the device is opened: a connection needs two descriptors, and one user
+	// may use a quarter of all descriptors. Negative means no limit.
 	//
 	// Connections to listeners of the device count, including requests that were not
 	// accepted yet. Further requests are refused with cm.RejectNoResources.
@@ -205,12 +206,13 @@ func (c *Config) setWireLimits() error {
 	return nil
 }
 
-// slots returns the largest number of shards. The queue pair numbers of a shard have the
-// same remainder modulo slots. This remainder is the slot of the shard.
+// slots returns the largest number of shards. Each shard has a different slot, which is
+// a number from 0 to this number minus 1. A shard gets only queue pair numbers that,
+// divided by the result of slots, leave the slot of the shard as the remainder.
 func (c *Config) slots() uint32 { return 2 * uint32(c.Vectors) }
 
-// numberFor returns a queue pair number for the shard with the given slot. It takes the
-// number num, which is random, and replaces its remainder modulo slots by the slot.
+// numberFor returns a queue pair number for the shard with the given slot. It changes
+// the random number in the parameter num so that the remainder is the slot; see slots.
 func (c *Config) numberFor(slot, num uint32) uint32 { return num - num%c.slots() + slot }
 
 // geometry returns the layout of the shared memory of a connection on the local path.

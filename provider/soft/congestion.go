@@ -25,13 +25,15 @@ const (
 //
 // A peer decides which losses this side sees: it can leave packets unacknowledged, or
 // claim that it did not get them. The connections to one address may belong to several
-// processes and users, and one of them must not slow down the others. So the window is
-// the sum of the parts of the connections and a common part. The common part is the
-// initial window and the parts of closed connections. A connection's losses reduce the
-// window by no more than its part and its equal share of the common part, and they end
-// slow start (RFC 5681, 3.1) for that connection only. When all connections lose
-// packets, each connection reduces the window by half of its packets in flight. Together
-// they halve the window (compare RFC 6356, 3).
+// processes and users, and one of them must not slow down the others. So each connection
+// has a part of the window: the packets by which its acknowledgements have enlarged the
+// window, minus the packets by which its losses have reduced it. The rest of the window
+// is the common part: the initial window, and the parts of connections that were closed.
+// A connection's losses reduce the window by no more than the connection's part plus its
+// equal share of the common part. The losses end slow start (RFC 5681, 3.1) for that
+// connection only. When all connections lose packets, each connection reduces the window
+// by half of its packets in flight. Together they halve the window (compare RFC 6356,
+// 3).
 //
 // Packets are counted by sequence numbers. The packets of a READ response count too,
 // although they come from the peer.
@@ -234,15 +236,15 @@ func (f *connCongestion) shrink(flight uint64) {
 	g := f.shared
 	used := min(g.window, g.inFlight-f.inFlight+flight)
 	mine := min(used, flight)
-	// The window shrinks by the least of three numbers: lost, claim and spare. The
-	// number lost is half of the connection's packets in flight plus the unused part of
-	// the window.
+	// Without limits, the window would shrink by half of the connection's packets in
+	// flight plus the unused part of the window. Two limits can make the reduction
+	// smaller.
 	lost := g.window - used + mine - mine/2
-	// The number claim is the connection's part plus its equal share of the common part,
-	// rounded up. The part may be negative; then claim is less than the share.
+	// The first limit is the connection's part plus its equal share of the common part,
+	// rounded up. If the part is negative, this limit is less than the share.
 	users := int64(g.users)
 	claim := max(0, f.part+(max(0, g.sharedPart)+users-1)/users)
-	// The number spare is the difference between the window and minWindow.
+	// The second limit is the difference between the window and minWindow.
 	spare := g.window - min(g.window, minWindow)
 	reduction := min(lost, uint64(claim), spare)
 	f.part -= int64(reduction)

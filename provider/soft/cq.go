@@ -17,19 +17,21 @@ type cq struct {
 	chn    *compChannel
 	cookie uint64
 
-	// while Poll calls drive: the slice that the caller has passed to Poll, cut so that the
-	// call of drive stores at most depth completions in it; else nil
+	// The slice that the caller has passed to Poll, while Poll calls drive; nil at other
+	// times. The slice is cut to a length with which drive stores no more than depth
+	// completions in it.
 	dst []verbs.WC
-	// taken counts the completions stored in dst, and begun counts those of them that
-	// were stored before the call of drive. Outside a call of drive, both numbers are
-	// equal.
+	// stored counts the completions in dst. fromRing counts those of them that Poll has
+	// moved there from the ring before it has called drive; the others were stored
+	// during the call of drive. Outside a call of drive, both numbers are equal.
 	stored, fromRing int
 	ring             []cqe // queued completions; grows up to depth when more are queued
 	// head counts the completions taken from the ring, and tail counts the completions
 	// added to the ring. Both wrap.
 	head, tail uint32
 	depth      int
-	// number of polls that took all their completions from the ring; see driveIsDue
+	// number of polls so far for which the completions in the ring were enough; see
+	// driveIsDue
 	ringPolls int
 	overrun   bool // true once a completion did not fit into the full CQ; see cq_overrun.go
 	failTimer timer
@@ -54,8 +56,8 @@ type cqSpace struct {
 	held uint32 // number of occupied entries
 	// destroyed is true once the queue pair is destroyed. Poll then skips the
 	// completions of the queue pair, because no caller can use them. For example, when a
-	// connection ends before it was used, the CQ has one completion for each of its
-	// receive buffers.
+	// connection ends before it was used, the CQ has one completion for each receive
+	// buffer of the queue pair.
 	destroyed bool
 }
 
@@ -123,10 +125,11 @@ func checkCQDepth(depth int) error {
 	return nil
 }
 
-// initialCQEs is how many completions the ring of a CQ can hold before it grows. The
-// depth of a CQ is chosen for all requests that can ever be outstanding. The ring rarely
-// has to hold as many completions as the depth, because a Poll that calls drive stores
-// completions in dst and not in the ring. The number is arbitrary.
+// initialCQEs is how many completions the ring of a CQ can hold before it grows. An
+// application chooses the depth of a CQ for the largest number of requests that can be
+// outstanding. But the ring rarely holds as many completions as the depth: while Poll
+// calls drive, completions are stored in dst and not in the ring. The number is
+// arbitrary.
 const initialCQEs = 64
 
 // resize replaces the ring by one that holds as many completions as the parameter size,
@@ -173,10 +176,10 @@ func copyWC(to, from *verbs.WC) {
 	to.Flags, to.VendorErr = from.Flags, from.VendorErr
 }
 
-// push adds a completion. The completion occupies an entry of the work queue of the
-// parameter from, until a poll returns the completion. The parameter solicited is true
-// for a receive with the solicited event bit. A failed completion always counts as
-// solicited (IBTA vol. 1, 11.4.2.2).
+// push adds the completion of a request. The request occupies an entry of its work queue
+// until a poll returns the completion. The parameter from counts the occupied entries of
+// this work queue. The parameter solicited is true for a receive with the solicited
+// event bit. A failed completion always counts as solicited (IBTA vol. 1, 11.4.2.2).
 func (c *cq) push(wc *verbs.WC, from *cqSpace, solicited bool) {
 	switch queued := int(c.tail - c.head); {
 	case queued == 0 && c.stored < len(c.dst):
@@ -258,7 +261,7 @@ func (c *cq) drain(dst []verbs.WC) (n int) {
 			n++
 		}
 		e.space.held--
-		e.space = nil // Otherwise the entry would keep a closed queue pair from being freed.
+		e.space = nil // Otherwise the ring would keep the memory of a closed queue pair from being freed.
 	}
 	return n
 }

@@ -299,8 +299,8 @@ func (d *device) shard(vector int, progress verbs.Progress) (*shard, error) {
 // register gives a queue pair a number that belongs to its shard. The number is random.
 // So the number of a closed queue pair is rarely given out again soon. The number is
 // never 0, 1 (connection management) or 0xffffff (multicast). register calls the
-// function reserve with the number. If reserve returns an error, register tries another
-// number.
+// function reserve with the number, so that the caller can claim the number elsewhere
+// too. If reserve returns an error, register tries another number.
 func (d *device) register(q *qp, reserve func(num uint32) error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

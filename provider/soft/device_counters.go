@@ -15,8 +15,8 @@ func (d *device) Counters(port uint8) ([]verbs.Counter, error) {
 		return nil, operr.Wrap("read counters", err)
 	}
 	d.mu.Lock()
-	// The list only grows: the elements that it has now do not change, and are read
-	// without mu.
+	// The elements of d.counted never change; elements are only appended. So the
+	// elements that are there now can be read without mu.
 	all := d.counted
 	d.mu.Unlock()
 	list := counters.Sum(all)

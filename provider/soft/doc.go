@@ -25,10 +25,11 @@
 // request again (rc_responder.go, rc_resp_resources.go, rc_response.go). A long READ is
 // requested in pieces, so that each response fits the socket. If both sides have agreed
 // on end-to-end flow control, a receiver advertises its receive buffers, and the sender
-// sends no more messages than that (rc_credits.go). Otherwise a receiver without a
-// buffer sends an RNR NAK. All connections of a shard to one address share a congestion
-// window. Acknowledged packets enlarge it, and losses shrink it. The losses of one
-// connection shrink it by no more than that connection has enlarged it, plus an equal
+// sends no more messages than the receiver has advertised buffers (rc_credits.go).
+// Otherwise a receiver without a buffer sends an RNR NAK. All connections of a shard to
+// one address share a congestion window. Acknowledged packets enlarge it, and losses
+// shrink it. The losses of one connection shrink the window by no more than two amounts
+// together: the amount by which this connection has enlarged the window, and an equal
 // share of the initial window (congestion.go). The device does not have DCQCN, path
 // migration, memory windows, or SEND with invalidate.
 //
@@ -40,8 +41,8 @@
 // retries, wrong keys; datagrams, and lookups of UD services; with packets lost,
 // duplicated, reordered and damaged. rxe has these limits:
 //
-//   - Its retry count of 7 means that it retries without end. So a request never
-//     completes if the peer has ended before its last acknowledgement arrived.
+//   - With a retry count of 7, rxe retries without end. If the peer has ended and its
+//     last acknowledgement was lost, the request of rxe never completes.
 //   - When a process ends without waiting, it sends one DREQ, which may be lost.
 //   - The connection manager of Linux sets an ACK timeout of 2.1 s for both sides of a
 //     connection with rxe. So a lost packet is sent again only after this time.
@@ -103,10 +104,10 @@
 //	cm_request_evicted      half-open connections that were ended to make room for the
 //	                        requests of others; see Config.MaxHalfOpen
 //	datagram_unsent         UD sends to this host that completed and were then dropped,
-//	                        because the destination queue pair did not exist, its user
-//	                        is not allowed, it accepted no connection for 10 s, the queue
-//	                        of datagrams for it was full, no file descriptor was free for
-//	                        a connection to it, or the sender was closed
+//	                        because the destination queue pair did not exist or accepted
+//	                        no connection for 10 s, its user is not allowed, the queue of
+//	                        datagrams for it was full, no file descriptor was free for a
+//	                        connection to it, or the sender was closed
 //	datagram_user_refused   connections of UD senders whose user is not allowed, and UD
 //	                        sends to processes whose user is not allowed; see
 //	                        Config.AllowedUsers
@@ -116,10 +117,12 @@
 //	                        received
 //	no_mappings_err         connections on the local path that either side refused because
 //	                        the process has too many mappings (vm.max_map_count)
-//	rcvd_datagram_err       datagrams that a UD queue pair dropped, on either path: it was
-//	                        not ready, the Q_Key was wrong, or the buffer was too small
-//	partial_message_expired connections that ended because the rest of a message did not
-//	                        arrive for longer than its sender may retry
+//	rcvd_datagram_err       datagrams that a UD queue pair dropped, on either path, because
+//	                        the queue pair was not ready, the Q_Key was wrong, or the
+//	                        receive buffer was too small
+//	partial_message_expired connections that were ended because the rest of a message of
+//	                        the peer did not arrive in time. The time limit is longer than
+//	                        the time for which the peer may retry
 //	rcvd_ident_err          IPv4 packets whose ICRC is right only with an IP identification
 //	                        that was not expected from the sender: the packet was damaged,
 //	                        or the sender has skipped many identifications
@@ -134,16 +137,17 @@
 //	                        counter grows nevertheless, set sysctl
 //	                        net.core.rmem_max=4194304; a larger value has no effect
 //	rcvd_address_err        requests on the local path that were refused because they
-//	                        named addresses that the process does not hold, or because
-//	                        the backlog of the listener on these addresses was full, so
-//	                        that the kernel did not return the user of the listener
+//	                        named addresses that the process does not hold. To check
+//	                        this, the device can need the user of a listener on these
+//	                        addresses. If the backlog of that listener is full, the kernel
+//	                        does not return the user, and the request is refused too
 //	rcvd_user_err           requests from this host that were refused, because
 //	                        Config.AllowedUsers does not allow the user of the process.
 //	                        With PathAuto also requests and UD packets on the wire path
 //	                        whose source address belongs to this host
-//	silent_client_err       connections to a listener's Unix socket that were closed
-//	                        because there were too many, and over which the client had
-//	                        sent no request yet
+//	silent_client_err       connections to a listener's Unix socket over which the client
+//	                        had not sent a request yet, and which were closed because
+//	                        there were too many such connections
 //	skipped_user_err        processes of this host to which a dial sent no request, because
 //	                        Config.AllowedUsers does not allow their user
 //	user_limit_err          connections on the local path that were refused because the

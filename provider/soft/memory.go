@@ -176,7 +176,8 @@ func (m *mr) Close() error {
 		runtime.Gosched()
 	}
 	// A shard in automatic progress may at this moment copy to or from a posted buffer
-	// in the region. Such a copy is not counted in inUse.
+	// in the region. The field inUse does not count such copies. So Close waits until
+	// the calls of the shards that are in progress have ended.
 	m.pd.dev.waitForShards()
 	m.pd.users.Add(-1)
 	if m.mapped == nil {

@@ -30,10 +30,10 @@ type mrTable struct {
 	// guards the table against concurrent insert and remove; find does not take it
 	mu      sync.Mutex
 	regions int // number of regions in the table
-	// number of slots that are not nil: they have a region, or the value removed
+	// number of slots that are not nil: they point to a region or to removedMark
 	used int
-	// A slot that points to removed had a region that was removed. The key of removed is
-	// 0, and no search for a key returns it.
+	// A slot points to removedMark if its region was removed. The key of removedMark is
+	// 0. No region has this key, so no search finds removedMark.
 	removedMark mr
 }
 
@@ -77,8 +77,8 @@ func (t *mrTable) insert(m *mr) error {
 	return nil
 }
 
-// makeRoom replaces the slots when half of them are used. Concurrent readers of the
-// old slots still find the regions that were there.
+// makeRoom replaces the slots by new ones if half of them are used. A call of find that
+// runs at the same time still finds all regions in the old slots.
 func (t *mrTable) makeRoom() {
 	old := t.slots.Load()
 	if old != nil && 2*(t.used+1) <= len(*old) {
@@ -96,8 +96,9 @@ func (t *mrTable) makeRoom() {
 	t.slots.Store(&slots)
 }
 
-// put stores a region, whose key is not in the table, in the first free slot. It
-// reports whether that slot was never used.
+// put stores a region, whose key is not in the table, in the first free slot. A slot is
+// free if it is nil or points to removedMark. The result fresh is true if the slot was
+// nil.
 func (s mrSlots) put(m, removedMark *mr) (fresh bool) {
 	mask := uint32(len(s) - 1)
 	for i := m.key & mask; ; i = (i + 1) & mask {

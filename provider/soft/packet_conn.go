@@ -59,8 +59,9 @@ type wireQP interface {
 // nearestSeq converts a PSN to a sequence. Sequences count packets from the beginning of
 // the connection and do not wrap. PSNs have 24 bits and wrap (IBTA vol. 1, 9.7.1), so
 // many sequences have the same PSN. Of the sequences with the PSN v, nearestSeq returns
-// the one that is closest to the sequence near. The parameter base is the PSN of
-// sequence 0. nearestSeq returns false if the closest sequence is negative.
+// the one that is closest to the sequence in the parameter reference. The parameter base
+// is the PSN of sequence 0. nearestSeq returns false if the closest sequence is
+// negative.
 func nearestSeq(v, base psn.Value, reference uint64) (uint64, bool) {
 	seq := int64(reference) + int64(v.Sub(psnOf(base, reference)))
 	return uint64(seq), seq >= 0

@@ -39,11 +39,13 @@ type path interface {
 	// accessSource returns the source to which an access error of the peer is counted;
 	// see access.ErrorLimit. It returns false if the peer is this process.
 	accessSource() (access.Source, bool)
-	// rebind offers the path an end that connection management has made for its queue
-	// pair. If the path has a provisional end, and the peer has not taken the other
-	// provisional end, rebind replaces the path: the result moved is a path with the new
-	// end. The queue pair then uses that path, and sends its requests again. The result
-	// taken is true if a path owns the new end, or if rebind has released the end.
+	// rebind offers the path an end that connection management has made for the queue
+	// pair. A path accepts the end if its present end is provisional and the peer has
+	// not taken the other provisional end. Then the result moved is a new path with the
+	// offered end. The queue pair has to use this new path from now on, and to send its
+	// requests again. If the path does not accept the end, moved is nil. The result
+	// taken is false if the caller still owns the offered end. It is true if the new
+	// path owns the end, or if rebind has released the end.
 	rebind(end *localEnd) (moved path, taken bool, err error)
 	// peerGone reports that the peer's process has ended without closing the connection
 	// that has the given end. A path that does not use the end ignores the call.
@@ -73,8 +75,9 @@ const (
 	// outcomeRNR: there was no receive buffer. The peer gets an RNR NAK, and may repeat
 	// the request.
 	outcomeRNR
-	// The request failed. The peer gets the NAK code of the same name (IBTA vol. 1, 9.3.5,
-	// table 46), and the queue pair enters the error state.
+	// The next three outcomes mean that the request failed. The peer gets the NAK code
+	// of the same name (IBTA vol. 1, 9.3.5, table 46), and the queue pair enters the
+	// error state.
 	outcomeInvalidRequest
 	outcomeAccessError
 	outcomeOperationError

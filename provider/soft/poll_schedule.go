@@ -14,9 +14,10 @@ const (
 	// descriptor. If the owner never sleeps, only this poll finds descriptors that are
 	// ready. The number is arbitrary.
 	epollEvery = 64 * rareEvery
-	// epollEveryUD replaces epollEvery on a shard that learns of some messages by epoll
-	// only: of datagrams to UD queue pairs on the local path, and of packets at the
-	// overflow sockets of the wire path. The number is arbitrary.
+	// Some messages are reported by epoll only: datagrams to UD queue pairs on the local
+	// path, and packets at the overflow sockets of the wire path. A shard that can
+	// receive such messages uses epollEveryUD in place of epollEvery. The number is
+	// arbitrary.
 	epollEveryUD = rareEvery
 	// clockEvery is the number of calls of drive after which running timers are checked.
 	// It is arbitrary.
@@ -41,12 +42,12 @@ const (
 type pollState uint8
 
 const (
-	// pollParked: the connection is on no list. A new connection is parked until it is
-	// activated, and a connection that was polled is parked by the shard: after parkAfter
-	// calls of drive without work, and before the owner may go to sleep. The shard does
-	// not poll the connection. The peer rings its doorbell, which the epoll descriptor
-	// watches; then the connection is activated. The connection also leaves the lists
-	// when it ends.
+	// pollParked: the connection is on no list, and the shard does not poll it. A
+	// connection begins in this state. It returns to this state when it ends. It also
+	// returns when more than maxPolledIdle connections are on the lists, and either the
+	// connection had no work during parkAfter calls of drive, or the owner may go to
+	// sleep. In both cases the peer is asked to ring the doorbell. When the doorbell
+	// rings, epoll reports it, and the connection becomes active.
 	pollParked pollState = iota
 	// pollActive: each call of drive polls the connection. A connection becomes active
 	// when it sends, when its doorbell rings, and when the poll of an idle connection
@@ -97,10 +98,10 @@ func (p *pollSchedule) timers() bool { return p.drives%clockEvery == 0 }
 func (p *pollSchedule) acks() bool { return p.drives%ackEvery == 0 }
 
 // epoll reports whether this call of drive polls the epoll descriptor. Usually one of
-// epollEvery calls does. The parameter messages is true if messages may arrive that only
-// epoll reports; see epollEveryUD. In this case one of epollEveryUD calls polls epoll.
-// If also no connection is active and the parameter wireInUse is true, each call polls
-// epoll. The parameter wireInUse is true if the shard has sockets of the wire path.
+// epollEvery calls does. The parameter epollOnly is true if messages can arrive that
+// only epoll reports. In this case one of epollEveryUD calls polls epoll. The parameter
+// wireInUse is true if the shard has sockets of the wire path. If both parameters are
+// true and no connection is active, each call polls epoll.
 func (p *pollSchedule) epoll(epollOnly, wireInUse bool) bool {
 	return p.drives%epollEvery == 0 || epollOnly && (p.drives%epollEveryUD == 0 || len(p.active) == 0 && wireInUse)
 }
@@ -139,11 +140,12 @@ func (p *pollSchedule) remove(c *shmConn) { p.move(c, pollParked) }
 // crowded reports whether more than maxPolledIdle connections are polled.
 func (p *pollSchedule) crowded() bool { return len(p.active)+len(p.idle) > maxPolledIdle }
 
-// parkForSleep calls the function park for each connection on the lists, because the
-// owner may go to sleep. The function asks the peer to ring the doorbell, so the
-// connection need not be polled any more. parkForSleep then removes connections from the
-// lists until maxPolledIdle of them are left there. If the function returns false, the
-// connection has work; in this case parkForSleep stops and returns false.
+// parkForSleep is called when the owner may go to sleep. It calls the function park for
+// each connection on the lists. This function asks the peer to ring the doorbell, and
+// returns true. If the connection has work already, the function returns false; then
+// parkForSleep stops, and returns false too. As long as more than maxPolledIdle
+// connections are on the lists, parkForSleep removes each connection for which the
+// function has returned true.
 func (p *pollSchedule) parkForSleep(park func(*shmConn) bool) bool {
 	return p.parkList(p.idle, park) && p.parkList(p.active, park)
 }

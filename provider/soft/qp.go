@@ -113,9 +113,10 @@ func (q *qp) register() error {
 	return nil
 }
 
-// attachToShard checks the CQs and the SRQ with checkQueues, and calls the function
-// attach. Then it counts the queue pair as a user of its PD, CQs and SRQ. A PD, a CQ or
-// an SRQ can not be closed while it has users.
+// attachToShard checks the CQs and the SRQ with checkQueues. Then it calls the function
+// attach, with which the path attaches itself to the shard, and counts the queue pair as
+// a user of its PD, CQs and SRQ. A PD, a CQ or an SRQ can not be closed while it has
+// users.
 func (q *qp) attachToShard(attach func() error) error {
 	q.shard.enter()
 	defer q.shard.leave()
@@ -321,8 +322,9 @@ func (q *qp) Close() error {
 	q.closed.Store(true)
 	q.reset()
 	q.sq.destroyed = true
-	// Poll then skips the completions of rq. The completions of an SRQ's buffers do not
-	// belong to rq, so Poll still returns them.
+	// From now on Poll skips the completions of the queue pair's own receive queue. Poll
+	// still returns the completions of an SRQ's buffers, because they do not belong to
+	// that queue.
 	q.rq.destroyed = true
 	if q.path != nil {
 		q.path.detach()

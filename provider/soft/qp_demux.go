@@ -21,8 +21,8 @@ type qpDemux struct {
 	due  []wireQP          // queue pairs that have something to send
 	// congestions has the congestion control of the reliable connections, by peer address.
 	congestions map[netip.Addr]*congestion
-	// flushAll is true during sendAll. The owner of the shard may go to sleep after it,
-	// so acknowledgements must not be delayed.
+	// flushAll is true during sendAll. The owner of the shard may go to sleep after
+	// sendAll, so acknowledgements must not be delayed then.
 	flushAll bool
 }
 
@@ -50,12 +50,13 @@ func (s *qpDemux) sendDue() {
 	}
 }
 
-// sendListed calls sendDue of the listed queue pairs, and keeps those in the list that
-// could not send everything. It is a function of its own so that the compiler inlines
-// the method sendDue of qpDemux, which mostly finds an empty list.
+// sendListed calls sendDue of the listed queue pairs. The queue pairs that could not
+// send everything stay in the list. It is a function of its own so that the compiler
+// inlines the method sendDue of qpDemux, which mostly finds an empty list.
 func (s *qpDemux) sendListed() {
 	n := 0
-	for i := 0; i < len(s.due); i++ { // The call of q.sendDue may append to s.due.
+	// q.sendDue can append to s.due. So the loop reads the length of s.due each time.
+	for i := 0; i < len(s.due); i++ {
 		if q := s.due[i]; !q.sendDue() {
 			s.due[n] = q
 			n++

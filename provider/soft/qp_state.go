@@ -105,7 +105,8 @@ func (q *qp) enterState(from, to verbs.QPState) {
 		q.attr = verbs.QPAttr{}
 	case verbs.StateError:
 		if q.path != nil {
-			q.path.takeAcks() // Requests that the peer has acknowledged succeed.
+			// The requests that the peer has acknowledged are completed with success.
+			q.path.takeAcks()
 		}
 		q.enterError()
 	case verbs.StateSQD:

@@ -20,7 +20,9 @@ const (
 	// state, and returns to it whenever an acknowledgement or a NAK is sent. It leaves
 	// the state when a request that asks for an acknowledgement is executed.
 	ackNotDue ackState = iota
-	// ackDue: an acknowledgement is sent in the next call of drive.
+	// ackDue: an acknowledgement is sent in the next call of drive. The state is entered
+	// from ackNotDue when a request that asks for an acknowledgement is executed or
+	// repeated.
 	ackDue
 	// ackDelayed: an acknowledgement is due, and may be delayed. The state is entered
 	// from ackDue when this side sends a request. This request is probably the reply to
@@ -56,7 +58,8 @@ func (a *ackDelay) scheduleNow() {
 	a.drives = maxAckDelays
 }
 
-// requestSent is called when this side has sent a request.
+// requestSent is called when this side has sent a request. From now on, an
+// acknowledgement that is due may be delayed.
 func (a *ackDelay) requestSent() {
 	if a.state == ackDue {
 		a.state = ackDelayed

@@ -130,8 +130,9 @@ func (c *rcConn) receiveNAK(code wire.NAKCode, seq uint64) {
 	case code > wire.NAKRemoteOperational:
 		return // The NAK code is reserved, or RC does not use it.
 	case c.q.awaitsRNRTimer() && code == wire.NAKSequence:
-		// The request that got the RNR NAK will be sent again after the timer, with all
-		// packets after it. The sequence NAK reports one of those packets.
+		// When the RNR timer fires, the request with the RNR NAK is sent again, and all
+		// packets after it too. The sequence NAK says that one of these packets is
+		// missing, so it is ignored.
 		return
 	case !c.ackUpTo(seq):
 		return

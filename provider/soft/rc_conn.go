@@ -115,10 +115,12 @@ func (c *rcConn) schedule() {
 	}
 }
 
-// resend implements path.
+// resend implements path. The packet with the RNR NAK is the oldest unacknowledged one,
+// and becomes the next one to be sent.
 func (c *rcConn) resend() {
-	// In recoveryResend, sequence NAKs for the packets that were in flight behind the
-	// request with the RNR NAK are ignored: these packets are sent again anyway.
+	// Other packets were in flight behind the packet with the RNR NAK. The peer may send
+	// sequence NAKs for them. In recoveryResend such NAKs are ignored, because all these
+	// packets are sent again anyway.
 	c.retry.goBack(recoveryResend)
 	c.goBack()
 }
@@ -142,7 +144,8 @@ func (c *rcConn) stopResponding() {
 // usable.
 func (c *rcConn) ready() error { return nil }
 
-// reset implements path. A queue pair that leaves RESET gets a new connection.
+// reset implements path. It ends the connection, and returns false. When the queue pair
+// enters RTR again, it gets a new connection.
 func (c *rcConn) reset() (usable bool) {
 	c.stopResponding()
 	c.detach()
@@ -166,14 +169,16 @@ func (c *rcConn) detach() {
 	c.demux.conn.Close(&c.to)
 }
 
-// rebind implements path. The wire path has no shared memory.
+// rebind implements path. It does nothing, because the wire path has no shared memory.
+// The caller still owns the end.
 func (*rcConn) rebind(*localEnd) (moved path, taken bool, err error) { return nil, false, nil }
 
 // peerGone implements path. It does nothing: on the wire path connection management does
 // not learn that the peer's process has ended.
 func (*rcConn) peerGone(*shm.End) {}
 
-// receiveAt implements path. It is not called for an RC queue pair.
+// receiveAt implements path. It does nothing, because it is called for UD queue pairs
+// only.
 func (*rcConn) receiveAt(netip.Addr) error { return nil }
 
 // newPacket returns a packet to the peer with space for the payload. The caller fills

@@ -37,18 +37,18 @@ const (
 
 // rcCredits is end-to-end flow control (IBTA vol. 1, 9.7.7.2). In each ACK a responder
 // advertises how many messages it has completed, and for how many further messages it
-// has receive buffers. A requester that sends no more messages than that gets no RNR
-// NAK.
+// has receive buffers. The sum of both numbers is the limit for the requester: if a
+// requester sends no message with a number above the limit, it gets no RNR NAK.
 //
 // Messages count from 1. READs, WRITEs and atomics count too, although they take no
 // buffer.
 type rcCredits struct {
 	connmgr.CreditFlow
 	messagesSent uint64 // number of the last message that this side has sent
-	limit        uint64 // number of the last message for which the peer has advertised a buffer
+	limit        uint64 // the peer has advertised buffers for messages up to this number
 	probe        creditProbe
 	timer        timer     // runs in creditProbeWait
-	advertised   psn.Value // number of the peer's last message for which a buffer was advertised
+	advertised   psn.Value // this side has advertised buffers for the peer's messages up to this number
 }
 
 // init prepares the credits of a connection with the negotiated flow control. The
@@ -65,12 +65,13 @@ func (r *rcCredits) lacks(w *wqe) bool {
 }
 
 // allows reports whether the credits allow the next packet of w, a SEND or WRITE. The
-// parameter req has the position of that packet. If there is no credit for a SEND, its
-// first packet is sent as a probe, when all packets before it are acknowledged. The
-// other packets are sent when the first packet is acknowledged, because the peer has
-// then taken a buffer for the message. A WRITE with immediate data is sent completely as
-// a probe, because the peer takes a buffer only at its last packet. A packet that was
-// sent before may always be sent again.
+// parameter req has the position of that packet. A message without a credit is sent as a
+// probe, if creditProbeAllowed is the state and all packets before the message are
+// acknowledged. Of a SEND only the first packet is sent as the probe. Its other packets
+// are sent when the first packet is acknowledged, because the peer has then taken a
+// buffer for the message. A WRITE with immediate data is sent completely as a probe,
+// because the peer takes a buffer only at its last packet. A packet that was sent before
+// may always be sent again.
 func (r *rcCredits) allows(w *wqe, req *rcRequester) bool {
 	switch {
 	case !r.lacks(w) || req.wasSent():
@@ -78,7 +79,8 @@ func (r *rcCredits) allows(w *wqe, req *rcRequester) bool {
 	case req.seq > w.firstSeq:
 		return w.op == verbs.OpWriteImm || req.ackedEnd > w.firstSeq
 	case req.unacked() > 0:
-		// The acknowledgement of an earlier packet will contain an advertisement.
+		// The packet has to wait: the acknowledgement of an earlier packet will contain
+		// an advertisement.
 		return false
 	case r.probe == creditProbeNone:
 		r.probe = creditProbeWait
@@ -108,8 +110,8 @@ func (r *rcCredits) stop() {
 }
 
 // update processes the advertisement in an AETH, and reports whether the requester may
-// send more than before. A NAK contains no credits. But it reports messages as completed,
-// and these need no credit any more.
+// send more than before. A NAK contains no credits. But like an ACK it says how many
+// messages are complete, and these messages need no credit any more.
 func (r *rcCredits) update(h *wire.AETH) bool {
 	n, _ := h.Syndrome().Credits()
 	completed, ok := nearestSeq(h.MSN(), 0, r.messagesSent)
@@ -154,15 +156,17 @@ func (c *rcConn) messageCount(w *wqe) uint64 {
 	return (c.packetCount(w.total) + readPiece - 1) / readPiece
 }
 
-// flowOf returns which sides of a connection use end-to-end flow control. With an SRQ
-// this side does not: another queue pair may take a buffer that was advertised.
+// flowOf returns which sides of a connection use end-to-end flow control. A side with an
+// SRQ advertises no buffers, because another queue pair could take a buffer that was
+// advertised.
 func flowOf(q *qp) connmgr.CreditFlow {
 	flow := q.dev.bindings.flow(q.num)
 	flow.Sends = flow.Sends && !q.sharesReceives()
 	return flow
 }
 
-// onCreditTimer is called when no advertisement has arrived for probeDelay.
+// onCreditTimer is called when no advertisement has arrived for probeDelay. It lets the
+// requester send a probe.
 func (c *rcConn) onCreditTimer() {
 	c.credits.probeAllowed()
 	c.transmit()

@@ -69,11 +69,13 @@ func (c *rcConn) execute(p wire.Packet) {
 // accessSource implements path. The source follows from the peer's IP address.
 func (c *rcConn) accessSource() (access.Source, bool) { return access.RemoteSource(c.to.Remote), true }
 
-// requestsPending implements path. It is called when a timer fires. drive reads all
-// packets from the sockets before it fires timers, so no packet is pending then.
+// requestsPending implements path. It is called only when a timer fires. Before a timer
+// fires, all packets that have arrived are read from the sockets and processed. So no
+// packet is pending, and requestsPending returns false.
 func (c *rcConn) requestsPending() bool { return false }
 
-// abort implements path. The NAK is sent in the next call of drive.
+// abort implements path. It makes the NAK due. The next call of drive sends the NAK, and
+// then calls requestFailed.
 func (c *rcConn) abort(a outcome) {
 	c.resp.fail(a)
 	c.schedule()
@@ -103,8 +105,9 @@ func (c *rcConn) executeData(p wire.Packet) outcome {
 	return outcomeAck
 }
 
-// dataFlags returns the flags that the payload of a SEND or WRITE packet gets as a
-// fragment. It does not set fragment.Imm; the caller does.
+// dataFlags returns the flags of the fragment that is made from a SEND or WRITE packet.
+// The parameter solicited is the packet's solicited event bit. dataFlags does not set
+// fragment.Imm; the caller does.
 func dataFlags(op wire.Opcode, solicited bool) (flags fragment.Flags) {
 	if op.First() {
 		flags |= fragment.First
@@ -156,7 +159,9 @@ func (c *rcConn) executeAtomic(p wire.Packet) outcome {
 func (c *rcConn) duplicate(p wire.Packet, seq uint64) {
 	c.q.shard.counts.Inc(counters.DuplicateRequest)
 	if c.resp.onDuplicate(seq) {
-		c.demux.conn.OnTimeout(&c.to) // The response has been repeated before, and the peer did not get it.
+		// The response was repeated, and the peer did not get it. Perhaps the network path
+		// has changed.
+		c.demux.conn.OnTimeout(&c.to)
 	}
 	repeated := false
 	switch p.Opcode().Kind() {

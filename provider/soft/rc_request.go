@@ -168,9 +168,10 @@ func (c *rcConn) windowAllows(n uint64) bool {
 }
 
 // wantsAck reports whether the next packet, which takes n sequences, needs the AckReq
-// bit although it is not the last packet of its message. A probe needs the bit. Other
-// packets need it often enough that the congestion window is not used up while this side
-// still waits for the acknowledgement of the message.
+// bit although it is not the last packet of its message. A probe needs the bit. Another
+// packet needs the bit if enough packets were sent without it, or if the packet fills
+// the congestion window. Without the bit, the window could be full while the peer has no
+// reason to send an acknowledgement.
 func (c *rcConn) wantsAck(n uint64) bool {
 	interval := min(ackEveryPackets, c.cong.quarterWindow())
 	return c.retry.probing() || c.req.sinceAckRequest+1 >= interval || c.cong.fills(n)

@@ -36,10 +36,12 @@ type rcResponder struct {
 	msn       psn.Value // message sequence number: number of messages completed
 	resources respResources
 
-	nakState     nakState
-	nak          wire.Syndrome // syndrome of the last NAK that was due
-	duplicateEnd uint64        // see onDuplicate; 0 if no duplicate has arrived since the last new request
-	fatal        outcome       // outcome of the request that ends the queue pair; else outcomeAck
+	nakState nakState
+	nak      wire.Syndrome // syndrome of the last NAK that was due
+	// 1 plus the sequence of the first duplicate packet since the last new request; 0 if
+	// there was none
+	duplicateEnd uint64
+	fatal        outcome // outcome of the request that ends the queue pair; else outcomeAck
 }
 
 func (r *rcResponder) init(attr *verbs.QPAttr) {

@@ -104,7 +104,8 @@ func (r *retransmission) countRetry(limit uint8) bool {
 }
 
 // goBack records that the requester sends packets again from the oldest unacknowledged
-// one on. The parameter to is the next state: recoveryNone or recoveryResend.
+// one on. The parameter entered is the state that is entered: recoveryNone or
+// recoveryResend.
 func (r *retransmission) goBack(entered recovery) { r.state, r.progressed = entered, true }
 
 // startProbe enters recoveryProbe. The parameter inFlight is the number of packets that

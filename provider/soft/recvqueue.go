@@ -72,9 +72,8 @@ func (q *recvQueue) peek() *rqe {
 	return &q.entries[q.head&uint32(len(q.entries)-1)]
 }
 
-// pop takes the oldest buffer and copies its description to the parameter into. The
-// capacity of the slice into.sges must be at least maxSGE. pop returns false if there is
-// no buffer.
+// pop takes the oldest buffer and copies its description to dst. The capacity of the
+// slice dst.sges must be at least maxSGE. pop returns false if there is no buffer.
 func (q *recvQueue) pop(dst *rqe) bool {
 	e := q.peek()
 	if e == nil {

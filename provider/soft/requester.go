@@ -15,8 +15,8 @@ import (
 // if the peer does not respond.
 type requester struct {
 	reads int // number of READs and atomics outstanding
-	// where expectedResponse begins to search: a position in the send queue before which
-	// no READ or atomic waits for a response
+	// position in the send queue at which expectedResponse begins to search: no READ or
+	// atomic before this position waits for a response
 	nextRead uint32
 	rnr      rnrRetry
 	// number of outstanding requests that are signaled, or are READs or atomics
@@ -126,8 +126,8 @@ func (q *qp) awaitsAck() bool {
 // awaitsResponse reports whether a READ or an atomic is outstanding.
 func (q *qp) awaitsResponse() bool { return q.reads > 0 }
 
-// awaitsRNRTimer reports whether an RNR NAK was received and the request may not be sent
-// again yet.
+// awaitsRNRTimer reports whether an RNR NAK was received and the RNR timer still runs.
+// Until the timer fires, the request must not be sent again.
 func (q *qp) awaitsRNRTimer() bool { return q.rnr.waiting }
 
 // failRequest is called for the request at position sq.next when this side can not send

@@ -31,17 +31,17 @@ const (
 
 // A partialMessage limits the time between the first and the last fragment of a message.
 // The first fragment takes a receive buffer. If many connections share the buffers
-// (SRQ), a peer could occupy them for ever without a limit.
+// (SRQ), one peer could occupy all of them for ever if there were no limit.
 //
 // The timer is not restarted for each fragment, because that would need a clock reading.
-// It runs while a message is not complete. Each time it fires, it is checked how much of
-// the message has arrived since the timer was started.
+// It runs while a message is not complete. Each time the timer fires, onPartialTimer
+// checks how much of the message has arrived since the timer was started.
 type partialMessage struct {
 	timer timer
 	// number of messages of several fragments that have begun since the queue pair was
 	// made
 	messages uint64
-	seen     uint64 // value of begun when the timer was last started
+	seen     uint64 // value of the field messages when the timer was last started
 	// number of bytes of the message that had arrived when the timer was last started
 	offset uint32
 }
@@ -65,8 +65,9 @@ func (p *partialMessage) stalled(offset uint32) bool {
 	return p.seen == p.messages && offset-p.offset < partialProgress
 }
 
-// partialLimit returns how long a message may make no progress. This is longer than the
-// time for which a sender retries with the parameters of the connection.
+// partialLimit returns how long a message may make no progress. Unless the limit is
+// maxPartialLimit, it is longer than the time for which a sender retries with the
+// parameters of the connection.
 func (q *qp) partialLimit() time.Duration {
 	timeout := verbs.AckTimeout(q.attr.Timeout)
 	// Without an ACK timeout the sender waits for an acknowledgement without end.

@@ -16,7 +16,7 @@ type wqe struct {
 	// error that this side has found in the request, and with which the request will
 	// complete; else StatusSuccess
 	status           verbs.Status
-	responseComplete bool // for READ and atomics: the whole response has arrived
+	responseComplete bool // for READs and atomics: true if the whole response has arrived
 	imm              uint32
 	total            uint32 // number of bytes of the message
 	sent             uint32 // number of bytes sent; used on the local path only
@@ -35,7 +35,7 @@ type wqe struct {
 	sges    []verbs.SGE // memory of the message; the queue owns the slice
 	inline  []byte      // inline data of the message; the queue owns the slice
 
-	// destAH, destQPN and destQKey name the destination of a UD request.
+	// The next three fields name the destination of a UD request.
 	destAH   verbs.AH
 	destQPN  uint32
 	destQKey uint32
@@ -49,16 +49,15 @@ func (w *wqe) expectsResponse() bool { return w.op == verbs.OpRead || w.op.Atomi
 // sent.
 const unsent = math.MaxUint64
 
-// A sendQueue holds requests in the order in which they were posted, from oldest to tail.
-// A completed request occupies an entry of the queue until its completion is polled; see
-// cqSpace.
+// A sendQueue holds requests in the order in which they were posted. A completed request
+// occupies an entry of the queue until its completion is polled; see cqSpace.
 type sendQueue struct {
 	entries []wqe // ring of requests; grows up to depth when more requests are queued
 
-	// The positions in the queue wrap.
+	// The next four fields are positions in the queue, which wrap.
 	oldest uint32 // position of the oldest request that has not completed
-	// position of the request that is sent next; before firstNew if a part of this request
-	// was sent already
+	// position of the request that is sent next; before firstNew in the queue if a part
+	// of this request was sent already
 	next     uint32
 	firstNew uint32 // position of the first request that was never sent
 	tail     uint32 // position of the next request to be posted
@@ -122,9 +121,10 @@ func (q *sendQueue) forgetSent() {
 	q.acked, q.next, q.firstNew = 0, q.oldest, q.oldest
 }
 
-// retire removes the oldest request. The positions next and firstNew may still be at this
-// request: it may be flushed before it was ever sent, or acknowledged before it was sent
-// again completely. retire then moves them to the next request.
+// retire removes the oldest request. A request can be flushed before it was ever sent,
+// or acknowledged before it was sent again completely. In these cases the fields next
+// and firstNew can still have the position of this request; retire then sets them to the
+// position after it.
 func (q *sendQueue) retire() {
 	if q.next == q.oldest {
 		q.next++
@@ -135,7 +135,7 @@ func (q *sendQueue) retire() {
 	q.oldest++
 }
 
-// complete removes the oldest request, and adds its completion to c.
+// complete removes the oldest request, and adds its completion to the CQ c.
 func (q *sendQueue) complete(c *cq, wc *verbs.WC) {
 	q.retire()
 	q.held++

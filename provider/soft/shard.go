@@ -109,9 +109,10 @@ func (s *shard) leave() {
 	}
 }
 
-// beforeSleep ends a call after which the owner may go to sleep. While eventfd is
-// readable there is nothing to prepare: the owner can not sleep before it has driven the
-// shard, and the call that drives the shard ends with beforeSleep too.
+// beforeSleep ends a call after which the owner may go to sleep. It sends what is due.
+// Then it calls prepareSleep, unless eventfd is readable. While eventfd is readable, the
+// owner can not sleep. It has to drive the shard first, and the call that drives the
+// shard ends with beforeSleep too.
 func (s *shard) beforeSleep() {
 	done := s.wire.sendAll()
 	if !s.signaled {
@@ -122,15 +123,14 @@ func (s *shard) beforeSleep() {
 	}
 }
 
-// prepareSleep makes sure that the owner is woken: by a doorbell, by a descriptor, by a
-// timer, or at once if there is work. It stops at the first work that it finds, which
-// includes unfinished work of the wire path. If there is work, prepareSleep makes
-// eventfd readable. beforeSleep then does not call prepareSleep again before the next
-// call of drive.
+// prepareSleep makes sure that a sleeping owner is woken when there is work. If there is
+// work already, prepareSleep makes eventfd readable and does nothing more, so that the
+// owner does not sleep. If there is no work, a doorbell, a descriptor or a timer will
+// wake the owner. The parameter wireDone is false if the wire path has unfinished work.
 //
-// prepareSleep takes little time if it is called often: it parks the connections on the
-// lists of polls and leaves no more than maxPolledIdle of them on the lists, so that the
-// next call has few connections to look at.
+// prepareSleep takes little time if it is called often. It removes connections from the
+// lists of polls until no more than maxPolledIdle are left, so that the next call has
+// few connections to look at.
 func (s *shard) prepareSleep(wireDone bool) {
 	if !wireDone || !s.polls.parkForSleep((*shmConn).park) {
 		s.signal()
@@ -204,7 +204,9 @@ func (s *shard) OnReady(fd int, _ uint32) {
 func (s *shard) fireTimers() {
 	now := time.Duration(s.clock())
 	if s.timers.Due(now) {
-		s.udp.Drain() // a timer must not fire if the packet that stops it has arrived already
+		// A packet that has arrived may stop a timer. So all packets are processed before a
+		// timer fires.
+		s.udp.Drain()
 	}
 	// A timer that fires late may start itself again with a time that is before now. The
 	// loop then fires it again.

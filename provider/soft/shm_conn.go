@@ -21,7 +21,7 @@ const receiveBudget = 64
 // The shard polls the connections on its active list and on its idle list. Other
 // connections are parked: the peer rings the doorbell when it has published slots.
 // Before the owner may go to sleep, the shard asks the peers of all connections to ring
-// the doorbell, also for connections that stay on a list.
+// the doorbell. Connections that stay on a list are no exception.
 type shmConn struct {
 	q     *qp
 	shard *shard
@@ -154,10 +154,11 @@ func (c *shmConn) park() bool {
 }
 
 // reserveRing makes sure that the doorbell's socket has room for one more byte of the
-// peer. Each ring of the doorbell is one byte, and the peer rings at most once each time
-// the connection is parked. epoll watches the doorbell edge-triggered (epoll(7)), so the
-// byte need not be read after each ring. But the socket would fill up if the bytes were
-// never read. So reserveRing reads them each time doorbellBuf could be full of them.
+// peer. Each ring of the doorbell is one byte. The peer rings at most once after each
+// call of park. epoll watches the doorbell edge-triggered (epoll(7)), so the byte need
+// not be read after each ring. But the socket would fill up if the bytes were never
+// read. So reserveRing counts the bytes that the peer may have written, and reads them
+// when their number reaches the size of doorbellBuf.
 func (c *shmConn) reserveRing() {
 	if c.pendingRings++; c.pendingRings == len(c.shard.doorbellBuf) {
 		c.pendingRings = 0
@@ -165,8 +166,9 @@ func (c *shmConn) reserveRing() {
 	}
 }
 
-// workMissed reports whether the peer has published something before it could see the
-// new value of own.Parked. For this work the peer may not have rung the doorbell.
+// workMissed reports whether the peer has published something that this side has not
+// processed. The peer perhaps published it before it could see the new value of
+// own.Parked, and then it has not rung the doorbell.
 func (c *shmConn) workMissed(want shm.WakeLevel) bool {
 	ack := shm.Ack(c.peer.Ack.Load())
 	return c.requestMissed() || c.q.awaitsResponse() && c.responsesIn.Ready() ||
@@ -195,15 +197,16 @@ func (c *shmConn) stopResponding() {
 // usable.
 func (c *shmConn) ready() error { return nil }
 
-// reset implements path. A queue pair that leaves RESET gets a new connection.
+// reset implements path. It ends the use of the connection, and returns false. When the
+// queue pair enters RTR again, it gets a new connection.
 func (c *shmConn) reset() (usable bool) {
 	c.stopResponding()
 	c.detach()
 	return false
 }
 
-// detach implements path. If this side made both ends and the peer has not taken its
-// end, that end is released too.
+// detach implements path. It releases this side's end. If this side made both ends and
+// the peer has not taken the other end, detach releases the other end too.
 func (c *shmConn) detach() {
 	c.shard.polls.remove(c)
 	c.shard.epoll.Remove(c.end.Doorbell)
@@ -236,15 +239,17 @@ func (c *shmConn) peerGone(end *shm.End) {
 	}
 }
 
-// receiveAt implements path. It is not called for an RC queue pair.
+// receiveAt implements path. It does nothing, because it is called for UD queue pairs
+// only.
 func (*shmConn) receiveAt(netip.Addr) error { return nil }
 
-// onHangUp is called when the peer's end of the doorbell was closed. It executes the
-// requests that are complete in the ring, at most as many as the ring holds, and
-// processes the acknowledgements. If the peer's process ended without closing its queue
-// pair, this queue pair then enters the error state. Otherwise the peer has published
-// shm.SideSilent, and outstanding requests fail when the response timer fires, or when
-// connection management ends the connection.
+// onHangUp is called when the peer's end of the doorbell was closed. It first executes
+// the requests that are complete in the ring, at most as many as the ring holds, and
+// processes the acknowledgements. If the peer has closed its queue pair, it has
+// published shm.SideSilent before. In this case outstanding requests fail later: when
+// the response timer fires, or when connection management ends the connection. If the
+// peer has not published shm.SideSilent, its process has ended without closing the queue
+// pair, and this queue pair enters the error state at once.
 func (c *shmConn) onHangUp() {
 	c.shard.epoll.Remove(c.end.Doorbell)
 	for range c.requestsIn.Len()/receiveBudget + 1 {

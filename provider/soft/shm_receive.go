@@ -26,8 +26,9 @@ const (
 	// serveRead: a READ was executed, and its response is not complete. The next slot is
 	// executed after the response.
 	serveRead
-	// serveReadBlocked: a READ was executed as in serveRead, but the ring of responses is
-	// full. The state is left when the peer has consumed a response.
+	// serveReadBlocked: a READ was executed, and its response is not complete, because
+	// the ring of responses is full. The state is left when the peer has consumed a
+	// response.
 	serveReadBlocked
 	// serveAtomicBlocked: the next slot has an atomic, which is executed when the ring of
 	// responses has room for its result.
@@ -105,8 +106,8 @@ func (c *shmConn) serve(r *fragment.Fragment) bool {
 	var a outcome
 	switch r.Op {
 	case fragment.CompareSwap, fragment.FetchAdd:
-		// A response slot is reserved before the atomic is executed. If there is none,
-		// the atomic is executed later: it must not change the memory twice.
+		// A response slot is reserved before the atomic is executed, because an atomic
+		// must not be executed twice. If no slot is free, the atomic is executed later.
 		dst, _, ok := c.reserveResponse(8)
 		if !ok {
 			c.serving = serveAtomicBlocked
@@ -136,8 +137,8 @@ func (c *shmConn) serve(r *fragment.Fragment) bool {
 	return false
 }
 
-// accessSource implements path. The zero value of the source means that the peer is this
-// process.
+// accessSource implements path. If the peer is this process, the field end.peer has the
+// zero value, and accessSource returns false.
 func (c *shmConn) accessSource() (access.Source, bool) {
 	return c.end.peer, c.end.peer != access.Source{}
 }

@@ -16,8 +16,8 @@ import (
 // transmit implements path. It publishes slots until the send queue is empty or the ring
 // is full.
 func (c *shmConn) transmit() {
-	// A connection that sends is polled for acknowledgements. If the connection is
-	// parked, this side may have asked the peer to ring the doorbell for new slots only.
+	// A connection that sends has to be polled for acknowledgements. While it was
+	// parked, this side perhaps asked the peer to ring the doorbell for new slots only.
 	c.shard.polls.activate(c)
 	for w := c.q.nextToSend(); w != nil; w = c.q.nextToSend() {
 		if !c.send(w) {
@@ -65,7 +65,8 @@ func (c *shmConn) send(w *wqe) bool {
 		}
 		c.requestsOut.Put(&f)
 		if inArea || c.requestsOut.Unpublished == publishEvery {
-			// While this side writes the next fragment, the peer reads this one.
+			// The fragment is published now, so that the peer can read it while this
+			// side writes the next one.
 			c.requestsOut.PublishFirst()
 		}
 		c.sent.seq++

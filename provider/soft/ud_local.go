@@ -31,9 +31,10 @@ import (
 const (
 	datagramHeader = 44
 	datagramMTU    = 4096
-	datagramImm    = 1 // values of the flags, which can be combined
-	datagramSol    = 2
-	datagramHops   = 64 // hop limit that the GRH of a received datagram shows
+	// The next two are bits of the flags.
+	datagramImm  = 1
+	datagramSol  = 2
+	datagramHops = 64 // hop limit that the GRH of a received datagram shows
 )
 
 // udLocalState is the state of a udLocal.

@@ -42,7 +42,7 @@ const (
 // queue of datagrams that wait to be sent. It belongs to the shard, and is in one of
 // three states. Open: there is a connection, and the queue is empty. Full: there is a
 // connection, and the queue is sent when the socket has room again (EPOLLOUT). Refused:
-// the receiver's backlog is full, and the timer retry runs. A destination that does not
+// the receiver's backlog is full, and retryTimer runs. A destination that does not
 // exist, or that belongs to a user who is not allowed, is removed.
 type udLocalDest struct {
 	local      *udLocal
@@ -77,10 +77,11 @@ func (u *udLocal) dest(qpn uint32) *udLocalDest {
 	return d
 }
 
-// removeLeastRecentlyUsed removes the destination that was used least recently, but not
-// the destination keep. It chooses among the idle destinations if there are any: if
-// datagrams still wait in the socket of a removed destination, later datagrams on a new
-// connection could overtake them. It returns false if there is no destination to remove.
+// removeLeastRecentlyUsed removes the destination that was used least recently. It never
+// removes the destination in the parameter except. If there are idle destinations, it
+// removes one of them: if datagrams still wait in the socket of a removed destination,
+// later datagrams on a new connection could overtake them. It returns false if there is
+// no destination to remove.
 func (u *udLocal) removeLeastRecentlyUsed(except *udLocalDest) bool {
 	var idle, any *udLocalDest
 	for _, d := range u.dests {
@@ -103,8 +104,8 @@ func (u *udLocal) removeLeastRecentlyUsed(except *udLocalDest) bool {
 	return any != nil
 }
 
-// idle reports whether the receiver has read all datagrams that were sent to it, and
-// none waits in the queue.
+// idle reports whether the receiver has read all datagrams that were sent to it, and the
+// queue is empty.
 func (d *udLocalDest) idle() bool {
 	if d.fd < 0 || !d.queue.empty() {
 		return false
@@ -154,8 +155,8 @@ func (u *udLocal) connectSocket(fd int, qpn uint32) error {
 	return err
 }
 
-// connectAgain is called when the timer retry fires. It tries once more to connect, and
-// then sends the queued datagrams.
+// connectAgain is called when retryTimer fires. It tries once more to connect, and then
+// sends the queued datagrams.
 func (d *udLocalDest) connectAgain() {
 	if d.connect() {
 		d.flush()

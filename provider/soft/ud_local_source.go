@@ -36,8 +36,10 @@ type udLocalSource struct {
 	lastUse uint64 // value of udLocal.uses at the last use
 }
 
-// OnReady accepts connections when the listening socket is ready. If accept has closed
-// spare descriptors to get a free one, OnReady then opens them again.
+// OnReady accepts connections when the listening socket is ready. If no descriptor is
+// free, accept closes spare descriptors to get a free one; see
+// unixsock.SpareDescriptors. Before OnReady returns, it tries to open these spare
+// descriptors again.
 func (u *udLocal) OnReady(int, uint32) {
 	defer u.q.dev.spare.Fill()
 	for range datagramBudget {
@@ -95,8 +97,8 @@ func (u *udLocal) admit(fd int) {
 // enter adds an accepted connection to the map of connections of the queue pair. If the
 // user has as many connections as allowed, enter first closes another connection of that
 // user. If the queue pair or the process has no room, enter closes the connection that
-// evictionCandidate returns. If there is still no room, enter returns the counter for
-// the reason.
+// evictionCandidate returns. If there is still no room, enter returns false, and the
+// counter in which the caller counts the refused connection.
 func (src *udLocalSource) enter() (refused counters.ID, ok bool) {
 	p, conns := src.local, src.local.q.dev.conns
 	if !conns.Acquire(src.uid) && !(p.closeLeastRecentlyUsed(src.uid) && conns.Acquire(src.uid)) {
@@ -113,12 +115,12 @@ func (src *udLocalSource) enter() (refused counters.ID, ok bool) {
 	return 0, true
 }
 
-// fillSpare opens the spare descriptors that were closed to accept a connection of the
-// user newUser. If no descriptor is free, fillSpare closes connections of the queue
-// pair; see evictionCandidate. It closes at most as many connections as there are spare
-// descriptors. Without this bound it could close all: other goroutines may take each
-// descriptor that becomes free. It returns false if not all spare descriptors could be
-// opened.
+// fillSpare is called after a connection of the user newUser was accepted. To accept the
+// connection, spare descriptors may have been closed; fillSpare opens them again. If no
+// descriptor is free, it closes connections of the queue pair; see evictionCandidate. It
+// closes at most as many connections as there are spare descriptors. Without this bound
+// it could close all: other goroutines may take each descriptor that becomes free. It
+// returns false if not all spare descriptors could be opened.
 func (u *udLocal) fillSpare(newUser uint32) bool {
 	for range unixsock.SpareCount {
 		if u.q.dev.spare.Fill() {
@@ -189,8 +191,8 @@ func (src *udLocalSource) readOne() bool {
 	case errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR):
 		return false
 	case errors.Is(err, unix.ECONNRESET):
-		// The system reports this error once. The datagrams that the peer has sent
-		// before can still be read.
+		// The system reports this error only once. After that, the datagrams that the
+		// peer has sent can still be read.
 		return true
 	case err != nil || n == 0 || !p.receive(p.in[:n]):
 		src.close()

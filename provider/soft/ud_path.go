@@ -115,7 +115,7 @@ func (p *udPath) sendOne(w *wqe) (status verbs.Status, room bool) {
 // resend implements path. It does nothing, because UD has no RNR NAKs.
 func (p *udPath) resend() {}
 
-// takeAcks implements path. UD has no acknowledgements.
+// takeAcks implements path. It returns false, because UD has no acknowledgements.
 func (p *udPath) takeAcks() bool { return false }
 
 // abort implements path. It does nothing, because a UD message has only one fragment.
@@ -125,7 +125,8 @@ func (p *udPath) abort(outcome) {}
 // fragments to wait for.
 func (p *udPath) requestsPending() bool { return false }
 
-// accessSource implements path. UD has no remote keys.
+// accessSource implements path. It returns false: UD has no remote keys, so a peer can
+// not cause an access error.
 func (p *udPath) accessSource() (access.Source, bool) { return access.Source{}, false }
 
 // stopResponding implements path. It does nothing, because a UD queue pair sends no
@@ -136,14 +137,15 @@ func (p *udPath) stopResponding() {}
 // buffers.
 func (p *udPath) receivesPosted() {}
 
-// rebind implements path. UD has no connections.
+// rebind implements path. It does nothing, because UD has no connections. The caller
+// still owns the end.
 func (*udPath) rebind(*localEnd) (moved path, taken bool, err error) { return nil, false, nil }
 
-// peerGone implements path. UD has no connections.
+// peerGone implements path. It does nothing, because UD has no connections.
 func (*udPath) peerGone(*shm.End) {}
 
-// receiveAt implements path. It does nothing with PathLocal, because then no datagrams
-// arrive on the wire path.
+// receiveAt implements path. It passes the address to the wire path. With PathLocal it
+// does nothing, because the queue pair has no wire path.
 func (p *udPath) receiveAt(at netip.Addr) error {
 	if p.wire == nil {
 		return nil
@@ -151,8 +153,9 @@ func (p *udPath) receiveAt(at netip.Addr) error {
 	return p.wire.receiveAt(at)
 }
 
-// reset implements path. It drops and counts datagrams that have completed and still wait
-// to be sent.
+// reset implements path. It drops and counts the datagrams that still wait to be sent on
+// the local path; their requests have completed already. The queue pair keeps the path,
+// so reset returns true.
 func (p *udPath) reset() (usable bool) {
 	if p.local != nil {
 		p.local.clear()

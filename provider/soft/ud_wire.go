@@ -28,7 +28,7 @@ type udWire struct {
 	// routes that were opened for receiving, one for each address at which the queue
 	// pair receives
 	reachableAt []*udp.Route
-	hasAddress  bool // true after a call of receiveAt, which replaces listenAtAll
+	hasAddress  bool // true after a call of receiveAt; listenAtAll then does nothing
 }
 
 func newUDWire(q *qp) *udWire {
@@ -120,8 +120,8 @@ func (u *udWire) receiveAt(at netip.Addr) error {
 // and it is no error if no port can be opened. If the device has the wire path only,
 // listenAtAll returns an error if no port can be opened.
 //
-// The queue pair does not receive at addresses that the host is given later. The queue
-// pair of an ID that listens at all addresses does.
+// If the host gets another address later, the queue pair does not receive at this
+// address. The exception is the queue pair of an ID that listens at all addresses.
 func (u *udWire) listenAtAll() error {
 	if u.hasAddress || len(u.reachableAt) > 0 {
 		return nil
