@@ -146,8 +146,8 @@ func (i *id) onREJ(m *rejMsg) bool {
 	case stateREQReceived:
 		i.enter(stateWithdrawn)
 	case stateEstablished:
-		// The passive side has closed its ID before the RTU has arrived there. So it has
-		// sent a REJ and not a DREQ. The REJ ends the connection as a DREQ does.
+		// The passive side has closed its ID before it has received the RTU. So it has
+		// sent a REJ instead of a DREQ. This side treats the REJ as a DREQ.
 		return i.onDREQ()
 	case stateDREQSent:
 		i.disconnected(0)
@@ -162,7 +162,7 @@ func (i *id) onREJ(m *rejMsg) bool {
 func (i *id) requestRejected(m *rejMsg) {
 	i.enter(stateEnded)
 	i.failQP()
-	ev := cm.TransportEvent{Type: cm.Rejected, Status: int(m.reason), ByApplication: m.byApplication, PrivateData: m.private, Err: cmp.Or(m.cause, userRefused(m.user))}
+	ev := cm.TransportEvent{Type: cm.Rejected, Status: int(m.reason), ByApplication: m.byApplication, PrivateData: m.private, Err: cmp.Or(m.cause, userRefused(m.userRefused))}
 	if i.ps == cm.UDP {
 		ev.Type, ev.Status = cm.Unreachable, int(cm.SIDRReject)
 	}

@@ -16,8 +16,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// onlyPorts makes the party take free ports only from a range. The range begins with the
-// port of the ID first, and has as many ports as the parameter count says.
+// onlyPorts makes the party take free ports only from a range. The first port of the
+// range is the port of the ID in the parameter first. The parameter count is the number
+// of ports in the range.
 func (s *party) onlyPorts(first *cm.ID, count int) {
 	low := int(first.LocalAddr().Port())
 	s.m.FreePorts = func() (hostport.PortRange, error) { return hostport.PortRange{Low: low, High: low + count - 1}, nil }
@@ -72,8 +73,8 @@ func peerBindAnyClashes(t *testing.T, _ string) {
 	}
 }
 
-// A client on an address does not get a source port that a listener on the wildcard has
-// bound.
+// A client that dials from an address does not get a source port that a listener has
+// bound on the wildcard.
 func TestClientAvoidsWildcards(t *testing.T) {
 	server, client := newParty(t), newParty(t)
 	wild := server.Listen(cm.TCP, "0.0.0.0:0", 0)
@@ -122,7 +123,7 @@ func TestAFOnlyAfterBind(t *testing.T) {
 	require.NoError(t, four.Bind(at("127.0.0.1", six)), "the port is free on IPv4")
 	require.ErrorIs(t, s.ID(cm.TCP).Bind(at("::1", six)), cm.ErrAddrNotAvailable, "the port is not free on IPv6")
 
-	// While the port is bound on IPv4, the option can not be cleared.
+	// While another ID has bound the port on IPv4, the option can not be cleared.
 	require.ErrorIs(t, six.SetAFOnly(false), cm.ErrAddrNotAvailable)
 	require.NoError(t, four.Close())
 	require.NoError(t, six.SetAFOnly(false))
@@ -134,7 +135,7 @@ func TestAFOnlyAfterBind(t *testing.T) {
 	refuses(s, at("127.0.0.1", six))
 	require.ErrorIs(t, six.SetAFOnly(false), verbs.ErrState, "the ID is listening")
 
-	// On an ID that is not bound to an IPv6 wildcard, the option has no effect.
+	// The option has no effect on an ID that is bound to an IPv4 address.
 	plain := s.ID(cm.TCP)
 	require.NoError(t, plain.Bind(netip.MustParseAddrPort("127.0.0.1:0")))
 	require.NoError(t, plain.SetAFOnly(true))

@@ -18,7 +18,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// at returns an address and port: the address addr, and the port of an ID.
+// at returns the address addr together with the port to which an ID is bound.
 func at(addr string, port *cm.ID) netip.AddrPort {
 	return netip.AddrPortFrom(netip.MustParseAddr(addr), port.LocalAddr().Port())
 }
@@ -40,8 +40,8 @@ func TestBindPorts(t *testing.T) {
 
 	// The port spaces are independent.
 	require.NoError(t, s.ID(cm.UDP).Bind(id.LocalAddr()))
-	// The ports are not those of IP sockets: this Bind to port 22 succeeds even if
-	// another process listens on TCP port 22.
+	// The ports of IDs and the ports of IP sockets are independent: this Bind to port 22
+	// succeeds even if another process listens on TCP port 22.
 	require.NoError(t, s.ID(cm.TCP).Bind(netip.MustParseAddrPort("127.0.0.33:22")))
 }
 
@@ -169,8 +169,8 @@ func TestLowPortNeedsPrivilege(t *testing.T) {
 	require.Equal(t, "permission denied\n", string(out))
 }
 
-// peerLowPort tries to reserve a port below 1024 in a process whose user has no
-// capabilities. It prints a line if the system denies permission.
+// peerLowPort tries to reserve a port below 1024 in a process that has no capabilities
+// (capabilities(7)). It prints a line if the error is a lack of permission.
 func peerLowPort(*testing.T, string) {
 	_, err := hostport.Reserve(cm.TCP, netip.MustParseAddrPort("127.0.0.1:1023"), false, false, nil)
 	if errors.Is(err, os.ErrPermission) {

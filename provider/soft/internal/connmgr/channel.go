@@ -91,7 +91,8 @@ func (ch *channel) open() (err error) {
 // FD implements cm.TransportChannel. It returns an epoll descriptor.
 func (ch *channel) FD() int { return ch.epoll.FD() }
 
-// Close implements cm.TransportChannel.
+// Close implements cm.TransportChannel. It closes the descriptors of the channel and
+// releases the orphans. A second call does nothing.
 func (ch *channel) Close() error {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
@@ -115,7 +116,7 @@ func (ch *channel) Close() error {
 	return nil
 }
 
-// NewID implements cm.TransportChannel.
+// NewID implements cm.TransportChannel. It returns a new ID on this channel.
 func (ch *channel) NewID(ps cm.PortSpace) (cm.TransportID, error) {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
@@ -201,8 +202,9 @@ func (ch *channel) armTimerFD() {
 	next, any := ch.timers.Next()
 	switch {
 	case any && expired && next <= now:
-		// timerFD has expired, and a timer is due. timerFD stays readable, so Next is
-		// called again and calls the timer.
+		// timerFD has expired, and a timer has become due since the last call of expire.
+		// Nothing has to be set: timerFD stays readable, so the owner calls Next again,
+		// and Next calls the timer.
 	case any && (!ch.timerFDSet || expired || next < ch.timerFDExpiry):
 		ch.timerFDSet, ch.timerFDExpiry = true, next
 		_ = timerfd.Set(ch.timerFD, next-now)

@@ -60,7 +60,7 @@ func TestChannelAlarm(t *testing.T) {
 			client.Quiet()
 		}
 	}
-	// =The timerfd may expire once more, although no timer is running.
+	// The timerfd may expire once more, although no timer is running.
 	require.Zero(t, client.tc.timers.Len())
 }
 

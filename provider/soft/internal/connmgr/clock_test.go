@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// A fakeClock is the clock of a channel in a test. It changes only by advance.
+// A fakeClock is the clock of a channel in a test. Its time changes only when a test
+// calls the method advance.
 type fakeClock struct{ now time.Time }
 
 // useClock makes the party's channel use a new fakeClock, and returns that clock.

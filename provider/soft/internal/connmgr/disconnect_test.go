@@ -134,8 +134,9 @@ func TestDisconnectedWithoutEstablished(t *testing.T) {
 	client.close()
 }
 
-// A passive side on which Disconnect was called before it has received the RTU answers a
-// DREQ that arrives instead of the RTU, although the application makes no other call.
+// The application of the passive side calls Disconnect before the RTU has arrived. Then
+// a DREQ arrives instead of the RTU. The passive side answers the DREQ, although its
+// application does not call Disconnect again.
 func TestDREQAfterEarlyDisconnect(t *testing.T) {
 	server := newParty(t)
 	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
@@ -147,7 +148,7 @@ func TestDREQAfterEarlyDisconnect(t *testing.T) {
 	require.NoError(t, passive.Disconnect())
 	client.send(encode(&dreqMsg{}))
 	require.Zero(t, server.Want(cm.Disconnected, passive).Status)
-	server.Want(cm.TimewaitExit, passive) // follows the DREP
+	server.Want(cm.TimewaitExit, passive) // TimewaitExit shows that the DREP was sent.
 	client.close()
 }
 

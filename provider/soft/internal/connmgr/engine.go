@@ -59,9 +59,9 @@ type Binding struct {
 	Peer access.Source
 	// Flow is the flow control of the wire path.
 	Flow CreditFlow
-	// DataHeard is called when the first data packet of the connection has arrived. The
-	// packet shows that the peer has received the message in which this side has told
-	// the peer its first packet sequence number, because the packet has that number.
+	// DataHeard is called when the first data packet of the connection has arrived. In a
+	// message, this side has told the peer the first packet sequence number that it
+	// expects. The data packet has this number, so the peer has received the message.
 	// DataHeard may be called from any goroutine. A lock of the engine may be held, so
 	// DataHeard does not call the engine. The field is nil on the local path.
 	DataHeard func()
@@ -89,7 +89,7 @@ type QueuePair interface {
 
 // A boundConn is the binding of one connection. The zero value has no binding.
 type boundConn struct {
-	qpn     uint32 // number of the queue pair; 0 before bind
+	qpn     uint32 // number of the queue pair; 0 until bind is called
 	binding *Binding
 }
 

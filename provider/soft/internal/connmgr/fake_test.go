@@ -26,7 +26,7 @@ type fakeDevice struct {
 	channels int // open event channels
 	lastQPN  uint32
 	qps      map[uint32]*fakeQP // open queue pairs by number
-	// bindings that Bind was called with and Unbind was not, by queue pair number
+	// present bindings by queue pair number: Bind adds a binding, and Unbind removes it
 	bound   map[uint32]*Binding
 	bindErr error // error of Bind; nil means that Bind succeeds
 }
@@ -286,10 +286,11 @@ func exchange(t *testing.T, _ *party, sender verbs.QP, to *party, receiver verbs
 	}
 }
 
-// counted contains the values of counters by name. It leaves out counters that are zero.
+// The type counted has the values of counters by name. Counters with the value zero are
+// left out.
 type counted map[string]uint64
 
-// counted returns the counters of a party's connection management.
+// counted returns the counters of a party's connection management that are not zero.
 func (s *party) counted() counted {
 	got := counted{}
 	for _, c := range counters.Sum([]*counters.Set{s.m.LocalCounts, s.m.WireCounts}) {

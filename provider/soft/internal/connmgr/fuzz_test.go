@@ -75,7 +75,8 @@ func newConversation(t *testing.T, m *Manager) *conversation {
 	return c
 }
 
-// send sends one of the messages, or an invalid packet.
+// send sends a packet of the client. If the parameter what is an index of the field
+// messages, the packet has this message. Otherwise the packet is invalid.
 func (c *conversation) send(what byte) {
 	packet := []byte{what}
 	if int(what) < len(c.messages) {
@@ -84,7 +85,9 @@ func (c *conversation) send(what byte) {
 	_ = unixsock.Send(c.client, packet, nil)
 }
 
-// act calls a method of the passive side.
+// act makes one call of the application on the passive side. The parameter what selects
+// the call: 0 fetches an event, 1 to 5 call a method of the ID, and other values do
+// nothing.
 func (c *conversation) act(what byte) {
 	if what == 0 {
 		c.next()

@@ -182,7 +182,7 @@ func TestHostileConnected(t *testing.T) {
 	}
 }
 
-// hostileServer listens on a port with a raw socket. The returned function accept
+// hostileServer listens on a port with a raw socket. Each call of the returned function
 // accepts one client.
 func hostileServer(t *testing.T) (listener *hostport.Reservation, accept func() *rawPeer) {
 	t.Helper()

@@ -40,8 +40,8 @@ type id struct {
 	notified bool
 
 	lastQP QueuePair // last queue pair made on the ID; see ownQP
-	// qpn is the number of the connection's queue pair. It is the queue pair of the ID,
-	// or else the one that the application has named.
+	// qpn is the number of the connection's queue pair. If the ID has no queue pair, the
+	// application has passed this number to Connect or Accept.
 	qpn        uint32
 	negotiated negotiation
 
@@ -71,7 +71,7 @@ type options struct {
 
 // Statuses of events.
 const (
-	statusSetupFailed = -1 // status of ConnectError (rdma_get_cm_event(3))
+	statusSetupFailed = -1 // status of the event ConnectError (rdma_get_cm_event(3))
 
 	// The other statuses are negated error numbers of Linux.
 	statusNoDevice = -19  // -ENODEV
@@ -177,9 +177,9 @@ func (i *id) extendTimer(within time.Duration) {
 	ch.timers.Set(&i.timer, ch.sinceStart(at))
 }
 
-// enter changes the state, and stops the timer of the previous one. In stateDREQReceived
-// and the states after it in the list, the connection does not deliver messages to the
-// ID any more.
+// enter changes the state, and stops the timer of the previous state. If the new state
+// is stateDREQReceived or comes after it in the list of states, enter also ends the
+// delivery of messages to the ID.
 func (i *id) enter(p idState) {
 	i.state = p
 	ch := i.ch.Load()
@@ -267,7 +267,9 @@ func (i *id) cancelRequest() {
 	}
 }
 
-// Destroy implements cm.TransportID.
+// Destroy implements cm.TransportID. It tells the peer that the connection or the
+// request ends, and releases all resources of the ID. The queued events of the ID are
+// dropped. If the ID is a listener, the requests that were not fetched are refused.
 func (i *id) Destroy() error {
 	ch := i.lock()
 	defer ch.unlock()
@@ -350,14 +352,15 @@ func (i *id) Port() uint8 {
 	return PortNumber
 }
 
-// LocalAddr implements cm.TransportID.
+// LocalAddr implements cm.TransportID. It returns the address and port of this side.
 func (i *id) LocalAddr() netip.AddrPort {
 	ch := i.lock()
 	defer ch.unlock()
 	return i.local
 }
 
-// Credentials implements cm.CredentialsReader.
+// Credentials implements cm.CredentialsReader. It returns the credentials of the peer's
+// process, or false if they are not known.
 func (i *id) Credentials() (cm.Credentials, bool) {
 	ch := i.lock()
 	defer ch.unlock()
@@ -367,7 +370,7 @@ func (i *id) Credentials() (cm.Credentials, bool) {
 	return i.conn.credentials()
 }
 
-// RemoteAddr implements cm.TransportID.
+// RemoteAddr implements cm.TransportID. It returns the address and port of the peer.
 func (i *id) RemoteAddr() netip.AddrPort {
 	ch := i.lock()
 	defer ch.unlock()

@@ -75,9 +75,9 @@ func (b *inbox) add(kind jobKind, job func()) bool {
 }
 
 // begin announces that the caller reads the sockets of the channel, and then calls
-// takeBatch and signal. Until the call of signal, add makes no system call. Most jobs are
-// datagrams that the channel has read for its own connections. So most jobs need no
-// system call.
+// takeBatch and signal. Until the call of signal, add makes no system call. Most jobs
+// are datagrams that the channel reads for its own connections, so they are added
+// between begin and signal. For these jobs no system call is needed.
 func (b *inbox) begin() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

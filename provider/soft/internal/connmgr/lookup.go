@@ -30,11 +30,11 @@ func (i *id) onSIDRREP(m *sidrRepMsg) bool {
 	}
 	i.enter(stateEnded)
 	if m.status != cm.SIDROK {
-		i.raise(cm.TransportEvent{Type: cm.Unreachable, Status: int(m.status), Err: userRefused(m.user), ByApplication: m.byApplication, PrivateData: m.private})
+		i.raise(cm.TransportEvent{Type: cm.Unreachable, Status: int(m.status), Err: userRefused(m.userRefused), ByApplication: m.byApplication, PrivateData: m.private})
 		return true
 	}
-	// An error of route is ignored: the address vector then has the index 0, so
-	// datagrams have the first GID of the port as their source.
+	// If the method route fails, its error is ignored. The address vector then has the
+	// GID index 0, so the source of the datagrams is the first GID of the port.
 	route, _ := i.route()
 	to := cm.UDParam{AH: route, QPN: m.qpn, QKey: m.qkey}
 	i.raise(cm.TransportEvent{Type: cm.Established, UD: to, PrivateData: m.private})

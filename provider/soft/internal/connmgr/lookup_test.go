@@ -33,8 +33,8 @@ func TestLookup(t *testing.T) {
 	require.Equal(t, verbs.GIDFromAddr(l.LocalAddr().Addr()), ev.UD.AH.DestGID)
 	require.EqualValues(t, 1, ev.UD.AH.Port)
 
-	// After a lookup, the other side gets no event if one side calls Disconnect or is
-	// closed.
+	// After the lookup, one side calls Disconnect or closes its ID. The other side gets
+	// no event about this.
 	require.NoError(t, active.Disconnect())
 	require.Equal(t, verbs.StateError, active.QP().State())
 	server.Quiet()

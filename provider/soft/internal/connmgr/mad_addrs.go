@@ -121,7 +121,8 @@ func (l *madListener) addressesChanged() {
 	}
 }
 
-// serves implements listener.
+// serves implements listener. If the start of the watch has failed, the result also has
+// the address of the listener with this error.
 func (l *madListener) serves() (served []cm.ServedAddr) {
 	for _, a := range l.addrs {
 		served = append(served, l.served(a.addr, a.err))

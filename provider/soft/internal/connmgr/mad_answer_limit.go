@@ -35,7 +35,8 @@ const (
 	// answersPerAddress is the largest number of answers in a second to one source. One
 	// burst may have the same number of answers.
 	answersPerAddress = 256
-	answerBuckets     = 4096
+	// answerBuckets is the number of rates that the sources share.
+	answerBuckets = 4096
 )
 
 // An answerRate limits the number of answers in a second. All answers of one second may

@@ -92,7 +92,8 @@ func parseREQ(r *wire.REQ, from, to netip.Addr) (*reqMsg, cm.RejectReason) {
 	}
 	private, ok := m.endpoints.parse(r.PrivateData[:], port, from, to)
 	if !ok {
-		// The kernel refuses such a REQ with the same reason.
+		// The addresses in the private data are wrong. The kernel refuses such a REQ
+		// with the same reason.
 		return nil, cm.RejectConsumer
 	}
 	m.private = bytes.Clone(private)

@@ -116,7 +116,7 @@ func (c *madConn) transmit(m *wire.MAD) {
 	c.port.send(m, c.remote)
 }
 
-// encode encodes a message.
+// encode writes the message m to the datagram mad.
 func (c *madConn) encode(mad *wire.MAD, m message) {
 	switch m := m.(type) {
 	case *reqMsg:
@@ -174,7 +174,7 @@ func (c *madConn) encodeREJ(mad *wire.MAD, m *rejMsg) {
 // that a process has ended.
 func (c *madConn) peerVanished() {}
 
-// usesDatagrams implements cmConn.
+// usesDatagrams implements cmConn. It returns true.
 func (c *madConn) usesDatagrams() bool { return true }
 
 // credentials implements cmConn. On the wire path the credentials of the peer are not
@@ -182,8 +182,9 @@ func (c *madConn) usesDatagrams() bool { return true }
 func (c *madConn) credentials() (cm.Credentials, bool) { return cm.Credentials{}, false }
 
 // stopDelivery implements cmConn. After stopDelivery the retransmitted messages of the
-// peer are still answered. When the connection has ended, stopDelivery removes it from
-// madMux.byQP, because the peer may use its queue pair for another connection.
+// peer are still answered. If the connection has ended (stateWithdrawn or stateEnded),
+// stopDelivery also removes it from madMux.byQP, because the peer may now use its queue
+// pair for another connection.
 func (c *madConn) stopDelivery() {
 	c.deliveryStopped = true
 	c.retransmit.stop()

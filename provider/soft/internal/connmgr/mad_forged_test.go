@@ -14,8 +14,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A REJ ends a connection only if it has both communication IDs. A sender may not know
-// the ID of the passive side. A REJ without that ID ends only an unanswered request.
+// A REJ ends a connection only if it has the communication IDs of both sides. A REJ
+// without the ID of the passive side can only cancel a request that is not answered yet:
+// a peer that has received no answer does not know this ID.
 func TestWireCMForgedRejects(t *testing.T) {
 	w := newMADSim(t)
 	active, passive := w.connected()
@@ -50,8 +51,8 @@ func TestWireCMForgedRejects(t *testing.T) {
 	w.want(w.server, cm.Disconnected, passive)
 }
 
-// A passive side was established by Notify, and has then sent a DREQ. It retransmits the
-// DREQ even if an RTU arrives late, and even if its ID is closed.
+// A passive side was established by Notify, and has then sent a DREQ. After that an RTU
+// arrives late. The passive side still retransmits the DREQ, even if its ID was closed.
 func TestWireCMLateRTU(t *testing.T) {
 	t.Run("disconnected", func(t *testing.T) {
 		lateRTU(t, func(_ *madPeer, id *cm.ID) { require.NoError(t, id.Disconnect()) })

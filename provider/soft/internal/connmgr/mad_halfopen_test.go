@@ -29,10 +29,10 @@ func testSource(n int) netip.Addr {
 	return netip.AddrFrom4([4]byte{10, byte(n >> 16), byte(n >> 8), byte(n)})
 }
 
-// ask sends a request from a source. The result taken is the half-open connection of the
-// request, or nil if the request was dropped. The result victim is the evicted
-// connection, or nil.
-func (t *tableTest) ask(source int) (taken, victim *halfOpen) {
+// ask sends a request from a source. The result accepted is the half-open connection of
+// the request, or nil if the request was dropped. The result victim is the evicted
+// connection, or nil if the request evicts none.
+func (t *tableTest) ask(source int) (accepted, victim *halfOpen) {
 	t.Helper()
 	t.now = t.now.Add(time.Millisecond)
 	victim, ok := t.table.room(testSource(source), t.now)
@@ -43,9 +43,9 @@ func (t *tableTest) ask(source int) (taken, victim *halfOpen) {
 	if victim != nil {
 		require.True(t, t.table.remove(victim))
 	}
-	taken = &halfOpen{}
-	t.table.add(taken, testSource(source), t.now)
-	return taken, victim
+	accepted = &halfOpen{}
+	t.table.add(accepted, testSource(source), t.now)
+	return accepted, victim
 }
 
 // If the table is full, a request evicts the oldest connection of the source with the
@@ -114,28 +114,28 @@ func TestHalfOpenOwnSource(t *testing.T) {
 	oldest, _ := s.ask(1)
 	s.ask(1)
 	s.ask(1)
-	taken, _ := s.ask(1)
-	require.Nil(t, taken, "the source has reached its limit")
+	accepted, _ := s.ask(1)
+	require.Nil(t, accepted, "the source has reached its limit")
 	s.now = s.now.Add(graceTime)
-	taken, victim := s.ask(1)
-	require.NotNil(t, taken)
+	accepted, victim := s.ask(1)
+	require.NotNil(t, accepted)
 	require.Same(t, oldest, victim)
 
 	full := newTableTest(t, 2, 2)
 	full.ask(1)
 	full.ask(2)
-	taken, _ = full.ask(2)
-	require.Nil(t, taken, "the table is full, and no source has more connections than this one")
-	taken, _ = full.ask(3)
-	require.NotNil(t, taken)
+	accepted, _ = full.ask(2)
+	require.Nil(t, accepted, "the table is full, and no source has more connections than this one")
+	accepted, _ = full.ask(3)
+	require.NotNil(t, accepted)
 }
 
 // The table accepts no requests while too many evicted connections have not ended.
 func TestHalfOpenEvictionsPending(t *testing.T) {
 	s := newTableTest(t, 2, 2)
 	s.table.evicting = 2
-	taken, _ := s.ask(1)
-	require.Nil(t, taken)
+	accepted, _ := s.ask(1)
+	require.Nil(t, accepted)
 }
 
 // The counts of a table are right after any sequence of add and remove. The table
@@ -154,9 +154,9 @@ func TestHalfOpenCounts(t *testing.T) {
 				break
 			}
 		}
-		taken, victim := s.ask(rng.IntN(1 + rng.IntN(100)))
-		if delete(live, victim); taken != nil {
-			live[taken] = true
+		accepted, victim := s.ask(rng.IntN(1 + rng.IntN(100)))
+		if delete(live, victim); accepted != nil {
+			live[accepted] = true
 		}
 		require.Equal(t, len(live), s.table.total)
 		require.LessOrEqual(t, len(live), most)

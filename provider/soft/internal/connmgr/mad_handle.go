@@ -132,7 +132,7 @@ func (c *madConn) onREP(m *wire.MAD) {
 	case c.id.state == stateREQSent && c.id.ps == cm.TCP && c.acceptREP(&r):
 		c.deliver(parseREP(&r))
 		if c.id.state == stateEstablished {
-			c.retransmit.startRTU() // deliver has stopped the retransmission.
+			c.retransmit.startRTU() // The retransmission of the REQ has ended in deliver.
 		}
 	case duplicate && c.rtuSent && c.id.state == stateEstablished:
 		c.retransmit.sendNow()

@@ -147,16 +147,18 @@ var _ epollset.Handler = (*requestPort)(nil)
 // arbitrary. If there are more, the descriptor stays readable.
 const errorBatch = 64
 
-// readErrors calls the function handle for each port-unreachable error. The argument dst
-// is the destination of the request. The argument quoted is the part of the request that
-// the error quotes, from the first byte after the UDP header.
+// readErrors reads the ICMP errors of the socket, and calls the function handle for each
+// port-unreachable error. The argument dst is the destination of the request that has
+// caused the error. The argument quoted is the part of this request that the error
+// quotes, from the first byte after the UDP header.
 func (s *requestSocket) readErrors(handle func(dst netip.AddrPort, quoted []byte)) {
 	var quoted [madBufSize]byte
 	var control [512]byte // room for one error and the address of its sender
 	for range errorBatch {
 		n, used, _, name, err := unix.Recvmsg(s.fd, quoted[:], control[:], unix.MSG_ERRQUEUE|unix.MSG_DONTWAIT)
 		if err != nil {
-			// If the error queue was full, the error is pending on the socket. Reading
+			// The error queue is empty. If it was full when an ICMP error arrived, that
+			// ICMP error is not in the queue, but is pending on the socket. Reading
 			// SO_ERROR clears it, so that the descriptor does not stay ready.
 			_, _ = unix.GetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_ERROR)
 			return
@@ -220,18 +222,18 @@ func quoteOf(quoted []byte) (q quotedMAD, ok bool) {
 }
 
 // onPortUnreachable handles an ICMP error, which says that no process has the UDP port
-// of the peer. The parameter by is the destination of the request that has caused the
+// of the peer. The parameter dst is the destination of the request that has caused the
 // error. Anybody can forge an ICMP error. So the error affects only the request that it
-// quotes, and only if the request was sent to the address in by. The quoted request is
-// found by its random communication ID and its transaction ID. The error never affects a
-// connection. If it quotes no request of this device, it is ignored.
-func (mux *madMux) onPortUnreachable(port *madPort, by netip.AddrPort, quoted []byte) {
+// quotes, and only if the request was sent to dst. The quoted request is found by its
+// random communication ID and its transaction ID. The error never affects a connection.
+// If it quotes no request of this device, it is ignored.
+func (mux *madMux) onPortUnreachable(port *madPort, dst netip.AddrPort, quoted []byte) {
 	q, quotes := quoteOf(quoted)
 	if !quotes {
 		return
 	}
-	if c := mux.conns[q.id]; c != nil && c.port == port && c.remote == hostport.WithoutZone(by.Addr()) {
-		c.enqueue(jobMessage, func() { c.onPortUnreachable(by, q) })
+	if c := mux.conns[q.id]; c != nil && c.port == port && c.remote == hostport.WithoutZone(dst.Addr()) {
+		c.enqueue(jobMessage, func() { c.onPortUnreachable(dst, q) })
 	}
 }
 

@@ -135,12 +135,12 @@ func TestRequestSocketReceivesNothing(t *testing.T) {
 	require.ErrorIs(t, err, unix.EAGAIN, "%d bytes", n)
 }
 
-// refused makes the client handle a port-unreachable error. The parameter by is the host
-// to which the quoted request was sent.
-func (w *madSim) refused(by netip.Addr, quoted []byte) {
+// refused makes the client handle a port-unreachable error. The parameter dst is the
+// host to which the quoted request was sent.
+func (w *madSim) refused(dst netip.Addr, quoted []byte) {
 	mux := w.client.m.mux
 	mux.mu.Lock()
-	mux.onPortUnreachable(mux.ports[clientAddr], netip.AddrPortFrom(by, 4791), quoted)
+	mux.onPortUnreachable(mux.ports[clientAddr], netip.AddrPortFrom(dst, 4791), quoted)
 	mux.mu.Unlock()
 	w.settle()
 }
@@ -162,7 +162,7 @@ func TestForgedPortUnreachable(t *testing.T) {
 		return quoted(&m)
 	}
 	for what, forged := range map[string]struct {
-		by    netip.Addr
+		dst   netip.Addr
 		quote []byte
 	}{
 		"another connection":  {serverAddr, change(func(m *wire.MAD) { m[wire.MADDataOffset] ^= 1 })},
@@ -171,7 +171,7 @@ func TestForgedPortUnreachable(t *testing.T) {
 		"another host":        {clientAddr, quoted(&request)},
 		"no quote":            {serverAddr, nil},
 	} {
-		w.refused(forged.by, forged.quote)
+		w.refused(forged.dst, forged.quote)
 		require.Equal(t, cm.StateConnecting, active.State(), what)
 		w.client.Quiet()
 	}

@@ -57,8 +57,9 @@ func openMADListener(i *id) *madListener {
 	return l
 }
 
-// setAccepting implements listener.
-func (l *madListener) setAccepting(yes bool) { l.accepting = yes }
+// setAccepting implements listener. While the listener does not accept, it drops
+// connection requests. The parameter does not affect lookups.
+func (l *madListener) setAccepting(accept bool) { l.accepting = accept }
 
 func (l *madListener) move(to *channel) error {
 	if err := l.watch.move(l.ch, to); err != nil {
@@ -70,7 +71,7 @@ func (l *madListener) move(to *channel) error {
 			for _, done := range ports[:i] {
 				to.unwatchPort(done)
 			}
-			_ = l.watch.move(to, l.ch) // The watch goes back to its old channel.
+			_ = l.watch.move(to, l.ch) // This undoes the move of the watch.
 			return err
 		}
 	}

@@ -37,9 +37,9 @@ type madMux struct {
 	byQP      map[peerKey]*madConn
 	lookups   map[lookupKey]*madConn            // unanswered lookups of peers
 	listeners map[wire.ServiceID][]*madListener // open listeners
-	// admitted is the number of connections by source. It counts the connections that
-	// peers have requested and whose address is validated; see access.SourceOf and
-	// addrValidation. No number is larger than Config.MaxConnsPerAddress.
+	// admitted has a number for each source (access.SourceOf): how many connections
+	// peers at the source have requested and have now, if the address of the peer is
+	// validated (addrValidation). No number is larger than Config.MaxConnsPerAddress.
 	admitted map[netip.Addr]int
 	refused  *refusedRequests
 	limit    *answerLimit
@@ -257,9 +257,9 @@ func (mux *madMux) newID() uint32 {
 	}
 }
 
-// listenerFor returns the listener for a request, or nil. The result elsewhere is true
+// listenerFor returns the listener for a request, or nil. The result otherAddr is true
 // if there are listeners for the service, but only on other addresses.
-func (mux *madMux) listenerFor(service wire.ServiceID, to netip.AddrPort) (found *madListener, elsewhere bool) {
+func (mux *madMux) listenerFor(service wire.ServiceID, to netip.AddrPort) (found *madListener, otherAddr bool) {
 	sameService := mux.listeners[service]
 	i := slices.IndexFunc(sameService, func(l *madListener) bool { return l.addr.Covers(to) })
 	if i < 0 {

@@ -39,8 +39,8 @@ type madSocket interface {
 	close()
 }
 
-// udpMADs is the madNetwork on UDP. Its sockets are those of udp.Ports that receive the
-// packets to queue pair 1, one for each local address.
+// udpMADs is the madNetwork on UDP. For each local address, udp.Ports has a socket that
+// receives the packets to queue pair 1. udpMADs uses these sockets.
 type udpMADs struct {
 	ports  *udp.Ports
 	port   uint16 // UDP port of all peers
@@ -91,7 +91,7 @@ type madPort struct {
 	mux   *madMux
 	local netip.Addr
 	mtu   verbs.MTU // path MTU of the interface of the address
-	refs  int       // number of calls of madMux.open without madPort.close
+	refs  int       // number of madMux.open calls minus number of madPort.close calls
 	// requests has the socket from which requests are sent. It is nil before the first
 	// request, and is stored with the multiplexer's lock held.
 	requests atomic.Pointer[requestPort]

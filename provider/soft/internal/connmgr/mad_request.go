@@ -61,12 +61,13 @@ func (mux *madMux) onREQ(mad *wire.MAD, port *madPort, from netip.Addr) {
 // acceptingListener returns the listener for a request, or the reason for which the
 // request is refused.
 func (mux *madMux) acceptingListener(service wire.ServiceID, to netip.AddrPort) (*madListener, cm.RejectReason) {
-	l, elsewhere := mux.listenerFor(service, to)
+	l, otherAddr := mux.listenerFor(service, to)
 	switch {
 	case l != nil:
 		return l, 0
-	case elsewhere:
-		// The kernel refuses such a request with the same reason.
+	case otherAddr:
+		// A listener has the port, but on another address. The kernel refuses such a
+		// request with the same reason.
 		return nil, cm.RejectConsumer
 	}
 	return nil, cm.RejectInvalidServiceID
@@ -122,8 +123,8 @@ func (mux *madMux) onSIDRREQ(mad *wire.MAD, port *madPort, from netip.Addr) {
 	m, status := parseSIDRREQ(&r, from, port.local)
 	var l *madListener
 	if status == cm.SIDROK {
-		var elsewhere bool
-		if l, elsewhere = mux.listenerFor(r.ServiceID, m.dst); elsewhere {
+		var otherAddr bool
+		if l, otherAddr = mux.listenerFor(r.ServiceID, m.dst); otherAddr {
 			status = cm.SIDRReject
 		} else if l == nil {
 			status = cm.SIDRUnsupported

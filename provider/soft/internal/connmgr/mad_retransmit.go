@@ -46,7 +46,8 @@ type retransmitter struct {
 	mad       wire.MAD
 	interval  time.Duration // time until the next retransmission
 	remaining int           // number of retransmissions left; negative means no limit
-	// fastRemaining is how many of the next intervals are at most requestInterval.
+	// fastRemaining is the number of intervals that follow and are limited to
+	// requestInterval. The intervals after them are limited to maxInterval.
 	fastRemaining int
 	timer         timerheap.Timer
 }
@@ -58,9 +59,9 @@ func (r *retransmitter) init(c *madConn) {
 
 func (r *retransmitter) running() bool { return r.timer.Running() }
 
-// start starts the retransmission of the message, without a limit. The parameter fast is
-// the number of intervals that are at most requestInterval. Later intervals are at most
-// maxInterval.
+// start starts the retransmission of the message. The number of retransmissions has no
+// limit. The parameter fast is the number of intervals that are limited to
+// requestInterval. Later intervals are limited to maxInterval.
 func (r *retransmitter) start(fast int) {
 	r.interval, r.remaining, r.fastRemaining = firstInterval, -1, fast
 	r.schedule(r.interval)

@@ -99,7 +99,7 @@ func (s *simSocket) send(m *wire.MAD, to netip.Addr) {
 	}
 }
 
-// lose drops the first n datagrams of a type.
+// lose makes the simulated network drop the next n datagrams of a type.
 func (w *madSim) lose(attr wire.Attribute, n int) {
 	w.copies = func(m *wire.MAD, _ netip.Addr) int {
 		if m.Attribute() == attr && n > 0 {

@@ -44,7 +44,7 @@ type qpParams struct {
 	responderResources uint8 // number of READs and atomics that the queue pair can serve at a time
 	initiatorDepth     uint8 // number of READs and atomics that the queue pair has in flight at most
 	rnrRetry           uint8 // RNR retry count for the other side's queue pair, 3 bits
-	flowControl        bool  // true if the queue pair advertises its receive buffers, unless srq is true
+	flowControl        bool  // true if the queue pair advertises its receive buffers; ignored if srq is true
 }
 
 // reqMsg (REQ) requests a connection.
@@ -83,9 +83,9 @@ type rejMsg struct {
 	// cause is additional information for the application of this side. It is not sent.
 	cause error
 
-	// user is used on the local path. It is true if the sender refuses the receiver of
-	// this message because of the receiver's user.
-	user bool
+	// userRefused is used on the local path. It is true if the sender refuses the
+	// receiver of this message because the user who runs the receiver is not allowed.
+	userRefused bool
 }
 
 // dreqMsg (DREQ) asks the peer to disconnect.
@@ -109,9 +109,9 @@ type sidrRepMsg struct {
 	byApplication bool   // true if the application of the sender has refused
 	private       []byte // private data of the sender's application
 
-	// user is used on the local path. It is true if the sender refuses the receiver of
-	// this message because of the receiver's user.
-	user bool
+	// userRefused is used on the local path. It is true if the sender refuses the
+	// receiver of this message because the user who runs the receiver is not allowed.
+	userRefused bool
 }
 
 func (*reqMsg) kind() messageKind     { return kindREQ }
@@ -151,12 +151,13 @@ type cmConn interface {
 	close()
 }
 
-// A listener passes the requests for a listening ID to id.incoming. Its methods are
-// called under the same conditions as those of a cmConn.
+// A listener passes the requests for a listening ID to id.incoming. The methods of the
+// interface are called with the lock of the ID's channel held. So they do not block, and
+// they do not call methods of the ID.
 type listener interface {
 	// setAccepting starts or stops the acceptance of connection requests. While it is
 	// stopped, requests wait on the local path and are dropped on the wire path.
-	setAccepting(yes bool)
+	setAccepting(accept bool)
 	// serves returns the addresses that the listener serves, and the addresses that it
 	// fails to serve.
 	serves() []cm.ServedAddr
@@ -164,11 +165,11 @@ type listener interface {
 	close()
 }
 
-// userRefused returns a *cm.UserError with the user of this process if the parameter yes
-// is true: the peer has refused this process because of its user. Otherwise userRefused
-// returns nil.
-func userRefused(yes bool) error {
-	if !yes {
+// userRefused returns the error for a refusal by the peer. The parameter refused is true
+// if the peer has refused this process because of the user who runs it. Then the error
+// is a *cm.UserError with this user. Otherwise userRefused returns nil.
+func userRefused(refused bool) error {
+	if !refused {
 		return nil
 	}
 	return &cm.UserError{UID: uint32(os.Geteuid())}

@@ -29,8 +29,8 @@ type negotiation struct {
 
 // setPeer applies the parameters that the peer has sent. The peer's initiator depth
 // limits how many READs and atomics this side serves, and the peer's responder resources
-// limit how many this side has outstanding. The limits of the device apply too. The
-// peer's RNR retry count is the RNR retry count for the sends of this side.
+// limit how many this side has outstanding. The limits of the device apply too. The RNR
+// retry count in the peer's message is the count that the queue pair of this side uses.
 func (n *negotiation) setPeer(peer *qpParams, limits *verbs.DeviceAttr) {
 	n.peerQPN, n.peerPSN = peer.qpn, peer.psn
 	n.resources = min(peer.initiatorDepth, limits.MaxQPRdAtom)
@@ -40,9 +40,10 @@ func (n *negotiation) setPeer(peer *qpParams, limits *verbs.DeviceAttr) {
 	n.flow.Receives = peer.flowControl && !peer.srq
 }
 
-// param returns the parameters for the event of the receiver. From the view of the
-// receiver, the initiator depth of the sender is the number of responder resources, and
-// the reverse.
+// param returns the parameters for the event with which the receiver of the message
+// tells its application of the message. They are the parameters from the receiver's
+// view: the sender's initiator depth is the receiver's number of responder resources,
+// and the sender's number of responder resources is the receiver's initiator depth.
 func (p *qpParams) param() cm.MessageParam {
 	return cm.MessageParam{
 		ResponderResources: p.initiatorDepth,

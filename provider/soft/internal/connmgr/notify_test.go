@@ -38,7 +38,8 @@ func TestNotify(t *testing.T) {
 	active, passive := notified(t, client, server)
 	require.ErrorIs(t, passive.Notify(verbs.AsyncCommEst), verbs.ErrState)
 
-	client.Want(cm.Established, active) // Want makes the channel read the REP, so this call sends the RTU.
+	// Want makes the client's channel read the REP. The channel then sends the RTU.
+	client.Want(cm.Established, active)
 	server.Quiet()
 	exchange(t, client, active.QP(), server, passive.QP())
 	exchange(t, server, passive.QP(), client, active.QP())

@@ -85,7 +85,8 @@ func (i *id) checkServed() error {
 	return nil
 }
 
-// Serves implements cm.ServesReader.
+// Serves implements cm.ServesReader. It returns the addresses that the listeners of the
+// ID serve or fail to serve.
 func (i *id) Serves() []cm.ServedAddr {
 	ch := i.lock()
 	defer ch.unlock()

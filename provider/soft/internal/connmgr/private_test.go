@@ -15,10 +15,10 @@ import (
 // maximum for the message m.
 func sizes(ps cm.PortSpace, m cm.Message) [3]int { return [3]int{0, 1, cm.MaxPrivateData(ps, m)} }
 
-// lend makes a call with n bytes of private data. When the call has returned, lend
-// overwrites the memory of the private data, because the application owns that memory
-// again. It returns a copy of the data as it was during the call, which the peer must
-// get.
+// lend calls the given function with n bytes of private data. When the function has
+// returned, lend overwrites these bytes, because their memory belongs to the application
+// again. lend returns a copy that it has made before the call: the peer must get the
+// bytes of this copy.
 func lend(t *testing.T, n int, call func(*cm.ConnParam) error) (want []byte) {
 	t.Helper()
 	want = bytes.Repeat([]byte{'x', 0}, n)[:n]

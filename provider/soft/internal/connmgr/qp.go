@@ -75,7 +75,8 @@ func (i *id) connectQP() error {
 	return i.qpToRTS(own, verbs.StateRTR, verbs.StateRTS)
 }
 
-// qpToRTS moves a queue pair through the states from first to last.
+// qpToRTS moves a queue pair to the state in the parameter first, and then to each
+// further state up to and including the state in the parameter last.
 func (i *id) qpToRTS(qp verbs.QP, first, last verbs.QPState) error {
 	for state := first; state <= last; state++ {
 		attr, mask, err := i.initQPAttr(state)

@@ -20,7 +20,7 @@ func TestPlaceDatagramQP(t *testing.T) {
 		wireOnly bool // true if the device has no local path
 		local    netip.Addr
 		remote   netip.AddrPort
-		port     *madPort // not nil if ResolveAddr has chosen the wire path
+		port     *madPort // the field madPort of the ID: not nil if ResolveAddr has chosen the wire path
 		conn     cmConn
 		at       netip.Addr // expected argument of ReceiveAt
 		optional bool       // true if an error of ReceiveAt is ignored

@@ -98,9 +98,9 @@ func (i *id) Listen(backlog int) error {
 	return i.openListeners()
 }
 
-// ResolveAddr implements cm.TransportID. It queues the event before it returns. On the
-// wire path it opens the UDP port. If another process has that port, the event is
-// AddrError.
+// ResolveAddr implements cm.TransportID. Before it returns it queues the event
+// AddrResolved, or AddrError if it finds no path. On the wire path it opens the UDP port
+// of the local address. If another process has this UDP port, the event is AddrError.
 func (i *id) ResolveAddr(src, dst netip.AddrPort, _ time.Duration) error {
 	ch := i.lock()
 	defer ch.unlock()

@@ -19,11 +19,11 @@ func TestAckTimeoutCode(t *testing.T) {
 		{18, 15, 19}, // codes of rxe if the kernel assumes the packet lifetime 18
 		{17, 15, 18},
 		{17, 16, 18},
-		{17, 17, 19}, // The ACK delay is half of twice the lifetime. This is enough to be added.
+		{17, 17, 19}, // The ACK delay is half of twice the lifetime. So the kernel adds the ACK delay.
 		{17, 18, 19},
 		{17, 19, 20},
-		// Twice the lifetime is only a quarter of the ACK delay. This is not enough to
-		// be added.
+		// Twice the lifetime is only a quarter of the ACK delay. So the kernel uses the
+		// ACK delay alone.
 		{17, 20, 20},
 		{0, 0, 2},
 		{31, 31, 31},

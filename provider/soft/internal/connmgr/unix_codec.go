@@ -53,14 +53,14 @@ func encode(m message) []byte {
 		m.qpParams.encode(b)
 		private = m.private
 	case *rejMsg:
-		b[2] = flag(m.byApplication, flagByApplication) | flag(m.user, flagUser)
+		b[2] = flag(m.byApplication, flagByApplication) | flag(m.userRefused, flagUser)
 		binary.LittleEndian.PutUint16(b[4:], uint16(m.reason))
 		private = m.private
 	case *sidrReqMsg:
 		m.endpoints.encode(b)
 		private = m.private
 	case *sidrRepMsg:
-		b[2] = flag(m.byApplication, flagByApplication) | flag(m.user, flagUser)
+		b[2] = flag(m.byApplication, flagByApplication) | flag(m.userRefused, flagUser)
 		b[3] = byte(m.status)
 		binary.LittleEndian.PutUint32(b[8:], m.qpn)
 		binary.LittleEndian.PutUint32(b[16:], m.qkey)
@@ -70,7 +70,7 @@ func encode(m message) []byte {
 	return append(b, private...)
 }
 
-// flag returns bit if set is true, else 0.
+// flag returns the parameter bit if the parameter set is true. Otherwise it returns 0.
 func flag(set bool, bit byte) byte {
 	if set {
 		return bit
@@ -133,7 +133,7 @@ func parse(b []byte) (message, error) {
 		return &rtuMsg{}, nil
 	case kindREJ:
 		reason := cm.RejectReason(binary.LittleEndian.Uint16(b[4:]))
-		return &rejMsg{reason: reason, byApplication: byApplication, private: private, user: user}, checkPrivate(private, cm.TCP, cm.MessageReject)
+		return &rejMsg{reason: reason, byApplication: byApplication, private: private, userRefused: user}, checkPrivate(private, cm.TCP, cm.MessageReject)
 	case kindDREQ:
 		return &dreqMsg{}, nil
 	case kindDREP:
@@ -143,7 +143,7 @@ func parse(b []byte) (message, error) {
 		return m, cmp.Or(m.endpoints.check(), checkPrivate(private, cm.UDP, cm.MessageConnect))
 	case kindSIDRREP:
 		m := &sidrRepMsg{
-			status: cm.SIDRStatus(b[3]), byApplication: byApplication, private: private, user: user,
+			status: cm.SIDRStatus(b[3]), byApplication: byApplication, private: private, userRefused: user,
 			qpn: binary.LittleEndian.Uint32(b[8:]), qkey: binary.LittleEndian.Uint32(b[16:]),
 		}
 		return m, m.check()

@@ -24,7 +24,7 @@ func someMessages() []message {
 		&reqMsg{endpoints: ends6, private: []byte{}},
 		&repMsg{qpParams: own, private: fill(196)},
 		&rtuMsg{},
-		&rejMsg{reason: cm.RejectConsumer, byApplication: true, private: fill(148), user: true},
+		&rejMsg{reason: cm.RejectConsumer, byApplication: true, private: fill(148), userRefused: true},
 		&rejMsg{reason: cm.RejectReason(65535), private: []byte{}},
 		&dreqMsg{},
 		&drepMsg{},

@@ -178,10 +178,11 @@ func (c *unixConn) closePassed() {
 
 func (c *unixConn) peerVanished() { c.bound.peerGone(c.ch.m.Engine) }
 
-// usesDatagrams implements cmConn.
+// usesDatagrams implements cmConn. It returns false.
 func (c *unixConn) usesDatagrams() bool { return false }
 
-// credentials implements cmConn.
+// credentials implements cmConn. It returns the credentials of the process at the other
+// end, or false before the socket is connected.
 func (c *unixConn) credentials() (cm.Credentials, bool) { return c.peer, c.connected }
 
 // takeSocket transfers the socket to the caller.

@@ -212,9 +212,9 @@ func (d *localDial) sendRequest() error {
 	return nil
 }
 
-// errLocalOnly is the cause of a failed dial to an address of this host if the device
-// has both paths. Such a device uses only the local path to an address of this host,
-// although a process may listen there on the wire path.
+// errLocalOnly is the cause of a failed dial if the device has both paths, and the
+// remote address belongs to this host. To such an address the device uses only the local
+// path. So the dial fails even if a process listens at the address on the wire path.
 var errLocalOnly = errors.New("no process listens on the local path, and PathAuto does not use the wire path to an address of this host")
 
 // cause returns the reason why no listener was found, or nil if the reason is only that

@@ -148,9 +148,9 @@ func (l *unixListener) refuseUser(fd int) {
 // userRefusal returns the message that refuses a process of a user who is not allowed.
 func (l *unixListener) userRefusal() message {
 	if l.id.ps == cm.UDP {
-		return &sidrRepMsg{status: cm.SIDRReject, user: true}
+		return &sidrRepMsg{status: cm.SIDRReject, userRefused: true}
 	}
-	return &rejMsg{reason: cm.RejectConsumer, user: true}
+	return &rejMsg{reason: cm.RejectConsumer, userRefused: true}
 }
 
 // OnReady implements epollset.Handler. It reads the request, and makes an ID for it. The
@@ -202,21 +202,22 @@ func (c *client) remove() {
 	l.clients = slices.DeleteFunc(l.clients, func(o *client) bool { return o == c })
 }
 
-// setAccepting implements listener. If the parameter yes is false, new clients wait in
-// the backlog of the socket, and the timers of accepted clients are stopped.
-func (l *unixListener) setAccepting(yes bool) {
-	if yes == l.accepting {
+// setAccepting implements listener. While the listener does not accept, new clients wait
+// in the backlog of the socket. The requests of accepted clients are not read, and the
+// timers of these clients are stopped.
+func (l *unixListener) setAccepting(accept bool) {
+	if accept == l.accepting {
 		return
 	}
-	l.accepting = yes
-	if yes {
+	l.accepting = accept
+	if accept {
 		l.watch()
 	} else {
 		l.unwatch()
 	}
 }
 
-// serves implements listener.
+// serves implements listener. It returns the local address of the ID.
 func (l *unixListener) serves() []cm.ServedAddr {
 	return []cm.ServedAddr{{Path: LocalPath, Addr: l.id.local}}
 }

@@ -26,9 +26,9 @@ import (
 //     source address or for a wildcard that covers it. Only one socket of the host can
 //     have a name, and only while the socket is open.
 //   - If several IDs share the port (REUSEADDR), the name of each socket also contains a
-//     number, so several processes can have such names at the same time. Therefore no
-//     socket may hold the port without sharing it, except the socket of a listener that
-//     belongs to the client's user.
+//     number, so a process can bind such a name although another process holds the port.
+//     Therefore checkSource refuses the request if a socket holds the port without
+//     sharing it. It makes an exception for the listening sockets of the client's user.
 //
 // One process can still hold the name of an address while another process holds the name
 // of a wildcard with the same port. An application that has to distinguish such

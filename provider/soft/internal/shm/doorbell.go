@@ -5,8 +5,9 @@ package shm
 import "golang.org/x/sys/unix"
 
 // A doorbell is a pair of connected Unix sockets, of which each process has one end. One
-// process sends a byte to wake the other process, which waits for its own end in epoll.
-// When a process ends, the kernel closes its end, and the other process notices that.
+// process sends a byte on its end. The other end is then readable, which wakes the other
+// process from its wait in epoll. When a process exits, the kernel closes its end of the
+// pair, and the other process notices that.
 //
 // An eventfd would be faster. But both processes would share its flags: a hostile peer
 // could make it blocking, and a write would then block the whole loop of the sender. With

@@ -51,7 +51,8 @@ func TestEndPairOutOfMappings(t *testing.T) {
 	maps.maxSegments, maps.nextCount = 1, 1<<20
 	_, _, err := NewEndPair(smallest, maps)
 	require.ErrorIs(t, err, verbs.ErrNoResources)
-	maps.settle() // While a count of the mappings runs, it has a descriptor open.
+	// A count of the mappings has a descriptor open until it ends.
+	maps.settle()
 	require.Zero(t, maps.mapped)
 	require.Equal(t, before, openDescriptors(t))
 }

@@ -53,7 +53,7 @@ type ControlBlock struct {
 	// Parked is a WakeLevel. It says for which changes the other side has to ring the
 	// doorbell of this side.
 	Parked atomic.Uint32
-	// State is an EndState.
+	// State is the EndState of the side that writes this control block.
 	State atomic.Uint32
 	_     [56]byte
 }
@@ -85,7 +85,7 @@ const (
 const (
 	// The payload is in the payload area of the ring.
 	FlagArea   = fragment.PathFlag << iota
-	FlagAckReq // The sender asks for an acknowledgement without delay.
+	FlagAckReq // The sender asks the receiver to acknowledge the slot at once.
 )
 
 // A Ring is the memory of one ring: the slots, and the payload area for long payloads.
@@ -111,7 +111,7 @@ type Producer struct {
 	Freed uint32
 	// number of bytes of the payload area allocated since the beginning
 	areaTail  uint32
-	areaFreed uint32   // number of these bytes that the consumer has consumed
+	areaFreed uint32   // number of bytes of the payload area that the consumer has consumed
 	areaEnd   []uint32 // for each slot, the value of areaTail after the slot was filled
 }
 
@@ -216,10 +216,10 @@ func (c *Consumer) Ready() bool {
 	return uint32(atomic.LoadUint64(&c.slots[c.Head&uint32(len(c.slots)-1)].word[0])) == c.Head+1
 }
 
-// Peek copies the header of the next slot to r and sets r.Payload, which refers to the
-// shared memory. The result more is false if the next slot is not filled yet. The result
-// ok is false if the header is not valid.
-func (c *Consumer) Peek(r *fragment.Fragment) (more, ok bool) {
+// Peek copies the header of the next slot to f and sets f.Payload, which refers to the
+// shared memory. If the next slot is not filled yet, the result filled is false and f is
+// not changed. The result ok is false if the slot is filled and its header is not valid.
+func (c *Consumer) Peek(f *fragment.Fragment) (filled, ok bool) {
 	s := &c.slots[c.Head&uint32(len(c.slots)-1)]
 	w := atomic.LoadUint64(&s.word[0])
 	if uint32(w) != c.Head+1 {
@@ -228,31 +228,31 @@ func (c *Consumer) Peek(r *fragment.Fragment) (more, ok bool) {
 	s.fetch()
 	// Each word is loaded only once, because the peer could change the word between a
 	// check and a second load.
-	r.Op, r.Flags = fragment.Op(w>>32), fragment.Flags(w>>40)
+	f.Op, f.Flags = fragment.Op(w>>32), fragment.Flags(w>>40)
 	w = atomic.LoadUint64(&s.word[1])
-	r.Length, r.Imm = uint32(w), uint32(w>>32)
-	if r.Op.Remote() {
-		r.Addr = atomic.LoadUint64(&s.word[2])
+	f.Length, f.Imm = uint32(w), uint32(w>>32)
+	if f.Op.Remote() {
+		f.Addr = atomic.LoadUint64(&s.word[2])
 		w = atomic.LoadUint64(&s.word[3])
-		r.Key, r.Total = uint32(w), uint32(w>>32)
+		f.Key, f.Total = uint32(w), uint32(w>>32)
 	}
-	if r.Flags&FlagArea == 0 {
-		if r.Length > inlineSize {
+	if f.Flags&FlagArea == 0 {
+		if f.Length > inlineSize {
 			return true, false
 		}
-		r.Payload = s.data[:r.Length]
+		f.Payload = s.data[:f.Length]
 		return true, true
 	}
 	size := uint32(len(c.area))
 	at := c.areaHead & (size - 1)
-	if r.Length > size-at {
+	if f.Length > size-at {
 		return true, false
 	}
-	r.Payload = c.area[at : at+r.Length]
+	f.Payload = c.area[at : at+f.Length]
 	return true, true
 }
 
-// Advance consumes the slot that Peek has copied to f.
+// Advance consumes the slot whose header Peek has copied to f.
 func (c *Consumer) Advance(f *fragment.Fragment) {
 	c.Head++
 	if f.Flags&FlagArea != 0 {

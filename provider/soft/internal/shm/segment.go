@@ -24,7 +24,7 @@ type Segment struct {
 	FD   int    // descriptor of the segment; -1 after it was closed or taken
 	Mem  []byte // the mapped memory
 	geom Geometry
-	maps *MappingLimit // Acquire of this limit has counted the mapping of the segment.
+	maps *MappingLimit // limit that counts the mapping of this segment
 }
 
 const (
