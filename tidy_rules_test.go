@@ -72,8 +72,8 @@ func TestRulesCanPass(t *testing.T) {
 	}
 }
 
-// TestRatchet checks that a file listed in oversized is accepted, and that a file whose
-// size differs from its entry is reported.
+// TestRatchet checks that a file is accepted if it has as many lines as its entry in
+// oversized says, and that it is reported if it has more or fewer.
 func TestRatchet(t *testing.T) {
 	const listed = maxFileLines + 10
 	oversized["cm/x.go"] = listed

@@ -18,8 +18,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The tests in these files check style rules that a program can check. The tests parse
-// all files, whatever their build tags are. So a rule holds in every build.
+// The tests in this file and in the other files tidy_*_test.go check those style rules
+// that a program can check. The tests parse all files, whatever their build tags are. So
+// a rule holds in every build.
 
 const module = "github.com/rdmaloop/rdmaloop"
 
@@ -216,8 +217,8 @@ func (s *source) problem(at ast.Node, format string, args ...any) string {
 	return fmt.Sprintf("%s:%d: ", s.path, s.fset.Position(at.Pos()).Line) + fmt.Sprintf(format, args...)
 }
 
-// eachImport calls the function report with the path of each import of the file. It
-// returns a violation for each result that is not empty.
+// eachImport calls report with the path of each import of the file. A result of report
+// that is not empty is the text of a violation. eachImport returns these violations.
 func (s *source) eachImport(report func(name string) string) (problems []string) {
 	for _, spec := range s.file.Imports {
 		if text := report(strings.Trim(spec.Path.Value, `"`)); text != "" {
@@ -342,8 +343,9 @@ func checkComments(s *source) (problems []string) {
 	return problems
 }
 
-// eachSize calls the function yield for the file and for each function in it. The
-// parameter of yield is the number of lines.
+// eachSize calls yield for the file and for each function in the file. The arguments are
+// the name of the file or function, the number of its lines, and the limit for this
+// number.
 func (s *source) eachSize(yield func(name string, lines, limit int)) {
 	yield(s.path, s.fset.File(s.file.FileStart).LineCount(), maxFileLines)
 	for _, decl := range s.file.Decls {

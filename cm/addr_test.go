@@ -34,9 +34,9 @@ func TestBindChecks(t *testing.T) {
 	require.NoError(t, p.id.Bind(local))
 }
 
-// TestListen tests the statements of rdma_listen(3) that package cm alone can fulfill.
-// The variable statements lists all statements of that page, with the tests in other
-// packages.
+// TestListen tests the statements of rdma_listen(3) that do not depend on the transport.
+// manual_test.go lists all statements of that page with their tests. Some of these tests
+// are in other packages.
 func TestListen(t *testing.T) {
 	t.Run("L1: requests come after listen", func(t *testing.T) {
 		l := listening(t, cm.TCP)

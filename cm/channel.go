@@ -25,10 +25,10 @@ type EventChannel struct {
 	// Next does not allocate memory for it.
 	scratch TransportEvent
 
-	// Close calls the function cancel, which ends the context closing. The end of that
-	// context wakes the goroutines that sleep in Wait.
-	closing context.Context
-	cancel  context.CancelFunc
+	// closeCtx is the context that Close cancels by calling endCloseCtx. The goroutines
+	// that sleep in Wait then wake up.
+	closeCtx    context.Context
+	endCloseCtx context.CancelFunc
 	// sleeping counts the goroutines that sleep in Wait. Close waits for them before it
 	// closes the descriptor on which they sleep.
 	sleeping sync.WaitGroup
@@ -55,13 +55,13 @@ func OpenChannel(t Transport) (*EventChannel, error) {
 		return nil, operr.Wrap("cm open channel", err)
 	}
 	c := &EventChannel{transport: t, t: tc, ids: make(map[TransportID]*ID), unacked: make(map[uint64]*ID)}
-	c.closing, c.cancel = context.WithCancel(context.Background())
+	c.closeCtx, c.endCloseCtx = context.WithCancel(context.Background())
 	return c, nil
 }
 
-// FD returns the descriptor to wait on, for input, level-triggered. When the descriptor
-// is readable, the caller calls Next, which may nevertheless find no event. The channel
-// owns the descriptor: callers never read, write or close it.
+// FD returns the descriptor of the channel. The caller waits until the descriptor is
+// readable (level-triggered), and then calls Next, which may nevertheless find no event.
+// The channel owns the descriptor: callers never read, write or close it.
 func (c *EventChannel) FD() int { return c.t.FD() }
 
 // NewID creates an ID whose events arrive on this channel. The caller closes it with
@@ -97,18 +97,19 @@ func (c *EventChannel) newID(ps PortSpace) (*ID, error) {
 func (c *EventChannel) Close() error {
 	c.fetch.Lock()
 	defer c.fetch.Unlock()
-	if first, err := c.markClosed(); !first {
+	if marked, err := c.markClosed(); !marked {
 		return operr.Wrap("cm close channel", err)
 	}
-	c.cancel()
+	c.endCloseCtx()
 	c.sleeping.Wait()
 	return operr.Wrap("cm close channel", c.t.Close())
 }
 
-// markClosed sets closed. The result first is true if closed was false before, so that
-// only the first call of Close closes the transport's channel. If the channel has IDs,
-// markClosed returns verbs.ErrBusy and does not set closed.
-func (c *EventChannel) markClosed() (first bool, err error) {
+// markClosed sets closed and returns true. If closed is set already, markClosed returns
+// false. So only the first successful call of Close closes the transport's channel. If
+// the channel has IDs, markClosed does not set closed, and returns false and
+// verbs.ErrBusy.
+func (c *EventChannel) markClosed() (marked bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {

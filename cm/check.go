@@ -20,8 +20,8 @@ func atMost[T int | uint8 | uint32 | time.Duration](field string, value, limit T
 	return nil
 }
 
-// invalid returns a *verbs.ParamError for an argument that breaks a rule other than an
-// upper limit. The parameter reason is that rule.
+// invalid returns a *verbs.ParamError for an argument that breaks a rule. The parameter
+// reason states the rule. An argument above an upper limit is a case for atMost.
 func invalid(field string, value int, reason string) error {
 	return &verbs.ParamError{Field: field, Value: int64(value), Reason: reason}
 }
@@ -89,7 +89,8 @@ func checkRemote(ps PortSpace, src, dst netip.AddrPort) error {
 	return checkLocal(src)
 }
 
-// checkQP checks the arguments of CreateQP. The device checks the sizes.
+// checkQP checks the arguments of CreateQP. It does not check the sizes in attr.Caps,
+// because the device checks them.
 func checkQP(ps PortSpace, dev verbs.Device, pd verbs.PD, attr *verbs.QPInitAttr) error {
 	switch {
 	case pd == nil:

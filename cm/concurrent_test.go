@@ -88,7 +88,7 @@ func TestConcurrentClose(t *testing.T) {
 			}
 		})
 		<-started
-		// Close returns ErrBusy until the other goroutine has acknowledged the event.
+		// Close returns ErrBusy until the goroutine above has acknowledged the event.
 		for err := verbs.ErrBusy; err != nil; err = p.id.Close() {
 			require.ErrorIs(t, err, verbs.ErrBusy)
 		}

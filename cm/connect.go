@@ -28,9 +28,9 @@ func (id *ID) Connect(param *ConnParam) error {
 // instead. In the UDP port space Accept completes the lookup and no event follows.
 // Receive buffers should be posted before the call.
 //
-// A nil param means the zero ConnParam: the counts of the request, lowered to the limits
-// of the device, and no flow control. InitiatorDepth must not exceed the InitiatorDepth
-// of the request, and RetryCount is ignored.
+// A nil param means the zero ConnParam: no flow control, and the depths and retry counts
+// of the request, lowered to the limits of the device. param.InitiatorDepth must not
+// exceed the InitiatorDepth in Event.Param of the request. param.RetryCount is ignored.
 //
 // After a *verbs.ParamError or *StateError nothing was sent and the call may be
 // repeated. After another error, for example because the peer has gone, the request can
@@ -117,15 +117,15 @@ func (id *ID) Disconnect() error {
 	return id.do(callDisconnect, func() error { return id.t.Disconnect() })
 }
 
-// endpoint returns the properties of this side that determine what this side sends in a
-// connection message.
+// endpoint returns the endpoint of this side, with the device's limits and the queue
+// pair of the ID. If the ID has no device, the error is a *StateError for the call c.
 func (id *ID) endpoint(c call) (*endpoint, error) {
 	dev, err := id.device(c)
 	if err != nil {
 		return nil, err
 	}
 	attr := dev.Attr()
-	e := &endpoint{ps: id.ps, serves: attr.MaxQPRdAtom, issues: attr.MaxQPInitRdAtom}
+	e := &endpoint{ps: id.ps, maxServed: attr.MaxQPRdAtom, maxIssued: attr.MaxQPInitRdAtom}
 	if id.qp != nil {
 		e.hasQP, e.qpNum, e.srq = true, id.qp.Num(), id.srq
 	}

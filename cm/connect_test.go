@@ -11,11 +11,12 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// The label of a test case begins with the names of the statements that it tests, such as
-// "C1". The letter names the manual page: A is rdma_accept(3) of 2014, C is
-// rdma_connect(3), and R is rdma_reject(3). The variable statements has the statements.
-// The fake device serves at most 16 READs and atomics of the peer at a time, and can have
-// at most 8 of its own outstanding.
+// The label of a test case begins with the names of the statements that it tests, such
+// as "C1". The letter names the manual page: A is rdma_accept(3) of 2014, C is
+// rdma_connect(3), and R is rdma_reject(3). manual_test.go lists the statements.
+//
+// The fake device has two limits: it serves at most 16 READs and atomics of the peer at
+// a time, and it can have at most 8 READs and atomics of its own outstanding.
 
 // withQP creates the queue pair of p and returns p.
 func withQP(p *peer) *peer {
@@ -23,12 +24,13 @@ func withQP(p *peer) *peer {
 	return p
 }
 
-// usual is the message that Connect sends if the caller sets no parameter.
-var usual = cm.MessageParam{ResponderResources: 16, InitiatorDepth: 8, RetryCount: 7, RNRRetryCount: 7, QPNum: fakeQPNum}
+// usualRequest is the request that Connect sends if the caller sets no parameter.
+var usualRequest = cm.MessageParam{ResponderResources: 16, InitiatorDepth: 8, RetryCount: 7, RNRRetryCount: 7, QPNum: fakeQPNum}
 
-// none has a negative number in every count, which asks for a count of zero. The numbers
-// differ, because every negative number has this meaning.
-var none = &cm.ConnParam{ResponderResources: -1, InitiatorDepth: -2, RetryCount: math.MinInt, RNRRetryCount: -256}
+// zeroCounts asks for a count of zero in every field. Its numbers are negative, because
+// in ConnParam a negative number means zero. They differ, because every negative number
+// has this meaning.
+var zeroCounts = &cm.ConnParam{ResponderResources: -1, InitiatorDepth: -2, RetryCount: math.MinInt, RNRRetryCount: -256}
 
 func TestConnect(t *testing.T) {
 	t.Run("C1: Connect starts a request or a lookup", func(t *testing.T) {
@@ -42,12 +44,12 @@ func TestConnect(t *testing.T) {
 		for _, param := range []*cm.ConnParam{nil, {}} {
 			p := withQP(routed(t, cm.TCP))
 			require.NoError(t, p.id.Connect(param))
-			require.Equal(t, usual, p.fake.param)
+			require.Equal(t, usualRequest, p.fake.param)
 		}
 	})
 	t.Run("a negative count means zero", func(t *testing.T) {
 		p := withQP(routed(t, cm.TCP))
-		require.NoError(t, p.id.Connect(none))
+		require.NoError(t, p.id.Connect(zeroCounts))
 		require.Equal(t, cm.MessageParam{QPNum: fakeQPNum}, p.fake.param)
 	})
 	t.Run("C2: private data is passed through", func(t *testing.T) {
@@ -94,7 +96,7 @@ func TestConnectNumbers(t *testing.T) {
 	t.Run("C9 C10 C11: flow control and counts are passed on", func(t *testing.T) {
 		p := withQP(routed(t, cm.TCP))
 		require.NoError(t, p.id.Connect(&cm.ConnParam{FlowControl: true, RetryCount: 3, RNRRetryCount: 4}))
-		want := usual
+		want := usualRequest
 		want.FlowControl, want.RetryCount, want.RNRRetryCount = true, 3, 4
 		require.Equal(t, want, p.fake.param)
 	})
@@ -113,7 +115,7 @@ func TestConnectQueuePair(t *testing.T) {
 		attr.SRQ = &fakeSRQ{}
 		require.NoError(t, p.id.CreateQP(thePD, attr))
 		require.NoError(t, p.id.Connect(&cm.ConnParam{QPNum: 1 << 31, QKey: 5}))
-		want := usual
+		want := usualRequest
 		want.SRQ = true
 		require.Equal(t, want, p.fake.param)
 	})
@@ -125,21 +127,22 @@ func TestConnectQueuePair(t *testing.T) {
 			requireParam(t, p.id.Connect(&cm.ConnParam{QPNum: number}), "QP number", int64(number), 1<<24-1)
 		}
 		require.NoError(t, p.id.Connect(&cm.ConnParam{QPNum: 1<<24 - 1, SRQ: true}))
-		want := usual
+		want := usualRequest
 		want.QPNum, want.SRQ = 1<<24-1, true
 		require.Equal(t, want, p.fake.param)
 	})
 }
 
-// asked has the parameters of a connection request, as the accepting side receives them.
-var asked = cm.MessageParam{ResponderResources: 4, InitiatorDepth: 3, FlowControl: true, RetryCount: 5, RNRRetryCount: 6, QPNum: 99}
+// sampleRequest has the parameters of a connection request, as the accepting side
+// receives them.
+var sampleRequest = cm.MessageParam{ResponderResources: 4, InitiatorDepth: 3, FlowControl: true, RetryCount: 5, RNRRetryCount: 6, QPNum: 99}
 
 func TestAccept(t *testing.T) {
 	t.Run("A1: Accept answers requests and lookups", func(t *testing.T) {
-		p := withQP(requested(t, cm.TCP, asked))
+		p := withQP(requested(t, cm.TCP, sampleRequest))
 		require.NoError(t, p.id.Accept(nil))
 		require.Equal(t, cm.StateAccepted, p.id.State())
-		p = withQP(requested(t, cm.UDP, asked))
+		p = withQP(requested(t, cm.UDP, sampleRequest))
 		require.NoError(t, p.id.Accept(nil))
 		require.Equal(t, cm.StateEstablished, p.id.State())
 	})
@@ -148,18 +151,18 @@ func TestAccept(t *testing.T) {
 		require.ErrorIs(t, p.id.Accept(nil), verbs.ErrState)
 	})
 	t.Run("A2: a second Accept is not allowed", func(t *testing.T) {
-		p := withQP(requested(t, cm.TCP, asked))
+		p := withQP(requested(t, cm.TCP, sampleRequest))
 		require.NoError(t, p.id.Accept(nil))
 		require.ErrorIs(t, p.id.Accept(nil), verbs.ErrState)
 		require.ErrorIs(t, p.id.Reject(nil), verbs.ErrState)
 	})
 	t.Run("A4: the new ID is bound to a device", func(t *testing.T) {
-		p := requested(t, cm.TCP, asked)
+		p := requested(t, cm.TCP, sampleRequest)
 		require.NotNil(t, p.id.Device())
 		require.ErrorIs(t, p.id.Bind(local), verbs.ErrState)
 	})
 	t.Run("A32: Accept fails if the peer has gone", func(t *testing.T) {
-		p := withQP(requested(t, cm.TCP, asked))
+		p := withQP(requested(t, cm.TCP, sampleRequest))
 		p.fake.fail = verbs.ErrPeerGone
 		require.ErrorIs(t, p.id.Accept(nil), verbs.ErrPeerGone)
 		require.Equal(t, cm.StateFailed, p.id.State())
@@ -168,9 +171,9 @@ func TestAccept(t *testing.T) {
 
 func TestAcceptNil(t *testing.T) {
 	t.Run("A8: nil means the counts of the request", func(t *testing.T) {
-		p := withQP(requested(t, cm.TCP, asked))
+		p := withQP(requested(t, cm.TCP, sampleRequest))
 		require.NoError(t, p.id.Accept(nil))
-		want := asked
+		want := sampleRequest
 		want.QPNum, want.FlowControl = fakeQPNum, false
 		require.Equal(t, want, p.fake.param)
 	})
@@ -187,16 +190,16 @@ func TestAcceptNil(t *testing.T) {
 		require.Equal(t, uint8(7), p.fake.param.RNRRetryCount)
 	})
 	t.Run("zero counts mean the same as nil", func(t *testing.T) {
-		p := withQP(requested(t, cm.TCP, asked))
+		p := withQP(requested(t, cm.TCP, sampleRequest))
 		require.NoError(t, p.id.Accept(&cm.ConnParam{PrivateData: []byte("x")}))
-		want := asked
+		want := sampleRequest
 		want.PrivateData, want.QPNum, want.FlowControl = []byte("x"), fakeQPNum, false
 		require.Equal(t, want, p.fake.param)
 	})
 	t.Run("a negative count means zero", func(t *testing.T) {
-		p := withQP(requested(t, cm.TCP, asked))
-		require.NoError(t, p.id.Accept(none))
-		require.Equal(t, cm.MessageParam{RetryCount: asked.RetryCount, QPNum: fakeQPNum}, p.fake.param)
+		p := withQP(requested(t, cm.TCP, sampleRequest))
+		require.NoError(t, p.id.Accept(zeroCounts))
+		require.Equal(t, cm.MessageParam{RetryCount: sampleRequest.RetryCount, QPNum: fakeQPNum}, p.fake.param)
 	})
 	t.Run("A8: zero in the request stays zero", func(t *testing.T) {
 		for _, param := range []*cm.ConnParam{nil, {RNRRetryCount: -1}} {
@@ -207,7 +210,7 @@ func TestAcceptNil(t *testing.T) {
 	})
 	t.Run("A9: nil needs a queue pair", func(t *testing.T) {
 		for _, ps := range []cm.PortSpace{cm.TCP, cm.UDP} {
-			p := requested(t, ps, asked)
+			p := requested(t, ps, sampleRequest)
 			requireParam(t, p.id.Accept(nil), "QP number", 0, 0)
 			require.NoError(t, p.id.Accept(&cm.ConnParam{QPNum: 7}))
 		}
@@ -216,7 +219,7 @@ func TestAcceptNil(t *testing.T) {
 
 func TestAcceptPrivateData(t *testing.T) {
 	t.Run("A6 A7: the parameters of the event are valid until Ack", func(t *testing.T) {
-		ev, p := listening(t, cm.TCP).request(asked, []byte("echo"))
+		ev, p := listening(t, cm.TCP).request(sampleRequest, []byte("echo"))
 		p.createQP()
 		param := ev.Param.ConnParam()
 		param.PrivateData = ev.Param.PrivateData
@@ -228,14 +231,14 @@ func TestAcceptPrivateData(t *testing.T) {
 	})
 	t.Run("A10 A11 A12: private data is optional and copied", func(t *testing.T) {
 		data := []byte("hello")
-		p := withQP(requested(t, cm.TCP, asked))
+		p := withQP(requested(t, cm.TCP, sampleRequest))
 		require.NoError(t, p.id.Accept(&cm.ConnParam{PrivateData: data}))
 		clear(data)
 		require.Equal(t, []byte("hello"), p.fake.param.PrivateData)
 	})
 	t.Run("A31: private data is limited, and the request is not lost", func(t *testing.T) {
 		for ps, limit := range map[cm.PortSpace]int{cm.TCP: 196, cm.UDP: 136} {
-			p := withQP(requested(t, ps, asked))
+			p := withQP(requested(t, ps, sampleRequest))
 			p.fake.calls = nil
 			requireParam(t, p.id.Accept(&cm.ConnParam{PrivateData: make([]byte, limit+1)}), "private data length", int64(limit)+1, int64(limit))
 			require.Empty(t, p.fake.calls)
@@ -258,11 +261,11 @@ func TestAcceptDepths(t *testing.T) {
 		require.Equal(t, uint8(8), p.fake.param.InitiatorDepth)
 	})
 	t.Run("A16: larger responder resources than the peer's depth are allowed", func(t *testing.T) {
-		p := withQP(requested(t, cm.TCP, asked))
+		p := withQP(requested(t, cm.TCP, sampleRequest))
 		require.NoError(t, p.id.Accept(&cm.ConnParam{ResponderResources: 16}))
 	})
 	t.Run("A19: a larger initiator depth than the peer serves is not allowed", func(t *testing.T) {
-		p := withQP(requested(t, cm.TCP, asked))
+		p := withQP(requested(t, cm.TCP, sampleRequest))
 		requireParam(t, p.id.Accept(&cm.ConnParam{InitiatorDepth: 4}), "initiator depth", 4, 3)
 		require.NoError(t, p.id.Accept(&cm.ConnParam{InitiatorDepth: 3}))
 	})
@@ -276,23 +279,23 @@ func TestAcceptCounts(t *testing.T) {
 		require.Equal(t, uint8(2), p.fake.param.RNRRetryCount)
 	})
 	t.Run("A22: the retry count is ignored", func(t *testing.T) {
-		p := withQP(requested(t, cm.TCP, asked))
+		p := withQP(requested(t, cm.TCP, sampleRequest))
 		require.NoError(t, p.id.Accept(&cm.ConnParam{RetryCount: 200}))
-		require.Equal(t, asked.RetryCount, p.fake.param.RetryCount)
+		require.Equal(t, sampleRequest.RetryCount, p.fake.param.RetryCount)
 	})
 	t.Run("A30: an RNR count above 7 is an error", func(t *testing.T) {
-		p := withQP(requested(t, cm.TCP, asked))
+		p := withQP(requested(t, cm.TCP, sampleRequest))
 		requireParam(t, p.id.Accept(&cm.ConnParam{RNRRetryCount: 8}), "RNR retry count", 8, 7)
 	})
 }
 
 func TestAcceptQueuePair(t *testing.T) {
 	t.Run("A26 A27: without a queue pair the number is required", func(t *testing.T) {
-		p := requested(t, cm.UDP, asked)
+		p := requested(t, cm.UDP, sampleRequest)
 		requireParam(t, p.id.Accept(&cm.ConnParam{QPNum: 1 << 24}), "QP number", 1<<24, 1<<24-1)
 		require.NoError(t, p.id.Accept(&cm.ConnParam{QPNum: 7, QKey: 8}))
 		require.Equal(t, cm.MessageParam{QPNum: 7, QKey: 8}, p.fake.param)
-		p = requested(t, cm.UDP, asked)
+		p = requested(t, cm.UDP, sampleRequest)
 		require.NoError(t, p.id.Accept(&cm.ConnParam{QPNum: 7}))
 		require.Equal(t, uint32(cm.DefaultQKey), p.fake.param.QKey)
 	})
@@ -305,7 +308,7 @@ func TestAcceptQueuePair(t *testing.T) {
 		require.Equal(t, cm.MessageParam{QPNum: fakeQPNum, SRQ: true}, p.fake.param)
 	})
 	t.Run("A26 A27: with a queue pair SRQ and QPNum are ignored", func(t *testing.T) {
-		p := withQP(requested(t, cm.UDP, asked))
+		p := withQP(requested(t, cm.UDP, sampleRequest))
 		require.NoError(t, p.id.Accept(&cm.ConnParam{QPNum: 7, QKey: 8, SRQ: true, RNRRetryCount: 99, InitiatorDepth: 99}))
 		require.Equal(t, cm.MessageParam{QPNum: fakeQPNum, QKey: cm.DefaultQKey}, p.fake.param)
 	})
@@ -314,7 +317,7 @@ func TestAcceptQueuePair(t *testing.T) {
 func TestReject(t *testing.T) {
 	t.Run("R1: Reject refuses a request", func(t *testing.T) {
 		for _, ps := range []cm.PortSpace{cm.TCP, cm.UDP} {
-			p := requested(t, ps, asked)
+			p := requested(t, ps, sampleRequest)
 			require.NoError(t, p.id.Reject([]byte("no")))
 			require.Equal(t, []byte("no"), p.fake.data)
 			require.Equal(t, cm.StateFailed, p.id.State())
@@ -327,7 +330,7 @@ func TestReject(t *testing.T) {
 	})
 	t.Run("R2: private data is limited, and the call may be repeated", func(t *testing.T) {
 		for ps, limit := range map[cm.PortSpace]int{cm.TCP: 148, cm.UDP: 136} {
-			p := requested(t, ps, asked)
+			p := requested(t, ps, sampleRequest)
 			data := bytes.Repeat([]byte{1}, limit+1)
 			requireParam(t, p.id.Reject(data), "private data length", int64(limit)+1, int64(limit))
 			require.Empty(t, p.fake.calls)
@@ -337,10 +340,10 @@ func TestReject(t *testing.T) {
 	})
 	t.Run("the reason is RejectConsumer or RejectNoResources", func(t *testing.T) {
 		for _, ps := range []cm.PortSpace{cm.TCP, cm.UDP} {
-			p := requested(t, ps, asked)
+			p := requested(t, ps, sampleRequest)
 			require.NoError(t, p.id.Reject([]byte("no")))
 			require.Equal(t, cm.RejectConsumer, p.fake.reason)
-			p = requested(t, ps, asked)
+			p = requested(t, ps, sampleRequest)
 			require.NoError(t, p.id.RejectNoResources())
 			require.Equal(t, cm.RejectNoResources, p.fake.reason)
 			require.Empty(t, p.fake.data)
@@ -348,7 +351,7 @@ func TestReject(t *testing.T) {
 		}
 	})
 	t.Run("R5: Reject is allowed once, and not on a listener", func(t *testing.T) {
-		p := requested(t, cm.TCP, asked)
+		p := requested(t, cm.TCP, sampleRequest)
 		require.NoError(t, p.id.Reject(nil))
 		require.ErrorIs(t, p.id.Reject(nil), verbs.ErrState)
 		require.ErrorIs(t, p.id.Accept(nil), verbs.ErrState)
@@ -363,7 +366,7 @@ func TestLengthsBeyondAByte(t *testing.T) {
 	for _, ps := range []cm.PortSpace{cm.TCP, cm.UDP} {
 		for _, n := range []int{255, 256, 257, 1 << 16} {
 			data := make([]byte, n)
-			active, passive := withQP(routed(t, ps)), withQP(requested(t, ps, asked))
+			active, passive := withQP(routed(t, ps)), withQP(requested(t, ps, sampleRequest))
 			for m, err := range map[cm.Message]error{
 				cm.MessageConnect: active.id.Connect(&cm.ConnParam{PrivateData: data}),
 				cm.MessageAccept:  passive.id.Accept(&cm.ConnParam{PrivateData: data}),
@@ -382,7 +385,7 @@ func TestLengthsBeyondAByte(t *testing.T) {
 func TestExternalQP(t *testing.T) {
 	p := routed(t, cm.TCP)
 	require.NoError(t, p.id.Connect(&cm.ConnParam{QPNum: 7}))
-	p.transportChannel.push(cm.TransportEvent{Type: cm.ConnectResponse, ID: p.fake, Param: asked, PrivateData: []byte("hi")})
+	p.transportChannel.push(cm.TransportEvent{Type: cm.ConnectResponse, ID: p.fake, Param: sampleRequest, PrivateData: []byte("hi")})
 	ev := p.next()
 	require.Equal(t, uint32(99), ev.Param.QPNum)
 	require.Equal(t, []byte("hi"), ev.Param.PrivateData)

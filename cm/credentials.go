@@ -3,9 +3,9 @@ package cm
 import "fmt"
 
 // Credentials are the process and the user at the other end of a connection within one
-// host, as the kernel reports them. They are those that the process had when it created
-// its end of the connection. Afterwards the process may have changed its user, or may
-// have passed the connection to another process. A process ID may be used again after the
+// host, as the kernel reports them. The kernel stores them when the process creates its
+// end of the connection. Afterwards the process may have changed its user, or may have
+// passed the connection to another process. A process ID may be used again after the
 // process has ended, so decisions on what a peer may do should use the user ID only.
 // Source: unix(7), SO_PEERCRED.
 type Credentials struct {
@@ -19,10 +19,10 @@ type Credentials struct {
 }
 
 // Credentials returns the process and the user at the other end of the connection. The
-// result is false if the transport does not know them: for a connection over the network,
-// with librdmacm, for a listener, and for an ID that has not sent its request yet. For
-// the ID of a ConnectRequest the other end is the process that connects. For an ID that
-// connects, the other end is the process that listens.
+// second result is false if the transport does not know them. This is so for a
+// connection over the network, with librdmacm, for a listener, and for an ID that has
+// not sent its request yet. For the ID of a ConnectRequest the other end is the process
+// that connects. For an ID that connects, the other end is the process that listens.
 func (id *ID) Credentials() (Credentials, bool) {
 	id.mu.Lock()
 	defer id.mu.Unlock()

@@ -64,7 +64,7 @@ func TestCauseOfRefusal(t *testing.T) {
 		if tt.ps == cm.UDP {
 			status = int(cm.SIDRNoQP)
 		}
-		ev := failing(t, tt.ps, cm.StateConnecting, cm.TransportEvent{Type: tt.typ, Status: status, Err: &tt.cause})
+		ev := failureEvent(t, tt.ps, cm.StateConnecting, cm.TransportEvent{Type: tt.typ, Status: status, Err: &tt.cause})
 		require.EqualError(t, ev.Err, tt.text)
 		var user *cm.UserError
 		require.ErrorAs(t, ev.Err, &user)

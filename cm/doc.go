@@ -69,8 +69,8 @@
 //
 //   - multicast groups (rdma_join_multicast, rdma_leave_multicast), because package
 //     verbs does not attach queue pairs to groups either;
-//   - rdma_create_ep and IDs without a channel, in which a call waits for its result;
-//     EventChannel.Expect takes their place;
+//   - rdma_create_ep, and IDs without a channel, whose calls wait for their results;
+//     EventChannel.Expect takes the place of both;
 //   - rdma_getaddrinfo, because package net resolves names, and this package takes
 //     addresses as netip.AddrPort;
 //   - the port spaces IPOIB and IB, because they need InfiniBand addresses, and netip

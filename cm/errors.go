@@ -135,17 +135,18 @@ func (e *RejectError) Is(target error) bool {
 // Unwrap returns Cause, which may be nil.
 func (e *RejectError) Unwrap() error { return e.Cause }
 
-// withCause appends the text of the parameter cause to the text of a failure. If cause is
-// nil, it returns the text of the failure alone.
-func withCause(what string, cause error) string {
+// withCause returns the text of a failure, followed by the text of its cause. If the
+// cause is nil, withCause returns the text of the failure alone.
+func withCause(failure string, cause error) string {
 	if cause == nil {
-		return what
+		return failure
 	}
-	return fmt.Sprintf("%s: %v", what, cause)
+	return fmt.Sprintf("%s: %v", failure, cause)
 }
 
-// An MTUError is the cause of a refusal with RejectInvalidMTU. The device has repeated
-// the request with smaller path MTUs, and the peer has refused each of them.
+// An MTUError is the cause of a refusal with RejectInvalidMTU. The device of this side
+// has sent the request with one path MTU after another, from Largest down to Smallest,
+// and the peer has refused all of them.
 type MTUError struct {
 	// Largest is the path MTU in the first request. It is the largest path MTU that the
 	// port of this side allows.
@@ -190,11 +191,10 @@ type UnreachableError struct {
 	PrivateData []byte
 	// ByApplication is true if the peer's application refused; see RejectError.
 	ByApplication bool
-	// Cause is nil if the transport knows nothing more than the other fields say. For a
-	// refused lookup, Cause has the meaning of RejectError.Cause. If SIDR is SIDROK,
-	// there was no answer: Cause then says why none will come, or is nil if none came in
-	// time. Cause matches syscall.ECONNREFUSED if the peer's host has reported by ICMP
-	// that no process uses the UDP port to which the requests were sent.
+	// If the peer refused a lookup, Cause has the meaning of RejectError.Cause. If the
+	// peer did not answer in time, Cause is nil. Otherwise Cause says why no answer will
+	// come. For example, it matches syscall.ECONNREFUSED if the peer's host has reported
+	// by ICMP that no process uses the UDP port to which the requests were sent.
 	Cause error
 }
 
@@ -242,8 +242,8 @@ func (e *StatusError) Is(target error) bool {
 const statusTimedOut = -110
 
 // cause returns the error of an event that reports a failure, and nil for other events.
-// If the status is out of the range of RejectReason or SIDRStatus, the error has the
-// value 0 instead.
+// If the status is not a possible RejectReason or SIDRStatus, the field Reason or SIDR
+// of the error is 0.
 func cause(raw *TransportEvent, ps PortSpace) error {
 	switch raw.Type {
 	case Rejected:

@@ -9,9 +9,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/cm"
 )
 
-// failing brings a new ID into the given state, delivers the event raw to the ID, and
-// returns the event that Next returns.
-func failing(t *testing.T, ps cm.PortSpace, state cm.State, raw cm.TransportEvent) *cm.Event {
+// failureEvent brings a new ID into the given state. Then the transport reports the
+// event in the parameter raw for that ID. The result is the event that Next returns.
+func failureEvent(t *testing.T, ps cm.PortSpace, state cm.State, raw cm.TransportEvent) *cm.Event {
 	t.Helper()
 	p := reach(t, ps, state)
 	raw.ID = p.fake
@@ -37,7 +37,7 @@ func TestRejected(t *testing.T) {
 		{1 << 16, false, 0, "connection refused: reject reason 0"},
 	} {
 		data := []byte("busy")
-		ev := failing(t, cm.TCP, cm.StateConnecting, cm.TransportEvent{
+		ev := failureEvent(t, cm.TCP, cm.StateConnecting, cm.TransportEvent{
 			Type: cm.Rejected, Status: tt.status, ByApplication: tt.app, PrivateData: data,
 		})
 		copy(data, "....")
@@ -61,7 +61,7 @@ func TestRejected(t *testing.T) {
 // matches ErrRefused and does not match ErrTimedOut.
 func TestUnreachableRefused(t *testing.T) {
 	for _, ps := range []cm.PortSpace{cm.TCP, cm.UDP} {
-		ev := failing(t, ps, cm.StateConnecting, cm.TransportEvent{
+		ev := failureEvent(t, ps, cm.StateConnecting, cm.TransportEvent{
 			Type: cm.Unreachable, Status: -111, Err: syscall.ECONNREFUSED,
 		})
 		require.ErrorIs(t, ev.Err, cm.ErrRefused)
@@ -87,7 +87,7 @@ func TestUnreachable(t *testing.T) {
 		{cm.UDP, 2, cm.SIDRReject, cm.ErrRefused, "datagram lookup: refused"},
 		{cm.UDP, 200, 200, cm.ErrRefused, "datagram lookup: lookup status 200"},
 	} {
-		ev := failing(t, tt.ps, cm.StateConnecting, cm.TransportEvent{
+		ev := failureEvent(t, tt.ps, cm.StateConnecting, cm.TransportEvent{
 			Type: cm.Unreachable, Status: tt.status, ByApplication: true, PrivateData: []byte("why"),
 		})
 		var unreachable *cm.UnreachableError
@@ -102,23 +102,23 @@ func TestUnreachable(t *testing.T) {
 
 // TestCause checks that the transport's own error takes precedence over the status.
 func TestCause(t *testing.T) {
-	ev := failing(t, cm.TCP, cm.StateResolvingAddr, cm.TransportEvent{Type: cm.AddrError, Status: -19, Err: cm.ErrNoRoute})
+	ev := failureEvent(t, cm.TCP, cm.StateResolvingAddr, cm.TransportEvent{Type: cm.AddrError, Status: -19, Err: cm.ErrNoRoute})
 	require.ErrorIs(t, ev.Err, cm.ErrNoRoute)
 	require.Equal(t, -19, ev.Status)
 
-	ev = failing(t, cm.TCP, cm.StateResolvingAddr, cm.TransportEvent{Type: cm.AddrError, Status: -110})
+	ev = failureEvent(t, cm.TCP, cm.StateResolvingAddr, cm.TransportEvent{Type: cm.AddrError, Status: -110})
 	require.ErrorIs(t, ev.Err, cm.ErrTimedOut)
 
-	ev = failing(t, cm.TCP, cm.StateResolvingRoute, cm.TransportEvent{Type: cm.RouteError, Status: -19})
+	ev = failureEvent(t, cm.TCP, cm.StateResolvingRoute, cm.TransportEvent{Type: cm.RouteError, Status: -19})
 	require.NotErrorIs(t, ev.Err, cm.ErrTimedOut)
 	require.EqualError(t, ev.Err, "route error: status -19")
 
-	ev = failing(t, cm.TCP, cm.StateConnecting, cm.TransportEvent{Type: cm.ConnectError})
+	ev = failureEvent(t, cm.TCP, cm.StateConnecting, cm.TransportEvent{Type: cm.ConnectError})
 	var status *cm.StatusError
 	require.ErrorAs(t, ev.Err, &status, "a failure has a cause, even without a number")
 	require.Equal(t, cm.StatusError{Type: cm.ConnectError}, *status)
 
-	ev = failing(t, cm.TCP, cm.StateEstablished, cm.TransportEvent{Type: cm.Disconnected})
+	ev = failureEvent(t, cm.TCP, cm.StateEstablished, cm.TransportEvent{Type: cm.Disconnected})
 	require.NoError(t, ev.Err)
 }
 

@@ -84,8 +84,8 @@ type Event struct {
 	// does not have the connection any more.
 	Err error
 
-	// Param has the peer's parameters from this side's point of view. QPNum and SRQ are
-	// those of the peer's queue pair. Param is set for ConnectRequest, for
+	// Param has the peer's parameters from this side's point of view. Its fields QPNum
+	// and SRQ describe the peer's queue pair. Param is set for ConnectRequest, for
 	// ConnectResponse, and for Established on the active side of an RC connection. In
 	// other events all fields of Param are zero, except that PrivateData may be set.
 	// PrivateData is a copy that belongs to the event.
@@ -123,11 +123,11 @@ func (e *Event) Ack() error {
 	return nil
 }
 
-// fill sets the fields from the transport's event. The parameter before is the state in
-// which the ID was before the event.
-func (e *Event) fill(raw *TransportEvent, ps PortSpace, before State) {
+// fill sets the fields from the transport's event. oldState is the state of the ID
+// before the event.
+func (e *Event) fill(raw *TransportEvent, ps PortSpace, oldState State) {
 	e.Type, e.Status, e.Err = raw.Type, raw.Status, cause(raw, ps)
-	if ps == TCP && hasParam(raw.Type, before) {
+	if ps == TCP && hasParam(raw.Type, oldState) {
 		e.Param = raw.Param
 	}
 	if ps == UDP && raw.Type == Established {
@@ -138,8 +138,7 @@ func (e *Event) fill(raw *TransportEvent, ps PortSpace, before State) {
 
 // hasParam reports whether the connection message that an event reports has connection
 // parameters. A request and the answer to a request have parameters, the confirmation of
-// an answer has none. The parameter before is the state in which the ID was before the
-// event.
-func hasParam(t EventType, before State) bool {
-	return t == ConnectRequest || t == ConnectResponse || t == Established && before == StateConnecting
+// an answer has none. oldState is the state of the ID before the event.
+func hasParam(t EventType, oldState State) bool {
+	return t == ConnectRequest || t == ConnectResponse || t == Established && oldState == StateConnecting
 }

@@ -39,8 +39,8 @@ type fakeChannel struct {
 	fail      error // error that Next, NewID and Close return
 	closed    int
 	fd        int              // descriptor that FD returns; if it is 0, FD returns 42
-	sleeps    chan struct{}    // gets a value for each call of FD, unless it is nil
-	setReady  func(ready bool) // makes fd readable or not readable, unless it is nil
+	fdCalls   chan struct{}    // gets a value for each call of FD; nil if the test does not need this
+	setReady  func(ready bool) // makes fd readable or not readable; nil if fd is not open
 }
 
 func (c *fakeChannel) FD() int {
@@ -49,8 +49,8 @@ func (c *fakeChannel) FD() int {
 	if c.closed > 0 {
 		panic("FD was called after Close")
 	}
-	if c.sleeps != nil {
-		c.sleeps <- struct{}{}
+	if c.fdCalls != nil {
+		c.fdCalls <- struct{}{}
 	}
 	return cmp.Or(c.fd, 42)
 }

@@ -38,13 +38,13 @@ func (c *EventChannel) deliver(raw *TransportEvent, e *Event) bool {
 	if id == nil {
 		return false
 	}
-	before, ok := id.applyEvent(raw.Type)
+	oldState, ok := id.applyEvent(raw.Type)
 	if !ok {
 		return false
 	}
 	e.ID = id
 	e.channel, e.serial = c, c.addUnacked(id)
-	e.fill(raw, id.ps, before)
+	e.fill(raw, id.ps, oldState)
 	return true
 }
 

@@ -10,10 +10,10 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// names has the keys of the map calls in sorted order.
-var names = func() []string {
+// sortedCalls has the keys of callFuncs in sorted order.
+var sortedCalls = func() []string {
 	var list []string
-	for name := range calls {
+	for name := range callFuncs {
 		list = append(list, name)
 	}
 	slices.Sort(list)
@@ -26,12 +26,12 @@ var names = func() []string {
 // the end.
 func FuzzStates(f *testing.F) {
 	f.Add(true, []byte{0, 1, 2, 3})
-	f.Add(true, sequence("resolve address", cm.AddrResolved, "resolve route", cm.RouteResolved, "create QP", "connect", cm.Established, "disconnect", cm.Disconnected, cm.TimewaitExit))
-	f.Add(true, sequence("resolve address", cm.AddrError, "resolve address", cm.AddrResolved, "resolve route", cm.RouteError, "resolve route"))
-	f.Add(true, sequence("bind", "listen", cm.ConnectRequest, "accept", cm.ConnectRequest))
-	f.Add(true, sequence("resolve address", cm.AddrResolved, "resolve route", cm.RouteResolved, "connect", cm.ConnectResponse, "establish", cm.DeviceRemoval))
-	f.Add(false, sequence("resolve address", cm.AddrResolved, "resolve route", cm.RouteResolved, "connect", cm.Unreachable))
-	f.Add(false, sequence("resolve address", cm.AddrResolved, "resolve route", cm.RouteResolved, "connect", cm.Established, "disconnect"))
+	f.Add(true, fuzzScript("resolve address", cm.AddrResolved, "resolve route", cm.RouteResolved, "create QP", "connect", cm.Established, "disconnect", cm.Disconnected, cm.TimewaitExit))
+	f.Add(true, fuzzScript("resolve address", cm.AddrError, "resolve address", cm.AddrResolved, "resolve route", cm.RouteError, "resolve route"))
+	f.Add(true, fuzzScript("bind", "listen", cm.ConnectRequest, "accept", cm.ConnectRequest))
+	f.Add(true, fuzzScript("resolve address", cm.AddrResolved, "resolve route", cm.RouteResolved, "connect", cm.ConnectResponse, "establish", cm.DeviceRemoval))
+	f.Add(false, fuzzScript("resolve address", cm.AddrResolved, "resolve route", cm.RouteResolved, "connect", cm.Unreachable))
+	f.Add(false, fuzzScript("resolve address", cm.AddrResolved, "resolve route", cm.RouteResolved, "connect", cm.Established, "disconnect"))
 
 	f.Fuzz(func(t *testing.T, tcp bool, script []byte) {
 		ps := cm.UDP
@@ -41,7 +41,7 @@ func FuzzStates(f *testing.F) {
 		p := newPeer(t, ps)
 		for _, b := range script {
 			if b%2 == 0 {
-				p.fuzzCall(names[int(b/2)%len(names)])
+				p.fuzzCall(sortedCalls[int(b/2)%len(sortedCalls)])
 			} else {
 				p.fuzzEvent(cm.EventType(b / 2 % 20))
 			}
@@ -52,14 +52,14 @@ func FuzzStates(f *testing.F) {
 	})
 }
 
-// sequence returns a script for FuzzStates. A step is the name of a call or the type of
-// an event.
-func sequence(steps ...any) []byte {
+// fuzzScript returns a script for FuzzStates with the given steps. A step is the name of
+// a call or the type of an event.
+func fuzzScript(steps ...any) []byte {
 	var script []byte
 	for _, s := range steps {
 		switch s := s.(type) {
 		case string:
-			script = append(script, byte(2*slices.Index(names, s)))
+			script = append(script, byte(2*slices.Index(sortedCalls, s)))
 		case cm.EventType:
 			script = append(script, byte(2*s+1))
 		}
@@ -69,7 +69,7 @@ func sequence(steps ...any) []byte {
 
 func (p *peer) fuzzCall(name string) {
 	before, reached := p.id.State(), len(p.fake.calls)
-	err := calls[name](p)
+	err := callFuncs[name](p)
 	to, ok := allowed(before, p.ps, name)
 	if err != nil {
 		require.Equal(p.t, before, p.id.State(), name)

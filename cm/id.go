@@ -29,14 +29,15 @@ type ID struct {
 	unacked int          // number of events that are fetched and not acknowledged
 }
 
-// do executes one call of the application: it checks that the state of the ID allows the
-// call, calls the function step, and then changes the state.
-func (id *ID) do(c call, step func() error) error {
+// do executes the call c of the application. It checks that the state of the ID allows
+// the call, and then runs the parameter action. If action returns no error, do changes
+// the state.
+func (id *ID) do(c call, action func() error) error {
 	id.mu.Lock()
 	defer id.mu.Unlock()
 	to, err := id.allows(c)
 	if err == nil {
-		err = step()
+		err = action()
 	}
 	if err != nil {
 		return operr.Wrap("cm "+c.String(), err)
@@ -64,27 +65,27 @@ func (id *ID) allows(c call) (State, error) {
 // applyEvent changes the state of the ID for an event that is about to be delivered, and
 // counts the event as not acknowledged. It returns the state before the event. If the
 // event is not possible in that state, applyEvent changes nothing and returns false.
-func (id *ID) applyEvent(t EventType) (before State, ok bool) {
+func (id *ID) applyEvent(t EventType) (oldState State, ok bool) {
 	id.mu.Lock()
 	defer id.mu.Unlock()
-	before = id.state
-	if id.state, ok = follow(eventRules, t, id.ps, before); !ok {
-		return before, false
+	oldState = id.state
+	if id.state, ok = follow(eventRules, t, id.ps, oldState); !ok {
+		return oldState, false
 	}
 	id.unacked++
-	if before == StateDisconnectPending && (id.state == StateDisconnecting || id.state == StateDisconnected) {
+	if oldState == StateDisconnectPending && (id.state == StateDisconnecting || id.state == StateDisconnected) {
 		// Before this event was fetched, the application has called Disconnect, which
 		// sent nothing. The application does not call Disconnect again, so applyEvent
-		// does. If the event is the peer's confirmation (Established), the call sends the
-		// disconnect request. If the event is the peer's disconnect request
-		// (Disconnected), which may overtake the confirmation, the call sends the answer.
-		// The transport may have got the confirmation or the request before the
-		// application's call; then that call has sent the message, and this one has no
-		// effect. An error is ignored, because without the message the connection ends
-		// too, after the timeouts of both sides.
+		// does. If the event is the peer's confirmation (Established), the call sends
+		// the disconnect request. If the event is the peer's disconnect request
+		// (Disconnected), which may overtake the confirmation, the call sends the
+		// answer. The transport may have got the confirmation or the request before the
+		// application's call. In that case the application's call has sent the message,
+		// and the call of applyEvent has no effect. An error is ignored, because without
+		// the message the connection ends too, after the timeouts of both sides.
 		_ = id.t.Disconnect()
 	}
-	return before, true
+	return oldState, true
 }
 
 // acked records that one event of the ID has been acknowledged.

@@ -13,21 +13,20 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A statement is a sentence of a manual page that promises or demands something. The
-// field row is the name of the statement, such as A1. The field tests lists the tests of
-// the statement, each as "package.Function". If the statement has no test, the field why
-// gives the reason; otherwise why is empty or a remark.
+// A statement is a sentence of a manual page that promises or demands something.
 type statement struct {
-	row, says string
-	tests     []string
-	why       string
+	name   string   // name of the statement, such as "A1"
+	says   string   // text of the statement, in short
+	tests  []string // tests of the statement, each as "package.Function"
+	remark string   // required if there is no test: the reason why there is none
 }
 
-// statements lists the statements of the manual pages. The letter of a row names its
-// page: A is rdma_accept(3) of 2014 (of 2007 where noted), C rdma_connect(3), L
-// rdma_listen(3), R rdma_reject(3). Rows with P have the statements of these pages and
-// of IBTA vol. 1, 12.6 and annex A11, on private data. Rows with N state which parameter
-// of one side becomes which parameter of the other side.
+// statements lists the statements of the manual pages. The letter in the name of a
+// statement stands for its page: A is rdma_accept(3) of 2014 (of 2007 where noted), C
+// rdma_connect(3), L rdma_listen(3), R rdma_reject(3). Two letters do not stand for a
+// page. P: statements on private data, from these pages and from IBTA vol. 1, 12.6 and
+// annex A11. N: statements that say which parameter of one side becomes which parameter
+// of the other side.
 var statements = []statement{
 	{"A1", "accept answers a request, or a datagram lookup", []string{"cm.TestAccept", "connmgr.TestConnect", "connmgr.TestLookup"}, ""},
 	{"A2", "accept takes the new ID of the request, not the listener", []string{"cm.TestAccept"}, ""},
@@ -133,18 +132,18 @@ func TestStatements(t *testing.T) {
 		functions[name] = readFunctions(t, dir)
 	}
 	for _, s := range statements {
-		require.NotEmpty(t, s.says, s.row)
-		require.False(t, len(s.tests) == 0 && s.why == "", "%s has neither a test nor a reason", s.row)
+		require.NotEmpty(t, s.says, s.name)
+		require.False(t, len(s.tests) == 0 && s.remark == "", "%s has neither a test nor a reason", s.name)
 		for _, test := range s.tests {
 			name, function, _ := strings.Cut(test, ".")
-			require.NotNil(t, functions[name][function], "%s names %s", s.row, test)
-			require.True(t, name == "providertest" || strings.HasPrefix(function, "Test"), "%s: %s is no test", s.row, test)
+			require.NotNil(t, functions[name][function], "%s names %s", s.name, test)
+			require.True(t, name == "providertest" || strings.HasPrefix(function, "Test"), "%s: %s is no test", s.name, test)
 		}
 	}
 }
 
-// TestStatementsAreComplete checks that the rows of a page are numbered from 1 without
-// gaps.
+// TestStatementsAreComplete checks that the statements of a page are numbered from 1
+// without gaps.
 func TestStatementsAreComplete(t *testing.T) {
 	var want []string
 	for _, page := range []struct {
@@ -157,18 +156,18 @@ func TestStatementsAreComplete(t *testing.T) {
 	}
 	var have []string
 	for _, s := range statements {
-		have = append(have, s.row)
+		have = append(have, s.name)
 	}
 	require.Equal(t, want, have)
 }
 
 // TestStatementsKnowTheirTests checks the labels of the test cases in this package. A
-// label such as "A1: ..." says that the test case tests the statement A1. The row of that
-// statement must then list the test function that contains the test case.
+// label such as "A1: ..." says that the test case tests the statement A1. That statement
+// must then list the test function that contains the test case.
 func TestStatementsKnowTheirTests(t *testing.T) {
 	tests := make(map[string][]string)
 	for _, s := range statements {
-		tests[s.row] = s.tests
+		tests[s.name] = s.tests
 	}
 	label := regexp.MustCompile(`^"((?:[ACLRPN]\d+ ?)+): `)
 	labels := 0

@@ -8,21 +8,21 @@ import "github.com/rdmaloop/rdmaloop/verbs"
 // differ, Migrate returns verbs.ErrForeign. Source: rdma_migrate_id(3), which waits
 // instead of returning ErrBusy.
 func (id *ID) Migrate(to *EventChannel) error {
-	from := id.Channel()
+	oldChannel := id.Channel()
 	// Next must not deliver an event of the ID during the move.
-	from.fetch.Lock()
-	defer from.fetch.Unlock()
+	oldChannel.fetch.Lock()
+	defer oldChannel.fetch.Unlock()
 	return id.do(callMigrate, func() error {
 		switch {
 		case to == nil:
 			return invalid("channel", 0, "missing")
-		// If id.channel is not the channel from, another call of Migrate has moved the ID
-		// before this call has locked it.
-		case id.unacked > 0, id.channel != from:
+		// oldChannel was read before this call locked the ID. If id.channel is another
+		// channel now, another call of Migrate has moved the ID in the meantime.
+		case id.unacked > 0, id.channel != oldChannel:
 			return verbs.ErrBusy
-		case to == from:
+		case to == oldChannel:
 			return nil
-		case to.transport != from.transport:
+		case to.transport != oldChannel.transport:
 			return verbs.ErrForeign
 		}
 		// The new channel must know the ID before an event of the ID can arrive there.
@@ -33,7 +33,7 @@ func (id *ID) Migrate(to *EventChannel) error {
 			to.unregister(id)
 			return err
 		}
-		from.unregister(id)
+		oldChannel.unregister(id)
 		id.channel = to
 		return nil
 	})

@@ -9,9 +9,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// second opens another channel on the transport of p. It returns a peer with the ID of p
-// and with the new channel.
-func second(p *peer) *peer {
+// withSecondChannel opens another channel on the transport of p. It returns a peer with
+// the ID of p and with the new channel.
+func withSecondChannel(p *peer) *peer {
 	p.t.Helper()
 	c, err := cm.OpenChannel(p.transportChannel.transport)
 	require.NoError(p.t, err)
@@ -22,7 +22,7 @@ func second(p *peer) *peer {
 // TestMigrate checks that an ID moves with its events that were not fetched.
 func TestMigrate(t *testing.T) {
 	p := reach(t, cm.TCP, cm.StateConnecting)
-	q := second(p)
+	q := withSecondChannel(p)
 	p.transportChannel.push(cm.TransportEvent{Type: cm.Established, ID: p.fake})
 	require.NoError(t, p.id.Migrate(q.channel))
 	require.Same(t, q.channel, p.id.Channel())
@@ -40,11 +40,11 @@ func TestMigrate(t *testing.T) {
 }
 
 // TestMigrateRequest checks that the new ID of a request can be migrated before the
-// request is acknowledged, and that the listener can not.
+// request is acknowledged, and that the listener can not be migrated before.
 func TestMigrateRequest(t *testing.T) {
 	l := listening(t, cm.TCP)
 	ev, child := l.request(cm.MessageParam{}, nil)
-	to := second(child)
+	to := withSecondChannel(child)
 	require.ErrorIs(t, l.id.Migrate(to.channel), verbs.ErrBusy)
 	require.NoError(t, child.id.Migrate(to.channel))
 	require.NoError(t, ev.Ack())
@@ -63,14 +63,14 @@ func TestMigrateChecks(t *testing.T) {
 	requireParam(t, p.id.Migrate(nil), "channel", 0, 0)
 	stranger, _ := open(t)
 	require.ErrorIs(t, p.id.Migrate(stranger), verbs.ErrForeign)
-	closed := second(p)
+	closed := withSecondChannel(p)
 	require.NoError(t, closed.channel.Close())
 	require.ErrorIs(t, p.id.Migrate(closed.channel), verbs.ErrClosed)
 	require.NoError(t, p.id.Migrate(p.channel), "the ID is already on this channel")
 
 	p.transportChannel.push(cm.TransportEvent{Type: cm.Established, ID: p.fake})
 	ev := p.next()
-	to := second(p)
+	to := withSecondChannel(p)
 	require.ErrorIs(t, p.id.Migrate(to.channel), verbs.ErrBusy)
 	require.NoError(t, ev.Ack())
 	require.Empty(t, p.fake.calls)

@@ -2,15 +2,15 @@ package cm
 
 import "github.com/rdmaloop/rdmaloop/verbs"
 
-// An endpoint has the properties of this side of a connection that determine what this
-// side sends in a connection message.
+// An endpoint has the properties of this side that the parameters of a connection
+// message depend on: the port space, the queue pair, and the device's limits.
 type endpoint struct {
-	ps     PortSpace
-	hasQP  bool // whether the ID has a queue pair, which qpNum and srq describe
-	qpNum  uint32
-	srq    bool
-	serves uint8 // number of the peer's READs and atomics that the device can serve at a time
-	issues uint8 // number of own READs and atomics that the device can have outstanding
+	ps        PortSpace
+	hasQP     bool // whether the ID has a queue pair, which qpNum and srq describe
+	qpNum     uint32
+	srq       bool
+	maxServed uint8 // number of the peer's READs and atomics that the device can serve at a time
+	maxIssued uint8 // number of own READs and atomics that the device can have outstanding
 }
 
 // connectParam checks the parameters of Connect and returns the message to send. Source:
@@ -34,7 +34,7 @@ func (e *endpoint) connectParam(p *ConnParam) (*MessageParam, error) {
 	if out.RetryCount, err = count("retry count", p.RetryCount, verbs.MaxRetry, verbs.MaxRetry); err != nil {
 		return nil, err
 	}
-	return out, out.setCounts(p, usualCounts{serves: e.serves, rnrRetry: verbs.MaxRetry}, e.serves, e.issues)
+	return out, out.setCounts(p, usualCounts{served: e.maxServed, rnrRetry: verbs.MaxRetry}, e.maxServed, e.maxIssued)
 }
 
 // acceptParam checks the parameters of Accept against the request, and returns the
@@ -55,53 +55,56 @@ func (e *endpoint) acceptParam(p *ConnParam, request *MessageParam) (*MessagePar
 		return &MessageParam{PrivateData: p.PrivateData, QPNum: out.QPNum, QKey: out.QKey}, nil
 	}
 	out.RetryCount = request.RetryCount
-	// The initiator depth must not exceed the InitiatorDepth of the request, because the
-	// peer does not serve more READs and atomics at a time (rdma_accept(3)).
-	// ResponderResources may be larger than the number that the peer will use.
-	usual := usualCounts{serves: min(e.serves, request.ResponderResources), rnrRetry: min(request.RNRRetryCount, verbs.MaxRetry)}
-	return out, out.setCounts(p, usual, e.serves, min(e.issues, request.InitiatorDepth))
+	// request.InitiatorDepth is the number of READs and atomics that the peer serves at
+	// a time. The InitiatorDepth of the answer must not exceed it (rdma_accept(3)). The
+	// ResponderResources of the answer may be larger than the number that the peer will
+	// use.
+	usual := usualCounts{served: min(e.maxServed, request.ResponderResources), rnrRetry: min(request.RNRRetryCount, verbs.MaxRetry)}
+	return out, out.setCounts(p, usual, e.maxServed, min(e.maxIssued, request.InitiatorDepth))
 }
 
-// usualCounts has the values that setCounts uses for those counts that the application
-// left zero.
+// usualCounts has the numbers that setCounts puts into the message if the application
+// left a count zero.
 type usualCounts struct {
-	serves   uint8 // usual value of ResponderResources
+	served   uint8 // usual value of ResponderResources
 	rnrRetry uint8 // usual value of RNRRetryCount
 }
 
-// setCounts stores in the message p the counts that the application asked for, in the
-// parameter asked. A count of zero in asked means the usual value: for ResponderResources
-// and RNRRetryCount the value in the parameter usual, for InitiatorDepth the largest
-// allowed value. The largest allowed ResponderResources is the parameter serves, and the
-// largest allowed InitiatorDepth is the parameter issues.
-func (p *MessageParam) setCounts(asked *ConnParam, usual usualCounts, serves, issues uint8) (err error) {
-	if p.ResponderResources, err = count("responder resources", asked.ResponderResources, usual.serves, serves); err != nil {
+// setCounts sets the counts of the message p. The parameter wanted has the counts that
+// the application asks for. If a count in wanted is zero, the message gets the usual
+// number: usual.served for ResponderResources, maxIssued for InitiatorDepth, and
+// usual.rnrRetry for RNRRetryCount. The largest allowed numbers are maxServed for
+// ResponderResources and maxIssued for InitiatorDepth.
+func (p *MessageParam) setCounts(wanted *ConnParam, usual usualCounts, maxServed, maxIssued uint8) (err error) {
+	if p.ResponderResources, err = count("responder resources", wanted.ResponderResources, usual.served, maxServed); err != nil {
 		return err
 	}
-	if p.InitiatorDepth, err = count("initiator depth", asked.InitiatorDepth, issues, issues); err != nil {
+	if p.InitiatorDepth, err = count("initiator depth", wanted.InitiatorDepth, maxIssued, maxIssued); err != nil {
 		return err
 	}
-	p.RNRRetryCount, err = count("RNR retry count", asked.RNRRetryCount, usual.rnrRetry, verbs.MaxRetry)
+	p.RNRRetryCount, err = count("RNR retry count", wanted.RNRRetryCount, usual.rnrRetry, verbs.MaxRetry)
 	return err
 }
 
-// count converts a count of ConnParam to the number in the message. If the parameter
-// asked is zero, count returns the parameter usual. If asked is negative, count returns
-// zero. If asked is above limit, the error is a *verbs.ParamError; librdmacm instead
-// silently lowers a retry count that does not fit into its three bits.
-func count(field string, asked int, usual, limit uint8) (uint8, error) {
+// count converts a count of ConnParam, in the parameter wanted, to the number in the
+// message. If wanted is zero, the number is usualNumber. If wanted is negative, the
+// number is zero. If wanted is above limit, the error is a *verbs.ParamError. For a
+// retry count that does not fit into its three bits, librdmacm returns no error and
+// lowers the count.
+func count(field string, wanted int, usualNumber, limit uint8) (uint8, error) {
 	switch {
-	case asked == 0:
-		return usual, nil
-	case asked < 0:
+	case wanted == 0:
+		return usualNumber, nil
+	case wanted < 0:
 		return 0, nil
 	}
-	return uint8(asked), atMost(field, asked, int(limit))
+	return uint8(wanted), atMost(field, wanted, int(limit))
 }
 
-// describe returns a message with the fields that do not depend on the limits of the
-// device. If the ID has a queue pair, the message describes that queue pair. Otherwise
-// the message describes the queue pair whose number is in p.
+// describe returns a message with all fields except the counts: private data, flow
+// control, and the queue pair of this side. If the ID has a queue pair, the message
+// describes that queue pair. Otherwise the message describes the queue pair whose number
+// is in p.
 func (e *endpoint) describe(p *ConnParam) (*MessageParam, error) {
 	out := &MessageParam{PrivateData: p.PrivateData, FlowControl: p.FlowControl, SRQ: p.SRQ, QPNum: p.QPNum, QKey: p.QKey}
 	if e.hasQP {

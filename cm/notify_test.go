@@ -20,7 +20,7 @@ func TestNotify(t *testing.T) {
 		require.ErrorIs(t, p.id.Notify(verbs.AsyncCommEst), verbs.ErrState)
 	})
 	t.Run("allowed with and without a queue pair", func(t *testing.T) {
-		p := withQP(requested(t, cm.TCP, asked))
+		p := withQP(requested(t, cm.TCP, sampleRequest))
 		require.NoError(t, p.id.Accept(nil))
 		require.NoError(t, p.id.Notify(verbs.AsyncCommEst))
 	})

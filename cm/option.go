@@ -29,8 +29,8 @@ func (id *ID) SetReuseAddr(on bool) error {
 	return id.setOption(callClearReuseAddr, OptionReuseAddr, 0)
 }
 
-// SetAFOnly decides which requests an ID accepts that is bound to the IPv6 wildcard: only
-// IPv6 requests if the parameter on is true, and IPv6 and IPv4 requests otherwise.
+// SetAFOnly is for an ID that is bound to the IPv6 wildcard. If the parameter on is
+// true, the ID accepts only IPv6 requests. Otherwise it accepts IPv4 requests too.
 // SetAFOnly must be called before Listen, and may be called before or after Bind. The
 // call SetAFOnly(false) after Bind returns ErrAddrNotAvailable and changes nothing if
 // another ID has bound the port on IPv4 meanwhile; with librdmacm, Listen returns that

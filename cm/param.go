@@ -107,8 +107,9 @@ type MessageParam struct {
 	// RetryCount is the number of retries after a missing acknowledgement, for both
 	// sides, 0 to 7. Only a connection request has it.
 	RetryCount uint8
-	// RNRRetryCount is the number of retries when the sender of the message has no
-	// receive buffer posted, 0 to 7; 7 means no limit.
+	// RNRRetryCount is about messages for which the sender of this connection message
+	// has no receive buffer posted. It is the number of times that the other side
+	// repeats such a message, 0 to 7; 7 means no limit.
 	RNRRetryCount uint8
 
 	SRQ   bool   // whether the queue pair of the message's sender uses a shared receive queue
@@ -123,22 +124,22 @@ type MessageParam struct {
 // meaning in ConnParam. The fields PrivateData, SRQ, QPNum and QKey of the result are
 // zero, because in an event they describe the peer and not this side.
 //
-// Connect and Accept refuse a result that has a count above a limit of the device with a
-// *verbs.ParamError. To repeat the counts of a request, lowered to these limits, call
-// Accept with nil.
+// If a count of the result is above a limit of the device, Connect and Accept return a
+// *verbs.ParamError. To accept a request with its own counts, lowered to the limits of
+// the device, call Accept with nil.
 func (p *MessageParam) ConnParam() *ConnParam {
 	return &ConnParam{
-		ResponderResources: exactly(p.ResponderResources),
-		InitiatorDepth:     exactly(p.InitiatorDepth),
+		ResponderResources: exactCount(p.ResponderResources),
+		InitiatorDepth:     exactCount(p.InitiatorDepth),
 		FlowControl:        p.FlowControl,
-		RetryCount:         exactly(p.RetryCount),
-		RNRRetryCount:      exactly(p.RNRRetryCount),
+		RetryCount:         exactCount(p.RetryCount),
+		RNRRetryCount:      exactCount(p.RNRRetryCount),
 	}
 }
 
-// exactly converts a count of MessageParam to the count of ConnParam with which the same
-// number is sent.
-func exactly(n uint8) int {
+// exactCount converts a count of MessageParam to the count of ConnParam with which the
+// same number is sent.
+func exactCount(n uint8) int {
 	if n == 0 {
 		return -1
 	}
@@ -165,7 +166,7 @@ func (m Message) String() string {
 
 // MaxPrivateData returns the number of bytes of private data that a message can carry:
 // 56, 196 and 148 for connect, accept and reject in the TCP port space, 180, 136 and 136
-// in the UDP port space. It returns 0 for a message that does not exist. Source:
+// in the UDP port space. It returns 0 if m is not one of the constants above. Source:
 // rdma_connect(3), rdma_accept(3), rdma_reject(3). The limits for connect are 36 bytes
 // less than the message's field, because the field begins with the header of IBTA annex
 // A11.

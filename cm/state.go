@@ -63,10 +63,10 @@ const (
 	// StateDisconnecting: the disconnect request was sent, and the queue pair is flushed
 	// (DREQ_SENT). Disconnect enters this state; Disconnected leaves it.
 	StateDisconnecting
-	// StateDisconnected: the connection has ended. Disconnected enters this state, and in
-	// the UDP port space Disconnect. The peer may have disconnected before this side has
-	// called Disconnect. In that case the queue pair is not flushed, and the peer waits,
-	// until this side calls Disconnect or Close.
+	// StateDisconnected: the connection has ended. Disconnected enters this state, and
+	// in the UDP port space Disconnect. The peer may have disconnected before this side
+	// has called Disconnect. In that case the queue pair is not flushed, and the peer
+	// waits until this side calls Disconnect or Close.
 	StateDisconnected
 	// StateFailed: the connection was refused, the peer can not be reached, or the device
 	// was removed. Reject, a failed Accept, the event DeviceRemoval, and the events
@@ -94,8 +94,8 @@ func (s State) String() string {
 type StateError struct {
 	Call  string // name of the call, such as "accept"
 	State State  // the state of the ID at the time of the call
-	// Reason says why the call is refused in a state that otherwise allows it. It is
-	// empty if the state is the reason.
+	// Reason says why the call is refused although the state allows it. Reason is empty
+	// if the state does not allow the call.
 	Reason string
 }
 
@@ -166,41 +166,44 @@ func setOf(list ...State) (set states) {
 }
 
 var (
-	// live has all states except StateClosed.
-	live = states(1<<StateClosed - 1)
-	// addressing has the states in which an active ID has not called ResolveRoute yet.
-	addressing = setOf(StateIdle, StateBound, StateResolvingAddr, StateAddrResolved)
-	// located has the states in which an ID can have a device and is not connecting yet.
-	located = setOf(StateBound, StateAddrResolved, StateResolvingRoute, StateRouteResolved, StateRequested)
-	// answered has the states in which the peer's parameters are known.
-	answered = setOf(StateResponded, StateRequested, StateAccepted, StateEstablished)
-	// waiting has the states in which a request or its answer was sent and the handshake
-	// has not ended. The connection can fail in these states.
-	waiting = setOf(StateConnecting, StateResponded, StateAccepted, StateDisconnectPending)
+	// liveStates has all states except StateClosed.
+	liveStates = states(1<<StateClosed - 1)
+	// addressingStates has the states in which an active ID has not called ResolveRoute
+	// yet.
+	addressingStates = setOf(StateIdle, StateBound, StateResolvingAddr, StateAddrResolved)
+	// locatedStates has the states in which an ID can have a device and is not
+	// connecting yet.
+	locatedStates = setOf(StateBound, StateAddrResolved, StateResolvingRoute, StateRouteResolved, StateRequested)
+	// answeredStates has the states in which the peer's parameters are known.
+	answeredStates = setOf(StateResponded, StateRequested, StateAccepted, StateEstablished)
+	// waitingStates has the states in which a request or its answer was sent and the
+	// handshake has not ended. The connection can fail in these states.
+	waitingStates = setOf(StateConnecting, StateResponded, StateAccepted, StateDisconnectPending)
 )
 
-// A rule whose field to is stays does not change the state. The constant stays has the
-// value of StateIdle, which is free for this use because no rule leads to StateIdle.
-const stays = StateIdle
+// sameState takes the place of the next state in a rule that does not change the state.
+// It has the value of StateIdle, which is free for this use because no rule leads to
+// StateIdle.
+const sameState = StateIdle
 
-// A rule says in which states of an ID a call is legal, or an event possible, and which
-// state follows. The field ps is the port space for which the rule holds; zero means
-// both.
+// A rule says in which states of an ID a call is legal, or an event possible, and what
+// the next state of the ID is.
 type rule[T call | EventType] struct {
-	what T
-	from states
-	ps   PortSpace
-	to   State
+	what T         // the call or the type of the event
+	from states    // the states in which the call is legal, or the event possible
+	ps   PortSpace // port space for which the rule holds; zero means both
+	to   State     // the next state, or sameState
 }
 
-// follow returns the state that follows a call or event in the state from, and true. If
-// no rule applies, follow returns false.
+// follow returns the state of an ID after a call or event, and true. The parameter from
+// is the state of the ID before. If no rule allows the call or event in that state,
+// follow returns that state and false.
 func follow[T call | EventType](rules []rule[T], what T, ps PortSpace, from State) (State, bool) {
 	for _, r := range rules {
 		if r.what != what || r.from&(1<<from) == 0 || r.ps != 0 && r.ps != ps {
 			continue
 		}
-		if r.to == stays {
+		if r.to == sameState {
 			return from, true
 		}
 		return r.to, true
@@ -219,30 +222,30 @@ var callRules = []rule[call]{
 	{what: callResolveAddr, from: setOf(StateIdle, StateBound), to: StateResolvingAddr},
 	{what: callResolveRoute, from: setOf(StateAddrResolved), to: StateResolvingRoute},
 
-	{what: callCreateQP, from: located, to: stays},
-	{what: callInitQPAttr, from: located | answered | setOf(StateConnecting), to: stays},
-	{what: callReadyQPAttr, from: answered, ps: TCP, to: stays},
-	{what: callReadyQPAttr, from: located | answered | setOf(StateConnecting), ps: UDP, to: stays},
+	{what: callCreateQP, from: locatedStates, to: sameState},
+	{what: callInitQPAttr, from: locatedStates | answeredStates | setOf(StateConnecting), to: sameState},
+	{what: callReadyQPAttr, from: answeredStates, ps: TCP, to: sameState},
+	{what: callReadyQPAttr, from: locatedStates | answeredStates | setOf(StateConnecting), ps: UDP, to: sameState},
 
 	{what: callConnect, from: setOf(StateRouteResolved), to: StateConnecting},
 	{what: callAccept, from: setOf(StateRequested), ps: TCP, to: StateAccepted},
 	{what: callAccept, from: setOf(StateRequested), ps: UDP, to: StateEstablished},
 	{what: callReject, from: setOf(StateRequested, StateResponded), to: StateFailed},
 	{what: callEstablish, from: setOf(StateResponded), to: StateEstablished},
-	{what: callNotify, from: setOf(StateAccepted), to: stays}, // the state changes later, with the event Established
-	{what: callDisconnect, from: setOf(StateConnecting, StateResponded), to: stays},
+	{what: callNotify, from: setOf(StateAccepted), to: sameState}, // the state changes later, with the event Established
+	{what: callDisconnect, from: setOf(StateConnecting, StateResponded), to: sameState},
 	{what: callDisconnect, from: setOf(StateAccepted), to: StateDisconnectPending},
 	{what: callDisconnect, from: setOf(StateEstablished), ps: TCP, to: StateDisconnecting},
 	{what: callDisconnect, from: setOf(StateEstablished), ps: UDP, to: StateDisconnected},
-	{what: callDisconnect, from: setOf(StateDisconnectPending, StateDisconnecting, StateDisconnected, StateFailed), to: stays},
-	{what: callMigrate, from: live, to: stays},
+	{what: callDisconnect, from: setOf(StateDisconnectPending, StateDisconnecting, StateDisconnected, StateFailed), to: sameState},
+	{what: callMigrate, from: liveStates, to: sameState},
 
-	{what: callSetTOS, from: addressing, to: stays},
-	{what: callSetReuseAddr, from: live &^ setOf(StateListening), to: stays},
-	{what: callClearReuseAddr, from: setOf(StateIdle), to: stays},
-	{what: callSetAFOnly, from: setOf(StateIdle, StateBound), to: stays},
-	{what: callSetAckTimeout, from: addressing | located, to: stays},
-	{what: callSetMinRNRTimer, from: addressing | located, to: stays},
+	{what: callSetTOS, from: addressingStates, to: sameState},
+	{what: callSetReuseAddr, from: liveStates &^ setOf(StateListening), to: sameState},
+	{what: callClearReuseAddr, from: setOf(StateIdle), to: sameState},
+	{what: callSetAFOnly, from: setOf(StateIdle, StateBound), to: sameState},
+	{what: callSetAckTimeout, from: addressingStates | locatedStates, to: sameState},
+	{what: callSetMinRNRTimer, from: addressingStates | locatedStates, to: sameState},
 }
 
 // eventRules has the events that an ID can get.
@@ -261,17 +264,17 @@ var eventRules = []rule[EventType]{
 	{what: RouteResolved, from: setOf(StateResolvingRoute), to: StateRouteResolved},
 	{what: RouteError, from: setOf(StateResolvingRoute), to: StateAddrResolved},
 
-	{what: ConnectRequest, from: setOf(StateListening), to: stays},
+	{what: ConnectRequest, from: setOf(StateListening), to: sameState},
 	{what: ConnectResponse, from: setOf(StateConnecting), ps: TCP, to: StateResponded},
-	{what: ConnectError, from: waiting, to: StateFailed},
-	{what: Unreachable, from: waiting | setOf(StateRequested), to: StateFailed},
-	{what: Unreachable, from: setOf(StateEstablished), to: stays},
-	{what: Rejected, from: waiting, ps: TCP, to: StateFailed},
+	{what: ConnectError, from: waitingStates, to: StateFailed},
+	{what: Unreachable, from: waitingStates | setOf(StateRequested), to: StateFailed},
+	{what: Unreachable, from: setOf(StateEstablished), to: sameState},
+	{what: Rejected, from: waitingStates, ps: TCP, to: StateFailed},
 	{what: Established, from: setOf(StateConnecting, StateAccepted), to: StateEstablished},
 	{what: Established, from: setOf(StateDisconnectPending), to: StateDisconnecting},
 	{what: Disconnected, from: setOf(StateResponded, StateAccepted, StateDisconnectPending, StateEstablished, StateDisconnecting), ps: TCP, to: StateDisconnected},
 
-	{what: TimewaitExit, from: setOf(StateDisconnected, StateFailed), ps: TCP, to: stays},
-	{what: DeviceRemoval, from: live, to: StateFailed},
-	{what: AddrChange, from: live, to: stays},
+	{what: TimewaitExit, from: setOf(StateDisconnected, StateFailed), ps: TCP, to: sameState},
+	{what: DeviceRemoval, from: liveStates, to: StateFailed},
+	{what: AddrChange, from: liveStates, to: sameState},
 }

@@ -14,12 +14,12 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// legal lists, for each state, the calls that an ID without a queue pair allows and the
-// events that it can get. If a call or an event changes the state, legal has the next
-// state too. This is the state machine of the manual pages. The tables callRules and
-// eventRules of the package have the same state machine in another order, and were
-// written independently, so the tests check both.
-var legal = map[cm.State]string{
+// legalSteps lists, for each state, the calls that an ID without a queue pair allows and
+// the events that it can get. If a call or an event changes the state, the entry has the
+// next state after "=". This is the state machine of the manual pages. The tables
+// callRules and eventRules of the package have the same state machine in another order,
+// and were written independently, so the tests check both.
+var legalSteps = map[cm.State]string{
 	cm.StateIdle: `bind=bound, resolve address=resolving address, migrate, set TOS,
 		set REUSEADDR, clear REUSEADDR, set AFONLY, set ACK_TIMEOUT, set MIN_RNR_TIMER`,
 	cm.StateBound: `listen=listening, resolve address=resolving address, create QP, init QP, ready QP/udp,
@@ -50,10 +50,10 @@ var legal = map[cm.State]string{
 	cm.StateClosed:        ``,
 }
 
-// allowed returns the state after a call or event, and whether the table legal allows
-// the call or event.
+// allowed returns the state after a call or event, and whether legalSteps allows the
+// call or event.
 func allowed(state cm.State, ps cm.PortSpace, what string) (to string, ok bool) {
-	for entry := range strings.SplitSeq(legal[state], ",") {
+	for entry := range strings.SplitSeq(legalSteps[state], ",") {
 		name, target, _ := strings.Cut(strings.TrimSpace(entry), "=")
 		name, only, _ := strings.Cut(name, "/")
 		if name != what || only != "" && only != ps.String() {
@@ -67,8 +67,9 @@ func allowed(state cm.State, ps cm.PortSpace, what string) (to string, ok bool) 
 	return state.String(), false
 }
 
-// calls has for each name of a call a function that makes the call with valid arguments.
-var calls = map[string]func(p *peer) error{
+// callFuncs has functions that each make one call with valid arguments. The key is the
+// name of the call.
+var callFuncs = map[string]func(p *peer) error{
 	"bind":              func(p *peer) error { return p.id.Bind(local) },
 	"listen":            func(p *peer) error { return p.id.Listen(1) },
 	"resolve address":   func(p *peer) error { return p.id.ResolveAddr(netip.AddrPort{}, remote, time.Second) },
@@ -111,12 +112,13 @@ func bringTo(t testing.TB, ps cm.PortSpace, state cm.State) *peer {
 	case cm.StateIdle:
 		return newPeer(t, ps)
 	}
-	return step(t, ps, state)
+	return stepInto(t, ps, state)
 }
 
-// step returns a new ID that was brought into another state first, and from there into
-// the given state by one call or event.
-func step(t testing.TB, ps cm.PortSpace, state cm.State) *peer {
+// stepInto returns a new ID in the given state. It takes a new ID in a state from which
+// one call or one event leads to the given state. Then it makes this call or delivers
+// this event.
+func stepInto(t testing.TB, ps cm.PortSpace, state cm.State) *peer {
 	last := map[cm.State]struct {
 		from cm.State
 		call string
@@ -148,7 +150,7 @@ func step(t testing.TB, ps cm.PortSpace, state cm.State) *peer {
 		p.deliver(last.ev)
 		return p
 	}
-	require.NoError(t, calls[last.call](p))
+	require.NoError(t, callFuncs[last.call](p))
 	return p
 }
 
@@ -176,11 +178,11 @@ func everyState(t *testing.T, f func(t *testing.T, ps cm.PortSpace, state cm.Sta
 // support.
 func onlyTCP(name string) bool { return name == "set ACK_TIMEOUT" || name == "set MIN_RNR_TIMER" }
 
-// TestCalls makes every call in every state. It checks that the call succeeds exactly if
-// the table legal allows it.
+// TestCalls makes every call in every state. It checks that the call succeeds if
+// legalSteps allows the call, and otherwise fails.
 func TestCalls(t *testing.T) {
 	everyState(t, func(t *testing.T, ps cm.PortSpace, state cm.State) {
-		for name, call := range calls {
+		for name, call := range callFuncs {
 			p := reach(t, ps, state)
 			err := call(p)
 			to, ok := allowed(state, ps, name)
@@ -208,8 +210,8 @@ func TestCalls(t *testing.T) {
 	})
 }
 
-// TestEvents delivers every event in every state. It checks that exactly the events that
-// the table legal does not allow are dropped.
+// TestEvents delivers every event in every state. It checks that Next returns an event
+// that legalSteps allows, and drops every other event.
 func TestEvents(t *testing.T) {
 	everyState(t, func(t *testing.T, ps cm.PortSpace, state cm.State) {
 		for typ := range cm.EventType(20) {
@@ -248,7 +250,7 @@ func TestQueuePairRules(t *testing.T) {
 			p := reach(t, cm.TCP, state)
 			p.createQP()
 			p.fake.calls = nil
-			err := calls[name](p)
+			err := callFuncs[name](p)
 			require.ErrorIs(t, err, verbs.ErrState, name)
 			require.ErrorContains(t, err, "the ID has a queue pair")
 			require.Empty(t, p.fake.calls)
@@ -271,7 +273,7 @@ func TestEstablishWithQP(t *testing.T) {
 // may be repeated. The exception is Accept, after which the request is lost.
 func TestTransportRefuses(t *testing.T) {
 	everyState(t, func(t *testing.T, ps cm.PortSpace, state cm.State) {
-		for name, call := range calls {
+		for name, call := range callFuncs {
 			if _, ok := allowed(state, ps, name); !ok || name == "migrate" || ps == cm.UDP && onlyTCP(name) {
 				continue
 			}

@@ -16,9 +16,9 @@ type Provider interface {
 
 // A Transport is the part of a provider that manages connections. Only EventChannel and
 // ID call the methods of a transport and of its channels and IDs. EventChannel and ID
-// check the parameters and the order of the calls; a transport checks only what they can
-// not know, such as whether an address is in use. The package comment says which
-// goroutines may call.
+// check the parameters and the order of the calls; a transport checks only what
+// EventChannel and ID can not know, such as whether an address is in use. The package
+// comment says which goroutines may call.
 type Transport interface {
 	// OpenChannel opens an event channel. The caller closes it before the provider.
 	OpenChannel() (TransportChannel, error)
@@ -26,8 +26,8 @@ type Transport interface {
 
 // A TransportChannel is a queue of events, first in first out.
 type TransportChannel interface {
-	// FD returns a descriptor to wait on, for input, level-triggered. When the
-	// descriptor is readable, the caller calls Next, which may nevertheless find no
+	// FD returns the descriptor of the channel. The caller waits until the descriptor is
+	// readable (level-triggered), and then calls Next, which may nevertheless find no
 	// event. The channel owns the descriptor.
 	FD() int
 	// Next first does what the transport has to do on the goroutine of the caller, such
@@ -51,7 +51,7 @@ type TransportEvent struct {
 	// Err is the cause of AddrError, RouteError and ConnectError. For Rejected and
 	// Unreachable it is nil, unless the transport knows more than Status. For
 	// Disconnected it is verbs.ErrPeerGone or ErrStale if the transport knows that the
-	// peer has not requested the disconnect, and why.
+	// connection has ended for this reason, without a disconnect request of the peer.
 	Err error
 	// Param has the peer's parameters from this side's point of view, without private
 	// data.
@@ -100,9 +100,10 @@ type TransportID interface {
 	// event Established follows, and the confirmation is ignored. If that event is
 	// already queued, the error matches verbs.ErrState.
 	Notify(event verbs.AsyncEventType) error
-	// Disconnect moves the QP, if there is one, to the error state. It sends a disconnect
-	// request to an established peer, or answers the peer's request. A second call sends
-	// nothing and returns nil. So does a call for a connection that is not established.
+	// Disconnect moves the QP, if there is one, to the error state. If the peer has sent
+	// a disconnect request, Disconnect answers the request. Otherwise it sends a
+	// disconnect request if the connection is established. A second call sends nothing
+	// and returns nil. A call for a connection that was never established does the same.
 	Disconnect() error
 	// InitQPAttr returns the attributes and the mask with which the caller moves a queue
 	// pair that was not created on the ID to the given state.
@@ -142,8 +143,8 @@ type Option uint8
 // Options of an ID, with the range of their values.
 const (
 	OptionTOS        Option = iota // type of service, 0..255
-	OptionReuseAddr                // 0 or 1: share the port with other IDs that set the option
-	OptionAFOnly                   // 0 or 1: an IPv6 wildcard accepts IPv6 requests only
+	OptionReuseAddr                // 0 or 1; 1: share the port with other IDs that set the option
+	OptionAFOnly                   // 0 or 1; 1: on an IPv6 wildcard, accept IPv6 requests only
 	OptionAckTimeout               // code for verbs.AckTimeout, 0..31; 0 means no timeout
 	// OptionMinRNRTimer is a timer code for verbs.RNRDelay, 0..31. rdma_set_option(3) has
 	// no such option.

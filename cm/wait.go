@@ -35,13 +35,13 @@ func (c *EventChannel) Wait(ctx context.Context) (Event, error) {
 }
 
 // Expect waits for the next event, as Wait does, and acknowledges it. If the event has
-// the type want, Expect returns it. Otherwise Expect returns the event and an error:
-// Event.Err or, if that is nil, an error that names both types and matches
+// the expected type, Expect returns the event. Otherwise Expect returns the event and an
+// error: Event.Err or, if that is nil, an error that names both types and matches
 // verbs.ErrState. If the unexpected event is a ConnectRequest, the caller must answer or
 // close Event.ID.
 //
-// Expect skips events after which the ID continues as before, unless their type is want:
-// TimewaitExit, AddrChange, and Unreachable for an established ID.
+// Expect skips events after which the ID continues as before, unless their type is the
+// expected one: TimewaitExit, AddrChange, and Unreachable for an established ID.
 //
 // With Expect, a program calls ResolveAddr, ResolveRoute, Connect and Accept one after
 // the other, as a program in C does with an ID without a channel. Expect with
@@ -97,5 +97,5 @@ func (c *EventChannel) sleep(ctx context.Context) error {
 	c.sleeping.Add(1)
 	c.mu.Unlock()
 	defer c.sleeping.Done()
-	return awaitReadable(c.FD(), ctx, c.closing)
+	return awaitReadable(c.FD(), ctx, c.closeCtx)
 }

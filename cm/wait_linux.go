@@ -12,15 +12,15 @@ import (
 // and returns nil in both cases. Besides fd, awaitReadable polls an eventfd, which
 // becomes readable when a context is done.
 func awaitReadable(fd int, contexts ...context.Context) error {
-	wake, err := eventfd.New()
+	efd, err := eventfd.New()
 	if err != nil {
 		return err
 	}
-	defer unix.Close(wake)
+	defer unix.Close(efd)
 	for _, ctx := range contexts {
-		defer signalWhenDone(ctx, wake)()
+		defer signalWhenDone(ctx, efd)()
 	}
-	fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}, {Fd: int32(wake), Events: unix.POLLIN}}
+	fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}, {Fd: int32(efd), Events: unix.POLLIN}}
 	for {
 		if _, err := unix.Poll(fds, -1); err != unix.EINTR {
 			return pollError(err, fds[0].Revents)
@@ -28,13 +28,13 @@ func awaitReadable(fd int, contexts ...context.Context) error {
 	}
 }
 
-// signalWhenDone makes the eventfd readable when ctx is done. The parameter wake is the
-// descriptor of the eventfd. The caller calls the function stop before it closes the
-// eventfd: after stop has returned, nothing writes to the eventfd any more.
-func signalWhenDone(ctx context.Context, wake int) (stop func()) {
+// signalWhenDone makes the eventfd readable when ctx is done. The parameter efd is the
+// descriptor of the eventfd. The result is a function that the caller calls before it
+// closes the eventfd: after that call nothing writes to the eventfd any more.
+func signalWhenDone(ctx context.Context, efd int) func() {
 	signaled := make(chan struct{})
 	cancel := context.AfterFunc(ctx, func() {
-		eventfd.Signal(wake)
+		eventfd.Signal(efd)
 		close(signaled)
 	})
 	return func() {

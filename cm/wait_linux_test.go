@@ -16,23 +16,23 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// waiting returns an ID that waits for AddrResolved. Its channel has a descriptor that
-// is readable while an event is queued. The result sleeps is a Go channel that gets a
-// value each time Wait asks for the descriptor, which it does right before it sleeps.
-func waiting(t *testing.T) (p *peer, sleeps chan struct{}) {
+// waitingID returns an ID that waits for AddrResolved. Its channel has a descriptor that
+// is readable while an event is queued. The result fdCalls is a Go channel. It gets a
+// value each time Wait calls FD, and Wait does so right before it sleeps.
+func waitingID(t *testing.T) (p *peer, fdCalls chan struct{}) {
 	t.Helper()
 	p = reach(t, cm.TCP, cm.StateResolvingAddr)
 	return p, p.transportChannel.makeReadable(t)
 }
 
 // makeReadable gives the channel a descriptor that is readable while an event is queued.
-// The result sleeps gets a value for each call of FD.
-func (c *fakeChannel) makeReadable(t *testing.T) (sleeps chan struct{}) {
+// The result fdCalls gets a value for each call of FD.
+func (c *fakeChannel) makeReadable(t *testing.T) (fdCalls chan struct{}) {
 	t.Helper()
 	fd, err := eventfd.New()
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, unix.Close(fd)) })
-	c.fd, c.sleeps = fd, make(chan struct{}, 100)
+	c.fd, c.fdCalls = fd, make(chan struct{}, 100)
 	c.setReady = func(ready bool) {
 		if ready {
 			eventfd.Signal(fd)
@@ -40,7 +40,7 @@ func (c *fakeChannel) makeReadable(t *testing.T) (sleeps chan struct{}) {
 			eventfd.Drain(fd)
 		}
 	}
-	return c.sleeps
+	return c.fdCalls
 }
 
 // pushResolved queues AddrResolved.
@@ -49,39 +49,39 @@ func (p *peer) pushResolved() {
 }
 
 func TestWaitFindsEvent(t *testing.T) {
-	p, sleeps := waiting(t)
+	p, fdCalls := waitingID(t)
 	p.pushResolved()
 	ev, err := p.channel.Wait(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, cm.AddrResolved, ev.Type)
-	require.Empty(t, sleeps, "Wait does not sleep if there is an event")
+	require.Empty(t, fdCalls, "Wait does not sleep if there is an event")
 	require.NoError(t, ev.Ack())
 }
 
 // TestWaitSleeps checks that Wait sleeps until there is an event. If the descriptor
 // becomes readable without an event, Wait sleeps again.
 func TestWaitSleeps(t *testing.T) {
-	p, sleeps := waiting(t)
+	p, fdCalls := waitingID(t)
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		<-sleeps
+		<-fdCalls
 		p.transportChannel.setReady(true) // The descriptor is readable, but the channel has no event.
-		<-sleeps
+		<-fdCalls
 		p.pushResolved()
 	})
 	ev, err := p.channel.Wait(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, cm.AddrResolved, ev.Type)
-	require.Empty(t, sleeps, "Wait has slept twice")
+	require.Empty(t, fdCalls, "Wait has slept twice")
 	require.NoError(t, ev.Ack())
 	wg.Wait()
 }
 
 func TestWaitCanceled(t *testing.T) {
-	p, sleeps := waiting(t)
+	p, fdCalls := waitingID(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
-		<-sleeps
+		<-fdCalls
 		cancel()
 	}()
 	_, err := p.channel.Wait(ctx)
@@ -101,7 +101,7 @@ func TestWaitCanceled(t *testing.T) {
 }
 
 func TestWaitDeadline(t *testing.T) {
-	p, _ := waiting(t)
+	p, _ := waitingID(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Microsecond)
 	defer cancel()
 	_, err := p.channel.Wait(ctx)
@@ -114,7 +114,7 @@ func TestWaitDeadline(t *testing.T) {
 func TestWaitClosed(t *testing.T) {
 	for range 100 {
 		c, under := open(t)
-		sleeps := under.makeReadable(t)
+		fdCalls := under.makeReadable(t)
 		var wg sync.WaitGroup
 		for range 3 {
 			wg.Go(func() {
@@ -124,7 +124,7 @@ func TestWaitClosed(t *testing.T) {
 				}
 			})
 		}
-		<-sleeps
+		<-fdCalls
 		require.NoError(t, c.Close())
 		wg.Wait()
 		_, err := c.Wait(context.Background())
@@ -135,17 +135,17 @@ func TestWaitClosed(t *testing.T) {
 // TestWaitBroken checks that Wait returns an error of the transport. If the descriptor
 // will never be readable, Wait returns an error instead of polling it again and again.
 func TestWaitBroken(t *testing.T) {
-	p, _ := waiting(t)
+	p, _ := waitingID(t)
 	p.transportChannel.fail = errBroken
 	_, err := p.channel.Wait(t.Context())
 	require.ErrorIs(t, err, errBroken)
 
-	p, _ = waiting(t)
+	p, _ = waitingID(t)
 	p.transportChannel.fd = math.MaxInt32 // a number that is no open descriptor
 	_, err = p.channel.Wait(t.Context())
 	require.ErrorIs(t, err, unix.EBADF)
 
-	p, _ = waiting(t)
+	p, _ = waitingID(t)
 	var pipe [2]int
 	require.NoError(t, unix.Pipe(pipe[:]))
 	require.NoError(t, unix.Close(pipe[1]))
@@ -156,7 +156,7 @@ func TestWaitBroken(t *testing.T) {
 }
 
 func TestExpect(t *testing.T) {
-	p, _ := waiting(t)
+	p, _ := waitingID(t)
 	p.pushResolved()
 	ev, err := p.channel.Expect(t.Context(), cm.AddrResolved)
 	require.NoError(t, err)

@@ -25,9 +25,9 @@ func TestArmFindsEarlierCompletions(t *testing.T) {
 		require.True(t, busy)
 	}
 	require.EqualValues(t, 1+2, g.Stats().Polls, "a queue that holds completions is not polled")
-	require.Equal(t, []uint64{1, 2}, polled(t, q))
-	require.Empty(t, polled(t, other))
-	require.Equal(t, []uint64{3}, polled(t, q))
+	require.Equal(t, []uint64{1, 2}, pollIDs(t, q))
+	require.Empty(t, pollIDs(t, other))
+	require.Equal(t, []uint64{3}, pollIDs(t, q))
 	requireIdle(t, g)
 }
 
@@ -35,10 +35,10 @@ func TestArmFindsCompletionDuringArm(t *testing.T) {
 	var c [2]*faultcq.CQ
 	calls := 0
 	script := &faultcq.Script{Between: func() {
-		// The device calls Between before and after each call of the group. Calls 1 to 4
-		// of Between belong to the arming of the two CQs, and call 6 follows the poll of
-		// the first CQ. A completion that is added to the first CQ now is not found by
-		// that poll, so it must raise an event.
+		// The device calls Between before and after each call that the group makes.
+		// Calls 1 to 4 of Between belong to the arming of the two CQs. Call 6 follows
+		// the poll of the first CQ. It adds a completion to the first CQ. That poll has
+		// not found the completion, so the completion must raise an event.
 		if calls++; calls == 6 {
 			complete(c[0], 1)
 		}
@@ -61,7 +61,7 @@ func TestArmOnlyOncePerEvent(t *testing.T) {
 	require.EqualValues(t, 1, g.Stats().Arms)
 
 	complete(c, 1)
-	require.Len(t, polled(t, q), 1)
+	require.Len(t, pollIDs(t, q), 1)
 	requireIdle(t, g)
 	require.EqualValues(t, 1, g.Stats().Arms, "the event waits in the channel")
 
@@ -85,7 +85,7 @@ func TestArmFailureOfOneDoesNotStopTheOthers(t *testing.T) {
 	require.ErrorIs(t, err, errDevice)
 	require.ErrorIs(t, err, verbs.ErrClosed)
 	require.True(t, third.Armed())
-	require.Equal(t, []uint64{9}, polled(t, last))
+	require.Equal(t, []uint64{9}, pollIDs(t, last))
 
 	busy, err = g.Arm()
 	require.Error(t, err)
@@ -108,7 +108,7 @@ func TestPollFailureOfOneDoesNotStopTheOthers(t *testing.T) {
 	busy, err := g.Arm()
 	require.NoError(t, err)
 	require.True(t, busy)
-	require.Equal(t, []uint64{5}, polled(t, works))
+	require.Equal(t, []uint64{5}, pollIDs(t, works))
 
 	busy, err = g.Arm()
 	require.NoError(t, err)
@@ -119,7 +119,7 @@ func TestPollFailureOfOneDoesNotStopTheOthers(t *testing.T) {
 	requireIdle(t, g)
 	complete(second, 6)
 	requireConsumed(t, g, 1)
-	require.Equal(t, []uint64{6}, polled(t, works))
+	require.Equal(t, []uint64{6}, pollIDs(t, works))
 }
 
 func TestArmSkipsBrokenQueue(t *testing.T) {
@@ -139,7 +139,7 @@ func TestConsumeAcksInBulk(t *testing.T) {
 		requireIdle(t, g)
 		complete(c, uint64(i))
 		requireConsumed(t, g, 1)
-		require.Len(t, polled(t, q), 1)
+		require.Len(t, pollIDs(t, q), 1)
 		taken, acked := c.Events()
 		require.Equal(t, i+1, taken)
 		require.Equal(t, (i+1)/3*3, acked)
@@ -155,7 +155,7 @@ func TestConsumeCountsUnaskedEvents(t *testing.T) {
 	complete(c, 1)
 	requireConsumed(t, g, 2)
 	require.EqualValues(t, 1, g.Stats().UnaskedEvents)
-	require.Len(t, polled(t, q), 1)
+	require.Len(t, pollIDs(t, q), 1)
 	require.NoError(t, q.Close())
 	taken, acked := c.Events()
 	require.Equal(t, []int{2, 2}, []int{taken, acked})
@@ -234,7 +234,7 @@ func TestRescuedArmsAgain(t *testing.T) {
 	complete(c, 1) // The script makes the device lose every event.
 
 	requireConsumed(t, g, 0)
-	require.Equal(t, []uint64{1}, polled(t, q))
+	require.Equal(t, []uint64{1}, pollIDs(t, q))
 	requireIdle(t, g)
 	require.False(t, c.Armed(), "the queue still counts as armed")
 
@@ -252,7 +252,7 @@ func TestSolicitedOnly(t *testing.T) {
 	requireConsumed(t, g, 0)
 	c.CompleteSolicited(verbs.WC{ID: 2})
 	requireConsumed(t, g, 1)
-	require.Equal(t, []uint64{1, 2}, polled(t, q))
+	require.Equal(t, []uint64{1, 2}, pollIDs(t, q))
 
 	requireIdle(t, g)
 	c.Complete(verbs.WC{ID: 3, Status: verbs.StatusWRFlushErr})

@@ -42,6 +42,6 @@ func TestConfigDefaults(t *testing.T) {
 	g, _ := newGroup(t, nil, nil)
 	q, c := newQueue(t, g, 100)
 	complete(c, make([]uint64, 100)...)
-	require.Len(t, polled(t, q), 64)
-	require.Len(t, polled(t, q), 36)
+	require.Len(t, pollIDs(t, q), 64)
+	require.Len(t, pollIDs(t, q), 36)
 }

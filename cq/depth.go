@@ -86,11 +86,11 @@ func (q *Queue) grow(n, depth int) error {
 	return nil
 }
 
-// tooDeep returns the error for a reservation that fails because the CQ is too small. The
-// parameter taken is the number of places that are reserved already, the parameter n is
-// the number of places of the failed reservation, and the parameter limit is the number
-// of completions that the CQ can hold.
-func tooDeep(taken, n, limit int) error {
-	total := taken + min(n, math.MaxInt-taken)
+// tooDeep returns the error for a reservation that fails because the CQ is too small.
+// The parameter reserved is the number of places that are reserved already. The failed
+// reservation was for n places. The parameter limit is the number of completions that
+// the CQ can hold.
+func tooDeep(reserved, n, limit int) error {
+	total := reserved + min(n, math.MaxInt-reserved)
 	return &verbs.ParamError{Field: "completions", Value: int64(total), Limit: int64(limit)}
 }

@@ -81,12 +81,12 @@ func TestReleaseFreesAfterEmptyPoll(t *testing.T) {
 	q.Release(4)
 	require.Error(t, q.Reserve(1), "the three completions may belong to the closed QP")
 
-	require.Len(t, polled(t, q), 3)
+	require.Len(t, pollIDs(t, q), 3)
 	require.NoError(t, q.Reserve(4))
 	require.Error(t, q.Reserve(1))
 
 	q.Release(4)
-	require.Empty(t, polled(t, q))
+	require.Empty(t, pollIDs(t, q))
 	require.NoError(t, q.Reserve(4), "an empty poll frees released places")
 }
 
@@ -98,9 +98,9 @@ func TestReleaseWaitsForAShortPoll(t *testing.T) {
 		complete(c, 1)
 	}
 	q.Release(1)
-	require.Len(t, polled(t, q), 64)
+	require.Len(t, pollIDs(t, q), 64)
 	require.Error(t, q.Reserve(1), "a full batch means that there may be more")
-	require.Len(t, polled(t, q), 1)
+	require.Len(t, pollIDs(t, q), 1)
 	require.NoError(t, q.Reserve(1))
 }
 
@@ -112,7 +112,7 @@ func TestReleaseIgnoresTooMany(t *testing.T) {
 	q.Release(11)
 	q.Release(6)
 	q.Release(6)
-	require.Empty(t, polled(t, q))
+	require.Empty(t, pollIDs(t, q))
 	require.NoError(t, q.Reserve(6))
 	require.Error(t, q.Reserve(1))
 }
@@ -133,12 +133,12 @@ func TestRoom(t *testing.T) {
 			require.Zero(t, q.Room())
 			q.Release(4)
 			require.Zero(t, q.Room(), "released places may still hold completions")
-			require.Empty(t, polled(t, q))
+			require.Empty(t, pollIDs(t, q))
 			require.Equal(t, 4, q.Room())
 			require.NoError(t, q.Reserve(4))
 
 			q.Release(4)
-			require.Empty(t, polled(t, q))
+			require.Empty(t, pollIDs(t, q))
 			device.FailPoll(errDevice)
 			_, err := q.Poll()
 			require.ErrorIs(t, err, errDevice)

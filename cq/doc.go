@@ -29,10 +29,10 @@
 //
 // A CQ counts as armed from Arm until its event is consumed. During that time either the
 // device is armed or an event waits in the channel. Arming the CQ again would be
-// useless. It would cost a doorbell, and on some devices a system call. Other devices
-// ignore it until the event has been taken. Arm therefore skips a CQ that counts as
-// armed. An owner that finds completions in the second poll many times in a row thus
-// arms the CQ only once.
+// useless, and would cost a doorbell, on some devices even a system call. Other devices
+// ignore a second arming until the event has been taken. Arm therefore skips a CQ that
+// counts as armed. An owner that finds completions in the second poll many times in a
+// row thus arms the CQ only once.
 //
 // Each call that acknowledges events takes a lock in the device's library. The group
 // therefore acknowledges many events with one call. Before the group closes a CQ, it

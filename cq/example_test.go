@@ -39,7 +39,7 @@ func Example() {
 	check(err)
 	_, err = client.PostSend([]verbs.SendWR{{ID: 2, Opcode: verbs.OpSend, Flags: verbs.SendInline, Inline: []byte("hello")}})
 	check(err)
-	for _, wc := range next(group, queue, epoll) {
+	for _, wc := range nextCompletions(group, queue, epoll) {
 		check(wc.Err())
 		fmt.Printf("request %d received %q\n", wc.ID, memory.Bytes()[:wc.ByteLen])
 	}
@@ -48,9 +48,9 @@ func Example() {
 	// Output: request 1 received "hello"
 }
 
-// next returns the next completions. While there are none, it sleeps. The sleep has a
-// time limit because some devices lose events.
-func next(group *cq.Group, queue *cq.Queue, epoll *poller.Poller) []verbs.WC {
+// nextCompletions returns the next completions. While there are none, it sleeps. The
+// sleep has a time limit because some devices lose events.
+func nextCompletions(group *cq.Group, queue *cq.Queue, epoll *poller.Poller) []verbs.WC {
 	for lost := false; ; {
 		wcs, err := queue.Poll()
 		check(err)
@@ -73,9 +73,9 @@ func next(group *cq.Group, queue *cq.Queue, epoll *poller.Poller) []verbs.WC {
 	}
 }
 
-// connect creates a connection with both sides in this process, and returns their queue
-// pairs. The function disconnect ends the connection. In this program the events come in
-// a known order. The example of package cm handles them in any order.
+// connect creates a connection with both sides in this process. It returns the queue
+// pairs of both sides, and a function that ends the connection. In this program the
+// events come in a known order. The example of package cm handles them in any order.
 func connect(p cm.Provider, pd verbs.PD, queue *cq.Queue) (client, server verbs.QP, disconnect func()) {
 	channel, err := cm.OpenChannel(p)
 	check(err)
@@ -105,8 +105,8 @@ func connect(p cm.Provider, pd verbs.PD, queue *cq.Queue) (client, server verbs.
 	}
 }
 
-// await sleeps until the next event, and returns its ID. It panics unless the event has
-// the type in the parameter want.
+// await sleeps until the next event, and returns the ID of the event. It panics if the
+// event is not of the expected type.
 func await(channel *cm.EventChannel, want cm.EventType) *cm.ID {
 	ev, err := channel.Expect(context.Background(), want)
 	check(err)

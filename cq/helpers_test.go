@@ -41,8 +41,8 @@ func complete(c *faultcq.CQ, ids ...uint64) {
 	}
 }
 
-// polled polls once and returns the ids of the completions.
-func polled(t testing.TB, q *cq.Queue) []uint64 {
+// pollIDs polls the queue once and returns the ids of the completions.
+func pollIDs(t testing.TB, q *cq.Queue) []uint64 {
 	t.Helper()
 	wcs, err := q.Poll()
 	require.NoError(t, err)

@@ -68,11 +68,10 @@ type simulation struct {
 // A testQueue is a queue with the CQ of the simulated device. Its completions are
 // numbered from 0.
 type testQueue struct {
-	queue *cq.Queue
-	cq    *faultcq.CQ
-	// added is the number of completions that the device has added to the CQ. The number
-	// delivered is how many of them Poll has returned.
-	added, delivered uint64
+	queue     *cq.Queue
+	cq        *faultcq.CQ
+	added     uint64 // number of completions that the device has added to the CQ
+	delivered uint64 // number of these completions that Poll has returned
 }
 
 func newSimulation(t *testing.T, seed uint64) *simulation {
@@ -89,7 +88,7 @@ func newSimulation(t *testing.T, seed uint64) *simulation {
 		MaxDelay:     maxDelay,
 		ArmAfterTake: w.in(50),
 		KeepStale:    w.in(50),
-		Between:      w.between,
+		Between:      w.betweenSteps,
 	}
 	w.group, w.dev = newGroup(t, w.script, &cq.Config{
 		Batch:    1 + w.rng.IntN(8),
@@ -115,9 +114,10 @@ func (sim *simulation) newQueue() *testQueue {
 	return &testQueue{queue: q, cq: deviceCQ(q)}
 }
 
-// between is called by the simulated device between two steps of the loop. In between,
-// the device may add completions, and its time may advance.
-func (sim *simulation) between() {
+// betweenSteps is called between two steps of the owner's loop. It lets the device add
+// completions with the probability sim.rate. It advances the time of the device with a
+// probability of 20 %.
+func (sim *simulation) betweenSteps() {
 	if sim.quiet {
 		return
 	}
@@ -190,13 +190,14 @@ func (sim *simulation) poll() (found bool) {
 	return found
 }
 
-// sleep waits for the descriptor and then calls Group.Consume. It returns true if the
+// sleep simulates the sleep of the owner. It waits until the descriptor is readable or
+// the safety timeout has passed, and then calls Group.Consume. It returns true if the
 // safety timeout has ended the sleep.
 //
-// The device adds no completions during the last maxDelay ticks before the timeout, and
-// then none until the next polls are done. The event of such a completion could be
-// delayed until after the timeout, and the test could not distinguish it from a lost
-// event.
+// The device adds no completions during the last maxDelay ticks before the timeout. If
+// the timeout ends the sleep, the device adds none before the next polls either. The
+// reason is that the device could delay the event of such a completion until after the
+// timeout. The test could not distinguish a delayed event from a lost one.
 func (sim *simulation) sleep() (timedOut bool) {
 	sim.sleeps++
 	for tick := range safetyTimeout {
@@ -207,7 +208,7 @@ func (sim *simulation) sleep() (timedOut bool) {
 		sim.requireEventPending()
 		sim.dev.Advance()
 		if tick < safetyTimeout-maxDelay {
-			sim.between()
+			sim.betweenSteps()
 		}
 	}
 	timedOut = !sim.readable()
@@ -294,8 +295,9 @@ func (sim *simulation) close() {
 		sim.t.Fatalf("%d rescues, but no event was lost", s.Rescues)
 	}
 	// A CQ is armed for one of three reasons: the CQ is new, its event was consumed, or
-	// Rescued was called. After Rescued, every CQ is armed once. The number of armings
-	// must not be larger than the number of such reasons.
+	// Rescued was called. After a call of Rescued, every CQ is armed once. The limit for
+	// the number of armings is therefore the sum of three numbers: CQs that were
+	// created, events, and calls of Rescued multiplied by the number of CQs.
 	made := uint64(len(sim.queues) + sim.replaced)
 	if most := made + s.Events + s.Rescues*uint64(len(sim.queues)); s.Arms > most {
 		sim.t.Fatalf("armed %d times, more than %d", s.Arms, most)

@@ -15,10 +15,10 @@ func TestQueueFullBatchMeansMore(t *testing.T) {
 	q, c := newQueue(t, g, 8)
 	complete(c, 1, 2, 3, 4, 5)
 
-	require.Equal(t, []uint64{1, 2}, polled(t, q))
-	require.Equal(t, []uint64{3, 4}, polled(t, q))
-	require.Equal(t, []uint64{5}, polled(t, q))
-	require.Empty(t, polled(t, q))
+	require.Equal(t, []uint64{1, 2}, pollIDs(t, q))
+	require.Equal(t, []uint64{3, 4}, pollIDs(t, q))
+	require.Equal(t, []uint64{5}, pollIDs(t, q))
+	require.Empty(t, pollIDs(t, q))
 	require.Equal(t, cq.Stats{Polls: 4, EmptyPolls: 1, Completions: 5}, g.Stats())
 }
 
@@ -41,7 +41,7 @@ func TestQueueDeliversCompletionsBeforeError(t *testing.T) {
 	require.NoError(t, err)
 	q, err := g.NewQueue(4)
 	require.NoError(t, err)
-	require.Equal(t, []uint64{3}, polled(t, q))
+	require.Equal(t, []uint64{3}, pollIDs(t, q))
 	busy, err := g.Arm()
 	require.NoError(t, err)
 	require.True(t, busy, "Queue.Poll has not returned the error yet")
@@ -90,7 +90,7 @@ func TestQueueCloseWhileInUse(t *testing.T) {
 	require.ErrorIs(t, q.Close(), verbs.ErrBusy)
 
 	complete(c, 7)
-	require.Equal(t, []uint64{7}, polled(t, q), "the queue continues to work")
+	require.Equal(t, []uint64{7}, pollIDs(t, q), "the queue continues to work")
 
 	c.Use(-1)
 	require.NoError(t, q.Close())
@@ -122,7 +122,7 @@ func TestQueueCloseAcksEvents(t *testing.T) {
 		requireIdle(t, g)
 		complete(c, 1)
 		requireConsumed(t, g, 1)
-		require.Len(t, polled(t, q), 1)
+		require.Len(t, pollIDs(t, q), 1)
 	}
 	requireIdle(t, g)
 	// The event of this completion is still in the channel when the queue is closed.

@@ -99,7 +99,8 @@ func TestSignalsDoNotProlongTheWait(t *testing.T) {
 	})
 }
 
-// signalUntil sends a signal about every millisecond until the channel done is closed.
+// signalUntil sends a signal to the thread tid about every millisecond, until the
+// channel in the parameter done is closed.
 func signalUntil(t *testing.T, tid int, done <-chan struct{}) {
 	t.Helper()
 	tick := time.NewTicker(time.Millisecond)

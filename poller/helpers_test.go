@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// testTimeout is the timeout of a Wait that an event or a wake ends much earlier if
-	// the code is correct.
+	// testTimeout is the timeout for a Wait that an event or a wake should end. Correct
+	// code never waits so long.
 	testTimeout = 30 * time.Second
 	// noLimit is a negative timeout, with which only a wake or an event can end a wait.
 	noLimit time.Duration = -1

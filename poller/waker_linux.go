@@ -49,9 +49,9 @@ func (w *waker) consume() {
 }
 
 // close closes the descriptor. A goroutine may already have set wakePending and be about
-// to write to the eventfd. In that case close first waits until this has happened.
-// Otherwise the goroutine could write to another file that has got the same descriptor
-// number.
+// to write to the eventfd. In that case close first waits until that goroutine has
+// written. Otherwise the goroutine could write to another file that has got the same
+// descriptor number.
 func (w *waker) close() error {
 	if w.state.Or(wakeClosed)&wakePending != 0 {
 		w.awaitSignal()

@@ -114,18 +114,19 @@ func TestWakeFromManyGoroutines(t *testing.T) {
 
 func TestWakePublishes(t *testing.T) {
 	p := newPoller(t, 8)
-	// Only Wake and Wait order the accesses to the variable plain. If Wake and Wait did
-	// not synchronize the goroutines, the race detector would report these accesses.
-	var plain int
+	// Both goroutines use the variable shared. Only Wake and Wait put these accesses
+	// into an order. If Wake and Wait did not synchronize the goroutines, the race
+	// detector would report the accesses.
+	var shared int
 	for i := range 1000 {
 		go func() {
-			plain = i
+			shared = i
 			p.Wake()
 		}()
 		_, err := p.Wait(testTimeout)
 		require.NoError(t, err)
 		require.True(t, p.Woken())
-		require.Equal(t, i, plain)
+		require.Equal(t, i, shared)
 	}
 }
 

@@ -34,7 +34,8 @@ func openAuto(cfg *Config, path soft.Path) (cm.Provider, error) {
 	return openSoft(cfg, path)
 }
 
-// leadsTo reports whether a device of p can reach addr; see Config.Addr.
+// leadsTo reports whether a device of p can reach addr. The comment of Config.Addr has
+// the rules.
 func leadsTo(p verbs.Provider, addr netip.Addr) (bool, error) {
 	switch {
 	case !addr.IsValid() || addr.IsUnspecified():

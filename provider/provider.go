@@ -45,7 +45,8 @@ type Config struct {
 // that has a device for Config.Addr, and otherwise soft. The caller owns the provider,
 // and closes it after all objects that were created from it. If the name or the path is
 // unknown, or is not part of this build, the error is a *verbs.FeatureError that lists
-// the available ones. Other errors come from the provider. Any goroutine may call Open.
+// the available names or paths. Other errors come from the provider. Any goroutine may
+// call Open.
 func Open(name string, cfg *Config) (cm.Provider, error) {
 	if cfg == nil {
 		cfg = &Config{}

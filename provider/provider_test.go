@@ -39,7 +39,7 @@ func TestOpenWithoutConfig(t *testing.T) {
 }
 
 // For an unknown name or path, Open returns a *verbs.FeatureError that lists the
-// available ones.
+// available names or paths.
 func TestOpenRefuses(t *testing.T) {
 	for _, test := range []struct{ name, path, want string }{
 		{"verbs5", "", "available are auto, soft"},

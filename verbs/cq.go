@@ -59,10 +59,11 @@ type CQAttr struct {
 // an armed CQ gets a completion. A goroutine that may call the methods of the channel's
 // CQs may call the methods of the channel too.
 type CompChannel interface {
-	// FD returns the descriptor to wait on, for input, level-triggered. The channel owns
-	// the descriptor: callers never read, write or close it. With ProgressManual the
-	// descriptor is also readable while the device has work to do, such as a received
-	// packet. The owner then calls Next although there may be no event.
+	// FD returns the descriptor of the channel. The caller waits until the descriptor is
+	// readable (level-triggered), and then calls Next. The channel owns the descriptor:
+	// callers never read, write or close it. With ProgressManual the descriptor is also
+	// readable while the device has work to do, such as a received packet. So Next may
+	// find no event although the descriptor is readable.
 	FD() int
 
 	// Next takes one event from the channel. It returns the cookie of the CQ that raised

@@ -37,9 +37,10 @@ type Device interface {
 	AsyncFD() int
 	// NextAsync stores the oldest asynchronous event in ev and returns true. If there is
 	// no event, NextAsync returns false. It never blocks. If an event of the same type
-	// about the same object is already waiting, a new event is merged with it; no other
-	// event is lost. Events about a closed object are dropped. An error means that the
-	// events of the device can not be read any more. Source: ibv_get_async_event(3).
+	// about the same object is already waiting, a new event is merged with it. Apart
+	// from that, no event about an open object is lost. Events about a closed object are
+	// dropped. An error means that the events of the device can not be read any more.
+	// Source: ibv_get_async_event(3).
 	NextAsync(ev *AsyncEvent) (ok bool, err error)
 }
 
@@ -64,8 +65,8 @@ type DeviceAttr struct {
 	MaxPD           int    // number of protection domains
 	MaxAH           int    // number of address handles
 	MaxSRQ          int    // number of shared receive queues
-	MaxSRQWR        int    // number of receive buffers on one SRQ
-	MaxSRQSGE       int    // number of scatter/gather entries of one receive buffer on an SRQ
+	MaxSRQWR        int    // number of work requests on one SRQ
+	MaxSRQSGE       int    // number of scatter/gather entries of one work request on an SRQ
 	MaxQPRdAtom     uint8  // number of READs and atomics that a QP can serve at a time (responder resources)
 	MaxQPInitRdAtom uint8  // number of READs and atomics that a QP can have outstanding (initiator depth)
 

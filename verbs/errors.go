@@ -19,7 +19,7 @@ var (
 	// ErrState reports that the object's state does not allow the call.
 	ErrState = errors.New("wrong state")
 	// ErrForeign reports an argument that belongs to another device, protection domain
-	// or provider than the object.
+	// or provider than the object whose method was called.
 	ErrForeign = errors.New("object of another device or domain")
 	// ErrNotSupported reports a missing feature. The error is a *FeatureError, which
 	// names the feature and the reason.

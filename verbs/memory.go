@@ -11,10 +11,10 @@ type PD interface {
 	// not be nil. The error is that of Access.Check, or ENOMEM if the process can not map
 	// or lock so much memory (RLIMIT_MEMLOCK). Source: mmap(2), ibv_reg_mr(3).
 	Alloc(attr *AllocAttr) (MR, error)
-	// Register registers b, which has at least 1 byte. The caller owns b. Until MR.Close,
-	// the caller must keep b alive and must not let it move. Memory of the Go heap is
-	// accepted by provider/soft; other providers may refuse it. The errors are those of
-	// Alloc. Source: ibv_reg_mr(3).
+	// Register registers b, which has at least 1 byte. The caller owns b. Until
+	// MR.Close, the caller must keep b alive, and b must not move to another address.
+	// Memory of the Go heap is accepted by provider/soft; other providers may refuse it.
+	// The errors are those of Alloc. Source: ibv_reg_mr(3).
 	Register(b []byte, access Access) (MR, error)
 
 	// CreateQP creates a queue pair in the RESET state. A zero in attr.Caps becomes 1
@@ -130,9 +130,9 @@ func SGEOf(mr MR, offset, length int) SGE {
 }
 
 // An AH is an address handle: the destination of datagrams of a UD QP. All QPs of its
-// domain may use the handle, also at the same time. The handle can be closed after the
-// work requests that use it have completed and the QPs that have used it are closed. Any
-// goroutine may call its methods.
+// domain may use the handle, also at the same time. Before the caller closes the handle,
+// all work requests that use it must have completed, and all QPs that have used it must
+// be closed. Any goroutine may call its methods.
 type AH interface {
 	// Attr returns the attributes with which the handle was created.
 	Attr() AHAttr

@@ -11,8 +11,8 @@ import (
 // before it are visible too.
 //
 // LoadUint64 panics if the address of the bytes is not a multiple of 8, or if the bytes
-// are not in the region. Memory of PD.Alloc begins at a multiple of 8, so there only
-// offset has to be one. Any goroutine may call.
+// are not in the region. Memory of PD.Alloc begins at a multiple of 8; in such memory it
+// is enough that offset is a multiple of 8. Any goroutine may call.
 func LoadUint64(mr MR, offset int) uint64 {
 	const size = 8
 	word := unsafe.Pointer(unsafe.SliceData(mr.Bytes()[offset : offset+size]))

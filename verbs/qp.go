@@ -75,7 +75,7 @@ func (t QPType) String() string {
 // pair accepts. Source: ibv_create_qp(3).
 type QPCaps struct {
 	MaxSendWR  int // number of work requests outstanding on the send queue
-	MaxRecvWR  int // number of buffers on the receive queue; 0 with an SRQ
+	MaxRecvWR  int // number of work requests outstanding on the receive queue; 0 with an SRQ
 	MaxSendSGE int // number of scatter/gather entries of one send request
 	MaxRecvSGE int // number of scatter/gather entries of one receive request
 	MaxInline  int // inline data of one send request, in bytes
@@ -245,8 +245,8 @@ type SRQ interface {
 // SRQAttr has the parameters of PD.CreateSRQ. The sizes are the smallest that the caller
 // accepts; SRQ.Caps returns the actual sizes. Source: ibv_create_srq(3).
 type SRQAttr struct {
-	MaxWR  int // number of receive buffers
-	MaxSGE int // number of scatter/gather entries of one buffer
+	MaxWR  int // number of work requests outstanding
+	MaxSGE int // number of scatter/gather entries of one work request
 	// CQ is the queue on which the receives will complete. A device with manual progress
 	// has to know this queue, because the owner of the queue then also owns the SRQ. Other
 	// devices ignore the field.
@@ -255,6 +255,6 @@ type SRQAttr struct {
 
 // SRQCaps has the sizes of a shared receive queue: the largest numbers that it accepts.
 type SRQCaps struct {
-	MaxWR  int // number of receive buffers
-	MaxSGE int // number of scatter/gather entries of one buffer
+	MaxWR  int // number of work requests outstanding
+	MaxSGE int // number of scatter/gather entries of one work request
 }

@@ -2,14 +2,13 @@ package verbs
 
 import "fmt"
 
-// A transition is a change from one state to another. The field needs has the attributes
-// that the transition requires. The field allows has the attributes that may be set in
-// addition. AttrState is in neither set, because every transition requires it. Source:
-// ibv_modify_qp(3); IBTA vol. 1, 11.2.5.2.
+// A transition is a change from one state to another. AttrState is in none of the two
+// sets, because every transition requires it. Source: ibv_modify_qp(3); IBTA vol. 1,
+// 11.2.5.2.
 type transition struct {
 	from, to QPState
-	needs    QPAttrMask
-	allows   QPAttrMask
+	required QPAttrMask // attributes that must be set
+	optional QPAttrMask // attributes that may be set in addition
 }
 
 var rcTransitions = []transition{
@@ -71,11 +70,11 @@ func (e *TransitionError) Error() string {
 // Is reports whether target is ErrState.
 func (e *TransitionError) Is(target error) bool { return target == ErrState }
 
-// CheckTransition checks whether a QP of type t in the state from may be modified with
-// attr and mask. It checks that the transition exists, that mask has the attributes that
-// the transition needs and no attribute that the transition forbids, and that the values
-// are in range. The result is nil, a *TransitionError or a *ParamError. attr must not be
-// nil.
+// CheckTransition checks whether a QP of type t may be modified with attr and mask. The
+// parameter from is the present state of the QP. It checks that the transition exists,
+// that mask has all attributes that the transition requires and none that it does not
+// allow, and that the values are in range. The result is nil, a *TransitionError or a
+// *ParamError. attr must not be nil.
 func CheckTransition(t QPType, from QPState, attr *QPAttr, mask QPAttrMask) error {
 	to := from
 	if mask&AttrState != 0 {
@@ -100,7 +99,7 @@ func checkStep(t QPType, from, to QPState, mask QPAttrMask) error {
 		if step.from != from || step.to != to {
 			continue
 		}
-		missing, extra := step.needs&^mask, mask&^(step.needs|step.allows)
+		missing, extra := step.required&^mask, mask&^(step.required|step.optional)
 		if missing|extra != 0 {
 			return &TransitionError{Type: t, From: from, To: to, Missing: missing, Extra: extra}
 		}

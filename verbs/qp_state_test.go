@@ -92,9 +92,9 @@ func (r rule) required() (mask verbs.QPAttrMask) {
 	return mask
 }
 
-// legal returns QP attributes for a transition to the given state. The values of all
+// validAttr returns QP attributes for a transition to the given state. The values of all
 // attributes are in range.
-func legal(to verbs.QPState) *verbs.QPAttr {
+func validAttr(to verbs.QPState) *verbs.QPAttr {
 	return &verbs.QPAttr{State: to, Port: 1, PathMTU: verbs.MTU1024}
 }
 
@@ -119,7 +119,7 @@ func TestCheckTransitionIsTheManualPagesTable(t *testing.T) {
 func checkStep(t *testing.T, qpType verbs.QPType, from, to verbs.QPState, rules map[step]rule) {
 	want, exists := expectation(rules, from, to)
 	required := want.required()
-	err := verbs.CheckTransition(qpType, from, legal(to), verbs.AttrState|required)
+	err := verbs.CheckTransition(qpType, from, validAttr(to), verbs.AttrState|required)
 	if !exists {
 		require.Equal(t, &verbs.TransitionError{Type: qpType, From: from, To: to}, err)
 		return
@@ -136,7 +136,7 @@ func checkStep(t *testing.T, qpType verbs.QPType, from, to verbs.QPState, rules 
 		default:
 			mask, wrong.Extra = required|bit, bit
 		}
-		err := verbs.CheckTransition(qpType, from, legal(to), verbs.AttrState|mask)
+		err := verbs.CheckTransition(qpType, from, validAttr(to), verbs.AttrState|mask)
 		if want[bit] == 'o' {
 			require.NoError(t, err, "%#x", uint32(bit))
 			continue
@@ -153,7 +153,7 @@ func TestCheckTransitionWithoutStateStays(t *testing.T) {
 }
 
 func TestCheckTransitionNamesBothMistakes(t *testing.T) {
-	attr := legal(verbs.StateInit)
+	attr := validAttr(verbs.StateInit)
 	err := verbs.CheckTransition(verbs.QPTypeRC, verbs.StateReset, attr, verbs.AttrState|verbs.AttrPort|verbs.AttrQKey)
 	require.Equal(t, &verbs.TransitionError{
 		Type: verbs.QPTypeRC, From: verbs.StateReset, To: verbs.StateInit,
@@ -185,7 +185,7 @@ func TestCheckTransitionChecksValues(t *testing.T) {
 		{"RNR retry count", verbs.StateRTR, toRTS, func(a *verbs.QPAttr, over uint32) { a.RNRRetry = uint8(7 + over) }, 7},
 	} {
 		t.Run(c.field, func(t *testing.T) {
-			attr := legal(c.from + 1)
+			attr := validAttr(c.from + 1)
 			c.set(attr, 0)
 			require.NoError(t, verbs.CheckTransition(verbs.QPTypeRC, c.from, attr, verbs.AttrState|c.mask))
 			c.set(attr, 1)
@@ -196,7 +196,7 @@ func TestCheckTransitionChecksValues(t *testing.T) {
 }
 
 func TestCheckTransitionRefusesMTUZero(t *testing.T) {
-	attr := legal(verbs.StateRTR)
+	attr := validAttr(verbs.StateRTR)
 	attr.PathMTU = 0
 	err := verbs.CheckTransition(verbs.QPTypeRC, verbs.StateInit, attr, verbs.AttrState|rcRules()[step{verbs.StateInit, verbs.StateRTR}].required())
 	var param *verbs.ParamError

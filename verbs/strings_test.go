@@ -7,14 +7,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// requireNames checks the texts of consecutive numbers. The number first must have the
-// first text in names, the next number the second text, and so on.
+// requireNames checks the texts of consecutive numbers. The text of firstNumber must be
+// names[0], the text of the next number names[1], and so on.
 func requireNames[T interface {
 	~uint8
 	fmt.Stringer
-}](t *testing.T, first T, names ...string) {
+}](t *testing.T, firstNumber T, names ...string) {
 	t.Helper()
 	for i, name := range names {
-		require.Equal(t, name, (first + T(i)).String())
+		require.Equal(t, name, (firstNumber + T(i)).String())
 	}
 }

@@ -73,7 +73,8 @@ type SendWR struct {
 	RemoteQKey uint32
 }
 
-// A RecvWR is a buffer for the receive queue. Source: ibv_post_recv(3).
+// A RecvWR is a work request for the receive queue. It posts a buffer for one message.
+// Source: ibv_post_recv(3).
 type RecvWR struct {
 	ID uint64 // value of the caller, which the completion returns in WC.ID
 	// SGEs name the memory of the buffer, which needs AccessLocalWrite. On UD the first
