@@ -13,8 +13,8 @@ import (
 // rdma_create_event_channel(3).
 type EventChannel struct {
 	// Locks are taken in this order: EventChannel.fetch, ID.mu, EventChannel.mu. All of
-	// them may be held during a call of the transport, because the transport never blocks
-	// and has no callbacks.
+	// them may be held during a call of the transport, because the transport never
+	// blocks and calls no methods of this package.
 
 	transport Transport
 	t         TransportChannel

@@ -21,7 +21,8 @@ func atMost[T int | uint8 | uint32 | time.Duration](field string, value, limit T
 }
 
 // invalid returns a *verbs.ParamError for an argument that breaks a rule. The parameter
-// reason states the rule. An argument above an upper limit is a case for atMost.
+// reason states the rule. For an argument above an upper limit, the caller uses atMost
+// instead.
 func invalid(field string, value int, reason string) error {
 	return &verbs.ParamError{Field: field, Value: int64(value), Reason: reason}
 }

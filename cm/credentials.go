@@ -3,8 +3,8 @@ package cm
 import "fmt"
 
 // Credentials are the process and the user at the other end of a connection within one
-// host, as the kernel reports them. The kernel stores them when the process creates its
-// end of the connection. Afterwards the process may have changed its user, or may have
+// host, as the kernel reports them. The kernel stores them when that process creates its
+// end of the connection. Afterwards that process may have changed its user, or may have
 // passed the connection to another process. A process ID may be used again after the
 // process has ended, so decisions on what a peer may do should use the user ID only.
 // Source: unix(7), SO_PEERCRED.

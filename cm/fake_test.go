@@ -40,7 +40,7 @@ type fakeChannel struct {
 	closed    int
 	fd        int              // descriptor that FD returns; if it is 0, FD returns 42
 	fdCalls   chan struct{}    // gets a value for each call of FD; nil if the test does not need this
-	setReady  func(ready bool) // makes fd readable or not readable; nil if fd is not open
+	setReady  func(ready bool) // makes fd readable or not readable; nil unless makeReadable was called
 }
 
 func (c *fakeChannel) FD() int {

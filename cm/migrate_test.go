@@ -39,8 +39,8 @@ func TestMigrate(t *testing.T) {
 	require.NoError(t, q.channel.Close())
 }
 
-// TestMigrateRequest checks that the new ID of a request can be migrated before the
-// request is acknowledged, and that the listener can not be migrated before.
+// TestMigrateRequest checks which IDs can be migrated before the event of a request is
+// acknowledged: the new ID can be migrated, and the listener can not.
 func TestMigrateRequest(t *testing.T) {
 	l := listening(t, cm.TCP)
 	ev, child := l.request(cm.MessageParam{}, nil)

@@ -107,9 +107,9 @@ type MessageParam struct {
 	// RetryCount is the number of retries after a missing acknowledgement, for both
 	// sides, 0 to 7. Only a connection request has it.
 	RetryCount uint8
-	// RNRRetryCount is about messages for which the sender of this connection message
-	// has no receive buffer posted. It is the number of times that the other side
-	// repeats such a message, 0 to 7; 7 means no limit.
+	// The sender of this connection message perhaps has no receive buffer posted when
+	// data arrives. RNRRetryCount is the number of times that the other side then
+	// repeats the data, 0 to 7; 7 means no limit.
 	RNRRetryCount uint8
 
 	SRQ   bool   // whether the queue pair of the message's sender uses a shared receive queue
@@ -167,9 +167,9 @@ func (m Message) String() string {
 // MaxPrivateData returns the number of bytes of private data that a message can carry:
 // 56, 196 and 148 for connect, accept and reject in the TCP port space, 180, 136 and 136
 // in the UDP port space. It returns 0 if m is not one of the constants above. Source:
-// rdma_connect(3), rdma_accept(3), rdma_reject(3). The limits for connect are 36 bytes
-// less than the message's field, because the field begins with the header of IBTA annex
-// A11.
+// rdma_connect(3), rdma_accept(3), rdma_reject(3). The field of the message of Connect
+// is 36 bytes longer than the limit, because the field begins with the header of IBTA
+// annex A11.
 func MaxPrivateData(ps PortSpace, m Message) int {
 	limits := [...]int{MessageConnect: 56, MessageAccept: 196, MessageReject: 148}
 	if ps == UDP {

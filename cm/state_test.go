@@ -179,7 +179,7 @@ func everyState(t *testing.T, f func(t *testing.T, ps cm.PortSpace, state cm.Sta
 func onlyTCP(name string) bool { return name == "set ACK_TIMEOUT" || name == "set MIN_RNR_TIMER" }
 
 // TestCalls makes every call in every state. It checks that the call succeeds if
-// legalSteps allows the call, and otherwise fails.
+// legalSteps allows the call, and fails otherwise.
 func TestCalls(t *testing.T) {
 	everyState(t, func(t *testing.T, ps cm.PortSpace, state cm.State) {
 		for name, call := range callFuncs {

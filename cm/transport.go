@@ -101,9 +101,9 @@ type TransportID interface {
 	// already queued, the error matches verbs.ErrState.
 	Notify(event verbs.AsyncEventType) error
 	// Disconnect moves the QP, if there is one, to the error state. If the peer has sent
-	// a disconnect request, Disconnect answers the request. Otherwise it sends a
-	// disconnect request if the connection is established. A second call sends nothing
-	// and returns nil. A call for a connection that was never established does the same.
+	// a disconnect request, Disconnect answers the request. Otherwise Disconnect sends a
+	// disconnect request if the connection is established. In all other cases, and in a
+	// second call, Disconnect sends nothing and returns nil.
 	Disconnect() error
 	// InitQPAttr returns the attributes and the mask with which the caller moves a queue
 	// pair that was not created on the ID to the given state.

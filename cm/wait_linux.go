@@ -45,9 +45,10 @@ func signalWhenDone(ctx context.Context, efd int) func() {
 }
 
 // pollError returns an error if poll(2) has failed or if the channel's descriptor will
-// never be readable. The parameter err is the result of poll(2), and ready has the events
-// that poll(2) reported for the descriptor. For a descriptor that will never be readable,
-// poll(2) returns at once: without the error, Wait would call it again and again.
+// never be readable. The parameter err is the result of poll(2), and ready has the
+// events that poll(2) reported for the descriptor. For a descriptor that will never be
+// readable, poll(2) returns at once. If pollError returned nil for it, Wait would call
+// poll(2) again and again.
 func pollError(err error, ready int16) error {
 	switch {
 	case err != nil:

@@ -202,7 +202,7 @@ func (d endlessEvents) CreateCompChannel(attr *verbs.CompChannelAttr) (verbs.Com
 func (endlessEventsChannel) Next() (uint64, bool, error) { return 12345, true, nil }
 
 func TestConsumeReportsAChannelThatFails(t *testing.T) {
-	dev := &failing{Device: faultcq.New(&faultcq.Script{})}
+	dev := &failingDevice{Device: faultcq.New(&faultcq.Script{})}
 	g, err := cq.NewGroup(dev, nil)
 	require.NoError(t, err)
 	dev.channel.Fail(errDevice)
@@ -211,14 +211,14 @@ func TestConsumeReportsAChannelThatFails(t *testing.T) {
 	requireDeviceError(t, err, "get CQ event")
 }
 
-// A failing is a device that keeps the channel that it has created last, so that a test
-// can make the calls of that channel fail.
-type failing struct {
+// A failingDevice is a device that keeps the channel that it has created last, so that a
+// test can make the calls of that channel fail.
+type failingDevice struct {
 	*faultcq.Device
 	channel *faultcq.Channel
 }
 
-func (d *failing) CreateCompChannel(attr *verbs.CompChannelAttr) (verbs.CompChannel, error) {
+func (d *failingDevice) CreateCompChannel(attr *verbs.CompChannelAttr) (verbs.CompChannel, error) {
 	c, err := d.Device.CreateCompChannel(attr)
 	if err != nil {
 		return nil, errors.Join(errDevice, err)

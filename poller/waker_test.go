@@ -114,9 +114,9 @@ func TestWakeFromManyGoroutines(t *testing.T) {
 
 func TestWakePublishes(t *testing.T) {
 	p := newPoller(t, 8)
-	// Both goroutines use the variable shared. Only Wake and Wait put these accesses
-	// into an order. If Wake and Wait did not synchronize the goroutines, the race
-	// detector would report the accesses.
+	// Two goroutines access this variable, and only Wake and Wait order their accesses.
+	// If Wake and Wait did not synchronize the goroutines, the race detector would
+	// report the accesses.
 	var shared int
 	for i := range 1000 {
 		go func() {

@@ -43,10 +43,10 @@ type Config struct {
 
 // Open opens a provider: "soft", "rdmacore", or "auto". With "auto" it opens rdmacore if
 // that has a device for Config.Addr, and otherwise soft. The caller owns the provider,
-// and closes it after all objects that were created from it. If the name or the path is
-// unknown, or is not part of this build, the error is a *verbs.FeatureError that lists
-// the available names or paths. Other errors come from the provider. Any goroutine may
-// call Open.
+// and closes it last, after all objects that were created from it are closed. If the
+// name or the path is unknown, or is not part of this build, the error is a
+// *verbs.FeatureError that lists the available names or paths. Other errors come from
+// the provider. Any goroutine may call Open.
 func Open(name string, cfg *Config) (cm.Provider, error) {
 	if cfg == nil {
 		cfg = &Config{}

@@ -37,8 +37,8 @@ type Device interface {
 	AsyncFD() int
 	// NextAsync stores the oldest asynchronous event in ev and returns true. If there is
 	// no event, NextAsync returns false. It never blocks. If an event of the same type
-	// about the same object is already waiting, a new event is merged with it. Apart
-	// from that, no event about an open object is lost. Events about a closed object are
+	// about the same object is already waiting, the new event replaces it. Apart from
+	// that, no event about an open object is lost. Events about a closed object are
 	// dropped. An error means that the events of the device can not be read any more.
 	// Source: ibv_get_async_event(3).
 	NextAsync(ev *AsyncEvent) (ok bool, err error)

@@ -26,10 +26,10 @@ var (
 	ErrNotSupported = errors.New("not supported")
 	// ErrOverrun reports that the CQ received more completions than it can hold.
 	ErrOverrun = errors.New("completion queue overrun")
-	// ErrPeerGone reports that the peer's process ended or closed its end without
-	// disconnecting first, or that a connection request is not valid any more: its
-	// sender has cancelled it, or the host that received it has dropped it to make room
-	// for other requests.
+	// ErrPeerGone reports one of two things. Either the peer's process has exited or has
+	// closed its end of the connection, without disconnecting first. Or a connection
+	// request is not valid any more, because its sender has cancelled it, or because the
+	// host that received it has dropped it to make room for other requests.
 	ErrPeerGone = errors.New("peer gone")
 	// ErrNoResources reports that this side has no room for another object, because a
 	// limit of the device, the process or the system is reached. If a peer without room

@@ -2,9 +2,9 @@ package verbs
 
 import "fmt"
 
-// A transition is a change from one state to another. AttrState is in none of the two
-// sets, because every transition requires it. Source: ibv_modify_qp(3); IBTA vol. 1,
-// 11.2.5.2.
+// A transition is a change from one state to another. The fields required and optional
+// do not contain AttrState, because every transition requires AttrState. Source:
+// ibv_modify_qp(3); IBTA vol. 1, 11.2.5.2.
 type transition struct {
 	from, to QPState
 	required QPAttrMask // attributes that must be set
