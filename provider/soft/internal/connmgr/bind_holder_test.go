@@ -43,7 +43,8 @@ func TestBindTellsHolder(t *testing.T) {
 	}
 }
 
-// The error of Listen on a shared port names the user who already listens there.
+// The error of Listen on a shared port names the user of the process that already
+// listens on the port.
 func TestListenTellsHolder(t *testing.T) {
 	peerproc.NeedsRoot(t)
 	const name = "@rdmaloop/1/tcp/127.0.0.1/7472"
@@ -57,9 +58,9 @@ func TestListenTellsHolder(t *testing.T) {
 	requireHolder(t, id.Listen(0), cm.HolderError{Err: cm.ErrAddrInUse, Name: name, UID: peerproc.User, Known: true})
 }
 
-// A wildcard has two sockets: one that may listen, and the marker, a datagram socket
-// with the same name. If another process has bound only the marker, the error of Bind
-// names the user of that process.
+// A process that binds a wildcard has two sockets with the same name: the socket on
+// which it can listen, and the marker, which is a datagram socket. If another process
+// has bound only the marker, the error of Bind names the user of that process.
 func TestBindTellsHolderOfMarker(t *testing.T) {
 	const name = "@rdmaloop/1/tcp/*4/7472"
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)

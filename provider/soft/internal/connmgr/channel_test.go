@@ -101,8 +101,8 @@ func TestEventQueue(t *testing.T) {
 	require.True(t, q.empty())
 }
 
-// The events of a destroyed ID are not fetched. The queue frees them when the last
-// event of the other IDs is fetched.
+// The application can not fetch the events of a destroyed ID. The queue frees these
+// events when the application has fetched all events of the other IDs.
 func TestEventQueueDrop(t *testing.T) {
 	var q eventQueue
 	ids := []*id{{}, {}, {}}

@@ -12,9 +12,10 @@ import (
 
 // An Engine has the operations of a device that connection management needs: it counts
 // event channels, and connects queue pairs. Its methods may be called from any
-// goroutine. A method may take a lock that the engine also holds while it calls
-// DataHeard of a Binding. So connection management calls no method while it holds a lock
-// that DataHeard takes, such as the lock of the multiplexer.
+// goroutine. The engine holds a lock while it calls DataHeard of a Binding, and a method
+// of the engine can take the same lock. So connection management calls no method of the
+// engine while it holds a lock that DataHeard takes, such as the lock of the
+// multiplexer. Otherwise a deadlock would be possible.
 type Engine interface {
 	// AddChannel is called before an event channel is opened. It returns verbs.ErrClosed
 	// after the device was closed, and a *verbs.ParamError if there are too many event
@@ -27,9 +28,9 @@ type Engine interface {
 	SourceIndex(of netip.Addr) (int, error)
 	// Bind tells the queue pair with the number qpn how it reaches its peer. The queue
 	// pair uses the binding when it enters RTR. A queue pair that is in RTR already, and
-	// is not connected to its peer yet, uses the binding at once. The engine owns the
-	// field End of the binding, even if Bind returns an error. Another call for the same
-	// queue pair replaces the binding.
+	// is not connected to its peer yet, uses the binding at once. With the call the
+	// engine becomes the owner of the End in the binding, even if Bind returns an error.
+	// Another call for the same queue pair replaces the binding.
 	Bind(qpn uint32, b *Binding) error
 	// Unbind removes a binding, unless another one has replaced it. If no queue pair has
 	// used the field End of the binding, Unbind releases the resources of End.

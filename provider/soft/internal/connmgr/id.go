@@ -138,8 +138,9 @@ func newID(ch *channel, ps cm.PortSpace) *id {
 	return i
 }
 
-// lock locks the channel of the ID, and returns it. The caller unlocks it. The ID may
-// migrate while lock waits, so lock checks the channel again.
+// lock locks the channel of the ID, and returns it. The caller unlocks it. While lock
+// waits, another goroutine can move the ID to another channel. In that case lock tries
+// again with the new channel.
 func (i *id) lock() *channel {
 	for {
 		ch := i.ch.Load()

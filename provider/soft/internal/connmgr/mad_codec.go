@@ -101,8 +101,8 @@ func parseREQ(r *wire.REQ, from, to netip.Addr) (*reqMsg, cm.RejectReason) {
 }
 
 // parse decodes the header of the RDMA IP CM service. It returns false if the addresses
-// in the header are not those of the datagram: a peer must not use the address of
-// another host.
+// in the header differ from the addresses of the datagram: a peer must not use the
+// address of another host.
 func (e *endpoints) parse(private []byte, port uint16, from, to netip.Addr) (rest []byte, ok bool) {
 	var h wire.CMAHeader
 	rest, err := h.Decode(private)
@@ -138,8 +138,8 @@ func parseREP(r *wire.REP) *repMsg {
 }
 
 // parseREJ decodes a REJ. A REJ has no field that says whether the application or the
-// system has refused. But only an application sends private data. So byApplication is
-// true if the private data has a byte that is not zero.
+// system has refused. But only an application sends private data. So the field
+// byApplication of the result is true if the private data has a byte that is not zero.
 func parseREJ(r *wire.REJ) *rejMsg {
 	reason := cm.RejectReason(r.Reason)
 	hasPrivate := len(bytes.TrimRight(r.PrivateData[:], "\x00")) > 0

@@ -113,8 +113,8 @@ func heapInUse() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// wantNoOtherRecords requires that the server has no records except those of its
-// established connections.
+// wantNoOtherRecords requires that the server has records only of its established
+// connections.
 func (f *floodSim) wantNoOtherRecords(mux *madMux) {
 	f.t.Helper()
 	n := len(f.open)

@@ -142,8 +142,8 @@ func (t *halfOpenTable) remove(h *halfOpen) (was bool) {
 		return false
 	}
 	if s.count == 1 {
-		// heap.Remove comes first. It calls Less, which needs the list of s with its
-		// last connection.
+		// heap.Remove is called before the last connection is removed from the list of
+		// s, because it calls Less, which uses the oldest connection of the list.
 		heap.Remove(&t.busiest, s.index)
 		delete(t.sources, s.key)
 	}

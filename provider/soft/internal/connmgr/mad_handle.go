@@ -85,7 +85,8 @@ func (c *madConn) deliver(m message) {
 	if c.deliveryStopped {
 		return
 	}
-	// If a DREQ is being retransmitted, an RTU is late and does not answer it.
+	// An RTU that arrives while a DREQ is retransmitted is late. It does not answer the
+	// DREQ.
 	if c.id.deliver(m) && (!isRTU || c.retransmit.mad.Attribute() == wire.AttrREP) {
 		c.retransmit.stop()
 	}

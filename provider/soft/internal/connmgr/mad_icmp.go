@@ -104,7 +104,8 @@ type requestPort struct {
 }
 
 // isRequest reports whether a message is a request. A request may be sent to a host on
-// which no process has the UDP port. Every other message answers a message of the peer.
+// which no process has the UDP port. Every other message is sent only after the peer has
+// sent a message, so a process on the peer's host has the port.
 func isRequest(m *wire.MAD) bool {
 	return m.Attribute() == wire.AttrREQ || m.Attribute() == wire.AttrSIDRREQ
 }

@@ -207,8 +207,8 @@ func TestPartlyQuotedPortUnreachable(t *testing.T) {
 	w.quiet()
 }
 
-// isPortUnreachable returns true for ICMP errors that concern a port, and false for
-// those that concern a host or a network.
+// isPortUnreachable returns true for ICMP errors that concern a port, and false for ICMP
+// errors that concern a host or a network.
 func TestPortUnreachable(t *testing.T) {
 	for _, c := range []struct {
 		level, option, origin, kind, code byte

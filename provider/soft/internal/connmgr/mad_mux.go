@@ -18,11 +18,13 @@ import (
 
 // A madMux receives the management datagrams of a device, which are sent to queue pair 1
 // of each local address. It passes each datagram to a connection or a listener. Several
-// channels may read the datagrams of an address. So the channel that has read a datagram
-// may not be the channel of the connection, and the multiplexer queues a job in the
-// inbox of the connection's channel.
+// channels can read the datagrams of one address. So the channel that has read a
+// datagram is perhaps not the channel of the connection. Therefore the multiplexer
+// queues a job in the inbox of the connection's channel.
 //
-// The lock of the multiplexer is locked after the locks of channels and of the engine.
+// A goroutine that holds the lock of a channel or of the engine can lock the
+// multiplexer. A goroutine that holds the lock of the multiplexer must not lock a
+// channel or the engine.
 type madMux struct {
 	m       *Manager
 	network madNetwork
@@ -197,9 +199,9 @@ func (mux *madMux) toConn(m *wire.MAD, id uint32, port *madPort, from netip.Addr
 	return true
 }
 
-// onREJ passes a REJ to its connection. A peer that cancels its request may not know the
-// communication ID of this side. Then the REJ has the peer's GUID and communication ID
-// (IBTA vol. 1, 12.6.7.3).
+// onREJ passes a REJ to its connection. A peer that cancels its request before it has
+// got an answer does not know the communication ID of this side. Then the REJ has the
+// peer's GUID and communication ID (IBTA vol. 1, 12.6.7.3).
 func (mux *madMux) onREJ(m *wire.MAD, port *madPort, from netip.Addr) {
 	if mux.toConn(m, secondID(m), port, from) {
 		return

@@ -97,9 +97,9 @@ type madPort struct {
 	requests atomic.Pointer[requestPort]
 }
 
-// roceOverhead is the number of bytes that the headers of a packet may take. It is
-// subtracted from the MTU of an interface to get the space for the payload. The kernel's
-// rdma_cm subtracts the same number.
+// roceOverhead is the number of bytes that is reserved for the headers of a packet. It
+// is subtracted from the MTU of an interface to get the space for the payload. The
+// kernel's rdma_cm subtracts the same number.
 const roceOverhead = 96
 
 // pathMTU returns the largest path MTU that the interface of an address supports. Two

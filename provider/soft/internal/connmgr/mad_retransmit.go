@@ -73,8 +73,9 @@ func (r *retransmitter) startRTU() {
 	r.remaining = rtuRetransmits
 }
 
-// resume starts the timer again after mayRetransmit has stopped it. It is called when
-// another message of the peer has arrived, which allows more retransmissions.
+// resume starts the timer again if it has ended because mayRetransmit has returned
+// false. resume is called when a copy of the peer's request has arrived, because each
+// copy allows more retransmissions.
 func (r *retransmitter) resume() {
 	if !r.running() {
 		r.schedule(r.interval)

@@ -60,8 +60,9 @@ func TestNotifyAndLeave(t *testing.T) {
 	require.Zero(t, server.Want(cm.Disconnected, passive).Status)
 }
 
-// The passive side may disconnect before the active side has moved its own queue pair to
-// RTS.
+// The application of the active side uses a queue pair of its own, without the ID. The
+// passive side disconnects before this queue pair was moved to RTS, and before the
+// active side calls Establish.
 func TestNotifyAndLeaveWithoutQP(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)

@@ -30,7 +30,8 @@ func (ls listeners) move(to *channel) error {
 	return nil
 }
 
-// serves returns the served addresses of all listeners, those of the local path first.
+// serves returns the served addresses of all listeners. The addresses of the local path
+// come first.
 func (ls listeners) serves() (served []cm.ServedAddr) {
 	for _, l := range slices.Backward(ls) {
 		served = append(served, l.serves()...)

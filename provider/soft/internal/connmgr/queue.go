@@ -9,8 +9,8 @@ import "github.com/rdmaloop/rdmaloop/cm"
 type eventQueue struct {
 	events []cm.TransportEvent
 	head   int
-	// number of events that can be fetched: the queued events without those of destroyed
-	// IDs
+	// number of events that can be fetched: the queued events, except the events of
+	// destroyed IDs
 	pending int
 }
 
@@ -58,7 +58,7 @@ func (q *eventQueue) resetIfEmpty() {
 }
 
 // extract removes and returns the events about an ID, in order. The events about a
-// listener include those of its requests.
+// listener include the events of its requests.
 func (q *eventQueue) extract(of *id) []cm.TransportEvent {
 	if of.queued == 0 {
 		return nil

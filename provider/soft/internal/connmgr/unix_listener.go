@@ -76,8 +76,8 @@ func openUnixListener(i *id, fd int) (*unixListener, error) {
 // OnReady implements epollset.Handler. It accepts clients. To accept a client,
 // SpareDescriptors.Accept may close spare descriptors. Finally OnReady opens spare
 // descriptors again. It does so even if it has accepted no client: if no descriptor is
-// free, accept(2) fails with EMFILE also when no client waits, and
-// SpareDescriptors.Accept has closed spare descriptors then too.
+// free, accept(2) fails with EMFILE even when no client waits. In that case
+// SpareDescriptors.Accept has closed the spare descriptors, too.
 func (l *unixListener) OnReady(int, uint32) {
 	defer l.ch.m.Spare.Fill()
 	for range acceptBatch {

@@ -1,7 +1,8 @@
 package shm
 
-// An Ack is a value of ControlBlock.Ack. It acknowledges the requests of the other side.
-// It consists of three numbers, here with their sizes in bits:
+// An Ack is the value that one side of a connection stores in the field Ack of its
+// ControlBlock. It acknowledges the requests of the other side. It consists of three
+// numbers, here with their sizes in bits:
 //
 //	number of slots consumed (32) | last NAK (8) << 32 | number of NAKs (24) << 40
 //

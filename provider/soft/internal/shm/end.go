@@ -12,9 +12,9 @@ type End struct {
 }
 
 // NewEnd makes the shared memory and the doorbells of a connection. The accepting side
-// calls it, and gets its End and two descriptors: that of the segment and that of the
-// other side's doorbell. The accepting side sends these two descriptors to the connecting
-// side, which calls OpenEnd. The caller of NewEnd owns all three results.
+// calls it, and gets its End and two descriptors: one for the segment, and one for the
+// other side's end of the doorbell. The accepting side sends these two descriptors to
+// the connecting side, which calls OpenEnd. The caller of NewEnd owns all three results.
 func NewEnd(geom Geometry, maps *MappingLimit) (end *End, segment, doorbell int, err error) {
 	seg, err := newSegment(geom, maps)
 	if err != nil {

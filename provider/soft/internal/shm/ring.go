@@ -34,8 +34,8 @@ type slotFrame struct {
 	data [inlineSize]byte
 }
 
-// A ControlBlock is written by one side of the connection and read by the other. Parked
-// is an exception: the reader clears it.
+// A ControlBlock belongs to one side of the connection, which writes it. The other side
+// reads it. The field Parked is an exception: the other side also sets it to WakeNone.
 type ControlBlock struct {
 	// Ack acknowledges the requests of the other side. It has a value of the type Ack.
 	Ack atomic.Uint64
