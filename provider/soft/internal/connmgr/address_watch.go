@@ -20,9 +20,9 @@ type addressWatch struct {
 	observer interface{ addressesChanged() }
 }
 
-// watchAddresses opens an addressWatch, which the channel ch watches. The method
-// addressesChanged of the parameter observer is called when addresses change. The
-// process needs no privilege for that.
+// watchAddresses opens an addressWatch, which the channel ch watches. When addresses
+// change, the watch calls the method addressesChanged of the parameter observer. The
+// process needs no privilege for the watch.
 func watchAddresses(ch *channel, observer interface{ addressesChanged() }) (*addressWatch, error) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, unix.NETLINK_ROUTE)
 	if err != nil {

@@ -125,7 +125,7 @@ func TestReuseAddr(t *testing.T) {
 	require.ErrorIs(t, third.Listen(1), cm.ErrAddrNotAvailable)
 	require.ErrorIs(t, sharing().Bind(first.LocalAddr()), cm.ErrAddrInUse)
 
-	// Several IDs may share one source port for clients.
+	// An ID can connect from a port that it shares with other IDs.
 	other := s.Listen(cm.TCP, "127.0.0.1:0", 0)
 	s.Resolve(second, other.LocalAddr())
 	s.CreateQP(second)

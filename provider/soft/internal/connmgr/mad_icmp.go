@@ -22,8 +22,9 @@ import (
 //
 // Requests are sent from a socket of their own, for two reasons. First, that socket has
 // a port of its own. If several sockets of an address had the same port, the system
-// could deliver the ICMP error to the wrong socket. Second, an error on a socket makes
-// its next calls fail. That must not happen to the sockets for data and answers.
+// could deliver the ICMP error to the wrong socket. Second, an ICMP error makes the next
+// call on the socket fail. Such failures must not happen on the sockets for data and
+// answers.
 
 // A requestSocket sends requests from one local address, and receives their ICMP errors.
 // It receives no datagrams, because answers are sent to the UDP port of RoCE (IBTA annex

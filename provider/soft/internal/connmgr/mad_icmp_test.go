@@ -50,7 +50,9 @@ func dialClosedPort(t *testing.T, ps cm.PortSpace, from, to string) {
 	t.Helper()
 	require.Less(t, safety, sidrTimeout)
 	s := openParty(t, &Config{Wire: true, WirePort: cmside.FreePort(t)})
-	for range 2 { // The socket of the second request has already received an ICMP error.
+	// Both requests are sent from one socket, which has received an ICMP error before the
+	// second request.
+	for range 2 {
 		wantPortUnreachable(s, s.ConnectingFrom(ps, from, netip.AddrPortFrom(netip.MustParseAddr(to), 7)))
 		s.Quiet()
 		unreadable(t, s.tc.FD())

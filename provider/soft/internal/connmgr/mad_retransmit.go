@@ -73,9 +73,9 @@ func (r *retransmitter) startRTU() {
 	r.remaining = rtuRetransmits
 }
 
-// resume starts the timer again if it has ended because mayRetransmit has returned
-// false. resume is called when a copy of the peer's request has arrived, because each
-// copy allows more retransmissions.
+// resume starts the timer again if the timer does not run because mayRetransmit has
+// returned false. resume is called when a copy of the peer's request has arrived,
+// because each copy allows more retransmissions.
 func (r *retransmitter) resume() {
 	if !r.running() {
 		r.schedule(r.interval)
@@ -102,7 +102,7 @@ func (r *retransmitter) fire() {
 			// An orphan ends here, because resume is never called for it.
 			r.c.release()
 		}
-		return // The timer stays stopped until resume is called.
+		return // The timer does not run until resume is called.
 	}
 	if isRequest(&r.mad) && !r.c.ch.acceptsFrom(r.c.remote) {
 		// The peer's address has moved to this host since the dial began. The request

@@ -60,8 +60,8 @@ func TestNotifyAndLeave(t *testing.T) {
 	require.Zero(t, server.Want(cm.Disconnected, passive).Status)
 }
 
-// The application of the active side uses a queue pair of its own, without the ID. The
-// passive side disconnects before this queue pair was moved to RTS, and before the
+// The application of the active side uses a queue pair that it has made without the ID.
+// The passive side disconnects before this queue pair was moved to RTS, and before the
 // active side calls Establish.
 func TestNotifyAndLeaveWithoutQP(t *testing.T) {
 	client, server := newParty(t), newParty(t)

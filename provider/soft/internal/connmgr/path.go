@@ -68,8 +68,8 @@ func (i *id) openListeners() error {
 }
 
 // checkServed returns an error if the open listeners serve too few addresses. With
-// Config.ListenOnAll every address must be served. Without the local path at least one
-// address must be served.
+// Config.ListenOnAll every address must be served. If the device does not use the local
+// path, at least one address must be served. In all other cases checkServed returns nil.
 func (i *id) checkServed() error {
 	var missing error
 	served := 0

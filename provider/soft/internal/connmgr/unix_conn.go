@@ -56,8 +56,8 @@ func (c *unixConn) OnReady(int, uint32) {
 	switch {
 	case errors.Is(err, unix.EAGAIN):
 	case errors.Is(err, verbs.ErrNoResources):
-		// A lack of free descriptors has prevented the reception of the REP's
-		// descriptors.
+		// A REP has arrived, but no descriptors were free for the descriptors that
+		// come with it. So the queue pair can not be connected.
 		c.id.setupFailed(err, &repMsg{})
 	case err != nil || !c.id.deliver(m):
 		c.stopDelivery()

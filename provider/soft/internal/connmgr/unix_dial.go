@@ -18,7 +18,7 @@ import (
 
 // A localDial searches for the listener of a request under each name that the listener
 // may have. The search ends when the request was sent to a listener whose user is
-// allowed, or with an event that has the reason why there is no listener.
+// allowed. If no listener is found, an event tells the application the reason.
 //
 // The socket that connects is the socket that reserves the port of the ID. So the
 // listener can check that its peer has the port. Before the dial the reservation owns

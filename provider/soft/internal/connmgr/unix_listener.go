@@ -123,7 +123,8 @@ func (l *unixListener) acceptClient(fd int) {
 	c.requestTimer.Fire = func() { c.refuse() }
 	if l.ch.watch(fd, c) != nil {
 		c.admission.release()
-		// The epoll instance of the channel can not watch another descriptor.
+		// The epoll instance of the channel can not watch another descriptor. The
+		// client is refused as after a lack of descriptors.
 		l.refuseNoResources(fd, counters.NoDescriptorsErr)
 		return
 	}
@@ -133,7 +134,7 @@ func (l *unixListener) acceptClient(fd int) {
 	}
 	l.clients = append(l.clients, c)
 	l.ch.startTimer(&c.requestTimer, clientTimeout)
-	c.OnReady(c.fd, unix.EPOLLIN) // Usually the request has arrived already.
+	c.OnReady(c.fd, unix.EPOLLIN) // Usually the request has already arrived.
 }
 
 // refuseUser refuses a process of a user who is not allowed. It reads nothing from the

@@ -25,7 +25,7 @@ import (
 // the process, and uses at most half of the result. The other half is for the Go runtime,
 // the program, and other devices.
 type MappingLimit struct {
-	systemMax int // largest number of mappings of the process (vm.max_map_count)
+	systemMax int // number of mappings that the kernel allows for a process
 	// count returns the present number of mappings, or false if it is not known.
 	count  func() (int, bool)
 	now    func() time.Time
@@ -86,13 +86,13 @@ func (l *MappingLimit) Acquire() error {
 	return nil
 }
 
-// Release counts one segment less. The caller has unmapped the segment.
+// Release counts one segment less. It is called after a segment was unmapped.
 func (l *MappingLimit) Release() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.mapped--
-	// Other parts of the process may soon use as many mappings as were released, so the
-	// last count becomes uncertain. The next count therefore starts after at most
+	// Other parts of the process can use the mappings that were released. So after a
+	// while the last count is wrong. The next count therefore starts after at most
 	// mappingStep further segments.
 	l.nextCount = min(l.nextCount, l.mapped+mappingStep)
 }
