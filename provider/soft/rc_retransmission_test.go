@@ -254,8 +254,8 @@ func TestWireRNRDelayIsNoTimeout(t *testing.T) {
 
 // When the last packets of a message are lost, the requester sends its oldest
 // unacknowledged packet again as a probe, before the ACK timeout. The acknowledgement of
-// the probe says which packets the peer has. The requester sends only the packets after
-// those again.
+// the probe says which packets the peer has. The requester then sends only the packets
+// again that the peer lacks.
 func TestWireProbeBeforeTimeout(t *testing.T) {
 	p := newScript(t)
 	p.post(1, verbs.OpSend, 6*scriptMTU)

@@ -14,24 +14,24 @@ import (
 )
 
 // neighbours are two connections from one shard to one host, which share a congestion
-// window. The peer of the connection honest obeys the protocol. The peer of the
-// connection other is another program on that host, and a test makes it misbehave.
+// window. The peer of the honest connection obeys the protocol. The peer of the second
+// connection is another program on that host, and a test makes it misbehave.
 type neighbours struct {
 	*sim
 	// Each connection is an array: element 0 is the end of this side, and element 1 is
 	// the end of the peer.
-	honest, other [2]*end
-	started       int // number of messages of the connection other that were posted and have not completed
+	honest, second [2]*end
+	started        int // number of messages of the second connection that were posted and have not completed
 }
 
 func newNeighbours(t *testing.T) *neighbours {
 	n := &neighbours{sim: newSim(t, 1, netsim.Config{Delay: 50 * time.Microsecond})}
 	for i := range 2 {
 		n.honest[i] = n.newEnd()
-		n.other[i] = newEnd(t, n.dev, i, verbs.ProgressManual)
+		n.second[i] = newEnd(t, n.dev, i, verbs.ProgressManual)
 	}
 	n.join(n.honest[0], n.honest[1])
-	n.join(n.other[0], n.other[1])
+	n.join(n.second[0], n.second[1])
 	return n
 }
 
@@ -55,9 +55,9 @@ func (n *neighbours) run() time.Duration {
 			posted++
 		}
 		for ; n.started < 64; n.started++ {
-			write(n.other[0], n.other[1], n.started)
+			write(n.second[0], n.second[1], n.started)
 		}
-		for _, e := range []*end{n.honest[0], n.other[0]} {
+		for _, e := range []*end{n.honest[0], n.second[0]} {
 			for _, wc := range e.drainCQ() {
 				require.Equal(n.t, verbs.StatusSuccess, wc.Status)
 				if wc.QPN == n.honest[0].qp.num {
@@ -84,7 +84,7 @@ func TestWireFakedLossesSlowOwnConnOnly(t *testing.T) {
 	n := newNeighbours(t)
 	seen, faked := 0, 0
 	n.lose = func(p wire.Packet) bool {
-		if p.BTH().DestQP() != n.other[1].qp.num {
+		if p.BTH().DestQP() != n.second[1].qp.num {
 			return false
 		}
 		seen++
@@ -106,7 +106,7 @@ func TestWireFakedLossesSlowOwnConnOnly(t *testing.T) {
 func TestWireLateAcksSlowOwnConnOnly(t *testing.T) {
 	narrow := func() *neighbours {
 		n := newNeighbours(t)
-		for _, e := range []*end{n.honest[0], n.other[0]} {
+		for _, e := range []*end{n.honest[0], n.second[0]} {
 			l := e.qp.path.(*rcConn)
 			l.cong.ssthresh = l.cong.shared.window
 		}
@@ -116,7 +116,7 @@ func TestWireLateAcksSlowOwnConnOnly(t *testing.T) {
 
 	n := narrow()
 	n.late = func(p wire.Packet) time.Duration {
-		if p.BTH().DestQP() == n.other[0].qp.num {
+		if p.BTH().DestQP() == n.second[0].qp.num {
 			return 10 * time.Millisecond
 		}
 		return 0

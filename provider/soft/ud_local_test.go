@@ -117,8 +117,8 @@ func TestDatagramQueueBounded(t *testing.T) {
 	require.Equal(t, unsent, countsOf(t, d)["datagram_unsent"], "the queue has room again")
 }
 
-// readNumbered reads datagrams from a socket to which the end a sends, until no more
-// arrive. It polls a meanwhile, because a may have more datagrams in its queue. It
+// readNumbered reads the datagrams that an end sends to a socket, until no more arrive.
+// Meanwhile it polls the end, because the end may have more datagrams in its queue. It
 // returns the numbers of the datagrams.
 func readNumbered(t *testing.T, a *end, fd int) (numbers []uint32) {
 	packet := make([]byte, 8192)

@@ -36,9 +36,9 @@ func NewUserLimit(limit int, users Users) *UserLimit {
 	return &UserLimit{own: users.own, unmapped: users.unmapped, limit: limit, conns: make(map[uint32]int)}
 }
 
-// defaultConnsPerUser returns the number of connections that NewUserLimit uses for 0: the
-// limit of open descriptors (getrlimit(2), RLIMIT_NOFILE) divided by parts*descriptors.
-// Each connection takes two descriptors, and one user gets a quarter of all connections.
+// defaultConnsPerUser returns the number of connections that NewUserLimit uses for 0:
+// one eighth of the limit of open descriptors (getrlimit(2), RLIMIT_NOFILE). Each
+// connection takes two descriptors, and one user gets a quarter of all connections.
 func defaultConnsPerUser() int {
 	const parts, descriptors = 4, 2
 	// If the limit of open descriptors is larger than maxDescriptors, or if there is no

@@ -116,8 +116,8 @@ func (s BindAddr) Covers(at netip.AddrPort) bool {
 	return s.Addr == addr
 }
 
-// overlaps reports whether there is an address whose requests both s and o would receive
-// if they had the same port.
+// overlaps reports whether two listeners on the addresses of s and o, with the same
+// port, would both receive the requests that clients send to some address.
 func (s BindAddr) overlaps(o BindAddr) bool {
 	if s.Wildcard() && o.Wildcard() {
 		takes4 := func(w BindAddr) bool { return w.Addr.Is4() || !w.v6Only }

@@ -14,7 +14,7 @@ import (
 // one destination, or it is the shared socket of a localSocket, which is not connected.
 //
 // The kernel does not look up the route for each packet of a connected socket. That
-// reduced the round-trip time by the factor 0.86; see bench/README.md.
+// reduced the round-trip time to 0.86 of its earlier value; see bench/README.md.
 //
 // The ICRC covers the identification field of the IPv4 header, so the sender must know
 // the value that the kernel writes. On a socket that is not connected, with

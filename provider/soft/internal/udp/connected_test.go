@@ -56,7 +56,7 @@ func TestConnectedSocketKnowsTheIPID(t *testing.T) {
 		got := &identified{from: r.to.socket.local, to: r.recv.local}
 		var want []uint16
 		for _, sizes := range [][]int{{64}, {64}, {8, 8, 8, 8}, {64}, {100, 8, 8, 4, 100, 100}, {1}, {2}} {
-			want = append(want, r.number(sizes)...)
+			want = append(want, r.sendWithIDs(sizes)...)
 			for r.recv.receive(got) > 0 {
 			}
 		}
@@ -64,10 +64,10 @@ func TestConnectedSocketKnowsTheIPID(t *testing.T) {
 	}
 }
 
-// number sends packets whose payloads have the sizes in the parameter sizes. It writes
-// into the PSN of each packet the identification that the sender expects for that packet,
-// and returns these identifications.
-func (r *rig) number(sizes []int) (ids []uint16) {
+// sendWithIDs sends packets whose payloads have the sizes in the parameter sizes. It
+// writes into the PSN of each packet the identification that the sender expects for that
+// packet, and returns these identifications.
+func (r *rig) sendWithIDs(sizes []int) (ids []uint16) {
 	for _, n := range sizes {
 		r.queue(n)
 	}
@@ -178,9 +178,9 @@ func TestConnectedSocketRefused(t *testing.T) {
 	require.Len(t, r.received().sizes, 2)
 }
 
-// If the second message of a call fails, the call returns no error. The failed message
-// may have used an identification, so the next identification is not known. The connected
-// socket is closed, and the shared socket sends the other packets.
+// If sendmmsg(2) fails to send the second message, it returns no error. The failed
+// message may have used an identification, so the next identification is not known. The
+// connected socket is closed, and the shared socket sends the other packets.
 func TestConnectedSocketFailsAfterFirstMessage(t *testing.T) {
 	r := newRig(t, "127.9.0.1", "127.9.0.2")
 	r.send.segmentation = false

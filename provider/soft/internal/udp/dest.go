@@ -60,8 +60,8 @@ func (d *destination) peer() netip.AddrPort {
 // countPacket is called for each packet that is queued. It decrements untilConnect, and
 // opens the connected socket when untilConnect becomes 0. If mayConnect is false, no
 // connected socket may be opened now; countPacket then leaves untilConnect at 1, so that
-// a later packet opens the socket. The result tried is true if countPacket has called
-// connect. The result err is the error of connect.
+// a later packet opens the socket. If countPacket has called connect, it returns true
+// and the error of connect.
 func (d *destination) countPacket(mayConnect bool) (tried bool, err error) {
 	if d.untilConnect > 1 || mayConnect && d.untilConnect == 1 {
 		if d.untilConnect--; d.untilConnect == 0 {

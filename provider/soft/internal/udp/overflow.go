@@ -20,10 +20,9 @@ const (
 	// 64 sockets and 64 connections, each connection has on average a socket of its own,
 	// which can hold the 128 packets that Soft-RoCE sends at once.
 	maxReceiveSockets = 64
-	// receiveMemory limits the receive buffers of the maxReceiveSockets sockets of a
-	// shard: together they have at most so many bytes. The number is arbitrary. With the
-	// default of net.core.rmem_max, all of these buffers together are smaller than the
-	// limit.
+	// receiveMemory is the largest number of bytes that all receive buffers of a shard
+	// together may have. The number is arbitrary. It is more than maxReceiveSockets
+	// buffers have with the default of net.core.rmem_max.
 	receiveMemory = 32 << 20
 	// fullPollsBeforeCheck says when the shard asks the kernel whether the socket has
 	// dropped packets: after so many polls in a row in which every batch was full. Each

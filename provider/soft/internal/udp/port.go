@@ -32,8 +32,9 @@ type Ports struct {
 // UDP port. A BPF program selects one of them for each packet, by the destination queue
 // pair. The mutex of Ports protects a localPort.
 //
-// All sockets stay open until no user of the port is left. If one of them were closed
-// earlier, the kernel would renumber the others, and packets would reach the wrong shard.
+// All sockets stay open until no user of the localPort is left. If one of them were
+// closed earlier, the kernel would renumber the others, and packets would reach the
+// wrong shard.
 type localPort struct {
 	ports *Ports
 	local netip.AddrPort

@@ -137,7 +137,8 @@ func (a *arrivalTimes) received(clock func() time.Duration) time.Duration {
 // to the program.
 func (r *receiver) receiveHeaders() {
 	if r.receivesHeaders || !receiveHeadersAt(r.fd, r.local) {
-		// If the kernel does not report the fields, Header keeps the default values.
+		// If the kernel does not report a field, Header has the default value of that
+		// field.
 		return
 	}
 	r.receivesHeaders, r.batch.wantsControl = true, true

@@ -174,10 +174,10 @@ func (s *sender) gather(out *connectedSocket, first int) (messages int) {
 	return messages
 }
 
-// segmentsFrom returns how many packets can be one message. The parameter first is the
-// index of the first of them. These packets have the same length, except that the last
-// one may be shorter. They are for the same queue pair: if the peer is on this host, the
-// kernel selects the receiving socket only once for a message.
+// segmentsFrom returns how many of the queued packets can be sent as one message. The
+// parameter first is the index of the first of them. These packets have the same length,
+// except that the last one may be shorter. They are for the same queue pair: if the peer
+// is on this host, the kernel selects one receiving socket for the whole message.
 func (s *sender) segmentsFrom(first int) int {
 	if !s.segmentation {
 		return 1
