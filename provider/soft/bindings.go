@@ -60,7 +60,10 @@ func newBindings(geom shm.Geometry, maps *shm.MappingLimit) *bindings {
 	}
 }
 
-// add adds a binding for the queue pair with the number qpn, in place of an earlier one.
+// add adds a binding for the queue pair with the number qpn. If the queue pair had
+// another binding, add replaces it, and releases its end unless the queue pair has taken
+// this end. The parameter taken is true if the queue pair already owns the end of the
+// new binding.
 func (t *bindings) add(qpn uint32, b *connmgr.Binding, taken bool) {
 	t.mu.Lock()
 	old := t.bound[qpn]

@@ -206,9 +206,9 @@ func (c *Config) setWireLimits() error {
 	return nil
 }
 
-// slots returns the largest number of shards. Each shard has a different slot, which is
-// a number from 0 to this number minus 1. A shard gets only queue pair numbers that,
-// divided by the result of slots, leave the slot of the shard as the remainder.
+// slots returns the largest number of shards of the device. The slot of a shard is a
+// number below this limit, and no two shards have the same slot. A queue pair number
+// divided by the result of slots has the slot of its shard as the remainder.
 func (c *Config) slots() uint32 { return 2 * uint32(c.Vectors) }
 
 // numberFor returns a queue pair number for the shard with the given slot. It changes

@@ -18,11 +18,11 @@ type cq struct {
 	cookie uint64
 
 	// The slice that the caller has passed to Poll, while Poll calls drive; nil at other
-	// times. The slice is cut to a length with which drive stores no more than depth
-	// completions in it.
+	// times. The slice is so short that drive stores no more than depth completions in
+	// it.
 	dst []verbs.WC
 	// stored counts the completions in dst. fromRing counts those of them that Poll has
-	// moved there from the ring before it has called drive; the others were stored
+	// moved from the ring to dst before it has called drive; the others were stored
 	// during the call of drive. Outside a call of drive, both numbers are equal.
 	stored, fromRing int
 	ring             []cqe // queued completions; grows up to depth when more are queued
@@ -48,7 +48,7 @@ type cq struct {
 // at least the sum of the depths of its work queues.
 type cqe struct {
 	wc    verbs.WC
-	space *cqSpace // entries of the work queue that the completion belongs to
+	space *cqSpace // counts the entries of the work queue of the completed request
 }
 
 // A cqSpace counts the entries of a work queue that completions in a CQ occupy.
@@ -216,7 +216,8 @@ func (c *cq) fire() {
 	}
 }
 
-// Poll implements verbs.CQ. It calls drive unless the ring has enough completions.
+// Poll implements verbs.CQ. It calls drive if the ring does not have enough completions,
+// and sometimes also if it has; see drivePolls.
 func (c *cq) Poll(dst []verbs.WC) (int, error) {
 	s := c.shard
 	s.enter()

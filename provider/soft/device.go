@@ -251,8 +251,9 @@ func (d *device) remove(kind objectKind) {
 	d.counts[kind]--
 }
 
-// claimShard makes a channel the owner of a shard in manual progress. It fails if the
-// shard has an owner already, because two owners would race.
+// claimShard makes a completion channel the owner of a shard in manual progress. It
+// fails if the shard has an owner already, because only one goroutine at a time is
+// allowed to call the shard.
 func (d *device) claimShard(s *shard) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

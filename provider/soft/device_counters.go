@@ -8,7 +8,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Counters implements verbs.CounterReader. It also answers after the device was
+// Counters implements verbs.CounterReader. It may also be called after the device was
 // closed.
 func (d *device) Counters(port uint8) ([]verbs.Counter, error) {
 	if err := checkPort(port); err != nil {

@@ -23,8 +23,9 @@ type gidTable struct {
 	gids []verbs.GID
 }
 
-// all reads the table again and returns a copy of it: the addresses of the host, and
-// those addresses of 127.0.0.0/8 at which the device has a socket of the wire path.
+// all reads the addresses from the system again, and returns a copy of the table: the
+// addresses of the host, and those addresses of 127.0.0.0/8 at which the device has a
+// socket of the wire path.
 func (t *gidTable) all() ([]verbs.GID, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

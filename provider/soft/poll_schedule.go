@@ -63,7 +63,7 @@ const (
 // is that of a parked connection.
 type pollEntry struct {
 	state    pollState
-	index    int    // index in the list of the state
+	index    int    // index of the connection in the list of its state
 	lastWork uint32 // value of pollSchedule.drives when the connection last had work
 }
 
@@ -75,7 +75,7 @@ type pollSchedule struct {
 	drives   uint32     // number of calls of drive so far; wraps
 	active   []*shmConn // connections that each call of drive polls
 	idle     []*shmConn // connections of which each call of drive polls one, in turn
-	nextIdle int        // index in idle of the connection that was polled last
+	nextIdle int        // index in the idle list of the connection that was polled last
 }
 
 // begin counts a call of drive.
@@ -90,7 +90,8 @@ func (p *pollSchedule) rareDue(wireInUse bool) bool {
 	return p.drives%rareEvery == 0 || wireInUse && len(p.active) == 0
 }
 
-// timers reports whether this call reads the clock and fires timers, if there are any.
+// timers reports whether this call of drive reads the clock and fires the timers that
+// are due. It is asked only if timers are running.
 func (p *pollSchedule) timers() bool { return p.drives%clockEvery == 0 }
 
 // acks reports whether this call of drive reads the acknowledgements of every connection

@@ -43,7 +43,7 @@ func (c *rcConn) receiveAck(syndrome wire.Syndrome, seq uint64) {
 // ackUpTo marks the requests below seq as executed by the peer. If one of them is a READ
 // or atomic without a complete response, that response was lost, and ackUpTo starts a
 // retransmission from there (IBTA vol. 1, 9.7.5.1.4). It returns true if nothing was
-// lost and the queue pair is still serving.
+// lost and the queue pair still processes packets of the peer.
 func (c *rcConn) ackUpTo(seq uint64) bool {
 	known := seq
 	if w := c.q.expectedResponse(); w != nil {
@@ -82,10 +82,10 @@ func (c *rcConn) onProgress(seq uint64) {
 }
 
 // receiveData processes a response packet with data. The packet has to belong to the
-// oldest READ or atomic whose response is not complete. Which part of a READ response
-// the packet has is decided by its sequence and not by its opcode: when a READ is
-// requested again from the middle, the first response packet of rxe has the opcode
-// MIDDLE.
+// oldest READ or atomic whose response is not complete. The sequence of the packet, and
+// not its opcode, says which part of a READ response the packet has. The reason is rxe:
+// when a READ is requested again from the middle, the first response packet of rxe has
+// the opcode MIDDLE.
 func (c *rcConn) receiveData(p wire.Packet, seq uint64) {
 	w := c.q.expectedResponse()
 	if w == nil || seq < c.req.responseFrom(w) {

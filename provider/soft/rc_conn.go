@@ -70,9 +70,9 @@ func (c *rcConn) receive(p wire.Packet, from *udp.Header) {
 }
 
 // checkFirstPacket checks whether a request packet has the PSN with which the peer has
-// to begin. If it has, connection management is told. On the accepting side, the reply
-// (REP) has told the peer this PSN, and was sent only to the peer's address. So the
-// packet shows that the peer receives what is sent to its address; see
+// to begin. If it has, checkFirstPacket tells connection management. On the accepting
+// side, the reply (REP) has told the peer this PSN, and was sent only to the peer's
+// address. So the packet shows that the peer receives what is sent to its address; see
 // connmgr.Binding.DataHeard.
 func (c *rcConn) checkFirstPacket(p wire.Packet) {
 	if p.BTH().PSN() == c.resp.psn(c.resp.expected) {
@@ -90,8 +90,8 @@ func (c *rcConn) transmit() {
 	c.demux.conn.Flush()
 }
 
-// sendDue implements wireQP. It also returns true if nothing will ever be sent again,
-// because the connection is closed or has failed.
+// sendDue implements wireQP. If the connection is closed or has failed, it sends nothing
+// and returns true.
 func (c *rcConn) sendDue() (done bool) {
 	done = c.closed || !c.q.isServing() || c.send()
 	c.scheduled = !done
@@ -125,8 +125,8 @@ func (c *rcConn) resend() {
 	c.goBack()
 }
 
-// takeAcks implements path. It does nothing, because receive processes acknowledgements
-// as they arrive.
+// takeAcks implements path. It does nothing and returns false, because receive processes
+// acknowledgements as they arrive.
 func (c *rcConn) takeAcks() bool { return false }
 
 // stopResponding implements path. It sends an acknowledgement that is due, so that
@@ -160,7 +160,8 @@ func (c *rcConn) stopSending() {
 	c.cong.leave()
 }
 
-// detach implements path. Packets for the queue pair number are dropped afterwards.
+// detach implements path. It stops the connection, and closes its route. Packets that
+// arrive later for the queue pair number are dropped.
 func (c *rcConn) detach() {
 	c.closed = true
 	c.stopSending()

@@ -140,9 +140,8 @@ func (r *rcCredits) advertise(msn psn.Value, buffers int) wire.Syndrome {
 // usedUp reports whether the peer has no credit left.
 func (r *rcCredits) usedUp(msn psn.Value) bool { return r.Sends && r.advertised.Sub(msn) <= 0 }
 
-// enough reports whether the peer has more credits than the number of packets for which
-// an acknowledgement is delayed. Otherwise a delayed acknowledgement would make the peer
-// wait for credits.
+// enough reports whether the peer has more than maxDelayedPackets credits. If it has
+// fewer, it could use up its credits while this side delays the acknowledgement.
 func (r *rcCredits) enough(msn psn.Value) bool {
 	return !r.Sends || r.advertised.Sub(msn) > maxDelayedPackets
 }

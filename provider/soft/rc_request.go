@@ -192,8 +192,8 @@ func (c *rcConn) pushRequest(p wire.Packet, n uint64, ask bool) {
 
 // updateInFlight tells the congestion control how many packets are in flight, after the
 // positions of the requester have changed. While the RNR timer runs, no packet counts as
-// in flight, because the peer has dropped them. A queue pair that has failed has no
-// packets in flight either.
+// in flight, because the peer has dropped all packets that it has not acknowledged. A
+// queue pair that has failed has no packets in flight either.
 func (c *rcConn) updateInFlight() {
 	n := c.req.unacked()
 	if c.q.awaitsRNRTimer() || !c.q.isServing() {

@@ -11,7 +11,7 @@ type respResource struct {
 	source      memoryRange // for a READ: all the memory that was read
 	result      uint64      // for an atomic: the value of the memory before the atomic
 
-	pending bool   // true while a response, or the rest of one, has to be sent
+	pending bool   // true while the response, or a part of it, still has to be sent
 	sent    bool   // true if the whole response was sent at least once
 	start   uint64 // sequence of the first packet of the pending response
 	next    uint64 // sequence of the next packet of the pending response

@@ -249,8 +249,8 @@ func (q *qp) deliverRead(r *fragment.Fragment) (memoryRange, outcome) {
 	return memoryRange{r.Addr, r.Key, r.Total}, outcomeAck
 }
 
-// readInto fills dst from the beginning of the range w, and removes the part that was
-// read from w. It returns false if the memory is not accessible any more.
+// readInto copies the beginning of the range w to dst, and then shortens w by the part
+// that was copied. It returns false if the memory is not accessible any more.
 func (q *qp) readInto(dst []byte, w *memoryRange) bool {
 	if len(dst) > 0 {
 		m, src := q.pd.acquireRemote(w.key, w.addr, uint32(len(dst)), verbs.AccessRemoteRead)

@@ -29,7 +29,7 @@ type shard struct {
 	timeOfDrive time.Duration // result of driveTime; valid if timeRead is true
 	timeRead    bool          // true if this call of drive has read the clock for driveTime
 	mu          sync.Mutex
-	// in manual progress: true if a channel owns the shard; guarded by device.mu
+	// in manual progress: true if a completion channel owns the shard; guarded by device.mu
 	owned bool
 
 	epoll *epollset.Set // descriptors of the shard
@@ -221,7 +221,9 @@ func (s *shard) setAlarm() {
 	next, any := s.timers.Next()
 	when := int64(next)
 	if !any || when == s.alarmAt {
-		return // If no timer runs, an expiring timerfd only wakes the owner needlessly.
+		// timerfd may still be set although no timer runs. When it expires, the owner only
+		// wakes needlessly.
+		return
 	}
 	s.alarmAt = when
 	_ = timerfd.Set(s.timerfd, time.Duration(when-s.clock()))

@@ -11,9 +11,9 @@ import (
 // watches the sockets.
 
 // Receive implements udp.Sink. It delivers a packet to its queue pair. A BPF program in
-// the kernel steers packets to queue pair 1 to the socket of connection management.
-// Until this program is installed, a socket of the shard may receive such a packet;
-// Receive then passes it to connection management.
+// the kernel makes sure that the socket of connection management receives the packets
+// for queue pair 1. Before this program is installed, a socket of the shard may receive
+// such a packet; Receive then passes it to connection management.
 func (s *shard) Receive(p wire.Packet, from *udp.Header) (taken bool) {
 	if p.BTH().DestQP() == wire.GSIQPN {
 		return s.dev.cm.Receive(p, from)
@@ -21,18 +21,21 @@ func (s *shard) Receive(p wire.Packet, from *udp.Header) (taken bool) {
 	return s.wire.receive(p, from)
 }
 
-// Watch implements udp.Watcher.
+// Watch implements udp.Watcher. It adds the descriptor to the shard's epoll descriptor.
 func (s *shard) Watch(fd int, events uint32, h udp.EventHandler) error {
 	return s.epoll.Add(fd, events, h)
 }
 
-// Rewatch implements udp.Watcher.
+// Rewatch implements udp.Watcher. It changes the events for which epoll watches the
+// descriptor.
 func (s *shard) Rewatch(fd int, events uint32) { s.epoll.Modify(fd, events) }
 
-// Unwatch implements udp.Watcher.
+// Unwatch implements udp.Watcher. It removes the descriptor from the shard's epoll
+// descriptor.
 func (s *shard) Unwatch(fd int) { s.epoll.Remove(fd) }
 
-// Signal implements udp.Watcher.
+// Signal implements udp.Watcher. It makes sure that the owner drives the shard before it
+// sleeps.
 func (s *shard) Signal() { s.signal() }
 
 var (

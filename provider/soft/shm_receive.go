@@ -183,8 +183,8 @@ func (c *shmConn) reserveResponse(want uint32) (dst []byte, inArea, ok bool) {
 	return dst, inArea, ok
 }
 
-// sendReadResponse publishes data of the current READ until the ring is full. It reports
-// whether all data was published.
+// sendReadResponse publishes data of the current READ until the ring of responses is
+// full. It reports whether all data was published.
 func (c *shmConn) sendReadResponse() bool {
 	defer c.wakePeer()
 	for c.serving.inRead() {
