@@ -107,7 +107,7 @@ func (a *acceptor) next() (act func(*Loop), err error) {
 }
 
 // removeListener removes and returns the listener that has the ID. It is called when the
-// device of the ID was removed. It returns nil if the listener was closed before.
+// device of the ID was removed. It returns nil if the listener was already closed.
 func (a *acceptor) removeListener(id *cm.ID) *Listener {
 	for ln := range a.listeners {
 		if ln.id == id {

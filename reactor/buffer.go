@@ -119,8 +119,8 @@ type Message struct {
 // with immediate.
 func (m Message) Data() []byte { return m.buffer.Bytes() }
 
-// Imm returns the immediate data of the message. If the message has none, the result ok
-// is false.
+// Imm returns the immediate data of the message. If the message has none, the second
+// result is false.
 func (m Message) Imm() (imm uint32, ok bool) {
 	return m.buffer.imm, m.buffer.flags&verbs.WCWithImm != 0
 }

@@ -122,7 +122,7 @@ func (c *Conn) DialOptions() *DialOptions { return c.dialOptions }
 // AcceptParams.Context or DialOptions.Context.
 func (c *Conn) Context() any { return c.context }
 
-// SetContext stores a value for the application, which Context returns.
+// SetContext stores a value for the application. The method Context returns this value.
 func (c *Conn) SetContext(v any) { c.context = v }
 
 // Stats returns the present counters of the connection.

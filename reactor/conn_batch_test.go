@@ -35,8 +35,8 @@ func (s *fakeQP) PostSend(wrs []verbs.SendWR) (n int, err error) {
 }
 
 // TestSendBatch checks that the requests in a batch keep their contents when further
-// requests are added, which may move the memory of the batch. Requests that the queue
-// pair did not accept must stay in the batch.
+// requests are added. An added request may move the memory of the batch. Requests that
+// the queue pair did not accept must stay in the batch.
 func TestSendBatch(t *testing.T) {
 	var batch sendBatch
 	stage := func(text string, addr uint64) {

@@ -50,8 +50,8 @@ func (e *closeReason) requestFailed(err error, s verbs.Status) {
 }
 
 // completionError returns the error of a failed completion. When a connection ends, all
-// its receive requests are flushed. These completions share one error, so that only one
-// error is allocated.
+// its receive requests are flushed. The completions of these requests share one error,
+// so that only one error is allocated.
 func (e *closeReason) completionError(wc *verbs.WC) error {
 	if wc.Status != verbs.StatusWRFlushErr {
 		return wc.Err()

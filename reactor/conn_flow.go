@@ -73,8 +73,8 @@ func (f *sendFlow) covers(slot uint32) uint32 {
 	return n
 }
 
-// retire removes the oldest request, which has completed or failed, and returns its
-// slot.
+// retire removes the oldest request, and returns its slot. The request has completed or
+// failed.
 func (f *sendFlow) retire() (slot uint32) {
 	slot = f.tail & f.mask
 	f.tail++

@@ -150,9 +150,9 @@ func TestDrainTimeoutOfDelayedLoop(t *testing.T) {
 	require.Zero(t, p.client.Stats().DrainTimeouts)
 }
 
-// TestDrainTimeoutBeginsWithTheFirstStep checks that DrainTimeout of a connection does
-// not begin before the loop has asked the peer to confirm the sends, which may be long
-// after Close if many other connections close.
+// TestDrainTimeoutBeginsWithTheFirstStep checks that the time limit DrainTimeout of a
+// connection begins when the loop asks the peer to confirm the sends. If many other
+// connections close, this may be long after the call of Close.
 func TestDrainTimeoutBeginsWithTheFirstStep(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, &reactor.Config{DrainTimeout: time.Hour})
 	require.NoError(t, p.dialed.Send([]byte("received")))

@@ -85,9 +85,9 @@ func (l *liveness) check(now, keepalive time.Duration) error {
 	return nil
 }
 
-// probeDue reports whether a probe must be posted at the time in the parameter now.
-// While another probe is outstanding, it returns false, and moves lastProbe forward if
-// Keepalive has passed.
+// probeDue reports whether a probe must be posted at the time in the parameter now. If a
+// probe is already outstanding, probeDue returns false. If Keepalive has then passed
+// without an answer, it also sets lastProbe to the time in the parameter now.
 func (l *liveness) probeDue(now, keepalive time.Duration) bool {
 	switch {
 	case keepalive == 0:

@@ -258,7 +258,8 @@ func (c *Conn) makeRecvQueue() error {
 }
 
 // enterOpen moves a connection that is established to stateOpen. It calls OnOpen, and
-// then OnMessage for the messages that were received before.
+// then OnMessage for the messages that were received before the connection was
+// established.
 func (c *Conn) enterOpen() {
 	if c.state != stateConnecting {
 		return

@@ -42,10 +42,10 @@ type connState uint8
 // The states, in the order in which a connection passes through them.
 const (
 	// stateDialing: the address and the route of the peer are being resolved, or the ID
-	// of a request that was accepted is being moved to the loop. A connection is made in
-	// this state. It has no queue pair. makeQP leads to stateConnecting, a failure to
-	// stateOpenFailed. The time limit is Config.ConnectTimeout or DialOptions.Timeout,
-	// for this state and the next one together.
+	// of a request that was accepted is being moved to the loop. Every connection begins
+	// in this state, and has no queue pair in it. makeQP leads to stateConnecting, a
+	// failure to stateOpenFailed. The time limit is Config.ConnectTimeout or
+	// DialOptions.Timeout, for this state and the next one together.
 	stateDialing connState = iota
 
 	// stateConnecting: the connection has a queue pair, and this side has sent or accepted

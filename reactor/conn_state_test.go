@@ -42,9 +42,9 @@ func TestStatesAfterFailedRequest(t *testing.T) {
 }
 
 // TestStatesAfterSecondFailure checks a connection on which a request has failed. The
-// connection first waits for cm.Disconnected, which may tell the reason. Then its queue
-// pair reports a fatal event. This event is a definite reason, so the connection stops
-// waiting.
+// connection first waits for the event cm.Disconnected, because this event may tell the
+// reason of the failure. Then its queue pair reports a fatal event. This event is a
+// definite reason, so the connection stops waiting.
 func TestStatesAfterSecondFailure(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, nil)
 	c := p.dialed

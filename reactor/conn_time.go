@@ -56,9 +56,9 @@ func (c *Conn) checkLiveness() error {
 // checkLivenessAgain is called when checkLiveness has found an error. A loop that was
 // delayed may not have handled messages that have arrived meanwhile, so
 // checkLivenessAgain polls the CQ and checks again. If there is no error now, it returns
-// true, and the connection continues. If there is an error and the CQ has no such
-// messages any more, it ends the connection. Otherwise the next turn of the loop checks
-// again.
+// true, and the connection continues. If there is still an error, and all messages that
+// arrived meanwhile have been handled, it ends the connection. If some of these messages
+// are not handled yet, the next turn of the loop checks again.
 func (c *Conn) checkLivenessAgain() (alive bool) {
 	done := c.catchUp.poll(c.queue)
 	if c.state != stateOpen {

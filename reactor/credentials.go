@@ -16,7 +16,7 @@ func processOf(id *cm.ID) (p peerProcess) {
 
 // Credentials returns the credentials of the process that requests the connection. The
 // second result is false if they are not known. They are known only if the peer uses the
-// local path of provider/soft, which refuses processes of users that are not in
+// local path of provider/soft. That path refuses processes of users that are not in
 // soft.Config.AllowedUsers. On the wire path and with provider/rdmacore they are not
 // known, even if the peer is on this host. Source: unix(7), SO_PEERCRED.
 func (r *ConnRequest) Credentials() (cm.Credentials, bool) {

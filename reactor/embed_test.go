@@ -51,8 +51,8 @@ func TestLoopsInsideAnotherEpoll(t *testing.T) {
 	require.Zero(t, client.Stats().Rescues+server.Stats().Rescues)
 }
 
-// runAll runs turns of each loop until a turn finds no work. Then it arms all loops. The
-// result busy is true if Arm has found work for one of the loops.
+// runAll runs turns of each loop until a turn finds no work. Then it arms all loops. It
+// returns true if Arm has found work for one of the loops.
 func runAll(t *testing.T, loops []*reactor.Loop) (busy bool) {
 	for _, l := range loops {
 		for {

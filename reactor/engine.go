@@ -37,12 +37,13 @@ type Engine struct {
 	err     error          // first error that neither a callback nor the result of a call has reported
 }
 
-// New makes an engine for the devices of the provider p, which calls the methods of h. A
-// provider is opened by another package: soft.Open opens an RDMA device in software,
-// rdmacore.Open the RDMA devices of the kernel, and provider.Open one of them by its
-// name. Their results are cm.Providers, because the engine needs the connection
-// management of a provider in addition to its devices. p belongs to the caller, who may
-// close it when the engine has ended. New copies cfg; nil means the defaults.
+// New makes an engine. The engine uses the devices of the provider p, and calls the
+// methods of h. A provider is opened by another package: soft.Open opens an RDMA device
+// in software, rdmacore.Open the RDMA devices of the kernel, and provider.Open one of
+// them by its name. Their results are cm.Providers, because the engine needs the
+// connection management of a provider in addition to its devices. p belongs to the
+// caller, who may close it when the engine has ended. New copies cfg; nil means the
+// defaults.
 //
 // The completion vector of a loop is its index modulo the number of completion vectors
 // of the device. If verbs.Caps.ProgressManual is true, only one loop can use a
@@ -104,9 +105,9 @@ func (e *Engine) release() (err error) {
 
 // Start runs each loop on a goroutine of its own, and returns when OnBoot has returned
 // on every loop. The error matches verbs.ErrState if the engine was started or stopped
-// before. It is an error of the system if a thread can not be pinned: see Config.CPUs.
-// If OnBoot fails on a loop, Start stops the engine, waits until the engine has ended,
-// and returns the error of OnBoot.
+// before. If a thread can not be pinned (see Config.CPUs), the error is that of the
+// system. If OnBoot fails on a loop, Start stops the engine, waits until the engine has
+// ended, and returns the error of OnBoot.
 func (e *Engine) Start() error {
 	if err := e.markStarted(); err != nil {
 		return err

@@ -37,7 +37,7 @@ var (
 	ErrKeepalive = errors.New("keepalive probe not answered")
 	// ErrDeviceRemoved means that the device was removed from the system.
 	ErrDeviceRemoved = errors.New("device removed")
-	// ErrDecided means that the ConnRequest was answered before.
+	// ErrDecided means that the ConnRequest was already answered.
 	ErrDecided = errors.New("request already answered")
 	// ErrExpired means that the ConnRequest was not answered within
 	// Config.DecisionTimeout.

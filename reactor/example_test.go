@@ -186,9 +186,9 @@ func (w *worker) OnMessage(c *reactor.Conn, msg reactor.Message) {
 	})
 }
 
-// OnShutdown waits until the goroutines have ended. After OnShutdown has returned, the
-// engine unmaps the memory of the kept messages, so no goroutine may use the messages
-// then.
+// OnShutdown waits until the goroutines have ended. The engine unmaps the memory of the
+// kept messages when OnShutdown has returned. No goroutine may use this memory after
+// that.
 func (w *worker) OnShutdown(*reactor.Loop) { w.busy.Wait() }
 
 // This example accepts or rejects a connection request by its private data, which is the

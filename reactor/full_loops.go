@@ -29,8 +29,8 @@ type loopOnDevice struct {
 
 // A fullRecord says when a loop had no room for another connection on a device.
 type fullRecord struct {
-	conns int64     // number of connections of the loop then, without the refused one
-	tried time.Time // time at which making a connection was last tried
+	conns int64     // number of connections that the loop had at that time, without the refused one
+	tried time.Time // time of the last try to make a connection
 }
 
 // record records that k.loop had no room for another connection on k.dev. The parameter

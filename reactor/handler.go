@@ -12,8 +12,9 @@ type Handler interface {
 	// OnBoot is the first callback on every loop. If it returns an error, the engine
 	// stops.
 	OnBoot(l *Loop) error
-	// OnShutdown is the last callback on every loop. All connections of the loop are closed
-	// before. Buffers and memory of the loop are unmapped when OnShutdown returns.
+	// OnShutdown is the last callback on every loop. When it is called, all connections
+	// of the loop are closed. Buffers and memory of the loop are unmapped when
+	// OnShutdown returns.
 	OnShutdown(l *Loop)
 	// OnTick is called once after OnBoot. The result is the time after which OnTick is
 	// called again; zero or less means that it is not called again.

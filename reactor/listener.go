@@ -109,8 +109,8 @@ func (ln *Listener) open(addr netip.AddrPort) error {
 }
 
 // setOptions sets the options that listeners and dialed connections have in common. It
-// does not set an option that has its zero value, so the default of the provider applies
-// then.
+// does not set an option that has its zero value. The default of the provider then
+// applies to this option.
 func setOptions(id *cm.ID, tos uint8, reuseAddr bool) error {
 	if tos > 0 {
 		if err := id.SetTOS(tos); err != nil {
@@ -123,7 +123,7 @@ func setOptions(id *cm.ID, tos uint8, reuseAddr bool) error {
 	return id.SetReuseAddr(true)
 }
 
-// handlerOr returns h, or the parameter fallback if h is nil.
+// handlerOr returns h, or fallback if h is nil.
 func handlerOr(h ConnHandler, fallback Handler) ConnHandler {
 	if h == nil {
 		return fallback
@@ -137,8 +137,9 @@ func (ln *Listener) Addr() netip.AddrPort { return ln.addr }
 
 // Serves returns the addresses at which the listener should receive requests. On the
 // soft device each element also says whether it is for the local path or the wire path.
-// If the field Err of an element is not nil, the listener can not receive requests
-// there, and Err is the reason. After Close, Serves returns nil. See cm.ID.Serves.
+// If the field Err of an element is not nil, the listener can not receive requests at
+// the address of this element, and Err is the reason. After Close, Serves returns nil.
+// See cm.ID.Serves.
 func (ln *Listener) Serves() []cm.ServedAddr { return ln.id.Serves() }
 
 // Close stops listening and frees the address. Requests that were not passed to

@@ -65,9 +65,9 @@ type Loop struct {
 	err        error // first error that neither a callback nor the result of a call has reported
 }
 
-// enter moves the loop to the state s, unless the loop is already in a later state.
-// While the loop ends, it still runs functions that were posted before. One of them may
-// call drain or abortConns, which must not move the loop back to an earlier state.
+// enter moves the loop to the state s, unless the loop is already in a later state. A
+// loop that ends still runs the functions that were posted earlier. One of them may call
+// drain or abortConns. Such a call must not move the loop back to an earlier state.
 func (l *Loop) enter(s loopState) { l.state = max(l.state, s) }
 
 // recordError keeps the first error that is passed to it. Engine.Wait returns that error,
@@ -80,9 +80,9 @@ func (l *Loop) Index() int { return l.index }
 // Engine returns the engine to which the loop belongs.
 func (l *Loop) Engine() *Engine { return l.engine }
 
-// Now returns the time at which the loop has last read the clock, which it does every
-// few turns. In an idle loop this time is a few microseconds old. In a loop with work it
-// is older by the duration of the callbacks since that reading.
+// Now returns the time at which the loop has last read the clock. The loop reads the
+// clock every few turns. In an idle loop this time is a few microseconds old. In a loop
+// with work it is older by the duration of the callbacks since that reading.
 func (l *Loop) Now() time.Time { return l.clock.time() }
 
 // Conns returns how many connections the loop has. Connections that are opening or

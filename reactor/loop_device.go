@@ -31,7 +31,8 @@ type loopDevice struct {
 	consumedTurn uint64
 }
 
-// device returns the loopDevice for a device, which it makes at the first call.
+// device returns the loopDevice for a device. The first call for a device makes the
+// loopDevice.
 func (l *Loop) device(dev verbs.Device) (*loopDevice, error) {
 	for _, d := range l.devices {
 		if d.dev == dev {
@@ -250,7 +251,8 @@ func (d *loopDevice) lease() (*Buffer, error) {
 // so that the completions can be polled. It is called for each connection that takes a
 // step after its peer has disconnected. In one turn, the loop handles all connection
 // events before the closing connections take their steps. Therefore one call of
-// cq.Group.Consume in a turn is enough, and consume skips the others.
+// cq.Group.Consume in a turn is enough. In the second and later calls of a turn, consume
+// does nothing.
 func (d *loopDevice) consume() {
 	if turn := d.loop.stats.Turns + 1; d.consumedTurn != turn {
 		d.consumedTurn = turn

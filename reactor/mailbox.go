@@ -30,9 +30,9 @@ type mailbox struct {
 }
 
 // put adds fn. It returns ErrClosed after close, and ErrTooManyPosted if the number of
-// functions that wait has reached the field limit. The parameter internal is true if the
-// engine itself posts fn, for example in Dial, Accept or Stop. The limit does not apply
-// to these functions. The result wake is true if the caller must wake the loop.
+// functions that wait has reached Config.MaxPosted. The parameter internal is true if
+// the engine itself posts fn, for example in Dial, Accept or Stop. The limit does not
+// apply to these functions. The first result is true if the caller must wake the loop.
 func (m *mailbox) put(fn func(), internal bool) (wake bool, err error) {
 	m.mu.Lock()
 	switch {

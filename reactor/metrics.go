@@ -32,9 +32,9 @@ func (c Cause) String() string {
 }
 
 // Stats are the counters of a loop since it was made, or their sums over the loops of an
-// engine. The tag help of a field says what the field counts. The loop does not read the
-// clock for these counters only: Busy, Spin and Slept are sums of the intervals between
-// two readings that the loop makes anyway, every few microseconds.
+// engine. The tag "help" of a field says what the field counts. The loop does not read
+// the clock for these counters only: Busy, Spin and Slept are sums of the intervals
+// between two readings that the loop makes anyway, every few microseconds.
 //
 // The methods All and Add work on all fields. A field with the tag kind:"gauge" is the
 // number of things that exist now; its value may decrease. A field with the tag

@@ -20,7 +20,7 @@ type SendOptions struct {
 	// Notify requests a call of OnCompletion. For one-sided and atomic operations
 	// OnCompletion is always called.
 	Notify bool
-	// Imm is the immediate data of a message, which is sent if HasImm is true. Only
+	// Imm is the immediate data of a message. It is sent only if HasImm is true. Only
 	// SendWith and SendBufferWith have the options Imm and HasImm; WriteImm gets its
 	// immediate data as an argument. Imm must be 0 if HasImm is false.
 	Imm    uint32

@@ -44,7 +44,7 @@ func (q *recvQueue) stage(b *Buffer) {
 	q.head++
 }
 
-// post posts the staged buffers to qp. The result doorbells is the number of calls of
+// post posts the staged buffers to qp. The first result is the number of calls of
 // PostRecv.
 func (q *recvQueue) post(qp verbs.QP) (doorbells uint64, err error) {
 	for q.staged() > 0 {

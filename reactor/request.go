@@ -177,7 +177,7 @@ func (r *ConnRequest) decisionErr() error { return decisionError(r.decision.Load
 
 // decisionError returns the error for a further answer to a request. The parameter
 // decision says who has answered the request or why it has ended. The error is nil if
-// decision is undecided.
+// this parameter has the value undecided.
 func decisionError(decision uint32) error {
 	switch decision {
 	case byApplication:

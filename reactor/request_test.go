@@ -134,8 +134,8 @@ func TestPlace(t *testing.T) {
 }
 
 // TestAnswerInPlace checks the answers to a request in the function Config.Place, which
-// chooses the loop of the request. Accept and Steer return an error there. Reject
-// rejects the request, and OnConnectRequest is not called afterwards.
+// chooses the loop of the request. In this function Accept and Steer return an error.
+// Reject rejects the request, and OnConnectRequest is not called afterwards.
 func TestAnswerInPlace(t *testing.T) {
 	server := start(t, &hooks{request: func(*reactor.ConnRequest) { assert.Fail(t, "the request was rejected") }},
 		&reactor.Config{Place: func(req *reactor.ConnRequest) *reactor.Loop {

@@ -15,7 +15,7 @@ import (
 )
 
 // TestShutdownUnderLoad checks a server that is shut down while clients send to it. The
-// server must deliver all messages that its calls of Send have accepted before.
+// server must deliver all messages that its calls of Send have accepted.
 func TestShutdownUnderLoad(t *testing.T) {
 	const conns = 8
 	for _, loops := range []int{1, 2} {

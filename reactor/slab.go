@@ -160,8 +160,8 @@ func (s *slab) allocChunk(c *chunk) error {
 	return nil
 }
 
-// at returns the buffer with the index. It returns nil if there is none, or if its memory
-// was returned to the system.
+// at returns the buffer with the index. It returns nil if no buffer has this index, or
+// if the memory of the buffer was returned to the system.
 func (s *slab) at(index uint32) *Buffer {
 	if int64(index) >= int64(len(s.all)) {
 		return nil

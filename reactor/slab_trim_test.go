@@ -288,8 +288,8 @@ func TestSlabDiscardFails(t *testing.T) {
 	require.Equal(t, 1, pd.mrs[0].calls)
 }
 
-// TestLoopTrims checks that a timer of the loop calls trim at intervals, which frees
-// unused memory of the slab.
+// TestLoopTrims checks that a timer of the loop calls trim at intervals, and that trim
+// frees unused memory of the slab.
 func TestLoopTrims(t *testing.T) {
 	pd := &fakePD{}
 	l := &Loop{cfg: &Config{}}

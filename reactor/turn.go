@@ -82,14 +82,14 @@ func (l *Loop) flush() {
 }
 
 // closeBudget is how many closing connections may take a step in one turn of the loop. A
-// step makes system calls and unmaps memory, which took up to about 150 µs when it was
-// measured. So when thousands of connections close at once, these steps take at most 5 ms
+// step makes system calls and unmaps memory. In a measurement, a step took up to about
+// 150 µs. So when thousands of connections close at once, these steps take at most 5 ms
 // of a turn.
 const closeBudget = 32
 
 // advanceClosing calls the method advance of closing connections, at most once in a turn
-// for each connection. The method disconnects, calls OnClose and releases resources,
-// which must not be done inside a callback.
+// for each connection. The method advance disconnects, calls OnClose and releases
+// resources. None of this may be done inside a callback.
 func (l *Loop) advanceClosing() (work int) {
 	for n := min(l.closing.len(), closeBudget); work < n; work++ {
 		c := l.closing.pop()
