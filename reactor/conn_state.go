@@ -73,10 +73,10 @@ const (
 	// stateCloseBegun and chooses the next state at once.
 	stateDraining
 
-	// stateCloseBegun: closeReason has the reason why the connection ends. Receive buffers
-	// are not posted any more. Messages that were received before are still delivered,
-	// unless the application has called Close or Abort. The next call of advance chooses one
-	// of the next three states. There is no time limit.
+	// stateCloseBegun: closeReason has the reason why the connection ends. Receive
+	// buffers are not posted any more. Messages that were received before this state was
+	// entered are still delivered, unless the application has called Close or Abort. The
+	// next call of advance chooses one of the next three states. There is no time limit.
 	stateCloseBegun
 
 	// stateAwaitingDisconnected: a request has failed with an error that a disconnect of

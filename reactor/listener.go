@@ -27,7 +27,8 @@ type ListenOptions struct {
 	Handler ConnHandler
 	// AckTimeout replaces Config.AckTimeout, unless it is zero.
 	AckTimeout time.Duration
-	// RNRRetryCount replaces Config.RNRRetryCount, unless it is zero. Negative means none.
+	// RNRRetryCount replaces Config.RNRRetryCount, unless it is zero. Negative means no
+	// retries.
 	RNRRetryCount int
 	// TOS is the type of service (with IPv6: the traffic class) of the packets that this
 	// side sends. It has an effect only with provider/soft and iWARP devices, and only

@@ -10,8 +10,8 @@ import (
 )
 
 // TestRegionSet checks the list of the regions that an application has allocated from a
-// loop. The list loses a region when the application has closed it. closeAll closes the
-// remaining regions.
+// loop. A region leaves the list when the application closes the region. closeAll closes
+// the remaining regions.
 func TestRegionSet(t *testing.T) {
 	pd := &fakePD{}
 	d := &loopDevice{loop: &Loop{cfg: &Config{}}, pd: pd}
