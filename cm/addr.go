@@ -37,9 +37,10 @@ func (id *ID) Bind(addr netip.AddrPort) error {
 // limit. If the backlog is full, a further request is dropped in the TCP port space,
 // where the peer repeats it, and refused in the UDP port space.
 //
-// The ID may accept requests at fewer addresses than the caller asked for; the method
-// Serves returns those addresses. The errors are ErrAddrInUse, ErrAddrNotAvailable and
-// *HolderError, as for Bind. Source: rdma_listen(3).
+// Listen can succeed although the ID accepts requests only at some of the addresses. The
+// method Serves returns the addresses, and says at which of them the ID accepts
+// requests. The errors are ErrAddrInUse, ErrAddrNotAvailable and *HolderError, as for
+// Bind. Source: rdma_listen(3).
 func (id *ID) Listen(backlog int) error {
 	return id.do(callListen, func() error {
 		if backlog <= 0 {

@@ -91,9 +91,10 @@ func (c *EventChannel) newID(ps PortSpace) (*ID, error) {
 }
 
 // Close closes the channel. While the channel has IDs, Close returns verbs.ErrBusy and
-// changes nothing. An event that is not acknowledged keeps its ID open, and so the
-// channel too. Close ends the calls of Wait and Expect, which return an error that
-// matches verbs.ErrClosed. Close is idempotent. Source: rdma_destroy_event_channel(3).
+// changes nothing. An ID can not be closed before its events are acknowledged, so events
+// that are not acknowledged keep the channel open too. Close ends the calls of Wait and
+// Expect, which return an error that matches verbs.ErrClosed. Close is idempotent.
+// Source: rdma_destroy_event_channel(3).
 func (c *EventChannel) Close() error {
 	c.fetch.Lock()
 	defer c.fetch.Unlock()

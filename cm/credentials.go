@@ -34,15 +34,16 @@ func (id *ID) Credentials() (Credentials, bool) {
 
 // A UserError reports that a connection was not made because one process accepts
 // connections only with certain users. Either the listener does not accept the user of
-// this process, or this process does not accept the user of the listener. A UserError is
-// the field Cause of a RejectError, or in the UDP port space of an UnreachableError.
+// this process, or this process does not accept the user of the listener. The UserError
+// is in the field Cause of a RejectError. In the UDP port space it is in the field Cause
+// of an UnreachableError.
 type UserError struct {
 	// UID is the user who was not accepted. If the listener has refused, UID is the user
 	// of this process. If this process has refused, UID is the user of the listener.
 	UID uint32
 	// Name is empty if the listener has refused. If this process has refused, Name is
-	// the name of the Unix socket on which the listener listens. Nothing was sent to
-	// that listener.
+	// the name of the Unix socket on which the listener listens. In that case nothing
+	// was sent to that listener.
 	Name string
 }
 

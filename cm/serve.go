@@ -2,8 +2,8 @@ package cm
 
 import "net/netip"
 
-// A ServedAddr is an address at which a listener accepts requests, or should accept
-// requests and can not. In the second case the field Err is not nil.
+// A ServedAddr is an address at which a listener should accept requests. If the listener
+// can not accept requests there, the field Err is not nil.
 type ServedAddr struct {
 	// Path names the way by which requests arrive. A listener on the soft device has two:
 	// "local" for requests from processes of this host, and "wire" for requests from the

@@ -143,9 +143,11 @@ var callNames = [...]string{
 
 func (c call) String() string { return callNames[c] }
 
-// withoutQP reports whether the call is only allowed for an ID without a queue pair. An
-// ID has at most one queue pair (rdma_create_qp(3)). If it has one, the library itself
-// does the work of rdma_establish(3) and rdma_init_qp_attr(3).
+// withoutQP reports whether the call is only allowed for an ID without a queue pair.
+// Listen is such a call, because a listener has no queue pair. CreateQP is such a call,
+// because an ID has at most one queue pair (rdma_create_qp(3)). Establish and InitQPAttr
+// are such calls, because this package itself moves the queue pair of an ID through its
+// states.
 func (c call) withoutQP() bool {
 	switch c {
 	case callListen, callCreateQP, callInitQPAttr, callReadyQPAttr, callEstablish:

@@ -109,8 +109,8 @@ func TestWaitDeadline(t *testing.T) {
 }
 
 // TestWaitClosed checks that Close wakes goroutines that sleep in Wait, and closes the
-// descriptor only when they do not use it any more. The fake transport panics if the
-// descriptor is used after Close.
+// descriptor only after these goroutines have stopped using it. The fake transport
+// panics if the descriptor is used after Close.
 func TestWaitClosed(t *testing.T) {
 	for range 100 {
 		c, under := open(t)

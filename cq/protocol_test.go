@@ -23,10 +23,10 @@ const (
 )
 
 // TestProtocol runs the owner's loop in virtual time against a simulated device. Between
-// any two steps of the protocol, the device may add completions. It loses, duplicates,
-// delays and merges events, and raises spurious ones. Whenever the loop sleeps, the test
-// inspects the device: if a completion waits, an event must be pending, unless the device
-// lost that event.
+// any two steps of the protocol, the device may add completions. The device loses,
+// duplicates, delays and merges events, and raises spurious ones. Whenever the loop
+// sleeps, the test inspects the device: if a completion waits, an event must be pending,
+// unless the device lost that event.
 func TestProtocol(t *testing.T) {
 	first, last := uint64(1), uint64(seeds)
 	if *seedFlag != 0 {

@@ -31,7 +31,7 @@ func epollPwait(fd int, events []unix.EpollEvent, ms int) (int, unix.Errno) {
 }
 
 // epollPeek stores the events that are ready now in the parameter events, and returns
-// their number. It never blocks. Because of this, it makes the system call without
+// their number. The system call never blocks. Therefore epollPeek makes it without
 // informing the scheduler of the Go runtime, which is faster.
 func epollPeek(fd int, events []unix.EpollEvent) (int, unix.Errno) {
 	n, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(fd),

@@ -155,8 +155,8 @@ func (p *Poller) takeWake(n int) int {
 }
 
 // Event returns the event with the index i of the last Wait. The first event has the
-// index 0. Event returns false if there are not so many events, or if the registration
-// was removed since.
+// index 0. Event returns false if the last Wait returned too few events for that index,
+// or if the registration was removed after that Wait.
 func (p *Poller) Event(i int) (ev Event, ok bool) {
 	if uint(i) >= uint(p.n) {
 		return Event{}, false

@@ -95,15 +95,16 @@ type MR interface {
 	// Access returns the access rights with which the memory is registered.
 	Access() Access
 	// Close ends the registration: it makes both keys invalid, and waits until remote
-	// operations that already use the memory have finished. The work requests that name
-	// the memory must have completed before the call. Source: ibv_dereg_mr(3).
+	// operations that already use the memory have finished. The caller's own work
+	// requests that use the memory must have completed before the call. Source:
+	// ibv_dereg_mr(3).
 	Close() error
 }
 
 // A Discarder is an MR that can return part of its memory to the system without being
-// deregistered. The ability is optional: test for it with a type assertion. A device that
-// pins memory can not have the ability. Such a device would continue to use the old
-// pages, while the program already sees new ones.
+// deregistered. The ability is optional: test for it with a type assertion. A device
+// that pins memory can not have the ability, because the device would continue to use
+// the old pages while the program already sees new ones.
 type Discarder interface {
 	// Discard returns memory to the system. The parameters are a range in the region: its
 	// offset and its length, in bytes. Discard returns the pages that lie entirely within

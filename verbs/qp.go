@@ -16,11 +16,11 @@ type QP interface {
 	// Caps returns the actual sizes of the queues, which are at least those asked for.
 	Caps() QPCaps
 
-	// Modify changes the attributes that mask names. With AttrState in the mask the QP
-	// moves to attr.State. CheckTransition has the rules. A move to StateError flushes
-	// both queues. A move to StateReset removes all work requests and generates no
-	// completions for them. Modify never blocks, and does not keep attr. The errors are
-	// those of CheckTransition; after an error the QP is unchanged. Source:
+	// Modify changes the attributes whose bits are set in mask. If AttrState is set, the
+	// QP moves to attr.State. CheckTransition has the rules. A move to StateError
+	// flushes both queues. A move to StateReset removes all work requests and generates
+	// no completions for them. Modify never blocks, and does not keep attr. The errors
+	// are those of CheckTransition; after an error the QP is unchanged. Source:
 	// ibv_modify_qp(3).
 	Modify(attr *QPAttr, mask QPAttrMask) error
 	// Query returns the current attributes. Source: ibv_query_qp(3).
@@ -34,16 +34,16 @@ type QP interface {
 	// the QP does not allow the call. *ParamError or *FeatureError means that the request
 	// can not be executed.
 	//
-	// When the call returns, the caller owns again the slice wrs, its SGE lists and its
-	// inline data. The memory that the SGEs name belongs to the device until the
+	// When the call returns, the slice wrs, its SGE lists and its inline data belong to
+	// the caller again. The memory that the SGEs name belongs to the device until the
 	// completion, except with SendInline. PostSend needs state RTS or SQD; in StateError
 	// every request is accepted and flushed. Source: ibv_post_send(3).
 	PostSend(wrs []SendWR) (n int, err error)
 
-	// PostRecv appends buffers to the receive queue. The results, the errors, and the
-	// ownership of wrs and of the memory are those of PostSend. PostRecv needs StateInit
-	// or a later state. On a QP with an SRQ the error is a *FeatureError. Source:
-	// ibv_post_recv(3).
+	// PostRecv appends work requests, with one buffer each, to the receive queue. The
+	// results, the errors, and the ownership of wrs and of the memory are those of
+	// PostSend. PostRecv needs StateInit or a later state. On a QP with an SRQ the error
+	// is a *FeatureError. Source: ibv_post_recv(3).
 	PostRecv(wrs []RecvWR) (n int, err error)
 
 	// Close destroys the queue pair. Outstanding requests are dropped without
@@ -228,8 +228,9 @@ func AckTimeoutCode(d time.Duration) (code uint8, ok bool) {
 // An SRQ is a receive queue that several QPs of one domain share. CQAttr.Progress of the
 // CQs of these QPs decides which goroutines may call the methods of the SRQ.
 type SRQ interface {
-	// PostRecv appends buffers. The results, the errors, and the ownership of wrs and of
-	// the memory are those of QP.PostRecv. Source: ibv_post_srq_recv(3).
+	// PostRecv appends work requests, with one buffer each. The results, the errors, and
+	// the ownership of wrs and of the memory are those of QP.PostRecv. Source:
+	// ibv_post_srq_recv(3).
 	PostRecv(wrs []RecvWR) (n int, err error)
 	// Arm requests one AsyncSRQLimit event. The device raises the event when the queue
 	// has fewer buffers than the parameter limit. A limit of 0 cancels the request.
