@@ -77,9 +77,9 @@ func (d *loopDevice) openQueue() (*completionQueue, error) {
 }
 
 // reserve reserves places for the completions of one connection on a CQ, and returns the
-// CQ. It chooses the oldest CQ with enough free places. So the newest CQs lose their
-// connections first, and trimQueues can close them. If no CQ has enough free places,
-// reserve opens a new one.
+// CQ. It chooses the oldest CQ with enough free places. New connections therefore use
+// the oldest CQs. When connections end, the newest CQs become unused, and trimQueues can
+// close them. If no CQ has enough free places, reserve opens a new one.
 func (d *loopDevice) reserve() (*completionQueue, error) {
 	need := d.completionsPerConn()
 	for _, q := range d.queues {

@@ -34,9 +34,9 @@ type Config struct {
 	// SpinBudget is how long a loop with IdleAdaptive polls after its last work before it
 	// sleeps. Zero means 50µs.
 	SpinBudget time.Duration
-	// SafetyTimeout is the longest time that a loop sleeps. After this time the loop polls
-	// its completion queues. If it finds completions without an event, the event was lost;
-	// Stats.Rescues counts these cases. Zero means 100ms.
+	// SafetyTimeout is the longest time that a loop sleeps. After this time the loop
+	// polls its completion queues. If it finds completions that raised no event, an
+	// event was lost; Stats.Rescues counts these cases. Zero means 100ms.
 	SafetyTimeout time.Duration
 	// EpollEvery applies to a loop that does not sleep. It is the number of turns after
 	// which the loop checks epoll for connection events, device events and events of

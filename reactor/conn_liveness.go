@@ -35,7 +35,8 @@ const (
 	probeAlone
 	// probeBehindSends: a probe is outstanding, and sends were outstanding when it was
 	// posted. If the peer does not answer, it may merely have no receive buffers for
-	// these sends. So only the transport may end the connection (see Config.Keepalive).
+	// these sends. So an unanswered probe does not end the connection, but the transport
+	// may end it (see Config.Keepalive).
 	probeBehindSends
 )
 

@@ -18,7 +18,7 @@ type Timer struct {
 func (t *Timer) Stop() bool { return t.loop.timers.Stop(&t.node) }
 
 // Reset makes the timer call its function after d from now. It replaces a time that was
-// set before, and sets a timer again that has fired or was stopped.
+// set before. A timer that has fired or was stopped is set again.
 func (t *Timer) Reset(d time.Duration) { t.loop.setTimer(&t.node, d) }
 
 // After makes the loop call fn after d, never earlier. The delay beyond d depends on the
