@@ -39,9 +39,10 @@ type madMux struct {
 	byQP      map[peerKey]*madConn
 	lookups   map[lookupKey]*madConn            // unanswered lookups of peers
 	listeners map[wire.ServiceID][]*madListener // open listeners
-	// admitted has a number for each source (access.SourceOf): how many connections
-	// peers at the source have requested and have now, if the address of the peer is
-	// validated (addrValidation). No number is larger than Config.MaxConnsPerAddress.
+	// admitted has a number for each source (access.SourceOf). The number counts the
+	// open connections that peers at the source have requested, if the address of the
+	// peer is validated (addrValidation). No number is larger than
+	// Config.MaxConnsPerAddress.
 	admitted map[netip.Addr]int
 	refused  *refusedRequests
 	limit    *answerLimit

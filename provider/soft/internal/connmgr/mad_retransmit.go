@@ -31,9 +31,9 @@ const (
 	// long as the ID exists, a DREQ is retransmitted for dreqTimeout, as the kernel
 	// does.
 	orphanRetransmits = 8
-	// rtuRetransmits is how often an RTU is retransmitted. The retransmission ends after
-	// 22 s, or when data from the peer shows that the RTU has arrived, because the
-	// protocol has no answer to an RTU. This side can not wait for copies of the REP
+	// rtuRetransmits is how often an RTU is retransmitted. The protocol has no answer to
+	// an RTU. So the retransmission ends after 22 s, or earlier when data from the peer
+	// shows that the RTU has arrived. This side can not wait for copies of the REP
 	// instead: a soft device may send its REP only twice before the RTU has arrived; see
 	// maySend.
 	rtuRetransmits = 8

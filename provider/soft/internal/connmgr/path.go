@@ -47,8 +47,9 @@ func (ls listeners) close() {
 
 // openListeners starts to accept requests on the paths that the device may use. It opens
 // the listener of the local path last, because that listener can not be closed again:
-// the socket that reserves the ID's port can not stop listening (listen(2)). So a
-// failure of the listener of the wire path must be known before.
+// the socket that reserves the ID's port can not stop listening (listen(2)). If the
+// listener of the wire path serves too few addresses, the listener of the local path is
+// not opened.
 func (i *id) openListeners() error {
 	if i.m.Wire && !(i.m.Local && i.port.Addr.Addr.IsLoopback()) {
 		i.listeners = append(i.listeners, openMADListener(i))

@@ -119,9 +119,10 @@ func (i *id) InitQPAttr(state verbs.QPState) (verbs.QPAttr, verbs.QPAttrMask, er
 //   - If the lookup of the ID uses the wire path, or the device has no local path, the
 //     queue pair receives at the local address of the ID. An error of ReceiveAt is
 //     returned.
-//   - If the ID has no remote address, peers may use either path, unless the local
-//     address is a loopback address. The queue pair receives at the local address of the
-//     ID. An error of ReceiveAt is ignored, because the local path remains.
+//   - If the ID has no remote address, and its local address is not a loopback address,
+//     some peers can use the local path and others the wire path. The queue pair receives
+//     at the local address of the ID. An error of ReceiveAt is ignored, because the local
+//     path remains.
 //   - In all other cases peers use the local path. The queue pair receives no
 //     datagrams of the wire path.
 func (i *id) placeDatagramQP(q QueuePair) error {
