@@ -13,6 +13,9 @@ type Config struct {
 	// Batch is the largest number of completions that one Queue.Poll returns, from 1 to
 	// MaxBatch. Zero means 64.
 	Batch int
+	// Inline asks for small received messages together with their completions, if the
+	// device can do that; see verbs.InlinePoller and Queue.InlineData.
+	Inline bool
 	// AckEvery is how many events of a CQ are acknowledged with one call. Zero means 64.
 	// With 1, each event is acknowledged at once.
 	AckEvery int

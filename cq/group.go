@@ -68,6 +68,9 @@ func (g *Group) NewQueue(depth int) (*Queue, error) {
 		return nil, operr.Wrap(op, err)
 	}
 	q.cq = cq
+	if inline, ok := cq.(verbs.InlinePoller); ok && g.config.Inline {
+		q.inline, q.data = inline, make([]verbs.InlineData, len(q.batch))
+	}
 	g.queues = append(g.queues, q)
 	return q, nil
 }

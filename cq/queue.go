@@ -12,10 +12,15 @@ type Queue struct {
 	group *Group
 	cq    verbs.CQ
 
-	batch       []verbs.WC // buffer for completions from the device
-	held        int        // number of completions in batch that Poll has not returned yet
-	err         error      // the first error of the CQ, which is permanent
-	errReturned bool       // true after Poll has returned err for the first time
+	batch []verbs.WC // buffer for completions from the device
+	// With Config.Inline, if the CQ is an InlinePoller: the CQ, and memory for small
+	// messages; the index is that in batch.
+	inline verbs.InlinePoller
+	data   []verbs.InlineData
+
+	held        int   // number of completions in batch that Poll has not returned yet
+	err         error // the first error of the CQ, which is permanent
+	errReturned bool  // true after Poll has returned err for the first time
 
 	// true after the CQ was armed, until its event is consumed or Rescued is called
 	armed   bool
@@ -48,6 +53,11 @@ func (q *Queue) Poll() ([]verbs.WC, error) {
 	return q.takeHeld()
 }
 
+// InlineData returns the memory with the message of the completion with index i in the
+// slice that the last Poll has returned. The flag WCInline must be set in the completion.
+// The memory belongs to the Queue, like the slice.
+func (q *Queue) InlineData(i int) *verbs.InlineData { return &q.data[i] }
+
 // takeHeld returns the completions that are in batch, or the error if there are none.
 func (q *Queue) takeHeld() ([]verbs.WC, error) {
 	n := q.held
@@ -64,11 +74,16 @@ func (q *Queue) fill() {
 	if q.err != nil {
 		return
 	}
-	n, err := q.cq.Poll(q.batch)
-	stats := &q.group.stats
-	stats.Polls++
+	var n int
+	var err error
+	if q.inline != nil {
+		n, err = q.inline.PollInline(q.batch, q.data)
+	} else {
+		n, err = q.cq.Poll(q.batch)
+	}
+	q.group.stats.Polls++
 	if n == 0 && err == nil {
-		stats.EmptyPolls++
+		q.group.stats.EmptyPolls++
 		q.reserved.settle()
 		return
 	}

@@ -135,3 +135,57 @@ func TestQueueCloseAcksEvents(t *testing.T) {
 	require.EqualValues(t, 1, g.Stats().Acks, "one call acknowledges all events")
 	require.EqualValues(t, 4, g.Stats().AckedEvents)
 }
+
+// An inlinePolls is a device whose CQs return each completion with the message "hello".
+type inlinePolls struct{ *faultcq.Device }
+
+type inlineCQ struct{ verbs.CQ }
+
+func (d inlinePolls) CreateCQ(attr *verbs.CQAttr) (verbs.CQ, error) {
+	c, err := d.Device.CreateCQ(attr)
+	return inlineCQ{c}, err
+}
+
+func (c inlineCQ) PollInline(dst []verbs.WC, data []verbs.InlineData) (int, error) {
+	n, err := c.Poll(dst)
+	for i := range n {
+		dst[i].Flags, dst[i].ByteLen = verbs.WCInline, uint32(copy(data[i][:], "hello"))
+	}
+	return n, err
+}
+
+// A queue polls with PollInline if the group is configured so and the CQ can do that.
+func TestQueuePollsInline(t *testing.T) {
+	for name, test := range map[string]struct {
+		dev    func(*faultcq.Device) verbs.Device
+		config cq.Config
+		inline bool
+	}{
+		"configured":             {func(d *faultcq.Device) verbs.Device { return inlinePolls{d} }, cq.Config{Inline: true, Batch: 2}, true},
+		"not configured":         {func(d *faultcq.Device) verbs.Device { return inlinePolls{d} }, cq.Config{Batch: 2}, false},
+		"device without ability": {func(d *faultcq.Device) verbs.Device { return d }, cq.Config{Inline: true, Batch: 2}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g, err := cq.NewGroup(test.dev(faultcq.New(&faultcq.Script{})), &test.config)
+			require.NoError(t, err)
+			q, err := g.NewQueue(8)
+			require.NoError(t, err)
+			c, ok := q.CQ().(*faultcq.CQ)
+			if !ok {
+				c = q.CQ().(inlineCQ).CQ.(*faultcq.CQ)
+			}
+			complete(c, 1, 2, 3)
+			for _, want := range []int{2, 1, 0} {
+				wcs, err := q.Poll()
+				require.NoError(t, err)
+				require.Len(t, wcs, want)
+				for i, wc := range wcs {
+					require.Equal(t, test.inline, wc.Flags&verbs.WCInline != 0)
+					if test.inline {
+						require.Equal(t, "hello", string(q.InlineData(i)[:wc.ByteLen]))
+					}
+				}
+			}
+		})
+	}
+}

@@ -29,6 +29,11 @@ type Buffer struct {
 	state bufferState
 	index uint32  // index in slab.all
 	next  *Buffer // next buffer in a free list or a bufferList
+	// The next two fields are used in Loop.inlineBuffer only. The field kept is the copy of
+	// the message that Keep has returned, or nil. The field serial is the number of messages
+	// that inlineBuffer has described, modulo 2^32.
+	kept   *Buffer
+	serial uint32
 	// refillFor is a connection whose receive queue has one buffer too few because the
 	// application keeps this buffer and there was no memory for another one. Release
 	// puts the buffer into that receive queue. refillFor is nil if no connection lacks
@@ -112,11 +117,11 @@ func (b *Buffer) word() uint64 { return binary.NativeEndian.Uint64(b.memory) }
 type Message struct {
 	conn   *Conn
 	buffer *Buffer
+	serial uint32 // value of buffer.serial when the message was received
 }
 
-// Data returns the bytes of the message, which are registered memory of the loop. The
-// handler may read and change them until OnMessage returns. Data is empty for a WRITE
-// with immediate.
+// Data returns the bytes of the message, which are memory of the loop. The handler may
+// read and change them until OnMessage returns. Data is empty for a WRITE with immediate.
 func (m Message) Data() []byte { return m.buffer.Bytes() }
 
 // Imm returns the immediate data of the message. If the message has none, the second
@@ -129,23 +134,48 @@ func (m Message) Imm() (imm uint32, ok bool) {
 // the WRITE are at the address that the peer has specified; Data is empty.
 func (m Message) IsWriteImm() bool { return m.buffer.opcode == verbs.WCRecvWriteImm }
 
-// Keep gives the buffer of the message to the caller, who may use the buffer after
-// OnMessage has returned. Nothing is copied. The caller must later pass the buffer to
-// SendBuffer or call Buffer.Release. In the receive queue another buffer takes the place
-// of the kept one. If there is no memory for another buffer, the receive queue has one
-// buffer less until the caller releases the kept buffer. A second call of Keep for the
-// same message returns the same buffer. After OnMessage has returned, Keep returns nil.
+// Keep gives a buffer with the message to the caller, who may use the buffer after
+// OnMessage has returned. The caller must later pass the buffer to SendBuffer or call
+// Buffer.Release. A second call of Keep for the same message returns the same buffer.
+// After OnMessage has returned, Keep returns nil.
+//
+// Usually nothing is copied: the buffer is the one in which the message was received,
+// and in the receive queue another buffer takes its place. If there is no memory for
+// another buffer, the receive queue has one buffer less until the caller releases the
+// kept buffer.
+//
+// Some devices receive small messages without a buffer (verbs.InlinePoller). Keep copies
+// such a message to a buffer, and Data then returns the bytes of this buffer. If there is
+// no memory for a buffer, Keep returns nil.
 func (m Message) Keep() *Buffer {
 	b := m.buffer
 	switch {
+	case m.serial != b.serial:
+		return nil
+	case b.kept != nil && b.kept.state == bufferLeased:
+		return b.kept
 	case b.state == bufferLeased && m.conn.loop.currentMessage == b:
 		return b
-	case b.state != bufferDelivered:
+	case b.kept != nil, b.state != bufferDelivered:
 		return nil
+	case b == &m.conn.loop.inlineBuffer:
+		return m.conn.keepInline()
 	}
 	m.conn.replace(b)
 	b.state = bufferLeased
 	return b
+}
+
+// keepInline implements Message.Keep for a message that was received without a buffer. It
+// copies the message to a buffer. Data returns the bytes of this copy from then on.
+func (c *Conn) keepInline() *Buffer {
+	b := &c.loop.inlineBuffer
+	kept, err := c.device.slab.copyOf(b)
+	if err != nil {
+		return nil
+	}
+	b.memory, b.kept = kept.memory, kept
+	return kept
 }
 
 // A bufferList is a FIFO list of buffers. The zero value is empty.

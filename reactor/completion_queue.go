@@ -161,7 +161,11 @@ func (q *completionQueue) poll() int {
 		d.fail(err)
 	}
 	for i := range wcs {
-		d.complete(&wcs[i])
+		if wc := &wcs[i]; wc.Flags&verbs.WCInline != 0 && wc.Status == verbs.StatusSuccess {
+			d.completeInline(wc, q.queue.InlineData(i)[:min(wc.ByteLen, verbs.InlineBytes)])
+		} else {
+			d.complete(wc)
+		}
 	}
 	q.handled += uint64(len(wcs))
 	if len(wcs) < d.loop.cfg.CompletionBudget {

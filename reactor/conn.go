@@ -20,6 +20,10 @@ type Conn struct {
 	device  *loopDevice // nil until the device is known
 	id      *cm.ID      // nil until resolve (dialing side) or moveID (accepting side) has set it
 	qp      verbs.QP    // nil until makeQP has set it
+	// inlineSender is qp if it is a verbs.InlineSender, and else nil.
+	inlineSender verbs.InlineSender
+	// The inlineSender has accepted requests since its last doorbell.
+	doorbellDue bool
 	// queue is the CQ of qp. It is nil until places for the completions of the connection
 	// are reserved on it.
 	queue *completionQueue
@@ -68,6 +72,9 @@ type Conn struct {
 
 // A sendRequest describes an outstanding send request.
 type sendRequest struct {
+	// Nothing has to be done when the request has completed, except counting it. If plain
+	// is true, the fields op and notify have no meaning.
+	plain  bool
 	op     Op
 	notify bool    // OnCompletion must be called after the completion
 	probe  bool    // the request was posted by Conn.probe

@@ -46,20 +46,28 @@ func (f *sendFlow) staged() uint32 { return f.head - f.posted }
 // full reports whether there is no room for another request of the application.
 func (f *sendFlow) full() bool { return f.outstanding()-f.probes >= f.limit }
 
-// accept gives the next running number to a request. It returns the slot of the request,
-// and whether the request must be signaled. A request must be signaled in three cases:
-// the caller asks for it, the signalEvery-1 requests before it were not signaled, or the
-// request fills the queue. A full queue without a signaled request would never have room
-// again.
-func (f *sendFlow) accept(signal bool) (slot uint32, signaled bool) {
-	slot = f.head & f.mask
+// next returns the slot of the next request, and whether this request must be signaled.
+// That is so in three cases: the parameter signal is true, signalEvery-1 requests before
+// it were not signaled, or the request fills the queue. A full queue without a signaled
+// request would never have room again.
+func (f *sendFlow) next(signal bool) (slot uint32, signaled bool) {
+	return f.head & f.mask, signal || f.unsignaled+1 >= f.signalEvery || f.outstanding()+1-f.probes >= f.limit
+}
+
+// accepted counts the request for which next has returned a slot.
+func (f *sendFlow) accepted(signaled bool) {
 	f.head++
 	f.unsignaled++
-	if signal || f.unsignaled >= f.signalEvery || f.full() {
+	if signaled {
 		f.unsignaled = 0
-		return slot, true
 	}
-	return slot, false
+}
+
+// accept is next and accepted.
+func (f *sendFlow) accept(signal bool) (slot uint32, signaled bool) {
+	slot, signaled = f.next(signal)
+	f.accepted(signaled)
+	return slot, signaled
 }
 
 // covers returns how many requests a completion of the request in the given slot

@@ -221,6 +221,7 @@ func (c *Conn) makeQP() (err error) {
 		return asNoResources(err)
 	}
 	c.qp = c.id.QP()
+	c.inlineSender, _ = c.qp.(verbs.InlineSender)
 	c.local, c.remote = c.id.LocalAddr(), c.id.RemoteAddr()
 	c.param.QPNum = c.qp.Num()
 	c.state = stateConnecting
@@ -267,6 +268,9 @@ func (c *Conn) enterOpen() {
 	if err := c.setRNRTimer(); err != nil {
 		c.failOpen(err)
 		return
+	}
+	if r, ok := c.qp.(verbs.InlineReceiver); ok {
+		r.ReceiveInline()
 	}
 	c.enter(stateOpen)
 	c.loop.openingConns--

@@ -30,6 +30,19 @@ func (c *Conn) recvCompleted(wc *verbs.WC, b *Buffer) {
 	c.deliver(b)
 }
 
+// recvInline handles a small message that was received without a buffer. The parameter
+// data has its bytes, and is valid until recvInline returns.
+func (c *Conn) recvInline(wc *verbs.WC, data []byte) {
+	c.liveness.received(c.loop.clock.now)
+	b := &c.loop.inlineBuffer
+	b.memory, b.length = data, len(data)
+	b.imm, b.flags, b.opcode = 0, wc.Flags, wc.Opcode
+	c.deliver(b)
+	// Keep then returns nil.
+	b.serial++
+	b.kept = nil
+}
+
 // deliver passes one message to OnMessage, and then stages its buffer to be posted again,
 // unless the application has kept it.
 func (c *Conn) deliver(b *Buffer) {
@@ -71,6 +84,7 @@ func (c *Conn) replace(b *Buffer) {
 // at once, so that the receive queue does not become empty.
 func (c *Conn) repost(b *Buffer) {
 	switch {
+	case b.chunk == nil: // Loop.inlineBuffer is in no queue
 	case c.device.sharedRecv != nil:
 		c.device.stageShared(b)
 	case c.state > stateDraining:

@@ -132,3 +132,94 @@ func TestReceivedLengthIsChecked(t *testing.T) {
 	b.setMessage(&verbs.WC{Opcode: verbs.WCRecvWriteImm, ByteLen: 4})
 	require.Empty(t, b.Bytes())
 }
+
+// A keeper is a Handler that passes each message to a function.
+type keeper struct {
+	BaseHandler
+	onMessage func(Message)
+}
+
+func (k *keeper) OnMessage(_ *Conn, m Message) { k.onMessage(m) }
+
+// arriveInline makes the device of c handle a message that was received without a buffer.
+func arriveInline(c *Conn, data []byte) {
+	c.device.completeInline(&verbs.WC{ID: uint64(c.key), Opcode: verbs.WCRecv, Flags: verbs.WCInline, ByteLen: uint32(len(data))}, data)
+}
+
+// TestInlineMessage checks a message that was received without a buffer. The receive
+// queue keeps all its buffers, and the slab too unless the application keeps the
+// message.
+func TestInlineMessage(t *testing.T) {
+	k := &keeper{}
+	c := newTestConn(t, k)
+	c.enterOpen()
+	free := func() (n int) {
+		for _, b := range c.device.slab.all {
+			if b.state == bufferFree {
+				n++
+			}
+		}
+		return n
+	}
+	before := free()
+	var first Message
+	k.onMessage = func(m Message) {
+		first = m
+		require.Equal(t, "one", string(m.Data()))
+		_, imm := m.Imm()
+		require.False(t, imm)
+		require.False(t, m.IsWriteImm())
+	}
+	arriveInline(c, []byte("one"))
+	require.Nil(t, first.Keep(), "after OnMessage has returned")
+	require.Equal(t, before, free())
+
+	var kept *Buffer
+	k.onMessage = func(m Message) {
+		require.Nil(t, first.Keep(), "the message before this one")
+		kept = m.Keep()
+		require.Same(t, kept, m.Keep())
+		m.Data()[0] = 'T'
+		require.Equal(t, "Two", string(kept.Bytes()), "Data returns the bytes of the kept buffer")
+	}
+	data := []byte("two")
+	arriveInline(c, data)
+	copy(data, "---")
+	require.Equal(t, "Two", string(kept.Bytes()))
+	require.Equal(t, before-1, free())
+	require.NoError(t, kept.Release())
+	require.Equal(t, before, free())
+	require.EqualValues(t, 8, c.recvs.inFlight())
+	require.EqualValues(t, 2, c.stats.Messages)
+	require.EqualValues(t, 6, c.stats.MessageBytes)
+}
+
+// TestKeepInlineMessageWithoutMemory checks Keep for a message without a buffer, when
+// there is no memory for a buffer. The message can still be read.
+func TestKeepInlineMessageWithoutMemory(t *testing.T) {
+	k := &keeper{}
+	c := newTestConn(t, k)
+	c.enterOpen()
+	for c.device.slab.current.free != nil {
+		_, err := c.device.slab.get()
+		require.NoError(t, err)
+	}
+	c.device.slab.pd = &fakePD{refuse: verbs.ErrNoResources}
+	calls := 0
+	k.onMessage = func(m Message) {
+		calls++
+		require.Nil(t, m.Keep())
+		require.Equal(t, "text", string(m.Data()))
+	}
+	arriveInline(c, []byte("text"))
+	require.Equal(t, 1, calls)
+}
+
+// TestLateInlineMessage checks that a message of a connection that has ended is counted.
+func TestLateInlineMessage(t *testing.T) {
+	c := newTestConn(t, &keeper{})
+	l := c.loop
+	l.conns.remove(c.key)
+	arriveInline(c, []byte("late"))
+	require.EqualValues(t, 1, l.stats.LateCompletions)
+}

@@ -32,7 +32,9 @@ func (c *Conn) send(b []byte, o *SendOptions) error {
 		return err
 	}
 	if len(b) <= c.maxInline {
-		c.sendInline(b, o)
+		if !c.sendDirect(b, o) {
+			c.sendInline(b, o)
+		}
 		return nil
 	}
 	buf, err := c.device.slab.get()
@@ -136,6 +138,37 @@ func (o *SendOptions) sendCode() verbs.Opcode {
 	return verbs.OpSend
 }
 
+// sendDirect passes a message to the device at once, if the device accepts that, and if
+// no request of the connection is staged. The doorbell rings at the end of the loop's
+// turn.
+func (c *Conn) sendDirect(b []byte, o *SendOptions) bool {
+	if c.inlineSender == nil || o.HasImm || c.flow.staged() != 0 {
+		return false
+	}
+	slot, signaled := c.flow.next(o.Notify)
+	flags := o.flags()
+	if signaled {
+		flags |= verbs.SendSignaled
+	}
+	if !c.inlineSender.SendInline(uint64(c.key|sendBit|wrID(slot)), flags, b) {
+		return false
+	}
+	c.flow.accepted(signaled)
+	c.flow.posted++
+	c.stats.Accepted++
+	c.loop.stats.Accepted++
+	c.loop.stats.SendRequests++
+	c.liveness.sent()
+	if r := &c.sendRequests[slot]; o.Notify {
+		*r = sendRequest{op: Op{Code: verbs.OpSend, Tag: o.Tag, Bytes: uint32(len(b))}, notify: true}
+	} else {
+		r.plain, r.probe = true, false
+	}
+	c.doorbellDue = true
+	c.markDirty()
+	return true
+}
+
 // sendInline stages a message whose bytes are copied into the request.
 func (c *Conn) sendInline(b []byte, o *SendOptions) {
 	wr, r := c.acceptOp(o.sendCode(), o, o.Notify)
@@ -168,8 +201,14 @@ func (c *Conn) post() {
 // postSends posts the staged send requests.
 func (c *Conn) postSends() {
 	if c.flow.staged() == 0 {
+		if c.doorbellDue {
+			c.doorbellDue = false
+			c.inlineSender.Doorbell()
+			c.loop.stats.SendDoorbells++
+		}
 		return
 	}
+	c.doorbellDue = false
 	n, err := c.batch.post(c.qp)
 	c.flow.posted += uint32(n)
 	c.loop.stats.SendDoorbells++
@@ -206,7 +245,11 @@ func (c *Conn) sendCompleted(wc *verbs.WC, slot uint32) {
 // can use the place.
 func (c *Conn) retire(err error) {
 	r := &c.sendRequests[c.flow.retire()]
-	if r.probe {
+	switch {
+	case r.plain:
+		c.countResult(err)
+		return
+	case r.probe:
 		c.flow.probes--
 		c.liveness.probeCompleted()
 		return

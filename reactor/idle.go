@@ -51,6 +51,21 @@ type idleState struct {
 	lastYield time.Duration // last call of the Go scheduler, in the loop's time
 }
 
+// busyPolls is how often a turn of a loop that never sleeps polls the completion queues
+// before it takes the other steps of the turn, unless a poll finds a completion. The loop
+// then notices a message earlier: one poll takes about half as long as an empty turn. The
+// number is arbitrary.
+const busyPolls = 8
+
+// pollsPerTurn returns how often a turn of the loop polls the completion queues if it
+// finds no completion.
+func (i *idleState) pollsPerTurn() int {
+	if IdlePolicy(i.policy.Load()) == IdleBusy {
+		return busyPolls
+	}
+	return 1
+}
+
 // stopSpin is called after work and after a sleep. The next turn of the loop without work
 // begins a new spin budget.
 func (i *idleState) stopSpin() { i.spinning = false }

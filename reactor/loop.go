@@ -49,6 +49,9 @@ type Loop struct {
 	liveConns      int       // number of connections that are not in StateClosed
 	openingConns   int       // number of connections in a state before stateOpen
 	currentMessage *Buffer   // buffer of the message that was passed to OnMessage; nil outside OnMessage
+	// inlineBuffer describes the message that recvInline handles. It is not part of the slab,
+	// and its memory belongs to the completion queue.
+	inlineBuffer Buffer
 	// load is liveConns plus the number of connections that Dial and Accept have posted and
 	// the loop has not made yet.
 	load atomic.Int64

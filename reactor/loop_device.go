@@ -79,6 +79,7 @@ func (d *loopDevice) open() (err error) {
 		Vector:   l.index % max(1, attr.NumCompVectors),
 		Progress: verbs.ProgressManual,
 		Batch:    cfg.CompletionBudget,
+		Inline:   true,
 	})
 	if err != nil {
 		return err
@@ -152,6 +153,22 @@ func (d *loopDevice) complete(wc *verbs.WC) {
 	default:
 		c.recvCompleted(wc, c.recvs.complete(id.slot()))
 	}
+}
+
+// completeInline passes a small message to its connection. The parameter data has the
+// bytes of the message.
+func (d *loopDevice) completeInline(wc *verbs.WC, data []byte) {
+	var c *Conn
+	if d.sharedRecv != nil {
+		c = d.sharedRecv.conns[wc.QPN]
+	} else {
+		c = d.loop.conns.get(wrID(wc.ID))
+	}
+	if c == nil {
+		d.loop.stats.LateCompletions++
+		return
+	}
+	c.recvInline(wc, data)
 }
 
 // recvShared handles a completion of the shared receive queue. It passes the buffer to

@@ -36,7 +36,7 @@ func TestDeviceRemoved(t *testing.T) {
 				var ends []error
 				p := connect(t, &hooks{completion: func(_ *reactor.Conn, _ reactor.Op, err error) { ends = append(ends, err) }}, &hooks{},
 					&reactor.Config{DrainTimeout: 100 * testTimeout})
-				require.NoError(t, p.dialed.SendWith([]byte("lost"), reactor.SendOptions{Notify: true}))
+				require.NoError(t, p.dialed.SendWith(make([]byte, 4096), reactor.SendOptions{Notify: true}))
 				prepare(t, p)
 				remove(p.dialed)
 				drive(t, func() bool { return p.client.Conns() == 0 }, p.client)

@@ -80,6 +80,17 @@ func (s *slab) get() (*Buffer, error) {
 	return b, nil
 }
 
+// copyOf returns a copy of the message in b, in a buffer in state bufferLeased.
+func (s *slab) copyOf(b *Buffer) (*Buffer, error) {
+	to, err := s.get()
+	if err != nil {
+		return nil, err
+	}
+	to.length = copy(to.memory, b.Bytes())
+	to.imm, to.flags, to.opcode = b.imm, b.flags, b.opcode
+	return to, nil
+}
+
 // put returns a buffer to the free list of its chunk.
 func (s *slab) put(b *Buffer) {
 	c := b.chunk

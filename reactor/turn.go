@@ -4,7 +4,11 @@ package reactor
 // budget and returns how much work it had.
 func (l *Loop) turn() (work int) {
 	l.clock.tick()
-	if work = l.pollCompletions(); work > 0 {
+	work = l.pollCompletions()
+	for polls := l.idle.pollsPerTurn(); work == 0 && polls > 1; polls-- {
+		work = l.pollCompletions()
+	}
+	if work > 0 {
 		l.flush() // answers to messages are posted before the other steps of the turn
 	}
 	if l.turnFunc != nil {

@@ -50,6 +50,7 @@ package verbs
 //	counter.go        counters of a device
 //	wc.go             completions
 //	cq.go             completion queues and completion channels
+//	inline.go         optional abilities for small messages
 //	device.go         devices, their ports, and their asynchronous events
 //	memory.go         protection domains, memory regions and address handles
 //	memory_unsafe.go  reading memory with atomic loads

@@ -43,10 +43,12 @@ func (o WCOpcode) Receive() bool { return o == WCRecv || o == WCRecvWriteImm }
 // WCFlags says which optional parts of a completion are valid.
 type WCFlags uint8
 
-// Completion flags, with the bits of enum ibv_wc_flags.
+// Completion flags, with the bits of enum ibv_wc_flags. WCInline has no bit there.
 const (
 	WCWithGRH WCFlags = 1 << 0 // the first GRHSize bytes of the buffer hold a routing header
 	WCWithImm WCFlags = 1 << 1 // the field Imm is valid
+	// The message is in memory of the caller of InlinePoller.PollInline.
+	WCInline WCFlags = 1 << 7
 )
 
 // Status tells whether a work request was executed, and if not, why.

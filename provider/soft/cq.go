@@ -17,10 +17,13 @@ type cq struct {
 	chn    *compChannel
 	cookie uint64
 
-	// The slice that the caller has passed to Poll, while Poll calls drive; nil at other
-	// times. The slice is so short that drive stores no more than depth completions in
-	// it.
-	dst []verbs.WC
+	// the slices that the last call of Poll or PollInline has passed
+	dst  []verbs.WC
+	data []verbs.InlineData
+	// limit is the number of completions after which drive stores no more in dst, and
+	// inlineLimit is the same number for small messages. Outside a call of drive by Poll,
+	// both are 0.
+	limit, inlineLimit int
 	// stored counts the completions in dst. fromRing counts those of them that Poll has
 	// moved from the ring to dst before it has called drive; the others were stored
 	// during the call of drive. Outside a call of drive, both numbers are equal.
@@ -182,7 +185,7 @@ func copyWC(to, from *verbs.WC) {
 // event bit. A failed completion always counts as solicited (IBTA vol. 1, 11.4.2.2).
 func (c *cq) push(wc *verbs.WC, from *cqSpace, solicited bool) {
 	switch queued := int(c.tail - c.head); {
-	case queued == 0 && c.stored < len(c.dst):
+	case queued == 0 && c.stored < c.limit:
 		copyWC(&c.dst[c.stored], wc)
 		c.stored++
 		from.held--
@@ -200,7 +203,13 @@ func (c *cq) push(wc *verbs.WC, from *cqSpace, solicited bool) {
 		c.overflow()
 		return
 	}
-	if c.arming == armedAny || c.arming == armedSolicited && (solicited || wc.Status != verbs.StatusSuccess) {
+	c.added(solicited || wc.Status != verbs.StatusSuccess)
+}
+
+// added is called after a completion was added. It raises an event if the CQ is armed for
+// this completion.
+func (c *cq) added(solicited bool) {
+	if c.arming == armedAny || c.arming == armedSolicited && solicited {
 		c.fire()
 	}
 }
@@ -216,9 +225,13 @@ func (c *cq) fire() {
 	}
 }
 
-// Poll implements verbs.CQ. It calls drive if the ring does not have enough completions,
-// and sometimes also if it has; see drivePolls.
-func (c *cq) Poll(dst []verbs.WC) (int, error) {
+// Poll implements verbs.CQ.
+func (c *cq) Poll(dst []verbs.WC) (int, error) { return c.PollInline(dst, nil) }
+
+// PollInline implements verbs.InlinePoller. It calls drive if the ring does not have
+// enough completions, and sometimes also if it has; see drivePolls. If data is nil,
+// PollInline returns no small messages with completions.
+func (c *cq) PollInline(dst []verbs.WC, data []verbs.InlineData) (int, error) {
 	s := c.shard
 	s.enter()
 	if c.closed.Load() || c.overrun {
@@ -231,12 +244,27 @@ func (c *cq) Poll(dst []verbs.WC) (int, error) {
 		n = c.drain(dst)
 	}
 	if n < len(dst) || c.head == c.tail || c.driveIsDue() {
-		c.dst, c.stored, c.fromRing = dst[:min(len(dst), n+c.depth)], n, n
+		c.setBatch(dst, data)
+		c.stored, c.fromRing = n, n
+		c.limit = min(len(dst), n+c.depth)
+		c.inlineLimit = min(c.limit, len(data))
 		s.drive()
-		n, c.dst, c.fromRing = c.stored, nil, c.stored
+		n = c.stored
+		c.fromRing, c.limit, c.inlineLimit = n, 0, 0
 	}
 	s.leave()
 	return n, nil
+}
+
+// setBatch stores the slices that the caller of Poll has passed. Most callers always pass
+// the same slices, and a comparison costs less than storing pointers.
+func (c *cq) setBatch(dst []verbs.WC, data []verbs.InlineData) {
+	if len(dst) != len(c.dst) || len(dst) > 0 && &dst[0] != &c.dst[0] {
+		c.dst = dst
+	}
+	if len(data) != len(c.data) || len(data) > 0 && &data[0] != &c.data[0] {
+		c.data = data
+	}
 }
 
 // A poll that finds enough completions in the ring need not call drive. One of every

@@ -66,7 +66,7 @@ func (q *qp) deliverDatagram(d *datagram) {
 		q.shard.counts.Inc(counters.OutOfBuffer)
 		return
 	}
-	if next.capacity() < total || !q.popReceive(&q.buffer) {
+	if uint64(next.size) < uint64(total) || !q.popReceive(&q.buffer) {
 		q.shard.counts.Inc(counters.RcvdDatagramErr)
 		return
 	}

@@ -66,6 +66,7 @@ type engine interface {
 	// request. If a request has failed, the path sends a NAK, and then calls
 	// requestFailed.
 	deliver(r *fragment.Fragment) outcome
+	deliverInline(payload []byte, solicited bool) bool
 	deliverRead(r *fragment.Fragment) (memoryRange, outcome)
 	deliverAtomic(r *fragment.Fragment) (old uint64, a outcome)
 	readInto(dst []byte, m *memoryRange) bool

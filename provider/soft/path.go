@@ -7,6 +7,7 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/access"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
+	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
 // A path transfers the requests of one queue pair to its peer, and delivers the peer's
@@ -21,6 +22,12 @@ type path interface {
 	// has no room. The queue pair calls it after posting. The path calls it itself when
 	// it has room again.
 	transmit()
+	// sendInline sends one SEND whose payload is data, and returns the path sequence of
+	// its last fragment. The flags are those of the request. The peer may not see the
+	// message before transmit is called. sendInline returns false, and does nothing, if
+	// the path can not send the whole message now, or has to keep a copy of data. The
+	// queue pair calls it only if no request waits to be sent.
+	sendInline(flags verbs.SendFlags, data []byte) (seq uint64, ok bool)
 	// resend repeats the request for which an RNR NAK was received, and the requests
 	// after it.
 	resend()

@@ -42,8 +42,10 @@ type qp struct {
 }
 
 var (
-	_ verbs.QP = (*qp)(nil)
-	_ engine   = (*qp)(nil)
+	_ verbs.QP             = (*qp)(nil)
+	_ verbs.InlineSender   = (*qp)(nil)
+	_ verbs.InlineReceiver = (*qp)(nil)
+	_ engine               = (*qp)(nil)
 )
 
 // CreateQP implements verbs.PD.
@@ -268,6 +270,13 @@ func (q *qp) postRecv(wrs []verbs.RecvWR) (int, error) {
 	return n, err
 }
 
+// ReceiveInline implements verbs.InlineReceiver.
+func (q *qp) ReceiveInline() {
+	q.shard.enter()
+	q.receivesInline = true
+	q.shard.leave()
+}
+
 // PostSend implements verbs.QP.
 func (q *qp) PostSend(wrs []verbs.SendWR) (int, error) {
 	q.shard.enter()
@@ -297,6 +306,38 @@ func (q *qp) postSend(wrs []verbs.SendWR) (n int, err error) {
 		q.path.transmit()
 	}
 	return n, err
+}
+
+// SendInline implements verbs.InlineSender. It accepts nothing on a shard in automatic
+// progress, and nothing that would have to wait in the send queue.
+func (q *qp) SendInline(id uint64, flags verbs.SendFlags, data []byte) bool {
+	if q.shard.auto || q.state != verbs.StateRTS || q.hasUnsent() || q.rnr.waiting || q.sq.full() ||
+		len(data) > q.caps.MaxInline || flags&verbs.SendFence != 0 {
+		return false
+	}
+	flags |= verbs.SendInline
+	if q.signalAll {
+		flags |= verbs.SendSignaled
+	}
+	seq, ok := q.path.sendInline(flags, data)
+	if !ok {
+		return false
+	}
+	q.sq.pushSent(id, flags, uint32(len(data)), seq)
+	if flags&verbs.SendSignaled != 0 {
+		q.signaledCount++
+	}
+	return true
+}
+
+// Doorbell implements verbs.InlineSender. In the error state it does nothing, because the
+// requests were flushed.
+func (q *qp) Doorbell() {
+	q.shard.enter()
+	if q.state == verbs.StateRTS || q.state == verbs.StateSQD {
+		q.path.transmit()
+	}
+	q.shard.leave()
 }
 
 // enqueue checks a request and appends it to the send queue.

@@ -167,6 +167,10 @@ func (c *rcConn) windowAllows(n uint64) bool {
 	return c.cong.allows(n)
 }
 
+// sendInline implements path. It sends nothing, because packets may be lost: the send
+// queue has to keep the data until it is acknowledged.
+func (*rcConn) sendInline(verbs.SendFlags, []byte) (seq uint64, ok bool) { return 0, false }
+
 // wantsAck reports whether the next packet, which takes n sequences, needs the AckReq
 // bit although it is not the last packet of its message. A probe needs the bit. Another
 // packet needs the bit if enough packets were sent without it, or if the packet fills

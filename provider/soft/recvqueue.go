@@ -2,7 +2,11 @@
 
 package soft
 
-import "github.com/rdmaloop/rdmaloop/verbs"
+import (
+	"math"
+
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
 
 // A recvQueue is the receive queue of a queue pair or an SRQ. It holds posted buffers in
 // order. The counters head and tail wrap. A buffer that was taken for a message occupies
@@ -19,6 +23,7 @@ type recvQueue struct {
 // An rqe is a posted receive buffer.
 type rqe struct {
 	id   uint64
+	size uint32      // number of bytes of the memory; the maximum also stands for all larger numbers
 	sges []verbs.SGE // memory of the buffer; the slice is a part of recvQueue.sges
 }
 
@@ -58,7 +63,7 @@ func (q *recvQueue) push(wr *verbs.RecvWR) error {
 		return verbs.ErrQueueFull
 	}
 	e := &q.entries[q.tail&uint32(len(q.entries)-1)]
-	e.id = wr.ID
+	e.id, e.size = wr.ID, sizeOf(wr.SGEs)
 	e.sges = append(e.sges[:0], wr.SGEs...)
 	q.tail++
 	return nil
@@ -79,18 +84,19 @@ func (q *recvQueue) pop(dst *rqe) bool {
 	if e == nil {
 		return false
 	}
-	dst.id = e.id
+	dst.id, dst.size = e.id, e.size
 	dst.sges = append(dst.sges[:0], e.sges...)
 	q.head++
 	q.held++
 	return true
 }
 
-// capacity returns the size of the buffer in bytes.
-func (e *rqe) capacity() uint64 {
+// sizeOf returns the number of bytes of the memory that sges name, or the largest uint32
+// if there are more.
+func sizeOf(sges []verbs.SGE) uint32 {
 	var n uint64
-	for i := range e.sges {
-		n += uint64(e.sges[i].Length)
+	for i := range sges {
+		n += uint64(sges[i].Length)
 	}
-	return n
+	return uint32(min(n, math.MaxUint32))
 }

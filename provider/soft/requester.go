@@ -240,12 +240,15 @@ func (q *qp) retire() {
 // completeSend completes the oldest request with success. Only a signaled request adds a
 // completion to the CQ.
 func (q *qp) completeSend(w *wqe) {
-	if q.signaled(w) || w.expectsResponse() {
-		q.requester.signaledCount--
+	signaled, response := q.signaled(w), w.expectsResponse()
+	if !signaled && !response {
+		q.sq.retire()
+		return
 	}
-	if q.signaled(w) {
+	q.requester.signaledCount--
+	if signaled {
 		wc := verbs.WC{ID: w.id, Opcode: sendWCOpcode[w.op], QPN: q.num}
-		if w.expectsResponse() {
+		if response {
 			wc.ByteLen = w.total
 		}
 		q.sq.complete(q.sendCQ, &wc)

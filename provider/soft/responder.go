@@ -30,11 +30,12 @@ const (
 // responder is the receiving half of a queue pair. It executes the peer's requests in
 // order, with the buffers of the receive queue and the memory regions.
 type responder struct {
-	message     messageState
-	buffer      rqe         // receive buffer of the current message
-	offset      uint32      // number of bytes of the current SEND that were copied to buffer
-	writeLeft   memoryRange // memory of the current WRITE that was not written yet
-	writeLength uint32      // number of bytes of the whole current WRITE
+	receivesInline bool // ReceiveInline was called
+	message        messageState
+	buffer         rqe         // receive buffer of the current message
+	offset         uint32      // number of bytes of the current SEND that were copied to buffer
+	writeLeft      memoryRange // memory of the current WRITE that was not written yet
+	writeLength    uint32      // number of bytes of the whole current WRITE
 }
 
 // expects reports whether a fragment may follow the fragments that have arrived. A
@@ -113,7 +114,7 @@ func (q *qp) deliverSend(r *fragment.Fragment) outcome {
 		}
 		rs.message, rs.offset = messageSend, 0
 	}
-	if uint64(rs.offset)+uint64(len(r.Payload)) > rs.buffer.capacity() {
+	if uint64(rs.offset)+uint64(len(r.Payload)) > uint64(rs.buffer.size) {
 		return q.failReceive(verbs.StatusLocLenErr, outcomeInvalidRequest)
 	}
 	if !q.scatter(r.Payload, rs.offset) {
@@ -126,6 +127,30 @@ func (q *qp) deliverSend(r *fragment.Fragment) outcome {
 		q.onFragment(r.First())
 	}
 	return outcomeAck
+}
+
+// deliverInline executes a SEND that consists of one fragment and has no immediate data,
+// if PollInline can return its bytes together with its completion. For this the message
+// has to be small, and no earlier completion may wait in the ring of the CQ.
+// deliverInline reports whether it has executed the SEND.
+func (q *qp) deliverInline(payload []byte, solicited bool) bool {
+	c := q.recvCQ
+	at := c.stored
+	if !q.receivesInline || at >= c.inlineLimit || c.head != c.tail || q.message != messageNone ||
+		len(payload) > verbs.InlineBytes {
+		return false
+	}
+	buffer := q.receiveQueue().peek()
+	if buffer == nil || uint32(len(payload)) > buffer.size {
+		return false
+	}
+	copy(c.data[at][:], payload)
+	wc := &c.dst[at]
+	wc.ID, wc.Status, wc.Opcode, wc.Flags = buffer.id, verbs.StatusSuccess, verbs.WCRecv, verbs.WCInline
+	wc.ByteLen, wc.Imm, wc.QPN, wc.SrcQPN, wc.VendorErr = uint32(len(payload)), 0, q.num, 0, 0
+	c.stored++
+	c.added(solicited)
+	return true
 }
 
 // scatter copies data to the current receive buffer, from offset on.

@@ -161,6 +161,20 @@ func (q *sendQueue) push(wr *verbs.SendWR, total uint32) {
 	q.tail++
 }
 
+// pushSent appends a SEND with inline data that the path has sent already. The queue has
+// no copy of the data.
+func (q *sendQueue) pushSent(id uint64, flags verbs.SendFlags, total uint32, seq uint64) {
+	if int(q.tail-q.oldest) == len(q.entries) {
+		q.resize(2 * len(q.entries))
+	}
+	w := q.at(q.tail)
+	w.id, w.op, w.flags = id, verbs.OpSend, flags
+	w.status, w.responseComplete = verbs.StatusSuccess, false
+	w.total, w.lastSeq = total, seq
+	q.tail++
+	q.next, q.firstNew = q.tail, q.tail
+}
+
 // reset drops all requests.
 func (q *sendQueue) reset() { q.oldest, q.acked, q.next, q.firstNew, q.tail = 0, 0, 0, 0, 0 }
 

@@ -92,7 +92,7 @@ func (c *shmConn) poll() bool {
 		polls.makeIdle(c)
 		return false
 	}
-	work := c.receive()
+	work := (c.serving != serveNext || c.requestsIn.Ready()) && c.receive()
 	if c.q.awaitsResponse() {
 		work = c.takeResponses() || work
 	}

@@ -22,8 +22,9 @@ func (e *end) sharedMemory() []byte { return e.qp.path.(*shmConn).end.Segment.Me
 // pollN polls an end the given number of times, and returns the completions.
 func (e *end) pollN(drives int) []verbs.WC {
 	var got []verbs.WC
+	memory := make([]verbs.InlineData, len(e.wc))
 	for range drives {
-		n, err := e.cq.Poll(e.wc)
+		n, err := e.cq.(verbs.InlinePoller).PollInline(e.wc, memory)
 		require.NoError(e.t, err)
 		got = append(got, e.wc[:n]...)
 	}
@@ -31,8 +32,9 @@ func (e *end) pollN(drives int) []verbs.WC {
 }
 
 // FuzzHostilePeer lets a peer write random bytes into the shared memory of a connection.
-// The other end, the victim, may lose the connection, but each of its requests completes
-// at most once.
+// The other end, the victim, may lose the connection, but each of its requests and
+// buffers completes at most once. In every second run the victim also receives small
+// messages without a buffer.
 func FuzzHostilePeer(f *testing.F) {
 	for seed := range uint64(40) {
 		f.Add(seed, uint16(seed*13))
@@ -43,6 +45,9 @@ func FuzzHostilePeer(f *testing.F) {
 		victim, attacker := newPair(t, d, verbs.ProgressManual)
 		for i := range 32 {
 			victim.recv(1000+uint64(i), 4096*i, 4096)
+		}
+		if seed%2 == 0 {
+			victim.qp.ReceiveInline()
 		}
 		posted := 0
 		for range 8 {
@@ -55,6 +60,10 @@ func FuzzHostilePeer(f *testing.F) {
 			writeRandom(r, attacker.sharedMemory(), int(writes%512))
 			seen := make(map[uint64]int)
 			for _, wc := range victim.pollN(200) {
+				if wc.Flags&verbs.WCInline != 0 {
+					require.LessOrEqual(t, wc.ByteLen, uint32(verbs.InlineBytes))
+					continue
+				}
 				seen[wc.ID]++
 				require.Equal(t, 1, seen[wc.ID], "request %d completed twice", wc.ID)
 			}

@@ -62,6 +62,9 @@ func (c *shmConn) receive() bool {
 		if c.serving != serveNext && !c.resumeServing() {
 			break
 		}
+		if c.serveInline() {
+			continue
+		}
 		more, ok := c.requestsIn.Peek(&r)
 		if !more {
 			break
@@ -97,6 +100,18 @@ func (c *shmConn) resumeServing() bool {
 		}
 	}
 	c.serving = serveNext
+	return true
+}
+
+// serveInline executes the next slot if it has a small message that PollInline can return
+// together with its completion. It reports whether it has executed the slot.
+func (c *shmConn) serveInline() bool {
+	payload, flags, ok := c.requestsIn.PeekSend()
+	if !ok || !c.q.deliverInline(payload, flags&fragment.Solicited != 0) {
+		return false
+	}
+	c.requestsIn.AdvanceSend()
+	c.acks.consumed(flags&shm.FlagAckReq != 0)
 	return true
 }
 

@@ -28,6 +28,40 @@ func (c *shmConn) transmit() {
 	c.wakePeer()
 }
 
+// sendInline implements path. The first message after a call of wakePeer is published at
+// once, because the peer may be waiting for it. The messages after it are published
+// together.
+func (c *shmConn) sendInline(flags verbs.SendFlags, data []byte) (seq uint64, ok bool) {
+	if c.end.provisional && c.peer.State.Load() != shm.SideActive {
+		// As long as no peer has taken the other end, the queue pair may have to send its
+		// requests again; see rebind.
+		return 0, false
+	}
+	var f fragment.Flags
+	if flags&verbs.SendSignaled != 0 {
+		f = shm.FlagAckReq
+	}
+	if flags&verbs.SendSolicited != 0 {
+		f |= fragment.Solicited
+	}
+	if !c.requestsOut.PutSend(data, f) && (!c.freeRequests() || !c.requestsOut.PutSend(data, f)) {
+		return 0, false
+	}
+	if !c.wakeDue || c.requestsOut.Unpublished == publishEvery {
+		c.requestsOut.PublishFirst()
+	}
+	c.wakeDue = true
+	c.sent.seq++
+	return c.sent.seq - 1, true
+}
+
+// freeRequests makes the part of the ring free that the peer has consumed. It returns
+// false if the peer has written an invalid acknowledgement. The next call of takeAcks
+// finds it too, and ends the connection.
+func (c *shmConn) freeRequests() bool {
+	return c.requestsOut.Free(shm.Ack(c.peer.Ack.Load()).Consumed())
+}
+
 // publishEvery is how many slots are published together when many are sent. Publishing
 // costs about as much as writing several slots, but the peer should begin with the first
 // slot before the last one is written. The number is arbitrary.
@@ -101,9 +135,7 @@ func (c *shmConn) reserveRequest(want uint32) (dst []byte, inArea, ok bool) {
 	if ok {
 		return dst, inArea, ok
 	}
-	if !c.requestsOut.Free(shm.Ack(c.peer.Ack.Load()).Consumed()) {
-		// The peer has written an invalid acknowledgement. The next call of takeAcks
-		// finds it too, and ends the connection.
+	if !c.freeRequests() {
 		return nil, false, false
 	}
 	return c.requestsOut.Reserve(want)

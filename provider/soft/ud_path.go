@@ -56,6 +56,9 @@ func (p *udPath) ready() error {
 	return p.wire.listenAtAll()
 }
 
+// sendInline implements path. It does nothing.
+func (p *udPath) sendInline(verbs.SendFlags, []byte) (uint64, bool) { return 0, false }
+
 // transmit implements path. If the wire path has no room, the rest is sent in later
 // calls of drive; see sendDue.
 func (p *udPath) transmit() {

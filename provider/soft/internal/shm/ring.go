@@ -168,6 +168,29 @@ func (p *Producer) Put(f *fragment.Fragment) {
 	p.Unpublished++
 }
 
+// PutSend fills the next slot with a SEND of one fragment, whose payload is data and
+// which has the flags. It reports whether data fits into a slot and the ring has a free
+// slot; if not, it does nothing. Like Put, it does not publish the slot.
+func (p *Producer) PutSend(data []byte, flags fragment.Flags) bool {
+	if len(data) > inlineSize || p.tail-p.Freed == uint32(len(p.slots)) {
+		return false
+	}
+	index := p.tail & uint32(len(p.slots)-1)
+	s := &p.slots[index]
+	copy(s.data[:], data)
+	p.areaEnd[index] = p.areaTail
+	s.word[1] = uint64(len(data))
+	p.tail++
+	word := uint64(p.tail) | uint64(fragment.Send)<<32 | uint64(flags|fragment.First|fragment.Last)<<40
+	if p.Unpublished == 0 {
+		p.firstWord = word
+	} else {
+		s.word[0] = word
+	}
+	p.Unpublished++
+	return true
+}
+
 // PublishFirst stores word 0 of the first unpublished slot. The consumer then sees all
 // filled slots.
 func (p *Producer) PublishFirst() {
@@ -251,6 +274,28 @@ func (c *Consumer) Peek(f *fragment.Fragment) (filled, ok bool) {
 	f.Payload = c.area[at : at+f.Length]
 	return true, true
 }
+
+// PeekSend returns the payload of the next slot if the slot has a SEND that consists of
+// one fragment, whose payload is in the slot, and has no immediate data. Else the result
+// ok is false, and Peek tells more about the slot. The payload refers to the shared
+// memory.
+func (c *Consumer) PeekSend() (payload []byte, flags fragment.Flags, ok bool) {
+	s := &c.slots[c.Head&uint32(len(c.slots)-1)]
+	w := atomic.LoadUint64(&s.word[0])
+	if uint32(w) != c.Head+1 {
+		return nil, 0, false
+	}
+	s.fetch()
+	flags = fragment.Flags(w >> 40)
+	length := uint32(atomic.LoadUint64(&s.word[1]))
+	if fragment.Op(w>>32) != fragment.Send || flags&^(FlagAckReq|fragment.Solicited) != fragment.First|fragment.Last || length > inlineSize {
+		return nil, 0, false
+	}
+	return s.data[:length], flags, true
+}
+
+// AdvanceSend consumes the slot whose payload PeekSend has returned.
+func (c *Consumer) AdvanceSend() { c.Head++ }
 
 // Advance consumes the slot whose header Peek has copied to f.
 func (c *Consumer) Advance(f *fragment.Fragment) {

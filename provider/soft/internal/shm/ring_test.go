@@ -50,6 +50,60 @@ func TestBatchIsShownAtOnce(t *testing.T) {
 	require.True(t, ok)
 }
 
+// PutSend and PeekSend transfer the same payloads and flags as Reserve, Put and Peek.
+func TestSendInSlot(t *testing.T) {
+	out, in := newRing(4)
+	const whole = fragment.First | fragment.Last
+	for length := range inlineSize + 1 {
+		data := make([]byte, length)
+		for i := range data {
+			data[i] = byte(length + i)
+		}
+		flags := []fragment.Flags{0, FlagAckReq, fragment.Solicited, FlagAckReq | fragment.Solicited}[length%4]
+		require.True(t, out.PutSend(data, flags))
+		_, _, ok := in.PeekSend()
+		require.False(t, ok, "the slot is not published")
+		out.PublishFirst()
+		payload, got, ok := in.PeekSend()
+		require.True(t, ok)
+		require.Equal(t, data, payload)
+		require.Equal(t, flags|whole, got)
+		var f fragment.Fragment
+		more, ok := in.Peek(&f)
+		require.True(t, more && ok)
+		require.Equal(t, fragment.Fragment{Op: fragment.Send, Flags: flags | whole, Length: uint32(length), Payload: data}, f)
+		in.AdvanceSend()
+		require.True(t, out.Free(in.Head))
+	}
+	require.False(t, out.PutSend(make([]byte, inlineSize+1), 0), "longer than a slot")
+	for range len(out.slots) {
+		require.True(t, out.PutSend(nil, 0))
+	}
+	require.False(t, out.PutSend(nil, 0), "the ring is full")
+}
+
+// PeekSend leaves all slots to Peek that have something else than a SEND of one fragment
+// in the slot, without immediate data.
+func TestPeekSendLeavesOtherSlots(t *testing.T) {
+	const whole = fragment.First | fragment.Last
+	for name, f := range map[string]fragment.Fragment{
+		"WRITE":                  {Op: fragment.Write, Flags: whole},
+		"first fragment":         {Op: fragment.Send, Flags: fragment.First},
+		"last fragment":          {Op: fragment.Send, Flags: fragment.Last},
+		"immediate data":         {Op: fragment.Send, Flags: whole | fragment.Imm},
+		"in the area":            {Op: fragment.Send, Flags: whole | FlagArea},
+		"longer than a slot":     {Op: fragment.Send, Flags: whole, Length: inlineSize + 1},
+		"a flag without meaning": {Op: fragment.Send, Flags: whole | 1<<7},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out, in := newRing(4)
+			out.Publish(&f)
+			_, _, ok := in.PeekSend()
+			require.False(t, ok)
+		})
+	}
+}
+
 // Unpublished slots can fill the ring completely. Reserve then reports that the ring is
 // full.
 func TestRingIsFull(t *testing.T) {

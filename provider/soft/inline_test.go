@@ -1,0 +1,297 @@
+//go:build linux
+
+package soft
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// pollInline polls an end with PollInline until it has returned n completions. It returns
+// them, and for each the bytes that came with it, or nil.
+func (e *end) pollInline(n int, others ...*end) (wcs []verbs.WC, data [][]byte) {
+	e.t.Helper()
+	memory := make([]verbs.InlineData, len(e.wc))
+	for range pollLimit {
+		k, err := e.cq.(verbs.InlinePoller).PollInline(e.wc[:min(len(e.wc), n-len(wcs))], memory)
+		require.NoError(e.t, err)
+		for i, wc := range e.wc[:k] {
+			wcs = append(wcs, wc)
+			if wc.Flags&verbs.WCInline == 0 {
+				data = append(data, nil)
+			} else {
+				data = append(data, bytes.Clone(memory[i][:wc.ByteLen]))
+			}
+		}
+		if len(wcs) == n {
+			return wcs, data
+		}
+		for _, o := range others {
+			_, err := o.cq.Poll(nil)
+			require.NoError(o.t, err)
+		}
+	}
+	require.FailNow(e.t, "completions have not arrived", "%d of %d", len(wcs), n)
+	return nil, nil
+}
+
+// A small message needs a receive buffer, but leaves it in the queue, untouched. The
+// buffer then receives a message that is too long for InlineData.
+func TestReceiveInlineLeavesTheBuffer(t *testing.T) {
+	x, y := newPair(t, openDevice(t, &Config{Vectors: 2}), verbs.ProgressManual)
+	y.qp.ReceiveInline()
+	y.recv(7, 0, 4096)
+	for length := range verbs.InlineBytes + 1 {
+		text := bytes.Repeat([]byte{byte(length + 1)}, length)
+		x.post(verbs.SendWR{Opcode: verbs.OpSend, Flags: verbs.SendInline, Inline: text})
+		wcs, data := y.pollInline(1, x)
+		require.Equal(t, verbs.WC{ID: 7, Opcode: verbs.WCRecv, Flags: verbs.WCInline, ByteLen: uint32(length), QPN: y.qp.num}, wcs[0])
+		require.Equal(t, text, append([]byte{}, data[0]...))
+	}
+	require.Equal(t, make([]byte, 4096), y.mr.Bytes()[:4096])
+	require.Equal(t, 1, y.qp.rq.len())
+
+	long := bytes.Repeat([]byte{5}, verbs.InlineBytes+1)
+	x.post(verbs.SendWR{Opcode: verbs.OpSend, Flags: verbs.SendInline, Inline: long})
+	wcs, _ := y.pollInline(1, x)
+	require.Equal(t, verbs.WC{ID: 7, Opcode: verbs.WCRecv, ByteLen: uint32(len(long)), QPN: y.qp.num}, wcs[0])
+	require.Equal(t, long, y.mr.Bytes()[:len(long)])
+}
+
+// These messages arrive in receive buffers, although they are small.
+func TestNotReceivedInline(t *testing.T) {
+	small := verbs.SendWR{Opcode: verbs.OpSend, Flags: verbs.SendInline, Inline: []byte("small")}
+	imm := small
+	imm.Opcode, imm.Imm = verbs.OpSendImm, 9
+	for name, test := range map[string]struct {
+		wr       verbs.SendWR
+		inline   bool // ReceiveInline is called
+		capacity int  // length of the slice for the data
+	}{
+		"immediate data":         {imm, true, 64},
+		"without ReceiveInline":  {small, false, 64},
+		"no memory for the data": {small, true, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			x, y := newPair(t, openDevice(t, &Config{Vectors: 2}), verbs.ProgressManual)
+			if test.inline {
+				y.qp.ReceiveInline()
+			}
+			y.recv(1, 0, 100)
+			x.post(test.wr)
+			n := 0
+			for n == 0 {
+				var err error
+				n, err = y.cq.(verbs.InlinePoller).PollInline(y.wc, make([]verbs.InlineData, test.capacity))
+				require.NoError(t, err)
+			}
+			require.Zero(t, y.wc[0].Flags&verbs.WCInline)
+			require.Equal(t, "small", string(y.mr.Bytes()[:5]))
+			require.Zero(t, y.qp.rq.len())
+		})
+	}
+}
+
+// Messages of all kinds keep their order, also if a poll takes only a part of them, so
+// that some completions wait in the ring of the CQ.
+func TestReceiveInlineKeepsOrder(t *testing.T) {
+	x, y := newPair(t, openDevice(t, &Config{Vectors: 2}), verbs.ProgressManual)
+	y.qp.ReceiveInline()
+	const messages = 60
+	for i := range messages {
+		y.recv(uint64(i), 512*i, 512)
+		wr := verbs.SendWR{Opcode: verbs.OpSend, Flags: verbs.SendInline, Inline: []byte{byte(i)}}
+		switch i % 7 {
+		case 3:
+			wr.Opcode, wr.Imm = verbs.OpSendImm, uint32(i)
+		case 5:
+			wr.Inline = bytes.Repeat([]byte{byte(i)}, verbs.InlineBytes+1)
+		}
+		x.post(wr)
+	}
+	memory := make([]verbs.InlineData, 4)
+	inline := 0
+	for i := 0; i < messages; {
+		n, err := y.cq.(verbs.InlinePoller).PollInline(y.wc[:1+i%4], memory)
+		require.NoError(t, err)
+		for k, wc := range y.wc[:n] {
+			first := memory[k][0]
+			if wc.Flags&verbs.WCInline == 0 {
+				first = y.mr.Bytes()[512*wc.ID]
+			} else {
+				inline++
+			}
+			require.Equal(t, byte(i), first)
+			i++
+		}
+	}
+	require.NotZero(t, inline)
+	require.Less(t, inline, messages)
+}
+
+// Without a receive buffer the sender gets an RNR NAK, and sends the message again. A
+// message that is longer than the buffer fails on both sides.
+func TestReceiveInlineNeedsABuffer(t *testing.T) {
+	x, y := newPair(t, openDevice(t, &Config{Vectors: 2}), verbs.ProgressManual)
+	y.qp.ReceiveInline()
+	x.post(verbs.SendWR{ID: 1, Opcode: verbs.OpSend, Flags: verbs.SendInline | verbs.SendSignaled, Inline: []byte("wait")})
+	for x.qp.rnr.waiting == false {
+		require.Empty(t, y.pollN(1))
+		require.Empty(t, x.pollN(1))
+	}
+	y.recv(2, 0, 10)
+	_, data := y.pollInline(1, x)
+	require.Equal(t, "wait", string(data[0]))
+	require.Equal(t, verbs.StatusSuccess, x.wait(1, y)[0].Status)
+
+	x.post(verbs.SendWR{ID: 3, Opcode: verbs.OpSend, Flags: verbs.SendInline | verbs.SendSignaled, Inline: make([]byte, 11)})
+	wcs, _ := y.pollInline(1, x)
+	require.Equal(t, verbs.StatusLocLenErr, wcs[0].Status)
+	require.Equal(t, verbs.StatusRemInvReqErr, x.wait(1, y)[0].Status)
+}
+
+// A CQ that is armed for solicited completions raises its event for a small message with
+// a solicited event, and not for other small messages. The message before the event came
+// with a poll that called drive.
+func TestReceiveInlineRaisesEvents(t *testing.T) {
+	d := openDevice(t, &Config{Vectors: 2})
+	chn, err := d.CreateCompChannel(&verbs.CompChannelAttr{Vector: 1, Progress: verbs.ProgressManual})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, chn.Close()) })
+	x := newEnd(t, d, 0, verbs.ProgressManual)
+	y := newEndOn(t, d, &verbs.CQAttr{Depth: 64, Vector: 1, Progress: verbs.ProgressManual, Channel: chn, Cookie: 4})
+	x.connect(y, nil)
+	y.connect(x, nil)
+	y.qp.ReceiveInline()
+	y.recv(1, 0, 100)
+	require.NoError(t, y.cq.Arm(true))
+	for _, solicited := range []bool{false, true} {
+		wr := verbs.SendWR{Opcode: verbs.OpSend, Flags: verbs.SendInline, Inline: []byte("x")}
+		if solicited {
+			wr.Flags |= verbs.SendSolicited
+		}
+		x.post(wr)
+		y.pollInline(1, x)
+		_, raised, err := chn.Next()
+		require.NoError(t, err)
+		require.Equal(t, solicited, raised)
+	}
+	y.cq.AckEvents(1)
+}
+
+// SendInline accepts requests as long as the ring has room. The completions of signaled
+// requests come in the order of the requests, also if PostSend accepts some of them.
+func TestSendInline(t *testing.T) {
+	x, y := newPair(t, openDevice(t, &Config{Vectors: 2}), verbs.ProgressManual)
+	for i := range 100 {
+		y.recv(uint64(i), 0, 100)
+	}
+	for i := range 30 {
+		flags := verbs.SendFlags(0)
+		if i%3 == 0 {
+			flags = verbs.SendSignaled
+		}
+		if i%10 == 7 {
+			x.post(verbs.SendWR{ID: uint64(i), Opcode: verbs.OpSend, Flags: flags | verbs.SendInline, Inline: []byte{byte(i)}})
+		} else {
+			require.True(t, x.qp.SendInline(uint64(i), flags, []byte{byte(i)}))
+		}
+	}
+	x.qp.Doorbell()
+	require.Len(t, y.wait(30), 30)
+	for i, wc := range x.wait(10, y) {
+		require.Equal(t, verbs.WC{ID: uint64(3 * i), Opcode: verbs.WCSend, QPN: x.qp.num}, wc)
+	}
+	require.Zero(t, x.qp.signaledCount)
+}
+
+// The peer sees the first message at once. It sees the next messages after the doorbell.
+func TestSendInlineBeforeDoorbell(t *testing.T) {
+	x, y := newPair(t, openDevice(t, &Config{Vectors: 2}), verbs.ProgressManual)
+	for i := range 3 {
+		y.recv(uint64(i), 0, 100)
+		require.True(t, x.qp.SendInline(0, 0, []byte("x")))
+	}
+	require.Len(t, y.pollN(10), 1)
+	x.qp.Doorbell()
+	require.Len(t, y.pollN(10), 2)
+}
+
+// SendInline accepts nothing in these situations.
+func TestSendInlineRefuses(t *testing.T) {
+	for name, prepare := range map[string]func(x, y *end) (flags verbs.SendFlags, length int){
+		"longer than MaxInline": func(*end, *end) (verbs.SendFlags, int) { return 0, 129 },
+		"fence":                 func(*end, *end) (verbs.SendFlags, int) { return verbs.SendFence, 1 },
+		"error state": func(x, _ *end) (verbs.SendFlags, int) {
+			require.NoError(x.t, x.qp.Modify(&verbs.QPAttr{State: verbs.StateError}, verbs.AttrState))
+			return 0, 1
+		},
+		"full send queue": func(x, _ *end) (verbs.SendFlags, int) {
+			for x.qp.SendInline(1, 0, nil) {
+			}
+			require.True(x.t, x.qp.sq.full())
+			return 0, 1
+		},
+		"full ring": func(x, _ *end) (verbs.SendFlags, int) {
+			big := verbs.SGEOf(x.mr, 0, 1<<20)
+			x.post(verbs.SendWR{Opcode: verbs.OpSend, SGEs: []verbs.SGE{big}})
+			require.True(x.t, x.qp.hasUnsent())
+			return 0, 1
+		},
+		"closed": func(x, _ *end) (verbs.SendFlags, int) {
+			require.NoError(x.t, x.qp.Close())
+			return 0, 1
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			x, y := newPair(t, openDevice(t, &Config{Vectors: 2}), verbs.ProgressManual)
+			flags, length := prepare(x, y)
+			tail := x.qp.sq.tail
+			require.False(t, x.qp.SendInline(1, flags, make([]byte, length)))
+			require.Equal(t, tail, x.qp.sq.tail)
+			x.qp.Doorbell()
+			if x.qp.closed.Load() {
+				require.Empty(t, x.qp.shard.polls.active, "a closed queue pair is not polled")
+			}
+		})
+	}
+	t.Run("automatic progress", func(t *testing.T) {
+		x, _ := newPair(t, openDevice(t, &Config{Vectors: 2}), verbs.ProgressAuto)
+		require.False(t, x.qp.SendInline(1, 0, nil))
+	})
+	t.Run("wire path", func(t *testing.T) {
+		x, _, _ := newMemoryPair(t)
+		require.False(t, x.qp.SendInline(1, 0, nil))
+	})
+}
+
+// The peer of a provisional end may never take its other end. Then the queue pair sends
+// its requests again on another end, so the send queue must have their data.
+func TestSendInlineOnProvisionalEnd(t *testing.T) {
+	d := openDevice(t, &Config{Vectors: 2})
+	x, y := newEnd(t, d, 0, verbs.ProgressManual), newEnd(t, d, 1, verbs.ProgressManual)
+	x.connect(y, nil)
+	require.False(t, x.qp.SendInline(1, 0, nil))
+	y.connect(x, nil)
+	require.True(t, x.qp.SendInline(1, 0, nil))
+}
+
+func TestSmallMessagesDoNotAllocate(t *testing.T) {
+	x, y := newPair(t, openDevice(t, &Config{Vectors: 2}), verbs.ProgressManual)
+	y.qp.ReceiveInline()
+	y.recv(1, 0, 100)
+	memory, text := make([]verbs.InlineData, len(y.wc)), make([]byte, 64)
+	require.Zero(t, testing.AllocsPerRun(1000, func() {
+		for !x.qp.SendInline(1, verbs.SendSignaled, text) {
+			_, _ = x.cq.Poll(x.wc)
+		}
+		x.qp.Doorbell()
+		for n := 0; n == 0; {
+			n, _ = y.cq.(verbs.InlinePoller).PollInline(y.wc, memory)
+		}
+	}))
+}
