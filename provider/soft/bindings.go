@@ -3,12 +3,14 @@
 package soft
 
 import (
+	"errors"
 	"sync"
 
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/access"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/connmgr"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/resource"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
+	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
 // bindings is a device's table of connections. It has the connections of the RC queue
@@ -134,16 +136,22 @@ func (t *bindings) dataHeard(qpn uint32) {
 	}
 }
 
+var errSelf = errors.New("a queue pair can not be connected to itself")
+
 // take returns the end of a connection for a queue pair that enters RTR. The queue pair
 // then owns the end. The parameter own is the number of this queue pair, and peer is the
 // number of the peer's queue pair. If no end was bound or offered, take makes both ends,
-// and offers one to the peer.
+// and offers one to the peer. The peer is then a queue pair of the same device, so take
+// returns a *verbs.FeatureError if both numbers are equal.
 func (t *bindings) take(own, peer uint32) (*localEnd, error) {
 	t.mu.Lock()
 	end := t.existing(own, peer)
 	t.mu.Unlock()
 	if end != nil {
 		return end, nil
+	}
+	if own == peer {
+		return nil, &verbs.FeatureError{Feature: "loopback queue pair", Reason: errSelf}
 	}
 	ownEnd, peerEnd, err := shm.NewEndPair(t.geom, t.maps)
 	if err != nil {

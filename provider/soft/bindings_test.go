@@ -11,6 +11,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/access"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/connmgr"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
+	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
 func newTestBindings() *bindings {
@@ -136,4 +137,47 @@ func TestProvisionalEndsAtTheSameTime(t *testing.T) {
 	second.Release()
 	tab.close()
 	require.Equal(t, before, peerproc.OpenDescriptors(t))
+}
+
+// renumber gives the queue pair of an end another number.
+func (e *end) renumber(num uint32) {
+	d := e.qp.dev
+	d.unregister(e.qp)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	e.qp.num = num
+	d.qps[num] = e.qp
+}
+
+// Queue pairs of two devices can have the same number. They can be connected to each
+// other with a binding of connection management. Without a binding, the peer on the local
+// path is a queue pair of the same device. A queue pair of the same device with the same
+// number is the queue pair itself.
+func TestEqualNumbersOnTheLocalPath(t *testing.T) {
+	a := newEnd(t, openDevice(t, localConfig()), 0, verbs.ProgressManual)
+	b := newEnd(t, openDevice(t, localConfig()), 0, verbs.ProgressManual)
+	b.renumber(a.qp.num)
+	dev := a.qp.dev
+	mine, theirs, err := shm.NewEndPair(dev.cfg.geometry(), dev.bindings.maps)
+	require.NoError(t, err)
+	require.NoError(t, qpEngine{dev}.Bind(a.qp.num, &connmgr.Binding{End: mine}))
+	require.NoError(t, qpEngine{b.qp.dev}.Bind(b.qp.num, &connmgr.Binding{End: theirs}))
+	a.connect(b, nil)
+	b.connect(a, nil)
+	b.recv(5, 0, 100)
+	a.post(verbs.SendWR{Opcode: verbs.OpSend, Flags: verbs.SendSignaled, SGEs: []verbs.SGE{verbs.SGEOf(a.mr, 0, 100)}})
+	require.EqualValues(t, 100, b.wait(1, a)[0].ByteLen)
+	require.Equal(t, verbs.StatusSuccess, a.wait(1, b)[0].Status)
+
+	_, err = dev.bindings.take(7, 7)
+	var refused *verbs.FeatureError
+	require.ErrorAs(t, err, &refused)
+}
+
+// A queue pair can be connected over the wire path to a queue pair of another host that
+// has the same number.
+func TestEqualNumbersOnTheWirePath(t *testing.T) {
+	s := newSim(t, 1, quietNet)
+	a, b := s.newEnd(), s.newEnd()
+	a.connect(a, func(attr *verbs.QPAttr) { attr.AH.DestGID = verbs.GIDFromAddr(s.host(b).addr) })
 }

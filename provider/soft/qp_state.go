@@ -3,7 +3,6 @@
 package soft
 
 import (
-	"errors"
 	"net/netip"
 
 	"github.com/rdmaloop/rdmaloop/internal/operr"
@@ -200,13 +199,8 @@ func (q *qp) reset() {
 	r.reads, r.nextRead, r.rnr.waiting, r.signaledCount = 0, 0, false, 0
 }
 
-var errSelf = errors.New("a queue pair can not be connected to itself")
-
 // connect makes the path to the peer of an RC queue pair that enters RTR.
 func (q *qp) connect(attr *verbs.QPAttr) error {
-	if attr.DestQPN == q.num {
-		return &verbs.FeatureError{Feature: "loopback queue pair", Reason: errSelf}
-	}
 	wire, err := q.overWire(attr.AH.DestGID.Addr())
 	switch {
 	case err != nil:
