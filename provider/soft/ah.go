@@ -16,7 +16,8 @@ import (
 type ah struct {
 	pd     *pd
 	attr   verbs.AHAttr
-	to     udp.Route // route of the wire path; zero if the destination is on this host
+	to     udp.Route // route of the wire path; zero if datagrams use the local path
+	source verbs.GID // source of datagrams on the local path; see findSource
 	closed atomic.Bool
 }
 
@@ -40,19 +41,39 @@ func (p *pd) CreateAH(attr *verbs.AHAttr) (verbs.AH, error) {
 }
 
 // findRoute decides whether the destination is reached on the local path or on the wire
-// path. For the wire path it stores the route to the destination. It returns an error if
-// the device does not have the path that the destination needs.
+// path. For the wire path it stores the route to the destination, and for the local path
+// the source address. It returns an error if the device does not have the path that the
+// destination needs.
 func (a *ah) findRoute() (err error) {
 	path, addr := a.pd.dev.cfg.Path, a.attr.DestGID.Addr()
 	if path != PathWire {
-		if own, err := hostport.OnThisHost(addr); own || err != nil {
+		own, err := hostport.OnThisHost(addr)
+		switch {
+		case err != nil:
 			return err
+		case own:
+			return a.findSource()
 		}
 	}
 	if path == PathLocal {
 		return &verbs.FeatureError{Feature: "datagrams to " + addr.String(), Reason: errNotThisHost}
 	}
 	a.to, err = a.pd.dev.routeOf(&a.attr)
+	return err
+}
+
+// findSource stores the source address of datagrams on the local path: the address of
+// this host that the source GID index names. If the interfaces of the host are all down,
+// the table of GIDs is empty. In this case the source is the destination address, which
+// is a loopback address.
+func (a *ah) findSource() error {
+	addr, err := a.pd.dev.gids.at(a.attr.SourceIndex)
+	var none *verbs.ParamError
+	if errors.As(err, &none) {
+		a.source = a.attr.DestGID
+		return nil
+	}
+	a.source = verbs.GIDFromAddr(addr)
 	return err
 }
 

@@ -163,8 +163,7 @@ func (u *udLocal) sendOne(w *wqe, to *ah) verbs.Status {
 	if w.flags&verbs.SendSolicited != 0 {
 		b[4] |= datagramSol
 	}
-	src := sourceGID(to.attr.DestGID)
-	copy(b[12:], src[:])
+	copy(b[12:], to.source[:])
 	copy(b[28:], to.attr.DestGID[:])
 	if !u.q.gather(b[datagramHeader:], w, 0) {
 		return verbs.StatusLocProtErr
@@ -176,10 +175,6 @@ func (u *udLocal) sendOne(w *wqe, to *ah) verbs.Status {
 	}
 	return verbs.StatusSuccess
 }
-
-// sourceGID returns the source GID of a datagram to the GID dst, an address of this
-// host. The source is the same address as the destination.
-func sourceGID(dst verbs.GID) verbs.GID { return dst }
 
 // receive delivers the datagram in one packet of the Unix socket. It returns false if
 // the packet is shorter or longer than a datagram can be.

@@ -133,3 +133,24 @@ func TestDatagramsPlaced(t *testing.T) {
 	s.CreateQP(bound)
 	require.Empty(t, receivingAddrs(bound), "a loopback address needs no UDP port")
 }
+
+// The source address in the header of a datagram on the local path is the address that
+// the source index of the address handle names.
+func TestDatagramSourceIndex(t *testing.T) {
+	d := openDevice(t, localConfig())
+	used := netip.MustParseAddr("127.0.0.99")
+	d.gids.inUse = func() []netip.Addr { return []netip.Addr{used} }
+	index, err := d.gids.index(used)
+	require.NoError(t, err)
+	a, b := newDatagramEnd(t, d, verbs.ProgressManual), newDatagramEnd(t, d, verbs.ProgressManual)
+	to, err := a.pd.CreateAH(&verbs.AHAttr{DestGID: verbs.GIDFromAddr(netip.MustParseAddr("127.0.0.1")), SourceIndex: index, Port: 1})
+	require.NoError(t, err)
+	b.recv(1, 0, 100)
+	a.sendTo(to, b, 8)
+	b.wait(1, a)
+	var want wire.GRH
+	want.Set(used, netip.MustParseAddr("127.0.0.1"), wire.UDSendOnly.Size(8), 0, datagramHops)
+	require.Equal(t, want[:], b.mr.Bytes()[:len(want)])
+	a.wait(1)
+	require.NoError(t, to.Close())
+}
