@@ -194,7 +194,7 @@ func (q *qp) rewind() { q.sq.rewind() }
 // another connection, because the peer has not received anything on the old one.
 func (q *qp) resetSent() {
 	q.sq.forgetSent()
-	q.reads, q.signaledCount = 0, 0
+	q.reads, q.nextRead, q.signaledCount = 0, q.sq.oldest, 0
 }
 
 // gather copies bytes of the message, from offset on, to dst. It returns false if the

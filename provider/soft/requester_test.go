@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/connmgr"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/fragment"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -136,6 +137,27 @@ func TestRequestsMoveToAnotherEnd(t *testing.T) {
 	require.Equal(t, []uint64{1, 2}, []uint64{got[0].ID, got[1].ID})
 	require.EqualValues(t, 100, b.wait(1, a)[0].ByteLen)
 	require.Zero(t, a.qp.reads+a.qp.signaledCount)
+}
+
+// A queue pair that sends its requests again on another end waits for the response of
+// each READ again, even of a READ whose response was complete on the old end.
+func TestResponsesAreExpectedAgain(t *testing.T) {
+	d := openDevice(t, &Config{Vectors: 1})
+	a, b := newEnd(t, d, 0, verbs.ProgressManual), newEnd(t, d, 0, verbs.ProgressManual)
+	a.connect(b, nil)
+	read := verbs.SendWR{Opcode: verbs.OpRead, SGEs: []verbs.SGE{verbs.SGEOf(a.mr, 0, 8)}, RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey()}
+	a.post(verbs.SendWR{Opcode: verbs.OpSend})
+	a.post(read)
+	a.post(read)
+	require.True(t, a.qp.response(fragment.ReadData, make([]byte, 8), true), "the response to the first READ is complete")
+	require.Equal(t, a.qp.sq.at(2), a.qp.expectedResponse())
+
+	a.qp.resetSent()
+	for range 2 {
+		w := a.qp.nextToSend()
+		a.qp.markSent(w, 0)
+	}
+	require.Equal(t, a.qp.sq.at(1), a.qp.expectedResponse())
 }
 
 func TestHotPathDoesNotAllocate(t *testing.T) {

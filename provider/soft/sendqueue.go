@@ -112,10 +112,12 @@ func (q *sendQueue) acknowledged(w *wqe) bool { return w.lastSeq < q.acked }
 // rewind makes the oldest request the next one to be sent.
 func (q *sendQueue) rewind() { q.next = q.oldest }
 
-// forgetSent marks all requests as never sent, and forgets what was acknowledged.
+// forgetSent marks all requests as never sent, and forgets what was acknowledged and
+// which responses have arrived.
 func (q *sendQueue) forgetSent() {
 	for i := q.oldest; i != q.firstNew; i++ {
 		w := q.at(i)
+		w.responseComplete = false
 		w.sent, w.received, w.lastSeq = 0, 0, unsent
 	}
 	q.acked, q.next, q.firstNew = 0, q.oldest, q.oldest
