@@ -107,9 +107,9 @@ func TestStreams(t *testing.T) {
 	}
 }
 
-// TestLargeMessages requires that large messages arrive unchanged. These messages are so
-// large that one read of a socket does not return a whole message, and that rdmaloop
-// sends them without copying them.
+// TestLargeMessages requires that messages of 64 KiB arrive unchanged. One read of a
+// socket does not return a whole message of this size. rdmaloop sends messages of this
+// size without a copy.
 func TestLargeMessages(t *testing.T) {
 	o := shortRun()
 	o.sizes = []int{64 << 10}

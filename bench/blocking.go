@@ -29,7 +29,7 @@ func newBlockingClient(s *spec) *blockingClient {
 
 func (b *blockingClient) open() error {
 	if b.spec.Workload == workConnect {
-		return nil // In the workload connect, the method drive opens the connections.
+		return nil // In workConnect, the connections are opened later, by drive.
 	}
 	for range b.spec.Connections {
 		c, err := b.connect()
@@ -42,8 +42,8 @@ func (b *blockingClient) open() error {
 	return nil
 }
 
-// drive sends messages until an answer arrives after the deadline, which is the duration
-// period from now. It sends at least one message.
+// drive sends messages for at least the given duration. It returns after the first
+// answer that arrives when this time has passed. So it sends at least one message.
 func (b *blockingClient) drive(period time.Duration, t *tally) (err error) {
 	begin := b.clock.now()
 	deadline := begin + period

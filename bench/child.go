@@ -25,10 +25,10 @@ type spec struct {
 	WarmUp  time.Duration // Duration of the warm-up before the measurement.
 	// Number of the processor that the process is pinned to, or -1 for no pinning.
 	CPU int
-	// Address at which the server listens. Empty for the path memory, which needs no
+	// Address at which the server listens. Empty for the path "memory", which needs no
 	// address.
 	Listen string
-	// Source address of the client. Empty for the path memory, which needs no address.
+	// Source address of the client. Empty for the path "memory", which needs no address.
 	From string
 	// Address of the running server, as server.Addr has returned it. Only the client uses
 	// this field.
@@ -57,7 +57,7 @@ type server interface {
 type client interface {
 	// open opens the connections.
 	open() error
-	// drive runs the workload for about the duration d, and records the messages in the
+	// drive runs the workload for about the duration d. It records the messages in the
 	// tally t.
 	drive(d time.Duration, t *tally) error
 	// Close ends the connections.

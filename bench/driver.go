@@ -29,7 +29,8 @@ type transport interface {
 
 // A driver runs the workload of a client whose library has callbacks. It opens the
 // connections and starts their sessions. All fields and methods belong to the goroutine
-// of the event loop, except the methods open, drive and Close.
+// of the event loop, with three exceptions: open, drive and Close are called from
+// another goroutine.
 type driver struct {
 	spec      *spec
 	transport transport
@@ -41,12 +42,13 @@ type driver struct {
 	deadline time.Duration
 	// Time at which the next message of workIdle is to be sent.
 	nextDue time.Duration
-	// True when the sessions may not send further messages in this phase.
+	// True when the sessions must not send further messages in this phase.
 	stopping bool
 	// Number of sessions that take part in the present phase and have not stopped.
 	activeSessions int
 	err            error // The first error of any session or of the transport.
-	// Receives one value at the end of each call of open and drive: nil, or the error.
+	// Receives one value when the work that open or drive has started on the loop has
+	// ended: nil, or the error.
 	done chan error
 }
 
@@ -58,7 +60,7 @@ func newDriver(s *spec) *driver {
 func (d *driver) open() error {
 	if d.spec.Workload == workConnect {
 		d.sessions = append(d.sessions, newSession(d))
-		return nil // In the workload connect, the connections are opened by the method drive.
+		return nil // In workConnect, the connections are opened later, by drive.
 	}
 	return d.run(func() { d.dialNext() })
 }

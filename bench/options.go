@@ -16,8 +16,9 @@ const maxSize = 1 << 20
 
 // options are the values of the flags.
 type options struct {
-	// Prefixes of peer/path/mode that select variants. An empty list selects all
-	// variants.
+	// Each text selects variants. It has the form peer, peer/path or peer/path/mode. A
+	// text without a path or mode selects all paths or modes of the peer. An empty list
+	// selects all variants.
 	peers []string
 	// Names of the workloads to measure. An empty list selects all workloads.
 	workloads []string

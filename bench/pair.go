@@ -20,8 +20,8 @@ import (
 // pinned.
 const childProcs = "GOMAXPROCS=2"
 
-// hangTimeout is the time that is added to the planned duration of a measurement. A
-// measurement that takes longer counts as hanging. Arbitrary.
+// hangTimeout is added to the planned duration of a measurement. A measurement that
+// takes longer than this sum counts as hanging. The value is arbitrary.
 const hangTimeout = 30 * time.Second
 
 // A process is one of the two child processes of a measurement: the server or the client.

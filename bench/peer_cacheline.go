@@ -56,7 +56,8 @@ func serveMemory(s *spec) (server, error) {
 // Addr returns the name of the file.
 func (m *sharedMemory) Addr() string { return m.file.Name() }
 
-// Close tells the method serve to return, and waits until it has returned.
+// Close ends the goroutine that answers messages, waits until it has ended, and closes
+// the file.
 func (m *sharedMemory) Close() error {
 	m.stop.Store(true)
 	<-m.finished

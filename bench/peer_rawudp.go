@@ -41,7 +41,8 @@ func serveDatagrams(s *spec) (server, error) {
 // Addr returns the address of the socket.
 func (d *datagramServer) Addr() string { return d.socket.addr.String() }
 
-// Close tells the method serve to return, and waits until it has returned.
+// Close ends the goroutine that answers datagrams, and returns the result of that
+// goroutine.
 func (d *datagramServer) Close() error {
 	d.stop.Store(true)
 	return <-d.finished

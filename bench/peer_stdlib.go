@@ -108,9 +108,9 @@ func checkNumber(answer []byte, want uint64) error {
 	return nil
 }
 
-// A tcpStream runs the workload stream. One goroutine writes messages, and another one
-// reads the answers. To write a group of messages, the first goroutine needs a token. It
-// gets the token back when the answer to the group has arrived.
+// A tcpStream runs workStream. One goroutine writes messages, and another one reads the
+// answers. To write a group of messages, the first goroutine needs a token. It gets the
+// token back when the answer to the group has arrived.
 type tcpStream struct {
 	*blockingClient
 	sent uint64

@@ -136,8 +136,8 @@ func (r *ucxRun) row(c Case) Row {
 		row.MsgsPerSec /= ways
 		row.P50 = ways * float64(r.figures[0].Percentile)
 		// Each percentile was measured in a test of its own. So the result for a higher
-		// percentile may be smaller than the result for a lower one. In that case max
-		// replaces it with the result for the lower percentile.
+		// percentile may be smaller than the result for a lower one. In that case the
+		// row gets the result for the lower percentile twice.
 		row.P99 = max(row.P50, ways*float64(r.figures[1].Percentile))
 		row.P999 = max(row.P99, ways*float64(r.figures[2].Percentile))
 	}

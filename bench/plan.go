@@ -45,22 +45,22 @@ func newPlan(runners []runner, o options) *plan {
 // steps returns the number of measurements in all rounds.
 func (p *plan) steps() int { return p.rounds * len(p.tasks) }
 
-// run measures until all cases are done or ctx ends. It calls the function show before
-// each measurement. If a measurement fails, run calls the function failed and goes on
-// with the next case.
-func (p *plan) run(ctx context.Context, show func(Case), failed func(Case, error)) {
+// run measures until all cases are done or ctx ends. It calls onStart before each
+// measurement. If a measurement fails, run calls onFailure and goes on with the next
+// case.
+func (p *plan) run(ctx context.Context, onStart func(Case), onFailure func(Case, error)) {
 	for range p.rounds {
 		for _, t := range p.tasks {
 			if ctx.Err() != nil {
 				return
 			}
-			show(t.Case)
+			onStart(t.Case)
 			row, err := t.runner.Run(ctx, t.Case)
 			switch {
 			case ctx.Err() != nil: // ctx has ended, so this row is incomplete and is not kept.
 				return
 			case err != nil:
-				failed(t.Case, err)
+				onFailure(t.Case, err)
 			default:
 				t.rounds = append(t.rounds, row)
 			}

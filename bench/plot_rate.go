@@ -37,7 +37,8 @@ func shape(mode string) draw.GlyphDrawer {
 	return draw.BoxGlyph{}
 }
 
-// pathColor returns the colour for path number n.
+// pathColor returns the colour for the curves of one path. The parameter n is the index
+// of the path in the list of all paths of the plot.
 func pathColor(n int) color.Color { return plotutil.DarkColors[n%len(plotutil.DarkColors)] }
 
 // curvesOf makes a curve for each variant of a peer that has rows.

@@ -15,7 +15,7 @@ import (
 	"gonum.org/v1/plot/vg"
 )
 
-// plotWidth is the width of all plots.
+// plotWidth is the width of all plots. Arbitrary.
 const plotWidth = 8 * vg.Inch
 
 // writePlots writes the plots of a run into a directory, as SVG files. For each message

@@ -122,9 +122,9 @@ func (r *rdmaSender) send(n uint64) error {
 func (r *rdmaSender) start(n uint64) error {
 	switch {
 	case r.spec.Workload == workRead:
-		return r.conn.Read(r.local(n), r.remote, reactor.SendOptions{})
+		return r.conn.Read(r.localPart(n), r.remote, reactor.SendOptions{})
 	case r.spec.Workload == workWrite:
-		return r.conn.Write(r.local(n), r.remote, reactor.SendOptions{})
+		return r.conn.Write(r.localPart(n), r.remote, reactor.SendOptions{})
 	case r.copyBuffer != nil:
 		putNumber(r.copyBuffer, n)
 		return r.conn.Send(r.copyBuffer)
@@ -132,10 +132,10 @@ func (r *rdmaSender) start(n uint64) error {
 	return r.sendLarge(n)
 }
 
-// local returns the part of the local memory that belongs to operation n. The parts are
-// used again in turn. While operation n is in flight, no other operation has the same
-// part.
-func (r *rdmaSender) local(n uint64) verbs.SGE {
+// localPart returns the part of the local memory that operation n uses. The memory has
+// one part for each operation that can be in flight, and the operations use the parts in
+// turn. So while operation n is in flight, no other operation uses the same part.
+func (r *rdmaSender) localPart(n uint64) verbs.SGE {
 	at := n % uint64(r.spec.InFlight) * uint64(r.spec.Size)
 	return verbs.SGE{Addr: r.memory.Addr() + at, Length: uint32(r.spec.Size), LKey: r.memory.LKey()}
 }

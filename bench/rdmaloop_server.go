@@ -48,8 +48,9 @@ func serveRDMA(s *spec) (server, error) {
 // Addr returns the address of the listener.
 func (e *echoServer) Addr() string { return e.addr }
 
-// OnConnectRequest accepts every client. For one-sided operations the private data of the
-// answer has the address and the key of the memory, which the first request allocates.
+// OnConnectRequest accepts every client. For one-sided operations it sends the address
+// and the key of the memory as private data of the answer. It allocates this memory at
+// the first request.
 func (e *echoServer) OnConnectRequest(req *reactor.ConnRequest) {
 	p := &reactor.AcceptParams{Context: &serverConn{}}
 	if e.spec.oneSided() {

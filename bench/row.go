@@ -7,7 +7,8 @@ import (
 
 // A Case is one measurement: a workload with its parameters, and the peer that runs it.
 type Case struct {
-	// Name of a library or of a lower bound: rdmaloop, gnet, ...
+	// Name of a library, for example rdmaloop or gnet. Or name of a program that uses no
+	// library and shows the shortest possible time, for example rawudp.
 	Peer string `json:"peer"`
 	Path string `json:"path"` // One of local, wire, device, tcp, udp, memory and posix.
 	// How the programs wait for messages: event, adaptive or busy.
@@ -33,7 +34,7 @@ type Row struct {
 	P999 float64 `json:"p999_ns"`
 	Max  float64 `json:"max_ns"`
 
-	// Rate of answered messages. In the workload connect it is the rate of connections.
+	// Rate of answered messages. In workConnect it is the rate of connections.
 	MsgsPerSec  float64 `json:"msgs_per_sec"`
 	BytesPerSec float64 `json:"bytes_per_sec"`
 
@@ -45,13 +46,17 @@ type Row struct {
 	Allocs      float64 `json:"allocs_per_msg,omitempty"`
 	CtxSwitches float64 `json:"ctx_switches_per_msg,omitempty"`
 
-	// Resident memory of both processes together, in bytes for each connection.
+	// Growth of the resident memory from the moment before the client connects until the
+	// end of the warm-up. It is the sum over both processes in bytes, divided by the
+	// number of connections.
 	RSSPerConn float64 `json:"rss_bytes_per_conn,omitempty"`
 
 	// RatioToGnet and RatioToFloor compare the row with the row of another peer in the
-	// same run: gnet, or the lower bound of the path. A ratio is a quotient of p50s, or
-	// of rates if the workload measures only a rate. It is zero, and left out, if there
-	// is no row to compare with.
+	// same run. For RatioToGnet this peer is gnet. For RatioToFloor it is the peer that
+	// shows the shortest possible time of the path: see floorOf. A ratio is the p50 of
+	// this row divided by the p50 of the other row, or the quotient of the two rates if
+	// the workload measures only a rate. If there is no row to compare with, the ratio
+	// is zero and is left out of the JSON.
 	RatioToGnet  float64 `json:"ratio_to_gnet,omitempty"`
 	RatioToFloor float64 `json:"ratio_to_floor,omitempty"`
 }

@@ -118,9 +118,9 @@ func (s *session) onComplete() {
 	}
 }
 
-// onClose is called when the connection has closed. In the workload connect the session
-// closes the connection itself; onClose then dials the next connection, or stops the
-// session. In every other workload onClose ends the measurement with an error.
+// onClose is called when the connection has closed. In workConnect the session closes
+// the connection itself; onClose then dials the next connection, or stops the session.
+// In every other workload onClose ends the measurement with an error.
 func (s *session) onClose(err error) {
 	d := s.driver
 	switch {

@@ -152,8 +152,8 @@ func TestConnections(t *testing.T) {
 	require.NoError(t, <-d.done)
 }
 
-// In the workload connect, each connection sends one message. The message numbers start
-// from 1 on every connection.
+// In workConnect, each connection sends one message. The message numbers start from 1 on
+// every connection.
 func TestConnect(t *testing.T) {
 	d, f := startedDriver(t, Case{Workload: workConnect, Size: 16, InFlight: 1, Connections: 1})
 	d.sessions[0].onAnswer(answerOf(d, 1))

@@ -7,11 +7,11 @@ import (
 	"unicode/utf8"
 )
 
-// A column is a column of the printed table. The function text returns "" if the peer of
-// the row cannot report the figure.
+// A column is a column of the printed table. The function cell returns the text for a
+// row, or "" if the peer of the row cannot report the figure.
 type column struct {
 	name string
-	of   func(Row) string
+	cell func(Row) string
 }
 
 func columns() []column {
@@ -82,7 +82,7 @@ func printGroup(b *strings.Builder, rows []Row) {
 		known := false
 		cells := make([]string, len(rows))
 		for i, r := range rows {
-			cells[i] = col.of(r)
+			cells[i] = col.cell(r)
 			known = known || cells[i] != ""
 		}
 		if !known {
@@ -127,7 +127,8 @@ func (c Case) title() string {
 	return text
 }
 
-// label returns peer, path and mode of the case, in the form that the flag -peers has.
+// label returns peer, path and mode of the case with slashes between them, for example
+// rdmaloop/local/busy. The flag -peers accepts this form.
 func (c Case) label() string { return c.Peer + "/" + c.Path + "/" + c.Mode }
 
 func bytesOf(n int) string {

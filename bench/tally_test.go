@@ -21,9 +21,11 @@ func TestResult(t *testing.T) {
 	require.InEpsilon(t, 1000e3, r.Max, precision)
 }
 
-// TestCoordinatedOmission checks a message that takes three and a half intervals. The
-// tally must count three late messages: this one, and the two that were due one and two
-// intervals later.
+// TestCoordinatedOmission checks a message whose answer takes three and a half
+// intervals. The tally must count three late messages. One is this message. The others
+// are the two messages that were due one and two intervals later: they would have taken
+// two and a half and one and a half intervals. The message that was due three intervals
+// later would have taken only half an interval, so it is not late and is not counted.
 func TestCoordinatedOmission(t *testing.T) {
 	c := newTally()
 	c.recordPaced(35*time.Millisecond, 10*time.Millisecond)

@@ -85,8 +85,9 @@ func startServer(opts *options, stderr io.Writer) (*serverProcess, error) {
 	return &serverProcess{cmd: cmd, stdin: stdin, addr: addr}, nil
 }
 
-// stop makes the server exit and waits until it has exited. A server that fails has
-// already printed the reason.
+// stop makes the server exit, and waits until it has exited. If the server exits with a
+// status other than 0, stop returns exitFailed and no error, because the server itself
+// has printed the reason.
 func (s *serverProcess) stop() (status int, err error) {
 	hung := time.AfterFunc(2*shutdownTime, func() { s.cmd.Process.Kill() })
 	defer hung.Stop()

@@ -199,9 +199,9 @@ func TestNoServer(t *testing.T) {
 	require.Contains(t, p.stderr.String(), "no process has UDP port 4791 of "+addr.Addr().String()+": connection refused")
 }
 
-// TestPrintServed requires that printServed prints the addresses that clients can reach
-// to the standard output, and the other addresses, with the errors, to the standard
-// error.
+// TestPrintServed checks the output of printServed. The standard output must have the
+// addresses that clients can reach. The standard error must have the other addresses,
+// each with the error.
 func TestPrintServed(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	at := netip.MustParseAddrPort("10.0.0.1:7471")
@@ -210,20 +210,21 @@ func TestPrintServed(t *testing.T) {
 	require.Equal(t, "echo: not reached by the wire path at 10.0.0.1:7471: address in use\n", stderr.String())
 }
 
-// A countingServer is a server that counts messages. When a certain number of messages
-// has arrived, it closes the channel enough. The test then interrupts the client.
+// A countingServer is a server that counts messages. When interruptAfter messages have
+// arrived, it closes the channel that the test waits for. The test then interrupts the
+// client.
 type countingServer struct {
 	server
-	seen   atomic.Int64
-	enough chan struct{}
+	seen    atomic.Int64
+	reached chan struct{}
 }
 
-const enough = 1000
+const interruptAfter = 1000
 
 func (s *countingServer) OnMessage(c *reactor.Conn, msg reactor.Message) {
 	s.server.OnMessage(c, msg)
-	if s.seen.Add(1) == enough {
-		close(s.enough)
+	if s.seen.Add(1) == interruptAfter {
+		close(s.reached)
 	}
 }
 
@@ -250,16 +251,16 @@ func TestInterrupt(t *testing.T) {
 		"streaming": {"-count", "10", "-duration", "1h"},
 	} {
 		t.Run(phase, func(t *testing.T) {
-			s := &countingServer{server: server{stderr: t.Output()}, enough: make(chan struct{})}
+			s := &countingServer{server: server{stderr: t.Output()}, reached: make(chan struct{})}
 			client := program(t, append(flags, "-json", "-connect", listen(t, s))...)
 			require.NoError(t, client.Start())
-			<-s.enough
+			<-s.reached
 			require.NoError(t, client.Process.Signal(syscall.SIGINT))
 			require.Equal(t, exitOK, client.exit(t), "%s", &client.stderr)
 			r := client.report(t)
 			require.True(t, r.Interrupted)
 			require.Zero(t, r.Errors)
-			require.GreaterOrEqual(t, r.Count+r.StreamMsgs, enough-1)
+			require.GreaterOrEqual(t, r.Count+r.StreamMsgs, interruptAfter-1)
 		})
 	}
 }

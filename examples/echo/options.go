@@ -169,8 +169,9 @@ func parseCPUs(list string) (cpus []int, err error) {
 	return cpus, nil
 }
 
-// providerConfig returns the configuration of a provider. The provider then chooses a
-// device that has the address addr, or has a route to that address.
+// providerConfig returns the configuration of a provider. A provider with this
+// configuration chooses a device that has the address addr, or has a route to that
+// address.
 func (o *options) providerConfig(addr netip.AddrPort) *provider.Config {
 	return &provider.Config{Path: o.path, Vectors: o.loops, Addr: addr.Addr()}
 }

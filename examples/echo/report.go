@@ -99,7 +99,8 @@ func newReport(opts *options, provider string, server netip.Addr, results []*loo
 	}
 	var refused *cm.RejectError
 	if errors.As(r.cause, &refused) && refused.ByApplication {
-		// Some devices pad private data with zeros: rdma_accept(3).
+		// Some devices append zero bytes to private data (rdma_accept(3)). They are
+		// removed.
 		text := bytes.TrimRight(refused.PrivateData, "\x00")
 		r.Rejected = &rejection{Reason: refused.Reason.String(), PrivateData: string(text)}
 	}

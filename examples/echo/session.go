@@ -91,7 +91,7 @@ func newSession(opts *options, result *loopResult, done chan<- struct{}) *sessio
 
 func (s *session) onOpen(c *reactor.Conn) {
 	s.conn = c
-	// Some devices pad private data with zeros: rdma_accept(3).
+	// Some devices append zero bytes to private data (rdma_accept(3)). They are removed.
 	hello := bytes.TrimRight(c.PeerPrivateData(), "\x00")
 	if !bytes.Equal(hello, s.privateData) {
 		s.result.damaged++

@@ -10,10 +10,10 @@ import (
 )
 
 // ucmatose is a program of librdmacm. It opens several connections. When all of them are
-// open, the server sends a number of messages, the flag count, on each. When the client
-// has received all messages of a connection, it sends the same number of messages back.
-// When the server has received these, it disconnects. The contents of the messages do not
-// matter. See ucmatose(1).
+// open, the server sends messages on each of them. The flag -count is the number of
+// messages on one connection. When the client has received all messages of a connection,
+// it sends the same number of messages back. When the server has received these
+// messages, it disconnects. The contents of the messages do not matter. See ucmatose(1).
 
 // A cmatose has the code that the server and the client of the protocol of ucmatose have
 // in common.

@@ -84,16 +84,16 @@ type perftest struct {
 	closed        int
 }
 
-// traffic sends and receives the messages on the data connection.
+// A traffic sends and receives the messages on the data connection.
 type traffic interface {
-	// begin is called when the client may start to send data.
-	begin(*perftest)
-	// message is called when a message has arrived on the data connection.
-	message(*perftest)
-	// more is called when the send queue was full and has free places again.
-	more(*perftest)
-	// sent is called when a message that was sent with Notify has been delivered.
-	sent(*perftest)
+	// onStart is called when the client may start to send data.
+	onStart(*perftest)
+	// onMessage is called when a message has arrived on the data connection.
+	onMessage(*perftest)
+	// onWritable is called when the send queue was full and has free places again.
+	onWritable(*perftest)
+	// onDelivered is called when a message that was sent with Notify has been delivered.
+	onDelivered(*perftest)
 }
 
 // OnOpen stores the connection. The first connection is the control connection, the
@@ -106,8 +106,8 @@ func (p *perftest) OnOpen(c *reactor.Conn) {
 	}
 }
 
-// next sends the message of this side for the next step.
-func (p *perftest) next() { p.check(p.control.Send(stepMessage(p.step, p.data))) }
+// sendStep sends this side's message of the next step.
+func (p *perftest) sendStep() { p.check(p.control.Send(stepMessage(p.step, p.data))) }
 
 // checkStep checks a message of the exchange, and returns the number of its step.
 func (p *perftest) checkStep(msg reactor.Message) (step int, ok bool) {
@@ -126,16 +126,16 @@ func (p *perftest) handleData(msg reactor.Message) {
 		p.data.Abort(fmt.Errorf("a message of %d bytes, not %d", len(msg.Data()), p.opts.size))
 		return
 	}
-	p.message(p)
+	p.onMessage(p)
 }
 
 // OnWritable lets the traffic send further messages.
-func (p *perftest) OnWritable(*reactor.Conn) { p.more(p) }
+func (p *perftest) OnWritable(*reactor.Conn) { p.onWritable(p) }
 
 // OnCompletion tells the traffic that its last message has been delivered.
 func (p *perftest) OnCompletion(_ *reactor.Conn, _ reactor.Op, err error) {
 	if err == nil {
-		p.sent(p)
+		p.onDelivered(p)
 	}
 }
 
@@ -191,7 +191,7 @@ func newPerftestClient(s *endpoint, t traffic) reactor.Handler {
 // when the data connection has opened.
 func (p *perftestClient) OnOpen(c *reactor.Conn) {
 	p.perftest.OnOpen(c)
-	p.next()
+	p.sendStep()
 }
 
 // OnMessage continues with the next step when the server's answer has arrived.
@@ -208,13 +208,13 @@ func (p *perftestClient) OnMessage(c *reactor.Conn, msg reactor.Message) {
 	case step == stepRun && p.data == nil:
 		c.Abort(errors.New("the server has started before the data connection is open"))
 	case step == stepRun:
-		// The exchange continues when the traffic calls the method next.
-		p.begin(p.perftest)
+		// The exchange of messages continues when the traffic calls sendStep.
+		p.onStart(p.perftest)
 	case step == stepEnd:
 		p.data.Close()
 		p.control.Close()
 	default:
-		p.next()
+		p.sendStep()
 	}
 }
 

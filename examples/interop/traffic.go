@@ -23,17 +23,17 @@ func newLatencyClient(s *endpoint) reactor.Handler {
 // only the methods that it needs.
 type noTraffic struct{}
 
-func (noTraffic) begin(*perftest)   {}
-func (noTraffic) message(*perftest) {}
-func (noTraffic) more(*perftest)    {}
-func (noTraffic) sent(*perftest)    {}
+func (noTraffic) onStart(*perftest)     {}
+func (noTraffic) onMessage(*perftest)   {}
+func (noTraffic) onWritable(*perftest)  {}
+func (noTraffic) onDelivered(*perftest) {}
 
 type latencyServer struct {
 	noTraffic
 	payload []byte
 }
 
-func (l *latencyServer) message(p *perftest) { p.check(p.data.Send(l.payload)) }
+func (l *latencyServer) onMessage(p *perftest) { p.check(p.data.Send(l.payload)) }
 
 type latencyClient struct {
 	noTraffic
@@ -42,21 +42,21 @@ type latencyClient struct {
 	times   []time.Duration // Times of the round trips.
 }
 
-func (l *latencyClient) begin(p *perftest) {
+func (l *latencyClient) onStart(p *perftest) {
 	l.start = time.Now()
 	p.check(p.data.Send(l.payload))
 }
 
-func (l *latencyClient) message(p *perftest) {
+func (l *latencyClient) onMessage(p *perftest) {
 	l.times = append(l.times, time.Since(l.start))
 	if len(l.times) < p.opts.count {
-		l.begin(p)
+		l.onStart(p)
 		return
 	}
 	slices.Sort(l.times)
 	typical := l.times[len(l.times)/2] / 2
 	fmt.Fprintf(p.out, "%d messages of %d bytes, typical %v one way\n", len(l.times), len(l.payload), typical)
-	p.next()
+	p.sendStep()
 }
 
 // ib_send_bw sends messages in one direction, with a full send queue.
@@ -72,7 +72,7 @@ type bandwidthServer struct {
 	got int
 }
 
-func (b *bandwidthServer) message(p *perftest) {
+func (b *bandwidthServer) onMessage(p *perftest) {
 	if b.got++; b.got == p.opts.count {
 		fmt.Fprintf(p.out, "%d messages of %d bytes came\n", b.got, p.opts.size)
 	}
@@ -85,12 +85,12 @@ type bandwidthClient struct {
 	start   time.Time
 }
 
-func (b *bandwidthClient) begin(p *perftest) {
+func (b *bandwidthClient) onStart(p *perftest) {
 	b.start = time.Now()
-	b.more(p)
+	b.onWritable(p)
 }
 
-func (b *bandwidthClient) more(p *perftest) {
+func (b *bandwidthClient) onWritable(p *perftest) {
 	for b.posted < p.opts.count {
 		last := b.posted == p.opts.count-1
 		err := p.data.SendWith(b.payload, reactor.SendOptions{Notify: last})
@@ -105,9 +105,9 @@ func (b *bandwidthClient) more(p *perftest) {
 	}
 }
 
-func (b *bandwidthClient) sent(p *perftest) {
+func (b *bandwidthClient) onDelivered(p *perftest) {
 	took := time.Since(b.start)
 	rate := float64(b.posted*len(b.payload)) / took.Seconds() / (1 << 20)
 	fmt.Fprintf(p.out, "%d messages of %d bytes, %.2f MiB/s\n", b.posted, len(b.payload), rate)
-	p.next()
+	p.sendStep()
 }

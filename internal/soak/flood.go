@@ -33,7 +33,8 @@ const memoryTime = time.Minute
 // opens one connection after another. It prints how long these connections took to open,
 // and how much memory the server used.
 func flood(ctx context.Context, o *options, out io.Writer) error {
-	// In a long soak the servers have their default settings: see options.durations.
+	// The flood is measured with the default settings of a server. Servers have these
+	// settings in a soak of an hour: see options.durations.
 	o.duration = time.Hour
 	s := newTestbed("wire", soft.PathWire, o)
 	defer s.kill()
@@ -81,19 +82,19 @@ func (s *testbed) startForFlood() (err error) {
 	if s.server, s.addr, err = s.listenAnywhere(); err != nil {
 		return err
 	}
-	s.steady, err = s.start(hostile.RoleClient, sameUser, hostile.Spec{Messages: 1, RecordDials: true})
+	s.steadyClient, err = s.start(hostile.RoleClient, sameUser, hostile.Spec{Messages: 1, RecordDials: true})
 	return err
 }
 
 // dialTimes returns how long each connection of the client took to open, in the order in
-// which they opened. It leaves out the first connections. The parameter after is their
-// number.
-func (s *testbed) dialTimes(after int) ([]time.Duration, error) {
-	note, err := s.steady.Report()
+// which they opened. It leaves out some connections at the beginning. The parameter
+// skipped is the number of these connections.
+func (s *testbed) dialTimes(skipped int) ([]time.Duration, error) {
+	note, err := s.steadyClient.Report()
 	if err != nil {
 		return nil, err
 	}
-	return note.Tally.DialTimes[after:], lossOf(note.Tally)
+	return note.Tally.DialTimes[skipped:], lossOf(note.Tally)
 }
 
 // percentiles returns a description of the distribution of times.
@@ -120,6 +121,6 @@ func (s *testbed) memoryAfter(ctx context.Context, before uint64, out io.Writer)
 		fmt.Fprintf(out, "memory of the server %v after the flood: %+.1f MiB; at most %+.1f MiB\n", age,
 			(float64(now.Resident)-float64(before))/mebi, (float64(now.Peak)-float64(before))/mebi)
 	}
-	note, err := s.steady.Finish()
+	note, err := s.steadyClient.Finish()
 	return errors.Join(err, lossOf(note.Tally))
 }

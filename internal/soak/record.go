@@ -40,11 +40,11 @@ func (s *testbed) takeReading() (r reading, err error) {
 		return r, err
 	}
 	r.server = note.Server
-	if note, err = s.steady.Report(); err != nil {
+	if note, err = s.steadyClient.Report(); err != nil {
 		return r, err
 	}
 	r.steady = note.Tally
-	if note, err = s.churn.Report(); err != nil {
+	if note, err = s.churningClient.Report(); err != nil {
 		return r, err
 	}
 	r.churn = note.Tally
@@ -182,7 +182,7 @@ func (r *record) verdict() error {
 	last := r.settledReadings[len(r.settledReadings)-1]
 	err := r.grown(last)
 	for _, s := range r.testbeds {
-		for _, p := range []*hostile.Process{s.steady, s.churn} {
+		for _, p := range []*hostile.Process{s.steadyClient, s.churningClient} {
 			note, failed := p.Finish()
 			err = errors.Join(err, failed, lossOf(note.Tally))
 		}

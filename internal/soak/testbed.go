@@ -41,9 +41,9 @@ type testbed struct {
 
 	server *hostile.Process
 	addr   netip.AddrPort
-	// Clients of the first server. The client steady keeps its connections open, and the
-	// client churn closes each connection after a few messages.
-	steady, churn *hostile.Process
+	// Clients of the first server. The first client keeps its connections open. The
+	// second client closes each connection after a few messages.
+	steadyClient, churningClient *hostile.Process
 
 	// The second server, which restartServer kills and starts again.
 	restarted     *hostile.Process
@@ -68,10 +68,10 @@ func (s *testbed) startAll() (err error) {
 	if s.restarted, s.restartedAddr, err = s.listenAnywhere(); err != nil {
 		return err
 	}
-	if s.steady, err = s.start(hostile.RoleClient, sameUser, hostile.Spec{Conns: 4}); err != nil {
+	if s.steadyClient, err = s.start(hostile.RoleClient, sameUser, hostile.Spec{Conns: 4}); err != nil {
 		return err
 	}
-	if s.churn, err = s.start(hostile.RoleClient, sameUser, hostile.Spec{Conns: 4, Messages: 50}); err != nil {
+	if s.churningClient, err = s.start(hostile.RoleClient, sameUser, hostile.Spec{Conns: 4, Messages: 50}); err != nil {
 		return err
 	}
 	s.restartedClient, err = s.start(hostile.RoleClient, sameUser, hostile.Spec{Conns: 4, Addr: s.restartedAddr, Expendable: true})
@@ -128,7 +128,7 @@ func (s *testbed) start(r hostile.Role, user int, spec hostile.Spec) (*hostile.P
 
 // kill kills all processes.
 func (s *testbed) kill() {
-	for _, p := range []*hostile.Process{s.server, s.steady, s.churn, s.restarted, s.restartedClient} {
+	for _, p := range []*hostile.Process{s.server, s.steadyClient, s.churningClient, s.restarted, s.restartedClient} {
 		if p != nil {
 			p.Kill()
 		}

@@ -17,9 +17,9 @@ func atomicCases() []testCase {
 }
 
 // cas returns a request for an atomic compare-and-swap, and faa a request for an atomic
-// fetch-and-add. The operation changes the 64-bit word at the parameter offset in the
-// memory of the parameter peer. The device stores the old value of that word in the
-// memory of this end, at the offset in the parameter into.
+// fetch-and-add. The operation changes the 64-bit word of the peer's memory at the given
+// offset. The device stores the old value of that word in the memory of this end. The
+// parameter into is the offset of the place where it is stored.
 func (e *end) cas(id uint64, peer *end, offset, into int, compare, swap uint64) verbs.SendWR {
 	wr := e.remote(verbs.OpCompareSwap, id, peer, offset, e.sge(into, 8))
 	wr.CompareAdd, wr.Swap = compare, swap

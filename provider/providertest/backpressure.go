@@ -97,8 +97,8 @@ func fullSendQueue(r *rig) {
 }
 
 // sendsNeedPolling checks that a request occupies its place in the send queue until its
-// completion is polled. A CQ that has as many places as the queues that use it can
-// therefore not be overrun (IBTA vol. 1, 10.8.5.1).
+// completion is polled. So a CQ can not be overrun if it has as many places as all the
+// queues that use it have together (IBTA vol. 1, 10.8.5.1).
 func sendsNeedPolling(r *rig) {
 	p := r.pair(func(a, _ *plan) { a.caps.MaxSendWR = 4 })
 	depth := p.a.qp.Caps().MaxSendWR
@@ -133,8 +133,8 @@ func recvsNeedPolling(r *rig) {
 }
 
 // pong sends a message from end b to end a, and waits until it arrives. Acknowledgements
-// and messages stay in order. So a has then also processed all acknowledgements that b
-// sent before the message.
+// and messages stay in order. So when pong returns, end a has also processed all
+// acknowledgements that end b sent before the message.
 func (p *pair) pong() {
 	p.t.Helper()
 	p.a.recv(1, p.a.sge(0, 8))

@@ -239,8 +239,9 @@ func unacknowledged(r *rig) {
 	r.NoError(w.b.recvs.cq.Close())
 }
 
-// oneOwner creates a second channel on a completion vector. With manual progress that
-// must fail, because the vector already has an owner.
+// oneOwner creates a second channel on a completion vector that already has a channel.
+// With manual progress a vector can have only one channel, its owner. So the call must
+// fail until the first channel is closed. With automatic progress the call must succeed.
 func oneOwner(r *rig) {
 	first := r.newChannel(0)
 	attr := &verbs.CompChannelAttr{Progress: r.progress}
@@ -336,9 +337,9 @@ func (s *sleeper) await() error {
 	}
 }
 
-// poll takes completions until one of them is that of a received message, or there are no
-// more. Completions of sends are ignored. The result message is true if a message was
-// received.
+// poll polls the CQ until it finds the completion of a received message, or until the CQ
+// is empty. It ignores completions of sends. The result message is true if poll has
+// found a received message.
 func (s *sleeper) poll() (message bool, err error) {
 	var wcs [1]verbs.WC
 	for {

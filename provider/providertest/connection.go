@@ -15,8 +15,9 @@ func connectionCases() []testCase {
 	}
 }
 
-// requestEvents returns the events of two requests, with different private data and
-// depths, to one listener. The events are fetched and not acknowledged.
+// requestEvents makes two connection requests to one listener and returns their events.
+// The requests have different private data and initiator depths. The events are fetched
+// and not acknowledged.
 func (r *rig) requestEvents() (listener *cm.ID, first, second cm.Event) {
 	r.t.Helper()
 	listener = r.listen(cm.TCP)
@@ -55,8 +56,9 @@ func eventsStayValid(r *rig) {
 	r.NotEqual(first.Param.QPNum, second.Param.QPNum)
 }
 
-// ackTwice checks that a second Ack does not acknowledge the other event of the listener.
-// An ID with an event that is not acknowledged can not be closed.
+// ackTwice acknowledges one of two events of a listener twice. The second Ack must fail,
+// and must not acknowledge the other event instead. So the listener can not be closed
+// before the other event is acknowledged too.
 func ackTwice(r *rig) {
 	listener, first, second := r.requestEvents()
 	r.NoError(first.Ack())

@@ -6,8 +6,9 @@ import (
 )
 
 // disconnectCases returns the cases about Disconnect. The expected results are those of
-// librdmacm, with one exception: librdmacm loses a Disconnect of the passive side that it
-// makes before the peer's confirmation (RTU) has arrived. Here it must not be lost.
+// librdmacm, with one exception: if the passive side calls Disconnect before the peer's
+// confirmation (RTU) has arrived, librdmacm loses the Disconnect. Here it must not be
+// lost.
 func disconnectCases() []testCase {
 	return []testCase{
 		{"twice", disconnectTwice},

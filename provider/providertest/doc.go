@@ -7,10 +7,10 @@
 //		providertest.Run(t, open, providertest.Options{Addr: addr})
 //	}
 //
-// Every case opens its own provider, works from the goroutine of the test, and closes all
-// objects in the reverse order of their creation. Each case also checks that the provider
-// closes without ErrBusy, and that it has taken every completion. If the device has
-// ProgressManual, all cases run in both progress modes.
+// Every case opens its own provider, works from the goroutine of the test, and closes
+// all objects in the reverse order of their creation. At its end each case also checks
+// two things: the provider closes without ErrBusy, and the case has taken every
+// completion. If the device has ProgressManual, all cases run in both progress modes.
 //
 // No case waits for time to pass. A wait ends with the expected event, or fails after a
 // time limit that only a hang reaches. A case is skipped only if the device reports that

@@ -10,7 +10,8 @@ import (
 // attributes from the ID of the connection (ID.InitQPAttr). Source: rdma_init_qp_attr(3),
 // rdma_establish(3).
 type stateSteps struct {
-	// The passive side goes to RTR after it has called Accept, instead of before.
+	// True if the passive side goes to RTR after it has called Accept, instead of
+	// before.
 	rtrAfterAccept bool
 	// beforeStep may change the attributes of a step before the step is made; may be nil.
 	beforeStep func(e *end, attr *verbs.QPAttr)

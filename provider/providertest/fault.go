@@ -9,8 +9,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A fault is a test case in which a request of end a violates one rule. The function make
-// is required; each other function may be nil.
+// A fault is a test case in which a request of end a violates one rule. The function
+// faulty must not be nil. All other functions can be nil.
 type fault struct {
 	name    string
 	kind    Violation
@@ -18,14 +18,15 @@ type fault struct {
 	prepare func(p *pair) // called before the first request is posted
 	// recv returns the receive buffer of end b for the faulty request. If recv is nil,
 	// the buffer is valid.
-	recv func(p *pair) []verbs.SGE
-	make func(p *pair) verbs.SendWR // returns the request that violates the rule
+	recv   func(p *pair) []verbs.SGE
+	faulty func(p *pair) verbs.SendWR // returns the request that violates the rule
 }
 
-// wrongID is the ID of the faulty request, and afterID that of the correct request after
-// it. recvID is the ID of the first receive buffer of end b, which the faulty request may
-// use, and recvAfterID that of the second one. Both receive buffers are at the offset
-// faultRecvAt in the memory of end b, and have faultRecvLen bytes.
+// The first four constants are ids of work requests. End a posts the faulty request with
+// wrongID, and then a correct request with afterID. End b posts a receive buffer with
+// recvID, which the faulty request may use, and then another one with recvAfterID. Both
+// receive buffers are at the offset faultRecvAt in the memory of end b, and have
+// faultRecvLen bytes.
 const (
 	wrongID, afterID          = 1, 2
 	recvID, recvAfterID       = 3, 4
@@ -50,7 +51,7 @@ func (f fault) post(p *pair) {
 	}
 	p.b.recv(recvID, buffer...)
 	p.b.recv(recvAfterID, p.b.sge(faultRecvAt, faultRecvLen))
-	wr := f.make(p)
+	wr := f.faulty(p)
 	want := p.outcome(f.kind)
 	if want.Refused {
 		n, err := p.a.qp.PostSend([]verbs.SendWR{wr})
@@ -117,27 +118,29 @@ func recvFaults() []fault {
 		}
 	}
 	faults := []fault{
-		{name: "by one byte", kind: RecvTooShort, recv: short(64), make: message(65)},
-		{name: "no buffer at all", kind: RecvTooShort, recv: short(), make: message(1)},
-		{name: "several pieces", kind: RecvTooShort, recv: short(10, 20), make: message(31)},
-		{name: "many packets", kind: RecvTooShort, recv: short(16384), make: message(100000)},
+		{name: "by one byte", kind: RecvTooShort, recv: short(64), faulty: message(65)},
+		{name: "no buffer at all", kind: RecvTooShort, recv: short(), faulty: message(1)},
+		{name: "several pieces", kind: RecvTooShort, recv: short(10, 20), faulty: message(31)},
+		{name: "many packets", kind: RecvTooShort, recv: short(16384), faulty: message(100000)},
 	}
 	for _, bad := range badMemory() {
 		faults = append(faults, fault{
-			name: bad.name, kind: RecvInaccessible, make: message(64),
+			name: bad.name, kind: RecvInaccessible, faulty: message(64),
 			recv: func(p *pair) []verbs.SGE { return []verbs.SGE{bad.sge(p.b)} },
 		})
 	}
 	return faults
 }
 
-// A badSGE makes an SGE of 64 bytes that a device must not write to for an end. Reasons
-// are for example a wrong key or wrong bounds.
+// A badSGE makes an SGE of 64 bytes for a request of the end e. The device must refuse
+// to write to the memory that this SGE names, for example because the key or the bounds
+// are wrong.
 type badSGE struct {
 	name string
 	sge  func(e *end) verbs.SGE
-	read bool // The device may read from the memory, but not write to it.
-	// The key of the SGE is wrong, as distinct from its bounds or the access rights.
+	read bool // True if the device is allowed to read the memory, but not to write it.
+	// True if the key of the SGE is wrong. False if the key is right, and the bounds or
+	// the access rights are wrong.
 	key bool
 }
 
@@ -166,8 +169,9 @@ func badMemory() []badSGE {
 	}
 }
 
-// localFaults returns the faults in which the SGE of the request itself is wrong. The
-// request reads from that memory or writes to it.
+// localFaults returns the faults of requests with a bad SGE for the memory of end a. A
+// SEND or WRITE with this SGE reads that memory. A READ with this SGE writes to that
+// memory.
 func localFaults() []fault {
 	var faults []fault
 	for _, bad := range badMemory() {
@@ -178,23 +182,23 @@ func localFaults() []fault {
 		if !bad.read {
 			faults = append(faults, fault{
 				name: "SEND, " + bad.name, kind: kind,
-				make: func(p *pair) verbs.SendWR { return send(wrongID, p.a.sge(0, 8), bad.sge(p.a)) },
+				faulty: func(p *pair) verbs.SendWR { return send(wrongID, p.a.sge(0, 8), bad.sge(p.a)) },
 			}, fault{
 				name: "WRITE, " + bad.name, kind: kind,
-				make: func(p *pair) verbs.SendWR { return p.a.remote(verbs.OpWrite, wrongID, p.b, 0, bad.sge(p.a)) },
+				faulty: func(p *pair) verbs.SendWR { return p.a.remote(verbs.OpWrite, wrongID, p.b, 0, bad.sge(p.a)) },
 			})
 		}
 		faults = append(faults, fault{
 			name: "READ, " + bad.name, kind: LocalProtection,
-			make: func(p *pair) verbs.SendWR { return p.a.remote(verbs.OpRead, wrongID, p.b, 0, bad.sge(p.a)) },
+			faulty: func(p *pair) verbs.SendWR { return p.a.remote(verbs.OpRead, wrongID, p.b, 0, bad.sge(p.a)) },
 		})
 	}
 	return faults
 }
 
 // A badTarget is a way to make a correct request of end a invalid. The function apply
-// changes the remote address or the remote key, so that end a may not access that memory
-// of end b.
+// changes the remote address or the remote key of the request, so that the request names
+// memory that end a is not allowed to access.
 type badTarget struct {
 	name  string
 	apply func(p *pair, wr *verbs.SendWR)
@@ -240,17 +244,17 @@ func faultsOf(op verbs.Opcode, kind Violation) []fault {
 	}
 	var faults []fault
 	for _, bad := range badTargets() {
-		faults = append(faults, fault{name: op.String() + ", " + bad.name, kind: kind, make: func(p *pair) verbs.SendWR {
+		faults = append(faults, fault{name: op.String() + ", " + bad.name, kind: kind, faulty: func(p *pair) verbs.SendWR {
 			wr := request(p)
 			bad.apply(p, &wr)
 			return wr
 		}})
 	}
 	return append(faults, fault{
-		name: op.String() + ", right missing on the memory", kind: kind, make: request,
+		name: op.String() + ", right missing on the memory", kind: kind, faulty: request,
 		plan: func(_, b *plan) { b.access &^= requiredAccess(op) },
 	}, fault{
-		name: op.String(), kind: NotEnabled, make: request,
+		name: op.String(), kind: NotEnabled, faulty: request,
 		prepare: func(p *pair) {
 			all := verbs.AccessRemoteWrite | verbs.AccessRemoteRead | verbs.AccessRemoteAtomic
 			p.b.modify(verbs.AttrAccess, verbs.QPAttr{Access: all &^ requiredAccess(op)})
@@ -265,7 +269,7 @@ func remoteFaults() []fault {
 	for _, op := range []verbs.Opcode{verbs.OpWrite, verbs.OpRead} {
 		faults = append(faults, fault{
 			name: op.String() + ", last byte of many outside", kind: RemoteAccess,
-			make: func(p *pair) verbs.SendWR {
+			faulty: func(p *pair) verbs.SendWR {
 				fill(p.a.bytes(0, 100000), 1)
 				return p.a.remote(op, wrongID, p.b, memorySize-99999, p.a.sge(0, 100000))
 			},
@@ -279,7 +283,7 @@ func atomicFaultCases() []testCase {
 	for _, off := range []int{1, 4, 7} {
 		faults = append(faults, fault{
 			name: fmt.Sprintf("by %d", off), kind: Misaligned,
-			make: func(p *pair) verbs.SendWR { return p.a.faa(wrongID, p.b, off, 0, 1) },
+			faulty: func(p *pair) verbs.SendWR { return p.a.faa(wrongID, p.b, off, 0, 1) },
 		})
 	}
 	return cases(faults)
@@ -296,7 +300,7 @@ func noResponderResources(r *rig) {
 			attr.MaxRdAtomic = 1
 		}
 	}})
-	fault{kind: NoResponderResources, make: func(p *pair) verbs.SendWR {
+	fault{kind: NoResponderResources, faulty: func(p *pair) verbs.SendWR {
 		return p.a.remote(verbs.OpRead, wrongID, p.b, 0, p.a.sge(0, 8))
 	}}.post(p)
 }

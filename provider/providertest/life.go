@@ -26,8 +26,9 @@ func lifeCases() []testCase {
 
 type closer interface{ Close() error }
 
-// closeOrder checks that the object lower can not be closed while the object upper uses
-// it. A refused Close must change nothing. closeOrder then closes upper.
+// closeOrder gets two objects. The second object uses the first one, so Close of the
+// first object must be refused and must change nothing. closeOrder then closes the
+// second object.
 func (r *rig) closeOrder(lower, upper closer) {
 	r.t.Helper()
 	r.ErrorIs(lower.Close(), verbs.ErrBusy)

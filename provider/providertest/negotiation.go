@@ -27,9 +27,10 @@ func (e *end) counts() counts {
 	return counts{attr.MaxDestRdAtomic, attr.MaxRdAtomic, attr.RetryCount, attr.RNRRetry}
 }
 
-// usual returns the counts that each queue pair must have if both sides ask for nothing
-// else. An end may have as many READs and atomics outstanding as the other end serves.
-// Both ends are on the same device, so the two numbers are equal.
+// usual returns the counts that each queue pair must have if the counts in the
+// connection parameters of both sides are zero, which means the defaults. An end is
+// allowed to have as many READs and atomics outstanding as the other end serves. Both
+// ends are on the same device, so the two numbers are equal.
 func (r *rig) usual() counts {
 	depth := min(r.attr.MaxQPRdAtom, r.attr.MaxQPInitRdAtom)
 	return counts{served: depth, outstanding: depth, retry: verbs.MaxRetry, rnrRetry: verbs.RNRRetryForever}
@@ -53,9 +54,10 @@ func nilParam(r *rig) {
 	r.Equal(r.usual(), request.b.counts())
 }
 
-// zeroCounts connects with negative counts, which mean zero. The connection request at
-// end b and the answer at end a must have zeros. The retry count is only in the request,
-// so the zero of end a must apply to both queue pairs.
+// zeroCounts passes negative counts to Connect and Accept. A negative count means zero.
+// The request that end b receives and the answer that end a receives must have zeros.
+// Only the request has the transport retry count, so end a chooses this count for both
+// queue pairs.
 func zeroCounts(r *rig) {
 	none := cm.ConnParam{ResponderResources: -1, InitiatorDepth: -1, RetryCount: -1, RNRRetryCount: -1}
 	request := r.request(&none)
@@ -87,8 +89,9 @@ func repeatRequest(r *rig) {
 	r.await(request.b.id, cm.Established)
 }
 
-// repeatRNRRetry checks that nil and a ConnParam of zeros answer a request with its RNR
-// retry count.
+// repeatRNRRetry makes two requests with an RNR retry count. The parameters of Accept
+// have no such count: they are nil the first time, and have only zero counts the second
+// time. Both times the answer must have the RNR retry count of the request.
 func repeatRNRRetry(r *rig) {
 	for _, param := range []*cm.ConnParam{nil, {PrivateData: []byte("welcome")}} {
 		request := r.request(&cm.ConnParam{RNRRetryCount: 3})

@@ -84,7 +84,8 @@ func (s *stream) check(wc *verbs.WC) {
 
 func (s *stream) done() bool { return s.acked == s.total && s.arrived == s.total }
 
-// run calls turn of each stream in turn, until all streams are done.
+// run calls the method turn of one stream after the other, again and again, until all
+// streams are done.
 func (r *rig) run(streams ...*stream) {
 	r.t.Helper()
 	r.until("all messages", func() bool {

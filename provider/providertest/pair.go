@@ -21,8 +21,8 @@ type plan struct {
 	srq       verbs.SRQ
 	sends     *queue // for send completions; nil means a new queue
 	recvs     *queue // for receive completions; nil means a new queue
-	// Channel of the queues sends and recvs, or nil. The cookie of sends is 1, that of
-	// recvs is 2.
+	// Completion channel of both CQs, or nil. The CQ for sends has the cookie 1, and the
+	// CQ for receives has the cookie 2.
 	channel verbs.CompChannel
 	vector  int
 	param   cm.ConnParam // parameters for Connect or Accept

@@ -39,7 +39,8 @@ func send(id uint64, sges ...verbs.SGE) verbs.SendWR {
 	return verbs.SendWR{ID: id, Opcode: verbs.OpSend, Flags: verbs.SendSignaled, SGEs: sges}
 }
 
-// remote returns a signaled request for an operation on the memory of peer at offset.
+// remote returns a signaled request for an operation on the memory of another end. The
+// operation begins at the given offset of that memory.
 func (e *end) remote(op verbs.Opcode, id uint64, peer *end, offset int, sges ...verbs.SGE) verbs.SendWR {
 	return verbs.SendWR{
 		ID: id, Opcode: op, Flags: verbs.SendSignaled, SGEs: sges,

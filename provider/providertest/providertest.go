@@ -64,11 +64,11 @@ func modes(caps verbs.Caps) []verbs.Progress {
 // A topic is a group of cases that need the same capability.
 type topic struct {
 	name string
-	// lacks returns the name of the capability that the cases need, if the device does
-	// not have it. If the device has it, lacks returns "". The function lacks itself is
-	// nil if the cases need no capability.
-	lacks func(verbs.Caps) string
-	cases []testCase
+	// missing returns the name of the capability that the cases need and the device does
+	// not have. It returns "" if the device has the capability. The field is nil if the
+	// cases need no capability.
+	missing func(verbs.Caps) string
+	cases   []testCase
 }
 
 // A testCase is one test. Each testCase gets a rig of its own.
@@ -78,8 +78,8 @@ type testCase struct {
 }
 
 func (tp topic) run(t *testing.T, caps verbs.Caps, rig func(t *testing.T) *rig) {
-	if tp.lacks != nil {
-		skipUnless(t, caps, tp.lacks)
+	if tp.missing != nil {
+		skipUnless(t, caps, tp.missing)
 	}
 	for _, c := range tp.cases {
 		t.Run(c.name, func(t *testing.T) { c.run(rig(t)) })
@@ -115,11 +115,12 @@ func topics() []topic {
 	}
 }
 
-// skipUnless skips a test if the function lacks returns a name that is not "". The name
-// is that of a capability that the test needs and the device does not have.
-func skipUnless(t *testing.T, caps verbs.Caps, lacks func(verbs.Caps) string) {
+// skipUnless skips a test if the device does not have the capability that the test
+// needs. In that case the parameter missing, a function, returns the name of the
+// capability. Otherwise it returns "".
+func skipUnless(t *testing.T, caps verbs.Caps, missing func(verbs.Caps) string) {
 	t.Helper()
-	if what := lacks(caps); what != "" {
+	if what := missing(caps); what != "" {
 		t.Skipf("the device does not have the capability: %s", what)
 	}
 }

@@ -15,7 +15,7 @@ type queue struct {
 	vector int
 	// Completions that were polled and that the case has not taken yet, oldest first.
 	wcs    []verbs.WC
-	paused bool // rig.turn does not poll the CQ.
+	paused bool // True if rig.turn must not poll the CQ.
 }
 
 // newCQ creates a CQ that rig.turn does not poll.

@@ -10,7 +10,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// readable exists on Linux only, as the providers do.
+// readable always fails on this system. It is needed on Linux only, because the
+// providers work on Linux only.
 func readable(int, time.Duration) (bool, error) {
 	return false, &verbs.FeatureError{Feature: "waiting for a descriptor", Reason: errors.New("not on " + runtime.GOOS)}
 }

@@ -73,15 +73,15 @@ func (r *rig) findDevice() {
 	r.True(r.dev.Caps().LoopbackAddrs && r.opts.Addr.IsLoopback(), "no device owns %v", r.opts.Addr)
 }
 
-// closing calls the function close at the end of the test, and fails the test if close
-// returns an error. The function closes an object, whose name is in the parameter what.
-// It is called even if closing another object has failed.
-func (r *rig) closing(what string, close func() error) {
-	r.t.Cleanup(func() { assert.NoError(r.t, close(), "close %s", what) })
+// closing closes an object at the end of the test. The parameter closeObject is the
+// function that closes the object, and what is the name of the object. If closeObject
+// returns an error, the test fails, but the other objects are closed nevertheless.
+func (r *rig) closing(what string, closeObject func() error) {
+	r.t.Cleanup(func() { assert.NoError(r.t, closeObject(), "close %s", what) })
 }
 
 // requires skips the case if the device lacks a capability.
-func (r *rig) requires(lacks func(verbs.Caps) string) { skipUnless(r.t, r.dev.Caps(), lacks) }
+func (r *rig) requires(missing func(verbs.Caps) string) { skipUnless(r.t, r.dev.Caps(), missing) }
 
 func (r *rig) newPD() verbs.PD {
 	r.t.Helper()

@@ -75,12 +75,12 @@ func sendImmediate(r *rig) {
 	}
 }
 
-// gatherScatter sends a message of three pieces and an empty one. The receive buffer has
-// three pieces with other lengths.
+// gatherScatter sends a message from four pieces of memory, one of which has no bytes.
+// The receive buffer has three pieces with other lengths.
 func gatherScatter(r *rig) {
 	p := r.pair(nil)
 	fill(p.a.bytes(0, 65536), 3)
-	p.a.post() // A call may post no request at all.
+	p.a.post() // A call without any request must succeed.
 	p.b.recv(1, p.b.sge(10, 5), p.b.sge(1000, 9000), p.b.sge(20000, 7000))
 	p.a.post(send(2, p.a.sge(100, 7000), p.a.sge(0, 0), p.a.sge(30000, 1), p.a.sge(40000, 6000)))
 	p.a.sends.one()

@@ -123,8 +123,9 @@ func udImmediate(r *rig) {
 	r.Equal(uint32(0xcafebabe), got.Imm)
 }
 
-// udReply answers a datagram. The address for the answer is the local address of the
-// client's ID. The queue pair number is in the completion of the datagram.
+// udReply sends a datagram from end a to end b, and an answer from end b to end a. End b
+// sends the answer to the local address of end a's ID, and to the source queue pair
+// number in the completion of the first datagram.
 func udReply(r *rig) {
 	d := r.lookup()
 	d.b.recv(1, d.b.sge(0, d.slot))

@@ -87,7 +87,7 @@ func (s *Side) CreateQP(id *cm.ID) verbs.QP {
 	return id.QP()
 }
 
-// Listen makes an ID that listens at the address at. Port 0 means any port.
+// Listen makes an ID that listens at the given address. Port 0 means any port.
 func (s *Side) Listen(ps cm.PortSpace, at string, backlog int) *cm.ID {
 	s.T.Helper()
 	id := s.ID(ps)
@@ -233,8 +233,8 @@ func Readable(t testing.TB, fd int) bool {
 	return n > 0
 }
 
-// ConnectingFrom makes an ID with the source address from and a queue pair, and sends a
-// connection request without parameters from the ID to dst.
+// ConnectingFrom makes an ID that has the given source address and a queue pair. The ID
+// sends a connection request without parameters to the address dst.
 func (s *Side) ConnectingFrom(ps cm.PortSpace, from string, dst netip.AddrPort) *cm.ID {
 	s.T.Helper()
 	id := s.ResolvedFrom(ps, from, dst)
@@ -243,8 +243,8 @@ func (s *Side) ConnectingFrom(ps cm.PortSpace, from string, dst netip.AddrPort) 
 	return id
 }
 
-// ResolvedFrom makes an ID with the source address from, and returns it after the
-// address dst and the route to dst are resolved.
+// ResolvedFrom makes an ID that has the given source address. It returns the ID after
+// the address dst and the route to dst are resolved.
 func (s *Side) ResolvedFrom(ps cm.PortSpace, from string, dst netip.AddrPort) *cm.ID {
 	s.T.Helper()
 	id := s.ID(ps)
@@ -255,7 +255,8 @@ func (s *Side) ResolvedFrom(ps cm.PortSpace, from string, dst netip.AddrPort) *c
 	return id
 }
 
-// OwnQP creates an RC queue pair that does not belong to any ID. See Drive.
+// OwnQP creates an RC queue pair that does not belong to any ID. The queue pair is in
+// RESET. A test moves it to other states with Drive.
 func (s *Side) OwnQP() verbs.QP {
 	s.T.Helper()
 	qp, err := s.PD.CreateQP(&verbs.QPInitAttr{

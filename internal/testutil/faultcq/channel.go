@@ -17,7 +17,7 @@ type Channel struct {
 	// its CQ.
 	ready  []*CQ
 	late   []lateEvent
-	fail   error // The error that the method Next returns, or nil if Next works.
+	fail   error // The error that Next returns, or nil if Next works.
 	closed bool
 }
 
@@ -27,7 +27,8 @@ type lateEvent struct {
 	ticks int
 }
 
-// FD implements verbs.CompChannel.
+// FD returns a descriptor that is readable while the channel has an event. It is part of
+// verbs.CompChannel.
 func (c *Channel) FD() int { return c.notifier.fd }
 
 // Fail makes Next return err until Fail is called with nil.
@@ -37,7 +38,8 @@ func (c *Channel) Fail(err error) {
 	c.fail = err
 }
 
-// Next implements verbs.CompChannel.
+// Next removes the oldest event from the channel and returns the cookie of the event's
+// CQ. If the channel has no event, ok is false. Next is part of verbs.CompChannel.
 func (c *Channel) Next() (cookie uint64, ok bool, err error) {
 	c.dev.enter()
 	defer c.dev.leave()
@@ -56,7 +58,9 @@ func (c *Channel) Next() (cookie uint64, ok bool, err error) {
 	return q.cookie, true, nil
 }
 
-// Close implements verbs.CompChannel.
+// Close closes the channel and its descriptor. It returns verbs.ErrBusy while a CQ is
+// attached to the channel. A second call does nothing. Close is part of
+// verbs.CompChannel.
 func (c *Channel) Close() error {
 	c.dev.enter()
 	defer c.dev.leave()

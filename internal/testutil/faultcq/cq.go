@@ -19,7 +19,7 @@ type CQ struct {
 	// taken is the number of events of this CQ that Next has returned. acked is the
 	// number of these events that were acknowledged.
 	taken, acked int
-	// Number of queue pairs that use the CQ. Only the method Use changes it.
+	// Number of queue pairs that use the CQ. Use changes this number.
 	users int
 
 	// The errors that Poll, Arm and Resize return, or nil for no error.
@@ -125,7 +125,9 @@ func (q *CQ) Events() (taken, acked int) {
 	return q.taken, q.acked
 }
 
-// Poll implements verbs.CQ.
+// Poll moves the oldest completions from the CQ to dst, and returns their number. If
+// FailPoll has set an error, Poll only returns this error. If OverReport was called,
+// Poll only returns a number that is greater than len(dst). Poll is part of verbs.CQ.
 func (q *CQ) Poll(dst []verbs.WC) (int, error) {
 	q.dev.enter()
 	defer q.dev.leave()
@@ -142,7 +144,10 @@ func (q *CQ) Poll(dst []verbs.WC) (int, error) {
 	return n, nil
 }
 
-// Arm implements verbs.CQ.
+// Arm makes the CQ raise one event: at the next completion, or, if solicitedOnly is
+// true, at the next completion that is solicited or failed. If FailArm has set an error,
+// Arm only returns this error. Script.Eager and Script.ArmAfterTake describe two further
+// deviations. Arm is part of verbs.CQ.
 func (q *CQ) Arm(solicitedOnly bool) error {
 	q.dev.enter()
 	defer q.dev.leave()
@@ -161,21 +166,24 @@ func (q *CQ) Arm(solicitedOnly bool) error {
 	return nil
 }
 
-// AckEvents implements verbs.CQ.
+// AckEvents acknowledges n events that Next has returned. It is part of verbs.CQ.
 func (q *CQ) AckEvents(n int) {
 	q.dev.enter()
 	defer q.dev.leave()
 	q.acked += n
 }
 
-// Depth implements verbs.CQ.
+// Depth returns the number of completions that the CQ can hold. It is part of verbs.CQ.
 func (q *CQ) Depth() int {
 	q.dev.mu.Lock()
 	defer q.dev.mu.Unlock()
 	return q.depth
 }
 
-// Resize implements verbs.CQ.
+// Resize changes the number of completions that the CQ can hold. It fails if the CQ
+// already holds more completions, or if the number is greater than Script.MaxCQE. It
+// also fails if FailResize has set an error, or if Script.NoResize is true. Resize is
+// part of verbs.CQ.
 func (q *CQ) Resize(depth int) error {
 	q.dev.enter()
 	defer q.dev.leave()
@@ -193,7 +201,8 @@ func (q *CQ) Resize(depth int) error {
 	return nil
 }
 
-// Close implements verbs.CQ.
+// Close closes the CQ. It returns verbs.ErrBusy while queue pairs use the CQ or one of
+// its events is not acknowledged. A second call does nothing. Close is part of verbs.CQ.
 func (q *CQ) Close() error {
 	q.dev.enter()
 	defer q.dev.leave()

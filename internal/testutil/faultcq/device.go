@@ -121,7 +121,8 @@ func (d *Device) takeFailure() error {
 	return err
 }
 
-// CreateCompChannel implements verbs.Device.
+// CreateCompChannel creates a channel. It ignores the attributes. It is part of
+// verbs.Device.
 func (d *Device) CreateCompChannel(*verbs.CompChannelAttr) (verbs.CompChannel, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -137,7 +138,8 @@ func (d *Device) CreateCompChannel(*verbs.CompChannelAttr) (verbs.CompChannel, e
 	return c, nil
 }
 
-// CreateCQ implements verbs.Device. attr.Channel must be a *Channel of this device.
+// CreateCQ creates a CQ. The channel in attr must be a channel of this device. CreateCQ
+// is part of verbs.Device.
 func (d *Device) CreateCQ(attr *verbs.CQAttr) (verbs.CQ, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -153,27 +155,32 @@ func (d *Device) CreateCQ(attr *verbs.CQAttr) (verbs.CQ, error) {
 	return q, nil
 }
 
-// Name implements verbs.Device.
+// Name returns the name of every simulated device. It is part of verbs.Device.
 func (d *Device) Name() string { return "fault0" }
 
-// Caps implements verbs.Device.
+// Caps returns the capabilities. The only capability is ResizeCQ, unless Script.NoResize
+// is true. Caps is part of verbs.Device.
 func (d *Device) Caps() verbs.Caps { return verbs.Caps{ResizeCQ: !d.script.NoResize} }
 
-// Attr implements verbs.Device.
+// Attr returns the number of completion vectors and the largest depth of a CQ. All other
+// attributes are zero. Attr is part of verbs.Device.
 func (d *Device) Attr() verbs.DeviceAttr {
 	return verbs.DeviceAttr{NumCompVectors: d.script.Vectors, MaxCQE: d.script.MaxCQE}
 }
 
-// Port implements verbs.Device. The device has no ports.
+// Port always fails, because the device has no ports. It is part of verbs.Device.
 func (d *Device) Port(uint8) (verbs.PortAttr, error) { return verbs.PortAttr{}, unsupported("port") }
 
-// AllocPD implements verbs.Device. The device has no protection domains.
+// AllocPD always fails, because the device has no protection domains. It is part of
+// verbs.Device.
 func (d *Device) AllocPD() (verbs.PD, error) { return nil, unsupported("protection domain") }
 
-// AsyncFD implements verbs.Device. The device has no asynchronous events.
+// AsyncFD returns -1, because the device has no asynchronous events. It is part of
+// verbs.Device.
 func (d *Device) AsyncFD() int { return -1 }
 
-// NextAsync implements verbs.Device. It never returns an event.
+// NextAsync always returns false, because the device has no asynchronous events. It is
+// part of verbs.Device.
 func (d *Device) NextAsync(*verbs.AsyncEvent) (bool, error) { return false, nil }
 
 func unsupported(feature string) error {

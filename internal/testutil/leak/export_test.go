@@ -9,6 +9,6 @@ import (
 // of exiting the process.
 func Run(m interface{ Run() int }, w io.Writer, limit time.Duration) int { return run(m, w, limit) }
 
-// Settle waits until no leaked resources are left, at most for the duration limit. It
-// returns the text about the remaining resources that Check would report.
+// Settle waits until no leaked resources are left, but not longer than limit. It returns
+// the text that Check would report about the remaining resources.
 func (b *Baseline) Settle(limit time.Duration) string { return b.settle(limit) }

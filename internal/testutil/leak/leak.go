@@ -109,7 +109,7 @@ func (b *Baseline) leaked() string {
 	return list.String()
 }
 
-// added returns the elements of current that are not in earlier.
+// added returns those elements of the list current that the list earlier does not have.
 func added(earlier, current []string) []string {
 	return slices.DeleteFunc(current, func(s string) bool { return slices.Contains(earlier, s) })
 }

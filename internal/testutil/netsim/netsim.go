@@ -153,10 +153,10 @@ func (f packetHeap) Less(i, j int) bool {
 }
 func (f packetHeap) Swap(i, j int) { f[i], f[j] = f[j], f[i] }
 
-// Push implements heap.Interface.
+// Push appends a packet. Only package heap calls it. See heap.Interface.
 func (f *packetHeap) Push(x any) { *f = append(*f, x.(packetInFlight)) }
 
-// Pop implements heap.Interface.
+// Pop removes the last packet. Only package heap calls it. See heap.Interface.
 func (f *packetHeap) Pop() any {
 	last := len(*f) - 1
 	x := (*f)[last]

@@ -49,9 +49,10 @@ func noRetryParams() connParams {
 }
 
 const (
-	// messageCount is the number of messages of a scenario. The soft device opens a
-	// connected UDP socket for the peer after fewer messages. So the scenario tests
-	// packets of both kinds of sockets.
+	// messageCount is the number of messages of a scenario. At first the soft device
+	// sends them through a UDP socket that is not connected. After a number of messages
+	// that is smaller than messageCount, it opens a connected UDP socket for the peer.
+	// So the scenario tests the packets of both sockets.
 	messageCount = 300
 	// longMessage is the length in bytes of every fourth message. A message of this
 	// length needs several packets.
@@ -68,7 +69,7 @@ func messageLength(i int) int {
 // sendMessages sends the messages one after the other.
 func sendMessages(c *conn) {
 	for i := range messageCount {
-		c.post(c.newWR(verbs.OpSend, source, messageLength(i)))
+		c.post(c.newWR(verbs.OpSend, sourceArea, messageLength(i)))
 		c.sends.takeOne()
 	}
 }
@@ -81,19 +82,19 @@ func receiveMessages(c *conn) {
 	}
 }
 
-// A scenario posts as many READs as the constant reads says. Each READ has readSize
-// bytes. With a path MTU of 1024, their responses are 3200 packets. That is about a
-// twentieth of the 65536 identifications of IPv4.
+// A scenario posts readCount READs. Each READ has readSize bytes. With a path MTU of
+// 1024, their responses are 3200 packets. That is about a twentieth of the 65536
+// identifications of IPv4.
 const (
-	reads    = 100
-	readSize = 32 << 10
+	readCount = 100
+	readSize  = 32 << 10
 )
 
 // sendReads posts READs one after another: it waits for the completion of each READ
 // before it posts the next. At the end it signals the peer.
 func sendReads(c *conn) {
-	for range reads {
-		c.post(c.withRemote(c.newWR(verbs.OpRead, sink, readSize), 0))
+	for range readCount {
+		c.post(c.withRemote(c.newWR(verbs.OpRead, sinkArea, readSize), 0))
 		c.sends.takeOne()
 	}
 	c.signal()

@@ -12,11 +12,11 @@ const (
 	// mebibyte is a number of bytes. The largest WRITE and READ of the tests have this
 	// length.
 	mebibyte = 1 << 20
-	// Offsets of the four parts of the memory of a connection. Messages and WRITEs are
-	// sent from the part source. The peer reads and writes the part shared. READs and
-	// atomics store their results in the part sink. Receives store messages in the part
-	// recvArea.
-	source, shared, sink, recvArea = 0, mebibyte, 2 * mebibyte, 3 * mebibyte
+	// Offsets of the four areas of the memory of a connection. Messages and WRITEs are
+	// sent from the first area. The peer reads and writes the second area. READs and
+	// atomics store their results in the third area. Receives store messages in the
+	// fourth area.
+	sourceArea, sharedArea, sinkArea, recvArea = 0, mebibyte, 2 * mebibyte, 3 * mebibyte
 
 	recvBufferSize = 64 << 10
 	memorySize     = recvArea + recvBuffers*recvBufferSize
@@ -123,7 +123,7 @@ const descriptorMark = 0xca
 // memoryDescriptor encodes the address and the key of this side's shared memory. Both
 // sides send the result as private data, in the connection request and in the reply.
 func (c *conn) memoryDescriptor() []byte {
-	b := binary.BigEndian.AppendUint64([]byte{descriptorMark}, c.mr.Addr()+shared)
+	b := binary.BigEndian.AppendUint64([]byte{descriptorMark}, c.mr.Addr()+sharedArea)
 	return binary.BigEndian.AppendUint32(b, c.mr.RKey())
 }
 
@@ -179,7 +179,7 @@ func (c *conn) post(wrs ...verbs.SendWR) {
 // signal sends an empty message. waitForSignal on the other side waits for it.
 func (c *conn) signal() {
 	c.p.t.Helper()
-	c.post(c.newWR(verbs.OpSend, source, 0))
+	c.post(c.newWR(verbs.OpSend, sourceArea, 0))
 	c.sends.takeOne()
 }
 
@@ -195,7 +195,7 @@ func (c *conn) waitForSignal() {
 // before this side has retransmitted the message.
 func (c *conn) signalAndAwaitDisconnect() {
 	c.p.t.Helper()
-	c.post(c.newWR(verbs.OpSend, source, 0))
+	c.post(c.newWR(verbs.OpSend, sourceArea, 0))
 	c.awaitDisconnect()
 	c.p.waitUntil("the completion of the last message", func() bool { return len(c.sends.wcs) > 0 })
 	c.p.Contains([]verbs.Status{verbs.StatusSuccess, verbs.StatusWRFlushErr}, c.sends.wcs[0].Status)

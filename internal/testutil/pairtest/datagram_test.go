@@ -26,7 +26,7 @@ func (c *conn) datagram(to verbs.AHAttr, qpn uint32, imm uint32) verbs.SendWR {
 	ah, err := c.p.pd.CreateAH(&to)
 	c.p.NoError(err)
 	closeAtCleanup(c.p.t, ah)
-	wr := c.newWR(verbs.OpSendImm, source, datagramSize)
+	wr := c.newWR(verbs.OpSendImm, sourceArea, datagramSize)
 	wr.Imm, wr.AH, wr.RemoteQPN, wr.RemoteQKey = imm, ah, qpn, cm.DefaultQKey
 	return wr
 }
@@ -53,7 +53,7 @@ func lookUp(p *peer) {
 	ev := p.await(c.id, cm.Established)
 	p.Equal(text(5, 136), ev.param.PrivateData)
 	p.EqualValues(cm.DefaultQKey, ev.ud.QKey)
-	fill(c.bytes(source, datagramSize), 1)
+	fill(c.bytes(sourceArea, datagramSize), 1)
 	c.post(c.datagram(ev.ud.AH, ev.ud.QPN, 0xfeed))
 	c.sends.takeOne()
 	p.Equal(ev.ud.QPN, c.recvDatagram(2, 0xbeef).SrcQPN)
@@ -67,7 +67,7 @@ func answerLookup(p *peer) {
 	c := p.newConn(ev.id, recvBuffers)
 	p.NoError(c.id.Accept(&cm.ConnParam{PrivateData: text(5, 136)}))
 	from := c.recvDatagram(1, 0xfeed).SrcQPN
-	fill(c.bytes(source, datagramSize), 2)
+	fill(c.bytes(sourceArea, datagramSize), 2)
 	c.post(c.datagram(c.remoteAH(), from, 0xbeef))
 	c.sends.takeOne()
 }

@@ -21,9 +21,9 @@ type failure struct {
 }
 
 func failureScenarios() (pieces []scenario) {
-	message := func(c *conn) verbs.SendWR { return c.newWR(verbs.OpSend, source, 8) }
+	message := func(c *conn) verbs.SendWR { return c.newWR(verbs.OpSend, sourceArea, 8) }
 	wrongKey := func(c *conn) verbs.SendWR {
-		wr := c.withRemote(c.newWR(verbs.OpWrite, source, 8), 0)
+		wr := c.withRemote(c.newWR(verbs.OpWrite, sourceArea, 8), 0)
 		wr.RKey ^= 1
 		return wr
 	}
@@ -64,7 +64,7 @@ func (f *failure) observerParams() connParams {
 // runRequester posts the failing request and one more request. It requires that the
 // second request and all receives are flushed.
 func (f *failure) runRequester(c *conn) {
-	c.post(f.request(c), c.newWR(verbs.OpSend, source, 8))
+	c.post(f.request(c), c.newWR(verbs.OpSend, sourceArea, 8))
 	c.p.Zero(c.sends.take(1, f.status)[0].ID)
 	c.p.EqualValues(1, c.sends.take(1, verbs.StatusWRFlushErr)[0].ID)
 	c.p.Equal(verbs.StateError, c.qp.State())

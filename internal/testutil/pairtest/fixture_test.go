@@ -26,10 +26,10 @@ type fixture struct {
 	pd      verbs.PD
 	// Address at which the passive side listens. Only the active side sets this field.
 	remoteAddr netip.AddrPort
-	// The listeners are nil on the active side. The field events has the events that
-	// takeEvent has stored and that await has not returned yet.
+	// The listeners of the passive side. They are nil on the active side.
 	tcpListener, udpListener *cm.ID
-	events                   []event
+	// The events that takeEvent has stored and that await has not returned yet.
+	events []event
 }
 
 // An event has the fields of a cm.Event that the tests use.

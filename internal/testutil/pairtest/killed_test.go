@@ -59,7 +59,7 @@ func (p *peer) connectOrAccept(params connParams) *conn {
 // writeUntilTimeout sends a signal to the peer, and then writes to the peer's memory
 // until a request fails with a timeout.
 func (c *conn) writeUntilTimeout() {
-	wr := c.newWR(verbs.OpSend, source, 0)
+	wr := c.newWR(verbs.OpSend, sourceArea, 0)
 	for {
 		c.post(wr)
 		c.p.waitUntil("a completion", func() bool { return len(c.sends.wcs) > 0 })
@@ -67,7 +67,7 @@ func (c *conn) writeUntilTimeout() {
 			break
 		}
 		c.sends.takeOne()
-		wr = c.withRemote(c.newWR(verbs.OpWrite, source, mebibyte), 0)
+		wr = c.withRemote(c.newWR(verbs.OpWrite, sourceArea, mebibyte), 0)
 	}
 	c.sends.take(1, verbs.StatusRetryExcErr)
 	c.recvs.take(recvBuffers, verbs.StatusWRFlushErr)

@@ -19,7 +19,8 @@ const hangTimeout = 30 * time.Second
 // A scenario is a test with two sides.
 type scenario struct {
 	name string
-	// The functions of the two sides: active connects, and passive listens.
+	// The functions of the two sides. The active side connects, and the passive side
+	// listens.
 	active, passive func(*peer)
 }
 
@@ -123,8 +124,8 @@ func (p *peer) awaitMarkedRequest(mark byte) event {
 	}
 }
 
-// A queue is a completion queue with a list of completions. The list has the completions
-// that were polled and that take has not returned yet.
+// A queue is a completion queue with a list of completions. A completion is in the list
+// from the time when it was polled until the method take returns it.
 type queue struct {
 	p   *peer
 	cq  verbs.CQ

@@ -16,9 +16,9 @@ func trafficScenarios() []scenario {
 	}
 }
 
-// bothLead returns a scenario that runs the functions lead and follow twice. First the
-// active side runs lead while the passive side runs follow. Then the passive side runs
-// lead and the active side runs follow.
+// bothLead returns a scenario with two roles. Each role is a function: lead or follow.
+// First the active side leads and the passive side follows. After that the two sides
+// exchange their roles.
 func bothLead(name string, params connParams, lead, follow func(*conn)) scenario {
 	return scenario{
 		name: name,
@@ -54,9 +54,9 @@ func lengths() []int { return []int{0, 1, 1023, 1024, 1025, 4096, recvBufferSize
 // sendLengths sends one message of each length that lengths returns. Every second message
 // has immediate data.
 func sendLengths(c *conn) {
-	fill(c.bytes(source, recvBufferSize), 1)
+	fill(c.bytes(sourceArea, recvBufferSize), 1)
 	for i, n := range lengths() {
-		wr := c.newWR(verbs.OpSend, source, n)
+		wr := c.newWR(verbs.OpSend, sourceArea, n)
 		if i%2 == 1 {
 			wr.Opcode, wr.Imm = verbs.OpSendImm, 0xcafe0000+uint32(n)
 		}
@@ -85,14 +85,14 @@ func recvLengths(c *conn) {
 // sends a WRITE with immediate data and no payload, which consumes a receive of the peer.
 // The peer waits for it with waitForSignal.
 func writeAndRead(c *conn) {
-	fill(c.bytes(source, mebibyte), 2)
-	clear(c.bytes(sink, mebibyte))
-	c.post(c.withRemote(c.newWR(verbs.OpWrite, source, mebibyte), 0))
+	fill(c.bytes(sourceArea, mebibyte), 2)
+	clear(c.bytes(sinkArea, mebibyte))
+	c.post(c.withRemote(c.newWR(verbs.OpWrite, sourceArea, mebibyte), 0))
 	c.sends.takeOne()
-	c.post(c.withRemote(c.newWR(verbs.OpRead, sink, mebibyte), 0))
+	c.post(c.withRemote(c.newWR(verbs.OpRead, sinkArea, mebibyte), 0))
 	c.sends.takeOne()
-	c.p.True(bytes.Equal(c.bytes(source, mebibyte), c.bytes(sink, mebibyte)))
-	c.post(c.withRemote(c.newWR(verbs.OpWriteImm, source, 0), 0))
+	c.p.True(bytes.Equal(c.bytes(sourceArea, mebibyte), c.bytes(sinkArea, mebibyte)))
+	c.post(c.withRemote(c.newWR(verbs.OpWriteImm, sourceArea, 0), 0))
 	c.sends.takeOne()
 }
 
@@ -102,47 +102,47 @@ func writeAndRead(c *conn) {
 func readAmongWrites(c *conn) {
 	const rounds, size = 8, 32 << 10
 	var wrs []verbs.SendWR
-	clear(c.bytes(sink, rounds*size))
+	clear(c.bytes(sinkArea, rounds*size))
 	for i := range rounds {
-		fill(c.bytes(source+i*size, size), uint64(i))
+		fill(c.bytes(sourceArea+i*size, size), uint64(i))
 		wrs = append(wrs,
-			c.withRemote(c.newWR(verbs.OpWrite, source+i*size, size), i*size),
-			c.withRemote(c.newWR(verbs.OpRead, sink+i*size, size), i*size))
+			c.withRemote(c.newWR(verbs.OpWrite, sourceArea+i*size, size), i*size),
+			c.withRemote(c.newWR(verbs.OpRead, sinkArea+i*size, size), i*size))
 	}
 	c.post(wrs...)
 	for i, wc := range c.sends.take(len(wrs), verbs.StatusSuccess) {
 		c.p.EqualValues(i, wc.ID)
 	}
-	c.p.True(bytes.Equal(c.bytes(source, rounds*size), c.bytes(sink, rounds*size)))
+	c.p.True(bytes.Equal(c.bytes(sourceArea, rounds*size), c.bytes(sinkArea, rounds*size)))
 	c.signal()
 }
 
 const (
-	// counter and lock are offsets in the shared memory. At each of the two offsets there
-	// is a word of eight bytes for atomic operations.
-	counter, lock = 64, 72
-	additions     = 10
-	step          = 3
+	// sumOffset and lockOffset are offsets in the shared memory. At each of the two
+	// offsets there is a word of eight bytes for atomic operations.
+	sumOffset, lockOffset = 64, 72
+	additions             = 10
+	step                  = 3
 )
 
-// addAndSwap changes two words in the memory of the peer. It adds to the word at the
-// offset counter. Then it tries twice to change the word at the offset lock from 0 to
-// another value. The first try succeeds. The second one fails, because the word is not 0
-// any more.
+// addAndSwap changes two words in the memory of the peer. It adds to the word at
+// sumOffset. Then it tries twice to change the word at lockOffset from 0 to another
+// value. The first try succeeds. The second one fails, because the word is not 0 any
+// more.
 func addAndSwap(c *conn) {
 	for i := range uint64(additions) {
-		wr := c.withRemote(c.newWR(verbs.OpFetchAdd, sink, 8), counter)
+		wr := c.withRemote(c.newWR(verbs.OpFetchAdd, sinkArea, 8), sumOffset)
 		wr.CompareAdd = step
 		c.post(wr)
 		c.sends.takeOne()
-		c.p.Equal(i*step, c.uint64At(sink))
+		c.p.Equal(i*step, c.uint64At(sinkArea))
 	}
 	for _, found := range []uint64{0, 42} {
-		wr := c.withRemote(c.newWR(verbs.OpCompareSwap, sink, 8), lock)
+		wr := c.withRemote(c.newWR(verbs.OpCompareSwap, sinkArea, 8), lockOffset)
 		wr.CompareAdd, wr.Swap = 0, 42+found
 		c.post(wr)
 		c.sends.takeOne()
-		c.p.Equal(found, c.uint64At(sink))
+		c.p.Equal(found, c.uint64At(sinkArea))
 	}
 	c.signal()
 }
@@ -151,6 +151,6 @@ func addAndSwap(c *conn) {
 // has written.
 func checkAtomics(c *conn) {
 	c.waitForSignal()
-	c.p.EqualValues(additions*step, c.uint64At(shared+counter))
-	c.p.EqualValues(42, c.uint64At(shared+lock))
+	c.p.EqualValues(additions*step, c.uint64At(sharedArea+sumOffset))
+	c.p.EqualValues(42, c.uint64At(sharedArea+lockOffset))
 }
