@@ -1,10 +1,10 @@
 // Package asyncq holds asynchronous events of a device until the application fetches
 // them.
 //
-// An event may be the only sign that a queue pair or a completion queue has failed. So
-// the application must get at least one event of each type for each object. But a device
-// may report the same event any number of times, so the memory for events must be
-// limited.
+// An event may be the only sign that a queue pair or a completion queue has failed. So if
+// a device reports events of a type for an object, the application must get at least one
+// of them. But a device may report the same event any number of times, so the memory for
+// events must be limited.
 //
 // A Queue therefore holds at most one event of each type for each object. Repeated events
 // of the same type would tell the application nothing new. The number of events in a
@@ -19,8 +19,9 @@ import "github.com/rdmaloop/rdmaloop/verbs"
 type Queue struct {
 	head, tail *entry
 	count      int
-	// The events that wait, by subject: see the function subject. The value is the first
-	// entry of a list. entry.sibling points to the next entry of that list.
+	// The waiting events by subject. The function subject returns the subject of an
+	// event. A value of the map is the first of all entries with that subject. The field
+	// sibling links these entries.
 	objects map[any]*entry
 }
 

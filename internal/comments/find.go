@@ -62,8 +62,8 @@ func inFile(name string, source []byte) (found []comment, err error) {
 	return found, nil
 }
 
-// declarations returns a map from comments to descriptions. It has each comment that
-// belongs to a declaration, and describes that declaration.
+// declarations returns a map with all comments that belong to a declaration. The value of
+// a comment is a description of the declaration to which the comment belongs.
 func declarations(file *ast.File) map[*ast.CommentGroup]string {
 	about := make(map[*ast.CommentGroup]string)
 	note := func(what string, groups ...*ast.CommentGroup) {

@@ -17,8 +17,8 @@ func New() (int, error) {
 // Signal makes fd readable. Any goroutine may call it. Signal ignores errors for these
 // reasons. EAGAIN means that the counter of fd has its maximum, so fd is readable
 // already. Any other error means that fd is closed, so no goroutine waits for it.
-func Signal(fd int) { _, _ = unix.Write(fd, one) }
+func Signal(fd int) { _, _ = unix.Write(fd, increment) }
 
-// one is the number that Signal adds to the counter of a descriptor. It is an integer of
-// 64 bits in the byte order of the host. The variable is never changed.
-var one = binary.NativeEndian.AppendUint64(nil, 1)
+// increment is the number that Signal adds to the counter of a descriptor. It is an
+// integer of 64 bits in the byte order of the host. The variable is never changed.
+var increment = binary.NativeEndian.AppendUint64(nil, 1)

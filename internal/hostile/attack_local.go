@@ -78,10 +78,12 @@ func (a *attacker) bytes(n int) []byte {
 // Arbitrary. The process's limit of open descriptors may be lower than this number.
 const maxKept = 4000
 
-// exhaust opens connections until the attacker is told to stop. It keeps up to maxKept
-// sockets open, and also every descriptor that the server sends to them. The source
-// address of each request is bound by the attacker, so the server has no reason to refuse
-// it. Attack.Admitted counts the accepted requests, and Attack.Refused the refused ones.
+// exhaust opens one connection in each round, and keeps the sockets open until the
+// attacker is told to stop. When maxKept sockets are open, exhaust closes the oldest one
+// before it opens another. It closes none of the descriptors that the server sends. The
+// attacker has bound the socket name of the source address of each request, so the server
+// has no reason to refuse the request. Attack.Admitted counts the accepted requests, and
+// Attack.Refused the refused ones.
 func exhaust(a *attacker) error {
 	raiseDescriptors()
 	var kept []localSocket
@@ -98,8 +100,8 @@ func exhaust(a *attacker) error {
 		}
 		s, err := newLocalSocket()
 		if err != nil {
-			// The limit of open descriptors has been reached. The open sockets stay
-			// open.
+			// The limit of open descriptors has been reached. This round opens no socket,
+			// and the open sockets stay open.
 			return nil
 		}
 		src := netip.AddrPortFrom(a.spec.Addr.Addr(), s.bindNext(a.spec.Addr.Addr(), &port))
@@ -114,8 +116,10 @@ func exhaust(a *attacker) error {
 	return nil
 }
 
-// bindNext looks for the next port of an address whose socket name is free. It binds the
-// socket to that name and returns the port.
+// bindNext binds the socket to the name that belongs to an address and a port. It tries
+// the ports after the given one, until it finds a port whose name no other socket has.
+// bindNext stores the number of that port in the variable behind the pointer, and returns
+// the number.
 func (s localSocket) bindNext(at netip.Addr, port *uint16) uint16 {
 	for range 1 << 16 {
 		if *port++; *port != 0 && s.bind(localName(at.String(), *port)) == nil {
@@ -125,8 +129,8 @@ func (s localSocket) bindNext(at netip.Addr, port *uint16) uint16 {
 	return *port
 }
 
-// requestAndKeep sends a connection request and counts the server's answer as accepted or
-// refused. It does not close the descriptors that the answer carries.
+// requestAndKeep sends a connection request and counts the request as accepted or
+// refused. It does not close the descriptors that the server's answer carries.
 func (a *attacker) requestAndKeep(s localSocket, src netip.AddrPort) {
 	limit := unix.NsecToTimeval(int64(time.Second))
 	dst := a.spec.Addr

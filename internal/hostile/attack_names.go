@@ -10,10 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// squat binds the socket name that a server at one exact address would have, and listens
+// squat binds the socket name that belongs to exactly the address Spec.Addr, and listens
 // on it. Clients of that address try this name first, and then the name of the wildcard
-// address. Attack.Rounds becomes 1 when squat listens. Attack.Received counts the packets
-// that clients send to the socket.
+// address, at which the server listens. Attack.Rounds becomes 1 when squat listens.
+// Attack.Received counts the packets that clients send to the socket.
 func squat(a *attacker) error {
 	s, err := newLocalSocket()
 	if err != nil {

@@ -11,15 +11,16 @@ import (
 	"time"
 )
 
-// An attack is the function of one kind of attack. It returns when all rounds are
-// finished, or when the attacker is told to stop.
+// An attack is a function that carries out one kind of attack. It returns when all rounds
+// are finished, or when the attacker is told to stop.
 type attack func(a *attacker) error
 
 // An attacker runs one attack.
 type attacker struct {
 	attack attack
 	spec   Spec
-	// Random numbers of the attack. Only the goroutine of the attack uses it.
+	// Source of the random numbers of the attack. Only the goroutine of the attack uses
+	// it.
 	rand  *rand.Rand
 	ctx   context.Context
 	stop  context.CancelFunc
@@ -51,7 +52,7 @@ func (a *attacker) start(s *Spec) (Note, error) {
 func (a *attacker) report() Note {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return Note{Attack: a.counts}.with(a.err)
+	return Note{Attack: a.counts}.withError(a.err)
 }
 
 func (a *attacker) await() { <-a.done.done }
@@ -62,16 +63,17 @@ func (a *attacker) finish() (Note, error) {
 	return a.report(), nil
 }
 
-// count calls the function change with the counters of the attacker. It holds a lock
-// during the call, so that no other goroutine uses the counters.
+// count calls its argument, a function that changes the counters of the attacker. During
+// the call, count holds a lock, so that no other goroutine uses the counters.
 func (a *attacker) count(change func(c *Attack)) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	change(&a.counts)
 }
 
-// eachRound calls the function round once for each round of the spec. It returns early
-// when round fails or the attacker is told to stop.
+// eachRound calls the given function once in each round. It returns after Spec.Rounds
+// rounds, or when the attacker is told to stop. If the function returns an error,
+// eachRound returns that error at once.
 func (a *attacker) eachRound(round func() error) error {
 	for n := 0; a.spec.Rounds == 0 || n < a.spec.Rounds; n++ {
 		if a.ctx.Err() != nil {
@@ -86,9 +88,9 @@ func (a *attacker) eachRound(round func() error) error {
 	return nil
 }
 
-// waitForStop makes the event done happen, and waits until the attacker is told to stop.
-// An attack calls waitForStop at its end if its sockets and connections must stay open
-// until then.
+// waitForStop marks the event attacker.done as happened: all rounds are finished. Then it
+// waits until the attacker is told to stop. An attack calls waitForStop at its end if its
+// sockets and connections must stay open until then.
 func (a *attacker) waitForStop() {
 	a.done.happen()
 	<-a.ctx.Done()

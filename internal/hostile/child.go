@@ -18,8 +18,9 @@ type role interface {
 	start(s *Spec) (Note, error)
 	// report returns the present counters.
 	report() Note
-	// await returns when the role has finished its work without an order of the parent.
-	// Only an attacker with a number of rounds does so.
+	// await returns when the role has finished its work by itself, without an order of
+	// the parent. Of all roles, only attackers with a number of rounds finish by
+	// themselves.
 	await()
 	// finish ends the work, releases its resources, and returns the final counters.
 	finish() (Note, error)
@@ -55,7 +56,7 @@ func runRole(name string, in io.Reader, out io.Writer) error {
 		return err
 	}
 	note, err := r.start(&s)
-	if err := notes.Encode(note.with(err)); err != nil {
+	if err := notes.Encode(note.withError(err)); err != nil {
 		return err
 	}
 	return handleOrders(r, orders, notes)
@@ -74,7 +75,7 @@ func handleOrders(r role, orders *json.Decoder, notes *json.Encoder) error {
 		switch o {
 		case orderFinish:
 			note, err := r.finish()
-			return notes.Encode(note.with(err))
+			return notes.Encode(note.withError(err))
 		case orderAwait:
 			r.await()
 		}
@@ -84,8 +85,9 @@ func handleOrders(r role, orders *json.Decoder, notes *json.Encoder) error {
 	}
 }
 
-// with returns a copy of the note that has the text of err. err may be nil.
-func (n Note) with(err error) Note {
+// withError returns a copy of the note with the text of the error in the field Err. If
+// the error is nil, the copy is equal to the note.
+func (n Note) withError(err error) Note {
 	if err != nil {
 		n.Err = err.Error()
 	}

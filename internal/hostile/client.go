@@ -24,8 +24,8 @@ const (
 	echoLimit = time.Minute
 )
 
-// A client sends messages to a server and compares the echoes with them. Once the loop
-// runs, only the loop uses the fields.
+// A client sends messages to a server and compares the echoes with them. After the
+// client's loop has started, only that loop uses the fields.
 type client struct {
 	reactor.BaseHandler
 	node
@@ -61,8 +61,8 @@ func (c *client) start(s *Spec) (Note, error) {
 		return Note{}, err
 	}
 	if s.Expendable {
-		// start does not wait for the connections, because the server may refuse this
-		// client.
+		// The server may refuse the connections of an expendable client. So start does
+		// not wait until the connections are open.
 		return Note{}, nil
 	}
 	select {
@@ -119,9 +119,9 @@ func (c *client) finish() (Note, error) {
 	return note, errors.Join(err, c.close())
 }
 
-// check makes events happen whose conditions are true: opened after the first dial of
-// every dialer, and finishing when the client finishes and all outstanding echoes have
-// arrived.
+// check looks at all dialers. If the first dial of every dialer has succeeded or failed,
+// the event opened happens. If the client has been told to finish and all outstanding
+// echoes have arrived, the event finishing happens.
 func (c *client) check() {
 	all, idle := true, true
 	for _, d := range c.dialers {
@@ -161,11 +161,11 @@ func (c *client) OnClose(conn *reactor.Conn, err error) { conn.Context().(*diale
 // OnDialError counts the connection as failed.
 func (c *client) OnDialError(d *reactor.DialOptions, err error) { d.Context.(*dialer).onDialError(err) }
 
-// from returns the address from which the client dials: Spec.From with any port, or the
-// zero value if Spec.From is not set.
-func (c *client) from() (from netip.AddrPort) {
+// localAddr returns the address from which the client dials: Spec.From with any port, or
+// the zero value if Spec.From is not set.
+func (c *client) localAddr() (addr netip.AddrPort) {
 	if c.spec.From.IsValid() {
-		from = netip.AddrPortFrom(c.spec.From, 0)
+		addr = netip.AddrPortFrom(c.spec.From, 0)
 	}
-	return from
+	return addr
 }

@@ -28,8 +28,8 @@ func TestMain(m *testing.M) {
 // take that long to close.
 const settleLimit = 90 * time.Second
 
-// sameUser is a user ID for the function start: the process runs as the user who runs the
-// test.
+// sameUser is passed to the function start in place of a user ID. It means that the
+// process runs as the user who runs the test.
 const sameUser = -1
 
 // otherUser is the ID of a user that is neither root nor the user of the test. No
@@ -45,9 +45,9 @@ type fixture struct {
 	client *hostile.Process
 	before hostile.Usage // Usage of the server before the attack, with the client connected.
 	state  hostile.ServerState
-	// slack is how many mappings more than before the attack the server may have at the
-	// end of the test. There are two reasons for more mappings: the Go runtime may add
-	// some, and a loop keeps unused buffers until a timer releases them.
+	// At the end of the test, the server may have more mappings than before the attack,
+	// for two reasons: the Go runtime may add some, and a loop keeps unused buffers until
+	// a timer releases them. slack is the largest allowed number of additional mappings.
 	slack int
 }
 
@@ -128,8 +128,10 @@ func (f *fixture) usage() hostile.Usage {
 	return u
 }
 
-// waitReleased waits until the server has no more connections and goroutines than before
-// the attack, at most two more descriptors, and at most slack more mappings.
+// waitReleased waits until the server has released the resources that the attack has
+// used. It compares the present numbers with those before the attack. There must be at
+// most as many connections and goroutines as before, at most two descriptors more, and at
+// most slack mappings more.
 func (f *fixture) waitReleased() {
 	f.t.Helper()
 	const slackDescriptors = 2
@@ -154,8 +156,8 @@ func (f *fixture) waitReleased() {
 }
 
 // requireGrowthBelow requires that the memory of the server has grown during the attack
-// by less than the given number of bytes. With the race detector the limit is multiplied
-// by memoryFactor.
+// by less than the limit in bytes. With the race detector the limit is multiplied by
+// memoryFactor.
 func (f *fixture) requireGrowthBelow(limit uint64) {
 	f.t.Helper()
 	grown := int64(f.usage().Peak) - int64(f.before.Resident)

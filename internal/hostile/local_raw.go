@@ -84,8 +84,8 @@ func (s localSocket) bind(name string) error {
 }
 
 // connect connects the socket to a listener. The parameter names has the names of
-// listeners in order of preference: connect tries one after another until a process
-// listens on the name.
+// listeners, the preferred one first. connect tries one name after another, until it
+// finds a name on which a process listens.
 func (s localSocket) connect(names ...string) (err error) {
 	for _, name := range names {
 		err = uninterrupted(func() error { return unix.Connect(s.fd, &unix.SockaddrUnix{Name: name}) })

@@ -38,8 +38,8 @@ func Start(r Role, uid int, s *Spec) (*Process, Note, error) {
 	p.cmd.Stderr = os.Stderr
 	// The child has its own process group. So Ctrl-C at the keyboard sends a signal to
 	// the parent only. Pdeathsig kills the child when the thread that forked the child
-	// exits: see prctl(2). That is not before the parent exits, because the Go runtime
-	// ends a thread only if a goroutine exits while it is locked to the thread.
+	// exits: see prctl(2). That thread lives as long as the parent, because the Go
+	// runtime ends a thread only if a goroutine exits while it is locked to the thread.
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	if uid >= 0 {
 		p.cmd.SysProcAttr.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid)}

@@ -79,8 +79,8 @@ func (s *wireSocket) sendMAD(m *wire.MAD, to netip.Addr) int {
 	return s.send(p, to)
 }
 
-// receive waits for a valid packet. It returns when a packet has arrived or the deadline
-// has passed.
+// receive waits for a valid packet and returns it. It drops invalid packets. It returns
+// an error if no valid packet has arrived by the deadline.
 func (s *wireSocket) receive(deadline time.Time) (p wire.Packet, err error) {
 	if err := s.conn.SetReadDeadline(deadline); err != nil {
 		return p, err

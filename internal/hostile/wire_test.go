@@ -33,7 +33,9 @@ func TestInvalidPackets(t *testing.T) {
 	// a half-open connection for each of these until ConnectTimeout.
 	f := newWireFixture(t, hostile.Spec{ConnectTimeout: 10 * time.Second})
 	from := newAddr()
-	newAddr() // The attack uses two addresses: the attacker's own address and the next one.
+	// The attack uses the attacker's own address and the next one. This call reserves the
+	// next address, so that no other process gets it.
+	newAddr()
 	did := f.attack(hostile.RoleInvalid, sameUser, withWirePath(hostile.Spec{From: from, Seed: 4, Rounds: 100, Interval: 5 * time.Millisecond}))
 	t.Logf("%+v", did)
 	require.Less(t, did.ReceivedBytes, did.SentBytes)
@@ -77,7 +79,9 @@ func TestInjection(t *testing.T) {
 	// that stays half-open until ConnectTimeout.
 	f := newWireFixture(t, hostile.Spec{ConnectTimeout: 10 * time.Second})
 	from := newAddr()
-	newAddr() // The attack uses two addresses: the attacker's own address and the next one.
+	// The attack uses the attacker's own address and the next one. This call reserves the
+	// next address, so that no other process gets it.
+	newAddr()
 	did := f.attack(hostile.RoleInjector, sameUser, withWirePath(hostile.Spec{From: from, Seed: 5, Rounds: 60}))
 	t.Logf("%+v", did)
 	require.EqualValues(t, 60, did.Received)

@@ -1,8 +1,8 @@
 package slots
 
-// SetGeneration sets the generation of the slot of h to gen. A test would otherwise have
-// to reuse the slot that many times. SetGeneration returns the new handle of the value in
-// the slot.
+// SetGeneration sets the generation of the slot of h to gen, and returns the new handle
+// of the value in the slot. Without SetGeneration, a test would have to reuse the slot
+// gen times.
 func (t *Table[T]) SetGeneration(h Handle, gen uint32) Handle {
 	i := int(uint32(h))
 	t.slots[i].gen = gen

@@ -58,8 +58,8 @@ func TestUnknownHandles(t *testing.T) {
 	var table slots.Table[int]
 	removed := table.Put(1)
 	table.Remove(removed)
-	// This handle has the next generation of the slot. Only the next value in the slot
-	// will have it.
+	// The handle next has the generation that the next value in the slot will have. The
+	// slot has no such value yet, so the handle is not valid.
 	next := removed + 1<<32
 
 	for _, h := range []slots.Handle{0, 1, removed, next, 1<<32 | 1, math.MaxUint32, math.MaxUint64} {

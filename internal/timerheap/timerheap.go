@@ -6,11 +6,11 @@ package timerheap
 import "time"
 
 // A Timer calls the function Fire once when the time of the timer has come. An object
-// that needs a timer has a field of type Timer. A Timer with the field Fire set can be
-// passed to Heap.Set. All other fields must be zero before the first call.
+// that needs a timer has a field of type Timer. The owner sets the field Fire before the
+// first call of Heap.Set, and leaves all other fields zero.
 type Timer struct {
-	// Fire is called by Heap.Expire, on the goroutine that owns the heap. The timer has
-	// been stopped before the call.
+	// Heap.Expire calls Fire, on the goroutine that owns the heap. During the call, the
+	// timer is not running any more, and Fire may set it again.
 	Fire func()
 	// Time at which the timer fires, counted from a point in time that the owner of the
 	// heap has chosen.

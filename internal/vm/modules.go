@@ -67,13 +67,13 @@ func (r sysroot) findModules() (map[string]string, error) {
 	return found, err
 }
 
-// moduleName replaces the hyphens in a name by underscores. The file name of a module may
-// have hyphens where a list of dependencies has underscores. After the replacement both
-// are equal.
+// moduleName replaces the hyphens in a name by underscores. A module can have a hyphen in
+// the name of its file, and an underscore in the lists of dependencies. After the
+// replacement both names are equal.
 func moduleName(name string) string { return strings.ReplaceAll(name, "-", "_") }
 
-// add adds a module after the modules on which it depends. A module without a file is
-// built into the kernel. add leaves it out.
+// add adds a module, and before it the modules on which it depends. If a module has no
+// file, it is built into the kernel, and add leaves it out.
 func (o *loadOrder) add(name string) error {
 	file := o.found[name]
 	if file == "" || o.done[name] {

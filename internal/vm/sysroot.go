@@ -20,9 +20,9 @@ var packagedPrograms = []string{
 	"setpriv", // package util-linux
 }
 
-// runtimeFiles lists files that programs open while they run. The lists of needed
-// libraries in the programs do not contain them. In the guest they have the same paths as
-// in the packages.
+// runtimeFiles lists files that programs open while they run. They must be listed here,
+// because the programs do not list them among the libraries that they need. In the guest
+// the files have the same paths as in the packages.
 var runtimeFiles = []string{
 	"etc/libibverbs.d/rxe.driver",
 	"lib/*/libibverbs/librxe-*.so",

@@ -19,9 +19,9 @@ var tools = []struct{ pkg, probe string }{
 	{"librdmacm-dev", "/usr/include/rdma/rdma_cma.h"},
 }
 
-// needTools requires that the host has the tools. If some are missing, it installs their
-// packages if this process is root. Otherwise it returns an error with the names of the
-// packages.
+// needTools requires that the host has the tools. If some are missing and this process is
+// root, needTools installs the packages of the missing tools. If this process is not
+// root, it returns an error with the names of these packages.
 func needTools(ctx context.Context) error {
 	if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" {
 		return fmt.Errorf("the guest needs linux/amd64, this is %s/%s", runtime.GOOS, runtime.GOARCH)

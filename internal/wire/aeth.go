@@ -100,9 +100,9 @@ func NAK(code NAKCode) Syndrome { return Syndrome(SyndromeNAK<<codeBits) | Syndr
 func (s Syndrome) Kind() SyndromeKind { return SyndromeKind(s >> codeBits) }
 
 // Credits returns the number of credits that an ACK grants. Each credit stands for one
-// receive buffer of the responder: the requester may send as many requests that need a
-// receive buffer. Credits returns false if the syndrome is not an ACK, or if the
-// responder does not use end-to-end flow control.
+// receive buffer of the responder: for each credit, the requester may send one request
+// that needs a receive buffer. Credits returns false if the syndrome is not an ACK, or if
+// the responder does not use end-to-end flow control.
 func (s Syndrome) Credits() (n int, ok bool) {
 	code := s & codeMask
 	if s.Kind() != SyndromeAck || code == noCredits {

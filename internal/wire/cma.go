@@ -44,10 +44,10 @@ func (h *CMAHeader) Encode(private []byte) []byte {
 	return private[CMAHeaderSize:]
 }
 
-// Decode reads the header from the beginning of the slice private. It returns the part of
-// private that follows the header, which is the private data of the application, or
-// ErrCMAHeader. The slice must have at least CMAHeaderSize bytes. Decode accepts all
-// addresses: the caller checks them.
+// Decode reads the header from the beginning of the slice private. The slice must have at
+// least CMAHeaderSize bytes. Decode returns the private data of the application, which is
+// the part of the slice after the header. If the header is not valid, Decode returns
+// ErrCMAHeader. It accepts all addresses: the caller checks them.
 func (h *CMAHeader) Decode(private []byte) ([]byte, error) {
 	head := (*[CMAHeaderSize]byte)(private)
 	if head[0] != 0 {

@@ -8,10 +8,10 @@ import "hash/crc32"
 // constant term. When the CRC processes a byte of zeros, the register is multiplied by x
 // to the power of eight.
 
-// inversePowers has the divisors that the function solve needs, as powers of x with
-// negative exponents. The power at index i is for packets of 4*i bytes. The exponent is
-// -n, where n is the number of bits from the identification field to the end of the data
-// that the ICRC covers. The array is never changed.
+// inversePowers has the factors by which the function solve multiplies. They are powers
+// of x with negative exponents. The factor at index i is for packets of 4*i bytes. Its
+// exponent is -n, where n is the number of bits from the identification field to the end
+// of the data that the ICRC covers. The array is never changed.
 var inversePowers = func() (powers [MaxPacket/4 + 1]uint32) {
 	const (
 		one = 1 << 31

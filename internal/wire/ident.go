@@ -15,27 +15,27 @@ const (
 	// more in packets of up to 2 KiB. Both distances are larger than identSlack, so such
 	// a packet does not fit.
 	identSlack = 200
-	// identIdleStep is the idle time in which the window gets wider by one. The reason is
-	// a counter that several flows share. Linux adds a random number to such a counter
-	// after idle time. The random number is less than the number of clock ticks in the
-	// idle time, and a tick is at least a millisecond. Packets of other flows also
-	// increase the counter: 2 Gbit/s, an arbitrary rate, with packets of 1 KiB are 250
-	// packets in a millisecond. These are at most 251 identifications in a millisecond,
-	// or about one in 4 µs.
+	// The window gets wider by one for every identIdleStep of idle time, because several
+	// flows may share a counter. Linux adds a random number to such a counter after idle
+	// time. The random number is less than the number of clock ticks in the idle time,
+	// and a tick is at least a millisecond. So it adds at most one for each millisecond.
+	// Packets of other flows also increase the counter: at 2 Gbit/s, an arbitrary rate,
+	// packets of 1 KiB increase it by 250 in a millisecond. Together this is at most 251
+	// in a millisecond, or about one in 4 µs.
 	identIdleStep = 4 * time.Microsecond
 	// maxSegments is larger than every identification of a sender that numbers the
 	// segments of each message from 0. A Linux kernel cuts a message into at most 64
 	// segments, or at most 128 since Linux 6.9 (udp(7), UDP_SEGMENT).
 	maxSegments = 128
-	// identWidening is the factor by which the window gets wider after an undamaged
-	// packet did not fit, which shows that the window is too narrow. Five such packets
-	// widen the window to its maximum, in which every packet fits. The factor is
-	// arbitrary.
+	// identWidening is the factor by which the window gets wider when Fits accepts a
+	// packet that did not fit the window: see misfit and maxMisfits. Four such packets
+	// widen a window of the smallest width to the maximum, in which every packet fits.
+	// The factor is arbitrary.
 	identWidening = 4
-	// narrowAfter is the number of packets after which a wide window gets narrower. The
-	// width in addition to identSlack is halved when this number of packets in a row
-	// would also fit a window with a quarter of that additional width. The number is
-	// arbitrary.
+	// narrowAfter is the number of packets after which a wide window gets narrower. If
+	// this number of packets in a row would also fit a window with a quarter of the width
+	// that the window has in addition to identSlack, this additional width is halved. The
+	// number is arbitrary.
 	narrowAfter = 1024
 	// After segmentingZeros packets with identification 0, the IdentWindow assumes that
 	// the sender numbers the segments of each message from 0. Such a sender sends the
@@ -91,17 +91,17 @@ type IdentWindow struct {
 // An identMark has the identification and the arrival time of a packet.
 type identMark struct {
 	id uint16
-	// The packet arrived after this time. At this time, the caller has read the socket
-	// and has not got the packet yet.
+	// A time at which the caller read the socket and did not get the packet. The packet
+	// arrived after this time.
 	since time.Duration
 }
 
 // Fits reports whether the sender of the flow may have sent a packet with the
-// identification id. If the result is false, the caller drops the packet. The packet
-// arrived after the time since, at which the caller has read the socket and has not got
-// the packet yet. The function clock returns the present time of the clock that since is
-// from. Reading a clock takes time, so Fits calls the function only if the result depends
-// on the time.
+// identification id. If the result is false, the caller drops the packet. The parameter
+// since is a time at which the caller read the socket and did not get the packet, so the
+// packet arrived after that time. The function clock returns the present time of the same
+// clock. Reading a clock takes time, so Fits calls the function only if the result
+// depends on the time.
 func (w *IdentWindow) Fits(id uint16, since time.Duration, clock func() time.Duration) bool {
 	mark := identMark{id, since}
 	switch {
@@ -135,10 +135,10 @@ func (w *IdentWindow) follows(id uint16, before *identMark, clock func() time.Du
 	return distance <= narrow || distance <= narrow+int(w.extraWidth)+int(min((clock()-before.since)/identIdleStep, 1<<16))
 }
 
-// narrow is called for each packet that fits. After narrowAfter packets in a row that
-// would also fit a window with a quarter of the additional width, narrow halves that
-// width. The parameter step is the identification of the packet minus the identification
-// of the previous packet.
+// narrow is called for each packet that Fits accepts without making the window wider.
+// After narrowAfter packets in a row that would also fit a window with a quarter of the
+// additional width, narrow halves that width. The parameter step is the identification of
+// the packet minus the identification of the previous packet.
 func (w *IdentWindow) narrow(step uint16) {
 	if w.extraWidth == 0 {
 		return

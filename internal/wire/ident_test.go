@@ -120,9 +120,9 @@ func TestIdentWindowFitsSenders(t *testing.T) {
 }
 
 // damage damages a packet in all possible ways in which one byte is wrong: each byte that
-// the ICRC covers gets each wrong value. For each damaged packet it calls the function
-// try.
-func damage(p Packet, try func()) {
+// the ICRC covers gets each wrong value. For each damaged packet it calls the given
+// function.
+func damage(p Packet, check func()) {
 	for i := range p.bytes {
 		if i == 4 {
 			// The ICRC does not cover this byte, which has FECN and BECN: a switch may
@@ -131,15 +131,16 @@ func damage(p Packet, try func()) {
 		}
 		for change := 1; change < 256; change++ {
 			p.bytes[i] ^= byte(change)
-			try()
+			check()
 			p.bytes[i] ^= byte(change)
 		}
 	}
 }
 
 // TestNoDamagedBytePasses requires that a packet with one wrong byte is rejected by
-// Flow.Verify or by IdentWindow.Fits, if no packet of the flow is lost. The test tries
-// packets of several lengths, and several values of the sender's counter.
+// Flow.Verify or by IdentWindow.Fits. No packet of the flow is lost before the damaged
+// one. The test tries packets of several lengths, and several values of the sender's
+// counter.
 func TestNoDamagedBytePasses(t *testing.T) {
 	all := senders()
 	for _, name := range []string{"own", "own, connected", "rxe, 250 ticks", "rxe, 1000 ticks", "rxe, many flows"} {

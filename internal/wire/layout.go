@@ -1,12 +1,12 @@
 package wire
 
-// A layout copies the fields of a message between a struct and bytes. If its field write
-// is true, it copies from the struct to the bytes, and otherwise from the bytes to the
-// struct. Each message has one method that lists its fields. Encode and Decode both use
-// that method, so they always agree.
+// A layout copies the fields of a message between a struct and bytes. If toBytes is true,
+// it copies from the struct to the bytes, and otherwise from the bytes to the struct.
+// Each message has one method that lists its fields. Encode and Decode both use that
+// method, so they always agree.
 type layout struct {
-	data  *[MADDataSize]byte
-	write bool
+	data    *[MADDataSize]byte
+	toBytes bool
 }
 
 type unsigned interface {
@@ -27,7 +27,7 @@ func field[T unsigned](l layout, off, bit, width int, v *T) {
 	shift := 8*size - bit - width
 	mask := uint64(1)<<width - 1
 	whole := bigEndian(b)
-	if !l.write {
+	if !l.toBytes {
 		*v = T(whole >> shift & mask)
 		return
 	}
@@ -47,7 +47,7 @@ func flag(l layout, off, bit int, v *bool) {
 
 // raw encodes or decodes a field of len(v) bytes, which begins at offset off.
 func raw(l layout, off int, v []byte) {
-	if l.write {
+	if l.toBytes {
 		copy(l.data[off:], v)
 	} else {
 		copy(v, l.data[off:])

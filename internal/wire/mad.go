@@ -77,7 +77,7 @@ func (m *MAD) encoding(attr Attribute, tid uint64) layout {
 	copy(m[:], cmHeader[:])
 	binary.BigEndian.PutUint64(m[8:], tid)
 	binary.BigEndian.PutUint16(m[16:], uint16(attr))
-	return layout{data: m.data(), write: true}
+	return layout{data: m.data(), toBytes: true}
 }
 
 // decoding returns a layout that reads the fields of the message in m.

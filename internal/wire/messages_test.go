@@ -31,9 +31,9 @@ var newMessage = map[wire.Attribute]func() message{
 
 const tid = 0x0123456789abcdef
 
-// requireLayout requires that Encode converts the message m to the given data, and that
-// Decode converts the data back to m. The map has the expected bytes, written in hex, by
-// their offset. All bytes that the map leaves out must be zero.
+// requireLayout requires that Encode converts the message m to the expected bytes, and
+// that Decode converts these bytes back to m. The map data has the expected bytes,
+// written in hex, by their offset. All bytes that the map leaves out must be zero.
 func requireLayout(t *testing.T, attr wire.Attribute, m message, data map[int]string) {
 	t.Helper()
 	want := unhex(t, "01070203 00000000 0123456789abcdef")
@@ -42,7 +42,7 @@ func requireLayout(t *testing.T, attr wire.Attribute, m message, data map[int]st
 	for off, text := range data {
 		copy(want[wire.MADDataOffset+off:], unhex(t, text))
 	}
-	// Before Encode, all bytes are ones. Encode must overwrite each of them.
+	// Before Encode, all bytes are 0xee. Encode must overwrite each of them.
 	got := wire.MAD(slices.Repeat([]byte{0xee}, wire.MADSize))
 	m.Encode(&got, tid)
 	require.Equal(t, want, got[:])
@@ -135,8 +135,8 @@ func fieldsOf(attr wire.Attribute) (fields wire.MAD) {
 	return fields
 }
 
-// cmSeed returns the header of a message, which is an input with which a fuzz test
-// starts.
+// cmSeed returns the header of a message. Fuzz tests take it as one of their first
+// inputs.
 func cmSeed(attr wire.Attribute) []byte {
 	var m wire.MAD
 	newMessage[attr]().Encode(&m, tid)

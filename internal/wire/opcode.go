@@ -93,7 +93,7 @@ type format struct {
 	payload     payloadRule
 }
 
-// formats has the format of each opcode. The array is constant.
+// formats has the format of each opcode. The array is never changed.
 var formats = withSizes([256]format{
 	SendFirst:          {name: "SEND_FIRST", kind: KindSend, first: true, payload: payloadFull},
 	SendMiddle:         {name: "SEND_MIDDLE", kind: KindSend, payload: payloadFull},

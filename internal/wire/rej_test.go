@@ -22,8 +22,9 @@ func testREJ() *wire.REJ {
 func TestREJLayout(t *testing.T) {
 	requireLayout(t, wire.AttrREJ, testREJ(), map[int]string{
 		0: "a1a2a3a4 b1b2b3b4",
-		// Two fields of one byte each: Rejected is 2, in the top two bits of its byte.
-		// InfoLength is 72, in the top seven bits of its byte.
+		// The first byte has Rejected, which is 2, in its top two bits. The second byte
+		// has InfoLength, which is 72, in its top seven bits. The other bits are
+		// reserved.
 		8:  "80 90",
 		10: "011c",
 		12: hexOf(pattern(72)),
@@ -40,8 +41,9 @@ func testMRA() *wire.MRA {
 func TestMRALayout(t *testing.T) {
 	requireLayout(t, wire.AttrMRA, testMRA(), map[int]string{
 		0: "a1a2a3a4 b1b2b3b4",
-		// Two fields of one byte each: Received is 1, in the top two bits of its byte.
-		// ServiceTimeout is 24, in the top five bits of its byte.
+		// The first byte has Received, which is 1, in its top two bits. The second byte
+		// has ServiceTimeout, which is 24, in its top five bits. The other bits are
+		// reserved.
 		8:  "40 c0",
 		10: hexOf(pattern(222)),
 	})

@@ -18,7 +18,7 @@ type ah struct {
 	pd    *pd
 	attr  verbs.AHAttr
 	c     atomic.Pointer[C.struct_ibv_ah] // the C object; nil after Close
-	users users
+	users userCount
 }
 
 // CreateAH creates an address handle.

@@ -53,9 +53,9 @@ type rawAsync struct {
 	port   uint32
 }
 
-// An asyncQueue holds asynchronous events from when they are fetched from the device
-// until the application calls NextAsync. Two callers fetch events: NextAsync, and a CQ
-// that has been empty for a long time and may have been overrun.
+// An asyncQueue holds the asynchronous events that were fetched from the device, until
+// NextAsync returns them to the application. Two callers fetch events: NextAsync, and a
+// CQ that has been empty for a long time and may have been overrun.
 //
 // After the CQ has fetched an event, the device's descriptor is not readable for that
 // event any more. The application therefore gets another descriptor: that of an epoll

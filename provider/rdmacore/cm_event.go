@@ -14,9 +14,10 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Next fetches one event. For some events librdmacm also acts during this call: if the
-// queue pair of an ID that has called Connect was created on the ID, librdmacm moves it
-// to RTS and confirms the connection to the peer. That may take several system calls.
+// Next fetches one event. For some events librdmacm also acts during this call. For
+// example, the peer has accepted a connection, and the queue pair was created on the ID
+// that has called Connect. Then librdmacm moves the queue pair to RTS and confirms the
+// connection to the peer, which may take several system calls.
 //
 // Implements: rdma_get_cm_event(3), rdma_ack_cm_event(3).
 func (ch *channel) Next(ev *cm.TransportEvent) (bool, error) {

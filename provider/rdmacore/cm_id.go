@@ -18,13 +18,13 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// id implements cm.TransportID. The lock of its channel protects the fields below
-// channel.
+// id implements cm.TransportID. The lock of the ID's channel protects the fields that
+// follow the field channel.
 type id struct {
 	provider *Provider
-	// channel is the event channel of the ID. A goroutine that changes it holds the locks
-	// of both the old and the new channel. So the field does not change while the lock of
-	// the present channel is held.
+	// The event channel of the ID. To store another channel, a goroutine must hold the
+	// locks of both the old and the new channel. So the value does not change while a
+	// goroutine holds the lock of the present channel.
 	channel atomic.Pointer[channel]
 	c       *C.struct_rdma_cm_id
 	qp      *qp // queue pair that was created on the ID, or nil
@@ -202,7 +202,7 @@ func (i *id) Migrate(to cm.TransportChannel) error {
 		return verbs.ErrForeign
 	}
 	// Migrate locks two channels. Two concurrent calls could lock them in opposite orders
-	// and deadlock, so only one call at a time may go on from here.
+	// and deadlock. The lock migrating prevents that: only one call at a time holds it.
 	i.provider.migrating.Lock()
 	defer i.provider.migrating.Unlock()
 	from := i.lock()

@@ -50,8 +50,9 @@ func (i *id) destroyQP() {
 	i.qp = nil
 }
 
-// InitQPAttr returns the attributes, and their mask, with which the caller moves a queue
-// pair to a state. The queue pair was not created on the ID.
+// InitQPAttr is for a queue pair that was not created on the ID. It returns the
+// attributes with which the caller moves that queue pair to the given state, and their
+// mask.
 //
 // Implements: rdma_init_qp_attr(3).
 func (i *id) InitQPAttr(state verbs.QPState) (verbs.QPAttr, verbs.QPAttrMask, error) {

@@ -18,7 +18,7 @@ import (
 // compChannel implements verbs.CompChannel.
 type compChannel struct {
 	dev   *device
-	users users // counts the CQs that use the channel
+	users userCount // counts the CQs that use the channel
 
 	// arms is the number of events that can still arrive from the armed CQs of the
 	// channel. Each call of Arm on one of these CQs adds 1, and each fetched event
@@ -81,9 +81,9 @@ func (ch *compChannel) Next() (cookie uint64, ok bool, err error) {
 	if ch.c == nil {
 		return 0, false, operr.Wrap("next completion event", verbs.ErrClosed)
 	}
-	// A device may send more events than the CQs have requested, which arms does not
-	// count. So Next relies on arms only once, and asks the library again in the next
-	// call.
+	// A device may send more events than the CQs have requested, and the field arms does
+	// not count these. So after Next has returned false because of arms, the next call
+	// asks the library.
 	drained := ch.drained && ch.arms.Load() <= 0
 	if ch.drained = false; drained {
 		return 0, false, nil

@@ -20,7 +20,7 @@ import (
 
 // A Provider has the RDMA devices of the kernel. It implements cm.Provider.
 type Provider struct {
-	users   users // counts the objects of the devices, and the event channels
+	users   userCount // counts the objects of the devices, and the event channels
 	list    **C.struct_ibv_context
 	devices []*device
 
@@ -74,8 +74,8 @@ func (p *Provider) Devices() ([]verbs.Device, error) {
 }
 
 // Close implements verbs.Provider. librdmacm keeps one context for each device until the
-// process ends. If a device was removed, Close releases its context, so that Open can
-// open the device after it was connected again.
+// process ends. Close closes the descriptors in the contexts of devices that were
+// removed. If such a device is connected again, Open can then open it.
 //
 // Implements: rdma_free_devices(3).
 func (p *Provider) Close() error {
@@ -91,7 +91,8 @@ func (p *Provider) Close() error {
 	return operr.Wrap("close rdmacore", errors.Join(err, kept))
 }
 
-// releaseRemoved closes the descriptors of devices that were removed.
+// releaseRemoved finds the devices that were removed since Open: the library does not
+// list them any more. It closes the descriptors that the contexts of these devices have.
 //
 // Implements: ibv_get_device_list(3), ibv_free_device_list(3).
 func (p *Provider) releaseRemoved() (err error) {
@@ -155,8 +156,8 @@ func openDevice(p *Provider, ctx *C.struct_ibv_context) (*device, error) {
 const maxInline = 4096
 
 // maxRdAtomic is the largest number of READs and atomics that librdmacm accepts for one
-// connection. The field has 8 bits, and the value 255 means the limit of the device
-// (RDMA_MAX_RESP_RES).
+// connection. In struct rdma_conn_param such a number has 8 bits, and the value 255 means
+// the limit of the device (RDMA_MAX_RESP_RES).
 const maxRdAtomic = 254
 
 // describe queries those attributes of the device that never change.

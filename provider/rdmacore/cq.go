@@ -19,7 +19,7 @@ type cq struct {
 	channel  *compChannel // completion channel of the CQ, or nil
 	cookie   uint64
 	progress verbs.Progress
-	users    users // counts the send and receive queues that use the CQ
+	users    userCount // counts the send and receive queues that use the CQ
 
 	// number of events that Next has fetched and that are not acknowledged yet
 	unacked atomic.Int64
@@ -88,19 +88,20 @@ func (d *device) checkVector(vector int, progress verbs.Progress) error {
 	return within("progress", int(progress), 0, int(verbs.ProgressManual))
 }
 
-// dependencies returns the counters of those objects that can not be closed while the CQ
+// dependencies returns the user counts of the objects that can not be closed while the CQ
 // is open: the provider and the completion channel. The CQ counts as one of their users.
-func (q *cq) dependencies() []*users {
+func (q *cq) dependencies() []*userCount {
 	if q.channel == nil {
-		return []*users{&q.dev.provider.users}
+		return []*userCount{&q.dev.provider.users}
 	}
-	return []*users{&q.dev.provider.users, &q.channel.users}
+	return []*userCount{&q.dev.provider.users, &q.channel.users}
 }
 
 func (q *cq) address() uintptr    { return uintptr(unsafe.Pointer(q.c)) }
 func (q *cq) handle() C.uintptr_t { return C.uintptr_t(q.address()) }
 
-// Arm requests an event.
+// Arm requests an event for the next completion. If solicitedOnly is true, the event is
+// only for a completion that has failed or that the peer has marked as solicited.
 //
 // Implements: ibv_req_notify_cq(3).
 func (q *cq) Arm(solicitedOnly bool) error {
@@ -188,7 +189,8 @@ func (q *cq) destroy() error {
 	}
 	q.c = nil
 	if q.channel != nil {
-		// The CQ may be armed, but its events can not arrive any more.
+		// The CQ may be armed, but its events can not arrive any more. So they are no
+		// longer counted as events that can still arrive on the channel.
 		q.channel.arms.Add(-q.arms.Load())
 	}
 	q.dev.objects.remove(address)

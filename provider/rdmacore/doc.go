@@ -19,11 +19,11 @@
 // # Places
 //
 // A queue has one place for each request that it can hold. A request occupies a place on
-// its queue until its completion is polled. ErrQueueFull therefore means the same on
-// every device. The work request ID that this package gives to the device contains the
-// number of the place. The completion that the caller gets has the ID of the caller in
-// WC.ID. Some devices leave completions of a closed queue pair on the CQ; this package
-// drops such completions.
+// its queue until its completion is polled. A request for which there is no place fails
+// with ErrQueueFull, on every device. The work request ID that this package gives to the
+// device contains the number of the place. The completion that the caller gets has the ID
+// of the caller in WC.ID. Some devices leave completions of a closed queue pair on the
+// CQ; this package drops such completions.
 //
 // # Connections
 //
@@ -43,7 +43,7 @@
 //     private data.
 //
 // The libraries keep one context for each device and process. If a process opens the
-// provider twice, only one of the two gets an asynchronous event.
+// provider twice, each asynchronous event arrives at only one of the two.
 //
 // # Signals and asynchronous events
 //
@@ -63,9 +63,10 @@
 // pages in place. On older kernels, the first of the two processes that writes to such a
 // page gets a new page, which the device does not know. A program that needs such
 // children on an older kernel sets IBV_FORK_SAFE=1 in its environment before it starts.
-// The libraries then call ibv_fork_init, each registration costs another system call, and
-// the child has no access to registered memory and may only execute another program.
-// Descriptors of devices are closed in the child when it executes.
+// The libraries then call ibv_fork_init. As a consequence, each registration costs
+// another system call, and the child has no access to registered memory: the child may do
+// nothing but execute another program. When it does, the kernel closes the descriptors of
+// devices in the child.
 //
 // # A device that is removed
 //

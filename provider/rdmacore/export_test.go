@@ -9,14 +9,14 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// These types are not exported by the package itself; the unit tests use them directly.
+// These names make unexported types of the package available to the unit tests.
 type (
 	Registry      = registry
 	OrderedPlaces = orderedPlaces
 	PoolPlaces    = poolPlaces
 	SendReq       = sendReq
 	RecvReq       = recvReq
-	Users         = users
+	Users         = userCount
 	Sockaddr      = sockaddr
 )
 
@@ -43,18 +43,19 @@ type AsyncQueue struct{ *asyncQueue }
 type RawAsync = rawAsync
 
 // NewAsyncQueue creates an asyncQueue for a test. The descriptor fd takes the place of
-// the device's descriptor, and the function take takes the place of the call that fetches
-// an event. The field object of an event is the key of a queue pair in the map objects.
-func NewAsyncQueue(fd int, take func(*RawAsync) int32, objects map[uint64]verbs.QP) (AsyncQueue, error) {
+// the device's descriptor. The function take is called in place of the one that fetches
+// an event from the device. The map qps has the queue pairs, by the value of
+// rawAsync.object in their events.
+func NewAsyncQueue(fd int, take func(*RawAsync) int32, qps map[uint64]verbs.QP) (AsyncQueue, error) {
 	a, err := newAsyncQueue(fd, take, func(raw *rawAsync) (verbs.AsyncEvent, bool) {
-		qp, ok := objects[raw.object]
+		qp, ok := qps[raw.object]
 		return verbs.AsyncEvent{Type: verbs.AsyncEventType(raw.typ), QP: qp}, ok
 	})
 	return AsyncQueue{a}, err
 }
 
 // Raw returns an event of the given type. The parameter address is the key of the event's
-// object in the map objects of NewAsyncQueue.
+// queue pair in the map that was passed to NewAsyncQueue.
 func Raw(typ verbs.AsyncEventType, address uint64) RawAsync {
 	return rawAsync{object: address, typ: uint32(typ)}
 }
@@ -77,19 +78,19 @@ func (r *registry) Find(tag uint64) any {
 }
 
 func (p *orderedPlaces) Room() int                          { return p.room() }
-func (p *orderedPlaces) Take(id uint64) uint32              { return p.take(id) }
+func (p *orderedPlaces) Take(id uint64) uint32              { return p.occupy(id) }
 func (p *orderedPlaces) Untake(n int)                       { p.returnLast(n) }
 func (p *orderedPlaces) Settle(place uint32) (uint64, bool) { return p.settle(place) }
 func (p *orderedPlaces) Forget()                            { p.reset() }
 
 func (p *poolPlaces) Room() int                          { return p.room() }
-func (p *poolPlaces) Take(id uint64) uint32              { return p.take(id) }
+func (p *poolPlaces) Take(id uint64) uint32              { return p.occupy(id) }
 func (p *poolPlaces) Settle(place uint32) (uint64, bool) { return p.settle(place) }
 func (p *poolPlaces) Forget()                            { p.reset() }
 
-func (u *users) Add() error                       { return u.add() }
-func (u *users) Remove()                          { u.remove() }
-func (u *users) Close(destroy func() error) error { return u.close(destroy) }
+func (u *userCount) Add() error                       { return u.add() }
+func (u *userCount) Remove()                          { u.remove() }
+func (u *userCount) Close(destroy func() error) error { return u.close(destroy) }
 
 // A Queue takes the place of a send or receive queue in tests of the registry. Its
 // methods do nothing; the number distinguishes the Queues.

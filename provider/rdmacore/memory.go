@@ -21,7 +21,7 @@ import (
 type pd struct {
 	dev   *device
 	c     *C.struct_ibv_pd
-	users users // counts the MRs, QPs, SRQs and AHs of the protection domain
+	users userCount // counts the MRs, QPs, SRQs and AHs of the protection domain
 }
 
 // AllocPD creates a protection domain.
@@ -65,7 +65,7 @@ type mr struct {
 	access  verbs.Access
 	mapping []byte         // memory that Alloc has mapped; nil if the memory belongs to the caller
 	pin     runtime.Pinner // pins the memory that the caller has passed to Register
-	users   users
+	users   userCount
 }
 
 // Alloc maps memory and registers it.

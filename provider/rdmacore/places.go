@@ -4,13 +4,13 @@ package rdmacore
 
 // An orderedPlaces has the places of a send queue. A queue has one place for each request
 // that it can hold. A send queue completes its requests in order, so its places become
-// free in the order in which they were taken. Unsignaled requests have no completion of
-// their own: the completion of a later request also frees their places (IBTA vol. 1,
+// free in the order in which they were occupied. Unsignaled requests have no completion
+// of their own: the completion of a later request also frees their places (IBTA vol. 1,
 // 10.8.5.1).
 type orderedPlaces struct {
 	ids []uint64 // for each place, the ID that the caller gave to its request
-	// The number head counts the places that were taken since the queue was created, and
-	// tail counts those that became free again. So head-tail places are in use.
+	// The number head counts the places that were occupied since the queue was created,
+	// and tail counts those that became free again. So head-tail places are in use.
 	head, tail uint64
 }
 
@@ -19,20 +19,20 @@ func newOrderedPlaces(n int) orderedPlaces { return orderedPlaces{ids: make([]ui
 // room returns the number of free places.
 func (p *orderedPlaces) room() int { return len(p.ids) - int(p.head-p.tail) }
 
-// take takes the next place for the request with the given ID, and returns the place.
-// There must be a free place.
-func (p *orderedPlaces) take(id uint64) uint32 {
+// occupy occupies the next place for the request with the given ID, and returns the
+// place. There must be a free place.
+func (p *orderedPlaces) occupy(id uint64) uint32 {
 	i := p.head % uint64(len(p.ids))
 	p.ids[i] = id
 	p.head++
 	return uint32(i)
 }
 
-// returnLast frees the n places that were taken last.
+// returnLast frees the n places that were occupied last.
 func (p *orderedPlaces) returnLast(n int) { p.head -= uint64(n) }
 
-// settle frees a place and all places that were taken before it. It returns the ID of the
-// request that has taken the place. If the place is not in use, settle frees nothing and
+// settle frees a place and all places that were occupied before it. It returns the ID of
+// the request in the given place. If the place is not in use, settle frees nothing and
 // returns false.
 func (p *orderedPlaces) settle(place uint32) (id uint64, ok bool) {
 	n := uint64(len(p.ids))
@@ -69,9 +69,9 @@ func newPoolPlaces(n int) poolPlaces {
 // room returns the number of free places.
 func (p *poolPlaces) room() int { return len(p.free) }
 
-// take takes any free place for the request with the given ID, and returns the place.
-// There must be a free place.
-func (p *poolPlaces) take(id uint64) uint32 {
+// occupy occupies any free place for the request with the given ID, and returns the
+// place. There must be a free place.
+func (p *poolPlaces) occupy(id uint64) uint32 {
 	last := len(p.free) - 1
 	i := p.free[last]
 	p.free = p.free[:last]
@@ -79,8 +79,8 @@ func (p *poolPlaces) take(id uint64) uint32 {
 	return i
 }
 
-// settle frees a place. It returns the ID of the request that has taken the place. If the
-// place is not in use, settle returns false.
+// settle frees a place, and returns the ID of the request in it. If the place is not in
+// use, settle returns false.
 func (p *poolPlaces) settle(place uint32) (id uint64, ok bool) {
 	if int(place) >= len(p.used) || !p.used[place] {
 		return 0, false

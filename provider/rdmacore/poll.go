@@ -14,8 +14,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// idlePolls is a number of polls that find no completion. After this number of them, a CQ
-// asks the device whether the CQ was overrun. The number is arbitrary.
+// After every idlePolls polls without a completion, a CQ asks the device whether the CQ
+// was overrun. The number is arbitrary.
 const idlePolls = 1024
 
 // Poll fetches up to len(dst) completions with one call into C.

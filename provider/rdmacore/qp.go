@@ -24,7 +24,7 @@ type qp struct {
 	recvCQ *cq
 	srq    *srq // shared receive queue, or nil
 	id     *id  // ID on which the queue pair was created, or nil
-	users  users
+	users  userCount
 	last   atomic.Uint32 // state of the queue pair, as far as this process knows; see lastState
 	sends  sendQueue
 	recvs  recvQueue
@@ -92,10 +92,10 @@ func (q *qp) gather(attr *verbs.QPInitAttr) (err error) {
 	return nil
 }
 
-// dependencies returns the counters of those objects that can not be closed while the
+// dependencies returns the user counts of the objects that can not be closed while the
 // queue pair is open. The queue pair counts as one of their users.
-func (q *qp) dependencies() []*users {
-	list := []*users{&q.pd.users, &q.sendCQ.users, &q.recvCQ.users}
+func (q *qp) dependencies() []*userCount {
+	list := []*userCount{&q.pd.users, &q.sendCQ.users, &q.recvCQ.users}
 	if q.srq != nil {
 		list = append(list, &q.srq.users)
 	}

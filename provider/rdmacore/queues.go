@@ -19,7 +19,7 @@ type sendReq struct {
 	imm        uint32
 	qpn        uint32
 	qkey       uint32
-	sges       uint32 // number of SGEs of this request in the SGEs of the batch
+	sges       uint32 // how many SGEs of the batch belong to this request
 	opcode     uint8
 	flags      uint8
 }
@@ -78,7 +78,7 @@ func (s *sendQueue) add(wr *verbs.SendWR) error {
 		s.inline = append(s.inline, wr.Inline...)
 	}
 	s.reqs = append(s.reqs, sendReq{
-		id:         wrID(s.tag, s.places.take(wr.ID)),
+		id:         wrID(s.tag, s.places.occupy(wr.ID)),
 		remoteAddr: wr.RemoteAddr,
 		compareAdd: wr.CompareAdd,
 		swap:       wr.Swap,
@@ -149,7 +149,8 @@ func (s *sendQueue) route(wr *verbs.SendWR) (uint64, error) {
 	return a.address()
 }
 
-// settle implements settler.
+// settle implements settler: it frees the place and sets the ID of the caller in the
+// completion.
 func (s *sendQueue) settle(place uint32, wc *verbs.WC) (ok bool) {
 	s.enter()
 	defer s.leave()
@@ -188,7 +189,7 @@ func (r *recvQueue) gather(wrs []verbs.RecvWR) (int, error) {
 			return i, &verbs.ParamError{Field: "receive SGEs", Value: int64(len(sges)), Limit: int64(r.maxSGE)}
 		}
 		r.sges = append(r.sges, sges...)
-		r.reqs = append(r.reqs, recvReq{id: wrID(r.tag, r.places.take(wrs[i].ID)), sges: uint64(len(sges))})
+		r.reqs = append(r.reqs, recvReq{id: wrID(r.tag, r.places.occupy(wrs[i].ID)), sges: uint64(len(sges))})
 	}
 	return len(wrs), nil
 }

@@ -14,7 +14,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/cm"
 )
 
-// link runs the command "rdma link" with arguments, and sends its result to a channel.
+// link starts the command "rdma link" with the given arguments, and returns a channel.
+// The result of the command is sent to that channel when the command has ended.
 func link(args string) (done chan error) {
 	done = make(chan error, 1)
 	go func() {

@@ -28,12 +28,12 @@ type rig struct {
 	dev      verbs.Device
 	pd       verbs.PD
 	events   *cm.EventChannel
-	seen     []seen
+	seen     []seenEvent
 }
 
-// A seen has those values of a fetched event that the tests need. The event itself is
-// already acknowledged.
-type seen struct {
+// A seenEvent has those values of a fetched event that the tests need. The event itself
+// is already acknowledged.
+type seenEvent struct {
 	owner, id *cm.ID
 	typ       cm.EventType
 	status    int
@@ -133,7 +133,7 @@ func (r *rig) fetch(c *cm.EventChannel) {
 	if !ok {
 		return
 	}
-	s := seen{owner: ev.ID, id: ev.ID, typ: ev.Type, status: ev.Status, err: ev.Err, param: ev.Param}
+	s := seenEvent{owner: ev.ID, id: ev.ID, typ: ev.Type, status: ev.Status, err: ev.Err, param: ev.Param}
 	if ev.Listener != nil {
 		s.owner = ev.Listener
 	}
@@ -142,14 +142,14 @@ func (r *rig) fetch(c *cm.EventChannel) {
 }
 
 // await waits for the next event of an ID, which must be of the given type.
-func (r *rig) await(id *cm.ID, typ cm.EventType) seen {
+func (r *rig) await(id *cm.ID, typ cm.EventType) seenEvent {
 	r.t.Helper()
 	return r.awaitOn(r.events, id, typ)
 }
 
-func (r *rig) awaitOn(c *cm.EventChannel, id *cm.ID, typ cm.EventType) seen {
+func (r *rig) awaitOn(c *cm.EventChannel, id *cm.ID, typ cm.EventType) seenEvent {
 	r.t.Helper()
-	mine := func(s seen) bool { return s.owner == id }
+	mine := func(s seenEvent) bool { return s.owner == id }
 	r.until(func() bool { return slices.ContainsFunc(r.seen, mine) }, c)
 	i := slices.IndexFunc(r.seen, mine)
 	s := r.seen[i]
@@ -192,7 +192,7 @@ func (r *rig) equip(id *cm.ID, progress verbs.Progress) *end {
 
 // request connects to a listener. It returns the active end, and the event of the
 // connection request. The request is not answered yet.
-func (r *rig) request(listener *cm.ID, param *cm.ConnParam) (active *end, request seen) {
+func (r *rig) request(listener *cm.ID, param *cm.ConnParam) (active *end, request seenEvent) {
 	r.t.Helper()
 	active = r.equip(r.resolve(listener.PortSpace(), listener.LocalAddr().Port()), verbs.ProgressManual)
 	r.NoError(active.id.Connect(param))

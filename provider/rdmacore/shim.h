@@ -17,8 +17,8 @@ struct rl_posted {
 };
 
 /* One send request of a batch. The scatter/gather entries of all requests of the batch
- * are in one array, in the order of the requests; the field sges is the number of entries
- * of this request. If the request has inline data, the address in its entry is an offset
+ * are in one array, in the order of the requests. The field sges says how many of
+ * these entries belong to this request. If the request has inline data, the address in its entry is an offset
  * into the inline data of the batch. */
 struct rl_send {
 	uint64_t id;
@@ -76,7 +76,8 @@ struct rl_event {
 	struct ibv_ah_attr ah;
 };
 
-/* One asynchronous event; object is the address of the QP, CQ or SRQ. */
+/* One asynchronous event. If the event is about a QP, CQ or SRQ, object is the address of
+ * that object. If it is about a port, port is the number of the port. */
 struct rl_async {
 	uint64_t object;
 	uint32_t type;

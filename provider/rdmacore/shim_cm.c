@@ -131,8 +131,8 @@ int rl_connect(struct rdma_cm_id *id, const struct rl_param *p)
 	return cm_result(rdma_connect(id, &param));
 }
 
-/* Passes parameters to rdma_accept in every case. With a null pointer in their place,
- * librdmacm would read the number of the queue pair through that pointer. */
+/* Accepts a request. rdma_accept always gets a pointer to a struct with parameters, because
+ * librdmacm would use a null pointer to read the number of the queue pair. */
 int rl_accept(struct rdma_cm_id *id, const struct rl_param *p)
 {
 	struct rdma_conn_param param = conn_param(p);

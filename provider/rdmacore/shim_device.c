@@ -28,8 +28,9 @@ int rl_nonblock(int fd)
 	return fcntl(fd, F_SETFL, flags | O_NONBLOCK) ? -errno : 0;
 }
 
-/* Closes the descriptors of a removed device. If the driver has no disassociate_ucontext,
- * as rxe, the kernel can not finish the removal of the device before they are closed.
+/* Closes the descriptors in the context of a removed device. This is needed for drivers that
+ * have no disassociate_ucontext, such as the driver of rxe: the kernel does not finish the
+ * removal of the device until the descriptors are closed.
  *
  * The library closes descriptors with the same numbers again when it next finds a device.
  * Therefore other files must not get these numbers. The function replaces the closed
@@ -99,8 +100,8 @@ int rl_can_resize(struct ibv_context *ctx)
 	return can;
 }
 
-/* Fetches one event and acknowledges it. Returns 1, or 0 if there is no event, or -EINTR
- * if a signal has interrupted the call. */
+/* Fetches one event and acknowledges it. Returns 1, or 0 if there is no event, or a
+ * negated errno, which is -EINTR if a signal has interrupted the call. */
 int rl_next_async(struct ibv_context *ctx, struct rl_async *out)
 {
 	struct ibv_async_event ev;

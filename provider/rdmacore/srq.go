@@ -17,13 +17,13 @@ type srq struct {
 	pd    *pd
 	c     *C.struct_ibv_srq
 	caps  verbs.SRQCaps
-	users users // counts the queue pairs that use the SRQ
+	users userCount // counts the queue pairs that use the SRQ
 	recvs recvQueue
 }
 
 // CreateSRQ creates a shared receive queue. The field CQ of attr has only one effect: if
-// that CQ has manual progress, the SRQ takes no lock, because all its users are on one
-// goroutine.
+// that CQ has manual progress, the SRQ takes no lock. It needs none, because the
+// goroutine that owns the CQ makes all calls that use the SRQ.
 //
 // Implements: ibv_create_srq(3).
 func (p *pd) CreateSRQ(attr *verbs.SRQAttr) (verbs.SRQ, error) {

@@ -8,10 +8,10 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A users counts the users of an object: the open objects that need this object. As long
-// as there are users, the object can not be closed. A users also ensures that the object
-// is closed only once. Any goroutine may call its methods.
-type users struct {
+// A userCount counts the users of an object: the open objects that need this object. As
+// long as there are users, the object can not be closed. A userCount also ensures that
+// the object is closed only once. Any goroutine may call its methods.
+type userCount struct {
 	mu     sync.Mutex
 	count  int // number of users
 	closed bool
@@ -19,7 +19,7 @@ type users struct {
 
 // add adds one user. The object can not be closed until remove is called for that user.
 // If the object is closed, add returns ErrClosed.
-func (u *users) add() error {
+func (u *userCount) add() error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.closed {
@@ -30,15 +30,16 @@ func (u *users) add() error {
 }
 
 // remove removes one user.
-func (u *users) remove() {
+func (u *userCount) remove() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.count--
 }
 
-// close calls destroy, unless the object is already closed. It returns ErrBusy if the
-// object has users.
-func (u *users) close(destroy func() error) error {
+// close calls the given function, which destroys the object. If the function fails, the
+// object stays open, and close returns the error. close returns ErrBusy if the object has
+// users, and does nothing if the object is already closed.
+func (u *userCount) close(destroy func() error) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.closed {
@@ -54,21 +55,21 @@ func (u *users) close(destroy func() error) error {
 	return nil
 }
 
-// whileOpen calls the function call while the object is open. If the object is closed, it
-// returns ErrClosed and does not call the function. While the function runs, the object
-// can not be closed, and other calls of whileOpen for this object wait.
-func (u *users) whileOpen(call func() error) error {
+// whileOpen calls the given function while the object is open. If the object is closed,
+// it returns ErrClosed and does not call the function. While the function runs, the
+// object can not be closed, and other calls of whileOpen for this object wait.
+func (u *userCount) whileOpen(fn func() error) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.closed {
 		return verbs.ErrClosed
 	}
-	return call()
+	return fn()
 }
 
 // addUsers adds one user to each object in the list. If one of the objects is closed, it
 // changes none of them and returns ErrClosed.
-func addUsers(list []*users) error {
+func addUsers(list []*userCount) error {
 	for i, u := range list {
 		if err := u.add(); err != nil {
 			removeUsers(list[:i])
@@ -78,7 +79,7 @@ func addUsers(list []*users) error {
 	return nil
 }
 
-func removeUsers(list []*users) {
+func removeUsers(list []*userCount) {
 	for _, u := range list {
 		u.remove()
 	}
@@ -94,7 +95,7 @@ type guard struct {
 
 func newGuard(p verbs.Progress) guard { return guard{owned: p == verbs.ProgressManual} }
 
-// enter begins the use of the object. The caller calls leave at its end.
+// enter begins the use of the object. The caller must call leave when the use ends.
 func (g *guard) enter() {
 	if !g.owned {
 		g.mu.Lock()

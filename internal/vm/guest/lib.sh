@@ -71,9 +71,9 @@ serve_in_peer() {
 	done
 }
 
-# pairtest GROUP runs a group of the scenarios of internal/testutil/pairtest twice. The soft
-# device is
-# first the passive side and then the active side; the kernel's device is the other.
+# pairtest GROUP runs a group of the scenarios of internal/testutil/pairtest twice. In the
+# first run the soft device is the passive side and the kernel's device the active side. In
+# the second run it is the other way round.
 kernel_device='env PAIR_PROVIDER=rdmacore'
 soft_device='env PAIR_PROVIDER=soft PAIR_PATH=wire'
 pairtest() {
@@ -86,8 +86,8 @@ pairtest() {
 	stop_server
 }
 
-# rping_both and send_both PROGRAM SIZE run rping and a program of perftest against the
-# soft device, which is first the server and then the client.
+# rping_both runs rping twice against the soft device, which is first the server and then
+# the client. send_both PROGRAM SIZE does the same with a program of perftest.
 rping_both() {
 	serve_in_peer $go rping $soft -listen $PEER:7174
 	rping -c -a $PEER -C 10 -V

@@ -1,2 +1,2 @@
-# No packet of the soft device is dropped by the kernel's device, nor the reverse.
+# Neither device drops a packet of the other: the soft device and the kernel's device.
 pairtest clean

@@ -1,7 +1,8 @@
 # One of two connected processes is killed: the one with the kernel's device or the one
-# with the soft device, each as the passive and as the active side. The kernel disconnects
-# for a killed process. When the process with the soft device is killed, nothing answers
-# any more, and the requests of the other end in retry errors.
+# with the soft device, each as the passive and as the active side. When the
+# process with the kernel's device is killed, the kernel disconnects for it. When the
+# process with the soft device is killed, no answers come from it any more. The requests of
+# the other process then fail with retry errors.
 side='/go/pairtest.test -test.run TestKilled'
 
 killed() {
