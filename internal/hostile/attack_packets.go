@@ -86,7 +86,7 @@ var opcodes = []wire.Opcode{
 }
 
 // randomPacket returns a packet for a queue pair, with a random opcode, random headers
-// and a random payload. The ICRC has not been computed.
+// and a random payload. It leaves the computation of the ICRC to the caller.
 func (a *attacker) randomPacket(s *wireSocket, qpn uint32) wire.Packet {
 	op := opcodes[a.rand.IntN(len(opcodes))]
 	payload := 0

@@ -16,7 +16,7 @@ import (
 type dialerState uint8
 
 const (
-	dialerIdle dialerState = iota // The dialer has no connection and has not dialed.
+	dialerIdle dialerState = iota // The dialer has no connection and is not dialing.
 	// The dialer has dialed, and the connection has neither opened nor failed yet.
 	dialerDialing
 	dialerOpen // The connection is open, and messages are sent.
@@ -105,8 +105,9 @@ func (d *dialer) countFailure(err error) {
 	}
 }
 
-// countLost adds the messages without an echo to Tally.Lost when the connection has
-// closed.
+// countLost adds the messages without an echo to Tally.Lost. The messages of an
+// expendable dialer are not counted. countLost is called when the connection has closed,
+// and at the end of the client.
 func (d *dialer) countLost() {
 	if !d.expendable {
 		d.client.tally.Lost += d.sent - d.echoed
@@ -152,8 +153,8 @@ func (d *dialer) sendMore() {
 	}
 }
 
-// closeWhenDone closes the connection when its last message has been sent and all echoes
-// have arrived.
+// closeWhenDone closes the connection when all its messages have been echoed. The dialer
+// has already sent the last message on this connection.
 func (d *dialer) closeWhenDone() {
 	if d.echoed == d.sent {
 		d.state = dialerClosing
@@ -170,8 +171,8 @@ func (d *dialer) checkEcho(got []byte) {
 	switch {
 	case d.echoed < d.sent && bytes.Equal(got, message(d.want[:], d.seed, d.echoed)):
 		t.Echoes++
-	// A hostile server may send any message. So a wrong echo is counted, but does not end
-	// the client.
+	// An expendable connection may lead to a hostile server, which may send any message.
+	// So its wrong echoes are not counted.
 	case d.expendable:
 	default:
 		t.Damaged++

@@ -14,7 +14,8 @@ import (
 
 const mebi = 1 << 20
 
-// needsRoot skips the test unless it can start a process as another user.
+// needsRoot skips the test if the test process is not allowed to start processes as
+// another user.
 func needsRoot(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can start a process as another user")

@@ -109,10 +109,11 @@ type Tally struct {
 	// Echoes is the number of messages that came back unchanged.
 	Echoes uint64
 	// Lost is the number of messages that were sent but did not come back. It includes
-	// the messages of failed connections.
+	// the messages of failed connections, but not those of expendable connections.
 	Lost uint64
 	// Damaged is the number of echoes that differ from the message that was sent. Echoes
-	// that arrive when no message is outstanding count too.
+	// that arrive when no message is outstanding count too. Echoes on expendable
+	// connections do not count.
 	Damaged uint64
 	// Failed is the number of connections that did not open, or that ended before the
 	// client closed them. The failed connections of an expendable client are counted in

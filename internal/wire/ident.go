@@ -61,8 +61,9 @@ const (
 //   - A socket that is not connected sends a message of one packet with the
 //     identification 0, and the segments of a longer message with 0, 1, 2 and so on.
 //     After 0 has arrived three times, no identification of maxSegments or more fits.
-//   - A connected socket gives each message an identification that is larger by one than
-//     that of the message before.
+//   - A connected socket begins each message with an identification that is larger by one
+//     than the first identification of the message before. The segments of a message have
+//     consecutive identifications.
 //   - Other packets, for example those of rxe, are numbered by a counter of the host. All
 //     packets to the same address use the same counter, and so do packets to some other
 //     addresses. The steps of that counter are irregular, and larger after idle time.

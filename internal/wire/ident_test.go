@@ -32,9 +32,9 @@ func unconnectedSender(rng *rand.Rand) countingSender {
 }
 
 // connectedSender returns a sender like a connected socket of the soft device. Each
-// message begins with an identification that is larger by one than that of the previous
-// message. If the kernel cuts a message into segments, each segment has an identification
-// that is larger by one than that of the segment before it.
+// message begins with an identification that is larger by one than the first
+// identification of the previous message. If the kernel cuts a message into segments, the
+// segments have consecutive identifications.
 func connectedSender(rng *rand.Rand) countingSender {
 	left, next, message, now := 0, uint16(0), uint16(rng.Uint32()), time.Duration(0)
 	return func() (uint16, time.Duration) {

@@ -126,9 +126,10 @@ func TestLookupRefused(t *testing.T) {
 	r.True(refused.ByApplication)
 }
 
-// A lookup can be accepted with a queue pair that was not created on the ID, but only if
-// the Q_Key is the default one. librdmacm sends the default Q_Key to the peer even if the
-// caller wants another one, so Accept fails with another Q_Key.
+// The request of a UD client for a queue pair can be accepted with a queue pair that was
+// not created on the ID, but only if the Q_Key is the default one. librdmacm sends the
+// default Q_Key to the peer even if the caller wants another one, so Accept fails with
+// another Q_Key.
 func TestLookupWithoutQP(t *testing.T) {
 	r := newRig(t)
 	a, request := r.request(r.listen(cm.UDP, r.addr), nil)

@@ -12,9 +12,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Most numbers of packages verbs and cm are those of the C enumerations. They are passed
-// on without a change, even unknown ones. Each line below can only be compiled if the two
-// numbers in it are equal.
+// Most constants of packages verbs and cm have the numbers of the C enumerations. This
+// package passes the numbers on unchanged, even those without a constant. Each line below
+// can only be compiled if the two numbers in it are equal.
 const (
 	_ = -uint(verbs.OpWrite ^ C.IBV_WR_RDMA_WRITE)
 	_ = -uint(verbs.OpWriteImm ^ C.IBV_WR_RDMA_WRITE_WITH_IMM)
@@ -39,8 +39,8 @@ const (
 	_ = -uint(verbs.WCRead ^ C.IBV_WC_RDMA_READ)
 	_ = -uint(verbs.WCCompareSwap ^ C.IBV_WC_COMP_SWAP)
 	_ = -uint(verbs.WCFetchAdd ^ C.IBV_WC_FETCH_ADD)
-	// The function in shim_data.c that converts opcodes of completions returns the next two
-	// numbers.
+	// The next two numbers are not those of libibverbs. They are results of the function
+	// in shim_data.c that converts the opcodes of completions.
 	_ = -uint(verbs.WCRecv ^ 5)
 	_ = -uint(verbs.WCRecvWriteImm ^ 6)
 	_ = -uint(verbs.WCWithGRH ^ C.IBV_WC_GRH)
