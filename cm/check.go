@@ -8,9 +8,10 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// maxTimeout is the longest timeout of rdma_cm, which stores a timeout as a number of
-// milliseconds in an int.
-const maxTimeout = math.MaxInt32 * time.Millisecond
+// MaxTimeout is the longest timeout of ResolveAddr and ResolveRoute: 2^31-1 milliseconds,
+// about 25 days. rdma_cm has this limit because it stores the timeout as a number of
+// milliseconds in an int. Source: rdma_resolve_addr(3), rdma_resolve_route(3).
+const MaxTimeout = math.MaxInt32 * time.Millisecond
 
 // atMost returns a *verbs.ParamError if value is above limit.
 func atMost[T int | uint8 | uint32 | time.Duration](field string, value, limit T) error {
@@ -40,9 +41,9 @@ func checkPrivateData(ps PortSpace, m Message, data []byte) error {
 
 func checkTimeout(d time.Duration) error {
 	if d <= 0 {
-		return &verbs.ParamError{Field: "timeout", Value: int64(d), Limit: int64(maxTimeout), Reason: "must be more than 0"}
+		return &verbs.ParamError{Field: "timeout", Value: int64(d), Limit: int64(MaxTimeout), Reason: "must be more than 0"}
 	}
-	return atMost("timeout", d, maxTimeout)
+	return atMost("timeout", d, MaxTimeout)
 }
 
 // family returns the IP version of an address, 4 or 6. For the zero Addr it returns 0.

@@ -1,6 +1,9 @@
 package reactor
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 const (
 	// clockEvery is the number of empty turns (turns of the loop without work) after
@@ -46,6 +49,19 @@ func (k *clock) addWork(n int) {
 func (k *clock) read() time.Duration {
 	k.advance(time.Since(k.origin))
 	return k.now
+}
+
+// after reads the system's clock, and returns the time that is d later: see later.
+func (k *clock) after(d time.Duration) time.Duration { return later(k.read(), d) }
+
+// later returns the time that is d after t. If d is negative, the result is t. If the sum
+// is too large for a time.Duration, the result is the largest time.Duration, which a loop
+// does not reach within 292 years.
+func later(t, d time.Duration) time.Duration {
+	if d > math.MaxInt64-t {
+		return math.MaxInt64
+	}
+	return t + max(0, d)
 }
 
 // advance is called at the end of an interval in which the loop was awake. The interval

@@ -132,10 +132,10 @@ type Config struct {
 	// DecisionTimeout is the time in which the application must answer a connection
 	// request. A request without an answer is rejected after this time. Zero means 10s.
 	DecisionTimeout time.Duration
-	// ConnectTimeout is how long a connection may take to open, on either side. Zero
-	// means 30s. The default is that long because a dial should survive an outage of 5s,
-	// and the kernel's connection manager repeats a lost request only after 4.6s or 6.1s,
-	// depending on its version.
+	// ConnectTimeout is how long a connection may take to open, on either side, at most
+	// cm.MaxTimeout. Zero means 30s. The default is that long because a dial should
+	// survive an outage of 5s, and the kernel's connection manager repeats a lost
+	// request only after 4.6s or 6.1s, depending on its version.
 	ConnectTimeout time.Duration
 	// DrainTimeout is the time limit for each of two waits. After Conn.Close the
 	// connection waits until the peer has confirmed all sends. This wait begins with the
@@ -272,7 +272,7 @@ func (c *Config) checkTimes() error {
 		{"MinRNRTimer", c.MinRNRTimer, maxRNRDelay},
 		{"AckTimeout", c.AckTimeout, maxAckTimeout},
 		{"DecisionTimeout", c.DecisionTimeout, math.MaxInt64},
-		{"ConnectTimeout", c.ConnectTimeout, math.MaxInt64},
+		{"ConnectTimeout", c.ConnectTimeout, cm.MaxTimeout},
 		{"DrainTimeout", c.DrainTimeout, math.MaxInt64},
 		{"Keepalive", max(0, c.Keepalive), maxKeepalive},
 	} {

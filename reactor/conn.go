@@ -59,8 +59,10 @@ type Conn struct {
 
 	dialOptions *DialOptions    // options passed to Dial; nil on the accepting side
 	request     *ConnRequest    // request that was accepted; nil on the dialing side
-	param       cm.MessageParam // negotiated parameters
-	peerPrivate []byte          // private data of the peer
+	offer       cm.MessageParam // parameters that Dial asks for; only on the dialing side
+	param       ConnParams
+	qpNum       uint32 // number of qp; still valid after qp was closed
+	peerPrivate []byte // private data of the peer
 	local       netip.AddrPort
 	remote      netip.AddrPort
 	process     peerProcess
@@ -79,6 +81,20 @@ type sendRequest struct {
 	notify bool    // OnCompletion must be called after the completion
 	probe  bool    // the request was posted by Conn.probe
 	buffer *Buffer // buffer to release after the completion, or nil
+}
+
+// ConnParams are the negotiated parameters of a connection, as they apply to this side.
+// Source: rdma_connect(3), rdma_accept(3).
+type ConnParams struct {
+	ResponderResources uint8 // how many READs and atomic operations of the peer this side executes at a time
+	InitiatorDepth     uint8 // how many READs and atomic operations of this side can be in flight
+	FlowControl        bool  // whether the peer supports end-to-end flow control
+	// RetryCount is how often each side repeats a request that was not acknowledged, 0 to
+	// 7. The dialing side sets it.
+	RetryCount uint8
+	// RNRRetryCount is how often this side repeats a message for which the peer has no
+	// receive buffer, 0 to 7; 7 means without a limit. The peer sets it.
+	RNRRetryCount uint8
 }
 
 // ConnStats are the counters of one connection.
@@ -112,14 +128,11 @@ func (c *Conn) RemoteAddr() netip.AddrPort { return c.remote }
 // connection, and stays valid after OnClose.
 func (c *Conn) PeerPrivateData() []byte { return c.peerPrivate }
 
-// Param returns the negotiated parameters, as they apply to this side. For example,
-// InitiatorDepth is how many READs and atomic operations of this side may be in flight
-// at a time, and ResponderResources is how many of the peer's operations this side
-// executes at a time.
-func (c *Conn) Param() cm.MessageParam { return c.param }
+// Param returns the negotiated parameters, as they apply to this side.
+func (c *Conn) Param() ConnParams { return c.param }
 
 // QPNum returns the number of this side's queue pair.
-func (c *Conn) QPNum() uint32 { return c.param.QPNum }
+func (c *Conn) QPNum() uint32 { return c.qpNum }
 
 // DialOptions returns the options that were passed to the Dial call which made the
 // connection, or nil if the peer has dialed.

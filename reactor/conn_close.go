@@ -269,7 +269,7 @@ func (c *Conn) releaseResources() {
 		}
 	}
 	if c.device.sharedRecv != nil {
-		delete(c.device.sharedRecv.conns, c.param.QPNum)
+		delete(c.device.sharedRecv.conns, c.qpNum)
 	}
 	if c.queue != nil {
 		c.queue.release()

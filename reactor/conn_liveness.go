@@ -107,7 +107,7 @@ func (l *liveness) probeDue(now, keepalive time.Duration) bool {
 func (l *liveness) nextCheck(keepalive time.Duration) (when time.Duration, none bool) {
 	none = true
 	if l.idleTimeout > 0 {
-		when, none = l.lastActive+l.idleTimeout, false
+		when, none = later(l.lastActive, l.idleTimeout), false
 	}
 	if keepalive > 0 {
 		next := l.lastFromPeer + keepalive

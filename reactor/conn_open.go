@@ -58,7 +58,7 @@ func (l *Loop) startDial(o *DialOptions, request dialRequest) {
 	l.stats.Dials++
 	c, err := l.newConn(orDefault(o.Timeout, l.cfg.ConnectTimeout))
 	c.dialOptions, c.context = o, o.Context
-	c.handler, c.param = handlerOr(o.Handler, l.handler), request.param
+	c.handler, c.offer = handlerOr(o.Handler, l.handler), request.param
 	if err == nil {
 		err = c.resolve(request)
 	}
@@ -115,7 +115,7 @@ func (c *Conn) routeResolved() error {
 		return err
 	}
 	attr := c.device.dev.Attr()
-	param := c.param
+	param := c.offer
 	param.ResponderResources = min(param.ResponderResources, attr.MaxQPRdAtom)
 	param.InitiatorDepth = min(param.InitiatorDepth, attr.MaxQPInitRdAtom)
 	return c.id.Connect(connParam(&param))
@@ -124,10 +124,13 @@ func (c *Conn) routeResolved() error {
 // setNegotiated stores the parameters and the private data of the peer's reply. The
 // dialing side calls it for cm.Established.
 func (c *Conn) setNegotiated(ev *cm.Event) {
-	c.param.ResponderResources = ev.Param.ResponderResources
-	c.param.InitiatorDepth = ev.Param.InitiatorDepth
-	c.param.RNRRetryCount = ev.Param.RNRRetryCount
-	c.param.FlowControl = ev.Param.FlowControl
+	c.param = ConnParams{
+		ResponderResources: ev.Param.ResponderResources,
+		InitiatorDepth:     ev.Param.InitiatorDepth,
+		FlowControl:        ev.Param.FlowControl,
+		RetryCount:         c.offer.RetryCount,
+		RNRRetryCount:      ev.Param.RNRRetryCount,
+	}
 	c.peerPrivate = ev.Param.PrivateData
 	c.process = processOf(c.id)
 }
@@ -198,9 +201,13 @@ func (c *Conn) acceptRequest(p *AcceptParams) error {
 	if err := c.id.Accept(connParam(&param)); err != nil {
 		return err
 	}
-	c.param = param
-	c.param.PrivateData, c.param.RetryCount = nil, c.request.param.RetryCount
-	c.param.QPNum = c.qp.Num()
+	c.param = ConnParams{
+		ResponderResources: param.ResponderResources,
+		InitiatorDepth:     param.InitiatorDepth,
+		FlowControl:        param.FlowControl,
+		RetryCount:         c.request.param.RetryCount,
+		RNRRetryCount:      c.request.param.RNRRetryCount,
+	}
 	return nil
 }
 
@@ -223,7 +230,7 @@ func (c *Conn) makeQP() (err error) {
 	c.qp = c.id.QP()
 	c.inlineSender, _ = c.qp.(verbs.InlineSender)
 	c.local, c.remote = c.id.LocalAddr(), c.id.RemoteAddr()
-	c.param.QPNum = c.qp.Num()
+	c.qpNum = c.qp.Num()
 	c.state = stateConnecting
 	c.makeSendQueue()
 	return c.makeRecvQueue()

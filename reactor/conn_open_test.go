@@ -29,3 +29,22 @@ func TestOpeningConns(t *testing.T) {
 	require.Zero(t, reactor.OpeningConns(p.client))
 	require.Zero(t, reactor.OpeningConns(p.server))
 }
+
+// TestNegotiatedParameters checks the parameters on both sides of a connection. The RNR
+// retry count of each side is the one that the peer has set.
+func TestNegotiatedParameters(t *testing.T) {
+	var dialed, accepted *reactor.Conn
+	server := newLoop(t, &hooks{
+		open: func(c *reactor.Conn) { accepted = c },
+		request: func(req *reactor.ConnRequest) {
+			require.NoError(t, req.Accept(&reactor.AcceptParams{ResponderResources: 2, InitiatorDepth: 4}))
+		},
+	}, nil)
+	client := newLoop(t, &hooks{open: func(c *reactor.Conn) { dialed = c }}, nil)
+	ln, err := server.Engine().Listen(loopback, &reactor.ListenOptions{RNRRetryCount: 3})
+	require.NoError(t, err)
+	require.NoError(t, client.Dial(ln.Addr(), &reactor.DialOptions{RNRRetryCount: 5, RetryCount: 6}))
+	drive(t, func() bool { return dialed != nil && accepted != nil }, client, server)
+	require.Equal(t, reactor.ConnParams{ResponderResources: 4, InitiatorDepth: 2, RetryCount: 6, RNRRetryCount: 3}, dialed.Param())
+	require.Equal(t, reactor.ConnParams{ResponderResources: 2, InitiatorDepth: 4, RetryCount: 6, RNRRetryCount: 5}, accepted.Param())
+}

@@ -23,8 +23,8 @@ type DialOptions struct {
 	LocalAddr netip.AddrPort
 	// Handler gets the callbacks of the connection. Nil means the Handler of the engine.
 	Handler ConnHandler
-	// Timeout is how long the connection may take to open. Zero means
-	// Config.ConnectTimeout.
+	// Timeout is how long the connection may take to open, at most cm.MaxTimeout. Zero
+	// means Config.ConnectTimeout.
 	Timeout time.Duration
 	// AckTimeout replaces Config.AckTimeout, unless it is zero.
 	AckTimeout time.Duration
@@ -119,7 +119,7 @@ func (e *Engine) checkDial(addr netip.AddrPort, o *DialOptions) (r dialRequest, 
 			return r, err
 		}
 	}
-	if err := checkTime("timeout", o.Timeout, math.MaxInt64); err != nil {
+	if err := checkTime("timeout", o.Timeout, cm.MaxTimeout); err != nil {
 		return r, err
 	}
 	if err := checkTime("ACK timeout", o.AckTimeout, maxAckTimeout); err != nil {

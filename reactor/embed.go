@@ -83,14 +83,14 @@ func (l *Loop) RunOnce(timeout time.Duration) (work int, err error) {
 	if err := l.checkRunnable("run"); err != nil {
 		return 0, err
 	}
-	l.inRunOnce = true
+	l.running = true
 	l.beginRunOnce()
 	work = l.turn()
 	if work == 0 && timeout != 0 {
 		work = l.waitForWork(timeout)
 	}
-	l.inRunOnce = false
 	l.finishTurn()
+	l.running = false
 	return work, nil
 }
 
@@ -117,7 +117,7 @@ const runOnceCost = clockEvery/8 - 1
 // waitForWork runs turns of the loop, and sleeps in between, until there was work or the
 // timeout has passed.
 func (l *Loop) waitForWork(timeout time.Duration) (work int) {
-	until := l.clock.read() + timeout
+	until := l.clock.after(timeout)
 	for work == 0 && !l.done() {
 		if !l.keepsSpinning() {
 			l.sleep(remaining(timeout, until-l.clock.now))
@@ -165,6 +165,7 @@ func (l *Loop) Arm() (busy bool, err error) {
 		l.afterSleep()
 		return true, operr.Wrap("arm", err)
 	}
+	l.publish(true)
 	return false, nil
 }
 
@@ -189,6 +190,8 @@ func (l *Loop) Close() error {
 // closeNow ends all connections of the loop without waiting for their peers. Then it ends
 // the loop.
 func (l *Loop) closeNow() error {
+	l.running = true
+	defer func() { l.running = false }()
 	l.engine.Stop()
 	l.mailbox.run()
 	l.abortConns()
@@ -212,7 +215,7 @@ func (l *Loop) checkRunnable(op string) error {
 // checkCaller returns an error if the loop was not made with NewLoop, or if it is running
 // a callback.
 func (l *Loop) checkCaller(op string) error {
-	if l.timerFD == nil || l.inRunOnce {
+	if l.timerFD == nil || l.running {
 		return operr.Wrap(op, verbs.ErrState)
 	}
 	return nil

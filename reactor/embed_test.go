@@ -233,3 +233,46 @@ func TestWaitRefusedForEmbeddedLoop(t *testing.T) {
 	require.NoError(t, loop.Close())
 	require.NoError(t, loop.Engine().Shutdown(t.Context()))
 }
+
+// TestCallbacksCanNotRunTheLoop calls RunOnce, Arm and Close in every callback of a loop
+// that runs outside RunOnce. All calls must be refused.
+func TestCallbacksCanNotRunTheLoop(t *testing.T) {
+	server := newLoop(t, &hooks{}, nil)
+	ln, err := server.Engine().Listen(loopback, nil)
+	require.NoError(t, err)
+	var loop *reactor.Loop
+	called := map[string]int{}
+	refused := func(callback string) {
+		called[callback]++
+		_, err := loop.RunOnce(0)
+		require.ErrorIs(t, err, verbs.ErrState, callback)
+		_, err = loop.Arm()
+		require.ErrorIs(t, err, verbs.ErrState, callback)
+		require.ErrorIs(t, loop.Close(), verbs.ErrState, callback)
+	}
+	loop, err = reactor.NewLoop(openSoft(t, 1), &hooks{
+		boot:      func(l *reactor.Loop) error { loop = l; refused("OnBoot"); return nil },
+		tick:      func(*reactor.Loop) time.Duration { refused("OnTick"); return 0 },
+		open:      func(*reactor.Conn) {},
+		close:     func(*reactor.Conn, error) { refused("OnClose") },
+		dialError: func(*reactor.DialOptions, error) { refused("OnDialError") },
+	}, nil)
+	require.NoError(t, err)
+	require.NoError(t, loop.Dial(ln.Addr(), nil))
+	drive(t, func() bool { return loop.Stats().Opened == 1 }, loop, server)
+	require.NoError(t, loop.Dial(ln.Addr(), nil))
+	require.NoError(t, loop.Post(func() { refused("Post") }))
+	require.NoError(t, loop.Close())
+	require.Equal(t, map[string]int{"OnBoot": 1, "OnTick": 1, "OnClose": 1, "OnDialError": 1, "Post": 1}, called)
+}
+
+// TestArmPublishesStats checks that Stats has the present counters while the application
+// waits after Arm.
+func TestArmPublishesStats(t *testing.T) {
+	loop := newLoop(t, &hooks{}, nil)
+	loop.After(time.Hour, func() {})
+	busy, err := loop.Arm()
+	require.NoError(t, err)
+	require.False(t, busy)
+	require.EqualValues(t, 1, loop.Stats().Timers)
+}

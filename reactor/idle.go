@@ -81,7 +81,7 @@ func (i *idleState) keepSpinning(k *clock) bool {
 	}
 	if !i.spinning {
 		i.spinning = true
-		i.spinUntil = k.read() + i.budget
+		i.spinUntil = k.after(i.budget)
 	}
 	return k.now < i.spinUntil
 }

@@ -62,10 +62,12 @@ type Loop struct {
 	state      loopState
 	stats      Stats
 	published  publishedStats
-	safetyWake bool  // the safety timeout ended the last sleep, and there was no event
-	booted     bool  // OnBoot has returned nil
-	inRunOnce  bool  // RunOnce is running
-	err        error // first error that neither a callback nor the result of a call has reported
+	safetyWake bool // the safety timeout ended the last sleep, and there was no event
+	booted     bool // OnBoot has returned nil
+	// The method boot, RunOnce or closeNow is running, so a callback may be running. A
+	// loop made with NewLoop refuses RunOnce, Arm and Close meanwhile.
+	running bool
+	err     error // first error that neither a callback nor the result of a call has reported
 }
 
 // enter moves the loop to the state s, unless the loop is already in a later state. A

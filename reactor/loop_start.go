@@ -33,6 +33,8 @@ const maxEvents = 64
 
 // boot calls OnBoot, and OnTick for the first time.
 func (l *Loop) boot() error {
+	l.running = true
+	defer func() { l.running = false }()
 	l.clock.wake()
 	if err := l.handler.OnBoot(l); err != nil {
 		return err

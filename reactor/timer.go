@@ -32,5 +32,5 @@ func (l *Loop) After(d time.Duration, fn func()) *Timer {
 // setTimer makes t fire after d from now. It reads the clock, because with an older time
 // the timer would fire too early.
 func (l *Loop) setTimer(t *timerheap.Timer, d time.Duration) {
-	l.timers.Set(t, l.clock.read()+max(0, d))
+	l.timers.Set(t, l.clock.after(d))
 }
