@@ -21,6 +21,7 @@ type Queue struct {
 	held        int   // number of completions in batch that Poll has not returned yet
 	err         error // the first error of the CQ, which is permanent
 	errReturned bool  // true after Poll has returned err for the first time
+	emptied     bool  // result of Emptied
 
 	// true after the CQ was armed, until its event is consumed or Rescued is called
 	armed   bool
@@ -49,9 +50,17 @@ func (q *Queue) CQ() verbs.CQ { return q.cq }
 func (q *Queue) Poll() ([]verbs.WC, error) {
 	if q.held == 0 {
 		q.fill()
+	} else {
+		q.emptied = false // the device was polled by Arm, and may have completions again
 	}
 	return q.takeHeld()
 }
+
+// Emptied reports whether the last Poll has left the CQ empty: it has polled the device,
+// and the device has returned fewer than Config.Batch completions, or the CQ has failed.
+// After Arm has found completions, the next Poll returns them without polling the
+// device, so Emptied then returns false. Only the owner may call Emptied.
+func (q *Queue) Emptied() bool { return q.emptied }
 
 // InlineData returns the memory with the message of the completion with index i in the
 // slice that the last Poll has returned. The flag WCInline must be set in the completion.
@@ -71,6 +80,7 @@ func (q *Queue) takeHeld() ([]verbs.WC, error) {
 
 // fill polls the device. There must be no completions in batch.
 func (q *Queue) fill() {
+	q.emptied = true
 	if q.err != nil {
 		return
 	}
@@ -103,6 +113,7 @@ func (q *Queue) filled(n int, err error) {
 		// hold no completions any more, and become free.
 		q.reserved.settle()
 	}
+	q.emptied = n < len(q.batch)
 	q.held = n
 	q.err = operr.Wrap("poll CQ", err)
 	q.group.stats.Completions += uint64(n)

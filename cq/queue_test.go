@@ -189,3 +189,23 @@ func TestQueuePollsInline(t *testing.T) {
 		})
 	}
 }
+
+// TestEmptiedAfterArm checks that a Poll which returns the completions that Arm has found
+// does not report an empty CQ. Other completions may have arrived since Arm.
+func TestEmptiedAfterArm(t *testing.T) {
+	g, _ := newGroup(t, nil, &cq.Config{Batch: 2})
+	q, c := newQueue(t, g, 8)
+	complete(c, 1)
+	busy, err := g.Arm()
+	require.NoError(t, err)
+	require.True(t, busy)
+	complete(c, 2, 3, 4)
+	require.Equal(t, []uint64{1}, pollIDs(t, q))
+	require.False(t, q.Emptied())
+	require.Equal(t, []uint64{2, 3}, pollIDs(t, q))
+	require.False(t, q.Emptied(), "the batch is full")
+	require.Equal(t, []uint64{4}, pollIDs(t, q))
+	require.True(t, q.Emptied())
+	require.Empty(t, pollIDs(t, q))
+	require.True(t, q.Emptied())
+}

@@ -17,8 +17,7 @@ type completionQueue struct {
 	device *loopDevice
 	queue  *cq.Queue
 	conns  int // number of connections that have reserved places on this CQ
-	// Number of polls after which the CQ was empty. Such a poll has returned fewer
-	// completions than Config.CompletionBudget.
+	// Number of polls after which the CQ was empty: see cq.Queue.Emptied.
 	emptyPolls   uint64
 	handled      uint64 // number of completions that were polled and handled
 	unusedAtTrim bool   // no connection used this CQ when trimQueues last ran
@@ -168,7 +167,7 @@ func (q *completionQueue) poll() int {
 		}
 	}
 	q.handled += uint64(len(wcs))
-	if len(wcs) < d.loop.cfg.CompletionBudget {
+	if q.queue.Emptied() {
 		q.emptyPolls++
 	}
 	return len(wcs)

@@ -214,3 +214,23 @@ func TestCQsArePolledInTurn(t *testing.T) {
 	}
 	require.EqualValues(t, 1, last.Stats().Messages)
 }
+
+// TestHeldCompletionsAreNotAnEmptyPoll checks a poll that only returns the completions
+// that Arm has found. Other completions may have arrived since Arm, so the poll does not
+// count as one after which the CQ is empty.
+func TestHeldCompletionsAreNotAnEmptyPoll(t *testing.T) {
+	p := connect(t, &hooks{}, &hooks{}, nil)
+	require.NoError(t, p.accepted.Send(nil))
+	p.accepted.Flush()
+	drive(t, func() bool {
+		busy, err := p.client.Arm()
+		require.NoError(t, err)
+		return busy
+	}, p.server)
+	before := reactor.EmptyPolls(p.dialed)
+	reactor.PollCQ(p.dialed)
+	require.EqualValues(t, 1, p.dialed.Stats().Messages)
+	require.Equal(t, before, reactor.EmptyPolls(p.dialed))
+	reactor.PollCQ(p.dialed)
+	require.Equal(t, before+1, reactor.EmptyPolls(p.dialed))
+}

@@ -46,13 +46,30 @@ func (c *Conn) advance() {
 func (c *Conn) onStateTimer() {
 	switch c.state {
 	case stateDialing, stateConnecting:
-		c.beginClose(cm.ErrTimedOut)
+		c.onOpenTimeout()
 	case stateDraining:
 		c.onDrainTimeout()
 	case stateAwaitingDisconnected, stateAwaitingEmptyCQ, stateFlushing:
 		c.onCloseTimeout()
 	case stateDisconnecting:
 		c.destroy()
+	}
+}
+
+// onOpenTimeout is called when the time limit of stateDialing and stateConnecting has
+// passed. If the loop was delayed, an event that has arrived in time may not have been
+// handled yet. So onOpenTimeout first handles the waiting events of the loop's
+// connections. If the connection is still opening then, onOpenTimeout ends it with
+// cm.ErrTimedOut. If there may be more events, the next turn of the loop calls
+// onOpenTimeout again.
+func (c *Conn) onOpenTimeout() {
+	handled := (*eventSource)(c.loop).ready(0)
+	switch {
+	case c.state != stateDialing && c.state != stateConnecting:
+	case handled == eventBudget:
+		c.loop.timers.Set(&c.stateTimer, c.loop.clock.now)
+	default:
+		c.beginClose(cm.ErrTimedOut)
 	}
 }
 

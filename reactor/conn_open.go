@@ -55,6 +55,7 @@ func asNoResources(err error) error {
 // startDial makes the connection for a call of Dial and begins to resolve the address of
 // the peer.
 func (l *Loop) startDial(o *DialOptions, request dialRequest) {
+	l.waitingDials.Add(-1)
 	l.stats.Dials++
 	c, err := l.newConn(orDefault(o.Timeout, l.cfg.ConnectTimeout))
 	c.dialOptions, c.context = o, o.Context
@@ -160,10 +161,12 @@ func (l *Loop) startAccept(req *ConnRequest, p *AcceptParams) {
 
 // rejectNoRoom rejects a request that the application has accepted, but for which this
 // side can not make a connection. The parameter cause is the error of making the
-// connection. There is no rejection if the engine is shutting down, the peer has given
-// up the request, or the device was removed, because then nobody waits for an answer. If
-// the method Accept of the ID has failed, the provider has already rejected the request.
-// RejectNoResources then only returns an error, which rejectNoRoom ignores.
+// connection. If the peer has given up the request or the device was removed, nobody
+// waits for an answer, and rejectNoRoom sends none. If the engine is shutting down, the
+// missing room is not the reason, so rejectNoRoom does not call RejectNoResources
+// either; the peer gets a rejection when the ID is closed. If the method Accept of the
+// ID has failed, the provider has already rejected the request. RejectNoResources then
+// only returns an error, which rejectNoRoom ignores.
 func (c *Conn) rejectNoRoom(cause error) {
 	reject := func() error { return nil }
 	if !errors.Is(cause, ErrShutdown) && !errors.Is(cause, verbs.ErrPeerGone) && !errors.Is(cause, ErrDeviceRemoved) {

@@ -85,3 +85,54 @@ func TestFatalDeviceEvent(t *testing.T) {
 	require.NoError(t, l.Close())
 	require.NoError(t, l.Engine().Wait())
 }
+
+// TestFailedCQLetsTheLoopSleep checks that a loop can sleep after a CQ can not be armed
+// any more, although the device was not removed.
+func TestFailedCQLetsTheLoopSleep(t *testing.T) {
+	r, w, err := os.Pipe()
+	require.NoError(t, err)
+	defer r.Close()
+	defer w.Close()
+	dev := &failingDevice{asyncFD: int(r.Fd()), async: func(*verbs.AsyncEvent) (bool, error) { return false, nil }}
+	p := openSoft(t, 1)
+	devices, err := p.Devices()
+	require.NoError(t, err)
+	dev.Device = devices[0]
+	l, err := reactor.NewLoop(failingProvider{p, dev}, &hooks{}, nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, l.Close()) })
+	b, err := l.Lease(dev)
+	require.NoError(t, err)
+	b.Release()
+	dev.arm = errors.New("arm failed")
+	drive(t, func() bool {
+		busy, err := l.Arm()
+		require.NoError(t, err)
+		return !busy
+	}, l)
+}
+
+// TestAsyncEventsAreWatchedAfterAFailure checks a loop that fails to watch the
+// asynchronous events of a device. The next use of the device watches them.
+func TestAsyncEventsAreWatchedAfterAFailure(t *testing.T) {
+	r, w, err := os.Pipe()
+	require.NoError(t, err)
+	defer r.Close()
+	require.NoError(t, w.Close()) // so the descriptor of r is always readable
+	calls := 0
+	dev := &failingDevice{asyncFD: -1, async: func(*verbs.AsyncEvent) (bool, error) { calls++; return false, nil }}
+	p := openSoft(t, 1)
+	devices, err := p.Devices()
+	require.NoError(t, err)
+	dev.Device = devices[0]
+	l, err := reactor.NewLoop(failingProvider{p, dev}, &hooks{}, nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, l.Close()) })
+	_, err = l.Lease(dev)
+	require.Error(t, err)
+	dev.asyncFD = int(r.Fd())
+	b, err := l.Lease(dev)
+	require.NoError(t, err)
+	b.Release()
+	drive(t, func() bool { return calls > 0 }, l)
+}

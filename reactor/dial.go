@@ -59,7 +59,8 @@ type dialRequest struct {
 // may be called from any goroutine, also before Start. When Dial returns an error, no
 // callback follows. The error is a *verbs.ParamError if addr or an option is out of
 // range. It matches ErrShutdown or ErrClosed if the engine is shutting down or has
-// ended, and verbs.ErrForeign if o.Loop belongs to another engine.
+// ended, and verbs.ErrForeign if o.Loop belongs to another engine. It matches
+// verbs.ErrNoResources if Config.MaxConns calls of Dial are waiting for the loop.
 func (e *Engine) Dial(addr netip.AddrPort, o *DialOptions) error {
 	if o == nil {
 		o = &DialOptions{}
@@ -94,9 +95,14 @@ func (l *Loop) Dial(addr netip.AddrPort, o *DialOptions) error {
 	if l.engine.stopping.Load() {
 		return operr.Wrap(op, ErrShutdown)
 	}
+	if l.waitingDials.Add(1) > int64(l.cfg.MaxConns) {
+		l.waitingDials.Add(-1)
+		return operr.Wrap(op, tooManyConns(l.cfg.MaxConns))
+	}
 	l.load.Add(1)
 	if err := l.post(op, func() { l.startDial(o, request) }, true); err != nil {
 		l.load.Add(-1)
+		l.waitingDials.Add(-1)
 		return err
 	}
 	return nil

@@ -172,6 +172,13 @@ func (e *Engine) claimAsync(dev verbs.Device) bool {
 	return true
 }
 
+// unclaimAsync undoes a call of claimAsync that has reported true.
+func (e *Engine) unclaimAsync(dev verbs.Device) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.devices = slices.DeleteFunc(e.devices, func(d verbs.Device) bool { return d == dev })
+}
+
 // deviceEvent passes an asynchronous event to all loops, because it may concern
 // connections of any of them.
 func (e *Engine) deviceEvent(dev verbs.Device, ev verbs.AsyncEvent) {

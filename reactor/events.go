@@ -125,6 +125,9 @@ func (l *Loop) watchAsync(dev verbs.Device) error {
 		return nil
 	}
 	_, err := l.watch(dev.AsyncFD(), poller.Readable, &asyncSource{loop: l, dev: dev})
+	if err != nil {
+		l.engine.unclaimAsync(dev)
+	}
 	return err
 }
 

@@ -160,3 +160,11 @@ func QueryQP(c *Conn) (verbs.QPAttr, error) { return c.qp.Query() }
 // FailListeners makes l handle the error err, after which the device dev can not be used
 // any more.
 func FailListeners(l *Loop, dev verbs.Device, err error) { l.deviceFailed(dev, err) }
+
+// CloseMailbox makes l refuse posted functions, as a loop that has ended does.
+func CloseMailbox(l *Loop) { l.mailbox.close() }
+
+// PollCQ polls the completion queue of c once. EmptyPolls returns how many polls have
+// left that queue empty.
+func PollCQ(c *Conn)            { c.queue.poll() }
+func EmptyPolls(c *Conn) uint64 { return c.queue.emptyPolls }

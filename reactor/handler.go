@@ -12,9 +12,9 @@ type Handler interface {
 	// OnBoot is the first callback on every loop. If it returns an error, the engine
 	// stops.
 	OnBoot(l *Loop) error
-	// OnShutdown is the last callback on every loop. When it is called, all connections
-	// of the loop are closed. Buffers and memory of the loop are unmapped when
-	// OnShutdown returns.
+	// OnShutdown is the last callback on every loop on which OnBoot has returned nil. On
+	// other loops it is not called. When it is called, all connections of the loop are
+	// closed. Buffers and memory of the loop are unmapped when OnShutdown returns.
 	OnShutdown(l *Loop)
 	// OnTick is called once after OnBoot. The result is the time after which OnTick is
 	// called again; zero or less means that it is not called again.
@@ -81,9 +81,11 @@ type ConnHandler interface {
 	// every call of Dial that returned nil, either OnOpen or OnDialError is called. If
 	// the peer has rejected the request, err is a *cm.RejectError with the peer's reason
 	// and private data. The field ByApplication of this error is true if the peer's
-	// application has rejected the request. err matches verbs.ErrNoResources if the peer
-	// had no room. Other errors are, for example, a *cm.UnreachableError if nobody
-	// answers at the address, and cm.ErrTimedOut after DialOptions.Timeout.
+	// application has rejected the request. err matches verbs.ErrNoResources in two
+	// cases: the peer had no room, or this side had no room, for example because of
+	// Config.MaxConns. Only in the first case err is also a *cm.RejectError. Other
+	// errors are, for example, a *cm.UnreachableError if nobody answers at the address,
+	// and cm.ErrTimedOut after DialOptions.Timeout.
 	OnDialError(o *DialOptions, err error)
 }
 

@@ -55,6 +55,10 @@ type Loop struct {
 	// load is liveConns plus the number of connections that Dial and Accept have posted and
 	// the loop has not made yet.
 	load atomic.Int64
+	// waitingDials is the number of calls of Dial whose connection the loop has not made yet.
+	// It is at most Config.MaxConns, so that a program that calls Dial again and again, while
+	// a callback runs, does not make the mailbox grow without a limit.
+	waitingDials atomic.Int64
 
 	probeTurn uint64 // turn in which mayProbe was last called
 	probes    int    // number of probes that mayProbe has counted in probeTurn

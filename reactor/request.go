@@ -132,6 +132,7 @@ func (r *ConnRequest) Accept(p *AcceptParams) error {
 		// This fails if the peer has given up the request. Accept returns ErrShutdown in
 		// any case.
 		_ = r.engine.acceptor.reject(r, nil)
+		r.engine.rejects.Add(1)
 		return operr.Wrap(op, ErrShutdown)
 	}
 	r.engine.accepts.Add(1)

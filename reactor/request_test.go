@@ -349,3 +349,19 @@ func TestAcceptAfterPeerClosed(t *testing.T) {
 	require.NoError(t, req.Accept(nil))
 	require.Error(t, receive(t, acceptErr))
 }
+
+// TestAcceptOnAnEndedLoop checks a request that the application accepts when the loop of
+// the request has ended. The engine rejects the request, and counts that.
+func TestAcceptOnAnEndedLoop(t *testing.T) {
+	refused := false
+	server := newLoop(t, &hooks{request: func(req *reactor.ConnRequest) {
+		reactor.CloseMailbox(req.Loop())
+		require.ErrorIs(t, req.Accept(nil), reactor.ErrShutdown)
+	}}, nil)
+	client := newLoop(t, &hooks{dialError: func(*reactor.DialOptions, error) { refused = true }}, nil)
+	require.NoError(t, client.Dial(listen(t, server.Engine()), nil))
+	drive(t, func() bool { return refused }, client, server)
+	require.NoError(t, server.Close())
+	require.EqualValues(t, 1, server.Stats().Rejects)
+	require.Zero(t, server.Stats().Accepts)
+}

@@ -127,12 +127,13 @@ func (l *Loop) abortConns() {
 	}
 }
 
-// abortNow ends the connection without waiting for the peer or for the device.
+// abortNow ends the connection without waiting for the peer or for the device. If the
+// connection is not ending for another reason already, the reason is ErrShutdown.
 func (c *Conn) abortNow() {
 	c.beginClose(ErrShutdown)
 	switch {
 	case c.state < stateOpen:
-		c.failOpen(ErrShutdown)
+		c.failOpen(c.closeReason.cause)
 		return
 	case c.State() == StateClosing:
 		c.reportClose()

@@ -207,3 +207,21 @@ func TestShutdownStepsPerTurn(t *testing.T) {
 		})
 	}
 }
+
+// TestAbortKeepsAnEarlierReason checks that OnDialError gets the error that has ended the
+// connection, although the loop aborts all connections before it calls OnDialError.
+func TestAbortKeepsAnEarlierReason(t *testing.T) {
+	var failed error
+	server := newLoop(t, &hooks{}, nil)
+	client := newLoop(t, &hooks{dialError: func(_ *reactor.DialOptions, err error) { failed = err }}, nil)
+	require.NoError(t, client.Dial(listen(t, server.Engine()), nil))
+	drive(t, func() bool {
+		conns := reactor.ConnsOf(client)
+		return len(conns) == 1 && conns[0].State() == reactor.StateConnecting
+	}, client)
+	broken := errors.New("broken")
+	reactor.FailCQ(reactor.ConnsOf(client)[0], broken)
+	reactor.AbortConns(client)
+	drive(t, func() bool { return failed != nil }, client)
+	require.ErrorIs(t, failed, broken)
+}

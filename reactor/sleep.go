@@ -39,9 +39,9 @@ func (l *Loop) sleep(limit time.Duration) {
 func (l *Loop) prepareSleep() (busy bool) {
 	l.mailbox.sleeping.Store(true)
 	for _, d := range l.devices {
-		if d.removed {
-			// Arming the CQs of a removed device may fail. The loop would then count as
-			// busy and never sleep. So the loop does not arm them.
+		if d.failure != nil {
+			// No more completions of this device are expected. Arming its CQs may fail. The
+			// loop would then count as busy and never sleep. So the loop does not arm them.
 			continue
 		}
 		found, err := d.group.Arm()
