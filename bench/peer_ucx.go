@@ -7,8 +7,13 @@ import (
 	"time"
 )
 
-// A ucx measures UCX with ucx_perftest, the measuring program of UCX. It uses active
-// messages of the protocol layer (UCP), and both sides poll. It implements runner.
+// A ucx measures UCX with ucx_perftest, the measuring program of UCX. It uses the
+// protocol layer (UCP), and both sides poll. It implements runner.
+//
+// Most paths use active messages. The receiver of ucx_perftest does not read their
+// payload, and UCX does not copy it, so most of the payload stays in the cache of the
+// sender's processor. The path ucxTagPath uses messages with tags instead. UCX copies
+// these to a buffer of the receiver, as the other peers do.
 type ucx struct {
 	program     string
 	minMessages int // Smallest number of messages that a test sends.
@@ -45,7 +50,7 @@ func (u *ucx) Cases(o options) (cases []Case) {
 			if workload == workStream && c.InFlight == 1 {
 				continue
 			}
-			for _, path := range []string{"posix", "tcp"} {
+			for _, path := range []string{"posix", ucxTagPath, "tcp"} {
 				c.Peer, c.Path, c.Mode = u.Name(), path, "busy"
 				if o.wantsCase(c) {
 					cases = append(cases, c)
@@ -54,6 +59,17 @@ func (u *ucx) Cases(o options) (cases []Case) {
 		}
 	}
 	return cases
+}
+
+// ucxTagPath is shared memory, like the path posix, but for messages with tags.
+const ucxTagPath = "posix-tag"
+
+// ucxTransport returns the name of the UCX transport for a path.
+func ucxTransport(path string) string {
+	if path == ucxTagPath {
+		return "posix"
+	}
+	return path
 }
 
 // Bounds of the number of messages in a test. The lower bound is larger than 2,048,
@@ -94,9 +110,14 @@ type ucxBatch struct {
 }
 
 func (b ucxBatch) tests() (lines []string) {
-	name, ranks := "ucp_am_bw", []string{"50"}
+	name, ranks := "ucp_am", []string{"50"}
+	if b.Path == ucxTagPath {
+		name = "tag"
+	}
 	if b.Workload == workPingPong {
-		name, ranks = "ucp_am_lat", []string{"50", "99", "99.9"}
+		name, ranks = name+"_lat", []string{"50", "99", "99.9"}
+	} else {
+		name += "_bw"
 	}
 	for _, rank := range ranks {
 		lines = append(lines, fmt.Sprintf("p%s -t %s -s %d -O %d -w %d -n %d -R %s",

@@ -105,6 +105,25 @@ func TestUCXFails(t *testing.T) {
 	}
 }
 
+// TestUCXTests checks which tests of ucx_perftest, and which transport of UCX, measure a
+// case.
+func TestUCXTests(t *testing.T) {
+	for path, want := range map[string][3]string{
+		"posix":    {"posix", "-t ucp_am_lat ", "-t ucp_am_bw "},
+		ucxTagPath: {"posix", "-t tag_lat ", "-t tag_bw "},
+		"tcp":      {"tcp", "-t ucp_am_lat ", "-t ucp_am_bw "},
+	} {
+		require.Equal(t, want[0], ucxTransport(path))
+		for i, workload := range []string{workPingPong, workStream} {
+			c := ucxCase(workload)
+			c.Path = path
+			for _, line := range (ucxBatch{c, 1000}).tests() {
+				require.Contains(t, line, want[1+i])
+			}
+		}
+	}
+}
+
 // TestUCXItself runs ucx_perftest, if it is installed, and requires plausible rows. The
 // tests send few messages, because two processes that never sleep are slow while other
 // tests use the processors.

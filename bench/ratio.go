@@ -10,7 +10,7 @@ const baseline = "gnet"
 // such peer, and floorOf returns "".
 func floorOf(path string) string {
 	switch path {
-	case "local", "posix", "memory":
+	case "local", "posix", ucxTagPath, "memory":
 		return "cacheline"
 	case "wire", "tcp", "udp":
 		return "rawudp"

@@ -10,7 +10,7 @@ type Case struct {
 	// Name of a library, for example rdmaloop or gnet. Or name of a program that uses no
 	// library and shows the shortest possible time, for example rawudp.
 	Peer string `json:"peer"`
-	Path string `json:"path"` // One of local, wire, device, tcp, udp, memory and posix.
+	Path string `json:"path"` // One of local, wire, device, tcp, udp, memory, posix and posix-tag.
 	// How the programs wait for messages: event, adaptive or busy.
 	Mode        string `json:"mode"`
 	Workload    string `json:"workload"` // One of the names that workloads returns.

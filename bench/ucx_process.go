@@ -54,7 +54,7 @@ func runUCX(ctx context.Context, program string, batch ucxBatch) (run *ucxRun, e
 func (p *ucxProgram) command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, p.name, slices.Concat([]string{"-b", "/dev/stdin", "-p", p.port}, args)...)
 	cmd.Stdin = strings.NewReader(strings.Join(p.batch.tests(), "\n") + "\n")
-	cmd.Env = append(os.Environ(), "UCX_TLS="+p.batch.Path+",self", "UCX_LOG_LEVEL=error")
+	cmd.Env = append(os.Environ(), "UCX_TLS="+ucxTransport(p.batch.Path)+",self", "UCX_LOG_LEVEL=error")
 	return cmd
 }
 
