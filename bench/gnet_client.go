@@ -26,9 +26,9 @@ func connectGnet(s *spec) (client, error) {
 	return g.driver, g.client.Start()
 }
 
-// post runs f on the event loop. gnetClient learns which loop that is when the first
-// connection opens. Before that, gnet calls no callback that could run at the same time
-// as f, so post runs f on the goroutine of its caller.
+// post runs f on the event loop. The client knows this loop only after the first
+// connection has opened. Before that, post runs f on the goroutine of its caller. This
+// is safe, because gnet calls no callbacks at that time.
 func (g *gnetClient) post(f func()) error {
 	if g.loop == nil {
 		f()

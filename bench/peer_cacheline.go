@@ -18,8 +18,8 @@ func cacheLinePeer() *peer {
 }
 
 // A cell transfers messages in one direction. It contains the number of the latest
-// message, and after the number the bytes of the message. A small message is in the same
-// cache line as its number, so one cache line is transferred.
+// message, followed by the bytes of this message. A small message is in the same cache
+// line as its number, so one cache line is transferred.
 type cell struct {
 	count *atomic.Uint64
 	bytes []byte

@@ -118,7 +118,8 @@ func openProvider(s *spec) (cm.Provider, error) {
 }
 
 // engineConfig returns the default configuration with the changes that the case needs.
-// Only a loop that spins is pinned to a processor: see reactor.Config.CPUs.
+// The loop is pinned to a processor, but not in the mode "event", in which it sleeps:
+// see reactor.Config.CPUs.
 func engineConfig(s *spec) *reactor.Config {
 	policies := map[string]reactor.IdlePolicy{
 		"event": reactor.IdleEvent, "adaptive": reactor.IdleAdaptive, "busy": reactor.IdleBusy,

@@ -42,7 +42,7 @@ func (t *tcpServer) accept() {
 	for {
 		c, err := t.Accept()
 		if err != nil {
-			return // Accept fails when the listener has been closed.
+			return // Accept fails when the listener has been closed: the server ends.
 		}
 		go t.answer(c)
 	}
@@ -54,7 +54,7 @@ func (t *tcpServer) answer(c net.Conn) {
 	for {
 		for range t.spec.group() {
 			if _, err := io.ReadFull(c, message); err != nil {
-				return // Read fails when the client has closed the connection.
+				return // ReadFull fails when the client has closed the connection.
 			}
 		}
 		if _, err := c.Write(message[:t.spec.answer()]); err != nil {
@@ -125,7 +125,8 @@ func (t *tcpStream) drive(period time.Duration, counted *tally) error {
 	}
 	begin := t.clock.now()
 	failed := make(chan error, 1)
-	// Receives the number of the last message of each group that has been sent.
+	// When the first goroutine has sent a group, it passes the number of the last
+	// message of this group to the second goroutine.
 	groups := make(chan uint64, cap(tokens))
 	go func() { failed <- t.readAnswers(c.conn, groups, tokens) }()
 	for first := true; first || t.clock.now() < begin+period; first = false {

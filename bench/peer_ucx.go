@@ -73,9 +73,10 @@ func ucxTransport(path string) string {
 }
 
 // Bounds of the number of messages in a test. The lower bound is larger than 2,048,
-// because ucx_perftest computes percentiles from the times of 2,048 messages. A first
-// test with the lower bound also gives the rate, from which Run computes the number of
-// messages of the tests that follow. The upper bound is arbitrary.
+// because ucx_perftest computes percentiles from the times of 2,048 messages. Run first
+// makes tests that send this lower number of messages. From the rate of these tests it
+// computes the number of messages of the tests that follow. The upper bound is
+// arbitrary.
 const (
 	ucxMinMessages = 2500
 	ucxMaxMessages = 1_000_000_000

@@ -65,8 +65,8 @@ func (cl *rdmaClient) OnMessage(c *reactor.Conn, msg reactor.Message) {
 	c.Context().(*session).onAnswer(msg.Data())
 }
 
-// OnCompletion completes a one-sided operation. It ignores a failed operation, because
-// OnClose is called afterwards with the error.
+// OnCompletion tells the session that a one-sided operation has completed. It ignores a
+// failed operation, because OnClose is called afterwards with the error.
 func (cl *rdmaClient) OnCompletion(c *reactor.Conn, _ reactor.Op, err error) {
 	if err == nil {
 		c.Context().(*session).onComplete()

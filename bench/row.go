@@ -7,8 +7,8 @@ import (
 
 // A Case is one measurement: a workload with its parameters, and the peer that runs it.
 type Case struct {
-	// Name of a library, for example rdmaloop or gnet. Or name of a program that uses no
-	// library and shows the shortest possible time, for example rawudp.
+	// Name of a library, for example rdmaloop or gnet, or of a program that uses no
+	// library, for example rawudp.
 	Peer string `json:"peer"`
 	Path string `json:"path"` // One of local, wire, device, tcp, udp, memory, posix and posix-tag.
 	// How the programs wait for messages: event, adaptive or busy.

@@ -47,8 +47,8 @@ func (f *fakeTransport) send(n uint64) error {
 	return nil
 }
 
-// startedDriver returns a driver in a phase that does not end during the test, because
-// the phase is too long.
+// startedDriver returns a driver in a phase of one hour, which therefore does not end
+// during the test.
 func startedDriver(t *testing.T, c Case) (*driver, *fakeTransport) {
 	f := &fakeTransport{free: 1000}
 	d := newDriver(&spec{Case: c})

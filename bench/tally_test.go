@@ -14,7 +14,7 @@ func TestResult(t *testing.T) {
 		c.record(time.Duration(i+1) * time.Microsecond)
 	}
 	r := c.result()
-	const precision = 1e-3 // Relative error of the histogram's values.
+	const precision = 1e-3 // Largest relative error of a value of the histogram.
 	require.InEpsilon(t, 500e3, r.P50, precision)
 	require.InEpsilon(t, 990e3, r.P99, precision)
 	require.InEpsilon(t, 999e3, r.P999, precision)

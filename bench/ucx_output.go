@@ -45,7 +45,7 @@ func parseUCX(r io.Reader) (figures []ucxFigure, err error) {
 				columns = fields
 			}
 		case len(fields) != len(columns) || strings.Contains(lines.Text(), "["):
-			// This line is not a result.
+			// A line that is not a result is skipped.
 		default:
 			f, err := ucxFigureOf(columns, fields)
 			if err != nil {

@@ -191,8 +191,8 @@ func (cl *client) OnMessage(c *reactor.Conn, msg reactor.Message) {
 // OnWritable lets the session send again after the send queue was full.
 func (cl *client) OnWritable(c *reactor.Conn) { c.Context().(*session).sendMore() }
 
-// OnClose ends the session of a connection that has closed, in a shutdown or because of
-// an error.
+// OnClose ends the session of a connection. The connection has closed because of a
+// shutdown or an error.
 func (cl *client) OnClose(c *reactor.Conn, err error) { c.Context().(*session).onClose(err) }
 
 // OnDialError ends the session of a connection that could not be opened.

@@ -32,7 +32,9 @@ func (o *options) placement() (client, server []int) {
 // otherwise "". In the demo, both processes have busy loops.
 func (o *options) processorWarning() string {
 	if o.mode != "busy" || o.untilEOF {
-		// In the demo, the client process has already printed the warning.
+		// Loops that are not busy need no warning. The server of the demo gives no
+		// warning either, because the client process has already printed it for both
+		// processes.
 		return ""
 	}
 	loops := o.loops
@@ -48,8 +50,8 @@ func (o *options) processorWarning() string {
 		different[cpu] = true
 	}
 	if len(different) == 0 || loops <= len(different) {
-		// There are enough processors for all loops, or the number of processors is
-		// unknown.
+		// There is no warning if there are enough processors for all loops, or if the
+		// number of processors is unknown.
 		return ""
 	}
 	return fmt.Sprintf("-mode busy: %d loops share %d processors and will delay each other", loops, len(different))

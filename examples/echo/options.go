@@ -41,7 +41,7 @@ func parse(args []string, stderr io.Writer) (*options, error) {
 	var o options
 	var cpus string
 	f := flag.NewFlagSet("echo", flag.ContinueOnError)
-	f.SetOutput(io.Discard) // The caller prints the error that is returned.
+	f.SetOutput(io.Discard) // The flag set prints nothing, because the caller prints the error.
 	f.StringVar(&o.listen, "listen", "", "run the server at this `host:port`; port 0 means any free port, no host means all addresses")
 	f.StringVar(&o.connect, "connect", "", "run the client of a server at this `host:port`; no host means this host")
 	f.Func("from", "client: connect from this `address`", func(text string) (err error) {

@@ -170,8 +170,8 @@ func (s *session) onClose(err error) {
 }
 
 // finishPhase is called when the session may have completed its phase. If the phase is
-// complete, finishPhase sets the state waiting and reports the end of the phase. Further
-// calls do not report it again.
+// complete, finishPhase reports this, and the session enters the phase "waiting".
+// Further calls do not report it again.
 func (s *session) finishPhase() {
 	over := s.phase == opening || s.left == 0 && s.echoed == s.sent
 	if !over || s.phase == waiting {

@@ -18,7 +18,7 @@ type endpoint struct {
 	opts   *options
 	out    io.Writer
 	engine *reactor.Engine
-	err    error // The first error.
+	err    error // The error with which the endpoint was first stopped, or nil.
 }
 
 // start starts the endpoint: a server listens, and a client opens its first connections.

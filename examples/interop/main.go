@@ -147,5 +147,5 @@ func (o *options) run(p protocol, stdout io.Writer) error {
 		return errors.Join(err, s.engine.Wait())
 	}
 	err = s.engine.Wait()
-	return errors.Join(s.err, err) // The loop has ended, so no other goroutine uses s any more.
+	return errors.Join(s.err, err) // The loop has ended, so no other goroutine uses the endpoint s any more.
 }

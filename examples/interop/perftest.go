@@ -179,7 +179,7 @@ func (p perftestServer) OnMessage(c *reactor.Conn, msg reactor.Message) {
 // A perftestClient sends the first message of each step.
 type perftestClient struct {
 	*perftest
-	// Number of attempts to open the data connection that the server has rejected.
+	// How often the server has rejected the data connection.
 	refused int
 }
 

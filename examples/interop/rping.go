@@ -94,12 +94,12 @@ func (r *rpingServer) OnClose(_ *reactor.Conn, err error) {
 	r.stop(err)
 }
 
-// An rpingClient runs the number of rounds in the flag -count.
+// An rpingClient runs as many rounds as the flag -count says.
 type rpingClient struct {
 	*endpoint
 	source, sink verbs.MR
 	round        int
-	sinkSent     bool // True when the address of the buffer sink has been sent.
+	sinkSent     bool // True when the address of the buffer for the server's WRITE has been sent.
 }
 
 func newRpingClient(s *endpoint) reactor.Handler { return &rpingClient{endpoint: s} }

@@ -17,8 +17,8 @@ import (
 // floodSpec describes the flood that is measured: 60,000 requests from 250 addresses.
 // They are sent at a rate of 10,000 requests a second, or less if the machine is slow.
 var floodSpec = hostile.Spec{
-	// A round takes 10 ms: about 3 ms to send the requests, and then the interval of 7
-	// ms.
+	// In a round 100 requests are sent. A round takes 10 ms: about 3 ms to send the
+	// requests, and then the interval of 7 ms.
 	From: hostile.FloodAddr(), Sources: 250, Rounds: 600, Interval: 7 * time.Millisecond,
 }
 
@@ -26,7 +26,8 @@ var floodSpec = hostile.Spec{
 // these connections are printed for comparison. Arbitrary.
 const quietTime = 6 * time.Second
 
-// memoryTime is how long the memory of the server is printed after the flood.
+// memoryTime is the time from the end of the flood to the last report of the server's
+// memory. Arbitrary.
 const memoryTime = time.Minute
 
 // flood sends a flood of requests to a server with default settings, while a client
@@ -109,7 +110,8 @@ func percentiles(times []time.Duration) string {
 	return fmt.Sprintf("%d connections, p50 %v, p99 %v, longest %v", len(sorted), at(50), at(99), at(100))
 }
 
-// memoryAfter prints the memory of the server at several times after the flood.
+// memoryAfter prints three times how much memory the server uses: at the end of the
+// flood, after half of memoryTime, and after memoryTime.
 func (s *testbed) memoryAfter(ctx context.Context, before uint64, out io.Writer) error {
 	end := time.Now()
 	for _, age := range []time.Duration{0, memoryTime / 2, memoryTime} {

@@ -46,7 +46,7 @@ type options struct {
 	flood    bool
 }
 
-// A durations has times that are chosen by the duration of the whole soak.
+// A durations has times that depend on the duration of the whole soak.
 type durations struct {
 	// attack is the maximum duration of one attack. Arbitrary: long enough for thousands
 	// of packets, and short enough that every attack is repeated many times.

@@ -23,7 +23,7 @@ type reading struct {
 
 // A record prints all readings, and stores those that the method verdict compares.
 type record struct {
-	// mu protects out. Several goroutines write to out.
+	// mu protects the writer out, to which several goroutines write.
 	mu       sync.Mutex
 	out      io.Writer
 	began    time.Time

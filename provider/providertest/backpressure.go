@@ -76,9 +76,10 @@ func batches(r *rig) {
 	p.b.recvs.inOrder(sequence(100, n)...)
 }
 
-// fullSendQueue fills the send queue of end a. End b has no receive buffer, so no request
-// can complete, and one more request must be refused. After completions were polled, the
-// queue must have room again.
+// fullSendQueue fills the send queue of end a. End b has no receive buffer, so no
+// request can complete, and one more request must be refused. End b then posts receive
+// buffers, and the requests complete. After their completions were polled, the queue
+// must have room again.
 func fullSendQueue(r *rig) {
 	p := r.pair(func(a, b *plan) { a.caps.MaxSendWR, b.caps.MaxRecvWR = 4, 64 })
 	depth := p.a.qp.Caps().MaxSendWR

@@ -200,10 +200,9 @@ func severalCQs(r *rig) {
 	w.b.sends.cq.AckEvents(1)
 }
 
-// eventsTakeTurns checks the order of events when one CQ gets events all the time. Each
-// time the event of a CQ was fetched, the case arms that CQ again, and the CQ soon has
-// another event. By then, the event of the other CQ has waited longer, so it must be
-// fetched first.
+// eventsTakeTurns checks the order in which the events of two CQs are fetched. Each time
+// the case has fetched an event of one CQ, it makes this CQ raise another event. The
+// event of the other CQ has then waited longer, so it must be fetched next.
 func eventsTakeTurns(r *rig) {
 	const rounds = 4
 	w := r.watched()

@@ -42,7 +42,7 @@ func flushOutstanding(r *rig) {
 func flushLatePosts(r *rig) {
 	p := r.pair(nil)
 	p.a.toState(verbs.StateError)
-	for range 3 { // Three rounds are more requests than the queue has places.
+	for range 3 { // Three rounds post more requests than the queue has places.
 		n := p.a.qp.Caps().MaxSendWR
 		wrs := p.a.manySends(0, n)
 		for i := range wrs {

@@ -15,9 +15,9 @@ func negotiationCases() []testCase {
 	}
 }
 
-// A counts has the values of a connected queue pair that the connection manager has
-// negotiated: how many READs and atomics of the peer it serves at a time, how many of its
-// own may be outstanding, and its two retry counts.
+// A counts has four values that the connection manager has negotiated for a queue pair:
+// how many READs and atomics of the peer the queue pair serves at a time, how many of
+// its own can be outstanding, and its two retry counts.
 type counts struct{ served, outstanding, retry, rnrRetry uint8 }
 
 func (e *end) counts() counts {

@@ -44,8 +44,8 @@ func (s *stream) recvSlot(i int) verbs.SGE {
 
 func (s *stream) length(i int) int { return 8 + i*7919%(slotSize-8) }
 
-// turn posts messages until maxOutstanding messages are outstanding, and checks
-// completions.
+// turn posts messages until maxOutstanding messages are outstanding, and checks the
+// completions that have arrived.
 func (s *stream) turn() {
 	for s.sent < s.total && s.sent-s.acked < s.maxOutstanding {
 		off := s.sent % s.maxOutstanding * slotSize

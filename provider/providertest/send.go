@@ -7,12 +7,12 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// sizes returns message sizes close to the boundaries of the path MTU, of pages and of
-// rings.
+// sizes returns the message sizes to be tested: small ones, some close to the size of a
+// page, and some that need many packets.
 func sizes() []int { return []int{0, 1, 64, 4095, 4096, 4097, 64 << 10, 1 << 20} }
 
-// sized returns one case for each of the sizes. Each case calls the function run with its
-// size in bytes.
+// sized returns one case for each message size that sizes returns. The case calls the
+// function run with this size.
 func sized(run func(r *rig, size int)) []testCase {
 	var cases []testCase
 	for _, size := range sizes() {

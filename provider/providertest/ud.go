@@ -194,10 +194,11 @@ func udWrongQKey(r *rig) {
 	d.marker(1)
 }
 
-// udNoBuffer sends two datagrams while the receiver has no buffer, then posts buffers and
-// sends a third one. The first two may be lost. But they may still be in transit when the
-// buffers are posted, and then may arrive. The third one must arrive in any case. No
-// datagram may arrive twice, or after one that was sent later.
+// udNoBuffer sends two datagrams while the receiver has no buffer. It then posts buffers
+// and sends a third datagram. The first two datagrams are allowed to be lost. They are
+// also allowed to arrive, because they can still be in transit when the buffers are
+// posted. The third datagram must arrive. No datagram may arrive twice, or after a
+// datagram that was sent later.
 func udNoBuffer(r *rig) {
 	const last = 3
 	d := r.lookup()

@@ -23,7 +23,7 @@ type Channel struct {
 
 type lateEvent struct {
 	cq *CQ
-	// Number of ticks of virtual time after which the event arrives in the channel.
+	// Number of ticks of virtual time until the event arrives in the channel.
 	ticks int
 }
 

@@ -24,9 +24,9 @@ import (
 	"go.uber.org/goleak"
 )
 
-// A resource counts as leaked if it still exists settleLimit after the end of the tests.
-// Goroutines need some time to end. Meanwhile the resources are listed again after every
-// settleStep. Both numbers are arbitrary.
+// Goroutines need some time to end. So after the end of the tests the resources are
+// listed once in each settleStep, for the time settleLimit. A resource that still exists
+// after this time counts as leaked. Both numbers are arbitrary.
 const (
 	settleLimit = 5 * time.Second
 	settleStep  = 5 * time.Millisecond
@@ -71,8 +71,8 @@ func Snapshot() *Baseline {
 }
 
 // Check fails the test if the process has resources that it did not have at the time of
-// the snapshot, and that still exist after five seconds. It must be called from the
-// goroutine of the test.
+// the snapshot. Check waits up to five seconds for these resources to disappear. It must
+// be called from the goroutine of the test.
 func (b *Baseline) Check(t testing.TB) {
 	t.Helper()
 	if leaked := b.settle(settleLimit); leaked != "" {

@@ -20,8 +20,8 @@ type Config struct {
 	// then arrive before it.
 	Reorder float64
 	Delay   time.Duration // Delay of every packet.
-	// Maximum of the additional delay, which is random, of reordered packets and
-	// duplicates.
+	// Reordered packets and duplicates get an additional random delay. Jitter is the
+	// maximum of this delay.
 	Jitter time.Duration
 	// Maximum number of packets in flight. Further packets are dropped. 0 means no
 	// limit.

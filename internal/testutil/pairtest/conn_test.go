@@ -45,9 +45,8 @@ type conn struct {
 	rkey   uint32
 }
 
-// connParams are the parameters of one side of a connection. The side that connects also
-// sets the retry count and the ACK timeout of the other side: the connection manager
-// gives these two to both sides.
+// connParams are the parameters of one side of a connection. The transport retry count
+// and the ACK timeout of the side that connects apply to both sides.
 type connParams struct {
 	// Number of receive buffers to post before the connection is established.
 	recvBuffers int

@@ -43,8 +43,8 @@ func failureScenarios() (pieces []scenario) {
 	return pieces
 }
 
-// fewRetries is the retry count of both sides in these scenarios. The side that connects
-// sets it.
+// fewRetries is the transport retry count of both sides in the scenarios of this file.
+// The side that connects sets it for both.
 const fewRetries = 3
 
 // requesterParams returns the connection parameters of the requester.

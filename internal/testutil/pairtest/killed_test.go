@@ -13,13 +13,15 @@ import (
 // Roles of the two processes of TestKilled.
 const (
 	envRole = "PAIR_ROLE"
-	// The process with this role kills itself while its peer writes to its memory.
+	// The process with this role kills itself while the peer writes to the memory of
+	// this process.
 	roleKilled = "killed"
-	// The peer of this process is killed. The peer's kernel then disconnects, so this
-	// process gets a Disconnected event.
+	// The peer of this process is killed, and the peer's device belongs to the kernel.
+	// The kernel disconnects, so this process gets a Disconnected event.
 	roleDisconnected = "disconnected"
-	// The peer of this process is killed. After that, nothing answers the packets of this
-	// process, so its requests fail with a timeout.
+	// The peer of this process is killed, and the peer's device ends with the peer.
+	// After that, nothing answers the packets of this process, so its requests fail with
+	// a timeout.
 	roleTimeout = "timeout"
 )
 
