@@ -12,9 +12,9 @@ import (
 // governor, operating system and Go version.
 func describeMachine() string { return describe(os.DirFS("/")) }
 
-// describe reads files below the directory root: /proc/cpuinfo, files in
-// /proc/sys/kernel, and the CPU frequency files of sysfs. See proc_cpuinfo(5) and
-// proc_sys_kernel(5).
+// describe returns the line that describes the machine whose files are in the given file
+// system. It reads /proc/cpuinfo, files in /proc/sys/kernel, and the CPU frequency files
+// of sysfs. See proc_cpuinfo(5) and proc_sys_kernel(5).
 func describe(root fs.FS) string {
 	parts := []string{processor(root), fmt.Sprintf("%d processors for this program", runtime.NumCPU())}
 	if strings.Contains(cpuinfo(root, "flags")+" ", " hypervisor ") {

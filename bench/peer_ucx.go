@@ -147,10 +147,10 @@ func (r *ucxRun) rate() float64 {
 	return float64(len(r.figures)) / seconds
 }
 
-// row converts the result to a row. For ping-pong, it must convert figures, because a
-// row has the rate and the times of round trips. The rate of ucx_perftest counts the
-// messages of both sides, so it is twice the rate of round trips. The latency of
-// ucx_perftest is half of the time of a round trip.
+// row converts the result to a row. For ping-pong a row has the rate and the times of
+// round trips, but ucx_perftest reports other figures, so they are converted. The rate
+// of ucx_perftest counts the messages of both sides, so it is twice the rate of round
+// trips. The latency of ucx_perftest is half of the time of a round trip.
 func (r *ucxRun) row(c Case) Row {
 	row := Row{Case: c, MsgsPerSec: r.rate()}
 	if c.Workload == workPingPong {

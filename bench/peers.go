@@ -71,8 +71,8 @@ func (p *peer) Run(ctx context.Context, c Case) (Row, error) {
 }
 
 // warmUp returns how long the workload runs before the measurement begins. In that time
-// every connection must have been used, because the first access to the memory of a
-// connection is slow. So the time grows with the number of active connections.
+// every connection must be used at least once, because the first access to the memory of
+// a connection is slow. So the time grows with the number of active connections.
 func (c Case) warmUp() time.Duration {
 	const most, sharing = 100 * time.Millisecond, 50
 	d := min(c.For/4, most)

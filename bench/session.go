@@ -53,7 +53,8 @@ func (s *session) sendMore() {
 	}
 }
 
-// onWritable sends further messages after send has returned errBlocked.
+// onWritable is called when the connection can accept messages again after send has
+// returned errBlocked. It sends further messages.
 func (s *session) onWritable() {
 	if !s.stopped && s.sent-s.acked < s.maxInFlight {
 		s.sendMore()
