@@ -50,6 +50,7 @@ func (i *id) Connect(param *cm.MessageParam) error {
 	i.chooseQP(param)
 	i.negotiated.psn = random.Uint32() & verbs.MaxPSN
 	i.negotiated.retry, i.negotiated.flow.Sends = param.RetryCount, param.FlowControl
+	i.negotiated.resources, i.negotiated.depth = param.ResponderResources, param.InitiatorDepth
 	return i.request(ch, &reqMsg{
 		endpoints: to, qpParams: i.localParams(param), retry: param.RetryCount, private: bytes.Clone(param.PrivateData),
 		ackTimeout: i.ackTimeoutToSend(), tos: i.opts.tos,
@@ -82,7 +83,8 @@ func (i *id) onREP(m *repMsg) bool {
 	if i.state != stateREQSent || i.ps != cm.TCP {
 		return false
 	}
-	i.negotiated.setPeer(&m.qpParams, &i.m.limits)
+	// The REP must not raise the two numbers that this side has offered in its REQ.
+	i.negotiated.setPeer(&m.qpParams, i.negotiated.resources, i.negotiated.depth)
 	i.negotiated.ackTimeout = ackTimeoutCode(i.lifetime(), cmp.Or(m.ackDelay, i.m.limits.LocalCAAckDelay))
 	if err := i.connectQP(); err != nil {
 		i.setupFailed(err, m)

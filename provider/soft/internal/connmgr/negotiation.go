@@ -28,13 +28,14 @@ type negotiation struct {
 }
 
 // setPeer applies the parameters that the peer has sent. The peer's initiator depth
-// limits how many READs and atomics this side serves, and the peer's responder resources
-// limit how many this side has outstanding. The limits of the device apply too. The RNR
-// retry count in the peer's message is the count that the queue pair of this side uses.
-func (n *negotiation) setPeer(peer *qpParams, limits *verbs.DeviceAttr) {
+// limits the field resources, and the peer's responder resources limit the field depth.
+// The parameters maxResources and maxDepth are the largest values that this side allows
+// for these two fields. The RNR retry count in the peer's message is the count that the
+// queue pair of this side uses.
+func (n *negotiation) setPeer(peer *qpParams, maxResources, maxDepth uint8) {
 	n.peerQPN, n.peerPSN = peer.qpn, peer.psn
-	n.resources = min(peer.initiatorDepth, limits.MaxQPRdAtom)
-	n.depth = min(peer.responderResources, limits.MaxQPInitRdAtom)
+	n.resources = min(peer.initiatorDepth, maxResources)
+	n.depth = min(peer.responderResources, maxDepth)
 	n.rnrRetry = peer.rnrRetry
 	// A queue pair with a shared receive queue does not advertise credits.
 	n.flow.Receives = peer.flowControl && !peer.srq

@@ -8,18 +8,45 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/wire"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
 // The numbers of READs and atomics that a peer requests are limited to the numbers that
-// the device supports.
+// this side allows.
 func TestNegotiationLimits(t *testing.T) {
-	limits := &verbs.DeviceAttr{MaxQPRdAtom: 16, MaxQPInitRdAtom: 8}
 	var mine negotiation
-	mine.setPeer(&qpParams{qpn: 5, psn: 6, responderResources: 200, initiatorDepth: 200, rnrRetry: 3}, limits)
+	mine.setPeer(&qpParams{qpn: 5, psn: 6, responderResources: 200, initiatorDepth: 200, rnrRetry: 3}, 16, 8)
 	require.Equal(t, negotiation{peerQPN: 5, peerPSN: 6, resources: 16, depth: 8, rnrRetry: 3}, mine)
-	mine.setPeer(&qpParams{responderResources: 2, initiatorDepth: 1}, limits)
+	mine.setPeer(&qpParams{responderResources: 2, initiatorDepth: 1}, 16, 8)
 	require.Equal(t, negotiation{resources: 1, depth: 2}, mine)
+}
+
+// The peer's REP has larger numbers of READs and atomics than the REQ of this side has
+// offered. The queue pair of this side keeps the offered numbers. If the REQ has offered
+// no responder resources, the peer gets no right to use READ and atomics.
+func TestREPAboveTheOffer(t *testing.T) {
+	for _, offer := range []cm.ConnParam{
+		{ResponderResources: -1, InitiatorDepth: -1}, {ResponderResources: 3, InitiatorDepth: 2},
+	} {
+		s := newMADSim(t)
+		l := s.listen(cm.TCP, 0)
+		active := s.connecting(cm.TCP, l.LocalAddr(), &offer)
+		passive, _ := s.request(l)
+		s.accept(passive, nil)
+		s.drive()
+		require.Len(t, s.inFlight, 1)
+		m := &s.inFlight[0].mad
+		var rep wire.REP
+		rep.Decode(m)
+		rep.ResponderResources, rep.InitiatorDepth = 16, 16
+		rep.Encode(m, m.TID())
+		s.want(s.client, cm.Established, active)
+		requireQP(t, active.QP(), wantQP{
+			served: uint8(max(0, offer.ResponderResources)), outstanding: uint8(max(0, offer.InitiatorDepth)),
+			retry: 7, rnrRetry: 7, peer: passive,
+		})
+	}
 }
 
 // A side that has no responder resources does not allow its peer to use READ and

@@ -26,7 +26,7 @@ func (i *id) incoming(m message, c cmConn) *id {
 		}
 		to, ev.PrivateData, ev.Param = m.endpoints, m.private, m.qpParams.param()
 		ev.Param.RetryCount = m.retry
-		child.negotiated.setPeer(&m.qpParams, &i.m.limits)
+		child.negotiated.setPeer(&m.qpParams, i.m.limits.MaxQPRdAtom, i.m.limits.MaxQPInitRdAtom)
 		child.negotiated.retry = m.retry // The active side sets the retry count of both sides.
 		child.negotiated.psn = random.Uint32() & verbs.MaxPSN
 		child.negotiated.mtu = m.mtu
