@@ -97,6 +97,12 @@ type Config struct {
 	// read when the device is opened: a connection needs two descriptors, and one user
 	// may use a quarter of all descriptors. Negative means no limit.
 	//
+	// In a user namespace that does not map every user, the kernel reports one number,
+	// the overflow user ID, for all users who are not mapped. If the user that the device
+	// belongs to has this number, the device can not tell this user from the others.
+	// Then this user, too, has the limit, and the connections of all these users are
+	// counted together.
+	//
 	// Connections to listeners of the device count, including requests that were not
 	// accepted yet. Further requests are refused with cm.RejectNoResources.
 	//

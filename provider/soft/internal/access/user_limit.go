@@ -12,7 +12,9 @@ import (
 // A UserLimit limits the number of connections that the processes of one user have to the
 // listeners and to the UD queue pairs of a device. Without it, one user could use up the
 // descriptors and the memory that other users need. Root and the user of the device's
-// process have no limit, because they can end this process anyway.
+// process have no limit, because they can end this process anyway. There is one
+// exception: the user of the device's process has the limit if its number is also the
+// number that the kernel reports for unmapped users.
 //
 // The methods may be called from any goroutine.
 type UserLimit struct {
