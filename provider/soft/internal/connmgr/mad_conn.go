@@ -241,7 +241,7 @@ func (c *madConn) release() {
 	delete(c.ch.orphans, c)
 	c.mux.mu.Lock()
 	c.closed = true
-	c.removeHalfOpen()
+	c.releaseAddr()
 	delete(c.mux.conns, c.ownID)
 	forget(c.mux.byPeer, peerKey{c.remote, c.peerGUID, c.peerID}, c)
 	forget(c.mux.byQP, peerKey{c.remote, c.peerGUID, c.peerQPN}, c)

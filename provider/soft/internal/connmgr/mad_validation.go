@@ -24,21 +24,53 @@ import (
 // retransmission of the reply, and a refusal.
 const amplification = 3
 
-// addrValidation is the validation of a peer's address. It is part of the madConn of a
-// passive side. The multiplexer's lock guards it.
+// addrState is the state of the validation of a peer's address.
+type addrState uint8
+
+const (
+	// addrAssumed means that the address needs no validation. Every madConn starts in
+	// this state. An active side stays in it, because its application has chosen the
+	// address. A passive side leaves it in addHalfOpen, before it sends the first
+	// message.
+	addrAssumed addrState = iota
+	// addrHalfOpen means that the address may be forged. The connection is in the table
+	// of half-open connections of its listener. validate leads to addrValidated. If a
+	// request of another connection needs the room, addHalfOpen of that connection leads
+	// to addrEvicting.
+	addrHalfOpen
+	// addrEvicting means that the connection was chosen for eviction, and that a job in
+	// the inbox of its channel will call evict. The connection is not in the table any
+	// more, and counts in halfOpenTable.evicting. If the address is validated before the
+	// job runs, validate leads to addrValidated, and the connection is not evicted.
+	// Otherwise evict ends the connection, or leads to addrSpared.
+	addrEvicting
+	// addrSpared means that evict had nothing to end, because the connection had ended
+	// in another way. The connection is not in the table. It exists until the
+	// application closes the ID. validate leads to addrValidated.
+	addrSpared
+	// addrValidated means that the address is not forged. The connection counts in
+	// madMux.admitted.
+	addrValidated
+	// addrReleased means that the madConn was released. It is in no table and counts
+	// nowhere. release enters this state from every other state. Nothing leaves it.
+	addrReleased
+)
+
+// addrValidation is the validation of a peer's address. The multiplexer's lock guards it.
 type addrValidation struct {
-	half halfOpen
-	// number of messages received from the peer before its address was validated
-	received  int
-	sent      int  // number of messages sent to the peer before its address was validated
-	validated bool // true once the peer's address is validated
-	evicted   bool // true if the connection was chosen for eviction and has not ended yet
+	addr     addrState
+	half     halfOpen
+	received int // number of messages received from the peer before its address was validated
+	sent     int // number of messages sent to the peer before its address was validated
 }
+
+// trusted reports whether messages to the peer are not limited.
+func (v *addrValidation) trusted() bool { return v.addr == addrAssumed || v.addr == addrValidated }
 
 // maySend reports whether a message may be sent to the peer now. After that message it
 // must still be possible to send the number of messages in the parameter reserve.
-func (c *madConn) maySend(reserve int) bool {
-	return c.listener == nil || c.validated || c.sent+reserve < amplification*c.received
+func (v *addrValidation) maySend(reserve int) bool {
+	return v.trusted() || v.sent+reserve < amplification*v.received
 }
 
 // mayRetransmit reports whether the last message may be retransmitted although no copy
@@ -57,7 +89,7 @@ func (c *madConn) mayRetransmit() bool {
 func (c *madConn) serviceTimeout() uint8 {
 	c.mux.mu.Lock()
 	defer c.mux.mu.Unlock()
-	if c.listener == nil || c.validated {
+	if c.trusted() {
 		return serviceTimeout
 	}
 	return uint8(min(16+2*c.received, serviceTimeout))
@@ -79,78 +111,77 @@ func (c *madConn) addHalfOpen() bool {
 		table.remove(victim)
 		table.evicting++
 		old := victim.c
-		old.evicted = true
+		old.addr = addrEvicting
 		old.enqueue(jobInternal, old.evict)
 		c.mux.m.WireCounts.Inc(counters.CMRequestEvicted)
 	}
 	c.half.c = c
+	c.addr = addrHalfOpen
 	table.add(&c.half, source, now)
 	return true
 }
 
-// evict ends a connection that was chosen for eviction. But there are three events that
-// prevent the eviction if they have happened since the choice: the address was
-// validated, the application has called Notify, or the connection has ended in another
-// way.
+// evict ends a connection that was chosen for eviction. It does nothing if the address
+// was validated after the choice. It also ends no connection that has already ended, or
+// for which the application has called Notify.
 func (c *madConn) evict() {
 	c.mux.mu.Lock()
-	validated := c.validated
+	chosen := c.addr == addrEvicting
 	c.mux.mu.Unlock()
 	switch {
+	case !chosen:
 	case c.id == nil:
 		c.release()
-	case validated || c.id.state == stateDREQReceived || c.id.state == stateEnded:
-		c.cancelEviction()
+	case c.id.state == stateDREQReceived || c.id.state == stateEnded:
+		c.spare()
 	case c.id.state == stateEstablished:
 		// The application has called Notify, because data has arrived from the peer. So
 		// the address counts as validated.
 		c.validate()
-		c.cancelEviction()
 	default:
 		c.id.requestWithdrawn()
 	}
 }
 
-// cancelEviction records that a connection which was chosen for eviction is not evicted.
-func (c *madConn) cancelEviction() {
+// spare records that a connection which was chosen for eviction is not evicted.
+func (c *madConn) spare() {
 	c.mux.mu.Lock()
 	defer c.mux.mu.Unlock()
-	c.evictionDone()
-}
-
-// evictionDone reduces the number of pending evictions if the connection was chosen for
-// eviction. The caller holds the multiplexer's lock.
-func (c *madConn) evictionDone() {
-	if c.evicted {
-		c.evicted = false
-		c.listener.halfOpen.evicting--
-	}
+	c.endHalfOpen()
+	c.addr = addrSpared
 }
 
 // validate records that the peer's address is validated.
 func (c *madConn) validate() {
 	c.mux.mu.Lock()
 	defer c.mux.mu.Unlock()
-	if c.listener == nil || c.validated || c.closed {
-		return
+	switch c.addr {
+	case addrHalfOpen, addrEvicting, addrSpared:
+		c.endHalfOpen()
+		c.addr = addrValidated
+		c.mux.admitted[access.SourceOf(c.remote)]++
 	}
-	c.validated = true
-	c.listener.halfOpen.remove(&c.half)
-	c.mux.admitted[access.SourceOf(c.remote)]++
 }
 
-// removeHalfOpen removes the connection from the table of half-open connections, from
-// the number of pending evictions, and from the number of the source's admitted
-// connections. The caller holds the multiplexer's lock.
-func (c *madConn) removeHalfOpen() {
-	if c.listener == nil {
-		return
-	}
-	c.listener.halfOpen.remove(&c.half)
-	c.evictionDone()
-	if source := access.SourceOf(c.remote); c.validated {
+// releaseAddr ends the validation because the connection is released. The caller holds
+// the multiplexer's lock.
+func (c *madConn) releaseAddr() {
+	c.endHalfOpen()
+	if source := access.SourceOf(c.remote); c.addr == addrValidated {
 		if c.mux.admitted[source]--; c.mux.admitted[source] == 0 {
 			delete(c.mux.admitted, source)
 		}
+	}
+	c.addr = addrReleased
+}
+
+// endHalfOpen removes a connection that is half-open or chosen for eviction from the
+// counts of its listener. The caller holds the multiplexer's lock, and changes the state.
+func (c *madConn) endHalfOpen() {
+	switch c.addr {
+	case addrHalfOpen:
+		c.listener.halfOpen.remove(&c.half)
+	case addrEvicting:
+		c.listener.halfOpen.evicting--
 	}
 }
