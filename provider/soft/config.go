@@ -129,9 +129,12 @@ type Config struct {
 	// half of MaxHalfOpen, rounded up; the maximum is MaxHalfOpen.
 	MaxHalfOpenPerAddress int
 	// MaxConnsPerAddress is the largest number of connections from one source address to
-	// the listeners of the device on the wire path. Addresses are counted as for
-	// MaxHalfOpenPerAddress. Further requests are refused with cm.RejectNoResources.
-	// Zero means 4096; the maximum is 1048576.
+	// the listeners of the device on the wire path. Half-open connections count, and
+	// lookups do not. Addresses are counted as for MaxHalfOpenPerAddress. When an address
+	// has reached the number and none of its connections is half-open, further requests
+	// are refused with cm.RejectNoResources. As long as some of them are half-open,
+	// further requests are dropped, and the peer retransmits them. Zero means 4096; the
+	// maximum is 1048576.
 	MaxConnsPerAddress int
 	// WirePort is the UDP port of the wire path, the same at both ends. Zero means 4791,
 	// the port of RoCEv2; other implementations use no other port. Only one process can

@@ -121,7 +121,7 @@ func (f *floodSim) wantNoOtherRecords(mux *madMux) {
 	require.Len(f.t, mux.conns, n)
 	require.Len(f.t, mux.byPeer, n)
 	require.Len(f.t, mux.byQP, n)
-	require.LessOrEqual(f.t, len(mux.admitted), n)
+	require.LessOrEqual(f.t, len(mux.sources), n)
 	require.LessOrEqual(f.t, f.server.tc.timers.Len(), n)
 	half := &f.listenerOf(f.l).halfOpen
 	require.Zero(f.t, half.total+half.evicting+len(half.sources)+len(half.busiest))
@@ -195,7 +195,7 @@ func TestWireCMFloodOfFewSources(t *testing.T) {
 	}
 	require.LessOrEqual(t, f.answers, amplification*f.requests)
 	f.wantNoOtherRecords(mux)
-	require.Equal(t, map[string]int{clientAddr.String(): 20}, admitted(f.server))
+	require.Equal(t, map[string]sourceConns{clientAddr.String(): {20, 20}}, connCounts(f.server))
 	for id := range f.open {
 		f.server.End(id)
 	}

@@ -76,7 +76,8 @@ func newHalfOpenTable(most, perSource int) halfOpenTable {
 }
 
 // room reports whether a request from a source can be accepted. It also returns the
-// half-open connection that has to be evicted for the request, or nil.
+// half-open connection that has to be evicted, or nil. The parameter sourceFull is true
+// if the source must not have more connections than it has; see madListener.sourceFull.
 //
 // When the table is full, room usually evicts the oldest connection of the source with
 // the most connections. There are two exceptions:
@@ -87,10 +88,15 @@ func newHalfOpenTable(most, perSource int) halfOpenTable {
 //     one source, room evicts the oldest connection of that source. If even the oldest
 //     connection of that source is younger than graceTime, the request is dropped.
 //
+// If sourceFull is true, room evicts the oldest half-open connection of the source, if
+// there is one that is older than graceTime. The request is dropped in any case, because
+// the evicted connection counts until its channel has ended it. The peer retransmits the
+// request, and then there is room.
+//
 // So a flood from few addresses affects only these addresses, and most of it is dropped.
 // In a flood from very many addresses, a connection is evicted only after the flood has
 // sent as many requests as the table can hold.
-func (t *halfOpenTable) room(source netip.Addr, now time.Time) (victim *halfOpen, ok bool) {
+func (t *halfOpenTable) room(source netip.Addr, sourceFull bool, now time.Time) (victim *halfOpen, ok bool) {
 	own := t.sources[source]
 	full := t.total >= t.max
 	switch {
@@ -98,11 +104,13 @@ func (t *halfOpenTable) room(source netip.Addr, now time.Time) (victim *halfOpen
 		// The channels have not ended the evicted connections yet. Until then these
 		// connections use memory, so no request is accepted.
 		return nil, false
-	case own != nil && (own.count >= t.maxPerSource || full && own.count+1 >= t.busiest[0].count):
+	case sourceFull && own == nil:
+		return nil, false
+	case own != nil && (sourceFull || own.count >= t.maxPerSource || full && own.count+1 >= t.busiest[0].count):
 		if now.Sub(own.oldest().since) <= graceTime {
 			return nil, false
 		}
-		return own.oldest(), true
+		return own.oldest(), !sourceFull
 	case full && t.busiest[0].count <= burstSize && now.Sub(t.busiest[0].oldest().since) < burstTime:
 		return oldestOf(&t.byAge), true
 	case full:

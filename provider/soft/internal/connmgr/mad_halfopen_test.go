@@ -35,7 +35,7 @@ func testSource(n int) netip.Addr {
 func (t *tableTest) ask(source int) (accepted, victim *halfOpen) {
 	t.Helper()
 	t.now = t.now.Add(time.Millisecond)
-	victim, ok := t.table.room(testSource(source), t.now)
+	victim, ok := t.table.room(testSource(source), false, t.now)
 	if !ok {
 		require.Nil(t, victim)
 		return nil, nil
@@ -128,6 +128,23 @@ func TestHalfOpenOwnSource(t *testing.T) {
 	require.Nil(t, accepted, "the table is full, and no source has more connections than this one")
 	accepted, _ = full.ask(3)
 	require.NotNil(t, accepted)
+}
+
+// A source that has the largest allowed number of connections gets no other one. Its
+// request evicts the oldest half-open connection of the source, if that is older than
+// graceTime. It never evicts a connection of another source, even if the table is full.
+func TestHalfOpenSourceFull(t *testing.T) {
+	s := newTableTest(t, 2, 2)
+	s.ask(1)
+	oldest, _ := s.ask(2)
+	_, ok := s.table.room(testSource(3), true, s.now.Add(2*graceTime))
+	require.False(t, ok)
+	victim, ok := s.table.room(testSource(2), true, s.now)
+	require.False(t, ok)
+	require.Nil(t, victim)
+	victim, ok = s.table.room(testSource(2), true, s.now.Add(2*graceTime))
+	require.False(t, ok)
+	require.Same(t, oldest, victim)
 }
 
 // The table accepts no requests while too many evicted connections have not ended.

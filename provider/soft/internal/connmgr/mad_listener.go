@@ -162,8 +162,9 @@ func (req *incomingRequest) isLookup() bool { return req.m.kind() == kindSIDRREQ
 // half-open connections or the inbox is full, enqueueRequest drops the request, and the
 // peer retransmits it. The caller holds the multiplexer's lock.
 func (l *madListener) enqueueRequest(req *incomingRequest) {
-	_, ok := l.halfOpen.room(access.SourceOf(req.from), l.mux.clock())
-	if !ok || !l.enqueue(func() { l.admitRequest(req) }) {
+	source := access.SourceOf(req.from)
+	victim, ok := l.halfOpen.room(source, l.sourceFull(source), l.mux.clock())
+	if victim == nil && !ok || !l.enqueue(func() { l.admitRequest(req) }) {
 		l.mux.m.WireCounts.Inc(counters.CMRequestDropped)
 		return
 	}

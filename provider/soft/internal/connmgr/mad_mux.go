@@ -39,13 +39,11 @@ type madMux struct {
 	byQP      map[peerKey]*madConn
 	lookups   map[lookupKey]*madConn            // unanswered lookups of peers
 	listeners map[wire.ServiceID][]*madListener // open listeners
-	// admitted has a number for each source (access.SourceOf). The number counts the
-	// open connections that peers at the source have requested, if the address of the
-	// peer is validated (addrValidation). No number is larger than
-	// Config.MaxConnsPerAddress.
-	admitted map[netip.Addr]int
-	refused  *refusedRequests
-	limit    *answerLimit
+	// sources has the counts of all sources that have connections. The keys are results
+	// of access.SourceOf.
+	sources map[netip.Addr]sourceConns
+	refused *refusedRequests
+	limit   *answerLimit
 }
 
 // A peerKey identifies a communication ID or a queue pair of a peer. It contains the
@@ -69,8 +67,8 @@ type lookupKey struct {
 func newMADMux(m *Manager, network madNetwork) *madMux {
 	return &madMux{
 		m: m, network: network, clock: time.Now,
-		admitted: make(map[netip.Addr]int),
-		refused:  newRefusedRequests(), limit: newAnswerLimit(),
+		sources: make(map[netip.Addr]sourceConns),
+		refused: newRefusedRequests(), limit: newAnswerLimit(),
 		ports:     make(map[netip.Addr]*madPort),
 		conns:     make(map[uint32]*madConn),
 		byPeer:    make(map[peerKey]*madConn),

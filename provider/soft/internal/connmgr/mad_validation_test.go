@@ -101,19 +101,20 @@ func TestWireCMGuessedConfirmation(t *testing.T) {
 	s.server.Want(cm.Established, passive)
 	require.Equal(t, addrValidated, c.addr)
 	require.Zero(t, c.listener.halfOpen.total)
-	require.Equal(t, map[string]int{clientAddr.String(): 1}, admitted(s.server))
+	require.Equal(t, map[string]sourceConns{clientAddr.String(): {1, 1}}, connCounts(s.server))
 	s.server.End(passive)
 	s.server.tc.mu.Lock()
 	for c := range s.server.tc.orphans {
 		c.release()
 	}
 	s.server.tc.unlock()
-	require.Empty(t, admitted(s.server))
+	require.Empty(t, connCounts(s.server))
 }
 
-func admitted(p *party) map[string]int {
-	all := make(map[string]int)
-	for source, n := range p.m.mux.admitted {
+// connCounts returns the numbers of connections of each source.
+func connCounts(p *party) map[string]sourceConns {
+	all := make(map[string]sourceConns)
+	for source, n := range p.m.mux.sources {
 		all[source.String()] = n
 	}
 	return all
@@ -253,6 +254,42 @@ func TestWireCMAddressFull(t *testing.T) {
 	s.server.End(passive)
 	require.Empty(t, s.sendREQ(next))
 	s.server.Request(l)
+}
+
+// A peer sends a burst of requests to two listeners, and the application fetches and
+// accepts none of them. Together the listeners accept only MaxConnsPerAddress requests.
+// The others are dropped. When the accepted ones are old enough, each copy of a dropped
+// request makes the listener evict one connection, and the next copy is accepted.
+func TestWireCMBurstAboveAddressLimit(t *testing.T) {
+	const most = 3
+	s := newMADPeer(t, func(c *Config) { c.MaxConnsPerAddress = most })
+	first, second := s.listen(cm.TCP, 0), s.listen(cm.TCP, 0)
+	mux := s.server.m.mux
+	for n := range uint32(4) {
+		for i, l := range []*cm.ID{first, second} {
+			var m wire.MAD
+			s.numberedREQ(l, 2*n+uint32(i)).Encode(&m, 1)
+			s.inject(&m, clientAddr, serverAddr)
+		}
+	}
+	s.settle()
+	require.Len(t, mux.conns, most)
+	require.Equal(t, map[string]sourceConns{clientAddr.String(): {open: most}}, connCounts(s.server))
+	require.Equal(t, uint64(8-most), s.counter(counters.CMRequestDropped))
+
+	s.clock.now = s.clock.now.Add(2 * graceTime)
+	last := s.numberedREQ(first, 6)
+	s.sendREQ(last)
+	s.settle() // The server evicts the oldest connection.
+	require.Len(t, mux.conns, most-1)
+	s.sendREQ(last)
+	require.Len(t, mux.conns, most)
+	require.NotNil(t, mux.byPeer[peerKey{clientAddr, last.CAGUID, last.LocalID}])
+	for !s.server.tc.queue.empty() {
+		ev := s.server.Next()
+		s.server.EndLater(ev.ID)
+		require.NoError(t, ev.Ack())
+	}
 }
 
 // A copy of a refused request gets the same REJ, even after the ID of the request was
