@@ -175,7 +175,9 @@ func (s *shard) driveRare() {
 // handleReady handles the events of descriptors that are ready.
 func (s *shard) handleReady() {
 	s.timeRead = false
-	_ = s.epoll.Dispatch() // If epoll fails with EINTR, the next call handles the events.
+	// An error is ignored: epoll_wait(2) fails only if the descriptor is not open, and the
+	// shard is not driven after it has closed the descriptor.
+	_ = s.epoll.Dispatch()
 }
 
 // driveTime returns the time on the shard's clock. It reads the clock at most once in

@@ -111,8 +111,8 @@ func (s *Set) Remove(fd int) {
 }
 
 // Dispatch calls the handler of each descriptor that is ready, once. It does not wait. A
-// handler may change the set. If epoll_wait(2) fails, usually with EINTR, Dispatch
-// returns the error and has called no handler.
+// handler may change the set. If epoll_wait(2) fails, Dispatch returns the error and has
+// called no handler. The error is never EINTR.
 func (s *Set) Dispatch() error {
 	n, err := epollNow(s.fd, s.ready[:])
 	if err != nil {
