@@ -75,7 +75,7 @@ var arrows = map[string][]string{
 		"provider/soft/internal/hostport", "provider/soft/internal/random", "provider/soft/internal/resource",
 		"provider/soft/internal/shm", "provider/soft/internal/udp", "provider/soft/internal/unixsock",
 	},
-	"provider/soft/internal/udp": {"verbs", "cm", "internal/wire", "internal/psn", "provider/soft/internal/counters", "provider/soft/internal/hostport", "provider/soft/internal/resource"},
+	"provider/soft/internal/udp": {"verbs", "cm", "internal/wire", "internal/psn", "provider/soft/internal/counters", "provider/soft/internal/epollset", "provider/soft/internal/hostport", "provider/soft/internal/resource"},
 
 	"provider/rdmacore": {"verbs", "cm", "internal/*"},
 	"reactor":           {"verbs", "cq", "cm", "poller", "internal/operr", "internal/slots", "internal/timerfd", "internal/timerheap"},

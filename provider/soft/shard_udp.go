@@ -4,6 +4,7 @@ package soft
 
 import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/epollset"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/udp"
 )
 
@@ -22,7 +23,7 @@ func (s *shard) Receive(p wire.Packet, from *udp.Header) (taken bool) {
 }
 
 // Watch implements udp.Watcher. It adds the descriptor to the shard's epoll descriptor.
-func (s *shard) Watch(fd int, events uint32, h udp.EventHandler) error {
+func (s *shard) Watch(fd int, events uint32, h epollset.Handler) error {
 	return s.epoll.Add(fd, events, h)
 }
 

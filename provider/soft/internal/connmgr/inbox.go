@@ -12,6 +12,14 @@ import (
 // An inbox is the job queue of a channel. Any goroutine may add jobs, also without the
 // channel's lock. The goroutine that calls Next on the channel runs the jobs. The eventfd
 // of the inbox makes the channel's descriptor readable while jobs or events are queued.
+//
+// Package reactor has a queue of functions too, the mailbox of a loop. An inbox differs
+// from a mailbox in three ways. First, an inbox has a queue for each kind of job, so that
+// a flood of requests does not delay the jobs of connections. Second, the owner of a
+// channel may use any poller. So an inbox can not know whether its owner sleeps, and it
+// signals an eventfd. A mailbox wakes only a loop that sleeps. Third, an inbox always
+// locks its mutex. A loop looks at its mailbox in every turn, so a mailbox has an atomic
+// flag for that.
 type inbox struct {
 	mu       sync.Mutex
 	eventfd  int  // eventfd, watched by the epoll descriptor of the channel

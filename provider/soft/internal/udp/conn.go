@@ -306,7 +306,7 @@ func (u *localSocket) poll() (found bool) {
 }
 
 // OnReady receives packets of the socket, and sends the queued packets of the Conn. It
-// implements EventHandler for the socket and for its connected sockets.
+// implements epollset.Handler for the socket and for its connected sockets.
 func (u *localSocket) OnReady(fd int, _ uint32) {
 	if fd == u.fd {
 		u.armedEvents = 0

@@ -318,7 +318,7 @@ func TestConnectedSocketWakesOwner(t *testing.T) {
 	require.Len(t, s.handlers, known-1)
 }
 
-// A wakeCounter is an EventHandler that counts events.
+// A wakeCounter is an epollset.Handler that counts events.
 type wakeCounter int
 
 func (w *wakeCounter) OnReady(int, uint32) { *w++ }

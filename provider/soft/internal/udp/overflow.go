@@ -128,7 +128,7 @@ func (o *overflowSockets) mayOpen() int {
 }
 
 // OnReady receives packets of the overflow socket, and sends the queued packets of the
-// Conn. It implements EventHandler.
+// Conn. It implements epollset.Handler.
 func (s *overflowSocket) OnReady(int, uint32) {
 	for range receiveRounds {
 		if s.receive() < receiveBatch {

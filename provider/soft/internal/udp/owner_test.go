@@ -13,13 +13,14 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/psn"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/epollset"
 )
 
 // A testOwner is the owner of a Conn in a test. It is also the Watcher of the Conn, and
 // the Sink, which counts packets by queue pair.
 type testOwner struct {
 	epfd     int
-	handlers map[int]EventHandler
+	handlers map[int]epollset.Handler
 	got      map[uint32]int // number of packets received, by queue pair number
 	signals  int            // number of calls of Signal
 }
@@ -28,7 +29,7 @@ func newTestOwner(t *testing.T) *testOwner {
 	epfd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	require.NoError(t, err)
 	t.Cleanup(func() { unix.Close(epfd) })
-	return &testOwner{epfd: epfd, handlers: make(map[int]EventHandler), got: make(map[uint32]int)}
+	return &testOwner{epfd: epfd, handlers: make(map[int]epollset.Handler), got: make(map[uint32]int)}
 }
 
 func (o *testOwner) Receive(p wire.Packet, _ *Header) bool {
@@ -36,7 +37,7 @@ func (o *testOwner) Receive(p wire.Packet, _ *Header) bool {
 	return true
 }
 
-func (o *testOwner) Watch(fd int, events uint32, h EventHandler) error {
+func (o *testOwner) Watch(fd int, events uint32, h epollset.Handler) error {
 	err := unix.EpollCtl(o.epfd, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: events, Fd: int32(fd)})
 	if err == nil {
 		o.handlers[fd] = h
