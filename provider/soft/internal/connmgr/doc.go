@@ -56,6 +56,7 @@
 //	unix_source.go       checks of the addresses in a request
 //	mad_codec.go         wire path: datagrams of messages
 //	mad_halfopen.go      half-open connections of a listener
+//	mad_sources.go       connections of each source
 //	mad_answer_limit.go  rate of the answers to unknown peers
 //	mad_port.go          UDP ports
 //	mad_mux.go           distribution of received datagrams

@@ -29,7 +29,7 @@ type madConn struct {
 
 	ownID    uint32         // communication ID of this side; for a lookup the request ID
 	peerID   uint32         // communication ID of the peer; 0 if it is not known
-	service  wire.ServiceID // service ID of a lookup
+	service  wire.ServiceID // service ID of a lookup that the peer has sent; else 0
 	peerGUID uint64         // node GUID of the peer
 	peerQPN  uint32         // number of the peer's queue pair
 	bound    boundConn      // binding of the local queue pair
@@ -64,6 +64,9 @@ func dialMAD(i *id, m message) error {
 	}
 	return c.send(m)
 }
+
+// isLookup reports whether the connection was made for a lookup that the peer has sent.
+func (c *madConn) isLookup() bool { return c.service != 0 }
 
 // register assigns a communication ID, and registers the connection with the
 // multiplexer.

@@ -121,7 +121,7 @@ func (f *floodSim) wantNoOtherRecords(mux *madMux) {
 	require.Len(f.t, mux.conns, n)
 	require.Len(f.t, mux.byPeer, n)
 	require.Len(f.t, mux.byQP, n)
-	require.LessOrEqual(f.t, len(mux.sources), n)
+	require.LessOrEqual(f.t, len(mux.sources.conns), n)
 	require.LessOrEqual(f.t, f.server.tc.timers.Len(), n)
 	half := &f.listenerOf(f.l).halfOpen
 	require.Zero(f.t, half.total+half.evicting+len(half.sources)+len(half.busiest))

@@ -77,7 +77,7 @@ func newHalfOpenTable(most, perSource int) halfOpenTable {
 
 // room reports whether a request from a source can be accepted. It also returns the
 // half-open connection that has to be evicted, or nil. The parameter sourceFull is true
-// if the source must not have more connections than it has; see madListener.sourceFull.
+// if the source must not have more connections than it has; see sourceCounts.full.
 //
 // When the table is full, room usually evicts the oldest connection of the source with
 // the most connections. There are two exceptions:

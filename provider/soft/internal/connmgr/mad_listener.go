@@ -163,7 +163,7 @@ func (req *incomingRequest) isLookup() bool { return req.m.kind() == kindSIDRREQ
 // peer retransmits it. The caller holds the multiplexer's lock.
 func (l *madListener) enqueueRequest(req *incomingRequest) {
 	source := access.SourceOf(req.from)
-	victim, ok := l.halfOpen.room(source, l.sourceFull(source), l.mux.clock())
+	victim, ok := l.halfOpen.room(source, !req.isLookup() && l.mux.sources.full(source), l.mux.clock())
 	if victim == nil && !ok || !l.enqueue(func() { l.admitRequest(req) }) {
 		l.mux.m.WireCounts.Inc(counters.CMRequestDropped)
 		return

@@ -39,11 +39,9 @@ type madMux struct {
 	byQP      map[peerKey]*madConn
 	lookups   map[lookupKey]*madConn            // unanswered lookups of peers
 	listeners map[wire.ServiceID][]*madListener // open listeners
-	// sources has the counts of all sources that have connections. The keys are results
-	// of access.SourceOf.
-	sources map[netip.Addr]sourceConns
-	refused *refusedRequests
-	limit   *answerLimit
+	sources   sourceCounts                      // connections of each source
+	refused   *refusedRequests
+	limit     *answerLimit
 }
 
 // A peerKey identifies a communication ID or a queue pair of a peer. It contains the
@@ -67,7 +65,7 @@ type lookupKey struct {
 func newMADMux(m *Manager, network madNetwork) *madMux {
 	return &madMux{
 		m: m, network: network, clock: time.Now,
-		sources: make(map[netip.Addr]sourceConns),
+		sources: newSourceCounts(m.MaxConnsPerAddress),
 		refused: newRefusedRequests(), limit: newAnswerLimit(),
 		ports:     make(map[netip.Addr]*madPort),
 		conns:     make(map[uint32]*madConn),

@@ -44,7 +44,7 @@ func (mux *madMux) onREQ(mad *wire.MAD, port *madPort, from netip.Addr) {
 	if reason == 0 {
 		l, reason = mux.acceptingListener(r.ServiceID, m.dst)
 	}
-	if reason == 0 && mux.sources[access.SourceOf(from)].validated >= mux.m.MaxConnsPerAddress {
+	if reason == 0 && mux.sources.fullForGood(access.SourceOf(from)) {
 		mux.m.WireCounts.Inc(counters.CMAddressFull)
 		reason = cm.RejectNoResources
 	}

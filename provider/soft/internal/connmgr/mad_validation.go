@@ -3,9 +3,6 @@
 package connmgr
 
 import (
-	"net/netip"
-
-	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/access"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 )
@@ -98,35 +95,6 @@ func (c *madConn) serviceTimeout() uint8 {
 	return uint8(min(16+2*c.received, serviceTimeout))
 }
 
-// A sourceConns counts the connections that peers at one source (access.SourceOf) have
-// requested, at all listeners together. It does not count lookups.
-type sourceConns struct {
-	// number of connections that were not released; at most Config.MaxConnsPerAddress
-	open      int
-	validated int // how many of them have a peer whose address is validated
-}
-
-// sourceFull reports whether a source has the largest allowed number of connections.
-// Lookups have no such limit, so sourceFull returns false for a listener for lookups. The
-// caller holds the multiplexer's lock.
-func (l *madListener) sourceFull(source netip.Addr) bool {
-	return l.id.ps == cm.TCP && l.mux.sources[source].open >= l.mux.m.MaxConnsPerAddress
-}
-
-// countConns adds numbers to the counts of a source. It does nothing for a listener for
-// lookups. The caller holds the multiplexer's lock.
-func (l *madListener) countConns(source netip.Addr, open, validated int) {
-	if l.id.ps != cm.TCP {
-		return
-	}
-	n := l.mux.sources[source]
-	n.open += open
-	n.validated += validated
-	if l.mux.sources[source] = n; n.open == 0 {
-		delete(l.mux.sources, source)
-	}
-}
-
 // addHalfOpen adds a new connection to the half-open connections of its listener. It may
 // choose another half-open connection for eviction. It returns false if there was no
 // room for the new connection. In this case, too, it may have chosen a connection for
@@ -135,7 +103,7 @@ func (c *madConn) addHalfOpen() bool {
 	c.mux.mu.Lock()
 	defer c.mux.mu.Unlock()
 	table, source, now := &c.listener.halfOpen, access.SourceOf(c.remote), c.mux.clock()
-	victim, ok := table.room(source, c.listener.sourceFull(source), now)
+	victim, ok := table.room(source, !c.isLookup() && c.mux.sources.full(source), now)
 	if victim != nil {
 		table.remove(victim)
 		table.evicting++
@@ -151,7 +119,9 @@ func (c *madConn) addHalfOpen() bool {
 	c.half.c = c
 	c.addr = addrHalfOpen
 	table.add(&c.half, source, now)
-	c.listener.countConns(source, 1, 0)
+	if !c.isLookup() {
+		c.mux.sources.opened(source)
+	}
 	return true
 }
 
@@ -193,7 +163,9 @@ func (c *madConn) validate() {
 	case addrHalfOpen, addrEvicting, addrSpared:
 		c.endHalfOpen()
 		c.addr = addrValidated
-		c.listener.countConns(access.SourceOf(c.remote), 0, 1)
+		if !c.isLookup() {
+			c.mux.sources.validated(access.SourceOf(c.remote))
+		}
 	}
 }
 
@@ -201,11 +173,8 @@ func (c *madConn) validate() {
 // the multiplexer's lock.
 func (c *madConn) releaseAddr() {
 	c.endHalfOpen()
-	switch source := access.SourceOf(c.remote); c.addr {
-	case addrHalfOpen, addrEvicting, addrSpared:
-		c.listener.countConns(source, -1, 0)
-	case addrValidated:
-		c.listener.countConns(source, -1, -1)
+	if c.addr != addrAssumed && !c.isLookup() {
+		c.mux.sources.released(access.SourceOf(c.remote), c.addr == addrValidated)
 	}
 	c.addr = addrReleased
 }

@@ -114,7 +114,7 @@ func TestWireCMGuessedConfirmation(t *testing.T) {
 // connCounts returns the numbers of connections of each source.
 func connCounts(p *party) map[string]sourceConns {
 	all := make(map[string]sourceConns)
-	for source, n := range p.m.mux.sources {
+	for source, n := range p.m.mux.sources.conns {
 		all[source.String()] = n
 	}
 	return all

@@ -1,0 +1,58 @@
+//go:build linux
+
+package connmgr
+
+import "net/netip"
+
+// A sourceCounts counts the connections that the peers at each source (access.SourceOf)
+// have requested, at all listeners together. It does not count lookups. The
+// multiplexer's lock guards it.
+type sourceCounts struct {
+	limit int                        // largest number of open connections of one source
+	conns map[netip.Addr]sourceConns // counts of the sources that have open connections
+}
+
+// sourceConns has the counts of one source.
+type sourceConns struct {
+	open      int // number of connections that were not released
+	validated int // how many of the open connections have a peer whose address is validated
+}
+
+func newSourceCounts(limit int) sourceCounts {
+	return sourceCounts{limit: limit, conns: make(map[netip.Addr]sourceConns)}
+}
+
+// full reports whether a source has the largest allowed number of open connections.
+func (s *sourceCounts) full(source netip.Addr) bool { return s.conns[source].open >= s.limit }
+
+// fullForGood reports whether a source has the largest allowed number of open
+// connections, and none of them is half-open. So none of them will be evicted.
+func (s *sourceCounts) fullForGood(source netip.Addr) bool {
+	return s.conns[source].validated >= s.limit
+}
+
+// opened counts a new connection, whose peer's address is not validated.
+func (s *sourceCounts) opened(source netip.Addr) { s.change(source, 1, 0) }
+
+// validated records that the address of the peer of an open connection is validated.
+func (s *sourceCounts) validated(source netip.Addr) { s.change(source, 0, 1) }
+
+// released ends the count of a connection. The parameter valid is true if validated was
+// called for the connection.
+func (s *sourceCounts) released(source netip.Addr, valid bool) {
+	if valid {
+		s.change(source, -1, -1)
+	} else {
+		s.change(source, -1, 0)
+	}
+}
+
+// change adds numbers to the counts of a source.
+func (s *sourceCounts) change(source netip.Addr, open, validated int) {
+	n := s.conns[source]
+	n.open += open
+	n.validated += validated
+	if s.conns[source] = n; n.open == 0 {
+		delete(s.conns, source)
+	}
+}
