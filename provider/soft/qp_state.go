@@ -6,7 +6,6 @@ import (
 	"net/netip"
 
 	"github.com/rdmaloop/rdmaloop/internal/operr"
-	"github.com/rdmaloop/rdmaloop/provider/soft/internal/connmgr"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -64,8 +63,8 @@ func checkDepths(attr *verbs.QPAttr, mask verbs.QPAttrMask) error {
 	if mask&verbs.AttrMaxDestRdAtomic != 0 && attr.MaxDestRdAtomic > maxRdAtomic {
 		return &verbs.ParamError{Field: "responder resources", Value: int64(attr.MaxDestRdAtomic), Limit: maxRdAtomic}
 	}
-	if mask&verbs.AttrPort != 0 && attr.Port != connmgr.PortNumber {
-		return &verbs.ParamError{Field: "port", Value: int64(attr.Port), Limit: 1, Reason: "the device has one port, with number 1"}
+	if mask&verbs.AttrPort != 0 {
+		return checkPort(attr.Port)
 	}
 	return nil
 }

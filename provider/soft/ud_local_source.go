@@ -4,10 +4,12 @@ package soft
 
 import (
 	"errors"
+	"maps"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/access"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/resource"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
@@ -151,24 +153,13 @@ func (u *udLocal) closeLeastRecentlyUsed(uid uint32) bool {
 	return idlest != nil
 }
 
-// evictionCandidate returns the connection to close for a new connection of a user. It
-// chooses the user who has the most connections to the queue pair, including the new
-// one, and of that user's connections the one that was idle for longest. So a user who
-// opens many connections replaces only connections of the same user. It returns nil if
-// there is no connection.
+// evictionCandidate returns the connection to close for a new connection of a user: see
+// access.LeastUsedOfBusiest. Of the connections of one user, the one that was idle for
+// the longest time is closed first. It returns nil if there is no connection.
 func (u *udLocal) evictionCandidate(newUser uint32) *udLocalSource {
-	count := map[uint32]int{newUser: 1}
-	for _, src := range u.sources {
-		count[src.uid]++
-	}
-	var idlest *udLocalSource
-	for _, src := range u.sources {
-		if idlest == nil || count[src.uid] > count[idlest.uid] ||
-			count[src.uid] == count[idlest.uid] && src.lastUse < idlest.lastUse {
-			idlest = src
-		}
-	}
-	return idlest
+	return access.LeastUsedOfBusiest(maps.Values(u.sources), newUser,
+		func(src *udLocalSource) uint32 { return src.uid },
+		func(a, b *udLocalSource) bool { return a.lastUse < b.lastUse })
 }
 
 // OnReady reads the datagrams that have arrived.

@@ -8,4 +8,5 @@ package access
 //	source_network.go  networks that count as one source
 //	error_limit.go     waiting time for a source with many access errors
 //	users.go           which users of the host may connect
+//	busiest.go         connection that is closed to make room for another one
 //	user_limit.go      number of connections of each user

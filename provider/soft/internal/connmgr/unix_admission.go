@@ -3,10 +3,13 @@
 package connmgr
 
 import (
+	"slices"
+
 	"golang.org/x/sys/unix"
 
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/internal/eventfd"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/access"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
 )
@@ -70,20 +73,10 @@ func (l *unixListener) refuseNoResources(fd int, cause counters.ID) {
 	m.Spare.Fill()
 }
 
-// oldestOfBusiest selects the client that is closed to make room for a new client. The
-// parameter newUID is the user of the new client. oldestOfBusiest returns the oldest
-// client of the user who has the most clients; the new client counts too. So if a user
-// has many clients that send no request, only clients of that user are closed.
+// oldestOfBusiest selects the client that is closed to make room for a new client of the
+// user newUID: the oldest client of the user who has the most clients. The field clients
+// has the oldest client first.
 func (l *unixListener) oldestOfBusiest(newUID uint32) *client {
-	count := map[uint32]int{newUID: 1}
-	for _, c := range l.clients {
-		count[c.peer.UID]++
-	}
-	oldest := l.clients[0]
-	for _, c := range l.clients {
-		if count[c.peer.UID] > count[oldest.peer.UID] {
-			oldest = c
-		}
-	}
-	return oldest
+	return access.LeastUsedOfBusiest(slices.Values(l.clients), newUID,
+		func(c *client) uint32 { return c.peer.UID }, func(_, _ *client) bool { return false })
 }
