@@ -10,8 +10,9 @@ import (
 )
 
 // maxBacklog is the maximum number of echoes that a server stores for a client that does
-// not receive them. When the backlog is full, the server ends the connection. No client
-// has so many messages in flight. Arbitrary.
+// not receive them. When the backlog is full, the server ends the connection. Correct
+// clients never fill it, because they have fewer messages in flight. The number is
+// arbitrary.
 const maxBacklog = 256
 
 var errBacklog = errors.New("the client does not receive its echoes")

@@ -37,8 +37,9 @@ type Spec struct {
 	// Pause is the time between two bursts of messages that a client sends. Zero means 2
 	// ms.
 	Pause time.Duration
-	// Messages is a number of echoes. When a client has received so many echoes on a
-	// connection, it closes the connection and dials again. Zero means never.
+	// Messages is the number of messages that a client sends on one connection. When it
+	// has received all their echoes, it closes the connection and dials again. Zero means
+	// that the client keeps the connection.
 	Messages int
 	// Expendable means that an attack may end the client's connections. When a
 	// connection ends, the client dials again, and counts the end in Tally.Ends, not in

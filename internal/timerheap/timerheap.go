@@ -87,9 +87,9 @@ func (h *Heap) Due(now time.Duration) bool {
 }
 
 // Expire calls the functions Fire of all timers whose time has come, and returns the
-// number of these timers. The parameter now is the present time. A function Fire may set
+// number of these timers. The parameter now is the present time. These functions may set
 // and stop timers. Expire fires at most as many timers as were running before the call.
-// So it returns even if every function Fire sets its timer again.
+// So it returns even if every timer is set again while it fires.
 func (h *Heap) Expire(now time.Duration) (fired int) {
 	for limit := len(h.timers); fired < limit && h.Due(now); fired++ {
 		t := h.timers[0]

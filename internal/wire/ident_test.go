@@ -54,9 +54,9 @@ func connectedSender(rng *rand.Rand) countingSender {
 
 // sharedCounter returns a sender on a Linux host where one counter numbers the packets of
 // several flows. Between two packets of this flow, the other flows send a random number
-// of packets, at most the parameter others. The function pause returns how long the flow
-// is idle before its next packet. The parameter tick is the duration of a clock tick of
-// the host.
+// of packets. The parameter others is the maximum of that number. The function pause
+// returns how long the flow is idle before its next packet. The parameter tick is the
+// duration of a clock tick of the host.
 func sharedCounter(rng *rand.Rand, tick time.Duration, others int, pause func() time.Duration) countingSender {
 	counter, now, stamp := rng.Uint32(), time.Duration(0), time.Duration(0)
 	reserve := func() uint16 {

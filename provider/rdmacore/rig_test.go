@@ -111,8 +111,8 @@ func (r *rig) resolve(ps cm.PortSpace, port uint16) *cm.ID {
 	return id
 }
 
-// until fetches events from the given channels until the function done returns true. It
-// stores them in r.seen.
+// until fetches events from the given channels and stores them in r.seen. It stops when
+// the function that the caller passes returns true.
 func (r *rig) until(done func() bool, channels ...*cm.EventChannel) {
 	r.t.Helper()
 	for deadline := time.Now().Add(waitLimit); !done(); {
