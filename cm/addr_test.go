@@ -27,9 +27,9 @@ func TestBind(t *testing.T) {
 
 func TestBindChecks(t *testing.T) {
 	p := newPeer(t, cm.TCP)
-	requireParam(t, p.id.Bind(netip.AddrPort{}), "address family", 0, 0)
-	requireParam(t, p.id.Bind(addr("224.0.0.1:1")), "address family", 4, 0)
-	requireParam(t, p.id.Bind(addr("[ff02::1]:1")), "address family", 6, 0)
+	requireParam(t, p.id.Bind(netip.AddrPort{}), "address", 0, 0)
+	requireParam(t, p.id.Bind(addr("224.0.0.1:1")), "address", 0, 0)
+	requireParam(t, p.id.Bind(addr("[ff02::1]:1")), "address", 0, 0)
 	require.Empty(t, p.fake.calls)
 	require.NoError(t, p.id.Bind(local))
 }
@@ -78,14 +78,16 @@ func TestResolveAddrChecks(t *testing.T) {
 	var none netip.AddrPort
 	v6 := addr("[2001:db8::2]:1")
 	p := newPeer(t, cm.TCP)
-	requireParam(t, p.id.ResolveAddr(none, none, time.Second), "destination family", 0, 0)
-	requireParam(t, p.id.ResolveAddr(none, addr("0.0.0.0:1"), time.Second), "destination family", 4, 0)
-	requireParam(t, p.id.ResolveAddr(none, addr("[::]:1"), time.Second), "destination family", 6, 0)
-	requireParam(t, p.id.ResolveAddr(none, addr("224.0.0.1:1"), time.Second), "destination family", 4, 0)
+	requireParam(t, p.id.ResolveAddr(none, none, time.Second), "address", 0, 0)
+	requireParam(t, p.id.ResolveAddr(none, addr("0.0.0.0:1"), time.Second), "destination", 0, 0)
+	require.ErrorContains(t, p.id.ResolveAddr(none, addr("0.0.0.0:1"), time.Second),
+		": destination: 0.0.0.0 is the wildcard address, which is not a destination")
+	requireParam(t, p.id.ResolveAddr(none, addr("[::]:1"), time.Second), "destination", 0, 0)
+	requireParam(t, p.id.ResolveAddr(none, addr("224.0.0.1:1"), time.Second), "destination", 0, 0)
 	requireParam(t, p.id.ResolveAddr(local, v6, time.Second), "source family", 4, 6)
 	requireParam(t, p.id.ResolveAddr(v6, remote, time.Second), "source family", 6, 4)
 	requireParam(t, p.id.ResolveAddr(netip.AddrPortFrom(netip.Addr{}, 1), remote, time.Second), "source family", 0, 4)
-	requireParam(t, p.id.ResolveAddr(addr("224.0.0.1:1"), remote, time.Second), "address family", 4, 0)
+	requireParam(t, p.id.ResolveAddr(addr("224.0.0.1:1"), remote, time.Second), "address", 0, 0)
 	require.Empty(t, p.fake.calls)
 
 	u := newPeer(t, cm.UDP)

@@ -2,6 +2,7 @@ package cm
 
 import (
 	"context"
+	"fmt"
 	"sync"
 
 	"github.com/rdmaloop/rdmaloop/internal/operr"
@@ -48,7 +49,7 @@ type EventChannel struct {
 // Source: rdma_create_event_channel(3).
 func OpenChannel(t Transport) (*EventChannel, error) {
 	if t == nil {
-		return nil, operr.Wrap("cm open channel", invalid("transport", 0, "missing"))
+		return nil, operr.Wrap("cm open channel", missing("transport"))
 	}
 	tc, err := t.OpenChannel()
 	if err != nil {
@@ -117,7 +118,7 @@ func (c *EventChannel) markClosed() (marked bool, err error) {
 		return false, nil
 	}
 	if len(c.ids) > 0 {
-		return false, verbs.ErrBusy
+		return false, fmt.Errorf("%w: the channel has %d IDs", verbs.ErrBusy, len(c.ids))
 	}
 	c.closed = true
 	return true, nil

@@ -28,6 +28,17 @@ func invalid(field string, value int, reason string) error {
 	return &verbs.ParamError{Field: field, Value: int64(value), Reason: reason}
 }
 
+// missing returns the error of an argument that is nil.
+func missing(field string) error {
+	return &verbs.ParamError{Field: field, NotNumber: true, Reason: "missing"}
+}
+
+// badAddr returns the error of an address. The parameter reason states the rule that the
+// address breaks.
+func badAddr(field string, addr netip.Addr, reason string) error {
+	return &verbs.ParamError{Field: field, NotNumber: true, Reason: addr.String() + " is " + reason}
+}
+
 func checkPortSpace(ps PortSpace) error {
 	if ps != TCP && ps != UDP {
 		return invalid("port space", int(ps), "neither TCP nor UDP")
@@ -62,13 +73,16 @@ func unmap(a netip.AddrPort) netip.AddrPort {
 	return netip.AddrPortFrom(a.Addr().Unmap(), a.Port())
 }
 
+// errNoAddr is the error of a zero netip.Addr.
+var errNoAddr = &verbs.ParamError{Field: "address", NotNumber: true, Reason: "the address is not valid"}
+
 // checkLocal checks an address for Bind. Wildcards are allowed.
 func checkLocal(addr netip.AddrPort) error {
 	if !addr.Addr().IsValid() {
-		return invalid("address family", 0, "not an address")
+		return errNoAddr
 	}
 	if addr.Addr().IsMulticast() {
-		return invalid("address family", family(addr.Addr()), "an ID can not be bound to a multicast address")
+		return badAddr("address", addr.Addr(), "a multicast address, to which an ID can not be bound")
 	}
 	return nil
 }
@@ -78,11 +92,11 @@ func checkRemote(ps PortSpace, src, dst netip.AddrPort) error {
 	want := family(dst.Addr())
 	switch {
 	case want == 0:
-		return invalid("destination family", 0, "not an address")
+		return errNoAddr
 	case dst.Addr().IsUnspecified():
-		return invalid("destination family", want, "the wildcard address is not a destination")
+		return badAddr("destination", dst.Addr(), "the wildcard address, which is not a destination")
 	case ps == TCP && dst.Addr().IsMulticast():
-		return invalid("destination family", want, "a connection to a multicast address is not possible")
+		return badAddr("destination", dst.Addr(), "a multicast address, to which no connection is possible")
 	case src == netip.AddrPort{}:
 		return nil
 	case family(src.Addr()) != want:
@@ -96,13 +110,13 @@ func checkRemote(ps PortSpace, src, dst netip.AddrPort) error {
 func checkQP(ps PortSpace, dev verbs.Device, pd verbs.PD, attr *verbs.QPInitAttr) error {
 	switch {
 	case pd == nil:
-		return invalid("protection domain", 0, "missing")
+		return missing("protection domain")
 	case attr == nil:
-		return invalid("attributes", 0, "missing")
+		return missing("attributes")
 	case attr.SendCQ == nil:
-		return invalid("send CQ", 0, "missing")
+		return missing("send CQ")
 	case attr.RecvCQ == nil:
-		return invalid("receive CQ", 0, "missing")
+		return missing("receive CQ")
 	case attr.Type != ps.QPType():
 		return &verbs.ParamError{Field: "QP type", Value: int64(attr.Type), Limit: int64(ps.QPType()), Reason: "not the type of the port space"}
 	case pd.Device() != dev:

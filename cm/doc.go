@@ -28,10 +28,15 @@
 // Each side has two descriptors to wait on: the descriptor of the event channel and the
 // descriptor of the completion channel. When the peer disconnects, this side only gets
 // the event Disconnected; the queue pair of this side is flushed when this side calls
-// Disconnect. TimewaitExit may follow while the ID is open, and needs no reaction. If the
-// process of the peer ends without disconnecting, this side finds that out only when a
-// request of its own is not acknowledged. A side that only receives therefore has to send
-// something from time to time, such as a WRITE of no bytes.
+// Disconnect. TimewaitExit may follow while the ID is open, and needs no reaction.
+//
+// The process of a peer may end without disconnecting. On the local path of
+// provider/soft this side then gets Disconnected at once, with verbs.ErrPeerGone in
+// Event.Err. With devices of the kernel, the kernel of the peer disconnects for the
+// process, but only once. On the wire path of provider/soft, and if the host of the peer
+// is down, nothing is sent. This side then finds out only when a request of its own is
+// not acknowledged, so a side that only receives has to send something from time to
+// time, such as a WRITE of no bytes.
 //
 // The caller acknowledges every event with Event.Ack. Before the caller closes an ID, it
 // acknowledges the events of the ID and closes the queue pair of the ID. State lists the

@@ -1,6 +1,7 @@
 package cm
 
 import (
+	"fmt"
 	"net/netip"
 	"sync"
 
@@ -107,8 +108,11 @@ func (id *ID) Close() error {
 	if id.state == StateClosed {
 		return nil
 	}
-	if id.qp != nil || id.unacked > 0 {
-		return operr.Wrap("cm close ID", verbs.ErrBusy)
+	if id.qp != nil {
+		return operr.Wrap("cm close ID", fmt.Errorf("%w: the ID has a queue pair", verbs.ErrBusy))
+	}
+	if id.unacked > 0 {
+		return operr.Wrap("cm close ID", fmt.Errorf("%w: %d events of the ID are not acknowledged", verbs.ErrBusy, id.unacked))
 	}
 	id.state = StateClosed
 	id.channel.unregister(id)

@@ -15,7 +15,7 @@ func (id *ID) Migrate(to *EventChannel) error {
 	return id.do(callMigrate, func() error {
 		switch {
 		case to == nil:
-			return invalid("channel", 0, "missing")
+			return missing("channel")
 		// oldChannel was read before this call locked the ID. If id.channel is another
 		// channel now, another call of Migrate has moved the ID in the meantime.
 		case id.unacked > 0, id.channel != oldChannel:

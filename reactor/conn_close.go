@@ -1,6 +1,7 @@
 package reactor
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/rdmaloop/rdmaloop/cm"
@@ -69,7 +70,7 @@ func (c *Conn) onOpenTimeout() {
 	case handled == eventBudget:
 		c.loop.timers.Set(&c.stateTimer, c.loop.clock.now)
 	default:
-		c.beginClose(cm.ErrTimedOut)
+		c.beginClose(fmt.Errorf("%w after %v", cm.ErrTimedOut, c.openTimeout()))
 	}
 }
 
@@ -236,14 +237,14 @@ func (c *Conn) failOutstanding() {
 	}
 }
 
-// failOpen ends a connection that has not opened, and passes err to OnDialError or
-// OnAcceptError.
+// failOpen ends a connection that has not opened, and passes err to OnAcceptError or, in
+// a DialError, to OnDialError.
 func (c *Conn) failOpen(err error) {
 	c.destroy()
 	if c.request != nil {
 		c.loop.onAcceptError(c.request, err)
 	} else {
-		c.loop.onDialError(c, err)
+		c.loop.onDialError(c, &DialError{Addr: c.remote, Err: err})
 	}
 }
 

@@ -6,12 +6,14 @@ import (
 )
 
 // Close closes the connection. The messages and operations that were accepted are still
-// delivered and confirmed, for up to Config.DrainTimeout. After Close only OnCompletion
-// and OnClose are called for the connection. Close returns an error that matches
-// ErrClosed if the connection is closing already.
+// sent, and the connection waits up to Config.DrainTimeout until the peer has confirmed
+// them. After Close only OnCompletion and OnClose are called for the connection.
+// Messages that this side has received, but not passed to OnMessage, are discarded and
+// counted in Stats.Discarded; for the peer they are confirmed. Close returns an error
+// that matches ErrClosed if the connection is closing already.
 func (c *Conn) Close() error {
 	if c.state != stateOpen {
-		return operr.Wrap("close", ErrClosed)
+		return operr.Wrap("close", errClosing)
 	}
 	c.closeCalled = true
 	c.enter(stateDraining)
@@ -21,12 +23,15 @@ func (c *Conn) Close() error {
 }
 
 // Abort ends the connection without waiting for outstanding operations. Operations that
-// are not confirmed fail. The parameter cause is the error that OnClose gets; if cause
-// is nil, OnClose gets ErrAborted. Abort returns an error that matches ErrClosed unless
-// the state is StateOpen or StateDraining.
+// are not confirmed fail. Received messages are discarded as after Close. The parameter
+// cause is the error that OnClose of this side gets; if cause is nil, OnClose gets
+// ErrAborted. The peer is not told the cause: it sees a disconnect, as after Close, and
+// its OnClose gets ErrPeerClosed. If the peer has to know the cause, the application
+// sends it in a last message and calls Close. Abort returns an error that matches
+// ErrClosed unless the state is StateOpen or StateDraining.
 func (c *Conn) Abort(cause error) error {
 	if c.state != stateOpen && c.state != stateDraining {
-		return operr.Wrap("abort", ErrClosed)
+		return operr.Wrap("abort", errClosing)
 	}
 	if cause == nil {
 		cause = ErrAborted

@@ -57,8 +57,8 @@ func asNoResources(err error) error {
 func (l *Loop) startDial(o *DialOptions, request dialRequest) {
 	l.waitingDials.Add(-1)
 	l.stats.Dials++
-	c, err := l.newConn(orDefault(o.Timeout, l.cfg.ConnectTimeout))
-	c.dialOptions, c.context = o, o.Context
+	c, err := l.newConn(request.timeout)
+	c.dialOptions, c.context, c.remote = o, o.Context, request.addr
 	c.handler, c.offer = handlerOr(o.Handler, l.handler), request.param
 	if err == nil {
 		err = c.resolve(request)
@@ -86,7 +86,15 @@ func (c *Conn) addrResolved() error {
 	if err := c.setTimers(c.dialOptions.AckTimeout); err != nil {
 		return err
 	}
-	return c.id.ResolveRoute(orDefault(c.dialOptions.Timeout, c.loop.cfg.ConnectTimeout))
+	return c.id.ResolveRoute(c.openTimeout())
+}
+
+// openTimeout returns how long the connection may take to open.
+func (c *Conn) openTimeout() time.Duration {
+	if c.dialOptions != nil && c.dialOptions.Timeout > 0 {
+		return c.dialOptions.Timeout
+	}
+	return c.loop.cfg.ConnectTimeout
 }
 
 // setTimers sets the ACK timeout and the RNR timer for the queue pair of the ID. If the

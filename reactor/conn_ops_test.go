@@ -162,12 +162,12 @@ func TestOperationsRefuseOptions(t *testing.T) {
 			var param *verbs.ParamError
 			require.ErrorAs(t, operations[name](o), &param, name)
 			require.Equal(t, field, param.Field, name)
+			require.EqualValues(t, o.Imm, param.Value, name)
 		}
 	}
-	refused("Imm", reactor.SendOptions{Imm: 1}, "send", "send buffer")
-	for _, o := range []reactor.SendOptions{{Imm: 1}, {HasImm: true}} {
-		refused("HasImm", o, "write", "write imm", "read", "compare swap", "fetch add")
-	}
+	refused("Imm", reactor.SendOptions{Imm: 3}, "send", "send buffer", "write", "write imm", "read", "compare swap", "fetch add")
+	refused("HasImm", reactor.SendOptions{HasImm: true}, "write", "write imm", "read", "compare swap", "fetch add")
+	require.ErrorContains(t, c.Write(local, to, reactor.SendOptions{HasImm: true}), "rdma: write: HasImm: only SendWith")
 	refused("Solicited", reactor.SendOptions{Solicited: true}, "write", "read", "compare swap", "fetch add")
 	require.Zero(t, c.Stats().Accepted)
 	require.NoError(t, buf.Release())

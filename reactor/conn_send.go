@@ -1,6 +1,8 @@
 package reactor
 
 import (
+	"fmt"
+
 	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -8,7 +10,9 @@ import (
 // Send sends a copy of b, at most Config.MaxMessage bytes. The caller may use b again
 // when Send has returned. The message is posted at the end of the loop's turn, together
 // with the other requests of the connection; see Flush. When Send returns nil, the
-// message is accepted: it is delivered, or the connection ends with an error.
+// message is accepted: it is confirmed later, or the connection ends with an error. A
+// confirmed message is in a receive buffer of the peer, but the peer's OnMessage may not
+// have run for it: see the section Sending of the package comment.
 //
 // When Send returns an error, nothing is sent. The error is ErrWouldBlock if the send
 // queue is full, or a *verbs.ParamError if b is too long. It matches ErrClosed if the
@@ -82,7 +86,10 @@ func (c *Conn) checkSend(size int) error {
 	case c.state != stateOpen:
 		return errSendClosed
 	case size > c.loop.cfg.MaxMessage:
-		return operr.Wrap("send", &verbs.ParamError{Field: "message", Value: int64(size), Limit: int64(c.loop.cfg.MaxMessage)})
+		return operr.Wrap("send", &verbs.ParamError{
+			Field: "message", Value: int64(size), Limit: int64(c.loop.cfg.MaxMessage),
+			Reason: fmt.Sprintf("Config.MaxMessage is %d", c.loop.cfg.MaxMessage),
+		})
 	case c.flow.full():
 		c.flow.writableDue = true
 		c.stats.QueueFull++

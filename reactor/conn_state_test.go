@@ -88,7 +88,7 @@ func TestStatesAfterFailureToOpen(t *testing.T) {
 		require.NoError(t, refused)
 	}
 	drive(t, func() bool { return refused != nil }, l)
-	require.Equal(t, reactor.ErrDeviceRemoved, refused)
+	require.ErrorIs(t, refused, reactor.ErrDeviceRemoved)
 	require.Zero(t, l.Conns())
 }
 

@@ -53,9 +53,10 @@ type dialRequest struct {
 	param   cm.MessageParam
 }
 
-// Dial begins to connect to addr. A nil o means the defaults. When Dial returns nil, one
-// of two callbacks follows: OnOpen for a Conn whose method DialOptions returns o, or
-// OnDialError with o. Both run on the loop of the connection, see DialOptions.Loop. Dial
+// Dial begins to connect to addr. A nil o means the defaults: Dial then makes a new
+// DialOptions with no option set. When Dial returns nil, one of two callbacks follows:
+// OnOpen for a Conn whose method DialOptions returns o, or OnDialError with o and a
+// *DialError. Both run on the loop of the connection, see DialOptions.Loop. Dial
 // may be called from any goroutine, also before Start. When Dial returns an error, no
 // callback follows. The error is a *verbs.ParamError if addr or an option is out of
 // range. It matches ErrShutdown or ErrClosed if the engine is shutting down or has
@@ -93,7 +94,7 @@ func (l *Loop) Dial(addr netip.AddrPort, o *DialOptions) error {
 		return operr.Wrap(op, err)
 	}
 	if l.engine.stopping.Load() {
-		return operr.Wrap(op, ErrShutdown)
+		return operr.Wrap(op, l.engine.stoppedError())
 	}
 	if l.waitingDials.Add(1) > int64(l.cfg.MaxConns) {
 		l.waitingDials.Add(-1)
@@ -108,8 +109,27 @@ func (l *Loop) Dial(addr netip.AddrPort, o *DialOptions) error {
 	return nil
 }
 
+// checkDialAddr checks the address that Dial connects to.
+func checkDialAddr(addr netip.AddrPort) error {
+	reason := ""
+	switch {
+	case !addr.Addr().IsValid():
+		reason = "the address is not valid"
+	case addr.Addr().IsUnspecified():
+		reason = addr.Addr().String() + " is the wildcard address, which is not a destination"
+	case addr.Addr().IsMulticast():
+		reason = addr.Addr().String() + " is a multicast address, to which no connection is possible"
+	default:
+		return nil
+	}
+	return &verbs.ParamError{Field: "address", NotNumber: true, Reason: reason}
+}
+
 // checkDial checks the arguments of Dial.
 func (e *Engine) checkDial(addr netip.AddrPort, o *DialOptions) (r dialRequest, err error) {
+	if err := checkDialAddr(addr); err != nil {
+		return r, err
+	}
 	for _, f := range []struct {
 		name             string
 		value, low, high int

@@ -1,6 +1,7 @@
 package reactor_test
 
 import (
+	"net/netip"
 	"testing"
 	"time"
 
@@ -69,4 +70,37 @@ func TestNotOpenedDuringDelay(t *testing.T) {
 	runLate(t, client, 2*time.Hour, func() {})
 	drive(t, func() bool { return failed != nil }, client)
 	require.ErrorIs(t, failed, cm.ErrTimedOut)
+}
+
+// TestDialRefusesAddresses checks that Dial returns an error for an address to which no
+// connection is possible, and that no callback follows.
+func TestDialRefusesAddresses(t *testing.T) {
+	client := newLoop(t, &hooks{dialError: func(_ *reactor.DialOptions, err error) { t.Error(err) }}, nil)
+	for addr, text := range map[netip.AddrPort]string{
+		{}:                                     "rdma: dial: address: the address is not valid",
+		netip.MustParseAddrPort("0.0.0.0:1"):   "rdma: dial: address: 0.0.0.0 is the wildcard address, which is not a destination",
+		netip.MustParseAddrPort("[::]:1"):      "rdma: dial: address: :: is the wildcard address, which is not a destination",
+		netip.MustParseAddrPort("224.0.0.1:1"): "rdma: dial: address: 224.0.0.1 is a multicast address, to which no connection is possible",
+		netip.MustParseAddrPort("127.0.0.1:0"): "rdma: dial: port 0: too small",
+	} {
+		err := client.Dial(addr, nil)
+		var param *verbs.ParamError
+		require.ErrorAs(t, err, &param)
+		require.EqualError(t, err, text)
+	}
+}
+
+// TestDialErrorHasOptions checks that OnDialError gets DialOptions even if Dial got none,
+// and the address.
+func TestDialErrorHasOptions(t *testing.T) {
+	var options *reactor.DialOptions
+	var failed error
+	client := newLoop(t, &hooks{dialError: func(o *reactor.DialOptions, err error) { options, failed = o, err }}, nil)
+	addr := netip.MustParseAddrPort("127.0.0.1:1")
+	require.NoError(t, client.Dial(addr, nil))
+	drive(t, func() bool { return failed != nil }, client)
+	require.Equal(t, &reactor.DialOptions{}, options)
+	var dial *reactor.DialError
+	require.ErrorAs(t, failed, &dial)
+	require.Equal(t, addr, dial.Addr)
 }

@@ -100,9 +100,14 @@
 // # Sending
 //
 // A message is accepted when the call that sends it returns nil. Either an accepted
-// message is delivered and confirmed, or the connection ends with an error. Conn.Stats
-// counts both cases. OnCompletion reports the result of each operation for which the
-// application has requested it.
+// message is confirmed, or the connection ends with an error. Conn.Stats counts both
+// cases. OnCompletion reports the result of each operation for which the application has
+// requested it.
+//
+// Confirmed means that the message is in a receive buffer of the peer. OnMessage of the
+// peer may run later. It never runs for the message if the peer's application calls Close
+// or Abort first: the peer then discards the message and counts it in Stats.Discarded. A
+// program that needs to know that a message was processed lets the peer answer it.
 //
 // A full send queue is not an error of the connection. The call returns ErrWouldBlock
 // and sends nothing, and OnWritable is called when half of the queue is free. Only every

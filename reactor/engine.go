@@ -2,6 +2,7 @@ package reactor
 
 import (
 	"errors"
+	"reflect"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -57,7 +58,7 @@ type Engine struct {
 // be called from any goroutine.
 func New(p cm.Provider, h Handler, cfg *Config) (*Engine, error) {
 	const op = "create engine"
-	if p == nil || h == nil {
+	if p == nil || h == nil || isNilPointer(p) {
 		return nil, operr.Wrap(op, errNilArgument)
 	}
 	c, err := cfg.withDefaults()
@@ -73,6 +74,13 @@ func New(p cm.Provider, h Handler, cfg *Config) (*Engine, error) {
 	}
 	e.running.Store(int32(len(e.loops)))
 	return e, nil
+}
+
+// isNilPointer reports whether p is a nil pointer: the result of a failed call, such as
+// soft.Open, whose error the caller has ignored.
+func isNilPointer(p cm.Provider) bool {
+	v := reflect.ValueOf(p)
+	return v.Kind() == reflect.Pointer && v.IsNil()
 }
 
 // open opens the acceptor and the loops.

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/rdmaloop/rdmaloop/provider/soft"
 	"github.com/rdmaloop/rdmaloop/reactor"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -221,6 +222,8 @@ func TestTimers(t *testing.T) {
 // callback, return errors.
 func TestInvalidUse(t *testing.T) {
 	_, err := reactor.New(nil, nil, nil)
+	require.ErrorContains(t, err, "a provider and a handler are needed")
+	_, err = reactor.New((*soft.Provider)(nil), &hooks{}, nil)
 	require.ErrorContains(t, err, "a provider and a handler are needed")
 	var param *verbs.ParamError
 	_, err = reactor.New(openSoft(t, 1), &hooks{}, &reactor.Config{NumLoops: -1})

@@ -3,6 +3,7 @@ package reactor
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 
 	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/verbs"
@@ -16,9 +17,10 @@ var (
 	// ErrWouldBlock means that Config.MaxInFlight operations are outstanding. Nothing is
 	// sent. OnWritable is called when the application can try again.
 	ErrWouldBlock = errors.New("send queue full, wait for OnWritable")
-	// ErrPeerClosed means that the peer has disconnected. If the connection manager
-	// reports that the peer's process ended without disconnecting, the error is
-	// verbs.ErrPeerGone instead.
+	// ErrPeerClosed means that the peer has disconnected. The peer has called Close or
+	// Abort, or an error on its side has ended the connection: this side can not
+	// distinguish these cases. If the connection manager reports that the peer's process
+	// ended without disconnecting, the error is verbs.ErrPeerGone instead.
 	ErrPeerClosed = errors.New("closed by the peer")
 	// ErrAborted means that Conn.Abort was called without a cause.
 	ErrAborted = errors.New("aborted")
@@ -52,6 +54,9 @@ var (
 // this side fail.
 var errFailedEarly = fmt.Errorf("%w: the queue pair failed before the connection was open", verbs.ErrState)
 
+// errClosing is the error of Close and Abort of a connection that was closed before.
+var errClosing = fmt.Errorf("%w: the connection is closing already, or has ended", ErrClosed)
+
 var errNilArgument = errors.New("a provider and a handler are needed")
 
 // Errors of the data path. They are made in advance, because the data path does not
@@ -59,14 +64,6 @@ var errNilArgument = errors.New("a provider and a handler are needed")
 var (
 	errSendClosed    = operr.Wrap("send", ErrClosed)
 	errForeignBuffer = operr.Wrap("send", verbs.ErrForeign)
-
-	errImmWithoutHasImm = operr.Wrap("send", &verbs.ParamError{Field: "Imm", Reason: "HasImm is false"})
-	errImmNotSent       = operr.Wrap("one-sided operation", &verbs.ParamError{
-		Field: "HasImm", Value: 1, Reason: "only SendWith, SendBufferWith and the argument of WriteImm send immediate data",
-	})
-	errNoSolicited = operr.Wrap("one-sided operation", &verbs.ParamError{
-		Field: "Solicited", Value: 1, Reason: "the operation has no completion at the peer",
-	})
 )
 
 // A CloseError is an error of OnClose that has two parts: the reason why the connection
@@ -81,6 +78,18 @@ func (e *CloseError) Error() string { return e.Cause.Error() + ": " + e.First.Er
 
 // Unwrap returns Cause and First.
 func (e *CloseError) Unwrap() []error { return []error{e.Cause, e.First} }
+
+// A DialError is the error of OnDialError: a call of Dial did not lead to a connection.
+type DialError struct {
+	Addr netip.AddrPort // address of the peer
+	Err  error          // reason, such as a *cm.RejectError; Unwrap returns it
+}
+
+// Error returns the address and the text of the reason.
+func (e *DialError) Error() string { return "dial " + e.Addr.String() + ": " + e.Err.Error() }
+
+// Unwrap returns Err.
+func (e *DialError) Unwrap() error { return e.Err }
 
 // firstError returns the first of its two arguments that is not nil, or nil if both are
 // nil.

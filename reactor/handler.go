@@ -58,9 +58,12 @@ type ConnHandler interface {
 	OnMessage(c *Conn, msg Message)
 	// OnCompletion is called when a one-sided or atomic operation has completed, or a
 	// message that was sent with SendOptions.Notify. The application may then use the
-	// memory of the operation again. Each accepted operation of these kinds is reported
-	// exactly once, in the order of the calls, and before OnClose. If the operation has
-	// failed, err is usually a *verbs.CompletionError, and the connection ends.
+	// memory of the operation again. A nil err for a message means that the message is in
+	// a receive buffer of the peer. The peer's OnMessage may run later or, if the peer
+	// calls Close or Abort first, never. Each accepted operation of these kinds is
+	// reported exactly once, in the order of the calls, and before OnClose. If the
+	// operation has failed, err usually matches *verbs.CompletionError with errors.As,
+	// and the connection ends.
 	// OnCompletion is also called after Conn.Close. A send in OnCompletion then returns
 	// ErrClosed; the application should not call Abort because of that error, because
 	// Abort would make other outstanding operations fail.
@@ -69,11 +72,12 @@ type ConnHandler interface {
 	// when at most half of MaxInFlight operations are outstanding.
 	OnWritable(c *Conn)
 	// OnClose is called exactly once for each OnOpen, as the last callback for c. err is nil
-	// if this side has closed the connection and the peer has received everything. err
-	// matches ErrPeerClosed if the peer has closed the connection, verbs.ErrPeerGone if the
-	// peer's process has ended without closing it, and cm.ErrStale if the peer does not
-	// know the connection any more, for example after a restart. Other errors say which
-	// side failed and why: see the errors of this package, verbs.CompletionError and
+	// if this side has closed the connection and the peer has confirmed everything; the
+	// peer's OnMessage may not have run for every message. err matches ErrPeerClosed if
+	// the peer has closed or aborted the connection, verbs.ErrPeerGone if the peer's
+	// process has ended without closing it, and cm.ErrStale if the peer does not know the
+	// connection any more, for example after a restart. Other errors say which side
+	// failed and why: see the errors of this package, verbs.CompletionError and
 	// CloseError.
 	OnClose(c *Conn, err error)
 
@@ -83,9 +87,14 @@ type ConnHandler interface {
 	// and private data. The field ByApplication of this error is true if the peer's
 	// application has rejected the request. err matches verbs.ErrNoResources in two
 	// cases: the peer had no room, or this side had no room, for example because of
-	// Config.MaxConns. Only in the first case err is also a *cm.RejectError. Other
-	// errors are, for example, a *cm.UnreachableError if nobody answers at the address,
-	// and cm.ErrTimedOut after DialOptions.Timeout.
+	// Config.MaxConns. Only in the first case err is also a *cm.RejectError. err matches
+	// cm.ErrTimedOut if nobody has answered within DialOptions.Timeout or, if that is
+	// zero, Config.ConnectTimeout. If the connection manager gives up earlier, or the
+	// host reports by ICMP that its port is closed, err is a *cm.UnreachableError.
+	//
+	// err is always a *DialError, which has the address. The other errors are inside it:
+	// errors.As and errors.Is find them. o is the argument of Dial or, if that was nil, a
+	// new DialOptions with no option set.
 	OnDialError(o *DialOptions, err error)
 }
 

@@ -49,7 +49,8 @@ type ListenOptions struct {
 // means all addresses of this host. ConnHandler.OnConnectRequest is called for each
 // request. Listen copies o. A nil o means the defaults. Listen may be called from any
 // goroutine, also before Start. The errors are a *verbs.ParamError, those of cm.ID.Bind
-// and cm.ID.Listen, and ErrShutdown.
+// and cm.ID.Listen, ErrShutdown while the engine is shutting down, and ErrClosed after
+// the engine has ended.
 func (e *Engine) Listen(addr netip.AddrPort, o *ListenOptions) (*Listener, error) {
 	if o == nil {
 		o = &ListenOptions{}
@@ -74,7 +75,7 @@ func (a *acceptor) listen(addr netip.AddrPort, o *ListenOptions) (*Listener, err
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.closing {
-		return nil, ErrShutdown
+		return nil, a.engine.stoppedError()
 	}
 	id, err := a.channel.NewID(cm.TCP)
 	if err != nil {
@@ -133,7 +134,8 @@ func handlerOr(h ConnHandler, fallback Handler) ConnHandler {
 }
 
 // Addr returns the address of the listener, with the chosen port if Listen was called
-// with port 0.
+// with port 0. If Listen was called with a wildcard address, such as 0.0.0.0, the result
+// has this address too, so Dial does not accept the result.
 func (ln *Listener) Addr() netip.AddrPort { return ln.addr }
 
 // Serves returns the addresses at which the listener should receive requests. On the

@@ -1,6 +1,9 @@
 package reactor
 
-import "github.com/rdmaloop/rdmaloop/verbs"
+import (
+	"github.com/rdmaloop/rdmaloop/internal/operr"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
 
 // An Op describes a completed operation to OnCompletion.
 type Op struct {
@@ -17,8 +20,12 @@ type Op struct {
 type SendOptions struct {
 	// Tag is returned in Op.Tag.
 	Tag uint64
-	// Notify requests a call of OnCompletion. For one-sided and atomic operations
-	// OnCompletion is always called.
+	// Notify requests a call of OnCompletion when the peer has confirmed the message. The
+	// message is then in a receive buffer of the peer, but the peer's OnMessage may not
+	// have run for it. A message with Notify always requests a completion from the
+	// device. The completion also confirms the earlier sends of the connection, so their
+	// buffers are released too. For one-sided and atomic operations OnCompletion is
+	// always called.
 	Notify bool
 	// Imm is the immediate data of a message. It is sent only if HasImm is true. Only
 	// SendWith and SendBufferWith have the options Imm and HasImm; WriteImm gets its
@@ -38,7 +45,7 @@ type SendOptions struct {
 // checkSend returns an error if a SEND can not have these options.
 func (o *SendOptions) checkSend() error {
 	if o.Imm != 0 && !o.HasImm {
-		return errImmWithoutHasImm
+		return operr.Wrap("send", &verbs.ParamError{Field: "Imm", Value: int64(o.Imm), Reason: "HasImm is false"})
 	}
 	return nil
 }
@@ -47,12 +54,35 @@ func (o *SendOptions) checkSend() error {
 // options.
 func (o *SendOptions) checkOneSided(code verbs.Opcode) error {
 	switch {
-	case o.HasImm || o.Imm != 0:
-		return errImmNotSent
+	case o.HasImm:
+		return optionRefused(code, "HasImm", onlyMessagesHaveImm)
+	case o.Imm != 0:
+		return operr.Wrap(opName(code), &verbs.ParamError{Field: "Imm", Value: int64(o.Imm), Reason: onlyMessagesHaveImm})
 	case o.Solicited && code != verbs.OpWriteImm:
-		return errNoSolicited
+		return optionRefused(code, "Solicited", "the operation has no completion at the peer")
 	}
 	return nil
+}
+
+// onlyMessagesHaveImm is why the options Imm and HasImm of a one-sided operation are
+// refused.
+const onlyMessagesHaveImm = "only SendWith, SendBufferWith and the argument of WriteImm send immediate data"
+
+// optionRefused returns the error of an operation that can not have an option. The
+// parameter reason says why.
+func optionRefused(code verbs.Opcode, option, reason string) error {
+	return operr.Wrap(opName(code), &verbs.ParamError{Field: option, NotNumber: true, Reason: reason})
+}
+
+// opName returns the name of a one-sided or atomic operation for the text of an error.
+func opName(code verbs.Opcode) string {
+	switch code {
+	case verbs.OpRead:
+		return "read"
+	case verbs.OpWrite, verbs.OpWriteImm:
+		return "write"
+	}
+	return "atomic"
 }
 
 // flags returns the flags of a send request for the options Solicited and Fence.

@@ -329,7 +329,12 @@ func TestDialTimesOut(t *testing.T) {
 	server := start(t, &hooks{request: func(req *reactor.ConnRequest) { kept <- req }}, nil)
 	d := &reactor.DialOptions{Timeout: time.Millisecond}
 	_, failed := dialFor(t, server, d)
-	require.ErrorIs(t, receive(t, failed), cm.ErrTimedOut)
+	err := receive(t, failed)
+	require.ErrorIs(t, err, cm.ErrTimedOut)
+	var dial *reactor.DialError
+	require.ErrorAs(t, err, &dial)
+	require.EqualError(t, err, "dial "+dial.Addr.String()+": timed out after 1ms")
+	require.True(t, dial.Addr.Addr().IsLoopback())
 }
 
 // TestAcceptAfterPeerClosed checks a client that closes before its request is accepted.

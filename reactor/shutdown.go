@@ -16,7 +16,8 @@ const abortTimeout = time.Second
 
 // Stop begins to shut down the engine, and returns at once. It closes the listeners,
 // rejects the connection requests that have no answer yet, and closes all connections as
-// Conn.Close does. Then the loops end. After Stop, Dial and Listen return ErrShutdown.
+// Conn.Close does. Then the loops end. After Stop, Dial and Listen return ErrShutdown,
+// and ErrClosed when the engine has ended.
 // Stop may be called in callbacks, and more than once.
 func (e *Engine) Stop() {
 	e.mu.Lock()
@@ -37,7 +38,12 @@ func (e *Engine) Stop() {
 }
 
 // Shutdown calls Stop and waits until the engine has ended. Then it returns the result
-// of Wait. The messages and operations that were accepted are delivered, within
+// of Wait. Do not call Shutdown or Wait in a callback: the callback would wait for its
+// own end, and Shutdown would block until ctx is done. In a callback call Stop. The
+// library can not report this mistake, because Go does not tell a function on which
+// goroutine it runs.
+//
+// The messages and operations that were accepted are confirmed, within
 // Config.DrainTimeout. If ctx is done before the engine has ended, the remaining
 // connections end with ErrShutdown at once, and Shutdown returns context.Cause(ctx). If
 // a callback then does not return within a second, the error also matches verbs.ErrBusy.
@@ -68,6 +74,14 @@ func (e *Engine) Shutdown(ctx context.Context) error {
 	case <-time.After(abortTimeout):
 		return errors.Join(err, operr.Wrap("end loops", verbs.ErrBusy))
 	}
+}
+
+// stoppedError returns the error of Dial and Listen after Stop.
+func (e *Engine) stoppedError() error {
+	if e.hasEnded() {
+		return ErrClosed
+	}
+	return ErrShutdown
 }
 
 // hasEnded reports whether all loops have ended.

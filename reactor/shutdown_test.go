@@ -66,9 +66,9 @@ func TestShutdownUnderLoad(t *testing.T) {
 		require.Equal(t, accepted.Load(), confirmed.Load())
 		require.Zero(t, failed.Load())
 		require.Equal(t, accepted.Load(), received.Load())
-		require.ErrorIs(t, server.Dial(addr, nil), reactor.ErrShutdown)
+		require.ErrorIs(t, server.Dial(addr, nil), reactor.ErrClosed, "the engine has ended")
 		_, err = server.Listen(loopback, nil)
-		require.ErrorIs(t, err, reactor.ErrShutdown)
+		require.ErrorIs(t, err, reactor.ErrClosed, "the engine has ended")
 	}
 }
 

@@ -14,7 +14,8 @@ var (
 	// has events that are not acknowledged.
 	ErrBusy = errors.New("still in use")
 	// ErrQueueFull reports that a work queue is full. The queue has room again after
-	// completions have been polled.
+	// completions have been polled. A receive queue of length 0 (QPCaps.MaxRecvWR) never
+	// has room: a *ParamError reports this case.
 	ErrQueueFull = errors.New("queue full")
 	// ErrState reports that the object's state does not allow the call.
 	ErrState = errors.New("wrong state")
@@ -59,9 +60,15 @@ type ParamError struct {
 	Value  int64
 	Limit  int64  // largest allowed value; it has no meaning if Reason is set
 	Reason string // rule that Value breaks; empty means that Value is above Limit
+	// NotNumber is true if the argument is not a number, such as a missing CQ or an
+	// address. Value and Limit then have no meaning, and Reason is set.
+	NotNumber bool
 }
 
 func (e *ParamError) Error() string {
+	if e.NotNumber {
+		return e.Field + ": " + e.Reason
+	}
 	if e.Reason != "" {
 		return fmt.Sprintf("%s %d: %s", e.Field, e.Value, e.Reason)
 	}

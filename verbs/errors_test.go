@@ -14,6 +14,8 @@ func TestParamError(t *testing.T) {
 	require.EqualError(t, &verbs.ParamError{Field: "retry count", Value: 9, Limit: 7}, "retry count 9: the limit is 7")
 	require.EqualError(t, &verbs.ParamError{Field: "depth", Value: -1, Reason: "must be positive"}, "depth -1: must be positive")
 
+	require.EqualError(t, &verbs.ParamError{Field: "send CQ", NotNumber: true, Reason: "missing"}, "send CQ: missing")
+
 	err := error(&verbs.OpError{Op: "connect", Err: &verbs.ParamError{Field: "retry count", Value: 9, Limit: 7}})
 	var param *verbs.ParamError
 	require.ErrorAs(t, err, &param)

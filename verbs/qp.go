@@ -42,8 +42,9 @@ type QP interface {
 
 	// PostRecv appends work requests, with one buffer each, to the receive queue. The
 	// results, the errors, and the ownership of wrs and of the memory are those of
-	// PostSend. PostRecv needs StateInit or a later state. On a QP with an SRQ the error
-	// is a *FeatureError. Source: ibv_post_recv(3).
+	// PostSend. PostRecv needs StateInit or a later state. If QPCaps.MaxRecvWR of the QP
+	// is 0, the error is a *ParamError. On a QP with an SRQ the error is a *FeatureError.
+	// Source: ibv_post_recv(3).
 	PostRecv(wrs []RecvWR) (n int, err error)
 
 	// Close destroys the queue pair. Outstanding requests are dropped without
@@ -72,7 +73,10 @@ func (t QPType) String() string {
 }
 
 // QPCaps has the sizes of a queue pair. Each field is the largest number that the queue
-// pair accepts. Source: ibv_create_qp(3).
+// pair accepts. CreateQP changes a zero in MaxSendWR, MaxSendSGE or MaxRecvSGE to 1. A
+// zero in MaxRecvWR means a queue pair that can not receive messages. The provider
+// rdmacore changes this zero to 1 too; provider/soft does not. QP.Caps returns the
+// values of the queue pair. Source: ibv_create_qp(3).
 type QPCaps struct {
 	MaxSendWR  int // number of work requests outstanding on the send queue
 	MaxRecvWR  int // number of work requests outstanding on the receive queue; 0 with an SRQ

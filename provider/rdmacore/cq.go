@@ -203,7 +203,7 @@ func (q *cq) destroy() error {
 // another device. The parameter field is the name of the CQ in that error.
 func (d *device) ownCQ(c verbs.CQ, field string) (*cq, error) {
 	if c == nil {
-		return nil, &verbs.ParamError{Field: field, Reason: "missing"}
+		return nil, &verbs.ParamError{Field: field, NotNumber: true, Reason: "missing"}
 	}
 	q, ok := c.(*cq)
 	if !ok || q.dev != d {

@@ -129,7 +129,7 @@ func (s *sendQueue) route(wr *verbs.SendWR) (uint64, error) {
 		return 0, nil
 	}
 	if wr.AH == nil {
-		return 0, &verbs.ParamError{Field: "address handle", Reason: "missing"}
+		return 0, &verbs.ParamError{Field: "address handle", NotNumber: true, Reason: "missing"}
 	}
 	a, ok := wr.AH.(*ah)
 	if !ok || a.pd != s.qp.pd {

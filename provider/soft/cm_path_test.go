@@ -92,6 +92,20 @@ func TestPathWireOnThisHost(t *testing.T) {
 	}
 }
 
+// A device with PathWire that dials a listener with PathAuto at its own loopback address
+// refuses its own request. The error says so.
+func TestPathWireToOwnAddress(t *testing.T) {
+	port := cmside.FreePort(t)
+	client := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: port})
+	server := openParty(t, &Config{Vectors: 1, WirePort: port})
+	l := server.Listen(cm.TCP, "127.9.1.1:0", 0)
+	id := client.connectFrom("127.9.1.1", l)
+	ev := client.Want(cm.Rejected, id)
+	require.EqualValues(t, cm.RejectInvalidServiceID, ev.Status)
+	require.ErrorContains(t, ev.Err, "this device itself has the UDP port of that address")
+	server.Quiet()
+}
+
 // On one host, only one device can use the wire path at an address and UDP port. The
 // second device gets an error before it sends anything.
 func TestPathWireTaken(t *testing.T) {

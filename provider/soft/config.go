@@ -37,9 +37,20 @@ const (
 	// It is treated like a peer on another host: the device does not check which user it
 	// belongs to.
 	//
+	// A device of PathWire needs UDP port 4791 of its local address for itself. Two such
+	// devices on one host, also in one process, need different addresses, such as
+	// 127.0.0.1 and 127.0.0.2. The dialing side chooses its local address with
+	// reactor.DialOptions.LocalAddr, or with cm.ID.Bind.
+	//
 	// A device with PathAuto on this host does not answer the requests of a device with
-	// PathWire, so a dial from one to the other fails, after the request was
-	// retransmitted for some time.
+	// PathWire. A dial from the second to the first fails with one of these errors:
+	//
+	//   - a *cm.RejectError with cm.RejectInvalidServiceID if the local address of the
+	//     dial is the address of the listener, which has no UDP port at a loopback address:
+	//     the dialing device has the port itself, and refuses its own request;
+	//   - cm.ErrAddrInUse if the first device has the UDP port of the local address;
+	//   - a *cm.UnreachableError if no process has the UDP port of the listener's address;
+	//   - cm.ErrTimedOut in the other cases, because the first device drops the requests.
 	PathWire
 )
 

@@ -3,6 +3,7 @@
 package soft
 
 import (
+	"fmt"
 	"sync/atomic"
 
 	"github.com/rdmaloop/rdmaloop/internal/operr"
@@ -311,7 +312,7 @@ func (c *cq) Arm(solicitedOnly bool) error {
 	case c.closed.Load() || c.overrun:
 		return operr.Wrap("arm CQ", c.failure())
 	case c.chn == nil:
-		return operr.Wrap("arm CQ", &verbs.ParamError{Field: "channel", Reason: "the CQ has no channel"})
+		return operr.Wrap("arm CQ", &verbs.ParamError{Field: "channel", NotNumber: true, Reason: "the CQ has no channel"})
 	}
 	if c.arming == disarmed {
 		c.shard.armed++
@@ -341,7 +342,7 @@ func (c *cq) Close() error {
 		return nil
 	}
 	if c.users > 0 || c.unacked > 0 {
-		return operr.Wrap("close CQ", verbs.ErrBusy)
+		return operr.Wrap("close CQ", fmt.Errorf("%w: the CQ has queue pairs, or events that are not acknowledged", verbs.ErrBusy))
 	}
 	c.closed.Store(true)
 	c.failTimer.stop()

@@ -19,7 +19,7 @@ func checkDatagram(wr *verbs.SendWR) error {
 		return &verbs.ParamError{Field: "opcode", Value: int64(wr.Opcode), Reason: "UD queue pairs support only SEND"}
 	}
 	if a, ok := wr.AH.(*ah); !ok || a.closed.Load() {
-		return &verbs.ParamError{Field: "address handle", Reason: "missing, closed, or of another provider"}
+		return &verbs.ParamError{Field: "address handle", NotNumber: true, Reason: "missing, closed, or of another provider"}
 	}
 	if wr.RemoteQPN > verbs.MaxQPNum {
 		return &verbs.ParamError{Field: "remote QP number", Value: int64(wr.RemoteQPN), Limit: verbs.MaxQPNum}

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -354,6 +355,18 @@ func (d *device) isClosed() bool {
 	return d.closed
 }
 
+// openObjects returns the number and the kind of the open objects, such as "1 CQ, 2 PD",
+// or an empty string if there are none. The caller holds mu.
+func (d *device) openObjects() string {
+	var list []string
+	for kind, name := range [...]string{objPD: "PD", objCQ: "CQ", objChannel: "completion channel", objEventChannel: "event channel"} {
+		if n := d.counts[objectKind(kind)]; n > 0 {
+			list = append(list, fmt.Sprintf("%d %s", n, name))
+		}
+	}
+	return strings.Join(list, ", ")
+}
+
 // close closes the device. It returns verbs.ErrBusy while objects of the device are
 // open.
 func (d *device) close() error {
@@ -362,11 +375,9 @@ func (d *device) close() error {
 		d.mu.Unlock()
 		return nil
 	}
-	for _, n := range d.counts {
-		if n > 0 {
-			d.mu.Unlock()
-			return verbs.ErrBusy
-		}
+	if open := d.openObjects(); open != "" {
+		d.mu.Unlock()
+		return fmt.Errorf("%w: open objects of the device: %s", verbs.ErrBusy, open)
 	}
 	d.closed = true
 	shards := d.shards

@@ -4,6 +4,7 @@ package soft
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"runtime"
 	"sync/atomic"
@@ -38,7 +39,7 @@ func (p *pd) Close() error {
 		return nil
 	}
 	if p.users.Load() > 0 {
-		return operr.Wrap("close PD", verbs.ErrBusy)
+		return operr.Wrap("close PD", fmt.Errorf("%w: MRs, QPs, SRQs or AHs of the PD are open", verbs.ErrBusy))
 	}
 	if !p.closed.Swap(true) {
 		p.dev.remove(objPD)
@@ -47,7 +48,7 @@ func (p *pd) Close() error {
 }
 
 // errNilAttr is the error of a call whose attributes are nil.
-var errNilAttr = &verbs.ParamError{Field: "attributes", Reason: "missing"}
+var errNilAttr = &verbs.ParamError{Field: "attributes", NotNumber: true, Reason: "missing"}
 
 // checkDevice returns an error if the domain is closed, or if an object that the caller
 // has passed belongs to another device than the domain.
@@ -78,13 +79,24 @@ type mr struct {
 	inUse  atomic.Int32 // number of remote operations that use buf at this moment
 }
 
+// checkSize checks the size of a region in bytes.
+func checkSize(size int) error {
+	switch {
+	case size <= 0:
+		return &verbs.ParamError{Field: "size", Value: int64(size), Limit: maxMRSize, Reason: "must be at least 1"}
+	case uint64(size) > maxMRSize:
+		return &verbs.ParamError{Field: "size", Value: int64(size), Limit: maxMRSize}
+	}
+	return nil
+}
+
 // Alloc implements verbs.PD.
 func (p *pd) Alloc(attr *verbs.AllocAttr) (verbs.MR, error) {
 	if attr == nil {
 		return nil, operr.Wrap("alloc MR", errNilAttr)
 	}
-	if attr.Size <= 0 || uint64(attr.Size) > maxMRSize {
-		return nil, operr.Wrap("alloc MR", &verbs.ParamError{Field: "size", Value: int64(attr.Size), Limit: maxMRSize, Reason: "out of range"})
+	if err := checkSize(attr.Size); err != nil {
+		return nil, operr.Wrap("alloc MR", err)
 	}
 	if err := attr.Access.Check(); err != nil {
 		return nil, operr.Wrap("alloc MR", err)
@@ -105,7 +117,7 @@ func (p *pd) Alloc(attr *verbs.AllocAttr) (verbs.MR, error) {
 // Register implements verbs.PD.
 func (p *pd) Register(b []byte, access verbs.Access) (verbs.MR, error) {
 	if len(b) == 0 {
-		return nil, operr.Wrap("register MR", &verbs.ParamError{Field: "size", Value: 0, Limit: maxMRSize, Reason: "out of range"})
+		return nil, operr.Wrap("register MR", checkSize(0))
 	}
 	if err := access.Check(); err != nil {
 		return nil, operr.Wrap("register MR", err)

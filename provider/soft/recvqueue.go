@@ -60,13 +60,22 @@ func (q *recvQueue) push(wr *verbs.RecvWR) error {
 		return &verbs.ParamError{Field: "receive SGEs", Value: int64(len(wr.SGEs)), Limit: int64(q.maxSGE)}
 	}
 	if q.tail-q.head+q.held >= q.depth {
-		return verbs.ErrQueueFull
+		return q.fullError()
 	}
 	e := &q.entries[q.tail&uint32(len(q.entries)-1)]
 	e.id, e.size = wr.ID, sizeOf(wr.SGEs)
 	e.sges = append(e.sges[:0], wr.SGEs...)
 	q.tail++
 	return nil
+}
+
+// fullError returns the error of posting to a full queue. A queue of length 0 never has
+// room, so its error is another one.
+func (q *recvQueue) fullError() error {
+	if q.depth > 0 {
+		return verbs.ErrQueueFull
+	}
+	return &verbs.ParamError{Field: "receive WRs", Value: 1, Reason: "MaxRecvWR of the QP is 0"}
 }
 
 // peek returns the oldest buffer without taking it, or nil.

@@ -3,6 +3,8 @@
 package connmgr
 
 import (
+	"errors"
+
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 	"github.com/rdmaloop/rdmaloop/verbs"
@@ -52,12 +54,21 @@ func (c *madConn) changeID() {
 	c.mux.conns[c.ownID] = c
 }
 
-// refusal decodes a REJ. If the REJ refuses the path MTU, the field cause of the result
-// names the largest and the smallest MTU that this side has tried.
+// errOwnPort is the cause of a refusal when this device has refused its own request. The
+// peer's address is then an address of this device, and the application has probably
+// expected a listener of another device there.
+var errOwnPort = errors.New("this device itself has the UDP port of that address; is the listener on the local path only?")
+
+// refusal decodes a REJ. In two cases it sets the field cause of the result. If the REJ
+// refuses the path MTU, the cause names the largest and the smallest MTU that this side
+// has tried. If this device has no listener at its own address, the cause is errOwnPort.
 func (c *madConn) refusal(r *wire.REJ) *rejMsg {
 	m := parseREJ(r)
-	if c.refusesMTU(r) {
+	switch {
+	case c.refusesMTU(r):
 		m.cause = &cm.MTUError{Largest: c.port.mtu, Smallest: c.id.negotiated.mtu}
+	case m.reason == cm.RejectInvalidServiceID && c.remote == c.port.local:
+		m.cause = errOwnPort
 	}
 	return m
 }

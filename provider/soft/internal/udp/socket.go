@@ -116,10 +116,10 @@ func setBuffers(fd int) error {
 	return unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, socketBuffer)
 }
 
-// portTaken returns the error for an address whose port another process uses. The text of
-// the error tells the user what to do.
+// portTaken returns the error for an address whose port another device or the kernel uses.
+// The text of the error tells the user what to do.
 func portTaken(local netip.AddrPort) error {
-	return fmt.Errorf("%w: UDP %v belongs to another process, or to the kernel's own RoCE (rdma_rxe). "+
-		"One process speaks RoCE on an address: give this one another address (on loopback, 127.0.0.2), "+
+	return fmt.Errorf("%w: UDP %v belongs to another process, to another device of this process, or to the kernel's own RoCE (rdma_rxe). "+
+		"One device speaks RoCE on an address: give this one another local address (on loopback, 127.0.0.2), "+
 		"unload rdma_rxe or use a network namespace, or set soft.Config.WirePort on both ends", cm.ErrAddrInUse, local)
 }
