@@ -13,9 +13,10 @@ NARROW   := ./cm ./cq ./internal/testutil/pairtest ./internal/wire ./poller ./pr
 .PHONY: help test test-full check deps lint race nocgo narrow cross test-vm hostile soak fuzz microbench comments
 
 help:
-	@echo 'make test        lint, tests with -race, without cgo, on 32 bits, other systems, test-vm'
+	@echo 'make test        lint, tests with -race, without cgo, on 32 bits, other systems, test-vm;'
+	@echo '                 as root on Debian it installs missing packages'
 	@echo 'make test-full   test, fuzz and soak'
-	@echo 'make check       lint and tests, once'
+	@echo 'make check       lint and tests, once; installs nothing'
 	@echo 'make test-vm     tests with the kernel'\''s RDMA stack and other programs, in a virtual machine'
 	@echo 'make hostile     attacks from other processes, while a client must lose no message; part of test'
 	@echo 'make soak        the same attacks for DURATION ($(DURATION)); fails if a message was lost or a server grew'
@@ -32,6 +33,7 @@ test-full: test fuzz soak
 
 check: lint
 	$(GO) test -timeout $(TIMEOUT) ./...
+	@echo 'make check: all passed'
 
 # Installs the programs that are missing, if the user is root on Debian, and else lists them.
 deps:

@@ -12,9 +12,9 @@
 //	provider/rdmacore
 //	               RDMA devices of the kernel; build tag rdmacore
 //
-// A program opens a provider, implements a Handler and passes both to reactor.New;
-// examples/echo is a complete program. A program that has an event loop of its own can
-// use cm, cq, poller and verbs without the reactor.
+// A program opens a provider, implements a Handler and passes both to reactor.New. The
+// Example below and examples/echo are complete programs. A program that has an event
+// loop of its own can use cm, cq, poller and verbs without the reactor.
 //
 // ARCHITECTURE.md describes how the packages work together, and the rules for changes.
 package rdmaloop

@@ -2,10 +2,11 @@ package rdmaloop_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/netip"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -15,7 +16,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
-// echo sends every message back.
+// echo is the Handler of the server. It sends every message back.
 type echo struct{ reactor.BaseHandler }
 
 func (echo) OnMessage(c *reactor.Conn, msg reactor.Message) {
@@ -24,7 +25,19 @@ func (echo) OnMessage(c *reactor.Conn, msg reactor.Message) {
 	}
 }
 
-// Example runs the server that README.md shows, and a client for it.
+// asker is the ConnHandler of the client. It sends a message and waits for the answer.
+type asker struct {
+	reactor.BaseConnHandler
+	answer chan string
+}
+
+func (a asker) OnOpen(c *reactor.Conn) { check(c.Send([]byte("hello"))) }
+
+func (a asker) OnMessage(_ *reactor.Conn, msg reactor.Message) { a.answer <- string(msg.Data()) }
+
+func (a asker) OnDialError(_ *reactor.DialOptions, err error) { a.answer <- err.Error() }
+
+// Example is the function main of the program in README.md.
 func Example() {
 	device, err := soft.Open(nil) // an RDMA device in software
 	check(err)
@@ -34,33 +47,14 @@ func Example() {
 	listener, err := engine.Listen(netip.MustParseAddrPort("127.0.0.1:0"), nil)
 	check(err)
 
-	client := asker{question: "hello", answer: make(chan string, 1)}
-	peer, err := soft.Open(nil) // a second device, as in another process
-	check(err)
-	other, err := reactor.New(peer, client, nil)
-	check(err)
-	check(other.Start())
-	check(other.Dial(listener.Addr(), &reactor.DialOptions{}))
+	client := asker{answer: make(chan string, 1)}
+	check(engine.Dial(listener.Addr(), &reactor.DialOptions{Handler: client}))
 	fmt.Println(<-client.answer)
 
-	check(other.Shutdown(context.Background()))
-	check(engine.Shutdown(context.Background()))
-	check(errors.Join(peer.Close(), device.Close()))
+	check(engine.Shutdown(context.Background())) // closes the connections and ends the loop
+	check(device.Close())
 	// Output: hello
 }
-
-// asker is a Handler that sends one message and passes the answer to a channel.
-type asker struct {
-	reactor.BaseHandler
-	question string
-	answer   chan string
-}
-
-func (a asker) OnOpen(c *reactor.Conn) { check(c.Send([]byte(a.question))) }
-
-func (a asker) OnMessage(_ *reactor.Conn, msg reactor.Message) { a.answer <- string(msg.Data()) }
-
-func (a asker) OnDialError(_ *reactor.DialOptions, err error) { a.answer <- err.Error() }
 
 func check(err error) {
 	if err != nil {
@@ -68,25 +62,29 @@ func check(err error) {
 	}
 }
 
-// TestReadmeExample checks that README.md shows the code of this file.
-func TestReadmeExample(t *testing.T) {
+// TestReadmeProgram checks that the program in README.md runs, and that it shows the code
+// of this file.
+func TestReadmeProgram(t *testing.T) {
 	readme, err := os.ReadFile("README.md")
 	require.NoError(t, err)
+	_, program, found := strings.Cut(string(readme), "```go\n")
+	require.True(t, found)
+	program, _, found = strings.Cut(program, "```")
+	require.True(t, found)
+
+	file := filepath.Join(t.TempDir(), "main.go")
+	require.NoError(t, os.WriteFile(file, []byte(program), 0o600))
+	out, err := exec.Command("go", "run", file).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	require.Equal(t, "hello\n", string(out))
+
 	here, err := os.ReadFile("example_test.go")
 	require.NoError(t, err)
-	_, block, found := strings.Cut(string(readme), "```go\n")
+	example := strings.Replace(string(here), "\t// Output: hello\n", "", 1)
+	_, declarations, found := strings.Cut(program, "\n)\n\n")
 	require.True(t, found)
-	block, _, found = strings.Cut(block, "```")
-	require.True(t, found)
-	for paragraph := range strings.SplitSeq(block, "\n\n") {
-		require.Contains(t, unindented(string(here)), unindented(paragraph))
+	declarations = strings.Replace(declarations, "func main() {", "func Example() {", 1)
+	for paragraph := range strings.SplitSeq(declarations, "\n\n") {
+		require.Contains(t, example, paragraph)
 	}
-}
-
-func unindented(text string) string {
-	var lines []string
-	for line := range strings.Lines(text) {
-		lines = append(lines, strings.TrimSpace(line))
-	}
-	return strings.TrimSpace(strings.Join(lines, "\n"))
 }

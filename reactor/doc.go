@@ -38,8 +38,12 @@
 // may be used only on the goroutine of the loop. Callbacks run on that goroutine. A loop
 // has no locks on its data path. Other goroutines may call only the methods whose
 // comment allows it; for everything else they pass a function to Loop.Post. The methods
-// of an Engine, a Listener and a ConnRequest may be called from any goroutine. While a
-// callback runs, its loop does nothing else.
+// of an Engine, a Listener and a ConnRequest may be called from any goroutine, except
+// that Engine.Shutdown and Engine.Wait must not be called in a callback. While a
+// callback runs, its loop does nothing else, so a callback must not block.
+//
+// The library does not check on which goroutine a method is called. The race detector
+// finds such mistakes: test the program with go test -race.
 //
 // # One turn
 //
@@ -57,7 +61,7 @@
 // After a turn without work the loop polls again or sleeps, as its IdlePolicy says.
 // Before a loop sleeps, it first sets a flag which says that it sleeps. Then it arms its
 // completion queues, polls them once more, and checks for posted functions. Only then it
-// waits. This order, in Loop.prepareSleep, prevents lost wake-ups.
+// waits. This order prevents lost wake-ups.
 //
 // A loop that must never sleep needs a processor for itself: use IdleBusy together with
 // Config.CPUs, and set GOMAXPROCS to the number of such loops plus two, for the rest of
@@ -115,6 +119,26 @@
 // confirms all sends before it too. Therefore, on an idle connection, the buffers of the
 // last few sends may stay in use until the next completion.
 //
+// # One-sided operations
+//
+// Write, WriteImm, Read, CompareSwap and FetchAdd access memory of the peer, which the
+// peer has registered with Conn.Alloc or Loop.Alloc and described with RemoteOf. The
+// peer's application takes no part in the access.
+//
+// When OnCompletion reports a WRITE as successful, the device of the peer has received
+// all of its data. The peer's application learns nothing of that. It may read the data
+// after its OnMessage was called for one of two messages: the message of a WriteImm, or a
+// message that was sent on the same connection after the WRITE. The data is then
+// complete, and MR.Bytes may be read without atomic operations (IBTA vol. 1, 9.5). A
+// second connection gives no such promise. Without such a message, the peer can only
+// watch a word of the memory with verbs.LoadUint64: see Loop.SetTurnFunc. The other bytes
+// of the same WRITE may then still be missing, because a device may write them in any
+// order.
+//
+// This side must not change the memory of a WRITE, and must not read the memory of a
+// READ, before OnCompletion. A later READ of the connection sees the data of an earlier
+// WRITE. For the order of a READ and later operations see SendOptions.Fence.
+//
 // # The life of a buffer
 //
 // Buffers are pieces of registered memory outside the Go heap, of Config.MaxMessage
@@ -126,6 +150,22 @@
 // system within 40 s of its last use. The software device can return the pages of single
 // free buffers. Other devices pin their pages: they can only return a whole memory region
 // of up to 16 MiB, when none of its buffers is in use.
+//
+// # Examples
+//
+// The files example_test.go, example_handlers_test.go and example_write_test.go of this
+// package have examples, which the tests run:
+//
+//	Conn.Send           a full send queue
+//	Conn.SendBuffer     sending without a copy
+//	Conn.Write          one-sided operations
+//	ConnRequest.Reject  refusing a connection
+//	Engine.Shutdown     shutting down
+//	ListenOptions       a Handler for each listener
+//	Loop.Arm            a loop inside another event loop
+//	Loop.SetTurnFunc    watching memory
+//	Message.Keep        work on another goroutine
+//	NewLoop             a loop on a goroutine of the program
 package reactor
 
 // The files of this package, in reading order:
