@@ -84,6 +84,10 @@ func (c *rcConn) abort(a outcome) {
 // executeData executes a packet of a SEND or WRITE.
 func (c *rcConn) executeData(p wire.Packet) outcome {
 	bth, op := p.BTH(), p.Opcode()
+	if op == wire.SendOnly && c.q.deliverInline(p.Payload(), bth.Solicited()) {
+		c.executedData(bth, true)
+		return outcomeAck
+	}
 	r := fragment.Fragment{Op: fragment.Send, Flags: dataFlags(op, bth.Solicited()), Payload: p.Payload()}
 	if op.Kind() == wire.KindWrite {
 		r.Op = fragment.Write
@@ -97,12 +101,18 @@ func (c *rcConn) executeData(p wire.Packet) outcome {
 	if a := c.q.deliver(&r); a != outcomeAck {
 		return a
 	}
-	c.resp.executedData(r.Last())
+	c.executedData(bth, r.Last())
+	return outcomeAck
+}
+
+// executedData is called when a packet of a SEND or WRITE was executed. The parameter last
+// is true for the last packet of the message.
+func (c *rcConn) executedData(bth *wire.BTH, last bool) {
+	c.resp.executedData(last)
 	if bth.AckReq() {
 		c.acks.schedule()
 		c.schedule()
 	}
-	return outcomeAck
 }
 
 // dataFlags returns the flags of the fragment that is made from a SEND or WRITE packet.
