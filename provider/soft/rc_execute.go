@@ -105,8 +105,8 @@ func (c *rcConn) executeData(p wire.Packet) outcome {
 	return outcomeAck
 }
 
-// executedData is called when a packet of a SEND or WRITE was executed. The parameter last
-// is true for the last packet of the message.
+// executedData is called when a packet of a SEND or WRITE was executed. The parameter
+// last is true for the last packet of the message.
 func (c *rcConn) executedData(bth *wire.BTH, last bool) {
 	c.resp.executedData(last)
 	if bth.AckReq() {
