@@ -110,12 +110,10 @@ func (q *qp) enterState(from, to verbs.QPState) {
 	case verbs.StateSQD:
 		if from != to {
 			q.state, q.drained = to, false
-			if q.path != nil {
-				// In SQD the queue pair begins no new request, but it polls for
-				// acknowledgements.
-				q.path.transmit()
-			}
-			q.retire()
+			// In SQD the queue pair begins no new request, but it polls for
+			// acknowledgements.
+			q.path.transmit()
+			q.retire(q.path.acked())
 		}
 	default:
 		q.state = to

@@ -129,6 +129,9 @@ func (c *rcConn) resend() {
 // acknowledgements as they arrive.
 func (c *rcConn) takeAcks() bool { return false }
 
+// acked implements path.
+func (c *rcConn) acked() uint64 { return c.req.ackedEnd }
+
 // stopResponding implements path. It sends an acknowledgement that is due, so that
 // requests which were executed succeed at the peer. The peer's later requests get no
 // acknowledgement. The peer retransmits them and fails when its retry count is used up.

@@ -138,7 +138,7 @@ func (q *qp) failRequest(w *wqe, status verbs.Status) {
 		q.sq.firstNew++
 	}
 	w.status = status
-	q.retire()
+	q.retire(q.path.acked())
 }
 
 // checkLocalMemory checks the memory of a request before it is sent.
@@ -212,21 +212,21 @@ func (q *qp) gather(dst []byte, w *wqe, offset uint32) bool {
 func (q *qp) acknowledged(seq uint64) {
 	q.rnr.retriesLeft = q.attr.RNRRetry
 	q.responseTimer.stop()
-	q.sq.acked = seq
-	q.retire()
+	q.retire(seq)
 }
 
-// retire completes acknowledged requests in order. If the oldest request has failed,
-// retire moves the queue pair to the error state. In SQD it raises the event
+// retire completes in order the requests that the peer has executed. The peer has
+// acknowledged all path sequences below the parameter acked. If the oldest request has
+// failed, retire moves the queue pair to the error state. In SQD it raises the event
 // verbs.AsyncSQDrained once nothing is outstanding.
-func (q *qp) retire() {
+func (q *qp) retire(acked uint64) {
 	for q.sq.outstanding() && q.state != verbs.StateError {
 		w := q.sq.at(q.sq.oldest)
 		switch {
 		case w.status != verbs.StatusSuccess:
 			q.failOldest(w.status)
 			return
-		case w.expectsResponse() && !w.responseComplete, !w.expectsResponse() && !q.sq.acknowledged(w):
+		case !w.done(acked):
 			return
 		}
 		q.completeSend(w)
@@ -308,7 +308,7 @@ func (q *qp) response(op fragment.Op, data []byte, last bool) bool {
 	}
 	w.responseComplete = true
 	q.requester.reads--
-	q.retire()
+	q.retire(q.path.acked())
 	return true
 }
 

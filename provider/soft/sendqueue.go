@@ -45,6 +45,15 @@ type wqe struct {
 // responds with data, and to other requests with an acknowledgement only.
 func (w *wqe) expectsResponse() bool { return w.op == verbs.OpRead || w.op.Atomic() }
 
+// done reports whether the peer has executed the request. The peer has acknowledged all
+// path sequences below the parameter acked.
+func (w *wqe) done(acked uint64) bool {
+	if w.expectsResponse() {
+		return w.responseComplete
+	}
+	return w.lastSeq < acked
+}
+
 // unsent is the value of wqe.lastSeq until the last fragment of the request has been
 // sent.
 const unsent = math.MaxUint64
@@ -62,7 +71,6 @@ type sendQueue struct {
 	firstNew uint32 // position of the first request that was never sent
 	tail     uint32 // position of the next request to be posted
 
-	acked uint64 // The peer has acknowledged all path sequences below acked.
 	cqSpace
 	depth             uint32
 	maxSGE, maxInline int
@@ -106,21 +114,17 @@ func (q *sendQueue) full() bool { return q.tail-q.oldest+q.held >= q.depth }
 // completed.
 func (q *sendQueue) outstanding() bool { return q.oldest != q.firstNew }
 
-// acknowledged reports whether the peer has acknowledged the whole request w.
-func (q *sendQueue) acknowledged(w *wqe) bool { return w.lastSeq < q.acked }
-
 // rewind makes the oldest request the next one to be sent.
 func (q *sendQueue) rewind() { q.next = q.oldest }
 
-// forgetSent marks all requests as never sent, and forgets what was acknowledged and
-// which responses have arrived.
+// forgetSent marks all requests as never sent, and forgets which responses have arrived.
 func (q *sendQueue) forgetSent() {
 	for i := q.oldest; i != q.firstNew; i++ {
 		w := q.at(i)
 		w.responseComplete = false
 		w.sent, w.received, w.lastSeq = 0, 0, unsent
 	}
-	q.acked, q.next, q.firstNew = 0, q.oldest, q.oldest
+	q.next, q.firstNew = q.oldest, q.oldest
 }
 
 // retire removes the oldest request. A request can be flushed before it was ever sent,
@@ -178,7 +182,7 @@ func (q *sendQueue) pushSent(id uint64, flags verbs.SendFlags, total uint32, seq
 }
 
 // reset drops all requests.
-func (q *sendQueue) reset() { q.oldest, q.acked, q.next, q.firstNew, q.tail = 0, 0, 0, 0, 0 }
+func (q *sendQueue) reset() { q.oldest, q.next, q.firstNew, q.tail = 0, 0, 0, 0 }
 
 // ceilPow2 returns the smallest power of two that is at least n and at least 1.
 func ceilPow2(n int) int {

@@ -73,33 +73,32 @@ func sentRequests(n int) sendQueue {
 	return q
 }
 
-func TestSendQueueAcknowledged(t *testing.T) {
+func TestSendQueueDone(t *testing.T) {
 	q := sentRequests(4)
-	acknowledged := func() (n int) {
+	done := func(acked uint64) (n int) {
 		for i := q.oldest; i != q.tail; i++ {
-			if q.acknowledged(q.at(i)) {
+			if q.at(i).done(acked) {
 				n++
 			}
 		}
 		return n
 	}
-	require.Zero(t, acknowledged())
-	q.acked = 2
-	require.Equal(t, 2, acknowledged())
+	require.Zero(t, done(0))
+	require.Equal(t, 2, done(2))
 	q.at(q.oldest + 3).lastSeq = unsent
-	q.acked = unsent
-	require.Equal(t, 3, acknowledged(), "the last fragment of the last request was not sent")
+	require.Equal(t, 3, done(unsent), "the last fragment of the last request was not sent")
+	q.at(q.oldest).op = verbs.OpRead
+	require.Equal(t, 2, done(unsent), "the response to the first request is not complete")
+	q.at(q.oldest).responseComplete = true
+	require.Equal(t, 3, done(unsent))
 }
 
 func TestSendQueueForgetsSent(t *testing.T) {
 	q := sentRequests(4)
-	q.acked = 2
 	q.retire()
 	q.forgetSent()
-	require.Zero(t, q.acked)
 	require.Equal(t, []uint32{q.oldest, q.oldest}, []uint32{q.next, q.firstNew})
-	q.acked = 4
-	require.False(t, q.acknowledged(q.at(q.oldest)), "no sequence of the old connection is left")
+	require.False(t, q.at(q.oldest).done(4), "no sequence of the old connection is left")
 }
 
 // A new send queue has few entries, even if its depth is large.

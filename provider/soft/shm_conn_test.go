@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -63,4 +64,33 @@ func TestUnsentReadResponseIsNotParked(t *testing.T) {
 	require.EqualValues(t, 1, a.wait(1, b)[0].ID)
 	require.Equal(t, serveNext, c.serving)
 	require.True(t, c.park())
+}
+
+// When the ring is full, the sender processes the acknowledgements that have arrived, and
+// then has room for further messages. The slots become free together with the requests
+// that used them.
+func TestFullRingTakesAcks(t *testing.T) {
+	cfg := localConfig()
+	cfg.Vectors, cfg.RingSlots = 2, 8
+	a, b := newPair(t, openDevice(t, cfg), verbs.ProgressManual)
+	c := a.qp.path.(*shmConn)
+	send := func() bool { return a.qp.SendInline(1, 0, nil) }
+	for range cfg.RingSlots {
+		b.recv(1, 0, 10)
+		require.True(t, send())
+	}
+	require.False(t, send(), "the ring is full")
+	a.qp.Doorbell()
+	b.wait(cfg.RingSlots)
+	b.pollN(1) // This poll finds no work, so it acknowledges all messages.
+	require.True(t, send())
+	require.EqualValues(t, cfg.RingSlots, c.acked())
+	require.EqualValues(t, cfg.RingSlots, a.qp.sq.oldest, "the acknowledged requests have completed")
+
+	b.qp.path.(*shmConn).own.Ack.Store(uint64(shm.NewAck(1000, 0, 0)))
+	for range cfg.RingSlots - 1 {
+		require.True(t, send())
+	}
+	require.False(t, send(), "the peer has acknowledged slots that were not published")
+	require.Equal(t, verbs.StateError, a.qp.State())
 }

@@ -55,12 +55,10 @@ func (c *shmConn) sendInline(flags verbs.SendFlags, data []byte) (seq uint64, ok
 	return c.sent.seq - 1, true
 }
 
-// freeRequests makes the part of the ring free that the peer has consumed. It returns
-// false if the peer has written an invalid acknowledgement. The next call of takeAcks
-// finds it too, and ends the connection.
-func (c *shmConn) freeRequests() bool {
-	return c.requestsOut.Free(shm.Ack(c.peer.Ack.Load()).Consumed())
-}
+// freeRequests is called when the ring of requests is full. It processes the
+// acknowledgements that have arrived, which frees the acknowledged slots. It returns
+// false if none have arrived, or if they have moved the queue pair to the error state.
+func (c *shmConn) freeRequests() bool { return c.takeAcks() && c.isServing() }
 
 // publishEvery is how many slots are published together when many are sent. Publishing
 // costs about as much as writing several slots, but the peer should begin with the first
@@ -127,9 +125,8 @@ func (c *shmConn) payloadLeft(w *wqe) uint32 {
 
 // reserveRequest reserves a slot in the ring of requests. The result dst is memory for a
 // payload of up to want bytes; see shm.Producer.Reserve, which has the same results. If
-// the ring is full, reserveRequest frees the slots that the peer has acknowledged, and
-// tries once more. It returns false if the ring is still full, or if the peer has
-// written an invalid value.
+// the ring is full, reserveRequest calls freeRequests, and tries once more. It returns
+// false if the ring is still full, or if the queue pair is now in the error state.
 func (c *shmConn) reserveRequest(want uint32) (dst []byte, inArea, ok bool) {
 	dst, inArea, ok = c.requestsOut.Reserve(want)
 	if ok {
@@ -207,7 +204,7 @@ func (c *shmConn) resend() {
 }
 
 // takeAcks implements path. It reads the last acknowledgement that the peer has stored
-// in the shared memory.
+// in the shared memory, and frees the acknowledged slots.
 func (c *shmConn) takeAcks() bool {
 	c.updatePeerTimer()
 	ack := shm.Ack(c.peer.Ack.Load())
@@ -232,6 +229,9 @@ func (c *shmConn) takeAcks() bool {
 	}
 	return true
 }
+
+// acked implements path.
+func (c *shmConn) acked() uint64 { return c.sent.acked }
 
 // takeNAK processes a NAK or RNR NAK. It is a protocol error if no request is
 // outstanding.

@@ -121,6 +121,9 @@ func (p *udPath) resend() {}
 // takeAcks implements path. It returns false, because UD has no acknowledgements.
 func (p *udPath) takeAcks() bool { return false }
 
+// acked implements path. A datagram that was sent counts as acknowledged.
+func (p *udPath) acked() uint64 { return p.seq }
+
 // abort implements path. It does nothing, because a UD message has only one fragment.
 func (p *udPath) abort(outcome) {}
 
