@@ -36,7 +36,7 @@ func (p *pd) CreateAH(attr *verbs.AHAttr) (verbs.AH, error) {
 	if err := a.findRoute(); err != nil {
 		return nil, operr.Wrap("create AH", err)
 	}
-	p.users.Add(1)
+	p.refs.Add(1)
 	return a, nil
 }
 
@@ -110,7 +110,7 @@ func (a *ah) Attr() verbs.AHAttr { return a.attr }
 // Close implements verbs.AH.
 func (a *ah) Close() error {
 	if !a.closed.Swap(true) {
-		a.pd.users.Add(-1)
+		a.pd.refs.Add(-1)
 	}
 	return nil
 }

@@ -39,7 +39,7 @@ const (
 // although they come from the peer.
 type congestion struct {
 	addr  netip.Addr
-	users int // number of connections to the address
+	conns int // number of connections to the address
 	// congestion window: packets that may be in flight, from minWindow to maxWindow
 	window uint64
 	// common part of the congestion window, in packets: window minus the sum of the
@@ -62,14 +62,14 @@ func (s *qpDemux) acquireCongestion(addr netip.Addr) *congestion {
 		}
 		s.congestions[addr] = g
 	}
-	g.users++
+	g.conns++
 	return g
 }
 
 // releaseCongestion counts one connection less, and removes a congestion without
 // connections.
 func (s *qpDemux) releaseCongestion(g *congestion) {
-	if g.users--; g.users == 0 {
+	if g.conns--; g.conns == 0 {
 		delete(s.congestions, g.addr)
 	}
 }
@@ -173,7 +173,7 @@ func (f *connCongestion) allows(n uint64) bool {
 		return false
 	}
 	g := f.shared
-	if g.allows(n) || g.inFlight == 0 || f.inFlight+n <= max(1, g.window/uint64(g.users)) {
+	if g.allows(n) || g.inFlight == 0 || f.inFlight+n <= max(1, g.window/uint64(g.conns)) {
 		return true
 	}
 	if !f.waiting {
@@ -242,8 +242,8 @@ func (f *connCongestion) shrink(flight uint64) {
 	lost := g.window - used + mine - mine/2
 	// The first limit is the connection's part plus its equal share of the common part,
 	// rounded up. If the part is negative, this limit is less than the share.
-	users := int64(g.users)
-	claim := max(0, f.part+(max(0, g.sharedPart)+users-1)/users)
+	conns := int64(g.conns)
+	claim := max(0, f.part+(max(0, g.sharedPart)+conns-1)/conns)
 	// The second limit is the difference between the window and minWindow.
 	spare := g.window - min(g.window, minWindow)
 	reduction := min(lost, uint64(claim), spare)

@@ -18,14 +18,14 @@ import (
 // connections.
 func newTestCongestion() *congestion {
 	p := (&qpDemux{}).acquireCongestion(scriptAddr)
-	p.users = 0
+	p.conns = 0
 	return p
 }
 
 // newTestConn adds a connection to a congestion, and returns the connection.
 func newTestConn(p *congestion) *connCongestion {
 	f := &connCongestion{}
-	p.users++
+	p.conns++
 	f.join(p, func() {})
 	return f
 }
@@ -161,7 +161,7 @@ func TestCongestionFakedLosses(t *testing.T) {
 	require.Equal(t, 2*was+1, p.window, "the connection with the losses has left slow start")
 	for range 100 {
 		lossy.leave()
-		p.users--
+		p.conns--
 		lossy = newTestConn(p)
 		lossy.send(1)
 		lossy.lose()
@@ -223,7 +223,7 @@ func TestCongestionParts(t *testing.T) {
 		case 7:
 			f.ack(f.inFlight)
 			f.leave()
-			p.users--
+			p.conns--
 			*f = *newTestConn(p)
 		default:
 			f.shrink(rng.Uint64N(200))
@@ -272,7 +272,7 @@ func TestWireSharedWindow(t *testing.T) {
 	other := &rcConn{q: p.conn.q, demux: p.conn.demux, to: p.conn.to}
 	other.cong.shared = p.conn.demux.acquireCongestion(scriptAddr)
 	require.Same(t, peer, other.cong.shared)
-	require.Equal(t, 2, peer.users)
+	require.Equal(t, 2, peer.conns)
 
 	peer.window = 8
 	other.cong.inFlight, peer.inFlight = 8, 8
@@ -299,7 +299,7 @@ func TestWireSharedWindow(t *testing.T) {
 	require.Empty(t, peer.waiting)
 	p.conn.demux.releaseCongestion(other.cong.shared)
 	require.Same(t, peer, p.conn.demux.congestions[scriptAddr])
-	require.Equal(t, 1, peer.users)
+	require.Equal(t, 1, peer.conns)
 }
 
 // After an RNR NAK, requests that wait for the RNR timer do not count as in flight,

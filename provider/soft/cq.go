@@ -43,7 +43,7 @@ type cq struct {
 	arming  arming
 	queued  bool // true while an event of the CQ is in the channel's queue
 	unacked int  // number of events delivered and not yet acknowledged with AckEvents
-	users   int  // number of send and receive queues that complete on the CQ
+	refs    int  // number of send and receive queues that complete on the CQ
 	closed  atomic.Bool
 }
 
@@ -341,7 +341,7 @@ func (c *cq) Close() error {
 	if c.closed.Load() {
 		return nil
 	}
-	if c.users > 0 || c.unacked > 0 {
+	if c.refs > 0 || c.unacked > 0 {
 		return operr.Wrap("close CQ", fmt.Errorf("%w: the CQ has queue pairs, or events that are not acknowledged", verbs.ErrBusy))
 	}
 	c.closed.Store(true)

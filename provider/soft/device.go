@@ -48,17 +48,17 @@ const (
 // device implements verbs.Device. Its methods may be called from any goroutine. The
 // mutex mu guards the fields after it. Sending, receiving and polling do not take mu.
 type device struct {
-	cfg   Config
-	attr  verbs.DeviceAttr
-	users access.Users
-	conns *access.UserLimit
-	spare unixsock.SpareDescriptors
-	start time.Time // time at which the device's clock was 0
-	mrs   mrTable
-	async *asyncQueue
-	udp   *udp.Ports
-	gids  gidTable
-	cm    *connmgr.Manager // connection management
+	cfg       Config
+	attr      verbs.DeviceAttr
+	users     access.Users
+	connLimit *access.UserLimit
+	spare     unixsock.SpareDescriptors
+	start     time.Time // time at which the device's clock was 0
+	mrs       mrTable
+	async     *asyncQueue
+	udp       *udp.Ports
+	gids      gidTable
+	cm        *connmgr.Manager // connection management
 	// connections of RC queue pairs
 	bindings *bindings
 	// access refuses connections of a source after too many of its connections have
@@ -70,10 +70,10 @@ type device struct {
 	shards map[shardKey]*shard
 	qps    map[uint32]*qp // open queue pairs by number
 	// number of open objects of each kind, for ErrBusy and for the limits
-	counts map[objectKind]int
+	objects map[objectKind]int
 
-	local   counters.Set    // counters of connection management on the local path
-	counted []*counters.Set // all counters of the device, also those of closed shards
+	local     counters.Set    // counters of connection management on the local path
+	allCounts []*counters.Set // all counters of the device, also those of closed shards
 }
 
 type shardKey struct {
@@ -109,21 +109,21 @@ func newDevice(cfg *Config) (*device, error) {
 	users := access.NewUsers(cfg.AllowedUsers)
 	attr := deviceAttr(cfg, binary.BigEndian.Uint64(guid[:]))
 	d := &device{
-		cfg:    *cfg,
-		attr:   attr,
-		users:  users,
-		conns:  access.NewUserLimit(cfg.MaxConnsPerUser, users),
-		udp:    ports,
-		gids:   gidTable{inUse: ports.Addrs},
-		start:  time.Now(),
-		async:  async,
-		shards: make(map[shardKey]*shard),
-		qps:    make(map[uint32]*qp),
-		counts: make(map[objectKind]int),
+		cfg:       *cfg,
+		attr:      attr,
+		users:     users,
+		connLimit: access.NewUserLimit(cfg.MaxConnsPerUser, users),
+		udp:       ports,
+		gids:      gidTable{inUse: ports.Addrs},
+		start:     time.Now(),
+		async:     async,
+		shards:    make(map[shardKey]*shard),
+		qps:       make(map[uint32]*qp),
+		objects:   make(map[objectKind]int),
 	}
 	limit := shm.NewMappingLimit(shm.MaxMappings(), shm.CountMappings, &d.local)
 	d.bindings = newBindings(cfg.geometry(), limit)
-	d.counted = []*counters.Set{wireCM, &d.local}
+	d.allCounts = []*counters.Set{wireCM, &d.local}
 	d.access = access.NewErrorLimit(&d.local)
 	d.cm = connmgr.New(d.managerConfig(wireCM))
 	return d, nil
@@ -138,7 +138,7 @@ func (d *device) managerConfig(wireCM *counters.Set) *connmgr.Config {
 		MaxHalfOpen: d.cfg.MaxHalfOpen, MaxHalfOpenPerAddress: d.cfg.MaxHalfOpenPerAddress,
 		MaxConnsPerAddress: d.cfg.MaxConnsPerAddress,
 		WirePort:           d.cfg.WirePort, Geometry: d.cfg.geometry(),
-		Users: d.users, UserLimit: d.conns, Errors: d.access, Spare: &d.spare, Maps: d.bindings.maps, Ports: d.udp,
+		Users: d.users, UserLimit: d.connLimit, Errors: d.access, Spare: &d.spare, Maps: d.bindings.maps, Ports: d.udp,
 		FreePorts:   sync.OnceValues(hostport.EphemeralPorts),
 		LocalCounts: &d.local, WireCounts: wireCM,
 	}
@@ -227,8 +227,8 @@ func (d *device) AsyncFD() int { return d.async.fd }
 // NextAsync implements verbs.Device.
 func (d *device) NextAsync(ev *verbs.AsyncEvent) (bool, error) { return d.async.next(ev) }
 
-// now returns the time of the device's clock: nanoseconds since the device was opened.
-func (d *device) now() int64 { return int64(time.Since(d.start)) }
+// now returns the time of the device's clock: the time since the device was opened.
+func (d *device) now() time.Duration { return time.Since(d.start) }
 
 // add counts a new object of a kind. It fails if the device already has as many objects
 // of the kind as the parameter limit says. The parameter name is the kind's name in the
@@ -239,17 +239,17 @@ func (d *device) add(kind objectKind, name string, limit int) error {
 	if d.closed {
 		return verbs.ErrClosed
 	}
-	if d.counts[kind] >= limit {
-		return &verbs.ParamError{Field: name, Value: int64(d.counts[kind]) + 1, Limit: int64(limit)}
+	if d.objects[kind] >= limit {
+		return &verbs.ParamError{Field: name, Value: int64(d.objects[kind]) + 1, Limit: int64(limit)}
 	}
-	d.counts[kind]++
+	d.objects[kind]++
 	return nil
 }
 
 func (d *device) remove(kind objectKind) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.counts[kind]--
+	d.objects[kind]--
 }
 
 // claimShard makes a completion channel the owner of a shard in manual progress. It
@@ -294,7 +294,7 @@ func (d *device) shard(vector int, progress verbs.Progress) (*shard, error) {
 		return nil, err
 	}
 	d.shards[key] = s
-	d.counted = append(d.counted, s.counts)
+	d.allCounts = append(d.allCounts, s.counts)
 	return s, nil
 }
 
@@ -360,7 +360,7 @@ func (d *device) isClosed() bool {
 func (d *device) openObjects() string {
 	var list []string
 	for kind, name := range [...]string{objPD: "PD", objCQ: "CQ", objChannel: "completion channel", objEventChannel: "event channel"} {
-		if n := d.counts[objectKind(kind)]; n > 0 {
+		if n := d.objects[objectKind(kind)]; n > 0 {
 			list = append(list, fmt.Sprintf("%d %s", n, name))
 		}
 	}

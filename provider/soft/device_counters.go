@@ -17,7 +17,7 @@ func (d *device) Counters(port uint8) ([]verbs.Counter, error) {
 	d.mu.Lock()
 	// The elements of d.counted never change; elements are only appended. So the
 	// elements that are there now can be read without mu.
-	all := d.counted
+	all := d.allCounts
 	d.mu.Unlock()
 	list := counters.Sum(all)
 	list[counters.RcvdOverrunErr].Value = d.udp.Overruns()

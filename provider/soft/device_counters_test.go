@@ -223,7 +223,7 @@ func newCounterRig(t *testing.T) *counterRig {
 	c.flow.Set(local, c.addr())
 	require.NoError(t, c.shard.udp.Open(&c.route))
 	c.qpn = c.dev.cfg.numberFor(c.shard.slot, 0x1000)
-	c.shard.wire.attach(c.qpn, &c.end)
+	c.shard.demux.attach(c.qpn, &c.end)
 	return c
 }
 

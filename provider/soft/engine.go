@@ -59,7 +59,7 @@ type engine interface {
 	onInvalidResponse()
 	onInvalidMemory()
 	onRetriesExceeded()
-	onPeerSilent()
+	onPeerStopped()
 	onPeerActive()
 
 	// These methods execute the peer's requests. Most of them return the outcome of a

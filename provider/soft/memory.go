@@ -18,7 +18,7 @@ import (
 // pd implements verbs.PD.
 type pd struct {
 	dev    *device
-	users  atomic.Int64 // number of open MRs, QPs, SRQs and AHs of the domain
+	refs   atomic.Int64 // number of open MRs, QPs, SRQs and AHs of the domain
 	closed atomic.Bool
 }
 
@@ -38,7 +38,7 @@ func (p *pd) Close() error {
 	if p.closed.Load() {
 		return nil
 	}
-	if p.users.Load() > 0 {
+	if p.refs.Load() > 0 {
 		return operr.Wrap("close PD", fmt.Errorf("%w: MRs, QPs, SRQs or AHs of the PD are open", verbs.ErrBusy))
 	}
 	if !p.closed.Swap(true) {
@@ -137,7 +137,7 @@ func (p *pd) newMR(buf []byte, access verbs.Access, mapped []byte) (*mr, error) 
 	if err := p.dev.mrs.insert(m); err != nil {
 		return nil, err
 	}
-	p.users.Add(1)
+	p.refs.Add(1)
 	return m, nil
 }
 
@@ -191,7 +191,7 @@ func (m *mr) Close() error {
 	// in the region. The field inUse does not count such copies. So Close waits until
 	// the calls of the shards that are in progress have ended.
 	m.pd.dev.waitForShards()
-	m.pd.users.Add(-1)
+	m.pd.refs.Add(-1)
 	if m.mapped == nil {
 		return nil
 	}

@@ -141,19 +141,19 @@ func (p *pollSchedule) remove(c *shmConn) { p.move(c, pollParked) }
 // crowded reports whether more than maxPolledIdle connections are polled.
 func (p *pollSchedule) crowded() bool { return len(p.active)+len(p.idle) > maxPolledIdle }
 
-// parkForSleep is called when the owner may go to sleep. It calls the function park for
+// armForSleep is called when the owner may go to sleep. It calls the function arm for
 // each connection on the lists. This function asks the peer to ring the doorbell, and
 // returns true. If the connection has work already, the function returns false; then
-// parkForSleep stops, and returns false too. As long as more than maxPolledIdle
-// connections are on the lists, parkForSleep removes each connection for which the
+// armForSleep stops, and returns false too. As long as more than maxPolledIdle
+// connections are on the lists, armForSleep removes each connection for which the
 // function has returned true.
-func (p *pollSchedule) parkForSleep(park func(*shmConn) bool) bool {
-	return p.parkList(p.idle, park) && p.parkList(p.active, park)
+func (p *pollSchedule) armForSleep(arm func(*shmConn) bool) bool {
+	return p.armList(p.idle, arm) && p.armList(p.active, arm)
 }
 
-func (p *pollSchedule) parkList(conns []*shmConn, park func(*shmConn) bool) bool {
+func (p *pollSchedule) armList(conns []*shmConn, arm func(*shmConn) bool) bool {
 	for _, c := range slices.Backward(conns) {
-		if !park(c) {
+		if !arm(c) {
 			return false
 		}
 		if p.crowded() {
@@ -163,16 +163,17 @@ func (p *pollSchedule) parkList(conns []*shmConn, park func(*shmConn) bool) bool
 	return true
 }
 
-// parkUnused calls the function park for connections that had no work during parkAfter
-// calls of drive. If the function returns true, parkUnused removes the connection from
-// its list. parkUnused ends when maxPolledIdle connections are left on the lists.
-func (p *pollSchedule) parkUnused(park func(*shmConn) bool) {
+// parkUnused parks connections that had no work during parkAfter calls of drive, until
+// maxPolledIdle connections are left on the lists. For each of them it first calls the
+// function arm, which asks the peer to ring the doorbell. If this function returns false,
+// the connection has work, and stays on its list.
+func (p *pollSchedule) parkUnused(arm func(*shmConn) bool) {
 	if !p.crowded() {
 		return
 	}
 	for _, conns := range [][]*shmConn{p.idle, p.active} {
 		for _, c := range slices.Backward(conns) {
-			if p.crowded() && p.drives-c.schedule.lastWork > parkAfter && park(c) {
+			if p.crowded() && p.drives-c.schedule.lastWork > parkAfter && arm(c) {
 				p.remove(c)
 			}
 		}

@@ -105,24 +105,24 @@ func TestPollScheduleIdleInTurn(t *testing.T) {
 	require.Same(t, p.nextIdleConn(), p.nextIdleConn(), "only one idle connection is left")
 }
 
-// parkForSleep passes each connection on the lists to a function that parks it, idle
-// connections first. If the function returns false, because the connection has work,
-// parkForSleep stops and returns false. If the function returns true, parkForSleep
+// armForSleep passes each connection on the lists to a function that arms its doorbell,
+// idle connections first. If the function returns false, because the connection has work,
+// armForSleep stops and returns false. If the function returns true, armForSleep
 // removes the connection from its list, unless only maxPolledIdle connections are left.
-func TestPollScheduleParksForSleep(t *testing.T) {
+func TestPollScheduleArmsForSleep(t *testing.T) {
 	p, conns := newSchedule(maxPolledIdle + 3)
 	p.makeIdle(conns[0])
 	var asked []*shmConn
-	park := func(c *shmConn) bool {
+	arm := func(c *shmConn) bool {
 		asked = append(asked, c)
 		return c != conns[2]
 	}
-	require.False(t, p.parkForSleep(park))
-	require.Equal(t, conns[0], asked[0], "idle connections are parked first")
+	require.False(t, p.armForSleep(arm))
+	require.Equal(t, conns[0], asked[0], "idle connections come first")
 	require.Equal(t, conns[2], asked[len(asked)-1])
 	require.Len(t, p.active, maxPolledIdle)
 	require.Equal(t, pollActive, conns[2].schedule.state)
-	require.True(t, p.parkForSleep(func(*shmConn) bool { return true }))
+	require.True(t, p.armForSleep(func(*shmConn) bool { return true }))
 	require.Len(t, p.active, maxPolledIdle)
 }
 

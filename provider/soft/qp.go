@@ -116,9 +116,9 @@ func (q *qp) register() error {
 }
 
 // attachToShard checks the CQs and the SRQ with checkQueues. Then it calls the function
-// attach, with which the path attaches itself to the shard, and counts the queue pair as
-// a user of its PD, CQs and SRQ. A PD, a CQ or an SRQ can not be closed while it has
-// users.
+// attach, with which the path attaches itself to the shard. It also counts the queue pair
+// in the field refs of its PD, CQs and SRQ. These objects can not be closed while refs is
+// not 0.
 func (q *qp) attachToShard(attach func() error) error {
 	q.shard.enter()
 	defer q.shard.leave()
@@ -132,11 +132,11 @@ func (q *qp) attachToShard(attach func() error) error {
 		}
 		return err
 	}
-	q.pd.users.Add(1)
-	q.sendCQ.users++
-	q.recvCQ.users++
+	q.pd.refs.Add(1)
+	q.sendCQ.refs++
+	q.recvCQ.refs++
 	if q.srq != nil {
-		q.srq.users++
+		q.srq.refs++
 	}
 	return nil
 }
@@ -370,11 +370,11 @@ func (q *qp) Close() error {
 	if q.path != nil {
 		q.path.detach()
 	}
-	q.pd.users.Add(-1)
-	q.sendCQ.users--
-	q.recvCQ.users--
+	q.pd.refs.Add(-1)
+	q.sendCQ.refs--
+	q.recvCQ.refs--
 	if q.srq != nil {
-		q.srq.users--
+		q.srq.refs--
 	}
 	q.dev.unregister(q)
 	q.dev.async.forget(q)

@@ -40,12 +40,12 @@ func TestWireAckIsDelayed(t *testing.T) {
 	p := newScript(t)
 	p.exchangeMessage(0)
 	for range maxAckDelays - 1 {
-		p.e.qp.shard.wire.sendDue()
+		p.e.qp.shard.demux.sendDue()
 		p.wantQuiet("the acknowledgement is delayed")
 	}
-	p.e.qp.shard.wire.sendDue()
+	p.e.qp.shard.demux.sendDue()
 	p.wantSyndrome("the delay is over", wire.AckNoCredits, 0)
-	p.e.qp.shard.wire.sendDue()
+	p.e.qp.shard.demux.sendDue()
 	p.wantQuiet("the acknowledgement is sent once")
 }
 
@@ -67,7 +67,7 @@ func TestWireAckBurst(t *testing.T) {
 func TestWireAckBeforeSleep(t *testing.T) {
 	p := newScript(t)
 	p.exchangeMessage(0)
-	p.e.qp.shard.wire.sendAll()
+	p.e.qp.shard.demux.sendAll()
 	p.wantSyndrome("the acknowledgement is sent before sleep", wire.AckNoCredits, 0)
 }
 

@@ -50,8 +50,8 @@ func newMemoryPair(t testing.TB) (a, b *end, turn func()) {
 	a, b = s.newEnd(), s.newEnd()
 	conns := [2]*memoryConn{}
 	for i := range conns {
-		conns[i] = &memoryConn{peer: &s.hosts[1-i].shard.wire, from: udp.Header{From: s.hosts[i].addr}}
-		s.hosts[i].shard.wire.conn = conns[i]
+		conns[i] = &memoryConn{peer: &s.hosts[1-i].shard.demux, from: udp.Header{From: s.hosts[i].addr}}
+		s.hosts[i].shard.demux.conn = conns[i]
 	}
 	s.join(a, b, func(attr *verbs.QPAttr) { attr.PathMTU = verbs.MTU1024 })
 	return a, b, func() {

@@ -41,7 +41,7 @@ type rcConn struct {
 // newRCConn makes the wire path of a queue pair that enters RTR with attr.
 func newRCConn(q *qp, to udp.Route, attr *verbs.QPAttr) (*rcConn, error) {
 	mtu := uint32(attr.PathMTU.Bytes())
-	c := &rcConn{q: q, demux: &q.shard.wire, to: to, mtu: mtu, mtuShift: bits.TrailingZeros32(mtu)}
+	c := &rcConn{q: q, demux: &q.shard.demux, to: to, mtu: mtu, mtuShift: bits.TrailingZeros32(mtu)}
 	c.retry.timer.init(q.shard, c.onRetransmitTimer)
 	c.resp.init(attr)
 	c.credits.init(flowOf(q), q.shard, c.onCreditTimer)

@@ -4,6 +4,7 @@ package soft
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -34,7 +35,7 @@ func TestWireCreditsAreAdvertised(t *testing.T) {
 	for id := range uint64(3) {
 		p.e.recv(id, 0, 2*scriptMTU)
 	}
-	p.e.qp.shard.wire.sendDue()
+	p.e.qp.shard.demux.sendDue()
 	p.wantQuiet("no request has arrived yet")
 	p.send(withAckReq(p.request(wire.SendOnly, 0, 1)))
 	p.wantSyndrome("", wire.Ack(2), 0)
@@ -48,10 +49,10 @@ func TestWireCreditsAreAdvertised(t *testing.T) {
 	p.wantSyndrome("there is no buffer for the message", wire.RNRNAK(12), 5)
 	p.e.recv(9, 0, 100)
 	p.e.recv(9, 0, 100)
-	p.e.qp.shard.wire.sendDue()
+	p.e.qp.shard.demux.sendDue()
 	p.wantSyndrome("a peer without credits gets an advertisement", wire.Ack(2), 4)
 	p.e.recv(9, 0, 100)
-	p.e.qp.shard.wire.sendDue()
+	p.e.qp.shard.demux.sendDue()
 	p.wantQuiet("a peer with credits gets no extra advertisement")
 }
 
@@ -61,7 +62,7 @@ func TestWireCreditsAreNotAdvertised(t *testing.T) {
 	p.send(withAckReq(p.request(wire.SendOnly, 0, 1)))
 	p.wantSyndrome("flow control was not agreed", wire.AckNoCredits, 0)
 	p.e.recv(1, 0, 100)
-	p.e.qp.shard.wire.sendDue()
+	p.e.qp.shard.demux.sendDue()
 	p.wantQuiet("")
 }
 
@@ -173,7 +174,7 @@ func TestWireCreditsAvoidRNR(t *testing.T) {
 
 // newTestShard returns a shard whose clock shows 0. A test fires the timers of the shard
 // by calling Expire.
-func newTestShard() *shard { return &shard{clock: func() int64 { return 0 }} }
+func newTestShard() *shard { return &shard{clock: func() time.Duration { return 0 }} }
 
 // newRCCredits returns the credits of a connection on which both sides advertise their
 // receive buffers. The peer has not advertised a buffer yet. The result wqe is a SEND

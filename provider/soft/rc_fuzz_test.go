@@ -53,7 +53,7 @@ func (p *script) fuzzStep(what, where, size, how byte) (posted int) {
 	case what == 0xfd:
 		p.advance(scriptTimeout)
 	case what > 0xfd:
-		p.e.qp.shard.wire.sendDue()
+		p.e.qp.shard.demux.sendDue()
 	case op.Kind() != wire.KindUnknown:
 		p.deliver(p.fuzzPacket(op, where, size, how))
 	}

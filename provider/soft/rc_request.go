@@ -158,10 +158,10 @@ func (c *rcConn) requestPacket(op wire.Opcode, payload int) (wire.Packet, bool) 
 func (c *rcConn) ownBase() psn.Value { return psn.Value(c.q.attributes().SQPSN) }
 
 // windowAllows reports whether n more packets may be sent without exceeding
-// maxConnWindow and the congestion window. In recoveryProbe it allows a packet only if
-// no packet is in flight. That packet is the probe.
+// maxConnWindow and the congestion window. In recoveryTailProbe it allows a packet only
+// if no packet is in flight. That packet is the tail probe.
 func (c *rcConn) windowAllows(n uint64) bool {
-	if c.req.unacked()+n > maxConnWindow || c.cong.inFlight > 0 && c.retry.probing() {
+	if c.req.unacked()+n > maxConnWindow || c.cong.inFlight > 0 && c.retry.tailProbing() {
 		return false
 	}
 	return c.cong.allows(n)
@@ -172,13 +172,13 @@ func (c *rcConn) windowAllows(n uint64) bool {
 func (*rcConn) sendInline(verbs.SendFlags, []byte) (seq uint64, ok bool) { return 0, false }
 
 // wantsAck reports whether the next packet, which takes n sequences, needs the AckReq
-// bit although it is not the last packet of its message. A probe needs the bit. Another
-// packet needs the bit if enough packets were sent without it, or if the packet fills
-// the congestion window. Without the bit, the window could be full while the peer has no
-// reason to send an acknowledgement.
+// bit although it is not the last packet of its message. A tail probe needs the bit.
+// Another packet needs the bit if enough packets were sent without it, or if the packet
+// fills the congestion window. Without the bit, the window could be full while the peer
+// has no reason to send an acknowledgement.
 func (c *rcConn) wantsAck(n uint64) bool {
 	interval := min(ackEveryPackets, c.cong.quarterWindow())
-	return c.retry.probing() || c.req.sinceAckRequest+1 >= interval || c.cong.fills(n)
+	return c.retry.tailProbing() || c.req.sinceAckRequest+1 >= interval || c.cong.fills(n)
 }
 
 // pushRequest queues a request packet that takes n sequences. It sets the AckReq bit if

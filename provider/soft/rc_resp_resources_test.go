@@ -52,6 +52,6 @@ func TestWireUnfinishedReadIsOutstanding(t *testing.T) {
 	p.send(p.read(0, 0, 4*scriptMTU), p.read(4, 0, 10))
 	p.room = -1
 	p.deliver(p.read(5, 0, 10))
-	p.e.qp.shard.wire.sendDue()
+	p.e.qp.shard.demux.sendDue()
 	require.Equal(t, verbs.StateError, p.e.qp.State())
 }

@@ -61,8 +61,8 @@ func TestWireReadRepeatedEarly(t *testing.T) {
 	p.out = nil
 	p.send(p.read(1, scriptMTU, (respondBudget+1)*scriptMTU))
 	p.wantResponse("the response begins at the requested packet", wire.ReadResponseFirst, 1)
-	for len(p.e.qp.shard.wire.due) > 0 {
-		p.e.qp.shard.wire.sendDue()
+	for len(p.e.qp.shard.demux.due) > 0 {
+		p.e.qp.shard.demux.sendDue()
 	}
 	p.wantCount(respondBudget)
 	require.Equal(t, psnOf(theirBase, respondBudget+1), p.out[respondBudget-1].BTH().PSN())
@@ -75,13 +75,13 @@ func TestWireReadResponsesArePaced(t *testing.T) {
 	p.send(p.read(0, 0, n*scriptMTU), withAckReq(p.request(wire.SendOnly, n, 1)))
 	for want := respondBudget; want < n; want += respondBudget {
 		p.wantCount(want)
-		require.Len(t, p.e.qp.shard.wire.due, 1, "the rest of the response is due")
-		p.e.qp.shard.wire.sendDue()
+		require.Len(t, p.e.qp.shard.demux.due, 1, "the rest of the response is due")
+		p.e.qp.shard.demux.sendDue()
 	}
 	p.wantCount(n + 1)
 	p.out = p.out[n:]
 	p.wantSyndrome("the ACK follows the response", wire.AckNoCredits, n)
-	require.Empty(t, p.e.qp.shard.wire.due)
+	require.Empty(t, p.e.qp.shard.demux.due)
 }
 
 // If a request ends the queue pair, the responder first sends the responses of all
@@ -92,7 +92,7 @@ func TestWireNAKFollowsResponses(t *testing.T) {
 	p.send(p.read(0, 0, n*scriptMTU), p.request(wire.SendLast, n, 1), withAckReq(p.request(wire.SendOnly, n+1, 1)))
 	require.Equal(t, verbs.StateRTS, p.e.qp.State())
 	p.out = nil
-	p.e.qp.shard.wire.sendDue()
+	p.e.qp.shard.demux.sendDue()
 	p.wantResponse("", wire.ReadResponseLast, n-1)
 	p.wantSyndrome("", wire.NAK(wire.NAKInvalidRequest), n)
 	p.e.pollForTimers()
@@ -110,7 +110,7 @@ func TestWireReadOfMemoryThatIsClosed(t *testing.T) {
 	p.wantCount(respondBudget)
 	require.NoError(t, m.Close())
 	p.out = nil
-	p.e.qp.shard.wire.sendDue()
+	p.e.qp.shard.demux.sendDue()
 	p.wantSyndrome("a NAK in place of the data", wire.NAK(wire.NAKRemoteAccess), respondBudget)
 	p.wantQuiet("no further packet is sent")
 	p.wantAsync(verbs.AsyncQPAccessError)

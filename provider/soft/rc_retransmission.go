@@ -23,11 +23,11 @@ const (
 	// reports are ignored, because the packets that were in flight behind the lost one
 	// report the same loss.
 	recoveryResend
-	// recoveryProbe: the oldest unacknowledged packet was sent again as a probe (see
-	// probePeer), and no other packet is sent. The acknowledgement of the probe says
-	// which packets the peer has, and leads to recoveryNone. A NAK leads to
+	// recoveryTailProbe: the oldest unacknowledged packet was sent again as a tail probe
+	// (see sendTailProbe), and no other packet is sent. The acknowledgement of the probe
+	// says which packets the peer has, and leads to recoveryNone. A NAK leads to
 	// recoveryResend, and an ACK timeout to recoveryNone.
-	recoveryProbe
+	recoveryTailProbe
 )
 
 // timerAction is what a requester does when its retransmission timer has fired.
@@ -49,10 +49,10 @@ type retransmission struct {
 	progressed bool
 	// time without progress, up to the last check of the timer
 	sinceProgress time.Duration
-	// number of packets in flight when the probe was sent, at least 1; only in
-	// recoveryProbe
-	probed uint64
-	timer  timer
+	// number of packets in flight when the tail probe was sent, at least 1; only in
+	// recoveryTailProbe
+	tailProbed uint64
+	timer      timer
 }
 
 // maxCheckCode bounds checkPeriod: it is the code of an ACK timeout of 16.8 ms. It is
@@ -108,21 +108,21 @@ func (r *retransmission) countRetry(limit uint8) bool {
 // recoveryResend.
 func (r *retransmission) goBack(entered recovery) { r.state, r.progressed = entered, true }
 
-// startProbe enters recoveryProbe. The parameter inFlight is the number of packets that
-// were in flight before the probe. A probe is no progress: if it is not acknowledged
-// either, the timer expires.
-func (r *retransmission) startProbe(inFlight uint64) {
-	r.state, r.progressed, r.probed = recoveryProbe, false, max(1, inFlight)
+// startTailProbe enters recoveryTailProbe. The parameter inFlight is the number of
+// packets that were in flight before the tail probe. The probe is no progress: if it is
+// not acknowledged either, the timer expires.
+func (r *retransmission) startTailProbe(inFlight uint64) {
+	r.state, r.progressed, r.tailProbed = recoveryTailProbe, false, max(1, inFlight)
 }
 
-// probing reports whether a probe is unanswered.
-func (r *retransmission) probing() bool { return r.state == recoveryProbe }
+// tailProbing reports whether a tail probe is unanswered.
+func (r *retransmission) tailProbing() bool { return r.state == recoveryTailProbe }
 
 // onProgress records that packets were acknowledged for the first time. If they answer a
-// probe, it returns how many packets were in flight when the probe was sent; else 0.
+// tail probe, it returns how many packets were in flight when the probe was sent; else 0.
 func (r *retransmission) onProgress() (probed uint64) {
-	if r.probing() {
-		probed = r.probed
+	if r.tailProbing() {
+		probed = r.tailProbed
 	}
 	r.state, r.retries, r.progressed = recoveryNone, 0, true
 	return probed
@@ -186,7 +186,7 @@ func (c *rcConn) onRetransmitTimer() {
 	case timerRestart:
 		c.startRetransmitTimer()
 	case timerWait:
-		c.probePeer()
+		c.sendTailProbe()
 	case timerExpired:
 		c.onAckTimeout()
 	}
@@ -204,17 +204,17 @@ func (c *rcConn) onAckTimeout() {
 	c.transmit()
 }
 
-// probePeer sends the oldest unacknowledged packet again, once after a check period
+// sendTailProbe sends the oldest unacknowledged packet again, once after a check period
 // without progress. The period is much shorter than the ACK timeout, which is one second
 // by default. If only the last packets or their acknowledgement were lost, the peer
-// sends no NAK. The probe makes the peer acknowledge what it has received, and the
+// sends no NAK. This tail probe makes the peer acknowledge what it has received, and the
 // requester sends the rest again. A probe does not count as a retry, because the timeout
-// has not passed. TCP has tail loss probes for this purpose (RFC 8985, 7).
-func (c *rcConn) probePeer() {
-	if c.retry.probing() || c.q.attributes().RetryCount == 0 {
+// has not passed. The tail loss probes of TCP have the same purpose (RFC 8985, 7).
+func (c *rcConn) sendTailProbe() {
+	if c.retry.tailProbing() || c.q.attributes().RetryCount == 0 {
 		return
 	}
-	c.retry.startProbe(c.cong.inFlight)
+	c.retry.startTailProbe(c.cong.inFlight)
 	c.goBack()
 	c.transmit()
 }

@@ -69,7 +69,7 @@ func TestWireTimeoutsAreCounted(t *testing.T) {
 			p.wantRequest("", wire.ReadRequest, 2)
 			p.advance(scriptTimeout - 1)
 			if retries > 0 {
-				require.True(t, p.wantRequest("the probe", wire.SendFirst, 0).BTH().AckReq())
+				require.True(t, p.wantRequest("the tail probe", wire.SendFirst, 0).BTH().AckReq())
 			}
 			p.wantQuiet("the timeout has not passed")
 			require.Empty(t, p.e.drainCQ())
@@ -99,7 +99,7 @@ func TestWireProgressStartsTheCountAnew(t *testing.T) {
 	}
 	p.send(p.ack(5))
 	p.wantDone("all packets are acknowledged", verbs.StatusSuccess, 1)
-	require.Empty(t, p.e.qp.shard.wire.due)
+	require.Empty(t, p.e.qp.shard.demux.due)
 	p.advance(2 * scriptTimeout)
 	require.Zero(t, p.e.qp.shard.timers.Len(), "no timer is running")
 }
@@ -132,7 +132,7 @@ func TestWireTimeoutIsNotShortened(t *testing.T) {
 	p.advance(scriptTimeout / 2)
 	p.wantQuiet("the request was sent a short time ago")
 	p.advance(scriptTimeout / 2)
-	p.wantRequest("the probe", wire.SendOnly, 1)
+	p.wantRequest("the tail probe", wire.SendOnly, 1)
 	p.wantQuiet("the timeout of the request has not passed")
 	p.advance(scriptTimeout)
 	p.wantRequest("the timeout of the request has passed", wire.SendOnly, 1)
@@ -150,7 +150,7 @@ func TestWireTailLoss(t *testing.T) {
 		p.send(p.ack(0))
 		p.out = nil
 		p.advanceInSteps(scriptTimeout - 1)
-		p.wantRequest("the probe", wire.SendOnly, 1)
+		p.wantRequest("the tail probe", wire.SendOnly, 1)
 		p.wantQuiet("the timeout has not passed")
 		p.advanceInSteps(1 + look + pollInterval)
 		p.wantRequest("the retransmission", wire.SendOnly, 1)
@@ -175,7 +175,7 @@ func TestWireTimeoutOfALateOwner(t *testing.T) {
 	p.post(1, verbs.OpSend, 1)
 	p.out = nil
 	p.advance(time.Minute)
-	p.wantRequest("the probe", wire.SendOnly, 0)
+	p.wantRequest("the tail probe", wire.SendOnly, 0)
 	p.wantRequest("the retransmission", wire.SendOnly, 0)
 	p.wantQuiet("there is one retransmission")
 }
@@ -253,17 +253,17 @@ func TestWireRNRDelayIsNoTimeout(t *testing.T) {
 }
 
 // When the last packets of a message are lost, the requester sends its oldest
-// unacknowledged packet again as a probe, before the ACK timeout. The acknowledgement of
-// the probe says which packets the peer has. The requester then sends only the packets
-// again that the peer lacks.
-func TestWireProbeBeforeTimeout(t *testing.T) {
+// unacknowledged packet again as a tail probe, before the ACK timeout. The
+// acknowledgement of the probe says which packets the peer has. The requester then sends
+// only the packets again that the peer lacks.
+func TestWireTailProbeBeforeTimeout(t *testing.T) {
 	p := newScript(t)
 	p.post(1, verbs.OpSend, 6*scriptMTU)
 	p.post(2, verbs.OpSend, 1)
 	p.out = nil
 	p.advance(scriptTimeout / 4)
-	require.True(t, p.wantRequest("the oldest packet is the probe", wire.SendFirst, 0).BTH().AckReq())
-	p.wantQuiet("only the probe is sent")
+	require.True(t, p.wantRequest("the oldest packet is the tail probe", wire.SendFirst, 0).BTH().AckReq())
+	p.wantQuiet("only the tail probe is sent")
 	p.send(p.ack(3))
 	p.wantRequest("the packets that the peer lacks", wire.SendMiddle, 4)
 	p.wantRequest("", wire.SendLast, 5)
@@ -275,20 +275,20 @@ func TestWireProbeBeforeTimeout(t *testing.T) {
 }
 
 // If the peer has received all packets and only the acknowledgement was lost, the
-// requester sends the probe and no other packet again.
-func TestWireProbeAfterLostAck(t *testing.T) {
+// requester sends the tail probe and no other packet again.
+func TestWireTailProbeAfterLostAck(t *testing.T) {
 	p := newScript(t)
 	p.post(1, verbs.OpSend, 6*scriptMTU)
 	p.out = nil
 	p.advance(scriptTimeout / 4)
-	p.wantRequest("the oldest packet is the probe", wire.SendFirst, 0)
+	p.wantRequest("the oldest packet is the tail probe", wire.SendFirst, 0)
 	p.send(p.ack(5))
 	p.wantQuiet("")
 	p.wantDone("the message had arrived", verbs.StatusSuccess, 1)
 }
 
-// A requester whose retry count is 0 sends no probe.
-func TestWireNoProbeWithoutRetries(t *testing.T) {
+// A requester whose retry count is 0 sends no tail probe.
+func TestWireNoTailProbeWithoutRetries(t *testing.T) {
 	p := newScript(t, func(attr *verbs.QPAttr) { attr.RetryCount = 0 })
 	p.post(1, verbs.OpSend, 1)
 	p.out = nil
@@ -303,7 +303,7 @@ func TestWireNoProbeWithoutRetries(t *testing.T) {
 func newRetransmission() (r *retransmission, now *time.Duration) {
 	s, r := newTestShard(), new(retransmission)
 	now = new(time.Duration)
-	s.clock = func() int64 { return int64(*now) }
+	s.clock = func() time.Duration { return *now }
 	r.timer.init(s, func() {})
 	return r, now
 }
@@ -340,17 +340,17 @@ func TestRetransmissionStates(t *testing.T) {
 	var r retransmission
 	r.goBack(recoveryResend)
 	require.True(t, r.progressed)
-	require.Zero(t, r.onProgress(), "no probe was sent")
+	require.Zero(t, r.onProgress(), "no tail probe was sent")
 	require.Equal(t, recoveryNone, r.state)
-	r.startProbe(0)
-	require.True(t, r.probing())
+	r.startTailProbe(0)
+	require.True(t, r.tailProbing())
 	require.False(t, r.progressed)
 	require.EqualValues(t, 1, r.onProgress())
-	r.startProbe(7)
+	r.startTailProbe(7)
 	r.goBack(recoveryResend)
-	require.False(t, r.probing())
-	require.Zero(t, r.onProgress(), "a loss was reported before the probe was answered")
-	r.startProbe(7)
+	require.False(t, r.tailProbing())
+	require.Zero(t, r.onProgress(), "a loss was reported before the tail probe was answered")
+	r.startTailProbe(7)
 	require.EqualValues(t, 7, r.onProgress())
-	require.False(t, r.probing())
+	require.False(t, r.tailProbing())
 }

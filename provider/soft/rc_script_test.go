@@ -24,7 +24,7 @@ type script struct {
 	t        testing.TB
 	e        *end
 	conn     *rcConn
-	now      int64
+	now      time.Duration
 	out      []wire.Packet // packets that the queue pair has sent and the test has not checked
 	timeouts int           // number of calls of OnTimeout
 	room     int           // number of packets that the queue pair may still send; negative means no limit
@@ -58,8 +58,8 @@ func newScript(t testing.TB, change ...func(*verbs.QPAttr)) *script {
 	p := &script{t: t, room: -1}
 	sh, err := d.shard(0, verbs.ProgressManual)
 	require.NoError(t, err)
-	sh.wire.conn = p
-	sh.clock = func() int64 { return p.now }
+	sh.demux.conn = p
+	sh.clock = func() time.Duration { return p.now }
 	p.e = newEnd(t, d, 0, verbs.ProgressManual)
 	p.e.connect(p.e, func(attr *verbs.QPAttr) {
 		scriptAttr(attr)
@@ -110,7 +110,7 @@ func (p *script) packet(op wire.Opcode, number psn.Value, payload int) wire.Pack
 // received all of them.
 func (p *script) deliver(pkts ...wire.Packet) {
 	for _, pkt := range pkts {
-		p.e.qp.shard.wire.receive(pkt, &udp.Header{From: scriptAddr, To: ownAddr, HopLimit: scriptHops})
+		p.e.qp.shard.demux.receive(pkt, &udp.Header{From: scriptAddr, To: ownAddr, HopLimit: scriptHops})
 	}
 }
 
@@ -118,7 +118,7 @@ func (p *script) deliver(pkts ...wire.Packet) {
 // packets.
 func (p *script) send(pkts ...wire.Packet) {
 	p.deliver(pkts...)
-	p.e.qp.shard.wire.sendDue()
+	p.e.qp.shard.demux.sendDue()
 }
 
 // request makes a packet of a request that the script sends. The parameter seq is the
@@ -218,9 +218,9 @@ func (p *script) wantCount(n int) {
 // advance moves the clock forward, fires the timers that have expired, and lets the queue
 // pair send its packets.
 func (p *script) advance(d time.Duration) {
-	p.now += int64(d)
+	p.now += d
 	p.e.qp.shard.fireTimers()
-	p.e.qp.shard.wire.sendDue()
+	p.e.qp.shard.demux.sendDue()
 }
 
 // post posts a request for n bytes, whose data is at the beginning of the end's memory

@@ -58,8 +58,8 @@ func (s *sim) newEnd() *end {
 	shard, err := s.dev.shard(vector, verbs.ProgressManual)
 	require.NoError(s.t, err)
 	h := &simHost{sim: s, shard: shard, addr: netip.AddrFrom16([16]byte{0x20, 0x01, 0x0d, 0xb8, 15: byte(vector + 1)})}
-	shard.clock = func() int64 { return s.now }
-	shard.wire.conn = h
+	shard.clock = func() time.Duration { return time.Duration(s.now) }
+	shard.demux.conn = h
 	s.hosts = append(s.hosts, h)
 	return newEnd(s.t, s.dev, vector, verbs.ProgressManual)
 }
@@ -98,7 +98,7 @@ func (s *sim) step() bool {
 		if when, any := h.shard.timers.Next(); any && (!ok || int64(when) < next) {
 			next, ok = int64(when), true
 		}
-		if len(h.shard.wire.due) > 0 {
+		if len(h.shard.demux.due) > 0 {
 			next, ok = s.now, true
 		}
 	}
@@ -111,7 +111,7 @@ func (s *sim) step() bool {
 	}
 	for _, h := range s.hosts {
 		h.shard.fireTimers()
-		h.shard.wire.sendDue()
+		h.shard.demux.sendDue()
 	}
 	return true
 }
@@ -128,7 +128,7 @@ func (s *sim) deliver(p netsim.Packet) {
 	}
 	for _, h := range s.hosts {
 		if h.addr == p.To {
-			h.shard.wire.receive(pkt, &udp.Header{From: p.From, To: p.To, HopLimit: 64})
+			h.shard.demux.receive(pkt, &udp.Header{From: p.From, To: p.To, HopLimit: 64})
 		}
 	}
 }

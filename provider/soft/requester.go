@@ -345,11 +345,11 @@ func (q *qp) onRNRTimer() {
 	}
 }
 
-// onPeerSilent is called by the local path when requests are outstanding and the peer
+// onPeerStopped is called by the local path when requests are outstanding and the peer
 // does not process them. It starts the response timer, unless the timer is already
 // running. The local path does not lose requests, so nothing is sent again. The timer
 // runs for the time that all retries together take on the wire path.
-func (q *qp) onPeerSilent() {
+func (q *qp) onPeerStopped() {
 	r := &q.requester
 	if r.responseTimer.Running() || q.attr.Timeout == 0 {
 		return

@@ -18,8 +18,8 @@ import (
 // moves the clock forward.
 func (e *end) stopClock() (advance func(time.Duration)) {
 	now := e.qp.shard.clock()
-	e.qp.shard.clock = func() int64 { return now }
-	return func(d time.Duration) { now += int64(d) }
+	e.qp.shard.clock = func() time.Duration { return now }
+	return func(d time.Duration) { now += d }
 }
 
 // pollForTimers polls an end often enough for its shard to examine the timers at least
@@ -228,7 +228,7 @@ func TestParkedConnDrains(t *testing.T) {
 	b.recv(1, 0, 64)
 	a.post(verbs.SendWR{Opcode: verbs.OpSend})
 	l := a.qp.path.(*shmConn)
-	require.True(t, l.park())
+	require.True(t, l.armDoorbell())
 	a.qp.shard.polls.remove(l)
 	modifyToSQD(t, a)
 	b.wait(1)

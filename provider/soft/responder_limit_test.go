@@ -56,8 +56,8 @@ func TestHalfSentMessagesGiveBuffersBack(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	shard, err := d.shard(0, verbs.ProgressManual)
 	require.NoError(t, err)
-	var now int64
-	shard.clock = func() int64 { return now }
+	var now time.Duration
+	shard.clock = func() time.Duration { return now }
 	queue, victims := newSharedEnds(t, d)
 	var attackers []*end
 	for _, victim := range victims {
@@ -75,7 +75,7 @@ func TestHalfSentMessagesGiveBuffersBack(t *testing.T) {
 	limit := victims[0].qp.partialLimit()
 	attr := &victims[0].qp.attr
 	require.Greater(t, limit, verbs.AckTimeout(attr.Timeout)*time.Duration(attr.RetryCount+1))
-	now += int64(limit) - 1
+	now += limit - 1
 	shard.fireTimers()
 	require.Empty(t, cq.pollN(3))
 	now++
@@ -101,8 +101,8 @@ func TestHalfSentMessagesGiveBuffersBack(t *testing.T) {
 func TestSlowMessagesComplete(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	victim, sender := newPair(t, d, verbs.ProgressManual)
-	var now int64
-	victim.qp.shard.clock = func() int64 { return now }
+	var now time.Duration
+	victim.qp.shard.clock = func() time.Duration { return now }
 	victim.recv(1, 0, 1<<20)
 	out := &sender.qp.path.(*shmConn).requestsOut
 	send := func(flags fragment.Flags, n int) {
@@ -118,21 +118,21 @@ func TestSlowMessagesComplete(t *testing.T) {
 	send(fragment.First, partialProgress)
 	require.Empty(t, victim.pollN(3))
 	for range 20 {
-		now += int64(victim.qp.partialLimit())
+		now += victim.qp.partialLimit()
 		send(0, partialProgress)
 		// When this poll begins, the timer has expired and a fragment is in the ring.
 		// The shard looks at the timer before it looks at the ring.
 		victim.qp.shard.fireTimers()
 		require.Empty(t, victim.pollN(3))
 	}
-	now += int64(victim.qp.partialLimit()) / 2
+	now += victim.qp.partialLimit() / 2
 	send(fragment.Last, 1)
 	got := victim.pollN(3)
 	require.Len(t, got, 1)
 	require.Equal(t, verbs.StatusSuccess, got[0].Status)
 	require.EqualValues(t, 21*partialProgress+1, got[0].ByteLen)
 
-	now += int64(time.Hour)
+	now += time.Hour
 	victim.qp.shard.fireTimers()
 	require.Equal(t, verbs.StateRTS, victim.qp.State())
 	require.False(t, victim.qp.partial.timer.Running(), "there is no incomplete message")
@@ -143,14 +143,14 @@ func TestSlowMessagesComplete(t *testing.T) {
 func TestTricklingMessagesEnd(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	victim, sender := newPair(t, d, verbs.ProgressManual)
-	var now int64
-	victim.qp.shard.clock = func() int64 { return now }
+	var now time.Duration
+	victim.qp.shard.clock = func() time.Duration { return now }
 	victim.recv(1, 0, 1<<20)
 	out := &sender.qp.path.(*shmConn).requestsOut
 	publishFrame(out, fragment.Fragment{Op: fragment.Send, Flags: fragment.First, Length: 1})
 	victim.pollN(3)
 	for range 8 {
-		now += int64(victim.qp.partialLimit())/4 + 1
+		now += victim.qp.partialLimit()/4 + 1
 		publishFrame(out, fragment.Fragment{Op: fragment.Send, Length: 1})
 		victim.pollN(3)
 		victim.qp.shard.fireTimers()

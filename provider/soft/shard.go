@@ -25,9 +25,9 @@ import (
 type shard struct {
 	dev         *device
 	auto        bool
-	clock       func() int64
-	timeOfDrive time.Duration // result of driveTime; valid if timeRead is true
-	timeRead    bool          // true if this call of drive has read the clock for driveTime
+	clock       func() time.Duration // returns the time since the device was opened
+	timeOfDrive time.Duration        // result of driveTime; valid if timeRead is true
+	timeRead    bool                 // true if this call of drive has read the clock for driveTime
 	mu          sync.Mutex
 	// in manual progress: true if a completion channel owns the shard; guarded by device.mu
 	owned bool
@@ -40,9 +40,9 @@ type shard struct {
 	signaled bool
 	timerfd  int
 
-	wire qpDemux
-	udp  *udp.Conn
-	slot uint32 // number of the shard; see shardKey.slot
+	demux qpDemux
+	udp   *udp.Conn
+	slot  uint32 // number of the shard; see shardKey.slot
 
 	polls         pollSchedule
 	armed         int // number of CQs that are armed
@@ -50,8 +50,8 @@ type shard struct {
 	datagrams     int // number of UD queue pairs on the local path
 	udQueuedBytes int // bytes of UD datagrams that wait for room in a socket; see maxShardQueue
 	timers        timerheap.Heap
-	alarmAt       int64    // time to which timerfd is set, on the device's clock; 0 if not set
-	doorbellBuf   [64]byte // buffer for bytes read from doorbells
+	alarmAt       time.Duration // time to which timerfd is set, on the shard's clock; 0 if not set
+	doorbellBuf   [64]byte      // buffer for bytes read from doorbells
 	counts        *counters.Set
 
 	closed bool
@@ -65,7 +65,7 @@ func newShard(d *device, key shardKey) (*shard, error) {
 		eventfd: -1, timerfd: -1,
 	}
 	s.udp = udp.NewConn(&udp.Config{Ports: d.udp, Slot: s.slot, Shards: d.cfg.Vectors, Sink: s, Watcher: s, Counts: s.counts})
-	s.wire.conn = s.udp
+	s.demux.conn = s.udp
 	if err := s.open(); err != nil {
 		s.closeFDs()
 		return nil, err
@@ -114,7 +114,7 @@ func (s *shard) leave() {
 // owner can not sleep. It has to drive the shard first, and the call that drives the
 // shard ends with beforeSleep too.
 func (s *shard) beforeSleep() {
-	done := s.wire.sendAll()
+	done := s.demux.sendAll()
 	if !s.signaled {
 		s.prepareSleep(done)
 	}
@@ -132,7 +132,7 @@ func (s *shard) beforeSleep() {
 // lists of polls until no more than maxPolledIdle are left, so that the next call has
 // few connections to look at.
 func (s *shard) prepareSleep(wireDone bool) {
-	if !wireDone || !s.polls.parkForSleep((*shmConn).park) {
+	if !wireDone || !s.polls.armForSleep((*shmConn).armDoorbell) {
 		s.signal()
 		return
 	}
@@ -146,7 +146,7 @@ func (s *shard) drive() {
 	s.polls.begin()
 	s.timeRead = false
 	// Sending comes first, because the peer may be waiting for the packets.
-	s.wire.sendDue()
+	s.demux.sendDue()
 	for i := 0; i < len(s.polls.active); i++ {
 		s.polls.active[i].poll()
 	}
@@ -168,7 +168,7 @@ func (s *shard) driveRare() {
 	}
 	if s.polls.epoll(s.datagrams+s.udp.OverflowSockets() > 0, s.udp.InUse()) {
 		s.handleReady()
-		s.polls.parkUnused((*shmConn).park)
+		s.polls.parkUnused((*shmConn).armDoorbell)
 	}
 }
 
@@ -184,7 +184,7 @@ func (s *shard) handleReady() {
 // each call of drive, so that not every packet costs a reading of the clock.
 func (s *shard) driveTime() time.Duration {
 	if !s.timeRead {
-		s.timeRead, s.timeOfDrive = true, time.Duration(s.clock())
+		s.timeRead, s.timeOfDrive = true, s.clock()
 	}
 	return s.timeOfDrive
 }
@@ -204,7 +204,7 @@ func (s *shard) OnReady(fd int, _ uint32) {
 
 // fireTimers calls the functions of the timers that are due.
 func (s *shard) fireTimers() {
-	now := time.Duration(s.clock())
+	now := s.clock()
 	if s.timers.Due(now) {
 		// A packet that has arrived may stop a timer. So all packets are processed before a
 		// timer fires.
@@ -220,15 +220,14 @@ func (s *shard) fireTimers() {
 // setAlarm sets timerfd to the time at which the first timer is due, unless timerfd is
 // already set to this time.
 func (s *shard) setAlarm() {
-	next, any := s.timers.Next()
-	when := int64(next)
+	when, any := s.timers.Next()
 	if !any || when == s.alarmAt {
 		// timerfd may still be set although no timer runs. When it expires, the owner only
 		// wakes needlessly.
 		return
 	}
 	s.alarmAt = when
-	_ = timerfd.Set(s.timerfd, time.Duration(when-s.clock()))
+	_ = timerfd.Set(s.timerfd, when-s.clock())
 }
 
 // pollOneIdle polls the next connection of the idle list.

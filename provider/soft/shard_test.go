@@ -5,6 +5,7 @@ package soft
 import (
 	"encoding/binary"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -27,7 +28,7 @@ func TestPreparingForSleepIsLinear(t *testing.T) {
 // prepareForSleep makes n connections that each have an acknowledgement to process, and
 // arms the CQ. Then it calls QP.State n times. Each of these calls may prepare the shard
 // for the sleep of its owner. prepareForSleep returns two numbers: how often the shard
-// tried to park a connection in these calls, and how often it wrote to its eventfd.
+// armed a doorbell in these calls, and how often it wrote to its eventfd.
 func prepareForSleep(t *testing.T, n int) (visits int, rings uint64) {
 	d := openDevice(t, &Config{Vectors: 2})
 	s := newSleeper(t, d, 0, verbs.ProgressManual)
@@ -57,8 +58,8 @@ func prepareForSleep(t *testing.T, n int) (visits int, rings uint64) {
 func TestDriveTimeReadsClockOnce(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 1})
 	s := newEnd(t, d, 0, verbs.ProgressManual).qp.shard
-	var readings int64
-	s.clock = func() int64 {
+	var readings time.Duration
+	s.clock = func() time.Duration {
 		readings++
 		return readings
 	}

@@ -19,7 +19,7 @@ func (s *shard) Receive(p wire.Packet, from *udp.Header) (taken bool) {
 	if p.BTH().DestQP() == wire.GSIQPN {
 		return s.dev.cm.Receive(p, from)
 	}
-	return s.wire.receive(p, from)
+	return s.demux.receive(p, from)
 }
 
 // Watch implements udp.Watcher. It adds the descriptor to the shard's epoll descriptor.

@@ -45,7 +45,7 @@ type shmConn struct {
 
 	// true if slots were published for which the peer was not woken yet
 	wakeDue bool
-	parked  shm.WakeLevel // last value that this side has stored in own.Parked
+	wakeFor shm.WakeLevel // last value that this side has stored in own.WakeFor
 	// largest number of unread bytes that the peer may have written to the doorbell
 	pendingRings int
 	schedule     pollEntry
@@ -71,7 +71,7 @@ func newSHMConn(q *qp, end *localEnd) (*shmConn, error) {
 // OnReady is called when the peer has rung the doorbell, or has closed its end of the
 // doorbell.
 func (c *shmConn) OnReady(_ int, events uint32) {
-	c.parked = shm.WakeNone
+	c.wakeFor = shm.WakeNone
 	if c.isServing() {
 		c.shard.polls.activate(c)
 	}
@@ -107,9 +107,9 @@ func (c *shmConn) poll() bool {
 			c.transmit()
 		}
 		polls.worked(c)
-		if c.parked != shm.WakeNone {
-			c.parked = shm.WakeNone
-			c.own.Parked.Store(shm.WakeNone)
+		if c.wakeFor != shm.WakeNone {
+			c.wakeFor = shm.WakeNone
+			c.own.WakeFor.Store(shm.WakeNone)
 		}
 	} else if c.acks.unacked > 0 {
 		c.acknowledge()
@@ -124,10 +124,10 @@ func (c *shmConn) isIdle() bool {
 	return !c.requestsIn.Ready() && c.acks.unacked == 0 && c.q.sendQueueEmpty() && !c.serving.inRead()
 }
 
-// park asks the peer to ring the doorbell at its next slot, and also at its next
+// armDoorbell asks the peer to ring the doorbell at its next slot, and also at its next
 // acknowledgement if this side waits for one. It returns false if the connection already
 // has work. In that case the connection has to be polled.
-func (c *shmConn) park() bool {
+func (c *shmConn) armDoorbell() bool {
 	want := shm.WakeSlots
 	if c.q.awaitsAck() {
 		want = shm.WakeAll
@@ -135,28 +135,28 @@ func (c *shmConn) park() bool {
 	if c.acks.unacked > 0 {
 		c.acknowledge()
 	}
-	if c.parked == want {
+	if c.wakeFor == want {
 		return true
 	}
 	c.reserveRing()
-	c.own.Parked.Store(want)
-	// This side stores own.Parked before it looks for slots, and the peer publishes a
-	// slot before it loads own.Parked. So this side sees the slot, or the peer sees that
+	c.own.WakeFor.Store(want)
+	// This side stores own.WakeFor before it looks for slots, and the peer publishes a
+	// slot before it loads own.WakeFor. So this side sees the slot, or the peer sees that
 	// it has to ring the doorbell, or both.
 	if c.workMissed(want) {
-		c.own.Parked.Store(shm.WakeNone)
-		c.parked = shm.WakeNone
+		c.own.WakeFor.Store(shm.WakeNone)
+		c.wakeFor = shm.WakeNone
 		return false
 	}
-	c.parked = want
+	c.wakeFor = want
 	c.updatePeerTimer()
 	return true
 }
 
 // reserveRing makes sure that the doorbell's socket has room for one more byte of the
 // peer. Each ring of the doorbell is one byte. The peer rings at most once after each
-// call of park. epoll watches the doorbell edge-triggered (epoll(7)), so the byte need
-// not be read after each ring. But the socket would fill up if the bytes were never
+// call of armDoorbell. epoll watches the doorbell edge-triggered (epoll(7)), so the byte
+// need not be read after each ring. But the socket would fill up if the bytes were never
 // read. So reserveRing counts the bytes that the peer may have written, and reads them
 // when their number reaches the size of doorbellBuf.
 func (c *shmConn) reserveRing() {
@@ -168,27 +168,27 @@ func (c *shmConn) reserveRing() {
 
 // workMissed reports whether the peer has published something that this side has not
 // processed. The peer perhaps published it before it could see the new value of
-// own.Parked, and then it has not rung the doorbell.
+// own.WakeFor, and then it has not rung the doorbell.
 func (c *shmConn) workMissed(want shm.WakeLevel) bool {
 	ack := shm.Ack(c.peer.Ack.Load())
 	return c.requestMissed() || c.q.awaitsResponse() && c.responsesIn.Ready() ||
 		want == shm.WakeAll && ack != c.sent.lastAck || ack.NAKs() != c.sent.lastAck.NAKs()
 }
 
-// wake rings the doorbell of the peer if the peer has parked the connection and has
-// asked for wake-ups of the given kind. It also withdraws this request in the peer's
-// control block, so that the doorbell rings only once.
+// wake rings the doorbell of the peer if the peer has asked for wake-ups of the given
+// kind. It also withdraws this request in the peer's control block, so that the doorbell
+// rings only once.
 func (c *shmConn) wake(kind shm.WakeLevel) {
-	if c.peer.Parked.Load() >= kind && c.peer.Parked.Swap(shm.WakeNone) != shm.WakeNone {
+	if c.peer.WakeFor.Load() >= kind && c.peer.WakeFor.Swap(shm.WakeNone) != shm.WakeNone {
 		shm.RingDoorbell(c.end.Doorbell)
 	}
 }
 
-// stopResponding implements path. It publishes the state shm.SideSilent. A peer with an
+// stopResponding implements path. It publishes the state shm.SideStopped. A peer with an
 // outstanding request then starts its response timer; see updatePeerTimer.
 func (c *shmConn) stopResponding() {
 	c.acknowledge()
-	c.own.State.Store(shm.SideSilent)
+	c.own.State.Store(shm.SideStopped)
 	c.wake(shm.WakeSlots)
 	c.shard.polls.remove(c)
 }
@@ -246,9 +246,9 @@ func (*shmConn) receiveAt(netip.Addr) error { return nil }
 // onHangUp is called when the peer's end of the doorbell was closed. It first executes
 // the requests that are complete in the ring, at most as many as the ring holds, and
 // processes the acknowledgements. If the peer has closed its queue pair, it has
-// published shm.SideSilent before. In this case outstanding requests fail later: when
+// published shm.SideStopped before. In this case outstanding requests fail later: when
 // the response timer fires, or when connection management ends the connection. If the
-// peer has not published shm.SideSilent, its process has ended without closing the queue
+// peer has not published shm.SideStopped, its process has ended without closing the queue
 // pair, and this queue pair enters the error state at once.
 func (c *shmConn) onHangUp() {
 	c.shard.epoll.Remove(c.end.Doorbell)
@@ -258,7 +258,7 @@ func (c *shmConn) onHangUp() {
 		}
 	}
 	c.takeAcks()
-	if c.isServing() && c.peer.State.Load() != shm.SideSilent {
+	if c.isServing() && c.peer.State.Load() != shm.SideStopped {
 		c.q.onRetriesExceeded()
 	}
 }
@@ -270,7 +270,7 @@ func (c *shmConn) updatePeerTimer() {
 		return
 	}
 	if c.peer.State.Load() != shm.SideActive {
-		c.q.onPeerSilent()
+		c.q.onPeerStopped()
 	} else {
 		c.q.onPeerActive()
 	}

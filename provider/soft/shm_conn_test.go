@@ -60,10 +60,10 @@ func TestUnsentReadResponseIsNotParked(t *testing.T) {
 	c := b.qp.path.(*shmConn)
 	require.Equal(t, serveRead, c.serving)
 	require.False(t, c.requestsIn.Ready())
-	require.False(t, c.park())
+	require.False(t, c.armDoorbell())
 	require.EqualValues(t, 1, a.wait(1, b)[0].ID)
 	require.Equal(t, serveNext, c.serving)
-	require.True(t, c.park())
+	require.True(t, c.armDoorbell())
 }
 
 // When the ring is full, the sender processes the acknowledgements that have arrived, and

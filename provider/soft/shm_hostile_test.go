@@ -166,7 +166,7 @@ func TestDoorbellDoesNotBlock(t *testing.T) {
 		_, err = unix.SendmsgN(fd, make([]byte, 1<<10), nil, nil, unix.MSG_DONTWAIT)
 	}
 	require.ErrorIs(t, err, unix.EAGAIN)
-	b.qp.path.(*shmConn).own.Parked.Store(shm.WakeAll)
+	b.qp.path.(*shmConn).own.WakeFor.Store(shm.WakeAll)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

@@ -227,8 +227,8 @@ func (c *shmConn) sendReadResponse() bool {
 	return true
 }
 
-// acknowledge acknowledges all slots consumed so far. It wakes a parked peer only if the
-// peer has asked to be woken for acknowledgements.
+// acknowledge acknowledges all slots consumed so far. It wakes the peer only if the peer
+// has asked to be woken for acknowledgements.
 func (c *shmConn) acknowledge() {
 	c.own.Ack.Store(uint64(c.acks.acknowledge(c.requestsIn.Head)))
 	c.wake(shm.WakeAll)

@@ -17,7 +17,7 @@ type srq struct {
 	// AsyncSRQLimit is raised once, when the SRQ has fewer buffers than limit; 0 if the
 	// SRQ is not armed
 	limit  int
-	users  int // number of queue pairs with this SRQ
+	refs   int // number of queue pairs with this SRQ
 	closed bool
 }
 
@@ -45,7 +45,7 @@ func (p *pd) createSRQ(attr *verbs.SRQAttr) (*srq, error) {
 		return nil, err
 	}
 	caps := verbs.SRQCaps{MaxWR: attr.MaxWR, MaxSGE: max(attr.MaxSGE, 1)}
-	p.users.Add(1)
+	p.refs.Add(1)
 	return &srq{pd: p, cq: c, shard: c.shard, caps: caps, rq: newRecvQueue(caps.MaxWR, caps.MaxSGE)}, nil
 }
 
@@ -103,11 +103,11 @@ func (s *srq) Close() error {
 	if s.closed {
 		return nil
 	}
-	if s.users > 0 {
+	if s.refs > 0 {
 		return operr.Wrap("close SRQ", verbs.ErrBusy)
 	}
 	s.closed = true
-	s.pd.users.Add(-1)
+	s.pd.refs.Add(-1)
 	s.pd.dev.async.forget(s)
 	return nil
 }

@@ -20,7 +20,7 @@ func (t *timer) init(s *shard, fire func()) { t.shard, t.Fire = s, fire }
 // start makes the timer fire after the given time, counted from now. If the timer is
 // running, start replaces its time.
 func (t *timer) start(after time.Duration) {
-	t.shard.timers.Set(&t.Timer, time.Duration(t.shard.clock())+after)
+	t.shard.timers.Set(&t.Timer, t.shard.clock()+after)
 }
 
 // again restarts a timer that has fired. The new time is counted from the time at which

@@ -102,7 +102,7 @@ func (u *udLocal) admit(fd int) {
 // evictionCandidate returns. If there is still no room, enter returns false, and the
 // counter in which the caller counts the refused connection.
 func (src *udLocalSource) enter() (refused counters.ID, ok bool) {
-	p, conns := src.local, src.local.q.dev.conns
+	p, conns := src.local, src.local.q.dev.connLimit
 	if !conns.Acquire(src.uid) && !(p.closeLeastRecentlyUsed(src.uid) && conns.Acquire(src.uid)) {
 		return counters.UserLimitErr, false
 	}
@@ -211,7 +211,7 @@ func (src *udLocalSource) close() {
 	if p := src.local; p.sources[src.fd] == src {
 		delete(p.sources, src.fd)
 		p.q.shard.epoll.Remove(src.fd)
-		p.q.dev.conns.Release(src.uid)
+		p.q.dev.connLimit.Release(src.uid)
 	}
 	_ = unix.Close(src.fd)
 	src.fd = -1

@@ -110,7 +110,7 @@ func TestDatagramUserLimit(t *testing.T) {
 	require.Equal(t, "sent", line())
 	b.receiveFrom(senders)
 	require.Equal(t, map[uint32]int{own: userConns + 2, peerproc.User: userConns}, sourcesOf(b))
-	require.False(t, d.conns.Acquire(peerproc.User), "listeners have no room for this user, either")
+	require.False(t, d.connLimit.Acquire(peerproc.User), "listeners have no room for this user, either")
 	require.Empty(t, countsOf(t, d))
 
 	line, killOther := peerproc.Start(t, "datagram-senders", fmt.Sprint(other.qp.num, senders))
@@ -123,9 +123,9 @@ func TestDatagramUserLimit(t *testing.T) {
 	kill()
 	b.drive()
 	require.Equal(t, map[uint32]int{own: userConns + 2}, sourcesOf(b))
-	require.Equal(t, sourcesOf(b), d.conns.Counts())
+	require.Equal(t, sourcesOf(b), d.connLimit.Counts())
 	require.NoError(t, b.qp.Close())
-	require.Empty(t, d.conns.Counts(), "the connections are not counted any more")
+	require.Empty(t, d.connLimit.Counts(), "the connections are not counted any more")
 }
 
 // A queue pair keeps a limited number of connections. When one user opens more

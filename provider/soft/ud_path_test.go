@@ -80,12 +80,12 @@ func TestDatagramsWaitForRoom(t *testing.T) {
 	s.dev.cfg.Path = PathAuto
 	a, b := s.newUDEnd(), s.newUDEnd()
 	far, near := s.handleTo(a, b), a.handle("127.0.0.1")
-	open := a.qp.shard.wire.conn
-	a.qp.shard.wire.conn = fullConn{open}
+	open := a.qp.shard.demux.conn
+	a.qp.shard.demux.conn = fullConn{open}
 	_, err := a.qp.PostSend([]verbs.SendWR{a.datagram(far, b), a.datagram(near, b)})
 	require.NoError(t, err)
 	require.EqualValues(t, 2, a.qp.sq.tail-a.qp.sq.next, "both datagrams wait")
-	a.qp.shard.wire.conn = open
+	a.qp.shard.demux.conn = open
 	require.Len(t, a.wait(2), 2)
 }
 

@@ -32,7 +32,7 @@ type udWire struct {
 }
 
 func newUDWire(q *qp) *udWire {
-	return &udWire{q: q, demux: &q.shard.wire, routes: make(map[udp.Route]*udp.Route)}
+	return &udWire{q: q, demux: &q.shard.demux, routes: make(map[udp.Route]*udp.Route)}
 }
 
 // sendOne sends the datagram of the request w with the PSN of the sequence seq. The

@@ -110,7 +110,7 @@ func TestWireDatagramForAConnection(t *testing.T) {
 	require.Empty(t, b.drainCQ())
 	pkt := wire.Build(make([]byte, wire.SendOnly.Size(0)), wire.SendOnly, 0)
 	pkt.BTH().SetDestQP(a.qp.num)
-	a.qp.shard.wire.receive(pkt, &udp.Header{From: s.host(b).addr, To: s.host(a).addr})
+	a.qp.shard.demux.receive(pkt, &udp.Header{From: s.host(b).addr, To: s.host(a).addr})
 	require.Empty(t, a.drainCQ())
 }
 
@@ -134,7 +134,7 @@ func TestUDWireFromThisHost(t *testing.T) {
 	} {
 		s.dev.cfg.Path = c.path
 		a.recv(1, 0, 100)
-		a.qp.shard.wire.receive(pkt, &udp.Header{From: c.from, To: s.host(a).addr})
+		a.qp.shard.demux.receive(pkt, &udp.Header{From: c.from, To: s.host(a).addr})
 		require.Len(t, a.drainCQ(), c.taken, "%v from %v", c.path, c.from)
 	}
 }

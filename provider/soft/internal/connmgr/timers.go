@@ -12,7 +12,7 @@ const (
 	// ACK timeout is 1.07 s, and a request with the largest retry count of 7 fails after
 	// 8.6 s at the earliest. So a connection survives an outage of 5 s, in which a
 	// network finds another route. The loss of a single packet is noticed earlier; see
-	// rcConn.probePeer.
+	// rcConn.sendTailProbe.
 	packetLifetime = 17
 	// linuxLifetime is the code of the packet lifetime that kernels newer than Linux 6.1
 	// assume. Linux 6.1 assumes the code 18.

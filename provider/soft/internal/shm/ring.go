@@ -35,7 +35,7 @@ type slotFrame struct {
 }
 
 // A ControlBlock belongs to one side of the connection, which writes it. The other side
-// reads it. The field Parked is an exception: the other side also sets it to WakeNone.
+// reads it. The field WakeFor is an exception: the other side also sets it to WakeNone.
 type ControlBlock struct {
 	// Ack acknowledges the requests of the other side. It has a value of the type Ack.
 	Ack atomic.Uint64
@@ -50,9 +50,9 @@ type ControlBlock struct {
 	// They have a cache line of their own, so that changes of the fields above do not
 	// slow these reads down.
 
-	// Parked is a WakeLevel. It says for which changes the other side has to ring the
+	// WakeFor is a WakeLevel. It says for which changes the other side has to ring the
 	// doorbell of this side.
-	Parked atomic.Uint32
+	WakeFor atomic.Uint32
 	// State is the EndState of the side that writes this control block.
 	State atomic.Uint32
 	_     [56]byte
@@ -78,7 +78,7 @@ const (
 	SideActive                 // The side processes requests.
 	// The side does not process requests any more, because its queue pair is closed or in
 	// the error state.
-	SideSilent
+	SideStopped
 )
 
 // Flags of a slot that only the local path uses.
