@@ -62,6 +62,19 @@ func (a *ah) findRoute() (err error) {
 	return err
 }
 
+// routeOf returns the route of an address vector. It begins at the address of this host
+// that the vector's source index names.
+func (d *device) routeOf(attr *verbs.AHAttr) (udp.Route, error) {
+	local, err := d.gids.at(attr.SourceIndex)
+	if err != nil {
+		return udp.Route{}, err
+	}
+	return udp.Route{
+		Local: local, Remote: attr.DestGID.Addr(),
+		TrafficClass: attr.TrafficClass, HopLimit: attr.HopLimit,
+	}, nil
+}
+
 // findSource stores the source address of datagrams on the local path: the address of
 // this host that the source GID index names. If the interfaces of the host are all down,
 // the table of GIDs is empty. In this case the source is the destination address, which

@@ -201,7 +201,8 @@ package soft
 //	rc_ack_delay.go       how long an acknowledgement is delayed
 //	bindings.go           what connection management tells about queue pairs
 //	path.go               interface of the paths of a queue pair
-//	packet_conn.go        interface for sending and receiving packets; routes
+//	packet_conn.go        interface for sending and receiving packets
+//	sequence.go           sequences of packets, and their PSNs
 //	qp_demux.go           queue pairs on the wire path, by number
 //	poll_schedule.go      which connections on the local path are polled
 //	shard.go              a part of the device with one owner
@@ -211,7 +212,7 @@ package soft
 //	device_counters.go    counters of the device
 //	memory_unsafe.go      addresses of memory, and atomic access
 //	memory.go             protection domains and memory regions
-//	ah.go                 address handles
+//	ah.go                 address handles and routes
 //	compchannel.go        completion channels
 //	cq.go                 completion queues
 //	sendqueue.go          send queue of a queue pair

@@ -256,10 +256,3 @@ func (d *udLocalDest) remove() {
 	d.local.q.shard.udQueuedBytes -= d.queue.clear()
 	delete(d.local.dests, d.qpn)
 }
-
-// allowsPeer reports whether the user at the other end of a connected socket is
-// allowed.
-func (d *device) allowsPeer(fd int) bool {
-	peer, err := unixsock.PeerCredentials(fd)
-	return err == nil && d.users.Allows(peer.UID)
-}
