@@ -38,16 +38,37 @@ const (
 	connectTries = 48
 )
 
+// udDestState is the state of a udLocalDest.
+type udDestState uint8
+
+const (
+	// udDestRefused: there is no connection, because the receiver's backlog is full.
+	// Datagrams wait in the queue. The timer runs, and connectAgain leaves the state when
+	// the timer fires. Before its first call of connect, a destination is in this state
+	// without the timer.
+	udDestRefused udDestState = iota
+	// udDestOpen: there is a connection, and the queue is empty. The state is entered
+	// when the connection is made, and when the queue was sent completely. If the
+	// connection was made while datagrams were waiting, the method flush is called next.
+	udDestOpen
+	// udDestFull: there is a connection, and its socket had no room for a datagram.
+	// Datagrams wait in the queue, and are sent when the socket has room again
+	// (EPOLLOUT).
+	udDestFull
+	// udDestRemoved: the destination was removed from udLocal.dests, and the queue is
+	// empty. This is the last state. It is entered if no queue pair has the number, if
+	// the user of the queue pair is not allowed, if there were too many attempts to
+	// connect, and if another destination takes the place of this one.
+	udDestRemoved
+)
+
 // A udLocalDest is a destination of a UD queue pair on this host: a connection, and a
-// queue of datagrams that wait to be sent. It belongs to the shard, and is in one of
-// three states. Open: there is a connection, and the queue is empty. Full: there is a
-// connection, and the queue is sent when the socket has room again (EPOLLOUT). Refused:
-// the receiver's backlog is full, and retryTimer runs. A destination that does not
-// exist, or that belongs to a user who is not allowed, is removed.
+// queue of datagrams that wait to be sent. It belongs to the shard.
 type udLocalDest struct {
 	local      *udLocal
 	qpn        uint32
-	fd         int // connected socket; -1 in the state refused
+	state      udDestState
+	fd         int // connected socket in udDestOpen and udDestFull, else -1
 	queue      packetQueue
 	retryTimer timer
 	tries      int    // attempts to connect since the last success
@@ -107,15 +128,16 @@ func (u *udLocal) removeLeastRecentlyUsed(except *udLocalDest) bool {
 // idle reports whether the receiver has read all datagrams that were sent to it, and the
 // queue is empty.
 func (d *udLocalDest) idle() bool {
-	if d.fd < 0 || !d.queue.empty() {
+	if d.state != udDestOpen {
 		return false
 	}
 	held, err := unix.IoctlGetInt(d.fd, unix.SIOCOUTQ)
 	return err == nil && held == 0
 }
 
-// connect makes the connection, or begins to wait until the receiver's backlog has
-// room. If neither is possible, it removes the destination and returns false.
+// connect makes the connection and enters udDestOpen. If the receiver's backlog is full,
+// connect enters udDestRefused. If neither is possible, it removes the destination and
+// returns false.
 func (d *udLocalDest) connect() bool {
 	fd := -1
 	err := resource.Retry(func() (err error) {
@@ -127,12 +149,13 @@ func (d *udLocalDest) connect() bool {
 	}
 	switch {
 	case err == nil && d.local.q.shard.epoll.Add(fd, 0, d) == nil:
-		d.fd, d.tries = fd, 0
+		d.fd, d.state, d.tries = fd, udDestOpen, 0
 		return true
 	case err == nil:
 		_ = unix.Close(fd)
 	case errors.Is(err, unix.EAGAIN) && d.tries < connectTries:
 		d.retryTimer.start(min(connectRetryFirst<<min(d.tries, 16), connectRetryMost))
+		d.state = udDestRefused
 		d.tries++
 		return true
 	case errors.Is(err, errPeerUser):
@@ -167,11 +190,11 @@ func (d *udLocalDest) connectAgain() {
 // Otherwise it appends the datagram to the queue, or drops and counts it if the queue is
 // full.
 func (d *udLocalDest) send(b []byte) {
-	if d.fd >= 0 && d.queue.empty() && d.transmit(b) {
+	if d.state == udDestOpen && d.transmit(b) {
 		return
 	}
-	if d.local.dests[d.qpn] != d {
-		d.local.countDropped(1) // The connection has failed, and transmit has removed the destination.
+	if d.state == udDestRemoved { // The connection has failed, and transmit has removed the destination.
+		d.local.countDropped(1)
 		return
 	}
 	s := d.local.q.shard
@@ -179,11 +202,20 @@ func (d *udLocalDest) send(b []byte) {
 		d.local.countDropped(1)
 		return
 	}
-	if d.queue.empty() && d.fd >= 0 {
-		s.epoll.Modify(d.fd, unix.EPOLLOUT)
+	if d.state == udDestOpen {
+		d.awaitRoom()
 	}
 	s.udQueuedBytes += d.queue.push(b)
 }
+
+// awaitRoom enters udDestFull.
+func (d *udLocalDest) awaitRoom() {
+	d.state = udDestFull
+	d.local.q.shard.epoll.Modify(d.fd, unix.EPOLLOUT)
+}
+
+// connected reports whether there is a connection.
+func (d *udLocalDest) connected() bool { return d.state == udDestOpen || d.state == udDestFull }
 
 // transmit passes a datagram to the socket, and reports whether the socket took it. If
 // the receiver has closed the connection, transmit connects once more and tries again.
@@ -198,27 +230,26 @@ func (d *udLocalDest) transmit(b []byte) bool {
 			return false
 		}
 		d.disconnect()
-		if !d.connect() || d.fd < 0 {
+		if !d.connect() || d.state != udDestOpen {
 			return false
 		}
 	}
 	return false
 }
 
-// flush sends the queue as far as the socket has room.
+// flush sends the queue as far as the socket has room. It enters udDestOpen if the queue
+// is then empty, and udDestFull if not. Without a connection flush does nothing.
 func (d *udLocalDest) flush() {
-	for d.fd >= 0 && !d.queue.empty() {
-		if !d.transmit(d.queue.first()) {
-			break
-		}
+	for d.connected() && !d.queue.empty() && d.transmit(d.queue.first()) {
 		d.local.q.shard.udQueuedBytes -= d.queue.pop()
 	}
-	if d.fd >= 0 {
-		events := uint32(0)
-		if !d.queue.empty() {
-			events = unix.EPOLLOUT
-		}
-		d.local.q.shard.epoll.Modify(d.fd, events)
+	switch {
+	case !d.connected():
+	case d.queue.empty():
+		d.state = udDestOpen
+		d.local.q.shard.epoll.Modify(d.fd, 0)
+	default:
+		d.awaitRoom()
 	}
 }
 
@@ -238,7 +269,8 @@ func (d *udLocalDest) OnReady(_ int, events uint32) {
 	d.flush()
 }
 
-// disconnect closes the connection, if there is one, and keeps the queue.
+// disconnect closes the connection, if there is one, and keeps the queue. The caller then
+// calls connect, or enters udDestRemoved.
 func (d *udLocalDest) disconnect() {
 	if d.fd >= 0 {
 		d.local.q.shard.epoll.Remove(d.fd)
@@ -255,4 +287,5 @@ func (d *udLocalDest) remove() {
 	d.local.countDropped(uint64(d.queue.count))
 	d.local.q.shard.udQueuedBytes -= d.queue.clear()
 	delete(d.local.dests, d.qpn)
+	d.state = udDestRemoved
 }
