@@ -127,7 +127,7 @@ func (c *rcConn) receiveRNRNAK(code uint8, seq uint64) {
 // receiveNAK processes a NAK for the packet seq.
 func (c *rcConn) receiveNAK(code wire.NAKCode, seq uint64) {
 	switch {
-	case code > wire.NAKRemoteOperational:
+	case int(code) >= len(nakOutcomes):
 		return // The NAK code is reserved, or RC does not use it.
 	case c.q.awaitsRNRTimer() && code == wire.NAKSequence:
 		// When the RNR timer fires, the request with the RNR NAK is sent again, and all
@@ -137,7 +137,7 @@ func (c *rcConn) receiveNAK(code wire.NAKCode, seq uint64) {
 	case !c.ackUpTo(seq):
 		return
 	case code != wire.NAKSequence:
-		c.q.onNAK(outcomeInvalidRequest + outcome(code-wire.NAKInvalidRequest))
+		c.q.onNAK(nakOutcomes[code])
 	default:
 		c.q.shard.counts.Inc(counters.RcvdSeqErr)
 		if c.retry.state != recoveryResend && c.countRetry() {

@@ -3,6 +3,8 @@
 package soft
 
 import (
+	"slices"
+
 	"github.com/rdmaloop/rdmaloop/internal/psn"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 	"github.com/rdmaloop/rdmaloop/verbs"
@@ -24,6 +26,17 @@ const (
 	// packet.
 	nakSent
 )
+
+// nakOutcomes has, for each NAK code for a failed request, the outcome of the request.
+// Other NAK codes have outcomeAck.
+var nakOutcomes = [...]outcome{
+	wire.NAKInvalidRequest:    outcomeInvalidRequest,
+	wire.NAKRemoteAccess:      outcomeAccessError,
+	wire.NAKRemoteOperational: outcomeOperationError,
+}
+
+// nakCode returns the NAK code for a request that has failed with the outcome a.
+func nakCode(a outcome) wire.NAKCode { return wire.NAKCode(slices.Index(nakOutcomes[:], a)) }
 
 // rcResponder has the state of the responder of a rcConn: how far the peer's requests
 // were executed, and which NAK and which responses are to be sent. All sequences in it
@@ -70,7 +83,7 @@ func (r *rcResponder) scheduleNAK(s wire.Syndrome) { r.nak, r.nakState = s, nakD
 // fail records that a request ends the queue pair, and makes the NAK for it due.
 func (r *rcResponder) fail(a outcome) {
 	r.fatal = a
-	r.scheduleNAK(wire.NAK(wire.NAKInvalidRequest + wire.NAKCode(a-outcomeInvalidRequest)))
+	r.scheduleNAK(wire.NAK(nakCode(a)))
 }
 
 // executedData records that the expected packet, of a SEND or WRITE, was executed. The

@@ -2,7 +2,23 @@
 
 package soft
 
-import "github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
+import (
+	"slices"
+
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
+)
+
+// failureOutcomes has, for each reason why a request has failed, the outcome of the
+// request. No reason has the number 0.
+var failureOutcomes = [...]outcome{
+	shm.InvalidRequest: outcomeInvalidRequest,
+	shm.AccessError:    outcomeAccessError,
+	shm.OperationError: outcomeOperationError,
+}
+
+// failureOf returns the reason to send to the peer for a request that has failed with the
+// outcome a.
+func failureOf(a outcome) shm.Failure { return shm.Failure(slices.Index(failureOutcomes[:], a)) }
 
 // shmSent has the positions of a shmConn in the ring of its own requests. The sequences
 // that the queue pair stores in its requests are values of seq. The zero value is that of

@@ -164,7 +164,7 @@ func (c *shmConn) requestsPending() bool { return c.requestsIn.Ready() }
 
 // abort implements path. It sends the NAK at once.
 func (c *shmConn) abort(a outcome) {
-	c.sendNAK(shm.FailureNAK(shm.InvalidRequest + shm.Failure(a-outcomeInvalidRequest)))
+	c.sendNAK(shm.FailureNAK(failureOf(a)))
 	c.q.requestFailed(a)
 }
 

@@ -244,7 +244,7 @@ func (c *shmConn) takeNAK(nak shm.NAK) {
 	case rnr:
 		c.q.onRNR(timer)
 	case failed:
-		c.q.onNAK(outcomeInvalidRequest + outcome(failure-shm.InvalidRequest))
+		c.q.onNAK(failureOutcomes[failure])
 	default:
 		c.protocolError()
 	}
