@@ -35,7 +35,7 @@ func (q *qp) checkQueuedDatagram(w *wqe) verbs.Status {
 	switch {
 	case w.total > datagramMTU:
 		return verbs.StatusLocLenErr
-	case w.destAH.(*ah).pd != q.pd:
+	case w.ud.ah.(*ah).pd != q.pd:
 		return verbs.StatusLocQPOpErr
 	}
 	return verbs.StatusSuccess

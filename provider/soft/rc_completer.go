@@ -109,7 +109,7 @@ func (c *rcConn) receiveData(p wire.Packet, seq uint64) {
 		c.q.onInvalidResponse()
 		return
 	}
-	if last || (seq+1-w.firstSeq)%readPiece == 0 {
+	if last || (seq+1-w.rc.firstSeq)%readPiece == 0 {
 		c.req.readDone()
 	}
 	c.onProgress(seq + 1)

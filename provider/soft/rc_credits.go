@@ -61,7 +61,7 @@ func (r *rcCredits) init(flow connmgr.CreditFlow, s *shard, fire func()) {
 // lacks reports whether w needs a credit and there is none: the message takes a receive
 // buffer of the peer, and the peer has not advertised that buffer.
 func (r *rcCredits) lacks(w *wqe) bool {
-	return r.Receives && w.messageNumber > r.limit && w.op != verbs.OpWrite
+	return r.Receives && w.rc.messageNumber > r.limit && w.op != verbs.OpWrite
 }
 
 // allows reports whether the credits allow the next packet of w, a SEND or WRITE. The
@@ -76,8 +76,8 @@ func (r *rcCredits) allows(w *wqe, req *rcRequester) bool {
 	switch {
 	case !r.lacks(w) || req.wasSent():
 		return true
-	case req.seq > w.firstSeq:
-		return w.op == verbs.OpWriteImm || req.ackedEnd > w.firstSeq
+	case req.seq > w.rc.firstSeq:
+		return w.op == verbs.OpWriteImm || req.ackedEnd > w.rc.firstSeq
 	case req.unacked() > 0:
 		// The packet has to wait: the acknowledgement of an earlier packet will contain
 		// an advertisement.

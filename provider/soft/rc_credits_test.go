@@ -182,7 +182,7 @@ func newTestShard() *shard { return &shard{clock: func() time.Duration { return 
 func newRCCredits() (*rcCredits, *wqe) {
 	r := new(rcCredits)
 	r.init(connmgr.CreditFlow{Sends: true, Receives: true}, newTestShard(), r.probeAllowed)
-	return r, &wqe{op: verbs.OpSend, messageNumber: 1}
+	return r, &wqe{op: verbs.OpSend, rc: rcRequest{messageNumber: 1}}
 }
 
 // advertisement returns an AETH with the syndrome s and the message sequence number msn.
@@ -204,7 +204,7 @@ func TestRCCreditsProbe(t *testing.T) {
 	r.probeSent()
 	require.False(t, r.allows(w, &rcRequester{seq: 1, sentEnd: 1}))
 	require.Equal(t, creditProbeNone, r.probe, "the acknowledgement of an earlier packet will have an advertisement")
-	at, w := &rcRequester{ackedEnd: 1, seq: 1, sentEnd: 1}, &wqe{op: verbs.OpSend, firstSeq: 1, messageNumber: 2}
+	at, w := &rcRequester{ackedEnd: 1, seq: 1, sentEnd: 1}, &wqe{op: verbs.OpSend, rc: rcRequest{firstSeq: 1, messageNumber: 2}}
 	require.False(t, r.allows(w, at))
 	require.Equal(t, creditProbeWait, r.probe)
 	timers.Expire(probeDelay - 1)
@@ -228,20 +228,20 @@ func TestRCCreditsUpdate(t *testing.T) {
 	require.False(t, r.lacks(w))
 	require.False(t, r.update(advertisement(wire.Ack(1), 3)), "an old advertisement")
 	require.True(t, r.update(advertisement(wire.AckNoCredits, 3)))
-	require.False(t, r.lacks(&wqe{op: verbs.OpSend, messageNumber: 100}), "the credits are infinite")
+	require.False(t, r.lacks(&wqe{op: verbs.OpSend, rc: rcRequest{messageNumber: 100}}), "the credits are infinite")
 }
 
 // A requester without credits may send some packets nevertheless. The operation of the
 // request, and the position of the packet in the request, decide whether it may.
 func TestRCCreditsPositions(t *testing.T) {
-	send := &wqe{op: verbs.OpSend, firstSeq: 4, messageNumber: 1}
-	imm := &wqe{op: verbs.OpWriteImm, firstSeq: 4, messageNumber: 1}
+	send := &wqe{op: verbs.OpSend, rc: rcRequest{firstSeq: 4, messageNumber: 1}}
+	imm := &wqe{op: verbs.OpWriteImm, rc: rcRequest{firstSeq: 4, messageNumber: 1}}
 	for name, c := range map[string]struct {
 		w    *wqe
 		at   rcRequester
 		want bool
 	}{
-		"a WRITE takes no buffer":                        {&wqe{op: verbs.OpWrite, messageNumber: 1}, rcRequester{seq: 4, sentEnd: 4}, true},
+		"a WRITE takes no buffer":                        {&wqe{op: verbs.OpWrite, rc: rcRequest{messageNumber: 1}}, rcRequester{seq: 4, sentEnd: 4}, true},
 		"the packet was sent before":                     {send, rcRequester{ackedEnd: 4, seq: 5, sentEnd: 6}, true},
 		"the first packet is not acknowledged":           {send, rcRequester{ackedEnd: 4, seq: 5, sentEnd: 5}, false},
 		"the first packet is acknowledged":               {send, rcRequester{ackedEnd: 5, seq: 5, sentEnd: 5}, true},

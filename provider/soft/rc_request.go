@@ -29,9 +29,9 @@ func (c *rcConn) sendRequests() bool {
 // sent.
 func (c *rcConn) sendRequest(w *wqe) bool {
 	if c.q.nextIsNew() {
-		w.firstSeq, w.messageNumber = c.req.seq, c.credits.messagesSent+c.messageCount(w)
+		w.rc.firstSeq, w.rc.messageNumber = c.req.seq, c.credits.messagesSent+c.messageCount(w)
 	}
-	last := w.firstSeq + c.packetCount(w.total) - 1
+	last := w.rc.firstSeq + c.packetCount(w.total) - 1
 	for c.req.seq <= last {
 		var ok bool
 		switch {
@@ -45,7 +45,7 @@ func (c *rcConn) sendRequest(w *wqe) bool {
 		if !ok {
 			return false
 		}
-		c.credits.messagesSent = max(c.credits.messagesSent, w.messageNumber)
+		c.credits.messagesSent = max(c.credits.messagesSent, w.rc.messageNumber)
 		c.q.markBegun(w)
 	}
 	c.q.markSent(w, last)
@@ -60,7 +60,7 @@ func (c *rcConn) sendData(w *wqe, last uint64) bool {
 	}
 	offset := c.offset(w)
 	length := min(w.total-offset, c.mtu)
-	p, ok := c.requestPacket(dataOpcode(w, c.req.seq == w.firstSeq, c.req.seq == last), int(length))
+	p, ok := c.requestPacket(dataOpcode(w, c.req.seq == w.rc.firstSeq, c.req.seq == last), int(length))
 	if !ok {
 		return false
 	}
@@ -110,7 +110,7 @@ func dataOpcode(w *wqe, first, last bool) wire.Opcode {
 // is a READ of its own. After a loss in the middle of a piece, the rest of the piece is
 // requested as a further READ (IBTA vol. 1, 9.7.5.1.2).
 func (c *rcConn) sendReadRequest(w *wqe, last uint64) bool {
-	n := min(readPiece-(c.req.seq-w.firstSeq)%readPiece, last+1-c.req.seq)
+	n := min(readPiece-(c.req.seq-w.rc.firstSeq)%readPiece, last+1-c.req.seq)
 	if c.req.readsInFlight >= int(c.q.attributes().MaxRdAtomic) || !c.windowAllows(n) {
 		return false
 	}
@@ -145,7 +145,7 @@ func (c *rcConn) sendAtomicRequest(w *wqe) bool {
 }
 
 // offset returns how many bytes of w come before the packet with sequence c.req.seq.
-func (c *rcConn) offset(w *wqe) uint32 { return uint32(c.req.seq-w.firstSeq) << c.mtuShift }
+func (c *rcConn) offset(w *wqe) uint32 { return uint32(c.req.seq-w.rc.firstSeq) << c.mtuShift }
 
 // requestPacket calls newPacket for the request packet with the sequence c.req.seq.
 func (c *rcConn) requestPacket(op wire.Opcode, payload int) (wire.Packet, bool) {

@@ -59,7 +59,7 @@ func (r *rcRequester) goBack() {
 
 // responseFrom returns the sequence of the next packet of the response of w, a READ or an
 // atomic that is outstanding.
-func (r *rcRequester) responseFrom(w *wqe) uint64 { return max(r.ackedEnd, w.firstSeq) }
+func (r *rcRequester) responseFrom(w *wqe) uint64 { return max(r.ackedEnd, w.rc.firstSeq) }
 
 // readDone records that the response of an atomic, or of a piece of a READ, is complete.
 // goBack sets readsInFlight to 0. If the response to a request that was sent before

@@ -19,12 +19,7 @@ type wqe struct {
 	responseComplete bool // for READs and atomics: true if the whole response has arrived
 	imm              uint32
 	total            uint32 // number of bytes of the message
-	sent             uint32 // number of bytes sent; used on the local path only
 	received         uint32 // number of bytes of the response received
-	// path sequence of the first packet; used on the wire path only
-	firstSeq uint64
-	// number of the message, see rcCredits; used on the wire path only
-	messageNumber uint64
 	// path sequence of the last fragment; the constant unsent until that fragment was
 	// sent
 	lastSeq uint64
@@ -35,10 +30,29 @@ type wqe struct {
 	sges    []verbs.SGE // memory of the message; the queue owns the slice
 	inline  []byte      // inline data of the message; the queue owns the slice
 
-	// The next three fields name the destination of a UD request.
-	destAH   verbs.AH
-	destQPN  uint32
-	destQKey uint32
+	// Each of the next three fields is used by one kind of path only.
+	shm shmRequest
+	rc  rcRequest
+	ud  udRequest
+}
+
+// A shmRequest is the part of a request that only the local path of an RC queue pair
+// uses.
+type shmRequest struct {
+	sent uint32 // number of bytes sent
+}
+
+// An rcRequest is the part of a request that only the wire path of an RC queue pair uses.
+type rcRequest struct {
+	firstSeq      uint64 // path sequence of the first packet
+	messageNumber uint64 // number of the message; see rcCredits
+}
+
+// A udRequest is the part of a request that only UD queue pairs use: the destination.
+type udRequest struct {
+	ah   verbs.AH
+	qpn  uint32
+	qkey uint32
 }
 
 // expectsResponse reports whether the request is a READ or an atomic. To these the peer
@@ -122,7 +136,7 @@ func (q *sendQueue) forgetSent() {
 	for i := q.oldest; i != q.firstNew; i++ {
 		w := q.at(i)
 		w.responseComplete = false
-		w.sent, w.received, w.lastSeq = 0, 0, unsent
+		w.shm.sent, w.received, w.lastSeq = 0, 0, unsent
 	}
 	q.next, q.firstNew = q.oldest, q.oldest
 }
@@ -158,12 +172,12 @@ func (q *sendQueue) push(wr *verbs.SendWR, total uint32) {
 	w.id, w.op, w.flags = wr.ID, wr.Opcode, wr.Flags
 	w.status, w.responseComplete = verbs.StatusSuccess, false
 	w.imm, w.total = wr.Imm, total
-	w.sent, w.received, w.lastSeq = 0, 0, unsent
+	w.shm.sent, w.received, w.lastSeq = 0, 0, unsent
 	w.addr, w.key = wr.RemoteAddr, wr.RKey
 	w.compare, w.swap = wr.CompareAdd, wr.Swap
 	w.sges = append(w.sges[:0], wr.SGEs...)
 	w.inline = append(w.inline[:0], wr.Inline...)
-	w.destAH, w.destQPN, w.destQKey = wr.AH, wr.RemoteQPN, wr.RemoteQKey
+	w.ud = udRequest{wr.AH, wr.RemoteQPN, wr.RemoteQKey}
 	q.tail++
 }
 

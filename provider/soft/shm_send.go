@@ -104,7 +104,7 @@ func (c *shmConn) send(w *wqe) bool {
 		c.sent.seq++
 		c.wakeDue = true
 		c.q.markBegun(w)
-		w.sent += uint32(len(dst))
+		w.shm.sent += uint32(len(dst))
 		if f.Flags&fragment.Last != 0 {
 			c.q.markSent(w, c.sent.seq-1)
 			return true
@@ -120,7 +120,7 @@ func (c *shmConn) payloadLeft(w *wqe) uint32 {
 	case w.op.Atomic():
 		return fragment.AtomicOperands
 	}
-	return w.total - w.sent
+	return w.total - w.shm.sent
 }
 
 // reserveRequest reserves a slot in the ring of requests. The result dst is memory for a
@@ -143,7 +143,7 @@ func (c *shmConn) reserveRequest(want uint32) (dst []byte, inArea, ok bool) {
 func (c *shmConn) describeFragment(f *fragment.Fragment, w *wqe, length uint32) {
 	f.Op, f.Flags, f.Length = frameOf[w.op], 0, length
 	f.Addr, f.Key, f.Total = w.addr, w.key, w.total
-	if w.sent == 0 {
+	if w.shm.sent == 0 {
 		f.Flags = fragment.First
 	}
 	if c.q.signaled(w) {
@@ -153,7 +153,7 @@ func (c *shmConn) describeFragment(f *fragment.Fragment, w *wqe, length uint32) 
 		f.Flags |= fragment.Last
 		return
 	}
-	if w.sent+length == w.total {
+	if w.shm.sent+length == w.total {
 		f.Flags |= fragment.Last
 		if w.op == verbs.OpSendImm || w.op == verbs.OpWriteImm {
 			f.Flags |= fragment.Imm
@@ -192,7 +192,7 @@ func (c *shmConn) fill(dst []byte, w *wqe) bool {
 		binary.BigEndian.PutUint64(dst[8:], 0)
 		return true
 	}
-	return c.q.gather(dst, w, w.sent)
+	return c.q.gather(dst, w, w.shm.sent)
 }
 
 // resend implements path. The slot of the request is not freed yet, so the request need

@@ -154,7 +154,7 @@ func (u *udLocal) countDropped(n uint64) { u.q.shard.counts.Add(counters.Datagra
 func (u *udLocal) sendOne(w *wqe, to *ah) verbs.Status {
 	b := u.out[:datagramHeader+int(w.total)]
 	clear(b[:datagramHeader])
-	binary.BigEndian.PutUint32(b, w.destQKey)
+	binary.BigEndian.PutUint32(b, w.ud.qkey)
 	binary.BigEndian.PutUint32(b[4:], u.q.num)
 	if w.op == verbs.OpSendImm {
 		b[4] |= datagramImm
@@ -168,7 +168,7 @@ func (u *udLocal) sendOne(w *wqe, to *ah) verbs.Status {
 	if !u.q.gather(b[datagramHeader:], w, 0) {
 		return verbs.StatusLocProtErr
 	}
-	if d := u.dest(w.destQPN); d != nil {
+	if d := u.dest(w.ud.qpn); d != nil {
 		d.send(b)
 	} else {
 		u.countDropped(1)

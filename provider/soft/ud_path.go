@@ -108,7 +108,7 @@ func (p *udPath) sendOne(w *wqe) (status verbs.Status, room bool) {
 	if flaw := p.q.checkQueuedDatagram(w); flaw != verbs.StatusSuccess {
 		return flaw, true
 	}
-	to := w.destAH.(*ah)
+	to := w.ud.ah.(*ah)
 	if to.overWire() {
 		return p.wire.sendOne(w, to, p.seq)
 	}

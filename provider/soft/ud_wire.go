@@ -55,10 +55,10 @@ func (u *udWire) sendOne(w *wqe, along *ah, seq uint64) (status verbs.Status, ro
 		return verbs.StatusLocProtErr, true
 	}
 	bth := pkt.BTH()
-	bth.SetDestQP(w.destQPN)
+	bth.SetDestQP(w.ud.qpn)
 	bth.SetPSN(psnOf(psn.Value(u.q.attributes().SQPSN), seq))
 	bth.SetSolicited(w.flags&verbs.SendSolicited != 0)
-	pkt.DETH().Set(w.destQKey, u.q.num)
+	pkt.DETH().Set(w.ud.qkey, u.q.num)
 	if h := pkt.ImmDt(); h != nil {
 		h.Set(w.imm)
 	}
