@@ -30,7 +30,10 @@ func Open(cfg *Config) (*Provider, error) {
 	return &Provider{cfg: c, dev: dev}, nil
 }
 
-// OpenChannel opens an event channel; see cm.Transport.
+// OpenChannel opens an event channel; see cm.Transport. After Close it returns
+// verbs.ErrClosed. It returns a *verbs.ParamError if the device already has 65536 event
+// channels. Other errors are those of the system, for example because the process has no
+// free descriptor. Programs call cm.OpenChannel instead of this method.
 func (p *Provider) OpenChannel() (cm.TransportChannel, error) { return p.dev.cm.OpenChannel() }
 
 // Name returns "soft".
