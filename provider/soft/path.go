@@ -34,7 +34,8 @@ type path interface {
 	// takeAcks processes the acknowledgements that have arrived. It returns true if
 	// there were any.
 	takeAcks() bool
-	// acked says how much the peer has acknowledged: all path sequences below the result.
+	// acked returns the end of what the peer has acknowledged: the peer has acknowledged
+	// all path sequences below the result, and no others.
 	acked() uint64
 	// receivesPosted is called after receive buffers were posted. The peer may be waiting
 	// for them.

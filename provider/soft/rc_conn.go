@@ -129,7 +129,8 @@ func (c *rcConn) resend() {
 // acknowledgements as they arrive.
 func (c *rcConn) takeAcks() bool { return false }
 
-// acked implements path.
+// acked implements path. It returns the end of the packets that the peer has
+// acknowledged.
 func (c *rcConn) acked() uint64 { return c.req.ackedEnd }
 
 // stopResponding implements path. It sends an acknowledgement that is due, so that

@@ -230,7 +230,7 @@ func (c *shmConn) takeAcks() bool {
 	return true
 }
 
-// acked implements path.
+// acked implements path. It returns the number of slots that the peer has acknowledged.
 func (c *shmConn) acked() uint64 { return c.sent.acked }
 
 // takeNAK processes a NAK or RNR NAK. It is a protocol error if no request is
