@@ -159,7 +159,7 @@ func (q *qp) flushSends() {
 		w := q.sq.at(q.sq.oldest)
 		q.sq.complete(q.sendCQ, &verbs.WC{ID: w.id, Status: verbs.StatusWRFlushErr, QPN: q.num})
 	}
-	q.reads, q.signaledCount = 0, 0
+	q.requester.forgetSent(q.sq.oldest)
 }
 
 // flushReceives completes all receive buffers of the queue pair with
@@ -192,8 +192,8 @@ func (q *qp) reset() {
 	}
 	sges := q.responder.buffer.sges
 	q.responder = responder{buffer: rqe{sges: sges}}
-	r := &q.requester
-	r.reads, r.nextRead, r.rnr.waiting, r.signaledCount = 0, 0, false, 0
+	q.requester.forgetSent(q.sq.oldest)
+	q.rnr.waiting = false
 }
 
 // connect makes the path to the peer of an RC queue pair that enters RTR.

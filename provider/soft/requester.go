@@ -24,6 +24,12 @@ type requester struct {
 	responseTimer timer // runs on the local path while the peer does not respond
 }
 
+// forgetSent records that no request is outstanding. The parameter oldest is the position
+// of the oldest request in the send queue.
+func (r *requester) forgetSent(oldest uint32) {
+	r.reads, r.signaledCount, r.nextRead = 0, 0, oldest
+}
+
 // validate checks a request before it is queued, and returns its length in bytes.
 func (q *qp) validate(wr *verbs.SendWR) (total uint32, err error) {
 	if len(wr.SGEs) > q.caps.MaxSendSGE {
@@ -194,7 +200,7 @@ func (q *qp) rewind() { q.sq.rewind() }
 // another connection, because the peer has not received anything on the old one.
 func (q *qp) resetSent() {
 	q.sq.forgetSent()
-	q.reads, q.nextRead, q.signaledCount = 0, q.sq.oldest, 0
+	q.requester.forgetSent(q.sq.oldest)
 }
 
 // gather copies bytes of the message, from offset on, to dst. It returns false if the
