@@ -104,11 +104,9 @@ type Config struct {
 	ListenOnAll bool
 	// MaxConnsPerUser is the largest number of connections on the local path that the
 	// processes of one other user may have to the device. Root and the user that the
-	// device belongs to have no limit. The exception is a user of the device whom it can
-	// not tell from unmapped users; see AllowedUsers. This user has the limit too. Zero
-	// means an eighth of RLIMIT_NOFILE, which is read when the device is opened: a
-	// connection needs two descriptors, and one user may use a quarter of all
-	// descriptors. Negative means no limit.
+	// device belongs to have no limit. Zero means an eighth of RLIMIT_NOFILE, which is
+	// read when the device is opened: a connection needs two descriptors, and one user
+	// may use a quarter of all descriptors. Negative means no limit.
 	//
 	// In a user namespace that does not map every user, the kernel reports one number,
 	// the overflow user ID, for all users who are not mapped. If the user that the device

@@ -129,7 +129,7 @@ func (c *rcConn) resend() {
 // acknowledgements as they arrive.
 func (c *rcConn) takeAcks() bool { return false }
 
-// acked implements path. It returns the end of the packets that the peer has
+// acked implements path. It returns the end of the sequences that the peer has
 // acknowledged.
 func (c *rcConn) acked() uint64 { return c.req.ackedEnd }
 

@@ -65,8 +65,8 @@ func (c *shmConn) freeRequests() bool { return c.takeAcks() && c.isServing() }
 // slot before the last one is written. The number is arbitrary.
 const publishEvery = 8
 
-// wakePeer wakes a peer that has asked for it, once for all slots that were published
-// since the last call.
+// wakePeer wakes the peer if it has asked for wake-ups, once for all slots that were
+// published since the last call.
 func (c *shmConn) wakePeer() {
 	if c.wakeDue {
 		c.wakeDue = false

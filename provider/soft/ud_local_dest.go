@@ -43,9 +43,9 @@ type udDestState uint8
 
 const (
 	// udDestRefused: there is no connection, because the receiver's backlog is full.
-	// Datagrams wait in the queue. The timer runs, and connectAgain leaves the state when
-	// the timer fires. Before its first call of connect, a destination is in this state
-	// without the timer.
+	// Datagrams wait in the queue. The timer runs; when it fires, connectAgain tries to
+	// connect again. A new destination is in this state too, but without the timer, until
+	// dest has called connect.
 	udDestRefused udDestState = iota
 	// udDestOpen: there is a connection, and the queue is empty. The state is entered
 	// when the connection is made, and when the queue was sent completely. If the
