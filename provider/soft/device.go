@@ -349,13 +349,6 @@ func (d *device) waitForShards() {
 	}
 }
 
-// allowsPeer reports whether the user at the other end of a connected socket is
-// allowed.
-func (d *device) allowsPeer(fd int) bool {
-	peer, err := unixsock.PeerCredentials(fd)
-	return err == nil && d.users.Allows(peer.UID)
-}
-
 func (d *device) isClosed() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

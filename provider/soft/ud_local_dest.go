@@ -169,8 +169,11 @@ func (d *udLocalDest) connect() bool {
 // it closes the socket.
 func (u *udLocal) connectSocket(fd int, qpn uint32) error {
 	err := unix.Connect(fd, &unix.SockaddrUnix{Name: datagramBindAddr(qpn)})
-	if err == nil && !u.q.dev.allowsPeer(fd) {
-		err = errPeerUser
+	if err == nil {
+		peer, unknown := unixsock.PeerCredentials(fd)
+		if unknown != nil || !u.q.dev.users.Allows(peer.UID) {
+			err = errPeerUser
+		}
 	}
 	if err != nil {
 		_ = unix.Close(fd)
