@@ -26,9 +26,7 @@ type requester struct {
 
 // forgetSent records that no request is outstanding. The parameter oldest is the position
 // of the oldest request in the send queue.
-func (r *requester) forgetSent(oldest uint32) {
-	r.reads, r.signaledCount, r.nextRead = 0, 0, oldest
-}
+func (r *requester) forgetSent(oldest uint32) { r.reads, r.signaledCount, r.nextRead = 0, 0, oldest }
 
 // validate checks a request before it is queued, and returns its length in bytes.
 func (q *qp) validate(wr *verbs.SendWR) (total uint32, err error) {
