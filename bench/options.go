@@ -111,7 +111,8 @@ func (o options) wants(workload string) bool {
 	return len(o.workloads) == 0 || slices.Contains(o.workloads, workload)
 }
 
-// wantsPeer reports whether at least one variant of a peer is to be measured.
+// wantsPeer reports whether a peer, such as gnet, is to be measured on at least one of
+// its paths and in at least one of its modes.
 func (o options) wantsPeer(name string) bool {
 	return len(o.peers) == 0 || slices.ContainsFunc(o.peers, func(asked string) bool {
 		first, _, _ := strings.Cut(asked, "/")

@@ -107,9 +107,9 @@ type MessageParam struct {
 	// RetryCount is the number of retries after a missing acknowledgement, for both
 	// sides, 0 to 7. Only a connection request has it.
 	RetryCount uint8
-	// The sender of this connection message perhaps has no receive buffer posted when
-	// data arrives. RNRRetryCount is the number of times that the other side then
-	// repeats the data, 0 to 7; 7 means no limit.
+	// RNRRetryCount says how often the receiver of this connection message repeats a
+	// SEND for which the sender of the message has no receive buffer posted, 0 to 7; 7
+	// means no limit.
 	RNRRetryCount uint8
 
 	SRQ   bool   // whether the queue pair of the message's sender uses a shared receive queue

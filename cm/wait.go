@@ -73,9 +73,9 @@ func (c *EventChannel) Expect(ctx context.Context, want EventType) (Event, error
 	}
 }
 
-// endsNothing reports whether the ID continues as before, so that Expect may skip the
-// event. Unreachable is such an event for an established ID. In other states Unreachable
-// ends the attempt to connect and leads to StateFailed.
+// endsNothing reports whether an event leaves the ID in its state, so that Expect may
+// skip the event. Unreachable is such an event for an established ID. In other states
+// Unreachable ends the attempt to connect and leads to StateFailed.
 func (e *Event) endsNothing() bool {
 	switch e.Type {
 	case TimewaitExit, AddrChange:

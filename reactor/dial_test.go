@@ -90,8 +90,8 @@ func TestDialRefusesAddresses(t *testing.T) {
 	}
 }
 
-// TestDialErrorHasOptions checks that OnDialError gets DialOptions even if Dial got none,
-// and the address.
+// TestDialErrorHasOptions checks that OnDialError gets the address, and that it gets
+// DialOptions even if Dial got none.
 func TestDialErrorHasOptions(t *testing.T) {
 	var options *reactor.DialOptions
 	var failed error

@@ -101,7 +101,7 @@ func (c *Conn) onDisconnected(err error) {
 	cause := c.closeReason.peerErr
 	if c.state == stateDraining {
 		// The application has called Close, so the disconnect itself is not an error.
-		// Sends that are not confirmed fail.
+		// But the sends that were not confirmed fail.
 		cause = nil
 	}
 	c.beginClose(cause)

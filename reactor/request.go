@@ -104,11 +104,11 @@ func (r *ConnRequest) Steer(l *Loop) error {
 
 // Accept accepts the request. When Accept returns nil, the loop of the request makes the
 // connection, and calls OnOpen or OnAcceptError. Accept copies p; nil means the
-// defaults. When Accept returns an error, no callback follows. After two of the errors
-// the request can still be answered: a *verbs.ParamError means that a parameter is out
-// of range, and verbs.ErrState means that Accept was called in Config.Place. The other
-// errors mean that the request was answered or has ended: they match ErrDecided,
-// ErrExpired, ErrShutdown, ErrDeviceRemoved or verbs.ErrPeerGone.
+// defaults. When Accept returns an error, no callback follows. If the error is a
+// *verbs.ParamError (a parameter is out of range) or verbs.ErrState (Accept was called
+// in Config.Place), the request can still be answered. The other errors mean that the
+// request was answered or has ended: they match ErrDecided, ErrExpired, ErrShutdown,
+// ErrDeviceRemoved or verbs.ErrPeerGone.
 func (r *ConnRequest) Accept(p *AcceptParams) error {
 	const op = "accept"
 	var params AcceptParams

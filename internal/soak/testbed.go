@@ -48,7 +48,8 @@ type testbed struct {
 	// The second server, which restartServer kills and starts again.
 	restarted     *hostile.Process
 	restartedAddr netip.AddrPort
-	// Client of the second server. It must connect again after each restart.
+	// The client of the second server. It must connect again each time that server was
+	// restarted.
 	restartedClient *hostile.Process
 }
 

@@ -200,7 +200,8 @@ func (q *cq) destroy() error {
 }
 
 // ownCQ returns the CQ behind an interface. It returns an error if the CQ belongs to
-// another device. The parameter field is the name of the CQ in that error.
+// another device. The error contains the name that is passed as the parameter "field",
+// for example "send CQ".
 func (d *device) ownCQ(c verbs.CQ, field string) (*cq, error) {
 	if c == nil {
 		return nil, &verbs.ParamError{Field: field, NotNumber: true, Reason: "missing"}

@@ -141,10 +141,12 @@ func (f *connCongestion) leave() {
 	f.shared.resume()
 }
 
-// returnPart adds the part of the connection to the common part of the congestion
-// window. If the part is negative, returnPart first enlarges the window by the absolute
-// value of the part, up to maxWindow. Without this enlargement, connections that lose
-// packets and are closed, again and again, would use up the common part.
+// returnPart is called when a connection ends. It adds the connection's part of the
+// congestion window to the common part. The connection's part is negative if its losses
+// have reduced the window by more than the connection had added to it. In that case
+// returnPart first enlarges the window by the absolute value, up to maxWindow. Without
+// this enlargement, connections that lose packets and are closed, again and again, would
+// use up the common part.
 func (f *connCongestion) returnPart() {
 	g := f.shared
 	if f.part < 0 {

@@ -50,7 +50,7 @@ func (f *connCongestion) roundTrip() {
 	f.ack(f.inFlight)
 }
 
-// lose reports the loss of one packet in flight.
+// lose tells the congestion control that one packet in flight was lost.
 func (f *connCongestion) lose() { f.shrink(f.inFlight) }
 
 func TestCongestionGrowsAndShrinks(t *testing.T) {

@@ -63,7 +63,7 @@ const (
 // is that of a parked connection.
 type pollEntry struct {
 	state    pollState
-	index    int    // index of the connection in the list of its state
+	index    int    // index of the connection in pollSchedule.active or pollSchedule.idle, as the state says
 	lastWork uint32 // value of pollSchedule.drives when the connection last had work
 }
 

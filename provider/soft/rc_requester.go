@@ -16,9 +16,10 @@ const (
 	readPiece = 32
 )
 
-// rcRequester has the positions of the requester of a rcConn in the sequence of its
-// packets. ackedEnd <= seq <= sentEnd <= ackedEnd + maxConnWindow always holds. The zero
-// value is that of a connection that has sent nothing.
+// An rcRequester says which packets of a rcConn's requests were acknowledged, which were
+// sent, and which one is sent next. Packets are counted from 0, and the count is the
+// packet's sequence. ackedEnd <= seq <= sentEnd <= ackedEnd + maxConnWindow always
+// holds. The zero value is that of a connection that has sent nothing.
 type rcRequester struct {
 	ackedEnd        uint64 // all sequences below ackedEnd were acknowledged by the peer
 	seq             uint64 // sequence of the next packet to be sent

@@ -156,7 +156,7 @@ func (p *script) response(op wire.Opcode, seq uint64, payload int) wire.Packet {
 }
 
 // syndrome makes an ACK or NAK for the queue pair. The parameter seq is the sequence of
-// the request packet.
+// the request packet that is acknowledged or refused.
 func (p *script) syndrome(s wire.Syndrome, seq uint64) wire.Packet {
 	pkt := p.response(wire.Acknowledge, seq, 0)
 	pkt.AETH().Set(s, 0)

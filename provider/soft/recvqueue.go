@@ -69,8 +69,8 @@ func (q *recvQueue) push(wr *verbs.RecvWR) error {
 	return nil
 }
 
-// fullError returns the error of posting to a full queue. A queue of length 0 never has
-// room, so its error is another one.
+// fullError returns the error of posting to a full queue: verbs.ErrQueueFull, or a
+// *verbs.ParamError if the queue was created with length 0 and so never has room.
 func (q *recvQueue) fullError() error {
 	if q.depth > 0 {
 		return verbs.ErrQueueFull

@@ -14,9 +14,10 @@ const (
 	// partialFactor ACK timeouts for each attempt of the sender. A sender may wait for
 	// up to four times the ACK timeout before it tries again (IBTA vol. 1, 9.7.6.1.3).
 	partialFactor = 4
-	// minPartialLimit is the shortest time limit. Without this minimum, a sender with a
-	// very short ACK timeout would lose its connection when its process does not run for
-	// a while. The number is arbitrary.
+	// minPartialLimit is the shortest time limit for the rest of a message of which a
+	// part has arrived. Without this minimum, a sender with a very short ACK timeout
+	// would lose its connection when its process does not run for a while. The number is
+	// arbitrary.
 	minPartialLimit = time.Second
 	// maxPartialLimit is the longest time limit. A client chooses the ACK timeouts of
 	// both ends, and could choose a very long one to keep receive buffers occupied. The

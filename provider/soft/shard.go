@@ -128,9 +128,9 @@ func (s *shard) beforeSleep() {
 // owner does not sleep. If there is no work, a doorbell, a descriptor or a timer will
 // wake the owner. The parameter wireDone is false if the wire path has unfinished work.
 //
-// prepareSleep takes little time if it is called often. It removes connections from the
-// lists of polls until no more than maxPolledIdle are left, so that the next call has
-// few connections to look at.
+// prepareSleep takes little time if it is called often. It parks connections until no
+// more than maxPolledIdle of them are polled, so that the next call has few connections
+// to look at.
 func (s *shard) prepareSleep(wireDone bool) {
 	if !wireDone || !s.polls.armForSleep((*shmConn).armDoorbell) {
 		s.signal()

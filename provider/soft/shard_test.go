@@ -14,9 +14,9 @@ import (
 )
 
 // While a CQ is armed, each call of a method of a queue pair prepares the shard for the
-// sleep of its owner, unless an earlier call has found that the shard has work. If n
-// connections have work and n methods are called, all preparations together look at a
-// number of connections that is proportional to n and not to the square of n.
+// sleep of its owner: it looks for a connection with work, and stops at the first one.
+// The next calls need not look again until the shard was driven. So n calls look at no
+// more than about n connections, although each call could look at n.
 func TestPreparingForSleepIsLinear(t *testing.T) {
 	for _, n := range []int{16, 32} {
 		visits, rings := prepareForSleep(t, n)

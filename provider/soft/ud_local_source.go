@@ -29,8 +29,9 @@ const (
 	acceptRetry = 100 * time.Millisecond
 )
 
-// A udLocalSource is an accepted connection from another queue pair of this host,
-// whose user is allowed. It belongs to the shard.
+// A udLocalSource is an accepted Unix socket connection from another UD queue pair of
+// this host. The user of the peer's process may send to this device; other users'
+// connections are not accepted. A udLocalSource belongs to the shard.
 type udLocalSource struct {
 	local   *udLocal
 	fd      int    // descriptor of the connection; -1 after close

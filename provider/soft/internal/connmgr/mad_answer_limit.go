@@ -32,8 +32,8 @@ const (
 	// answersPerSecond is the largest number of answers in a second to all sources
 	// together. One burst may have the same number of answers.
 	answersPerSecond = 2048
-	// answersPerAddress is the largest number of answers in a second to one source. One
-	// burst may have the same number of answers.
+	// answersPerAddress limits the answers to one source, which is an address or an IPv6
+	// prefix: to this number in a second on average, and to the same number at once.
 	answersPerAddress = 256
 	// answerBuckets is the number of rates that the sources share.
 	answerBuckets = 4096

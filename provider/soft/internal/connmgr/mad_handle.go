@@ -249,8 +249,9 @@ func (c *madConn) peerSentData() {
 	case c.rtuSent && c.id.state == stateEstablished:
 		c.retransmit.stop()
 	default:
-		// The application has called Notify, so the connection is established already.
-		// The data still validates the address of the peer.
+		// The connection is established already, because the application has called
+		// Notify. The received packet proves in addition that the peer receives at its
+		// address.
 		c.validate()
 	}
 }

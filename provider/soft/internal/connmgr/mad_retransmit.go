@@ -99,7 +99,8 @@ func (r *retransmitter) fire() {
 	}
 	if !r.c.mayRetransmit() {
 		if r.c.id == nil {
-			// An orphan ends here, because resume is never called for it.
+			// An orphan, which is a connection whose ID was closed, is removed here,
+			// because resume is never called for it.
 			r.c.release()
 		}
 		return // The timer does not run until resume is called.

@@ -74,8 +74,9 @@ func TestWireCMStaleNeedsTheAddress(t *testing.T) {
 	require.NoError(t, s.server.Want(cm.Disconnected, passive).Err)
 }
 
-// A request with the same queue pair ends the retransmission of the DREQ of a closed ID,
-// because the peer would not answer the DREQ.
+// A closed ID retransmits its DREQ. When the peer sends a request for a new connection
+// with the queue pair of the old one, the retransmission ends, because the peer has
+// forgotten the old connection and would not answer.
 func TestWireCMStaleOrphan(t *testing.T) {
 	s := newMADPeer(t)
 	l := s.listen(cm.TCP, 0)

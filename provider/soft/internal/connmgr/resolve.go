@@ -12,10 +12,11 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// SetOption implements cm.TransportID. The port of a bound ID is reserved by a socket
-// whose name depends on AFONLY and REUSEADDR, so a change of these options changes the
-// name. REUSEADDR lets an ID bind to a port that other IDs with the option have bound.
-// Only one of these IDs can listen.
+// SetOption implements cm.TransportID. A bound ID reserves its port with an abstract
+// Unix socket. The name of that socket depends on AFONLY and REUSEADDR, so a change of
+// these options makes a new reservation in place of the old one. REUSEADDR lets an ID
+// bind to a port that other IDs with the option have bound. Only one of these IDs can
+// listen.
 func (i *id) SetOption(option cm.Option, value int) error {
 	ch := i.lock()
 	defer ch.unlock()
