@@ -45,6 +45,7 @@ var arrows = map[string][]string{
 	"internal/testutil/pairtest": {"provider", "provider/soft", "cm", "verbs"},
 	"internal/wire":              {"internal/psn"},
 	"internal/timerfd":           {"internal/eventfd"},
+	"internal/fdwait":            {"verbs", "internal/eventfd"},
 	"internal/hostile":           {"provider/soft", "reactor", "verbs", "internal/psn", "internal/wire"},
 	"internal/soak":              {"internal/hostile", "provider/soft"},
 	"internal/asyncq":            {"verbs"},
@@ -53,8 +54,8 @@ var arrows = map[string][]string{
 	"verbs":                      {},
 	"provider/providertest":      {"verbs", "cm", "internal/testutil/leak"},
 	"poller":                     {"internal/eventfd", "internal/slots"},
-	"cq":                         {"verbs", "internal/operr", "internal/slots"},
-	"cm":                         {"verbs", "internal/eventfd", "internal/operr"},
+	"cq":                         {"verbs", "internal/fdwait", "internal/operr", "internal/slots"},
+	"cm":                         {"verbs", "internal/eventfd", "internal/fdwait", "internal/operr"},
 	"provider":                   {"provider/soft", "provider/rdmacore", "verbs", "cm", "internal/operr"},
 	"provider/soft":              {"verbs", "cm", "internal/*", "provider/soft/internal/*"},
 

@@ -4,11 +4,11 @@
 //
 // The package has no callbacks and can be used with any kind of event loop. Its calls do
 // not block, except EventChannel.Wait and EventChannel.Expect, which are for programs
-// without an event loop. Every parameter is checked before the provider gets it; the
-// error names the field, the value and the limit. The calls do what the manual pages
-// specify (for rdma_accept the page of 2014). In some cases the kernel accepts a call
-// that the pages forbid, or does something else than the pages say. In these cases this
-// package returns an error.
+// without an event loop. Group.Wait of package cq is the counterpart for completions.
+// Every parameter is checked before the provider gets it; the error names the field, the
+// value and the limit. The calls do what the manual pages specify (for rdma_accept the
+// page of 2014). In some cases the kernel accepts a call that the pages forbid, or does
+// something else than the pages say. In these cases this package returns an error.
 //
 // # Sequences
 //
@@ -114,6 +114,4 @@ package cm
 //	notify.go       Notify
 //	migrate.go      moving an ID to another channel
 //	fetch.go        fetching and acknowledging events
-//	wait_linux.go   sleeping until a descriptor is readable
-//	wait_other.go   error for systems other than Linux
 //	wait.go         waiting for an event

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/cq"
 	"github.com/rdmaloop/rdmaloop/poller"
 	"github.com/rdmaloop/rdmaloop/provider/soft"
 	"github.com/rdmaloop/rdmaloop/verbs"
@@ -66,7 +67,9 @@ const timeout = 10 * time.Second
 type pair struct {
 	client, server *cm.ID
 	pd             verbs.PD
-	queue          verbs.CQ
+	memory         verbs.MR
+	group          *cq.Group
+	queue          *cq.Queue
 }
 
 // step reacts to an event. The server gets Disconnected when the client disconnects, and
@@ -97,18 +100,45 @@ func (p *pair) step(ev *cm.Event) {
 	p.print(ev)
 }
 
-// createQP creates the queue pair of an ID. For the first queue pair createQP also
-// creates the protection domain and the CQ, because the device is not known before the
-// address is resolved. An application would post receive buffers here too.
+// createQP creates the queue pair of an ID, and posts one receive buffer. For the first
+// queue pair createQP also creates the protection domain, the memory and the CQ, because
+// the device is not known before the address is resolved.
 func (p *pair) createQP(id *cm.ID) {
 	if p.pd == nil {
-		var err error
-		p.pd, err = id.Device().AllocPD()
-		check(err)
-		p.queue, err = id.Device().CreateCQ(&verbs.CQAttr{Depth: 4})
-		check(err)
+		p.open(id.Device())
 	}
-	check(id.CreateQP(p.pd, &verbs.QPInitAttr{Type: verbs.QPTypeRC, SendCQ: p.queue, RecvCQ: p.queue}))
+	check(id.CreateQP(p.pd, &verbs.QPInitAttr{
+		Type: verbs.QPTypeRC, SendCQ: p.queue.CQ(), RecvCQ: p.queue.CQ(),
+		Caps: verbs.QPCaps{MaxRecvWR: 1, MaxInline: 16},
+	}))
+	_, err := id.QP().PostRecv([]verbs.RecvWR{{SGEs: []verbs.SGE{verbs.SGEOf(p.memory, 0, 64)}}})
+	check(err)
+}
+
+// open creates the objects for the queue pairs.
+func (p *pair) open(device verbs.Device) {
+	var err error
+	p.pd, err = device.AllocPD()
+	check(err)
+	p.memory, err = p.pd.Alloc(&verbs.AllocAttr{Size: 64, Access: verbs.AccessLocalWrite})
+	check(err)
+	p.group, err = cq.NewGroup(device, nil)
+	check(err)
+	p.queue, err = p.group.NewQueue(4)
+	check(err)
+}
+
+// completion waits for one completion, and returns it.
+func (p *pair) completion(ctx context.Context) verbs.WC {
+	for {
+		wcs, err := p.queue.Poll()
+		check(err)
+		if len(wcs) > 0 {
+			check(wcs[0].Err())
+			return wcs[0]
+		}
+		check(p.group.Wait(ctx))
+	}
 }
 
 func (p *pair) close() {
@@ -117,8 +147,7 @@ func (p *pair) close() {
 			check(errors.Join(id.CloseQP(), id.Close()))
 		}
 	}
-	check(p.queue.Close())
-	check(p.pd.Close())
+	check(errors.Join(p.queue.Close(), p.group.Close(), p.memory.Close(), p.pd.Close()))
 }
 
 // print prints the event without the zeros with which most devices pad private data.
@@ -142,7 +171,8 @@ func check(err error) {
 
 // This example has a client and a server without an event loop. Each of them has an
 // event channel of its own, and sleeps in Expect until the event that it needs has
-// arrived.
+// arrived. The client sends one message. Both sides sleep in cq.Group.Wait until their
+// queue pair has a completion.
 func ExampleEventChannel_Expect() {
 	provider, err := soft.Open(nil)
 	check(err)
@@ -166,10 +196,12 @@ func ExampleEventChannel_Expect() {
 	check(provider.Close())
 	// Output:
 	// client: connected
+	// server: received "hello"
 	// server: disconnected
 }
 
-// serveOne accepts one connection and waits until the client disconnects.
+// serveOne accepts one connection, receives a message, and waits until the client
+// disconnects.
 func serveOne(ctx context.Context, channel *cm.EventChannel) {
 	request, err := channel.Expect(ctx, cm.ConnectRequest)
 	check(err)
@@ -178,6 +210,8 @@ func serveOne(ctx context.Context, channel *cm.EventChannel) {
 	check(request.ID.Accept(nil))
 	_, err = channel.Expect(ctx, cm.Established)
 	check(err)
+	wc := server.completion(ctx)
+	fmt.Printf("server: received %q\n", server.memory.Bytes()[:wc.ByteLen])
 	_, err = channel.Expect(ctx, cm.Disconnected)
 	check(err)
 	fmt.Println("server: disconnected")
@@ -185,7 +219,7 @@ func serveOne(ctx context.Context, channel *cm.EventChannel) {
 	server.close()
 }
 
-// dial connects to the address and disconnects again.
+// dial connects to the address, sends a message, and disconnects.
 func dial(ctx context.Context, provider cm.Provider, address netip.AddrPort) {
 	channel, err := cm.OpenChannel(provider)
 	check(err)
@@ -203,6 +237,9 @@ func dial(ctx context.Context, provider cm.Provider, address netip.AddrPort) {
 	_, err = channel.Expect(ctx, cm.Established)
 	check(err)
 	fmt.Println("client: connected")
+	_, err = id.QP().PostSend([]verbs.SendWR{{Opcode: verbs.OpSend, Flags: verbs.SendSignaled | verbs.SendInline, Inline: []byte("hello")}})
+	check(err)
+	client.completion(ctx) // the message is in the receive buffer of the server
 	check(id.Disconnect())
 	_, err = channel.Expect(ctx, cm.Disconnected)
 	check(err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/rdmaloop/rdmaloop/internal/fdwait"
 	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -14,11 +15,12 @@ import (
 // only one of them gets an event. With verbs.ProgressManual, no data moves while the
 // owner of the CQ is in Wait.
 //
-// When ctx is done, Wait returns an error that matches ctx.Err(), even if the channel has
-// events; the events remain in the channel. When the channel is closed, the error matches
-// verbs.ErrClosed. Wait needs an eventfd while it sleeps; if the process has no
-// descriptor left, Wait returns the error of eventfd(2). On systems other than Linux Wait
-// returns a *verbs.FeatureError. Source: rdma_get_cm_event(3) with a channel that blocks.
+// When ctx is done, Wait returns an error that matches ctx.Err(), even if the channel
+// has events; the events remain in the channel. When the channel is closed, the error
+// matches verbs.ErrClosed. cq.Group.Wait is the counterpart for completions. Wait needs
+// an eventfd while it sleeps; if the process has no descriptor left, Wait returns the
+// error of eventfd(2). On systems other than Linux Wait returns a *verbs.FeatureError.
+// Source: rdma_get_cm_event(3) with a channel that blocks.
 func (c *EventChannel) Wait(ctx context.Context) (Event, error) {
 	for {
 		if err := ctx.Err(); err != nil {
@@ -97,5 +99,6 @@ func (c *EventChannel) sleep(ctx context.Context) error {
 	c.sleeping.Add(1)
 	c.mu.Unlock()
 	defer c.sleeping.Done()
-	return awaitReadable(c.FD(), ctx, c.closeCtx)
+	_, err := fdwait.Readable(c.FD(), -1, ctx, c.closeCtx)
+	return err
 }

@@ -20,6 +20,9 @@
 //	        ▼                                              │
 //	Group.Consume: take the events and acknowledge them ───┘
 //
+// Group.Wait does the steps from Group.Arm to Group.Consume, for programs without an
+// event loop.
+//
 // # Why this order
 //
 // Arming a CQ requests one event, for the first completion that is added after the call
@@ -65,3 +68,4 @@ package cq
 //	depth.go         reserving places, resizing a CQ
 //	group.go         Group: a completion channel and its queues
 //	arm.go           arming all queues before a sleep, taking their events
+//	wait.go          the steps of the diagram, for programs without an event loop

@@ -1,20 +1,23 @@
-package cm
+package fdwait
 
 import (
 	"context"
+	"math"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/rdmaloop/rdmaloop/internal/eventfd"
 )
 
-// awaitReadable blocks in poll(2) until fd is readable or one of the contexts is done,
-// and returns nil in both cases. Besides fd, awaitReadable polls an eventfd, which
-// becomes readable when a context is done.
-func awaitReadable(fd int, contexts ...context.Context) error {
+// Readable blocks in poll(2) until fd is readable, one of the contexts is done, or the
+// timeout has passed. A negative timeout means no timeout. The first result is true if fd
+// is readable. If fd will never be readable, Readable returns an error. Besides fd,
+// Readable polls an eventfd, which becomes readable when a context is done.
+func Readable(fd int, timeout time.Duration, contexts ...context.Context) (bool, error) {
 	efd, err := eventfd.New()
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer unix.Close(efd)
 	for _, ctx := range contexts {
@@ -22,10 +25,19 @@ func awaitReadable(fd int, contexts ...context.Context) error {
 	}
 	fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}, {Fd: int32(efd), Events: unix.POLLIN}}
 	for {
-		if _, err := unix.Poll(fds, -1); err != unix.EINTR {
-			return pollError(err, fds[0].Revents)
+		if _, err := unix.Poll(fds, milliseconds(timeout)); err != unix.EINTR {
+			return fds[0].Revents&unix.POLLIN != 0, pollError(err, fds[0].Revents)
 		}
 	}
+}
+
+// milliseconds converts a timeout to the argument of poll(2). It rounds up. A negative
+// argument of poll(2) means no timeout.
+func milliseconds(timeout time.Duration) int {
+	if timeout < 0 {
+		return -1
+	}
+	return int(min((timeout+time.Millisecond-1)/time.Millisecond, math.MaxInt32))
 }
 
 // signalWhenDone makes the eventfd readable when ctx is done. The parameter efd is the
@@ -44,11 +56,11 @@ func signalWhenDone(ctx context.Context, efd int) func() {
 	}
 }
 
-// pollError returns an error if poll(2) has failed or if the channel's descriptor will
+// pollError returns an error if poll(2) has failed or if the descriptor will
 // never be readable. The parameter err is the result of poll(2), and ready has the
 // events that poll(2) reported for the descriptor. For a descriptor that will never be
-// readable, poll(2) returns at once. If pollError returned nil for it, Wait would call
-// poll(2) again and again.
+// readable, poll(2) returns at once. If pollError returned nil for it, the caller would
+// call Readable again and again.
 func pollError(err error, ready int16) error {
 	switch {
 	case err != nil:

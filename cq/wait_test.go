@@ -1,0 +1,68 @@
+package cq_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/cq"
+	"github.com/rdmaloop/rdmaloop/internal/testutil/faultcq"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// completesDuringArm creates a group with one queue. A completion arrives after the
+// second poll of Arm, right before the owner sleeps.
+func completesDuringArm(t *testing.T, script *faultcq.Script) (*cq.Group, *cq.Queue) {
+	var c *faultcq.CQ
+	calls := 0
+	script.Between = func() {
+		// Calls 1 and 2 belong to the arming, calls 3 and 4 to the poll.
+		if calls++; calls == 4 {
+			complete(c, 1)
+		}
+	}
+	g, _ := newGroup(t, script, nil)
+	q, c1 := newQueue(t, g, 8)
+	c = c1
+	return g, q
+}
+
+// TestWait checks that Wait returns when a queue has a completion: at once, or after an
+// event.
+func TestWait(t *testing.T) {
+	g, _ := newGroup(t, nil, nil)
+	q, c := newQueue(t, g, 8)
+	complete(c, 7)
+	require.NoError(t, g.Wait(t.Context()))
+	require.Equal(t, []uint64{7}, pollIDs(t, q))
+
+	g, q = completesDuringArm(t, &faultcq.Script{})
+	require.NoError(t, g.Wait(t.Context()))
+	require.Equal(t, []uint64{1}, pollIDs(t, q))
+	require.EqualValues(t, 1, g.Stats().Events)
+	require.Zero(t, g.Stats().Rescues)
+}
+
+// TestWaitFindsLostEvent checks that Wait returns although the event of the completion
+// was lost, and that the loss is counted.
+func TestWaitFindsLostEvent(t *testing.T) {
+	g, q := completesDuringArm(t, &faultcq.Script{Drop: 100})
+	require.NoError(t, g.WaitFor(t.Context(), time.Nanosecond))
+	require.Equal(t, []uint64{1}, pollIDs(t, q))
+	require.EqualValues(t, 1, g.Stats().Rescues)
+}
+
+// TestWaitEnds checks that Wait ends when its context is done,
+// and returns an error when the group is closed.
+func TestWaitEnds(t *testing.T) {
+	g, _ := newGroup(t, nil, nil)
+	q, _ := newQueue(t, g, 8)
+	ctx, cancel := context.WithCancel(t.Context())
+	go cancel()
+	require.ErrorIs(t, g.Wait(ctx), context.Canceled)
+	require.NoError(t, q.Close())
+	require.NoError(t, g.Close())
+	require.ErrorIs(t, g.Wait(t.Context()), verbs.ErrClosed)
+}
