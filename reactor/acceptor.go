@@ -44,7 +44,7 @@ func openAcceptor(e *Engine) (*acceptor, error) {
 	}, nil
 }
 
-func (a *acceptor) cause() Cause { return CauseConnection }
+func (a *acceptor) wakeCause() WakeCause { return WakeByConnection }
 
 // ready handles up to eventBudget events of the event channel. It runs on the goroutine
 // of the first loop.
@@ -107,7 +107,8 @@ func (a *acceptor) next() (act func(*Loop), err error) {
 }
 
 // removeListener removes and returns the listener that has the ID. It is called when the
-// device of the ID was removed. It returns nil if the listener was already closed.
+// device of the ID was removed. The caller must hold mu. The result is nil if the
+// listener was already closed.
 func (a *acceptor) removeListener(id *cm.ID) *Listener {
 	for ln := range a.listeners {
 		if ln.id == id {

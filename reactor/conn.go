@@ -34,7 +34,7 @@ type Conn struct {
 
 	dirty         bool // the connection is in Loop.dirty
 	advanceQueued bool // the connection is in Loop.closing
-	closeCalled   bool // Close or Abort was called
+	endedByApp    bool // the application has called Close or Abort
 
 	flow sendFlow
 	// Outstanding send requests; the index is the slot (see sendFlow).
@@ -186,3 +186,7 @@ func (c *Conn) enterFor(s connState, limit time.Duration) {
 	c.state = s
 	c.loop.setTimer(&c.stateTimer, limit)
 }
+
+// enterSameLimit moves the connection to the state s. The time limit of the previous
+// state continues, and applies to both states together.
+func (c *Conn) enterSameLimit(s connState) { c.state = s }

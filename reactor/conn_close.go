@@ -157,9 +157,9 @@ func (c *Conn) chooseCloseState() {
 func (c *Conn) await(s connState) {
 	if c.state == stateCloseBegun {
 		c.loop.setTimer(&c.stateTimer, disconnectTimeout)
-		c.loop.epollEvery = 1
+		c.loop.epoll.checkSoon()
 	}
-	c.state = s
+	c.enterSameLimit(s)
 }
 
 // enterFlushing enters stateFlushing and disconnects, which flushes the queues. It also

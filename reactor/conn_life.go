@@ -15,7 +15,7 @@ func (c *Conn) Close() error {
 	if c.state != stateOpen {
 		return operr.Wrap("close", errClosing)
 	}
-	c.closeCalled = true
+	c.endedByApp = true
 	c.enter(stateDraining)
 	c.catchUp.reset()
 	c.scheduleAdvance()
@@ -36,7 +36,7 @@ func (c *Conn) Abort(cause error) error {
 	if cause == nil {
 		cause = ErrAborted
 	}
-	c.closeCalled = true
+	c.endedByApp = true
 	c.beginClose(cause)
 	return nil
 }

@@ -19,7 +19,7 @@ func (l *Loop) newConn(timeout time.Duration) (c *Conn, err error) {
 	c.keepalive.Fire = c.onKeepaliveTimer
 	l.liveConns++
 	l.openingConns++
-	l.epollEvery = 1
+	l.epoll.checkSoon()
 	c.enterFor(stateDialing, timeout)
 	if !l.conns.add(c) {
 		err = tooManyConns(maxConns)
@@ -83,7 +83,7 @@ func (c *Conn) resolve(request dialRequest) (err error) {
 // addrResolved handles cm.AddrResolved, after which the device is known, and begins to
 // resolve the route.
 func (c *Conn) addrResolved() error {
-	if err := c.setTimers(c.dialOptions.AckTimeout); err != nil {
+	if err := c.setTransportTimers(c.dialOptions.AckTimeout); err != nil {
 		return err
 	}
 	return c.id.ResolveRoute(c.openTimeout())
@@ -97,9 +97,9 @@ func (c *Conn) openTimeout() time.Duration {
 	return c.loop.cfg.ConnectTimeout
 }
 
-// setTimers sets the ACK timeout and the RNR timer for the queue pair of the ID. If the
-// parameter ackTimeout is zero, Config.AckTimeout applies.
-func (c *Conn) setTimers(ackTimeout time.Duration) error {
+// setTransportTimers sets the ACK timeout and the RNR timer for the queue pair of the
+// ID. If the parameter ackTimeout is zero, Config.AckTimeout applies.
+func (c *Conn) setTransportTimers(ackTimeout time.Duration) error {
 	if timeout := orDefault(ackTimeout, c.loop.cfg.AckTimeout); timeout > 0 {
 		code, _ := verbs.AckTimeoutCode(timeout)
 		if err := c.id.SetAckTimeout(code); err != nil {
@@ -204,7 +204,7 @@ func (c *Conn) acceptRequest(p *AcceptParams) error {
 	if err := c.makeQP(); err != nil {
 		return err
 	}
-	if err := c.setTimers(c.request.listener.options.AckTimeout); err != nil {
+	if err := c.setTransportTimers(c.request.listener.options.AckTimeout); err != nil {
 		return err
 	}
 	c.context = p.Context
@@ -242,7 +242,7 @@ func (c *Conn) makeQP() (err error) {
 	c.inlineSender, _ = c.qp.(verbs.InlineSender)
 	c.local, c.remote = c.id.LocalAddr(), c.id.RemoteAddr()
 	c.qpNum = c.qp.Num()
-	c.state = stateConnecting
+	c.enterSameLimit(stateConnecting)
 	c.makeSendQueue()
 	return c.makeRecvQueue()
 }

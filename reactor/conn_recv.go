@@ -64,7 +64,7 @@ func (c *Conn) deliver(b *Buffer) {
 
 // discardsMessages reports whether messages that are received after stateOpen are
 // discarded. Otherwise they are passed to OnMessage.
-func (c *Conn) discardsMessages() bool { return c.closeCalled || c.state >= stateDisconnecting }
+func (c *Conn) discardsMessages() bool { return c.endedByApp || c.state >= stateDisconnecting }
 
 // replace puts another buffer into the receive queue in place of b, which the application
 // keeps. If there is no memory for another buffer, b itself returns to the receive queue

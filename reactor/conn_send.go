@@ -24,7 +24,7 @@ func (c *Conn) Send(b []byte) error { return c.send(b, &SendOptions{}) }
 // SendWith is Send with options. The error is also a *verbs.ParamError if a message can
 // not have the options o: see SendOptions.
 func (c *Conn) SendWith(b []byte, o SendOptions) error {
-	if err := o.checkSend(); err != nil {
+	if err := o.checkMessage(); err != nil {
 		return err
 	}
 	return c.send(b, &o)
@@ -60,7 +60,7 @@ func (c *Conn) SendBuffer(buf *Buffer) error { return c.SendBufferWith(buf, Send
 // SendBufferWith is SendBuffer with options. The error is also a *verbs.ParamError if a
 // message can not have the options o: see SendOptions.
 func (c *Conn) SendBufferWith(buf *Buffer, o SendOptions) error {
-	if err := o.checkSend(); err != nil {
+	if err := o.checkMessage(); err != nil {
 		return err
 	}
 	if err := c.checkSend(0); err != nil {
@@ -129,20 +129,12 @@ func (c *Conn) stage(code verbs.Opcode, signal bool) (*verbs.SendWR, *sendReques
 	return wr, r
 }
 
-// markDirty adds the connection to Loop.dirty, so that the next flush posts its requests.
+// markDirty adds the connection to Loop.dirty, so that the next postStaged posts its requests.
 func (c *Conn) markDirty() {
 	if !c.dirty {
 		c.dirty = true
 		c.loop.dirty = append(c.loop.dirty, c)
 	}
-}
-
-// sendCode returns the opcode of a SEND with these options.
-func (o *SendOptions) sendCode() verbs.Opcode {
-	if o.HasImm {
-		return verbs.OpSendImm
-	}
-	return verbs.OpSend
 }
 
 // sendDirect passes a message to the device at once, if the device accepts that, and if

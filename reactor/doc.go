@@ -56,7 +56,7 @@
 //	posted       functions passed to Post
 //	timers       After, OnTick, deadlines, keepalive
 //	close        the next step of closing connections: OnClose
-//	flush        post the requests of callbacks, with one doorbell for each connection
+//	post         post the requests of callbacks, with one doorbell for each connection
 //
 // After a turn without work the loop polls again or sleeps, as its IdlePolicy says.
 // Before a loop sleeps, it first sets a flag which says that it sleeps. Then it arms its

@@ -103,7 +103,7 @@ func (l *Loop) beginRunOnce() {
 	l.afterSleep()
 	l.clock.wake()
 	l.stats.Sleeps++
-	l.countWake(l.fetchEvents(), CauseLimit)
+	l.countWake(l.fetchEvents(), WakeByLimit)
 }
 
 // runOnceCost is added to clock.pendingCost in each call of RunOnce, in addition to the
@@ -160,7 +160,7 @@ func (l *Loop) Arm() (busy bool, err error) {
 		return true, nil
 	}
 	timeout, means := l.sleepLimit(noLimit)
-	l.timerFD.wakeCause = means
+	l.timerFD.setFor = means
 	if err := l.timerFD.set(timeout); err != nil {
 		l.afterSleep()
 		return true, operr.Wrap("arm", err)

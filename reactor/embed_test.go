@@ -196,10 +196,10 @@ func TestWakesByCause(t *testing.T) {
 		for runAll(t, []*reactor.Loop{loop}) {
 		}
 	}
-	for cause, wake := range map[reactor.Cause]func(){
-		reactor.CausePost:    func() { require.NoError(t, loop.Post(func() {})) },
-		reactor.CauseForeign: func() { _, _ = w.WriteString("x") },
-		reactor.CauseLimit:   func() {},
+	for cause, wake := range map[reactor.WakeCause]func(){
+		reactor.WakeByPost:    func() { require.NoError(t, loop.Post(func() {})) },
+		reactor.WakeByForeign: func() { _, _ = w.WriteString("x") },
+		reactor.WakeByLimit:   func() {},
 	} {
 		arm()
 		wake()
@@ -217,7 +217,7 @@ func TestSafetyTimeout(t *testing.T) {
 	_, err := loop.RunOnce(4 * time.Millisecond)
 	require.NoError(t, err)
 	require.NoError(t, loop.Close())
-	require.Positive(t, loop.Stats().Wakes[reactor.CauseSafety])
+	require.Positive(t, loop.Stats().Wakes[reactor.WakeBySafety])
 	require.Zero(t, loop.Stats().Rescues)
 }
 

@@ -107,8 +107,8 @@ func TestIdlePolicyChangesAtRunTime(t *testing.T) {
 	loop := engine.Loop(0)
 	await(t, func() bool { return loop.Stats().Turns > 0 })
 	require.NoError(t, loop.SetIdle(reactor.IdleBusy))
-	looks := loop.Stats().Looks
-	await(t, func() bool { return loop.Stats().Looks > looks+10 })
+	looks := loop.Stats().EpollChecks
+	await(t, func() bool { return loop.Stats().EpollChecks > looks+10 })
 	require.NoError(t, loop.SetIdle(reactor.IdleEvent))
 	sleeps := loop.Stats().Sleeps
 	await(t, func() bool { loop.Wake(); return loop.Stats().Sleeps > sleeps+10 })

@@ -16,7 +16,7 @@ const eventBudget = 16
 // events of the loop's cm.EventChannel.
 type eventSource Loop
 
-func (s *eventSource) cause() Cause { return CauseConnection }
+func (s *eventSource) wakeCause() WakeCause { return WakeByConnection }
 
 func (s *eventSource) ready(poller.Readiness) (work int) {
 	l := (*Loop)(s)
@@ -137,7 +137,7 @@ type asyncSource struct {
 	dev  verbs.Device
 }
 
-func (s *asyncSource) cause() Cause { return CauseDevice }
+func (s *asyncSource) wakeCause() WakeCause { return WakeByDevice }
 
 func (s *asyncSource) ready(poller.Readiness) (work int) {
 	var ev verbs.AsyncEvent

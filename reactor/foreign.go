@@ -17,7 +17,7 @@ type Registration struct {
 // the function that was passed to Register.
 type foreignSource Registration
 
-func (s *foreignSource) cause() Cause { return CauseForeign }
+func (s *foreignSource) wakeCause() WakeCause { return WakeByForeign }
 
 func (s *foreignSource) ready(r poller.Readiness) (work int) {
 	s.call(r)

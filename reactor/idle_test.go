@@ -47,8 +47,8 @@ func TestNames(t *testing.T) {
 	require.Equal(t, "unknown idle policy", IdlePolicy(9).String())
 	require.Equal(t, "least connections", LeastConnections.String())
 	require.Equal(t, "unknown balance", Balance(9).String())
-	require.Equal(t, "safety", CauseSafety.String())
-	require.Equal(t, "unknown cause", numCauses.String())
+	require.Equal(t, "safety", WakeBySafety.String())
+	require.Equal(t, "unknown cause", numWakeCauses.String())
 	require.Equal(t, "closed", StateClosed.String())
 	require.Equal(t, "unknown connection state", ConnState(9).String())
 }

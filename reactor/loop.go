@@ -34,13 +34,8 @@ type Loop struct {
 	channel *cm.EventChannel // connection events of the loop's connections
 	// Watched descriptors. The data of a poller.Event is the index of the descriptor in
 	// sources.
-	sources     []sourceSlot
-	readyEvents int // number of fetched events that are not handled yet
-	// Number of turns of the loop since the last check of epoll.
-	sinceEpoll int
-	// Number of turns of the loop after which it checks epoll.
-	epollEvery int
-	lastEpoll  time.Duration // time of the last check of epoll, in the loop's time
+	sources []sourceSlot
+	epoll   epollSchedule
 
 	devices        []*loopDevice
 	conns          connTable

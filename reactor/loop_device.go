@@ -293,4 +293,4 @@ func (s *cqSource) ready(poller.Readiness) (work int) {
 	return 0
 }
 
-func (s *cqSource) cause() Cause { return CauseCompletion }
+func (s *cqSource) wakeCause() WakeCause { return WakeByCompletion }

@@ -16,7 +16,7 @@ func (l *Loop) open() (err error) {
 	l.idle.budget = l.cfg.SpinBudget
 	l.idle.policy.Store(uint32(l.cfg.Idle))
 	l.ticker.Fire = l.onTick
-	l.epollEvery = 1
+	l.epoll.checkSoon()
 	if l.poller, err = poller.New(maxEvents); err != nil {
 		return err
 	}

@@ -5,25 +5,25 @@ import (
 	"time"
 )
 
-// Cause is the reason why a sleep of a loop has ended.
-type Cause uint8
+// WakeCause is the reason why a sleep of a loop has ended.
+type WakeCause uint8
 
-// The values of Cause, which are indexes of Stats.Wakes. If several events have ended a
-// sleep, the cause that comes first in this list counts.
+// The values of WakeCause, which are indexes of Stats.Wakes. If several events have ended
+// a sleep, the cause that comes first in this list counts.
 const (
-	CauseCompletion Cause = iota // a completion
-	CauseConnection              // a connection event
-	CauseDevice                  // an asynchronous event of a device
-	CausePost                    // a call of Post or Wake
-	CauseTimer                   // a timer
-	CauseForeign                 // a descriptor of Loop.Register
-	CauseLimit                   // the timeout of RunOnce
-	CauseSafety                  // Config.SafetyTimeout
-	numCauses
+	WakeByCompletion WakeCause = iota // a completion
+	WakeByConnection                  // a connection event
+	WakeByDevice                      // an asynchronous event of a device
+	WakeByPost                        // a call of Post or Wake
+	WakeByTimer                       // a timer
+	WakeByForeign                     // a descriptor of Loop.Register
+	WakeByLimit                       // the timeout of RunOnce
+	WakeBySafety                      // Config.SafetyTimeout
+	numWakeCauses
 )
 
 // String returns the name of the cause, such as "completion".
-func (c Cause) String() string {
+func (c WakeCause) String() string {
 	names := [...]string{"completion", "connection", "device", "post", "timer", "foreign", "limit", "safety"}
 	if int(c) < len(names) {
 		return names[c]
@@ -62,14 +62,14 @@ type Stats struct {
 	LongestCallback time.Duration `help:"duration of the longest callback" kind:"max"`
 	SlowCallbacks   uint64        `help:"callbacks that took longer than Config.SlowCallback"`
 
-	Looks  uint64 `help:"checks of epoll without sleeping"`
-	Sleeps uint64 `help:"times that the loop slept"`
-	// Element c of Wakes counts the sleeps that ended for Cause c.
-	Wakes   [numCauses]uint64 `help:"sleeps that ended for the cause in the name" index:"cause"`
-	Arms    uint64            `help:"times that a completion queue was armed"`
-	Events  uint64            `help:"events of completion channels"`
-	Acks    uint64            `help:"calls that acknowledged events of completion channels"`
-	Rescues uint64            `help:"lost events, found by the safety timeout: a fault of the device"`
+	EpollChecks uint64 `help:"checks of epoll without sleeping"`
+	Sleeps      uint64 `help:"times that the loop slept"`
+	// Element c of Wakes counts the sleeps that ended for WakeCause c.
+	Wakes   [numWakeCauses]uint64 `help:"sleeps that ended for the cause in the name" index:"cause"`
+	Arms    uint64                `help:"times that a completion queue was armed"`
+	Events  uint64                `help:"events of completion channels"`
+	Acks    uint64                `help:"calls that acknowledged events of completion channels"`
+	Rescues uint64                `help:"lost events, found by the safety timeout: a fault of the device"`
 
 	// Posted also counts functions of the library, such as one for each call of Dial.
 	Posted  uint64 `help:"posted functions that were called"`

@@ -12,7 +12,7 @@ import (
 // A Stat is one counter of Stats, for a program that lists or exports all of them.
 type Stat struct {
 	// Name is the name of the field, in lower case and with "_" between its words, such as
-	// "empty_polls". For an element of Wakes it ends with the Cause, as in "wakes_post",
+	// "empty_polls". For an element of Wakes it ends with the WakeCause, as in "wakes_post",
 	// and for an element of Batches with the smallest number of completions, as in
 	// "batches_16".
 	Name  string
@@ -102,7 +102,7 @@ func (c *statCounter) stat() Stat {
 	}
 	switch tag.Get("index") {
 	case "cause":
-		s.Name += "_" + Cause(c.index).String()
+		s.Name += "_" + WakeCause(c.index).String()
 	case "power":
 		s.Name += "_" + strconv.Itoa(1<<c.index)
 	}

@@ -42,7 +42,7 @@ func fill(v reflect.Value, n int64) {
 func TestStatsAll(t *testing.T) {
 	names := make(map[string]Stat)
 	s := Stats{LongestTurn: time.Microsecond, RNRErrors: 2, CQs: 3}
-	s.Wakes[CausePost], s.Batches[4] = 4, 5
+	s.Wakes[WakeByPost], s.Batches[4] = 4, 5
 	for stat := range s.All() {
 		require.NotContains(t, names, stat.Name)
 		require.NotEmpty(t, stat.Help, stat.Name)

@@ -42,8 +42,8 @@ type SendOptions struct {
 	Fence bool
 }
 
-// checkSend returns an error if a SEND can not have these options.
-func (o *SendOptions) checkSend() error {
+// checkMessage returns an error if a SEND can not have these options.
+func (o *SendOptions) checkMessage() error {
 	if o.Imm != 0 && !o.HasImm {
 		return operr.Wrap("send", &verbs.ParamError{Field: "Imm", Value: int64(o.Imm), Reason: "HasImm is false"})
 	}
@@ -83,6 +83,14 @@ func opName(code verbs.Opcode) string {
 		return "write"
 	}
 	return "atomic"
+}
+
+// sendCode returns the opcode of a SEND with these options.
+func (o *SendOptions) sendCode() verbs.Opcode {
+	if o.HasImm {
+		return verbs.OpSendImm
+	}
+	return verbs.OpSend
 }
 
 // flags returns the flags of a send request for the options Solicited and Fence.

@@ -67,13 +67,13 @@ func (l *Loop) afterSleep() {
 // sleepLimit returns the longest time to sleep, and the cause to count if no event ends
 // the sleep earlier. The parameter limit is the longest time that the caller wants to
 // sleep, or noLimit.
-func (l *Loop) sleepLimit(limit time.Duration) (timeout time.Duration, cause Cause) {
-	timeout, cause = l.cfg.SafetyTimeout, CauseSafety
+func (l *Loop) sleepLimit(limit time.Duration) (timeout time.Duration, cause WakeCause) {
+	timeout, cause = l.cfg.SafetyTimeout, WakeBySafety
 	if limit >= 0 && limit < timeout {
-		timeout, cause = limit, CauseLimit
+		timeout, cause = limit, WakeByLimit
 	}
 	if when, ok := l.timers.Next(); ok && when-l.clock.now < timeout {
-		timeout, cause = max(0, when-l.clock.now), CauseTimer
+		timeout, cause = max(0, when-l.clock.now), WakeByTimer
 	}
 	return timeout, cause
 }
@@ -81,30 +81,30 @@ func (l *Loop) sleepLimit(limit time.Duration) (timeout time.Duration, cause Cau
 // countWake counts the end of a sleep. The parameter n is the number of events that have
 // ended the sleep; the next turn handles them. The parameter timedOut is the cause to
 // count if there was neither an event nor a call of Wake.
-func (l *Loop) countWake(n int, timedOut Cause) {
+func (l *Loop) countWake(n int, timedOut WakeCause) {
 	cause := timedOut
 	switch woken := l.poller.Woken(); {
 	case n > 0:
 		cause = l.wakeCause(n)
 	case woken:
-		cause = CausePost
+		cause = WakeByPost
 	}
 	l.stats.Wakes[cause]++
-	if cause == CauseSafety {
+	if cause == WakeBySafety {
 		// The safety timeout has ended the sleep. If an event has arrived since then, it
 		// was not lost: safetyWake stays false, and no rescue is counted.
 		n = l.fetchEvents()
-		l.safetyWake = l.wakeCause(n) == CauseSafety
+		l.safetyWake = l.wakeCause(n) == WakeBySafety
 	}
-	l.readyEvents = n
+	l.epoll.fetched = n
 }
 
-// wakeCause returns the smallest Cause of n events, or CauseSafety if n is 0.
-func (l *Loop) wakeCause(n int) Cause {
-	cause := CauseSafety
+// wakeCause returns the smallest WakeCause of n events, or WakeBySafety if n is 0.
+func (l *Loop) wakeCause(n int) WakeCause {
+	cause := WakeBySafety
 	for i := range n {
 		if ev, ok := l.poller.Event(i); ok {
-			cause = min(cause, l.sources[ev.Data].source.cause())
+			cause = min(cause, l.sources[ev.Data].source.wakeCause())
 		}
 	}
 	return cause

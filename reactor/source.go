@@ -1,15 +1,6 @@
 package reactor
 
-import (
-	"time"
-
-	"github.com/rdmaloop/rdmaloop/poller"
-)
-
-// maxEpollInterval is the longest time between two checks of epoll in a loop that does
-// not sleep. If turns have much work, Config.EpollEvery of them may take longer than
-// this time; the loop then checks epoll earlier. The number is arbitrary.
-const maxEpollInterval = 200 * time.Microsecond
+import "github.com/rdmaloop/rdmaloop/poller"
 
 // openingEpollEvery is the largest number of turns of the loop between two checks of
 // epoll while a connection is opening. Opening a connection takes several events one
@@ -22,8 +13,8 @@ type source interface {
 	// of the descriptor, and returns how many of them count as work (see IdlePolicy).
 	// While events are left, the descriptor stays ready.
 	ready(poller.Readiness) (work int)
-	// cause returns the Cause to count when the descriptor has ended a sleep.
-	cause() Cause
+	// wakeCause returns the WakeCause to count when the descriptor has ended a sleep.
+	wakeCause() WakeCause
 }
 
 // A sourceSlot is an element of Loop.sources.
@@ -68,21 +59,21 @@ func (l *Loop) unwatch(s source) error {
 // every turn: it checks after epollInterval turns or after maxEpollInterval, whichever
 // is earlier. If some of the events counted as work, it checks again in the next turn.
 func (l *Loop) pollEpoll() (work int) {
-	n := l.readyEvents
+	n := l.epoll.fetched
 	if n == 0 {
-		if l.sinceEpoll++; l.sinceEpoll < l.epollEvery && l.clock.now-l.lastEpoll < maxEpollInterval {
+		if !l.epoll.due(l.clock.now) {
 			return 0
 		}
 		n = l.fetchEvents()
 	}
-	l.readyEvents, l.sinceEpoll, l.epollEvery, l.lastEpoll = 0, 0, l.epollInterval(), l.clock.now
+	l.epoll.checked(l.clock.now, l.epollInterval())
 	for i := range n {
 		if ev, ok := l.poller.Event(i); ok {
 			work += l.sources[ev.Data].source.ready(ev.Ready)
 		}
 	}
 	if work > 0 {
-		l.epollEvery = 1
+		l.epoll.checkSoon()
 	}
 	return work
 }
@@ -100,6 +91,6 @@ func (l *Loop) epollInterval() int {
 func (l *Loop) fetchEvents() (n int) {
 	n, err := l.poller.Wait(0)
 	l.recordError(err)
-	l.stats.Looks++
+	l.stats.EpollChecks++
 	return n
 }

@@ -15,8 +15,8 @@ import (
 // readable. The poller watches the timerFD. So the wait of the application ends when the
 // first timer of the loop is due.
 type timerFD struct {
-	fd        int
-	wakeCause Cause // reason for which the timer was set: CauseTimer or CauseSafety
+	fd     int
+	setFor WakeCause // reason for which the timer was set: WakeByTimer or WakeBySafety
 }
 
 // newTimerFD opens a timer that is not set.
@@ -38,6 +38,6 @@ func (t *timerFD) ready(poller.Readiness) (work int) {
 	return 0
 }
 
-func (t *timerFD) cause() Cause { return t.wakeCause }
+func (t *timerFD) wakeCause() WakeCause { return t.setFor }
 
 func (t *timerFD) close() error { return os.NewSyscallError("close", unix.Close(t.fd)) }

@@ -10,8 +10,8 @@ import (
 
 // A timerFD can not be made on this system: newTimerFD returns an error.
 type timerFD struct {
-	fd        int
-	wakeCause Cause
+	fd     int
+	setFor WakeCause
 }
 
 func newTimerFD() (*timerFD, error) { return nil, errPlatform }
@@ -20,6 +20,6 @@ func (t *timerFD) set(time.Duration) error { return errPlatform }
 
 func (t *timerFD) ready(poller.Readiness) (work int) { return 0 }
 
-func (t *timerFD) cause() Cause { return t.wakeCause }
+func (t *timerFD) wakeCause() WakeCause { return t.setFor }
 
 func (t *timerFD) close() error { return errPlatform }

@@ -9,7 +9,7 @@ func (l *Loop) turn() (work int) {
 		work = l.pollCompletions()
 	}
 	if work > 0 {
-		l.flush() // answers to messages are posted before the other steps of the turn
+		l.postStaged() // answers to messages are posted before the other steps of the turn
 	}
 	if l.turnFunc != nil {
 		work += l.callTurnFunc()
@@ -22,7 +22,7 @@ func (l *Loop) turn() (work int) {
 	if l.closing.len() > 0 {
 		work += l.advanceClosing()
 	}
-	l.flush()
+	l.postStaged()
 	if work > 0 {
 		l.clock.addWork(work)
 	}
@@ -67,9 +67,9 @@ func (l *Loop) runPosted() int {
 	return n
 }
 
-// flush posts the requests that were staged since the last flush: for each connection its
-// sends and then its receive buffers, with one doorbell each.
-func (l *Loop) flush() {
+// postStaged posts the requests that were staged since its last call: for each
+// connection its sends and then its receive buffers, with one doorbell each.
+func (l *Loop) postStaged() {
 	for i, c := range l.dirty {
 		l.dirty[i] = nil
 		c.dirty = false

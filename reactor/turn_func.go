@@ -32,6 +32,6 @@ func (l *Loop) callTurnFunc() (work int) {
 		return 0
 	}
 	l.callbackEnd(begin)
-	l.flush() // answers are posted before the other steps of the turn
+	l.postStaged() // answers are posted before the other steps of the turn
 	return 1
 }
