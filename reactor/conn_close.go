@@ -139,7 +139,7 @@ func (c *Conn) close() {
 // stateFlushing.
 func (c *Conn) chooseCloseState() {
 	switch disconnected := c.closeReason.peerErr != nil; {
-	case !disconnected && c.closeReason.provisional:
+	case !disconnected && c.closeReason.provisional():
 		c.await(stateAwaitingDisconnected)
 	case disconnected && c.queue.emptyPolls == c.emptyPollsAtDisconnect:
 		c.await(stateAwaitingEmptyCQ)

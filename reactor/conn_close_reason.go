@@ -6,16 +6,10 @@ import "github.com/rdmaloop/rdmaloop/verbs"
 // reasons, which become known in any order. OnClose gets the first reason, except that a
 // later reason replaces a provisional one.
 type closeReason struct {
-	// Error of the first reason. If the first reason is that the application has called
-	// Close, cause is nil.
-	cause       error
-	set         bool // the reason is known
-	fromRequest bool // cause is the error of a failed request
-	// provisional means that cause is the error of a flushed request or of an exhausted
-	// retry count. A disconnect of the peer causes these errors too, and the event
-	// cm.Disconnected may arrive after them. So a later reason that is not provisional
-	// replaces cause.
-	provisional bool
+	kind causeKind
+	// Error of the reason. If the reason is that the application has called Close, cause is
+	// nil.
+	cause error
 
 	// peerErr says how the peer disconnected: ErrPeerClosed, verbs.ErrPeerGone ... It is nil
 	// until cm.Disconnected is received.
@@ -27,12 +21,38 @@ type closeReason struct {
 	flushErr     error // error of the first flushed request, see completionError
 }
 
+// A causeKind says where closeReason.cause comes from, and whether it is final.
+type causeKind uint8
+
+const (
+	// noCause: the connection has no reason to end yet, and closeReason.cause is nil. The
+	// method setCause leads to finalCause. The method requestFailed leads to
+	// provisionalCause or requestCause.
+	noCause causeKind = iota
+
+	// provisionalCause: cause is the error of a flushed request or of an exhausted retry
+	// count. A disconnect of the peer causes these errors too, and the event
+	// cm.Disconnected may arrive after them. So setCause leads to finalCause, and a request
+	// that fails with another error leads to requestCause.
+	provisionalCause
+
+	// requestCause: cause is the error of a failed request, and a disconnect does not cause
+	// this error. The kind and the cause do not change any more.
+	requestCause
+
+	// finalCause: cause was passed to setCause. The kind and the cause do not change any
+	// more.
+	finalCause
+)
+
+// provisional reports whether a later reason can replace the present one.
+func (e *closeReason) provisional() bool { return e.kind == provisionalCause }
+
 // setCause sets the reason, unless a reason that is not provisional is already set.
 func (e *closeReason) setCause(cause error) {
-	if e.set && !e.provisional {
-		return
+	if e.kind <= provisionalCause {
+		e.kind, e.cause = finalCause, cause
 	}
-	e.cause, e.set, e.fromRequest, e.provisional = cause, true, false, false
 }
 
 // requestFailed records the error err of a request that has failed with the completion
@@ -43,9 +63,12 @@ func (e *closeReason) requestFailed(err error, s verbs.Status) {
 	if e.firstFailed == nil || e.firstFlushed && !flushed {
 		e.firstFailed, e.firstFlushed = err, flushed
 	}
-	provisional := flushed || s == verbs.StatusRetryExcErr
-	if !e.set || e.provisional && !provisional {
-		e.cause, e.set, e.fromRequest, e.provisional = err, true, true, provisional
+	kind := requestCause
+	if flushed || s == verbs.StatusRetryExcErr {
+		kind = provisionalCause
+	}
+	if e.kind <= provisionalCause && e.kind < kind {
+		e.kind, e.cause = kind, err
 	}
 }
 
@@ -66,7 +89,7 @@ func (e *closeReason) completionError(wc *verbs.WC) error {
 // operations of the application have failed.
 func (e *closeReason) closeError(opsFailed bool) error {
 	switch {
-	case e.fromRequest:
+	case e.kind == provisionalCause || e.kind == requestCause:
 		return e.firstFailed
 	case !opsFailed:
 		return e.cause

@@ -110,29 +110,6 @@ func (ln *Listener) open(addr netip.AddrPort) error {
 	return nil
 }
 
-// setOptions sets the options that listeners and dialed connections have in common. It
-// does not set an option that has its zero value. The default of the provider then
-// applies to this option.
-func setOptions(id *cm.ID, tos uint8, reuseAddr bool) error {
-	if tos > 0 {
-		if err := id.SetTOS(tos); err != nil {
-			return err
-		}
-	}
-	if !reuseAddr {
-		return nil
-	}
-	return id.SetReuseAddr(true)
-}
-
-// handlerOr returns h, or fallback if h is nil.
-func handlerOr(h ConnHandler, fallback Handler) ConnHandler {
-	if h == nil {
-		return fallback
-	}
-	return h
-}
-
 // Addr returns the address of the listener, with the chosen port if Listen was called
 // with port 0. If Listen was called with a wildcard address, such as 0.0.0.0, the result
 // has this address too, so Dial does not accept the result.

@@ -26,23 +26,13 @@ type ConnRequest struct {
 	privateData []byte
 	param       cm.MessageParam
 
-	loop     atomic.Pointer[Loop] // loop that gets the connection; nil until loopFor has chosen it
-	decision atomic.Uint32        // who has answered the request: undecided, byApplication ...
-	expiry   timerheap.Timer      // timer for Config.DecisionTimeout
+	loop    atomic.Pointer[Loop] // loop that gets the connection; nil until loopFor has chosen it
+	decided atomic.Uint32        // a decision: who has answered the request, or why it has ended
+	expiry  timerheap.Timer      // timer for Config.DecisionTimeout
 	// endedBy is byPeer or byRemoval if the request has ended without an answer, and else
 	// undecided. The mutex of the acceptor guards it.
-	endedBy uint32
+	endedBy decision
 }
-
-// The ways in which a request is answered or ends.
-const (
-	undecided     uint32 = iota
-	byApplication        // the application has called Accept or Reject
-	byDeadline           // Config.DecisionTimeout has passed
-	byEngine             // the engine has rejected the request
-	byPeer               // the peer has given up the request
-	byRemoval            // the device of the request was removed
-)
 
 // AcceptParams are the parameters of Accept. The zero value and nil mean the defaults.
 type AcceptParams struct {
@@ -159,7 +149,9 @@ func (r *ConnRequest) Reject(privateData []byte) error {
 
 // decide records who answers the request. It returns false if the request was answered
 // before. In that case the caller must not answer it.
-func (r *ConnRequest) decide(who uint32) bool { return r.decision.CompareAndSwap(undecided, who) }
+func (r *ConnRequest) decide(who decision) bool {
+	return r.decided.CompareAndSwap(uint32(undecided), uint32(who))
+}
 
 // placedErr returns nil if the request has a loop and can still be answered. If the
 // request was answered, placedErr returns the error that a further answer gets.
@@ -174,26 +166,7 @@ func (r *ConnRequest) placedErr() error {
 
 // decisionErr returns nil if the request can still be answered, and else the error that a
 // further answer gets.
-func (r *ConnRequest) decisionErr() error { return decisionError(r.decision.Load()) }
-
-// decisionError returns the error for a further answer to a request. The parameter
-// decision says who has answered the request or why it has ended. The error is nil if
-// this parameter has the value undecided.
-func decisionError(decision uint32) error {
-	switch decision {
-	case byApplication:
-		return ErrDecided
-	case byDeadline:
-		return ErrExpired
-	case byEngine:
-		return ErrShutdown
-	case byPeer:
-		return verbs.ErrPeerGone
-	case byRemoval:
-		return ErrDeviceRemoved
-	}
-	return nil
-}
+func (r *ConnRequest) decisionErr() error { return decision(r.decided.Load()).err() }
 
 // check returns a *verbs.ParamError for the first parameter that is out of range.
 func (p *AcceptParams) check() error {

@@ -1,0 +1,26 @@
+package reactor
+
+import "github.com/rdmaloop/rdmaloop/cm"
+
+// setOptions sets the options that listeners and dialed connections have in common. It
+// does not set an option that has its zero value. The default of the provider then
+// applies to this option.
+func setOptions(id *cm.ID, tos uint8, reuseAddr bool) error {
+	if tos > 0 {
+		if err := id.SetTOS(tos); err != nil {
+			return err
+		}
+	}
+	if !reuseAddr {
+		return nil
+	}
+	return id.SetReuseAddr(true)
+}
+
+// handlerOr returns h, or fallback if h is nil.
+func handlerOr(h ConnHandler, fallback Handler) ConnHandler {
+	if h == nil {
+		return fallback
+	}
+	return h
+}

@@ -1,0 +1,86 @@
+package reactor
+
+import (
+	"errors"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// newRequest makes a ConnRequest from an event of type cm.ConnectRequest.
+func (e *Engine) newRequest(ev *cm.Event) *ConnRequest {
+	param := ev.Param
+	param.PrivateData = nil
+	return &ConnRequest{
+		engine: e, listener: ev.Listener.Context().(*Listener), id: ev.ID,
+		local: ev.ID.LocalAddr(), remote: ev.ID.RemoteAddr(), device: ev.ID.Device(),
+		process: processOf(ev.ID), privateData: ev.Param.PrivateData, param: param,
+	}
+}
+
+// handleRequest chooses a loop for a request and calls OnConnectRequest. If the request
+// has no answer when OnConnectRequest returns, handleRequest sets the timer for
+// Config.DecisionTimeout.
+func (l *Loop) handleRequest(req *ConnRequest) {
+	if req.decisionErr() != nil {
+		// The engine is shutting down: acceptor.close has already rejected this request.
+		return
+	}
+	loop := l.engine.loopFor(req, l.clock.time())
+	if loop == nil {
+		l.rejectFull(req)
+		return
+	}
+	if req.decisionErr() != nil { // Config.Place has already rejected the request
+		return
+	}
+	req.loop.Store(loop)
+	l.onConnectRequest(req)
+	if req.decisionErr() != nil {
+		return
+	}
+	req.expiry.Fire = func() { l.expireRequest(req) }
+	l.setTimer(&req.expiry, l.cfg.DecisionTimeout)
+}
+
+// rejectFull rejects a request without asking the application, because all loops are
+// known to be full.
+func (l *Loop) rejectFull(req *ConnRequest) {
+	if !req.decide(byEngine) { // Config.Place or rejectShutdown has answered the request
+		return
+	}
+	l.stats.NoResources++
+	// The reject fails if the peer has given up the request. That is not an error of the
+	// engine.
+	if err := l.engine.acceptor.rejectNoResources(req); !errors.Is(err, verbs.ErrPeerGone) {
+		l.recordError(err)
+	}
+}
+
+// expireRequest is called when Config.DecisionTimeout has passed. It rejects the
+// request, unless the request was answered.
+func (l *Loop) expireRequest(req *ConnRequest) {
+	if !req.decide(byDeadline) {
+		return
+	}
+	l.stats.Expired++
+	// The reject fails if the peer has given up the request. That is not an error of the
+	// engine.
+	if err := l.engine.acceptor.reject(req, nil); !errors.Is(err, verbs.ErrPeerGone) {
+		l.recordError(err)
+	}
+}
+
+// cancelRequest is called when a request has ended without an answer. It closes the ID
+// of the request. The parameter endedBy is byPeer if the peer has given up the request,
+// and byRemoval if the device was removed. If the request is answered before
+// cancelRequest is called, cancelRequest does nothing. In that case moveID or rejectWith
+// finds the reason for the end in ConnRequest.endedBy, and the answer fails.
+func (l *Loop) cancelRequest(req *ConnRequest, endedBy decision) {
+	if !req.decide(endedBy) {
+		return
+	}
+	l.timers.Stop(&req.expiry)
+	l.recordError(req.id.Close())
+	l.engine.acceptor.removeRequest(req)
+}
