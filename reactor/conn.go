@@ -57,9 +57,9 @@ type Conn struct {
 	// disconnect may be in the CQ: see stateAwaitingEmptyCQ.
 	emptyPollsAtDisconnect uint64
 
-	dialOptions *DialOptions    // options passed to Dial; nil on the accepting side
-	request     *ConnRequest    // request that was accepted; nil on the dialing side
-	offer       cm.MessageParam // parameters that Dial asks for; only on the dialing side
+	dialOptions *DialOptions // the pointer that was passed to Dial; nil on the accepting side
+	request     *ConnRequest // request that was accepted; nil on the dialing side
+	dial        *dialRequest // arguments of Dial; nil on the accepting side and after OnOpen
 	param       ConnParams
 	qpNum       uint32 // number of qp; still valid after qp was closed
 	peerPrivate []byte // private data of the peer

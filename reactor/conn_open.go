@@ -54,14 +54,14 @@ func asNoResources(err error) error {
 
 // startDial makes the connection for a call of Dial and begins to resolve the address of
 // the peer.
-func (l *Loop) startDial(o *DialOptions, request dialRequest) {
+func (l *Loop) startDial(o *DialOptions, request *dialRequest) {
 	l.waitingDials.Add(-1)
 	l.stats.Dials++
-	c, err := l.newConn(request.timeout)
-	c.dialOptions, c.context, c.remote = o, o.Context, request.addr
-	c.handler, c.offer = handlerOr(o.Handler, l.handler), request.param
+	c, err := l.newConn(request.options.Timeout)
+	c.dialOptions, c.dial, c.context, c.remote = o, request, request.options.Context, request.addr
+	c.handler = handlerOr(request.options.Handler, l.handler)
 	if err == nil {
-		err = c.resolve(request)
+		err = c.resolve()
 	}
 	if err != nil {
 		c.failOpen(err)
@@ -69,21 +69,22 @@ func (l *Loop) startDial(o *DialOptions, request dialRequest) {
 }
 
 // resolve makes the ID of the connection and begins to resolve the address of the peer.
-func (c *Conn) resolve(request dialRequest) (err error) {
+func (c *Conn) resolve() (err error) {
 	if c.id, err = c.loop.channel.NewID(cm.TCP); err != nil {
 		return err
 	}
 	c.id.SetContext(c)
-	if err := setOptions(c.id, c.dialOptions.TOS, c.dialOptions.ReuseAddr); err != nil {
+	o := &c.dial.options
+	if err := setOptions(c.id, o.TOS, o.ReuseAddr); err != nil {
 		return err
 	}
-	return c.id.ResolveAddr(c.dialOptions.LocalAddr, request.addr, request.timeout)
+	return c.id.ResolveAddr(o.LocalAddr, c.dial.addr, o.Timeout)
 }
 
 // addrResolved handles cm.AddrResolved, after which the device is known, and begins to
 // resolve the route.
 func (c *Conn) addrResolved() error {
-	if err := c.setTransportTimers(c.dialOptions.AckTimeout); err != nil {
+	if err := c.setTransportTimers(c.dial.options.AckTimeout); err != nil {
 		return err
 	}
 	return c.id.ResolveRoute(c.openTimeout())
@@ -91,8 +92,8 @@ func (c *Conn) addrResolved() error {
 
 // openTimeout returns how long the connection may take to open.
 func (c *Conn) openTimeout() time.Duration {
-	if c.dialOptions != nil && c.dialOptions.Timeout > 0 {
-		return c.dialOptions.Timeout
+	if c.dial != nil {
+		return c.dial.options.Timeout
 	}
 	return c.loop.cfg.ConnectTimeout
 }
@@ -124,7 +125,7 @@ func (c *Conn) routeResolved() error {
 		return err
 	}
 	attr := c.device.dev.Attr()
-	param := c.offer
+	param := c.dial.param
 	param.ResponderResources = min(param.ResponderResources, attr.MaxQPRdAtom)
 	param.InitiatorDepth = min(param.InitiatorDepth, attr.MaxQPInitRdAtom)
 	return c.id.Connect(connParam(&param))
@@ -137,7 +138,7 @@ func (c *Conn) setNegotiated(ev *cm.Event) {
 		ResponderResources: ev.Param.ResponderResources,
 		InitiatorDepth:     ev.Param.InitiatorDepth,
 		FlowControl:        ev.Param.FlowControl,
-		RetryCount:         c.offer.RetryCount,
+		RetryCount:         c.dial.param.RetryCount,
 		RNRRetryCount:      ev.Param.RNRRetryCount,
 	}
 	c.peerPrivate = ev.Param.PrivateData
@@ -292,6 +293,7 @@ func (c *Conn) enterOpen() {
 	}
 	c.enter(stateOpen)
 	c.loop.openingConns--
+	c.dial = nil
 	c.liveness.confirmed(c.loop.clock.now)
 	c.startKeepalive()
 	c.loop.onOpen(c)

@@ -1,6 +1,7 @@
 package reactor
 
 import (
+	"bytes"
 	"math"
 	"net/netip"
 	"time"
@@ -10,8 +11,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// DialOptions are the options of a connection that this side opens. The application must
-// not change them until OnOpen or OnDialError is called.
+// DialOptions are the options of a connection that this side opens. Dial copies them.
 type DialOptions struct {
 	// PrivateData is sent to the peer with the connection request, at most 56 bytes. It
 	// may arrive padded with zeros, see cm.ConnParam.
@@ -45,12 +45,15 @@ type DialOptions struct {
 	Context any
 }
 
-// A dialRequest has the arguments of Dial after they were checked. Options that are zero
-// were replaced by the values of Config.
+// A dialRequest has the arguments of Dial after they were checked.
 type dialRequest struct {
-	addr    netip.AddrPort
-	timeout time.Duration
-	param   cm.MessageParam
+	addr netip.AddrPort
+	// Copy of the options. If DialOptions.Timeout was zero, the copy has
+	// Config.ConnectTimeout.
+	options DialOptions
+	// Parameters that this side asks for. Options that are zero were replaced by the values
+	// of Config.
+	param cm.MessageParam
 }
 
 // Dial begins to connect to addr. A nil o means the defaults: Dial then makes a new
@@ -101,7 +104,7 @@ func (l *Loop) Dial(addr netip.AddrPort, o *DialOptions) error {
 		return operr.Wrap(op, tooManyConns(l.cfg.MaxConns))
 	}
 	l.load.Add(1)
-	if err := l.post(op, func() { l.startDial(o, request) }, true); err != nil {
+	if err := l.post(op, func() { l.startDial(o, &request) }, true); err != nil {
 		l.load.Add(-1)
 		l.waitingDials.Add(-1)
 		return err
@@ -151,15 +154,15 @@ func (e *Engine) checkDial(addr netip.AddrPort, o *DialOptions) (r dialRequest, 
 	if err := checkTime("ACK timeout", o.AckTimeout, maxAckTimeout); err != nil {
 		return r, err
 	}
-	return dialRequest{
-		addr:    addr,
-		timeout: orDefault(o.Timeout, e.cfg.ConnectTimeout),
-		param: cm.MessageParam{
-			PrivateData:        o.PrivateData,
-			ResponderResources: uint8(orNone(o.ResponderResources, e.cfg.ResponderResources)),
-			InitiatorDepth:     uint8(orNone(o.InitiatorDepth, e.cfg.InitiatorDepth)),
-			RetryCount:         uint8(orNone(o.RetryCount, e.cfg.RetryCount)),
-			RNRRetryCount:      uint8(orNone(o.RNRRetryCount, e.cfg.RNRRetryCount)),
-		},
-	}, nil
+	r = dialRequest{addr: addr, options: *o}
+	r.options.PrivateData = bytes.Clone(o.PrivateData)
+	r.options.Timeout = orDefault(o.Timeout, e.cfg.ConnectTimeout)
+	r.param = cm.MessageParam{
+		PrivateData:        r.options.PrivateData,
+		ResponderResources: uint8(orNone(o.ResponderResources, e.cfg.ResponderResources)),
+		InitiatorDepth:     uint8(orNone(o.InitiatorDepth, e.cfg.InitiatorDepth)),
+		RetryCount:         uint8(orNone(o.RetryCount, e.cfg.RetryCount)),
+		RNRRetryCount:      uint8(orNone(o.RNRRetryCount, e.cfg.RNRRetryCount)),
+	}
+	return r, nil
 }

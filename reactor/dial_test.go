@@ -104,3 +104,23 @@ func TestDialErrorHasOptions(t *testing.T) {
 	require.ErrorAs(t, failed, &dial)
 	require.Equal(t, addr, dial.Addr)
 }
+
+// TestDialCopiesOptions changes the options right after the call of Dial. The changes
+// have no effect.
+func TestDialCopiesOptions(t *testing.T) {
+	var request *reactor.ConnRequest
+	var dialed *reactor.Conn
+	server := newLoop(t, &hooks{request: func(req *reactor.ConnRequest) {
+		request = req
+		require.NoError(t, req.Accept(nil))
+	}}, nil)
+	client := newLoop(t, &hooks{open: func(c *reactor.Conn) { dialed = c }}, nil)
+	o := &reactor.DialOptions{PrivateData: []byte("first"), Context: "first"}
+	require.NoError(t, client.Dial(listen(t, server.Engine()), o))
+	copy(o.PrivateData, "other")
+	o.Context, o.Handler, o.LocalAddr = "other", reactor.BaseConnHandler{}, netip.MustParseAddrPort("192.0.2.1:1")
+	drive(t, func() bool { return dialed != nil }, client, server)
+	require.Equal(t, "first", string(request.PrivateData()))
+	require.Equal(t, "first", dialed.Context())
+	require.Same(t, o, dialed.DialOptions())
+}

@@ -41,7 +41,7 @@ func (s *eventSource) ready(poller.Readiness) (work int) {
 func (l *Loop) handleEvent(ev *cm.Event) {
 	c, ok := ev.ID.Context().(*Conn)
 	typ, err := ev.Type, ev.Err
-	if ok && typ == cm.Established && c.dialOptions != nil {
+	if ok && typ == cm.Established && c.dial != nil {
 		c.setNegotiated(ev)
 	}
 	l.recordError(ev.Ack())
