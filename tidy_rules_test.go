@@ -17,6 +17,8 @@ func TestRulesCanFail(t *testing.T) {
 		{"import of a package above it", "verbs/x.go", imports(module + "/cm"), "verbs must not import cm", checkArrows},
 		{"choosing a provider", "reactor/x.go", imports(module + "/provider/soft"), "reactor must not import provider/soft", checkArrows},
 		{"test support in production", "reactor/x.go", imports(module + "/provider/providertest"), "reactor must not import provider/providertest", checkArrows},
+		{"internal test support in a provider", "provider/soft/x.go", imports(module + "/internal/testutil/leak"), "provider/soft must not import internal/testutil/leak", checkArrows},
+		{"attacks in a provider", "provider/rdmacore/x.go", imports(module + "/internal/hostile"), "provider/rdmacore must not import internal/hostile", checkArrows},
 		{"internal in an example", "examples/echo/x.go", imports(module + "/internal/slots"), "must not import internal/slots", checkArrows},
 		{"internal in an example of a package", "cq/example_test.go", imports(module + "/internal/slots"), "must not import internal/slots", checkArrows},
 		{"import of another internal package", "internal/slots/x.go", imports(module + "/internal/psn"), "must not import internal/psn", checkArrows},

@@ -57,7 +57,10 @@ var arrows = map[string][]string{
 	"cq":                         {"verbs", "internal/fdwait", "internal/operr", "internal/slots"},
 	"cm":                         {"verbs", "internal/eventfd", "internal/fdwait", "internal/operr"},
 	"provider":                   {"provider/soft", "provider/rdmacore", "verbs", "cm", "internal/operr"},
-	"provider/soft":              {"verbs", "cm", "internal/*", "provider/soft/internal/*"},
+	"provider/soft": {
+		"verbs", "cm", "internal/asyncq", "internal/eventfd", "internal/operr", "internal/psn", "internal/timerfd", "internal/timerheap",
+		"internal/wire", "provider/soft/internal/*",
+	},
 
 	"provider/soft/internal/netlink":  {},
 	"provider/soft/internal/epollset": {"internal/eventfd"},
@@ -78,7 +81,7 @@ var arrows = map[string][]string{
 	},
 	"provider/soft/internal/udp": {"verbs", "cm", "internal/wire", "internal/psn", "provider/soft/internal/counters", "provider/soft/internal/epollset", "provider/soft/internal/hostport", "provider/soft/internal/resource"},
 
-	"provider/rdmacore": {"verbs", "cm", "internal/*"},
+	"provider/rdmacore": {"verbs", "cm", "internal/asyncq", "internal/eventfd", "internal/operr"},
 	"reactor":           {"verbs", "cq", "cm", "poller", "internal/operr", "internal/slots", "internal/timerfd", "internal/timerheap"},
 	"examples/*":        public,
 	"bench":             public,

@@ -22,9 +22,12 @@ var givenUp = map[string]string{
 	"climate":    "case",
 	"courier":    "sender",
 	"curious":    "wants the header",
+	"depart":     "close",
 	"door":       "acceptor",
+	"doubt":      "onTimeout",
 	"doze":       "idle",
 	"dozing":     "idle",
+	"duet":       "peerproc",
 	"farewell":   "disconnect",
 	"gate":       "listener",
 	"glance":     "poll",
@@ -37,6 +40,7 @@ var givenUp = map[string]string{
 	"manners":    "parameters",
 	"mourn":      "observe",
 	"newcomer":   "incoming request",
+	"nic":        "device, loopDevice",
 	"outlet":     "connected socket",
 	"patience":   "timeout, limit",
 	"patient":    "waiting",
@@ -50,11 +54,21 @@ var givenUp = map[string]string{
 	"widow":      "client that was restarted",
 }
 
+// givenUpNames has identifiers that must not be used, also not as a part of a longer
+// identifier. Their words, such as "take" and "back", are allowed. The value of each
+// identifier says which one is used instead.
+var givenUpNames = map[string]string{
+	"giveUp":      "fail, failOutstanding",
+	"identReader": "IP ID probe",
+	"madExchange": "madMux",
+	"takeBack":    "forgetSent",
+}
+
 // wordsOf matches the words of an identifier in camel case, and of a text.
 var wordsOf = regexp.MustCompile(`[A-Z]+(?:[A-Z][a-z]|\b)|[A-Z]?[a-z]+|[A-Z]+`)
 
 // givenUpIn returns the words in an identifier or text that are listed in givenUp, in the
-// singular or plural.
+// singular or plural, and the identifiers that are listed in givenUpNames.
 func givenUpIn(text string) (found []string) {
 	for _, word := range wordsOf.FindAllString(text, -1) {
 		word = strings.ToLower(word)
@@ -65,7 +79,20 @@ func givenUpIn(text string) (found []string) {
 			}
 		}
 	}
+	for name := range givenUpNames {
+		if strings.Contains(text, name) || strings.Contains(text, strings.ToUpper(name[:1])+name[1:]) {
+			found = append(found, name)
+		}
+	}
 	return found
+}
+
+// insteadOf returns which words or identifiers are used instead of a given-up one.
+func insteadOf(word string) string {
+	if instead, ok := givenUp[word]; ok {
+		return instead
+	}
+	return givenUpNames[word]
 }
 
 // checkWords refuses given-up words in identifiers and comments.
@@ -75,7 +102,7 @@ func checkWords(s *source) (problems []string) {
 	}
 	report := func(at ast.Node, text string) {
 		for _, word := range givenUpIn(text) {
-			problems = append(problems, s.problem(at, "the word %q is given up: %s", word, givenUp[word]))
+			problems = append(problems, s.problem(at, "the word %q is given up: %s", word, insteadOf(word)))
 		}
 	}
 	for _, group := range s.file.Comments {
@@ -101,7 +128,14 @@ func TestGivenUpWords(t *testing.T) {
 			require.Equal(t, []string{word}, givenUpIn(text), text)
 		}
 	}
-	for _, text := range []string{"doorbell", "newDoorbells", "delegate", "propagates", "indoors", "spotted"} {
+	for name, instead := range givenUpNames {
+		require.NotEmpty(t, instead)
+		upper := strings.ToUpper(name[:1]) + name[1:]
+		for _, text := range []string{name, upper, "new" + upper, name + "s", "calls " + name + "."} {
+			require.Equal(t, []string{name}, givenUpIn(text), text)
+		}
+	}
+	for _, text := range []string{"takes back", "unicode", "doorbell", "newDoorbells", "delegate", "propagates", "indoors", "spotted"} {
 		require.Empty(t, givenUpIn(text), text)
 	}
 }

@@ -129,7 +129,8 @@ func (c *Conn) stage(code verbs.Opcode, signal bool) (*verbs.SendWR, *sendReques
 	return wr, r
 }
 
-// markDirty adds the connection to Loop.dirty, so that the next postStaged posts its requests.
+// markDirty adds the connection to Loop.dirty, so that the next postStaged posts its
+// requests.
 func (c *Conn) markDirty() {
 	if !c.dirty {
 		c.dirty = true

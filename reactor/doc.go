@@ -196,6 +196,7 @@ package reactor
 //	recv_queue.go         receive queue of a connection
 //	shared_recv.go        shared receive queue
 //	loop_state.go         states of a loop
+//	epoll_schedule.go     when a loop that does not sleep checks epoll
 //	loop.go               Loop
 //	timer.go              timers of the application
 //	source.go             descriptors that a loop watches with epoll
@@ -208,13 +209,16 @@ package reactor
 //	limits.go             limits of the devices
 //	full_loops.go         loops without room for another connection
 //	credentials.go        process of a peer on the same host
+//	decision.go           who has answered a connection request
 //	request.go            connection requests of peers
 //	balance.go            choosing a loop for a connection
+//	common_options.go     options that listeners and dialed connections share
 //	dial.go               connections that this side opens
 //	listener.go           listeners
 //	handler.go            Handler
 //	callbacks.go          calls of the Handler
 //	acceptor.go           listeners and unanswered requests of an engine
+//	request_handling.go   connection requests before and without an answer
 //	loop_device.go        one device as one loop uses it
 //	completion_queue.go   completion queues of one device
 //	catch_up.go           handling completions before a time limit ends a connection
