@@ -263,20 +263,29 @@ func (c *Config) checkNumbers() error {
 // checkTimes checks the fields that are times.
 func (c *Config) checkTimes() error {
 	for _, f := range []struct {
+		name  string
+		value time.Duration
+	}{
+		{"SpinBudget", c.SpinBudget},
+		{"SafetyTimeout", c.SafetyTimeout},
+		{"SlowCallback", c.SlowCallback},
+		{"DecisionTimeout", c.DecisionTimeout},
+		{"DrainTimeout", c.DrainTimeout},
+	} {
+		if err := checkTime(f.name, f.value); err != nil {
+			return err
+		}
+	}
+	for _, f := range []struct {
 		name        string
 		value, high time.Duration
 	}{
-		{"SpinBudget", c.SpinBudget, math.MaxInt64},
-		{"SafetyTimeout", c.SafetyTimeout, math.MaxInt64},
-		{"SlowCallback", c.SlowCallback, math.MaxInt64},
 		{"MinRNRTimer", c.MinRNRTimer, maxRNRDelay},
 		{"AckTimeout", c.AckTimeout, maxAckTimeout},
-		{"DecisionTimeout", c.DecisionTimeout, math.MaxInt64},
 		{"ConnectTimeout", c.ConnectTimeout, cm.MaxTimeout},
-		{"DrainTimeout", c.DrainTimeout, math.MaxInt64},
 		{"Keepalive", max(0, c.Keepalive), maxKeepalive},
 	} {
-		if err := checkTime(f.name, f.value, f.high); err != nil {
+		if err := checkTimeUpTo(f.name, f.value, f.high); err != nil {
 			return err
 		}
 	}
@@ -340,18 +349,22 @@ func checkRange(fieldName string, v, low, high int) error {
 	return nil
 }
 
-// checkTime returns a *verbs.ParamError if v is negative or more than high. The error
-// has the value and the limit in nanoseconds, and names the value with the string
-// fieldName.
-func checkTime(fieldName string, v, high time.Duration) error {
-	err := &verbs.ParamError{Field: fieldName, Value: int64(v), Limit: int64(high)}
-	switch {
-	case v < 0:
-		err.Limit, err.Reason = 0, fmt.Sprintf("%v is negative", v)
-	case v > high:
-		err.Reason = fmt.Sprintf("%v is longer than the limit, %v", v, high)
-	default:
+// checkTime returns a *verbs.ParamError if v is negative. The error has the value in
+// nanoseconds, and names it with the string fieldName.
+func checkTime(fieldName string, v time.Duration) error {
+	if v >= 0 {
 		return nil
 	}
-	return err
+	return &verbs.ParamError{Field: fieldName, Value: int64(v), Reason: fmt.Sprintf("%v is negative", v)}
+}
+
+// checkTimeUpTo is checkTime, but also returns an error if v is more than high. The error
+// then has the limit too, in nanoseconds.
+func checkTimeUpTo(fieldName string, v, high time.Duration) error {
+	if v <= high {
+		return checkTime(fieldName, v)
+	}
+	return &verbs.ParamError{
+		Field: fieldName, Value: int64(v), Limit: int64(high), Reason: fmt.Sprintf("%v is longer than the limit, %v", v, high),
+	}
 }

@@ -148,10 +148,10 @@ func (e *Engine) checkDial(addr netip.AddrPort, o *DialOptions) (r dialRequest, 
 			return r, err
 		}
 	}
-	if err := checkTime("timeout", o.Timeout, cm.MaxTimeout); err != nil {
+	if err := checkTimeUpTo("timeout", o.Timeout, cm.MaxTimeout); err != nil {
 		return r, err
 	}
-	if err := checkTime("ACK timeout", o.AckTimeout, maxAckTimeout); err != nil {
+	if err := checkTimeUpTo("ACK timeout", o.AckTimeout, maxAckTimeout); err != nil {
 		return r, err
 	}
 	r = dialRequest{addr: addr, options: *o}

@@ -169,8 +169,9 @@ func (l *Loop) Arm() (busy bool, err error) {
 	return false, nil
 }
 
-// Stop begins to shut down the engine of the loop: see Engine.Stop. For a loop made with
-// NewLoop, the application must then call RunOnce until it returns ErrClosed.
+// Stop begins to shut down the engine of the loop: see Engine.Stop. It may be called
+// from any goroutine. For a loop made with NewLoop, the application must then call
+// RunOnce until it returns ErrClosed.
 func (l *Loop) Stop() { l.engine.Stop() }
 
 // Close ends a loop made with NewLoop at once: its connections end with ErrShutdown. It

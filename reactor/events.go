@@ -221,7 +221,8 @@ func (l *Loop) deviceFailed(dev verbs.Device, err error) {
 }
 
 // An AsyncError is the error of a connection that has ended because of an asynchronous
-// event of its device.
+// event of its device. OnClose, OnDialError or OnAcceptError gets it inside a
+// *verbs.OpError; errors.As finds it. Source: ibv_get_async_event(3).
 type AsyncError struct {
 	Device string               // name of the device
 	Type   verbs.AsyncEventType // type of the event

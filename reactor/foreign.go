@@ -39,7 +39,8 @@ func (l *Loop) Register(fd int, interest poller.Interest, fn func(poller.Readine
 	return r, nil
 }
 
-// Modify changes the interest of the registration. It returns an error after Close.
+// Modify changes the interest of the registration. The errors are those of
+// poller.Poller.Modify; after Close the error matches poller.ErrToken.
 func (r *Registration) Modify(interest poller.Interest) error {
 	return operr.Wrap("modify registration", r.loop.poller.Modify(r.token, interest))
 }

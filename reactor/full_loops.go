@@ -78,7 +78,7 @@ func (f *fullLoops) full(k loopOnDevice, conns int64, now time.Time) bool {
 // a connection on dev.
 func (l *Loop) full(dev verbs.Device, now time.Time) bool {
 	conns := l.load.Load()
-	if limit := l.cfg.MaxConns; limit > 0 && conns >= int64(limit) {
+	if conns >= int64(l.cfg.MaxConns) {
 		return true
 	}
 	return l.engine.fullLoops.full(loopOnDevice{l, dev}, conns, now)

@@ -61,7 +61,7 @@ func (e *Engine) Listen(addr netip.AddrPort, o *ListenOptions) (*Listener, error
 
 // check returns a *verbs.ParamError for the first option that is out of range.
 func (o *ListenOptions) check() error {
-	if err := checkTime("ACK timeout", o.AckTimeout, maxAckTimeout); err != nil {
+	if err := checkTimeUpTo("ACK timeout", o.AckTimeout, maxAckTimeout); err != nil {
 		return err
 	}
 	return checkRange("RNR retry count", o.RNRRetryCount, -1, verbs.MaxRetry)

@@ -78,10 +78,12 @@ func (l *Loop) enter(s loopState) { l.state = max(l.state, s) }
 // because no callback reports it.
 func (l *Loop) recordError(err error) { l.err = firstError(l.err, err) }
 
-// Index returns the index of the loop in its engine, from 0.
+// Index returns the index of the loop in its engine, from 0. It may be called from any
+// goroutine.
 func (l *Loop) Index() int { return l.index }
 
-// Engine returns the engine to which the loop belongs.
+// Engine returns the engine to which the loop belongs. It may be called from any
+// goroutine.
 func (l *Loop) Engine() *Engine { return l.engine }
 
 // Now returns the time at which the loop has last read the clock. The loop reads the
@@ -90,10 +92,12 @@ func (l *Loop) Engine() *Engine { return l.engine }
 func (l *Loop) Now() time.Time { return l.clock.time() }
 
 // Conns returns how many connections the loop has. Connections that are opening or
-// closing count too.
+// closing count too, and also calls of Dial and Accept that wait for the loop. Conns may
+// be called from any goroutine.
 func (l *Loop) Conns() int { return int(l.load.Load()) }
 
-// SetIdle changes what the loop does after a turn without work. It returns a
+// SetIdle changes what the loop does after a turn without work. It may be called from any
+// goroutine, and takes effect when the present turn has ended. The error is a
 // *verbs.ParamError if the policy is unknown.
 func (l *Loop) SetIdle(p IdlePolicy) error {
 	if err := checkRange("idle policy", int(p), 0, int(IdleBusy)); err != nil {

@@ -5,7 +5,12 @@ import (
 	"sync/atomic"
 )
 
-// A mailbox is a queue of functions that other goroutines want the loop to call.
+// A mailbox is a queue of functions that other goroutines want the loop to call. Package
+// provider/soft/internal/connmgr has another queue of functions, the type inbox. The
+// functions in an inbox have kinds with a limit for each, and the descriptor of an inbox
+// is readable while functions wait. A mailbox has no descriptor. Its sender wakes the
+// loop, and only while the loop sleeps, so posting to a loop that is awake needs no
+// system call.
 //
 // No function waits while the loop sleeps. A sender first adds its function, which sets
 // the field pending. Then the sender reads the field sleeping. The loop first sets the

@@ -7,7 +7,10 @@ import "github.com/rdmaloop/rdmaloop/poller"
 // after the other, and each waits for a check. The number is arbitrary.
 const openingEpollEvery = 16
 
-// A source handles the events of a descriptor of the loop's poller.
+// A source handles the events of a descriptor of the loop's poller. A loop does not use a
+// Set of provider/soft/internal/epollset, whose Handler is similar, for three reasons: a
+// Set never waits, other goroutines can not wake the goroutine that uses it, and it does
+// not tell which descriptor has ended a sleep.
 type source interface {
 	// ready is called when the descriptor is ready. It handles a limited number of events
 	// of the descriptor, and returns how many of them count as work (see IdlePolicy).
