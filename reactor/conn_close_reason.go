@@ -50,7 +50,7 @@ func (e *closeReason) provisional() bool { return e.kind == provisionalCause }
 
 // setCause sets the reason, unless a reason that is not provisional is already set.
 func (e *closeReason) setCause(cause error) {
-	if e.kind <= provisionalCause {
+	if e.kind == noCause || e.kind == provisionalCause {
 		e.kind, e.cause = finalCause, cause
 	}
 }
@@ -67,7 +67,7 @@ func (e *closeReason) requestFailed(err error, s verbs.Status) {
 	if flushed || s == verbs.StatusRetryExcErr {
 		kind = provisionalCause
 	}
-	if e.kind <= provisionalCause && e.kind < kind {
+	if e.kind == noCause || e.kind == provisionalCause && kind == requestCause {
 		e.kind, e.cause = kind, err
 	}
 }
