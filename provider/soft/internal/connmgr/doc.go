@@ -60,6 +60,7 @@
 //	mad_answer_limit.go  rate of the answers to unknown peers
 //	mad_port.go          UDP ports
 //	mad_mux.go           distribution of received datagrams
+//	mad_job_target.go    receivers of jobs
 //	mad_icmp.go          sockets for requests, and their ICMP errors
 //	mad_refused.go       refused requests
 //	mad_retransmit.go    retransmission

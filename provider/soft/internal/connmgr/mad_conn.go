@@ -20,8 +20,7 @@ import (
 // The lock of its channel guards a madConn. Fields that the multiplexer reads are
 // written with the multiplexer's lock held too.
 type madConn struct {
-	mux    *madMux
-	ch     *channel   // channel of the ID; written with the multiplexer's lock held
+	jobTarget
 	port   *madPort   // port of the local address
 	remote netip.Addr // address of the peer
 	// ID of the connection; nil after close, while the last DREQ is retransmitted
@@ -41,13 +40,12 @@ type madConn struct {
 	retransmit      retransmitter
 	rtuSent         bool // true after an RTU was sent
 	deliveryStopped bool // true after stopDelivery
-	closed          bool // true after a call of release; written with the multiplexer's lock held
 }
 
 // dialMAD sends a request to the remote address of the ID.
 func dialMAD(i *id, m message) error {
 	ch := i.ch.Load()
-	c := &madConn{mux: ch.m.mux, ch: ch, id: i, remote: hostport.WithoutZone(i.remote.Addr())}
+	c := &madConn{jobTarget: jobTarget{mux: ch.m.mux, ch: ch}, id: i, remote: hostport.WithoutZone(i.remote.Addr())}
 	var err error
 	if c.port, err = c.mux.open(hostport.WithoutZone(i.local.Addr()), ch); err != nil {
 		return err
@@ -202,10 +200,7 @@ func (c *madConn) move(to *channel) error {
 	if err := to.watchPort(c.port); err != nil {
 		return err
 	}
-	c.mux.mu.Lock()
-	from := c.ch
-	c.ch = to
-	c.mux.mu.Unlock()
+	from := c.setChannel(to)
 	from.unwatchPort(c.port)
 	from.timers.Move(&c.retransmit.timer, &to.timers)
 	return nil
@@ -243,7 +238,7 @@ func (c *madConn) release() {
 	c.retransmit.stop()
 	delete(c.ch.orphans, c)
 	c.mux.mu.Lock()
-	c.closed = true
+	c.closeTarget()
 	c.releaseAddr()
 	delete(c.mux.conns, c.ownID)
 	forget(c.mux.byPeer, peerKey{c.remote, c.peerGUID, c.peerID}, c)

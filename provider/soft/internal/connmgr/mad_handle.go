@@ -21,28 +21,6 @@ func (c *madConn) enqueueMAD(m *wire.MAD) {
 	c.enqueue(jobMessage, func() { c.handleMAD(&kept) })
 }
 
-// enqueue queues a job that runs with the lock of the connection's channel held. The
-// caller holds the multiplexer's lock.
-func (c *madConn) enqueue(kind jobKind, job func()) {
-	ch := c.ch
-	ch.inbox.add(kind, func() {
-		if c.onChannel(ch, kind, job) {
-			job()
-		}
-	})
-}
-
-// onChannel reports whether the connection is on the channel ch, whose lock the caller
-// holds. If the connection has moved to another channel, onChannel queues the job there.
-func (c *madConn) onChannel(ch *channel, kind jobKind, job func()) bool {
-	c.mux.mu.Lock()
-	defer c.mux.mu.Unlock()
-	if c.ch != ch && !c.closed {
-		c.enqueue(kind, job)
-	}
-	return c.ch == ch && !c.closed
-}
-
 // handleMAD handles a datagram. The multiplexer has checked the address and the
 // communication ID. A message that the present state does not allow is late or a
 // duplicate. handleMAD drops it.

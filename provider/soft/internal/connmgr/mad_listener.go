@@ -17,8 +17,7 @@ import (
 // the table of half-open connections or the backlog is full, the listener drops a
 // request, and the peer retransmits it.
 type madListener struct {
-	mux     *madMux
-	ch      *channel // channel of the ID; written with the multiplexer's lock held
+	jobTarget
 	id      *id
 	addr    hostport.BindAddr
 	service wire.ServiceID
@@ -30,7 +29,6 @@ type madListener struct {
 	// later changes of the addresses are not noticed.
 	watchErr  error
 	accepting bool
-	closed    bool // true after close; written with the multiplexer's lock held
 	// waiting has the requests that are queued in the inbox of the channel. The
 	// multiplexer's lock guards it.
 	waiting  map[*incomingRequest]struct{}
@@ -42,7 +40,7 @@ type madListener struct {
 func openMADListener(i *id) *madListener {
 	ch := i.ch.Load()
 	l := &madListener{
-		mux: ch.m.mux, ch: ch, id: i, addr: i.port.Addr, accepting: true,
+		jobTarget: jobTarget{mux: ch.m.mux, ch: ch}, id: i, addr: i.port.Addr, accepting: true,
 		waiting: make(map[*incomingRequest]struct{}), halfOpen: newHalfOpenTable(ch.m.MaxHalfOpen, ch.m.MaxHalfOpenPerAddress),
 		service: wire.NewServiceID(uint16(i.ps), i.port.Addr.Port),
 	}
@@ -75,10 +73,7 @@ func (l *madListener) move(to *channel) error {
 			return err
 		}
 	}
-	l.mux.mu.Lock()
-	from := l.ch
-	l.ch = to
-	l.mux.mu.Unlock()
+	from := l.setChannel(to)
 	for _, p := range ports {
 		from.unwatchPort(p)
 	}
@@ -92,7 +87,7 @@ func (l *madListener) close() {
 		p.drain()
 	}
 	l.mux.mu.Lock()
-	l.closed = true
+	l.closeTarget()
 	rest := slices.DeleteFunc(l.mux.listeners[l.service], func(o *madListener) bool { return o == l })
 	if l.mux.listeners[l.service] = rest; len(rest) == 0 {
 		delete(l.mux.listeners, l.service)
@@ -124,26 +119,6 @@ func (mux *madMux) refuseWaiting(req *incomingRequest) {
 	mux.answer(req.port, req.from, &out)
 }
 
-// enqueue queues a job for the channel; see madConn.enqueue. It returns false if the job
-// was dropped.
-func (l *madListener) enqueue(job func()) bool {
-	ch := l.ch
-	return ch.inbox.add(jobRequest, func() {
-		if l.onChannel(ch, job) {
-			job()
-		}
-	})
-}
-
-func (l *madListener) onChannel(ch *channel, job func()) bool {
-	l.mux.mu.Lock()
-	defer l.mux.mu.Unlock()
-	if l.ch != ch && !l.closed {
-		l.enqueue(job)
-	}
-	return l.ch == ch && !l.closed
-}
-
 // An incomingRequest is a request that has no ID yet.
 type incomingRequest struct {
 	port   *madPort       // port at which the request has arrived
@@ -164,7 +139,7 @@ func (req *incomingRequest) isLookup() bool { return req.m.kind() == kindSIDRREQ
 func (l *madListener) enqueueRequest(req *incomingRequest) {
 	source := access.SourceOf(req.from)
 	victim, ok := l.halfOpen.room(source, !req.isLookup() && l.mux.sources.full(source), l.mux.clock())
-	if victim == nil && !ok || !l.enqueue(func() { l.admitRequest(req) }) {
+	if victim == nil && !ok || !l.enqueue(jobRequest, func() { l.admitRequest(req) }) {
 		l.mux.m.WireCounts.Inc(counters.CMRequestDropped)
 		return
 	}
@@ -193,7 +168,7 @@ func (l *madListener) admitRequest(req *incomingRequest) {
 	if err != nil {
 		return
 	}
-	c := &madConn{mux: l.mux, ch: l.ch, port: port, remote: req.from, service: req.answer, listener: l, addrValidation: addrValidation{received: 1}}
+	c := &madConn{jobTarget: jobTarget{mux: l.mux, ch: l.ch}, port: port, remote: req.from, service: req.answer, listener: l, addrValidation: addrValidation{received: 1}}
 	c.register()
 	recorded := true
 	if req.isLookup() {

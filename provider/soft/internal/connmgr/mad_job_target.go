@@ -1,0 +1,52 @@
+//go:build linux
+
+package connmgr
+
+// A jobTarget is the part of a madConn or a madListener that receives jobs. The jobs run
+// on the channel of the ID. A goroutine that queues a job does not have to hold the lock
+// of that channel, so the ID can move to another channel before the job runs. In that
+// case the job moves too.
+type jobTarget struct {
+	mux    *madMux
+	ch     *channel // channel of the ID; written with the multiplexer's lock held
+	closed bool     // true after closeTarget; the multiplexer's lock guards it
+}
+
+// enqueue queues a job that runs with the lock of the channel held. It returns false if
+// the job was dropped. The caller holds the multiplexer's lock.
+func (t *jobTarget) enqueue(kind jobKind, job func()) bool {
+	ch := t.ch
+	return ch.inbox.add(kind, func() {
+		if t.onChannel(ch, kind, job) {
+			job()
+		}
+	})
+}
+
+// onChannel reports whether the job can run on the channel ch, whose lock the caller
+// holds. If the ID has moved to another channel, onChannel queues the job there and
+// returns false. If the target is closed, it drops the job and returns false.
+func (t *jobTarget) onChannel(ch *channel, kind jobKind, job func()) bool {
+	t.mux.mu.Lock()
+	defer t.mux.mu.Unlock()
+	if t.closed {
+		return false
+	}
+	if t.ch != ch {
+		t.enqueue(kind, job)
+	}
+	return t.ch == ch
+}
+
+// setChannel records that the ID has moved to another channel. It returns the channel
+// before. The caller holds the locks of both channels.
+func (t *jobTarget) setChannel(to *channel) (from *channel) {
+	t.mux.mu.Lock()
+	defer t.mux.mu.Unlock()
+	from, t.ch = t.ch, to
+	return from
+}
+
+// closeTarget drops all queued jobs and all later jobs of the target. The caller holds
+// the multiplexer's lock.
+func (t *jobTarget) closeTarget() { t.closed = true }
