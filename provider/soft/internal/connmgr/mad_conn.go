@@ -12,19 +12,42 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 )
 
+// madConnState is the state of a madConn. release ends a madConn in each of the states.
+// After that none of its timers and jobs runs.
+type madConnState uint8
+
+const (
+	// madDelivering means that the ID gets the messages of the peer. Every madConn starts
+	// in this state. stopDelivery leads to madAnswering. close leads to madOrphan if a
+	// DREQ is unanswered; otherwise it releases the madConn.
+	madDelivering madConnState = iota
+	// madAnswering means that the ID expects no message of the peer any more. It is in
+	// stateDREQReceived, stateWithdrawn or stateEnded. Nothing is retransmitted. If the
+	// peer retransmits a message, the madConn answers it again. close releases the
+	// madConn.
+	madAnswering
+	// madOrphan means that the ID was destroyed while a DREQ was unanswered. The field id
+	// is nil, and the madConn is in channel.orphans. It retransmits the DREQ. It is
+	// released when the peer answers, when the peer uses its queue pair for another
+	// connection, after the last retransmission, when it is evicted, and when the channel
+	// is closed.
+	madOrphan
+)
+
 // A madConn exchanges the messages of one ID as datagrams, which may be lost, duplicated
 // and reordered. It retransmits messages until they are answered, and answers the
 // retransmissions of the peer, so that the ID gets each message once. The ID itself
 // times out if no answer arrives.
 //
-// The lock of its channel guards a madConn. Fields that the multiplexer reads are
-// written with the multiplexer's lock held too.
+// The lock of its channel guards a madConn. The multiplexer's lock guards the embedded
+// addrValidation. Fields that the multiplexer reads are written with the multiplexer's
+// lock held too.
 type madConn struct {
 	jobTarget
+	state  madConnState
 	port   *madPort   // port of the local address
 	remote netip.Addr // address of the peer
-	// ID of the connection; nil after close, while the last DREQ is retransmitted
-	id *id
+	id     *id        // ID of the connection; nil in madOrphan
 
 	ownID    uint32         // communication ID of this side; for a lookup the request ID
 	peerID   uint32         // communication ID of the peer; 0 if it is not known
@@ -37,9 +60,7 @@ type madConn struct {
 	listener *madListener // listener that has accepted the request; nil on the active side
 	addrValidation
 
-	retransmit      retransmitter
-	rtuSent         bool // true after an RTU was sent
-	deliveryStopped bool // true after stopDelivery
+	retransmit retransmitter
 }
 
 // dialMAD sends a request to the remote address of the ID.
@@ -94,7 +115,6 @@ func (c *madConn) send(m message) error {
 	case *repMsg, *dreqMsg:
 		c.retransmit.start(0)
 	case *rtuMsg:
-		c.rtuSent = true
 		c.retransmit.startRTU()
 	}
 	return nil
@@ -144,7 +164,7 @@ func (c *madConn) encode(mad *wire.MAD, m message) {
 
 // requestTID returns the transaction ID of the request of this connection.
 func (c *madConn) requestTID() uint64 {
-	if c.id != nil && !c.id.active {
+	if c.listener != nil {
 		return tid(c.peerID)
 	}
 	return tid(c.ownID)
@@ -187,7 +207,7 @@ func (c *madConn) credentials() (cm.Credentials, bool) { return cm.Credentials{}
 // stopDelivery also removes it from madMux.byQP, because the peer may now use its queue
 // pair for another connection.
 func (c *madConn) stopDelivery() {
-	c.deliveryStopped = true
+	c.state = madAnswering
 	c.retransmit.stop()
 	c.mux.mu.Lock()
 	defer c.mux.mu.Unlock()
@@ -210,7 +230,7 @@ func (c *madConn) move(to *channel) error {
 // retransmits the DREQ for a while without the ID.
 func (c *madConn) close() {
 	if c.retransmit.running() && c.retransmit.mad.Attribute() == wire.AttrDREQ && len(c.ch.orphans) < maxOrphans {
-		c.id = nil
+		c.state, c.id = madOrphan, nil
 		c.retransmit.remaining = orphanRetransmits
 		c.ch.orphans[c] = struct{}{}
 		return

@@ -50,17 +50,17 @@ func (c *madConn) handleMAD(m *wire.MAD) {
 func (c *madConn) fromPeer(m *wire.MAD) bool { return c.peerID != 0 && firstID(m) == c.peerID }
 
 // deliver passes a message to the ID. If the ID accepts the message, the message answers
-// the one that is being retransmitted, so deliver stops the retransmission. A connection
-// without an ID retransmits a DREQ. Every message except an RTU ends such a connection.
+// the one that is being retransmitted, so deliver stops the retransmission. In madOrphan
+// a DREQ is retransmitted, and every message except an RTU ends the connection.
 func (c *madConn) deliver(m message) {
 	_, isRTU := m.(*rtuMsg)
-	if c.id == nil {
+	switch c.state {
+	case madAnswering:
+		return
+	case madOrphan:
 		if !isRTU {
 			c.release()
 		}
-		return
-	}
-	if c.deliveryStopped {
 		return
 	}
 	// An RTU that arrives while a DREQ is retransmitted is late. It does not answer the
@@ -86,7 +86,7 @@ func (c *madConn) onConfirmation(m *wire.MAD) {
 func (c *madConn) onMRA(m *wire.MAD) {
 	var r wire.MRA
 	r.Decode(m)
-	if c.id == nil {
+	if c.state == madOrphan {
 		return
 	}
 	switch attr := c.retransmit.mad.Attribute(); {
@@ -107,13 +107,13 @@ func (c *madConn) onREP(m *wire.MAD) {
 	r.Decode(m)
 	duplicate := c.peerID == r.LocalID
 	switch {
-	case c.id == nil:
+	case c.state == madOrphan:
 	case c.id.state == stateREQSent && c.id.ps == cm.TCP && c.acceptREP(&r):
 		c.deliver(parseREP(&r))
 		if c.id.state == stateEstablished {
 			c.retransmit.startRTU() // The retransmission of the REQ has ended in deliver.
 		}
-	case duplicate && c.rtuSent && c.id.state == stateEstablished:
+	case duplicate && c.retransmit.hasRTU() && c.id.state == stateEstablished:
 		c.retransmit.sendNow()
 	case duplicate && c.id.state == stateREPReceived:
 		c.sendMRA(wire.AnsweredREP)
@@ -169,7 +169,7 @@ func (c *madConn) sendMRA(what wire.Answered) {
 func (c *madConn) onREJ(m *wire.MAD) {
 	var r wire.REJ
 	r.Decode(m)
-	if c.id != nil && c.id.ps == cm.UDP {
+	if c.state != madOrphan && c.id.ps == cm.UDP {
 		return
 	}
 	switch {
@@ -177,7 +177,7 @@ func (c *madConn) onREJ(m *wire.MAD) {
 		// The peer's communication ID is known from an earlier message of the peer. A
 		// REJ without that ID does not come from the peer.
 		return
-	case r.RemoteID != c.ownID && (c.id == nil || c.id.state >= stateEstablished):
+	case r.RemoteID != c.ownID && (c.state == madOrphan || c.id.state >= stateEstablished):
 		// A connected peer knows the communication ID of this side. A REJ without that
 		// ID does not come from the peer.
 		return
@@ -196,7 +196,7 @@ func (c *madConn) onDREQ(m *wire.MAD) {
 		return
 	}
 	c.lastTID = m.TID()
-	if c.id == nil || c.id.state == stateEnded || c.id.state == stateDREQSent {
+	if c.state == madOrphan || c.id.state == stateEnded || c.id.state == stateDREQSent {
 		// This side answers although it has ended the connection or has sent a DREQ
 		// itself, because the peer retransmits its DREQ until it gets a DREP.
 		var answer wire.MAD
@@ -220,11 +220,11 @@ func (c *madConn) dataHeard() {
 // shows that the peer has the RTU, so the RTU is not retransmitted any more.
 func (c *madConn) peerSentData() {
 	switch {
-	case c.id == nil:
+	case c.state == madOrphan:
 	case c.id.state == stateREPSent:
 		c.validate()
 		c.deliver(&rtuMsg{})
-	case c.rtuSent && c.id.state == stateEstablished:
+	case c.retransmit.hasRTU() && c.id.state == stateEstablished:
 		c.retransmit.stop()
 	default:
 		// The connection is established already, because the application has called

@@ -17,7 +17,7 @@ import (
 
 // refusesMTU reports whether a REJ refuses the path MTU of the REQ of this connection.
 func (c *madConn) refusesMTU(r *wire.REJ) bool {
-	return cm.RejectReason(r.Reason) == cm.RejectInvalidMTU && c.id != nil &&
+	return cm.RejectReason(r.Reason) == cm.RejectInvalidMTU && c.state != madOrphan &&
 		c.id.state == stateREQSent && c.retransmit.mad.Attribute() == wire.AttrREQ
 }
 

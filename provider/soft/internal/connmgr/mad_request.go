@@ -84,7 +84,7 @@ func (c *madConn) duplicateREQ() {
 // request, the answer is an MRA, or nothing for a lookup. Otherwise answerDuplicate
 // sends the answer of the application again.
 func (c *madConn) answerDuplicate() {
-	if c.id == nil || c.id.active {
+	if c.state == madOrphan || c.id.active {
 		return
 	}
 	switch attr := c.retransmit.mad.Attribute(); {
@@ -103,11 +103,11 @@ func (c *madConn) answerDuplicate() {
 // numbers that it chooses. So a host that can send from an address can end the
 // connections of that address.
 func (c *madConn) stale() {
-	switch {
-	case c.id == nil:
+	switch c.state {
+	case madOrphan:
 		// An orphan ends at once, because the peer would not answer its DREQ.
 		c.release()
-	case !c.deliveryStopped:
+	case madDelivering:
 		c.id.connectionStale()
 	}
 }

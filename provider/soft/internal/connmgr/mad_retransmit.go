@@ -57,6 +57,9 @@ func (r *retransmitter) init(c *madConn) {
 	r.timer.Fire = func() { r.fire() }
 }
 
+// hasRTU reports whether the message is an RTU.
+func (r *retransmitter) hasRTU() bool { return r.mad.Attribute() == wire.AttrRTU }
+
 func (r *retransmitter) running() bool { return r.timer.Running() }
 
 // start starts the retransmission of the message. The number of retransmissions has no
@@ -92,13 +95,13 @@ func (r *retransmitter) stop() { r.c.ch.timers.Stop(&r.timer) }
 
 func (r *retransmitter) fire() {
 	if r.remaining == 0 {
-		if r.c.id == nil {
+		if r.c.state == madOrphan {
 			r.c.release()
 		}
 		return
 	}
 	if !r.c.mayRetransmit() {
-		if r.c.id == nil {
+		if r.c.state == madOrphan {
 			// An orphan, which is a connection whose ID was closed, is removed here,
 			// because resume is never called for it.
 			r.c.release()

@@ -134,7 +134,7 @@ func (c *madConn) evict() {
 	c.mux.mu.Unlock()
 	switch {
 	case !chosen:
-	case c.id == nil:
+	case c.state == madOrphan:
 		c.release()
 	case c.id.state == stateDREQReceived || c.id.state == stateEnded:
 		c.spare()
