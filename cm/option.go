@@ -6,10 +6,6 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// maxTimerCode is the largest code of a local ACK timeout and of a minimum RNR timer.
-// Both fields have five bits.
-const maxTimerCode = 31
-
 // SetTOS sets the type of service of the ID's packets. It must be called before
 // ResolveRoute, which uses the value. Source: rdma_set_option(3).
 func (id *ID) SetTOS(tos uint8) error {
@@ -82,5 +78,5 @@ func (id *ID) checkTimerCode(option Option, code int) error {
 	if option == OptionMinRNRTimer {
 		field = "minimum RNR timer code"
 	}
-	return atMost(field, code, maxTimerCode)
+	return atMost(field, code, verbs.MaxTimerCode)
 }

@@ -197,7 +197,7 @@ const (
 // times as a code of 5 bits. Code 31 is the longest ACK timeout, and code 0 is the
 // longest RNR delay.
 var (
-	maxAckTimeout = verbs.AckTimeout(31)
+	maxAckTimeout = verbs.AckTimeout(verbs.MaxTimerCode)
 	maxRNRDelay   = verbs.RNRDelay(0)
 )
 

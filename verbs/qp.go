@@ -176,9 +176,13 @@ const (
 	MaxPSN   = 1<<24 - 1
 )
 
-// timerCodeMask is the largest code of a local ACK timeout and of an RNR NAK timer. Both
-// codes have five bits, so timerCodeMask is also the mask of these bits.
-const timerCodeMask = 31
+// MaxTimerCode is the largest code of a local ACK timeout and of an RNR NAK timer. Both
+// codes have five bits, so MaxTimerCode is also the mask of these bits.
+const MaxTimerCode = 31
+
+// AckTimeoutUnit is the unit of the codes of the local ACK timeout: the code n means the
+// unit times 2^n (IBTA vol. 1, 9.7.6.1.3).
+const AckTimeoutUnit = 4096 * time.Nanosecond
 
 // rnrDelays has the delay of each RNR NAK timer code, in units of 10 µs (IBTA vol. 1,
 // table 45). Code 0 means the longest delay.
@@ -191,14 +195,14 @@ var rnrDelays = [32]uint32{
 // the low five bits of code are used. Code 0 is 655.36 ms, code 1 is 10 µs, code 12 is
 // 0.64 ms, code 31 is 491.52 ms.
 func RNRDelay(code uint8) time.Duration {
-	return time.Duration(rnrDelays[code&timerCodeMask]) * 10 * time.Microsecond
+	return time.Duration(rnrDelays[code&MaxTimerCode]) * 10 * time.Microsecond
 }
 
 // RNRDelayCode returns the RNR NAK timer code of the shortest delay that is at least d.
 // If d is zero or negative, this is code 1, which means 10 µs. The result ok is false if
 // d is longer than the longest delay, 655.36 ms.
 func RNRDelayCode(d time.Duration) (code uint8, ok bool) {
-	for code = 1; code <= timerCodeMask; code++ {
+	for code = 1; code <= MaxTimerCode; code++ {
 		if RNRDelay(code) >= d {
 			return code, true
 		}
@@ -210,10 +214,10 @@ func RNRDelayCode(d time.Duration) (code uint8, ok bool) {
 // 2^code. Code 0 means that there is no timeout, and the result is 0. Only the low five
 // bits of code are used.
 func AckTimeout(code uint8) time.Duration {
-	if code &= timerCodeMask; code == 0 {
+	if code &= MaxTimerCode; code == 0 {
 		return 0
 	}
-	return 4096 * time.Nanosecond << code
+	return AckTimeoutUnit << code
 }
 
 // AckTimeoutCode returns the code of the shortest local ACK timeout that is at least d,
@@ -221,7 +225,7 @@ func AckTimeout(code uint8) time.Duration {
 // code 0, which means no timeout. The result ok is false if d is longer than the longest
 // timeout, 8796 s.
 func AckTimeoutCode(d time.Duration) (code uint8, ok bool) {
-	for code = 1; code <= timerCodeMask; code++ {
+	for code = 1; code <= MaxTimerCode; code++ {
 		if AckTimeout(code) >= d {
 			return code, true
 		}

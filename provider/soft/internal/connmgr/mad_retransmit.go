@@ -132,5 +132,5 @@ func (r *retransmitter) sendNow() { r.c.transmit(&r.mad) }
 // vol. 1, 12.6.5). For the code 0, verbs.AckTimeout returns no limit, but codeTime
 // returns 4.096 µs.
 func codeTime(code uint8) time.Duration {
-	return max(verbs.AckTimeout(code), 4096*time.Nanosecond)
+	return max(verbs.AckTimeout(code), verbs.AckTimeoutUnit)
 }

@@ -2,6 +2,8 @@
 
 package connmgr
 
+import "github.com/rdmaloop/rdmaloop/verbs"
+
 // Connection management sets two timers of a queue pair. Their values are codes of five
 // bits.
 
@@ -31,11 +33,8 @@ func ackTimeoutCode(lifetime, delay uint8) uint8 {
 		// otherwise.
 		long++
 	}
-	return min(long, maxCode)
+	return min(long, verbs.MaxTimerCode)
 }
-
-// maxCode is the largest code of five bits.
-const maxCode = 31
 
 // lifetime returns the packet lifetime of the ID's path. If the application has set an
 // ACK timeout, lifetime computes the packet lifetime from that timeout, as the kernel

@@ -6,6 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
 // maxMembers is the largest number of sockets of shards at one address. It limits the
@@ -27,15 +28,12 @@ const maxMembers = 1000
 // The program reads the UDP payload, so the BTH is at offset 0. See bpf(4) for the
 // instructions, and socket(7) for SO_ATTACH_REUSEPORT_CBPF.
 func steer(members []member, modulus uint32) []unix.SockFilter {
-	const (
-		// Offset of the word of the BTH whose low 24 bits are the queue pair number (IBTA
-		// vol. 1, 9.2).
-		destQP  = 4
-		qpnMask = 1<<24 - 1
-	)
+	// Offset of the word of the BTH whose low 24 bits are the queue pair number (IBTA vol.
+	// 1, 9.2).
+	const destQP = 4
 	p := []unix.SockFilter{
 		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: destQP},
-		{Code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, K: qpnMask},
+		{Code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, K: verbs.MaxQPNum},
 		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: wire.GSIQPN, Jf: 1},
 		{Code: unix.BPF_RET | unix.BPF_K, K: 0},
 		{Code: unix.BPF_MISC | unix.BPF_TAX},
