@@ -62,7 +62,9 @@ func OpenChannel(t Transport) (*EventChannel, error) {
 
 // FD returns the descriptor of the channel. The caller waits until the descriptor is
 // readable (level-triggered), and then calls Next, which may nevertheless find no event.
-// The channel owns the descriptor: callers never read, write or close it.
+// The channel owns the descriptor: callers never read, write or close it. After Close, FD
+// returns the same number, which may then belong to another file. Any goroutine may call
+// FD.
 func (c *EventChannel) FD() int { return c.t.FD() }
 
 // NewID creates an ID whose events arrive on this channel. The caller closes it with

@@ -11,9 +11,12 @@ import (
 
 // An ID is one end of a connection, a listener, or a datagram lookup. An ID can be used
 // for one connection only. The package comment says which goroutines may call its
-// methods. After Close every method that returns an error returns verbs.ErrClosed, and
-// the others return the zero value. No call waits for the peer: a nil error means that
-// the operation has started. Source: rdma_cm(7).
+// methods. No call waits for the peer: a nil error means that the operation has started.
+//
+// After Close, Close and CloseQP return nil, and every other method that returns an
+// error returns verbs.ErrClosed. State returns StateClosed. PortSpace, Channel and
+// Context return the same values as before. The other methods return the zero value.
+// Source: rdma_cm(7).
 type ID struct {
 	ps PortSpace
 	t  TransportID

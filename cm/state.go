@@ -61,7 +61,8 @@ const (
 	// Accept. Disconnect and Disconnected leave it.
 	StateEstablished
 	// StateDisconnecting: the disconnect request was sent, and the queue pair is flushed
-	// (DREQ_SENT). Disconnect enters this state; Disconnected leaves it.
+	// (DREQ_SENT). Disconnect enters this state from StateEstablished, and Established
+	// enters it from StateDisconnectPending. Disconnected leaves it.
 	StateDisconnecting
 	// StateDisconnected: the connection has ended. Disconnected enters this state, and
 	// in the UDP port space Disconnect. The peer may have disconnected before this side
@@ -70,8 +71,8 @@ const (
 	StateDisconnected
 	// StateFailed: the connection was refused, the peer can not be reached, or the device
 	// was removed. Reject, a failed Accept, the event DeviceRemoval, and the events
-	// ConnectError, Unreachable and Rejected enter this state. The caller can only close
-	// the ID.
+	// ConnectError, Unreachable and Rejected enter this state. So does AddrError during a
+	// lookup in the UDP port space. The caller can only close the ID.
 	StateFailed
 	// StateClosed: Close was called. All other calls return verbs.ErrClosed.
 	StateClosed

@@ -21,12 +21,14 @@ import (
 // sent only once. There the timeout is the time that the peer's application has for its
 // answer.
 const (
-	// requestTimeout, 73.7 s, is the timeout of a REQ. It is also the timeout of a DREQ
-	// that the active side sends.
+	// requestTimeout, 73.7 s, is the timeout of a REQ.
 	requestTimeout = 16 * 4608 * time.Millisecond
-	// sidrTimeout, 65.5 s, is the timeout of a SIDR_REQ. It is also the timeout of a
-	// DREQ that the passive side sends.
+	// sidrTimeout, 65.5 s, is the timeout of a SIDR_REQ.
 	sidrTimeout = 16 * 4096 * time.Millisecond
+	// activeDREQTimeout, 73.7 s, is the timeout of a DREQ that the active side sends.
+	activeDREQTimeout = 16 * 4608 * time.Millisecond
+	// passiveDREQTimeout, 65.5 s, is the timeout of a DREQ that the passive side sends.
+	passiveDREQTimeout = 16 * 4096 * time.Millisecond
 	// rtuTimeout, 49 s, is the time after which an unanswered REP fails. The kernel
 	// waits sixteen times 4.1 s. This device waits only twelve times 4.1 s, so that the
 	// memory for a flood of requests is free again within a minute.
@@ -119,9 +121,7 @@ func (i *id) setupFailed(err error, m *repMsg) {
 		i.peerGone()
 		return
 	}
-	i.enter(stateEnded)
-	i.failQP()
-	i.raise(cm.TransportEvent{Type: cm.ConnectError, Status: statusSetupFailed, Err: err, Param: m.qpParams.param(), PrivateData: m.private})
+	i.fail(cm.TransportEvent{Type: cm.ConnectError, Status: statusSetupFailed, Err: err, Param: m.qpParams.param(), PrivateData: m.private})
 }
 
 // Establish implements cm.TransportID. It confirms the REP when the application has
@@ -162,11 +162,31 @@ func (i *id) onREJ(m *rejMsg) bool {
 // requestRejected ends the request with the event for a refusal. This event is Rejected,
 // or for a lookup Unreachable.
 func (i *id) requestRejected(m *rejMsg) {
-	i.enter(stateEnded)
-	i.failQP()
 	ev := cm.TransportEvent{Type: cm.Rejected, Status: int(m.reason), ByApplication: m.byApplication, PrivateData: m.private, Err: cmp.Or(m.cause, userRefused(m.userRefused))}
 	if i.ps == cm.UDP {
 		ev.Type, ev.Status = cm.Unreachable, int(cm.SIDRReject)
 	}
-	i.raise(ev)
+	i.fail(ev)
+}
+
+// errLocalOnly is the cause of a failed dial if the device has both paths, and the
+// remote address belongs to this host. To such an address the device uses only the local
+// path. So the dial fails even if a process listens at the address on the wire path.
+var errLocalOnly = errors.New("no process listens on the local path, and PathAuto does not use the wire path to an address of this host")
+
+// noListener fails a request for which no listener was found. The parameter cause is
+// additional information for the application, such as the user of a skipped process. It
+// may be nil.
+func (i *id) noListener(cause error) {
+	ev := cm.TransportEvent{Type: cm.Rejected, Status: int(cm.RejectInvalidServiceID)}
+	if i.ps == cm.UDP {
+		ev.Type, ev.Status = cm.Unreachable, int(cm.SIDRUnsupported)
+	}
+	ev.Err = cause
+	i.fail(ev)
+}
+
+// dialFailed fails a request that could not be sent.
+func (i *id) dialFailed(err error) {
+	i.fail(cm.TransportEvent{Type: cm.ConnectError, Status: statusSetupFailed, Err: err})
 }

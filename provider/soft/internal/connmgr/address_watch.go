@@ -17,19 +17,18 @@ import (
 // harm. The lock of its channel guards the watch.
 type addressWatch struct {
 	fd       int
-	observer interface{ addressesChanged() }
+	listener *madListener // listener whose method addressesChanged is called
 }
 
-// watchAddresses opens an addressWatch, which the channel ch watches. When addresses
-// change, the watch calls the method addressesChanged of the parameter observer. The
-// process needs no privilege for the watch.
-func watchAddresses(ch *channel, observer interface{ addressesChanged() }) (*addressWatch, error) {
+// watchAddresses opens an addressWatch for a listener. The channel ch watches its
+// descriptor. The process needs no privilege for the watch.
+func watchAddresses(ch *channel, l *madListener) (*addressWatch, error) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, unix.NETLINK_ROUTE)
 	if err != nil {
 		return nil, addressWatchError(err)
 	}
 	const groups = unix.RTMGRP_IPV4_IFADDR | unix.RTMGRP_IPV6_IFADDR
-	n := &addressWatch{fd: fd, observer: observer}
+	n := &addressWatch{fd: fd, listener: l}
 	err = unix.Bind(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK, Groups: groups})
 	if err == nil {
 		err = ch.watch(fd, n)
@@ -67,7 +66,7 @@ func (w *addressWatch) OnReady(int, uint32) {
 			break
 		}
 	}
-	w.observer.addressesChanged()
+	w.listener.addressesChanged()
 }
 
 // move moves the watch from its channel to another channel. It does nothing if w is nil.

@@ -30,11 +30,12 @@ func (i *id) Disconnect() error {
 	return nil
 }
 
+// dreqTimeout returns the time that the ID waits for the answer to a DREQ.
 func (i *id) dreqTimeout() time.Duration {
 	if i.active {
-		return requestTimeout
+		return activeDREQTimeout
 	}
-	return sidrTimeout
+	return passiveDREQTimeout
 }
 
 // onDREQ handles the DREQ of the peer. The queue pair keeps its state until the

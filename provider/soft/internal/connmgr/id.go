@@ -28,7 +28,7 @@ type id struct {
 	// often the peer asks for more time.
 	timerLimit time.Time
 
-	port          hostport.Reservation
+	reservation   hostport.Reservation
 	local, remote netip.AddrPort // addresses of this side and of the peer; invalid if not known
 	bound         bool           // true once the ID has a local address that is not a wildcard
 	opts          options
@@ -91,23 +91,27 @@ const (
 	stateIdle idState = iota
 	// stateREQSent means that the active side has sent a REQ or a SIDR_REQ. The timer
 	// limits the time until the answer. A REP leads to stateEstablished if the ID has a
-	// queue pair, else to stateREPReceived. A SIDR_REP, a refusal and the timeout lead
-	// to stateEnded.
+	// queue pair, else to stateREPReceived. A SIDR_REP leads to stateEnded. So does every
+	// failure: a refusal, a missing listener, an ICMP error for the request, the timeout,
+	// the end of the peer's process, and a REP that this side can not use.
 	stateREQSent
 	// stateREPReceived means that the active side has received a REP and has no queue
 	// pair on the ID. The application connects its own queue pair and calls Establish,
 	// which leads to stateEstablished. Reject, a REJ and the end of the peer's process
-	// lead to stateEnded. A DREQ leads to stateDREQReceived.
+	// lead to stateEnded. A DREQ leads to stateDREQReceived. So does a request of the
+	// peer that uses the same queue pair for another connection.
 	stateREPReceived
 	// stateREQReceived means that the passive side has received a REQ or a SIDR_REQ and
 	// has not answered. Accept leads to stateREPSent after a REQ, and to stateEnded
-	// after a SIDR_REQ or if Accept fails. Reject leads to stateEnded. If the peer
-	// cancels the request or has gone, the state changes to stateWithdrawn.
+	// after a SIDR_REQ or if Accept fails. Reject and the eviction of the request lead to
+	// stateEnded. If the peer cancels the request, has gone, or uses the same queue pair
+	// in another request, the state changes to stateWithdrawn.
 	stateREQReceived
 	// stateREPSent means that the passive side has sent a REP. The timer limits the time
 	// until the RTU. The RTU and Notify lead to stateEstablished. A REJ, the timeout,
 	// the end of the peer's process and the eviction of the request lead to stateEnded.
-	// A DREQ leads to stateDREQReceived.
+	// A DREQ leads to stateDREQReceived. So does a request of the peer that uses the same
+	// queue pair for another connection.
 	stateREPSent
 	// stateEstablished means that the connection is open. Disconnect leads to
 	// stateDREQSent. A DREQ, a REJ and the end of the peer's process lead to
@@ -115,16 +119,18 @@ const (
 	// another connection.
 	stateEstablished
 	// stateDREQSent means that this side has sent a DREQ. The timer limits the time
-	// until the DREP. The DREP, a DREQ or a REJ of the peer, and the timeout lead to
-	// stateEnded.
+	// until the DREP. The following lead to stateEnded: the DREP, a DREQ or a REJ of the
+	// peer, the timeout, the end of the peer's process, the eviction of the connection,
+	// and a request of the peer that uses the same queue pair for another connection.
 	stateDREQSent
 	// stateDREQReceived means that the peer has disconnected, or has gone without a
 	// DREQ. The application gets the event Disconnected. Disconnect sends a DREP, and
 	// leads to stateEnded.
 	stateDREQReceived
-	// stateWithdrawn means that the peer has cancelled the request, or has gone, before
-	// the passive side has answered. Accept and Reject return an error. Only Destroy and
-	// the eviction of the request lead to stateEnded.
+	// stateWithdrawn means that the peer has cancelled the request, has gone, or has used
+	// the same queue pair in another request, before the passive side has answered.
+	// Accept and Reject return an error. Only Destroy and the eviction of the request
+	// lead to stateEnded.
 	stateWithdrawn
 	// stateEnded means that the connection or the lookup was refused, has timed out, was
 	// answered or has disconnected. No message is expected.
@@ -132,7 +138,7 @@ const (
 )
 
 func newID(ch *channel, ps cm.PortSpace) *id {
-	i := &id{m: ch.m, ps: ps, port: hostport.NoReservation(), opts: options{minRNRTimer: cm.DefaultMinRNRTimer}}
+	i := &id{m: ch.m, ps: ps, reservation: hostport.NoReservation(), opts: options{minRNRTimer: cm.DefaultMinRNRTimer}}
 	i.ch.Store(ch)
 	i.timer.Fire = i.timedOut
 	return i
@@ -244,10 +250,17 @@ func (i *id) timedOut() {
 	}
 }
 
+// unreachable ends the connection, the request or the lookup with the event Unreachable.
 func (i *id) unreachable(status int, cause error) {
+	i.fail(cm.TransportEvent{Type: cm.Unreachable, Status: status, Err: cause})
+}
+
+// fail ends the connection, the request or the lookup with an event. It moves the queue
+// pair of a connection to the error state.
+func (i *id) fail(ev cm.TransportEvent) {
 	i.enter(stateEnded)
 	i.failQP()
-	i.raise(cm.TransportEvent{Type: cm.Unreachable, Status: status, Err: cause})
+	i.raise(ev)
 }
 
 // disconnected ends a connection for which this side has sent a DREQ. The DREQ was
@@ -295,7 +308,7 @@ func (i *id) destroy(ch *channel) {
 		i.madPort.close(ch)
 		i.madPort = nil
 	}
-	i.port.Close()
+	i.reservation.Close()
 	i.state = stateEnded
 }
 

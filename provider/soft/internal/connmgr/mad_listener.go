@@ -40,9 +40,9 @@ type madListener struct {
 func openMADListener(i *id) *madListener {
 	ch := i.ch.Load()
 	l := &madListener{
-		jobTarget: jobTarget{mux: ch.m.mux, ch: ch}, id: i, addr: i.port.Addr, accepting: true,
+		jobTarget: jobTarget{mux: ch.m.mux, ch: ch}, id: i, addr: i.reservation.Addr, accepting: true,
 		waiting: make(map[*incomingRequest]struct{}), halfOpen: newHalfOpenTable(ch.m.MaxHalfOpen, ch.m.MaxHalfOpenPerAddress),
-		service: wire.NewServiceID(uint16(i.ps), i.port.Addr.Port),
+		service: wire.NewServiceID(uint16(i.ps), i.reservation.Addr.Port),
 	}
 	if l.addr.Wildcard() {
 		l.followAddresses()
@@ -111,7 +111,7 @@ func (mux *madMux) refuseWaiting(req *incomingRequest) {
 	}
 	var out wire.MAD
 	if req.isLookup() {
-		encodeSIDRREP(&out, &sidrRepMsg{status: cm.SIDRReject}, req.answer, req.id)
+		encodeSIDRREP(&out, &sidrRepMsg{status: cm.SIDRReject}, req.service, req.id)
 	} else {
 		r := wire.REJ{RemoteID: req.id, Rejected: wire.AnsweredREQ, Reason: uint16(cm.RejectConsumer)}
 		r.Encode(&out, req.tid)
@@ -121,14 +121,14 @@ func (mux *madMux) refuseWaiting(req *incomingRequest) {
 
 // An incomingRequest is a request that has no ID yet.
 type incomingRequest struct {
-	port   *madPort       // port at which the request has arrived
-	from   netip.Addr     // address of the peer
-	m      message        // *reqMsg or *sidrReqMsg
-	id     uint32         // communication ID of the peer, or request ID of a lookup
-	tid    uint64         // transaction ID of the message
-	guid   uint64         // node GUID of the peer; not set for a lookup
-	qpn    uint32         // queue pair of the peer; not set for a lookup
-	answer wire.ServiceID // for a lookup: the service ID that the answer has to name
+	port    *madPort       // port at which the request has arrived
+	from    netip.Addr     // address of the peer
+	m       message        // *reqMsg or *sidrReqMsg
+	id      uint32         // communication ID of the peer, or request ID of a lookup
+	tid     uint64         // transaction ID of the message
+	guid    uint64         // node GUID of the peer; not set for a lookup
+	qpn     uint32         // queue pair of the peer; not set for a lookup
+	service wire.ServiceID // for a lookup: the service ID that the answer has to name
 }
 
 func (req *incomingRequest) isLookup() bool { return req.m.kind() == kindSIDRREQ }
@@ -168,7 +168,7 @@ func (l *madListener) admitRequest(req *incomingRequest) {
 	if err != nil {
 		return
 	}
-	c := &madConn{jobTarget: jobTarget{mux: l.mux, ch: l.ch}, port: port, remote: req.from, service: req.answer, listener: l, addrValidation: addrValidation{received: 1}}
+	c := &madConn{jobTarget: jobTarget{mux: l.mux, ch: l.ch}, port: port, remote: req.from, service: req.service, listener: l, addrValidation: addrValidation{received: 1}}
 	c.register()
 	recorded := true
 	if req.isLookup() {

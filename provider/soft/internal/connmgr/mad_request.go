@@ -136,7 +136,7 @@ func (mux *madMux) onSIDRREQ(mad *wire.MAD, port *madPort, from netip.Addr) {
 		mux.answer(port, from, &out)
 		return
 	}
-	l.enqueueRequest(&incomingRequest{port: port, from: from, id: r.RequestID, m: m, answer: r.ServiceID})
+	l.enqueueRequest(&incomingRequest{port: port, from: from, id: r.RequestID, m: m, service: r.ServiceID})
 }
 
 // registerLookup registers a lookup until the madConn ends.

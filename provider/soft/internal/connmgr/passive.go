@@ -36,7 +36,7 @@ func (i *id) incoming(m message, c cmConn) *id {
 		}
 		to, ev.PrivateData = m.endpoints, m.private
 	}
-	if !i.port.Addr.Covers(to.dst) {
+	if !i.reservation.Addr.Covers(to.dst) {
 		return nil
 	}
 	child.state, child.conn, child.parent = stateREQReceived, c, i

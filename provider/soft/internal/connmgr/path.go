@@ -51,13 +51,13 @@ func (ls listeners) close() {
 // listener of the wire path serves too few addresses, the listener of the local path is
 // not opened.
 func (i *id) openListeners() error {
-	if i.m.Wire && !(i.m.Local && i.port.Addr.Addr.IsLoopback()) {
+	if i.m.Wire && !(i.m.Local && i.reservation.Addr.Addr.IsLoopback()) {
 		i.listeners = append(i.listeners, openMADListener(i))
 	}
 	err := i.checkServed()
 	if err == nil && i.m.Local {
 		var l *unixListener
-		if l, err = openUnixListener(i, i.port.FD); err == nil {
+		if l, err = openUnixListener(i, i.reservation.FD); err == nil {
 			i.listeners = append(i.listeners, l)
 		}
 	}

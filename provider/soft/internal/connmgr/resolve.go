@@ -41,7 +41,7 @@ func (i *id) SetOption(option cm.Option, value int) error {
 // sharing of its port.
 func (i *id) setReuse(on bool) error {
 	if on && i.local.IsValid() {
-		if err := i.port.Share(); err != nil {
+		if err := i.reservation.Share(); err != nil {
 			return hostport.ExplainClash(err)
 		}
 	}
@@ -51,7 +51,7 @@ func (i *id) setReuse(on bool) error {
 
 func (i *id) setAFOnly(on bool) error {
 	if i.local.IsValid() {
-		if err := i.port.Restrict(on); err != nil {
+		if err := i.reservation.Restrict(on); err != nil {
 			return hostport.ExplainClash(err)
 		}
 	}
@@ -78,7 +78,7 @@ func (i *id) bind(ch *channel, addr netip.AddrPort) error {
 	if err != nil {
 		return resource.Wrap(hostport.ExplainClash(err))
 	}
-	i.port = port
+	i.reservation = port
 	i.local = netip.AddrPortFrom(addr.Addr().Unmap(), port.Addr.Port)
 	if !port.Addr.Wildcard() {
 		i.bound = true
@@ -92,7 +92,7 @@ func (i *id) bind(ch *channel, addr netip.AddrPort) error {
 func (i *id) Listen(backlog int) error {
 	ch := i.lock()
 	defer ch.unlock()
-	if err := i.port.Claim(); err != nil {
+	if err := i.reservation.Claim(); err != nil {
 		return hostport.ExplainClash(err)
 	}
 	i.backlog = backlog

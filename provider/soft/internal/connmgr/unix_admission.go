@@ -3,15 +3,10 @@
 package connmgr
 
 import (
-	"slices"
-
 	"golang.org/x/sys/unix"
 
-	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/internal/eventfd"
-	"github.com/rdmaloop/rdmaloop/provider/soft/internal/access"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
-	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
 )
 
 // An admission is the permission of a client to be connected to a listener. Until the
@@ -56,27 +51,4 @@ func (c *admission) release() {
 		c.m.UserLimit.Release(c.uid)
 		c.m = nil
 	}
-}
-
-// refuseNoResources refuses a client because of a lack of resources, and counts the
-// cause. It reads nothing from the client.
-func (l *unixListener) refuseNoResources(fd int, cause counters.ID) {
-	m := l.ch.m
-	m.LocalCounts.Inc(cause)
-	refusal := message(&rejMsg{reason: cm.RejectNoResources})
-	if l.id.ps == cm.UDP {
-		refusal = &sidrRepMsg{status: cm.SIDRNoQP}
-	}
-	// An error of Send is ignored: it means that the client has closed its socket.
-	_ = unixsock.Send(fd, encode(refusal), nil)
-	_ = unix.Close(fd)
-	m.Spare.Fill()
-}
-
-// oldestOfBusiest selects the client that is closed to make room for a new client of the
-// user newUID: the oldest client of the user who has the most clients. The field clients
-// has the oldest client first.
-func (l *unixListener) oldestOfBusiest(newUID uint32) *client {
-	return access.LeastUsedOfBusiest(slices.Values(l.clients), newUID,
-		func(c *client) uint32 { return c.peer.UID }, func(_, _ *client) bool { return false })
 }

@@ -59,7 +59,7 @@ const (
 
 // dialUnix sends a request to the listener at the ID's remote address.
 func dialUnix(i *id, m message) error {
-	c := &unixConn{ch: i.ch.Load(), id: i, fd: i.port.Take()}
+	c := &unixConn{ch: i.ch.Load(), id: i, fd: i.reservation.Take()}
 	d := &localDial{c: c, request: m}
 	d.retryTimer.Fire = func() { d.retry() }
 	c.dial, i.conn = d, c
@@ -82,7 +82,7 @@ func (d *localDial) retry() {
 // returnSocket transfers the socket back to the reservation, if the unixConn has it.
 func (d *localDial) returnSocket() {
 	if d.c.fd >= 0 {
-		d.c.id.port.FD = d.c.takeSocket()
+		d.c.id.reservation.FD = d.c.takeSocket()
 	}
 }
 
@@ -155,7 +155,7 @@ func (d *localDial) openSocket() (err error) {
 	if d.c.fd >= 0 {
 		return nil
 	}
-	s := d.c.id.port.Addr
+	s := d.c.id.reservation.Addr
 	d.c.fd, err = unixsock.Bind(s.Name())
 	if errors.Is(err, unix.EADDRINUSE) {
 		err = hostport.ExplainClash(s.Clash(s))
@@ -212,11 +212,6 @@ func (d *localDial) sendRequest() error {
 	return nil
 }
 
-// errLocalOnly is the cause of a failed dial if the device has both paths, and the
-// remote address belongs to this host. To such an address the device uses only the local
-// path. So the dial fails even if a process listens at the address on the wire path.
-var errLocalOnly = errors.New("no process listens on the local path, and PathAuto does not use the wire path to an address of this host")
-
 // cause returns the reason why no listener was found, or nil if the reason is only that
 // nobody listens.
 func (d *localDial) cause() error {
@@ -229,28 +224,4 @@ func (d *localDial) cause() error {
 		return errLocalOnly
 	}
 	return nil
-}
-
-// noListener fails a request for which no listener was found. The parameter cause is
-// additional information for the application, such as the user of a skipped process. It
-// may be nil.
-func (i *id) noListener(cause error) {
-	ev := cm.TransportEvent{Type: cm.Rejected, Status: int(cm.RejectInvalidServiceID)}
-	if i.ps == cm.UDP {
-		ev.Type, ev.Status = cm.Unreachable, int(cm.SIDRUnsupported)
-	}
-	ev.Err = cause
-	i.requestFailed(ev)
-}
-
-// dialFailed fails a request that could not be sent.
-func (i *id) dialFailed(err error) {
-	i.requestFailed(cm.TransportEvent{Type: cm.ConnectError, Status: statusSetupFailed, Err: err})
-}
-
-// requestFailed ends the request with an event.
-func (i *id) requestFailed(ev cm.TransportEvent) {
-	i.enter(stateEnded)
-	i.failQP()
-	i.raise(ev)
 }

@@ -225,7 +225,7 @@ func TestCredentialsOfPeer(t *testing.T) {
 // descriptorsOf returns the descriptors that an ID would close when it is destroyed. If
 // a descriptor has two owners by mistake, the list contains it twice.
 func descriptorsOf(i *id) (fds []int) {
-	all := []int{i.port.FD, i.port.Marker}
+	all := []int{i.reservation.FD, i.reservation.Marker}
 	if c, ok := i.conn.(*unixConn); ok {
 		all = append(append(all, c.fd), c.passed...)
 	}
@@ -294,7 +294,7 @@ func TestDialOwnsSocketOnce(t *testing.T) {
 		clock.advance(redialInterval)
 		wantTransportEvent(t, client, cm.Rejected)
 		require.Equal(t, before, descriptorsOf(i))
-		_, err = unixsock.Bind(i.port.Addr.Name())
+		_, err = unixsock.Bind(i.reservation.Addr.Name())
 		require.ErrorIs(t, err, unix.EADDRINUSE, "the port is still reserved")
 		require.NoError(t, i.Destroy())
 		require.Empty(t, descriptorsOf(i))

@@ -137,6 +137,29 @@ func (l *unixListener) acceptClient(fd int) {
 	c.OnReady(c.fd, unix.EPOLLIN) // Usually the request has already arrived.
 }
 
+// refuseNoResources refuses a client because of a lack of resources, and counts the
+// cause. It reads nothing from the client.
+func (l *unixListener) refuseNoResources(fd int, cause counters.ID) {
+	m := l.ch.m
+	m.LocalCounts.Inc(cause)
+	refusal := message(&rejMsg{reason: cm.RejectNoResources})
+	if l.id.ps == cm.UDP {
+		refusal = &sidrRepMsg{status: cm.SIDRNoQP}
+	}
+	// An error of Send is ignored: it means that the client has closed its socket.
+	_ = unixsock.Send(fd, encode(refusal), nil)
+	_ = unix.Close(fd)
+	m.Spare.Fill()
+}
+
+// oldestOfBusiest selects the client that is closed to make room for a new client of the
+// user newUID: the oldest client of the user who has the most clients. The field clients
+// has the oldest client first.
+func (l *unixListener) oldestOfBusiest(newUID uint32) *client {
+	return access.LeastUsedOfBusiest(slices.Values(l.clients), newUID,
+		func(c *client) uint32 { return c.peer.UID }, func(_, _ *client) bool { return false })
+}
+
 // refuseUser refuses a process of a user who is not allowed. It reads nothing from the
 // process.
 func (l *unixListener) refuseUser(fd int) {
