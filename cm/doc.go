@@ -87,6 +87,12 @@
 //   - a shared receive queue that belongs to the ID (rdma_create_srq), because a queue
 //     pair can use a shared receive queue of its protection domain (QPInitAttr.SRQ).
 //
+// # Examples
+//
+// The file example_test.go has two examples, which the tests run: Example handles the
+// events of both sides of a connection in one loop, and ExampleEventChannel_Expect has a
+// client and a server that wait for each event, and sends a message.
+//
 // # Who may call
 //
 // Any goroutine may call the methods, with one exception: if an ID has a QP whose CQ was

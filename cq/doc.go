@@ -57,6 +57,9 @@
 // If a CQ has no room for a completion, the CQ becomes unusable. Before the owner creates
 // a QP, it therefore reserves places for all completions that the QP can have
 // outstanding; see Queue.Reserve.
+//
+// The file example_test.go has a program that sends a message over a connection, and
+// sleeps while there is no completion. The tests run it.
 package cq
 
 // The files of this package, in reading order:

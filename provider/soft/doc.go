@@ -1,37 +1,48 @@
-// Package soft is an RDMA device in software: RC and UD queue pairs, memory
-// regions with keys, completion queues and connection management, in pure Go,
-// without privileges and without a kernel module.
+// Package soft is an RDMA device in software: RC and UD queue pairs, memory regions with
+// keys, completion queues and connection management, in pure Go, without privileges and
+// without a kernel module. It works on Linux.
+//
+// Open(nil) opens a device with the defaults. The result is a cm.Provider, which
+// reactor.New and cm.OpenChannel take:
+//
+//	device, err := soft.Open(nil)
+//	engine, err := reactor.New(device, handler, nil)
+//	...
+//	err = engine.Shutdown(ctx)
+//	err = device.Close()
 //
 // # Paths
 //
-// The path to the peer is chosen when a queue pair is connected. On the local path
-// both ends are on this host, in one process or in two. They share sealed memory with
-// rings for each direction (shm_conn.go), which is set up over an abstract Unix socket.
-// The queue-pair engine (qp.go, requester.go, responder.go) does not depend on the path;
-// it uses the interface in path.go.
+// The path to the peer is chosen when a queue pair is connected. The local path leads to
+// peers in the same network namespace, in this process or in another one: both ends share
+// memory, which they set up over an abstract Unix socket. The wire path leads to other
+// peers: packets carry the InfiniBand transport in UDP (RoCEv2). Config.Path restricts a
+// device to one of the paths. A program uses both in the same way.
 //
-// A datagram to a queue pair of this host goes over a Unix socket (ud_local.go).
-// When the receiver is slow, up to 1 MiB waits for each destination and 16 MiB for
-// all destinations of a shard; further datagrams are dropped and counted. Datagrams in
-// the socket of a process that ends are lost without being counted.
+// By default only processes of the same user and of root can be peers on the local path;
+// see Config.AllowedUsers. On the wire path the user of a peer is not known; see Trust
+// below.
 //
-// On the wire path packets carry the InfiniBand transport (RoCEv2). rcConn is the
-// reliable connection, and udWire sends and receives unreliable datagrams. They receive
-// packets and the timer events of the shard, and send packets through a packetConn
-// (packet_conn.go). A requester numbers its packets with a sequence that does not wrap.
-// After a loss it sends the packets from an earlier sequence on again (rc_request.go,
-// rc_completer.go, rc_retransmission.go). The responder executes requests in sequence,
-// and keeps response resources for READs and atomics, whose responses the peer may
-// request again (rc_responder.go, rc_resp_resources.go, rc_response.go). A long READ is
-// requested in pieces, so that each response fits the socket. If both sides have agreed
-// on end-to-end flow control, a receiver advertises its receive buffers, and the sender
-// sends no more messages than the receiver has advertised buffers (rc_credits.go).
-// Otherwise a receiver without a buffer sends an RNR NAK. All connections of a shard to
-// one address share a congestion window. Acknowledged packets enlarge it, and losses
-// shrink it. The losses of one connection shrink the window by no more than two amounts
-// together: the amount by which this connection has enlarged the window, and an equal
-// share of the initial window (congestion.go). The device does not have DCQCN, path
-// migration, memory windows, or SEND with invalidate.
+// A datagram to a queue pair of this host goes over a Unix socket. When the receiver is
+// slow, up to 1 MiB waits for each destination, and 16 MiB for all destinations of a
+// completion vector. Further datagrams are dropped and counted. Datagrams in the socket
+// of a process that ends are lost without being counted.
+//
+// # Limits
+//
+//   - Only one device on a host can have the UDP port 4791 of an address; see PathAuto
+//     and PathWire. Packets are sent to that port, but from other ports too.
+//   - A loop of the reactor needs a completion vector of its own: Config.Vectors.
+//   - On the wire path the end of a peer's process is noticed only when a request is not
+//     acknowledged. On the local path it is noticed at once.
+//   - On the local path the process of the peer executes one-sided operations. With
+//     verbs.ProgressManual an operation waits while that process does not poll its CQ.
+//   - A connection on the local path takes two descriptors in each process.
+//   - The device has congestion control of its own, which reacts to lost packets. It does
+//     not have DCQCN, path migration, memory windows, or SEND with invalidate.
+//
+// The method Attr of the device returns the sizes that it supports. The fields of Config
+// limit what peers can use.
 //
 // # Interoperation
 //
@@ -50,6 +61,8 @@
 //
 // No network card has been tested.
 //
+// # Timers
+//
 // Connection management sets two timers of a queue pair that rdma_accept(3) leaves to
 // the provider. The local ACK timeout is computed from the packet lifetime of the
 // path and the ACK delay of the responding device. The lifetime is 0.54 s, where the
@@ -59,12 +72,11 @@
 //
 // # Progress
 //
-// A shard (shard.go) owns queue pairs, completion queues and timers. To drive a shard is
-// to do the work that is due. In manual progress polling a CQ drives its shard, with no
-// other goroutine and no lock. A sleeping owner waits on the shard's epoll descriptor,
-// which becomes readable when a peer rings the doorbell or a packet arrives. In
-// automatic progress a goroutine of the shard drives it too. The goroutine and all calls
-// of the application then take a lock.
+// With verbs.ProgressManual, which the reactor uses, polling a CQ also does the work of
+// its queue pairs, with no other goroutine and no lock. An owner that sleeps waits on
+// the descriptor of the completion channel, which becomes readable when there is work.
+// With verbs.ProgressAuto a goroutine of the device does the work too. This goroutine
+// and all calls of the application then take a lock.
 //
 // # Counters
 //
@@ -171,13 +183,12 @@
 // processes of the same user and of root can be peers; see Config.AllowedUsers. The user
 // of a listener is the user of the process that called listen(2), even if the socket was
 // then passed to a process of another user. The addresses that a request names are
-// compared with the name of the client's socket (unix_source.go of package connmgr).
+// compared with the name of the client's socket.
 //
 // On the wire path the user of a peer is not known. So with PathAuto the sockets of the
 // wire path drop packets that come from this host itself. The device also drops requests
 // on the wire path whose source is an address of this host, and sends no request to such
-// an address on the wire path (package udp, far_only.go). With PathWire no user is
-// checked.
+// an address on the wire path. With PathWire no user is checked.
 //
 // Datagrams to this host go over Unix sockets too. So they neither reach nor come
 // from processes of users who are not allowed, whatever queue pair number an address
