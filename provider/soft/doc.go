@@ -236,7 +236,8 @@ package soft
 //	cq_overrun.go         overrun completion queues
 //	rnr_retry.go          waiting after an RNR NAK
 //	datagram.go           rules for datagrams on both paths
-//	requester.go          requester: completing requests of this side
+//	requester.go          requester: choosing the requests to send
+//	completer.go          requester: completing requests of this side
 //	responder_limit.go    limits for messages of which only a part has arrived
 //	engine.go             what a path may call of its queue pair
 //	shm_acks.go           acknowledgements on the local path

@@ -4,118 +4,13 @@ package soft
 
 import (
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/connmgr"
-	"github.com/rdmaloop/rdmaloop/provider/soft/internal/fragment"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
-
-// stopClock stops the clock of an end's shard. It returns the function advance, which
-// moves the clock forward.
-func (e *end) stopClock() (advance func(time.Duration)) {
-	now := e.qp.shard.clock()
-	e.qp.shard.clock = func() time.Duration { return now }
-	return func(d time.Duration) { now += d }
-}
-
-// pollForTimers polls an end often enough for its shard to examine the timers at least
-// once. It returns the completions.
-func (e *end) pollForTimers() []verbs.WC { return e.pollN(2 * ackEvery) }
-
-func TestRNRRetriesAreCountedAndTimed(t *testing.T) {
-	const retries, code = 3, 20 // The RNR timer code 20 means 10.24 ms (IBTA vol. 1, 9.7.5.2.8).
-	d := openDevice(t, &Config{Vectors: 2})
-	a, b := newEnd(t, d, 0, verbs.ProgressManual), newEnd(t, d, 1, verbs.ProgressManual)
-	a.connect(b, func(attr *verbs.QPAttr) { attr.RNRRetry = retries })
-	b.connect(a, func(attr *verbs.QPAttr) { attr.MinRNRTimer = code })
-	advance := a.stopClock()
-	a.post(verbs.SendWR{ID: 1, Opcode: verbs.OpSend})
-	a.post(verbs.SendWR{ID: 2, Opcode: verbs.OpSend})
-	naks := func() uint32 { return b.qp.path.(*shmConn).acks.naks }
-	for attempt := range uint32(retries) {
-		b.pollForTimers()
-		require.Equal(t, attempt+1, naks())
-		require.Empty(t, a.pollForTimers())
-		advance(verbs.RNRDelay(code) - 1)
-		a.pollForTimers()
-		b.pollForTimers()
-		require.Equal(t, attempt+1, naks(), "the message was sent again before the RNR timer fired")
-		advance(1)
-		require.Empty(t, a.pollForTimers())
-	}
-	b.pollForTimers()
-	require.EqualValues(t, retries+1, naks())
-	got := a.pollForTimers()
-	require.Len(t, got, 2)
-	require.Equal(t, verbs.StatusRNRRetryExcErr, got[0].Status)
-	require.Equal(t, verbs.StatusWRFlushErr, got[1].Status)
-
-	b.recv(9, 0, 100)
-	require.Empty(t, b.pollForTimers(), "a failed message is not delivered later")
-}
-
-func TestRNRCountStartsAnewWithProgress(t *testing.T) {
-	d := openDevice(t, &Config{Vectors: 2})
-	a, b := newEnd(t, d, 0, verbs.ProgressManual), newEnd(t, d, 1, verbs.ProgressManual)
-	a.connect(b, func(attr *verbs.QPAttr) { attr.RNRRetry = 1 })
-	b.connect(a, nil)
-	advance := a.stopClock()
-	for id := range uint64(4) {
-		a.post(verbs.SendWR{ID: id, Opcode: verbs.OpSend, Flags: verbs.SendSignaled})
-		b.pollForTimers()
-		require.Empty(t, a.pollForTimers())
-		b.recv(id, 0, 100)
-		advance(verbs.RNRDelay(1))
-		a.pollForTimers()
-		require.Equal(t, id, b.wait(1, a)[0].ID)
-		require.Equal(t, verbs.StatusSuccess, a.wait(1, b)[0].Status)
-	}
-}
-
-func TestUnresponsivePeerEndsRetries(t *testing.T) {
-	d := openDevice(t, &Config{Vectors: 2})
-	a, b := newEnd(t, d, 0, verbs.ProgressManual), newEnd(t, d, 1, verbs.ProgressManual)
-	a.connect(b, func(attr *verbs.QPAttr) { attr.Timeout, attr.RetryCount = 10, 2 })
-	b.connect(a, nil)
-	advance := a.stopClock()
-	require.NoError(t, b.qp.Modify(&verbs.QPAttr{State: verbs.StateError}, verbs.AttrState))
-	a.recv(5, 0, 10)
-	a.post(verbs.SendWR{ID: 1, Opcode: verbs.OpSend})
-	require.Empty(t, a.pollForTimers())
-	advance(3*verbs.AckTimeout(10) - 1)
-	require.Empty(t, a.pollForTimers())
-	advance(1)
-	got := a.pollForTimers()
-	require.Len(t, got, 2)
-	require.Equal(t, verbs.StatusRetryExcErr, got[0].Status)
-	require.Equal(t, verbs.StatusWRFlushErr, got[1].Status)
-}
-
-func TestPeerGoneFlushesInOrder(t *testing.T) {
-	d := openDevice(t, &Config{Vectors: 2})
-	a, b := newPair(t, d, verbs.ProgressManual)
-	b.recv(1, 0, 10)
-	b.post(verbs.SendWR{ID: 10, Opcode: verbs.OpSend})
-	a.recv(20, 0, 10)
-	a.recv(21, 0, 10)
-	for id := range uint64(3) {
-		a.post(verbs.SendWR{ID: id, Opcode: verbs.OpSend})
-	}
-	qpEngine{d}.PeerGone(a.qp.num, &connmgr.Binding{End: a.qp.path.(*shmConn).end.End})
-	got := a.pollForTimers()
-	var ids []uint64
-	var statuses []verbs.Status
-	for _, wc := range got {
-		ids = append(ids, wc.ID)
-		statuses = append(statuses, wc.Status)
-	}
-	require.Equal(t, []uint64{20, 0, 1, 2, 21}, ids, "the message that the peer had sent is delivered")
-	require.Equal(t, []verbs.Status{verbs.StatusSuccess, verbs.StatusRetryExcErr, verbs.StatusWRFlushErr, verbs.StatusWRFlushErr, verbs.StatusWRFlushErr}, statuses)
-}
 
 // If connection management has no end for a queue pair yet, the queue pair sends its
 // requests on a provisional end, which perhaps no peer ever reads. Later, connection
@@ -139,27 +34,6 @@ func TestRequestsMoveToAnotherEnd(t *testing.T) {
 	require.Zero(t, a.qp.reads+a.qp.signaledCount)
 }
 
-// A queue pair that sends its requests again on another end waits for the response of
-// each READ again, even of a READ whose response was complete on the old end.
-func TestResponsesAreExpectedAgain(t *testing.T) {
-	d := openDevice(t, &Config{Vectors: 1})
-	a, b := newEnd(t, d, 0, verbs.ProgressManual), newEnd(t, d, 0, verbs.ProgressManual)
-	a.connect(b, nil)
-	read := verbs.SendWR{Opcode: verbs.OpRead, SGEs: []verbs.SGE{verbs.SGEOf(a.mr, 0, 8)}, RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey()}
-	a.post(verbs.SendWR{Opcode: verbs.OpSend})
-	a.post(read)
-	a.post(read)
-	require.True(t, a.qp.response(fragment.ReadData, make([]byte, 8), true), "the response to the first READ is complete")
-	require.Equal(t, a.qp.sq.at(2), a.qp.expectedResponse())
-
-	a.qp.resetSent()
-	for range 2 {
-		w := a.qp.nextToSend()
-		a.qp.markSent(w, 0)
-	}
-	require.Equal(t, a.qp.sq.at(1), a.qp.expectedResponse())
-}
-
 func TestHotPathDoesNotAllocate(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	a, b := newPair(t, d, verbs.ProgressManual)
@@ -176,65 +50,6 @@ func TestHotPathDoesNotAllocate(t *testing.T) {
 			n, _ = a.cq.Poll(a.wc)
 		}
 	}))
-}
-
-// When a queue pair goes to the error state, it does not flush requests that the peer
-// has already acknowledged. These requests complete with success.
-func TestAnsweredRequestsAreNotFlushed(t *testing.T) {
-	d := openDevice(t, &Config{Vectors: 2})
-	a, b := newPair(t, d, verbs.ProgressManual)
-	b.recv(1, 0, 10)
-	for id := range uint64(2) {
-		a.post(verbs.SendWR{ID: id, Opcode: verbs.OpSend, Flags: verbs.SendSignaled})
-	}
-	b.wait(1)
-	b.pollForTimers()
-	require.NoError(t, a.qp.Modify(&verbs.QPAttr{State: verbs.StateError}, verbs.AttrState))
-	got := a.pollForTimers()
-	require.Len(t, got, 2)
-	require.Equal(t, verbs.StatusSuccess, got[0].Status)
-	require.NotEqual(t, verbs.StatusSuccess, got[1].Status)
-}
-
-func modifyToSQD(t *testing.T, e *end) {
-	require.NoError(t, e.qp.Modify(&verbs.QPAttr{State: verbs.StateSQD}, verbs.AttrState))
-}
-
-// In the SQD state a queue pair continues the requests that it began before SQD. That
-// includes a request that waits for an RNR retry.
-func TestRNRInSQD(t *testing.T) {
-	d := openDevice(t, &Config{Vectors: 2})
-	a, b := newPair(t, d, verbs.ProgressManual)
-	advance := a.stopClock()
-	a.post(verbs.SendWR{Opcode: verbs.OpSend, Flags: verbs.SendSignaled})
-	b.pollForTimers()
-	require.Empty(t, a.pollForTimers())
-	require.True(t, a.qp.rnr.waiting)
-	modifyToSQD(t, a)
-	b.recv(1, 0, 64)
-	advance(verbs.RNRDelay(1))
-	a.pollForTimers()
-	b.wait(1)
-	require.Equal(t, verbs.StatusSuccess, a.wait(1, b)[0].Status)
-	require.True(t, a.qp.drained)
-}
-
-// When the queue pair of a parked connection goes to SQD, the shard polls the connection
-// again. Otherwise the shard would not see the acknowledgements of the requests in
-// flight, and the send queue would never drain.
-func TestParkedConnDrains(t *testing.T) {
-	d := openDevice(t, &Config{Vectors: 2})
-	a, b := newPair(t, d, verbs.ProgressManual)
-	b.recv(1, 0, 64)
-	a.post(verbs.SendWR{Opcode: verbs.OpSend})
-	l := a.qp.path.(*shmConn)
-	require.True(t, l.armDoorbell())
-	a.qp.shard.polls.remove(l)
-	modifyToSQD(t, a)
-	b.wait(1)
-	b.pollForTimers()
-	a.pollForTimers()
-	require.True(t, a.qp.drained)
 }
 
 func TestInlineAndSGEsExclude(t *testing.T) {

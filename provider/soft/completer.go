@@ -1,0 +1,202 @@
+//go:build linux
+
+package soft
+
+import (
+	"time"
+
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/fragment"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// This file has the part of the requester that completes requests: after
+// acknowledgements, responses, NAKs and timeouts.
+
+// acknowledged processes an acknowledgement of all path sequences below seq. The path
+// calls it when the peer has acknowledged more than before.
+func (q *qp) acknowledged(seq uint64) {
+	q.rnr.retriesLeft = q.attr.RNRRetry
+	q.responseTimer.stop()
+	q.retire(seq)
+}
+
+// retire completes in order the requests that the peer has executed. The peer has
+// acknowledged all path sequences below the parameter acked. If the oldest request has
+// failed, retire moves the queue pair to the error state. In SQD it raises the event
+// verbs.AsyncSQDrained once nothing is outstanding.
+func (q *qp) retire(acked uint64) {
+	for q.sq.outstanding() && q.state != verbs.StateError {
+		w := q.sq.at(q.sq.oldest)
+		switch {
+		case w.status != verbs.StatusSuccess:
+			q.failOldest(w.status)
+			return
+		case !w.done(acked):
+			return
+		}
+		q.completeSend(w)
+	}
+	if q.state == verbs.StateSQD && !q.drained && !q.sq.outstanding() {
+		q.drained = true
+		q.dev.async.push(verbs.AsyncEvent{Type: verbs.AsyncSQDrained, QP: q})
+	}
+}
+
+// completeSend completes the oldest request with success. Only a signaled request adds a
+// completion to the CQ.
+func (q *qp) completeSend(w *wqe) {
+	signaled, response := q.signaled(w), w.expectsResponse()
+	if !signaled && !response {
+		q.sq.retire()
+		return
+	}
+	q.requester.signaledCount--
+	if signaled {
+		wc := verbs.WC{ID: w.id, Opcode: sendWCOpcode[w.op], QPN: q.num}
+		if response {
+			wc.ByteLen = w.total
+		}
+		q.sq.complete(q.sendCQ, &wc)
+		return
+	}
+	q.sq.retire()
+}
+
+// sendWCOpcode maps the opcode of a request to that of its completion.
+var sendWCOpcode = [...]verbs.WCOpcode{
+	verbs.OpWrite:       verbs.WCWrite,
+	verbs.OpWriteImm:    verbs.WCWrite,
+	verbs.OpSend:        verbs.WCSend,
+	verbs.OpSendImm:     verbs.WCSend,
+	verbs.OpRead:        verbs.WCRead,
+	verbs.OpCompareSwap: verbs.WCCompareSwap,
+	verbs.OpFetchAdd:    verbs.WCFetchAdd,
+}
+
+// expectedResponse returns the oldest READ or atomic without a complete response, or
+// nil.
+func (q *qp) expectedResponse() *wqe {
+	r := &q.requester
+	if r.reads == 0 {
+		return nil
+	}
+	if int32(r.nextRead-q.sq.oldest) < 0 {
+		r.nextRead = q.sq.oldest
+	}
+	for ; r.nextRead != q.sq.firstNew; r.nextRead++ {
+		if w := q.sq.at(r.nextRead); w.expectsResponse() && !w.responseComplete {
+			return w
+		}
+	}
+	return nil
+}
+
+// response stores response data in the memory of the oldest READ or atomic that has no
+// complete response. It returns false if the peer has violated the protocol: if no READ
+// or atomic expects the data, or if the length of the data is wrong. The parameter last
+// is true for the last data of the response.
+func (q *qp) response(op fragment.Op, data []byte, last bool) bool {
+	w := q.expectedResponse()
+	if w == nil || (op == fragment.ReadData) != (w.op == verbs.OpRead) || uint64(w.received)+uint64(len(data)) > uint64(w.total) {
+		return false
+	}
+	if !q.pd.scatter(w.sges, w.received, data) {
+		// The memory region was closed after the request was checked.
+		w.status = verbs.StatusLocProtErr
+	}
+	w.received += uint32(len(data))
+	if !last {
+		return true
+	}
+	if w.received != w.total {
+		return false
+	}
+	w.responseComplete = true
+	q.requester.reads--
+	q.retire(q.path.acked())
+	return true
+}
+
+// onNAK processes a NAK other than a sequence NAK for the oldest unacknowledged request:
+// it fails the request. The parameter a is the outcome that the NAK reports.
+func (q *qp) onNAK(a outcome) {
+	status := verbs.StatusRemOpErr
+	switch a {
+	case outcomeInvalidRequest:
+		status = verbs.StatusRemInvReqErr
+	case outcomeAccessError:
+		status = verbs.StatusRemAccessErr
+	}
+	q.failOldest(status)
+}
+
+// onRNR processes an RNR NAK for the oldest unacknowledged request. The parameter code
+// is the code of a time (see verbs.RNRDelay), after which the request and the requests
+// after it are sent again. If no retry is left, the request fails.
+func (q *qp) onRNR(code uint8) {
+	q.shard.counts.Inc(counters.RcvdRNRErr)
+	if !q.rnr.refused(code) {
+		q.failOldest(verbs.StatusRNRRetryExcErr)
+	}
+}
+
+// onRNRTimer is called when the RNR timer has fired. It sends the request with the RNR
+// NAK and the requests after it again.
+func (q *qp) onRNRTimer() {
+	q.rnr.fired()
+	if q.path != nil && (q.state == verbs.StateRTS || q.state == verbs.StateSQD) {
+		q.path.resend()
+		q.path.transmit()
+	}
+}
+
+// onPeerStopped is called by the local path when requests are outstanding and the peer
+// does not process them. It starts the response timer, unless the timer is already
+// running. The local path does not lose requests, so nothing is sent again. The timer
+// runs for the time that all retries together take on the wire path.
+func (q *qp) onPeerStopped() {
+	r := &q.requester
+	if r.responseTimer.Running() || q.attr.Timeout == 0 {
+		return
+	}
+	wait := verbs.AckTimeout(q.attr.Timeout) * time.Duration(q.attr.RetryCount+1)
+	r.responseTimer.start(wait)
+}
+
+// onPeerActive is called by the local path when the peer processes requests. It stops the
+// response timer.
+func (q *qp) onPeerActive() { q.responseTimer.stop() }
+
+// onInvalidResponse is called by the path when the peer has violated the protocol in a
+// response or an acknowledgement. It fails the oldest request.
+func (q *qp) onInvalidResponse() { q.failOldest(verbs.StatusBadRespErr) }
+
+// onInvalidMemory is called by the local path when the peer has written an invalid value
+// to the shared memory. It moves the queue pair to the error state.
+func (q *qp) onInvalidMemory() {
+	q.dev.async.push(verbs.AsyncEvent{Type: verbs.AsyncQPFatal, QP: q})
+	q.onInvalidResponse()
+}
+
+// onRetriesExceeded is called by the path when the peer does not respond and no retry is
+// left, or when the peer's process has ended. It fails the oldest request.
+func (q *qp) onRetriesExceeded() { q.failOldest(verbs.StatusRetryExcErr) }
+
+// onResponseTimer fails the oldest request with verbs.StatusRetryExcErr.
+func (q *qp) onResponseTimer() {
+	if q.outstanding() {
+		q.onRetriesExceeded()
+	}
+}
+
+// failOldest completes the oldest outstanding request with an error, if there is one,
+// and moves the queue pair to the error state.
+func (q *qp) failOldest(status verbs.Status) {
+	if q.sq.outstanding() {
+		q.shard.counts.Failed(status)
+		w := q.sq.at(q.sq.oldest)
+		q.sq.complete(q.sendCQ, &verbs.WC{ID: w.id, Status: status, QPN: q.num})
+	}
+	q.enterError()
+}
