@@ -20,14 +20,12 @@ func TestTurnDoesNotAllocate(t *testing.T) {
 		_, _ = g.Consume()
 		_, _ = q.Poll()
 	}
-	// The queues of the simulated device allocate their memory in the first turn. This
-	// turn is therefore not measured.
+	// The first turn is not measured: in it the queues allocate their memory.
 	turn()
 	before := g.Stats()
 	require.Zero(t, testing.AllocsPerRun(1000, turn))
 
-	// AllocsPerRun(1000) calls turn 1001 times: once before it measures, and then 1000
-	// times.
+	// AllocsPerRun(1000) calls turn 1001 times; it does not measure the first call.
 	after := g.Stats()
 	require.EqualValues(t, 1001, after.Arms-before.Arms)
 	require.EqualValues(t, 1001, after.Events-before.Events)
@@ -45,8 +43,8 @@ func BenchmarkPollEmpty(b *testing.B) {
 	}
 }
 
-// BenchmarkDevicePollEmpty measures only the poll of the simulated device. The time that
-// BenchmarkPollEmpty measures consists of this time and the time of package cq.
+// BenchmarkDevicePollEmpty measures only the simulated device. BenchmarkPollEmpty
+// measures the device and package cq.
 func BenchmarkDevicePollEmpty(b *testing.B) {
 	g, _ := newGroup(b, nil, nil)
 	q, err := g.NewQueue(64)

@@ -18,7 +18,7 @@ func TestArmFindsEarlierCompletions(t *testing.T) {
 	complete(c, 1, 2, 3)
 
 	// The first Arm polls two completions, which stay in the queue. The second Arm finds
-	// them there and does not poll the CQ again.
+	// them without a poll.
 	for range 2 {
 		busy, err := g.Arm()
 		require.NoError(t, err)
@@ -35,10 +35,9 @@ func TestArmFindsCompletionDuringArm(t *testing.T) {
 	var c [2]*faultcq.CQ
 	calls := 0
 	script := &faultcq.Script{Between: func() {
-		// The device calls Between before and after each call that the group makes.
-		// Calls 1 to 4 of Between belong to the arming of the two CQs. Call 6 follows
-		// the poll of the first CQ. It adds a completion to the first CQ. That poll has
-		// not found the completion, so the completion must raise an event.
+		// The device calls Between before and after each call of the group. Calls 1 to 4
+		// belong to the arming of the two CQs. Call 6 follows the poll of the first CQ,
+		// and adds a completion to this CQ. The completion must raise an event.
 		if calls++; calls == 6 {
 			complete(c[0], 1)
 		}
@@ -168,8 +167,8 @@ func TestConsumeIgnoresEventsOfClosedQueues(t *testing.T) {
 	complete(c, 1)
 	require.NoError(t, old.Close())
 
-	// The new queue gets the table index of the closed queue. An event of the closed
-	// queue must not count as an event of the new one.
+	// The new queue has the table index of the closed one, but an event of the closed
+	// queue must not count for it.
 	_, successor := newQueue(t, g, 8)
 	requireIdle(t, g)
 	dev.Advance()
@@ -211,8 +210,7 @@ func TestConsumeReportsAChannelThatFails(t *testing.T) {
 	requireDeviceError(t, err, "get CQ event")
 }
 
-// A failingDevice is a device that keeps the channel that it has created last, so that a
-// test can make the calls of that channel fail.
+// A failingDevice is a device that can make the calls of its last channel fail.
 type failingDevice struct {
 	*faultcq.Device
 	channel *faultcq.Channel

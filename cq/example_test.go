@@ -14,8 +14,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// This program sends one message over a connection. It uses packages cm, cq and poller,
-// without the reactor. It polls for completions, and sleeps while there are none.
+// This program sends one message without the reactor, with packages cm, cq and poller.
+// It sleeps while there are no completions.
 func Example() {
 	provider, err := soft.Open(nil) // the device is implemented in software
 	check(err)
@@ -48,8 +48,8 @@ func Example() {
 	// Output: request 1 received "hello"
 }
 
-// nextCompletions returns the next completions. While there are none, it sleeps. The
-// sleep has a time limit because some devices lose events.
+// nextCompletions returns the next completions. It sleeps until there are some. Some
+// devices lose events, so each sleep has a time limit.
 func nextCompletions(group *cq.Group, queue *cq.Queue, epoll *poller.Poller) []verbs.WC {
 	for lost := false; ; {
 		wcs, err := queue.Poll()
@@ -73,9 +73,9 @@ func nextCompletions(group *cq.Group, queue *cq.Queue, epoll *poller.Poller) []v
 	}
 }
 
-// connect creates a connection with both sides in this process. It returns the queue
-// pairs of both sides, and a function that ends the connection. In this program the
-// events come in a known order. The example of package cm handles them in any order.
+// connect connects two queue pairs of this process. It returns both, and a function that
+// ends the connection. The events come in a known order here; the example of package cm
+// handles any order.
 func connect(p cm.Provider, pd verbs.PD, queue *cq.Queue) (client, server verbs.QP, disconnect func()) {
 	channel, err := cm.OpenChannel(p)
 	check(err)
@@ -105,16 +105,15 @@ func connect(p cm.Provider, pd verbs.PD, queue *cq.Queue) (client, server verbs.
 	}
 }
 
-// await sleeps until the next event, and returns the ID of the event. It panics if the
-// event is not of the expected type.
+// await sleeps until the next event, and returns its ID. It panics if the event has
+// another type than expected.
 func await(channel *cm.EventChannel, want cm.EventType) *cm.ID {
 	ev, err := channel.Expect(context.Background(), want)
 	check(err)
 	return ev.ID
 }
 
-// createQP creates the queue pair of an ID. Before that, it reserves places for the
-// completions of the queue pair.
+// createQP creates the queue pair of an ID, and reserves places for its completions.
 func createQP(id *cm.ID, pd verbs.PD, queue *cq.Queue) {
 	check(queue.Reserve(2))
 	check(id.CreateQP(pd, &verbs.QPInitAttr{

@@ -10,8 +10,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// newGroup creates a group on a simulated device with the faults of the script. If the
-// script is nil, the device has no faults.
+// newGroup creates a group on a simulated device. The script has the faults of the
+// device; nil means none.
 func newGroup(t testing.TB, script *faultcq.Script, cfg *cq.Config) (*cq.Group, *faultcq.Device) {
 	t.Helper()
 	if script == nil {
@@ -23,8 +23,7 @@ func newGroup(t testing.TB, script *faultcq.Script, cfg *cq.Config) (*cq.Group, 
 	return g, dev
 }
 
-// newQueue creates a queue. It also returns the CQ of the simulated device that belongs
-// to the queue.
+// newQueue creates a queue, and returns it with its CQ of the simulated device.
 func newQueue(t testing.TB, g *cq.Group, depth int) (*cq.Queue, *faultcq.CQ) {
 	t.Helper()
 	q, err := g.NewQueue(depth)

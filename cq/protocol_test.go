@@ -17,16 +17,15 @@ const (
 	seeds         = 4000 // number of runs; arbitrary: they take less than a second
 	completions   = 150  // number of completions in a run
 	maxDelay      = 10   // longest delay of an event, in ticks
-	safetyTimeout = 25   // length of the safety timeout in ticks, longer than maxDelay
-	// limit of the turns of the loop; arbitrary: far more than a run needs
+	safetyTimeout = 25   // safety timeout in ticks, longer than maxDelay
+	// limit of the loop's turns; arbitrary: far more than a run needs
 	maxTurns = 100 * completions
 )
 
-// TestProtocol runs the owner's loop in virtual time against a simulated device. Between
-// any two steps of the protocol, the device may add completions. The device loses,
-// duplicates, delays and merges events, and raises spurious ones. Whenever the loop
-// sleeps, the test inspects the device: if a completion waits, an event must be pending,
-// unless the device lost that event.
+// TestProtocol runs the owner's loop in virtual time on a simulated device. The device
+// adds completions between any two steps. It loses, duplicates, delays and merges
+// events, and raises spurious ones. Whenever the loop sleeps while a completion waits,
+// an event must be pending or lost.
 func TestProtocol(t *testing.T) {
 	first, last := uint64(1), uint64(seeds)
 	if *seedFlag != 0 {
@@ -57,8 +56,8 @@ type simulation struct {
 	group  *cq.Group
 	queues []*testQueue
 
-	rate     int  // probability in percent that completions are added between two steps
-	toAdd    int  // number of completions that the device has not added yet
+	rate     int  // chance of new completions between two steps, in percent
+	toAdd    int  // number of completions still to be added
 	quiet    bool // true while the device adds no completions
 	sleeps   int  // how often the loop has slept
 	rescues  int  // number of calls of Group.Rescued
@@ -71,7 +70,7 @@ type testQueue struct {
 	queue     *cq.Queue
 	cq        *faultcq.CQ
 	added     uint64 // number of completions that the device has added to the CQ
-	delivered uint64 // number of these completions that Poll has returned
+	delivered uint64 // number of completions that Poll has returned
 }
 
 func newSimulation(t *testing.T, seed uint64) *simulation {
@@ -100,8 +99,8 @@ func newSimulation(t *testing.T, seed uint64) *simulation {
 	return w
 }
 
-// chance returns a random probability in percent for one kind of fault. In half of the
-// runs it is 0, so that the kind does not occur. In the other half it is at most 60.
+// chance returns the probability of one kind of fault, in percent. It is 0 in half of
+// the runs, and 1 to 60 in the others.
 func (sim *simulation) chance() int { return max(0, sim.rng.IntN(120)-60) }
 
 func (sim *simulation) in(percent int) bool { return sim.rng.IntN(100) < percent }
@@ -114,9 +113,8 @@ func (sim *simulation) newQueue() *testQueue {
 	return &testQueue{queue: q, cq: deviceCQ(q)}
 }
 
-// betweenSteps is called between two steps of the owner's loop. It lets the device add
-// completions with the probability sim.rate. It advances the time of the device with a
-// probability of 20 %.
+// betweenSteps runs between two steps of the owner's loop. With the probability rate,
+// the device adds completions. With a probability of 20 %, its time advances.
 func (sim *simulation) betweenSteps() {
 	if sim.quiet {
 		return
@@ -129,8 +127,7 @@ func (sim *simulation) betweenSteps() {
 	}
 }
 
-// complete adds up to 3 completions to a random queue, but no more than the queue can
-// hold.
+// complete adds up to 3 completions to a random queue, if the queue has room.
 func (sim *simulation) complete() {
 	if len(sim.queues) == 0 {
 		return
@@ -173,8 +170,8 @@ func (sim *simulation) run() {
 	sim.close()
 }
 
-// poll takes a batch from each queue, and requires that the completions come in the order
-// in which they were added.
+// poll takes a batch from each queue, and requires the order in which the completions
+// were added.
 func (sim *simulation) poll() (found bool) {
 	for i, l := range sim.queues {
 		wcs, err := l.queue.Poll()
@@ -190,14 +187,12 @@ func (sim *simulation) poll() (found bool) {
 	return found
 }
 
-// sleep simulates the sleep of the owner. It waits until the descriptor is readable or
-// the safety timeout has passed, and then calls Group.Consume. It returns true if the
-// safety timeout has ended the sleep.
+// sleep waits until the descriptor is readable or the safety timeout has passed. Then it
+// calls Group.Consume. It returns true if the timeout has ended the sleep.
 //
-// The device adds no completions during the last maxDelay ticks before the timeout. If
-// the timeout ends the sleep, the device adds none before the next polls either. The
-// reason is that the device could delay the event of such a completion until after the
-// timeout. The test could not distinguish a delayed event from a lost one.
+// The device adds no completions in the last maxDelay ticks before the timeout, nor
+// between the timeout and the next polls. Otherwise the test could not tell a delayed
+// event from a lost one.
 func (sim *simulation) sleep() (timedOut bool) {
 	sim.sleeps++
 	for tick := range safetyTimeout {
@@ -217,8 +212,8 @@ func (sim *simulation) sleep() (timedOut bool) {
 	return timedOut
 }
 
-// requireEventPending requires that each queue with a completion has a pending event, or
-// that the device has lost the event.
+// requireEventPending requires that each queue with a completion has a pending or lost
+// event.
 func (sim *simulation) requireEventPending() {
 	for i, l := range sim.queues {
 		if n := l.cq.Waiting(); n > 0 && !l.cq.EventDue() && !l.cq.EventLost() {
@@ -236,23 +231,23 @@ func (sim *simulation) readable() bool {
 func (sim *simulation) consume() {
 	_, err := sim.group.Consume()
 	sim.ok(err)
-	// The channel is usually empty now. A further Consume must not do any harm.
+	// The channel is usually empty now. Another Consume must be harmless.
 	if sim.in(50) {
 		_, err = sim.group.Consume()
 		sim.ok(err)
 	}
 }
 
-// replaceQueue sometimes closes a queue and creates a new one instead. It does so only if
-// Poll has returned all completions of the queue, because Close would lose the others.
+// replaceQueue sometimes replaces a queue by a new one. Close would lose completions, so
+// the old queue must be empty.
 func (sim *simulation) replaceQueue() {
 	i := sim.rng.IntN(len(sim.queues))
 	l := sim.queues[i]
 	if !sim.in(5) || l.delivered != l.added {
 		return
 	}
-	// From now on the QP that uses the old queue counts as closed, so the device adds no
-	// completions.
+	// The QP of the old queue counts as closed, so the device adds no more completions
+	// to it.
 	sim.quiet = true
 	sim.closeQueue(l)
 	sim.queues[i] = sim.newQueue()
@@ -276,8 +271,7 @@ func (sim *simulation) undelivered() (n uint64) {
 
 func (sim *simulation) done() bool { return sim.toAdd == 0 && sim.undelivered() == 0 }
 
-// close ends the run. It compares the counters of the group with what the test has
-// counted.
+// close ends the run, and compares the counters of the group with those of the test.
 func (sim *simulation) close() {
 	for _, l := range sim.queues {
 		sim.closeQueue(l)
@@ -294,10 +288,8 @@ func (sim *simulation) close() {
 	if c.Dropped == 0 && s.Rescues > 0 {
 		sim.t.Fatalf("%d rescues, but no event was lost", s.Rescues)
 	}
-	// A CQ is armed for one of three reasons: the CQ is new, its event was consumed, or
-	// Rescued was called. After a call of Rescued, every CQ is armed once. The limit for
-	// the number of armings is therefore the sum of three numbers: CQs that were
-	// created, events, and calls of Rescued multiplied by the number of CQs.
+	// A CQ is armed because it is new, because its event was consumed, or because
+	// Rescued was called, which arms every CQ once. The sum of these is the limit.
 	made := uint64(len(sim.queues) + sim.replaced)
 	if most := made + s.Events + s.Rescues*uint64(len(sim.queues)); s.Arms > most {
 		sim.t.Fatalf("armed %d times, more than %d", s.Arms, most)
@@ -318,8 +310,8 @@ func (sim *simulation) equal(what string, got, want uint64) {
 	}
 }
 
-// A tally adds up numbers of all runs, so that the test can check that each kind of fault
-// has occurred.
+// A tally adds up the numbers of all runs, to check that each kind of fault has
+// occurred.
 type tally map[string]uint64
 
 func (s tally) add(w *simulation) {

@@ -51,7 +51,7 @@ func TestQueueDeliversCompletionsBeforeError(t *testing.T) {
 	requireIdle(t, g)
 }
 
-// A pollFails is a device whose CQs return one completion together with an error.
+// A pollFails is a device whose CQs return a completion and an error at once.
 type pollFails struct{ *faultcq.Device }
 
 type pollFailsCQ struct{ verbs.CQ }
@@ -125,7 +125,7 @@ func TestQueueCloseAcksEvents(t *testing.T) {
 		require.Len(t, pollIDs(t, q), 1)
 	}
 	requireIdle(t, g)
-	// The event of this completion is still in the channel when the queue is closed.
+	// The event of this completion is in the channel when the queue is closed.
 	complete(c, 1)
 
 	require.NoError(t, q.Close())
@@ -136,7 +136,7 @@ func TestQueueCloseAcksEvents(t *testing.T) {
 	require.EqualValues(t, 4, g.Stats().AckedEvents)
 }
 
-// An inlinePolls is a device whose CQs return each completion with the message "hello".
+// An inlinePolls is a device whose CQs return the message "hello" with each completion.
 type inlinePolls struct{ *faultcq.Device }
 
 type inlineCQ struct{ verbs.CQ }
@@ -154,7 +154,7 @@ func (c inlineCQ) PollInline(dst []verbs.WC, data []verbs.InlineData) (int, erro
 	return n, err
 }
 
-// A queue polls with PollInline if the group is configured so and the CQ can do that.
+// A queue polls with PollInline if the group is configured so and the CQ supports it.
 func TestQueuePollsInline(t *testing.T) {
 	for name, test := range map[string]struct {
 		dev    func(*faultcq.Device) verbs.Device
@@ -190,8 +190,8 @@ func TestQueuePollsInline(t *testing.T) {
 	}
 }
 
-// TestEmptiedAfterArm checks that a Poll which returns the completions that Arm has found
-// does not report an empty CQ. Other completions may have arrived since Arm.
+// TestEmptiedAfterArm checks that a Poll that only returns what Arm has found does not
+// report an empty CQ. Completions may have arrived since.
 func TestEmptiedAfterArm(t *testing.T) {
 	g, _ := newGroup(t, nil, &cq.Config{Batch: 2})
 	q, c := newQueue(t, g, 8)

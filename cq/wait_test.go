@@ -13,7 +13,7 @@ import (
 )
 
 // completesDuringArm creates a group with one queue. A completion arrives after the
-// second poll of Arm, right before the owner sleeps.
+// second poll of Arm, before the sleep.
 func completesDuringArm(t *testing.T, script *faultcq.Script) (*cq.Group, *cq.Queue) {
 	var c *faultcq.CQ
 	calls := 0
@@ -29,8 +29,7 @@ func completesDuringArm(t *testing.T, script *faultcq.Script) (*cq.Group, *cq.Qu
 	return g, q
 }
 
-// TestWait checks that Wait returns when a queue has a completion: at once, or after an
-// event.
+// TestWait checks that Wait returns on a completion: at once, or after an event.
 func TestWait(t *testing.T) {
 	g, _ := newGroup(t, nil, nil)
 	q, c := newQueue(t, g, 8)
@@ -45,8 +44,8 @@ func TestWait(t *testing.T) {
 	require.Zero(t, g.Stats().Rescues)
 }
 
-// TestWaitFindsLostEvent checks that Wait returns although the event of the completion
-// was lost, and that the loss is counted.
+// TestWaitFindsLostEvent checks that Wait returns although an event was lost, and counts
+// the loss.
 func TestWaitFindsLostEvent(t *testing.T) {
 	g, q := completesDuringArm(t, &faultcq.Script{Drop: 100})
 	require.NoError(t, g.WaitFor(t.Context(), time.Nanosecond))
@@ -54,8 +53,7 @@ func TestWaitFindsLostEvent(t *testing.T) {
 	require.EqualValues(t, 1, g.Stats().Rescues)
 }
 
-// TestWaitEnds checks that Wait ends when its context is done,
-// and returns an error when the group is closed.
+// TestWaitEnds checks that Wait ends with its context, and fails on a closed group.
 func TestWaitEnds(t *testing.T) {
 	g, _ := newGroup(t, nil, nil)
 	q, _ := newQueue(t, g, 8)

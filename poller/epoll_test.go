@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// eachResolution runs a test twice: with epoll_pwait2, if the kernel has it, and with
+// eachResolution runs a test with epoll_pwait2, if the kernel has it, and with
 // epoll_pwait.
 func eachResolution(t *testing.T, test func(t *testing.T, p *poller.Poller)) {
 	t.Run("best", func(t *testing.T) { test(t, newPoller(t, 8)) })
@@ -61,8 +61,8 @@ func TestMilliseconds(t *testing.T) {
 	}
 }
 
-// Signals do not make a wait shorter than its timeout. The test sends SIGURG, because
-// the Go runtime handles this signal, which it uses for preemption.
+// Signals do not shorten a wait. The test sends SIGURG, which the Go runtime uses for
+// preemption.
 func TestSignalsDoNotEndTheWait(t *testing.T) {
 	eachResolution(t, func(t *testing.T, p *poller.Poller) {
 		var n int
@@ -81,8 +81,7 @@ func TestSignalsDoNotEndTheWait(t *testing.T) {
 	})
 }
 
-// Signals do not make a wait longer than its timeout. That would happen if each signal
-// started the timeout again.
+// Signals do not prolong a wait, as they would if each one restarted the timeout.
 func TestSignalsDoNotProlongTheWait(t *testing.T) {
 	eachResolution(t, func(t *testing.T, p *poller.Poller) {
 		const timeout = 20 * time.Millisecond
@@ -99,8 +98,7 @@ func TestSignalsDoNotProlongTheWait(t *testing.T) {
 	})
 }
 
-// signalUntil sends a signal to the thread tid about every millisecond, until the
-// channel in the parameter done is closed.
+// signalUntil signals the thread tid about every millisecond until done is closed.
 func signalUntil(t *testing.T, tid int, done <-chan struct{}) {
 	t.Helper()
 	tick := time.NewTicker(time.Millisecond)

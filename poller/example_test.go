@@ -38,7 +38,7 @@ func Example() {
 	// Output: readable: 7
 }
 
-// Another goroutine passes a task to the owner of the poller and then wakes the owner.
+// Another goroutine passes a task to the poller's owner and wakes the owner.
 func ExamplePoller_Wake() {
 	p, err := poller.New(64)
 	if err != nil {

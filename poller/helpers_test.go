@@ -18,10 +18,10 @@ import (
 )
 
 const (
-	// testTimeout is the timeout for a Wait that an event or a wake should end. Correct
-	// code never waits so long.
+	// testTimeout is the timeout of a Wait that an event or a wake should end. Correct
+	// code never reaches it.
 	testTimeout = 30 * time.Second
-	// noLimit is a negative timeout, with which only a wake or an event can end a wait.
+	// noLimit is a negative timeout: only a wake or an event ends the wait.
 	noLimit time.Duration = -1
 )
 
@@ -33,7 +33,7 @@ func newPoller(t testing.TB, maxEvents int) *poller.Poller {
 	return p
 }
 
-// newPair returns two connected sockets. They are closed at the end of the test.
+// newPair returns two connected sockets, and closes them after the test.
 func newPair(t *testing.T) (near, far int) {
 	t.Helper()
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
@@ -70,8 +70,7 @@ func add(t *testing.T, p *poller.Poller, fd int, interest poller.Interest, data 
 	return token
 }
 
-// wait calls Wait once and returns the events. It leaves out events of removed
-// registrations.
+// wait calls Wait once, and returns the events without those of removed registrations.
 func wait(t *testing.T, p *poller.Poller, timeout time.Duration) []poller.Event {
 	t.Helper()
 	n, err := p.Wait(timeout)
@@ -85,8 +84,8 @@ func wait(t *testing.T, p *poller.Poller, timeout time.Duration) []poller.Event 
 	return events
 }
 
-// onThread runs f on a thread of its own. It returns the ID of the thread, and a channel
-// that is closed when f has returned.
+// onThread runs f on its own thread. It returns the ID of the thread, and a channel that
+// is closed when f returns.
 func onThread(f func()) (tid int, done <-chan struct{}) {
 	ids, end := make(chan int), make(chan struct{})
 	go func() {
@@ -99,7 +98,7 @@ func onThread(f func()) (tid int, done <-chan struct{}) {
 	return <-ids, end
 }
 
-// awaitBlocked waits until the thread is blocked in one of the given system calls
+// awaitBlocked waits until the thread is blocked in one of the system calls
 // (proc_pid_syscall(5)).
 func awaitBlocked(t *testing.T, tid int, calls ...int) {
 	t.Helper()

@@ -113,8 +113,8 @@ func TestBatchIsBounded(t *testing.T) {
 	for i := range uint64(5) {
 		add(t, p, newReady(t), poller.Readable, i)
 	}
-	// More descriptors are ready than one Wait can report. The kernel moves reported
-	// descriptors to the end of its list, so each Wait reports the next ones.
+	// More descriptors are ready than one Wait can report. The kernel reports them in
+	// turn.
 	for range 5 {
 		events := wait(t, p, testTimeout)
 		require.Len(t, events, 2)
@@ -138,9 +138,8 @@ func TestEventOutOfRange(t *testing.T) {
 	}
 }
 
-// Event returns false for a stale event. While the first event of a Wait is handled, the
-// registration of the second event is removed, and a new registration gets the same index
-// and the same descriptor number.
+// Event returns false for a stale event. While the first event is handled, the second
+// registration is removed, and a new one gets its index and its descriptor number.
 func TestStaleEvents(t *testing.T) {
 	p := newPoller(t, 8)
 	data := map[uint64]poller.Token{}
@@ -267,7 +266,7 @@ func TestClose(t *testing.T) {
 	require.ErrorIs(t, err, poller.ErrClosed)
 	require.False(t, p.Woken())
 
-	// The descriptor that was registered is still open: Close has not closed it.
+	// Close has not closed the registered descriptor.
 	receive(t, near)
 }
 
@@ -300,7 +299,7 @@ func BenchmarkLook(b *testing.B) {
 	}
 }
 
-// BenchmarkWake measures one Wake, and the Wait that returns because of it.
+// BenchmarkWake measures one Wake and the Wait that it ends.
 func BenchmarkWake(b *testing.B) {
 	p := newPoller(b, 64)
 	b.ReportAllocs()

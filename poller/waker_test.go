@@ -44,8 +44,8 @@ func TestWakeEndsTheCurrentWait(t *testing.T) {
 	}
 }
 
-// A Wait that reports a wake also reports the other events, whatever the order is in
-// which the kernel returns them.
+// A Wait that reports a wake also reports the other events, in whatever order the kernel
+// returns them.
 func TestWakeAmongEvents(t *testing.T) {
 	p := newPoller(t, 8)
 	want := map[uint64]bool{}
@@ -69,8 +69,8 @@ func TestWakeWithMaxOneEvent(t *testing.T) {
 	add(t, p, newReady(t), poller.Readable, 3)
 	p.Wake()
 	woken, events := 0, 0
-	// Each Wait can report one event. The kernel reports the socket and the waker
-	// alternately.
+	// Each Wait can report one event. The kernel alternates between the socket and the
+	// waker.
 	for range 4 {
 		events += len(wait(t, p, testTimeout))
 		if p.Woken() {
@@ -81,8 +81,8 @@ func TestWakeWithMaxOneEvent(t *testing.T) {
 	require.Equal(t, 3, events)
 }
 
-// Several goroutines send values to the owner, and call Wake after each value. No wake is
-// lost: the owner receives all values.
+// Several goroutines send values to the owner, and call Wake after each. The owner
+// receives all values.
 func TestWakeFromManyGoroutines(t *testing.T) {
 	const wakers, rounds = 8, 500
 	p := newPoller(t, 8)
@@ -114,9 +114,8 @@ func TestWakeFromManyGoroutines(t *testing.T) {
 
 func TestWakePublishes(t *testing.T) {
 	p := newPoller(t, 8)
-	// Two goroutines access this variable, and only Wake and Wait order their accesses.
-	// If Wake and Wait did not synchronize the goroutines, the race detector would
-	// report the accesses.
+	// Two goroutines access this variable, and only Wake and Wait order the accesses.
+	// Without that order, the race detector would report them.
 	var shared int
 	for i := range 1000 {
 		go func() {
@@ -143,8 +142,8 @@ func TestWakesCoalesce(t *testing.T) {
 	require.NoError(t, w.Close())
 }
 
-// If a goroutine is about to signal the eventfd, close waits for it. Otherwise the
-// goroutine could write to a descriptor number that belongs to another file by then.
+// Close waits for a goroutine that is about to signal the eventfd. By then, the
+// descriptor number could belong to another file.
 func TestCloseWaitsForPendingSignal(t *testing.T) {
 	w, err := poller.NewWaker()
 	require.NoError(t, err)
@@ -160,8 +159,8 @@ func TestCloseWaitsForPendingSignal(t *testing.T) {
 	w.Wake()
 }
 
-// Goroutines may call Wake while the owner closes the poller. The race detector finds an
-// error here if the calls are not synchronized.
+// Goroutines may call Wake while the owner closes the poller. The race detector checks
+// that.
 func TestWakeDuringClose(t *testing.T) {
 	for range 200 {
 		p, err := poller.New(1)

@@ -30,7 +30,7 @@ func TestGID(t *testing.T) {
 	}
 }
 
-// FuzzGIDString checks that package net/netip can parse the text of every GID.
+// FuzzGIDString checks that net/netip can parse every GID's text.
 func FuzzGIDString(f *testing.F) {
 	f.Add([]byte("0123456789abcdef"))
 	f.Add(make([]byte, 16))

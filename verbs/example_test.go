@@ -8,10 +8,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// This example connects two queue pairs of one device, and then one of them writes into
-// the memory of the other. The example connects them without package cm, which is
-// possible because both are in one process. It polls until there is a completion; a
-// program with package cq can sleep instead.
+// This example connects two queue pairs of one device; then one writes into the other's
+// memory. Both are in one process, so package cm is not needed. The example polls for
+// completions; with package cq, a program can sleep instead.
 func Example() {
 	provider, err := soft.Open(nil) // an RDMA device in software
 	check(err)
@@ -51,9 +50,9 @@ func Example() {
 	// Output: request 7 wrote "hello"
 }
 
-// connect moves a queue pair through its states until it is connected to peer, which is
-// on the same device. The attributes are for sending and receiving; READs and atomics
-// also need values for MaxDestRdAtomic and MaxRdAtomic.
+// connect moves a queue pair through its states until it is connected to peer, on the
+// same device. The connection can send and receive. For READs and atomics,
+// MaxDestRdAtomic and MaxRdAtomic are also needed.
 func connect(qp, peer verbs.QP) {
 	const port = 1
 	attr, err := qp.PD().Device().Port(port)

@@ -34,7 +34,7 @@ func requireAccessError(t *testing.T, access verbs.Access, err error) {
 }
 
 // TestAccessBits checks that the access rights have the bits of enum ibv_access_flags,
-// and that AccessAll has all of them.
+// and that AccessAll has them all.
 func TestAccessBits(t *testing.T) {
 	require.Equal(t, verbs.Access(0xf), verbs.AccessAll)
 	require.Equal(t, []verbs.Access{1, 2, 4, 8}, []verbs.Access{

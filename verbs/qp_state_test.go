@@ -23,16 +23,14 @@ var attributes = []verbs.QPAttrMask{
 	verbs.AttrDestQPN,
 }
 
-// A rule has the attributes of one transition. The key is the attribute. The value is 'r'
-// if the transition requires the attribute, and 'o' if the attribute is optional. Other
-// attributes are not allowed.
+// A rule has the attributes of one transition as keys. The value is 'r' for a required
+// attribute and 'o' for an optional one. No others are allowed.
 type rule map[verbs.QPAttrMask]rune
 
 type step struct{ from, to verbs.QPState }
 
-// rcRules returns the transitions of RC queue pairs, written from ibv_modify_qp(3) and
-// IBTA vol. 1, 11.2.5.2. They are listed by attribute, and were written independently of
-// the table in the package, so the tests check both.
+// rcRules returns the transitions of RC queue pairs (ibv_modify_qp(3); IBTA vol. 1,
+// 11.2.5.2). The list was written independently of the package's table.
 func rcRules() map[step]rule {
 	return map[step]rule{
 		{verbs.StateReset, verbs.StateInit}: {verbs.AttrPort: 'r', verbs.AttrAccess: 'r'},
@@ -72,9 +70,8 @@ func udRules() map[step]rule {
 	}
 }
 
-// expectation returns the rule of a transition, and whether the transition exists. A QP
-// may move from every state to RESET and to ERROR; in these two moves AttrState is the
-// only allowed attribute.
+// expectation returns the rule of a transition, and whether the transition exists. Every
+// state leads to RESET and ERROR; there only AttrState is allowed.
 func expectation(rules map[step]rule, from, to verbs.QPState) (rule, bool) {
 	if to == verbs.StateReset || to == verbs.StateError {
 		return rule{}, true
@@ -92,8 +89,7 @@ func (r rule) required() (mask verbs.QPAttrMask) {
 	return mask
 }
 
-// validAttr returns QP attributes for a transition to the given state. The values of all
-// attributes are in range.
+// validAttr returns QP attributes for a transition to the state, all in range.
 func validAttr(to verbs.QPState) *verbs.QPAttr {
 	return &verbs.QPAttr{State: to, Port: 1, PathMTU: verbs.MTU1024}
 }
@@ -113,9 +109,8 @@ func TestCheckTransitionIsTheManualPagesTable(t *testing.T) {
 	}
 }
 
-// checkStep checks the result of CheckTransition for one transition. The first mask has
-// exactly the required attributes. Then each attribute in turn is changed in that mask: a
-// required attribute is left out, and any other attribute is added.
+// checkStep checks CheckTransition for one transition: first with exactly the required
+// attributes, then with each of these left out, and each other attribute added.
 func checkStep(t *testing.T, qpType verbs.QPType, from, to verbs.QPState, rules map[step]rule) {
 	want, exists := expectation(rules, from, to)
 	required := want.required()
@@ -204,8 +199,8 @@ func TestCheckTransitionRefusesMTUZero(t *testing.T) {
 	require.Equal(t, "path MTU code", param.Field)
 }
 
-// TestCheckTransitionIgnoresUnnamedValues checks that values of attributes that are not
-// in the mask are not checked.
+// TestCheckTransitionIgnoresUnnamedValues checks that values of attributes outside the
+// mask are ignored.
 func TestCheckTransitionIgnoresUnnamedValues(t *testing.T) {
 	attr := &verbs.QPAttr{PathMTU: 99, DestQPN: 1 << 31, RetryCount: 200, MinRNRTimer: 12}
 	require.NoError(t, verbs.CheckTransition(verbs.QPTypeRC, verbs.StateRTS, attr, verbs.AttrMinRNRTimer))

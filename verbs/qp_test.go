@@ -35,8 +35,8 @@ func TestAckTimeout(t *testing.T) {
 	}
 }
 
-// TestTimerCodes checks the code of a given time. If the time lies between the times of
-// two codes, the code of the longer time is returned.
+// TestTimerCodes checks the codes of times. A time between two codes gets the code of
+// the longer time.
 func TestTimerCodes(t *testing.T) {
 	for code := uint8(1); code < 32; code++ {
 		at := verbs.AckTimeout(code)
@@ -70,8 +70,8 @@ func TestQPStrings(t *testing.T) {
 	require.Equal(t, "QP state 255", verbs.QPState(255).String())
 }
 
-// TestAttrMaskBits checks that the attributes have the bits of enum ibv_qp_attr_mask.
-// That enum has more bits, for attributes that this package does not have.
+// TestAttrMaskBits checks the bits against enum ibv_qp_attr_mask. That enum has more
+// attributes than this package.
 func TestAttrMaskBits(t *testing.T) {
 	var all verbs.QPAttrMask
 	for _, bit := range attributes {

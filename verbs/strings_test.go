@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// requireNames checks the texts of consecutive numbers. The text of firstNumber must be
-// names[0], the text of the next number names[1], and so on.
+// requireNames requires that firstNumber has the text names[0], the next number
+// names[1], and so on.
 func requireNames[T interface {
 	~uint8
 	fmt.Stringer

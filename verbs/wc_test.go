@@ -15,8 +15,8 @@ func TestWCOpcode(t *testing.T) {
 	}
 }
 
-// TestStatus checks the fault of every status that has a name, and that the numbers are
-// those of enum ibv_wc_status.
+// TestStatus checks the faults of all named statuses, and their numbers against enum
+// ibv_wc_status.
 func TestStatus(t *testing.T) {
 	want := []verbs.Fault{
 		verbs.StatusSuccess:        verbs.FaultNone,
