@@ -40,10 +40,8 @@ func (p *pd) CreateAH(attr *verbs.AHAttr) (verbs.AH, error) {
 	return a, nil
 }
 
-// findRoute decides whether the destination is reached on the local path or on the wire
-// path. For the wire path it stores the route to the destination, and for the local path
-// the source address. It returns an error if the device does not have the path that the
-// destination needs.
+// findRoute stores the route to the destination, or the source address if the
+// destination is on the local path.
 func (a *ah) findRoute() (err error) {
 	path, addr := a.pd.dev.cfg.Path, a.attr.DestGID.Addr()
 	if path != PathWire {
@@ -62,8 +60,8 @@ func (a *ah) findRoute() (err error) {
 	return err
 }
 
-// routeOf returns the route of an address vector. It begins at the address of this host
-// that the vector's source index names.
+// routeOf returns the route of an address vector. The route starts at the address of the
+// source index.
 func (d *device) routeOf(attr *verbs.AHAttr) (udp.Route, error) {
 	local, err := d.gids.at(attr.SourceIndex)
 	if err != nil {
@@ -76,9 +74,7 @@ func (d *device) routeOf(attr *verbs.AHAttr) (udp.Route, error) {
 }
 
 // findSource stores the source address of datagrams on the local path: the address of
-// this host that the source GID index names. If the interfaces of the host are all down,
-// the table of GIDs is empty. In this case the source is the destination address, which
-// is a loopback address.
+// the source GID index. If the host has no such address, the source is the destination.
 func (a *ah) findSource() error {
 	addr, err := a.pd.dev.gids.at(a.attr.SourceIndex)
 	var none *verbs.ParamError
@@ -90,16 +86,15 @@ func (a *ah) findSource() error {
 	return err
 }
 
-// overWire reports whether datagrams to the destination of the address handle use the
-// wire path.
+// overWire reports whether datagrams use the wire path.
 func (a *ah) overWire() bool { return a.to.Remote.IsValid() }
 
 // checkAH checks the local port, the source GID index and the flow label of an address
 // vector.
 func (d *device) checkAH(attr *verbs.AHAttr) error {
 	if attr.SourceIndex == 0 && attr.Port == 1 && attr.FlowLabel == 0 {
-		// Port 1, GID index 0 and flow label 0 are always valid. So the addresses of the
-		// host need not be listed.
+		// These values are always valid, so the addresses of the host need not be
+		// listed.
 		return nil
 	}
 	port, err := d.Port(attr.Port)

@@ -14,7 +14,7 @@ import (
 )
 
 // An asyncQueue stores the asynchronous events of a device until the application fetches
-// them. Its methods may be called from any goroutine.
+// them. Any goroutine may call its methods.
 type asyncQueue struct {
 	fd int // eventfd, readable while the queue has events
 
@@ -42,8 +42,7 @@ func (a *asyncQueue) push(ev verbs.AsyncEvent) {
 	eventfd.Signal(a.fd)
 }
 
-// forget drops the queued events about a QP, CQ or SRQ that was closed. Such an event
-// would name an object that the application can not use any more.
+// forget drops the queued events about a QP, CQ or SRQ that was closed.
 func (a *asyncQueue) forget(object any) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -13,45 +13,41 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// bindings is a device's table of connections. It has the connections of the RC queue
-// pairs that are connected, and of those that will be connected. Connection management
-// adds a binding for each of its connections. An application can also connect two queue
-// pairs of the device without connection management. Then the queue pair that enters RTR
-// first makes both ends of the shared memory. It takes one end itself, and offers the
-// other end to the other queue pair.
+// bindings is a device's table of RC connections on both paths.
 //
-// Any goroutine may call the methods. They call no method of a queue pair. A shard takes
-// the mutex too when it receives packets, and should not wait long for it. So no method
-// maps or unmaps shared memory while it holds the mutex.
+// Connection management adds a binding for each of its connections. An application can
+// also connect two queue pairs of the device itself. Then the queue pair that enters RTR
+// first makes both ends of the shared memory. It keeps one end and offers the other one
+// to its peer.
+//
+// Any goroutine may call the methods. A shard that receives packets also takes the
+// mutex, so no method maps or unmaps memory while it holds the mutex.
 type bindings struct {
 	geom shm.Geometry
 	maps *shm.MappingLimit
 
 	mu      sync.Mutex
 	bound   map[uint32]*boundQP  // bindings of connection management, by queue pair number
-	offered map[endKey]*localEnd // ends that a queue pair has made for its peer and that the peer has not taken
+	offered map[endKey]*localEnd // ends that one queue pair has offered and the other one has not taken
 }
 
-// A boundQP is the binding of one queue pair. It also says whether the queue pair has
-// taken the end of the binding.
+// A boundQP is the binding of one queue pair.
 type boundQP struct {
 	*connmgr.Binding
 	taken bool // true once the queue pair owns the end of the binding
 }
 
-// An endKey identifies an offered end. The field maker is the number of the queue pair
-// that has made the end. The field taker is the number of the queue pair to which the
-// end is offered.
+// An endKey identifies an offered end by two queue pair numbers: the queue pair maker
+// has made the end for the queue pair taker.
 type endKey struct{ taker, maker uint32 }
 
 // A localEnd is an end of a connection on the local path.
 type localEnd struct {
 	*shm.End
-	// source to which access errors of the peer are counted; zero value if the peer is
-	// this process
+	// source to which access errors of the peer are counted; zero if the peer is this
+	// process
 	peer access.Source
-	// true if the queue pair has made both ends itself, because connection management had
-	// added no binding. The other end is then offered to the peer.
+	// true if the queue pair has made both ends itself
 	provisional bool
 }
 
@@ -62,10 +58,8 @@ func newBindings(geom shm.Geometry, maps *shm.MappingLimit) *bindings {
 	}
 }
 
-// add adds a binding for the queue pair with the number qpn. If the queue pair had
-// another binding, add replaces it, and releases its end unless the queue pair has taken
-// this end. The parameter taken is true if the queue pair already owns the end of the
-// new binding.
+// add adds a binding for the queue pair qpn, and removes its previous one. The parameter
+// taken says that the queue pair already owns the new end.
 func (t *bindings) add(qpn uint32, b *connmgr.Binding, taken bool) {
 	t.mu.Lock()
 	old := t.bound[qpn]
@@ -87,22 +81,20 @@ func (t *bindings) remove(qpn uint32, b *connmgr.Binding) {
 	e.release()
 }
 
-// release releases the end of a binding that is not in the table any more, unless the
-// queue pair has taken the end. It does nothing if the receiver e is nil.
+// release releases the end of a removed binding, unless the queue pair has taken the
+// end. A nil receiver is allowed.
 func (e *boundQP) release() {
 	if e != nil && e.hasEnd() {
 		e.End.Release()
 	}
 }
 
-// hasEnd reports whether the binding has an end that the queue pair has not taken yet.
+// hasEnd reports whether the binding has an end that was not taken yet.
 func (e *boundQP) hasEnd() bool { return e.End != nil && !e.taken }
 
-// path says which path connection management has chosen for a queue pair that enters
-// RTR. The result local is true if the queue pair has a binding with an end that was not
-// taken yet. The result wire is true if the queue pair has a binding for the wire path.
-// Both results are false if the queue pair has no binding, or if it has already taken
-// the end of its binding.
+// path returns the path of a queue pair that enters RTR. The result local means that an
+// end is ready to be taken, and wire means that the binding is for the wire path. Both
+// are false without a binding, and when the end was taken already.
 func (t *bindings) path(qpn uint32) (local, wire bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -113,9 +105,8 @@ func (t *bindings) path(qpn uint32) (local, wire bool) {
 	return e.hasEnd(), e.End == nil
 }
 
-// flow says which sides of a queue pair's connection use end-to-end flow control, as
-// connection management has negotiated it. If the queue pair has no binding, neither
-// side does.
+// flow returns which sides of a connection use end-to-end flow control. Without a
+// binding, neither side does.
 func (t *bindings) flow(qpn uint32) connmgr.CreditFlow {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -125,8 +116,8 @@ func (t *bindings) flow(qpn uint32) connmgr.CreditFlow {
 	return connmgr.CreditFlow{}
 }
 
-// dataHeard tells connection management that a queue pair has received the first packet
-// of its peer; see connmgr.Binding.DataHeard.
+// dataHeard reports the first packet from the peer to connection management; see
+// connmgr.Binding.DataHeard.
 func (t *bindings) dataHeard(qpn uint32) {
 	t.mu.Lock()
 	e := t.bound[qpn]
@@ -138,11 +129,9 @@ func (t *bindings) dataHeard(qpn uint32) {
 
 var errSelf = errors.New("a queue pair can not be connected to itself")
 
-// take returns the end of a connection for a queue pair that enters RTR. The queue pair
-// then owns the end. The parameter own is the number of this queue pair, and peer is the
-// number of the peer's queue pair. If no end was bound or offered, take makes both ends,
-// and offers one to the peer. The peer is then a queue pair of the same device, so take
-// returns a *verbs.FeatureError if both numbers are equal.
+// take returns the end for the queue pair own, which enters RTR and then owns the end.
+// If no end was bound or offered, take makes two ends, and offers one to the queue pair
+// peer.
 func (t *bindings) take(own, peer uint32) (*localEnd, error) {
 	t.mu.Lock()
 	end := t.existing(own, peer)
@@ -164,8 +153,8 @@ func (t *bindings) take(own, peer uint32) (*localEnd, error) {
 	return end, nil
 }
 
-// existing takes the end that was bound or offered to the queue pair with the number own.
-// It returns nil if there is none. The caller holds the mutex.
+// existing takes the bound or offered end of the queue pair own. It returns nil if there
+// is none. The caller holds the mutex.
 func (t *bindings) existing(own, peer uint32) *localEnd {
 	if e := t.bound[own]; e != nil && e.hasEnd() {
 		e.taken = true
@@ -176,10 +165,9 @@ func (t *bindings) existing(own, peer uint32) *localEnd {
 	return end
 }
 
-// takeOrOffer is the last step of take. Before, take has made the ends ownEnd and
-// peerEnd without holding the mutex. If another end was bound or offered in the
-// meantime, takeOrOffer returns this other end. Otherwise it returns ownEnd, and offers
-// peerEnd to the peer. The caller has to release the ends in the result unused.
+// takeOrOffer is the second half of take. It looks for an end again, because the mutex
+// was not held while the two new ends were made. If it finds none, it uses ownEnd, and
+// offers peerEnd to the peer. The caller has to release the ends in unused.
 func (t *bindings) takeOrOffer(own, peer uint32, ownEnd, peerEnd *shm.End) (end *localEnd, unused []*shm.End) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -193,9 +181,8 @@ func (t *bindings) takeOrOffer(own, peer uint32, ownEnd, peerEnd *shm.End) (end 
 	return &localEnd{End: ownEnd, provisional: true}, unused
 }
 
-// drop withdraws and releases the end that a queue pair has offered to its peer. The
-// parameter own is the number of this queue pair, and peer is the number of the peer's
-// queue pair. drop returns false if no end is offered, or if the peer has taken the end.
+// drop releases the end that the queue pair own has offered to the queue pair peer. It
+// returns false if there is no such end, or if the peer has taken the end.
 func (t *bindings) drop(own, peer uint32) bool {
 	t.mu.Lock()
 	end := t.offered[endKey{peer, own}]

@@ -9,11 +9,10 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
 )
 
-// maxEventChannels is the largest number of event channels of a device; arbitrary.
+// maxEventChannels is the largest number of event channels of a device. Arbitrary.
 const maxEventChannels = 1 << 16
 
-// A qpEngine implements connmgr.Engine for a device: it has the operations of the device
-// that connection management may call.
+// A qpEngine implements connmgr.Engine for a device.
 type qpEngine struct{ dev *device }
 
 // AddChannel implements connmgr.Engine. It counts a new event channel.
@@ -27,9 +26,8 @@ func (e qpEngine) RemoveChannel() { e.dev.remove(objEventChannel) }
 // SourceIndex implements connmgr.Engine. It finds the address in the table of GIDs.
 func (e qpEngine) SourceIndex(of netip.Addr) (int, error) { return e.dev.gids.index(of) }
 
-// Bind implements connmgr.Engine. It adds the binding to the table of the device. If the
-// queue pair exists, Bind first calls rebind, so that a connected queue pair can use the
-// end at once.
+// Bind implements connmgr.Engine. It adds the binding to the table of the device. A
+// queue pair that is already connected may use the new end at once; see rebind.
 func (e qpEngine) Bind(qpn uint32, b *connmgr.Binding) error {
 	taken := false
 	if q := e.dev.qp(qpn); q != nil && b.End != nil {
@@ -59,11 +57,9 @@ func (d *device) qp(num uint32) *qp {
 	return d.qps[num]
 }
 
-// rebind is called when connection management binds an end to a queue pair that exists.
-// If the queue pair has a path already, rebind offers the end to the path. If the path
-// accepts the end, the queue pair uses a new path from now on, and sends its requests
-// again; see path.rebind. The result taken is true if the caller does not own the end
-// any more.
+// rebind offers a new end to the path of the queue pair. If path.rebind returns a new
+// path, the queue pair uses that path from now on, and sends its requests again. The
+// result taken is true if the caller does not own the end any more.
 func (q *qp) rebind(end *localEnd) (taken bool, err error) {
 	q.shard.enter()
 	defer q.shard.leave()
@@ -79,9 +75,8 @@ func (q *qp) rebind(end *localEnd) (taken bool, err error) {
 	return taken, err
 }
 
-// peerGone tells the path of the queue pair that the peer's process has ended without
-// closing the connection that has the given end. If the queue pair does not use this end
-// any more, the path ignores the call.
+// peerGone tells the path that the process of the peer has ended without closing the
+// connection with the given end.
 func (q *qp) peerGone(end *shm.End) {
 	q.shard.enter()
 	defer q.shard.leave()

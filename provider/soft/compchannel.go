@@ -11,16 +11,15 @@ import (
 )
 
 // compChannel implements verbs.CompChannel. It belongs to its shard. In manual progress
-// the descriptor of the channel is the shard's epoll descriptor. This descriptor is also
-// readable when the shard has work, such as a packet that has arrived. So the owner
-// wakes and drives the shard, and needs no other goroutine for this.
+// its descriptor is the shard's epoll descriptor. So the owner also wakes up when the
+// shard has packets to process.
 type compChannel struct {
 	dev      *device
 	shard    *shard
 	vector   int
 	progress verbs.Progress
 	fd       int // eventfd in automatic progress; -1 in manual progress
-	// CQs that have an event, in the order of the events; each CQ at most once
+	// CQs with an event, oldest event first; each CQ at most once
 	events []*cq
 	cqs    int // number of open CQs that use the channel
 	closed bool
@@ -67,8 +66,7 @@ func (c *compChannel) FD() int {
 	return c.fd
 }
 
-// attach counts a new CQ that uses the channel. It returns verbs.ErrClosed if the
-// channel is closed. A channel can not be closed while a CQ uses it.
+// attach counts a new CQ that uses the channel. A channel with CQs can not be closed.
 func (c *compChannel) attach(q *cq) error {
 	c.shard.enter()
 	defer c.shard.leave()
@@ -107,7 +105,7 @@ func (c *compChannel) push(q *cq) {
 }
 
 // countEvents adds n to the shard's number of queued events, if the channel is in manual
-// progress. While this number is not 0, the shard keeps its eventfd readable.
+// progress.
 func (c *compChannel) countEvents(n int) {
 	if c.fd < 0 {
 		c.shard.events += n

@@ -20,37 +20,35 @@ const (
 	// PathAuto uses the local path to peers on this host, and the wire path (RoCEv2) to
 	// peers on other hosts. A UD queue pair may have peers on both paths.
 	//
-	// A listener accepts requests on both paths. At a loopback address it accepts
-	// requests on the local path only. The sockets of the wire path drop packets that
-	// processes of this host have sent. The reason is that a packet does not show which
-	// user has sent it. So the device could not check whether this user is allowed. If
-	// another process has the UDP port of an address, the listener accepts requests to
-	// that address on the local path only. cm.ID.Serves then reports the address as not
-	// served on the wire path. With Config.ListenOnAll, Listen returns an error instead.
+	// A listener accepts requests on both paths, with these exceptions:
+	//
+	//   - At a loopback address it accepts requests on the local path only.
+	//   - If another process has the UDP port of an address, the listener accepts
+	//     requests to that address on the local path only. See cm.ID.Serves and
+	//     Config.ListenOnAll.
+	//   - Packets that arrive on the wire path from this host are dropped, because they
+	//     do not show which user has sent them.
 	//
 	// A dial to this host fails if no process listens on the local path, or if a
-	// security module of the kernel does not let the processes connect.
+	// security module of the kernel forbids the connection.
 	PathAuto Path = iota
 	// PathLocal uses the local path only.
 	PathLocal
-	// PathWire uses the wire path only. A peer on this host has to use PathWire as well.
-	// It is treated like a peer on another host: the device does not check which user it
-	// belongs to.
+	// PathWire uses the wire path only. A peer on this host has to use PathWire too. The
+	// device does not check the user of such a peer.
 	//
-	// A device of PathWire needs UDP port 4791 of its local address for itself. Two such
-	// devices on one host, also in one process, need different addresses, such as
-	// 127.0.0.1 and 127.0.0.2. The dialing side chooses its local address with
-	// reactor.DialOptions.LocalAddr, or with cm.ID.Bind.
+	// A device with PathWire needs UDP port 4791 of its local address for itself. Two
+	// such devices on one host need different addresses, such as 127.0.0.1 and
+	// 127.0.0.2. The dialing side chooses its address with reactor.DialOptions.LocalAddr
+	// or cm.ID.Bind.
 	//
-	// A device with PathAuto on this host does not answer the requests of a device with
-	// PathWire. A dial from the second to the first fails with one of these errors:
+	// A dial to a device with PathAuto on this host fails with one of these errors:
 	//
-	//   - a *cm.RejectError with cm.RejectInvalidServiceID if the local address of the
-	//     dial is the address of the listener, which has no UDP port at a loopback address:
-	//     the dialing device has the port itself, and refuses its own request;
-	//   - cm.ErrAddrInUse if the first device has the UDP port of the local address;
-	//   - a *cm.UnreachableError if no process has the UDP port of the listener's address;
-	//   - cm.ErrTimedOut in the other cases, because the first device drops the requests.
+	//   - *cm.RejectError with cm.RejectInvalidServiceID: the dial has the same address
+	//     as the listener, and so refuses its own request.
+	//   - cm.ErrAddrInUse: the other device has the UDP port of the local address.
+	//   - *cm.UnreachableError: no process has the UDP port of the listener's address.
+	//   - cm.ErrTimedOut: the other device has dropped the requests.
 	PathWire
 )
 
@@ -67,89 +65,74 @@ func (p Path) String() string {
 }
 
 // AnyUser in Config.AllowedUsers allows the processes of every user. No user has this
-// number: it is (uid_t) -1, see chown(2).
+// number; see chown(2).
 const AnyUser = access.AnyUser
 
 // Config configures a device. Open copies it. A nil *Config means the zero value.
 type Config struct {
-	// Vectors is the number of completion vectors, and so of shards. Zero means
-	// GOMAXPROCS; the maximum is 1024.
+	// Vectors is the number of completion vectors, which is also the number of shards.
+	// Zero means GOMAXPROCS. The maximum is 1024.
 	Vectors int
 	// Path selects the paths to peers.
 	Path Path
 	// RingBytes is the size of the shared memory for payload in flight, for each
-	// direction of a connection on the local path. It is a power of two from 4 KiB to 64
-	// MiB. Zero means 256 KiB. The system allocates a page of it when a message first
-	// uses the page.
+	// direction of a local connection. It is a power of two from 4 KiB to 64 MiB. Zero
+	// means 256 KiB. The system allocates a page when it is first used.
 	RingBytes int
 	// RingSlots is the largest number of requests in flight, for each direction of a
-	// connection on the local path. It is a power of two from 8 to 65536. Zero means
-	// 256.
+	// local connection. It is a power of two from 8 to 65536. Zero means 256.
 	RingSlots int
-	// AllowedUsers are the user IDs whose processes on this host may be peers on the
-	// local path, in addition to root and the user that the device belongs to (the
-	// effective user ID at Open). An empty list allows no other users. AnyUser in the
-	// list allows every user. PathWire does not check users.
+	// AllowedUsers are the user IDs whose processes may be peers on the local path. Root
+	// and the user of the device (the effective user ID at Open) are always allowed.
+	// AnyUser in the list allows every user. PathWire does not check users.
 	//
-	// The kernel reports all users who are not mapped into this user namespace with one
-	// number: the number in /proc/sys/kernel/overflowuid (65534 by default). Such a user
-	// is allowed only if the list has AnyUser. If the user of this process has the same
-	// number, and not every user is mapped, the device can not tell this user from the
-	// others. Then this user, too, is allowed only if the list has AnyUser.
+	// The kernel gives all users outside this user namespace the same number (see
+	// /proc/sys/kernel/overflowuid). Such a user is allowed only by AnyUser. If the user
+	// of the device has this number too, that user also needs AnyUser, unless every user
+	// is mapped.
 	AllowedUsers []uint32
-	// ListenOnAll makes Listen return an error unless the listener can accept requests
-	// on each path that Path allows, at each address that it is bound to. False means
-	// that the listener serves the addresses that it can; see cm.ID.Serves. An address
-	// that is added to the host later does not cause an error.
+	// ListenOnAll makes Listen return an error if an address can not be served on each
+	// path that Path allows. False means that Listen serves what it can; see
+	// cm.ID.Serves. Addresses that are added to the host later cause no error.
 	ListenOnAll bool
-	// MaxConnsPerUser is the largest number of connections on the local path that the
-	// processes of one other user may have to the device. Root and the user that the
-	// device belongs to have no limit. Zero means an eighth of RLIMIT_NOFILE, which is
-	// read when the device is opened: a connection needs two descriptors, and one user
-	// may use a quarter of all descriptors. Negative means no limit.
+	// MaxConnsPerUser is the largest number of local connections that one other user may
+	// have to the device. Root and the user of the device have no limit. Zero means an
+	// eighth of RLIMIT_NOFILE at Open. Negative means no limit. A connection needs two
+	// descriptors.
 	//
-	// In a user namespace that does not map every user, the kernel reports one number,
-	// the overflow user ID, for all users who are not mapped. If the user that the device
-	// belongs to has this number, the device can not tell this user from the others.
-	// Then this user, too, has the limit, and the connections of all these users are
-	// counted together.
+	// These connections count:
 	//
-	// Connections to listeners of the device count, including requests that were not
-	// accepted yet. Further requests are refused with cm.RejectNoResources.
+	//   - Connections to listeners of the device, from the request on. Further requests
+	//     are refused with cm.RejectNoResources.
+	//   - UD connections to the device, one for each pair of sender and receiver. At the
+	//     limit, a new one replaces the longest idle one of the same user and receiver.
+	//     No datagram is lost: the sender connects again when it sends.
 	//
-	// Connections of UD queue pairs of that user to UD queue pairs of the device count
-	// too, one for each pair of sender and receiver. When the user has reached the limit,
-	// a new connection of this kind replaces another one of this user to the same
-	// receiver: the one that was idle for the longest time. The sender of the replaced
-	// connection connects again when it sends, and no datagram is lost.
+	// All users outside this user namespace count as one user; see AllowedUsers. If the
+	// user of the device can not be told from them, that user has the limit too.
 	MaxConnsPerUser int
 	// MaxHalfOpen is the largest number of half-open connections and lookups of one
-	// listener on the wire path. A lookup is a request for the queue pair number of a UD
-	// service (IBTA vol. 1, 12.11). A connection is half-open until the address of its
-	// peer is validated: while it waits for the application's answer, and after Accept
-	// until the peer has confirmed the reply. When a listener has MaxHalfOpen half-open
-	// connections and lookups, the next request replaces one of them. The listener
-	// chooses the source address that has the most of them, and ends the oldest one of
-	// that address. Zero means 512; the maximum is 65536.
+	// listener on the wire path. A connection is half-open until the address of its peer
+	// is validated. A lookup is a request for the queue pair number of a UD service
+	// (IBTA vol. 1, 12.11). At the limit, a new request replaces the oldest entry of the
+	// source address that has the most entries. Zero means 512. The maximum is 65536.
 	MaxHalfOpen int
 	// MaxHalfOpenPerAddress is the largest number of half-open connections and lookups
 	// of one source address. IPv6 addresses with the same first 64 bits count as one
-	// address. When an address has reached the number, its next request replaces the
-	// oldest half-open connection or lookup of the address, if that is older than a
-	// second. Otherwise the request is dropped, and the peer retransmits it. Zero means
-	// half of MaxHalfOpen, rounded up; the maximum is MaxHalfOpen.
+	// address. At the limit, a new request replaces the oldest entry of the address if
+	// that is older than a second. Otherwise the request is dropped, and the peer
+	// retransmits it. Zero means half of MaxHalfOpen, rounded up. The maximum is
+	// MaxHalfOpen.
 	MaxHalfOpenPerAddress int
 	// MaxConnsPerAddress is the largest number of connections from one source address to
-	// the listeners of the device on the wire path. Half-open connections count, and
-	// lookups do not. Addresses are counted as for MaxHalfOpenPerAddress. When an address
-	// has reached the number and none of its connections is half-open, further requests
-	// are refused with cm.RejectNoResources. As long as some of them are half-open,
-	// further requests are dropped, and the peer retransmits them. Zero means 4096; the
-	// maximum is 1048576.
+	// the listeners of the device on the wire path. Half-open connections count, lookups
+	// do not. IPv6 addresses count as for MaxHalfOpenPerAddress. At the limit, further
+	// requests are refused with cm.RejectNoResources. They are dropped instead while the
+	// address has half-open connections. Zero means 4096. The maximum is 1048576.
 	MaxConnsPerAddress int
-	// WirePort is the UDP port of the wire path, the same at both ends. Zero means 4791,
-	// the port of RoCEv2; other implementations use no other port. Only one process can
-	// have the port at an address.
+	// WirePort is the UDP port of both ends of the wire path. Zero means 4791, the port
+	// of RoCEv2, which other implementations require. Only one process can have the port
+	// at an address.
 	WirePort uint16
 }
 
@@ -159,19 +142,18 @@ const (
 	defaultRingBytes = 256 << 10
 	defaultRingSlots = 256
 
-	// A half-open connection takes 26 KiB, including the queues of the reactor. So the
-	// default number of half-open connections takes 13 MiB for each listener. With the
-	// memory that the garbage collector has not freed yet, they take up to 26 MiB.
+	// A half-open connection takes 26 KiB, including the queues of the reactor. So a
+	// listener needs up to 13 MiB for 512 of them, and twice as much until the garbage
+	// collector has run.
 	defaultHalfOpen = 512
 	maxHalfOpen     = 1 << 16
-	// The default is half of the connections that a loop of the reactor accepts by
-	// default, so that one address can not fill a loop.
+	// By default, a loop of the reactor accepts twice as many connections. So one
+	// address can not fill a loop.
 	defaultConnsPerAddress = 4096
 	maxConnsPerAddress     = 1 << 20 // number of queue pairs that a device can have
 )
 
-// withDefaults returns a checked deep copy of c with the defaults in place of zero
-// values.
+// withDefaults returns a checked deep copy of c, with defaults in place of zero values.
 func (c *Config) withDefaults() (Config, error) {
 	var out Config
 	if c != nil {
@@ -205,8 +187,8 @@ func (c *Config) withDefaults() (Config, error) {
 	return out, out.geometry().Check()
 }
 
-// setWireLimits checks MaxHalfOpen, MaxHalfOpenPerAddress and MaxConnsPerAddress. Those
-// that are zero get their default first.
+// setWireLimits sets the defaults of MaxHalfOpen, MaxHalfOpenPerAddress and
+// MaxConnsPerAddress, and checks their values.
 func (c *Config) setWireLimits() error {
 	c.MaxHalfOpen = cmp.Or(c.MaxHalfOpen, defaultHalfOpen)
 	c.MaxHalfOpenPerAddress = cmp.Or(c.MaxHalfOpenPerAddress, (c.MaxHalfOpen+1)/2)
@@ -226,16 +208,16 @@ func (c *Config) setWireLimits() error {
 	return nil
 }
 
-// slots returns the largest number of shards of the device. The slot of a shard is a
-// number below this limit, and no two shards have the same slot. A queue pair number
-// divided by the result of slots has the slot of its shard as the remainder.
+// slots returns the largest number of shards of the device. Each shard has a slot, a
+// number below this limit. The numbers of its queue pairs have the slot as the remainder
+// modulo slots.
 func (c *Config) slots() uint32 { return 2 * uint32(c.Vectors) }
 
-// numberFor returns a queue pair number for the shard with the given slot. It changes
-// the random number in the parameter num so that the remainder is the slot; see slots.
+// numberFor changes the random number num into a queue pair number for the shard with
+// the given slot.
 func (c *Config) numberFor(slot, num uint32) uint32 { return num - num%c.slots() + slot }
 
-// geometry returns the layout of the shared memory of a connection on the local path.
+// geometry returns the layout of the shared memory of a local connection.
 func (c *Config) geometry() shm.Geometry {
 	return shm.Geometry{
 		RequestSlots:  uint32(c.RingSlots),

@@ -8,51 +8,43 @@ import (
 )
 
 const (
-	// initialWindow is the congestion window of a new peer address, in packets. minWindow
-	// and maxWindow are the smallest and the largest congestion window. The numbers are
-	// arbitrary.
+	// These values are congestion windows in packets. A new peer address has
+	// initialWindow. The numbers are arbitrary.
 	initialWindow = 32
 	minWindow     = 4
 	maxWindow     = 1024
 )
 
-// A congestion is the congestion control of a shard for one peer address. It has the
-// congestion window: how many packets the connections to that address may have in flight
-// together. RoCEv2 is made for networks without loss. But a full socket drops packets
-// (net.core.rmem_max is 208 KiB by default), and so do routers. So the window shrinks
-// after a loss, and grows with acknowledged packets, like TCP's congestion window (RFC
-// 5681, 3.1).
+// A congestion is the congestion control of a shard for one peer address. Its window
+// limits the packets in flight of all connections to that address. The window shrinks
+// after a loss and grows with acknowledged packets, as in TCP (RFC 5681, 3.1).
 //
-// A peer decides which losses this side sees: it can leave packets unacknowledged, or
-// claim that it did not get them. The connections to one address may belong to several
-// processes and users, and one of them must not slow down the others. So each connection
-// has a part of the window: the packets by which its acknowledgements have enlarged the
-// window, minus the packets by which its losses have reduced it. The rest of the window
-// is the common part: the initial window, and the parts of connections that were closed.
-// A connection's losses reduce the window by no more than the connection's part plus its
-// equal share of the common part. The losses end slow start (RFC 5681, 3.1) for that
-// connection only. When all connections lose packets, each connection reduces the window
-// by half of its packets in flight. Together they halve the window (compare RFC 6356,
-// 3).
+// A peer can fake losses. The connections to one address may belong to different users,
+// and no user may slow down the others. So each connection has a part of the window:
 //
-// Packets are counted by sequence numbers. The packets of a READ response count too,
-// although they come from the peer.
+//   - The packets that its acknowledgements have added to the window, minus the packets
+//     that its losses have removed.
+//   - The rest of the window is the common part.
+//   - The losses of a connection remove at most its own part and its equal share of the
+//     common part.
+//
+// If all connections lose packets, each one removes half of its packets in flight.
+// Together they halve the window (compare RFC 6356, 3).
+//
+// Packets of READ responses count too, although the peer sends them.
 type congestion struct {
 	addr  netip.Addr
 	conns int // number of connections to the address
-	// congestion window: packets that may be in flight, from minWindow to maxWindow
+	// packets that may be in flight, from minWindow to maxWindow
 	window uint64
-	// common part of the congestion window, in packets: window minus the sum of the
-	// parts of the connections
+	// common part of the window, in packets: window minus the parts of all connections
 	sharedPart int64
 	inFlight   uint64 // packets in flight, of all connections to the address
-	// connections that wait until the congestion window allows a packet, in the order of
-	// their arrival
+	// connections that wait for room in the window, longest wait first
 	waiting []*connCongestion
 }
 
-// acquireCongestion returns the congestion of an address, and counts one more connection
-// to it.
+// acquireCongestion returns the congestion of an address for one more connection.
 func (s *qpDemux) acquireCongestion(addr netip.Addr) *congestion {
 	g := s.congestions[addr]
 	if g == nil {
@@ -66,7 +58,7 @@ func (s *qpDemux) acquireCongestion(addr netip.Addr) *congestion {
 	return g
 }
 
-// releaseCongestion counts one connection less, and removes a congestion without
+// releaseCongestion undoes acquireCongestion. It removes a congestion without
 // connections.
 func (s *qpDemux) releaseCongestion(g *congestion) {
 	if g.conns--; g.conns == 0 {
@@ -80,9 +72,8 @@ func (g *congestion) allows(n uint64) bool { return g.inFlight+n <= g.window }
 // fillsWindow reports whether n more packets would fill the congestion window.
 func (g *congestion) fillsWindow(n uint64) bool { return !g.allows(n + 1) }
 
-// resume calls onRoom of the connection that has waited longest, if the congestion window
-// allows a packet. When that connection has sent its packets, it calls resume for the
-// next one.
+// resume lets the connection that has waited longest send, if the window has room. After
+// sending, that connection calls resume for the next one.
 func (g *congestion) resume() {
 	if len(g.waiting) == 0 || !g.allows(1) {
 		return
@@ -99,37 +90,32 @@ type connCongestion struct {
 	inFlight uint64 // packets of this connection in flight
 	waiting  bool   // true if the connection is in shared.waiting
 	onRoom   func() // called when a connection that has waited may send again
-	// part is the part of this connection in the shared congestion window: the packets
-	// that its acknowledgements have added, minus the packets by which its losses have
-	// reduced the window. It is negative when the losses have reduced the common part.
+	// part of this connection in the shared window, in packets; negative if its losses
+	// have reduced the common part
 	part int64
-	// ssthresh is the slow start threshold of this connection (RFC 5681, 3.1): a size of
-	// the shared window in packets. Below it each acknowledged packet of this connection
-	// adds one packet to the window.
+	// ssthresh is the slow start threshold (RFC 5681, 3.1). While the shared window is
+	// smaller, each acknowledged packet of this connection adds one packet to it.
 	ssthresh uint64
-	// packets acknowledged since this connection last enlarged the congestion window;
-	// used above ssthresh only
+	// packets acknowledged since this connection last enlarged the shared window; used
+	// above ssthresh only
 	sinceGrowth uint64
 	acked       uint64 // packets acknowledged since the connection was made
-	// recoveryEnd is a value of acked. While acked is less than recoveryEnd, a further
-	// loss is ignored, because the losses of packets that were in flight together count
-	// as one loss (RFC 9002, 7.3.2).
+	// recoveryEnd is a value of acked. While acked is lower, further losses are ignored:
+	// losses of packets that were in flight together count once (RFC 9002, 7.3.2).
 	recoveryEnd uint64
-	// ownWindow is how many packets of this connection may be in flight, from minWindow
-	// to maxConnWindow. The losses of this connection reduce it, even if they do not
-	// reduce the shared window.
+	// ownWindow limits the packets of this connection in flight, from minWindow to
+	// maxConnWindow. Each counted loss of this connection reduces it.
 	ownWindow      uint64
 	ownSinceGrowth uint64 // packets acknowledged since ownWindow last grew
 }
 
-// join adds the connection to a congestion. The function onRoom is called when the
-// connection has waited and may send again.
+// join adds the connection to a congestion. It calls onRoom later, when a waiting
+// connection may send again.
 func (f *connCongestion) join(g *congestion, onRoom func()) {
 	f.shared, f.ownWindow, f.ssthresh, f.onRoom = g, maxConnWindow, maxWindow, onRoom
 }
 
-// leave removes the connection from its congestion. It is called when the connection
-// will send nothing more, and may be called more than once.
+// leave removes the connection from its congestion. It may be called more than once.
 func (f *connCongestion) leave() {
 	f.setInFlight(0)
 	f.returnPart()
@@ -141,12 +127,9 @@ func (f *connCongestion) leave() {
 	f.shared.resume()
 }
 
-// returnPart is called when a connection ends. It adds the connection's part of the
-// congestion window to the common part. The connection's part is negative if its losses
-// have reduced the window by more than the connection had added to it. In that case
-// returnPart first enlarges the window by the absolute value, up to maxWindow. Without
-// this enlargement, connections that lose packets and are closed, again and again, would
-// use up the common part.
+// returnPart adds the part of an ended connection to the common part. A negative part
+// first enlarges the window again, up to maxWindow. Otherwise a series of connections
+// with losses could use up the common part.
 func (f *connCongestion) returnPart() {
 	g := f.shared
 	if f.part < 0 {
@@ -164,12 +147,9 @@ func (f *connCongestion) setInFlight(n uint64) {
 	f.inFlight = n
 }
 
-// allows reports whether n more packets of the connection may be sent. Whatever the
-// other connections have in flight, a connection may have its equal share of the shared
-// congestion window in flight, and at least one packet. So a connection with late
-// acknowledgements does not delay the others for long. If the shared window does not
-// allow the packets, the connection joins the queue of waiting connections, and its
-// function onRoom is called when the window has room.
+// allows reports whether the connection may send n more packets. Whatever the others
+// have in flight, each connection may use its equal share of the shared window, and at
+// least one packet. If the shared window is full, the connection waits for onRoom.
 func (f *connCongestion) allows(n uint64) bool {
 	if f.inFlight > 0 && f.inFlight+n > f.ownWindow {
 		return false
@@ -185,21 +165,19 @@ func (f *connCongestion) allows(n uint64) bool {
 	return false
 }
 
-// fills reports whether n more packets of the connection would use up ownWindow or the
-// shared congestion window.
+// fills reports whether n more packets would use up ownWindow or the shared window.
 func (f *connCongestion) fills(n uint64) bool {
 	return f.shared.fillsWindow(n) || f.inFlight+n >= f.ownWindow
 }
 
-// quarterWindow returns a quarter of the packets that the connection may have in flight,
-// and at least 1.
+// quarterWindow returns a quarter of the packets that may be in flight, at least 1.
 func (f *connCongestion) quarterWindow() int {
 	return max(1, int(min(f.shared.window, f.ownWindow)/4))
 }
 
-// grow counts n acknowledged packets, which are not in flight any more. It does not
-// enlarge the congestion window if less than half of the window was in use, because then
-// the acknowledgements do not show that the network can carry more.
+// grow counts n acknowledged packets, which are not in flight any more. If less than
+// half of the window was in use, the window stays as it is: the network was not tested
+// with more.
 func (f *connCongestion) grow(n uint64) {
 	g := f.shared
 	f.acked += n
@@ -224,11 +202,8 @@ func (f *connCongestion) grow(n uint64) {
 }
 
 // shrink counts a loss. The parameter flight is the number of packets that the
-// connection had in flight. From now on the connection may have half of this number in
-// flight, and it leaves slow start. The shared congestion window shrinks too: by half of
-// the connection's packets in flight, plus the part of the window that nobody was using.
-// But it shrinks by no more than the connection's part plus the connection's equal share
-// of the common part.
+// connection had in flight. From now on it may have half of that number in flight. Slow
+// start ends, and the shared window shrinks too.
 func (f *connCongestion) shrink(flight uint64) {
 	if f.acked < f.recoveryEnd {
 		return
@@ -238,20 +213,17 @@ func (f *connCongestion) shrink(flight uint64) {
 	g := f.shared
 	used := min(g.window, g.inFlight-f.inFlight+flight)
 	mine := min(used, flight)
-	// Without limits, the window would shrink by half of the connection's packets in
-	// flight plus the unused part of the window. Two limits can make the reduction
-	// smaller.
+	// Without limits, the window loses its unused part and half of the connection's
+	// packets in flight. Two limits can make the reduction smaller.
 	lost := g.window - used + mine - mine/2
-	// The first limit is the connection's part plus its equal share of the common part,
-	// rounded up. If the part is negative, this limit is less than the share.
+	// The first limit is the connection's part plus its equal share of the common part.
 	conns := int64(g.conns)
 	claim := max(0, f.part+(max(0, g.sharedPart)+conns-1)/conns)
-	// The second limit is the difference between the window and minWindow.
+	// The second limit keeps the window at minWindow.
 	spare := g.window - min(g.window, minWindow)
 	reduction := min(lost, uint64(claim), spare)
 	f.part -= int64(reduction)
 	g.window -= reduction
-	// The threshold is half of the part of the window that was in use (RFC 5681, 3.1).
-	// If all connections lose packets, the window shrinks to this size.
+	// The threshold is half of the used part of the window (RFC 5681, 3.1).
 	f.ssthresh = max(minWindow, used/2)
 }

@@ -21,21 +21,18 @@ type cq struct {
 	// the slices that the last call of Poll or PollInline has passed
 	dst  []verbs.WC
 	data []verbs.InlineData
-	// limit is the number of completions after which drive stores no more in dst, and
-	// inlineLimit is the same number for small messages. Outside a call of drive by Poll,
-	// both are 0.
+	// limit is the largest number of completions that drive may store in dst.
+	// inlineLimit is the same for small messages. Both are 0 outside a poll.
 	limit, inlineLimit int
-	// stored counts the completions in dst. fromRing counts those of them that Poll has
-	// moved from the ring to dst before it has called drive; the others were stored
-	// during the call of drive. Outside a call of drive, both numbers are equal.
+	// stored counts the completions in dst. fromRing counts those that the poll has
+	// taken from the ring before it called drive. Both are equal outside a call of
+	// drive.
 	stored, fromRing int
-	ring             []cqe // queued completions; grows up to depth when more are queued
-	// head counts the completions taken from the ring, and tail counts the completions
-	// added to the ring. Both wrap.
+	ring             []cqe // queued completions; grows up to depth
+	// head counts the completions taken from the ring, and tail those added. Both wrap.
 	head, tail uint32
 	depth      int
-	// number of polls so far for which the completions in the ring were enough; see
-	// driveIsDue
+	// number of polls that were satisfied from the ring; see driveIsDue
 	ringPolls int
 	overrun   bool // true once a completion did not fit into the full CQ; see cq_overrun.go
 	failTimer timer
@@ -47,9 +44,9 @@ type cq struct {
 	closed  atomic.Bool
 }
 
-// A cqe is a queued completion. A request occupies an entry of its work queue until its
-// completion is polled (IBTA vol. 1, 10.8.5.1). So a CQ never overruns if its depth is
-// at least the sum of the depths of its work queues.
+// A cqe is a queued completion. Its request occupies an entry of the work queue until
+// the completion is polled (IBTA vol. 1, 10.8.5.1). So a CQ that is as deep as its work
+// queues together never overruns.
 type cqe struct {
 	wc    verbs.WC
 	space *cqSpace // counts the entries of the work queue of the completed request
@@ -58,15 +55,12 @@ type cqe struct {
 // A cqSpace counts the entries of a work queue that completions in a CQ occupy.
 type cqSpace struct {
 	held uint32 // number of occupied entries
-	// destroyed is true once the queue pair is destroyed. Poll then skips the
-	// completions of the queue pair, because no caller can use them. For example, when a
-	// connection ends before it was used, the CQ has one completion for each receive
-	// buffer of the queue pair.
+	// destroyed is true once the queue pair is destroyed. Poll then skips its
+	// completions.
 	destroyed bool
 }
 
-// arming says which completion of a CQ raises the next event. Raising the event disarms
-// the CQ.
+// arming says which completion of a CQ raises the next event. The event disarms the CQ.
 type arming uint8
 
 const (
@@ -129,15 +123,13 @@ func checkCQDepth(depth int) error {
 	return nil
 }
 
-// initialCQEs is how many completions the ring of a CQ can hold before it grows. An
-// application chooses the depth of a CQ for the largest number of requests that can be
-// outstanding. But the ring rarely holds as many completions as the depth: while Poll
-// calls drive, completions are stored in dst and not in the ring. The number is
+// initialCQEs is how many completions the ring of a CQ can hold before it grows. The
+// ring rarely holds more, because drive usually stores completions in dst. The number is
 // arbitrary.
 const initialCQEs = 64
 
-// resize replaces the ring by one that holds as many completions as the parameter size,
-// a power of two. It moves the queued completions to the new ring.
+// resize gives the ring room for size completions, a power of two. It keeps the queued
+// completions.
 func (c *cq) resize(size int) {
 	ring := make([]cqe, size)
 	n := uint32(0)
@@ -171,27 +163,25 @@ func (c *cq) Resize(depth int) error {
 	return nil
 }
 
-// copyWC copies a completion field by field. The fields were just written one by one, so
-// copying them with wider loads would stall until these writes have left the processor's
-// store buffer.
+// copyWC copies a completion field by field. One wide load would stall, because the
+// fields were just written one by one.
 func copyWC(to, from *verbs.WC) {
 	to.ID, to.Opcode, to.ByteLen, to.QPN = from.ID, from.Opcode, from.ByteLen, from.QPN
 	to.Status, to.Imm, to.SrcQPN = from.Status, from.Imm, from.SrcQPN
 	to.Flags, to.VendorErr = from.Flags, from.VendorErr
 }
 
-// push adds the completion of a request. The request occupies an entry of its work queue
-// until a poll returns the completion. The parameter from counts the occupied entries of
-// this work queue. The parameter solicited is true for a receive with the solicited
-// event bit. A failed completion always counts as solicited (IBTA vol. 1, 11.4.2.2).
+// push adds the completion of a request. The parameter from counts the entries of the
+// work queue. The parameter solicited is true for a receive with the solicited event
+// bit. A failed completion always counts as solicited (IBTA vol. 1, 11.4.2.2).
 func (c *cq) push(wc *verbs.WC, from *cqSpace, solicited bool) {
 	switch queued := int(c.tail - c.head); {
 	case queued == 0 && c.stored < c.limit:
 		copyWC(&c.dst[c.stored], wc)
 		c.stored++
 		from.held--
-	// The completions that the present call of drive has stored in dst count towards the
-	// depth of the CQ too.
+	// The completions that this call of drive has stored in dst count towards the depth
+	// too.
 	case queued < c.depth-(c.stored-c.fromRing):
 		if queued == len(c.ring) {
 			c.resize(2 * len(c.ring))
@@ -207,8 +197,7 @@ func (c *cq) push(wc *verbs.WC, from *cqSpace, solicited bool) {
 	c.added(solicited || wc.Status != verbs.StatusSuccess)
 }
 
-// added is called after a completion was added. It raises an event if the CQ is armed for
-// this completion.
+// added raises an event if the CQ is armed for the added completion.
 func (c *cq) added(solicited bool) {
 	if c.arming == armedAny || c.arming == armedSolicited && solicited {
 		c.fire()
@@ -229,9 +218,8 @@ func (c *cq) fire() {
 // Poll implements verbs.CQ.
 func (c *cq) Poll(dst []verbs.WC) (int, error) { return c.PollInline(dst, nil) }
 
-// PollInline implements verbs.InlinePoller. It calls drive if the ring does not have
-// enough completions, and sometimes also if it has; see drivePolls. If data is nil,
-// PollInline returns no small messages with completions.
+// PollInline implements verbs.InlinePoller. It usually calls drive only if the ring has
+// too few completions; see drivePolls. If data is nil, it returns no small messages.
 func (c *cq) PollInline(dst []verbs.WC, data []verbs.InlineData) (int, error) {
 	s := c.shard
 	s.enter()
@@ -257,8 +245,8 @@ func (c *cq) PollInline(dst []verbs.WC, data []verbs.InlineData) (int, error) {
 	return n, nil
 }
 
-// setBatch stores the slices that the caller of Poll has passed. Most callers always pass
-// the same slices, and a comparison costs less than storing pointers.
+// setBatch stores the slices of the caller of Poll. Most callers always pass the same
+// slices, and comparing is cheaper than storing pointers.
 func (c *cq) setBatch(dst []verbs.WC, data []verbs.InlineData) {
 	if len(dst) != len(c.dst) || len(dst) > 0 && &dst[0] != &c.dst[0] {
 		c.dst = dst
@@ -268,15 +256,13 @@ func (c *cq) setBatch(dst []verbs.WC, data []verbs.InlineData) {
 	}
 }
 
-// A poll that finds enough completions in the ring need not call drive. One of every
-// drivePolls such polls calls drive nevertheless, so that queue pairs whose completions
-// are not in the ring make progress too. The number is arbitrary. A call of drive takes
-// about as long as a poll.
+// One of every drivePolls polls that were satisfied from the ring calls drive
+// nevertheless. So queue pairs without queued completions make progress too. The number
+// is arbitrary.
 const drivePolls = 4
 
-// driveIsDue counts a poll that was satisfied from the ring. It reports whether the poll
-// has to call drive nevertheless, because the other queue pairs of the shard must not
-// wait until the ring is empty.
+// driveIsDue counts a poll that was satisfied from the ring. It reports whether that
+// poll has to call drive too.
 func (c *cq) driveIsDue() bool {
 	c.ringPolls++
 	return c.ringPolls%drivePolls == 0
@@ -291,7 +277,7 @@ func (c *cq) drain(dst []verbs.WC) (n int) {
 			n++
 		}
 		e.space.held--
-		e.space = nil // Otherwise the ring would keep the memory of a closed queue pair from being freed.
+		e.space = nil // The ring must not keep a closed queue pair alive.
 	}
 	return n
 }
@@ -317,8 +303,8 @@ func (c *cq) Arm(solicitedOnly bool) error {
 	if c.arming == disarmed {
 		c.shard.armed++
 	}
-	// A request for the next completion of any kind takes precedence over a request for
-	// the next solicited one (ibv_req_notify_cq(3)).
+	// A request for any completion is stronger than one for a solicited completion
+	// (ibv_req_notify_cq(3)).
 	want := armedAny
 	if solicitedOnly {
 		want = armedSolicited

@@ -4,14 +4,12 @@ package soft
 
 import "github.com/rdmaloop/rdmaloop/verbs"
 
-// A CQ that gets more completions than it can hold is in error for good, and so are the
-// queue pairs that complete on it (IBTA vol. 1, 10.8.5 and 11.6.3.1). An asynchronous
-// event reports the failed CQ, and one more event reports each failed queue pair; see
-// ibv_get_async_event(3). The queue pairs are moved to the error state in the next call
-// of drive and not at once: the queue pair whose completion did not fit is at that
-// moment in the middle of processing a request.
+// A CQ that gets more completions than it can hold stays in error, and its queue pairs
+// fail (IBTA vol. 1, 10.8.5 and 11.6.3.1). Asynchronous events report the CQ and each
+// queue pair; see ibv_get_async_event(3). The queue pairs fail in the next call of
+// drive. They can not fail at once, because one of them is in the middle of a request.
 
-// overflow puts the CQ in error. It is called when a completion is added to a full CQ.
+// overflow puts a full CQ in error.
 func (c *cq) overflow() {
 	if c.overrun {
 		return
@@ -22,8 +20,8 @@ func (c *cq) overflow() {
 	c.fire()
 }
 
-// failNow moves the queue pairs to the error state without waiting for the next call of
-// drive. A method that the application calls uses failNow when it finds the CQ in error.
+// failNow moves the queue pairs to the error state before the next call of drive.
+// Methods that the application calls use it.
 func (c *cq) failNow() {
 	if c.failTimer.Running() {
 		c.failTimer.stop()
@@ -32,8 +30,7 @@ func (c *cq) failNow() {
 }
 
 // failQPs moves the queue pairs of an overrun CQ to the error state, except those in
-// RESET or in error. The completions of their flushed requests do not fit into the CQ
-// and are dropped.
+// RESET or in error. The completions of their flushed requests are dropped.
 func (c *cq) failQPs() {
 	for _, q := range c.dev.qpsOn(c) {
 		if q.state != verbs.StateReset && q.state != verbs.StateError {

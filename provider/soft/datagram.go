@@ -9,11 +9,9 @@ import (
 )
 
 // This file has the functions of the requester and of the responder that only UD queue
-// pairs use. These functions treat datagrams of the local path and of the wire path
-// alike.
+// pairs use, on both paths.
 
-// checkDatagram checks the opcode, the address handle and the destination queue pair
-// number of a UD request before it is queued.
+// checkDatagram checks a UD request before it is queued.
 func checkDatagram(wr *verbs.SendWR) error {
 	if wr.Opcode != verbs.OpSend && wr.Opcode != verbs.OpSendImm {
 		return &verbs.ParamError{Field: "opcode", Value: int64(wr.Opcode), Reason: "UD queue pairs support only SEND"}
@@ -27,10 +25,9 @@ func checkDatagram(wr *verbs.SendWR) error {
 	return nil
 }
 
-// checkQueuedDatagram checks a UD request when it is about to be sent. It returns
-// verbs.StatusSuccess, or the status with which the request has to fail. A request fails
-// if its message does not fit into one packet (IBTA vol. 1, 9.8.2.2), or if its address
-// handle belongs to another protection domain (10.2.2.2).
+// checkQueuedDatagram returns the status with which a UD request has to fail, or
+// verbs.StatusSuccess. The message has to fit into one packet (IBTA vol. 1, 9.8.2.2),
+// and the address handle must be of the same protection domain (10.2.2.2).
 func (q *qp) checkQueuedDatagram(w *wqe) verbs.Status {
 	switch {
 	case w.total > datagramMTU:
@@ -52,9 +49,9 @@ type datagram struct {
 	payload   []byte
 }
 
-// deliverDatagram delivers a datagram. It drops and counts the datagram if the Q_Key is
-// wrong (IBTA vol. 1, 9.6.1.4.2), if there is no large enough receive buffer, or if the
-// queue pair is not ready.
+// deliverDatagram delivers a datagram. It drops and counts the datagram if the queue
+// pair is not ready, the Q_Key is wrong (IBTA vol. 1, 9.6.1.4.2), or no receive buffer
+// is large enough.
 func (q *qp) deliverDatagram(d *datagram) {
 	if !q.isServing() || d.qkey != q.attr.QKey {
 		q.shard.counts.Inc(counters.RcvdDatagramErr)

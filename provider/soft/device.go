@@ -26,9 +26,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// These limits of the device bound how much memory one caller can make the device
-// allocate. The limits are arbitrary, unless their comment names a reason. They are
-// smaller than the largest values in the fields of the wire format.
+// These limits bound the memory that one caller can make the device allocate. They are
+// arbitrary, unless their comment names a reason.
 const (
 	maxQP        = 1 << 20
 	maxWR        = 1 << 15
@@ -45,8 +44,8 @@ const (
 	defaultDelay = 15 // code of the local CA ACK delay: 4.096 µs << 15 = 134 ms
 )
 
-// device implements verbs.Device. Its methods may be called from any goroutine. The
-// mutex mu guards the fields after it. Sending, receiving and polling do not take mu.
+// device implements verbs.Device. Any goroutine may call its methods. The mutex mu
+// guards the fields after it. Sending, receiving and polling do not take it.
 type device struct {
 	cfg       Config
 	attr      verbs.DeviceAttr
@@ -61,8 +60,8 @@ type device struct {
 	cm        *connmgr.Manager // connection management
 	// connections of RC queue pairs
 	bindings *bindings
-	// access refuses connections of a source after too many of its connections have
-	// ended with access errors: the source may be guessing remote keys.
+	// access refuses connections of a source after too many access errors, because the
+	// source may be guessing remote keys.
 	access *access.ErrorLimit
 
 	mu     sync.Mutex
@@ -81,8 +80,7 @@ type shardKey struct {
 	progress verbs.Progress
 }
 
-// slot returns the remainder that the queue pair numbers of the shard have modulo
-// Config.slots.
+// slot returns the slot of the shard; see Config.slots.
 func (k shardKey) slot() uint32 { return 2*uint32(k.vector) + uint32(k.progress) }
 
 // objectKind is a kind of objects that a device counts. A device with open objects can
@@ -129,8 +127,8 @@ func newDevice(cfg *Config) (*device, error) {
 	return d, nil
 }
 
-// managerConfig returns the configuration of connection management. The counters of its
-// events on the wire path are in the parameter wireCM.
+// managerConfig returns the configuration of connection management. The parameter wireCM
+// has its counters of the wire path.
 func (d *device) managerConfig(wireCM *counters.Set) *connmgr.Config {
 	return &connmgr.Config{
 		Device: d, Engine: qpEngine{d}, Start: d.start,
@@ -146,9 +144,8 @@ func (d *device) managerConfig(wireCM *counters.Set) *connmgr.Config {
 
 func deviceAttr(cfg *Config, guid uint64) verbs.DeviceAttr {
 	return verbs.DeviceAttr{
-		// Each device that is opened has a new GUID. After a restart of this process,
-		// its connections may have the same communication IDs as before. A peer then
-		// sees by the GUID that the connections are not the earlier ones.
+		// Each opened device has a new GUID. So after a restart, no peer takes a new
+		// connection for an old one with the same communication ID.
 		NodeGUID: guid,
 		Vendor:   "rdmaloop",
 		Firmware: "soft",
@@ -194,9 +191,8 @@ func (d *device) Caps() verbs.Caps {
 	}
 }
 
-// Port implements verbs.Device. The only port of the device has number 1. The GIDs of
-// the port are the addresses of the host at the time of the call, and those addresses of
-// 127.0.0.0/8 at which the device has a socket of the wire path.
+// Port implements verbs.Device. The only port has number 1. Its GIDs are the current
+// addresses of the host, and the addresses in 127.0.0.0/8 where the device has a socket.
 func (d *device) Port(num uint8) (verbs.PortAttr, error) {
 	if err := checkPort(num); err != nil {
 		return verbs.PortAttr{}, operr.Wrap("query port", err)
@@ -227,12 +223,11 @@ func (d *device) AsyncFD() int { return d.async.fd }
 // NextAsync implements verbs.Device.
 func (d *device) NextAsync(ev *verbs.AsyncEvent) (bool, error) { return d.async.next(ev) }
 
-// now returns the time of the device's clock: the time since the device was opened.
+// now returns the time since the device was opened.
 func (d *device) now() time.Duration { return time.Since(d.start) }
 
-// add counts a new object of a kind. It fails if the device already has as many objects
-// of the kind as the parameter limit says. The parameter name is the kind's name in the
-// error.
+// add counts a new object of a kind. It fails if the device already has limit objects of
+// that kind. The parameter name is the name of the kind in the error.
 func (d *device) add(kind objectKind, name string, limit int) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -252,9 +247,8 @@ func (d *device) remove(kind objectKind) {
 	d.objects[kind]--
 }
 
-// claimShard makes a completion channel the owner of a shard in manual progress. It
-// fails if the shard has an owner already, because only one goroutine at a time is
-// allowed to call the shard.
+// claimShard makes a completion channel the owner of a shard in manual progress. A shard
+// has one owner, because only one goroutine at a time may call it.
 func (d *device) claimShard(s *shard) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -272,7 +266,7 @@ func (d *device) releaseShard(s *shard) {
 }
 
 // shard returns the shard of a completion vector and progress mode. It makes the shard
-// when it is first called for this vector and mode.
+// at the first call.
 func (d *device) shard(vector int, progress verbs.Progress) (*shard, error) {
 	if vector < 0 || vector >= d.cfg.Vectors {
 		return nil, &verbs.ParamError{Field: "vector", Value: int64(vector), Limit: int64(d.cfg.Vectors - 1)}
@@ -298,11 +292,9 @@ func (d *device) shard(vector int, progress verbs.Progress) (*shard, error) {
 	return s, nil
 }
 
-// register gives a queue pair a number that belongs to its shard. The number is random.
-// So the number of a closed queue pair is rarely given out again soon. The number is
-// never 0, 1 (connection management) or 0xffffff (multicast). register calls the
-// function reserve with the number, so that the caller can claim the number elsewhere
-// too. If reserve returns an error, register tries another number.
+// register gives a queue pair a random number that belongs to its shard. Numbers 0, 1
+// (connection management) and 0xffffff (multicast) are not used. If the function reserve
+// returns an error for a number, register tries another one.
 func (d *device) register(q *qp, reserve func(num uint32) error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -310,8 +302,7 @@ func (d *device) register(q *qp, reserve func(num uint32) error) error {
 		return &verbs.ParamError{Field: "queue pairs", Value: int64(len(d.qps)) + 1, Limit: maxQP}
 	}
 	err := fmt.Errorf("%w: the queue pair numbers of the completion vector are in use", verbs.ErrNoResources)
-	// The number of attempts is arbitrary. If all of them fail, most numbers are in use,
-	// or reserve refuses most numbers.
+	// The number of attempts is arbitrary.
 	for range 1000 {
 		num := d.cfg.numberFor(q.shard.slot, random.Uint32()&verbs.MaxQPNum)
 		if num < 2 || num >= wire.MulticastQPN || d.qps[num] != nil {
@@ -334,10 +325,9 @@ func (d *device) unregister(q *qp) {
 	delete(d.qps, q.num)
 }
 
-// waitForShards waits until every shard in automatic progress has ended the call that
-// was in progress when waitForShards was called. It does not wait for shards in manual
-// progress: the application must not close a region while the owner of such a shard uses
-// the region.
+// waitForShards waits until every shard in automatic progress has ended its present
+// call. It does not wait for shards in manual progress: the application must not close a
+// region while it calls them.
 func (d *device) waitForShards() {
 	d.mu.Lock()
 	shards := slices.Collect(maps.Values(d.shards))
@@ -355,8 +345,8 @@ func (d *device) isClosed() bool {
 	return d.closed
 }
 
-// openObjects returns the number and the kind of the open objects, such as "1 CQ, 2 PD",
-// or an empty string if there are none. The caller holds mu.
+// openObjects returns the numbers of open objects, such as "1 CQ, 2 PD", or "". The
+// caller holds mu.
 func (d *device) openObjects() string {
 	var list []string
 	for kind, name := range [...]string{objPD: "PD", objCQ: "CQ", objChannel: "completion channel", objEventChannel: "event channel"} {
@@ -367,8 +357,7 @@ func (d *device) openObjects() string {
 	return strings.Join(list, ", ")
 }
 
-// close closes the device. It returns verbs.ErrBusy while objects of the device are
-// open.
+// close closes the device. It returns verbs.ErrBusy while objects are open.
 func (d *device) close() error {
 	d.mu.Lock()
 	if d.closed {
@@ -392,5 +381,5 @@ func (d *device) close() error {
 	return nil
 }
 
-// clampUint32 converts n to a uint32, and returns the largest uint32 for a larger n.
+// clampUint32 converts n to a uint32. A larger n becomes the largest uint32.
 func clampUint32(n int) uint32 { return uint32(min(uint64(n), math.MaxUint32)) }

@@ -8,15 +8,14 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Counters implements verbs.CounterReader. It may also be called after the device was
-// closed.
+// Counters implements verbs.CounterReader. It also works after Close.
 func (d *device) Counters(port uint8) ([]verbs.Counter, error) {
 	if err := checkPort(port); err != nil {
 		return nil, operr.Wrap("read counters", err)
 	}
 	d.mu.Lock()
-	// The elements of d.counted never change; elements are only appended. So the
-	// elements that are there now can be read without mu.
+	// Elements of allCounts are only appended and never change. So those present now can
+	// be read without mu.
 	all := d.allCounts
 	d.mu.Unlock()
 	list := counters.Sum(all)

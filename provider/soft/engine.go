@@ -8,30 +8,26 @@ import (
 )
 
 // engine has the methods of a queue pair that its path may call. Only qp implements it.
-// The interface is a list for readers, and for a test: the test checks that the paths
-// use only these methods of qp, and of its fields only dev, shard and num, which never
-// change. The paths call the methods of *qp directly and not through the interface,
-// because calls through an interface are not inlined. With an interface,
-// BenchmarkSendReceive executes 8 % more instructions, and BenchmarkWireRoundTrip 7 %
-// more (on amd64).
+// A test checks that the paths use only these methods, and of the fields of qp only dev,
+// shard and num, which never change. The paths call the methods of *qp directly, because
+// calls through an interface are not inlined: BenchmarkSendReceive would execute 8 %
+// more instructions, and BenchmarkWireRoundTrip 7 % more (amd64).
 //
-// A path numbers the packets or fragments that it sends. This number is the path
-// sequence. The queue pair stores for each request the sequence of its last packet or
-// fragment. The path tells the queue pair which sequences the peer has acknowledged.
+// A path numbers its packets or fragments. This number is the path sequence. The queue
+// pair stores the last sequence of each request. The path reports which sequences the
+// peer has acknowledged.
 //
 // Methods whose names begin with "on", and failRequest, acknowledged, response and
 // requestFailed, may move the queue pair to the error state. The queue pair then calls
-// the path's method stopResponding.
+// path.stopResponding.
 type engine interface {
-	// attributes returns the attributes that Modify has set. The caller must not change
-	// them.
+	// attributes returns the attributes of Modify. The caller must not change them.
 	attributes() *verbs.QPAttr
 	// isServing reports whether the queue pair processes packets of the peer.
 	isServing() bool
 
-	// These methods give the path the requests to be sent. For each request that nextToSend
-	// returns, the path calls markBegun when it has sent the first packet or fragment, and
-	// markSent when it has sent the last one.
+	// These methods give the path the requests to be sent. The path calls markBegun
+	// after the first packet or fragment of a request, and markSent after the last one.
 	nextToSend() *wqe
 	nextIsNew() bool
 	gather(dst []byte, w *wqe, offset uint32) bool
@@ -41,7 +37,7 @@ type engine interface {
 	failRequest(w *wqe, status verbs.Status)
 	rewind()
 
-	// These methods report what the requester waits for.
+	// These methods return what the requester waits for.
 	outstanding() bool
 	hasUnsent() bool
 	sendQueueEmpty() bool
@@ -49,8 +45,7 @@ type engine interface {
 	awaitsResponse() bool
 	awaitsRNRTimer() bool
 
-	// These methods tell the requester what the peer has sent in response, or that the peer
-	// has not responded in time.
+	// These methods report responses of the peer, or that a response is late.
 	acknowledged(seq uint64)
 	expectedResponse() *wqe
 	response(op fragment.Op, data []byte, last bool) bool
@@ -62,9 +57,8 @@ type engine interface {
 	onPeerStopped()
 	onPeerActive()
 
-	// These methods execute the peer's requests. Most of them return the outcome of a
-	// request. If a request has failed, the path sends a NAK, and then calls
-	// requestFailed.
+	// These methods execute requests of the peer. For a failed request, the path sends a
+	// NAK, and then calls requestFailed.
 	deliver(r *fragment.Fragment) outcome
 	deliverInline(payload []byte, solicited bool) bool
 	deliverRead(r *fragment.Fragment) (memoryRange, outcome)

@@ -12,20 +12,17 @@ import (
 )
 
 // A gidTable has the addresses of the host in the system's order. The index of an
-// address in the table is its GID index. The table is read from the system again when a
-// caller needs all addresses, or needs an address or an index that is not in the table.
-// It is not read again for each connection, because the reading takes a considerable
-// part of the time that making a connection takes.
+// address is its GID index. The table is read again only if an entry is missing or all
+// are needed, because reading takes long compared with making a connection.
 type gidTable struct {
-	inUse func() []netip.Addr // returns the local addresses at which the device has a socket of the wire path
+	inUse func() []netip.Addr // returns the local addresses of the device's sockets of the wire path
 
 	mu   sync.Mutex
 	gids []verbs.GID
 }
 
-// all reads the addresses from the system again, and returns a copy of the table: the
-// addresses of the host, and those addresses of 127.0.0.0/8 at which the device has a
-// socket of the wire path.
+// all reads the addresses from the system again, and returns a copy of the table. The
+// table also has the addresses in 127.0.0.0/8 where the device has a socket.
 func (t *gidTable) all() ([]verbs.GID, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -33,8 +30,8 @@ func (t *gidTable) all() ([]verbs.GID, error) {
 	return slices.Clone(t.gids), err
 }
 
-// index returns the GID index of an address. It returns 0 for an address that is not in
-// the table even after reading it again, such as most addresses of 127.0.0.0/8.
+// index returns the GID index of an address. It returns 0 for an address that the table
+// does not have, such as most addresses of 127.0.0.0/8.
 func (t *gidTable) index(of netip.Addr) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -46,7 +43,7 @@ func (t *gidTable) index(of netip.Addr) (int, error) {
 	return max(0, slices.Index(t.gids, gid)), err
 }
 
-// at returns the address with an index.
+// at returns the address with a GID index.
 func (t *gidTable) at(index int) (netip.Addr, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

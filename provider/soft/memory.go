@@ -50,8 +50,7 @@ func (p *pd) Close() error {
 // errNilAttr is the error of a call whose attributes are nil.
 var errNilAttr = &verbs.ParamError{Field: "attributes", NotNumber: true, Reason: "missing"}
 
-// checkDevice returns an error if the domain is closed, or if an object that the caller
-// has passed belongs to another device than the domain.
+// checkDevice checks that the domain is open, and that it belongs to the device dev.
 func (p *pd) checkDevice(dev *device) error {
 	if p.closed.Load() {
 		return verbs.ErrClosed
@@ -62,21 +61,21 @@ func (p *pd) checkDevice(dev *device) error {
 	return nil
 }
 
-// mr implements verbs.MR. Any goroutine may call its methods, and the shards of all
-// queue pairs of the domain may access buf.
+// mr implements verbs.MR. Any goroutine may call its methods. The shards of all queue
+// pairs of the domain may access buf.
 type mr struct {
 	pd     *pd
 	buf    []byte
 	base   uint64
 	key    uint32
 	access verbs.Access
-	// mapping that Close unmaps: buf, or more than buf with huge pages; nil for a region
-	// made by Register
+	// mapping that Close unmaps: buf, rounded up for huge pages; nil for a region made
+	// by Register
 	mapped []byte
 	huge   bool // mapped consists of huge pages
 
 	closed atomic.Bool
-	inUse  atomic.Int32 // number of remote operations that use buf at this moment
+	inUse  atomic.Int32 // number of remote operations that use buf now
 }
 
 // checkSize checks the size of a region in bytes.
@@ -141,9 +140,8 @@ func (p *pd) newMR(buf []byte, access verbs.Access, mapped []byte) (*mr, error) 
 	return m, nil
 }
 
-// mapAnonymous maps zeroed memory. If the parameter huge is true and the system has
-// enough reserved huge pages, mapAnonymous uses huge pages. The result isHuge is true if
-// the memory consists of huge pages.
+// mapAnonymous maps zeroed memory. It uses huge pages if the parameter huge is true and
+// enough are reserved.
 func mapAnonymous(size int, huge bool) (buf []byte, isHuge bool, err error) {
 	const prot, flags = unix.PROT_READ | unix.PROT_WRITE, unix.MAP_PRIVATE | unix.MAP_ANONYMOUS
 	if huge {
@@ -181,15 +179,13 @@ func (m *mr) Close() error {
 		return nil
 	}
 	m.pd.dev.mrs.remove(m)
-	// A shard may have found the region for a remote operation before the region was
-	// removed from the table, and may still be copying bytes. Close waits for the end of
-	// such an operation, which copies no more than one fragment.
+	// A shard may still be copying bytes for a remote operation that has found the
+	// region. Such an operation copies at most one fragment.
 	for m.inUse.Load() > 0 {
 		runtime.Gosched()
 	}
-	// A shard in automatic progress may at this moment copy to or from a posted buffer
-	// in the region. The field inUse does not count such copies. So Close waits until
-	// the calls of the shards that are in progress have ended.
+	// A shard in automatic progress may be copying to or from a posted buffer in the
+	// region. The field inUse does not count such copies.
 	m.pd.dev.waitForShards()
 	m.pd.refs.Add(-1)
 	if m.mapped == nil {
@@ -198,8 +194,8 @@ func (m *mr) Close() error {
 	return operr.Wrap("close MR", unix.Munmap(m.mapped))
 }
 
-// Discard implements verbs.Discarder: it gives the whole pages in a part of the region
-// back to the system. It fails for huge pages, and for memory of the caller.
+// Discard implements verbs.Discarder. It gives whole pages back to the system. It fails
+// for huge pages, and for memory of the caller.
 func (m *mr) Discard(offset, length int) error {
 	const op = "discard memory"
 	if offset < 0 || length < 0 || length > len(m.buf) || offset > len(m.buf)-length {
@@ -219,10 +215,10 @@ func (m *mr) Discard(offset, length int) error {
 	return operr.Wrap(op, unix.Madvise(m.buf[begin:end], unix.MADV_DONTNEED))
 }
 
-// bytesAt returns the bytes of the region from an address on. The parameter length is
-// their number. bytesAt returns false if the bytes are not inside the region.
+// bytesAt returns length bytes of the region from an address on. It returns false if
+// they are not all inside the region.
 func (m *mr) bytesAt(addr uint64, length uint32) ([]byte, bool) {
-	// For an address below base the difference wraps. Then the following check fails.
+	// For an address below base the difference wraps, and the check fails.
 	off := addr - m.base
 	size := uint64(len(m.buf))
 	if off > size || uint64(length) > size-off {
@@ -231,8 +227,8 @@ func (m *mr) bytesAt(addr uint64, length uint32) ([]byte, bool) {
 	return m.buf[off : off+uint64(length) : off+uint64(length)], true
 }
 
-// sgeMemory returns the memory of an SGE. It returns false if no region of this domain
-// has the key, or if the region does not allow the access.
+// sgeMemory returns the memory of an SGE. It returns false if the domain has no such
+// region, or if the region does not allow the access.
 func (p *pd) sgeMemory(sge *verbs.SGE, access verbs.Access) ([]byte, bool) {
 	m := p.dev.mrs.find(sge.LKey)
 	if m == nil || m.pd != p || m.access&access != access {
@@ -241,9 +237,8 @@ func (p *pd) sgeMemory(sge *verbs.SGE, access verbs.Access) ([]byte, bool) {
 	return m.bytesAt(sge.Addr, sge.Length)
 }
 
-// sgeBytesFrom returns the memory of sges from offset on, up to the end of the SGE that
-// contains offset. It returns false if there is no such memory, or if its region does
-// not allow the access.
+// sgeBytesFrom returns the memory from offset in sges to the end of the SGE there. It
+// returns false if the offset is too large or the access is not allowed.
 func (p *pd) sgeBytesFrom(sges []verbs.SGE, offset uint32, access verbs.Access) ([]byte, bool) {
 	for i := range sges {
 		if offset < sges[i].Length {
@@ -258,9 +253,8 @@ func (p *pd) sgeBytesFrom(sges []verbs.SGE, offset uint32, access verbs.Access) 
 	return nil, false
 }
 
-// scatter copies data to the memory of sges. The parameter offset is the position in
-// that memory at which the copy begins. It returns false if some of the memory is not
-// accessible; in this case part of the data may have been copied.
+// scatter copies data to the memory of sges, beginning at an offset. It returns false if
+// some memory is not accessible. In this case part of the data may have been copied.
 func (p *pd) scatter(sges []verbs.SGE, offset uint32, data []byte) bool {
 	for len(data) > 0 {
 		to, ok := p.sgeBytesFrom(sges, offset, verbs.AccessLocalWrite)
@@ -273,9 +267,8 @@ func (p *pd) scatter(sges []verbs.SGE, offset uint32, data []byte) bool {
 	return true
 }
 
-// gather fills dst from the memory of sges. The parameter offset is the position in that
-// memory at which the copy begins. It returns false if some of the memory is not
-// accessible; in this case part of dst may have been filled.
+// gather fills dst from the memory of sges, beginning at an offset. It returns false if
+// some memory is not accessible. In this case part of dst may have been filled.
 func (p *pd) gather(dst []byte, sges []verbs.SGE, offset uint32) bool {
 	for len(dst) > 0 {
 		from, ok := p.sgeBytesFrom(sges, offset, 0)
@@ -288,9 +281,9 @@ func (p *pd) gather(dst []byte, sges []verbs.SGE, offset uint32) bool {
 	return true
 }
 
-// acquireRemote returns the region and the memory that a peer's request names. The
-// memory is not unmapped until release. acquireRemote returns nil if the key, the bounds
-// or the access rights are wrong.
+// acquireRemote returns the region and the memory that a peer's request names. It
+// returns nil if the key, the bounds or the access rights are wrong. The memory stays
+// mapped until release.
 func (p *pd) acquireRemote(key uint32, addr uint64, length uint32, access verbs.Access) (*mr, []byte) {
 	m := p.dev.mrs.find(key)
 	if m == nil || m.pd != p || m.access&access != access {

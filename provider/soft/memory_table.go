@@ -13,33 +13,31 @@ import (
 const (
 	// maxMR is how many regions a device can have.
 	maxMR = 1<<20 - 1
-	// minTableSlots is the number of slots of the smallest table. The number is
-	// arbitrary. The slots of this table take 1 KiB on a 64-bit processor.
+	// minTableSlots is the number of slots of the smallest table. It is arbitrary; 128
+	// slots take 1 KiB.
 	minTableSlots = 128
 )
 
 // An mrTable finds a region by its key, a random number of 32 bits. Lookups take no
 // lock. The zero value is an empty table.
 //
-// It is a hash table with open addressing. Because keys are random, the low bits of a
-// key are its hash. At most half of the slots are in use, so a search ends after few
-// slots.
+// It is a hash table with open addressing. The low bits of a key are its hash. At most
+// half of the slots are used, so a search is short.
 type mrTable struct {
 	slots atomic.Pointer[mrSlots]
 
-	// guards the table against concurrent insert and remove; find does not take it
+	// guards insert and remove; find does not take it
 	mu      sync.Mutex
 	regions int // number of regions in the table
-	// number of slots that are not nil: they point to a region or to removedMark
+	// number of slots that are not nil
 	used int
-	// A slot points to removedMark if its region was removed. The key of removedMark is
-	// 0. No region has this key, so no search finds removedMark.
+	// Slots of removed regions point to removedMark. Its key is 0, which no region has,
+	// so no search finds it.
 	removedMark mr
 }
 
-// mrSlots are the slots of an mrTable. Their number is a power of two. The slot of a
-// removed region is not set to nil again, because a search for a key that is stored in a
-// later slot has to continue.
+// mrSlots are the slots of an mrTable. Their number is a power of two. A removed region
+// leaves a mark and not nil, because searches for other keys have to continue there.
 type mrSlots []atomic.Pointer[mr]
 
 // find returns the region with the key, or nil.
@@ -59,7 +57,7 @@ func (t *mrTable) find(key uint32) *mr {
 	}
 }
 
-// insert gives a region a key that no other region has, and adds it.
+// insert adds a region, and gives it an unused key.
 func (t *mrTable) insert(m *mr) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -77,8 +75,8 @@ func (t *mrTable) insert(m *mr) error {
 	return nil
 }
 
-// makeRoom replaces the slots by new ones if half of them are used. A call of find that
-// runs at the same time still finds all regions in the old slots.
+// makeRoom replaces the slots by more slots if half of them are used. Calls of find may
+// still search the old slots.
 func (t *mrTable) makeRoom() {
 	old := t.slots.Load()
 	if old != nil && 2*(t.used+1) <= len(*old) {
@@ -96,9 +94,8 @@ func (t *mrTable) makeRoom() {
 	t.slots.Store(&slots)
 }
 
-// put stores a region, whose key is not in the table, in the first free slot. A slot is
-// free if it is nil or points to removedMark. The result fresh is true if the slot was
-// nil.
+// put stores a region in the first slot that is nil or removed. The key must not be in
+// the table. The result fresh is true if the slot was nil.
 func (s mrSlots) put(m, removedMark *mr) (fresh bool) {
 	mask := uint32(len(s) - 1)
 	for i := m.key & mask; ; i = (i + 1) & mask {

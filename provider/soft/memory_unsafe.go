@@ -10,8 +10,8 @@ import (
 // addressOf returns the virtual address of the first byte of b, which is not empty.
 func addressOf(b []byte) uint64 { return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) }
 
-// atomicWord returns the 64-bit integer in the first 8 bytes of b. The caller has
-// checked the length and the alignment (IBTA vol. 1, 9.4.5.1).
+// atomicWord returns the first 8 bytes of b as an integer. They must be aligned (IBTA
+// vol. 1, 9.4.5.1).
 func atomicWord(b []byte) *atomic.Uint64 {
 	return (*atomic.Uint64)(unsafe.Pointer(unsafe.SliceData(b)))
 }

@@ -9,15 +9,17 @@ import (
 )
 
 // A Provider is one software device with its connection management. It implements
-// cm.Provider. Its methods may be called from any goroutine.
+// cm.Provider. Any goroutine may call its methods.
 type Provider struct {
 	cfg Config
 	dev *device
 }
 
-// Open opens a device. It copies cfg; nil means the default configuration. It returns a
-// *verbs.ParamError for a value out of range, and a *verbs.FeatureError on systems other
-// than Linux. Other errors are those of the system.
+// Open opens a device. It copies cfg; nil means the default configuration. Errors:
+//
+//   - *verbs.ParamError: a value is out of range.
+//   - *verbs.FeatureError: the system is not Linux.
+//   - errors of the system
 func Open(cfg *Config) (*Provider, error) {
 	c, err := cfg.withDefaults()
 	if err != nil {
@@ -30,10 +32,11 @@ func Open(cfg *Config) (*Provider, error) {
 	return &Provider{cfg: c, dev: dev}, nil
 }
 
-// OpenChannel opens an event channel; see cm.Transport. After Close it returns
-// verbs.ErrClosed. It returns a *verbs.ParamError if the device already has 65536 event
-// channels. Other errors are those of the system, for example because the process has no
-// free descriptor. Programs call cm.OpenChannel instead of this method.
+// OpenChannel opens an event channel. Programs call cm.OpenChannel instead. Errors:
+//
+//   - verbs.ErrClosed: the device was closed.
+//   - *verbs.ParamError: the device has 65536 event channels.
+//   - errors of the system, for example if no descriptor is free
 func (p *Provider) OpenChannel() (cm.TransportChannel, error) { return p.dev.cm.OpenChannel() }
 
 // Name returns "soft".
@@ -48,5 +51,5 @@ func (p *Provider) Devices() ([]verbs.Device, error) {
 }
 
 // Close closes the device. It returns verbs.ErrBusy while objects of the device are
-// open; see verbs.Provider. Closing it again does nothing.
+// open; see verbs.Provider. A second call does nothing.
 func (p *Provider) Close() error { return operr.Wrap("close soft device", p.dev.close()) }

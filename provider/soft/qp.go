@@ -10,8 +10,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// qp implements verbs.QP. It belongs to its shard: the field state and all fields after
-// it are accessed only between shard.enter and shard.leave.
+// qp implements verbs.QP. It belongs to its shard. The fields from state on are accessed
+// only between shard.enter and shard.leave.
 type qp struct {
 	dev       *device
 	pd        *pd
@@ -25,8 +25,7 @@ type qp struct {
 	signalAll bool
 
 	state verbs.QPState
-	// closed is atomic because connection management reads it without calling
-	// shard.enter. It is written only between shard.enter and shard.leave.
+	// closed is atomic because connection management reads it outside enter and leave.
 	closed  atomic.Bool
 	drained bool // true if AsyncSQDrained was raised since the state became SQD
 	attr    verbs.QPAttr
@@ -36,8 +35,7 @@ type qp struct {
 	requester
 	responder
 	partial partialMessage
-	// path is the path to the peer. It is nil for an RC queue pair that has not entered
-	// RTR.
+	// path to the peer; nil for an RC queue pair that has not entered RTR
 	path path
 }
 
@@ -95,10 +93,9 @@ func (p *pd) createQP(attr *verbs.QPInitAttr) (*qp, error) {
 	return q, nil
 }
 
-// register gives the queue pair a free number and attaches it to its shard. The number
-// of an RC queue pair has to be free on this device, and the number of a UD queue pair
-// on the whole host; see udPath.claim. The path of a UD queue pair is made here. An RC
-// queue pair gets its path when it enters RTR.
+// register gives the queue pair a free number, and attaches it to its shard. The number
+// of a UD queue pair is free on the whole host; see udPath.claim. A UD queue pair gets
+// its path here, and an RC queue pair when it enters RTR.
 func (q *qp) register() error {
 	claim, attach := func(uint32) error { return nil }, func() error { return nil }
 	if q.typ == verbs.QPTypeUD {
@@ -115,10 +112,9 @@ func (q *qp) register() error {
 	return nil
 }
 
-// attachToShard checks the CQs and the SRQ with checkQueues. Then it calls the function
-// attach, with which the path attaches itself to the shard. It also counts the queue pair
-// in the field refs of its PD, CQs and SRQ. These objects can not be closed while refs is
-// not 0.
+// attachToShard checks the CQs and the SRQ, and then calls attach of the path. The
+// counters refs prevent that the PD, the CQs and the SRQ are closed before the queue
+// pair.
 func (q *qp) attachToShard(attach func() error) error {
 	q.shard.enter()
 	defer q.shard.leave()
@@ -152,8 +148,8 @@ func (q *qp) checkQueues() error {
 	return nil
 }
 
-// checkCQ converts a CQ that the application has passed. It returns an error if the CQ
-// is closed, or does not belong to the device of the protection domain.
+// checkCQ converts a CQ of the application. The CQ must be open, and belong to the
+// device of the domain.
 func (p *pd) checkCQ(c verbs.CQ) (*cq, error) {
 	own, ok := c.(*cq)
 	if !ok {
@@ -180,8 +176,8 @@ func (q *qp) attachSRQ(s verbs.SRQ) error {
 	return nil
 }
 
-// checkQPCaps checks the capabilities of a new queue pair. It raises capabilities that
-// are lower than the smallest value that this device has.
+// checkQPCaps checks the capabilities of a new queue pair, and raises values that are
+// too small.
 func checkQPCaps(caps *verbs.QPCaps, hasSRQ bool) error {
 	if hasSRQ {
 		caps.MaxRecvWR = 0
@@ -308,8 +304,8 @@ func (q *qp) postSend(wrs []verbs.SendWR) (n int, err error) {
 	return n, err
 }
 
-// SendInline implements verbs.InlineSender. It accepts nothing on a shard in automatic
-// progress, and nothing that would have to wait in the send queue.
+// SendInline implements verbs.InlineSender. It returns false in automatic progress, and
+// if the message would have to wait.
 func (q *qp) SendInline(id uint64, flags verbs.SendFlags, data []byte) bool {
 	if q.shard.auto || q.state != verbs.StateRTS || q.hasUnsent() || q.rnr.waiting || q.sq.full() ||
 		len(data) > q.caps.MaxInline || flags&verbs.SendFence != 0 {
@@ -330,8 +326,7 @@ func (q *qp) SendInline(id uint64, flags verbs.SendFlags, data []byte) bool {
 	return true
 }
 
-// Doorbell implements verbs.InlineSender. In the error state it does nothing, because the
-// requests were flushed.
+// Doorbell implements verbs.InlineSender. In the error state it does nothing.
 func (q *qp) Doorbell() {
 	q.shard.enter()
 	if q.state == verbs.StateRTS || q.state == verbs.StateSQD {
@@ -363,9 +358,8 @@ func (q *qp) Close() error {
 	q.closed.Store(true)
 	q.reset()
 	q.sq.destroyed = true
-	// From now on Poll skips the completions of the queue pair's own receive queue. Poll
-	// still returns the completions of an SRQ's buffers, because they do not belong to
-	// that queue.
+	// From now on Poll skips the completions of these queues. It still returns
+	// completions of SRQ buffers.
 	q.rq.destroyed = true
 	if q.path != nil {
 		q.path.detach()

@@ -12,23 +12,22 @@ import (
 // A qpDemux is a shard's part of the wire path. It delivers packets to queue pairs by
 // number, and lists the queue pairs that have something to send.
 //
-// A received packet only changes the state of a queue pair. The queue pair sends its
-// responses later, once for all packets that have arrived. So there is one
-// acknowledgement for a burst, and one flush for all queue pairs.
+// A queue pair does not answer each packet at once. It sends its responses after all
+// packets that have arrived. So a burst gets one acknowledgement, and all queue pairs
+// share one flush.
 type qpDemux struct {
 	conn packetConn
 	qps  map[uint32]wireQP // queue pairs by number
 	due  []wireQP          // queue pairs that have something to send
 	// congestions has the congestion control of the reliable connections, by peer address.
 	congestions map[netip.Addr]*congestion
-	// flushAll is true during sendAll. The owner of the shard may go to sleep after
-	// sendAll, so acknowledgements must not be delayed then.
+	// flushAll is true during sendAll. The owner may sleep after sendAll, so no
+	// acknowledgement may be delayed.
 	flushAll bool
 }
 
-// receive delivers a packet to its queue pair and returns true. It drops a packet for
-// another partition or for an unknown queue pair, and returns false (IBTA vol. 1,
-// 9.6.1). The caller has checked the ICRC.
+// receive delivers a packet to its queue pair. It returns false if the partition is
+// wrong or the queue pair unknown (IBTA vol. 1, 9.6.1). The caller has checked the ICRC.
 func (s *qpDemux) receive(p wire.Packet, from *udp.Header) (taken bool) {
 	bth := p.BTH()
 	if !wire.PKeysMatch(bth.PKey(), wire.DefaultPKey) {
@@ -41,21 +40,20 @@ func (s *qpDemux) receive(p wire.Packet, from *udp.Header) (taken bool) {
 	return q != nil
 }
 
-// sendDue sends the packets that are due. It leaves delayed acknowledgements for a later
-// call: a busy owner calls drive again after it has posted its own requests, so these
-// requests are sent before the acknowledgements.
+// sendDue sends the packets that are due, except delayed acknowledgements. A busy owner
+// first posts its own requests, and then calls drive again.
 func (s *qpDemux) sendDue() {
 	if len(s.due) > 0 {
 		s.sendListed()
 	}
 }
 
-// sendListed calls sendDue of the listed queue pairs. The queue pairs that could not
-// send everything stay in the list. It is a function of its own so that the compiler
-// inlines the method sendDue of qpDemux, which mostly finds an empty list.
+// sendListed calls sendDue of the listed queue pairs. Those that could not send
+// everything stay in the list. It is a separate function so that the compiler inlines
+// sendDue.
 func (s *qpDemux) sendListed() {
 	n := 0
-	// q.sendDue can append to s.due. So the loop reads the length of s.due each time.
+	// q.sendDue can append to s.due.
 	for i := 0; i < len(s.due); i++ {
 		if q := s.due[i]; !q.sendDue() {
 			s.due[n] = q
@@ -67,8 +65,8 @@ func (s *qpDemux) sendListed() {
 	s.conn.Flush()
 }
 
-// sendAll sends the packets that are due, and also delayed acknowledgements. It reports
-// whether all of them were sent.
+// sendAll sends the packets that are due, and delayed acknowledgements. It returns false
+// if some were not sent.
 func (s *qpDemux) sendAll() bool {
 	s.flushAll = true
 	s.sendDue()
@@ -76,8 +74,7 @@ func (s *qpDemux) sendAll() bool {
 	return len(s.due) == 0
 }
 
-// attach registers a queue pair with its number. The queue pair then receives the
-// packets for this number.
+// attach registers a queue pair for the packets with its number.
 func (s *qpDemux) attach(num uint32, q wireQP) {
 	if s.qps == nil {
 		s.qps = make(map[uint32]wireQP)

@@ -44,8 +44,7 @@ func (q *qp) modify(attr *verbs.QPAttr, mask verbs.QPAttrMask) error {
 	return nil
 }
 
-// preparePath makes the path usable for a queue pair that enters RTR. An RC queue pair
-// gets a path to the peer that attr names.
+// preparePath makes the path usable for a queue pair that enters RTR.
 func (q *qp) preparePath(attr *verbs.QPAttr) error {
 	if q.typ == verbs.QPTypeRC {
 		if err := q.connect(attr); err != nil {
@@ -55,7 +54,7 @@ func (q *qp) preparePath(attr *verbs.QPAttr) error {
 	return q.path.ready()
 }
 
-// checkDepths checks those attributes of a call of Modify that the device limits.
+// checkDepths checks the attributes that the device limits.
 func checkDepths(attr *verbs.QPAttr, mask verbs.QPAttrMask) error {
 	if mask&verbs.AttrMaxRdAtomic != 0 && attr.MaxRdAtomic > maxRdAtomic {
 		return &verbs.ParamError{Field: "initiator depth", Value: int64(attr.MaxRdAtomic), Limit: maxRdAtomic}
@@ -93,9 +92,8 @@ func (q *qp) setAttrs(attr *verbs.QPAttr, mask verbs.QPAttrMask) {
 	set(verbs.AttrRNRRetry, func() { a.RNRRetry = attr.RNRRetry; q.rnr.retriesLeft = attr.RNRRetry })
 }
 
-// enterState changes the state of the queue pair, and does the work that the new state
-// needs. The parameter from is the present state, and the parameter to is the new state.
-// Both may be equal.
+// enterState changes the state, and does the work of the new state. Both states may be
+// equal.
 func (q *qp) enterState(from, to verbs.QPState) {
 	switch to {
 	case verbs.StateReset:
@@ -103,14 +101,14 @@ func (q *qp) enterState(from, to verbs.QPState) {
 		q.attr = verbs.QPAttr{}
 	case verbs.StateError:
 		if q.path != nil {
-			// The requests that the peer has acknowledged are completed with success.
+			// Acknowledged requests complete with success.
 			q.path.takeAcks()
 		}
 		q.enterError()
 	case verbs.StateSQD:
 		if from != to {
 			q.state, q.drained = to, false
-			// In SQD the queue pair begins no new request, but it polls for
+			// In SQD the queue pair begins no new request, but polls for
 			// acknowledgements.
 			q.path.transmit()
 			q.retire(q.path.acked())
@@ -123,16 +121,14 @@ func (q *qp) enterState(from, to verbs.QPState) {
 	}
 }
 
-// isServing reports whether the queue pair is in a state in which it processes the
-// peer's packets.
+// isServing reports whether the queue pair processes packets of the peer.
 func (q *qp) isServing() bool {
 	return q.state == verbs.StateRTR || q.state == verbs.StateRTS || q.state == verbs.StateSQD
 }
 
-// enterError enters the error state and flushes both queues: it completes the requests
-// of each queue with StatusWRFlushErr, in the order in which they were posted (IBTA vol.
-// 1, 10.3.1.7). The path keeps its resources until the queue pair is closed or enters
-// RESET.
+// enterError enters the error state. It flushes both queues: each request completes with
+// StatusWRFlushErr, in the order of posting (IBTA vol. 1, 10.3.1.7). The path keeps its
+// resources until Close or RESET.
 func (q *qp) enterError() {
 	if q.state == verbs.StateError {
 		return
@@ -147,8 +143,7 @@ func (q *qp) enterError() {
 	q.flushSends()
 	q.flushReceives()
 	if q.srq != nil {
-		// After this event the queue pair takes no more buffers of the SRQ
-		// (ibv_get_async_event(3)).
+		// The queue pair takes no more buffers of the SRQ (ibv_get_async_event(3)).
 		q.dev.async.push(verbs.AsyncEvent{Type: verbs.AsyncQPLastWQE, QP: q})
 	}
 }
@@ -169,14 +164,14 @@ func (q *qp) flushReceives() {
 	if q.message == messageSend {
 		q.receiveDone(&flushed, false)
 	}
-	// The buffers of an SRQ are not flushed: other queue pairs may use them.
+	// The buffers of an SRQ are not flushed, because other queue pairs may use them.
 	for q.srq == nil && q.rq.pop(&q.buffer) {
 		q.receiveDone(&flushed, false)
 	}
 }
 
-// reset enters RESET. It drops the contents of the queues without completions. An RC
-// queue pair loses its path.
+// reset enters RESET. It empties the queues without completions. An RC queue pair loses
+// its path.
 func (q *qp) reset() {
 	q.rnr.timer.stop()
 	q.responseTimer.stop()
@@ -218,9 +213,9 @@ func (q *qp) connect(attr *verbs.QPAttr) error {
 	return nil
 }
 
-// overWire reports whether an RC queue pair reaches its peer over the wire path. With
-// PathAuto, a binding of connection management decides. Without a binding, the queue
-// pair uses the wire path if the peer's address is not an address of this host.
+// overWire reports whether an RC queue pair uses the wire path to its peer. With
+// PathAuto, a binding of connection management decides. Without one, the wire path is
+// used for peers on other hosts.
 func (q *qp) overWire(peer netip.Addr) (bool, error) {
 	local, wire := q.dev.bindings.path(q.num)
 	switch {

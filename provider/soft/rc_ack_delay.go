@@ -3,12 +3,11 @@
 package soft
 
 const (
-	// maxDelayedPackets is the largest number of packets of the peer for which one
-	// acknowledgement is delayed. It is arbitrary.
+	// maxDelayedPackets is the largest number of packets that one delayed
+	// acknowledgement covers. It is arbitrary.
 	maxDelayedPackets = 16
-	// maxAckDelays is the number of calls of drive during which an acknowledgement can be
-	// delayed. These calls take about ten microseconds if the owner of the shard polls
-	// without a pause.
+	// maxAckDelays is the largest number of calls of drive for which an acknowledgement
+	// is delayed: about ten microseconds if the owner polls without a pause.
 	maxAckDelays = 64
 )
 
@@ -17,24 +16,21 @@ type ackState uint8
 
 const (
 	// ackNotDue: the peer waits for no acknowledgement. A connection begins in this
-	// state, and returns to it whenever an acknowledgement or a NAK is sent. It leaves
-	// the state when a request that asks for an acknowledgement is executed.
+	// state, and returns to it when an acknowledgement or a NAK is sent. A request that
+	// asks for an acknowledgement ends the state.
 	ackNotDue ackState = iota
-	// ackDue: an acknowledgement is sent in the next call of drive. The state is entered
-	// from ackNotDue when a request that asks for an acknowledgement is executed or
-	// repeated.
+	// ackDue: the next call of drive sends an acknowledgement. The state is entered from
+	// ackNotDue when a request that asks for one is executed or repeated.
 	ackDue
 	// ackDelayed: an acknowledgement is due, and may be delayed. The state is entered
-	// from ackDue when this side sends a request. This request is probably the reply to
-	// the peer's message. A peer that has the reply does not need the acknowledgement
-	// soon.
+	// from ackDue when this side sends a request. That request is probably the reply to
+	// the peer's message, so the acknowledgement is not urgent.
 	ackDelayed
 )
 
-// ackDelay decides how long an acknowledgement is delayed. When both sides send
-// messages, a peer that gets a reply does not need the acknowledgement of its own
-// message soon. So one acknowledgement covers several messages. A peer that gets no
-// replies is acknowledged without delay. The zero value is ready to use.
+// ackDelay decides how long an acknowledgement is delayed. A peer that gets a reply does
+// not need the acknowledgement soon, so one acknowledgement can cover several messages.
+// A peer without replies is acknowledged at once. The zero value is ready to use.
 type ackDelay struct {
 	state ackState
 	// number of calls of drive during which the due acknowledgement was delayed
