@@ -9,15 +9,17 @@ import (
 // kernel's rdma_ucm has the same default.
 const DefaultBacklog = 1024
 
-// Bind binds the ID to the local address addr: an address of the host, or a wildcard. If
-// addr is an address of the host, Bind also binds the ID to the device that has the
-// address. If the port of addr is 0, the ID gets any free port, which LocalAddr returns.
-// Bind treats an IPv4-mapped IPv6 address as an IPv4 address.
+// Bind binds the ID to the local address addr: an address of the host, or a wildcard. An
+// address of the host also binds the ID to its device. For port 0 the ID gets any free
+// port; see LocalAddr. An IPv4-mapped IPv6 address counts as an IPv4 address. Source:
+// rdma_bind_addr(3).
 //
-// The errors are *verbs.ParamError, ErrAddrInUse, ErrAddrNotAvailable, ErrNoRoute if no
-// device has the address, and the system's error if the caller may not use the port. If
-// another socket holds the address and the transport knows that socket, the chain of the
-// error contains a *HolderError. Source: rdma_bind_addr(3).
+// The errors:
+//
+//   - *verbs.ParamError, ErrAddrInUse, ErrAddrNotAvailable.
+//   - ErrNoRoute: no device has the address.
+//   - *HolderError, in the chain: another socket holds the address.
+//   - syscall.Errno: for example, the caller may not use the port.
 func (id *ID) Bind(addr netip.AddrPort) error {
 	return id.do(callBind, func() error {
 		addr := unmap(addr)
@@ -28,19 +30,17 @@ func (id *ID) Bind(addr netip.AddrPort) error {
 	})
 }
 
-// Listen starts to accept requests at the address to which the ID is bound. An ID that is
-// bound to a wildcard accepts requests for the addresses of all devices. Requests arrive
-// as ConnectRequest events.
+// Listen starts to accept requests at the address of the ID, and on a wildcard at the
+// addresses of all devices. Requests arrive as ConnectRequest events. Source:
+// rdma_listen(3).
 //
-// The backlog is the number of requests that may wait until EventChannel.Next fetches
-// them. A backlog of 0 or less means DefaultBacklog. The transport may have a lower
-// limit. If the backlog is full, a further request is dropped in the TCP port space,
-// where the peer repeats it, and refused in the UDP port space.
+// The backlog limits the requests that wait for EventChannel.Next. A backlog of 0 or
+// less means DefaultBacklog. The transport may have a lower limit. A request above the
+// limit is dropped in the TCP port space, and refused in the UDP port space. A peer
+// repeats a dropped request.
 //
-// Listen can succeed although the ID accepts requests only at some of the addresses. The
-// method Serves returns the addresses, and says at which of them the ID accepts
-// requests. The errors are ErrAddrInUse, ErrAddrNotAvailable and *HolderError, as for
-// Bind. Source: rdma_listen(3).
+// Listen may succeed at only some of the addresses: see Serves. The errors are
+// ErrAddrInUse, ErrAddrNotAvailable and *HolderError.
 func (id *ID) Listen(backlog int) error {
 	return id.do(callListen, func() error {
 		if backlog <= 0 {
@@ -50,13 +50,12 @@ func (id *ID) Listen(backlog int) error {
 	})
 }
 
-// ResolveAddr starts to find the device and the next hop for dst. The result is the event
-// AddrResolved or AddrError. After AddrError the caller may call ResolveAddr again.
+// ResolveAddr starts to find the device and the next hop for dst. The event AddrResolved
+// or AddrError follows. After AddrError the caller may call ResolveAddr again.
 //
-// If the ID is not bound yet, ResolveAddr binds the ID to src. If src is the zero value,
-// ResolveAddr instead chooses a local address from which dst can be reached. If the ID is
-// bound already, ResolveAddr ignores src. The timeout is positive and at most 2^31-1 ms.
-// Source: rdma_resolve_addr(3).
+// An ID that is not bound yet is bound to src. If src is the zero value, ResolveAddr
+// chooses a local address from which dst can be reached. A bound ID ignores src. The
+// timeout is positive and at most MaxTimeout. Source: rdma_resolve_addr(3).
 func (id *ID) ResolveAddr(src, dst netip.AddrPort, timeout time.Duration) error {
 	return id.do(callResolveAddr, func() error {
 		src, dst := unmap(src), unmap(dst)
@@ -73,9 +72,9 @@ func (id *ID) ResolveAddr(src, dst netip.AddrPort, timeout time.Duration) error 
 	})
 }
 
-// ResolveRoute starts to find the route to the resolved address. The result is the event
-// RouteResolved or RouteError. After RouteError the caller may call ResolveRoute again.
-// The timeout is positive and at most 2^31-1 ms. Source: rdma_resolve_route(3).
+// ResolveRoute starts to find the route to the resolved address. The event RouteResolved
+// or RouteError follows. After RouteError the caller may call ResolveRoute again. The
+// timeout is positive and at most MaxTimeout. Source: rdma_resolve_route(3).
 func (id *ID) ResolveRoute(timeout time.Duration) error {
 	return id.do(callResolveRoute, func() error {
 		if err := checkTimeout(timeout); err != nil {

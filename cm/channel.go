@@ -9,21 +9,19 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// An EventChannel is a queue of the events of its IDs, first in first out. The package
-// comment says which goroutines may call its methods. Source:
-// rdma_create_event_channel(3).
+// An EventChannel is a queue of the events of its IDs, first in first out. See the
+// package comment for goroutines. Source: rdma_create_event_channel(3).
 type EventChannel struct {
-	// Locks are taken in this order: EventChannel.fetch, ID.mu, EventChannel.mu. All of
-	// them may be held during a call of the transport, because the transport never
-	// blocks and calls no methods of this package.
+	// The lock order is EventChannel.fetch, ID.mu, EventChannel.mu. The locks may be held
+	// during a call of the transport. The transport never blocks and never calls this
+	// package.
 
 	transport Transport
 	t         TransportChannel
 
 	// fetch is held while an event is taken from the transport and delivered to its ID.
 	fetch sync.Mutex
-	// Next stores the transport's event in scratch until the event is delivered, so that
-	// Next does not allocate memory for it.
+	// Next stores the transport's event in scratch, to avoid an allocation.
 	scratch TransportEvent
 
 	// closeCtx is the context that Close cancels by calling endCloseCtx. The goroutines
@@ -38,9 +36,9 @@ type EventChannel struct {
 	mu     sync.Mutex
 	ids    map[TransportID]*ID
 	closed bool
-	// unacked has an entry for each event that is not acknowledged. The key is
-	// Event.serial. The value is the ID that can not be closed before that event is
-	// acknowledged: for ConnectRequest the listener, otherwise Event.ID.
+	// unacked has the events that are not acknowledged. The key is Event.serial. The
+	// value is the ID that waits for the acknowledgement: for ConnectRequest the
+	// listener, otherwise Event.ID.
 	unacked    map[uint64]*ID
 	lastSerial uint64
 }
@@ -60,16 +58,14 @@ func OpenChannel(t Transport) (*EventChannel, error) {
 	return c, nil
 }
 
-// FD returns the descriptor of the channel. The caller waits until the descriptor is
-// readable (level-triggered), and then calls Next, which may nevertheless find no event.
-// The channel owns the descriptor: callers never read, write or close it. After Close, FD
-// returns the same number, which may then belong to another file. Any goroutine may call
-// FD.
+// FD returns the descriptor of the channel. When the descriptor is readable
+// (level-triggered), the caller calls Next, which may still find no event. The channel
+// owns the descriptor: callers never read, write or close it. After Close, the number
+// that FD returns may belong to another file. Any goroutine may call FD.
 func (c *EventChannel) FD() int { return c.t.FD() }
 
 // NewID creates an ID whose events arrive on this channel. The caller closes it with
-// ID.Close. The error is a *verbs.ParamError for an unknown port space. Source:
-// rdma_create_id(3).
+// ID.Close. An unknown port space is a *verbs.ParamError. Source: rdma_create_id(3).
 func (c *EventChannel) NewID(ps PortSpace) (*ID, error) {
 	id, err := c.newID(ps)
 	return id, operr.Wrap("cm create ID", err)
@@ -93,11 +89,10 @@ func (c *EventChannel) newID(ps PortSpace) (*ID, error) {
 	return id, nil
 }
 
-// Close closes the channel. While the channel has IDs, Close returns verbs.ErrBusy and
-// changes nothing. An ID can not be closed before its events are acknowledged, so events
-// that are not acknowledged keep the channel open too. Close ends the calls of Wait and
-// Expect, which return an error that matches verbs.ErrClosed. Close is idempotent.
-// Source: rdma_destroy_event_channel(3).
+// Close closes the channel. While the channel has IDs or events that are not
+// acknowledged, Close returns verbs.ErrBusy and changes nothing. Calls of Wait and
+// Expect end with verbs.ErrClosed. Close is idempotent. Source:
+// rdma_destroy_event_channel(3).
 func (c *EventChannel) Close() error {
 	c.fetch.Lock()
 	defer c.fetch.Unlock()
@@ -109,10 +104,8 @@ func (c *EventChannel) Close() error {
 	return operr.Wrap("cm close channel", c.t.Close())
 }
 
-// markClosed sets closed and returns true. If closed is set already, markClosed returns
-// false. So only the first successful call of Close closes the transport's channel. If
-// the channel has IDs, markClosed does not set closed, and returns false and
-// verbs.ErrBusy.
+// markClosed sets closed. It returns true only for the first successful call. If the
+// channel has IDs, markClosed changes nothing and returns verbs.ErrBusy.
 func (c *EventChannel) markClosed() (marked bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -8,9 +8,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// MaxTimeout is the longest timeout of ResolveAddr and ResolveRoute: 2^31-1 milliseconds,
-// about 25 days. rdma_cm has this limit because it stores the timeout as a number of
-// milliseconds in an int. Source: rdma_resolve_addr(3), rdma_resolve_route(3).
+// MaxTimeout is the longest timeout of ResolveAddr and ResolveRoute, about 25 days. The
+// C functions take the timeout as an int of milliseconds. Source: rdma_resolve_addr(3),
+// rdma_resolve_route(3).
 const MaxTimeout = math.MaxInt32 * time.Millisecond
 
 // atMost returns a *verbs.ParamError if value is above limit.
@@ -22,8 +22,7 @@ func atMost[T int | uint8 | uint32 | time.Duration](field string, value, limit T
 }
 
 // invalid returns a *verbs.ParamError for an argument that breaks a rule. The parameter
-// reason states the rule. For an argument above an upper limit, the caller uses atMost
-// instead.
+// reason states the rule. For an upper limit see atMost.
 func invalid(field string, value int, reason string) error {
 	return &verbs.ParamError{Field: field, Value: int64(value), Reason: reason}
 }

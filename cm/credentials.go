@@ -3,26 +3,22 @@ package cm
 import "fmt"
 
 // Credentials are the process and the user at the other end of a connection within one
-// host, as the kernel reports them. The kernel stores them when that process creates its
-// end of the connection. Afterwards that process may have changed its user, or may have
-// passed the connection to another process. A process ID may be used again after the
-// process has ended, so decisions on what a peer may do should use the user ID only.
-// Source: unix(7), SO_PEERCRED.
+// host. The kernel stores them when that process creates its end of the connection.
+// Decisions should use the user ID only: the kernel reuses process IDs. Source: unix(7),
+// SO_PEERCRED.
 type Credentials struct {
-	// PID is the process ID, or 0 if the process is not in the PID namespace of this
-	// process.
+	// PID is the process ID, or 0 for a process outside this PID namespace.
 	PID int32
-	// UID and GID are the effective user and group. A user or group that is not mapped
-	// into this user namespace has the number in /proc/sys/kernel/overflowuid or
-	// overflowgid (65534 by default).
+	// UID and GID are the effective user and group. A user or group that this user
+	// namespace does not map is reported as 65534 by default
+	// (/proc/sys/kernel/overflowuid and overflowgid).
 	UID, GID uint32
 }
 
-// Credentials returns the process and the user at the other end of the connection. The
-// second result is false if the transport does not know them. This is so for a
-// connection over the network, with librdmacm, for a listener, and for an ID that has
-// not sent its request yet. For the ID of a ConnectRequest the other end is the process
-// that connects. For an ID that connects, the other end is the process that listens.
+// Credentials returns the process and the user at the other end: for a ConnectRequest
+// the process that connects, otherwise the process that listens. The second result is
+// false if they are not known: over the network, with librdmacm, for a listener, and
+// before the request is sent.
 func (id *ID) Credentials() (Credentials, bool) {
 	id.mu.Lock()
 	defer id.mu.Unlock()
@@ -32,18 +28,14 @@ func (id *ID) Credentials() (Credentials, bool) {
 	return Credentials{}, false
 }
 
-// A UserError reports that a connection was not made because one process accepts
-// connections only with certain users. Either the listener does not accept the user of
-// this process, or this process does not accept the user of the listener. The UserError
-// is in the field Cause of a RejectError. In the UDP port space it is in the field Cause
-// of an UnreachableError.
+// A UserError reports that one process does not accept the user of the other. It is the
+// Cause of a RejectError, or in the UDP port space of an UnreachableError.
 type UserError struct {
-	// UID is the user who was not accepted. If the listener has refused, UID is the user
-	// of this process. If this process has refused, UID is the user of the listener.
+	// UID is the refused user: the user of this process if the listener refused, and the
+	// listener's user if this process refused.
 	UID uint32
-	// Name is empty if the listener has refused. If this process has refused, Name is
-	// the name of the Unix socket on which the listener listens. In that case nothing
-	// was sent to that listener.
+	// Name is the Unix socket of the listener, if this process refused. Nothing was sent
+	// to it. Name is empty if the listener refused.
 	Name string
 }
 
@@ -61,9 +53,9 @@ type HolderError struct {
 	Err error
 	// Name is the name of the Unix socket that holds the address.
 	Name string
-	// UID is the user of the process that holds the socket, if Known is true. Known is
-	// false if the system does not report the user: the socket has been closed
-	// meanwhile, or it does not listen and the kernel has no unix_diag (sock_diag(7)).
+	// UID is the user of the process that holds the socket. It is valid if Known is true.
+	// Known is false if the system does not report the user, for example because the
+	// kernel has no unix_diag (sock_diag(7)).
 	UID   uint32
 	Known bool
 }

@@ -17,9 +17,9 @@ var (
 	ErrRefused = errors.New("connection refused")
 	// ErrTimedOut reports that the peer did not answer in time.
 	ErrTimedOut = errors.New("timed out")
-	// ErrStale reports that the peer does not have the connection any more: it has
-	// requested another connection with the same queue pair, as it does after a restart
-	// (IBTA vol. 1, 12.9.8.3.1).
+	// ErrStale reports that the peer does not have the connection any more, for example
+	// because the peer restarted. The peer has requested another connection with the same
+	// queue pair (IBTA vol. 1, 12.9.8.3.1).
 	ErrStale = errors.New("stale connection: the peer does not have it any more")
 	// ErrNoRoute reports that no device can reach the address.
 	ErrNoRoute = errors.New("no route to the address")
@@ -99,20 +99,16 @@ func (r RejectReason) String() string {
 type RejectError struct {
 	Reason RejectReason
 	// PrivateData is the private data of the refusal. If ByApplication is true, the
-	// peer's application has chosen these bytes, for example to explain the refusal. The
-	// slice is a copy that belongs to the holder of the error. It may be padded with
-	// zeros to 148 bytes; see ConnParam.PrivateData.
+	// peer's application has chosen it. The holder of the error owns the slice. It may be
+	// padded with zeros to 148 bytes.
 	PrivateData []byte
 	// ByApplication is true if the peer's application refused. It is false if the peer's
-	// host refused without asking the application, for example because there is no
-	// listener, the listener was closed, the request was dropped, or there is no room
-	// for the connection (RejectNoResources). If the transport can not distinguish the
-	// two cases, ByApplication is true for RejectConsumer with private data.
+	// host refused, for example because there is no listener. A transport that can not
+	// tell them apart sets it for RejectConsumer with private data.
 	ByApplication bool
-	// Cause is the cause of the refusal, if the transport knows more than Reason. It is
-	// a *UserError if one process does not accept the user of the other, and a *MTUError
-	// if the peer accepts none of the path MTUs that this side has asked for. Nil means
-	// that only Reason is known.
+	// Cause explains Reason, or is nil if only Reason is known. It is a *UserError if one
+	// process does not accept the user of the other. It is a *MTUError if the peer
+	// accepts none of the path MTUs.
 	Cause error
 }
 
@@ -135,8 +131,7 @@ func (e *RejectError) Is(target error) bool {
 // Unwrap returns Cause, which may be nil.
 func (e *RejectError) Unwrap() error { return e.Cause }
 
-// withCause returns the text of a failure, followed by the text of its cause. If the
-// cause is nil, withCause returns the text of the failure alone.
+// withCause returns the text of a failure and its cause. A nil cause adds nothing.
 func withCause(failure string, cause error) string {
 	if cause == nil {
 		return failure
@@ -145,8 +140,7 @@ func withCause(failure string, cause error) string {
 }
 
 // An MTUError is the cause of a refusal with RejectInvalidMTU. The device of this side
-// has sent the request with one path MTU after another, from Largest down to Smallest,
-// and the peer has refused all of them.
+// has tried all path MTUs from Largest down to Smallest.
 type MTUError struct {
 	// Largest is the path MTU in the first request. It is the largest path MTU that the
 	// port of this side allows.
@@ -181,8 +175,7 @@ func (s SIDRStatus) String() string {
 }
 
 // An UnreachableError reports that the peer did not answer, or that it refused a
-// datagram lookup. If no answer came in time, the error matches ErrTimedOut, and
-// otherwise ErrRefused.
+// datagram lookup. It matches ErrTimedOut or ErrRefused.
 type UnreachableError struct {
 	// SIDR is the status of a refused datagram lookup, or SIDROK if there was no answer.
 	SIDR SIDRStatus
@@ -191,10 +184,9 @@ type UnreachableError struct {
 	PrivateData []byte
 	// ByApplication is true if the peer's application refused; see RejectError.
 	ByApplication bool
-	// If the peer refused a lookup, Cause has the meaning of RejectError.Cause. If the
-	// peer did not answer in time, Cause is nil. Otherwise Cause says why no answer will
-	// come. For example, it matches syscall.ECONNREFUSED if the peer's host has reported
-	// by ICMP that no process uses the UDP port to which the requests were sent.
+	// Cause is RejectError.Cause if the peer refused a lookup, and nil after a timeout.
+	// Otherwise it says why no answer will come. It matches syscall.ECONNREFUSED if no
+	// process uses the UDP port of the peer.
 	Cause error
 }
 
@@ -211,9 +203,9 @@ func (e *UnreachableError) Error() string {
 // Unwrap returns Cause, which may be nil.
 func (e *UnreachableError) Unwrap() error { return e.Cause }
 
-// Is reports whether target is one of the errors that e matches. If no answer came in
-// time, e matches ErrTimedOut, and otherwise ErrRefused. If the peer had no queue pair
-// for the lookup, e also matches verbs.ErrNoResources.
+// Is implements errors.Is. After a timeout e matches ErrTimedOut, and otherwise
+// ErrRefused. If the peer had no queue pair for the lookup, e also matches
+// verbs.ErrNoResources.
 func (e *UnreachableError) Is(target error) bool {
 	if e.SIDR == SIDROK && e.Cause == nil {
 		return target == ErrTimedOut
@@ -221,8 +213,7 @@ func (e *UnreachableError) Is(target error) bool {
 	return target == ErrRefused || target == verbs.ErrNoResources && e.SIDR == SIDRNoQP
 }
 
-// A StatusError is the error of an event that reports a failure, if the transport gives
-// no more than a status number.
+// A StatusError is the error of a failure of which the transport reports only a number.
 type StatusError struct {
 	Type   EventType // type of the event
 	Status int       // a negated errno of Linux, or a number of the transport
@@ -242,8 +233,7 @@ func (e *StatusError) Is(target error) bool {
 const statusTimedOut = -110
 
 // cause returns the error of an event that reports a failure, and nil for other events.
-// If the status is not a possible RejectReason or SIDRStatus, the field Reason or SIDR
-// of the error is 0.
+// A status that is not a RejectReason or SIDRStatus becomes 0.
 func cause(raw *TransportEvent, ps PortSpace) error {
 	switch raw.Type {
 	case Rejected:
@@ -268,8 +258,8 @@ func cause(raw *TransportEvent, ps PortSpace) error {
 	return nil
 }
 
-// unknown returns the text of a number that has no name in this package. A peer whose
-// protocol is newer than this package can send such numbers.
+// unknown returns the text of a number without a name. A peer with a newer protocol can
+// send such numbers.
 func unknown(what string, value uint64) string {
 	return what + " " + strconv.FormatUint(value, 10)
 }

@@ -62,10 +62,9 @@ func (t EventType) String() string {
 	return unknown("event", uint64(t))
 }
 
-// An Event reports a change of an ID. It is a value that the caller may copy. All its
-// fields stay valid after Ack and after the ID is closed. Ack is the only method that
-// uses the channel. Source: rdma_get_cm_event(3), where the event is only valid until
-// rdma_ack_cm_event.
+// An Event reports a change of an ID. The caller may copy it. All fields stay valid
+// after Ack and after ID.Close, other than after rdma_ack_cm_event. Source:
+// rdma_get_cm_event(3).
 type Event struct {
 	Type EventType // what has happened
 	// ID is the ID to which the event belongs. For ConnectRequest it is the new ID, on
@@ -77,18 +76,15 @@ type Event struct {
 	// Status is the number that rdma_cm would report: 0, a negated errno, a
 	// RejectReason, or the SIDRStatus of a refused lookup.
 	Status int
-	// Err is nil for events that report success. For a failure it is the cause: a
-	// *RejectError, an *UnreachableError, the cause that the transport reports, or a
-	// *StatusError. For Disconnected it is verbs.ErrPeerGone if the transport knows that
-	// the peer's process ended without a disconnect request, and ErrStale if the peer
-	// does not have the connection any more.
+	// Err is nil for success. For a failure it is a *RejectError, an *UnreachableError, a
+	// *StatusError, or another cause from the transport. For Disconnected it is
+	// verbs.ErrPeerGone if the peer's process ended without a disconnect request, and
+	// ErrStale if the peer does not have the connection any more.
 	Err error
 
-	// Param has the peer's parameters from this side's point of view. Its fields QPNum
-	// and SRQ describe the peer's queue pair. Param is set for ConnectRequest, for
-	// ConnectResponse, and for Established on the active side of an RC connection. In
-	// other events all fields of Param are zero, except that PrivateData may be set.
-	// PrivateData is a copy that belongs to the event.
+	// Param has the peer's parameters from this side's point of view. It is set for
+	// ConnectRequest, ConnectResponse, and Established on the active side of an RC
+	// connection. Other events may have PrivateData only. PrivateData is a copy.
 	Param MessageParam
 	// UD is the destination for datagrams. It is set for Established in the UDP port
 	// space.
@@ -106,11 +102,10 @@ type UDParam struct {
 	QKey uint32       // Q_Key that datagrams to the peer must carry
 }
 
-// Ack acknowledges the event. An ID can not be closed or migrated before its events are
-// acknowledged; a ConnectRequest counts as an event of the listener. All copies of an
-// event are the same event. A second Ack, of any copy, changes nothing and returns an
-// error that matches verbs.ErrState. Ack of the zero Event returns that error too. Any
-// goroutine may call Ack. Source: rdma_ack_cm_event(3).
+// Ack acknowledges the event. An ID can not be closed or migrated before that. A
+// ConnectRequest counts as an event of the listener. All copies of an event are the same
+// event. A second Ack, or Ack of the zero Event, returns an error that matches
+// verbs.ErrState. Any goroutine may call Ack. Source: rdma_ack_cm_event(3).
 func (e *Event) Ack() error {
 	if e.channel == nil {
 		return operr.Wrap("cm ack event", verbs.ErrState)
@@ -136,9 +131,9 @@ func (e *Event) fill(raw *TransportEvent, ps PortSpace, oldState State) {
 	e.Param.PrivateData = slices.Clone(raw.PrivateData)
 }
 
-// hasParam reports whether the connection message that an event reports has connection
-// parameters. A request and the answer to a request have parameters, the confirmation of
-// an answer has none. oldState is the state of the ID before the event.
+// hasParam reports whether the message of an event has connection parameters. A request
+// and its answer have them, a confirmation has not. oldState is the state of the ID
+// before the event.
 func hasParam(t EventType, oldState State) bool {
 	return t == ConnectRequest || t == ConnectResponse || t == Established && oldState == StateConnecting
 }

@@ -5,12 +5,13 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Next takes the oldest event from the channel. The result ok is false if the channel
-// has no event. Next never blocks. The caller acknowledges the event with Event.Ack.
-// Next also moves the queue pair of a connecting ID through its states and sends the
-// confirmation to the peer, so connections make no progress unless the caller calls Next
-// until ok is false. An error other than verbs.ErrClosed means that the channel can not
-// be used any more. Source: rdma_get_cm_event(3).
+// Next takes the oldest event from the channel. The result ok is false if there is none.
+// Next never blocks. The caller acknowledges the event with Event.Ack. Source:
+// rdma_get_cm_event(3).
+//
+// Next also moves queue pairs through their states and sends confirmations, so the
+// caller repeats Next until ok is false. After an error the channel can not be used any
+// more.
 func (c *EventChannel) Next() (ev Event, ok bool, err error) {
 	c.fetch.Lock()
 	defer c.fetch.Unlock()
@@ -27,9 +28,9 @@ func (c *EventChannel) Next() (ev Event, ok bool, err error) {
 	return ev, true, nil
 }
 
-// deliver applies an event of the transport to its ID and stores the event for the
-// caller in e. If the ID is closed, or if the event is not possible in the state of the
-// ID, deliver drops the event and returns false.
+// deliver applies an event of the transport to its ID and stores the event in e. It
+// drops the event and returns false if the ID is closed or its state does not allow the
+// event.
 func (c *EventChannel) deliver(raw *TransportEvent, e *Event) bool {
 	if raw.Type == ConnectRequest {
 		return c.deliverRequest(raw, e)
@@ -48,9 +49,8 @@ func (c *EventChannel) deliver(raw *TransportEvent, e *Event) bool {
 	return true
 }
 
-// deliverRequest creates the ID for a connection request and stores the event for the
-// caller in e. If the listener is closed, deliverRequest refuses the request and returns
-// false.
+// deliverRequest creates the ID for a connection request and stores the event in e. If
+// the listener is closed, it refuses the request and returns false.
 func (c *EventChannel) deliverRequest(raw *TransportEvent, e *Event) bool {
 	if raw.ID == nil {
 		return false
@@ -75,17 +75,16 @@ func (c *EventChannel) deliverRequest(raw *TransportEvent, e *Event) bool {
 	return true
 }
 
-// refuse destroys the transport's ID of a request that is not delivered; the transport
-// then refuses the request. The result is always false, so that deliverRequest can return
-// it.
+// refuse destroys the transport's ID of a request, which refuses the request. The result
+// is always false, for the return statement of deliverRequest.
 func (c *EventChannel) refuse(raw *TransportEvent) bool {
 	// The error of Destroy is dropped, because no caller waits for it.
 	_ = raw.ID.Destroy()
 	return false
 }
 
-// addUnacked records an event for which Ack is expected, and returns the serial number
-// of the event. The owner is the ID that can not be closed before Ack.
+// addUnacked records an event for Ack and returns its serial number. The owner is the ID
+// that can not be closed before Ack.
 func (c *EventChannel) addUnacked(owner *ID) (serial uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

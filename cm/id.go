@@ -9,14 +9,13 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// An ID is one end of a connection, a listener, or a datagram lookup. An ID can be used
-// for one connection only. The package comment says which goroutines may call its
-// methods. No call waits for the peer: a nil error means that the operation has started.
+// An ID is one end of a connection, a listener, or a datagram lookup. It is used for one
+// connection only. No call waits for the peer: a nil error means that the operation has
+// started. See the package comment for goroutines. Source: rdma_cm(7).
 //
-// After Close, Close and CloseQP return nil, and every other method that returns an
-// error returns verbs.ErrClosed. State returns StateClosed. PortSpace, Channel and
-// Context return the same values as before. The other methods return the zero value.
-// Source: rdma_cm(7).
+// After Close, Close and CloseQP return nil, and other methods verbs.ErrClosed. State
+// returns StateClosed. PortSpace, Channel and Context return the same values as before.
+// The other methods return the zero value.
 type ID struct {
 	ps PortSpace
 	t  TransportID
@@ -33,9 +32,8 @@ type ID struct {
 	unacked int          // number of events that are fetched and not acknowledged
 }
 
-// do executes the call c of the application. It checks that the state of the ID allows
-// the call, and then runs the parameter action. If action returns no error, do changes
-// the state.
+// do executes the call c. It checks that the state allows the call, runs action, and
+// after success changes the state.
 func (id *ID) do(c call, action func() error) error {
 	id.mu.Lock()
 	defer id.mu.Unlock()
@@ -67,8 +65,8 @@ func (id *ID) allows(c call) (State, error) {
 }
 
 // applyEvent changes the state of the ID for an event that is about to be delivered, and
-// counts the event as not acknowledged. It returns the state before the event. If the
-// event is not possible in that state, applyEvent changes nothing and returns false.
+// counts the event in unacked. It returns the state before the event. If that state does
+// not allow the event, applyEvent returns false and changes nothing.
 func (id *ID) applyEvent(t EventType) (oldState State, ok bool) {
 	id.mu.Lock()
 	defer id.mu.Unlock()
@@ -78,15 +76,14 @@ func (id *ID) applyEvent(t EventType) (oldState State, ok bool) {
 	}
 	id.unacked++
 	if oldState == StateDisconnectPending && (id.state == StateDisconnecting || id.state == StateDisconnected) {
-		// Before this event was fetched, the application has called Disconnect, which
-		// sent nothing. The application does not call Disconnect again, so applyEvent
-		// does. If the event is the peer's confirmation (Established), the call sends
-		// the disconnect request. If the event is the peer's disconnect request
-		// (Disconnected), which may overtake the confirmation, the call sends the
-		// answer. The transport may have got the confirmation or the request before the
-		// application's call. In that case the application's call has sent the message,
-		// and the call of applyEvent has no effect. An error is ignored, because without
-		// the message the connection ends too, after the timeouts of both sides.
+		// The application called Disconnect before this event was fetched. That call may
+		// have sent nothing, so the transport gets another one:
+		//
+		//   - After Established it sends the disconnect request.
+		//   - After Disconnected it answers the peer's disconnect request.
+		//   - If the first call already sent the message, it has no effect.
+		//
+		// An error is ignored: the connection then ends after the timeouts of both sides.
 		_ = id.t.Disconnect()
 	}
 	return oldState, true
@@ -100,11 +97,12 @@ func (id *ID) acked() {
 }
 
 // Close ends the ID. A pending operation is cancelled, a connection is disconnected, and
-// an unanswered request is refused with RejectConsumer. A listener refuses the requests
-// that were not fetched; IDs of fetched requests continue to work. Events that were not
-// fetched are dropped. Close returns verbs.ErrBusy, and changes nothing, while the ID
-// has a queue pair or events that are not acknowledged. It never blocks and is
-// idempotent. Source: rdma_destroy_id(3), which waits for the acknowledgements instead.
+// an unanswered request is refused with RejectConsumer. Events and requests that were
+// not fetched are dropped or refused. Close never blocks and is idempotent.
+//
+// While the ID has a queue pair or events that are not acknowledged, Close returns
+// verbs.ErrBusy and changes nothing. Source: rdma_destroy_id(3), which waits for the
+// acknowledgements instead.
 func (id *ID) Close() error {
 	id.mu.Lock()
 	defer id.mu.Unlock()
@@ -155,12 +153,12 @@ func (id *ID) SetContext(v any) {
 	id.context = v
 }
 
-// Device returns the device to which the ID is bound, or nil if the ID is not bound to a
-// device. An ID that is bound to a wildcard has no device.
+// Device returns the device of the ID. It returns nil for an ID that is not bound, or is
+// bound to a wildcard.
 func (id *ID) Device() verbs.Device { return ask(id, TransportID.Device) }
 
-// Port returns the number of the device's port to which the ID is bound, from 1. The
-// result has no meaning if Device returns nil.
+// Port returns the port number of the ID's device, from 1. It has no meaning if Device
+// returns nil.
 func (id *ID) Port() uint8 { return ask(id, TransportID.Port) }
 
 // LocalAddr returns the address of this side, or the zero value while it is not known.

@@ -2,11 +2,10 @@ package cm
 
 import "github.com/rdmaloop/rdmaloop/verbs"
 
-// Migrate moves the ID, with its events that were not fetched, to another channel of the
-// same transport. While events of the ID are not acknowledged, Migrate returns
-// verbs.ErrBusy; a ConnectRequest counts as an event of the listener. If the transports
-// differ, Migrate returns verbs.ErrForeign. Source: rdma_migrate_id(3), which waits
-// instead of returning ErrBusy.
+// Migrate moves the ID and its unfetched events to another channel of the same
+// transport. For another transport it returns verbs.ErrForeign. While events of the ID
+// are not acknowledged, it returns verbs.ErrBusy. A ConnectRequest counts as an event of
+// the listener. Source: rdma_migrate_id(3), which waits instead.
 func (id *ID) Migrate(to *EventChannel) error {
 	oldChannel := id.Channel()
 	// Next must not deliver an event of the ID during the move.
@@ -16,8 +15,8 @@ func (id *ID) Migrate(to *EventChannel) error {
 		switch {
 		case to == nil:
 			return missing("channel")
-		// oldChannel was read before this call locked the ID. If id.channel is another
-		// channel now, another call of Migrate has moved the ID in the meantime.
+		// oldChannel was read before the lock. If id.channel has changed, another Migrate
+		// has moved the ID.
 		case id.unacked > 0, id.channel != oldChannel:
 			return verbs.ErrBusy
 		case to == oldChannel:

@@ -2,8 +2,7 @@ package cm
 
 import "github.com/rdmaloop/rdmaloop/verbs"
 
-// An endpoint has the properties of this side that the parameters of a connection
-// message depend on: the port space, the queue pair, and the device's limits.
+// An endpoint has the properties of this side on which connection parameters depend.
 type endpoint struct {
 	ps        PortSpace
 	hasQP     bool // whether the ID has a queue pair, which qpNum and srq describe
@@ -38,8 +37,8 @@ func (e *endpoint) connectParam(p *ConnParam) (*MessageParam, error) {
 }
 
 // acceptParam checks the parameters of Accept against the request, and returns the
-// message to send. The retry count of the request applies to both sides. Source:
-// rdma_accept(3).
+// message to send. The retry count of the request applies to both sides
+// (rdma_accept(3)).
 func (e *endpoint) acceptParam(p *ConnParam, request *MessageParam) (*MessageParam, error) {
 	if p == nil {
 		p = &ConnParam{}
@@ -55,10 +54,9 @@ func (e *endpoint) acceptParam(p *ConnParam, request *MessageParam) (*MessagePar
 		return &MessageParam{PrivateData: p.PrivateData, QPNum: out.QPNum, QKey: out.QKey}, nil
 	}
 	out.RetryCount = request.RetryCount
-	// request.InitiatorDepth is the number of READs and atomics that the peer serves at
-	// a time. The InitiatorDepth of the answer must not exceed it (rdma_accept(3)). The
-	// ResponderResources of the answer may be larger than the number that the peer will
-	// use.
+	// request.InitiatorDepth is the number of READs and atomics that the peer serves at a
+	// time. It limits the answer's InitiatorDepth (rdma_accept(3)). The answer's
+	// ResponderResources may exceed the peer's need.
 	usual := usualCounts{served: min(e.maxServed, request.ResponderResources), rnrRetry: min(request.RNRRetryCount, verbs.MaxRetry)}
 	return out, out.setCounts(p, usual, e.maxServed, min(e.maxIssued, request.InitiatorDepth))
 }
@@ -70,10 +68,8 @@ type usualCounts struct {
 	rnrRetry uint8 // usual value of RNRRetryCount
 }
 
-// setCounts sets the counts of the message p. The parameter wanted has the counts that
-// the application asks for. If a count in wanted is zero, the message gets the usual
-// number: usual.served for ResponderResources, maxIssued for InitiatorDepth, and
-// usual.rnrRetry for RNRRetryCount. The largest allowed numbers are maxServed for
+// setCounts sets the counts of the message p to those of wanted. A zero count becomes
+// usual.served, maxIssued or usual.rnrRetry. The limits are maxServed for
 // ResponderResources and maxIssued for InitiatorDepth.
 func (p *MessageParam) setCounts(wanted *ConnParam, usual usualCounts, maxServed, maxIssued uint8) (err error) {
 	if p.ResponderResources, err = count("responder resources", wanted.ResponderResources, usual.served, maxServed); err != nil {
@@ -86,11 +82,9 @@ func (p *MessageParam) setCounts(wanted *ConnParam, usual usualCounts, maxServed
 	return err
 }
 
-// count converts a count of ConnParam, in the parameter wanted, to the number in the
-// message. If wanted is zero, the number is usualNumber. If wanted is negative, the
-// number is zero. If wanted is above limit, the error is a *verbs.ParamError. For a
-// retry count that does not fit into its three bits, librdmacm returns no error and
-// lowers the count.
+// count converts a count of ConnParam to the number in the message. Zero becomes
+// usualNumber, and a negative count zero. A count above limit is a *verbs.ParamError;
+// librdmacm would lower it.
 func count(field string, wanted int, usualNumber, limit uint8) (uint8, error) {
 	switch {
 	case wanted == 0:
@@ -101,10 +95,8 @@ func count(field string, wanted int, usualNumber, limit uint8) (uint8, error) {
 	return uint8(wanted), atMost(field, wanted, int(limit))
 }
 
-// describe returns a message with all fields except the counts: private data, flow
-// control, and the queue pair of this side. If the ID has a queue pair, the message
-// describes that queue pair. Otherwise the message describes the queue pair whose number
-// is in p.
+// describe returns a message without counts: private data, flow control, and this side's
+// queue pair. If the ID has no queue pair, p describes it.
 func (e *endpoint) describe(p *ConnParam) (*MessageParam, error) {
 	out := &MessageParam{PrivateData: p.PrivateData, FlowControl: p.FlowControl, SRQ: p.SRQ, QPNum: p.QPNum, QKey: p.QKey}
 	if e.hasQP {

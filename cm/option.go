@@ -13,11 +13,9 @@ func (id *ID) SetTOS(tos uint8) error {
 }
 
 // SetReuseAddr allows the ID to share its address and port with other IDs that set the
-// option too. At most one of these IDs can listen. The option can be set on any ID that
-// does not listen; if it is set after Bind, other IDs can share the port from then on.
-// The option can be cleared only before Bind. The error is a *verbs.FeatureError if the
-// port of the ID can not be shared any more. An example is an ID of the soft device after
-// Connect to a process on the same host. Source: rdma_set_option(3).
+// option too. At most one of them can listen. A listener can not set the option. It can
+// be cleared only before Bind. If the port can not be shared any more, the error is a
+// *verbs.FeatureError. Source: rdma_set_option(3).
 func (id *ID) SetReuseAddr(on bool) error {
 	if on {
 		return id.setOption(callSetReuseAddr, OptionReuseAddr, 1)
@@ -25,12 +23,10 @@ func (id *ID) SetReuseAddr(on bool) error {
 	return id.setOption(callClearReuseAddr, OptionReuseAddr, 0)
 }
 
-// SetAFOnly is for an ID that is bound to the IPv6 wildcard. If the parameter on is
-// true, the ID accepts only IPv6 requests. Otherwise it accepts IPv4 requests too.
-// SetAFOnly must be called before Listen, and may be called before or after Bind. The
-// call SetAFOnly(false) after Bind returns ErrAddrNotAvailable and changes nothing if
-// another ID has bound the port on IPv4 meanwhile; with librdmacm, Listen returns that
-// error instead. Source: rdma_set_option(3).
+// SetAFOnly restricts an ID on the IPv6 wildcard to IPv6 requests, or with false allows
+// IPv4 requests too. The call must precede Listen. If another ID has bound the port on
+// IPv4 since Bind, SetAFOnly(false) returns ErrAddrNotAvailable and changes nothing;
+// with librdmacm, Listen returns that error. Source: rdma_set_option(3).
 func (id *ID) SetAFOnly(on bool) error {
 	value := 0
 	if on {
@@ -40,20 +36,18 @@ func (id *ID) SetAFOnly(on bool) error {
 }
 
 // SetAckTimeout sets the local ACK timeout of the ID's queue pair, as a code from 0 to
-// 31; see verbs.AckTimeout. SetAckTimeout must be called before Connect or Accept. A call
-// before ResolveRoute also sets the time between retransmissions of connection messages.
-// In the UDP port space the error is a *verbs.FeatureError. Source: rdma_set_option(3).
+// 31: see verbs.AckTimeout. It must be called before Connect or Accept. Before
+// ResolveRoute it also sets the retransmission time of connection messages. In the UDP
+// port space the error is a *verbs.FeatureError. Source: rdma_set_option(3).
 func (id *ID) SetAckTimeout(code uint8) error {
 	return id.setOption(callSetAckTimeout, OptionAckTimeout, int(code))
 }
 
-// SetMinRNRTimer sets the code of the minimum RNR timer of the ID's queue pair, from 0
-// to 31. The timer is the time that the peer waits before it repeats a message for which
-// this side had no receive buffer; see verbs.RNRDelay. Without this call the code is
-// DefaultMinRNRTimer, 0.64 ms. The manual page, rdma_accept(3) of 2014, specifies code
-// 0, the longest time (655 ms); this package uses a shorter one, for latency.
-// SetMinRNRTimer must be called before Connect or Accept. In the UDP port space the
-// error is a *verbs.FeatureError.
+// SetMinRNRTimer sets the minimum RNR timer of the ID's queue pair, as a code from 0 to
+// 31: see verbs.RNRDelay. The peer waits for this time before it repeats a message for
+// which this side had no receive buffer. The default is DefaultMinRNRTimer. It must be
+// called before Connect or Accept. In the UDP port space the error is a
+// *verbs.FeatureError.
 func (id *ID) SetMinRNRTimer(code uint8) error {
 	return id.setOption(callSetMinRNRTimer, OptionMinRNRTimer, int(code))
 }

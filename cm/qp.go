@@ -5,15 +5,13 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// CreateQP creates the queue pair of the ID. An RC queue pair starts in INIT, where
-// receive buffers can be posted. Later the queue pair changes its state together with the
-// connection, without calls by the application. A UD queue pair starts in RTS with
-// DefaultQKey.
+// CreateQP creates the queue pair of the ID. The type must be that of the port space,
+// and both CQs must be set. An RC queue pair starts in INIT, where receive buffers can
+// be posted, and follows the state of the connection. A UD queue pair starts in RTS with
+// DefaultQKey. Source: rdma_create_qp(3).
 //
-// attr.Type must be the type of the port space, and both CQs must be set. CreateQP does
-// not keep attr. The queue pair belongs to the ID: the caller closes it with CloseQP. If
-// pd does not belong to the device of the ID, the error is verbs.ErrForeign. The other
-// errors are those of verbs.PD.CreateQP. Source: rdma_create_qp(3).
+// CreateQP does not keep attr. The caller closes the queue pair with CloseQP. A pd of
+// another device is verbs.ErrForeign. The other errors are those of verbs.PD.CreateQP.
 func (id *ID) CreateQP(pd verbs.PD, attr *verbs.QPInitAttr) error {
 	return id.do(callCreateQP, func() error {
 		dev, err := id.device(callCreateQP)
@@ -40,10 +38,9 @@ func (id *ID) QP() verbs.QP {
 	return id.qp
 }
 
-// CloseQP closes the queue pair of the ID. If the ID has no queue pair, CloseQP does
-// nothing. Outstanding requests are dropped. The errors are those of verbs.QP.Close. The
-// caller closes the queue pair before the CQs of the queue pair and before the ID.
-// Source: rdma_destroy_qp(3).
+// CloseQP closes the queue pair of the ID, if there is one. Outstanding requests are
+// dropped. The caller closes the queue pair before its CQs and before the ID. The errors
+// are those of verbs.QP.Close. Source: rdma_destroy_qp(3).
 func (id *ID) CloseQP() error {
 	id.mu.Lock()
 	defer id.mu.Unlock()
@@ -57,11 +54,10 @@ func (id *ID) CloseQP() error {
 	return nil
 }
 
-// InitQPAttr returns the attributes, and their mask, with which the caller moves a queue
-// pair that was not created on the ID to INIT, RTR or RTS. For another state the error
-// is a *verbs.ParamError. In the TCP port space the attributes for RTR and RTS contain
-// the peer's parameters, so they are available after ConnectRequest or ConnectResponse.
-// Source: rdma_init_qp_attr(3).
+// InitQPAttr returns the attributes and their mask for moving the application's own
+// queue pair to INIT, RTR or RTS. In the TCP port space RTR and RTS need the peer's
+// parameters, so call it after ConnectRequest or ConnectResponse. Another state is a
+// *verbs.ParamError. Source: rdma_init_qp_attr(3).
 func (id *ID) InitQPAttr(state verbs.QPState) (attr verbs.QPAttr, mask verbs.QPAttrMask, err error) {
 	c := callInitQPAttr
 	if state == verbs.StateRTR || state == verbs.StateRTS {

@@ -2,11 +2,9 @@ package cm
 
 import "github.com/rdmaloop/rdmaloop/verbs"
 
-// State is the state of an ID. An event changes the state when the event is fetched, not
-// when it arrives. The comments on the states leave out two changes: Close leads from
-// every state to StateClosed, and the event DeviceRemoval leads from every state except
-// StateClosed to StateFailed. An ID connects only once: in StateFailed and
-// StateDisconnected it can not connect again.
+// State is the state of an ID. An event changes the state when the event is fetched.
+// Close leads from every state to StateClosed, and DeviceRemoval to StateFailed. An ID
+// connects only once.
 type State uint8
 
 // States of an ID. The names in brackets are the states of the Linux kernel, where they
@@ -16,7 +14,7 @@ const (
 	// ResolveAddr leave it.
 	StateIdle State = iota
 	// StateBound: the ID has a local address, and a device unless the address is a
-	// wildcard. Bind and AddrError enter this state; Listen and ResolveAddr leave it.
+	// wildcard. Bind and AddrError enter this state. Listen and ResolveAddr leave it.
 	StateBound
 	// StateListening: the ID accepts requests, which arrive as ConnectRequest events
 	// with a new ID each. Listen enters this state.
@@ -34,9 +32,8 @@ const (
 	// leaves it.
 	StateRouteResolved
 	// StateConnecting, active side: the request was sent and is not answered yet
-	// (REQ_SENT). Connect enters this state. Established and ConnectResponse leave it,
-	// and so do ConnectError, Unreachable and Rejected, which report a failure. In the
-	// UDP port space AddrError leaves it too.
+	// (REQ_SENT). Connect enters this state. Established, ConnectResponse, ConnectError,
+	// Unreachable and Rejected leave it. In the UDP port space AddrError leaves it too.
 	StateConnecting
 	// StateResponded, active side without a queue pair on the ID: the peer has accepted
 	// (REP_RCVD). ConnectResponse enters this state; Establish, Reject, Disconnected,
@@ -51,28 +48,27 @@ const (
 	// Disconnected, ConnectError, Unreachable and Rejected leave it.
 	StateAccepted
 	// StateDisconnectPending, passive side: Disconnect was called in StateAccepted,
-	// before Established was fetched (REP_SENT). The queue pair is flushed. The
-	// connection ends as soon as the peer confirms it or disconnects. Established leads
-	// to StateDisconnecting, Disconnected to StateDisconnected, and ConnectError,
-	// Unreachable and Rejected to StateFailed.
+	// before Established was fetched (REP_SENT). The queue pair is flushed. When the peer
+	// confirms, Established leads to StateDisconnecting. When the peer disconnects,
+	// Disconnected leads to StateDisconnected. ConnectError, Unreachable and Rejected
+	// lead to StateFailed.
 	StateDisconnectPending
 	// StateEstablished: the sides are connected, or in the UDP port space the lookup was
-	// answered. Established and Establish enter this state, and in the UDP port space
-	// Accept. Disconnect and Disconnected leave it.
+	// answered. Established and Establish enter this state. In the UDP port space Accept
+	// enters it too. Disconnect and Disconnected leave it.
 	StateEstablished
 	// StateDisconnecting: the disconnect request was sent, and the queue pair is flushed
 	// (DREQ_SENT). Disconnect enters this state from StateEstablished, and Established
 	// enters it from StateDisconnectPending. Disconnected leaves it.
 	StateDisconnecting
-	// StateDisconnected: the connection has ended. Disconnected enters this state, and
-	// in the UDP port space Disconnect. The peer may have disconnected before this side
-	// has called Disconnect. In that case the queue pair is not flushed, and the peer
-	// waits until this side calls Disconnect or Close.
+	// StateDisconnected: the connection has ended. Disconnected enters this state, and in
+	// the UDP port space Disconnect. If the peer disconnected first, it waits until this
+	// side calls Disconnect, which flushes the queue pair, or Close.
 	StateDisconnected
 	// StateFailed: the connection was refused, the peer can not be reached, or the device
-	// was removed. Reject, a failed Accept, the event DeviceRemoval, and the events
-	// ConnectError, Unreachable and Rejected enter this state. So does AddrError during a
-	// lookup in the UDP port space. The caller can only close the ID.
+	// was removed. Reject, a failed Accept, DeviceRemoval, ConnectError, Unreachable and
+	// Rejected enter this state. So does AddrError during a lookup in the UDP port space.
+	// The caller can only close the ID.
 	StateFailed
 	// StateClosed: Close was called. All other calls return verbs.ErrClosed.
 	StateClosed
@@ -144,11 +140,9 @@ var callNames = [...]string{
 
 func (c call) String() string { return callNames[c] }
 
-// withoutQP reports whether the call is only allowed for an ID without a queue pair.
-// Listen is such a call, because a listener has no queue pair. CreateQP is such a call,
-// because an ID has at most one queue pair (rdma_create_qp(3)). Establish and InitQPAttr
-// are such calls, because this package itself moves the queue pair of an ID through its
-// states.
+// withoutQP reports whether the call needs an ID without a queue pair. A listener has
+// none, an ID has at most one, and Establish and InitQPAttr are for queue pairs that
+// were not created on the ID.
 func (c call) withoutQP() bool {
 	switch c {
 	case callListen, callCreateQP, callInitQPAttr, callReadyQPAttr, callEstablish:
@@ -179,18 +173,16 @@ var (
 	locatedStates = setOf(StateBound, StateAddrResolved, StateResolvingRoute, StateRouteResolved, StateRequested)
 	// answeredStates has the states in which the peer's parameters are known.
 	answeredStates = setOf(StateResponded, StateRequested, StateAccepted, StateEstablished)
-	// waitingStates has the states in which a request or its answer was sent and the
-	// handshake has not ended. The connection can fail in these states.
+	// waitingStates has the states of a handshake that has not ended. The connection can
+	// fail in them.
 	waitingStates = setOf(StateConnecting, StateResponded, StateAccepted, StateDisconnectPending)
 )
 
-// sameState takes the place of the next state in a rule that does not change the state.
-// It has the value of StateIdle, which is free for this use because no rule leads to
-// StateIdle.
+// sameState stands for the next state in a rule that does not change the state. No rule
+// leads to StateIdle, so its value is free.
 const sameState = StateIdle
 
-// A rule says in which states of an ID a call is legal, or an event possible, and what
-// the next state of the ID is.
+// A rule says in which states a call or event is possible, and the next state.
 type rule[T call | EventType] struct {
 	what T         // the call or the type of the event
 	from states    // the states in which the call is legal, or the event possible
@@ -198,9 +190,8 @@ type rule[T call | EventType] struct {
 	to   State     // the next state, or sameState
 }
 
-// follow returns the state of an ID after a call or event, and true. The parameter from
-// is the state of the ID before. If no rule allows the call or event in that state,
-// follow returns that state and false.
+// follow returns the state after a call or event in the state from, and true. If no rule
+// allows the call or event, follow returns from and false.
 func follow[T call | EventType](rules []rule[T], what T, ps PortSpace, from State) (State, bool) {
 	for _, r := range rules {
 		if r.what != what || r.from&(1<<from) == 0 || r.ps != 0 && r.ps != ps {
@@ -214,11 +205,12 @@ func follow[T call | EventType](rules []rule[T], what T, ps PortSpace, from Stat
 	return from, false
 }
 
-// callRules has the calls that the manual pages allow. librdmacm also accepts some calls
-// that have no effect; here they have no rule, so they are errors. These calls are
-// Disconnect in place of Accept or Reject, and an option that is set too late. Listen
-// without Bind has no rule either: rdma_listen(3) demands a bound ID, although the kernel
-// would choose an address.
+// callRules has the calls that the manual pages allow. librdmacm also accepts these,
+// which have no rule here:
+//
+//   - Disconnect in place of Accept or Reject, which has no effect.
+//   - An option that is set too late, which has no effect.
+//   - Listen without Bind, which rdma_listen(3) forbids.
 var callRules = []rule[call]{
 	{what: callBind, from: setOf(StateIdle), to: StateBound},
 	{what: callListen, from: setOf(StateBound), to: StateListening},
@@ -251,15 +243,14 @@ var callRules = []rule[call]{
 	{what: callSetMinRNRTimer, from: addressingStates | locatedStates, to: sameState},
 }
 
-// eventRules has the events that an ID can get.
+// eventRules has the events that an ID can get. Disconnected neither answers the peer
+// nor flushes the queue pair: Disconnect and Close do that. Unreachable has two special
+// meanings (rdma_get_cm_event(3)):
 //
-// The event Disconnected alone neither answers the peer nor flushes the queue pair. The
-// call of Disconnect does both, before or after the event; so does Close.
-//
-// The event Unreachable has two special meanings. On an established ID it reports that
-// the address of a neighbour has changed, and the connection continues. On the ID of an
-// unanswered request it reports that the transport has dropped the request to make room
-// for others. Source: rdma_get_cm_event(3).
+//   - On an established ID: the address of a neighbour has changed. The connection
+//     continues.
+//   - On an unanswered request: the transport has dropped the request to make room for
+//     others.
 var eventRules = []rule[EventType]{
 	{what: AddrResolved, from: setOf(StateResolvingAddr), to: StateAddrResolved},
 	{what: AddrError, from: setOf(StateResolvingAddr), to: StateBound},

@@ -15,10 +15,8 @@ type Provider interface {
 }
 
 // A Transport is the part of a provider that manages connections. Only EventChannel and
-// ID call the methods of a transport and of its channels and IDs. EventChannel and ID
-// check the parameters and the order of the calls; a transport checks only what
-// EventChannel and ID can not know, such as whether an address is in use. The package
-// comment says which goroutines may call.
+// ID call it. They check parameters and the order of calls; a transport checks only the
+// rest, such as whether an address is in use. See the package comment for goroutines.
 type Transport interface {
 	// OpenChannel opens an event channel. The caller closes it before the provider.
 	OpenChannel() (TransportChannel, error)
@@ -26,15 +24,14 @@ type Transport interface {
 
 // A TransportChannel is a queue of events, first in first out.
 type TransportChannel interface {
-	// FD returns the descriptor of the channel. The caller waits until the descriptor is
-	// readable (level-triggered), and then calls Next, which may nevertheless find no
-	// event. The channel owns the descriptor.
+	// FD returns the descriptor of the channel. When the descriptor is readable
+	// (level-triggered), the caller calls Next, which may still find no event. The
+	// channel owns the descriptor.
 	FD() int
-	// Next first does what the transport has to do on the goroutine of the caller, such
-	// as processing received connection messages. Then it stores the oldest event in ev.
-	// If there is no event, Next returns false. Next never blocks. The caller owns the
-	// event, except that ev.PrivateData may point into the transport's memory, which is
-	// valid until the next call of Next.
+	// Next does the transport's pending work, such as processing received messages, and
+	// stores the oldest event in ev. Without an event it returns false. Next never
+	// blocks. The caller owns the event, but ev.PrivateData is only valid until the next
+	// call.
 	Next(ev *TransportEvent) (ok bool, err error)
 	// NewID creates an ID whose events arrive on this channel.
 	NewID(ps PortSpace) (TransportID, error)
@@ -50,8 +47,8 @@ type TransportEvent struct {
 	Status   int         // number that Event.Status describes
 	// Err is the cause of AddrError, RouteError and ConnectError. For Rejected and
 	// Unreachable it is nil, unless the transport knows more than Status. For
-	// Disconnected it is verbs.ErrPeerGone or ErrStale if the transport knows that the
-	// connection has ended for this reason, without a disconnect request of the peer.
+	// Disconnected without a disconnect request of the peer it may be verbs.ErrPeerGone
+	// or ErrStale.
 	Err error
 	// Param has the peer's parameters from this side's point of view, without private
 	// data.
@@ -65,7 +62,7 @@ type TransportEvent struct {
 }
 
 // A TransportID is one end of a connection, a listener, or a datagram lookup. Its
-// methods implement the methods of ID with the same names.
+// methods implement those of ID.
 type TransportID interface {
 	// Bind binds the ID to a local address. Port 0 means any free port. The errors are
 	// those of ID.Bind.
@@ -88,25 +85,24 @@ type TransportID interface {
 	Connect(param *MessageParam) error
 	// Accept accepts a request. The caller never passes a nil param.
 	Accept(param *MessageParam) error
-	// Reject refuses a request. On an active ID without a QP it refuses the peer's
-	// response. The reason is RejectConsumer, or RejectNoResources without private data.
-	// In the UDP port space RejectNoResources is sent as SIDRNoQP. A transport that can
-	// not send RejectNoResources sends RejectConsumer without private data.
+	// Reject refuses a request, or on an active ID without a QP the peer's response. The
+	// reason is RejectConsumer, or RejectNoResources without private data. In the UDP
+	// port space RejectNoResources is sent as SIDRNoQP. A transport that can not send
+	// RejectNoResources sends RejectConsumer.
 	Reject(reason RejectReason, privateData []byte) error
 	// Establish confirms a connection on an active ID without a QP.
 	Establish() error
-	// Notify is called with AsyncCommEst when a message has arrived on a passive
-	// connection before the peer's confirmation. Notify completes the connection: the
-	// event Established follows, and the confirmation is ignored. If that event is
-	// already queued, the error matches verbs.ErrState.
+	// Notify is called with AsyncCommEst when a message has arrived before the peer's
+	// confirmation. Established follows, and the confirmation is ignored. If Established
+	// is already queued, the error matches verbs.ErrState.
 	Notify(event verbs.AsyncEventType) error
-	// Disconnect moves the QP, if there is one, to the error state. If the peer has sent
-	// a disconnect request, Disconnect answers the request. Otherwise Disconnect sends a
-	// disconnect request if the connection is established. In all other cases, and in a
-	// second call, Disconnect sends nothing and returns nil.
+	// Disconnect moves the QP, if there is one, to the error state. It answers a
+	// disconnect request of the peer. On an established connection it sends a disconnect
+	// request. In all other cases, and in a second call, it sends nothing and returns
+	// nil.
 	Disconnect() error
-	// InitQPAttr returns the attributes and the mask with which the caller moves a queue
-	// pair that was not created on the ID to the given state.
+	// InitQPAttr returns the attributes and the mask for moving the application's own
+	// queue pair to the given state.
 	InitQPAttr(state verbs.QPState) (verbs.QPAttr, verbs.QPAttrMask, error)
 
 	// Migrate moves the ID and its pending events to another channel of the same
@@ -123,14 +119,13 @@ type TransportID interface {
 	LocalAddr() netip.AddrPort
 	RemoteAddr() netip.AddrPort
 
-	// Destroy ends the ID: it cancels a pending operation, refuses an unanswered
-	// request, and disconnects. Events of the ID that Next has not returned are dropped.
-	// The caller has closed the QP before. Destroy never blocks.
+	// Destroy ends the ID: it cancels a pending operation, refuses an unanswered request,
+	// and disconnects. It drops events that Next has not returned. The QP is closed
+	// before. Destroy never blocks.
 	Destroy() error
 }
 
-// A CredentialsReader is a TransportID that can report the credentials of the process at
-// the other end of the connection.
+// A CredentialsReader is a TransportID that can report the peer's credentials.
 type CredentialsReader interface {
 	// Credentials implements ID.Credentials. The result is false if the transport does
 	// not know the process.
@@ -151,8 +146,8 @@ const (
 	OptionMinRNRTimer
 )
 
-// DefaultMinRNRTimer is the code of the minimum RNR timer of an ID's queue pair, unless
-// ID.SetMinRNRTimer sets another code. It means 0.64 ms.
+// DefaultMinRNRTimer is the code of the minimum RNR timer without ID.SetMinRNRTimer. It
+// means 0.64 ms. rdma_accept(3) of 2014 specifies code 0 (655 ms), which is too slow.
 const DefaultMinRNRTimer = 12
 
 func (o Option) String() string {

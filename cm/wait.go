@@ -9,18 +9,17 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Wait waits for an event and returns it. Wait is Next for programs without an event
-// loop: while there is no event, the goroutine and its thread sleep in poll(2). The
-// caller acknowledges the event with Event.Ack. If several goroutines wait on a channel,
-// only one of them gets an event. With verbs.ProgressManual, no data moves while the
-// owner of the CQ is in Wait.
+// Wait waits for an event and returns it, for programs without an event loop. The
+// goroutine and its thread sleep in poll(2). The caller acknowledges the event with
+// Event.Ack. One event wakes only one of several waiting goroutines. With
+// verbs.ProgressManual, no data moves while the CQ's owner waits.
 //
-// When ctx is done, Wait returns an error that matches ctx.Err(), even if the channel
-// has events; the events remain in the channel. When the channel is closed, the error
-// matches verbs.ErrClosed. cq.Group.Wait is the counterpart for completions. Wait needs
-// an eventfd while it sleeps; if the process has no descriptor left, Wait returns the
-// error of eventfd(2). On systems other than Linux Wait returns a *verbs.FeatureError.
-// Source: rdma_get_cm_event(3) with a channel that blocks.
+// The errors:
+//
+//   - ctx.Err(), when ctx is done. Events stay in the channel.
+//   - verbs.ErrClosed, when the channel is closed.
+//   - the error of eventfd(2).
+//   - *verbs.FeatureError, on systems other than Linux.
 func (c *EventChannel) Wait(ctx context.Context) (Event, error) {
 	for {
 		if err := ctx.Err(); err != nil {
@@ -36,21 +35,14 @@ func (c *EventChannel) Wait(ctx context.Context) (Event, error) {
 	}
 }
 
-// Expect waits for the next event, as Wait does, and acknowledges it. If the event has
-// the expected type, Expect returns the event. Otherwise Expect returns the event and an
-// error: Event.Err or, if that is nil, an error that names both types and matches
-// verbs.ErrState. If the unexpected event is a ConnectRequest, the caller must answer or
-// close Event.ID.
+// Expect waits for the next event, as Wait does, and acknowledges it. Other types than
+// the expected one return the event with Event.Err or an error that matches
+// verbs.ErrState. The caller must answer or close an unexpected ConnectRequest. Expect
+// skips TimewaitExit, AddrChange, and Unreachable for an established ID, unless
+// expected.
 //
-// Expect skips events after which the ID continues as before, unless their type is the
-// expected one: TimewaitExit, AddrChange, and Unreachable for an established ID.
-//
-// With Expect, a program calls ResolveAddr, ResolveRoute, Connect and Accept one after
-// the other, as a program in C does with an ID without a channel. Expect with
-// ConnectRequest corresponds to rdma_get_request(3). Such a program should give each ID a
-// channel of its own, because Expect takes the events of all IDs of the channel. The new
-// ID of a request starts on the channel of its listener; ID.Migrate moves it to another
-// channel.
+// Expect takes the events of all IDs of the channel, so each ID should have a channel of
+// its own: see ID.Migrate. Source: rdma_get_request(3), rdma_create_id(3).
 func (c *EventChannel) Expect(ctx context.Context, want EventType) (Event, error) {
 	for {
 		ev, err := c.Wait(ctx)
@@ -75,9 +67,9 @@ func (c *EventChannel) Expect(ctx context.Context, want EventType) (Event, error
 	}
 }
 
-// endsNothing reports whether an event leaves the ID in its state, so that Expect may
-// skip the event. Unreachable is such an event for an established ID. In other states
-// Unreachable ends the attempt to connect and leads to StateFailed.
+// endsNothing reports whether the ID continues as before after this event. Expect may
+// skip such an event. On an established ID, Unreachable is one; in other states it ends
+// the attempt to connect.
 func (e *Event) endsNothing() bool {
 	switch e.Type {
 	case TimewaitExit, AddrChange:
