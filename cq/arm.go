@@ -8,24 +8,19 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// maxEvents is the largest number of events that one Consume takes from the channel.
-// Without a limit, a defective channel that returns events without end would block the
-// caller for ever. If there are more events, FD stays readable, and the next Consume
-// takes them. The number is arbitrary.
+// maxEvents limits the events of one Consume, so that a defective channel with endless
+// events can not block the caller. FD stays readable if there are more. Arbitrary.
 const maxEvents = 1024
 
 // Arm prepares for a sleep. It arms every CQ that is not armed, and then polls every CQ
-// again.
+// again. It allocates memory only if something fails. Source: ibv_req_notify_cq(3).
 //
-// If busy is true, the owner must not sleep. There are three possible reasons: a poll
-// has found completions, a CQ has failed, or a CQ could not be armed. The next
-// Queue.Poll returns the completions, or the error of the failed CQ. If busy is false,
-// the owner sleeps until FD is readable, with a time limit.
+// If busy is true, the owner calls Queue.Poll instead of sleeping: a CQ has completions,
+// has failed, or could not be armed. If busy is false, the owner sleeps until FD is
+// readable, with a time limit.
 //
 // The error joins the *verbs.OpErrors of the CQs that could not be armed. The next Arm
-// tries these CQs again. If a poll of a CQ has failed, busy stays true until Queue.Poll
-// has returned the error of that CQ. A failure of one CQ does not affect the others. Arm
-// allocates memory only if something fails. Source: ibv_req_notify_cq(3).
+// tries them again. The other CQs are not affected.
 func (g *Group) Arm() (busy bool, err error) {
 	if g.closed {
 		return true, operr.Wrap("arm CQ", verbs.ErrClosed)
@@ -43,12 +38,10 @@ func (g *Group) Arm() (busy bool, err error) {
 	return busy, err
 }
 
-// Consume takes events from the channel and returns their number. The owner calls
-// Consume when FD is readable. Consume never blocks: if the channel has no event,
-// Consume returns 0. It does not allocate memory. The number of events in one call is
-// limited; if more events wait, FD stays readable. The error is a *verbs.OpError. The
-// number includes the events that were taken before the error occurred. Source:
-// ibv_get_cq_event(3).
+// Consume takes events from the channel and returns their number. The owner calls it
+// when FD is readable. Consume never blocks and does not allocate memory. If more events
+// wait than one call takes, FD stays readable. The error is a *verbs.OpError; events
+// taken before it are counted. Source: ibv_get_cq_event(3).
 func (g *Group) Consume() (events int, err error) {
 	for events < maxEvents {
 		cookie, ok, err := g.channel.Next()
@@ -61,9 +54,8 @@ func (g *Group) Consume() (events int, err error) {
 	return events, nil
 }
 
-// handleEvent handles one event. An event of a queue that is closed or unknown only adds
-// 1 to Stats.StaleEvents. handleEvent does not acknowledge such an event, because its CQ
-// does not exist any more.
+// handleEvent handles one event. An event of an unknown or closed queue only adds 1 to
+// Stats.StaleEvents, because its CQ does not exist any more.
 func (g *Group) handleEvent(cookie slots.Handle) {
 	g.stats.Events++
 	q, ok := g.byCookie.Get(cookie)
@@ -74,13 +66,16 @@ func (g *Group) handleEvent(cookie slots.Handle) {
 	(*q).eventArrived()
 }
 
-// Rescued repairs the group after a lost event. The owner calls Rescued if three things
-// happen one after the other: the safety timeout ends a sleep, Consume finds no event,
-// and the next polls find completions. A CQ counts as armed until its event is consumed.
-// Without Rescued, the CQ whose event was lost would count as armed for ever, and Arm
-// would never arm it again. After Rescued no CQ counts as armed, so the next Arm arms
-// every CQ. Rescued also adds 1 to Stats.Rescues, except with Config.SolicitedOnly: with
-// that option, completions without an event are normal.
+// Rescued repairs the group after a lost event: the next Arm arms every CQ. Otherwise
+// the CQ of the lost event would count as armed for ever. The owner calls Rescued when
+// three things follow each other:
+//
+//   - The safety timeout ends a sleep.
+//   - Consume finds no event.
+//   - The next polls find completions.
+//
+// Rescued adds 1 to Stats.Rescues, except with Config.SolicitedOnly, where completions
+// without an event are normal.
 func (g *Group) Rescued() {
 	for _, q := range g.queues {
 		q.armed = false

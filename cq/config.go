@@ -14,14 +14,13 @@ type Config struct {
 	// MaxBatch. Zero means 64.
 	Batch int
 	// Inline asks for small received messages together with their completions, if the
-	// device can do that; see verbs.InlinePoller and Queue.InlineData.
+	// device supports it. See verbs.InlinePoller and Queue.InlineData.
 	Inline bool
 	// AckEvery is how many events of a CQ are acknowledged with one call. Zero means 64.
 	// With 1, each event is acknowledged at once.
 	AckEvery int
-	// SolicitedOnly means that only two kinds of completions end a sleep: failed ones,
-	// and receives whose sender has set verbs.SendSolicited. Other completions wait until
-	// the sleep ends for another reason, at the latest by the safety timeout.
+	// SolicitedOnly means that only failures, and receives sent with verbs.SendSolicited,
+	// end a sleep. Other completions wait at most until the safety timeout.
 	SolicitedOnly bool
 }
 

@@ -8,8 +8,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A Group is a completion channel of one device, with its Queues. One goroutine owns the
-// Group and its Queues, and only that goroutine may call their methods.
+// A Group is a completion channel of one device, with its Queues. Only the goroutine
+// that owns the Group may call their methods.
 type Group struct {
 	dev     verbs.Device
 	config  Config
@@ -22,9 +22,9 @@ type Group struct {
 	closed   bool
 }
 
-// NewGroup creates a completion channel on dev. It copies cfg. If cfg is nil, all fields
-// have their defaults. The error is a *verbs.OpError. It wraps a *verbs.ParamError that
-// names the invalid field, or the error of the device.
+// NewGroup creates a completion channel on dev. A nil cfg means the defaults, and cfg is
+// copied. The error is a *verbs.OpError that wraps a *verbs.ParamError or the device's
+// error.
 func NewGroup(dev verbs.Device, cfg *Config) (*Group, error) {
 	config, err := cfg.resolve(dev.Attr().NumCompVectors)
 	if err != nil {
@@ -37,15 +37,14 @@ func NewGroup(dev verbs.Device, cfg *Config) (*Group, error) {
 	return &Group{dev: dev, config: config, channel: channel, fd: channel.FD()}, nil
 }
 
-// FD returns the descriptor that the owner waits for while it sleeps: level-triggered,
-// for input. When the descriptor is readable, the owner calls Consume. The group owns the
+// FD returns the descriptor that the owner waits for while it sleeps (level-triggered,
+// for input). When it is readable, the owner calls Consume. The group owns the
 // descriptor: callers never read, write or close it. After Close, FD returns -1.
 func (g *Group) FD() int { return g.fd }
 
-// NewQueue creates a CQ that can hold at least depth completions. None of its places is
-// reserved. The error is a *verbs.OpError. It wraps a *verbs.ParamError if depth is not
-// in the device's range, verbs.ErrClosed, or the error of the device. Source:
-// ibv_create_cq(3).
+// NewQueue creates a CQ for at least depth completions, none of them reserved. The error
+// is a *verbs.OpError. It wraps a *verbs.ParamError for the depth, verbs.ErrClosed, or
+// the device's error. Source: ibv_create_cq(3).
 func (g *Group) NewQueue(depth int) (*Queue, error) {
 	const op = "create CQ"
 	if g.closed {
@@ -92,9 +91,9 @@ func (g *Group) remove(q *Queue) {
 // Stats returns the present values of the counters. Only the owner may call it.
 func (g *Group) Stats() Stats { return g.stats }
 
-// Close closes the channel. While a queue of the group is open, Close returns
-// verbs.ErrBusy and changes nothing. A second Close does nothing. After Close, NewQueue,
-// Arm and Consume return verbs.ErrClosed.
+// Close closes the channel. While a queue is open, Close returns verbs.ErrBusy and
+// changes nothing. After Close, NewQueue, Arm and Consume return verbs.ErrClosed. A
+// second Close does nothing.
 func (g *Group) Close() error {
 	const op = "close completion channel"
 	if g.closed {

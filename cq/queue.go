@@ -32,21 +32,16 @@ type Queue struct {
 	closed   bool
 }
 
-// CQ returns the completion queue, with which the caller creates QPs and SRQs. The
-// caller must not poll, arm, resize or close the completion queue, because the Queue
-// does all this.
+// CQ returns the completion queue for creating QPs and SRQs. The caller must not poll,
+// arm, resize or close it: the Queue does that.
 func (q *Queue) CQ() verbs.CQ { return q.cq }
 
-// Poll returns the oldest completions, at most Config.Batch of them. If it returns
-// exactly Config.Batch completions, there may be more. The Queue owns the slice, which
-// is valid until the next Poll of the Queue or the next Arm of the Group.
+// Poll returns the oldest completions, at most Config.Batch. If it returns Config.Batch
+// completions, there may be more. The slice is valid until the next Poll of the Queue or
+// Arm of the Group. Poll does not allocate memory. Source: ibv_poll_cq(3).
 //
-// The error is a *verbs.OpError. It means that the CQ is unusable. If the device has
-// returned completions together with an error, one Poll returns the completions, and the
-// next Poll returns the error. All later Polls return the same error. Other queues are
-// not affected. Source: ibv_poll_cq(3).
-//
-// Poll does not allocate memory.
+// The error is a *verbs.OpError: the CQ is unusable, and all later Polls return the same
+// error. Completions before the error are returned first. Other queues are not affected.
 func (q *Queue) Poll() ([]verbs.WC, error) {
 	if q.held == 0 {
 		q.fill()
@@ -56,15 +51,14 @@ func (q *Queue) Poll() ([]verbs.WC, error) {
 	return q.takeHeld()
 }
 
-// Emptied reports whether the last Poll has left the CQ empty: it has polled the device,
-// and the device has returned fewer than Config.Batch completions, or the CQ has failed.
-// After Arm has found completions, the next Poll returns them without polling the
-// device, so Emptied then returns false. Only the owner may call Emptied.
+// Emptied reports whether the last Poll has left the CQ empty. It is false if that Poll
+// has only returned completions that Arm had found, because it did not poll the device.
+// Only the owner may call Emptied.
 func (q *Queue) Emptied() bool { return q.emptied }
 
-// InlineData returns the memory with the message of the completion with index i in the
-// slice that the last Poll has returned. The flag WCInline must be set in the completion.
-// The memory belongs to the Queue, like the slice.
+// InlineData returns the message of completion i of the last Poll. The completion must
+// have the flag WCInline. The memory belongs to the Queue and is valid as long as the
+// completions.
 func (q *Queue) InlineData(i int) *verbs.InlineData { return &q.data[i] }
 
 // takeHeld returns the completions that are in batch, or the error if there are none.
@@ -103,14 +97,13 @@ func (q *Queue) fill() {
 // filled stores the result of a poll that has returned completions or an error.
 func (q *Queue) filled(n int, err error) {
 	if uint(n) > uint(len(q.batch)) {
-		// The device has returned a number that is too large or negative. The completions
-		// in batch may be wrong too, so they are not used.
+		// The device has returned an impossible number, so the completions in batch may
+		// be wrong too.
 		n, err = 0, &verbs.ParamError{Field: "polled completions", Value: int64(n), Limit: int64(len(q.batch))}
 	}
 	if n < len(q.batch) {
-		// The poll has returned fewer completions than the batch has room for, so the CQ
-		// is empty now (ibv_poll_cq(3)). The places that were released before therefore
-		// hold no completions any more, and become free.
+		// The batch is not full, so the CQ is empty (ibv_poll_cq(3)). The places that
+		// were released before become free.
 		q.reserved.settle()
 	}
 	q.emptied = n < len(q.batch)
@@ -119,9 +112,8 @@ func (q *Queue) filled(n int, err error) {
 	q.group.stats.Completions += uint64(n)
 }
 
-// hasResult reports whether there is something that Poll has not returned yet: a
-// completion, or the error of the CQ. If batch is empty, hasResult polls the device
-// first.
+// hasResult reports whether Poll has a completion or an error to return. If batch is
+// empty, hasResult polls the device first.
 func (q *Queue) hasResult() bool {
 	if q.held == 0 {
 		q.fill()
@@ -142,9 +134,8 @@ func (q *Queue) arm() error {
 	return nil
 }
 
-// eventArrived records that an event has arrived, so the CQ is not armed any more. If
-// there are Config.AckEvery events that are not acknowledged, eventArrived acknowledges
-// them.
+// eventArrived records that the CQ is not armed any more. It acknowledges the events
+// when Config.AckEvery of them have arrived.
 func (q *Queue) eventArrived() {
 	if !q.armed {
 		q.group.stats.UnaskedEvents++
@@ -168,19 +159,18 @@ func (q *Queue) ack() {
 	q.unacked = 0
 }
 
-// Close destroys the CQ. Completions that were not polled are lost. While a QP or SRQ
-// uses the CQ, Close returns verbs.ErrBusy, and the queue continues to work. A second
-// Close does nothing. After Close, Poll and Reserve return verbs.ErrClosed. Source:
-// ibv_destroy_cq(3).
+// Close destroys the CQ and its completions. While a QP or SRQ uses the CQ, Close
+// returns verbs.ErrBusy, and the queue continues to work. After Close, Poll and Reserve
+// return verbs.ErrClosed. A second Close does nothing. Source: ibv_destroy_cq(3).
 func (q *Queue) Close() error {
 	const op = "close CQ"
 	g := q.group
 	if q.closed {
 		return nil
 	}
-	// The CQ can be destroyed only after all its events were acknowledged. Some of these
-	// events may still be in the channel, so Close first takes them from the channel. An
-	// error of the channel is ignored here, because the owner's next Consume returns it.
+	// A CQ with unacknowledged events can not be destroyed. Some events may still be in
+	// the channel, so Close takes them first. The owner's next Consume returns an error
+	// of the channel.
 	_, _ = g.Consume()
 	q.ack()
 	if err := q.cq.Close(); err != nil {

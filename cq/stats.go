@@ -1,7 +1,7 @@
 package cq
 
-// A Stats has the counters of a Group and of all its queues, including the closed ones.
-// The counters begin at 0 when the group is created, and never decrease.
+// A Stats has the counters of a Group and of all its queues, including closed ones. They
+// begin at 0 and never decrease.
 type Stats struct {
 	Polls       uint64 // number of polls of the device
 	EmptyPolls  uint64 // number of polls that found no completion

@@ -8,21 +8,21 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/operr"
 )
 
-// safetyTimeout is the longest sleep of Wait, because some devices lose events. It is
-// arbitrary: long enough that an idle program needs almost no processor time.
+// safetyTimeout is the longest sleep of Wait, because some devices lose events.
+// Arbitrary: an idle program needs almost no processor time.
 const safetyTimeout = 100 * time.Millisecond
 
-// Wait waits until a queue of the group has completions, or has failed. Queue.Poll then
-// returns the completions or the error. Wait is for programs without an event loop: it
-// calls Arm, sleeps in poll(2), and calls Consume and Rescued as the package comment
-// describes. It is the counterpart of cm.EventChannel.Wait.
+// Wait waits until a queue of the group has completions or has failed; Queue.Poll then
+// returns them. Wait is for programs without an event loop: it calls Arm, sleeps in
+// poll(2), and calls Consume and Rescued. The owner calls it when Queue.Poll of every
+// queue has returned nothing.
 //
-// The owner calls Queue.Poll on its queues first, and Wait when none of them has
-// completions. Only the owner may call Wait. When ctx is done, Wait returns an error that
-// matches ctx.Err(), even if a queue has completions; they stay in the queue. The other
-// errors are those of Arm and Consume, and the error of eventfd(2) if the process has no
-// descriptor left. On systems other than Linux Wait returns a *verbs.FeatureError.
-// Source: ibv_get_cq_event(3) with a channel that blocks.
+// The errors:
+//
+//   - ctx.Err(), when ctx is done. Completions stay in the queues.
+//   - those of Arm and Consume.
+//   - the error of eventfd(2).
+//   - *verbs.FeatureError, on systems other than Linux.
 func (g *Group) Wait(ctx context.Context) error { return g.wait(ctx, safetyTimeout) }
 
 // wait is Wait with sleeps of at most the duration in the parameter longest.

@@ -8,9 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An epoll is an epoll instance with the events of its last wait. Each event has a token
-// and not a pointer, because the garbage collector does not see a pointer in the kernel's
-// memory.
+// An epoll is an epoll instance with the events of its last wait. Events have tokens,
+// because the garbage collector does not see pointers in the kernel's memory.
 type epoll struct {
 	fd        int
 	hasPwait2 bool // The kernel has epoll_pwait2(2).
@@ -27,9 +26,8 @@ func (e *epoll) open(maxEvents int) error {
 	return nil
 }
 
-// probe reports whether the kernel has epoll_pwait2(2), which exists since Linux 5.11. It
-// calls epoll_pwait2 once. If the call fails for any reason, probe returns false: a
-// kernel without the call returns ENOSYS, but some sandboxes return EPERM instead.
+// probe reports whether epoll_pwait2(2) works. Linux before 5.11 returns ENOSYS, and
+// some sandboxes return EPERM, so every error means false.
 func (e *epoll) probe() bool {
 	_, errno := epollPwait2(e.fd, e.events, &timespec{})
 	return errno == 0
@@ -53,9 +51,8 @@ func (e *epoll) remove(fd int) error {
 	return e.control(unix.EPOLL_CTL_DEL, fd, 0, 0)
 }
 
-// control calls epoll_ctl(2). The kernel stores 64 bits of data for each descriptor and
-// returns them with each event. control stores the token there, in the two 32-bit fields
-// that x/sys/unix declares for them.
+// control calls epoll_ctl(2). The kernel stores the token as the descriptor's 64 bits of
+// data, and returns it with each event.
 func (e *epoll) control(op, fd int, interest Interest, t Token) error {
 	ev := unix.EpollEvent{Fd: int32(t), Pad: int32(t >> 32)}
 	if interest&Readable != 0 {
@@ -89,14 +86,12 @@ func (e *epoll) ready(i int) (r Readiness) {
 	return r
 }
 
-// copy overwrites the event at the index dst of the last wait with the event at the
-// index src.
+// copy overwrites event dst of the last wait with event src.
 func (e *epoll) copy(dst, src int) { e.events[dst] = e.events[src] }
 
-// wait waits for events, at most until the timeout. The Go runtime sends signals to
-// preempt goroutines, and the kernel never restarts epoll_wait(2) after a signal
-// (signal(7)). So if a signal interrupts the wait, wait continues with the rest of the
-// timeout.
+// wait waits for events, at most until the timeout. After a signal it continues with the
+// rest of the timeout: the Go runtime sends signals to preempt goroutines, and they end
+// epoll_wait(2) (signal(7)).
 func (e *epoll) wait(timeout time.Duration) (int, error) {
 	if timeout == 0 {
 		return result(epollPeek(e.fd, e.events))
@@ -128,10 +123,8 @@ func (e *epoll) block(timeout time.Duration) (int, unix.Errno) {
 	})
 }
 
-// milliseconds converts a duration to milliseconds for epoll_pwait, whose timeout is an
-// int. The result is at most 2^31-1 ms, which is 24 days. The duration is rounded up. If
-// a short duration were rounded down to 0, the wait would not block, and the caller
-// would spin.
+// milliseconds converts a duration for epoll_pwait. It rounds up, because a timeout of 0
+// would not block. The result is at most 2^31-1 ms, which is 24 days.
 func milliseconds(d time.Duration) int {
 	if d < 0 {
 		return -1

@@ -12,8 +12,8 @@ import (
 // architecture, in contrast to those of unix.Timespec.
 type timespec struct{ sec, nsec int64 }
 
-// epollPwait2 waits for events, at most for the time in ts, or without a time limit if ts
-// is nil. Source: epoll_pwait2(2).
+// epollPwait2 waits for events, at most for the time in ts; nil means no limit. Source:
+// epoll_pwait2(2).
 func epollPwait2(fd int, events []unix.EpollEvent, ts *timespec) (int, unix.Errno) {
 	n, _, errno := unix.Syscall6(unix.SYS_EPOLL_PWAIT2, uintptr(fd),
 		uintptr(unsafe.Pointer(&events[0])), uintptr(len(events)),
@@ -30,9 +30,8 @@ func epollPwait(fd int, events []unix.EpollEvent, ms int) (int, unix.Errno) {
 	return int(n), errno
 }
 
-// epollPeek stores the events that are ready now in the parameter events, and returns
-// their number. The system call never blocks. Therefore epollPeek makes it without
-// informing the scheduler of the Go runtime, which is faster.
+// epollPeek stores the events that are ready now, and returns their number. The system
+// call never blocks, so the scheduler of the Go runtime is not informed. That is faster.
 func epollPeek(fd int, events []unix.EpollEvent) (int, unix.Errno) {
 	n, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(fd),
 		uintptr(unsafe.Pointer(&events[0])), uintptr(len(events)),

@@ -11,7 +11,7 @@ const (
 	// be part of an Interest.
 	Hangup
 	// Error means that the descriptor has a pending error, or is the write end of a pipe
-	// without readers. It is always reported and can not be part of an Interest.
+	// without readers. It is always reported, and not allowed in an Interest.
 	Error
 )
 
@@ -23,8 +23,8 @@ type Interest uint8
 // Hangup and Error.
 type Readiness uint8
 
-// A Token names a registration, from Add until Remove. Zero is never a token. The token
-// of a removed registration is never used for another one.
+// A Token names a registration, from Add until Remove. It is never zero and never used
+// again.
 type Token uint64
 
 // An Event reports that a registered descriptor was ready at the time of Wait.

@@ -24,9 +24,8 @@ type Poller struct {
 	n      int  // number of events that the last Wait has returned
 	woken  bool // The last Wait has noticed a call of Wake.
 	closed bool
-	// Other goroutines write to the waker. Each write slows down accesses to fields in
-	// the same cache line. The waker is the last field, so few other fields share its
-	// cache line.
+	// Other goroutines write to the waker, which slows down accesses to its cache line.
+	// As the last field it shares the line with few fields.
 	waker waker
 }
 
@@ -38,10 +37,9 @@ type registration struct {
 // wakeToken is the token of the waker. No registration has this token.
 const wakeToken Token = 0
 
-// New returns a poller. The parameter maxEvents is the largest number of events that one
-// Wait reports. New returns an error if maxEvents is less than 1. If a system call
-// fails, for example with EMFILE, the error is an *os.SyscallError. On systems other
-// than Linux the error matches errors.ErrUnsupported.
+// New returns a poller. One Wait reports at most maxEvents events, which must be at
+// least 1. If a system call fails, the error is an *os.SyscallError. On systems other
+// than Linux it matches errors.ErrUnsupported.
 func New(maxEvents int) (*Poller, error) {
 	if maxEvents < 1 {
 		return nil, fmt.Errorf("poller: %d events per Wait: at least 1 is needed", maxEvents)
@@ -59,22 +57,19 @@ func New(maxEvents int) (*Poller, error) {
 	return p, nil
 }
 
-// FD returns the epoll descriptor, which can be registered in another event loop. It is
-// readable while Wait(0) would report an event or a wake-up. The poller owns the
-// descriptor. After Close, FD returns -1.
+// FD returns the epoll descriptor, for another event loop. It is readable while Wait(0)
+// would report an event or a wake-up. The poller owns the descriptor. After Close, FD
+// returns -1.
 func (p *Poller) FD() int { return p.epoll.fd }
 
 // Add registers the descriptor fd, level-triggered. Each Event of the registration has
-// the value of the parameter data in its field Data.
+// this data. The caller keeps the descriptor. Source: epoll_ctl(2).
 //
-// The caller keeps the descriptor, and must call Remove before it closes the descriptor.
-// Otherwise, if a duplicate of the descriptor is still open in this process or in
-// another, the kernel continues to report the closed descriptor, and the registration
-// can not be removed any more.
+// The caller must call Remove before it closes the descriptor. Otherwise, if a duplicate
+// is still open, the kernel continues to report it, and it can not be removed.
 //
-// The error is ErrClosed or an *os.SyscallError: EEXIST if fd is already registered,
-// EPERM if epoll can not wait for fd, for example because it is a regular file, ELOOP if
-// the pollers would form a cycle. Source: epoll_ctl(2).
+// The error is ErrClosed or an *os.SyscallError: EEXIST if fd is registered, EPERM if
+// epoll can not wait for fd, and ELOOP if pollers would form a cycle.
 func (p *Poller) Add(fd int, interest Interest, data uint64) (Token, error) {
 	if err := p.check(interest); err != nil {
 		return 0, err
@@ -87,8 +82,8 @@ func (p *Poller) Add(fd int, interest Interest, data uint64) (Token, error) {
 	return Token(h), nil
 }
 
-// Modify replaces the interest of a registration. It does not change the events that the
-// last Wait has returned. The error is ErrClosed, ErrToken or an *os.SyscallError.
+// Modify replaces the interest of a registration. Events of the last Wait stay as they
+// are. The error is ErrClosed, ErrToken or an *os.SyscallError.
 func (p *Poller) Modify(t Token, interest Interest) error {
 	if err := p.check(interest); err != nil {
 		return err
@@ -100,10 +95,9 @@ func (p *Poller) Modify(t Token, interest Interest) error {
 	return p.epoll.modify(r.fd, interest, t)
 }
 
-// Remove ends a registration. From then on Event returns no events of it, not even those
-// that the last Wait has found. The registration ends even if Remove returns an error.
-// The error is ErrClosed, ErrToken, or an *os.SyscallError if the descriptor was closed
-// before.
+// Remove ends a registration, even if it returns an error. Event returns no more events
+// of it, not even from the last Wait. The error is ErrClosed, ErrToken, or an
+// *os.SyscallError if the descriptor was closed before.
 func (p *Poller) Remove(t Token) error {
 	if p.closed {
 		return ErrClosed
@@ -116,18 +110,13 @@ func (p *Poller) Remove(t Token) error {
 }
 
 // Wait waits until a descriptor is ready, Wake is called, or the timeout has passed. It
-// returns the number of events.
+// returns the number of events, which may be 0 for any reason. Signals do not end the
+// wait. The error is ErrClosed or an *os.SyscallError. Source: epoll_wait(2).
 //
-// A negative timeout means no limit. With a timeout of zero, Wait never blocks. Such a
-// call does not enter the scheduler of the Go runtime, and is cheap enough for a loop
-// that spins. All other timeouts have a resolution of 1 ns. On kernels before 5.11 the
-// resolution is 1 ms, and timeouts are rounded up. The kernel adds the timer slack of the
-// thread, 50 µs by default (PR_SET_TIMERSLACK of prctl(2)).
-//
-// Signals do not end the wait. A result of 0 without an error usually means that the
-// timeout has passed or Wake was called. But a caller must not rely on that, because a
-// return can also be spurious. The error is ErrClosed or an *os.SyscallError. Source:
-// epoll_wait(2).
+// A negative timeout means no limit. A zero timeout never blocks and is cheap enough for
+// spinning. Other timeouts have a resolution of 1 ns. Kernels before 5.11 round them up
+// to 1 ms. The kernel adds the thread's timer slack, 50 µs by default
+// (prctl(2), PR_SET_TIMERSLACK).
 func (p *Poller) Wait(timeout time.Duration) (n int, err error) {
 	p.n, p.woken = 0, false
 	if p.closed {
@@ -154,9 +143,8 @@ func (p *Poller) takeWake(n int) int {
 	return n
 }
 
-// Event returns the event with the index i of the last Wait. The first event has the
-// index 0. Event returns false if the last Wait returned too few events for that index,
-// or if the registration was removed after that Wait.
+// Event returns event i of the last Wait, from 0. It returns false if there is no such
+// event, or if its registration was removed meanwhile.
 func (p *Poller) Event(i int) (ev Event, ok bool) {
 	if uint(i) >= uint(p.n) {
 		return Event{}, false
@@ -169,20 +157,17 @@ func (p *Poller) Event(i int) (ev Event, ok bool) {
 	return Event{Token: t, Data: r.data, Ready: p.epoll.ready(i)}, true
 }
 
-// Wake ends the current Wait or, if the owner is not in Wait, the next one. Any goroutine
-// may call it. Until that Wait has returned, further calls of Wake have no effect and
-// cost one atomic operation each. All memory writes of the caller before Wake are visible
-// to the owner after that Wait. After Close, Wake does nothing.
+// Wake ends the current Wait or, if the owner is not in Wait, the next one. Any
+// goroutine may call it. Repeated calls before that cost one atomic operation each. The
+// owner then sees all memory writes that precede Wake. After Close, Wake does nothing.
 func (p *Poller) Wake() { p.waker.wake() }
 
 // Woken reports whether the last Wait has noticed a call of Wake.
 func (p *Poller) Woken() bool { return p.woken }
 
-// Close closes the descriptors of the poller itself. Registered descriptors stay open.
-// After Close, Add, Modify, Remove and Wait return ErrClosed, Event returns false, Wake
-// does nothing, and a second Close returns nil. Only the owner may call Close. A
-// goroutine that wants another one to close the poller calls Wake, and the owner then
-// calls Close.
+// Close closes the poller, but not the registered descriptors. Only the owner may call
+// it; another goroutine uses Wake to ask the owner. After Close, methods return
+// ErrClosed, false or nothing, and a second Close nil.
 func (p *Poller) Close() error {
 	if p.closed {
 		return nil
@@ -191,8 +176,7 @@ func (p *Poller) Close() error {
 	return errors.Join(p.waker.close(), p.epoll.close())
 }
 
-// check returns an error if the poller is closed, or if the interest has a bit that is
-// not allowed.
+// check returns an error if the poller is closed or the interest has an unknown bit.
 func (p *Poller) check(interest Interest) error {
 	if p.closed {
 		return ErrClosed

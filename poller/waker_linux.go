@@ -9,14 +9,14 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/eventfd"
 )
 
-// A waker lets any goroutine make the descriptor of its eventfd readable. If wake is
-// called several times before the owner calls consume, only the first call makes a system
-// call.
+// A waker makes the descriptor of its eventfd readable, from any goroutine. Repeated
+// wakes need only one system call:
 //
-// The goroutine that sets the bit wakePending signals the eventfd. Other goroutines see
-// that the bit is set and do not signal. The owner first drains the eventfd and then
-// clears the bit. There is therefore at most one signal at a time. Whenever the bit is
-// set, the descriptor is readable or is about to become readable.
+//   - The goroutine that sets wakePending signals the eventfd.
+//   - Others see the bit and do not signal.
+//   - The owner drains the eventfd, and then clears the bit.
+//
+// While the bit is set, the descriptor is readable or about to become so.
 type waker struct {
 	state atomic.Uint32
 	fd    int // descriptor of the eventfd
@@ -40,17 +40,16 @@ func (w *waker) wake() {
 	}
 }
 
-// consume is called by the owner when the descriptor is readable. It first drains the
-// eventfd and then clears wakePending. In the other order, a signal between the two steps
-// would be drained while wakePending is set, and no later wake would signal.
+// consume is called by the owner when the descriptor is readable. It drains the eventfd
+// before it clears wakePending. In the other order it could drain the signal of a later
+// wake, and leave the bit set.
 func (w *waker) consume() {
 	eventfd.Drain(w.fd)
 	w.state.And(^wakePending)
 }
 
-// close closes the descriptor. A goroutine may already have set wakePending and be about
-// to write to the eventfd. In that case close first waits until that goroutine has
-// written. Otherwise the goroutine could write to another file that has got the same
+// close closes the descriptor. It first waits for a goroutine that has set wakePending
+// and is about to write. Otherwise that write could reach another file with the same
 // descriptor number.
 func (w *waker) close() error {
 	if w.state.Or(wakeClosed)&wakePending != 0 {

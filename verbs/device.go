@@ -16,17 +16,15 @@ type Device interface {
 	// Attr returns the identity and the limits of the device. The result never changes.
 	// Source: ibv_query_device(3).
 	Attr() DeviceAttr
-	// Port returns the current state of a port. Ports are numbered from 1; for another
-	// number the error is a *ParamError. The caller owns the slice in the result.
-	// Source: ibv_query_port(3).
+	// Port returns the current state of a port, numbered from 1. Another number is a
+	// *ParamError. The caller owns the slice in the result. Source: ibv_query_port(3).
 	Port(num uint8) (PortAttr, error)
 
 	// AllocPD creates a protection domain. Source: ibv_alloc_pd(3).
 	AllocPD() (PD, error)
-	// CreateCompChannel creates a completion channel. A nil attr means the zero value.
-	// The device does not keep attr. The error is ErrBusy if attr.Progress is
-	// ProgressManual and the vector attr.Vector already has a channel. Source:
-	// ibv_create_comp_channel(3).
+	// CreateCompChannel creates a completion channel. A nil attr means the zero value,
+	// and attr is not kept. If the vector already has a channel with ProgressManual, the
+	// error is ErrBusy. Source: ibv_create_comp_channel(3).
 	CreateCompChannel(attr *CompChannelAttr) (CompChannel, error)
 	// CreateCQ creates a completion queue. The device does not keep attr, which must not
 	// be nil. Source: ibv_create_cq(3).
@@ -35,12 +33,10 @@ type Device interface {
 	// AsyncFD returns a descriptor that is readable while NextAsync has an event. The
 	// device owns the descriptor: callers never read, write or close it.
 	AsyncFD() int
-	// NextAsync stores the oldest asynchronous event in ev and returns true. If there is
-	// no event, NextAsync returns false. It never blocks. If an event of the same type
-	// about the same object is already waiting, the new event replaces it. Apart from
-	// that, no event about an open object is lost. Events about a closed object are
-	// dropped. An error means that the events of the device can not be read any more.
-	// Source: ibv_get_async_event(3).
+	// NextAsync stores the oldest asynchronous event in ev. Without an event it returns
+	// false. It never blocks. A new event replaces a waiting one of the same type about
+	// the same object. Events about closed objects are dropped, and no others. After an
+	// error the events can not be read any more. Source: ibv_get_async_event(3).
 	NextAsync(ev *AsyncEvent) (ok bool, err error)
 }
 
@@ -70,9 +66,8 @@ type DeviceAttr struct {
 	MaxQPRdAtom     uint8  // number of READs and atomics that a QP can serve at a time (responder resources)
 	MaxQPInitRdAtom uint8  // number of READs and atomics that a QP can have outstanding (initiator depth)
 
-	// LocalCAAckDelay is a code for the longest time that the device needs to acknowledge
-	// a packet after the packet has arrived. The code c, from 0 to 31, means 4.096 µs *
-	// 2^c.
+	// LocalCAAckDelay is the code, from 0 to 31, of the longest time that the device
+	// needs to acknowledge a packet. Code c means 4.096 µs * 2^c.
 	LocalCAAckDelay uint8
 }
 
@@ -125,8 +120,8 @@ func (m MTU) Bytes() int {
 	return 128 << m
 }
 
-// A GID is the address of a port. On RoCEv2 it is an IPv6 address, or an IPv4 address
-// mapped as ::ffff:a.b.c.d (IBTA annex A17).
+// A GID is the address of a port. On RoCEv2 it is an IPv6 address, or an IPv4 address as
+// ::ffff:a.b.c.d (IBTA annex A17).
 type GID [16]byte
 
 // GIDFromAddr returns the GID of an IP address. A zone is dropped.
@@ -147,8 +142,8 @@ func (g GID) String() string {
 	return string(dst[:])
 }
 
-// An AsyncEvent reports a change of a device or of one of its objects that is not the
-// result of a call. Source: ibv_get_async_event(3).
+// An AsyncEvent reports a change of a device or one of its objects that no call caused.
+// Source: ibv_get_async_event(3).
 type AsyncEvent struct {
 	Type AsyncEventType
 	Port uint8 // number of the port for port events; 0 for other events

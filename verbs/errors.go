@@ -13,36 +13,33 @@ var (
 	// ErrBusy reports that the object can not be closed yet: other objects use it, or it
 	// has events that are not acknowledged.
 	ErrBusy = errors.New("still in use")
-	// ErrQueueFull reports that a work queue is full. The queue has room again after
-	// completions have been polled. A receive queue of length 0 (QPCaps.MaxRecvWR) never
-	// has room: a *ParamError reports this case.
+	// ErrQueueFull reports a full work queue. It has room again after a poll of
+	// completions. A receive queue of length 0 (QPCaps.MaxRecvWR) causes a *ParamError
+	// instead.
 	ErrQueueFull = errors.New("queue full")
 	// ErrState reports that the object's state does not allow the call.
 	ErrState = errors.New("wrong state")
-	// ErrForeign reports an argument that belongs to another device, protection domain
-	// or provider than the object whose method was called.
+	// ErrForeign reports an argument from another device, protection domain or provider.
 	ErrForeign = errors.New("object of another device or domain")
 	// ErrNotSupported reports a missing feature. The error is a *FeatureError, which
 	// names the feature and the reason.
 	ErrNotSupported = errors.New("not supported")
 	// ErrOverrun reports that the CQ received more completions than it can hold.
 	ErrOverrun = errors.New("completion queue overrun")
-	// ErrPeerGone reports one of two things. Either the peer's process has exited or has
-	// closed its end of the connection, without disconnecting first. Or a connection
-	// request is not valid any more, because its sender has cancelled it, or because the
-	// host that received it has dropped it to make room for other requests.
+	// ErrPeerGone reports that the peer's process exited or closed its end without
+	// disconnecting. It also reports a connection request that its sender has cancelled,
+	// or that this host has dropped to make room.
 	ErrPeerGone = errors.New("peer gone")
-	// ErrNoResources reports that this side has no room for another object, because a
-	// limit of the device, the process or the system is reached. If a peer without room
-	// refuses a connection, the error matches both ErrNoResources and cm.ErrRefused.
+	// ErrNoResources reports that a limit of the device, the process or the system is
+	// reached. If a peer without room refuses a connection, the error matches
+	// ErrNoResources and cm.ErrRefused.
 	ErrNoResources = errors.New("no resources")
 	// ErrProtocol reports that the peer violated the protocol.
 	ErrProtocol = errors.New("protocol violation by the peer")
 )
 
-// An OpError names the operation that failed. Err is one of the Err variables of this
-// package, a *ParamError, *TransitionError, *FeatureError or *CompletionError, or an
-// error of the operating system.
+// An OpError names the operation that failed. Err is an Err variable of this package, a
+// *ParamError, *TransitionError, *FeatureError or *CompletionError, or a system error.
 type OpError struct {
 	Op  string // the operation, such as "create QP" or "post send"
 	Err error
@@ -53,15 +50,15 @@ func (e *OpError) Error() string { return "rdma: " + e.Op + ": " + e.Err.Error()
 // Unwrap returns Err.
 func (e *OpError) Unwrap() error { return e.Err }
 
-// A ParamError reports an argument that is out of range. It has the name and the value
-// of the argument, and the limit or the reason.
+// A ParamError reports an argument that is out of range. It names the argument, and has
+// its value and the limit or reason.
 type ParamError struct {
 	Field  string // name of the argument, such as "retry count"
 	Value  int64
 	Limit  int64  // largest allowed value; it has no meaning if Reason is set
 	Reason string // rule that Value breaks; empty means that Value is above Limit
-	// NotNumber is true if the argument is not a number, such as a missing CQ or an
-	// address. Value and Limit then have no meaning, and Reason is set.
+	// NotNumber is true if the argument is not a number, such as a missing CQ. Reason is
+	// then set, and Value and Limit have no meaning.
 	NotNumber bool
 }
 
@@ -107,8 +104,8 @@ func (e *CompletionError) Error() string {
 	return fmt.Sprintf("QP %#06x: %v", e.QPN, e.Status)
 }
 
-// unknown returns the text of a number that has no name in this package. A device or a
-// library that is newer than this package can report such numbers.
+// unknown returns the text of a number without a name. A newer device or library can
+// report such numbers.
 func unknown(what string, value uint64) string {
 	return what + " " + strconv.FormatUint(value, 10)
 }

@@ -6,9 +6,9 @@ type Provider interface {
 	// Name returns the provider's short name, such as "soft" or "rdmacore".
 	Name() string
 
-	// Devices returns the open devices. Each call returns the same devices in the same
-	// order. Provider.Close closes the devices; the caller does not. The caller owns the
-	// slice. Source: ibv_get_device_list(3), rdma_get_devices(3).
+	// Devices returns the open devices, always in the same order. Provider.Close closes
+	// them. The caller owns the slice. Source: ibv_get_device_list(3),
+	// rdma_get_devices(3).
 	Devices() ([]Device, error)
 
 	// Close closes every device. It returns ErrBusy while an object that was created
@@ -17,39 +17,37 @@ type Provider interface {
 }
 
 // Caps has the optional abilities of a device; DeviceAttr has its limits. Package
-// providertest tests every ability that Caps reports, and skips the tests of the others.
+// providertest tests the abilities that Caps reports.
 type Caps struct {
 	Atomics  bool // the device supports compare-and-swap and fetch-and-add
 	WriteImm bool // the device supports RDMA WRITE with immediate data
 	SRQ      bool // the device supports shared receive queues
 	UD       bool // the device supports UD queue pairs
 	ResizeCQ bool // the device supports CQ.Resize
-	// LoopbackAddrs is true if all addresses in 127.0.0.0/8 and the address ::1 can be
-	// used, and count as different addresses.
+	// LoopbackAddrs is true if ::1 and all addresses in 127.0.0.0/8 can be used, as
+	// different addresses.
 	LoopbackAddrs bool
 
 	// ExactPrivateData is true if private data arrives with the length that was sent.
-	// Otherwise it arrives padded with zeros to the size of the message's field. Source:
-	// rdma_accept(3).
+	// Otherwise it arrives padded with zeros. Source: rdma_accept(3).
 	ExactPrivateData bool
 
-	// ProgressManual is true if a CQ created with ProgressManual moves data only while
-	// it is polled. False means that the device moves data by itself.
+	// ProgressManual is true if a CQ with ProgressManual moves data only while it is
+	// polled.
 	ProgressManual bool
 }
 
-// Progress says who moves the data of a CQ, and the data of the QPs and SRQs whose
-// requests complete on the CQ.
+// Progress says who moves the data of a CQ and of its QPs and SRQs.
 type Progress uint8
 
 // Kinds of progress.
 const (
 	// ProgressAuto means that the provider moves data by itself. Any goroutine may call
-	// the methods of the CQ and of the objects that complete on it.
+	// the methods of the CQ and of its QPs and SRQs.
 	ProgressAuto Progress = iota
 	// ProgressManual means that data moves only while the owner of the CQ polls it or
 	// takes events from its channel. The owner is one goroutine. Only the owner may call
-	// the methods of the CQ and of the objects that complete on it.
+	// the methods of the CQ and of its QPs and SRQs.
 	ProgressManual
 )
 

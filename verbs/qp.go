@@ -16,35 +16,33 @@ type QP interface {
 	// Caps returns the actual sizes of the queues, which are at least those asked for.
 	Caps() QPCaps
 
-	// Modify changes the attributes whose bits are set in mask. If AttrState is set, the
-	// QP moves to attr.State. CheckTransition has the rules. A move to StateError
-	// flushes both queues. A move to StateReset removes all work requests and generates
-	// no completions for them. Modify never blocks, and does not keep attr. The errors
-	// are those of CheckTransition; after an error the QP is unchanged. Source:
+	// Modify changes the attributes whose bits are set in mask. With AttrState, the QP
+	// moves to attr.State. StateError flushes both queues. StateReset removes all work
+	// requests without completions. Modify never blocks and does not keep attr. After an
+	// error, which is that of CheckTransition, the QP is unchanged. Source:
 	// ibv_modify_qp(3).
 	Modify(attr *QPAttr, mask QPAttrMask) error
 	// Query returns the current attributes. Source: ibv_query_qp(3).
 	Query() (QPAttr, error)
 
 	// PostSend appends work requests to the send queue, and notifies the device once for
-	// all of them. The result n is the number of requests that were accepted. If err is
-	// not nil, the request at index n is the first that was not accepted, and the
-	// requests after it were not examined. ErrQueueFull means that the queue is full; it
-	// has room again after completions have been polled. ErrState means that the state of
-	// the QP does not allow the call. *ParamError or *FeatureError means that the request
-	// can not be executed.
+	// all of them. It needs state RTS or SQD; in StateError all requests are flushed. It
+	// returns the number of accepted requests. Source: ibv_post_send(3).
 	//
-	// When the call returns, the slice wrs, its SGE lists and its inline data belong to
-	// the caller again. The memory that the SGEs name belongs to the device until the
-	// completion, except with SendInline. PostSend needs state RTS or SQD; in StateError
-	// every request is accepted and flushed. Source: ibv_post_send(3).
+	// The errors, for the request at index n:
+	//
+	//   - ErrQueueFull: the queue has room again after a poll of completions.
+	//   - ErrState: the state of the QP does not allow the call.
+	//   - *ParamError, *FeatureError: the request can not be executed.
+	//
+	// The caller owns wrs, SGE lists and inline data again after the call. Memory named
+	// by SGEs belongs to the device until the completion.
 	PostSend(wrs []SendWR) (n int, err error)
 
-	// PostRecv appends work requests, with one buffer each, to the receive queue. The
-	// results, the errors, and the ownership of wrs and of the memory are those of
-	// PostSend. PostRecv needs StateInit or a later state. If QPCaps.MaxRecvWR of the QP
-	// is 0, the error is a *ParamError. On a QP with an SRQ the error is a *FeatureError.
-	// Source: ibv_post_recv(3).
+	// PostRecv appends work requests, with one buffer each, to the receive queue.
+	// Results, errors and ownership are as for PostSend. The QP is in StateInit or a
+	// later state. If QPCaps.MaxRecvWR is 0, the error is a *ParamError. On a QP with an
+	// SRQ it is a *FeatureError. Source: ibv_post_recv(3).
 	PostRecv(wrs []RecvWR) (n int, err error)
 
 	// Close destroys the queue pair. Outstanding requests are dropped without
@@ -72,11 +70,10 @@ func (t QPType) String() string {
 	return unknown("QP type", uint64(t))
 }
 
-// QPCaps has the sizes of a queue pair. Each field is the largest number that the queue
-// pair accepts. CreateQP changes a zero in MaxSendWR, MaxSendSGE or MaxRecvSGE to 1. A
-// zero in MaxRecvWR means a queue pair that can not receive messages. The provider
-// rdmacore changes this zero to 1 too; provider/soft does not. QP.Caps returns the
-// values of the queue pair. Source: ibv_create_qp(3).
+// QPCaps has the sizes of a queue pair. CreateQP changes a zero in MaxSendWR, MaxSendSGE
+// or MaxRecvSGE to 1. A zero in MaxRecvWR means that the queue pair can not receive
+// messages, except with rdmacore, which changes it to 1. QP.Caps returns the actual
+// sizes. Source: ibv_create_qp(3).
 type QPCaps struct {
 	MaxSendWR  int // number of work requests outstanding on the send queue
 	MaxRecvWR  int // number of work requests outstanding on the receive queue; 0 with an SRQ
@@ -185,22 +182,22 @@ const MaxTimerCode = 31
 const AckTimeoutUnit = 4096 * time.Nanosecond
 
 // rnrDelays has the delay of each RNR NAK timer code, in units of 10 µs (IBTA vol. 1,
-// table 45). Code 0 means the longest delay.
+// table 45).
 var rnrDelays = [32]uint32{
 	65536, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192,
 	256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152,
 }
 
-// RNRDelay returns how long a sender waits after an RNR NAK with this timer code. Only
-// the low five bits of code are used. Code 0 is 655.36 ms, code 1 is 10 µs, code 12 is
-// 0.64 ms, code 31 is 491.52 ms.
+// RNRDelay returns how long a sender waits after an RNR NAK with this timer code. Code 0
+// is 655.36 ms, code 1 is 10 µs, code 12 is 0.64 ms, code 31 is 491.52 ms. Only the low
+// five bits of code count.
 func RNRDelay(code uint8) time.Duration {
 	return time.Duration(rnrDelays[code&MaxTimerCode]) * 10 * time.Microsecond
 }
 
 // RNRDelayCode returns the RNR NAK timer code of the shortest delay that is at least d.
-// If d is zero or negative, this is code 1, which means 10 µs. The result ok is false if
-// d is longer than the longest delay, 655.36 ms.
+// For a d of zero or less it is code 1, 10 µs. Above 655.36 ms, the longest delay, ok is
+// false.
 func RNRDelayCode(d time.Duration) (code uint8, ok bool) {
 	for code = 1; code <= MaxTimerCode; code++ {
 		if RNRDelay(code) >= d {
@@ -210,9 +207,8 @@ func RNRDelayCode(d time.Duration) (code uint8, ok bool) {
 	return 0, d <= RNRDelay(0)
 }
 
-// AckTimeout returns the duration of the local ACK timeout with this code: 4.096 µs *
-// 2^code. Code 0 means that there is no timeout, and the result is 0. Only the low five
-// bits of code are used.
+// AckTimeout returns the local ACK timeout with this code: 4.096 µs * 2^code. Code 0
+// means no timeout, and the result is 0. Only the low five bits of code count.
 func AckTimeout(code uint8) time.Duration {
 	if code &= MaxTimerCode; code == 0 {
 		return 0
@@ -221,9 +217,8 @@ func AckTimeout(code uint8) time.Duration {
 }
 
 // AckTimeoutCode returns the code of the shortest local ACK timeout that is at least d,
-// from 1 to 31. If d is zero or negative, this is code 1, which means 8.192 µs, and not
-// code 0, which means no timeout. The result ok is false if d is longer than the longest
-// timeout, 8796 s.
+// from 1 to 31. For a d of zero or less it is code 1, 8.192 µs. Above 8796 s, the
+// longest timeout, ok is false.
 func AckTimeoutCode(d time.Duration) (code uint8, ok bool) {
 	for code = 1; code <= MaxTimerCode; code++ {
 		if AckTimeout(code) >= d {
@@ -233,16 +228,14 @@ func AckTimeoutCode(d time.Duration) (code uint8, ok bool) {
 	return 0, false
 }
 
-// An SRQ is a receive queue that several QPs of one domain share. CQAttr.Progress of the
-// CQs of these QPs decides which goroutines may call the methods of the SRQ.
+// An SRQ is a receive queue that several QPs of one domain share. CQAttr.Progress of
+// their CQs decides which goroutines may call its methods.
 type SRQ interface {
-	// PostRecv appends work requests, with one buffer each. The results, the errors, and
-	// the ownership of wrs and of the memory are those of QP.PostRecv. Source:
-	// ibv_post_srq_recv(3).
+	// PostRecv appends work requests, with one buffer each. Results, errors and ownership
+	// are as for QP.PostRecv. Source: ibv_post_srq_recv(3).
 	PostRecv(wrs []RecvWR) (n int, err error)
-	// Arm requests one AsyncSRQLimit event. The device raises the event when the queue
-	// has fewer buffers than the parameter limit. A limit of 0 cancels the request.
-	// Source: ibv_modify_srq(3).
+	// Arm requests one AsyncSRQLimit event, for when the queue has fewer than limit
+	// buffers. A limit of 0 cancels the request. Source: ibv_modify_srq(3).
 	Arm(limit int) error
 	// Caps returns the actual sizes of the queue, which are at least those asked for.
 	Caps() SRQCaps
@@ -256,9 +249,8 @@ type SRQ interface {
 type SRQAttr struct {
 	MaxWR  int // number of work requests outstanding
 	MaxSGE int // number of scatter/gather entries of one work request
-	// CQ is the queue on which the receives will complete. A device with manual progress
-	// has to know this queue, because the owner of the queue then also owns the SRQ. Other
-	// devices ignore the field.
+	// CQ is the queue on which the receives will complete. With manual progress, its
+	// owner also owns the SRQ. Other devices ignore CQ.
 	CQ CQ
 }
 

@@ -2,9 +2,9 @@ package verbs
 
 import "fmt"
 
-// A transition is a change from one state to another. The fields required and optional
-// do not contain AttrState, because every transition requires AttrState. Source:
-// ibv_modify_qp(3); IBTA vol. 1, 11.2.5.2.
+// A transition is a change from one state to another. It always requires AttrState,
+// which required and optional leave out. Source: ibv_modify_qp(3); IBTA vol. 1,
+// 11.2.5.2.
 type transition struct {
 	from, to QPState
 	required QPAttrMask // attributes that must be set
@@ -44,9 +44,9 @@ var udTransitions = []transition{
 // changed.
 var transitions = map[QPType][]transition{QPTypeRC: rcTransitions, QPTypeUD: udTransitions}
 
-// A TransitionError reports that a QP can not change from the state From to the state To
-// with the given attributes. If both Missing and Extra are zero, this transition does
-// not exist. A TransitionError matches ErrState. Source: ibv_modify_qp(3).
+// A TransitionError reports that a QP can not change from From to To with the given
+// attributes. If Missing and Extra are zero, there is no such transition. It matches
+// ErrState. Source: ibv_modify_qp(3).
 type TransitionError struct {
 	Type     QPType
 	From, To QPState
@@ -70,11 +70,10 @@ func (e *TransitionError) Error() string {
 // Is reports whether target is ErrState.
 func (e *TransitionError) Is(target error) bool { return target == ErrState }
 
-// CheckTransition checks whether a QP of type t may be modified with attr and mask. The
-// parameter from is the present state of the QP. It checks that the transition exists,
-// that mask has all attributes that the transition requires and none that it does not
-// allow, and that the values are in range. The result is nil, a *TransitionError or a
-// *ParamError. attr must not be nil.
+// CheckTransition checks whether a QP of type t in the state from may be modified with
+// attr and mask. The transition must exist, mask must fit it, and the values must be in
+// range. The result is nil, a *TransitionError or a *ParamError. The attr must not be
+// nil.
 func CheckTransition(t QPType, from QPState, attr *QPAttr, mask QPAttrMask) error {
 	to := from
 	if mask&AttrState != 0 {

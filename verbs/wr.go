@@ -30,14 +30,14 @@ type SendFlags uint8
 
 // Options of a send work request, with the bits of enum ibv_send_flags.
 const (
-	// SendFence makes the device wait with the request until the READs and atomics that
-	// were posted before it have completed.
+	// SendFence makes the device wait for all earlier READs and atomics before the
+	// request.
 	SendFence SendFlags = 1 << 0
 	// SendSignaled requests a completion on success. A failed request always has a
 	// completion.
 	SendSignaled SendFlags = 1 << 1
-	// SendSolicited makes the receive completion of the peer raise an event of its CQ,
-	// even if that CQ was armed with solicitedOnly.
+	// SendSolicited makes the peer's receive completion raise an event even if the peer's
+	// CQ was armed with solicitedOnly.
 	SendSolicited SendFlags = 1 << 2
 	// SendInline takes the payload from SendWR.Inline instead of the memory that SGEs
 	// name.
@@ -50,14 +50,12 @@ type SendWR struct {
 	Opcode Opcode
 	Flags  SendFlags
 
-	// SGEs name the payload of SEND and WRITE in order. For READ they name the memory
-	// that receives the data, and for atomics the 8 bytes that receive the old value; in
-	// both cases the memory needs AccessLocalWrite. An empty list means a message of zero
-	// bytes.
+	// SGEs name the payload of SEND and WRITE in order. For READ and atomics they name
+	// the memory for the data or the 8 bytes of the old value, which needs
+	// AccessLocalWrite. An empty list means zero bytes.
 	SGEs []SGE
-	// Inline is the payload if SendInline is set, which only SEND and WRITE may have. The
-	// slice may be in any memory, and has at most QPCaps.MaxInline bytes. PostSend copies
-	// it before it returns.
+	// Inline is the payload of a SEND or WRITE with SendInline. It may be in any memory,
+	// has at most QPCaps.MaxInline bytes, and is copied before PostSend returns.
 	Inline []byte
 
 	Imm uint32 // immediate data, in host order, for OpSendImm and OpWriteImm
@@ -77,14 +75,13 @@ type SendWR struct {
 // Source: ibv_post_recv(3).
 type RecvWR struct {
 	ID uint64 // value of the caller, which the completion returns in WC.ID
-	// SGEs name the memory of the buffer, which needs AccessLocalWrite. On UD the first
-	// GRHSize bytes of the buffer are for the routing header. An empty list is a buffer
-	// for messages of zero bytes and for immediate data.
+	// SGEs name the buffer, which needs AccessLocalWrite. On UD it begins with GRHSize
+	// bytes for the routing header. An empty buffer is for messages of zero bytes and for
+	// immediate data.
 	SGEs []SGE
 }
 
-// GRHSize is the number of bytes at the beginning of a UD receive buffer that hold the
-// global routing header; the payload follows. If the datagram came over IPv4, the last 20
-// of these bytes hold the IPv4 header, and the bytes before them have no meaning. Source:
-// ibv_post_recv(3).
+// GRHSize is the size in bytes of the global routing header at the beginning of a UD
+// receive buffer. Over IPv4, only the last 20 bytes have a meaning: the IPv4 header.
+// Source: ibv_post_recv(3).
 const GRHSize = 40
