@@ -18,6 +18,7 @@ func TestRulesCanFail(t *testing.T) {
 		{"choosing a provider", "reactor/x.go", imports(module + "/provider/soft"), "reactor must not import provider/soft", checkArrows},
 		{"test support in production", "reactor/x.go", imports(module + "/provider/providertest"), "reactor must not import provider/providertest", checkArrows},
 		{"internal test support in a provider", "provider/soft/x.go", imports(module + "/internal/testutil/leak"), "provider/soft must not import internal/testutil/leak", checkArrows},
+		{"test support of provider/soft in production", "provider/soft/x.go", imports(module + "/provider/soft/internal/nettest"), "provider/soft must not import provider/soft/internal/nettest", checkArrows},
 		{"attacks in a provider", "provider/rdmacore/x.go", imports(module + "/internal/hostile"), "provider/rdmacore must not import internal/hostile", checkArrows},
 		{"internal in an example", "examples/echo/x.go", imports(module + "/internal/slots"), "must not import internal/slots", checkArrows},
 		{"internal in an example of a package", "cq/example_test.go", imports(module + "/internal/slots"), "must not import internal/slots", checkArrows},

@@ -59,7 +59,11 @@ var arrows = map[string][]string{
 	"provider":                   {"provider/soft", "provider/rdmacore", "verbs", "cm", "internal/operr"},
 	"provider/soft": {
 		"verbs", "cm", "internal/asyncq", "internal/eventfd", "internal/operr", "internal/psn", "internal/timerfd", "internal/timerheap",
-		"internal/wire", "provider/soft/internal/*",
+		"internal/wire",
+		"provider/soft/internal/access", "provider/soft/internal/connmgr", "provider/soft/internal/counters",
+		"provider/soft/internal/epollset", "provider/soft/internal/fragment", "provider/soft/internal/hostport",
+		"provider/soft/internal/netlink", "provider/soft/internal/random", "provider/soft/internal/resource", "provider/soft/internal/shm",
+		"provider/soft/internal/udp", "provider/soft/internal/unixsock",
 	},
 
 	"provider/soft/internal/netlink":  {},

@@ -302,8 +302,10 @@ func (c *Conn) enterOpen() {
 	}
 }
 
-// setRNRTimer sets the RNR timer of the queue pair to Config.MinRNRTimer. The connection
-// manager may have set this timer to code 0, which means 655 ms (rdma_accept(3)).
+// setRNRTimer sets the RNR timer of the queue pair to Config.MinRNRTimer. The method
+// setTransportTimers has set this time on the ID already. But the connection manager of
+// some devices may have set the timer of the queue pair to code 0, which means 655 ms
+// (rdma_accept(3)).
 func (c *Conn) setRNRTimer() error {
 	attr := verbs.QPAttr{MinRNRTimer: c.loop.cfg.rnrTimerCode()}
 	err := c.qp.Modify(&attr, verbs.AttrMinRNRTimer)

@@ -57,8 +57,9 @@ func (c *Config) checkEmbedded() error {
 	return checkRange("NumLoops", c.NumLoops, 0, 1)
 }
 
-// initEmbedded opens the timerFD of a loop made with NewLoop, calls OnBoot and OnTick,
-// and marks the engine as started.
+// initEmbedded opens the timerFD of a loop made with NewLoop, marks the engine as
+// started, and calls OnBoot and OnTick. The engine is marked before OnBoot, so that a
+// call of Stop in OnBoot does not end the loop while OnBoot is running.
 func (l *Loop) initEmbedded() (err error) {
 	if l.timerFD, err = newTimerFD(); err != nil {
 		return err
@@ -66,10 +67,10 @@ func (l *Loop) initEmbedded() (err error) {
 	if _, err = l.watch(l.timerFD.fd, poller.Readable, l.timerFD); err != nil {
 		return err
 	}
-	if err = l.boot(); err != nil {
+	if err = l.engine.markStarted(); err != nil {
 		return err
 	}
-	return l.engine.markStarted()
+	return l.boot()
 }
 
 // RunOnce runs one turn of the loop. If the turn had no work, RunOnce waits as the idle

@@ -276,3 +276,21 @@ func TestArmPublishesStats(t *testing.T) {
 	require.False(t, busy)
 	require.EqualValues(t, 1, loop.Stats().Timers)
 }
+
+// TestStopInOnBoot checks that a loop which is stopped in OnBoot ends like any other
+// loop: RunOnce ends it, and OnShutdown is the last callback.
+func TestStopInOnBoot(t *testing.T) {
+	var calls []string
+	loop, err := reactor.NewLoop(openSoft(t, 1), &hooks{
+		boot:     func(l *reactor.Loop) error { calls = append(calls, "boot"); l.Stop(); return nil },
+		tick:     func(*reactor.Loop) time.Duration { calls = append(calls, "tick"); return 0 },
+		shutdown: func(*reactor.Loop) { calls = append(calls, "shutdown") },
+	}, nil)
+	require.NoError(t, err)
+	for err == nil {
+		_, err = loop.RunOnce(0)
+	}
+	require.ErrorIs(t, err, reactor.ErrClosed)
+	require.Equal(t, []string{"boot", "tick", "shutdown"}, calls)
+	require.NoError(t, loop.Close())
+}
