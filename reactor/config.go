@@ -67,8 +67,10 @@ type Config struct {
 	MaxInFlight int
 	// MaxMessage is the size of a receive buffer in bytes, and the length of the longest
 	// message that can be sent. Both sides of a connection should use the same value: a
-	// message that is longer than the receive buffer of the peer ends the connection.
-	// Zero means 4096.
+	// message that is longer than the receive buffer of the peer ends the connection. The
+	// sender then gets an error with verbs.StatusRemInvReqErr, and the receiver an error
+	// with verbs.StatusLocLenErr; if the receiver has not called OnOpen yet, OnAcceptError
+	// gets it. Zero means 4096.
 	MaxMessage int
 	// MaxInline is the size in bytes of the largest message that is sent inline: its bytes
 	// are in the work request instead of in registered memory. The device may have a lower

@@ -52,6 +52,8 @@ type Conn struct {
 	// time limit of stateDraining ends the connection.
 	catchUp catchUp
 
+	deviceEvents deviceEventsState // whether the events of the device were fetched, see conn_device_events.go
+
 	// emptyPollsAtDisconnect is the value of queue.emptyPolls when cm.Disconnected was
 	// received. While queue.emptyPolls has this value, completions from before the
 	// disconnect may be in the CQ: see stateAwaitingEmptyCQ.

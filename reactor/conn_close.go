@@ -30,7 +30,9 @@ func (c *Conn) advance() {
 	}
 	switch c.state {
 	case stateOpenFailed:
-		c.failOpen(c.closeReason.cause)
+		if !c.awaitsDeviceEvents() {
+			c.failOpen(c.closeReason.cause)
+		}
 	case stateDraining:
 		c.drain()
 	case stateCloseBegun, stateAwaitingDisconnected, stateAwaitingEmptyCQ, stateFlushing:
@@ -50,6 +52,8 @@ func (c *Conn) onStateTimer() {
 		c.onOpenTimeout()
 	case stateDraining:
 		c.onDrainTimeout()
+	case stateOpenFailed:
+		c.failOpen(c.closeReason.cause)
 	case stateAwaitingDisconnected, stateAwaitingEmptyCQ, stateFlushing:
 		c.onCloseTimeout()
 	case stateDisconnecting:
@@ -139,6 +143,8 @@ func (c *Conn) close() {
 // stateFlushing.
 func (c *Conn) chooseCloseState() {
 	switch disconnected := c.closeReason.peerErr != nil; {
+	case c.awaitsDeviceEvents():
+		c.await(stateAwaitingDisconnected)
 	case !disconnected && c.closeReason.provisional():
 		c.await(stateAwaitingDisconnected)
 	case disconnected && c.queue.emptyPolls == c.emptyPollsAtDisconnect:

@@ -1,6 +1,10 @@
 package reactor
 
-import "github.com/rdmaloop/rdmaloop/verbs"
+import (
+	"fmt"
+
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
 
 // A closeReason determines the error that OnClose gets. A connection may end for several
 // reasons, which become known in any order. OnClose gets the first reason, except that a
@@ -26,22 +30,27 @@ type causeKind uint8
 
 const (
 	// noCause: the connection has no reason to end yet, and closeReason.cause is nil. The
-	// method setCause leads to finalCause. The method requestFailed leads to
-	// provisionalCause or requestCause.
+	// method setCause leads to finalCause, and the method deviceEvent to deviceCause. The
+	// method requestFailed leads to provisionalCause or requestCause.
 	noCause causeKind = iota
 
 	// provisionalCause: cause is the error of a flushed request or of an exhausted retry
 	// count. A disconnect of the peer causes these errors too, and the event
-	// cm.Disconnected may arrive after them. So setCause leads to finalCause, and a request
-	// that fails with another error leads to requestCause.
+	// cm.Disconnected may arrive after them. So setCause leads to finalCause, deviceEvent to
+	// deviceCause, and a request that fails with another error leads to requestCause.
 	provisionalCause
 
 	// requestCause: cause is the error of a failed request, and a disconnect does not cause
 	// this error. The kind and the cause do not change any more.
 	requestCause
 
+	// deviceCause: cause is an event of the device about the queue pair. A request that
+	// fails with an error that is not provisional leads to requestCause.
+	deviceCause
+
 	// finalCause: cause was passed to setCause. The kind and the cause do not change any
-	// more.
+	// more, with one exception: if cause may be only an effect of an event of the device,
+	// the method deviceEvent leads to deviceCause. See isEffect.
 	finalCause
 )
 
@@ -55,9 +64,25 @@ func (e *closeReason) setCause(cause error) {
 	}
 }
 
+// isEffect reports whether the reason may be only an effect of a failure of the queue
+// pair: a flushed request, a disconnect of the peer, or a connection that failed early.
+func (e *closeReason) isEffect() bool {
+	return e.provisional() || e.cause != nil && (e.cause == e.peerErr || e.cause == errFailedEarly)
+}
+
+// deviceEvent sets the reason after an event of the device about the queue pair, such as
+// a request of the peer with a wrong key. The event replaces a reason that may be only an
+// effect of the failure that the event reports.
+func (e *closeReason) deviceEvent(cause error) {
+	if e.kind == noCause || e.isEffect() {
+		e.kind, e.cause = deviceCause, cause
+	}
+}
+
 // requestFailed records the error err of a request that has failed with the completion
 // status s. The error becomes the reason in two cases: if there is no reason yet, or if
-// the reason is provisional and the new error is not.
+// the reason is provisional or an event of the device, and the new error is not
+// provisional. The error of a request says more than the event.
 func (e *closeReason) requestFailed(err error, s verbs.Status) {
 	flushed := s == verbs.StatusWRFlushErr
 	if e.firstFailed == nil || e.firstFlushed && !flushed {
@@ -67,7 +92,8 @@ func (e *closeReason) requestFailed(err error, s verbs.Status) {
 	if flushed || s == verbs.StatusRetryExcErr {
 		kind = provisionalCause
 	}
-	if e.kind == noCause || e.kind == provisionalCause && kind == requestCause {
+	replaceable := e.kind == provisionalCause || e.kind == deviceCause
+	if e.kind == noCause || replaceable && kind == requestCause {
 		e.kind, e.cause = kind, err
 	}
 }
@@ -76,7 +102,11 @@ func (e *closeReason) requestFailed(err error, s verbs.Status) {
 // its receive requests are flushed. The completions of these requests share one error,
 // so that only one error is allocated.
 func (e *closeReason) completionError(wc *verbs.WC) error {
-	if wc.Status != verbs.StatusWRFlushErr {
+	switch wc.Status {
+	case verbs.StatusWRFlushErr:
+	case verbs.StatusLocLenErr, verbs.StatusRemInvReqErr:
+		return fmt.Errorf("%w (message longer than Config.MaxMessage?)", wc.Err())
+	default:
 		return wc.Err()
 	}
 	if e.flushErr == nil {
@@ -91,7 +121,7 @@ func (e *closeReason) closeError(opsFailed bool) error {
 	switch {
 	case e.kind == provisionalCause || e.kind == requestCause:
 		return e.firstFailed
-	case !opsFailed:
+	case !opsFailed, e.kind == deviceCause && e.firstFlushed:
 		return e.cause
 	case e.firstFailed == nil: // the device has failed and has not flushed the requests
 		return firstError(e.cause, firstError(e.peerErr, ErrPeerClosed))

@@ -285,7 +285,7 @@ func (c *Conn) enterOpen() {
 		return
 	}
 	if err := c.setRNRTimer(); err != nil {
-		c.failOpen(err)
+		c.beginClose(err)
 		return
 	}
 	if r, ok := c.qp.(verbs.InlineReceiver); ok {

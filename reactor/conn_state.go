@@ -56,8 +56,9 @@ const (
 	// stateOpenFailed: the connection could not be opened, and closeReason has the error.
 	// The next call of advance calls OnDialError or OnAcceptError, and destroys the
 	// connection. enterClosing does not do this at once, because its caller may still use
-	// the connection. There is no time limit. Events that would continue the opening are
-	// ignored.
+	// the connection. If the error may be only the effect of an event of the device, the
+	// connection first waits until the events of the device were handled, for at most
+	// disconnectTimeout. Events that would continue the opening are ignored.
 	stateOpenFailed
 
 	// stateOpen: OnOpen was called, and the application may send. Close leads to
@@ -84,9 +85,11 @@ const (
 	// waits, because OnClose should get the error of cm.Disconnected rather than that of
 	// the request. After cm.Disconnected the next step of the connection leads to
 	// stateAwaitingEmptyCQ, or to stateFlushing if a poll has already found the CQ empty
-	// since that event. A reason that is not provisional and the time limit also lead to
-	// stateFlushing. The time limit is disconnectTimeout, for this state and the next
-	// one together.
+	// since that event. The connection also waits in this state, before or after
+	// cm.Disconnected, until the events of the device were handled, if one of them may
+	// be the reason: see awaitsDeviceEvents. A reason that is not provisional and the
+	// time limit also lead to stateFlushing. The time limit is disconnectTimeout, for
+	// this state and the next one together.
 	stateAwaitingDisconnected
 
 	// stateAwaitingEmptyCQ: cm.Disconnected was received, but the completions of earlier

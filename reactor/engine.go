@@ -34,7 +34,7 @@ type Engine struct {
 
 	mu      sync.Mutex
 	started bool           // Start or NewLoop was called
-	devices []verbs.Device // devices whose asynchronous events a loop watches
+	devices []*asyncSource // devices whose asynchronous events a loop watches
 	err     error          // first error that neither a callback nor the result of a call has reported
 }
 
@@ -168,23 +168,36 @@ func (e *Engine) Stats() Stats {
 	return sum
 }
 
-// claimAsync records that a loop watches the asynchronous events of dev. It reports false
-// if another loop does so already.
-func (e *Engine) claimAsync(dev verbs.Device) bool {
+// claimAsync records that the loop of s watches the asynchronous events of a device. It
+// reports false if another loop does so already.
+func (e *Engine) claimAsync(s *asyncSource) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if slices.Contains(e.devices, dev) {
+	if slices.ContainsFunc(e.devices, func(o *asyncSource) bool { return o.dev == s.dev }) {
 		return false
 	}
-	e.devices = append(e.devices, dev)
+	e.devices = append(e.devices, s)
 	return true
 }
 
 // unclaimAsync undoes a call of claimAsync that has reported true.
-func (e *Engine) unclaimAsync(dev verbs.Device) {
+func (e *Engine) unclaimAsync(s *asyncSource) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.devices = slices.DeleteFunc(e.devices, func(d verbs.Device) bool { return d == dev })
+	e.devices = slices.DeleteFunc(e.devices, func(o *asyncSource) bool { return o == s })
+}
+
+// asyncSourceOf returns the asyncSource of a device, or nil if no loop watches the
+// device.
+func (e *Engine) asyncSourceOf(dev verbs.Device) *asyncSource {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, s := range e.devices {
+		if s.dev == dev {
+			return s
+		}
+	}
+	return nil
 }
 
 // deviceEvent passes an asynchronous event to all loops, because it may concern

@@ -70,7 +70,7 @@ var (
 // has ended, and the error of the first request that failed. It matches both errors.
 type CloseError struct {
 	Cause error // reason: ErrPeerClosed, verbs.ErrPeerGone, ErrDrainTimeout ...
-	First error // error of the first failed request, a *verbs.CompletionError
+	First error // error of the first failed request; it matches *verbs.CompletionError
 }
 
 // Error returns the texts of both errors.

@@ -121,20 +121,22 @@ func (c *Conn) deviceRemoved() {
 // loop of the engine watches them. Only one loop does so, because each event can be
 // fetched only once.
 func (l *Loop) watchAsync(dev verbs.Device) error {
-	if !l.engine.claimAsync(dev) {
+	s := &asyncSource{loop: l, dev: dev}
+	if !l.engine.claimAsync(s) {
 		return nil
 	}
-	_, err := l.watch(dev.AsyncFD(), poller.Readable, &asyncSource{loop: l, dev: dev})
+	_, err := l.watch(dev.AsyncFD(), poller.Readable, s)
 	if err != nil {
-		l.engine.unclaimAsync(dev)
+		l.engine.unclaimAsync(s)
 	}
 	return err
 }
 
 // An asyncSource fetches the asynchronous events of a device.
 type asyncSource struct {
-	loop *Loop
-	dev  verbs.Device
+	loop  *Loop
+	dev   verbs.Device
+	ended bool // no more events can be fetched
 }
 
 func (s *asyncSource) wakeCause() WakeCause { return WakeByDevice }
@@ -146,7 +148,7 @@ func (s *asyncSource) ready(poller.Readiness) (work int) {
 		if err != nil {
 			// A device whose asynchronous events can not be read is not reliable any more.
 			// Other devices are not affected.
-			s.loop.recordError(s.loop.unwatch(s))
+			s.end()
 			s.loop.engine.deviceFailed(s.dev, err)
 			return work
 		}
@@ -158,11 +160,23 @@ func (s *asyncSource) ready(poller.Readiness) (work int) {
 		if ev.Type == verbs.AsyncDeviceFatal {
 			// AsyncDeviceFatal is the last event. The loop stops watching the
 			// descriptor, because reading from it may fail now.
-			s.loop.recordError(s.loop.unwatch(s))
+			s.end()
 			return work
 		}
 	}
 	return work
+}
+
+// end stops watching the device.
+func (s *asyncSource) end() {
+	s.ended = true
+	s.loop.recordError(s.loop.unwatch(s))
+}
+
+// fetchAll fetches all events that the device has. It runs on the goroutine of s.loop.
+func (s *asyncSource) fetchAll() {
+	for !s.ended && s.ready(0) == eventBudget {
+	}
 }
 
 // deviceEvent ends the connections of this loop that an asynchronous event of dev
@@ -180,7 +194,8 @@ func (l *Loop) deviceEvent(dev verbs.Device, ev verbs.AsyncEvent) {
 		switch ev.Type {
 		case verbs.AsyncQPFatal, verbs.AsyncQPRequestError, verbs.AsyncQPAccessError:
 			if ev.QP != nil && c.qp == ev.QP {
-				c.beginClose(err)
+				c.closeReason.deviceEvent(err)
+				c.enterClosing()
 			}
 		case verbs.AsyncCQError:
 			if c.queue != nil && ev.CQ == c.queue.cq() {
@@ -222,10 +237,20 @@ func (l *Loop) deviceFailed(dev verbs.Device, err error) {
 
 // An AsyncError is the error of a connection that has ended because of an asynchronous
 // event of its device. OnClose, OnDialError or OnAcceptError gets it inside a
-// *verbs.OpError; errors.As finds it. Source: ibv_get_async_event(3).
+// *verbs.OpError; errors.As finds it. If the peer has caused the event, because it has
+// sent a request that is not valid (verbs.AsyncQPRequestError) or not allowed
+// (verbs.AsyncQPAccessError), the error matches verbs.ErrProtocol. Source:
+// ibv_get_async_event(3).
 type AsyncError struct {
 	Device string               // name of the device
 	Type   verbs.AsyncEventType // type of the event
+}
+
+// Is reports whether target is verbs.ErrProtocol and the event says that the peer has
+// sent a request that is not valid or not allowed.
+func (e *AsyncError) Is(target error) bool {
+	return target == verbs.ErrProtocol &&
+		(e.Type == verbs.AsyncQPRequestError || e.Type == verbs.AsyncQPAccessError)
 }
 
 // Error returns the name of the device and the type of the event.

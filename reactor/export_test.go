@@ -168,3 +168,10 @@ func CloseMailbox(l *Loop) { l.mailbox.close() }
 // left that queue empty.
 func PollCQ(c *Conn)            { c.queue.poll() }
 func EmptyPolls(c *Conn) uint64 { return c.queue.emptyPolls }
+
+// HoldAsyncEvents makes the loop of c ignore that its device has asynchronous events,
+// until the loop asks for them.
+func HoldAsyncEvents(c *Conn) {
+	s := c.loop.engine.asyncSourceOf(c.device.dev)
+	c.loop.recordError(c.loop.unwatch(s))
+}

@@ -41,8 +41,9 @@ type ConnHandler interface {
 	OnConnectRequest(req *ConnRequest)
 	// OnAcceptError is called when an accepted request did not become a connection. err
 	// matches verbs.ErrNoResources if this side had no room. Other errors mean, for
-	// example, that the peer has given up the request. After every successful Accept
-	// either OnOpen or OnAcceptError is called.
+	// example, that the peer has given up the request, or has sent a request that is not
+	// allowed (verbs.ErrProtocol). After every successful Accept either OnOpen or
+	// OnAcceptError is called.
 	OnAcceptError(req *ConnRequest, err error)
 	// OnListenError is called when the engine has closed a listener because of its
 	// device. If the device was removed, err matches ErrDeviceRemoved. If the
@@ -58,25 +59,26 @@ type ConnHandler interface {
 	OnMessage(c *Conn, msg Message)
 	// OnCompletion is called when a one-sided or atomic operation has completed, or a
 	// message that was sent with SendOptions.Notify. The application may then use the
-	// memory of the operation again. A nil err for a message means that the message is in
-	// a receive buffer of the peer. The peer's OnMessage may run later or, if the peer
-	// calls Close or Abort first, never. Each accepted operation of these kinds is
+	// memory of the operation again. A nil err for a message means that the message is
+	// in a receive buffer of the peer. The peer's OnMessage may run later or, if the
+	// peer calls Close or Abort first, never. Each accepted operation of these kinds is
 	// reported exactly once, in the order of the calls, and before OnClose. If the
 	// operation has failed, err usually matches *verbs.CompletionError with errors.As,
-	// and the connection ends.
-	// OnCompletion is also called after Conn.Close. A send in OnCompletion then returns
-	// ErrClosed; the application should not call Abort because of that error, because
-	// Abort would make other outstanding operations fail.
+	// and the connection ends. OnCompletion is also called after Conn.Close. A send in
+	// OnCompletion then returns ErrClosed; the application should not call Abort because
+	// of that error, because Abort would make other outstanding operations fail.
 	OnCompletion(c *Conn, op Op, err error)
 	// OnWritable is called once after one or more sends were refused with ErrWouldBlock,
 	// when at most half of MaxInFlight operations are outstanding.
 	OnWritable(c *Conn)
-	// OnClose is called exactly once for each OnOpen, as the last callback for c. err is nil
-	// if this side has closed the connection and the peer has confirmed everything; the
-	// peer's OnMessage may not have run for every message. err matches ErrPeerClosed if
-	// the peer has closed or aborted the connection, verbs.ErrPeerGone if the peer's
-	// process has ended without closing it, and cm.ErrStale if the peer does not know the
-	// connection any more, for example after a restart. Other errors say which side
+	// OnClose is called exactly once for each OnOpen, as the last callback for c. err is
+	// nil if this side has closed the connection and the peer has confirmed everything;
+	// the peer's OnMessage may not have run for every message. err matches ErrPeerClosed
+	// if the peer has closed or aborted the connection, verbs.ErrPeerGone if the peer's
+	// process has ended without closing it, and cm.ErrStale if the peer does not know
+	// the connection any more, for example after a restart. err matches
+	// verbs.ErrProtocol if the peer has sent a request that is not valid or not allowed,
+	// such as a WRITE with a wrong key: see AsyncError. Other errors say which side
 	// failed and why: see the errors of this package, verbs.CompletionError and
 	// CloseError.
 	OnClose(c *Conn, err error)

@@ -1,0 +1,63 @@
+package reactor
+
+import "github.com/rdmaloop/rdmaloop/verbs"
+
+// If the peer sends a request that is not allowed, the device of this side reports an
+// asynchronous event and moves the queue pair to the error state. The effects of that may
+// become known before the event: flushed requests, and the disconnect of the peer. The
+// event is the reason, so the connection waits for the events of the device before it
+// ends because of such an effect. The event is in the device by then, because a device
+// reports it before it flushes the queue pair.
+
+// A deviceEventsState says whether a connection that ends has waited for the events of
+// its device.
+type deviceEventsState uint8
+
+const (
+	deviceEventsNotFetched deviceEventsState = iota // nobody was asked to fetch the events
+	deviceEventsAwaited                             // the loop that watches the device was asked to fetch them
+	deviceEventsFetched                             // the events were fetched and handled
+)
+
+// awaitsDeviceEvents reports whether the connection must wait for the events of its
+// device. At the first call it asks the loop that watches the device to fetch the events.
+// The method advance is called when the events were handled.
+func (c *Conn) awaitsDeviceEvents() bool {
+	if c.deviceEvents == deviceEventsNotFetched && c.mayHaveDeviceEvent() {
+		c.fetchDeviceEvents()
+	}
+	return c.deviceEvents == deviceEventsAwaited
+}
+
+// mayHaveDeviceEvent reports whether the reason why the connection ends may be only the
+// effect of an event that was not fetched yet.
+func (c *Conn) mayHaveDeviceEvent() bool {
+	return c.closeReason.isEffect() && c.qp != nil && c.device.failure == nil && !c.device.removed &&
+		c.qp.State() == verbs.StateError
+}
+
+// fetchDeviceEvents asks the loop that watches the device to fetch the events. That loop
+// posts the events to all loops, and then the answer to this loop, so this loop handles
+// the events first.
+func (c *Conn) fetchDeviceEvents() {
+	s := c.loop.engine.asyncSourceOf(c.device.dev)
+	if s == nil {
+		c.deviceEvents = deviceEventsFetched
+		return
+	}
+	c.deviceEvents = deviceEventsAwaited
+	if c.state == stateOpenFailed {
+		c.loop.setTimer(&c.stateTimer, disconnectTimeout)
+	}
+	answer := func() {
+		c.deviceEvents = deviceEventsFetched
+		c.scheduleAdvance()
+	}
+	ask := func() {
+		s.fetchAll()
+		_ = c.loop.post("device events fetched", answer, true) // post fails only if the loop has ended
+	}
+	if s.loop.post("fetch device events", ask, true) != nil { // the other loop has ended
+		c.deviceEvents = deviceEventsFetched
+	}
+}

@@ -1,0 +1,84 @@
+package reactor_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/reactor"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// requireViolation checks that err says that the peer has sent a request with a wrong
+// key.
+func requireViolation(t *testing.T, err error) {
+	t.Helper()
+	require.ErrorIs(t, err, verbs.ErrProtocol)
+	require.EqualError(t, err, "rdma: device: soft0: QP access error")
+}
+
+// TestViolationHasOneError checks a peer that sends a request with a wrong key. The error
+// is the same, whether the loop sees the event of the device before the flushed requests
+// and the disconnect of the peer, or after them.
+func TestViolationHasOneError(t *testing.T) {
+	for name, late := range map[string]bool{"event first": false, "event last": true} {
+		for _, outstanding := range []bool{false, true} {
+			t.Run(name, func(t *testing.T) {
+				p := connect(t, &hooks{}, &hooks{}, nil)
+				mr, err := p.dialed.Alloc(8, verbs.AccessLocalWrite)
+				require.NoError(t, err)
+				require.NoError(t, p.dialed.Write(verbs.SGEOf(mr, 0, 8), reactor.Remote{Addr: 8, RKey: 1}, reactor.SendOptions{}))
+				if outstanding {
+					p.dialed.Flush()
+					require.NoError(t, p.accepted.Send([]byte("not delivered")))
+				}
+				if late {
+					reactor.HoldAsyncEvents(p.accepted)
+				}
+				p.closed(t)
+				requireViolation(t, p.acceptCloseErr)
+				require.Equal(t, verbs.StatusRemAccessErr, status(t, p.dialCloseErr))
+			})
+		}
+	}
+}
+
+// TestViolationBeforeOpen checks the same for a connection that is not open yet.
+func TestViolationBeforeOpen(t *testing.T) {
+	var failed error
+	var dialed *reactor.Conn
+	server := newLoop(t, &hooks{acceptError: func(_ *reactor.ConnRequest, err error) { failed = err }}, nil)
+	client := newLoop(t, &hooks{open: func(c *reactor.Conn) {
+		dialed = c
+		mr, err := c.Alloc(8, verbs.AccessLocalWrite)
+		require.NoError(t, err)
+		require.NoError(t, c.Write(verbs.SGEOf(mr, 0, 8), reactor.Remote{Addr: 8, RKey: 1}, reactor.SendOptions{}))
+	}}, nil)
+	require.NoError(t, client.Dial(listen(t, server.Engine()), nil))
+	drive(t, func() bool { return len(reactor.ConnsOf(server)) == 1 }, client, server)
+	reactor.HoldAsyncEvents(reactor.ConnsOf(server)[0])
+	drive(t, func() bool { return dialed != nil }, client)
+	drive(t, func() bool { return failed != nil || len(reactor.ConnsOf(server)) == 0 }, server)
+	requireViolation(t, failed)
+}
+
+// TestMessageTooLongForPeer checks that the errors of both sides name Config.MaxMessage.
+func TestMessageTooLongForPeer(t *testing.T) {
+	var acceptErr error
+	var dialErr error
+	server := newLoop(t, &hooks{close: func(_ *reactor.Conn, err error) { acceptErr = err }}, nil)
+	var opened *reactor.Conn
+	client := newLoop(t, &hooks{
+		open:  func(c *reactor.Conn) { opened = c },
+		close: func(_ *reactor.Conn, err error) { dialErr = err },
+	}, &reactor.Config{MaxMessage: 8192})
+	require.NoError(t, client.Dial(listen(t, server.Engine()), nil))
+	drive(t, func() bool { return opened != nil && server.Stats().Opened == 1 }, client, server)
+	require.NoError(t, opened.Send(make([]byte, 8192)))
+	drive(t, func() bool { return acceptErr != nil && dialErr != nil }, client, server)
+	require.Equal(t, verbs.StatusLocLenErr, status(t, acceptErr))
+	require.Equal(t, verbs.StatusRemInvReqErr, status(t, dialErr))
+	for _, err := range []error{acceptErr, dialErr} {
+		require.ErrorContains(t, err, "(message longer than Config.MaxMessage?)")
+	}
+}
