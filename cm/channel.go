@@ -43,7 +43,9 @@ type EventChannel struct {
 	lastSerial uint64
 }
 
-// OpenChannel opens an event channel of t. The caller closes it before the provider.
+// OpenChannel opens an event channel of t. The caller closes it before the provider. If t
+// is nil, the error is a *verbs.ParamError. Other errors are those of the transport: for
+// example, the error matches verbs.ErrClosed if the provider is closed.
 // Source: rdma_create_event_channel(3).
 func OpenChannel(t Transport) (*EventChannel, error) {
 	if t == nil {

@@ -7,7 +7,8 @@ import (
 )
 
 // SetTOS sets the type of service of the ID's packets. It must be called before
-// ResolveRoute, which uses the value. Source: rdma_set_option(3).
+// ResolveRoute, which uses the value. A later call returns a *StateError. Source:
+// rdma_set_option(3).
 func (id *ID) SetTOS(tos uint8) error {
 	return id.setOption(callSetTOS, OptionTOS, int(tos))
 }

@@ -71,17 +71,13 @@ func (i *id) localParams(param *cm.MessageParam) qpParams {
 }
 
 // initQPAttr returns the attributes that move a queue pair to a state. They contain the
-// negotiated parameters.
+// negotiated parameters. The parameter state is INIT, RTR or RTS: package cm refuses
+// other states, and an ID without a device.
 func (i *id) initQPAttr(state verbs.QPState) (verbs.QPAttr, verbs.QPAttrMask, error) {
-	if !i.bound {
-		return verbs.QPAttr{}, 0, verbs.ErrState
-	}
 	attr := verbs.QPAttr{State: state}
 	var mask verbs.QPAttrMask
 	var err error
 	switch {
-	case state < verbs.StateInit || state > verbs.StateRTS:
-		err = &verbs.ParamError{Field: "QP state", Value: int64(state), Limit: int64(verbs.StateRTS), Reason: "not INIT, RTR or RTS"}
 	case i.ps == cm.UDP:
 		mask = udAttr(&attr)
 	case state == verbs.StateInit:

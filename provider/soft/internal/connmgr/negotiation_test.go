@@ -93,21 +93,3 @@ func TestOptionsReachQP(t *testing.T) {
 	require.Equal(t, attr.SQPSN, theirs.RQPSN)
 	require.Equal(t, theirs.SQPSN, attr.RQPSN)
 }
-
-func TestCreateQPChecks(t *testing.T) {
-	s, foreign := newParty(t), newParty(t)
-	unbound := newID(s.tc, cm.TCP)
-	_, err := unbound.CreateQP(s.PD, &verbs.QPInitAttr{Type: verbs.QPTypeRC})
-	require.ErrorIs(t, err, verbs.ErrState)
-	_, _, err = unbound.InitQPAttr(verbs.StateInit)
-	require.ErrorIs(t, err, verbs.ErrState)
-	unbound.bound = true
-	_, err = unbound.CreateQP(foreign.PD, &verbs.QPInitAttr{Type: verbs.QPTypeRC})
-	require.ErrorIs(t, err, verbs.ErrForeign)
-	_, err = unbound.CreateQP(s.PD, &verbs.QPInitAttr{Type: verbs.QPTypeUD})
-	var param *verbs.ParamError
-	require.ErrorAs(t, err, &param)
-	_, _, err = unbound.InitQPAttr(verbs.StateSQD)
-	require.ErrorAs(t, err, &param)
-	require.NoError(t, unbound.Destroy())
-}

@@ -11,19 +11,10 @@ import (
 )
 
 // CreateQP implements cm.TransportID. It makes the queue pair of the ID, and moves it to
-// INIT (RC) or RTS (UD).
+// INIT (RC) or RTS (UD). Package cm has checked pd and the type of the queue pair.
 func (i *id) CreateQP(pd verbs.PD, attr *verbs.QPInitAttr) (verbs.QP, error) {
 	ch := i.lock()
 	defer ch.unlock()
-	if i.ownQP() != nil || !i.bound {
-		return nil, verbs.ErrState
-	}
-	if pd.Device() != i.m.Device {
-		return nil, verbs.ErrForeign
-	}
-	if attr.Type != i.ps.QPType() {
-		return nil, &verbs.ParamError{Field: "QP type", Value: int64(attr.Type), Limit: int64(i.ps.QPType()), Reason: "does not match the port space"}
-	}
 	created, err := pd.CreateQP(attr)
 	if err != nil {
 		return nil, err
