@@ -13,18 +13,16 @@ import (
 // This file has the part of the requester that completes requests: after
 // acknowledgements, responses, NAKs and timeouts.
 
-// acknowledged processes an acknowledgement of all path sequences below seq. The path
-// calls it when the peer has acknowledged more than before.
+// acknowledged processes a new acknowledgement of all path sequences below seq.
 func (q *qp) acknowledged(seq uint64) {
 	q.rnr.retriesLeft = q.attr.RNRRetry
 	q.responseTimer.stop()
 	q.retire(seq)
 }
 
-// retire completes in order the requests that the peer has executed. The peer has
-// acknowledged all path sequences below the parameter acked. If the oldest request has
-// failed, retire moves the queue pair to the error state. In SQD it raises the event
-// verbs.AsyncSQDrained once nothing is outstanding.
+// retire completes, in order, the requests with path sequences below acked. A failed
+// request moves the queue pair to the error state. In SQD retire raises
+// verbs.AsyncSQDrained when nothing is outstanding.
 func (q *qp) retire(acked uint64) {
 	for q.sq.outstanding() && q.state != verbs.StateError {
 		w := q.sq.at(q.sq.oldest)
@@ -43,8 +41,8 @@ func (q *qp) retire(acked uint64) {
 	}
 }
 
-// completeSend completes the oldest request with success. Only a signaled request adds a
-// completion to the CQ.
+// completeSend completes the oldest request with success. Only a signaled request has a
+// completion.
 func (q *qp) completeSend(w *wqe) {
 	signaled, response := q.signaled(w), w.expectsResponse()
 	if !signaled && !response {
@@ -63,7 +61,7 @@ func (q *qp) completeSend(w *wqe) {
 	q.sq.retire()
 }
 
-// sendWCOpcode maps the opcode of a request to that of its completion.
+// sendWCOpcode has the opcode of the completion for each opcode of a request.
 var sendWCOpcode = [...]verbs.WCOpcode{
 	verbs.OpWrite:       verbs.WCWrite,
 	verbs.OpWriteImm:    verbs.WCWrite,
@@ -92,10 +90,9 @@ func (q *qp) expectedResponse() *wqe {
 	return nil
 }
 
-// response stores response data in the memory of the oldest READ or atomic that has no
-// complete response. It returns false if the peer has violated the protocol: if no READ
-// or atomic expects the data, or if the length of the data is wrong. The parameter last
-// is true for the last data of the response.
+// response stores response data in the memory of the oldest READ or atomic without a
+// complete response. The parameter last marks the last data. It returns false if the
+// peer has violated the protocol: the data is not expected, or its length is wrong.
 func (q *qp) response(op fragment.Op, data []byte, last bool) bool {
 	w := q.expectedResponse()
 	if w == nil || (op == fragment.ReadData) != (w.op == verbs.OpRead) || uint64(w.received)+uint64(len(data)) > uint64(w.total) {
@@ -118,8 +115,8 @@ func (q *qp) response(op fragment.Op, data []byte, last bool) bool {
 	return true
 }
 
-// onNAK processes a NAK other than a sequence NAK for the oldest unacknowledged request:
-// it fails the request. The parameter a is the outcome that the NAK reports.
+// onNAK fails the oldest unacknowledged request after a NAK. The parameter a is the
+// outcome in the NAK. Sequence NAKs are processed elsewhere.
 func (q *qp) onNAK(a outcome) {
 	status := verbs.StatusRemOpErr
 	switch a {
@@ -132,8 +129,8 @@ func (q *qp) onNAK(a outcome) {
 }
 
 // onRNR processes an RNR NAK for the oldest unacknowledged request. The parameter code
-// is the code of a time (see verbs.RNRDelay), after which the request and the requests
-// after it are sent again. If no retry is left, the request fails.
+// is the code of the time to wait; see verbs.RNRDelay. Without a retry left, the request
+// fails.
 func (q *qp) onRNR(code uint8) {
 	q.shard.counts.Inc(counters.RcvdRNRErr)
 	if !q.rnr.refused(code) {
@@ -141,8 +138,7 @@ func (q *qp) onRNR(code uint8) {
 	}
 }
 
-// onRNRTimer is called when the RNR timer has fired. It sends the request with the RNR
-// NAK and the requests after it again.
+// onRNRTimer sends the request with the RNR NAK and the requests after it again.
 func (q *qp) onRNRTimer() {
 	q.rnr.fired()
 	if q.path != nil && (q.state == verbs.StateRTS || q.state == verbs.StateSQD) {
@@ -151,10 +147,9 @@ func (q *qp) onRNRTimer() {
 	}
 }
 
-// onPeerStopped is called by the local path when requests are outstanding and the peer
-// does not process them. It starts the response timer, unless the timer is already
-// running. The local path does not lose requests, so nothing is sent again. The timer
-// runs for the time that all retries together take on the wire path.
+// onPeerStopped starts the response timer. The local path calls it when the peer does
+// not process outstanding requests. The timer runs as long as all retries together would
+// take on the wire path.
 func (q *qp) onPeerStopped() {
 	r := &q.requester
 	if r.responseTimer.Running() || q.attr.Timeout == 0 {
@@ -164,23 +159,23 @@ func (q *qp) onPeerStopped() {
 	r.responseTimer.start(wait)
 }
 
-// onPeerActive is called by the local path when the peer processes requests. It stops the
-// response timer.
+// onPeerActive stops the response timer. The local path calls it when the peer processes
+// requests.
 func (q *qp) onPeerActive() { q.responseTimer.stop() }
 
-// onInvalidResponse is called by the path when the peer has violated the protocol in a
-// response or an acknowledgement. It fails the oldest request.
+// onInvalidResponse fails the oldest request, because the peer has violated the
+// protocol.
 func (q *qp) onInvalidResponse() { q.failOldest(verbs.StatusBadRespErr) }
 
-// onInvalidMemory is called by the local path when the peer has written an invalid value
-// to the shared memory. It moves the queue pair to the error state.
+// onInvalidMemory fails the queue pair, because the peer has written an invalid value to
+// shared memory.
 func (q *qp) onInvalidMemory() {
 	q.dev.async.push(verbs.AsyncEvent{Type: verbs.AsyncQPFatal, QP: q})
 	q.onInvalidResponse()
 }
 
-// onRetriesExceeded is called by the path when the peer does not respond and no retry is
-// left, or when the peer's process has ended. It fails the oldest request.
+// onRetriesExceeded fails the oldest request. The path calls it when no retry is left,
+// or the peer's process has ended.
 func (q *qp) onRetriesExceeded() { q.failOldest(verbs.StatusRetryExcErr) }
 
 // onResponseTimer fails the oldest request with verbs.StatusRetryExcErr.
@@ -190,8 +185,8 @@ func (q *qp) onResponseTimer() {
 	}
 }
 
-// failOldest completes the oldest outstanding request with an error, if there is one,
-// and moves the queue pair to the error state.
+// failOldest completes the oldest outstanding request, if there is one, with an error.
+// The queue pair enters the error state.
 func (q *qp) failOldest(status verbs.Status) {
 	if q.sq.outstanding() {
 		q.shard.counts.Failed(status)

@@ -33,7 +33,7 @@ const (
 // A peer without replies is acknowledged at once. The zero value is ready to use.
 type ackDelay struct {
 	state ackState
-	// number of calls of drive during which the due acknowledgement was delayed
+	// number of calls of drive for which the acknowledgement was delayed
 	drives  int
 	ackedTo uint64 // all sequences of the peer below ackedTo were acknowledged
 }
@@ -48,31 +48,30 @@ func (a *ackDelay) schedule() {
 	}
 }
 
-// scheduleNow makes an acknowledgement due and prevents its delay.
+// scheduleNow makes an acknowledgement due that is not delayed.
 func (a *ackDelay) scheduleNow() {
 	a.schedule()
 	a.drives = maxAckDelays
 }
 
-// requestSent is called when this side has sent a request. From now on, an
-// acknowledgement that is due may be delayed.
+// requestSent is called when this side has sent a request. A due acknowledgement may
+// then be delayed.
 func (a *ackDelay) requestSent() {
 	if a.state == ackDue {
 		a.state = ackDelayed
 	}
 }
 
-// delay is called once in each call of drive in which an acknowledgement is due. It
-// reports whether the acknowledgement may be delayed until a later call. All request
-// packets with sequences below the parameter end were executed.
+// delay reports whether the due acknowledgement may wait for a later call of drive. It
+// is called once in each call of drive. The request packets below the sequence end were
+// executed.
 func (a *ackDelay) delay(end uint64) bool {
 	a.drives++
 	return a.state == ackDelayed && a.drives < maxAckDelays && end-a.ackedTo < maxDelayedPackets
 }
 
-// sent records that all sequences below the parameter end were acknowledged.
+// sent records that all sequences below end were acknowledged.
 func (a *ackDelay) sent(end uint64) { a.state, a.ackedTo = ackNotDue, end }
 
-// cancel records that no acknowledgement is due any more. It is called when a NAK was
-// sent, because a NAK also acknowledges the requests before the refused one.
+// cancel is called when a NAK was sent. A NAK also acknowledges the requests before it.
 func (a *ackDelay) cancel() { a.state = ackNotDue }

@@ -10,7 +10,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/fragment"
 )
 
-// receiveResponse processes a response packet. It drops a response to a packet that was
+// receiveResponse processes a response packet. It drops responses to packets that were
 // never sent (IBTA vol. 1, 9.7.5.1.1).
 func (c *rcConn) receiveResponse(p wire.Packet) {
 	seq, ok := nearestSeq(p.BTH().PSN(), c.ownBase(), c.req.ackedEnd)
@@ -40,10 +40,10 @@ func (c *rcConn) receiveAck(syndrome wire.Syndrome, seq uint64) {
 	}
 }
 
-// ackUpTo marks the requests below seq as executed by the peer. If one of them is a READ
-// or atomic without a complete response, that response was lost, and ackUpTo starts a
-// retransmission from there (IBTA vol. 1, 9.7.5.1.4). It returns true if nothing was
-// lost and the queue pair still processes packets of the peer.
+// ackUpTo processes an acknowledgement of all requests below seq. If a READ or atomic
+// among them has no complete response, the response was lost, and the request is sent
+// again (IBTA vol. 1, 9.7.5.1.4). ackUpTo returns false after a loss, and if the queue
+// pair has failed.
 func (c *rcConn) ackUpTo(seq uint64) bool {
 	known := seq
 	if w := c.q.expectedResponse(); w != nil {
@@ -59,10 +59,8 @@ func (c *rcConn) ackUpTo(seq uint64) bool {
 }
 
 // onProgress processes the acknowledgement of all packets below seq, which is greater
-// than ackedEnd. The queue pair may be in the error state already, or the acknowledged
-// requests may move it there. In that case stopSending was called: the queue pair has no
-// packets in flight and no part in the congestion window, so onProgress leaves the
-// congestion control alone.
+// than ackedEnd. If the queue pair fails, stopSending has already left the congestion
+// control.
 func (c *rcConn) onProgress(seq uint64) {
 	c.req.acknowledge(seq)
 	c.q.acknowledged(seq)
@@ -81,11 +79,10 @@ func (c *rcConn) onProgress(seq uint64) {
 	}
 }
 
-// receiveData processes a response packet with data. The packet has to belong to the
-// oldest READ or atomic whose response is not complete. The sequence of the packet, and
-// not its opcode, says which part of a READ response the packet has. The reason is rxe:
-// when a READ is requested again from the middle, the first response packet of rxe has
-// the opcode MIDDLE.
+// receiveData processes a response packet of the oldest READ or atomic without a
+// complete response. The sequence of the packet, and not its opcode, says which part of
+// the response it has: rxe uses the opcode MIDDLE for the first packet of a repeated
+// part.
 func (c *rcConn) receiveData(p wire.Packet, seq uint64) {
 	w := c.q.expectedResponse()
 	if w == nil || seq < c.req.responseFrom(w) {
@@ -128,11 +125,9 @@ func (c *rcConn) receiveRNRNAK(code uint8, seq uint64) {
 func (c *rcConn) receiveNAK(code wire.NAKCode, seq uint64) {
 	switch {
 	case int(code) >= len(nakOutcomes):
-		return // The NAK code is reserved, or RC does not use it.
+		return // The code is reserved, or RC does not use it.
 	case c.q.awaitsRNRTimer() && code == wire.NAKSequence:
-		// When the RNR timer fires, the request with the RNR NAK is sent again, and all
-		// packets after it too. The sequence NAK says that one of these packets is
-		// missing, so it is ignored.
+		// When the RNR timer fires, all these packets are sent again anyway.
 		return
 	case !c.ackUpTo(seq):
 		return

@@ -14,12 +14,11 @@ import (
 )
 
 // rcConn is the wire path of an RC queue pair: the reliable connection of the InfiniBand
-// transport, over a network that loses, duplicates and reorders packets. It belongs to
-// the shard. It reads neither a socket nor a clock: the shard passes received packets to
-// the method receive, and calls other methods when a timer fires.
+// transport. It belongs to the shard. It reads neither a socket nor a clock: the shard
+// passes packets to receive, and calls other methods when a timer fires.
 //
-// Packets are counted by sequences, which have 64 bits and do not wrap; nearestSeq
-// converts a packet sequence number (PSN) to a sequence.
+// Packets are counted by sequences of 64 bits, which do not wrap. nearestSeq converts a
+// packet sequence number (PSN) to a sequence.
 type rcConn struct {
 	q         *qp
 	demux     *qpDemux
@@ -53,8 +52,8 @@ func newRCConn(q *qp, to udp.Route, attr *verbs.QPAttr) (*rcConn, error) {
 	return c, nil
 }
 
-// receive implements wireQP. It drops packets of other addresses and of other transports
-// (IBTA vol. 1, 9.6.1.1, 9.6.1.2).
+// receive implements wireQP. It drops packets of other addresses and transports (IBTA
+// vol. 1, 9.6.1.1, 9.6.1.2).
 func (c *rcConn) receive(p wire.Packet, from *udp.Header) {
 	if !c.q.isServing() || from.From != c.to.Remote || p.Opcode().Transport() != wire.RC {
 		return
@@ -69,11 +68,9 @@ func (c *rcConn) receive(p wire.Packet, from *udp.Header) {
 	c.receiveRequest(p)
 }
 
-// checkFirstPacket checks whether a request packet has the PSN with which the peer has
-// to begin. If it has, checkFirstPacket tells connection management. On the accepting
-// side, the reply (REP) has told the peer this PSN, and was sent only to the peer's
-// address. So the packet shows that the peer receives what is sent to its address; see
-// connmgr.Binding.DataHeard.
+// checkFirstPacket tells connection management when the first request packet of the peer
+// has the expected PSN. On the accepting side, only a host that receives at the peer's
+// address can know this PSN; see connmgr.Binding.DataHeard.
 func (c *rcConn) checkFirstPacket(p wire.Packet) {
 	if p.BTH().PSN() == c.resp.psn(c.resp.expected) {
 		c.peerSent = true
@@ -81,8 +78,8 @@ func (c *rcConn) checkFirstPacket(p wire.Packet) {
 	}
 }
 
-// transmit implements path. It sends requests only. In the next call of drive, sendDue
-// sends acknowledgements and responses to the peer.
+// transmit implements path. It sends requests only. The next call of drive sends
+// responses.
 func (c *rcConn) transmit() {
 	if !c.sendRequests() {
 		c.schedule()
@@ -90,24 +87,22 @@ func (c *rcConn) transmit() {
 	c.demux.conn.Flush()
 }
 
-// sendDue implements wireQP. If the connection is closed or has failed, it sends nothing
-// and returns true.
+// sendDue implements wireQP. A connection that is closed or has failed sends nothing.
 func (c *rcConn) sendDue() (done bool) {
 	done = c.closed || !c.q.isServing() || c.send()
 	c.scheduled = !done
 	return done
 }
 
-// send sends all packets that can be sent now, and reports whether all due packets were
-// sent. Requests go before acknowledgements: the peer's application waits for a request,
-// but usually only the peer's device waits for an acknowledgement.
+// send sends all packets that can be sent now, and returns false if some are left.
+// Requests go first, because the peer's application waits for them.
 func (c *rcConn) send() (done bool) {
 	requested := c.sendRequests()
 	return c.sendResponses() && requested
 }
 
-// schedule adds the connection to demux.due, so that its method sendDue is called in the
-// next call of drive or, if there is none, before the owner of the shard sleeps.
+// schedule adds the connection to demux.due. The next call of drive then calls sendDue.
+// If the owner sleeps before that, sendDue is called before it sleeps.
 func (c *rcConn) schedule() {
 	if !c.scheduled {
 		c.scheduled = true
@@ -115,27 +110,23 @@ func (c *rcConn) schedule() {
 	}
 }
 
-// resend implements path. The packet with the RNR NAK is the oldest unacknowledged one,
-// and becomes the next one to be sent.
+// resend implements path. The packet with the RNR NAK is the oldest unacknowledged one.
 func (c *rcConn) resend() {
-	// Other packets were in flight behind the packet with the RNR NAK. The peer may send
-	// sequence NAKs for them. In recoveryResend such NAKs are ignored, because all these
-	// packets are sent again anyway.
+	// The peer may still send sequence NAKs for packets that were in flight. They are
+	// ignored in recoveryResend.
 	c.retry.goBack(recoveryResend)
 	c.goBack()
 }
 
-// takeAcks implements path. It does nothing and returns false, because receive processes
-// acknowledgements as they arrive.
+// takeAcks implements path. It does nothing, because receive processes acknowledgements.
 func (c *rcConn) takeAcks() bool { return false }
 
-// acked implements path. It returns the end of the sequences that the peer has
-// acknowledged.
+// acked implements path.
 func (c *rcConn) acked() uint64 { return c.req.ackedEnd }
 
-// stopResponding implements path. It sends an acknowledgement that is due, so that
-// requests which were executed succeed at the peer. The peer's later requests get no
-// acknowledgement. The peer retransmits them and fails when its retry count is used up.
+// stopResponding implements path. It sends a due acknowledgement, so that executed
+// requests succeed at the peer. The peer's later requests fail when its retry count is
+// used up.
 func (c *rcConn) stopResponding() {
 	c.stopSending()
 	if c.acks.due() && c.resp.resources.nextPending() == nil {
@@ -144,28 +135,24 @@ func (c *rcConn) stopResponding() {
 	c.demux.conn.Flush()
 }
 
-// ready implements path. It does nothing, because newRCConn has made the connection
-// usable.
+// ready implements path. The connection is usable already.
 func (c *rcConn) ready() error { return nil }
 
-// reset implements path. It ends the connection, and returns false. When the queue pair
-// enters RTR again, it gets a new connection.
+// reset implements path. It ends the connection; the next RTR makes a new one.
 func (c *rcConn) reset() (usable bool) {
 	c.stopResponding()
 	c.detach()
 	return false
 }
 
-// stopSending stops the timers of the requester, and returns the connection's part of
-// the congestion window to the common part.
+// stopSending stops the timers of the requester, and leaves the congestion control.
 func (c *rcConn) stopSending() {
 	c.retry.timer.stop()
 	c.credits.stop()
 	c.cong.leave()
 }
 
-// detach implements path. It stops the connection, and closes its route. Packets that
-// arrive later for the queue pair number are dropped.
+// detach implements path. It closes the connection and its route.
 func (c *rcConn) detach() {
 	c.closed = true
 	c.stopSending()
@@ -175,19 +162,16 @@ func (c *rcConn) detach() {
 }
 
 // rebind implements path. It does nothing, because the wire path has no shared memory.
-// The caller still owns the end.
 func (*rcConn) rebind(*localEnd) (moved path, taken bool, err error) { return nil, false, nil }
 
-// peerGone implements path. It does nothing: on the wire path connection management does
-// not learn that the peer's process has ended.
+// peerGone implements path. It does nothing, because the wire path has no shared memory.
 func (*rcConn) peerGone(*shm.End) {}
 
-// receiveAt implements path. It does nothing, because it is called for UD queue pairs
-// only.
+// receiveAt implements path. It is called for UD queue pairs only.
 func (*rcConn) receiveAt(netip.Addr) error { return nil }
 
 // newPacket returns a packet to the peer with space for the payload. The caller fills
-// the packet and calls push. newPacket returns false if the packetConn has no room.
+// it, and calls push. newPacket returns false if the packetConn has no room.
 func (c *rcConn) newPacket(op wire.Opcode, payload int, num psn.Value) (wire.Packet, bool) {
 	b := c.demux.conn.Buffer(&c.to, op.Size(payload))
 	if b == nil {
@@ -202,9 +186,8 @@ func (c *rcConn) newPacket(op wire.Opcode, payload int, num psn.Value) (wire.Pac
 
 func (c *rcConn) push(p wire.Packet) { c.demux.conn.Push(&c.to, p) }
 
-// packetCount returns the number of packets of a message with total bytes, or of the
-// response of a READ of total bytes (IBTA vol. 1, 9.7.2). An empty message has one
-// packet.
+// packetCount returns the number of packets of a message or READ response of total bytes
+// (IBTA vol. 1, 9.7.2). An empty message has one packet.
 func (c *rcConn) packetCount(total uint32) uint64 {
 	return max(1, (uint64(total)+uint64(c.mtu)-1)>>c.mtuShift)
 }

@@ -9,8 +9,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/fragment"
 )
 
-// receiveRequest processes a request packet (IBTA vol. 1, 9.7.4.1). It drops all packets
-// after a request that ends the queue pair.
+// receiveRequest processes a request packet (IBTA vol. 1, 9.7.4.1).
 func (c *rcConn) receiveRequest(p wire.Packet) {
 	seq, ok := c.resp.accepts(p.BTH().PSN())
 	switch {
@@ -25,8 +24,8 @@ func (c *rcConn) receiveRequest(p wire.Packet) {
 	}
 }
 
-// onSequenceGap is called for a packet after the expected one: packets between them were
-// lost or are late. It makes one sequence error NAK due for each gap.
+// onSequenceGap is called when packets before the received one are missing. It makes one
+// sequence error NAK due for each gap.
 func (c *rcConn) onSequenceGap() {
 	if c.resp.nakState == nakNone {
 		c.q.shard.counts.Inc(counters.OutOfSeqRequest)
@@ -35,8 +34,8 @@ func (c *rcConn) onSequenceGap() {
 	}
 }
 
-// execute executes the expected request packet. If the request can not be executed, a
-// NAK or an RNR NAK becomes due.
+// execute executes the expected request packet. If that is not possible, a NAK or an RNR
+// NAK becomes due.
 func (c *rcConn) execute(p wire.Packet) {
 	op := p.Opcode()
 	a := outcomeInvalidRequest
@@ -45,8 +44,8 @@ func (c *rcConn) execute(p wire.Packet) {
 		p.IETH() != nil: // SEND with invalidate is not supported.
 		a = c.q.onInvalidRequest()
 	case (op.Kind() == wire.KindRead || op.Kind() == wire.KindAtomic) && c.resp.resources.full():
-		// The peer has more READs and atomics outstanding than the agreed number of
-		// response resources (IBTA vol. 1, 9.7.4.1.5 and 9.7.5.2.3).
+		// The peer has too many READs and atomics outstanding (IBTA vol. 1, 9.7.4.1.5
+		// and 9.7.5.2.3).
 		a = c.q.onInvalidRequest()
 	case op.Kind() == wire.KindRead:
 		a = c.executeRead(p)
@@ -66,16 +65,14 @@ func (c *rcConn) execute(p wire.Packet) {
 	}
 }
 
-// accessSource implements path. The source follows from the peer's IP address.
+// accessSource implements path. The source is the peer's IP address.
 func (c *rcConn) accessSource() (access.Source, bool) { return access.RemoteSource(c.to.Remote), true }
 
-// requestsPending implements path. It is called only when a timer fires. Before a timer
-// fires, all packets that have arrived are read from the sockets and processed. So no
-// packet is pending, and requestsPending returns false.
+// requestsPending implements path. It returns false, because all packets that have
+// arrived are processed before a timer fires.
 func (c *rcConn) requestsPending() bool { return false }
 
-// abort implements path. It makes the NAK due. The next call of drive sends the NAK, and
-// then calls requestFailed.
+// abort implements path. The next call of drive sends the NAK, and calls requestFailed.
 func (c *rcConn) abort(a outcome) {
 	c.resp.fail(a)
 	c.schedule()
@@ -106,7 +103,7 @@ func (c *rcConn) executeData(p wire.Packet) outcome {
 }
 
 // executedData is called when a packet of a SEND or WRITE was executed. The parameter
-// last is true for the last packet of the message.
+// last marks the last packet of the message.
 func (c *rcConn) executedData(bth *wire.BTH, last bool) {
 	c.resp.executedData(last)
 	if bth.AckReq() {
@@ -115,9 +112,7 @@ func (c *rcConn) executedData(bth *wire.BTH, last bool) {
 	}
 }
 
-// dataFlags returns the flags of the fragment that is made from a SEND or WRITE packet.
-// The parameter solicited is the packet's solicited event bit. dataFlags does not set
-// fragment.Imm; the caller does.
+// dataFlags returns the fragment flags of a SEND or WRITE packet, without fragment.Imm.
 func dataFlags(op wire.Opcode, solicited bool) (flags fragment.Flags) {
 	if op.First() {
 		flags |= fragment.First
@@ -132,7 +127,7 @@ func dataFlags(op wire.Opcode, solicited bool) (flags fragment.Flags) {
 }
 
 // executeRead checks the memory that a READ names, and makes the response due. The
-// memory is read when the response is sent.
+// memory is read later, when the response is sent.
 func (c *rcConn) executeRead(p wire.Packet) outcome {
 	h := p.RETH()
 	r := fragment.Fragment{Op: fragment.Read, Flags: fragment.First | fragment.Last, Addr: h.Addr(), Key: h.RKey(), Total: h.Length()}
@@ -145,7 +140,7 @@ func (c *rcConn) executeRead(p wire.Packet) outcome {
 	return outcomeAck
 }
 
-// executeAtomic executes an atomic, and schedules its response.
+// executeAtomic executes an atomic, and makes its response due.
 func (c *rcConn) executeAtomic(p wire.Packet) outcome {
 	h := p.AtomicETH()
 	const operands = wire.AtomicETHSize - fragment.AtomicOperands
@@ -162,15 +157,14 @@ func (c *rcConn) executeAtomic(p wire.Packet) outcome {
 	return outcomeAck
 }
 
-// duplicate responds to a request that was executed before (IBTA vol. 1, 9.7.4.2): to a
-// SEND or WRITE with an acknowledgement, to a READ with the present contents of the
-// memory, and to an atomic with its first result. It drops a request whose response is
-// not known any more.
+// duplicate answers a request that was executed before (IBTA vol. 1, 9.7.4.2). A SEND or
+// WRITE gets an acknowledgement, a READ the present contents of the memory, and an
+// atomic its first result. A request whose response is not known any more is dropped.
 func (c *rcConn) duplicate(p wire.Packet, seq uint64) {
 	c.q.shard.counts.Inc(counters.DuplicateRequest)
 	if c.resp.onDuplicate(seq) {
-		// The response was repeated, and the peer did not get it. Perhaps the network path
-		// has changed.
+		// The peer did not get the repeated response. Perhaps the network path has
+		// changed.
 		c.demux.conn.OnTimeout(&c.to)
 	}
 	repeated := false
@@ -191,7 +185,7 @@ func (c *rcConn) duplicate(p wire.Packet, seq uint64) {
 	}
 }
 
-// ackNow makes an acknowledgement due and prevents its delay.
+// ackNow makes an acknowledgement due that is not delayed.
 func (c *rcConn) ackNow() {
 	c.acks.scheduleNow()
 	c.schedule()

@@ -9,8 +9,7 @@ import (
 )
 
 // sendRequests sends requests as far as the congestion window and the credits allow. It
-// returns false if it stopped because the packetConn had no room; it then has to be
-// called again.
+// returns false if the packetConn had no room; it then has to be called again.
 func (c *rcConn) sendRequests() bool {
 	c.req.blocked = false
 	for w := c.q.nextToSend(); w != nil; w = c.q.nextToSend() {
@@ -25,8 +24,8 @@ func (c *rcConn) sendRequests() bool {
 	return !c.req.blocked
 }
 
-// sendRequest sends the packets of w from c.req.seq on, and reports whether all were
-// sent.
+// sendRequest sends the packets of w from c.req.seq on. It returns false if some are
+// left.
 func (c *rcConn) sendRequest(w *wqe) bool {
 	if c.q.nextIsNew() {
 		w.rc.firstSeq, w.rc.messageNumber = c.req.seq, c.credits.messagesSent+c.messageCount(w)
@@ -52,8 +51,8 @@ func (c *rcConn) sendRequest(w *wqe) bool {
 	return true
 }
 
-// sendData sends the next packet of a SEND or WRITE. A packet that is sent again has the
-// same opcode as before.
+// sendData sends the next packet of a SEND or WRITE. A repeated packet has the same
+// opcode as before.
 func (c *rcConn) sendData(w *wqe, last uint64) bool {
 	if !c.windowAllows(1) || !c.credits.allows(w, &c.req) {
 		return false
@@ -90,8 +89,7 @@ func dataOpcode(w *wqe, first, last bool) wire.Opcode {
 	if w.op == verbs.OpWrite || w.op == verbs.OpWriteImm {
 		op = wire.WriteFirst
 	}
-	// The opcodes of WRITE have the same order as those of SEND, so the differences
-	// between opcodes of SEND are valid for WRITE too.
+	// The opcodes of WRITE have the same order as those of SEND.
 	switch {
 	case first && last:
 		op += wire.SendOnly - wire.SendFirst
@@ -107,8 +105,8 @@ func dataOpcode(w *wqe, first, last bool) wire.Opcode {
 }
 
 // sendReadRequest requests the next piece of a READ's response. For the peer each piece
-// is a READ of its own. After a loss in the middle of a piece, the rest of the piece is
-// requested as a further READ (IBTA vol. 1, 9.7.5.1.2).
+// is a READ of its own. After a loss, the rest of a piece is requested as a further READ
+// (IBTA vol. 1, 9.7.5.1.2).
 func (c *rcConn) sendReadRequest(w *wqe, last uint64) bool {
 	n := min(readPiece-(c.req.seq-w.rc.firstSeq)%readPiece, last+1-c.req.seq)
 	if c.req.readsInFlight >= int(c.q.attributes().MaxRdAtomic) || !c.windowAllows(n) {
@@ -144,10 +142,10 @@ func (c *rcConn) sendAtomicRequest(w *wqe) bool {
 	return true
 }
 
-// offset returns how many bytes of w come before the packet with sequence c.req.seq.
+// offset returns the position in w of the first byte of the packet c.req.seq.
 func (c *rcConn) offset(w *wqe) uint32 { return uint32(c.req.seq-w.rc.firstSeq) << c.mtuShift }
 
-// requestPacket calls newPacket for the request packet with the sequence c.req.seq.
+// requestPacket calls newPacket for the request packet c.req.seq.
 func (c *rcConn) requestPacket(op wire.Opcode, payload int) (wire.Packet, bool) {
 	p, ok := c.newPacket(op, payload, psnOf(c.ownBase(), c.req.seq))
 	c.req.blocked = !ok
@@ -157,9 +155,8 @@ func (c *rcConn) requestPacket(op wire.Opcode, payload int) (wire.Packet, bool) 
 // ownBase returns the PSN of the first request packet that this side sends.
 func (c *rcConn) ownBase() psn.Value { return psn.Value(c.q.attributes().SQPSN) }
 
-// windowAllows reports whether n more packets may be sent without exceeding
-// maxConnWindow and the congestion window. In recoveryTailProbe it allows a packet only
-// if no packet is in flight. That packet is the tail probe.
+// windowAllows reports whether maxConnWindow and the congestion window allow n more
+// packets. In recoveryTailProbe it allows only the probe.
 func (c *rcConn) windowAllows(n uint64) bool {
 	if c.req.unacked()+n > maxConnWindow || c.cong.inFlight > 0 && c.retry.tailProbing() {
 		return false
@@ -167,22 +164,24 @@ func (c *rcConn) windowAllows(n uint64) bool {
 	return c.cong.allows(n)
 }
 
-// sendInline implements path. It sends nothing, because packets may be lost: the send
-// queue has to keep the data until it is acknowledged.
+// sendInline implements path. It sends nothing, because the send queue has to keep the
+// data for a retransmission.
 func (*rcConn) sendInline(verbs.SendFlags, []byte) (seq uint64, ok bool) { return 0, false }
 
 // wantsAck reports whether the next packet, which takes n sequences, needs the AckReq
-// bit although it is not the last packet of its message. A tail probe needs the bit.
-// Another packet needs the bit if enough packets were sent without it, or if the packet
-// fills the congestion window. Without the bit, the window could be full while the peer
-// has no reason to send an acknowledgement.
+// bit in the middle of a message. These packets need it:
+//
+//   - a tail probe
+//   - each ackEveryPackets-th packet, or more often if the window is small
+//   - a packet that fills the window: nothing more is sent until an acknowledgement
+//     arrives
 func (c *rcConn) wantsAck(n uint64) bool {
 	interval := min(ackEveryPackets, c.cong.quarterWindow())
 	return c.retry.tailProbing() || c.req.sinceAckRequest+1 >= interval || c.cong.fills(n)
 }
 
 // pushRequest queues a request packet that takes n sequences. It sets the AckReq bit if
-// the parameter ask is true, or if wantsAck returns true.
+// the parameter ask is true, or wantsAck says so.
 func (c *rcConn) pushRequest(p wire.Packet, n uint64, ask bool) {
 	ask = ask || c.wantsAck(n)
 	if ask {
@@ -194,10 +193,9 @@ func (c *rcConn) pushRequest(p wire.Packet, n uint64, ask bool) {
 	c.acks.requestSent()
 }
 
-// updateInFlight tells the congestion control how many packets are in flight, after the
-// positions of the requester have changed. While the RNR timer runs, no packet counts as
-// in flight, because the peer has dropped all packets that it has not acknowledged. A
-// queue pair that has failed has no packets in flight either.
+// updateInFlight updates the number of packets in flight in the congestion control.
+// While the RNR timer runs, the number is 0, because the peer has dropped the
+// unacknowledged packets. It is also 0 for a queue pair that has failed.
 func (c *rcConn) updateInFlight() {
 	n := c.req.unacked()
 	if c.q.awaitsRNRTimer() || !c.q.isServing() {

@@ -2,29 +2,27 @@
 
 package soft
 
-// A respResource is a response resource: a READ or an atomic of the peer that was
-// executed. It is kept as long as the peer may request the response again.
+// A respResource is a response resource: an executed READ or atomic of the peer. It is
+// kept because the peer may request the response again.
 type respResource struct {
 	atomic bool
 	// first and last are the sequences of the first and the last response packet
 	first, last uint64
-	source      memoryRange // for a READ: all the memory that was read
+	source      memoryRange // for a READ: the memory that was read
 	result      uint64      // for an atomic: the value of the memory before the atomic
 
-	pending bool   // true while the response, or a part of it, still has to be sent
+	pending bool   // true while a part of the response has to be sent
 	sent    bool   // true if the whole response was sent at least once
 	start   uint64 // sequence of the first packet of the pending response
 	next    uint64 // sequence of the next packet of the pending response
 	end     uint64 // sequence of the last packet of the pending response
-	// for a READ: memory of the pending response that was not sent yet
+	// for a READ: memory of the pending response that is still to be sent
 	unsent memoryRange
 }
 
-// respResources holds the response resources of a connection: one for each of the last n
-// READs and atomics of the peer. The number n is the number of READs and atomics that
-// the peer may have outstanding (IBTA vol. 1, 9.7.4.2). The index of a resource is the
-// number of READs and atomics that were executed before it on this connection; it does
-// not wrap.
+// respResources holds the resources of the last n READs and atomics of a connection,
+// where n is how many the peer may have outstanding (IBTA vol. 1, 9.7.4.2). The index of
+// a resource counts from 0, and does not wrap.
 type respResources struct {
 	entries      []respResource
 	added        uint64 // number of resources added so far
@@ -35,9 +33,8 @@ func newRespResources(size int) respResources {
 	return respResources{entries: make([]respResource, max(size, 1))}
 }
 
-// add adds a pending resource for a new READ or atomic. It replaces the oldest resource.
-// The peer has received the response of that resource, because otherwise it would have
-// too many READs and atomics outstanding; see full.
+// add adds a pending resource for a new READ or atomic, in place of the oldest one. The
+// peer has received the response of the oldest one; see full.
 func (r *respResources) add() *respResource {
 	res := r.at(r.added)
 	r.added++
@@ -47,15 +44,13 @@ func (r *respResources) add() *respResource {
 }
 
 // full reports whether the peer has reached its limit of outstanding READs and atomics.
-// The peer has reached the limit if the response of the oldest resource, which add would
-// replace, was not yet sent completely.
+// This is so if the response of the oldest resource was not yet sent completely.
 func (r *respResources) full() bool {
 	return r.added >= uint64(len(r.entries)) && !r.at(r.oldest()).sent
 }
 
-// find returns the resource whose response has a packet with the sequence seq, and the
-// index of the resource. It returns nil if there is none, for example because the
-// resource was replaced.
+// find returns the resource whose response has the packet seq, and its index. It returns
+// nil if there is none, or none any more.
 func (r *respResources) find(seq uint64) (res *respResource, index uint64) {
 	for i := r.added; i > r.oldest(); i-- {
 		if res := r.at(i - 1); res.first <= seq && seq <= res.last {
@@ -65,8 +60,7 @@ func (r *respResources) find(seq uint64) (res *respResource, index uint64) {
 	return nil, 0
 }
 
-// repeatFrom makes a part of the response of a resource pending again. The parameters
-// start and end are the sequences of the first and the last packet of this part.
+// repeatFrom makes a part of a response pending again: the packets from start to end.
 func (r *respResources) repeatFrom(index, start, end uint64) {
 	res := r.at(index)
 	res.pending, res.start, res.next, res.end = true, start, start, end

@@ -17,44 +17,41 @@ const (
 	// nakNone: there is no NAK for the expected packet. A connection begins in this
 	// state, and returns to it when the expected packet arrives.
 	nakNone nakState = iota
-	// nakDue: a NAK or an RNR NAK is sent in the next call of drive. The state is entered
+	// nakDue: the next call of drive sends a NAK or an RNR NAK. The state is entered
 	// when a packet after the expected one arrives, or when the expected packet can not
 	// be executed.
 	nakDue
-	// nakSent: the NAK was sent. The packets that were in flight behind the expected one
-	// may still arrive. They are dropped, and no second NAK is sent for the expected
-	// packet.
+	// nakSent: the NAK was sent. Later packets that were in flight are dropped without a
+	// second NAK.
 	nakSent
 )
 
-// nakOutcomes has, for each NAK code for a failed request, the outcome of the request.
-// Other NAK codes have outcomeAck.
+// nakOutcomes has the outcome for each NAK code of a failed request. Other codes have
+// outcomeAck.
 var nakOutcomes = [...]outcome{
 	wire.NAKInvalidRequest:    outcomeInvalidRequest,
 	wire.NAKRemoteAccess:      outcomeAccessError,
 	wire.NAKRemoteOperational: outcomeOperationError,
 }
 
-// nakCode returns the NAK code for a request that has failed with the outcome a.
+// nakCode returns the NAK code of a failed request.
 func nakCode(a outcome) wire.NAKCode { return wire.NAKCode(slices.Index(nakOutcomes[:], a)) }
 
-// rcResponder has the state of the responder of a rcConn: how far the peer's requests
-// were executed, and which NAK and which responses are to be sent. All sequences in it
-// are those of the peer's requests. A READ takes one sequence for each packet of its
-// response.
+// rcResponder is the state of the responder of a rcConn. Its sequences are those of the
+// peer's request packets. A READ takes one sequence for each packet of its response.
 type rcResponder struct {
 	base      psn.Value // PSN of the peer's first request
 	expected  uint64    // sequence of the next request packet to be executed
-	dataEnd   uint64    // 1 plus the sequence of the last SEND or WRITE packet that was executed
-	msn       psn.Value // message sequence number: number of messages completed
+	dataEnd   uint64    // sequence after the last executed SEND or WRITE packet
+	msn       psn.Value // message sequence number: number of complete messages
 	resources respResources
 
 	nakState nakState
 	nak      wire.Syndrome // syndrome of the last NAK that was due
-	// 1 plus the sequence of the first duplicate packet since the last new request; 0 if
-	// there was none
+	// sequence of the first duplicate since the last new request, plus 1; 0 if there was
+	// none
 	duplicateEnd uint64
-	fatal        outcome // outcome of the request that ends the queue pair; else outcomeAck
+	fatal        outcome // outcome of the request that ends the queue pair, or outcomeAck
 }
 
 func (r *rcResponder) init(attr *verbs.QPAttr) {
@@ -62,53 +59,50 @@ func (r *rcResponder) init(attr *verbs.QPAttr) {
 	r.resources = newRespResources(int(attr.MaxDestRdAtomic))
 }
 
-// accepts returns the sequence of a request packet with a PSN. It returns false if the
-// packet has to be dropped: because its sequence would be negative, or because a request
-// has ended the queue pair.
+// accepts returns the sequence of a request packet. It returns false if the packet has
+// to be dropped: the sequence is negative, or an earlier request ends the queue pair.
 func (r *rcResponder) accepts(v psn.Value) (seq uint64, ok bool) {
 	seq, ok = nearestSeq(v, r.base, r.expected)
 	return seq, ok && r.fatal == outcomeAck
 }
 
-// psn returns the PSN of a sequence of the peer.
+// psn returns the PSN of a request packet.
 func (r *rcResponder) psn(seq uint64) psn.Value { return psnOf(r.base, seq) }
 
-// onExpected is called when the expected packet arrives. No NAK for that packet is needed
-// any more.
+// onExpected is called when the expected packet arrives.
 func (r *rcResponder) onExpected() { r.nakState, r.duplicateEnd = nakNone, 0 }
 
 // scheduleNAK makes a NAK or an RNR NAK for the expected packet due.
 func (r *rcResponder) scheduleNAK(s wire.Syndrome) { r.nak, r.nakState = s, nakDue }
 
-// fail records that a request ends the queue pair, and makes the NAK for it due.
+// fail makes the NAK due for a request that ends the queue pair.
 func (r *rcResponder) fail(a outcome) {
 	r.fatal = a
 	r.scheduleNAK(wire.NAK(nakCode(a)))
 }
 
 // executedData records that the expected packet, of a SEND or WRITE, was executed. The
-// parameter ends is true for the last packet of a message.
+// parameter ends marks the last packet of a message.
 func (r *rcResponder) executedData(ends bool) {
 	r.advance(1, ends)
 	r.dataEnd = r.expected
 }
 
-// executedRead records that the expected request, a READ of memory, was executed. Its
-// response has n packets, and is due now.
+// executedRead records that the expected READ was executed, and makes its response of n
+// packets due.
 func (r *rcResponder) executedRead(memory memoryRange, n uint64) {
 	res := r.addResource(n)
 	res.source, res.unsent = memory, memory
 }
 
-// executedAtomic records that the expected request, an atomic, was executed. Its
-// response, which has the value old, is due now.
+// executedAtomic records that the expected atomic was executed, and makes its response
+// with the value old due.
 func (r *rcResponder) executedAtomic(old uint64) {
 	res := r.addResource(1)
 	res.atomic, res.result = true, old
 }
 
-// addResource adds the response resource of the expected request, whose response has n
-// packets.
+// addResource adds the resource of the expected request. The response has n packets.
 func (r *rcResponder) addResource(n uint64) *respResource {
 	res := r.resources.add()
 	res.first, res.last = r.expected, r.expected+n-1
@@ -117,8 +111,8 @@ func (r *rcResponder) addResource(n uint64) *respResource {
 	return res
 }
 
-// advance records that a request packet of n sequences was executed. The parameter ends
-// is true for the last packet of a message.
+// advance records that a request of n sequences was executed. The parameter ends marks
+// the last packet of a message.
 func (r *rcResponder) advance(n uint64, ends bool) {
 	r.expected += n
 	if ends {
@@ -126,10 +120,9 @@ func (r *rcResponder) advance(n uint64, ends bool) {
 	}
 }
 
-// onDuplicate is called for a packet of a request that was executed before. The first
-// such packet after a new request is recorded: duplicateEnd is its sequence plus 1. If
-// the same packet arrives once more, onDuplicate returns true: the peer has not received
-// the response that was repeated after the first duplicate.
+// onDuplicate is called for a packet that was executed before. It returns true if the
+// same packet was also the first duplicate after the last new request. Then the peer has
+// not received the repeated response.
 func (r *rcResponder) onDuplicate(seq uint64) (again bool) {
 	if r.duplicateEnd == 0 {
 		r.duplicateEnd = seq + 1
@@ -138,8 +131,8 @@ func (r *rcResponder) onDuplicate(seq uint64) (again bool) {
 	return r.duplicateEnd == seq+1
 }
 
-// repeatAtomic makes the response of the atomic with the sequence seq due again. It
-// returns false if the response is not known any more.
+// repeatAtomic makes the response of the atomic seq due again. It returns false if the
+// response is not known any more.
 func (r *rcResponder) repeatAtomic(seq uint64) bool {
 	res, index := r.resources.find(seq)
 	if res == nil || !res.atomic {
@@ -149,10 +142,9 @@ func (r *rcResponder) repeatAtomic(seq uint64) bool {
 	return true
 }
 
-// repeatRead makes a part of a READ's response due again: n packets from the sequence
-// seq on, with the given memory. The packets before seq have mtu bytes each. repeatRead
-// returns false if the response is not known any more, or if the memory is not within
-// that of the first request.
+// repeatRead makes n packets of a READ's response due again, from the packet seq on,
+// with the given memory. It returns false if the response is not known any more, or if
+// the first request did not name this memory.
 func (r *rcResponder) repeatRead(memory memoryRange, seq, n uint64, mtu uint32) bool {
 	res, index := r.resources.find(seq)
 	if res == nil || res.atomic {
@@ -168,7 +160,7 @@ func (r *rcResponder) repeatRead(memory memoryRange, seq, n uint64, mtu uint32) 
 }
 
 // responseSent records that the next packet of a response was sent. It reports whether
-// the packet has acknowledged all SENDs and WRITEs that were executed.
+// this packet acknowledges all executed SENDs and WRITEs.
 func (r *rcResponder) responseSent(res *respResource) (acknowledges bool) {
 	acknowledges = res.next >= r.dataEnd
 	res.pending = res.next != res.end

@@ -4,14 +4,13 @@ package soft
 
 import "github.com/rdmaloop/rdmaloop/internal/wire"
 
-// respondBudget is how many response packets one connection sends in one call of drive.
-// A large READ must not overflow the peer's socket, or delay other connections. The
-// number is arbitrary.
+// respondBudget is how many response packets a connection sends in one call of drive.
+// Without it, a large READ would overflow the peer's socket and delay other connections.
+// Arbitrary.
 const respondBudget = 32
 
-// sendResponses sends due responses in the order of the peer's requests. Then it sends a
-// due NAK or acknowledgement. It returns false if it has to be called again, because
-// something that is due was not sent or was delayed.
+// sendResponses sends due responses in the order of the requests, and then a due NAK or
+// acknowledgement. It returns false if it has to be called again.
 func (c *rcConn) sendResponses() (done bool) {
 	for n := 0; c.q.isServing(); n++ {
 		res := c.resp.resources.nextPending()
@@ -31,10 +30,9 @@ func (c *rcConn) sendResponses() (done bool) {
 	return true
 }
 
-// delaysAck reports whether the due acknowledgement is delayed until a later call of
-// drive. It is called once in each call of drive. The acknowledgement is not delayed if
-// the owner of the shard may go to sleep, or if the peer needs the credits in the
-// acknowledgement.
+// delaysAck reports whether the due acknowledgement is delayed. It is called once in
+// each call of drive. There is no delay if the owner may sleep, or if the peer needs
+// credits.
 func (c *rcConn) delaysAck() bool {
 	return c.acks.delay(c.resp.dataEnd) && !c.demux.flushAll && c.credits.enough(c.resp.msn)
 }
@@ -63,9 +61,8 @@ func (c *rcConn) sendResponse(res *respResource) bool {
 	return true
 }
 
-// responseOpcode returns the opcode of the next packet of a READ's response. A response
-// that is repeated from the middle also begins with FIRST or ONLY. A peer with rxe
-// accepts these opcodes there if the READ is its newest request.
+// responseOpcode returns the opcode of the next packet of a READ's response. A repeated
+// part also begins with FIRST or ONLY. rxe accepts this for its newest request.
 func responseOpcode(res *respResource) wire.Opcode {
 	switch first, last := res.next == res.start, res.next == res.end; {
 	case first && last:
@@ -92,8 +89,8 @@ func (c *rcConn) sendAtomicResponse(res *respResource) bool {
 	return true
 }
 
-// responseSent records that the next packet of a response was sent. The packet also
-// acknowledges the requests before it.
+// responseSent records that the next packet of a response was sent. It also acknowledges
+// the requests before it.
 func (c *rcConn) responseSent(res *respResource) {
 	if c.resp.responseSent(res) {
 		c.acks.sent(c.resp.dataEnd)
@@ -111,8 +108,8 @@ func (c *rcConn) sendAck() bool {
 }
 
 // sendNAK sends the due NAK or RNR NAK for the packet seq. If the NAK is for a request
-// that ends the queue pair, the queue pair then enters the error state. sendNAK returns
-// false if the packetConn has no room.
+// that ends the queue pair, the queue pair enters the error state. sendNAK returns false
+// if the packetConn has no room.
 func (c *rcConn) sendNAK(seq uint64) bool {
 	if !c.sendAETH(c.resp.nak, seq) {
 		return false
@@ -125,7 +122,7 @@ func (c *rcConn) sendNAK(seq uint64) bool {
 	return true
 }
 
-// sendAETH sends an acknowledgement packet with a syndrome for the packet seq.
+// sendAETH sends an acknowledgement packet for the packet seq.
 func (c *rcConn) sendAETH(s wire.Syndrome, seq uint64) bool {
 	p, ok := c.newPacket(wire.Acknowledge, 0, c.resp.psn(seq))
 	if !ok {

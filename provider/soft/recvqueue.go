@@ -9,8 +9,8 @@ import (
 )
 
 // A recvQueue is the receive queue of a queue pair or an SRQ. It holds posted buffers in
-// order. The counters head and tail wrap. A buffer that was taken for a message occupies
-// an entry of the queue until its completion is polled; see cqSpace.
+// order. A buffer that was taken occupies its entry until its completion is polled; see
+// cqSpace. The counters head and tail wrap.
 type recvQueue struct {
 	entries    []rqe
 	head, tail uint32
@@ -23,8 +23,8 @@ type recvQueue struct {
 // An rqe is a posted receive buffer.
 type rqe struct {
 	id   uint64
-	size uint32      // number of bytes of the memory; the maximum also stands for all larger numbers
-	sges []verbs.SGE // memory of the buffer; the slice is a part of recvQueue.sges
+	size uint32      // size of the memory in bytes; the largest uint32 if it is larger
+	sges []verbs.SGE // memory of the buffer; a part of recvQueue.sges
 }
 
 func newRecvQueue(maxWR, maxSGE int) recvQueue {
@@ -69,8 +69,7 @@ func (q *recvQueue) push(wr *verbs.RecvWR) error {
 	return nil
 }
 
-// fullError returns the error of posting to a full queue: verbs.ErrQueueFull, or a
-// *verbs.ParamError if the queue was created with length 0 and so never has room.
+// fullError returns verbs.ErrQueueFull, or a *verbs.ParamError for a queue of length 0.
 func (q *recvQueue) fullError() error {
 	if q.depth > 0 {
 		return verbs.ErrQueueFull
@@ -86,8 +85,8 @@ func (q *recvQueue) peek() *rqe {
 	return &q.entries[q.head&uint32(len(q.entries)-1)]
 }
 
-// pop takes the oldest buffer and copies its description to dst. The capacity of the
-// slice dst.sges must be at least maxSGE. pop returns false if there is no buffer.
+// pop takes the oldest buffer, and copies its description to dst. The capacity of
+// dst.sges must be at least maxSGE. pop returns false if there is no buffer.
 func (q *recvQueue) pop(dst *rqe) bool {
 	e := q.peek()
 	if e == nil {
@@ -100,8 +99,7 @@ func (q *recvQueue) pop(dst *rqe) bool {
 	return true
 }
 
-// sizeOf returns the number of bytes of the memory that sges name, or the largest uint32
-// if there are more.
+// sizeOf returns the size of the memory of sges in bytes, at most the largest uint32.
 func sizeOf(sges []verbs.SGE) uint32 {
 	var n uint64
 	for i := range sges {

@@ -7,21 +7,19 @@ import (
 )
 
 // requester is the sending half of a queue pair. It decides which request may be sent,
-// and completes acknowledged requests. It fails a request after too many RNR retries, or
-// if the peer does not respond.
+// and completes acknowledged and failed requests.
 type requester struct {
 	reads int // number of READs and atomics outstanding
-	// position in the send queue at which expectedResponse begins to search: no READ or
-	// atomic before this position waits for a response
+	// position in the send queue: no READ or atomic before it waits for a response
 	nextRead uint32
 	rnr      rnrRetry
-	// number of outstanding requests that are signaled, or are READs or atomics
+	// number of outstanding requests that are signaled, READs or atomics
 	signaledCount int
 	responseTimer timer // runs on the local path while the peer does not respond
 }
 
-// forgetSent records that no request is outstanding. The parameter oldest is the position
-// of the oldest request in the send queue.
+// forgetSent records that no request is outstanding. The parameter oldest is the
+// position of the oldest request.
 func (r *requester) forgetSent(oldest uint32) { r.reads, r.signaledCount, r.nextRead = 0, 0, oldest }
 
 // validate checks a request before it is queued, and returns its length in bytes.
@@ -64,16 +62,15 @@ func (q *qp) validate(wr *verbs.SendWR) (total uint32, err error) {
 	return uint32(sum), nil
 }
 
-// nextToSend returns the next request of which packets may be sent now, or nil. It
-// returns the same request until markSent is called.
+// nextToSend returns the next request of which packets may be sent, or nil. It returns
+// the same request until markSent.
 func (q *qp) nextToSend() *wqe {
 	if q.sq.next == q.sq.tail || q.rnr.waiting {
 		return nil
 	}
 	w := q.sq.at(q.sq.next)
 	if !q.nextIsNew() {
-		// A part of this request was sent before. The queue pair sends the rest of it, or
-		// sends it again, even in SQD.
+		// A request of which a part was sent is continued, even in SQD.
 		if w.status != verbs.StatusSuccess {
 			return nil
 		}
@@ -89,7 +86,7 @@ func (q *qp) nextToSend() *wqe {
 	return w
 }
 
-// nextIsNew reports whether no part of the request at position sq.next was ever sent.
+// nextIsNew reports whether no part of the next request was ever sent.
 func (q *qp) nextIsNew() bool { return q.sq.next == q.sq.firstNew }
 
 // mayStart reports whether a new request may be sent now.
@@ -98,7 +95,7 @@ func (q *qp) mayStart(w *wqe) bool {
 	case q.state != verbs.StateRTS:
 		return false
 	case w.flags&verbs.SendFence != 0 && q.reads > 0:
-		// A fenced request waits for earlier READs and atomics; see IBV_SEND_FENCE in
+		// A fenced request waits for READs and atomics; see IBV_SEND_FENCE in
 		// ibv_post_send(3).
 		return false
 	}
@@ -109,16 +106,14 @@ func (q *qp) mayStart(w *wqe) bool {
 // completed.
 func (q *qp) outstanding() bool { return q.sq.outstanding() }
 
-// hasUnsent reports whether the send queue has a request whose packets or fragments were
-// not all sent, or have to be sent again.
+// hasUnsent reports whether a part of a queued request has to be sent.
 func (q *qp) hasUnsent() bool { return q.sq.next != q.sq.tail }
 
 // sendQueueEmpty reports whether all posted requests have completed.
 func (q *qp) sendQueueEmpty() bool { return q.sq.oldest == q.sq.tail }
 
-// awaitsAck reports whether the requester needs the acknowledgements of the peer soon:
-// for a completion, for a request that is not sent yet, or to drain the send queue in
-// SQD.
+// awaitsAck reports whether the requester needs acknowledgements soon: for a completion,
+// to send more, or to drain the send queue in SQD.
 func (q *qp) awaitsAck() bool {
 	return q.signaledCount > 0 || q.hasUnsent() || q.state == verbs.StateSQD
 }
@@ -126,13 +121,12 @@ func (q *qp) awaitsAck() bool {
 // awaitsResponse reports whether a READ or an atomic is outstanding.
 func (q *qp) awaitsResponse() bool { return q.reads > 0 }
 
-// awaitsRNRTimer reports whether an RNR NAK was received and the RNR timer still runs.
-// Until the timer fires, the request must not be sent again.
+// awaitsRNRTimer reports whether the RNR timer runs. Until it fires, no request is sent.
 func (q *qp) awaitsRNRTimer() bool { return q.rnr.waiting }
 
-// failRequest is called for the request at position sq.next when this side can not send
-// it. The request completes with the given status as soon as the requests before it are
-// acknowledged. No request after it is sent.
+// failRequest is called if this side can not send the next request. The request
+// completes with the given status when the requests before it are acknowledged. No later
+// request is sent.
 func (q *qp) failRequest(w *wqe, status verbs.Status) {
 	if q.nextIsNew() {
 		q.sq.firstNew++
@@ -161,8 +155,7 @@ func (q *qp) checkLocalMemory(w *wqe) verbs.Status {
 	return verbs.StatusSuccess
 }
 
-// markBegun records that the first fragment of the request that nextToSend returned was
-// sent. It may be called again for further fragments.
+// markBegun records that a fragment of the request from nextToSend was sent.
 func (q *qp) markBegun(w *wqe) {
 	if !q.nextIsNew() {
 		return
@@ -176,8 +169,8 @@ func (q *qp) markBegun(w *wqe) {
 	}
 }
 
-// markSent records that the request that nextToSend returned was sent completely. The
-// parameter seq is the sequence of its last fragment.
+// markSent records that the request from nextToSend was sent completely. The parameter
+// seq is the sequence of its last fragment.
 func (q *qp) markSent(w *wqe, seq uint64) {
 	q.markBegun(w)
 	w.lastSeq = seq
@@ -190,15 +183,15 @@ func (q *qp) signaled(w *wqe) bool { return q.signalAll || w.flags&verbs.SendSig
 // rewind makes the oldest unacknowledged request the next one to be sent.
 func (q *qp) rewind() { q.sq.rewind() }
 
-// resetSent marks all requests as never sent. It is used when the queue pair moves to
-// another connection, because the peer has not received anything on the old one.
+// resetSent marks all requests as never sent. The queue pair moves to another
+// connection, and the peer has received nothing on the old one.
 func (q *qp) resetSent() {
 	q.sq.forgetSent()
 	q.requester.forgetSent(q.sq.oldest)
 }
 
-// gather copies bytes of the message, from offset on, to dst. It returns false if the
-// memory of the request is not accessible.
+// gather copies bytes of the message, from an offset on, to dst. It returns false if the
+// memory is not accessible.
 func (q *qp) gather(dst []byte, w *wqe, offset uint32) bool {
 	if w.flags&verbs.SendInline != 0 {
 		copy(dst, w.inline[offset:])

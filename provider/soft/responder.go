@@ -9,40 +9,36 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// messageState says whether a message of the peer has begun and is not complete, and of
-// which kind the message is.
+// messageState says which kind of message has begun and is not complete.
 type messageState uint8
 
 const (
-	// messageNone: no message has begun, so the next fragment has to be the first one of
-	// a message. A queue pair begins in this state. It returns to this state with the
-	// last fragment of each message, and when the receive buffer of a SEND completes
-	// with an error.
+	// messageNone: no message has begun. The next fragment has to be the first one of a
+	// message. A queue pair begins in this state. It returns to it with the last
+	// fragment of a message, or when the receive buffer of a SEND fails.
 	messageNone messageState = iota
-	// messageSend: a SEND has begun. A receive buffer was taken for it, and is not
-	// completed. The next fragment has to be one of the same SEND.
+	// messageSend: a SEND has begun, and has taken a receive buffer. The next fragment
+	// has to be of the same SEND.
 	messageSend
-	// messageWrite: a WRITE has begun. The next fragment has to be one of the same WRITE. A
-	// WRITE with immediate data takes a receive buffer only with its last fragment.
+	// messageWrite: a WRITE has begun. The next fragment has to be of the same WRITE.
+	// Only the last fragment of a WRITE with immediate data takes a receive buffer.
 	messageWrite
 )
 
 // responder is the receiving half of a queue pair. It executes the peer's requests in
-// order, with the buffers of the receive queue and the memory regions.
+// order.
 type responder struct {
 	receivesInline bool // ReceiveInline was called
 	message        messageState
 	buffer         rqe         // receive buffer of the current message
-	offset         uint32      // number of bytes of the current SEND that were copied to buffer
-	writeLeft      memoryRange // memory of the current WRITE that was not written yet
-	writeLength    uint32      // number of bytes of the whole current WRITE
+	offset         uint32      // bytes of the current SEND that were copied to buffer
+	writeLeft      memoryRange // memory of the current WRITE that is still to be written
+	writeLength    uint32      // bytes of the whole current WRITE
 }
 
-// expects reports whether a fragment may follow the fragments that have arrived. A
-// message has a FIRST, any number of MIDDLE and a LAST fragment, or one fragment only.
-// Fragments of other messages between them are invalid. The parameter first is true if
-// the fragment is the first one of a message. The parameter state is messageSend for a
-// fragment of a SEND, and messageWrite for a fragment of a WRITE.
+// expects reports whether a fragment may come next. The parameter first marks the first
+// fragment of a message. The parameter state is messageSend or messageWrite, the kind of
+// the message. Fragments of different messages are not mixed.
 func (rs *responder) expects(first bool, state messageState) bool {
 	if first {
 		return rs.message == messageNone
@@ -50,17 +46,16 @@ func (rs *responder) expects(first bool, state messageState) bool {
 	return rs.message == state
 }
 
-// A READ or WRITE of the peer names a range of memory. A memoryRange is the part of this
-// range that was not accessed yet. The region is looked up again for each fragment,
-// because the application may close it at any time.
+// A memoryRange is the memory of a READ or WRITE that was not accessed yet. The region
+// is looked up for each fragment, because the application may close it at any time.
 type memoryRange struct {
 	addr uint64
 	key  uint32
 	left uint32
 }
 
-// deliver executes one fragment of a SEND or WRITE. If it returns outcomeRNR, it has
-// changed nothing, and the fragment may be delivered again.
+// deliver executes one fragment of a SEND or WRITE. With outcomeRNR it has changed
+// nothing, and the fragment may be delivered again.
 func (q *qp) deliver(r *fragment.Fragment) outcome {
 	switch r.Op {
 	case fragment.Send:
@@ -71,8 +66,8 @@ func (q *qp) deliver(r *fragment.Fragment) outcome {
 	return outcomeInvalidRequest
 }
 
-// receiveQueue returns the queue from which receive buffers are taken: that of the SRQ
-// if the queue pair has one, else the queue pair's own.
+// receiveQueue returns the queue of receive buffers: that of the SRQ if there is one,
+// else the queue pair's own.
 func (q *qp) receiveQueue() *recvQueue {
 	if q.srq != nil {
 		return &q.srq.rq
@@ -80,9 +75,8 @@ func (q *qp) receiveQueue() *recvQueue {
 	return &q.rq
 }
 
-// receiveBuffers returns the number of receive buffers that are posted and not taken,
-// plus 1 if a SEND has taken a buffer and is not complete. It does not count the buffers
-// of an SRQ.
+// receiveBuffers returns the number of posted receive buffers, and counts the buffer of
+// an incomplete SEND too. It does not count buffers of an SRQ.
 func (q *qp) receiveBuffers() int {
 	n := q.rq.len()
 	if q.message == messageSend {
@@ -129,10 +123,9 @@ func (q *qp) deliverSend(r *fragment.Fragment) outcome {
 	return outcomeAck
 }
 
-// deliverInline executes a SEND that consists of one fragment and has no immediate data,
-// if PollInline can return its bytes together with its completion. For this the message
-// has to be small, and no earlier completion may wait in the ring of the CQ.
-// deliverInline reports whether it has executed the SEND.
+// deliverInline executes a SEND of one fragment without immediate data, if PollInline
+// can return its bytes. The message must be small, and no completion may wait in the CQ.
+// deliverInline returns false if it did not execute the SEND.
 func (q *qp) deliverInline(payload []byte, solicited bool) bool {
 	c := q.recvCQ
 	at := c.stored
@@ -153,13 +146,12 @@ func (q *qp) deliverInline(payload []byte, solicited bool) bool {
 	return true
 }
 
-// scatter copies data to the current receive buffer, from offset on.
+// scatter copies data to the current receive buffer, beginning at an offset.
 func (q *qp) scatter(data []byte, offset uint32) bool {
 	return q.pd.scatter(q.buffer.sges, offset, data)
 }
 
-// completeReceive completes the receive buffer of a message. The parameter r is the last
-// fragment.
+// completeReceive completes the receive buffer of a message with the last fragment r.
 func (q *qp) completeReceive(r *fragment.Fragment, op verbs.WCOpcode, length uint32) {
 	wc := verbs.WC{Opcode: op, ByteLen: length}
 	if r.Flags&fragment.Imm != 0 {
@@ -168,24 +160,23 @@ func (q *qp) completeReceive(r *fragment.Fragment, op verbs.WCOpcode, length uin
 	q.receiveDone(&wc, r.Flags&fragment.Solicited != 0)
 }
 
-// receiveDone adds the completion wc for the receive buffer that was taken last. Before
-// that it sets the ID and the queue pair number in wc.
+// receiveDone adds the completion of the current receive buffer. It sets the ID and the
+// queue pair number in wc.
 func (q *qp) receiveDone(wc *verbs.WC, solicited bool) {
 	wc.ID, wc.QPN = q.buffer.id, q.num
 	q.message = messageNone
 	q.recvCQ.push(wc, &q.receiveQueue().cqSpace, solicited)
 }
 
-// onInvalidRequest is called for an invalid request. If a SEND is not complete, its
-// receive buffer completes with an error. onInvalidRequest returns the outcome of the
-// request.
+// onInvalidRequest returns the outcome of an invalid request. The receive buffer of an
+// incomplete SEND completes with an error.
 func (q *qp) onInvalidRequest() outcome {
 	return q.failReceive(verbs.StatusRemInvReqErr, outcomeInvalidRequest)
 }
 
-// failReceive is called when a request has failed with the outcome a. If a SEND is not
-// complete, its receive buffer completes with the given status. failReceive returns the
-// outcome a. The path then sends the NAK for it, and calls requestFailed.
+// failReceive is called when a request fails with the outcome a, and returns a. The
+// receive buffer of an incomplete SEND completes with the given status. The path then
+// sends the NAK, and calls requestFailed.
 func (q *qp) failReceive(status verbs.Status, a outcome) outcome {
 	if q.message == messageSend {
 		q.receiveDone(&verbs.WC{Status: status}, false)
@@ -234,10 +225,9 @@ func (q *qp) deliverWrite(r *fragment.Fragment) outcome {
 	return outcomeAck
 }
 
-// beginWrite checks the memory of a WRITE, and stores it for the fragments of the WRITE.
-// An operation that the queue pair does not allow is an invalid request. A wrong key,
-// address or access right is an access error. Key and address of a request for zero bytes
-// are not checked (IBTA vol. 1, 9.7.4.1.3).
+// beginWrite checks and stores the memory of a WRITE. It is an invalid request if the
+// queue pair allows no WRITE, and an access error if the key, address or access right is
+// wrong. A WRITE of zero bytes is not checked (IBTA vol. 1, 9.7.4.1.3).
 func (q *qp) beginWrite(r *fragment.Fragment) outcome {
 	if q.attr.Access&verbs.AccessRemoteWrite == 0 {
 		return outcomeInvalidRequest
@@ -249,8 +239,7 @@ func (q *qp) beginWrite(r *fragment.Fragment) outcome {
 	return outcomeAck
 }
 
-// accessAllowed checks the key, the bounds and the access rights of all memory that a
-// request names.
+// accessAllowed checks the key, the bounds and the access rights of a request.
 func (q *qp) accessAllowed(r *fragment.Fragment, access verbs.Access) bool {
 	m, _ := q.pd.acquireRemote(r.Key, r.Addr, r.Total, access)
 	if m == nil {
@@ -260,8 +249,8 @@ func (q *qp) accessAllowed(r *fragment.Fragment, access verbs.Access) bool {
 	return true
 }
 
-// deliverRead checks a READ, and returns the range of memory whose contents have to be
-// sent. The path then copies the contents with readInto, piece by piece.
+// deliverRead checks a READ, and returns its memory. The path then copies the memory
+// with readInto, piece by piece.
 func (q *qp) deliverRead(r *fragment.Fragment) (memoryRange, outcome) {
 	rs := &q.responder
 	if rs.message != messageNone || !r.First() || !r.Last() || q.attr.MaxDestRdAtomic == 0 ||
@@ -274,8 +263,8 @@ func (q *qp) deliverRead(r *fragment.Fragment) (memoryRange, outcome) {
 	return memoryRange{r.Addr, r.Key, r.Total}, outcomeAck
 }
 
-// readInto copies the beginning of the range w to dst, and then shortens w by the part
-// that was copied. It returns false if the memory is not accessible any more.
+// readInto copies the beginning of the range w to dst, and removes it from w. It returns
+// false if the memory is not accessible any more.
 func (q *qp) readInto(dst []byte, w *memoryRange) bool {
 	if len(dst) > 0 {
 		m, src := q.pd.acquireRemote(w.key, w.addr, uint32(len(dst)), verbs.AccessRemoteRead)
@@ -290,9 +279,8 @@ func (q *qp) readInto(dst []byte, w *memoryRange) bool {
 	return true
 }
 
-// deliverAtomic executes an atomic, and returns the value before it. The payload has the
-// operands in the order of the AtomicETH (IBTA vol. 1, 9.3.4): the swap or add operand,
-// then the compare operand.
+// deliverAtomic executes an atomic, and returns the value before it. The payload has two
+// operands: swap or add, then compare (IBTA vol. 1, 9.3.4).
 func (q *qp) deliverAtomic(r *fragment.Fragment) (old uint64, a outcome) {
 	rs := &q.responder
 	if rs.message != messageNone || len(r.Payload) != fragment.AtomicOperands || r.Addr%8 != 0 || q.attr.MaxDestRdAtomic == 0 ||
@@ -318,8 +306,8 @@ func (q *qp) deliverAtomic(r *fragment.Fragment) (old uint64, a outcome) {
 	}
 }
 
-// requestFailed is called by the path after it has sent the NAK for a request with the
-// outcome a. It moves the queue pair to the error state.
+// requestFailed moves the queue pair to the error state. The path calls it after it has
+// sent the NAK for a request with the outcome a.
 func (q *qp) requestFailed(a outcome) {
 	event := verbs.AsyncQPRequestError
 	if a == outcomeAccessError {

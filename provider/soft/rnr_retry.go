@@ -4,19 +4,18 @@ package soft
 
 import "github.com/rdmaloop/rdmaloop/verbs"
 
-// rnrRetry counts how often a requester sends a request again after an RNR NAK, and
-// waits before each retry. Before use, retriesLeft has to be set, and the method init of
-// the field timer has to be called.
+// rnrRetry counts the retries after RNR NAKs, and waits before each retry. Before use,
+// retriesLeft has to be set, and the method init of the timer has to be called.
 type rnrRetry struct {
 	retriesLeft uint8 // remaining retries; verbs.RNRRetryForever means no limit
-	// true after an RNR NAK was received, until the timer fires
+	// true from an RNR NAK until the timer fires
 	waiting bool
 	timer   timer
 }
 
-// refused processes an RNR NAK. The parameter code is the code of the time to wait
-// before the retry; see verbs.RNRDelay. refused returns false if no retry is left (IBTA
-// vol. 1, 9.7.5.2.8). Otherwise it starts the timer with this time.
+// refused processes an RNR NAK, and starts the timer. The parameter code is the code of
+// the time to wait; see verbs.RNRDelay. refused returns false if no retry is left (IBTA
+// vol. 1, 9.7.5.2.8).
 func (r *rnrRetry) refused(code uint8) bool {
 	if r.retriesLeft == 0 {
 		return false
@@ -29,5 +28,5 @@ func (r *rnrRetry) refused(code uint8) bool {
 	return true
 }
 
-// fired records that the timer has fired, so that requests may be sent again.
+// fired is called when the timer fires. Requests may then be sent again.
 func (r *rnrRetry) fired() { r.waiting = false }

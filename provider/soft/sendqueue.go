@@ -13,15 +13,13 @@ type wqe struct {
 	id    uint64
 	op    verbs.Opcode
 	flags verbs.SendFlags
-	// error that this side has found in the request, and with which the request will
-	// complete; else StatusSuccess
+	// error with which the request will complete, found by this side; else StatusSuccess
 	status           verbs.Status
 	responseComplete bool // for READs and atomics: true if the whole response has arrived
 	imm              uint32
 	total            uint32 // number of bytes of the message
 	received         uint32 // number of bytes of the response received
-	// path sequence of the last fragment; the constant unsent until that fragment was
-	// sent
+	// path sequence of the last fragment; unsent until it was sent
 	lastSeq uint64
 	addr    uint64
 	key     uint32
@@ -30,37 +28,36 @@ type wqe struct {
 	sges    []verbs.SGE // memory of the message; the queue owns the slice
 	inline  []byte      // inline data of the message; the queue owns the slice
 
-	// Each of the next three fields is used by one kind of path only.
+	// Each of these fields is used by one kind of path only.
 	shm shmRequest
 	rc  rcRequest
 	ud  udRequest
 }
 
-// A shmRequest is the part of a request that only the local path of an RC queue pair
-// uses.
+// A shmRequest is the part of a request for the local path of RC.
 type shmRequest struct {
 	sent uint32 // number of bytes sent
 }
 
-// An rcRequest is the part of a request that only the wire path of an RC queue pair uses.
+// An rcRequest is the part of a request for the wire path of RC.
 type rcRequest struct {
 	firstSeq      uint64 // path sequence of the first packet
 	messageNumber uint64 // number of the message; see rcCredits
 }
 
-// A udRequest is the part of a request that only UD queue pairs use: the destination.
+// A udRequest is the destination of a UD request.
 type udRequest struct {
 	ah   verbs.AH
 	qpn  uint32
 	qkey uint32
 }
 
-// expectsResponse reports whether the request is a READ or an atomic. To these the peer
-// responds with data, and to other requests with an acknowledgement only.
+// expectsResponse reports whether the request is a READ or an atomic, which the peer
+// answers with data.
 func (w *wqe) expectsResponse() bool { return w.op == verbs.OpRead || w.op.Atomic() }
 
-// done reports whether the peer has executed the request. The peer has acknowledged all
-// path sequences below the parameter acked.
+// done reports whether the peer has executed the request. It has acknowledged all path
+// sequences below acked.
 func (w *wqe) done(acked uint64) bool {
 	if w.expectsResponse() {
 		return w.responseComplete
@@ -68,19 +65,18 @@ func (w *wqe) done(acked uint64) bool {
 	return w.lastSeq < acked
 }
 
-// unsent is the value of wqe.lastSeq until the last fragment of the request has been
-// sent.
+// unsent is the value of wqe.lastSeq until the last fragment was sent.
 const unsent = math.MaxUint64
 
-// A sendQueue holds requests in the order in which they were posted. A completed request
-// occupies an entry of the queue until its completion is polled; see cqSpace.
+// A sendQueue holds requests in the order of posting. A completed request occupies its
+// entry until its completion is polled; see cqSpace.
 type sendQueue struct {
-	entries []wqe // ring of requests; grows up to depth when more requests are queued
+	entries []wqe // ring of requests; grows up to depth
 
-	// The next four fields are positions in the queue, which wrap.
+	// These fields are positions in the queue, which wrap.
 	oldest uint32 // position of the oldest request that has not completed
-	// position of the request that is sent next; before firstNew in the queue if a part
-	// of this request was sent already
+	// position of the request that is sent next; before firstNew if a part of it was
+	// sent
 	next     uint32
 	firstNew uint32 // position of the first request that was never sent
 	tail     uint32 // position of the next request to be posted
@@ -90,9 +86,9 @@ type sendQueue struct {
 	maxSGE, maxInline int
 }
 
-// initialSendEntries is how many requests a send queue can hold before it grows. The
-// number is small, because a program may have many connections with no more than one or
-// two outstanding requests each. It is arbitrary.
+// initialSendEntries is how many requests a send queue can hold before it grows. A
+// program may have many connections with few outstanding requests each. The number is
+// arbitrary.
 const initialSendEntries = 8
 
 func newSendQueue(caps *verbs.QPCaps) sendQueue {
@@ -101,8 +97,7 @@ func newSendQueue(caps *verbs.QPCaps) sendQueue {
 	return q
 }
 
-// resize changes the number of entries to the parameter size, a power of two, and keeps
-// the queued requests.
+// resize gives the queue size entries, a power of two, and keeps the queued requests.
 func (q *sendQueue) resize(size int) {
 	old := *q
 	q.entries = make([]wqe, size)
@@ -120,8 +115,7 @@ func (q *sendQueue) resize(size int) {
 
 func (q *sendQueue) at(i uint32) *wqe { return &q.entries[i&uint32(len(q.entries)-1)] }
 
-// full reports whether all entries are occupied: by requests, or by completions that
-// were not polled.
+// full reports whether requests and unpolled completions occupy all entries.
 func (q *sendQueue) full() bool { return q.tail-q.oldest+q.held >= q.depth }
 
 // outstanding reports whether a request was sent, at least in part, and has not
@@ -131,7 +125,7 @@ func (q *sendQueue) outstanding() bool { return q.oldest != q.firstNew }
 // rewind makes the oldest request the next one to be sent.
 func (q *sendQueue) rewind() { q.next = q.oldest }
 
-// forgetSent marks all requests as never sent, and forgets which responses have arrived.
+// forgetSent marks all requests as never sent.
 func (q *sendQueue) forgetSent() {
 	for i := q.oldest; i != q.firstNew; i++ {
 		w := q.at(i)
@@ -141,10 +135,8 @@ func (q *sendQueue) forgetSent() {
 	q.next, q.firstNew = q.oldest, q.oldest
 }
 
-// retire removes the oldest request. A request can be flushed before it was ever sent,
-// or acknowledged before it was sent again completely. In these cases the fields next
-// and firstNew can still have the position of this request; retire then sets them to the
-// position after it.
+// retire removes the oldest request. That request may be flushed before it was sent, or
+// acknowledged before it was sent again. In these cases next and firstNew move on too.
 func (q *sendQueue) retire() {
 	if q.next == q.oldest {
 		q.next++
@@ -162,8 +154,7 @@ func (q *sendQueue) complete(c *cq, wc *verbs.WC) {
 	c.push(wc, &q.cqSpace, false)
 }
 
-// push appends a copy of a request that was checked. The caller has checked that the
-// queue is not full.
+// push appends a copy of a checked request. The queue must not be full.
 func (q *sendQueue) push(wr *verbs.SendWR, total uint32) {
 	if int(q.tail-q.oldest) == len(q.entries) {
 		q.resize(2 * len(q.entries))
@@ -181,8 +172,7 @@ func (q *sendQueue) push(wr *verbs.SendWR, total uint32) {
 	q.tail++
 }
 
-// pushSent appends a SEND with inline data that the path has sent already. The queue has
-// no copy of the data.
+// pushSent appends a SEND that the path has already sent, without a copy of its data.
 func (q *sendQueue) pushSent(id uint64, flags verbs.SendFlags, total uint32, seq uint64) {
 	if int(q.tail-q.oldest) == len(q.entries) {
 		q.resize(2 * len(q.entries))

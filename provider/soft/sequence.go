@@ -4,12 +4,10 @@ package soft
 
 import "github.com/rdmaloop/rdmaloop/internal/psn"
 
-// nearestSeq converts a PSN to a sequence. Sequences count packets from the beginning of
-// the connection and do not wrap. PSNs have 24 bits and wrap (IBTA vol. 1, 9.7.1), so
-// many sequences have the same PSN. Of the sequences with the PSN v, nearestSeq returns
-// the one that is closest to the sequence in the parameter reference. The parameter base
-// is the PSN of sequence 0. nearestSeq returns false if the closest sequence is
-// negative.
+// nearestSeq converts a PSN to a sequence. PSNs have 24 bits and wrap (IBTA vol. 1,
+// 9.7.1); sequences do not wrap. Of the sequences with the PSN v, nearestSeq returns the
+// one closest to the parameter reference. The parameter base is the PSN of sequence 0.
+// nearestSeq returns false if that sequence is negative.
 func nearestSeq(v, base psn.Value, reference uint64) (uint64, bool) {
 	seq := int64(reference) + int64(v.Sub(psnOf(base, reference)))
 	return uint64(seq), seq >= 0

@@ -18,25 +18,27 @@ import (
 )
 
 // A shard owns all objects that complete on the CQs of one completion vector: queue
-// pairs, their paths and their timers. To drive a shard is to do all work that is
-// possible without waiting; see drive. In manual progress one goroutine, the owner,
-// calls the shard, and drives it by polling a CQ; nothing is locked. In automatic
-// progress a goroutine of the shard drives it too, and every call takes mu.
+// pairs, paths and timers. To drive a shard is to do all work that is possible without
+// waiting.
+//
+// In manual progress one goroutine, the owner, calls the shard, and drives it by polling
+// a CQ; nothing is locked. In automatic progress a goroutine of the shard drives it too,
+// and every call takes mu.
 type shard struct {
 	dev         *device
 	auto        bool
 	clock       func() time.Duration // returns the time since the device was opened
-	timeOfDrive time.Duration        // result of driveTime; valid if timeRead is true
-	timeRead    bool                 // true if this call of drive has read the clock for driveTime
+	timeOfDrive time.Duration        // result of driveTime; valid if timeRead
+	timeRead    bool                 // true if this call of drive has read the clock
 	mu          sync.Mutex
-	// in manual progress: true if a completion channel owns the shard; guarded by device.mu
+	// true if a completion channel owns the shard (manual progress); guarded by
+	// device.mu
 	owned bool
 
 	epoll *epollset.Set // descriptors of the shard
-	// readable while a channel has an event, or while the owner has to call drive
+	// readable while a channel has an event, or the owner has to call drive
 	eventfd int
-	// true if eventfd is readable, so that the owner can not sleep before it has called
-	// drive
+	// true if eventfd is readable; the owner can not sleep before drive
 	signaled bool
 	timerfd  int
 
@@ -48,9 +50,9 @@ type shard struct {
 	armed         int // number of CQs that are armed
 	events        int // number of queued events of channels in manual progress
 	datagrams     int // number of UD queue pairs on the local path
-	udQueuedBytes int // bytes of UD datagrams that wait for room in a socket; see maxShardQueue
+	udQueuedBytes int // bytes of UD datagrams that wait for a socket; see maxShardQueue
 	timers        timerheap.Heap
-	alarmAt       time.Duration // time to which timerfd is set, on the shard's clock; 0 if not set
+	alarmAt       time.Duration // time for which timerfd is set, on the shard's clock; 0 if not set
 	doorbellBuf   [64]byte      // buffer for bytes read from doorbells
 	counts        *counters.Set
 
@@ -109,10 +111,9 @@ func (s *shard) leave() {
 	}
 }
 
-// beforeSleep ends a call after which the owner may go to sleep. It sends what is due.
-// Then it calls prepareSleep, unless eventfd is readable. While eventfd is readable, the
-// owner can not sleep. It has to drive the shard first, and the call that drives the
-// shard ends with beforeSleep too.
+// beforeSleep ends a call after which the owner may sleep. It sends what is due, and
+// calls prepareSleep. While eventfd is readable, the owner can not sleep before it
+// drives the shard; then prepareSleep is not needed.
 func (s *shard) beforeSleep() {
 	done := s.demux.sendAll()
 	if !s.signaled {
@@ -123,14 +124,11 @@ func (s *shard) beforeSleep() {
 	}
 }
 
-// prepareSleep makes sure that a sleeping owner is woken when there is work. If there is
-// work already, prepareSleep makes eventfd readable and does nothing more, so that the
-// owner does not sleep. If there is no work, a doorbell, a descriptor or a timer will
-// wake the owner. The parameter wireDone is false if the wire path has unfinished work.
+// prepareSleep makes sure that a sleeping owner is woken by a doorbell, a descriptor or
+// a timer. If there is work already, it makes eventfd readable instead. The parameter
+// wireDone is false if the wire path has unfinished work.
 //
-// prepareSleep takes little time if it is called often. It parks connections until no
-// more than maxPolledIdle of them are polled, so that the next call has few connections
-// to look at.
+// It is fast when called often, because it parks all but maxPolledIdle connections.
 func (s *shard) prepareSleep(wireDone bool) {
 	if !wireDone || !s.polls.armForSleep((*shmConn).armDoorbell) {
 		s.signal()
@@ -145,7 +143,7 @@ func (s *shard) prepareSleep(wireDone bool) {
 func (s *shard) drive() {
 	s.polls.begin()
 	s.timeRead = false
-	// Sending comes first, because the peer may be waiting for the packets.
+	// The peer may be waiting for these packets.
 	s.demux.sendDue()
 	for i := 0; i < len(s.polls.active); i++ {
 		s.polls.active[i].poll()
@@ -175,13 +173,12 @@ func (s *shard) driveRare() {
 // handleReady handles the events of descriptors that are ready.
 func (s *shard) handleReady() {
 	s.timeRead = false
-	// An error is ignored: epoll_wait(2) fails only if the descriptor is not open, and the
-	// shard is not driven after it has closed the descriptor.
+	// epoll_wait(2) fails only if the descriptor is not open.
 	_ = s.epoll.Dispatch()
 }
 
 // driveTime returns the time on the shard's clock. It reads the clock at most once in
-// each call of drive, so that not every packet costs a reading of the clock.
+// each call of drive.
 func (s *shard) driveTime() time.Duration {
 	if !s.timeRead {
 		s.timeRead, s.timeOfDrive = true, s.clock()
@@ -206,24 +203,20 @@ func (s *shard) OnReady(fd int, _ uint32) {
 func (s *shard) fireTimers() {
 	now := s.clock()
 	if s.timers.Due(now) {
-		// A packet that has arrived may stop a timer. So all packets are processed before a
-		// timer fires.
+		// A packet that has arrived may stop a timer, so packets are processed first.
 		s.udp.Drain()
 	}
-	// A timer that fires late may start itself again with a time that is before now. The
-	// loop then fires it again.
+	// A late timer may start itself again with a time that has passed.
 	for s.timers.Due(now) {
 		s.timers.Expire(now)
 	}
 }
 
-// setAlarm sets timerfd to the time at which the first timer is due, unless timerfd is
-// already set to this time.
+// setAlarm sets timerfd to the time of the first timer.
 func (s *shard) setAlarm() {
 	when, any := s.timers.Next()
 	if !any || when == s.alarmAt {
-		// timerfd may still be set although no timer runs. When it expires, the owner only
-		// wakes needlessly.
+		// If timerfd is set although no timer runs, the owner only wakes needlessly.
 		return
 	}
 	s.alarmAt = when
@@ -238,8 +231,7 @@ func (s *shard) pollOneIdle() {
 	}
 }
 
-// signal makes eventfd, and with it the descriptors of the shard's channels, readable
-// until the owner drives the shard.
+// signal keeps eventfd readable until the owner drives the shard.
 func (s *shard) signal() {
 	if !s.signaled {
 		s.signaled = true
@@ -263,7 +255,7 @@ func (s *shard) run() {
 	}
 }
 
-// close ends the shard. The caller has closed all objects of the shard before.
+// close ends the shard. Its objects are closed already.
 func (s *shard) close() {
 	s.enter()
 	s.closed = true

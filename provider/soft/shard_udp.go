@@ -8,13 +8,11 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/udp"
 )
 
-// A shard is the owner of its udp.Conn: it receives the packets, and its epoll descriptor
-// watches the sockets.
+// A shard is the owner of its udp.Conn.
 
-// Receive implements udp.Sink. It delivers a packet to its queue pair. A BPF program in
-// the kernel makes sure that the socket of connection management receives the packets
-// for queue pair 1. Before this program is installed, a socket of the shard may receive
-// such a packet; Receive then passes it to connection management.
+// Receive implements udp.Sink. It delivers a packet to its queue pair. Packets for queue
+// pair 1 go to connection management. They arrive here only until a BPF program directs
+// them to another socket.
 func (s *shard) Receive(p wire.Packet, from *udp.Header) (taken bool) {
 	if p.BTH().DestQP() == wire.GSIQPN {
 		return s.dev.cm.Receive(p, from)
@@ -22,21 +20,18 @@ func (s *shard) Receive(p wire.Packet, from *udp.Header) (taken bool) {
 	return s.demux.receive(p, from)
 }
 
-// Watch implements udp.Watcher. It adds the descriptor to the shard's epoll descriptor.
+// Watch implements udp.Watcher.
 func (s *shard) Watch(fd int, events uint32, h epollset.Handler) error {
 	return s.epoll.Add(fd, events, h)
 }
 
-// Rewatch implements udp.Watcher. It changes the events for which epoll watches the
-// descriptor.
+// Rewatch implements udp.Watcher.
 func (s *shard) Rewatch(fd int, events uint32) { s.epoll.Modify(fd, events) }
 
-// Unwatch implements udp.Watcher. It removes the descriptor from the shard's epoll
-// descriptor.
+// Unwatch implements udp.Watcher.
 func (s *shard) Unwatch(fd int) { s.epoll.Remove(fd) }
 
-// Signal implements udp.Watcher. It makes sure that the owner drives the shard before it
-// sleeps.
+// Signal implements udp.Watcher. The owner then drives the shard before it sleeps.
 func (s *shard) Signal() { s.signal() }
 
 var (

@@ -8,32 +8,28 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
 )
 
-// failureOutcomes has, for each reason why a request has failed, the outcome of the
-// request. No reason has the number 0.
+// failureOutcomes has the outcome for each reason of a failure. No reason has the number
+// 0.
 var failureOutcomes = [...]outcome{
 	shm.InvalidRequest: outcomeInvalidRequest,
 	shm.AccessError:    outcomeAccessError,
 	shm.OperationError: outcomeOperationError,
 }
 
-// failureOf returns the reason to send to the peer for a request that has failed with the
-// outcome a.
+// failureOf returns the reason to send to the peer for a failed request.
 func failureOf(a outcome) shm.Failure { return shm.Failure(slices.Index(failureOutcomes[:], a)) }
 
-// shmSent has the positions of a shmConn in the ring of its own requests. The sequences
-// that the queue pair stores in its requests are values of seq. The zero value is that of
-// a connection that has sent nothing.
+// shmSent has the positions of a shmConn in the ring of its own requests. The zero value
+// is ready to use.
 type shmSent struct {
-	seq     uint64  // number of slots published
+	seq     uint64  // number of slots published; also the path sequence
 	acked   uint64  // number of slots that the peer has acknowledged
-	lastAck shm.Ack // the last acknowledgement of the peer that was processed
+	lastAck shm.Ack // last acknowledgement that was processed
 }
 
-// acknowledge processes the parameter ack, a value with which the peer acknowledges
-// slots. The result progress is true if the value acknowledges slots that were not
-// acknowledged before. The result nak is true if the value has a NAK that was not
-// processed before. The result ok is false if the value acknowledges slots that were not
-// published; in that case acknowledge changes nothing.
+// acknowledge processes an acknowledgement of the peer. The result progress means that
+// it acknowledges more slots than before, and nak that it has a new NAK. The result ok
+// is false, and nothing changes, if it acknowledges slots that were not published.
 func (s *shmSent) acknowledge(ack shm.Ack) (progress, nak, ok bool) {
 	n := uint64(ack.Consumed() - uint32(s.acked))
 	if n > s.seq-s.acked {
@@ -44,38 +40,35 @@ func (s *shmSent) acknowledge(ack shm.Ack) (progress, nak, ok bool) {
 	return n > 0, nak, true
 }
 
-// shmAcks has the acknowledgements that a shmConn sends. The zero value is that of a
-// connection that has received nothing.
+// shmAcks has the acknowledgements that a shmConn sends. The zero value is ready to use.
 type shmAcks struct {
 	unacked   uint32  // number of slots consumed and not acknowledged
-	requested bool    // true if the peer waits for the acknowledgement of a consumed slot
-	naks      uint32  // number of NAKs sent, RNR NAKs included; wraps
-	last      shm.NAK // last NAK sent, which is part of each later acknowledgement; 0 if there was none
+	requested bool    // true if the peer waits for an acknowledgement
+	naks      uint32  // number of NAKs and RNR NAKs sent; wraps
+	last      shm.NAK // last NAK sent, repeated in each acknowledgement; 0 if none
 }
 
-// consumed counts a slot that was consumed. The parameter ask is true if the peer waits
-// for the slot's acknowledgement.
+// consumed counts a consumed slot. The parameter ask is true if the peer waits for its
+// acknowledgement.
 func (a *shmAcks) consumed(ask bool) {
 	a.unacked++
 	a.requested = a.requested || ask
 }
 
-// due reports whether an acknowledgement has to be sent now. It returns true if the peer
-// waits for the acknowledgement, or if the number of unacknowledged slots has reached
-// the parameter limit. Otherwise the acknowledgement is sent when the connection has no
-// other work; see shmConn.poll.
+// due reports whether an acknowledgement has to be sent now: the peer waits for it, or
+// it covers as many slots as limit. Otherwise it is sent when there is no other work;
+// see shmConn.poll.
 func (a *shmAcks) due(limit uint32) bool { return a.requested || a.unacked >= limit }
 
-// acknowledge returns the value that acknowledges all consumed slots, and that the
-// caller stores in shared memory. The parameter head is the position in the ring after
-// the last consumed slot.
+// acknowledge returns the acknowledgement of all consumed slots. The parameter head is
+// the position of the next slot. The caller stores the result in shared memory.
 func (a *shmAcks) acknowledge(head uint32) shm.Ack {
 	a.unacked, a.requested = 0, false
 	return shm.NewAck(head, a.last, a.naks)
 }
 
-// refuse returns the value that acknowledges all slots before the position head, and has
-// a NAK for the slot at that position.
+// refuse returns an acknowledgement of all slots before the position head, with a NAK
+// for the slot at head.
 func (a *shmAcks) refuse(head uint32, nak shm.NAK) shm.Ack {
 	a.naks++
 	a.last = nak

@@ -10,18 +10,16 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
 )
 
-// receiveBudget is how many slots one connection consumes in one call of drive. It is
-// arbitrary.
+// receiveBudget is how many slots a connection consumes in one call of drive. Arbitrary.
 const receiveBudget = 64
 
-// A shmConn is the local path of an RC queue pair: a connection through shared memory
-// with a ring for requests and a ring for responses in each direction. It belongs to the
-// shard.
+// A shmConn is the local path of an RC queue pair: a connection through shared memory.
+// In each direction it has a ring for requests and a ring for responses. It belongs to
+// the shard.
 //
-// The shard polls the connections on its active list and on its idle list. Other
-// connections are parked: the peer rings the doorbell when it has published slots.
-// Before the owner may go to sleep, the shard asks the peers of all connections to ring
-// the doorbell. Connections that stay on a list are no exception.
+// The shard polls its active and idle connections. The peers of other connections ring
+// the doorbell when they have published slots. Before the owner may sleep, all peers are
+// asked to ring the doorbell.
 type shmConn struct {
 	q     *qp
 	shard *shard
@@ -38,21 +36,20 @@ type shmConn struct {
 	acks shmAcks // acknowledgements of requestsIn
 
 	serving serveState
-	// value of peer.Resend when the last RNR NAK was sent; the peer increments Resend to
-	// repeat the request
+	// value of peer.Resend at the last RNR NAK; the peer increments it to repeat the
+	// request
 	resendSeen uint32
-	readLeft   memoryRange // memory of the peer's current READ that was not sent yet
+	readLeft   memoryRange // memory of the current READ that is still to be sent
 
-	// true if slots were published for which the peer was not woken yet
+	// true if slots were published and the peer was not woken yet
 	wakeDue bool
-	wakeFor shm.WakeLevel // last value that this side has stored in own.WakeFor
-	// largest number of unread bytes that the peer may have written to the doorbell
+	wakeFor shm.WakeLevel // last value stored in own.WakeFor
+	// largest number of unread bytes in the doorbell
 	pendingRings int
 	schedule     pollEntry
 }
 
-// newSHMConn makes the path of a queue pair from its end of a connection. If it succeeds,
-// the path owns the end.
+// newSHMConn makes the path of a queue pair, and takes over the end if it succeeds.
 func newSHMConn(q *qp, end *localEnd) (*shmConn, error) {
 	c := &shmConn{q: q, shard: q.shard, end: end}
 	var out, rout, in, rin shm.Ring
@@ -68,8 +65,7 @@ func newSHMConn(q *qp, end *localEnd) (*shmConn, error) {
 	return c, nil
 }
 
-// OnReady is called when the peer has rung the doorbell, or has closed its end of the
-// doorbell.
+// OnReady is called when the peer has rung the doorbell or closed it.
 func (c *shmConn) OnReady(_ int, events uint32) {
 	c.wakeFor = shm.WakeNone
 	if c.isServing() {
@@ -83,9 +79,9 @@ func (c *shmConn) OnReady(_ int, events uint32) {
 // isServing reports whether the queue pair processes the peer's requests.
 func (c *shmConn) isServing() bool { return c.q.isServing() }
 
-// poll processes what the peer has published, within receiveBudget, and sends what can
-// be sent. It reports whether there was any work. A connection without work during more
-// than idleAfter calls of drive moves to the shard's idle list.
+// poll processes up to receiveBudget slots of the peer, and sends what can be sent. It
+// returns false if there was no work. A connection without work for idleAfter calls
+// becomes idle.
 func (c *shmConn) poll() bool {
 	polls := &c.shard.polls
 	if polls.rests(c) && c.isIdle() {
@@ -102,8 +98,7 @@ func (c *shmConn) poll() bool {
 	}
 	if work {
 		if q.hasUnsent() && c.isServing() {
-			// A request may have waited for a fence, for MaxRdAtomic, or for room in the
-			// ring.
+			// A request may have waited for a fence, for MaxRdAtomic, or for room.
 			c.transmit()
 		}
 		polls.worked(c)
@@ -117,16 +112,15 @@ func (c *shmConn) poll() bool {
 	return work
 }
 
-// isIdle reports whether the connection has no work. It takes only a few loads from
-// memory. A connection with an unacknowledged request is not idle, because the peer does
-// not ring the doorbell for the acknowledgement of an unsignaled request.
+// isIdle reports whether the connection has no work. It is cheap. Unacknowledged
+// requests count as work, because the peer does not ring for the acknowledgement of an
+// unsignaled request.
 func (c *shmConn) isIdle() bool {
 	return !c.requestsIn.Ready() && c.acks.unacked == 0 && c.q.sendQueueEmpty() && !c.serving.inRead()
 }
 
-// armDoorbell asks the peer to ring the doorbell at its next slot, and also at its next
-// acknowledgement if this side waits for one. It returns false if the connection already
-// has work. In that case the connection has to be polled.
+// armDoorbell asks the peer to ring the doorbell at its next slot, and at its next
+// acknowledgement if this side waits for one. It returns false if there is work already.
 func (c *shmConn) armDoorbell() bool {
 	want := shm.WakeSlots
 	if c.q.awaitsAck() {
@@ -140,9 +134,9 @@ func (c *shmConn) armDoorbell() bool {
 	}
 	c.reserveRing()
 	c.own.WakeFor.Store(want)
-	// This side stores own.WakeFor before it looks for slots, and the peer publishes a
-	// slot before it loads own.WakeFor. So this side sees the slot, or the peer sees that
-	// it has to ring the doorbell, or both.
+	// This side stores own.WakeFor before it looks for slots. The peer publishes a slot
+	// before it loads own.WakeFor. So this side sees the slot, or the peer rings, or
+	// both.
 	if c.workMissed(want) {
 		c.own.WakeFor.Store(shm.WakeNone)
 		c.wakeFor = shm.WakeNone
@@ -153,12 +147,10 @@ func (c *shmConn) armDoorbell() bool {
 	return true
 }
 
-// reserveRing makes sure that the doorbell's socket has room for one more byte of the
-// peer. Each ring of the doorbell is one byte. The peer rings at most once after each
-// call of armDoorbell. epoll watches the doorbell edge-triggered (epoll(7)), so the byte
-// need not be read after each ring. But the socket would fill up if the bytes were never
-// read. So reserveRing counts the bytes that the peer may have written, and reads them
-// when their number reaches the size of doorbellBuf.
+// reserveRing makes sure that the doorbell's socket has room for one more byte. Each
+// ring is one byte, and the peer rings at most once after each armDoorbell. epoll is
+// edge-triggered (epoll(7)), so the bytes are not read each time. reserveRing counts
+// them, and reads them when doorbellBuf is full.
 func (c *shmConn) reserveRing() {
 	if c.pendingRings++; c.pendingRings == len(c.shard.doorbellBuf) {
 		c.pendingRings = 0
@@ -166,25 +158,23 @@ func (c *shmConn) reserveRing() {
 	}
 }
 
-// workMissed reports whether the peer has published something that this side has not
-// processed. The peer perhaps published it before it could see the new value of
-// own.WakeFor, and then it has not rung the doorbell.
+// workMissed reports whether the peer has published something that was not processed.
+// The peer may not have seen the new own.WakeFor, and so not have rung.
 func (c *shmConn) workMissed(want shm.WakeLevel) bool {
 	ack := shm.Ack(c.peer.Ack.Load())
 	return c.requestMissed() || c.q.awaitsResponse() && c.responsesIn.Ready() ||
 		want == shm.WakeAll && ack != c.sent.lastAck || ack.NAKs() != c.sent.lastAck.NAKs()
 }
 
-// wake rings the doorbell of the peer if the peer has asked for wake-ups of the given
-// kind. It also withdraws this request in the peer's control block, so that the doorbell
-// rings only once.
+// wake rings the doorbell of the peer if it has asked for wake-ups of this kind. The
+// doorbell rings only once for each such request of the peer.
 func (c *shmConn) wake(kind shm.WakeLevel) {
 	if c.peer.WakeFor.Load() >= kind && c.peer.WakeFor.Swap(shm.WakeNone) != shm.WakeNone {
 		shm.RingDoorbell(c.end.Doorbell)
 	}
 }
 
-// stopResponding implements path. It publishes the state shm.SideStopped. A peer with an
+// stopResponding implements path. It publishes shm.SideStopped. A peer with an
 // outstanding request then starts its response timer; see updatePeerTimer.
 func (c *shmConn) stopResponding() {
 	c.acknowledge()
@@ -193,20 +183,18 @@ func (c *shmConn) stopResponding() {
 	c.shard.polls.remove(c)
 }
 
-// ready implements path. It does nothing, because newSHMConn has made the connection
-// usable.
+// ready implements path. The connection is usable already.
 func (c *shmConn) ready() error { return nil }
 
-// reset implements path. It ends the use of the connection, and returns false. When the
-// queue pair enters RTR again, it gets a new connection.
+// reset implements path. It ends the connection; the next RTR makes a new one.
 func (c *shmConn) reset() (usable bool) {
 	c.stopResponding()
 	c.detach()
 	return false
 }
 
-// detach implements path. It releases this side's end. If this side made both ends and
-// the peer has not taken the other end, detach releases the other end too.
+// detach implements path. It releases this side's end, and an offered end that the peer
+// has not taken.
 func (c *shmConn) detach() {
 	c.shard.polls.remove(c)
 	c.shard.epoll.Remove(c.end.Doorbell)
@@ -214,9 +202,8 @@ func (c *shmConn) detach() {
 	c.end.Release()
 }
 
-// rebind implements path. If it replaces the path, the result moved is a new shmConn
-// with the offered end, and this shmConn is detached. Otherwise the offered end is
-// released.
+// rebind implements path. It returns a new shmConn with the offered end, and detaches
+// this one. If it can not do so, it releases the offered end.
 func (c *shmConn) rebind(end *localEnd) (moved path, taken bool, err error) {
 	if !c.end.provisional || !c.q.dev.bindings.drop(c.q.num, c.q.attributes().DestQPN) {
 		end.Release()
@@ -231,25 +218,22 @@ func (c *shmConn) rebind(end *localEnd) (moved path, taken bool, err error) {
 	return to, true, nil
 }
 
-// peerGone implements path. It does the same as when the peer closes its end of the
-// doorbell.
+// peerGone implements path. It acts as if the peer had closed the doorbell.
 func (c *shmConn) peerGone(end *shm.End) {
 	if c.end.End == end {
 		c.onHangUp()
 	}
 }
 
-// receiveAt implements path. It does nothing, because it is called for UD queue pairs
-// only.
+// receiveAt implements path. It is called for UD queue pairs only.
 func (*shmConn) receiveAt(netip.Addr) error { return nil }
 
-// onHangUp is called when the peer's end of the doorbell was closed. It first executes
-// the requests that are complete in the ring, at most as many as the ring holds, and
-// processes the acknowledgements. If the peer has closed its queue pair, it has
-// published shm.SideStopped before. In this case outstanding requests fail later: when
-// the response timer fires, or when connection management ends the connection. If the
-// peer has not published shm.SideStopped, its process has ended without closing the queue
-// pair, and this queue pair enters the error state at once.
+// onHangUp is called when the peer has closed the doorbell. It first executes the
+// requests in the ring, and processes the acknowledgements. Then there are two cases:
+//
+//   - The peer has published shm.SideStopped: it has closed its queue pair. Outstanding
+//     requests fail later, by the response timer or by connection management.
+//   - Otherwise the peer's process has ended, and the queue pair fails at once.
 func (c *shmConn) onHangUp() {
 	c.shard.epoll.Remove(c.end.Doorbell)
 	for range c.requestsIn.Len()/receiveBudget + 1 {
@@ -263,8 +247,8 @@ func (c *shmConn) onHangUp() {
 	}
 }
 
-// updatePeerTimer starts the response timer if requests are outstanding and the peer does
-// not process them. It stops the timer if the peer is active.
+// updatePeerTimer starts the response timer if the peer does not process outstanding
+// requests. It stops the timer if the peer is active.
 func (c *shmConn) updatePeerTimer() {
 	if !c.q.outstanding() {
 		return
@@ -276,8 +260,8 @@ func (c *shmConn) updatePeerTimer() {
 	}
 }
 
-// protocolError moves the queue pair to the error state, after the peer has written an
-// invalid value to shared memory.
+// protocolError fails the queue pair, because the peer has written an invalid value to
+// shared memory.
 func (c *shmConn) protocolError() {
 	c.q.onInvalidMemory()
 }

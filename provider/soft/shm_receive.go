@@ -10,37 +10,35 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
 )
 
-// This file has the receiving half of the local path: it executes the peer's requests,
-// and sends acknowledgements and responses.
+// This file has the receiving half of the local path: it executes requests, and sends
+// acknowledgements and responses.
 
 // serveState is the state of the responder of a shmConn.
 type serveState uint8
 
 const (
-	// serveNext: the next slot is executed as soon as it is published. A connection begins
-	// in this state.
+	// serveNext: the next slot is executed as soon as it is published. A connection
+	// begins in this state.
 	serveNext serveState = iota
-	// serveAfterResend: an RNR NAK was sent for the next slot. The state is left when the
-	// peer increments its counter Resend.
+	// serveAfterResend: an RNR NAK was sent for the next slot. The state ends when the
+	// peer increments Resend.
 	serveAfterResend
-	// serveRead: a READ was executed, and its response is not complete. The next slot is
-	// executed after the response.
+	// serveRead: the response of a READ is not complete. The next slot is executed after
+	// it.
 	serveRead
-	// serveReadBlocked: a READ was executed, and its response is not complete, because
-	// the ring of responses is full. The state is left when the peer has consumed a
-	// response.
+	// serveReadBlocked: the response of a READ is not complete, because the ring of
+	// responses is full. The state ends when the peer has consumed a response.
 	serveReadBlocked
-	// serveAtomicBlocked: the next slot has an atomic, which is executed when the ring of
-	// responses has room for its result.
+	// serveAtomicBlocked: the next slot has an atomic, which waits for room in the ring
+	// of responses.
 	serveAtomicBlocked
 )
 
 // inRead reports whether the response of a READ is not complete.
 func (s serveState) inRead() bool { return s == serveRead || s == serveReadBlocked }
 
-// requestMissed is the part of workMissed for the responder. It reports whether the
-// responder has work: a slot that it can execute now, or a READ response that it can
-// continue.
+// requestMissed reports whether the responder has work: a slot to execute, or a READ
+// response to continue. It is a part of workMissed.
 func (c *shmConn) requestMissed() bool {
 	switch c.serving {
 	case serveRead:
@@ -53,8 +51,7 @@ func (c *shmConn) requestMissed() bool {
 	return c.requestsIn.Ready()
 }
 
-// receive executes up to receiveBudget slots of the peer's requests, and reports whether
-// it has executed any.
+// receive executes up to receiveBudget slots. It returns false if it has executed none.
 func (c *shmConn) receive() bool {
 	var r fragment.Fragment
 	n := 0
@@ -87,9 +84,8 @@ func (c *shmConn) receive() bool {
 	return true
 }
 
-// resumeServing is called in a state other than serveNext, and reports whether the next
-// slot may now be executed. In serveRead and serveReadBlocked it first sends as much of
-// the READ response as the ring of responses has room for.
+// resumeServing reports whether the next slot may be executed. It is called in all
+// states but serveNext. It first continues a READ response.
 func (c *shmConn) resumeServing() bool {
 	switch c.serving {
 	case serveRead, serveReadBlocked:
@@ -103,8 +99,8 @@ func (c *shmConn) resumeServing() bool {
 	return true
 }
 
-// serveInline executes the next slot if it has a small message that PollInline can return
-// together with its completion. It reports whether it has executed the slot.
+// serveInline executes the next slot if PollInline can return its message. It returns
+// false if it has not executed the slot.
 func (c *shmConn) serveInline() bool {
 	payload, flags, ok := c.requestsIn.PeekSend()
 	if !ok || !c.q.deliverInline(payload, flags&fragment.Solicited != 0) {
@@ -115,14 +111,12 @@ func (c *shmConn) serveInline() bool {
 	return true
 }
 
-// serve executes the fragment of one slot. It reports whether the next slot may be
-// executed.
+// serve executes one slot, and reports whether the next one may be executed.
 func (c *shmConn) serve(r *fragment.Fragment) bool {
 	var a outcome
 	switch r.Op {
 	case fragment.CompareSwap, fragment.FetchAdd:
-		// A response slot is reserved before the atomic is executed, because an atomic
-		// must not be executed twice. If no slot is free, the atomic is executed later.
+		// An atomic must not be executed twice, so its response slot is reserved first.
 		dst, _, ok := c.reserveResponse(8)
 		if !ok {
 			c.serving = serveAtomicBlocked
@@ -152,14 +146,12 @@ func (c *shmConn) serve(r *fragment.Fragment) bool {
 	return false
 }
 
-// accessSource implements path. If the peer is this process, the field end.peer has the
-// zero value, and accessSource returns false.
+// accessSource implements path. The field end.peer is zero if the peer is this process.
 func (c *shmConn) accessSource() (access.Source, bool) {
 	return c.end.peer, c.end.peer != access.Source{}
 }
 
-// requestsPending implements path. It reports whether a slot of the peer was not
-// executed yet.
+// requestsPending implements path.
 func (c *shmConn) requestsPending() bool { return c.requestsIn.Ready() }
 
 // abort implements path. It sends the NAK at once.
@@ -168,13 +160,12 @@ func (c *shmConn) abort(a outcome) {
 	c.q.requestFailed(a)
 }
 
-// serveAtomic executes an atomic operation, and publishes the old value in a response
-// slot. The slot is already reserved, and the parameter dst is the slot's payload.
+// serveAtomic executes an atomic, and publishes the old value in the reserved response
+// slot with the payload dst.
 func (c *shmConn) serveAtomic(r *fragment.Fragment, dst []byte) outcome {
 	old, a := c.q.deliverAtomic(r)
 	if a == outcomeAck {
-		// The result is stored in the byte order of this host, because the peer copies
-		// the bytes to its memory unchanged.
+		// The peer copies the bytes unchanged to its memory.
 		binary.NativeEndian.PutUint64(dst, old)
 		c.responsesOut.Publish(&fragment.Fragment{Op: fragment.AtomicResult, Flags: fragment.First | fragment.Last, Length: 8})
 		c.wakeDue = true
@@ -182,10 +173,9 @@ func (c *shmConn) serveAtomic(r *fragment.Fragment, dst []byte) outcome {
 	return a
 }
 
-// reserveResponse reserves a slot in the ring of responses. The result dst is memory for
-// a payload of up to want bytes; see shm.Producer.Reserve, which has the same results.
-// If the ring is full, reserveResponse frees the slots that the peer has consumed, and
-// tries once more. It returns false if the ring is still full, or if the peer has
+// reserveResponse reserves a slot in the ring of responses for a payload of up to want
+// bytes; see shm.Producer.Reserve. If the ring is full, it first frees the slots that
+// the peer has consumed. It returns false if the ring stays full, or the peer has
 // written an invalid value.
 func (c *shmConn) reserveResponse(want uint32) (dst []byte, inArea, ok bool) {
 	if dst, inArea, ok = c.responsesOut.Reserve(want); !ok {
@@ -199,7 +189,7 @@ func (c *shmConn) reserveResponse(want uint32) (dst []byte, inArea, ok bool) {
 }
 
 // sendReadResponse publishes data of the current READ until the ring of responses is
-// full. It reports whether all data was published.
+// full. It returns false if some data is left.
 func (c *shmConn) sendReadResponse() bool {
 	defer c.wakePeer()
 	for c.serving.inRead() {
@@ -227,22 +217,21 @@ func (c *shmConn) sendReadResponse() bool {
 	return true
 }
 
-// acknowledge acknowledges all slots consumed so far. It wakes the peer only if the peer
-// has asked to be woken for acknowledgements.
+// acknowledge acknowledges all consumed slots. It wakes the peer if the peer has asked
+// to be woken for acknowledgements.
 func (c *shmConn) acknowledge() {
 	c.own.Ack.Store(uint64(c.acks.acknowledge(c.requestsIn.Head)))
 	c.wake(shm.WakeAll)
 }
 
-// sendNAK acknowledges the slots consumed so far, and sends a NAK or RNR NAK for the next
-// slot.
+// sendNAK acknowledges the consumed slots, and sends a NAK or RNR NAK for the next one.
 func (c *shmConn) sendNAK(nak shm.NAK) {
 	c.own.Ack.Store(uint64(c.acks.refuse(c.requestsIn.Head, nak)))
 	c.wake(shm.WakeSlots)
 }
 
-// receivesPosted implements path. It does nothing. If the peer waits for receive
-// buffers, it repeats its request when its RNR timer fires.
+// receivesPosted implements path. It does nothing, because a waiting peer repeats its
+// request when its RNR timer fires.
 func (c *shmConn) receivesPosted() {}
 
 var _ path = (*shmConn)(nil)

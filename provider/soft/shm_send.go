@@ -13,11 +13,10 @@ import (
 // This file has the sending half of the local path: it publishes requests, and processes
 // acknowledgements and responses.
 
-// transmit implements path. It publishes slots until the send queue is empty or the ring
-// is full.
+// transmit implements path.
 func (c *shmConn) transmit() {
-	// A connection that sends has to be polled for acknowledgements. While it was
-	// parked, this side perhaps asked the peer to ring the doorbell for new slots only.
+	// A connection that sends has to be polled for acknowledgements. The peer of a
+	// parked connection may ring for new slots only.
 	c.shard.polls.activate(c)
 	for w := c.q.nextToSend(); w != nil; w = c.q.nextToSend() {
 		if !c.send(w) {
@@ -28,13 +27,12 @@ func (c *shmConn) transmit() {
 	c.wakePeer()
 }
 
-// sendInline implements path. The first message after a call of wakePeer is published at
-// once, because the peer may be waiting for it. The messages after it are published
-// together.
+// sendInline implements path. The first message after wakePeer is published at once,
+// because the peer may be waiting. The messages after it are published together.
 func (c *shmConn) sendInline(flags verbs.SendFlags, data []byte) (seq uint64, ok bool) {
 	if c.end.provisional && c.peer.State.Load() != shm.SideActive {
-		// As long as no peer has taken the other end, the queue pair may have to send its
-		// requests again; see rebind.
+		// Until a peer has taken the other end, requests may have to be sent again; see
+		// rebind.
 		return 0, false
 	}
 	var f fragment.Flags
@@ -55,18 +53,16 @@ func (c *shmConn) sendInline(flags verbs.SendFlags, data []byte) (seq uint64, ok
 	return c.sent.seq - 1, true
 }
 
-// freeRequests is called when the ring of requests is full. It processes the
-// acknowledgements that have arrived, which frees the acknowledged slots. It returns
-// false if none have arrived, or if they have moved the queue pair to the error state.
+// freeRequests frees the acknowledged slots of the full ring of requests. It returns
+// false if nothing was acknowledged, or the queue pair has failed.
 func (c *shmConn) freeRequests() bool { return c.takeAcks() && c.isServing() }
 
-// publishEvery is how many slots are published together when many are sent. Publishing
-// costs about as much as writing several slots, but the peer should begin with the first
-// slot before the last one is written. The number is arbitrary.
+// publishEvery is how many slots are published together. Publishing costs about as much
+// as writing several slots, but the peer should begin early. The number is arbitrary.
 const publishEvery = 8
 
-// wakePeer wakes the peer if it has asked for wake-ups, once for all slots that were
-// published since the last call.
+// wakePeer wakes the peer, if it wants that, once for all slots published since the last
+// call.
 func (c *shmConn) wakePeer() {
 	if c.wakeDue {
 		c.wakeDue = false
@@ -74,8 +70,7 @@ func (c *shmConn) wakePeer() {
 	}
 }
 
-// send publishes the fragments of a request until the ring is full. It reports whether
-// all of them were published.
+// send publishes the fragments of a request. It returns false if the ring is full.
 func (c *shmConn) send(w *wqe) bool {
 	var f fragment.Fragment
 	for {
@@ -87,9 +82,9 @@ func (c *shmConn) send(w *wqe) bool {
 		if inArea {
 			f.Flags |= shm.FlagArea
 		}
-		// The peer polls the cache line of the slot. From the first write to the slot
-		// until the slot is published, each access of the peer may move this line to the
-		// peer's processor and back. So nothing else is done in this time.
+		// The peer polls the cache line of the slot. While the slot is written, each
+		// access of the peer may move that line to the other processor and back. So
+		// nothing else is done now.
 		if !c.fill(dst, w) {
 			// The memory region was closed after the request was checked.
 			c.q.failRequest(w, verbs.StatusLocProtErr)
@@ -97,8 +92,7 @@ func (c *shmConn) send(w *wqe) bool {
 		}
 		c.requestsOut.Put(&f)
 		if inArea || c.requestsOut.Unpublished == publishEvery {
-			// The fragment is published now, so that the peer can read it while this
-			// side writes the next one.
+			// The peer can read this fragment while the next one is written.
 			c.requestsOut.PublishFirst()
 		}
 		c.sent.seq++
@@ -112,7 +106,7 @@ func (c *shmConn) send(w *wqe) bool {
 	}
 }
 
-// payloadLeft returns how many bytes of the request are still to be sent.
+// payloadLeft returns how many payload bytes are still to be sent.
 func (c *shmConn) payloadLeft(w *wqe) uint32 {
 	switch {
 	case w.op == verbs.OpRead:
@@ -123,10 +117,9 @@ func (c *shmConn) payloadLeft(w *wqe) uint32 {
 	return w.total - w.shm.sent
 }
 
-// reserveRequest reserves a slot in the ring of requests. The result dst is memory for a
-// payload of up to want bytes; see shm.Producer.Reserve, which has the same results. If
-// the ring is full, reserveRequest calls freeRequests, and tries once more. It returns
-// false if the ring is still full, or if the queue pair is now in the error state.
+// reserveRequest reserves a slot in the ring of requests for a payload of up to want
+// bytes; see shm.Producer.Reserve. It returns false if the ring is full and stays full,
+// or if the queue pair has failed.
 func (c *shmConn) reserveRequest(want uint32) (dst []byte, inArea, ok bool) {
 	dst, inArea, ok = c.requestsOut.Reserve(want)
 	if ok {
@@ -138,8 +131,8 @@ func (c *shmConn) reserveRequest(want uint32) (dst []byte, inArea, ok bool) {
 	return c.requestsOut.Reserve(want)
 }
 
-// describeFragment sets f to the header of the next fragment of a request. The parameter
-// length is the number of payload bytes of the fragment.
+// describeFragment sets f to the header of the next fragment, which has length payload
+// bytes.
 func (c *shmConn) describeFragment(f *fragment.Fragment, w *wqe, length uint32) {
 	f.Op, f.Flags, f.Length = frameOf[w.op], 0, length
 	f.Addr, f.Key, f.Total = w.addr, w.key, w.total
@@ -165,8 +158,7 @@ func (c *shmConn) describeFragment(f *fragment.Fragment, w *wqe, length uint32) 
 	}
 }
 
-// frameOf maps the opcode of a request to the operation that is written to the slots of
-// the request.
+// frameOf has the operation in the slots for each opcode of a request.
 var frameOf = [...]fragment.Op{
 	verbs.OpWrite:       fragment.Write,
 	verbs.OpWriteImm:    fragment.Write,
@@ -177,8 +169,8 @@ var frameOf = [...]fragment.Op{
 	verbs.OpFetchAdd:    fragment.FetchAdd,
 }
 
-// fill copies the payload of a fragment to dst. It returns false if the memory of the
-// request is not accessible.
+// fill copies the payload of a fragment to dst. It returns false if the memory is not
+// accessible.
 func (c *shmConn) fill(dst []byte, w *wqe) bool {
 	switch {
 	case len(dst) == 0:
@@ -195,24 +187,23 @@ func (c *shmConn) fill(dst []byte, w *wqe) bool {
 	return c.q.gather(dst, w, w.shm.sent)
 }
 
-// resend implements path. The slot of the request is not freed yet, so the request need
-// not be written again. resend increments the counter Resend in shared memory, and the
-// peer then executes the slot again.
+// resend implements path. The request is still in its slot. The counter Resend in shared
+// memory tells the peer to execute the slot again.
 func (c *shmConn) resend() {
 	c.own.Resend.Add(1)
 	c.wake(shm.WakeSlots)
 }
 
-// takeAcks implements path. It reads the last acknowledgement that the peer has stored
-// in the shared memory, and frees the acknowledged slots.
+// takeAcks implements path. It reads the acknowledgement in shared memory, and frees the
+// acknowledged slots.
 func (c *shmConn) takeAcks() bool {
 	c.updatePeerTimer()
 	ack := shm.Ack(c.peer.Ack.Load())
 	if ack == c.sent.lastAck || !c.isServing() {
 		return false
 	}
-	// The peer publishes the response of a request before it acknowledges the request.
-	// So the responses of all requests that ack acknowledges are in the ring.
+	// The peer publishes a response before it acknowledges the request. So all these
+	// responses are in the ring.
 	if c.q.awaitsResponse() {
 		c.takeResponses()
 	}
@@ -233,8 +224,8 @@ func (c *shmConn) takeAcks() bool {
 // acked implements path. It returns the number of slots that the peer has acknowledged.
 func (c *shmConn) acked() uint64 { return c.sent.acked }
 
-// takeNAK processes a NAK or RNR NAK. It is a protocol error if no request is
-// outstanding.
+// takeNAK processes a NAK or RNR NAK. Without an outstanding request it is a protocol
+// error.
 func (c *shmConn) takeNAK(nak shm.NAK) {
 	timer, rnr := nak.RNRTimer()
 	failure, failed := nak.Failure()
@@ -250,8 +241,8 @@ func (c *shmConn) takeNAK(nak shm.NAK) {
 	}
 }
 
-// takeResponses processes the responses of READs and atomics that have arrived, and
-// reports whether there were any.
+// takeResponses processes the responses that have arrived. It returns false if there
+// were none.
 func (c *shmConn) takeResponses() bool {
 	work := false
 	var r fragment.Fragment

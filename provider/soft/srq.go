@@ -14,8 +14,8 @@ type srq struct {
 	shard *shard
 	rq    recvQueue
 	caps  verbs.SRQCaps
-	// AsyncSRQLimit is raised once, when the SRQ has fewer buffers than limit; 0 if the
-	// SRQ is not armed
+	// AsyncSRQLimit is raised once, when fewer buffers than limit are left; 0 if not
+	// armed
 	limit  int
 	refs   int // number of queue pairs with this SRQ
 	closed bool
@@ -87,8 +87,8 @@ func (s *srq) pop(into *rqe) bool {
 	return true
 }
 
-// checkLimit raises AsyncSRQLimit if the SRQ is armed and has fewer buffers than the
-// limit. Then it disarms the SRQ.
+// checkLimit raises AsyncSRQLimit and disarms the SRQ, if it has fewer buffers than the
+// limit.
 func (s *srq) checkLimit() {
 	if s.limit > 0 && s.rq.len() < s.limit {
 		s.limit = 0

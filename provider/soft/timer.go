@@ -9,7 +9,7 @@ import (
 )
 
 // A timer calls a function once, at or after a given time, while its shard is driven.
-// The method init has to be called before the other methods.
+// Before use, init has to be called.
 type timer struct {
 	timerheap.Timer
 	shard *shard
@@ -17,17 +17,17 @@ type timer struct {
 
 func (t *timer) init(s *shard, fire func()) { t.shard, t.Fire = s, fire }
 
-// start makes the timer fire after the given time, counted from now. If the timer is
-// running, start replaces its time.
+// start makes the timer fire after the given time. It replaces the time of a running
+// timer.
 func (t *timer) start(after time.Duration) {
 	t.shard.timers.Set(&t.Timer, t.shard.clock()+after)
 }
 
-// again restarts a timer that has fired. The new time is counted from the time at which
-// the timer was due.
+// again restarts a timer that has fired. The new time counts from when the timer was
+// due.
 func (t *timer) again(after time.Duration) { t.shard.timers.Set(&t.Timer, t.When()+after) }
 
-// stop stops the timer. It does nothing if the timer is not running.
+// stop stops the timer. It may be called if the timer is not running.
 func (t *timer) stop() {
 	if t.Running() {
 		t.shard.timers.Stop(&t.Timer)

@@ -16,39 +16,37 @@ import (
 )
 
 // Datagrams on the local path go over Unix sockets of type SOCK_SEQPACKET. Each UD queue
-// pair listens on a name made of its number in the abstract namespace, and has one
-// connection to each queue pair that it sends to. With connected sockets, the kernel
-// tells each end the user of the other (SO_PEERCRED), and tells the sender when the
-// receiver has room (EPOLLOUT). A sender with a datagram socket would learn neither. One
-// packet is one datagram:
+// pair listens on a name made of its number in the abstract namespace. It has one
+// connection to each queue pair to which it sends. A connected socket shows the user of
+// the other end (SO_PEERCRED), and when the receiver has room (EPOLLOUT). A datagram
+// socket shows neither. One packet is one datagram:
 //
 //	0   Q_Key (32) | flags (8) | source queue pair number (24) | immediate data (32)
 //	12  source GID (128) | destination GID (128)
 //	44  payload
 //
-// The kernel guarantees the user of the sender. The sender chooses the queue pair
-// number and GID itself, as on a wire.
+// The kernel guarantees the user of the sender. The sender chooses the queue pair number
+// and the GID itself, as on a wire.
 const (
 	datagramHeader = 44
 	datagramMTU    = 4096
-	// The next two are bits of the flags.
+	// bits of the flags
 	datagramImm  = 1
 	datagramSol  = 2
-	datagramHops = 64 // hop limit that the GRH of a received datagram shows
+	datagramHops = 64 // hop limit in the GRH of received datagrams
 )
 
 // udLocalState is the state of a udLocal.
 type udLocalState uint8
 
 const (
-	// udBound: the name of the queue pair is bound, so that no other queue pair of the
-	// host gets the number. Connections wait in the backlog. A new udLocal is in this
-	// state.
+	// udBound: the name is bound, so that no other queue pair of the host gets the
+	// number. Connections wait in the backlog. A new udLocal is in this state.
 	udBound udLocalState = iota
-	// udAttached: the shard accepts connections and reads their datagrams. The state is
-	// entered once the queue pair is created completely.
+	// udAttached: the shard accepts connections and reads datagrams. The state is
+	// entered when the queue pair is created completely.
 	udAttached
-	// udClosed: all sockets are closed, and the name is free. It is the last state.
+	// udClosed: all sockets are closed, and the name is free. This is the last state.
 	udClosed
 )
 
@@ -58,29 +56,27 @@ type udLocal struct {
 	state    udLocalState
 	listener int    // descriptor of the listening socket
 	out      []byte // buffer for the packet to be sent
-	in       []byte // buffer for received packets, one byte longer than the longest packet
+	in       []byte // buffer for received packets, one byte longer than a valid packet
 
 	dests   map[uint32]*udLocalDest // destinations, by queue pair number
 	sources map[int]*udLocalSource  // connections from other queue pairs, by descriptor
-	uses    uint64                  // number of sends and receives so far; see lastUse
-	// runs while connections can not be accepted because no descriptor is free
+	uses    uint64                  // number of sends and receives so far
+	// runs while no descriptor is free for new connections
 	acceptTimer timer
 }
 
 // '@' stands for the NUL at the beginning of an abstract name
 const datagramName = "@rdmaloop/1/qp/"
 
-// datagramBacklog is how many connections may wait to be accepted. A sender that
-// exceeds it tries again later. The number is arbitrary.
+// datagramBacklog is how many connections may wait to be accepted. Further senders try
+// again later. The number is arbitrary.
 const datagramBacklog = 128
 
-// datagramBindAddr returns the socket name on which the UD queue pair with a number
-// listens.
+// datagramBindAddr returns the socket name of the UD queue pair with a number.
 func datagramBindAddr(num uint32) string { return datagramName + strconv.FormatUint(uint64(num), 10) }
 
-// newUDLocal makes the local path of a UD queue pair with the number num. It binds the
-// socket name of this number, and fails if another UD queue pair of this host has the
-// number.
+// newUDLocal makes the local path of the UD queue pair num. It fails if another UD queue
+// pair of this host has the number.
 func newUDLocal(q *qp, num uint32) (*udLocal, error) {
 	fd, err := unixsock.Bind(datagramBindAddr(num))
 	if err != nil {
@@ -99,7 +95,7 @@ func newUDLocal(q *qp, num uint32) (*udLocal, error) {
 	return p, nil
 }
 
-// attach makes the shard accept connections, and deliver their datagrams.
+// attach makes the shard accept connections.
 func (u *udLocal) attach() error {
 	if err := u.q.shard.epoll.Add(u.listener, unix.EPOLLIN, u); err != nil {
 		return err
@@ -110,8 +106,8 @@ func (u *udLocal) attach() error {
 	return nil
 }
 
-// detach closes all sockets. It drops and counts datagrams that wait to be sent, and
-// arrived datagrams that were not read.
+// detach closes all sockets. It drops and counts datagrams that were not sent or not
+// read.
 func (u *udLocal) detach() {
 	was := u.state
 	if was == udClosed {
@@ -120,8 +116,8 @@ func (u *udLocal) detach() {
 	u.state = udClosed
 	u.clear()
 	if was == udAttached {
-		// After this call no further connection can arrive. The connections that are in
-		// the backlog are accepted now, so that their datagrams are received or counted.
+		// No further connection can arrive now. Those in the backlog are accepted, so
+		// that their datagrams are received or counted.
 		_ = unix.Shutdown(u.listener, unix.SHUT_RD)
 		for u.accept() {
 		}
@@ -143,14 +139,13 @@ func (u *udLocal) clear() {
 	}
 }
 
-// countDropped counts n datagrams that were dropped and not sent. Their send requests
-// complete with success nevertheless, as on a network that loses datagrams.
+// countDropped counts n datagrams that were not sent. Their requests complete with
+// success, as on a network that loses datagrams.
 func (u *udLocal) countDropped(n uint64) { u.q.shard.counts.Add(counters.DatagramUnsent, n) }
 
-// sendOne sends the datagram of the request w, or queues the datagram until the
-// receiver's socket has room. If the receiver does not exist or the queue is full,
-// sendOne drops and counts the datagram, and still returns success: the sender of a
-// datagram does not learn whether the datagram arrives.
+// sendOne sends the datagram of the request w, or queues it until the receiver's socket
+// has room. If that is not possible, it drops and counts the datagram, and still returns
+// success.
 func (u *udLocal) sendOne(w *wqe, to *ah) verbs.Status {
 	b := u.out[:datagramHeader+int(w.total)]
 	clear(b[:datagramHeader])
@@ -177,7 +172,7 @@ func (u *udLocal) sendOne(w *wqe, to *ah) verbs.Status {
 }
 
 // receive delivers the datagram in one packet of the Unix socket. It returns false if
-// the packet is shorter or longer than a datagram can be.
+// the length of the packet is invalid.
 func (u *udLocal) receive(b []byte) bool {
 	if len(b) < datagramHeader || len(b) > datagramHeader+datagramMTU {
 		return false

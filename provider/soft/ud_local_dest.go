@@ -14,27 +14,24 @@ import (
 )
 
 const (
-	// maxDatagramDests bounds the connections of one queue pair to other queue pairs. A
-	// further connection replaces the connection that was used least recently. The
-	// number is arbitrary: a quarter of the usual limit of descriptors (RLIMIT_NOFILE,
-	// 1024).
+	// maxDatagramDests is how many connections a queue pair has to other queue pairs. A
+	// further one replaces the least recently used one. The number is arbitrary: a
+	// quarter of the usual RLIMIT_NOFILE, 1024.
 	maxDatagramDests = 256
-	// maxDatagramQueue bounds the bytes that wait for one destination, headers included.
-	// Bytes in the socket are not counted; net.core.wmem_default limits them. The bound
-	// allows 253 datagrams of the largest size.
+	// maxDatagramQueue is how many bytes may wait for one destination, headers included:
+	// 253 datagrams of the largest size. Bytes in the socket do not count. Arbitrary.
 	maxDatagramQueue = 1 << 20
-	// maxShardQueue bounds the bytes that wait for all destinations of all UD queue
-	// pairs of a shard, headers included. It and maxDatagramQueue are arbitrary.
+	// maxShardQueue is how many bytes may wait for all destinations of a shard.
+	// Arbitrary.
 	maxShardQueue = 16 << 20
-	// connectRetryFirst and connectRetryMost are the first and the longest interval at
-	// which a connection is tried again to a receiver whose backlog is full. The
-	// interval doubles each time. The system does not report when the backlog has room;
-	// see connect(2), EAGAIN.
+	// connectRetryFirst and connectRetryMost are the first and the longest interval
+	// between attempts to connect to a receiver with a full backlog. The interval
+	// doubles each time. The system does not report room in the backlog; see connect(2),
+	// EAGAIN.
 	connectRetryFirst = time.Millisecond
 	connectRetryMost  = 256 * time.Millisecond
-	// connectTries is how often the connection is tried again before the waiting
-	// datagrams are dropped. With the intervals above, these tries take 10 s in all. The
-	// numbers are arbitrary.
+	// After connectTries attempts, the waiting datagrams are dropped. The attempts take
+	// 10 s in all. The numbers are arbitrary.
 	connectTries = 48
 )
 
@@ -43,27 +40,25 @@ type udDestState uint8
 
 const (
 	// udDestRefused: there is no connection, because the receiver's backlog is full.
-	// Datagrams wait in the queue. The timer runs; when it fires, connectAgain tries to
-	// connect again. A new destination is in this state too, but without the timer, until
-	// dest has called connect.
+	// Datagrams wait in the queue. When the timer fires, connectAgain tries again. A new
+	// destination is in this state too, until dest has called connect.
 	udDestRefused udDestState = iota
 	// udDestOpen: there is a connection, and the queue is empty. The state is entered
-	// when the connection is made, and when the queue was sent completely. If the
-	// connection was made while datagrams were waiting, the method flush is called next.
+	// when the connection is made, and when the queue was sent completely. After a
+	// connection is made, flush sends the datagrams that were waiting.
 	udDestOpen
-	// udDestFull: there is a connection, and its socket had no room for a datagram.
-	// Datagrams wait in the queue, and are sent when the socket has room again
-	// (EPOLLOUT).
+	// udDestFull: there is a connection, but its socket has no room. Datagrams wait in
+	// the queue until it has room (EPOLLOUT).
 	udDestFull
-	// udDestRemoved: the destination was removed from udLocal.dests, and the queue is
-	// empty. This is the last state. It is entered if no queue pair has the number, if
-	// the user of the queue pair is not allowed, if there were too many attempts to
-	// connect, and if another destination takes the place of this one.
+	// udDestRemoved: the destination was removed, and the queue is empty. This is the
+	// last state. It is entered if the queue pair does not exist, its user is not
+	// allowed, all attempts to connect have failed, or another destination needs the
+	// place.
 	udDestRemoved
 )
 
 // A udLocalDest is a destination of a UD queue pair on this host: a connection, and a
-// queue of datagrams that wait to be sent. It belongs to the shard.
+// queue of datagrams. It belongs to the shard.
 type udLocalDest struct {
 	local      *udLocal
 	qpn        uint32
@@ -75,11 +70,11 @@ type udLocalDest struct {
 	lastUse    uint64 // value of udLocal.uses at the last use
 }
 
-// errPeerUser is returned by connectSocket if the peer's user is not allowed.
+// errPeerUser: the peer's user is not allowed.
 var errPeerUser = errors.New("the user of the destination queue pair is not allowed")
 
-// dest returns the destination with a queue pair number. It returns nil if no queue pair
-// has the number, or if the user of the queue pair is not allowed.
+// dest returns the destination with a queue pair number. It returns nil if there is no
+// such queue pair, or its user is not allowed.
 func (u *udLocal) dest(qpn uint32) *udLocalDest {
 	u.uses++
 	if d := u.dests[qpn]; d != nil {
@@ -98,11 +93,9 @@ func (u *udLocal) dest(qpn uint32) *udLocalDest {
 	return d
 }
 
-// removeLeastRecentlyUsed removes the destination that was used least recently. It never
-// removes the destination in the parameter except. If there are idle destinations, it
-// removes one of them: if datagrams still wait in the socket of a removed destination,
-// later datagrams on a new connection could overtake them. It returns false if there is
-// no destination to remove.
+// removeLeastRecentlyUsed removes a destination other than except. It prefers idle ones:
+// if datagrams still wait in a socket, datagrams on a new connection could overtake
+// them. It returns false if there is no destination to remove.
 func (u *udLocal) removeLeastRecentlyUsed(except *udLocalDest) bool {
 	var idle, any *udLocalDest
 	for _, d := range u.dests {
@@ -125,8 +118,7 @@ func (u *udLocal) removeLeastRecentlyUsed(except *udLocalDest) bool {
 	return any != nil
 }
 
-// idle reports whether the receiver has read all datagrams that were sent to it, and the
-// queue is empty.
+// idle reports whether the receiver has read all datagrams, and the queue is empty.
 func (d *udLocalDest) idle() bool {
 	if d.state != udDestOpen {
 		return false
@@ -135,9 +127,8 @@ func (d *udLocalDest) idle() bool {
 	return err == nil && held == 0
 }
 
-// connect makes the connection and enters udDestOpen. If the receiver's backlog is full,
-// connect enters udDestRefused. If neither is possible, it removes the destination and
-// returns false.
+// connect makes the connection and enters udDestOpen, or udDestRefused if the backlog is
+// full. If both fail, it removes the destination and returns false.
 func (d *udLocalDest) connect() bool {
 	fd := -1
 	err := resource.Retry(func() (err error) {
@@ -165,8 +156,8 @@ func (d *udLocalDest) connect() bool {
 	return false
 }
 
-// connectSocket connects a socket to a queue pair whose user is allowed. On failure
-// it closes the socket.
+// connectSocket connects a socket to a queue pair whose user is allowed. On failure it
+// closes the socket.
 func (u *udLocal) connectSocket(fd int, qpn uint32) error {
 	err := unix.Connect(fd, &unix.SockaddrUnix{Name: datagramBindAddr(qpn)})
 	if err == nil {
@@ -181,22 +172,20 @@ func (u *udLocal) connectSocket(fd int, qpn uint32) error {
 	return err
 }
 
-// connectAgain is called when retryTimer fires. It tries once more to connect, and then
-// sends the queued datagrams.
+// connectAgain tries once more to connect, and sends the queued datagrams.
 func (d *udLocalDest) connectAgain() {
 	if d.connect() {
 		d.flush()
 	}
 }
 
-// send sends a datagram at once if no other datagram waits and the socket has room.
-// Otherwise it appends the datagram to the queue, or drops and counts it if the queue is
-// full.
+// send sends a datagram if none waits and the socket has room. Otherwise it queues the
+// datagram, or drops and counts it if the queue is full.
 func (d *udLocalDest) send(b []byte) {
 	if d.state == udDestOpen && d.transmit(b) {
 		return
 	}
-	if d.state == udDestRemoved { // The connection has failed, and transmit has removed the destination.
+	if d.state == udDestRemoved { // transmit could not connect again.
 		d.local.countDropped(1)
 		return
 	}
@@ -220,9 +209,9 @@ func (d *udLocalDest) awaitRoom() {
 // connected reports whether there is a connection.
 func (d *udLocalDest) connected() bool { return d.state == udDestOpen || d.state == udDestFull }
 
-// transmit passes a datagram to the socket, and reports whether the socket took it. If
-// the receiver has closed the connection, transmit connects once more and tries again.
-// If the new connection can not be made, the destination may have been removed.
+// transmit passes a datagram to the socket. It returns false if the socket did not take
+// it. If the receiver has closed the connection, transmit connects once more. If that
+// fails, the destination may be removed.
 func (d *udLocalDest) transmit(b []byte) bool {
 	for range 2 {
 		err := unix.Send(d.fd, b, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
@@ -240,8 +229,8 @@ func (d *udLocalDest) transmit(b []byte) bool {
 	return false
 }
 
-// flush sends the queue as far as the socket has room. It enters udDestOpen if the queue
-// is then empty, and udDestFull if not. Without a connection flush does nothing.
+// flush sends the queue as far as the socket has room, and enters udDestOpen or
+// udDestFull. Without a connection it does nothing.
 func (d *udLocalDest) flush() {
 	for d.connected() && !d.queue.empty() && d.transmit(d.queue.first()) {
 		d.local.q.shard.udQueuedBytes -= d.queue.pop()
@@ -256,8 +245,7 @@ func (d *udLocalDest) flush() {
 	}
 }
 
-// OnReady handles an event of the socket: it has room again, or the receiver has
-// closed the connection.
+// OnReady is called when the socket has room, or the receiver has closed the connection.
 func (d *udLocalDest) OnReady(_ int, events uint32) {
 	if events&(unix.EPOLLHUP|unix.EPOLLERR) != 0 {
 		if d.queue.empty() {
@@ -272,8 +260,8 @@ func (d *udLocalDest) OnReady(_ int, events uint32) {
 	d.flush()
 }
 
-// disconnect closes the connection, if there is one, and keeps the queue. The caller then
-// calls connect, or enters udDestRemoved.
+// disconnect closes the connection, if there is one, and keeps the queue. The caller
+// then changes the state.
 func (d *udLocalDest) disconnect() {
 	if d.fd >= 0 {
 		d.local.q.shard.epoll.Remove(d.fd)
@@ -282,8 +270,8 @@ func (d *udLocalDest) disconnect() {
 	}
 }
 
-// remove removes the destination. It drops and counts the datagrams in the queue.
-// Datagrams in the socket still reach the receiver.
+// remove removes the destination, and drops and counts the queued datagrams. Datagrams
+// in the socket still reach the receiver.
 func (d *udLocalDest) remove() {
 	d.disconnect()
 	d.retryTimer.stop()

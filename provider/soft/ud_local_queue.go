@@ -4,8 +4,8 @@ package soft
 
 import "encoding/binary"
 
-// A packetQueue is a FIFO queue of packets in one piece of memory. The zero value is
-// empty. The size of a queued packet is its length plus 4 bytes, which hold the length.
+// A packetQueue is a FIFO queue of packets in one piece of memory. Each packet takes 4
+// bytes more than its length. The zero value is empty.
 type packetQueue struct {
 	buf   []byte // length (32 bits), packet, length (32 bits), packet, ...
 	head  int    // offset of the first packet's length
@@ -25,9 +25,8 @@ func (q *packetQueue) size() int { return len(q.buf) - q.head }
 
 // push adds a copy of a packet, and returns its size in the queue.
 func (q *packetQueue) push(b []byte) int {
-	// The queued bytes are moved to the beginning of buf only when at least as many
-	// bytes have been popped. So each byte that is pushed causes the move of one byte at
-	// most.
+	// The bytes are moved only after as many bytes were popped. So each pushed byte
+	// causes at most one move.
 	if q.head > len(q.buf)/2 {
 		q.buf = append(q.buf[:0], q.buf[q.head:]...)
 		q.head = 0
@@ -38,15 +37,14 @@ func (q *packetQueue) push(b []byte) int {
 	return queuedSize(b)
 }
 
-// first returns the oldest packet. The result is valid until the next call of push or
-// pop.
+// first returns the oldest packet, which is valid until push or pop.
 func (q *packetQueue) first() []byte {
 	n := int(binary.NativeEndian.Uint32(q.buf[q.head:]))
 	return q.buf[q.head+packetLength:][:n]
 }
 
-// pop removes the oldest packet, and returns its size in the queue. It frees the
-// memory of a queue that has become empty.
+// pop removes the oldest packet, and returns its size in the queue. An empty queue uses
+// no memory.
 func (q *packetQueue) pop() int {
 	size := queuedSize(q.first())
 	q.head += size

@@ -16,22 +16,20 @@ import (
 )
 
 const (
-	// maxDatagramSources bounds the connections that one queue pair accepts. A further
-	// connection replaces the connection that evictionCandidate returns. The sender of
-	// the replaced connection connects again when it has a datagram to send. The number
-	// is arbitrary.
+	// maxDatagramSources is how many connections a queue pair accepts. A further one
+	// replaces the one that evictionCandidate returns, whose sender connects again when
+	// it sends. Arbitrary.
 	maxDatagramSources = 1024
-	// datagramBudget is how many datagrams of one connection, and how many new
-	// connections, are handled before other descriptors are handled. It is arbitrary.
+	// datagramBudget is how many datagrams of a connection, and how many new
+	// connections, are handled before other descriptors. Arbitrary.
 	datagramBudget = 64
-	// acceptRetry is how long a queue pair waits before it tries again to accept
-	// connections for which it had no descriptors. It is arbitrary.
+	// acceptRetry is how long a queue pair without a free descriptor waits before it
+	// accepts connections again. Arbitrary.
 	acceptRetry = 100 * time.Millisecond
 )
 
-// A udLocalSource is an accepted Unix socket connection from another UD queue pair of
-// this host. The user of the peer's process may send to this device; other users'
-// connections are not accepted. A udLocalSource belongs to the shard.
+// A udLocalSource is an accepted connection from another UD queue pair of this host. The
+// user at the other end is allowed. It belongs to the shard.
 type udLocalSource struct {
 	local   *udLocal
 	fd      int    // descriptor of the connection; -1 after close
@@ -39,10 +37,8 @@ type udLocalSource struct {
 	lastUse uint64 // value of udLocal.uses at the last use
 }
 
-// OnReady accepts connections when the listening socket is ready. If no descriptor is
-// free, accept closes spare descriptors to get a free one; see
-// unixsock.SpareDescriptors. Before OnReady returns, it tries to open these spare
-// descriptors again.
+// OnReady accepts connections. Accepting may use up spare descriptors, which are opened
+// again at the end; see unixsock.SpareDescriptors.
 func (u *udLocal) OnReady(int, uint32) {
 	defer u.q.dev.spare.Fill()
 	for range datagramBudget {
@@ -52,7 +48,7 @@ func (u *udLocal) OnReady(int, uint32) {
 	}
 }
 
-// accept accepts one connection, and reports whether more connections may be waiting.
+// accept accepts one connection, and reports whether more may be waiting.
 func (u *udLocal) accept() bool {
 	fd, err := u.q.dev.spare.Accept(u.listener)
 	if err == nil {
@@ -60,17 +56,15 @@ func (u *udLocal) accept() bool {
 		return true
 	}
 	if resource.NoDescriptors(err) {
-		// The connection stays in the backlog, and the listening socket stays readable.
-		// If epoll watched this socket, the owner could not sleep. So the socket is not
-		// watched until the timer fires.
+		// The connection stays in the backlog, so the socket stays readable. The owner
+		// could not sleep if epoll watched it.
 		u.q.shard.epoll.Remove(u.listener)
 		u.acceptTimer.start(acceptRetry)
 	}
 	return false
 }
 
-// acceptAgain is called when acceptTimer fires. It makes epoll watch the listening
-// socket again.
+// acceptAgain makes epoll watch the listening socket again.
 func (u *udLocal) acceptAgain() {
 	if u.q.shard.epoll.Add(u.listener, unix.EPOLLIN, u) != nil {
 		u.acceptTimer.start(acceptRetry)
@@ -78,8 +72,7 @@ func (u *udLocal) acceptAgain() {
 }
 
 // admit adds a new connection if its user is allowed, and reads its datagrams. If there
-// is no room for the connection, admit reads the datagrams that the peer has already
-// sent, and then closes the connection.
+// is no room, it closes the connection after reading.
 func (u *udLocal) admit(fd int) {
 	peer, err := unixsock.PeerCredentials(fd)
 	if err != nil || !u.q.dev.users.Allows(peer.UID) {
@@ -97,11 +90,10 @@ func (u *udLocal) admit(fd int) {
 	src.OnReady(fd, unix.EPOLLIN)
 }
 
-// enter adds an accepted connection to the map of connections of the queue pair. If the
-// user has as many connections as allowed, enter first closes another connection of that
-// user. If the queue pair or the process has no room, enter closes the connection that
-// evictionCandidate returns. If there is still no room, enter returns false, and the
-// counter in which the caller counts the refused connection.
+// enter adds a connection to the queue pair. At the limit of the user, it first closes
+// another connection of that user. At other limits, it closes the one that
+// evictionCandidate returns. If there is still no room, it returns false and the counter
+// for the refused connection.
 func (src *udLocalSource) enter() (refused counters.ID, ok bool) {
 	p, conns := src.local, src.local.q.dev.connLimit
 	if !conns.Acquire(src.uid) && !(p.closeLeastRecentlyUsed(src.uid) && conns.Acquire(src.uid)) {
@@ -118,12 +110,10 @@ func (src *udLocalSource) enter() (refused counters.ID, ok bool) {
 	return 0, true
 }
 
-// fillSpare is called after a connection of the user newUser was accepted. To accept the
-// connection, spare descriptors may have been closed; fillSpare opens them again. If no
-// descriptor is free, it closes connections of the queue pair; see evictionCandidate. It
-// closes at most as many connections as there are spare descriptors. Without this bound
-// it could close all: other goroutines may take each descriptor that becomes free. It
-// returns false if not all spare descriptors could be opened.
+// fillSpare opens the spare descriptors again that accepting has used. If no descriptor
+// is free, it closes connections; see evictionCandidate. It closes at most SpareCount of
+// them, because other goroutines may take the free descriptors. It returns false if a
+// spare descriptor could not be opened.
 func (u *udLocal) fillSpare(newUser uint32) bool {
 	for range unixsock.SpareCount {
 		if u.q.dev.spare.Fill() {
@@ -138,9 +128,8 @@ func (u *udLocal) fillSpare(newUser uint32) bool {
 	return u.q.dev.spare.Fill()
 }
 
-// closeLeastRecentlyUsed closes one of the connections of a user: the connection that
-// was idle for the longest time. It returns false if the user has no connection to the
-// queue pair.
+// closeLeastRecentlyUsed closes the longest idle connection of a user. It returns false
+// if the user has none.
 func (u *udLocal) closeLeastRecentlyUsed(uid uint32) bool {
 	var idlest *udLocalSource
 	for _, src := range u.sources {
@@ -154,9 +143,8 @@ func (u *udLocal) closeLeastRecentlyUsed(uid uint32) bool {
 	return idlest != nil
 }
 
-// evictionCandidate returns the connection to close for a new connection of a user: see
-// access.LeastUsedOfBusiest. Of the connections of one user, the one that was idle for
-// the longest time is closed first. It returns nil if there is no connection.
+// evictionCandidate returns the connection to close for a new connection of newUser, or
+// nil; see access.LeastUsedOfBusiest. The longest idle connection of a user comes first.
 func (u *udLocal) evictionCandidate(newUser uint32) *udLocalSource {
 	return access.LeastUsedOfBusiest(maps.Values(u.sources), newUser,
 		func(src *udLocalSource) uint32 { return src.uid },
@@ -172,10 +160,9 @@ func (src *udLocalSource) OnReady(int, uint32) {
 	}
 }
 
-// readOne reads one datagram, and reports whether more datagrams may have arrived. It
-// closes the connection if the peer has closed it, or has sent an invalid packet. A read
-// of 0 bytes means that the peer has closed the connection or has sent an empty packet.
-// An empty packet is invalid, so readOne need not tell these two cases apart.
+// readOne reads one datagram, and reports whether more may have arrived. It closes the
+// connection if the peer has closed it, or has sent an invalid packet. A read of 0 bytes
+// is one of the two, because an empty packet is invalid.
 func (src *udLocalSource) readOne() bool {
 	p := src.local
 	n, err := unix.Read(src.fd, p.in)
@@ -183,8 +170,7 @@ func (src *udLocalSource) readOne() bool {
 	case errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR):
 		return false
 	case errors.Is(err, unix.ECONNRESET):
-		// The system reports this error only once. After that, the datagrams that the
-		// peer has sent can still be read.
+		// The datagrams that the peer has sent can still be read.
 		return true
 	case err != nil || n == 0 || !p.receive(p.in[:n]):
 		src.close()
@@ -195,8 +181,8 @@ func (src *udLocalSource) readOne() bool {
 	return true
 }
 
-// finish reads the datagrams that the peer has sent, and closes the connection. It first
-// shuts the connection down for reading, so that the peer can not send more.
+// finish reads the datagrams that the peer has sent, and closes the connection. The peer
+// can not send more.
 func (src *udLocalSource) finish() {
 	_ = unix.Shutdown(src.fd, unix.SHUT_RD)
 	for src.readOne() {
@@ -204,7 +190,7 @@ func (src *udLocalSource) finish() {
 	src.close()
 }
 
-// close closes the connection, and removes it from the queue pair if enter has added it.
+// close closes the connection, and removes it from the queue pair.
 func (src *udLocalSource) close() {
 	if src.fd < 0 {
 		return

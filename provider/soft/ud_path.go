@@ -12,22 +12,21 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// udPath is the path of a UD queue pair. Each datagram goes over the local path or the
-// wire path, as its address handle says. It belongs to the shard.
+// udPath is the path of a UD queue pair. The address handle of a datagram decides
+// between the local path and the wire path. It belongs to the shard.
 type udPath struct {
 	q *qp
-	// seq is the number of datagrams sent. The queue pair uses it as the path sequence.
+	// number of datagrams sent, which is also the path sequence
 	seq   uint64
-	local *udLocal // local path of the queue pair; nil with PathWire
-	wire  *udWire  // wire path of the queue pair; nil with PathLocal
+	local *udLocal // nil with PathWire
+	wire  *udWire  // nil with PathLocal
 
 	scheduled bool // true while the queue pair is in qpDemux.due
 	closed    bool // true after detach
 }
 
-// claim binds the socket name that belongs to the queue pair number. Senders on this
-// host connect to this name. claim fails if another UD queue pair of the host has the
-// number.
+// claim binds the socket name of the queue pair number. It fails if another UD queue
+// pair of the host has the number.
 func (p *udPath) claim(num uint32) (err error) {
 	if p.q.dev.cfg.Path != PathWire {
 		p.local, err = newUDLocal(p.q, num)
@@ -35,7 +34,7 @@ func (p *udPath) claim(num uint32) (err error) {
 	return err
 }
 
-// attach makes the shard deliver datagrams that arrive.
+// attach makes the shard deliver datagrams.
 func (p *udPath) attach() error {
 	if p.q.dev.cfg.Path != PathLocal {
 		p.wire = newUDWire(p.q)
@@ -47,8 +46,7 @@ func (p *udPath) attach() error {
 	return nil
 }
 
-// ready implements path. It opens the sockets through which the queue pair receives
-// datagrams on the wire path.
+// ready implements path. It opens the sockets for receiving on the wire path.
 func (p *udPath) ready() error {
 	if p.wire == nil {
 		return nil
@@ -59,8 +57,7 @@ func (p *udPath) ready() error {
 // sendInline implements path. It does nothing.
 func (p *udPath) sendInline(verbs.SendFlags, []byte) (uint64, bool) { return 0, false }
 
-// transmit implements path. If the wire path has no room, the rest is sent in later
-// calls of drive; see sendDue.
+// transmit implements path. If the wire path has no room, sendDue sends the rest.
 func (p *udPath) transmit() {
 	if !p.send() && !p.scheduled {
 		p.scheduled = true
@@ -71,8 +68,7 @@ func (p *udPath) transmit() {
 	}
 }
 
-// sendDue implements wireQP. It sends the requests that transmit has left in the send
-// queue.
+// sendDue implements wireQP. It sends what transmit has left.
 func (p *udPath) sendDue() (done bool) {
 	done = p.closed || p.send()
 	p.scheduled = !done
@@ -83,7 +79,7 @@ func (p *udPath) sendDue() (done bool) {
 func (p *udPath) receive(pkt wire.Packet, from *udp.Header) { p.wire.receive(pkt, from) }
 
 // send sends the queued requests. It returns false if the wire path has no room. A
-// datagram completes when it was sent, because it is not acknowledged.
+// datagram completes when it was sent.
 func (p *udPath) send() (done bool) {
 	q := p.q
 	for w := q.nextToSend(); w != nil; w = q.nextToSend() {
@@ -102,8 +98,7 @@ func (p *udPath) send() (done bool) {
 	return true
 }
 
-// sendOne sends the datagram of one request. It returns false if the wire path has no
-// room.
+// sendOne sends one datagram. It returns false if the wire path has no room.
 func (p *udPath) sendOne(w *wqe) (status verbs.Status, room bool) {
 	if flaw := p.q.checkQueuedDatagram(w); flaw != verbs.StatusSuccess {
 		return flaw, true
@@ -115,43 +110,37 @@ func (p *udPath) sendOne(w *wqe) (status verbs.Status, room bool) {
 	return p.local.sendOne(w, to), true
 }
 
-// resend implements path. It does nothing, because UD has no RNR NAKs.
+// resend implements path. UD has no RNR NAKs.
 func (p *udPath) resend() {}
 
-// takeAcks implements path. It returns false, because UD has no acknowledgements.
+// takeAcks implements path. UD has no acknowledgements.
 func (p *udPath) takeAcks() bool { return false }
 
 // acked implements path. A datagram that was sent counts as acknowledged.
 func (p *udPath) acked() uint64 { return p.seq }
 
-// abort implements path. It does nothing, because a UD message has only one fragment.
+// abort implements path. A UD message has only one fragment.
 func (p *udPath) abort(outcome) {}
 
-// requestsPending implements path. It returns false: UD has no messages of several
-// fragments to wait for.
+// requestsPending implements path. A UD message has only one fragment.
 func (p *udPath) requestsPending() bool { return false }
 
-// accessSource implements path. It returns false: UD has no remote keys, so a peer can
-// not cause an access error.
+// accessSource implements path. UD has no remote keys, so there are no access errors.
 func (p *udPath) accessSource() (access.Source, bool) { return access.Source{}, false }
 
-// stopResponding implements path. It does nothing, because a UD queue pair sends no
-// responses.
+// stopResponding implements path. UD has no responses.
 func (p *udPath) stopResponding() {}
 
-// receivesPosted implements path. It does nothing, because no sender waits for receive
-// buffers.
+// receivesPosted implements path. No sender waits for receive buffers.
 func (p *udPath) receivesPosted() {}
 
-// rebind implements path. It does nothing, because UD has no connections. The caller
-// still owns the end.
+// rebind implements path. UD has no connections.
 func (*udPath) rebind(*localEnd) (moved path, taken bool, err error) { return nil, false, nil }
 
-// peerGone implements path. It does nothing, because UD has no connections.
+// peerGone implements path. UD has no connections.
 func (*udPath) peerGone(*shm.End) {}
 
-// receiveAt implements path. It passes the address to the wire path. With PathLocal it
-// does nothing, because the queue pair has no wire path.
+// receiveAt implements path. It passes the address to the wire path, if there is one.
 func (p *udPath) receiveAt(at netip.Addr) error {
 	if p.wire == nil {
 		return nil
@@ -159,9 +148,8 @@ func (p *udPath) receiveAt(at netip.Addr) error {
 	return p.wire.receiveAt(at)
 }
 
-// reset implements path. It drops and counts the datagrams that still wait to be sent on
-// the local path; their requests have completed already. The queue pair keeps the path,
-// so reset returns true.
+// reset implements path. It drops and counts datagrams that wait on the local path;
+// their requests have completed. The queue pair keeps the path.
 func (p *udPath) reset() (usable bool) {
 	if p.local != nil {
 		p.local.clear()
@@ -169,8 +157,7 @@ func (p *udPath) reset() (usable bool) {
 	return true
 }
 
-// detach implements path. It closes the sockets of the local path and the routes of the
-// wire path.
+// detach implements path. It closes all sockets and routes.
 func (p *udPath) detach() {
 	p.closed = true
 	if p.local != nil {

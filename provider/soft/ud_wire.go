@@ -14,29 +14,27 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// maxUDRoutes is how many routes a UD queue pair keeps open. When the queue pair needs a
-// further route, it closes all these routes. A closed route is opened again when a
-// datagram needs it. The number is arbitrary.
+// maxUDRoutes is how many routes a UD queue pair keeps open. A further route first
+// closes all of them. Routes are opened again when needed. The number is arbitrary.
 const maxUDRoutes = 1024
 
 // udWire is the wire path of a UD queue pair. It belongs to the shard.
 type udWire struct {
-	localAddrs hostport.LocalAddrCache // addresses of this host; datagrams from these sources are refused
+	localAddrs hostport.LocalAddrCache // addresses of this host, whose datagrams are refused
 	q          *qp
 	demux      *qpDemux
 	routes     map[udp.Route]*udp.Route
-	// routes that were opened for receiving, one for each address at which the queue
-	// pair receives
+	// routes for receiving, one for each local address
 	reachableAt []*udp.Route
-	hasAddress  bool // true after a call of receiveAt; listenAtAll then does nothing
+	hasAddress  bool // true after receiveAt; listenAtAll then does nothing
 }
 
 func newUDWire(q *qp) *udWire {
 	return &udWire{q: q, demux: &q.shard.demux, routes: make(map[udp.Route]*udp.Route)}
 }
 
-// sendOne sends the datagram of the request w with the PSN of the sequence seq. The
-// result room is false if the packetConn has no room; in that case nothing was sent.
+// sendOne sends the datagram of the request w with the PSN of seq. The result room is
+// false, and nothing is sent, if the packetConn has no room.
 func (u *udWire) sendOne(w *wqe, along *ah, seq uint64) (status verbs.Status, room bool) {
 	to := u.route(&along.to)
 	if to == nil {
@@ -66,8 +64,7 @@ func (u *udWire) sendOne(w *wqe, along *ah, seq uint64) (status verbs.Status, ro
 	return verbs.StatusSuccess, true
 }
 
-// route returns the open route of an address handle. It returns nil if the route can not
-// be opened.
+// route returns the open route of an address handle, or nil if it can not be opened.
 func (u *udWire) route(of *udp.Route) *udp.Route {
 	if to := u.routes[*of]; to != nil {
 		return to
@@ -92,7 +89,7 @@ func (u *udWire) closeRoutes() {
 	clear(u.routes)
 }
 
-// listenAt makes the queue pair receive datagrams to an address of this host.
+// listenAt makes the queue pair receive datagrams at an address of this host.
 func (u *udWire) listenAt(local netip.Addr) error {
 	home := &udp.Route{Local: local, Remote: local, WantHeader: true}
 	if err := u.demux.conn.Open(home); err != nil {
@@ -103,7 +100,7 @@ func (u *udWire) listenAt(local netip.Addr) error {
 }
 
 // receiveAt makes the queue pair receive at one address only, or at none if the address
-// is the zero value.
+// is zero.
 func (u *udWire) receiveAt(at netip.Addr) error {
 	u.hasAddress = true
 	if !at.IsValid() {
@@ -112,16 +109,10 @@ func (u *udWire) receiveAt(at netip.Addr) error {
 	return u.listenAt(at)
 }
 
-// listenAtAll makes the queue pair receive datagrams at every address of this host at
-// which the device can open the UDP port. It does nothing if receiveAt was called
-// before: connection management calls receiveAt for a queue pair that belongs to an ID.
-//
-// If the device also has the local path, loopback and link-local addresses are left out,
-// and it is no error if no port can be opened. If the device has the wire path only,
-// listenAtAll returns an error if no port can be opened.
-//
-// If the host gets another address later, the queue pair does not receive at this
-// address. The exception is the queue pair of an ID that listens at all addresses.
+// listenAtAll makes the queue pair receive datagrams at every address of this host,
+// unless receiveAt was called. Addresses that are added later are left out. With
+// PathAuto, loopback and link-local addresses are left out too, and errors are ignored.
+// With PathWire, listenAtAll returns an error if no UDP port can be opened.
 func (u *udWire) listenAtAll() error {
 	if u.hasAddress || len(u.reachableAt) > 0 {
 		return nil
@@ -146,8 +137,8 @@ func (u *udWire) listenAtAll() error {
 	return err
 }
 
-// receive implements wireQP. It accepts packets from every address, but with PathAuto
-// not from addresses of this host.
+// receive implements wireQP. With PathAuto it refuses packets from addresses of this
+// host.
 func (u *udWire) receive(pkt wire.Packet, from *udp.Header) {
 	op := pkt.Opcode()
 	if op.Transport() != wire.UD {
