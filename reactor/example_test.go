@@ -244,7 +244,7 @@ func (r reader) OnDialError(_ *reactor.DialOptions, err error) {
 func unpadded(b []byte) string { return strings.TrimRight(string(b), "\x00") }
 
 // This example shuts down an engine. Shutdown waits until all messages that Send has
-// accepted are delivered, unless the context is done first.
+// accepted are confirmed, unless the context is done first.
 func ExampleEngine_Shutdown() {
 	count := &counter{total: make(chan int, 1)}
 	addr, end := serve(count)
