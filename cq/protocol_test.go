@@ -113,7 +113,7 @@ func (sim *simulation) newQueue() *testQueue {
 	return &testQueue{queue: q, cq: deviceCQ(q)}
 }
 
-// betweenSteps runs between two steps of the owner's loop. With the probability rate,
+// betweenSteps runs between two steps of the owner's loop. with the probability sim.rate,
 // the device adds completions. With a probability of 20 %, its time advances.
 func (sim *simulation) betweenSteps() {
 	if sim.quiet {

@@ -10,11 +10,10 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// TestAnswerAfterRequestEnded checks answers to a connection request that has ended: the
-// peer has withdrawn the request, or the device of the request was removed. The
-// application answers before the loop has handled the event. Reject then returns the
-// reason for the end of the request. Accept reports the same reason to OnAcceptError. In
-// both cases the engine closes the request.
+// TestAnswerAfterRequestEnded checks answers to a request that has ended, before the
+// loop has handled the end. The peer has withdrawn the request, or its device was
+// removed. Reject returns this reason, and Accept passes the reason to OnAcceptError.
+// The engine closes the request.
 func TestAnswerAfterRequestEnded(t *testing.T) {
 	for removed, want := range map[bool]error{false: verbs.ErrPeerGone, true: reactor.ErrDeviceRemoved} {
 		kept := make(chan *reactor.ConnRequest, 1)
@@ -42,8 +41,8 @@ func TestAnswerAfterRequestEnded(t *testing.T) {
 	}
 }
 
-// TestRequestDuringShutdown checks that a connection request that is fetched while the
-// engine shuts down is rejected, and that OnConnectRequest is not called.
+// TestRequestDuringShutdown checks that a request that arrives during the shutdown is
+// rejected without OnConnectRequest.
 func TestRequestDuringShutdown(t *testing.T) {
 	server, err := reactor.New(openSoft(t, 1), &hooks{
 		request: func(*reactor.ConnRequest) { t.Error("OnConnectRequest was called") },

@@ -8,10 +8,10 @@ import (
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
-// These benchmarks measure the cost of a loop together with the cost of its device. All
-// benchmarks except BenchmarkPost run on one goroutine.
+// These benchmarks measure a loop together with its device. All except BenchmarkPost run
+// on one goroutine.
 
-// BenchmarkEcho measures the work of both sides for one round trip.
+// BenchmarkEcho measures both sides' work for one round trip.
 func BenchmarkEcho(b *testing.B) {
 	for _, size := range []int{64, 2048} {
 		b.Run(fmt.Sprint(size), func(b *testing.B) {
@@ -31,9 +31,8 @@ func BenchmarkEcho(b *testing.B) {
 	}
 }
 
-// BenchmarkStream measures the cost of one message when one doorbell posts many
-// messages: the call of Send, a share of the cost of the doorbell, and the call of
-// OnMessage.
+// BenchmarkStream measures the cost of one of many messages that share a doorbell: Send,
+// a share of the doorbell, and OnMessage.
 func BenchmarkStream(b *testing.B) {
 	got := 0
 	p := connect(b, &hooks{}, &hooks{message: func(*reactor.Conn, reactor.Message) { got++ }}, nil)
@@ -56,8 +55,7 @@ func BenchmarkEmptyTurn(b *testing.B) {
 	}
 }
 
-// BenchmarkTimer measures Timer.Reset of a timer that has not fired yet, while a hundred
-// timers are set.
+// BenchmarkTimer measures Timer.Reset of a set timer, while a hundred timers are set.
 func BenchmarkTimer(b *testing.B) {
 	l := newLoop(b, &hooks{}, nil)
 	for i := range 99 {
@@ -70,8 +68,8 @@ func BenchmarkTimer(b *testing.B) {
 	}
 }
 
-// BenchmarkPost measures the time for each function that another goroutine posts to a
-// loop. The loop never sleeps.
+// BenchmarkPost measures the time per function that another goroutine posts to a loop.
+// The loop never sleeps.
 func BenchmarkPost(b *testing.B) {
 	e := start(b, &hooks{}, &reactor.Config{Idle: reactor.IdleBusy})
 	l := e.Loop(0)

@@ -10,8 +10,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// newFaultQueue makes a completionQueue of a loop without connections. The parameter
-// batch is the largest number of completions that one poll handles.
+// newFaultQueue makes a completionQueue of a loop without connections. One poll handles
+// at most batch completions.
 func newFaultQueue(t *testing.T, depth, batch int) (*completionQueue, *faultcq.CQ) {
 	group, err := cq.NewGroup(faultcq.New(&faultcq.Script{}), &cq.Config{Batch: batch})
 	require.NoError(t, err)
@@ -39,10 +39,9 @@ func TestCatchUpEndsOnEmptyQueue(t *testing.T) {
 	require.True(t, u.poll(q), "the CQ is still empty")
 }
 
-// TestCatchUpEndsOnFullQueue checks a CQ that returns a full batch of completions in
-// each poll. A catchUp on this CQ ends when all completions that were on the CQ at its
-// first poll have been handled. The next catchUp handles as many completions again, even
-// if reset has ended the catchUp before it.
+// TestCatchUpEndsOnFullQueue checks a CQ that returns a full batch in each poll. A
+// catchUp ends when it has handled the completions that were there at its first poll.
+// After a reset, the next catchUp does the same.
 func TestCatchUpEndsOnFullQueue(t *testing.T) {
 	const depth, batch = 10, 2
 	q, device := newFaultQueue(t, depth, batch)

@@ -22,8 +22,8 @@ func TestClockAccountsTime(t *testing.T) {
 	require.Equal(t, time.Duration(103), k.now)
 }
 
-// TestClockIsReadSeldom checks that a loop without work reads its clock every clockEvery
-// turns, and that a loop with work reads it after fewer turns.
+// TestClockIsReadSeldom checks that an idle loop reads its clock every clockEvery turns,
+// and a busy loop more often.
 func TestClockIsReadSeldom(t *testing.T) {
 	k := clock{origin: time.Now().Add(-time.Hour)}
 	turns := 0

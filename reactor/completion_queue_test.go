@@ -11,12 +11,11 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// connsPerCQ is the number of connections for which a CQ of the server has room in these
-// tests.
+// connsPerCQ is the number of connections that fit on a CQ of the server in these tests.
 const connsPerCQ = 3
 
-// manyConns is a server whose device has small completion queues, and a client with
-// many connections to it.
+// A manyConns is a server whose device has small CQs, and a client with many connections
+// to it.
 type manyConns struct {
 	t              *testing.T
 	device         *strictDevice
@@ -29,8 +28,8 @@ type manyConns struct {
 	echoes         int
 }
 
-// newManyConns makes a server loop and a client loop. The device of the server has at
-// most maxCQ completion queues, each with room for connsPerCQ connections.
+// newManyConns makes a server loop and a client loop. The server's device has at most
+// maxCQ CQs, each for connsPerCQ connections.
 func newManyConns(t *testing.T, maxCQ int, caps func(*verbs.Caps), cfg reactor.Config) *manyConns {
 	w := &manyConns{t: t}
 	depth := connsPerCQ * (2*cfg.MaxInFlight + 1)
@@ -62,7 +61,7 @@ func newManyConns(t *testing.T, maxCQ int, caps func(*verbs.Caps), cfg reactor.C
 	return w
 }
 
-// dial dials n further connections, and waits until each of them is open or has failed.
+// dial dials n more connections, and waits until each one is open or has failed.
 func (w *manyConns) dial(n int) {
 	w.t.Helper()
 	ln, err := w.server.Engine().Listen(loopback, nil)
@@ -82,7 +81,7 @@ func (w *manyConns) drive(cond func() bool) {
 	drive(w.t, cond, w.client, w.server)
 }
 
-// echo sends a message on every connection, and waits until all answers have arrived.
+// echo sends a message on every connection, and waits for all answers.
 func (w *manyConns) echo() {
 	w.t.Helper()
 	want := w.echoes + len(w.dialed)
@@ -103,7 +102,7 @@ func (w *manyConns) closeConns(conns ...*reactor.Conn) {
 }
 
 // TestConnectionsBeyondOneCQ checks that a loop can have more connections than fit on
-// one CQ of its device.
+// one CQ.
 func TestConnectionsBeyondOneCQ(t *testing.T) {
 	fixed := func(c *verbs.Caps) { c.ResizeCQ = false }
 	for name, c := range map[string]struct {
@@ -128,10 +127,8 @@ func TestConnectionsBeyondOneCQ(t *testing.T) {
 	}
 }
 
-// TestUnusedCQIsClosed checks that a loop closes a CQ that no connection uses. At
-// regular intervals the loop calls its function trim, which looks for unused memory and
-// unused CQs. When trim finds a CQ without connections for the first time, the CQ stays
-// open. If the CQ still has no connections the next time, trim closes it.
+// TestUnusedCQIsClosed checks that a loop closes an unused CQ. The loop calls trim at
+// intervals. A CQ is closed when trim finds it unused for the second time.
 func TestUnusedCQIsClosed(t *testing.T) {
 	w := newManyConns(t, 100, nil, reactor.Config{MaxInFlight: 7})
 	w.dial(7)
@@ -139,8 +136,8 @@ func TestUnusedCQIsClosed(t *testing.T) {
 	w.closeConns(w.dialed[6])
 	later := func() {
 		reactor.AdvanceClock(w.server, reactor.TrimEvery)
-		// In each turn, trim checks only a part of the memory and the CQs. After 200
-		// turns it has checked everything.
+		// One call of trim checks only a part of the memory and the CQs; 200 turns check
+		// everything.
 		for range 200 {
 			reactor.AdvanceClock(w.server, reactor.TrimPause)
 			_, err := w.server.RunOnce(0)
@@ -162,8 +159,7 @@ func TestUnusedCQIsClosed(t *testing.T) {
 }
 
 // TestNoMoreCQs checks that a connection is refused if all CQs are full and the device
-// can not create a further one. The open connections are not affected. When a connection
-// closes, another connection can take its places on the CQ.
+// has no more. The open connections stay. After one closes, another can take its place.
 func TestNoMoreCQs(t *testing.T) {
 	w := newManyConns(t, 2, nil, reactor.Config{MaxInFlight: 7})
 	w.dial(6)
@@ -190,9 +186,8 @@ func TestNoMoreCQs(t *testing.T) {
 	w.echo()
 }
 
-// TestCQsArePolledInTurn checks a loop on which two CQs have more completions than one
-// turn of the loop handles (Config.CompletionBudget). These completions must not delay a
-// completion on the third CQ.
+// TestCQsArePolledInTurn checks that two busy CQs do not delay a completion on a third
+// one. Each of the two has more completions than Config.CompletionBudget.
 func TestCQsArePolledInTurn(t *testing.T) {
 	w := newManyConns(t, 100, nil, reactor.Config{MaxInFlight: 7, CompletionBudget: 1})
 	w.dial(2*connsPerCQ + 1)
@@ -206,8 +201,8 @@ func TestCQsArePolledInTurn(t *testing.T) {
 	require.NoError(t, other.Send(nil))
 	other.Flush()
 	last := w.accepted[2*connsPerCQ]
-	// The loop has three CQs and takes one completion in a turn. In three turns it polls
-	// each CQ once.
+	// The loop takes one completion per turn. In three turns it polls each of its three
+	// CQs once.
 	for range 3 {
 		_, err := w.server.RunOnce(0)
 		require.NoError(t, err)
@@ -215,9 +210,8 @@ func TestCQsArePolledInTurn(t *testing.T) {
 	require.EqualValues(t, 1, last.Stats().Messages)
 }
 
-// TestHeldCompletionsAreNotAnEmptyPoll checks a poll that only returns the completions
-// that Arm has found. Other completions may have arrived since Arm, so the poll does not
-// count as one after which the CQ is empty.
+// TestHeldCompletionsAreNotAnEmptyPoll checks a poll that only returns what Arm has
+// found. Other completions may have arrived since, so the CQ does not count as empty.
 func TestHeldCompletionsAreNotAnEmptyPoll(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, nil)
 	require.NoError(t, p.accepted.Send(nil))

@@ -76,8 +76,8 @@ func TestConfigChecks(t *testing.T) {
 	}
 }
 
-// TestConfigTimeError checks the error for a time that is out of range: it names the
-// field, the value and the limit.
+// TestConfigTimeError checks that the error for an invalid time names the field, the
+// value and the limit.
 func TestConfigTimeError(t *testing.T) {
 	_, err := (&Config{MinRNRTimer: time.Second}).withDefaults()
 	require.EqualError(t, err, "rdma: configure reactor: MinRNRTimer 1000000000: 1s is longer than the limit, 655.36ms")

@@ -9,9 +9,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A fakeQP is a queue pair. One call of PostSend accepts at most as many requests as the
-// field room says. The field recorded has the inline data and the addresses of all
-// accepted requests.
+// A fakeQP is a queue pair that accepts at most room requests per PostSend. It records
+// their inline data and addresses.
 type fakeQP struct {
 	verbs.QP
 	room     int
@@ -34,9 +33,9 @@ func (s *fakeQP) PostSend(wrs []verbs.SendWR) (n int, err error) {
 	return n, nil
 }
 
-// TestSendBatch checks that the requests in a batch keep their contents when further
-// requests are added. An added request may move the memory of the batch. Requests that
-// the queue pair did not accept must stay in the batch.
+// TestSendBatch checks that the requests in a batch keep their contents when others are
+// added, which may move the batch's memory. Requests that the queue pair refuses stay in
+// the batch.
 func TestSendBatch(t *testing.T) {
 	var batch sendBatch
 	stage := func(text string, addr uint64) {

@@ -7,10 +7,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestSendFlowAgainstAModel compares sendFlow with a simple model, while it accepts,
-// posts and completes random numbers of requests. The test requires three things. A slot
-// is reused only when it is free. A full queue contains a signaled request. Each
-// completion also completes the requests before it.
+// TestSendFlowAgainstAModel compares sendFlow with a simple model, for random numbers of
+// requests:
+//
+//   - A slot is reused only when it is free.
+//   - A full queue contains a signaled request.
+//   - A completion also completes the requests before it.
 func TestSendFlowAgainstAModel(t *testing.T) {
 	for seed := range uint64(300) {
 		rng := rand.New(rand.NewPCG(seed, 1))
@@ -101,8 +103,8 @@ func TestSendFlowWritableOnce(t *testing.T) {
 	require.False(t, f.writable())
 }
 
-// TestSendFlowRetiresStaged checks that the method retire can be called for a request
-// that was accepted but never posted. Such a request then counts as completed.
+// TestSendFlowRetiresStaged checks that retire works for a request that was accepted but
+// never posted. The request then counts as completed.
 func TestSendFlowRetiresStaged(t *testing.T) {
 	f := newSendFlow(4, 1)
 	f.accept(false)

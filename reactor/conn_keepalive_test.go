@@ -13,7 +13,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// freeWirePort returns a UDP port to which no socket is bound at the time of the call.
+// freeWirePort returns a UDP port to which no socket is bound now.
 func freeWirePort(t *testing.T) uint16 {
 	c, err := net.ListenUDP("udp", nil)
 	require.NoError(t, err)
@@ -21,23 +21,21 @@ func freeWirePort(t *testing.T) uint16 {
 	return c.LocalAddr().(*net.UDPAddr).AddrPort().Port()
 }
 
-// wireLoop makes a loop on a device that has only the wire path. The test runs the loop
-// with RunOnce.
+// wireLoop makes a loop on a device with only the wire path. The test calls RunOnce.
 func wireLoop(t *testing.T, h reactor.Handler, port uint16) *reactor.Loop {
 	p, err := soft.Open(&soft.Config{Vectors: 1, Path: soft.PathWire, WirePort: port})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, p.Close()) })
-	// The ACK timeout is short, so that the retries are soon used up if the peer does
-	// not answer. A device can only use a timeout of 4.096 µs * 2^n, so the value is
-	// rounded up to 33.6 ms (n = 13).
+	// The ACK timeout is short, so that an absent peer soon uses up the retries. The
+	// device rounds it up to 4.096 µs * 2^13 = 33.6 ms.
 	l, err := reactor.NewLoop(p, h, &reactor.Config{AckTimeout: 33 * time.Millisecond})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, l.Close()) })
 	return l
 }
 
-// TestKeepaliveOnWirePath checks that with the default keepalive time a connection ends
-// when its peer on the wire path stops answering.
+// TestKeepaliveOnWirePath checks that the default keepalive time ends a connection whose
+// peer on the wire path stops answering.
 func TestKeepaliveOnWirePath(t *testing.T) {
 	port := freeWirePort(t)
 	var accepted *reactor.Conn
@@ -51,7 +49,7 @@ func TestKeepaliveOnWirePath(t *testing.T) {
 	require.NoError(t, client.Dial(ln.Addr(), &reactor.DialOptions{LocalAddr: netip.MustParseAddrPort("127.0.0.2:0")}))
 	drive(t, func() bool { return accepted != nil }, client, server)
 
-	// The loop of the client does not run from here on.
+	// From here on, the client's loop does not run.
 	runLate(t, server, 20*time.Second, func() {})
 	require.Zero(t, probes(t, server), "20 s are less than Config.Keepalive")
 	runLate(t, server, 20*time.Second, func() {})
@@ -63,17 +61,16 @@ func TestKeepaliveOnWirePath(t *testing.T) {
 	require.Equal(t, verbs.StatusRetryExcErr, failed.Status)
 }
 
-// TestKeepaliveWithUnconfirmedSends checks that an unanswered keepalive probe does not
-// end a connection that has unconfirmed sends. The peer may be alive and only have no
-// receive buffers, in which case it answers neither the sends nor the probe after them.
-// Only one probe may be outstanding at a time.
+// TestKeepaliveWithUnconfirmedSends checks that an unanswered probe does not end a
+// connection with unconfirmed sends. A peer without receive buffers answers neither the
+// sends nor the probe. Only one probe may be outstanding.
 func TestKeepaliveWithUnconfirmedSends(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, &reactor.Config{MaxInFlight: 4, Keepalive: time.Hour})
 	sent := uint64(0)
 	for ; p.dialed.Send([]byte("x")) == nil; sent++ {
 	}
 	for range 5 {
-		// Only the loop of the client runs, so the server confirms nothing.
+		// Only the client's loop runs, so the server confirms nothing.
 		runLate(t, p.client, 2*time.Hour, func() {})
 	}
 	require.EqualValues(t, 1, probes(t, p.client))
@@ -82,10 +79,9 @@ func TestKeepaliveWithUnconfirmedSends(t *testing.T) {
 	require.Equal(t, reactor.StateOpen, p.dialed.State())
 }
 
-// TestKeepaliveNotAnsweredOnBusyQueue checks that an unanswered keepalive probe ends its
-// connection even if another connection on the same CQ is busy. The loop takes only one
-// completion in a turn. In the turn in which the probe times out, this completion
-// belongs to the other connection.
+// TestKeepaliveNotAnsweredOnBusyQueue checks that an unanswered probe ends its
+// connection even if another connection keeps the CQ busy. The only completion of the
+// turn in which the probe times out belongs to the other connection.
 func TestKeepaliveNotAnsweredOnBusyQueue(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, &reactor.Config{Keepalive: time.Hour, CompletionBudget: 1})
 	var busy *reactor.Conn
@@ -95,11 +91,11 @@ func TestKeepaliveNotAnsweredOnBusyQueue(t *testing.T) {
 	require.NoError(t, p.client.Dial(ln.Addr(), nil))
 	drive(t, func() bool { return busy != nil }, p.client, other)
 
-	// This call makes the loop post a keepalive probe on both connections.
+	// This call makes the loop probe both connections.
 	runLate(t, p.client, 2*time.Hour, func() {})
 	answered := func() bool { return reactor.OutstandingProbes(p.client) == 1 }
 	// A probe is outstanding on each connection. The loop p.server does not run, so only
-	// the peer of the second connection answers its probe.
+	// the second one is answered.
 	drive(t, answered, p.client, other)
 	runLate(t, p.client, 2*time.Hour, func() {
 		for range 10 {
@@ -116,9 +112,8 @@ func TestKeepaliveNotAnsweredOnBusyQueue(t *testing.T) {
 	require.Equal(t, 1, opened(p.client), "the other connection stays open")
 }
 
-// TestKeepalivesAreBatched checks that an idle loop does not wake up separately for the
-// keepalive probe of each connection. The loop posts probes of many connections in one
-// turn, but at most ProbeBudget of them.
+// TestKeepalivesAreBatched checks that an idle loop probes many connections in one turn,
+// at most ProbeBudget of them.
 func TestKeepalivesAreBatched(t *testing.T) {
 	const conns = 2*reactor.ProbeBudget + 10
 	server := newLoop(t, &hooks{}, nil)
@@ -137,7 +132,7 @@ func TestKeepalivesAreBatched(t *testing.T) {
 	require.LessOrEqual(t, len(times), 4, "%d connections within three hours", conns)
 
 	reactor.AdvanceClock(client, 24*time.Hour)
-	// The loop of the server does not run, so all probes stay outstanding.
+	// The server's loop does not run, so all probes stay outstanding.
 	for before := uint32(0); before < conns; {
 		_, err := client.RunOnce(-1)
 		require.NoError(t, err)

@@ -10,8 +10,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
-// TestCloseDrains checks that all messages that were accepted before Close are
-// delivered.
+// TestCloseDrains checks that messages that were accepted before Close are delivered.
 func TestCloseDrains(t *testing.T) {
 	received := 0
 	p := connect(t, &hooks{}, &hooks{message: func(*reactor.Conn, reactor.Message) { received++ }}, nil)
@@ -38,15 +37,15 @@ func TestBothSidesClose(t *testing.T) {
 	require.NoError(t, p.accepted.Close())
 	p.closed(t)
 	for _, end := range []error{p.dialCloseErr, p.acceptCloseErr} {
-		// A side gets ErrPeerClosed if the other side has disconnected first.
+		// A side gets ErrPeerClosed if the other one has disconnected first.
 		if end != nil {
 			require.ErrorIs(t, end, reactor.ErrPeerClosed)
 		}
 	}
 }
 
-// TestPeerCloses checks that messages that the peer has sent before it disconnects are
-// delivered before OnClose is called.
+// TestPeerCloses checks that messages from before the peer's disconnect are delivered
+// before OnClose.
 func TestPeerCloses(t *testing.T) {
 	var order []string
 	p := connect(t, &hooks{}, &hooks{
@@ -104,20 +103,20 @@ func TestCloseInCallbacks(t *testing.T) {
 }
 
 // TestDrainTimeout checks that a closing connection ends after DrainTimeout if the peer
-// does not confirm a send.
+// confirms nothing.
 func TestDrainTimeout(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, &reactor.Config{DrainTimeout: time.Millisecond})
 	require.NoError(t, p.dialed.Send([]byte("never received")))
 	require.NoError(t, p.dialed.Close())
-	// The loop of the server does not run.
+	// The server's loop does not run.
 	drive(t, func() bool { return p.dialCloses > 0 }, p.client)
 	require.ErrorIs(t, p.dialCloseErr, reactor.ErrDrainTimeout)
 	require.EqualValues(t, 1, p.dialed.Stats().Failed)
 	drive(t, func() bool { return p.client.Conns() == 0 }, p.client)
 }
 
-// TestDataNeverPrecedesOpen checks that OnOpen is called before OnMessage, even if data
-// of the dialing side arrives before the accepting side gets cm.Established.
+// TestDataNeverPrecedesOpen checks that OnOpen precedes OnMessage, even if data arrives
+// before cm.Established.
 func TestDataNeverPrecedesOpen(t *testing.T) {
 	var order []string
 	client := &hooks{open: func(c *reactor.Conn) { require.NoError(t, c.Send([]byte("early"))) }}
@@ -130,9 +129,9 @@ func TestDataNeverPrecedesOpen(t *testing.T) {
 	require.Equal(t, []string{"open", "message"}, order)
 }
 
-// TestDrainTimeoutOfDelayedLoop checks that a closing connection ends without an error if
-// the peer has confirmed its sends within DrainTimeout, but the loop was delayed and
-// handles the confirmation later.
+// TestDrainTimeoutOfDelayedLoop checks that a connection closes without an error if its
+// sends were confirmed within DrainTimeout, even if a delayed loop handles the
+// confirmation later.
 func TestDrainTimeoutOfDelayedLoop(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, &reactor.Config{DrainTimeout: time.Hour})
 	require.NoError(t, p.dialed.Send([]byte("received")))
@@ -150,9 +149,9 @@ func TestDrainTimeoutOfDelayedLoop(t *testing.T) {
 	require.Zero(t, p.client.Stats().DrainTimeouts)
 }
 
-// TestDrainTimeoutBeginsWithTheFirstStep checks that the time limit DrainTimeout of a
-// connection begins when the loop asks the peer to confirm the sends. If many other
-// connections close, this may be long after the call of Close.
+// TestDrainTimeoutBeginsWithTheFirstStep checks that DrainTimeout begins when the loop
+// asks the peer to confirm the sends. While many connections close, that may be long
+// after Close.
 func TestDrainTimeoutBeginsWithTheFirstStep(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, &reactor.Config{DrainTimeout: time.Hour})
 	require.NoError(t, p.dialed.Send([]byte("received")))

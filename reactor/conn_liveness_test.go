@@ -7,8 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// nextCheck returns the time of the next check of l. It fails the test if l needs no
-// further check.
+// nextCheck returns the time of the next check of l, which must exist.
 func nextCheck(t *testing.T, l *liveness, keepalive time.Duration) time.Duration {
 	t.Helper()
 	when, none := l.nextCheck(keepalive)
@@ -45,8 +44,8 @@ func TestLivenessIdle(t *testing.T) {
 	require.NoError(t, l.check(1000, 0))
 }
 
-// TestLivenessProbe checks that a keepalive probe must be answered within the keepalive
-// time if no other send is outstanding.
+// TestLivenessProbe checks that a probe without other sends must be answered within the
+// keepalive time.
 func TestLivenessProbe(t *testing.T) {
 	const keepalive = 160
 	var l liveness
@@ -66,10 +65,9 @@ func TestLivenessProbe(t *testing.T) {
 	require.True(t, l.probeDue(585, keepalive))
 }
 
-// TestLivenessProbeBehindSends checks a keepalive probe that was posted behind other
-// sends and is not answered in time. The connection does not fail, because the sends
-// before the probe may have delayed the answer. The connection is checked again after a
-// further keepalive time.
+// TestLivenessProbeBehindSends checks an unanswered probe behind other sends. The sends
+// may delay the answer, so the connection does not fail. It is checked again after
+// another keepalive time.
 func TestLivenessProbeBehindSends(t *testing.T) {
 	const keepalive = 160
 	var l liveness
@@ -80,8 +78,8 @@ func TestLivenessProbeBehindSends(t *testing.T) {
 	require.EqualValues(t, 480, nextCheck(t, &l, keepalive))
 }
 
-// TestLivenessWithBothLimits checks that a connection with an idle timeout and a
-// keepalive time is checked at the earlier of the two times.
+// TestLivenessWithBothLimits checks that the earlier of idle timeout and keepalive time
+// is the time of the next check.
 func TestLivenessWithBothLimits(t *testing.T) {
 	var l liveness
 	l.setIdleTimeout(50, 0)

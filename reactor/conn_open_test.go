@@ -9,8 +9,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
-// TestOpeningConns checks that a loop counts the connections that are opening, until
-// they are open or have failed.
+// TestOpeningConns checks that a loop counts the connections that are opening.
 func TestOpeningConns(t *testing.T) {
 	refused := false
 	client := &hooks{}
@@ -30,8 +29,8 @@ func TestOpeningConns(t *testing.T) {
 	require.Zero(t, reactor.OpeningConns(p.server))
 }
 
-// TestNegotiatedParameters checks the parameters on both sides of a connection. The RNR
-// retry count of each side is the one that the peer has set.
+// TestNegotiatedParameters checks the parameters of both sides. Each side has the RNR
+// retry count that its peer has set.
 func TestNegotiatedParameters(t *testing.T) {
 	var dialed, accepted *reactor.Conn
 	server := newLoop(t, &hooks{

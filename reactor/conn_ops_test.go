@@ -70,8 +70,7 @@ func TestOneSidedOperations(t *testing.T) {
 }
 
 // TestRefusedOperationFailsTheConnection checks that an operation that the peer does not
-// allow ends the connection. Every operation must be reported before OnClose, in the
-// order in which the operations were posted.
+// allow ends the connection. Before OnClose, every operation is reported in order.
 func TestRefusedOperationFailsTheConnection(t *testing.T) {
 	var tags []uint64
 	var errs []error
@@ -79,7 +78,7 @@ func TestRefusedOperationFailsTheConnection(t *testing.T) {
 		tags, errs = append(tags, op.Tag), append(errs, err)
 	}}
 	p := connect(t, client, &hooks{}, nil)
-	remoteMR, err := p.accepted.Alloc(64, verbs.AccessLocalWrite) // the client is not allowed to write to this region
+	remoteMR, err := p.accepted.Alloc(64, verbs.AccessLocalWrite) // the client may not write to this region
 	require.NoError(t, err)
 	localMR, err := p.dialed.Alloc(64, verbs.AccessLocalWrite)
 	require.NoError(t, err)
@@ -100,8 +99,8 @@ func TestRefusedOperationFailsTheConnection(t *testing.T) {
 	require.EqualValues(t, 2, stats.Failed)
 }
 
-// TestOperationsDoNotAllocate checks that READs, WRITEs, atomics and SendBuffer allocate
-// no memory.
+// TestOperationsDoNotAllocate checks that READs, WRITEs, atomics and SendBuffer do not
+// allocate.
 func TestOperationsDoNotAllocate(t *testing.T) {
 	done := 0
 	p := connect(t, &hooks{completion: func(*reactor.Conn, reactor.Op, error) { done++ }}, &hooks{}, nil)
@@ -138,8 +137,8 @@ func TestOperationsDoNotAllocate(t *testing.T) {
 	require.NoError(t, failed)
 }
 
-// TestOperationsRefuseOptions checks that an operation with an option that it does not
-// support is refused and not sent.
+// TestOperationsRefuseOptions checks that an operation with an unsupported option is
+// refused.
 func TestOperationsRefuseOptions(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, nil)
 	mr, err := p.dialed.Alloc(8, verbs.AccessLocalWrite)

@@ -8,7 +8,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A recorder is a Handler that records its OnOpen and OnMessage calls in their order.
+// A recorder is a Handler that records its OnOpen and OnMessage calls.
 type recorder struct {
 	BaseHandler
 	calls []string
@@ -41,8 +41,7 @@ func newTestConn(t *testing.T, h Handler) *Conn {
 	return c
 }
 
-// arrive makes c handle the completion of a received message. The message consists of
-// the given text, and is in the receive buffer of the given slot.
+// arrive makes c handle a received message: the text in the receive buffer of the slot.
 func arrive(c *Conn, slot int, text string, status verbs.Status) {
 	copy(c.recvs.buffers[slot].memory, text)
 	c.device.complete(&verbs.WC{
@@ -50,8 +49,8 @@ func arrive(c *Conn, slot int, text string, status verbs.Status) {
 	})
 }
 
-// TestMessagesBeforeOpenAreHeld checks that a message that is received before the
-// connection is established is delivered after OnOpen.
+// TestMessagesBeforeOpenAreHeld checks that a message that arrives before the connection
+// is established follows OnOpen.
 func TestMessagesBeforeOpenAreHeld(t *testing.T) {
 	r := &recorder{}
 	c := newTestConn(t, r)
@@ -63,8 +62,8 @@ func TestMessagesBeforeOpenAreHeld(t *testing.T) {
 	require.Equal(t, []string{"open", "one", "two", "three"}, r.calls)
 }
 
-// TestHeldMessagesOfDisconnectedPeer checks that the messages of a peer are delivered
-// even if the peer disconnects before this side gets cm.Established.
+// TestHeldMessagesOfDisconnectedPeer checks that messages are delivered even if the peer
+// disconnects before cm.Established.
 func TestHeldMessagesOfDisconnectedPeer(t *testing.T) {
 	r := &recorder{}
 	c := newTestConn(t, r)
@@ -75,10 +74,9 @@ func TestHeldMessagesOfDisconnectedPeer(t *testing.T) {
 	require.Equal(t, ErrPeerClosed, c.closeReason.cause)
 }
 
-// TestMessagesWhileClosing checks a message that the loop handles after its connection
-// has begun to close. If the connection closes because of a failure, or because the peer
-// has closed it, the message is delivered. If this side has called Close or Abort, or
-// OnClose was called, the message is discarded.
+// TestMessagesWhileClosing checks messages that the loop handles while a connection
+// closes. After a failure or a close by the peer, they are delivered. After Close, Abort
+// or OnClose, they are discarded.
 func TestMessagesWhileClosing(t *testing.T) {
 	for name, test := range map[string]struct {
 		end       func(*Conn)
@@ -106,9 +104,9 @@ func TestMessagesWhileClosing(t *testing.T) {
 	}
 }
 
-// TestUnmatchedCompletions checks completions that only a faulty device reports. A
-// completion that matches no connection is counted and dropped. A completion that
-// matches no posted buffer of its connection ends the connection.
+// TestUnmatchedCompletions checks completions that only a faulty device reports. One
+// without a connection is counted and dropped. One without a posted buffer ends its
+// connection.
 func TestUnmatchedCompletions(t *testing.T) {
 	r := &recorder{}
 	c := newTestConn(t, r)
@@ -123,8 +121,8 @@ func TestUnmatchedCompletions(t *testing.T) {
 	require.ErrorIs(t, c.closeReason.cause, verbs.ErrProtocol)
 }
 
-// TestReceivedLengthIsChecked checks that a message is never longer than its buffer,
-// even if a faulty device reports a greater length.
+// TestReceivedLengthIsChecked checks that no message exceeds its buffer, whatever length
+// the device reports.
 func TestReceivedLengthIsChecked(t *testing.T) {
 	b := Buffer{memory: make([]byte, 4)}
 	b.setMessage(&verbs.WC{Opcode: verbs.WCRecv, ByteLen: 1 << 31})
@@ -141,14 +139,13 @@ type keeper struct {
 
 func (k *keeper) OnMessage(_ *Conn, m Message) { k.onMessage(m) }
 
-// arriveInline makes the device of c handle a message that was received without a buffer.
+// arriveInline makes c handle a message that was received without a buffer.
 func arriveInline(c *Conn, data []byte) {
 	c.device.completeInline(&verbs.WC{ID: uint64(c.key), Opcode: verbs.WCRecv, Flags: verbs.WCInline, ByteLen: uint32(len(data))}, data)
 }
 
-// TestInlineMessage checks a message that was received without a buffer. The receive
-// queue keeps all its buffers, and the slab too unless the application keeps the
-// message.
+// TestInlineMessage checks a message without a buffer. It takes no buffer from the
+// receive queue. It takes one from the slab only if it is kept.
 func TestInlineMessage(t *testing.T) {
 	k := &keeper{}
 	c := newTestConn(t, k)
@@ -194,8 +191,8 @@ func TestInlineMessage(t *testing.T) {
 	require.EqualValues(t, 6, c.stats.MessageBytes)
 }
 
-// TestKeepInlineMessageWithoutMemory checks Keep for a message without a buffer, when
-// there is no memory for a buffer. The message can still be read.
+// TestKeepInlineMessageWithoutMemory checks that a message without a buffer stays
+// readable after Keep found no memory.
 func TestKeepInlineMessageWithoutMemory(t *testing.T) {
 	k := &keeper{}
 	c := newTestConn(t, k)
@@ -215,7 +212,7 @@ func TestKeepInlineMessageWithoutMemory(t *testing.T) {
 	require.Equal(t, 1, calls)
 }
 
-// TestLateInlineMessage checks that a message of a connection that has ended is counted.
+// TestLateInlineMessage checks that a message for an ended connection is counted.
 func TestLateInlineMessage(t *testing.T) {
 	c := newTestConn(t, &keeper{})
 	l := c.loop

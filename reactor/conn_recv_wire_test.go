@@ -10,8 +10,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// TestSmallMessagesOnWirePath checks that small messages leave the receive buffers in the
-// queue: none of them has to be posted again. A longer message uses a buffer.
+// TestSmallMessagesOnWirePath checks that small messages take no receive buffers, and a
+// longer message takes one.
 func TestSmallMessagesOnWirePath(t *testing.T) {
 	port := freeWirePort(t)
 	var got []int
@@ -22,8 +22,8 @@ func TestSmallMessagesOnWirePath(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, client.Dial(ln.Addr(), &reactor.DialOptions{LocalAddr: netip.MustParseAddrPort("127.0.0.2:0")}))
 	drive(t, func() bool { return conn != nil && server.Conns() == 1 }, client, server)
-	// The first message tells the server that the connection is established, if the last
-	// message of connection management was lost.
+	// The first message also establishes the connection, if the last message of
+	// connection management was lost.
 	send := func(length int) {
 		require.NoError(t, conn.Send(make([]byte, length)))
 		before := len(got)

@@ -10,8 +10,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// TestBackpressure checks that a send is refused when the send queue is full, and that
-// OnWritable is called once when there is room again.
+// TestBackpressure checks that a full send queue refuses sends, and that OnWritable is
+// called once when there is room.
 func TestBackpressure(t *testing.T) {
 	const limit, total = 8, 1000
 	var next, writable, received uint64
@@ -119,8 +119,8 @@ func TestSendChecks(t *testing.T) {
 	require.ErrorIs(t, err, reactor.ErrClosed)
 }
 
-// TestOneDoorbellPerTurn checks that the messages that are sent in one turn of the loop
-// are posted with one doorbell, and that only every SignalEvery-th request is signaled.
+// TestOneDoorbellPerTurn checks that the messages of one turn share a doorbell, and that
+// every SignalEvery-th is signaled.
 func TestOneDoorbellPerTurn(t *testing.T) {
 	received := 0
 	p := connect(t, &hooks{}, &hooks{message: func(*reactor.Conn, reactor.Message) { received++ }},
@@ -134,15 +134,14 @@ func TestOneDoorbellPerTurn(t *testing.T) {
 	require.NoError(t, p.client.Close())
 	stats := p.client.Stats()
 	require.EqualValues(t, 16, stats.Accepted)
-	// The 16 messages need one doorbell. Close posts two further requests with a
-	// doorbell each: one to wait until all sends are confirmed, and one to wait until
-	// the queues are flushed.
+	// The 16 messages need one doorbell. Close adds two: one request to confirm all
+	// sends, and one to flush the queues.
 	require.LessOrEqual(t, stats.SendDoorbells, uint64(3))
 	require.LessOrEqual(t, stats.SendRequests, uint64(18))
 }
 
 // TestSharedReceiveQueue checks that connections with a shared receive queue exchange
-// messages and close without an error.
+// messages and close cleanly.
 func TestSharedReceiveQueue(t *testing.T) {
 	cfg := &reactor.Config{SharedRecvBuffers: 256, MaxInFlight: 16}
 	echoes := 0

@@ -10,8 +10,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// TestConnStatesAreOrdered checks that the internal states and the states of ConnState
-// have the same order, so that the code may compare states.
+// TestConnStatesAreOrdered checks that the internal states have the order of ConnState,
+// so the code may compare them.
 func TestConnStatesAreOrdered(t *testing.T) {
 	last := reactor.StateDialing
 	for s := reactor.FirstConnState; s <= reactor.LastConnState; s++ {
@@ -21,9 +21,8 @@ func TestConnStatesAreOrdered(t *testing.T) {
 	require.Equal(t, reactor.StateClosed, last)
 }
 
-// TestStatesAfterFailedRequest checks the states of a connection after one of its
-// requests has failed. The connection waits for three things, one after the other: the
-// event cm.Disconnected, a poll that finds the CQ empty, and the flush of the queues.
+// TestStatesAfterFailedRequest checks the states after a failed request. The connection
+// waits for cm.Disconnected, then for an empty CQ, then for the flush of its queues.
 func TestStatesAfterFailedRequest(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, nil)
 	c := p.dialed
@@ -31,8 +30,8 @@ func TestStatesAfterFailedRequest(t *testing.T) {
 	require.Equal(t, reactor.StateAwaitingDisconnected, reactor.InternalState(c))
 	inTurn(t, p.client, func() {})
 	require.Equal(t, reactor.StateAwaitingDisconnected, reactor.InternalState(c))
-	// In this turn the event cm.Disconnected arrives after the poll. So the connection
-	// still waits for a poll that finds the CQ empty.
+	// In this turn cm.Disconnected arrives after the poll. The connection still waits
+	// for an empty CQ.
 	inTurn(t, p.client, func() { reactor.InjectDisconnected(c, verbs.ErrPeerGone) })
 	require.Equal(t, reactor.StateAwaitingEmptyCQ, reactor.InternalState(c))
 	inTurn(t, p.client, func() {})
@@ -41,10 +40,9 @@ func TestStatesAfterFailedRequest(t *testing.T) {
 	require.ErrorIs(t, p.dialCloseErr, verbs.ErrPeerGone)
 }
 
-// TestStatesAfterSecondFailure checks a connection on which a request has failed. The
-// connection first waits for the event cm.Disconnected, because this event may tell the
-// reason of the failure. Then its queue pair reports a fatal event. This event is a
-// definite reason, so the connection stops waiting.
+// TestStatesAfterSecondFailure checks a connection that waits for cm.Disconnected after
+// a failed request, because the event may tell the reason. A fatal event of the queue
+// pair is a definite reason and ends the wait.
 func TestStatesAfterSecondFailure(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, nil)
 	c := p.dialed
@@ -58,8 +56,8 @@ func TestStatesAfterSecondFailure(t *testing.T) {
 	require.ErrorAs(t, p.dialCloseErr, &event)
 }
 
-// TestStatesAfterAbort checks that after Abort the connection flushes its queues without
-// waiting for the peer.
+// TestStatesAfterAbort checks that Abort flushes the queues without waiting for the
+// peer.
 func TestStatesAfterAbort(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, nil)
 	require.NoError(t, p.dialed.Abort(nil))
@@ -70,7 +68,7 @@ func TestStatesAfterAbort(t *testing.T) {
 }
 
 // TestStatesAfterFailureToOpen checks that a connection that has failed to open ignores
-// events that would otherwise continue the opening.
+// the events of a further opening.
 func TestStatesAfterFailureToOpen(t *testing.T) {
 	var refused error
 	client := &hooks{dialError: func(_ *reactor.DialOptions, err error) { refused = err }}
@@ -92,8 +90,8 @@ func TestStatesAfterFailureToOpen(t *testing.T) {
 	require.Zero(t, l.Conns())
 }
 
-// inTurn runs one turn of l. In this turn it calls fn when the completion queues have
-// been polled and the closing connections have not yet taken their next step.
+// inTurn runs one turn of l. It calls fn after the polls, before the closing connections
+// take their next step.
 func inTurn(t *testing.T, l *reactor.Loop, fn func()) {
 	t.Helper()
 	require.NoError(t, l.Post(fn))

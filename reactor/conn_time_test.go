@@ -28,8 +28,8 @@ func TestIdleTimeout(t *testing.T) {
 	require.GreaterOrEqual(t, time.Since(begin), 2*time.Millisecond)
 }
 
-// TestKeepalive checks that a connection stays open as long as the peer answers the
-// keepalive probes, even if the peer sends nothing.
+// TestKeepalive checks that answered probes keep a connection open, even if the peer
+// sends nothing.
 func TestKeepalive(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, &reactor.Config{Keepalive: 200 * time.Millisecond})
 	p.drive(t, func() bool { return probes(t, p.client) >= 2 })
@@ -39,18 +39,16 @@ func TestKeepalive(t *testing.T) {
 
 func probes(t *testing.T, l *reactor.Loop) uint64 { return l.Stats().Keepalives }
 
-// TestKeepaliveNotAnswered checks that a connection ends when the peer does not answer a
-// keepalive probe.
+// TestKeepaliveNotAnswered checks that an unanswered keepalive probe ends a connection.
 func TestKeepaliveNotAnswered(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, &reactor.Config{Keepalive: time.Millisecond})
-	// The loop of the server does not run.
+	// The server's loop does not run.
 	drive(t, func() bool { return p.dialCloses > 0 }, p.client)
 	require.Equal(t, reactor.ErrKeepalive, p.dialCloseErr)
 }
 
-// runLate advances the clock of the loop by d, as if the loop had been delayed, and then
-// calls fn on the loop. After that the loop reads its clock, and then polls its
-// completion queues.
+// runLate advances the loop's clock by d, as a delay would, and calls fn on the loop.
+// After that the loop reads its clock and polls.
 func runLate(t *testing.T, l *reactor.Loop, d time.Duration, fn func()) {
 	done := false
 	require.NoError(t, l.Post(func() {
@@ -61,9 +59,8 @@ func runLate(t *testing.T, l *reactor.Loop, d time.Duration, fn func()) {
 	drive(t, func() bool { return done }, l)
 }
 
-// TestIdleTimeoutCountsLateSend checks a loop that is delayed for longer than the idle
-// timeout and then sends a message. The send counts as activity, although the loop has
-// not read its clock again before the send.
+// TestIdleTimeoutCountsLateSend checks that a send counts as activity after a delay
+// longer than the idle timeout, even before the loop has read its clock.
 func TestIdleTimeoutCountsLateSend(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, nil)
 	p.dialed.SetIdleTimeout(time.Hour)
@@ -75,8 +72,8 @@ func TestIdleTimeoutCountsLateSend(t *testing.T) {
 	require.ErrorIs(t, p.dialCloseErr, reactor.ErrIdle)
 }
 
-// TestIdleTimeoutCountsDelayedMessage checks that a message that arrives while the loop
-// is delayed counts as activity.
+// TestIdleTimeoutCountsDelayedMessage checks that a message that arrives during a delay
+// counts as activity.
 func TestIdleTimeoutCountsDelayedMessage(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, nil)
 	p.dialed.SetIdleTimeout(time.Hour)
@@ -89,8 +86,8 @@ func TestIdleTimeoutCountsDelayedMessage(t *testing.T) {
 	require.EqualValues(t, 1, p.dialed.Stats().Messages)
 }
 
-// TestKeepaliveAnsweredDuringDelay checks that a connection stays open if the peer
-// answers a keepalive probe while the loop is delayed.
+// TestKeepaliveAnsweredDuringDelay checks that a probe may be answered while the loop is
+// delayed.
 func TestKeepaliveAnsweredDuringDelay(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, &reactor.Config{Keepalive: time.Hour})
 	runLate(t, p.client, 2*time.Hour, func() {})

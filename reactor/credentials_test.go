@@ -13,8 +13,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
-// TestCredentials checks that on the local path each side gets the credentials of its
-// peer, even after the connection has closed.
+// TestCredentials checks that each side of a local connection has its peer's
+// credentials, even after the close.
 func TestCredentials(t *testing.T) {
 	want := cm.Credentials{PID: int32(os.Getpid()), UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())}
 	check := func(who interface {

@@ -12,7 +12,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A failingProvider has one device. The test can make the device fail.
+// A failingProvider has one device, which the test can make fail.
 type failingProvider struct {
 	cm.Provider
 	dev *failingDevice
@@ -23,8 +23,8 @@ func (p failingProvider) Devices() ([]verbs.Device, error) { return []verbs.Devi
 type failingDevice struct {
 	verbs.Device
 	asyncFD int                                   // result of AsyncFD
-	async   func(*verbs.AsyncEvent) (bool, error) // NextAsync returns the results of this function
-	arm     error                                 // result of CQ.Arm; nil means that Arm of the wrapped CQ is called
+	async   func(*verbs.AsyncEvent) (bool, error) // function that NextAsync calls
+	arm     error                                 // result of CQ.Arm; nil: call Arm of the wrapped CQ
 }
 
 func (d *failingDevice) CreateCQ(attr *verbs.CQAttr) (verbs.CQ, error) {
@@ -48,15 +48,14 @@ func (c *failingCQ) Arm(solicited bool) error {
 	return c.CQ.Arm(solicited)
 }
 
-// TestFatalDeviceEvent checks a device that reports a fatal event. After that, its
-// events can not be read, and its CQs can not be armed. The engine does not end, and the
-// loop can sleep, although the descriptor for the events of the device stays readable.
+// TestFatalDeviceEvent checks a device whose events and CQs fail after a fatal event.
+// The engine continues, and the loop can sleep, although the device's descriptor stays
+// readable.
 func TestFatalDeviceEvent(t *testing.T) {
 	r, w, err := os.Pipe()
 	require.NoError(t, err)
 	defer r.Close()
-	// Without a writer, the pipe is at its end and the descriptor of r is always
-	// readable.
+	// The pipe has no writer, so the descriptor of r is always readable.
 	require.NoError(t, w.Close())
 	calls, failed := 0, errors.New("device failed")
 	dev := &failingDevice{asyncFD: int(r.Fd()), async: func(ev *verbs.AsyncEvent) (bool, error) {
@@ -86,8 +85,8 @@ func TestFatalDeviceEvent(t *testing.T) {
 	require.NoError(t, l.Engine().Wait())
 }
 
-// TestFailedCQLetsTheLoopSleep checks that a loop can sleep after a CQ can not be armed
-// any more, although the device was not removed.
+// TestFailedCQLetsTheLoopSleep checks that a loop can sleep after a CQ fails to arm,
+// without a device removal.
 func TestFailedCQLetsTheLoopSleep(t *testing.T) {
 	r, w, err := os.Pipe()
 	require.NoError(t, err)
@@ -112,8 +111,8 @@ func TestFailedCQLetsTheLoopSleep(t *testing.T) {
 	}, l)
 }
 
-// TestAsyncEventsAreWatchedAfterAFailure checks a loop that fails to watch the
-// asynchronous events of a device. The next use of the device watches them.
+// TestAsyncEventsAreWatchedAfterAFailure checks a failure to watch a device's
+// asynchronous events. The next use of the device watches them.
 func TestAsyncEventsAreWatchedAfterAFailure(t *testing.T) {
 	r, w, err := os.Pipe()
 	require.NoError(t, err)

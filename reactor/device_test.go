@@ -12,8 +12,8 @@ import (
 )
 
 // TestDeviceEvents checks asynchronous events of a device. An event that reports a
-// failure ends the connections that it concerns, with an error that names the event. An
-// event that reports no failure does not affect them.
+// failure ends the affected connections with an error that names it. Other events do
+// not.
 func TestDeviceEvents(t *testing.T) {
 	for _, eventType := range []verbs.AsyncEventType{
 		verbs.AsyncQPFatal, verbs.AsyncQPAccessError, verbs.AsyncCQError, verbs.AsyncDeviceFatal,
@@ -32,10 +32,8 @@ func TestDeviceEvents(t *testing.T) {
 	}
 }
 
-// TestBrokenCompletionQueue checks that the connections of a completion queue end at
-// once when the queue fails. They can not wait until their requests are flushed, because
-// the queue returns no completions any more. Every operation must be reported
-// nevertheless.
+// TestBrokenCompletionQueue checks that a failing CQ ends its connections at once. The
+// CQ returns no more flushed requests, but every operation is reported.
 func TestBrokenCompletionQueue(t *testing.T) {
 	broken := errors.New("broken")
 	var ends []error
@@ -47,9 +45,9 @@ func TestBrokenCompletionQueue(t *testing.T) {
 	require.Equal(t, []error{broken}, ends)
 }
 
-// TestRetryExceededWithoutDisconnect checks a request that fails because its retries are
-// used up. No cm.Disconnected follows. After disconnectTimeout, the connection ends with
-// the error of the request.
+// TestRetryExceededWithoutDisconnect checks a request that has used up its retries.
+// Without cm.Disconnected, the connection ends with the request's error after
+// disconnectTimeout.
 func TestRetryExceededWithoutDisconnect(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, nil)
 	reactor.FailRequest(p.dialed, verbs.StatusRetryExcErr)
@@ -58,8 +56,8 @@ func TestRetryExceededWithoutDisconnect(t *testing.T) {
 	require.Equal(t, reactor.ErrPeerClosed, p.acceptCloseErr)
 }
 
-// TestRescue checks Stats.Rescues. If the sleep of a loop ends by the safety timeout and
-// the loop then finds completions that raised no event, it counts a rescue.
+// TestRescue checks Stats.Rescues. A loop counts a rescue if it finds completions
+// without an event after the safety timeout.
 func TestRescue(t *testing.T) {
 	received := 0
 	p := connect(t, &hooks{}, &hooks{message: func(*reactor.Conn, reactor.Message) { received++ }}, nil)
@@ -71,8 +69,7 @@ func TestRescue(t *testing.T) {
 	require.EqualValues(t, 1, p.server.Stats().Rescues)
 }
 
-// limitedChannels is a provider that can open only a limited number of event channels.
-// The field channelsLeft is how many further channels it can open.
+// limitedChannels is a provider that can open only channelsLeft more event channels.
 type limitedChannels struct {
 	cm.Provider
 	channelsLeft int
@@ -88,9 +85,8 @@ func (p *limitedChannels) OpenChannel() (cm.TransportChannel, error) {
 }
 
 func TestNewReleasesResourcesOnFailure(t *testing.T) {
-	// New opens three channels: one for the acceptor and one for each of two loops. Here
-	// New can open fewer channels. It fails, and must close the channels that it has
-	// opened.
+	// New needs three channels: one for the acceptor, and one for each loop. It fails
+	// here, and must close those that it has opened.
 	for channels := range 3 {
 		p := &limitedChannels{Provider: openSoft(t, 2), channelsLeft: channels}
 		_, err := reactor.New(p, &hooks{}, &reactor.Config{NumLoops: 2})
@@ -98,8 +94,8 @@ func TestNewReleasesResourcesOnFailure(t *testing.T) {
 	}
 }
 
-// TestPeerGone checks that OnClose gets verbs.ErrPeerGone if the process of the peer has
-// ended without closing the connection.
+// TestPeerGone checks that OnClose gets verbs.ErrPeerGone if the peer's process ends
+// without a close.
 func TestPeerGone(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, nil)
 	reactor.InjectDisconnected(p.dialed, verbs.ErrPeerGone)
@@ -107,22 +103,21 @@ func TestPeerGone(t *testing.T) {
 	require.Equal(t, verbs.ErrPeerGone, p.dialCloseErr)
 }
 
-// TestPeerGoneWhileDraining checks that OnClose gets verbs.ErrPeerGone if the process of
-// the peer ends while this side is draining.
+// TestPeerGoneWhileDraining checks that OnClose gets verbs.ErrPeerGone if the peer's
+// process ends during draining.
 func TestPeerGoneWhileDraining(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, nil)
 	require.NoError(t, p.dialed.Send([]byte("lost")))
 	require.NoError(t, p.dialed.Close())
 	reactor.InjectDisconnected(p.dialed, verbs.ErrPeerGone)
-	// The loop of the server does not run.
+	// The server's loop does not run.
 	drive(t, func() bool { return p.dialCloses > 0 }, p.client)
 	require.ErrorIs(t, p.dialCloseErr, verbs.ErrPeerGone)
 	require.NotErrorIs(t, p.dialCloseErr, reactor.ErrPeerClosed)
 }
 
-// TestMemoryOfDevice checks that Alloc and Lease of a loop open the given device if the
-// loop does not use it yet. If the device belongs to another provider, Alloc and Lease
-// return an error.
+// TestMemoryOfDevice checks that Alloc and Lease open a device that the loop does not
+// use yet. They refuse a device of another provider.
 func TestMemoryOfDevice(t *testing.T) {
 	p, other := openSoft(t, 1), openSoft(t, 1)
 	l, err := reactor.NewLoop(p, &hooks{}, nil)

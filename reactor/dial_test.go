@@ -12,8 +12,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// TestWaitingDialsAreLimited checks that a loop refuses a call of Dial while as many
-// calls wait for the loop as it may have connections.
+// TestWaitingDialsAreLimited checks that no more dials can wait for a loop than it may
+// have connections.
 func TestWaitingDialsAreLimited(t *testing.T) {
 	const limit = 3
 	server := newLoop(t, &hooks{}, nil)
@@ -34,9 +34,8 @@ func TestWaitingDialsAreLimited(t *testing.T) {
 	drive(t, func() bool { return failed == 1 }, client, server)
 }
 
-// TestOpenedDuringDelay checks a loop that is delayed for longer than the time limit of a
-// connection that opens. The connection opens, because the peer has accepted it during
-// the delay.
+// TestOpenedDuringDelay checks a loop that is delayed beyond the time limit of an
+// opening connection. The peer has accepted during the delay, so the connection opens.
 func TestOpenedDuringDelay(t *testing.T) {
 	var dialed *reactor.Conn
 	server := newLoop(t, &hooks{}, nil)
@@ -55,8 +54,7 @@ func TestOpenedDuringDelay(t *testing.T) {
 	drive(t, func() bool { return dialed != nil || t.Failed() }, client, server)
 }
 
-// TestNotOpenedDuringDelay checks that the time limit still ends a connection for which
-// no event has arrived.
+// TestNotOpenedDuringDelay checks that the time limit ends a connection without events.
 func TestNotOpenedDuringDelay(t *testing.T) {
 	var failed error
 	server := newLoop(t, &hooks{}, nil)
@@ -72,8 +70,8 @@ func TestNotOpenedDuringDelay(t *testing.T) {
 	require.ErrorIs(t, failed, cm.ErrTimedOut)
 }
 
-// TestDialRefusesAddresses checks that Dial returns an error for an address to which no
-// connection is possible, and that no callback follows.
+// TestDialRefusesAddresses checks that Dial refuses addresses to which no connection is
+// possible, without a callback.
 func TestDialRefusesAddresses(t *testing.T) {
 	client := newLoop(t, &hooks{dialError: func(_ *reactor.DialOptions, err error) { t.Error(err) }}, nil)
 	for addr, text := range map[netip.AddrPort]string{
@@ -90,8 +88,8 @@ func TestDialRefusesAddresses(t *testing.T) {
 	}
 }
 
-// TestDialErrorHasOptions checks that OnDialError gets the address, and that it gets
-// DialOptions even if Dial got none.
+// TestDialErrorHasOptions checks that OnDialError gets the address, and DialOptions even
+// if Dial got none.
 func TestDialErrorHasOptions(t *testing.T) {
 	var options *reactor.DialOptions
 	var failed error

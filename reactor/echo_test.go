@@ -58,8 +58,8 @@ func TestEchoOfEverySize(t *testing.T) {
 	}
 }
 
-// TestEchoDoesNotAllocate checks that sending a message and its echo allocates no
-// memory, for small and large messages.
+// TestEchoDoesNotAllocate checks that small and large messages and their echoes allocate
+// nothing.
 func TestEchoDoesNotAllocate(t *testing.T) {
 	for _, size := range []int{64, 2000} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
@@ -77,15 +77,15 @@ func TestEchoDoesNotAllocate(t *testing.T) {
 				}
 			}
 			for range 1000 {
-				round() // the first rounds may allocate, because slices and slabs still grow
+				round() // slices and slabs still grow in the first rounds
 			}
 			require.Zero(t, testing.AllocsPerRun(2000, round))
 		})
 	}
 }
 
-// TestBaseHandler checks that a server whose Handler is BaseHandler accepts connections
-// and receives messages.
+// TestBaseHandler checks that a server with BaseHandler accepts connections and receives
+// messages.
 func TestBaseHandler(t *testing.T) {
 	cfg := &reactor.Config{AckTimeout: verbs.AckTimeout(14), MaxConns: 3, MaxInline: -1}
 	server := start(t, reactor.BaseHandler{}, cfg)

@@ -13,9 +13,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// TestLoopsInsideAnotherEpoll runs two loops on one goroutine. The goroutine waits for
-// the descriptors of both loops with an epoll of its own, and no event of a loop may be
-// missed.
+// TestLoopsInsideAnotherEpoll runs two loops on one goroutine, which watches their
+// descriptors with its own epoll. No event may be missed.
 func TestLoopsInsideAnotherEpoll(t *testing.T) {
 	const count = 200
 	echoes := 0
@@ -51,8 +50,8 @@ func TestLoopsInsideAnotherEpoll(t *testing.T) {
 	require.Zero(t, client.Stats().Rescues+server.Stats().Rescues)
 }
 
-// runAll runs turns of each loop until a turn finds no work. Then it arms all loops. It
-// returns true if Arm has found work for one of the loops.
+// runAll runs each loop until a turn finds no work, and then arms all loops. It returns
+// true if Arm has found work.
 func runAll(t *testing.T, loops []*reactor.Loop) (busy bool) {
 	for _, l := range loops {
 		for {
@@ -71,8 +70,8 @@ func runAll(t *testing.T, loops []*reactor.Loop) (busy bool) {
 	return busy
 }
 
-// TestArmedFDSignalsTimers checks that a timer that is due makes the descriptor of an
-// armed loop readable.
+// TestArmedFDSignalsTimers checks that a due timer makes an armed loop's descriptor
+// readable.
 func TestArmedFDSignalsTimers(t *testing.T) {
 	loop := newLoop(t, &hooks{}, &reactor.Config{SafetyTimeout: testTimeout})
 	fired := false
@@ -93,8 +92,8 @@ func TestArmedFDSignalsTimers(t *testing.T) {
 	require.GreaterOrEqual(t, time.Since(begin), 2*time.Millisecond)
 }
 
-// TestArmedFDSignalsPosts checks that a function that another goroutine posts makes the
-// descriptor of an armed loop readable.
+// TestArmedFDSignalsPosts checks that a posted function makes an armed loop's descriptor
+// readable.
 func TestArmedFDSignalsPosts(t *testing.T) {
 	loop := newLoop(t, &hooks{}, &reactor.Config{SafetyTimeout: testTimeout})
 	outer, err := poller.New(1)
@@ -157,8 +156,8 @@ func TestFailedBootOfAnEmbeddedLoop(t *testing.T) {
 	require.ErrorIs(t, err, bootErr)
 }
 
-// TestFailedBootEndsDials checks that a connection that OnBoot has dialed ends when
-// OnBoot fails, and that OnDialError is called.
+// TestFailedBootEndsDials checks that a failed OnBoot ends the connections that it has
+// dialed, with OnDialError.
 func TestFailedBootEndsDials(t *testing.T) {
 	server := newLoop(t, &hooks{}, nil)
 	ln, err := server.Engine().Listen(loopback, nil)
@@ -221,9 +220,8 @@ func TestSafetyTimeout(t *testing.T) {
 	require.Zero(t, loop.Stats().Rescues)
 }
 
-// TestWaitRefusedForEmbeddedLoop checks Wait and Shutdown of the engine of an embedded
-// loop. They return an error while the loop has not ended, because only the application
-// can run the loop.
+// TestWaitRefusedForEmbeddedLoop checks that Wait and Shutdown fail while an embedded
+// loop has not ended. Only the application can run such a loop.
 func TestWaitRefusedForEmbeddedLoop(t *testing.T) {
 	loop := newLoop(t, &hooks{}, nil)
 	require.ErrorIs(t, loop.Engine().Wait(), verbs.ErrState)
@@ -234,8 +232,8 @@ func TestWaitRefusedForEmbeddedLoop(t *testing.T) {
 	require.NoError(t, loop.Engine().Shutdown(t.Context()))
 }
 
-// TestCallbacksCanNotRunTheLoop calls RunOnce, Arm and Close in every callback of a loop
-// that runs outside RunOnce. All calls must be refused.
+// TestCallbacksCanNotRunTheLoop checks that RunOnce, Arm and Close are refused in every
+// callback.
 func TestCallbacksCanNotRunTheLoop(t *testing.T) {
 	server := newLoop(t, &hooks{}, nil)
 	ln, err := server.Engine().Listen(loopback, nil)
@@ -266,8 +264,8 @@ func TestCallbacksCanNotRunTheLoop(t *testing.T) {
 	require.Equal(t, map[string]int{"OnBoot": 1, "OnTick": 1, "OnClose": 1, "OnDialError": 1, "Post": 1}, called)
 }
 
-// TestArmPublishesStats checks that Stats has the present counters while the application
-// waits after Arm.
+// TestArmPublishesStats checks that Stats is up to date while the application waits
+// after Arm.
 func TestArmPublishesStats(t *testing.T) {
 	loop := newLoop(t, &hooks{}, nil)
 	loop.After(time.Hour, func() {})

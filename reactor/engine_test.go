@@ -81,8 +81,7 @@ func TestPostFromManyGoroutines(t *testing.T) {
 		engine := start(t, &hooks{}, &reactor.Config{Idle: policy, SafetyTimeout: testTimeout})
 		const senders, each = 4, 500
 		done := make(chan struct{})
-		// Only the posted functions use the variable count. All of them run on the
-		// goroutine of the loop.
+		// Only posted functions use count, all on the loop's goroutine.
 		count := 0
 		for range senders {
 			go func() {
@@ -100,8 +99,8 @@ func TestPostFromManyGoroutines(t *testing.T) {
 	}
 }
 
-// TestIdlePolicyChangesAtRunTime checks that the idle policy can be changed while the
-// loop runs, and while it sleeps.
+// TestIdlePolicyChangesAtRunTime checks that the idle policy can change while the loop
+// runs or sleeps.
 func TestIdlePolicyChangesAtRunTime(t *testing.T) {
 	engine := start(t, &hooks{}, &reactor.Config{Idle: reactor.IdleEvent, SafetyTimeout: testTimeout})
 	loop := engine.Loop(0)
@@ -116,14 +115,12 @@ func TestIdlePolicyChangesAtRunTime(t *testing.T) {
 	require.ErrorAs(t, loop.SetIdle(3), &param)
 }
 
-// TestThousandConnections opens a thousand connections on two loops, uses all of them
-// and closes them.
+// TestThousandConnections opens, uses and closes a thousand connections on two loops.
 func TestThousandConnections(t *testing.T) {
 	const total, rounds = 1000, 3
 	cfg := &reactor.Config{
 		NumLoops: 2, MaxInFlight: 4, MaxMessage: 256, Balance: reactor.LeastConnections,
-		// If a wake-up is lost, the loop sleeps for this time. The time is so long that
-		// the test then fails.
+		// A loop that misses a wake-up sleeps this long, and the test fails.
 		SafetyTimeout: testTimeout,
 	}
 	server := start(t, &hooks{message: echo(t)}, cfg)
@@ -190,8 +187,8 @@ func TestSlowCallbacks(t *testing.T) {
 	require.GreaterOrEqual(t, stats.Busy, slow)
 }
 
-// TestPostIsBounded checks that Post returns ErrTooManyPosted if Config.MaxPosted
-// functions are waiting already.
+// TestPostIsBounded checks that Post returns ErrTooManyPosted while Config.MaxPosted
+// functions wait.
 func TestPostIsBounded(t *testing.T) {
 	loop := newLoop(t, &hooks{}, &reactor.Config{MaxPosted: 1})
 	ran := 0
@@ -218,8 +215,8 @@ func TestTimers(t *testing.T) {
 	require.False(t, moved.Stop())
 }
 
-// TestInvalidUse checks that invalid arguments, and calls that are not allowed in a
-// callback, return errors.
+// TestInvalidUse checks that invalid arguments and forbidden calls in a callback return
+// errors.
 func TestInvalidUse(t *testing.T) {
 	_, err := reactor.New(nil, nil, nil)
 	require.ErrorContains(t, err, "a provider and a handler are needed")
@@ -249,7 +246,7 @@ func TestInvalidUse(t *testing.T) {
 }
 
 // TestVectorsAreNotShared checks that two loops can not share a completion vector of the
-// soft device: connections of the second loop fail with verbs.ErrBusy.
+// soft device. The second loop gets verbs.ErrBusy.
 func TestVectorsAreNotShared(t *testing.T) {
 	server := newLoop(t, &hooks{}, nil)
 	ln, err := server.Engine().Listen(loopback, nil)

@@ -9,8 +9,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// In this example, the connections of one engine have different purposes. Each listener
-// has a Handler of its own, and so has each connection that is dialed.
+// This example has connections for different purposes on one engine. Each listener and
+// each dialed connection has its own Handler.
 func ExampleListenOptions() {
 	server, end := run(reactor.BaseHandler{})
 	defer end()
@@ -46,8 +46,8 @@ func (*greeted) OnDialError(_ *reactor.DialOptions, err error) { check(err) }
 
 func (g *greeted) OnMessage(_ *reactor.Conn, msg reactor.Message) { g.texts <- string(msg.Data()) }
 
-// This example watches memory: in every turn of its loop the server looks at a region,
-// until a client has written to it.
+// This example watches memory: the server looks at a region in every turn, until a
+// client has written to it.
 func ExampleLoop_SetTurnFunc() {
 	watcher := &watcher{found: make(chan uint64, 1)}
 	addr, end := serve(watcher)
@@ -64,9 +64,8 @@ type watcher struct {
 	found chan uint64
 }
 
-// OnOpen sets a turn function, which looks at the first word of the region in every
-// turn. While a loop has a turn function, it does not sleep. When the client has written
-// the word, the turn function removes itself.
+// OnOpen sets a turn function, which keeps the loop awake. It checks the first word of
+// the region in every turn, and removes itself when the word was written.
 func (w *watcher) OnOpen(c *reactor.Conn) {
 	loop := c.Loop()
 	loop.SetTurnFunc(func() (worked bool) {
@@ -87,8 +86,7 @@ func (wordWriter) OnOpen(c *reactor.Conn) {
 	check(remote.UnmarshalBinary(c.PeerPrivateData()))
 	memory, err := c.Alloc(8, verbs.AccessLocalWrite)
 	check(err)
-	// The value has the byte order of this machine. The server of this example runs on
-	// the same machine.
+	// Server and client run on one machine, so the value has its byte order.
 	binary.NativeEndian.PutUint64(memory.Bytes(), 42)
 	check(c.Write(verbs.SGEOf(memory, 0, 8), remote, reactor.SendOptions{}))
 }

@@ -16,9 +16,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
-// serve starts a server with the handler h. In a real program the server would be
-// another process. serve returns the address of the server and a function that stops the
-// server.
+// serve starts a server with the handler h, in a real program in another process. It
+// returns the server's address and a function that stops the server.
 func serve(h reactor.Handler) (addr netip.AddrPort, stop func()) {
 	engine, stop := run(h)
 	listener, err := engine.Listen(netip.MustParseAddrPort("127.0.0.1:0"), nil)
@@ -26,8 +25,8 @@ func serve(h reactor.Handler) (addr netip.AddrPort, stop func()) {
 	return listener.Addr(), stop
 }
 
-// run opens a device in software and starts an engine on it. It returns the engine and a
-// function that closes both.
+// run starts an engine on a software device. It returns the engine and a function that
+// closes both.
 func run(h reactor.Handler) (engine *reactor.Engine, stop func()) {
 	device, err := soft.Open(nil)
 	check(err)
@@ -40,7 +39,7 @@ func run(h reactor.Handler) (engine *reactor.Engine, stop func()) {
 	}
 }
 
-// A dialer is a Handler that panics when it can not connect.
+// A dialer is a Handler that panics if it can not connect.
 type dialer struct{ reactor.BaseHandler }
 
 func (dialer) OnDialError(_ *reactor.DialOptions, err error) { check(err) }
@@ -51,8 +50,8 @@ func check(err error) {
 	}
 }
 
-// This example shows backpressure: when the send queue is full, Send returns
-// ErrWouldBlock, and OnWritable is called when there is room again.
+// This example shows backpressure: a full send queue makes Send return ErrWouldBlock.
+// OnWritable is called when there is room.
 func ExampleConn_Send_backpressure() {
 	count := &counter{total: make(chan int, 1)}
 	addr, end := serve(count)
@@ -75,9 +74,8 @@ type sender struct {
 func (s *sender) OnOpen(c *reactor.Conn)     { s.send(c) }
 func (s *sender) OnWritable(c *reactor.Conn) { s.send(c) }
 
-// send sends messages until Send returns ErrWouldBlock. When there is room again,
-// OnWritable calls send. After the last message, send closes the connection. Close first
-// delivers all messages that Send has accepted.
+// send sends messages until Send returns ErrWouldBlock. OnWritable calls it again. After
+// the last message, Close delivers what Send has accepted.
 func (s *sender) send(c *reactor.Conn) {
 	for ; s.left > 0; s.left-- {
 		err := c.Send([]byte("more"))
@@ -89,7 +87,7 @@ func (s *sender) send(c *reactor.Conn) {
 	c.Close()
 }
 
-// A counter counts the messages that it receives until the connection closes.
+// A counter counts received messages until the connection closes.
 type counter struct {
 	reactor.BaseHandler
 	n     int
@@ -99,8 +97,7 @@ type counter struct {
 func (t *counter) OnMessage(*reactor.Conn, reactor.Message) { t.n++ }
 func (t *counter) OnClose(*reactor.Conn, error)             { t.total <- t.n }
 
-// This example sends without a copy: the application writes the message into registered
-// memory.
+// This example sends without a copy: it writes the message into registered memory.
 func ExampleConn_SendBuffer() {
 	addr, end := serve(echoServer{})
 	defer end()
@@ -114,9 +111,8 @@ func ExampleConn_SendBuffer() {
 
 type formatter struct{ asker }
 
-// OnOpen leases a buffer, writes a text to it, and sends it. The length of a leased
-// buffer is 0, so Appendf writes the text to the beginning of the buffer. SetLen sets
-// the length to that of the text.
+// OnOpen sends a text in a leased buffer. The buffer's length is 0 at first, so Appendf
+// writes to its beginning. SetLen sets the text's length.
 func (*formatter) OnOpen(c *reactor.Conn) {
 	buf, err := c.Lease()
 	check(err)
@@ -125,8 +121,8 @@ func (*formatter) OnOpen(c *reactor.Conn) {
 	sendBuffer(c, buf)
 }
 
-// sendBuffer sends buf. If SendBuffer returns an error, the application still owns buf.
-// In this case sendBuffer releases buf and ends the connection.
+// sendBuffer sends buf. If SendBuffer fails, the application still owns buf; sendBuffer
+// then releases it and ends the connection.
 func sendBuffer(c *reactor.Conn, buf *reactor.Buffer) {
 	if err := c.SendBuffer(buf); err != nil {
 		check(buf.Release())
@@ -153,9 +149,8 @@ func (a *asker) OnOpen(c *reactor.Conn) { check(c.Send([]byte(a.question))) }
 
 func (a *asker) OnMessage(_ *reactor.Conn, msg reactor.Message) { a.answer <- string(msg.Data()) }
 
-// This example does work that takes long on another goroutine. The handler keeps the
-// message, the goroutine changes its bytes, and a function that the goroutine posts to
-// the loop sends the answer.
+// This example works on a message on another goroutine. The handler keeps the message,
+// the goroutine changes it, and a posted function sends the answer.
 func ExampleMessage_Keep() {
 	addr, end := serve(&worker{})
 	defer end()
@@ -172,9 +167,9 @@ type worker struct {
 	busy sync.WaitGroup
 }
 
-// OnMessage keeps the message and starts a goroutine that uses only the bytes of the
-// message. Methods of the loop and of the connection are called in OnMessage and in the
-// posted function, which both run on the goroutine of the loop.
+// OnMessage keeps the message and starts a goroutine, which only uses its bytes. Only
+// the loop's goroutine calls methods of the loop and the connection: in OnMessage and in
+// the posted function.
 func (w *worker) OnMessage(c *reactor.Conn, msg reactor.Message) {
 	loop, buf, text := c.Loop(), msg.Keep(), msg.Data()
 	w.busy.Go(func() {
@@ -186,13 +181,12 @@ func (w *worker) OnMessage(c *reactor.Conn, msg reactor.Message) {
 	})
 }
 
-// OnShutdown waits until the goroutines have ended. The engine unmaps the memory of the
-// kept messages when OnShutdown has returned. No goroutine may use this memory after
-// that.
+// OnShutdown waits until the goroutines have ended. After it returns, the engine unmaps
+// the kept messages.
 func (w *worker) OnShutdown(*reactor.Loop) { w.busy.Wait() }
 
-// This example accepts or rejects a connection request by its private data, which is the
-// title of a book. The private data of the reject is the reason.
+// This example accepts or rejects a request by its private data, a book title. The
+// private data of the reject is the reason.
 func ExampleConnRequest_Reject() {
 	addr, end := serve(library{titles: map[string]bool{"Emma": true}})
 	defer end()
@@ -229,9 +223,8 @@ type reader struct {
 
 func (r reader) OnOpen(*reactor.Conn) { r.answer <- "accepted" }
 
-// OnDialError is called when the peer rejects the request. It is also called for other
-// errors, for example if no process listens at the address, or if the peer does not
-// answer.
+// OnDialError is called when the peer rejects the request. Other causes are that nobody
+// listens at the address, or that the peer does not answer.
 func (r reader) OnDialError(_ *reactor.DialOptions, err error) {
 	if reject, ok := errors.AsType[*cm.RejectError](err); ok && reject.ByApplication {
 		r.answer <- "rejected: " + unpadded(reject.PrivateData)
@@ -240,11 +233,11 @@ func (r reader) OnDialError(_ *reactor.DialOptions, err error) {
 	}
 }
 
-// unpadded returns private data without the zeros that most devices append to it.
+// unpadded returns private data without the zeros that most devices append.
 func unpadded(b []byte) string { return strings.TrimRight(string(b), "\x00") }
 
-// This example shuts down an engine. Shutdown waits until all messages that Send has
-// accepted are confirmed, unless the context is done first.
+// This example shuts down an engine. Shutdown waits until all accepted messages are
+// confirmed or the context is done.
 func ExampleEngine_Shutdown() {
 	count := &counter{total: make(chan int, 1)}
 	addr, end := serve(count)
@@ -280,8 +273,8 @@ func (b batch) OnOpen(c *reactor.Conn) {
 // OnClose gets a nil error if the peer has received everything.
 func (b batch) OnClose(_ *reactor.Conn, err error) { fmt.Println("closed:", err) }
 
-// This example runs a loop inside another event loop: the program waits for the
-// descriptor of the loop with an epoll of its own.
+// This example runs a loop inside another event loop, which watches the loop's
+// descriptor with its own epoll.
 func ExampleLoop_Arm() {
 	addr, end := serve(echoServer{})
 	defer end()
@@ -316,7 +309,7 @@ func ExampleLoop_Arm() {
 	// Output: hello
 }
 
-// This example runs a loop on a goroutine of the program, where RunOnce waits for work.
+// This example runs a loop on a goroutine of the program. RunOnce waits for work.
 func ExampleNewLoop() {
 	addr, end := serve(echoServer{})
 	defer end()
@@ -333,7 +326,7 @@ func ExampleNewLoop() {
 	// Output: hello
 }
 
-// askOnce is a Handler that sends one message and stops its loop after the answer.
+// askOnce is a Handler that sends one message, and stops its loop after the answer.
 type askOnce struct{ dialer }
 
 func (askOnce) OnOpen(c *reactor.Conn) { check(c.Send([]byte("hello"))) }

@@ -7,9 +7,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// This example uses one-sided operations. The server sends the address and the key of a
-// memory region to each client, as private data. The client writes to the region and
-// reads from it. The server's handler is not called for these operations.
+// This example uses one-sided operations. The server sends each client the address and
+// key of a memory region, as private data. The client writes to the region and reads it,
+// without any call of the server's handler.
 func ExampleConn_Write() {
 	addr, end := serve(&region{})
 	defer end()
@@ -26,8 +26,8 @@ type region struct {
 	memory verbs.MR
 }
 
-// OnConnectRequest allocates the region for the first client. This engine has one loop
-// and one device, so all clients can use the same region.
+// OnConnectRequest allocates the region for the first client. The engine has one device,
+// so all clients can use the region.
 func (r *region) OnConnectRequest(req *reactor.ConnRequest) {
 	if r.memory == nil {
 		var err error
@@ -45,14 +45,13 @@ type regionUser struct {
 	done   chan error
 }
 
-// OnOpen posts a WRITE to the region and then a READ from the region. The READ returns
-// the bytes that the WRITE has written, because the peer's device executes the WRITE
-// first.
+// OnOpen posts a WRITE and then a READ. The peer's device executes them in order, so the
+// READ returns the written bytes.
 func (u *regionUser) OnOpen(c *reactor.Conn) {
 	var remote reactor.Remote
 	err := remote.UnmarshalBinary(c.PeerPrivateData())
 	if err != nil {
-		c.Abort(err) // the private data does not come from the server of this example
+		c.Abort(err) // the private data is not from this example's server
 		return
 	}
 	u.memory, err = c.Alloc(64, verbs.AccessLocalWrite)
@@ -62,8 +61,8 @@ func (u *regionUser) OnOpen(c *reactor.Conn) {
 	check(c.Read(verbs.SGEOf(u.memory, 32, n), remote, reactor.SendOptions{}))
 }
 
-// OnCompletion prints the result of the READ and closes the connection. After an error
-// it does nothing, because the connection ends anyway and OnClose gets the error too.
+// OnCompletion prints the result of the READ and closes the connection. After an error,
+// OnClose follows anyway.
 func (u *regionUser) OnCompletion(c *reactor.Conn, op reactor.Op, err error) {
 	if err == nil && op.Code == verbs.OpRead {
 		fmt.Printf("the region contains: %s\n", u.memory.Bytes()[32:32+op.Bytes])

@@ -8,8 +8,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// The loop checks at intervals of TrimEvery which memory and completion queues are
-// unused, and frees them. TrimPause is the time between two steps of that check.
+// At intervals of TrimEvery, the loop frees unused memory and CQs in several steps.
+// TrimPause is the time between two steps.
 const (
 	TrimEvery = trimEvery
 	TrimPause = trimPause
@@ -27,27 +27,24 @@ func Chunks(l *Loop) (mrs []verbs.MR) {
 	return mrs
 }
 
-// InjectDeviceEvent makes the loop of c handle an asynchronous event of the device of c,
-// as if the event had just arrived.
+// InjectDeviceEvent makes c's loop handle an asynchronous event of c's device.
 func InjectDeviceEvent(c *Conn, what verbs.AsyncEventType) {
 	c.loop.deviceEvent(c.device.dev, verbs.AsyncEvent{Type: what, QP: c.qp, CQ: c.queue.cq()})
 }
 
-// FetchAsyncEvents makes the loop of c fetch the asynchronous events of the device of c.
+// FetchAsyncEvents makes c's loop fetch the asynchronous events of c's device.
 func FetchAsyncEvents(c *Conn) { (&asyncSource{loop: c.loop, dev: c.device.dev}).ready(0) }
 
-// FailCQ makes the loop of c handle the error err of the completion queue of c.
+// FailCQ makes c's loop handle the error err of c's CQ.
 func FailCQ(c *Conn, err error) { c.device.fail(err) }
 
 // FailRequest makes c handle a request that has failed with the status s.
 func FailRequest(c *Conn, s verbs.Status) { _ = c.fail(&verbs.WC{Status: s}, false) }
 
-// EndSleepByTimeout sets the state of l as if the safety timeout had ended its last sleep
-// and no event had arrived.
+// EndSleepByTimeout sets l's state as if the safety timeout had ended its last sleep.
 func EndSleepByTimeout(l *Loop) { l.safetyWake = true }
 
-// The internal states of a connection. ConnState has fewer states, and several internal
-// states belong to the same ConnState.
+// Internal states of a connection. Several of them may belong to one ConnState.
 const (
 	FirstConnState            = stateDialing
 	StateOpenFailed           = stateOpenFailed
@@ -59,19 +56,18 @@ const (
 	LastConnState             = stateClosed
 )
 
-// InternalState returns the internal state of c. Coarse returns the ConnState to which
-// the internal state s belongs.
+// InternalState returns c's internal state. Coarse returns the ConnState of an internal
+// state.
 func InternalState(c *Conn) connState { return c.state }
 func Coarse(s connState) ConnState    { return s.coarse() }
 
-// ScheduleAdvance makes c take another step if it is closing. Closing connections change
-// their state in steps.
+// ScheduleAdvance makes a closing connection take another step.
 func ScheduleAdvance(c *Conn) { c.scheduleAdvance() }
 
 // InjectEvent makes c handle a connection event of the given type.
 func InjectEvent(c *Conn, typ cm.EventType) { c.handleEvent(typ, nil) }
 
-// RemoveDevice makes c handle the event that reports the removal of its device.
+// RemoveDevice makes c handle the removal of its device.
 func RemoveDevice(c *Conn) { c.handleEvent(cm.DeviceRemoval, nil) }
 
 // ConnsOf returns the connections of l.
@@ -86,17 +82,17 @@ func AdvanceClock(l *Loop, d time.Duration) { l.clock.origin = l.clock.origin.Ad
 // InjectDisconnected makes c handle cm.Disconnected with the error err.
 func InjectDisconnected(c *Conn, err error) { c.onDisconnected(err) }
 
-// A ConnQueue is the queue of connections that a loop uses, first in first out.
+// A ConnQueue is a first-in, first-out queue of connections.
 type ConnQueue = connQueue
 
-// Push, Pop and Len call the methods of a ConnQueue. Capacity returns the capacity of
-// its slice.
+// Push, Pop and Len call the methods of a ConnQueue. Capacity returns its slice's
+// capacity.
 func Push(q *ConnQueue, c *Conn) { q.push(c) }
 func Pop(q *ConnQueue) *Conn     { return q.pop() }
 func Len(q *ConnQueue) int       { return q.len() }
 func Capacity(q *ConnQueue) int  { return cap(q.conns) }
 
-// CloseBudget is how many closing connections may take a step in one turn of the loop.
+// CloseBudget is the number of closing connections that may take a step in one turn.
 const CloseBudget = closeBudget
 
 // PendingRequests returns how many unanswered requests the engine has.
@@ -115,8 +111,8 @@ func AbortConns(l *Loop) { l.abortConns() }
 // NextKeepaliveTime returns the time at which the keepalive of c is checked next.
 func NextKeepaliveTime(c *Conn) time.Duration { return c.keepalive.When() }
 
-// OutstandingProbes returns the number of keepalive probes that are outstanding on the
-// connections of l.
+// OutstandingProbes returns the number of outstanding keepalive probes on l's
+// connections.
 func OutstandingProbes(l *Loop) (n uint32) {
 	for c := range l.conns.all() {
 		n += c.flow.probes
@@ -124,12 +120,11 @@ func OutstandingProbes(l *Loop) (n uint32) {
 	return n
 }
 
-// ProbeBudget is the largest number of keepalive probes that one turn of the loop posts.
+// ProbeBudget is the largest number of keepalive probes in one turn.
 const ProbeBudget = probeBudget
 
-// EndPendingRequest sets the state of req as if an event had ended the request and the
-// loop had not handled that event yet. The event is the removal of the device if
-// deviceRemoved is true; otherwise the peer has given the request up.
+// EndPendingRequest ends req as an event that the loop has not handled yet: a device
+// removal if deviceRemoved is true, otherwise a withdrawal by the peer.
 func EndPendingRequest(req *ConnRequest, deviceRemoved bool) {
 	req.engine.acceptor.mu.Lock()
 	defer req.engine.acceptor.mu.Unlock()
@@ -139,9 +134,9 @@ func EndPendingRequest(req *ConnRequest, deviceRemoved bool) {
 	}
 }
 
-// FetchRequestDuringShutdown makes an engine that was not started fetch one event. The
-// engine is in the state in which Shutdown has already collected the pending requests in
-// order to reject them. The first result is false if there was no event.
+// FetchRequestDuringShutdown makes a new engine fetch one event, as if Shutdown had
+// already collected the pending requests. The first result is false if there was no
+// event.
 func FetchRequestDuringShutdown(e *Engine) (fetched bool, err error) {
 	e.acceptor.mu.Lock()
 	e.acceptor.closing = true
@@ -154,18 +149,16 @@ func FetchRequestDuringShutdown(e *Engine) (fetched bool, err error) {
 	return true, nil
 }
 
-// QueryQP returns the current attributes of the queue pair of c.
+// QueryQP returns the attributes of c's queue pair.
 func QueryQP(c *Conn) (verbs.QPAttr, error) { return c.qp.Query() }
 
-// FailListeners makes l handle the error err, after which the device dev can not be used
-// any more.
+// FailListeners makes l handle the failure err of the device dev.
 func FailListeners(l *Loop, dev verbs.Device, err error) { l.deviceFailed(dev, err) }
 
-// CloseMailbox makes l refuse posted functions, as a loop that has ended does.
+// CloseMailbox makes l refuse posted functions, like an ended loop.
 func CloseMailbox(l *Loop) { l.mailbox.close() }
 
-// PollCQ polls the completion queue of c once. EmptyPolls returns how many polls have
-// left that queue empty.
+// PollCQ polls c's CQ once. EmptyPolls returns how many polls have left that CQ empty.
 func PollCQ(c *Conn)            { c.queue.poll() }
 func EmptyPolls(c *Conn) uint64 { return c.queue.emptyPolls }
 

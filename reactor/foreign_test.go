@@ -28,8 +28,7 @@ func TestForeignDescriptor(t *testing.T) {
 	require.NoError(t, err)
 	_, err = w.WriteString("level")
 	require.NoError(t, err)
-	// The function reads two bytes. Each turn calls it again as long as the descriptor
-	// is readable.
+	// The function reads two bytes. It is called again while the descriptor is readable.
 	for len(got) < 5 {
 		_, err := loop.RunOnce(-1)
 		require.NoError(t, err)
@@ -46,10 +45,9 @@ func TestForeignDescriptor(t *testing.T) {
 	require.Zero(t, n)
 }
 
-// TestForeignClosedInCallback checks two registered descriptors that are readable in the
-// same turn. The callback of the first descriptor closes the registration of the second.
-// The callback of the second must then not be called, although its event was already
-// fetched.
+// TestForeignClosedInCallback checks two descriptors that are readable in one turn. The
+// first callback closes the second registration. The second callback must not run,
+// although its event was fetched.
 func TestForeignClosedInCallback(t *testing.T) {
 	loop := newLoop(t, &hooks{}, nil)
 	calls := 0

@@ -32,9 +32,8 @@ func TestFullLoops(t *testing.T) {
 	require.False(t, f.full(loopOnDevice{loop, one}, 5, now), "the record was removed")
 }
 
-// TestAsNoResources checks which errors mean that a loop is full. Errors for missing
-// resources of this side match ErrNoResources. An error that the peer has caused does
-// not.
+// TestAsNoResources checks which errors match ErrNoResources: missing resources of this
+// side do, errors of the peer do not.
 func TestAsNoResources(t *testing.T) {
 	full := &verbs.ParamError{Field: "queue pairs"}
 	require.ErrorIs(t, asNoResources(full), verbs.ErrNoResources)

@@ -17,8 +17,8 @@ const testTimeout = 30 * time.Second
 
 var loopback = netip.MustParseAddrPort("127.0.0.1:0")
 
-// hooks is a Handler whose methods call the functions in its fields. If a field is nil,
-// the method does what BaseHandler does.
+// hooks is a Handler that calls the functions in its fields. A nil field acts like
+// BaseHandler.
 type hooks struct {
 	reactor.BaseHandler
 	boot        func(*reactor.Loop) error
@@ -127,8 +127,7 @@ func openSoft(t testing.TB, vectors int) *soft.Provider {
 	return p
 }
 
-// start starts an engine that has a device of its own. The engine is shut down at the
-// end of the test.
+// start starts an engine with its own device. The end of the test shuts it down.
 func start(t testing.TB, h reactor.Handler, cfg *reactor.Config) *reactor.Engine {
 	vectors := 1
 	if cfg != nil && cfg.NumLoops > 0 {
@@ -161,8 +160,7 @@ func newLoop(t testing.TB, h reactor.Handler, cfg *reactor.Config) *reactor.Loop
 	return l
 }
 
-// drive calls RunOnce of each loop, one loop after the other, and repeats this until
-// cond returns true.
+// drive calls RunOnce of each loop in turn until cond returns true.
 func drive(t testing.TB, cond func() bool, loops ...*reactor.Loop) {
 	t.Helper()
 	deadline := time.Now().Add(testTimeout)
@@ -177,8 +175,7 @@ func drive(t testing.TB, cond func() bool, loops ...*reactor.Loop) {
 	}
 }
 
-// A pair is two embedded loops with a connection between them. The test runs the loops
-// with RunOnce.
+// A pair is two embedded loops with a connection between them.
 type pair struct {
 	client, server               *reactor.Loop
 	dialed, accepted             *reactor.Conn
@@ -199,8 +196,8 @@ func (p *pair) closed(t testing.TB) {
 	require.Equal(t, 1, p.acceptCloses)
 }
 
-// connect makes two loops and a connection between them. It changes OnOpen and OnClose
-// of both hooks, to record the connection and how it closes: see watch.
+// connect makes two loops and a connection between them. It records the connection and
+// its end in both hooks: see watch.
 func connect(t testing.TB, client, server *hooks, cfg *reactor.Config) *pair {
 	t.Helper()
 	p := &pair{}
@@ -217,9 +214,8 @@ func connect(t testing.TB, client, server *hooks, cfg *reactor.Config) *pair {
 	return p
 }
 
-// watch changes two callbacks of h. OnOpen stores the connection in *conn. OnClose
-// stores its error in *closeErr and adds 1 to *closes. The functions that h had for
-// these callbacks are called too.
+// watch extends two callbacks of h. OnOpen stores the connection in *conn. OnClose
+// stores its error in *closeErr and adds 1 to *closes.
 func watch(h *hooks, conn **reactor.Conn, closeErr *error, closes *int) {
 	open, closed := h.open, h.close
 	h.open = func(c *reactor.Conn) {
@@ -237,8 +233,7 @@ func watch(h *hooks, conn **reactor.Conn, closeErr *error, closes *int) {
 	}
 }
 
-// receive returns the next value from ch. It fails the test if no value comes within
-// testTimeout.
+// receive returns the next value from ch, or fails the test after testTimeout.
 func receive[T any](t testing.TB, ch <-chan T) T {
 	t.Helper()
 	select {

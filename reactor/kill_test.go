@@ -15,11 +15,11 @@ import (
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
-// killedConns is the number of connections of the process that TestPeerIsKilled kills.
+// killedConns is the number of connections of the killed process.
 const killedConns = 4
 
-// killedProcess runs in the process that TestPeerIsKilled kills. It sends messages
-// without end to the server at addr.
+// killedProcess is the process that TestPeerIsKilled kills. It sends messages to the
+// server at addr without end.
 func killedProcess(addr string) {
 	p, err := soft.Open(&soft.Config{Vectors: 1})
 	if err != nil {
@@ -45,8 +45,7 @@ func killedProcess(addr string) {
 }
 
 // TestPeerIsKilled kills the peer's process while both sides send. Each connection must
-// end once and with an error, every operation must be reported, and no resource may
-// leak.
+// end once with an error, every operation must be reported, and nothing may leak.
 func TestPeerIsKilled(t *testing.T) {
 	defer leak.Snapshot().Check(t)
 	t.Run("killed", func(t *testing.T) {

@@ -10,8 +10,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A limitedProvider is a provider whose devices report other limits and abilities than
-// the devices that it wraps. The functions attr and caps change what a device reports.
+// A limitedProvider wraps a provider. Its functions attr and caps change the limits and
+// abilities that devices report.
 type limitedProvider struct {
 	cm.Provider
 	attr func(*verbs.DeviceAttr)
@@ -47,8 +47,7 @@ func (d limitedDevice) Caps() verbs.Caps {
 	return caps
 }
 
-// TestConfigExceedsDevice checks that New refuses a Config that exceeds a limit of the
-// device.
+// TestConfigExceedsDevice checks that New refuses a Config beyond the device's limits.
 func TestConfigExceedsDevice(t *testing.T) {
 	soft := openSoft(t, 2)
 	noSRQ := func(c *verbs.Caps) { c.SRQ = false }
@@ -76,8 +75,8 @@ func TestConfigExceedsDevice(t *testing.T) {
 	require.ErrorContains(t, err, "soft.Config.Vectors")
 }
 
-// TestLoopsShareVectors checks that several loops may use the same completion vector if
-// verbs.Caps.ProgressManual is false.
+// TestLoopsShareVectors checks that loops may share a completion vector unless
+// verbs.Caps.ProgressManual is set.
 func TestLoopsShareVectors(t *testing.T) {
 	auto := limitedProvider{Provider: openSoft(t, 1), caps: func(c *verbs.Caps) { c.ProgressManual = false }}
 	engine, err := reactor.New(auto, &hooks{}, &reactor.Config{NumLoops: 3})

@@ -14,8 +14,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
-// A removalProvider is a provider whose channels can report to a listener that its
-// device was removed.
+// A removalProvider is a provider that can report to a listener that its device was
+// removed.
 type removalProvider struct {
 	*soft.Provider
 	listening *removalChannel // channel on which the last ID was created
@@ -33,7 +33,7 @@ func (p *removalProvider) OpenChannel() (cm.TransportChannel, error) {
 type removalChannel struct {
 	cm.TransportChannel
 	p  *removalProvider
-	fd int // descriptor that is always readable, so that the loop always calls Next
+	fd int // descriptor that is always readable, so the loop always calls Next
 
 	ids      []cm.TransportID
 	removals []cm.TransportID // IDs for which Next still has to report cm.DeviceRemoval
@@ -60,8 +60,8 @@ func (c *removalChannel) Next(ev *cm.TransportEvent) (bool, error) {
 	return true, nil
 }
 
-// TestListenerOfRemovedDevice checks that OnListenError is called once when the device
-// of a listener is removed, and that the application can listen at the address again.
+// TestListenerOfRemovedDevice checks that the removal of a listener's device calls
+// OnListenError once. Then the address can be used again.
 func TestListenerOfRemovedDevice(t *testing.T) {
 	p := &removalProvider{Provider: openSoft(t, 1)}
 	var reported []*reactor.Listener

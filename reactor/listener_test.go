@@ -13,7 +13,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// recordCalls returns hooks that append the name of each callback to calls.
+// recordCalls returns hooks that append each callback's name to calls.
 func recordCalls(calls *[]string) *hooks {
 	record := func(name string) { *calls = append(*calls, name) }
 	return &hooks{
@@ -35,9 +35,8 @@ func recordCalls(calls *[]string) *hooks {
 	}
 }
 
-// TestOwnHandlers checks a listener and a dialed connection that have a Handler of their
-// own. Their callbacks must go to that Handler only. The callbacks of the loop must go
-// to the Handler of the engine.
+// TestOwnHandlers checks a listener and a dialed connection with Handlers of their own.
+// These get only their callbacks; the engine's Handler gets those of the loop.
 func TestOwnHandlers(t *testing.T) {
 	var ofServer, ofListener, ofClient, ofDial []string
 	var c *reactor.Conn
@@ -66,8 +65,8 @@ func TestOwnHandlers(t *testing.T) {
 	require.Equal(t, []string{"boot", "tick", "shutdown"}, ofClient)
 }
 
-// TestOwnHandlerOfFailedListener checks that OnAcceptError and OnListenError of a
-// listener with a Handler of its own are called on that Handler.
+// TestOwnHandlerOfFailedListener checks that a listener's own Handler gets OnAcceptError
+// and OnListenError.
 func TestOwnHandlerOfFailedListener(t *testing.T) {
 	var ofEngine, ofListener []string
 	p := openSoft(t, 1)
@@ -99,8 +98,8 @@ func TestOwnHandlerOfFailedListener(t *testing.T) {
 	require.Equal(t, []string{"boot", "tick"}, ofEngine)
 }
 
-// TestConnectionOptions checks that the options of a listener and of a dial replace
-// those of Config.
+// TestConnectionOptions checks that options of a listener or dial override those of
+// Config.
 func TestConnectionOptions(t *testing.T) {
 	var accepted, dialed *reactor.Conn
 	cfg := &reactor.Config{AckTimeout: time.Second, RetryCount: 5, RNRRetryCount: 5}
@@ -112,8 +111,7 @@ func TestConnectionOptions(t *testing.T) {
 		dial               *reactor.DialOptions
 		dialAck, acceptAck time.Duration // ACK timeout of each side, as Query reports it
 		retries            uint8
-		// RNR retry count of each side, as Query reports it. A side uses the value that
-		// the other side has sent.
+		// RNR retry count of each side, as Query reports it. The peer has sent it.
 		dialRNR, acceptRNR     uint8
 		dialClass, acceptClass uint8
 	}{
@@ -159,9 +157,8 @@ func TestListenParameters(t *testing.T) {
 	}
 }
 
-// TestReuseAddr checks ListenOptions.ReuseAddr and DialOptions.ReuseAddr. With this
-// option, a listener or a dialed connection can use the same address as another ID, if
-// that ID does not listen.
+// TestReuseAddr checks the option ReuseAddr of listeners and dials. It permits an
+// address that another ID uses without listening.
 func TestReuseAddr(t *testing.T) {
 	p := openSoft(t, 1)
 	channel, err := cm.OpenChannel(p)
@@ -190,8 +187,8 @@ func TestReuseAddr(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// TestListenV6Only checks that a listener at :: with V6Only does not take the port at
-// 0.0.0.0.
+// TestListenV6Only checks that a listener at :: with V6Only leaves the port at 0.0.0.0
+// free.
 func TestListenV6Only(t *testing.T) {
 	e := start(t, &hooks{}, nil)
 	four := netip.IPv4Unspecified()

@@ -13,7 +13,7 @@ import (
 )
 
 // TestLongTimesDoNotOverflow checks that a timer, a tick, an idle timeout and a deadline
-// with the longest possible time do not fire.
+// with the longest time do not fire.
 func TestLongTimesDoNotOverflow(t *testing.T) {
 	ticks := 0
 	p := connect(t, &hooks{tick: func(*reactor.Loop) time.Duration { ticks++; return math.MaxInt64 }}, &hooks{},
@@ -34,8 +34,8 @@ func TestLongTimesDoNotOverflow(t *testing.T) {
 	require.Equal(t, reactor.StateOpen, p.accepted.State())
 }
 
-// TestRunOnceWithALongTimeout checks that RunOnce with the longest possible timeout
-// waits until there is work.
+// TestRunOnceWithALongTimeout checks that RunOnce with the longest timeout waits for
+// work.
 func TestRunOnceWithALongTimeout(t *testing.T) {
 	for _, policy := range []reactor.IdlePolicy{reactor.IdleEvent, reactor.IdleAdaptive, reactor.IdleBusy} {
 		loop := newLoop(t, &hooks{}, &reactor.Config{Idle: policy, SpinBudget: math.MaxInt64})
@@ -48,8 +48,8 @@ func TestRunOnceWithALongTimeout(t *testing.T) {
 	}
 }
 
-// TestTimeoutsAboveTheLimitOfCM checks that Dial and Config refuse a timeout that the
-// connection manager would refuse later.
+// TestTimeoutsAboveTheLimitOfCM checks that Dial and Config refuse a timeout that
+// package cm would refuse.
 func TestTimeoutsAboveTheLimitOfCM(t *testing.T) {
 	var refused *verbs.ParamError
 	loop := newLoop(t, &hooks{}, &reactor.Config{ConnectTimeout: cm.MaxTimeout})

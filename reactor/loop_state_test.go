@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestLoopStateNeverReturns checks that a loop never goes back to an earlier state, even
-// if the engine's functions for the shutdown run late or twice.
+// TestLoopStateNeverReturns checks that a loop never returns to an earlier state, even
+// if shutdown functions run late or twice.
 func TestLoopStateNeverReturns(t *testing.T) {
 	l := &Loop{}
 	require.Equal(t, loopRunning, l.state)

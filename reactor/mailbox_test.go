@@ -29,9 +29,8 @@ func TestMailboxOrderAndBounds(t *testing.T) {
 	require.EqualValues(t, 2, m.refused.Load())
 }
 
-// TestMailboxPutWhileRunning checks that a function that is added while the functions of
-// a turn run is run in the next turn. Otherwise a function that adds itself again and
-// again would keep the turn from ending.
+// TestMailboxPutWhileRunning checks that a function that is added during a turn runs in
+// the next turn. Otherwise a function that adds itself would prolong the turn forever.
 func TestMailboxPutWhileRunning(t *testing.T) {
 	m := mailbox{limit: 10}
 	n := 0

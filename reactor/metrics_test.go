@@ -37,8 +37,8 @@ func fill(v reflect.Value, n int64) {
 	}
 }
 
-// TestStatsAll checks that Stats.All returns every counter, each with a name of its own
-// and a description.
+// TestStatsAll checks that Stats.All returns every counter with its own name and a
+// description.
 func TestStatsAll(t *testing.T) {
 	names := make(map[string]Stat)
 	s := Stats{LongestTurn: time.Microsecond, RNRErrors: 2, CQs: 3}

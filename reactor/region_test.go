@@ -9,9 +9,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// TestRegionSet checks the list of the regions that an application has allocated from a
-// loop. A region leaves the list when the application closes the region. closeAll closes
-// the remaining regions.
+// TestRegionSet checks the list of a loop's regions. A region that is closed leaves the
+// list. closeAll closes the others.
 func TestRegionSet(t *testing.T) {
 	pd := &fakePD{}
 	d := &loopDevice{loop: &Loop{cfg: &Config{}}, pd: pd}
@@ -33,8 +32,8 @@ func TestRegionSet(t *testing.T) {
 	require.Empty(t, d.regions.open)
 }
 
-// TestRegionCanDiscard checks that a region implements verbs.Discarder only if the
-// memory of the region can be returned to the system.
+// TestRegionCanDiscard checks that a region implements verbs.Discarder only if its
+// memory can be returned to the system.
 func TestRegionCanDiscard(t *testing.T) {
 	var set regionSet
 	_, ok := set.add(&fakeMR{}).(verbs.Discarder)

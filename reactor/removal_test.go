@@ -10,9 +10,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// TestDeviceRemoved checks that the removal of a device ends its connections at once.
-// Nothing else can end them: the peer does not disconnect, because its loop does not
-// run, and the timeouts are longer than the test.
+// TestDeviceRemoved checks that a device removal ends connections at once. Nothing else
+// could end them: the peer's loop does not run, and the timeouts are long.
 func TestDeviceRemoved(t *testing.T) {
 	removals := map[string]func(*reactor.Conn){
 		"removed": reactor.RemoveDevice,
@@ -53,9 +52,8 @@ func TestDeviceRemoved(t *testing.T) {
 	}
 }
 
-// requireRemovalError requires that err reports the removal of the device. If an abort
-// or a failure had already ended the connection before the removal, err must be the
-// reason for that end.
+// requireRemovalError requires that err reports the device removal, or the reason for
+// which the connection had already ended.
 func requireRemovalError(t *testing.T, state, how string, err error) {
 	t.Helper()
 	switch {
@@ -70,8 +68,8 @@ func requireRemovalError(t *testing.T, state, how string, err error) {
 	}
 }
 
-// TestDeviceRemovedWhileParting checks that a connection in StateDisconnecting stops
-// waiting for the peer when its device is removed.
+// TestDeviceRemovedWhileParting checks that a device removal ends the wait of
+// StateDisconnecting.
 func TestDeviceRemovedWhileParting(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, &reactor.Config{DrainTimeout: 100 * testTimeout})
 	require.NoError(t, p.dialed.Close())
@@ -84,14 +82,13 @@ func TestDeviceRemovedWhileParting(t *testing.T) {
 }
 
 // TestDeviceRemovedForAllConns checks that one removal event ends all connections of the
-// device, and that new connections fail.
+// device, and that new ones fail.
 func TestDeviceRemovedForAllConns(t *testing.T) {
 	var conns []*reactor.Conn
 	var ends []error
 	client, server := &hooks{}, &hooks{}
 	p := connect(t, client, server, nil)
-	// The server may get an error for the second connection. This test does not check
-	// that.
+	// The server may get an error for the second connection, which is not checked.
 	server.acceptError = nil
 	client.open = func(c *reactor.Conn) { conns = append(conns, c) }
 	client.close = func(_ *reactor.Conn, err error) { ends = append(ends, err) }
@@ -111,8 +108,8 @@ func TestDeviceRemovedForAllConns(t *testing.T) {
 	require.ErrorIs(t, refused, reactor.ErrDeviceRemoved)
 }
 
-// TestDeviceRemovedWhileConnecting checks that a connection that is opening fails when
-// its device is removed.
+// TestDeviceRemovedWhileConnecting checks that a device removal fails an opening
+// connection.
 func TestDeviceRemovedWhileConnecting(t *testing.T) {
 	var refused error
 	client := &hooks{dialError: func(_ *reactor.DialOptions, err error) { refused = err }}
@@ -129,8 +126,8 @@ func TestDeviceRemovedWhileConnecting(t *testing.T) {
 	require.Zero(t, l.Conns())
 }
 
-// TestDeviceEventsFail checks a device whose asynchronous events can not be read any
-// more. Its connections and listeners end, and the engine can still be used.
+// TestDeviceEventsFail checks a device whose asynchronous events can not be read. Its
+// connections and listeners end; the engine remains usable.
 func TestDeviceEventsFail(t *testing.T) {
 	broken := errors.New("no more events")
 	p, err := newStrictProvider(openSoft(t, 1), nil, nil)

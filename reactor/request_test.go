@@ -13,9 +13,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// dialFor starts a client that dials the server. It returns two channels. The first
-// channel gets the connection when it is open; the second channel gets the error if the
-// dial fails.
+// dialFor starts a client that dials the server. It returns a channel for the open
+// connection, and one for the dial error.
 func dialFor(t *testing.T, server *reactor.Engine, d *reactor.DialOptions) (opened chan *reactor.Conn, failed chan error) {
 	opened, failed = make(chan *reactor.Conn, 1), make(chan error, 1)
 	client := start(t, &hooks{
@@ -133,9 +132,8 @@ func TestPlace(t *testing.T) {
 	require.Same(t, server.Loop(1), receive(t, got))
 }
 
-// TestAnswerInPlace checks the answers to a request in the function Config.Place, which
-// chooses the loop of the request. In this function Accept and Steer return an error.
-// Reject rejects the request, and OnConnectRequest is not called afterwards.
+// TestAnswerInPlace checks answers to a request in Config.Place. Accept and Steer return
+// an error. Reject rejects the request, without OnConnectRequest.
 func TestAnswerInPlace(t *testing.T) {
 	server := start(t, &hooks{request: func(*reactor.ConnRequest) { assert.Fail(t, "the request was rejected") }},
 		&reactor.Config{Place: func(req *reactor.ConnRequest) *reactor.Loop {
@@ -153,8 +151,8 @@ func TestAnswerInPlace(t *testing.T) {
 	require.EqualValues(t, 1, server.Stats().Rejects)
 }
 
-// TestPlaceWithoutAChoice checks that Config.Balance chooses the loop if Config.Place
-// returns nil or a loop of another engine.
+// TestPlaceWithoutAChoice checks that Config.Balance decides if Config.Place returns nil
+// or another engine's loop.
 func TestPlaceWithoutAChoice(t *testing.T) {
 	other := start(t, &hooks{}, nil)
 	for _, choice := range []*reactor.Loop{nil, other.Loop(0)} {
@@ -170,8 +168,7 @@ func TestPlaceWithoutAChoice(t *testing.T) {
 	}
 }
 
-// TestRejectedWhenFull checks that a request is rejected without calling
-// OnConnectRequest if all loops are full.
+// TestRejectedWhenFull checks that full loops reject a request without OnConnectRequest.
 func TestRejectedWhenFull(t *testing.T) {
 	var asked atomic.Int32
 	server := start(t, &hooks{request: func(req *reactor.ConnRequest) {
@@ -198,9 +195,8 @@ func TestRejectedWhenFull(t *testing.T) {
 	require.EqualValues(t, 1, server.Stats().NoResources)
 }
 
-// TestSteeredToFullLoop checks a request for which the application chooses a full loop
-// with Steer. When the application then accepts the request, the engine rejects it
-// instead, and OnAcceptError gets the reason.
+// TestSteeredToFullLoop checks a request that Steer has sent to a full loop. Accept
+// rejects it, and OnAcceptError gets the reason.
 func TestSteeredToFullLoop(t *testing.T) {
 	acceptErr, opened := make(chan error, 1), make(chan *reactor.Conn, 1)
 	server := start(t, &hooks{
@@ -229,8 +225,8 @@ func TestSteeredToFullLoop(t *testing.T) {
 	require.ErrorIs(t, err, verbs.ErrNoResources)
 }
 
-// TestFullLoopIsSkipped checks that a connection goes to the next loop that has room if
-// the chosen loop is full.
+// TestFullLoopIsSkipped checks that a connection goes to the next loop with room if the
+// chosen one is full.
 func TestFullLoopIsSkipped(t *testing.T) {
 	loops := make(chan int, 3)
 	server := start(t, &hooks{open: func(c *reactor.Conn) { loops <- c.Loop().Index() }},
@@ -291,8 +287,7 @@ func TestDialChecks(t *testing.T) {
 	require.Equal(t, "loop", param.Field)
 }
 
-// TestDialBalances checks that Config.Balance chooses the loop if DialOptions.Loop is
-// nil.
+// TestDialBalances checks that Config.Balance decides if DialOptions.Loop is nil.
 func TestDialBalances(t *testing.T) {
 	server := start(t, &hooks{}, nil)
 	at := make(chan int, 3)
@@ -305,8 +300,7 @@ func TestDialBalances(t *testing.T) {
 }
 
 // TestExpiryAfterPeerClosed checks a request that expires after its client has closed.
-// The engine can not reject such a request. This does not count as an error of the
-// engine, so Close returns nil.
+// It can not be rejected, but Close returns nil.
 func TestExpiryAfterPeerClosed(t *testing.T) {
 	var kept *reactor.ConnRequest
 	server := newLoop(t, &hooks{request: func(req *reactor.ConnRequest) { kept = req }}, &reactor.Config{DecisionTimeout: time.Hour})
@@ -322,8 +316,7 @@ func TestExpiryAfterPeerClosed(t *testing.T) {
 	require.NoError(t, server.Close())
 }
 
-// TestDialTimesOut checks that a dial fails after DialOptions.Timeout if the server does
-// not answer.
+// TestDialTimesOut checks that a dial without an answer fails after DialOptions.Timeout.
 func TestDialTimesOut(t *testing.T) {
 	kept := make(chan *reactor.ConnRequest, 1)
 	server := start(t, &hooks{request: func(req *reactor.ConnRequest) { kept <- req }}, nil)
@@ -338,8 +331,7 @@ func TestDialTimesOut(t *testing.T) {
 }
 
 // TestAcceptAfterPeerClosed checks a client that closes before its request is accepted.
-// Connection management does not report that to the server, so OnAcceptError is called
-// only when the server accepts the request.
+// The server only learns that from OnAcceptError.
 func TestAcceptAfterPeerClosed(t *testing.T) {
 	kept, acceptErr := make(chan *reactor.ConnRequest, 1), make(chan error, 1)
 	server := start(t, &hooks{
@@ -355,8 +347,8 @@ func TestAcceptAfterPeerClosed(t *testing.T) {
 	require.Error(t, receive(t, acceptErr))
 }
 
-// TestAcceptOnAnEndedLoop checks a request that the application accepts when the loop of
-// the request has ended. The engine rejects the request, and counts that.
+// TestAcceptOnAnEndedLoop checks an Accept of a request whose loop has ended. The engine
+// rejects and counts the request.
 func TestAcceptOnAnEndedLoop(t *testing.T) {
 	refused := false
 	server := newLoop(t, &hooks{request: func(req *reactor.ConnRequest) {

@@ -11,8 +11,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// TestRequestWithdrawn checks an unanswered request that the provider drops to make room
-// for another one. The engine closes the request, and a later answer returns an error.
+// TestRequestWithdrawn checks a request that the provider drops for another one. The
+// engine closes the request, and a later answer returns an error.
 func TestRequestWithdrawn(t *testing.T) {
 	port := freeWirePort(t)
 	open := func(halfOpen int, h reactor.Handler) *reactor.Engine {
@@ -39,8 +39,8 @@ func TestRequestWithdrawn(t *testing.T) {
 	second := open(0, &hooks{open: func(c *reactor.Conn) { opened <- c }})
 	require.NoError(t, second.Dial(ln.Addr(), &reactor.DialOptions{LocalAddr: netip.MustParseAddrPort("127.71.1.3:0")}))
 	for req := receive(t, kept); req.RemoteAddr().Addr() == old.RemoteAddr().Addr(); req = receive(t, kept) {
-		// This is not the request of the second client. The first client has sent its
-		// request again.
+		// The first client has sent its request again; the second client's request has
+		// not come yet.
 		old = req
 	}
 	await(t, func() bool { return old.Steer(old.Loop()) != nil })

@@ -14,8 +14,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
-// TestShutdownUnderLoad checks a server that is shut down while clients send to it. The
-// server must deliver all messages that its calls of Send have accepted.
+// TestShutdownUnderLoad checks that a server that shuts down delivers all messages that
+// its Send has accepted.
 func TestShutdownUnderLoad(t *testing.T) {
 	const conns = 8
 	for _, loops := range []int{1, 2} {
@@ -72,16 +72,14 @@ func TestShutdownUnderLoad(t *testing.T) {
 	}
 }
 
-// await waits until cond returns true. It calls cond at intervals, on a goroutine other
-// than that of the caller.
+// await calls cond at intervals until it returns true, on a goroutine of its own.
 func await(t testing.TB, cond func() bool) {
 	t.Helper()
 	require.Eventually(t, cond, testTimeout, time.Millisecond)
 }
 
 // TestShutdownDeadline checks a Shutdown whose context ends before all messages are
-// delivered. Shutdown then ends the remaining connections and returns the cause of the
-// context.
+// delivered. It ends the connections and returns the context's cause.
 func TestShutdownDeadline(t *testing.T) {
 	ends := make(chan error, 1)
 	engine, err := reactor.New(openSoft(t, 1), &hooks{
@@ -95,7 +93,7 @@ func TestShutdownDeadline(t *testing.T) {
 	ln, err := peer.Engine().Listen(loopback, nil)
 	require.NoError(t, err)
 	require.NoError(t, engine.Dial(ln.Addr(), nil))
-	// This is the last time that the loop of the peer runs.
+	// The peer's loop does not run again.
 	drive(t, func() bool { return opened }, peer)
 
 	cause := errors.New("cause")
@@ -107,7 +105,7 @@ func TestShutdownDeadline(t *testing.T) {
 }
 
 // TestShutdownRejectsPendingRequests checks that Shutdown rejects unanswered requests
-// and ends connections that are opening.
+// and ends opening connections.
 func TestShutdownRejectsPendingRequests(t *testing.T) {
 	kept := make(chan *reactor.ConnRequest, 1)
 	server := start(t, &hooks{request: func(req *reactor.ConnRequest) { kept <- req }}, nil)
@@ -127,8 +125,8 @@ func TestShutdownRejectsPendingRequests(t *testing.T) {
 	require.ErrorIs(t, receive(t, failed), reactor.ErrShutdown)
 }
 
-// TestAcceptDuringShutdown checks that an Accept during a shutdown either returns an
-// error, or is followed by OnOpen or OnAcceptError.
+// TestAcceptDuringShutdown checks that an Accept during a shutdown fails, or is followed
+// by OnOpen or OnAcceptError.
 func TestAcceptDuringShutdown(t *testing.T) {
 	for range 20 {
 		kept := make(chan *reactor.ConnRequest, 1)
@@ -172,9 +170,8 @@ func TestStopInCallback(t *testing.T) {
 	require.NoError(t, engine.Wait())
 }
 
-// TestShutdownStepsPerTurn checks the end of many connections at once. A connection
-// closes in several steps, and at most CloseBudget connections take a step in one turn
-// of the loop.
+// TestShutdownStepsPerTurn checks that many closing connections end in steps, at most
+// CloseBudget steps per turn.
 func TestShutdownStepsPerTurn(t *testing.T) {
 	const conns = 3 * reactor.CloseBudget
 	for name, end := range map[string]func(*reactor.Loop){
@@ -182,8 +179,7 @@ func TestShutdownStepsPerTurn(t *testing.T) {
 		"aborted": func(l *reactor.Loop) { reactor.AbortConns(l) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			// The map closedInTurn has the number of connections that closed in each
-			// turn of the loop.
+			// closedInTurn counts the connections that closed in each turn.
 			opened, closedInTurn := 0, make(map[uint64]int)
 			server := newLoop(t, &hooks{
 				open:  func(*reactor.Conn) { opened++ },
@@ -208,8 +204,8 @@ func TestShutdownStepsPerTurn(t *testing.T) {
 	}
 }
 
-// TestAbortKeepsAnEarlierReason checks that OnDialError gets the error that has ended the
-// connection, although the loop aborts all connections before it calls OnDialError.
+// TestAbortKeepsAnEarlierReason checks that OnDialError gets the error that ended the
+// connection, even after the loop aborts all connections.
 func TestAbortKeepsAnEarlierReason(t *testing.T) {
 	var failed error
 	server := newLoop(t, &hooks{}, nil)

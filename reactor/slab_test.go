@@ -12,7 +12,7 @@ import (
 // A fakePD is a protection domain whose memory is on the Go heap.
 type fakePD struct {
 	verbs.PD
-	refuse error // error that Alloc and Close of a region return, or nil
+	refuse error // result of Alloc and of a region's Close
 	open   int   // number of regions that are open
 }
 
@@ -72,9 +72,8 @@ func TestSlabGrowsAndReuses(t *testing.T) {
 	require.Zero(t, s.bytes())
 }
 
-// TestSlabBoundsTheBytesOfAChunk checks that a chunk, which is one memory region of a
-// slab, has few buffers if the buffers are large. This bounds the time for returning the
-// memory of the chunk to the system.
+// TestSlabBoundsTheBytesOfAChunk checks that a chunk, one memory region of a slab, has
+// few buffers if they are large. This bounds the time to return its memory.
 func TestSlabBoundsTheBytesOfAChunk(t *testing.T) {
 	for size, first := range map[int]int{1 << 10: minChunk, 1 << 20: 16, chunkBytes: 1, chunkBytes + 1: 1} {
 		s := slab{pd: &fakePD{}, size: size}
@@ -91,9 +90,8 @@ func TestSlabWithoutMemory(t *testing.T) {
 	require.ErrorIs(t, err, pd.refuse)
 }
 
-// TestKeepWithoutMemory checks Message.Keep when there is no memory for another buffer
-// that would replace the kept one. The receive queue then has one buffer less until the
-// message is released.
+// TestKeepWithoutMemory checks Message.Keep without memory for a replacement. The
+// receive queue has one buffer less until the release.
 func TestKeepWithoutMemory(t *testing.T) {
 	pd := &fakePD{}
 	l := &Loop{}

@@ -13,9 +13,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// trimRound calls slab.trim until one round is complete, and returns the number of
-// calls. A round checks each chunk of the slab once. A chunk is a memory region with
-// many buffers.
+// trimRound calls slab.trim until it has checked each chunk once, and returns the number
+// of calls. A chunk is a memory region with many buffers.
 func trimRound(t *testing.T, s *slab) (steps int) {
 	t.Helper()
 	for {
@@ -46,9 +45,8 @@ func release(t *testing.T, held []*Buffer) {
 	}
 }
 
-// TestSlabReturnsMemory checks that slab.trim returns the memory of unused chunks to the
-// system. A chunk is unused if it has no buffer in use, and no buffer was taken from it
-// since the last round of trim. The memory of the first chunk is never returned.
+// TestSlabReturnsMemory checks that trim returns a chunk's memory to the system if no
+// buffer was used since the last round. The first chunk always stays.
 func TestSlabReturnsMemory(t *testing.T) {
 	pd := &fakePD{}
 	s := slab{pd: pd, size: 100}
@@ -73,8 +71,8 @@ func TestSlabReturnsMemory(t *testing.T) {
 	require.Zero(t, pd.open)
 }
 
-// TestSlabKeepsUsedChunks checks that slab.trim keeps the memory of a chunk that was
-// used between two rounds of trim.
+// TestSlabKeepsUsedChunks checks that trim keeps a chunk that was used between two
+// rounds.
 func TestSlabKeepsUsedChunks(t *testing.T) {
 	pd := &fakePD{}
 	s := slab{pd: pd, size: 100}
@@ -87,9 +85,8 @@ func TestSlabKeepsUsedChunks(t *testing.T) {
 	require.Equal(t, 1, pd.open)
 }
 
-// TestSlabReusesIndexes checks a slab that grows after slab.trim has returned the memory
-// of a chunk. The chunk gets new memory, and its buffers have the same indexes as
-// before.
+// TestSlabReusesIndexes checks that a slab can grow again after trim. A chunk with new
+// memory keeps the indexes of its buffers.
 func TestSlabReusesIndexes(t *testing.T) {
 	pd := &fakePD{}
 	s := slab{pd: pd, size: 100}
@@ -110,8 +107,8 @@ func TestSlabReusesIndexes(t *testing.T) {
 	}
 }
 
-// TestSlabPrefersFirstChunks checks that slab.get prefers buffers of the first chunks.
-// The last chunks then become unused, so that the slab can return their memory.
+// TestSlabPrefersFirstChunks checks that slab.get prefers the first chunks, so that the
+// last ones become unused.
 func TestSlabPrefersFirstChunks(t *testing.T) {
 	pd := &fakePD{}
 	s := slab{pd: pd, size: 100}
@@ -120,8 +117,7 @@ func TestSlabPrefersFirstChunks(t *testing.T) {
 	rng.Shuffle(len(held), func(i, j int) { held[i], held[j] = held[j], held[i] })
 	release(t, held[100:])
 	held = held[:100]
-	// In each round, about half of the 100 buffers are replaced: a buffer is released
-	// and another one is taken.
+	// Each round replaces about half of the 100 buffers by others.
 	for range 20 {
 		for i := range held {
 			if rng.IntN(2) == 0 {
@@ -150,7 +146,7 @@ func TestSlabCloseFails(t *testing.T) {
 	require.Zero(t, pd.open)
 }
 
-// A pagedMR is a memory region that records which of its pages were discarded.
+// A pagedMR is a memory region that records its discarded pages.
 type pagedMR struct {
 	*fakeMR
 	absent []bool // element i says whether page i was discarded
@@ -191,8 +187,8 @@ func (m *pagedMR) present() (n int) {
 	return n
 }
 
-// TestSlabDiscardsPages checks a chunk of which only some buffers are in use: slab.trim
-// discards the pages of its free buffers, and no other pages.
+// TestSlabDiscardsPages checks that trim discards the pages of free buffers in a partly
+// used chunk, and no others.
 func TestSlabDiscardsPages(t *testing.T) {
 	page := os.Getpagesize()
 	for name, size := range map[string]int{"a page": page, "three": 3 * page, "a quarter": page / 4} {
@@ -220,9 +216,8 @@ func TestSlabDiscardsPages(t *testing.T) {
 	}
 }
 
-// TestSlabDiscardsLaterReleases checks a buffer that is released after slab.trim has
-// discarded other pages of its chunk. The next round of trim also discards the pages of
-// this buffer.
+// TestSlabDiscardsLaterReleases checks that the next round of trim also discards the
+// pages of buffers that were released since.
 func TestSlabDiscardsLaterReleases(t *testing.T) {
 	pd := &pagedPD{}
 	s := slab{pd: pd, size: os.Getpagesize()}
@@ -236,10 +231,8 @@ func TestSlabDiscardsLaterReleases(t *testing.T) {
 	require.Equal(t, minChunk-20, pd.mrs[0].present())
 }
 
-// TestSlabDiscardsInSteps checks that one call of slab.trim calls Discard at most
-// maxDiscards times. It also checks a buffer that is taken after trim has discarded the
-// memory of free buffers. Later calls of trim must not discard the memory of this
-// buffer.
+// TestSlabDiscardsInSteps checks that one trim discards at most maxDiscards times.
+// Buffers that are taken between the steps keep their memory.
 func TestSlabDiscardsInSteps(t *testing.T) {
 	pd := &pagedPD{}
 	s := slab{pd: pd, size: os.Getpagesize()}
@@ -275,8 +268,7 @@ func TestSlabDiscardsInSteps(t *testing.T) {
 	require.EqualValues(t, 1, fresh.memory[0])
 }
 
-// TestSlabDiscardFails checks that slab.trim does not try again to discard memory that
-// could not be discarded.
+// TestSlabDiscardFails checks that trim does not repeat a failed discard.
 func TestSlabDiscardFails(t *testing.T) {
 	pd := &pagedPD{}
 	s := slab{pd: pd, size: os.Getpagesize()}
@@ -288,8 +280,7 @@ func TestSlabDiscardFails(t *testing.T) {
 	require.Equal(t, 1, pd.mrs[0].calls)
 }
 
-// TestLoopTrims checks that a timer of the loop calls trim at intervals, and that trim
-// frees unused memory of the slab.
+// TestLoopTrims checks that the loop calls trim at intervals, which frees unused memory.
 func TestLoopTrims(t *testing.T) {
 	pd := &fakePD{}
 	l := &Loop{cfg: &Config{}, clock: clock{origin: time.Now()}}

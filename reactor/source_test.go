@@ -6,9 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestEpollInterval checks how many turns a loop that does not sleep may run before it
-// checks epoll: at most Config.EpollEvery. While a connection opens, the smaller of
-// Config.EpollEvery and openingEpollEvery is the limit.
+// TestEpollInterval checks after how many turns a loop that does not sleep checks epoll:
+// at most Config.EpollEvery, and at most openingEpollEvery while a connection opens.
 func TestEpollInterval(t *testing.T) {
 	for _, c := range []struct{ every, opening, want int }{
 		{1024, 0, 1024}, {1024, 1, 16}, {1024, 3, 16}, {4, 0, 4}, {4, 1, 4},

@@ -7,9 +7,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A strictProvider is a provider whose device enforces the limits that it reports for
-// completion queues: CreateCQ refuses a CQ that is deeper than MaxCQE, and refuses to
-// create more than MaxCQ completion queues.
+// A strictProvider is a provider whose device enforces its limits MaxCQ and MaxCQE.
 type strictProvider struct {
 	cm.Provider
 	device *strictDevice
@@ -18,9 +16,8 @@ type strictProvider struct {
 	ids map[cm.TransportID]*strictID
 }
 
-// newStrictProvider makes a provider with one device, which wraps the first device of p.
-// The functions attr and caps, if not nil, change the limits and abilities that the
-// device reports.
+// newStrictProvider wraps the first device of p. The functions attr and caps, if not
+// nil, change the reported limits and abilities.
 func newStrictProvider(p cm.Provider, attr func(*verbs.DeviceAttr), caps func(*verbs.Caps)) (*strictProvider, error) {
 	devices, err := p.Devices()
 	if err != nil {
@@ -54,8 +51,7 @@ func (p *strictProvider) wrapID(id cm.TransportID) cm.TransportID {
 	return p.ids[id]
 }
 
-// A strictDevice wraps a device, enforces the limits for completion queues, and counts
-// the open ones.
+// A strictDevice enforces the limits of a device for CQs, and counts the open ones.
 type strictDevice struct {
 	limitedDevice
 	mu       sync.Mutex
@@ -166,8 +162,7 @@ func (id *strictID) Device() verbs.Device {
 	return id.p.device
 }
 
-// CreateQP calls CreateQP of the wrapped ID. In the arguments, it replaces the PD and
-// the CQs of this package by the PD and the CQs that they wrap.
+// CreateQP calls CreateQP of the wrapped ID with the wrapped PD and CQs.
 func (id *strictID) CreateQP(pd verbs.PD, attr *verbs.QPInitAttr) (verbs.QP, error) {
 	own := *attr
 	own.SendCQ, own.RecvCQ = attr.SendCQ.(*strictCQ).CQ, attr.RecvCQ.(*strictCQ).CQ

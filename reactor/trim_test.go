@@ -12,9 +12,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
-// residentBytes returns how much physical memory the buffers of l occupy, in bytes. It
-// counts the pages that /proc/self/pagemap reports as present (bit 63, see
-// proc_pid_pagemap(5)).
+// residentBytes returns the physical memory of l's buffers in bytes: the pages that
+// /proc/self/pagemap reports as present (proc_pid_pagemap(5)).
 func residentBytes(t *testing.T, l *reactor.Loop) (bytes int) {
 	t.Helper()
 	f, err := os.Open("/proc/self/pagemap")
@@ -32,8 +31,8 @@ func residentBytes(t *testing.T, l *reactor.Loop) (bytes int) {
 	return bytes
 }
 
-// passTrimInterval advances the clock of l by TrimEvery, and runs the loop until it has
-// checked all chunks for unused memory.
+// passTrimInterval advances l's clock by TrimEvery, and runs l until it has checked all
+// chunks.
 func passTrimInterval(t *testing.T, l *reactor.Loop) {
 	t.Helper()
 	reactor.AdvanceClock(l, reactor.TrimEvery)
@@ -44,8 +43,8 @@ func passTrimInterval(t *testing.T, l *reactor.Loop) {
 	}
 }
 
-// TestMemoryReturnedAfterClose checks that the buffers of connections that have closed
-// occupy no physical memory any more, even while other connections stay open.
+// TestMemoryReturnedAfterClose checks that buffers of closed connections occupy no
+// physical memory while other connections stay open.
 func TestMemoryReturnedAfterClose(t *testing.T) {
 	const conns, messages = 200, 63
 	var dialed []*reactor.Conn
@@ -76,7 +75,7 @@ func TestMemoryReturnedAfterClose(t *testing.T) {
 	drive(t, func() bool { return server.Conns() == stay && client.Conns() == stay }, client, server)
 	passTrimInterval(t, server)
 	passTrimInterval(t, server)
-	// The buffers that are posted for the next messages need this number of bytes.
+	// The buffers for the next messages need this many bytes.
 	used := stay * messages * 4096
 	require.LessOrEqual(t, residentBytes(t, server), used+used/4)
 	require.Less(t, server.Stats().BufferBytes, uint64(conns*messages*4096))

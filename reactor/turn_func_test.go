@@ -11,9 +11,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// TestTurnFunc checks a loop with a turn function. The loop calls the function once in
-// every turn and does not sleep, although its policy is IdleEvent. If the function
-// reports that it had work, RunOnce returns.
+// TestTurnFunc checks that a loop calls its turn function once per turn and never
+// sleeps, despite IdleEvent. RunOnce returns if the function had work.
 func TestTurnFunc(t *testing.T) {
 	l := newLoop(t, &hooks{}, &reactor.Config{Idle: reactor.IdleEvent, SafetyTimeout: testTimeout})
 	calls := 0
@@ -37,7 +36,7 @@ func TestTurnFunc(t *testing.T) {
 	require.Equal(t, 100, calls)
 }
 
-// TestTurnFuncRemovesItself checks that a turn function can remove itself from the loop.
+// TestTurnFuncRemovesItself checks that a turn function can remove itself.
 func TestTurnFuncRemovesItself(t *testing.T) {
 	l := newLoop(t, &hooks{}, nil)
 	calls := 0
@@ -49,9 +48,8 @@ func TestTurnFuncRemovesItself(t *testing.T) {
 	require.Equal(t, 1, calls)
 }
 
-// TestTurnFuncWatchesMemory checks a turn function that waits until the peer has written
-// to a region, and then sends an answer. The function sees the WRITE. The answer leaves
-// in the same turn.
+// TestTurnFuncWatchesMemory checks a turn function that waits for a peer's WRITE and
+// sends an answer. The answer leaves in the same turn.
 func TestTurnFuncWatchesMemory(t *testing.T) {
 	answered := false
 	p := connect(t, &hooks{message: func(*reactor.Conn, reactor.Message) { answered = true }}, &hooks{}, nil)
@@ -59,8 +57,8 @@ func TestTurnFuncWatchesMemory(t *testing.T) {
 	require.NoError(t, err)
 	local, err := p.dialed.Alloc(8, verbs.AccessLocalWrite)
 	require.NoError(t, err)
-	// The turn function can read the memory without atomic operations: the soft device
-	// executes WRITEs on the goroutine of the loop.
+	// No atomic operations are needed: the soft device executes WRITEs on the loop's
+	// goroutine.
 	word := watched.Bytes()
 	p.server.SetTurnFunc(func() bool {
 		if word[7] == 0 {
@@ -77,8 +75,8 @@ func TestTurnFuncWatchesMemory(t *testing.T) {
 	require.Zero(t, testing.AllocsPerRun(100, func() { _, _ = p.server.RunOnce(0) }))
 }
 
-// TestTurnFuncOfEngine checks that a loop that an engine runs does not sleep while it
-// has a turn function, and that the loop shuts down nevertheless.
+// TestTurnFuncOfEngine checks that an engine's loop with a turn function does not sleep,
+// but shuts down.
 func TestTurnFuncOfEngine(t *testing.T) {
 	e := start(t, &hooks{}, &reactor.Config{Idle: reactor.IdleEvent, SafetyTimeout: testTimeout})
 	calls, done := 0, make(chan struct{})
@@ -94,8 +92,8 @@ func TestTurnFuncOfEngine(t *testing.T) {
 	require.NoError(t, e.Shutdown(context.Background()))
 }
 
-// TestSlowTurnFunc checks that Config.SlowCallback measures the calls of a turn function
-// that had work, and no others.
+// TestSlowTurnFunc checks that Config.SlowCallback measures only calls of a turn
+// function that had work.
 func TestSlowTurnFunc(t *testing.T) {
 	l := newLoop(t, &hooks{}, &reactor.Config{SlowCallback: time.Nanosecond})
 	calls := 0

@@ -17,9 +17,8 @@ func TestWrIDParts(t *testing.T) {
 	require.False(t, (id &^ sendBit).send())
 }
 
-// TestConnTable checks that the id of a work request finds no connection after the
-// connection of the request was removed, even if another connection has got the same
-// index.
+// TestConnTable checks that the id of a request does not find a new connection with the
+// index of the removed one.
 func TestConnTable(t *testing.T) {
 	var table connTable
 	a, b := &Conn{}, &Conn{}
