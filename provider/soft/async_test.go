@@ -10,8 +10,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// An asyncQueue loses no event, however many events are pushed before a caller fetches
-// the first event. When an object is closed, the queue drops the events of that object.
+// An asyncQueue keeps every event until a caller fetches it. When an object is closed,
+// the queue drops its events.
 func TestAsyncLosesNothing(t *testing.T) {
 	a, err := newAsyncQueue()
 	require.NoError(t, err)

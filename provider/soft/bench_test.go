@@ -12,9 +12,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// These benchmarks measure parts of the data path. BenchmarkPingPong measures a round
-// trip between two goroutines. Each of the other benchmarks runs in a single goroutine
-// and never blocks.
+// These benchmarks measure parts of the data path. All except BenchmarkPingPong run in
+// one goroutine and never block.
 
 func BenchmarkPollNothing(b *testing.B) {
 	d := openDevice(b, &Config{Vectors: 2})
@@ -42,8 +41,7 @@ func BenchmarkSendReceive(b *testing.B) {
 	}
 }
 
-// BenchmarkPostRecv measures the posting of one receive buffer together with its removal
-// from the receive queue.
+// BenchmarkPostRecv measures one receive buffer's way into and out of the receive queue.
 func BenchmarkPostRecv(b *testing.B) {
 	d := openDevice(b, &Config{Vectors: 2})
 	x, _ := newPair(b, d, verbs.ProgressManual)
@@ -76,9 +74,8 @@ func BenchmarkRing(b *testing.B) {
 	}
 }
 
-// BenchmarkDoorbell rings a doorbell, which writes a byte to a socket, and then reads
-// this byte. One goroutine does both, so the result does not include the time that a
-// sleeping goroutine takes to wake up.
+// BenchmarkDoorbell writes a byte to the socket of a doorbell and reads it. One
+// goroutine does both, so no wake-up is measured.
 func BenchmarkDoorbell(b *testing.B) {
 	cfg, err := (&Config{}).withDefaults()
 	require.NoError(b, err)

@@ -21,9 +21,8 @@ func newTestBindings() *bindings {
 	}, newMaps())
 }
 
-// A binding has the end of the shared memory that its queue pair is to use. A queue pair
-// can take this end only once. If a binding is removed before its end was taken, the
-// table releases the end.
+// A binding has the end of the shared memory for its queue pair, which can take it once.
+// The removal of a binding releases an end that was not taken.
 func TestBindingWithEnd(t *testing.T) {
 	before := peerproc.OpenDescriptors(t)
 	tab := newTestBindings()
@@ -77,10 +76,9 @@ func TestBindingOfTheWirePath(t *testing.T) {
 	require.False(t, local || wire)
 }
 
-// If two queue pairs connect to each other without bindings, the queue pair that calls
-// bindings.take first makes a pair of ends. It takes one of them as its provisional end,
-// and offers the other one to its peer. When the peer calls bindings.take, it gets the
-// offered end.
+// Two queue pairs connect to each other without bindings. The first one to call
+// bindings.take makes a pair of ends. It takes one as its provisional end, and offers
+// the other to its peer, which gets it from take.
 func TestProvisionalEnds(t *testing.T) {
 	before := peerproc.OpenDescriptors(t)
 	tab := newTestBindings()
@@ -106,10 +104,9 @@ func TestProvisionalEnds(t *testing.T) {
 	require.Equal(t, before, peerproc.OpenDescriptors(t))
 }
 
-// Two queue pairs may connect to each other without bindings, and call bindings.take at
-// the same time. Then both make a pair of ends. Only one of the two queue pairs offers
-// an end of its pair. The other queue pair takes the offered end, and does not use the
-// pair of ends that it has made.
+// Two queue pairs without bindings may call bindings.take at the same time. Then both
+// make a pair of ends, but only one offers an end. The other queue pair takes this end
+// and drops its own pair.
 func TestProvisionalEndsAtTheSameTime(t *testing.T) {
 	before := peerproc.OpenDescriptors(t)
 	tab := newTestBindings()
@@ -126,9 +123,8 @@ func TestProvisionalEndsAtTheSameTime(t *testing.T) {
 		e.Release()
 	}
 
-	// If a queue pair calls bindings.take twice, and its peer has not taken the end that
-	// the first call offered, the second call offers another end in its place. The table
-	// releases the end that the first call offered.
+	// A second call of bindings.take before the peer's call offers another end. The
+	// table releases the first one.
 	first, err := tab.take(2, 3)
 	require.NoError(t, err)
 	second, err := tab.take(2, 3)
@@ -139,7 +135,7 @@ func TestProvisionalEndsAtTheSameTime(t *testing.T) {
 	require.Equal(t, before, peerproc.OpenDescriptors(t))
 }
 
-// renumber gives the queue pair of an end another number.
+// renumber changes the number of an end's queue pair.
 func (e *end) renumber(num uint32) {
 	d := e.qp.dev
 	d.unregister(e.qp)
@@ -149,10 +145,9 @@ func (e *end) renumber(num uint32) {
 	d.qps[num] = e.qp
 }
 
-// Queue pairs of two devices can have the same number. They can be connected to each
-// other with a binding of connection management. Without a binding, the peer on the local
-// path is a queue pair of the same device. A queue pair of the same device with the same
-// number is the queue pair itself.
+// Queue pairs of two devices can have the same number. With a binding of connection
+// management, they can be connected to each other. Without a binding, the peer belongs
+// to the same device, so that number means the queue pair itself.
 func TestEqualNumbersOnTheLocalPath(t *testing.T) {
 	a := newEnd(t, openDevice(t, localConfig()), 0, verbs.ProgressManual)
 	b := newEnd(t, openDevice(t, localConfig()), 0, verbs.ProgressManual)
@@ -174,8 +169,7 @@ func TestEqualNumbersOnTheLocalPath(t *testing.T) {
 	require.ErrorAs(t, err, &refused)
 }
 
-// A queue pair can be connected over the wire path to a queue pair of another host that
-// has the same number.
+// A queue pair can be connected to a queue pair of another host with the same number.
 func TestEqualNumbersOnTheWirePath(t *testing.T) {
 	s := newSim(t, 1, quietNet)
 	a, b := s.newEnd(), s.newEnd()

@@ -10,7 +10,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// The error of closing a device names the objects that are open.
+// The error of closing a device names the open objects.
 func TestCloseNamesOpenObjects(t *testing.T) {
 	p, err := Open(nil)
 	require.NoError(t, err)
@@ -28,7 +28,7 @@ func TestCloseNamesOpenObjects(t *testing.T) {
 	require.NoError(t, p.Close())
 }
 
-// A receive queue of length 0 never has room, so its error is not verbs.ErrQueueFull.
+// A receive queue of length 0 is never full: its error is not verbs.ErrQueueFull.
 func TestPostToReceiveQueueOfLengthZero(t *testing.T) {
 	q := newRecvQueue(0, 1)
 	_, err := q.post([]verbs.RecvWR{{ID: 1}})

@@ -14,17 +14,15 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// guesses is the number of access errors after which the server refuses connections of a
-// source; see access.ErrorLimit. maxWait is the longest time for which the server
-// refuses connections of a source.
+// guesses is the number of access errors after which the server refuses a source; see
+// access.ErrorLimit. maxWait is the longest time for which it refuses a source.
 const (
 	guesses = 9
 	maxWait = 10 * time.Minute
 )
 
-// guess acts as a client that guesses remote keys: it sends a WRITE with a key that no
-// memory region of the peer has. The WRITE fails with a remote access error, which ends
-// the connection.
+// guess acts as a client that guesses remote keys. Its WRITE has a wrong key, and fails
+// with a remote access error, which ends the connection.
 func guess(t *testing.T, client *party, active *cm.ID) {
 	t.Helper()
 	_, err := active.QP().PostSend([]verbs.SendWR{{Opcode: verbs.OpWrite, Flags: verbs.SendInline | verbs.SendSignaled,
@@ -33,9 +31,8 @@ func guess(t *testing.T, client *party, active *cm.ID) {
 	require.Equal(t, verbs.StatusRemAccessErr, completions(t, client.CQ, 1)[0].Status)
 }
 
-// When a process on this host has tried too many wrong keys, the server refuses further
-// connections of the process on the local path. After maxWait the server accepts
-// connections of the process again.
+// After too many wrong keys, the server refuses local connections of the client's
+// process. After maxWait it accepts them again.
 func TestGuessingKeysOnTheLocalPath(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	now := time.Unix(1_000_000, 0)
@@ -57,9 +54,8 @@ func TestGuessingKeysOnTheLocalPath(t *testing.T) {
 	connectTo(client, server, l)
 }
 
-// When a host has tried too many wrong keys on the wire path, the server refuses further
-// connections of that host. After maxWait the server accepts connections of the host
-// again.
+// After too many wrong keys on the wire path, the server refuses connections of the
+// client's host. After maxWait it accepts them again.
 func TestGuessingKeysOnTheWire(t *testing.T) {
 	port := cmside.FreePort(t)
 	client := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: port})

@@ -11,8 +11,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/cm"
 )
 
-// BenchmarkConnect measures how long it takes to make a connection and to end it. The
-// connections have no queue pairs.
+// BenchmarkConnect measures making and ending a connection without queue pairs.
 func BenchmarkConnect(b *testing.B) {
 	b.ReportAllocs()
 	p, err := Open(&Config{Vectors: 1})

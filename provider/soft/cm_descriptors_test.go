@@ -19,14 +19,13 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A connection request with the private data askCount is a question. The server rejects
-// the request, and the private data of the REJ is the answer: the number of requests that
-// the server has refused for lack of descriptors.
+// A connection request with the private data askCount is a question. The server answers
+// in the private data of a REJ: how many requests it has refused for lack of
+// descriptors.
 const askCount = "how many?"
 
-// requireSpare requires that this process has no free descriptor, and that all spare
-// descriptors of a device are open. The device closes spare descriptors when a call fails
-// for lack of a descriptor, and opens them again later.
+// requireSpare requires that this process has no free descriptor, and that the device
+// holds all its spare ones. The device closes spare descriptors when a call needs one.
 func requireSpare(t *testing.T, d *device) {
 	t.Helper()
 	_, err := eventfd.New()
@@ -34,9 +33,8 @@ func requireSpare(t *testing.T, d *device) {
 	require.True(t, d.spare.Fill())
 }
 
-// If a call fails because the process (EMFILE) or the system (ENFILE) has reached its
-// limit of descriptors, resource.Retry calls a second function, which is to make room.
-// If that function returns true, resource.Retry repeats the call.
+// When a call fails with EMFILE or ENFILE, resource.Retry calls a second function to
+// make room. If this function returns true, the call is repeated.
 func TestRetryOutOfDescriptors(t *testing.T) {
 	for _, c := range []struct {
 		err   error
@@ -67,9 +65,8 @@ func TestRetryOutOfDescriptors(t *testing.T) {
 	}
 }
 
-// peerFewDescriptors is the function of a peer process with a server. When the server
-// listens, the process lowers its limit of descriptors, so that it can open only 20
-// more. The server accepts as many connections as it can.
+// peerFewDescriptors is the function of a peer process. It listens, limits itself to 20
+// more descriptors, and accepts as many connections as it can.
 func peerFewDescriptors(t *testing.T, _ string) {
 	s := newParty(t)
 	l := s.Listen(cm.TCP, "127.0.0.1:0", 0)
@@ -93,8 +90,8 @@ func peerFewDescriptors(t *testing.T, _ string) {
 	}
 }
 
-// dialed connects to an address and returns the connected ID. It returns nil if the peer
-// refuses the connection because the peer lacks resources.
+// dialed returns an ID that is connected to the address, or nil if the peer lacks
+// resources.
 func dialed(s *party, at netip.AddrPort) *cm.ID {
 	s.T.Helper()
 	id := s.Connecting(cm.TCP, at, nil)
@@ -110,8 +107,8 @@ func dialed(s *party, at netip.AddrPort) *cm.ID {
 	return nil
 }
 
-// A listener without free descriptors refuses new clients at once. Meanwhile its
-// connections work. When descriptors are free again, the listener accepts new clients.
+// A listener without free descriptors refuses new clients; its connections still work.
+// With free descriptors, it accepts clients again.
 func TestListenerOutOfDescriptors(t *testing.T) {
 	s := newHostParty(t)
 	line, kill := peerproc.Start(t, "few-descriptors", "")
@@ -132,8 +129,8 @@ func TestListenerOutOfDescriptors(t *testing.T) {
 		s.End(id)
 	}
 	for dialed(s, at) == nil {
-		// The test has just ended two connections. The server refuses clients until it
-		// has noticed this and has closed its descriptors of these connections.
+		// Two connections have just ended. The server refuses clients until it has
+		// closed their descriptors.
 	}
 	count := s.Connecting(cm.TCP, at, &cm.ConnParam{PrivateData: []byte(askCount)})
 	for count.State() == cm.StateConnecting {
@@ -150,16 +147,15 @@ func TestListenerOutOfDescriptors(t *testing.T) {
 	kill()
 }
 
-// peerFewToDial is the function of a peer process that dials an address again and again.
-// Before each dial, it lowers its limit of descriptors by one.
+// peerFewToDial is the function of a peer process. It dials an address repeatedly, each
+// time with a lower limit of descriptors.
 func peerFewToDial(t *testing.T, address string) {
 	s := newParty(t)
 	used := peerproc.OpenDescriptors(t)
 	failed := 0
-	// The kernel compares the limit with the number of a new descriptor, and gives a new
-	// descriptor the lowest free number. Below the highest number in use some numbers may
-	// be free. So with a limit below the number of open descriptors, some dials still
-	// succeed.
+	// The kernel gives out the lowest free number, and compares it with the limit. Some
+	// low numbers may be free, so some dials succeed at limits below the number of open
+	// descriptors.
 	for room := 8; room >= -8; room-- {
 		peerproc.LimitDescriptors(t, used+room)
 		err := dialOnce(s, netip.MustParseAddrPort(address))
@@ -176,8 +172,7 @@ func peerFewToDial(t *testing.T, address string) {
 	peerproc.Linger()
 }
 
-// dialOnce dials an address and closes the new connection. It returns the error of a
-// failed dial.
+// dialOnce dials an address and closes the connection. It returns the error of the dial.
 func dialOnce(s *party, at netip.AddrPort) error {
 	id, err := s.Channel.NewID(cm.TCP)
 	if err != nil {
@@ -210,7 +205,7 @@ func dialOnce(s *party, at netip.AddrPort) error {
 	}
 }
 
-// A dial that finds no free descriptor fails with verbs.ErrNoResources.
+// A dial without a free descriptor fails with verbs.ErrNoResources.
 func TestDialOutOfDescriptors(t *testing.T) {
 	s := newHostParty(t)
 	l := s.Listen(cm.TCP, "127.0.0.1:0", 0)
@@ -237,7 +232,7 @@ func TestDialOutOfDescriptors(t *testing.T) {
 		switch typ {
 		case cm.ConnectRequest:
 			s.CreateQP(id)
-			_ = id.Accept(nil) // If the peer process has already closed the connection of this request, Accept fails.
+			_ = id.Accept(nil) // Accept fails if the peer process has already closed the connection.
 			s.EndLater(id)
 		case cm.Disconnected:
 			require.NoError(t, id.Disconnect())
@@ -245,10 +240,9 @@ func TestDialOutOfDescriptors(t *testing.T) {
 	}
 }
 
-// A message on the Unix socket of connection management may carry a descriptor although
-// the receiver expects none. This is a protocol error, whether or not the receiving
-// process has a free descriptor. If the receiver expects a descriptor but its process
-// has no free descriptor, receiving the message fails with verbs.ErrNoResources.
+// An unexpected descriptor in a message of connection management is a protocol error,
+// even if the receiving process has no free descriptor. If a descriptor is expected but
+// none is free, the error is verbs.ErrNoResources.
 func TestUnexpectedDescriptor(t *testing.T) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	require.NoError(t, err)
@@ -267,9 +261,8 @@ func TestUnexpectedDescriptor(t *testing.T) {
 	require.ErrorIs(t, expected, verbs.ErrNoResources)
 }
 
-// peerUnknownHost is the function of a peer process that uses up its descriptors. The
-// process needs a descriptor to find out whether an address belongs to this host. So
-// CreateAH fails.
+// peerUnknownHost is the function of a peer process without free descriptors. CreateAH
+// fails there, because it needs one to find out whether an address is local.
 func peerUnknownHost(t *testing.T, _ string) {
 	s := newParty(t)
 	peerproc.ExhaustDescriptors(t)
@@ -279,9 +272,8 @@ func peerUnknownHost(t *testing.T, _ string) {
 	peerproc.Linger()
 }
 
-// Without free descriptors, CreateAH returns an error. It needs a descriptor to find out
-// whether the address belongs to this host, which decides between the local path and the
-// wire path.
+// CreateAH fails without a free descriptor. It needs one to choose between the local and
+// the wire path.
 func TestAHOutOfDescriptors(t *testing.T) {
 	line, kill := peerproc.Start(t, "unknown-host", "")
 	require.Equal(t, "done", line())

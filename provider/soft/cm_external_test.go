@@ -29,8 +29,8 @@ func completions(t *testing.T, cq verbs.CQ, n int) []verbs.WC {
 	return got
 }
 
-// exchange sends a message from the queue pair sender to the queue pair receiver. It
-// requires that both the send and the receive complete with success.
+// exchange sends a message from one queue pair to another, and requires that both sides
+// succeed.
 func exchange(t *testing.T, from *party, sender verbs.QP, to *party, receiver verbs.QP) {
 	t.Helper()
 	mr, err := to.PD.Alloc(&verbs.AllocAttr{Size: 4096, Access: verbs.AccessLocalWrite})
@@ -52,7 +52,7 @@ func exchange(t *testing.T, from *party, sender verbs.QP, to *party, receiver ve
 	require.NoError(t, mr.Close())
 }
 
-// A device with an open event channel can not be closed.
+// An open event channel keeps its device from being closed.
 func TestEventChannelKeepsDevice(t *testing.T) {
 	s := newParty(t)
 	require.ErrorIs(t, s.p.Close(), verbs.ErrBusy)
@@ -96,7 +96,7 @@ func connectWithoutQP(t *testing.T, early bool) {
 	cmside.Drive(t, active, own, verbs.StateRTR, verbs.StateRTS)
 	server.Quiet()
 	require.NoError(t, active.Establish())
-	client.Quiet() // The call of Establish sends the RTU. Only the passive side gets an event.
+	client.Quiet() // Establish sends the RTU. Only the passive side gets an event.
 	server.Want(cm.Established, passive)
 
 	exchange(t, client, own, server, theirs)
@@ -104,8 +104,8 @@ func connectWithoutQP(t *testing.T, early bool) {
 	server.Want(cm.Disconnected, passive)
 }
 
-// The active side can reject the connection after the passive side has accepted it: it
-// answers the REP with a REJ instead of an RTU.
+// The active side can reject the connection after the passive side's accept: it answers
+// the REP with a REJ.
 func TestRejectResponse(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
@@ -132,9 +132,8 @@ func TestCloseInsteadOfEstablish(t *testing.T) {
 	server.WantRejected(passive, cm.RejectConsumer, false, nil)
 }
 
-// On the wire path an RTU may be lost. So the server's connection is established as soon
-// as the first message of the client arrives, even if no RTU has arrived. The client of
-// this test sends no RTU, because it does not call Establish.
+// On the wire path an RTU may be lost, so the first message also establishes the
+// server's connection. This client sends no RTU, because it does not call Establish.
 func TestDataInsteadOfRTU(t *testing.T) {
 	port := cmside.FreePort(t)
 	client := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: port})

@@ -14,23 +14,20 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// limitMappings lets the device of a party map at most n shared memory segments. A
-// MappingLimit uses only half of the mappings that the system allows. So limitMappings
-// makes a MappingLimit for a system that allows 2*n mappings.
+// limitMappings lets a party's device map at most n shared memory segments. A
+// MappingLimit uses half of the system's mappings, so the limit is made for 2*n.
 func limitMappings(s *party, n int) {
 	none := func() (int, bool) { return 0, true }
 	limit := shm.NewMappingLimit(2*n, none, &s.p.dev.local)
 	s.p.dev.bindings.maps, s.p.dev.cm.Maps = limit, limit
 }
 
-// newMaps returns a MappingLimit with the real limit of the system, which no test
-// reaches.
+// newMaps returns a MappingLimit with the system's limit, which tests do not reach.
 func newMaps() *shm.MappingLimit {
 	return shm.NewMappingLimit(shm.MaxMappings(), shm.CountMappings, new(counters.Set))
 }
 
-// works posts a WRITE without data on a queue pair, and requires that the WRITE completes
-// with success.
+// works requires that a WRITE without data succeeds on a queue pair.
 func works(t *testing.T, s *party, qp verbs.QP) {
 	t.Helper()
 	_, err := qp.PostSend([]verbs.SendWR{{Opcode: verbs.OpWrite, Flags: verbs.SendSignaled}})
@@ -43,16 +40,15 @@ func works(t *testing.T, s *party, qp verbs.QP) {
 			require.Equal(t, verbs.StatusSuccess, wc[0].Status)
 			return
 		}
-		// During the sleep, the goroutine of the peer's shard executes the WRITE.
+		// During the sleep, the peer's shard executes the WRITE.
 		time.Sleep(time.Millisecond)
 	}
 	require.Fail(t, "the peer does not answer")
 }
 
-// A listener whose device has reached its limit of shared memory segments refuses the
-// next connection. Its other connections still work. When one of them ends, the listener
-// accepts a new connection. The test sets a small limit, because at the limit of the
-// system itself the Go runtime could not map memory any more.
+// A listener at its limit of shared memory segments refuses new connections; the others
+// still work. When one ends, there is room again. The limit of the test is small,
+// because at the system's limit the Go runtime would fail.
 func TestListenerOutOfMappings(t *testing.T) {
 	const room = 3
 	client, server := newParty(t), newParty(t)
@@ -77,8 +73,8 @@ func TestListenerOutOfMappings(t *testing.T) {
 	connectTo(client, server, l)
 }
 
-// If the device of the active side has reached its limit of shared memory segments, the
-// dial fails, and the passive side receives a REJ.
+// When the active side is at its limit of shared memory segments, the dial fails, and
+// the passive side gets a REJ.
 func TestDialOutOfMappings(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	limitMappings(client, 1)
@@ -98,8 +94,8 @@ func TestDialOutOfMappings(t *testing.T) {
 	connectTo(client, server, l)
 }
 
-// The limit of shared memory segments also holds for two queue pairs of one device that
-// are connected by calls of Modify, without connection management.
+// The limit of shared memory segments also holds for queue pairs that Modify connects,
+// without connection management.
 func TestPairOutOfMappings(t *testing.T) {
 	s := newParty(t)
 	limitMappings(s, 1)

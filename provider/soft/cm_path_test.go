@@ -16,8 +16,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/udp"
 )
 
-// connectFrom makes an ID, binds it to the source address src, and sends a connection
-// request to the listener l.
+// connectFrom sends a connection request from the source address src to the listener l.
 func (s *party) connectFrom(src string, l *cm.ID) *cm.ID {
 	s.T.Helper()
 	id := s.ID(l.PortSpace())
@@ -30,14 +29,14 @@ func (s *party) connectFrom(src string, l *cm.ID) *cm.ID {
 	return id
 }
 
-// overUDP reports whether the queue pair of an ID is an RC queue pair on the wire path.
+// overUDP reports whether an ID has an RC queue pair on the wire path.
 func overUDP(id *cm.ID) bool {
 	_, ok := id.QP().(*qp).path.(*rcConn)
 	return ok
 }
 
-// TestPaths connects two devices with various values of Config.Path, over real sockets.
-// It checks which path the connection uses, and sends a message in each direction.
+// TestPaths connects two devices with various values of Config.Path. It checks the path,
+// and sends a message in each direction.
 func TestPaths(t *testing.T) {
 	for _, test := range []struct {
 		name           string
@@ -71,11 +70,9 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-// A listener with PathWire listens only on the wire path. A client on the same host can
-// connect to it only if the client has PathWire too. A client with PathAuto uses the
-// local path on its own host, so it is refused there. On another host this client could
-// connect to such a listener. Its error therefore says why it was refused: no process
-// listens on the local path.
+// A listener with PathWire serves only the wire path. On the same host, a client needs
+// PathWire too, because PathAuto takes the local path there. The error says that no
+// process listens on the local path.
 func TestPathWireOnThisHost(t *testing.T) {
 	for path, cause := range map[Path]string{PathLocal: "", PathAuto: "no process listens on the local path"} {
 		port := cmside.FreePort(t)
@@ -92,8 +89,8 @@ func TestPathWireOnThisHost(t *testing.T) {
 	}
 }
 
-// A device with PathWire that dials a listener with PathAuto at its own loopback address
-// refuses its own request. The error says so.
+// A device with PathWire refuses its own request to a listener with PathAuto at its
+// loopback address. The error says so.
 func TestPathWireToOwnAddress(t *testing.T) {
 	port := cmside.FreePort(t)
 	client := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: port})
@@ -106,8 +103,8 @@ func TestPathWireToOwnAddress(t *testing.T) {
 	server.Quiet()
 }
 
-// On one host, only one device can use the wire path at an address and UDP port. The
-// second device gets an error before it sends anything.
+// Only one device of a host can use the wire path at an address and UDP port. The second
+// one gets an error before it sends.
 func TestPathWireTaken(t *testing.T) {
 	port := cmside.FreePort(t)
 	first := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: port})
@@ -122,14 +119,14 @@ func TestPathWireTaken(t *testing.T) {
 	require.NoError(t, other.Bind(netip.MustParseAddrPort("127.9.1.1:0")))
 	require.ErrorIs(t, other.Listen(0), cm.ErrAddrInUse)
 
-	// If another device uses the wire path at the address, a listener with PathAuto
-	// listens on the local path only.
+	// If another device has the wire path at the address, PathAuto listens only on the
+	// local path.
 	auto := openParty(t, &Config{Vectors: 1, WirePort: port})
 	auto.Connecting(cm.TCP, auto.Listen(cm.TCP, "127.9.1.1:0", 0).LocalAddr(), nil)
 }
 
-// A listener on the wildcard address accepts requests on the wire path at the addresses
-// of all interfaces.
+// A wildcard listener on the wire path accepts requests at the addresses of all
+// interfaces.
 func TestPathWireWildcard(t *testing.T) {
 	s := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: cmside.FreePort(t)})
 	l := s.Listen(cm.TCP, "0.0.0.0:0", 0)
@@ -142,9 +139,8 @@ func TestPathWireWildcard(t *testing.T) {
 	exchange(t, s, active.QP(), s, passive.QP())
 }
 
-// Connection management decides two parameters of a queue pair on the wire path: the type
-// of service in the IP header of its packets, and which sides advertise receive buffers
-// (flow control).
+// Connection management decides two parameters of a queue pair on the wire path: the
+// type of service of its packets, and the sides that advertise receive buffers.
 func TestWireConnectionParameters(t *testing.T) {
 	const tos = 0x68
 	port := cmside.FreePort(t)
@@ -172,10 +168,9 @@ func TestWireConnectionParameters(t *testing.T) {
 	}
 }
 
-// Data of the peer may arrive before the peer's RTU. The queue pair then calls
-// DataHeard, once, when a packet with the first PSN arrives. This side has chosen the
-// first PSN, and has sent it only to the address of the peer. A sender that can not
-// receive packets at this address therefore does not know the PSN.
+// Data may arrive before the peer's RTU. A packet with the first PSN then makes the
+// queue pair call DataHeard once. Only the peer's address got this PSN, so its packet
+// proves that the sender receives there.
 func TestFirstDataNeedsItsPSN(t *testing.T) {
 	port := cmside.FreePort(t)
 	s := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: port})

@@ -45,12 +45,11 @@ var peers = map[string]peerproc.Role{
 	"far-lookup":           peerFarLookup,
 }
 
-// TestPeer is the entry point of a peer process. In the test process itself, TestPeer
-// does nothing.
+// TestPeer is the entry point of a peer process. Elsewhere it does nothing.
 func TestPeer(t *testing.T) { peerproc.Main(t, peers) }
 
-// newHostParty returns a party whose device allows connections from the peer processes,
-// which run as the user peerproc.User.
+// newHostParty returns a party that allows connections from the peer processes, which
+// run as peerproc.User.
 func newHostParty(t *testing.T) *party {
 	t.Helper()
 	return openParty(t, &Config{Vectors: 1, AllowedUsers: []uint32{peerproc.User}})
@@ -67,8 +66,8 @@ func peerClient(t *testing.T, address string, established bool) {
 	peerproc.Linger()
 }
 
-// flood posts four SENDs on a queue pair. The peer has no receive buffers for them,
-// unless the test has posted some.
+// flood posts four SENDs. Receive buffers for them exist only if the test has posted
+// some at the peer.
 func flood(t *testing.T, qp verbs.QP) {
 	for range 4 {
 		_, err := qp.PostSend([]verbs.SendWR{{Opcode: verbs.OpSend, Flags: verbs.SendInline, Inline: []byte("x")}})
@@ -106,8 +105,8 @@ func TestServerKilledBeforeAccept(t *testing.T) {
 	}
 }
 
-// The server is killed while the connection of the client waits in the backlog of the
-// server's socket. The client is then refused.
+// The server is killed while a client waits in its socket's backlog. The client is
+// refused.
 func TestServerKilledBeforeFetch(t *testing.T) {
 	line, kill := peerproc.Start(t, "server-tcp-no-fetch", "")
 	s := newHostParty(t)
@@ -165,8 +164,8 @@ func TestClientKilledBeforeAccept(t *testing.T) {
 	s.Quiet()
 }
 
-// wantFlushed waits for n completions, and requires that each of them has failed: the
-// retries of its request were used up, or the request was flushed.
+// wantFlushed waits for n completions. Each must have failed: flushed, or with its
+// retries used up.
 func wantFlushed(t *testing.T, cq verbs.CQ, n int) {
 	t.Helper()
 	for _, wc := range completions(t, cq, n) {
@@ -174,9 +173,8 @@ func wantFlushed(t *testing.T, cq verbs.CQ, n int) {
 	}
 }
 
-// The client sends an invalid message on the Unix socket of connection management. The
-// server's queue pair then enters the error state. The client's queue pair stays in the
-// state RTS, and does not release its end of the shared memory.
+// The client sends an invalid message on the Unix socket. The server's queue pair enters
+// the error state. The client's stays in RTS and keeps its end of the shared memory.
 func TestClientViolatesProtocol(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	active, passive := connected(t, client, server)
@@ -188,9 +186,8 @@ func TestClientViolatesProtocol(t *testing.T) {
 	wantFlushed(t, server.CQ, 4)
 }
 
-// socketTo returns the descriptor of the Unix socket with which an ID of this process has
-// connected to a listener. The caller must not close the descriptor, because the ID owns
-// it.
+// socketTo returns the descriptor of the Unix socket of an ID that has connected to a
+// listener. The ID owns the descriptor.
 func socketTo(t *testing.T, listener netip.AddrPort) int {
 	t.Helper()
 	name := hostport.NewBindAddr(cm.TCP, listener, false).Name()

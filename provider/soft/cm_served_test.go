@@ -20,9 +20,8 @@ func TestListenOnAll(t *testing.T)        { peerproc.InNetworkNamespace(t, "list
 func TestServesAddedAddress(t *testing.T) { peerproc.InNetworkNamespace(t, "added-address") }
 func TestServesAddedLookup(t *testing.T)  { peerproc.InNetworkNamespace(t, "added-address-udp") }
 
-// serves converts the result of ID.Serves to a map. A key consists of the path and the
-// address, with a space between them. The value is the reason why the listener does not
-// accept requests at this address, or nil if it does.
+// serves converts the result of ID.Serves to a map. A key is the path, a space and the
+// address. The value is the reason why the listener does not serve the address, or nil.
 func serves(l *cm.ID) map[string]error {
 	out := make(map[string]error)
 	for _, s := range l.Serves() {
@@ -31,15 +30,14 @@ func serves(l *cm.ID) map[string]error {
 	return out
 }
 
-// listenWildcard returns a listener on a wildcard address, with port 7471.
+// listenWildcard listens on a wildcard address with port 7471.
 func (s *party) listenWildcard(ps cm.PortSpace, wildcard string) *cm.ID {
 	s.T.Helper()
 	return s.Listen(ps, netip.AddrPortFrom(netip.MustParseAddr(wildcard), 7471).String(), 0)
 }
 
-// peerServes checks that the result of Serves has an entry for every path and every
-// address of a listener. The entry of an address that the listener can not serve has an
-// error.
+// peerServes checks that Serves lists every path and address of a listener, with an
+// error if the listener can not serve the address.
 func peerServes(t *testing.T, _ string) {
 	nettest.AddHostAddrs(t, "10.77.0.1", "10.77.0.2", "fd00::1")
 	other := openParty(t, &Config{Vectors: 1, Path: PathWire})
@@ -71,8 +69,8 @@ func peerServes(t *testing.T, _ string) {
 	require.Equal(t, []cm.ServedAddr{{Path: "local", Addr: l.LocalAddr()}}, l.Serves())
 }
 
-// With Config.ListenOnAll, Listen returns an error if the listener can not serve one of
-// its addresses. peerListenOnAll checks that no address is served after such an error.
+// With Config.ListenOnAll, Listen fails if the listener can not serve one of its
+// addresses. peerListenOnAll checks that no address is served then.
 func peerListenOnAll(t *testing.T, _ string) {
 	nettest.AddHostAddrs(t, "10.77.0.1", "10.77.0.2")
 	other := openParty(t, &Config{Vectors: 1, Path: PathWire})
@@ -96,9 +94,8 @@ func peerListenOnAll(t *testing.T, _ string) {
 	require.NoError(t, taken.Close())
 }
 
-// peerAddedAddress checks that a listener on a wildcard address begins to serve an
-// address that is added later, on both paths, and stops serving an address that is
-// removed.
+// peerAddedAddress checks that a wildcard listener serves an address that is added
+// later, on both paths, until the address is removed.
 func peerAddedAddress(t *testing.T, _ string) {
 	peerproc.LinkUp(t, "lo")
 	n := newFarNetwork(t)
@@ -134,9 +131,9 @@ func peerAddedAddress(t *testing.T, _ string) {
 	server.Quiet()
 }
 
-// peerAddedLookup checks that a listener of UD queue pairs on a wildcard address answers
-// lookups at an address that is added later. Before the address is added, the listener
-// is moved to another event channel.
+// peerAddedLookup checks that a wildcard listener of UD queue pairs answers lookups at
+// an address that is added later. The listener was moved to another event channel
+// before.
 func peerAddedLookup(t *testing.T, _ string) {
 	peerproc.LinkUp(t, "lo")
 	n := newFarNetwork(t)

@@ -14,7 +14,7 @@ import (
 
 const safety = cmside.Safety
 
-// A party is one side of a connection in a test, with a device of its own.
+// A party is one side of a connection, with a device of its own.
 type party struct {
 	*cmside.Side
 	p *Provider
@@ -43,8 +43,8 @@ func openParty(t *testing.T, cfg *Config) *party {
 	return &party{Side: cmside.Open(t, p, p.dev), p: p}
 }
 
-// awaitCount waits until the counter with the given name is at least value. If the event
-// channel of the party gets an event before that, the test fails.
+// awaitCount waits until the named counter is at least value. An event on the party's
+// channel fails the test.
 func (s *party) awaitCount(name string, value uint64) {
 	s.T.Helper()
 	for countsOf(s.T, s.p.dev)[name] < value {
@@ -53,8 +53,8 @@ func (s *party) awaitCount(name string, value uint64) {
 	}
 }
 
-// connected makes a listener of the server, and a connection from the client to this
-// listener. Both sides of the connection have queue pairs.
+// connected makes a listener of the server and connects the client to it. Both sides
+// have queue pairs.
 func connected(t *testing.T, client, server *party) (active, passive *cm.ID) {
 	t.Helper()
 	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)

@@ -13,12 +13,11 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/testutil/peerproc"
 )
 
-// userConns is the value of Config.MaxConnsPerUser in the tests of this file.
+// userConns is Config.MaxConnsPerUser in this file.
 const userConns = 3
 
-// peerOverLimit is the function of a peer process. It opens userConns connections, and
-// tries to open two more, which the server refuses. Then it closes one connection, and
-// opens a new one in its place.
+// peerOverLimit is the function of a peer process. It opens userConns connections; the
+// server refuses two more. Then it replaces one connection by a new one.
 func peerOverLimit(t *testing.T, address string) {
 	s := newParty(t)
 	at := netip.MustParseAddrPort(address)
@@ -32,15 +31,14 @@ func peerOverLimit(t *testing.T, address string) {
 	peerproc.Say("refused")
 	s.End(ids[0])
 	for dialed(s, at) == nil {
-		// The server refuses the new connection until it has noticed that the closed
-		// connection has ended.
+		// The server refuses the new connection until it has noticed the end of the old
+		// one.
 	}
 	peerproc.Say("back")
 	peerproc.Linger()
 }
 
-// A user who has MaxConnsPerUser connections gets no further connection. Meanwhile other
-// users get connections.
+// A user with MaxConnsPerUser connections gets no more. Other users do.
 func TestUserOverLimit(t *testing.T) {
 	peerproc.NeedsRoot(t)
 	client := newParty(t)
@@ -69,16 +67,14 @@ func TestUserOverLimit(t *testing.T) {
 			}
 		}
 	}
-	// The peer process does not wait for the server. So at this moment the server may
-	// have refused more than two requests of the peer, or may already have accepted the
-	// last connection of the peer.
+	// The peer does not wait for the server. The server may have refused more than two
+	// requests, or have accepted the last connection already.
 	acceptAll(func() bool { return countsOf(t, server.p.dev)["user_limit_err"] >= 2 })
 	require.LessOrEqual(t, requests, userConns+1, "refused requests are not delivered")
 	require.Equal(t, "refused", line())
 	mine := client.Connecting(cm.TCP, l.LocalAddr(), nil)
-	// The server accepts userConns+2 requests in all: the first userConns requests of
-	// the peer, the last request of the peer, and the request that this process has just
-	// sent.
+	// The server accepts userConns+2 requests: the peer's first userConns, the peer's
+	// last, and that of this process.
 	acceptAll(func() bool { return requests == userConns+2 })
 	client.Want(cm.Established, mine)
 	require.Equal(t, "back", line())

@@ -15,8 +15,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft"
 )
 
-// TestConformanceWire runs the conformance suite on the wire path. Each device uses a UDP
-// port of its own, so that other processes do not disturb the test.
+// TestConformanceWire runs the conformance suite on the wire path. Each device has a UDP
+// port of its own, so other processes do not interfere.
 func TestConformanceWire(t *testing.T) {
 	for vectors := 1; vectors <= 2; vectors++ {
 		t.Run(fmt.Sprintf("%d vectors", vectors), func(t *testing.T) {
@@ -30,8 +30,8 @@ func TestConformanceWire(t *testing.T) {
 	}
 }
 
-// freeUDPPort returns the number of a UDP port that is not in use on any local address.
-// The function does not reserve the port.
+// freeUDPPort returns a UDP port that no local address uses. It does not reserve the
+// port.
 func freeUDPPort(t *testing.T) uint16 {
 	t.Helper()
 	c, err := net.ListenUDP("udp", nil)
@@ -41,9 +41,8 @@ func freeUDPPort(t *testing.T) uint16 {
 }
 
 // TestConformance runs the conformance suite on the local path. With one completion
-// vector, both ends of a connection share a shard. With two completion vectors, each end
-// has a shard of its own. The second configuration also has small rings, so that the
-// fragments of every large message wrap around at the end of a ring.
+// vector, both ends share a shard; with two, each has its own. The second configuration
+// has small rings, around whose ends large messages wrap.
 func TestConformance(t *testing.T) {
 	for _, cfg := range []soft.Config{
 		{Vectors: 1},

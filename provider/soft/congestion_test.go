@@ -14,15 +14,14 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// newTestCongestion returns the congestion of a peer address to which there are no
-// connections.
+// newTestCongestion returns the congestion of a peer address without connections.
 func newTestCongestion() *congestion {
 	p := (&qpDemux{}).acquireCongestion(scriptAddr)
 	p.conns = 0
 	return p
 }
 
-// newTestConn adds a connection to a congestion, and returns the connection.
+// newTestConn adds a connection to a congestion.
 func newTestConn(p *congestion) *connCongestion {
 	f := &connCongestion{}
 	p.conns++
@@ -43,14 +42,14 @@ func (f *connCongestion) ack(n uint64) {
 	f.grow(n)
 }
 
-// roundTrip puts packets in flight until the congestion window is full, and then
-// acknowledges all packets of the connection.
+// roundTrip fills the congestion window with packets, and then acknowledges all packets
+// of the connection.
 func (f *connCongestion) roundTrip() {
 	f.send(f.shared.window - f.shared.inFlight)
 	f.ack(f.inFlight)
 }
 
-// lose tells the congestion control that one packet in flight was lost.
+// lose reports the loss of one packet in flight.
 func (f *connCongestion) lose() { f.shrink(f.inFlight) }
 
 func TestCongestionGrowsAndShrinks(t *testing.T) {
@@ -93,8 +92,7 @@ func TestCongestionGrowsAndShrinks(t *testing.T) {
 	require.EqualValues(t, maxWindow, p.window)
 }
 
-// If a loss occurs while fewer packets are in flight than the congestion window allows,
-// the new window is half of the number of packets in flight.
+// If the window was not full at a loss, the new window is half of the packets in flight.
 func TestCongestionShrinksUsedWindow(t *testing.T) {
 	p := &congestion{window: maxWindow, sharedPart: maxWindow}
 	f := newTestConn(p)
@@ -103,9 +101,8 @@ func TestCongestionShrinksUsedWindow(t *testing.T) {
 	require.EqualValues(t, 20, p.window)
 }
 
-// When all connections lose packets, the congestion window is halved. When only one
-// connection loses packets, the parts of the window that belong to the other connections
-// do not shrink.
+// When all connections lose packets, the window is halved. When one connection does, the
+// parts of the others stay.
 func TestCongestionLossesOfOneConn(t *testing.T) {
 	p := newTestCongestion()
 	honest, lossy := newTestConn(p), newTestConn(p)
@@ -128,7 +125,7 @@ func TestCongestionLossesOfOneConn(t *testing.T) {
 	require.EqualValues(t, maxConnWindow, honest.ownWindow)
 	require.Less(t, lossy.ownWindow, uint64(2*minWindow))
 
-	// Now both connections lose the packets that they have in flight.
+	// Now both connections lose their packets in flight.
 	was, flights := p.window, []*connCongestion{honest, newTestConn(p)}
 	for _, f := range flights {
 		f.part, p.sharedPart = int64(p.window/2), 0
@@ -141,9 +138,8 @@ func TestCongestionLossesOfOneConn(t *testing.T) {
 	require.InDelta(t, was/2, p.window, 2)
 }
 
-// A peer can report losses that did not happen. The losses of one connection reduce the
-// congestion window by no more than the share of this connection, however many losses its
-// peer reports and however often it connects again. The other connections stay in slow
+// A peer can fake losses. However many it fakes, and however often it reconnects, the
+// window shrinks at most by its connection's share. The other connections stay in slow
 // start.
 func TestCongestionFakedLosses(t *testing.T) {
 	p := newTestCongestion()
@@ -170,10 +166,9 @@ func TestCongestionFakedLosses(t *testing.T) {
 	require.GreaterOrEqual(t, int64(p.window), honest.part+initialWindow/2)
 }
 
-// A connection may always have its equal share of the congestion window in flight. A
-// connection that has reached its share waits until other packets are acknowledged. The
-// connections that wait continue in the order in which they began to wait. When a
-// connection is closed, it is removed from the waiting connections.
+// A connection may have its equal share of the window in flight. At its share it waits
+// for acknowledgements of other packets. Waiting connections continue in order; a closed
+// connection leaves the list.
 func TestCongestionWaits(t *testing.T) {
 	p := newTestCongestion()
 	p.window = 12
@@ -205,8 +200,8 @@ func TestCongestionWaits(t *testing.T) {
 	require.Zero(t, p.inFlight)
 }
 
-// After any sequence of events, the congestion window is the sum of the parts of all
-// connections and the common part, which belongs to no connection.
+// After any events, the congestion window is the sum of the connections' parts and the
+// common part.
 func TestCongestionParts(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	p := newTestCongestion()
@@ -240,8 +235,8 @@ func TestCongestionParts(t *testing.T) {
 	}
 }
 
-// A connection sends no more packets than the congestion window allows. If the window is
-// small, the connection requests an acknowledgement before the window is full.
+// A connection sends no more packets than the window allows. With a small window, it
+// requests an acknowledgement before the window is full.
 func TestWireSmallWindow(t *testing.T) {
 	p := newScript(t)
 	p.conn.cong.shared.window = 6
@@ -263,9 +258,8 @@ func TestWireSmallWindow(t *testing.T) {
 	require.EqualValues(t, p.conn.cong.inFlight, p.conn.cong.shared.inFlight)
 }
 
-// Connections to the same peer address share a congestion window. Each of them may always
-// send its equal share of the window, and waits when its share is in flight. When one of
-// two connections fails, the other one may use the whole window.
+// Connections to one peer address share a window. Each may send its equal share, and
+// then waits. When one of two fails, the other may use the whole window.
 func TestWireSharedWindow(t *testing.T) {
 	p := newScript(t)
 	peer := p.conn.cong.shared
@@ -302,8 +296,8 @@ func TestWireSharedWindow(t *testing.T) {
 	require.Equal(t, 1, peer.conns)
 }
 
-// After an RNR NAK, requests that wait for the RNR timer do not count as in flight,
-// because the peer has dropped them.
+// Requests that wait for the RNR timer are not in flight, because the peer has dropped
+// them.
 func TestWireWindowDuringRNR(t *testing.T) {
 	p := newScript(t)
 	p.post(1, verbs.OpSend, 3*scriptMTU)
@@ -312,8 +306,7 @@ func TestWireWindowDuringRNR(t *testing.T) {
 	require.Zero(t, p.conn.cong.shared.inFlight)
 }
 
-// If an RNR NAK fails the connection, because no RNR retry is left, the packets of the
-// connection do not count as in flight any more.
+// If an RNR NAK fails the connection, its packets are no longer in flight.
 func TestWireWindowAfterLastRNR(t *testing.T) {
 	p := newScript(t, func(attr *verbs.QPAttr) { attr.RNRRetry = 0 })
 	p.post(1, verbs.OpSend, 3*scriptMTU)
@@ -322,8 +315,7 @@ func TestWireWindowAfterLastRNR(t *testing.T) {
 	require.Zero(t, p.conn.cong.shared.inFlight)
 }
 
-// When the network can hold only few packets, a long stream fills it and loses fewer than
-// 5 % of its packets.
+// A long stream fills a narrow network and loses fewer than 5 % of its packets.
 func TestWireStreamOverANarrowNetwork(t *testing.T) {
 	const room, messages, size = 40, 60, endSize / 2
 	for _, op := range []verbs.Opcode{verbs.OpWrite, verbs.OpRead} {

@@ -10,8 +10,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// overrunPair returns one end of a connection. The CQ of this end can hold 4
-// completions. The peer has posted 64 receive buffers.
+// overrunPair returns one end of a connection. Its CQ holds 4 completions, and the peer
+// has 64 receive buffers.
 func overrunPair(t *testing.T, progress verbs.Progress) (d *device, a *end) {
 	d = openDevice(t, &Config{Vectors: 2})
 	a = newEndOn(t, d, &verbs.CQAttr{Depth: 4, Progress: progress})
@@ -24,9 +24,8 @@ func overrunPair(t *testing.T, progress verbs.Progress) (d *device, a *end) {
 	return d, a
 }
 
-// A CQ that gets more completions than its depth goes to an error state, and so does the
-// queue pair whose completions it gets. Before that, Poll has returned at most as many
-// completions as the depth of the CQ.
+// A CQ that overruns its depth goes to an error state, with the queue pair whose
+// completions it gets. Until then, Poll has returned at most depth completions.
 func TestCQOverrun(t *testing.T) {
 	for name, progress := range map[string]verbs.Progress{"manual": verbs.ProgressManual, "automatic": verbs.ProgressAuto} {
 		t.Run(name, func(t *testing.T) {
@@ -39,7 +38,7 @@ func TestCQOverrun(t *testing.T) {
 			for range pollLimit {
 				into := a.wc
 				if progress == verbs.ProgressAuto {
-					into = nil // With an empty slice, Poll takes no completions from the CQ.
+					into = nil // A Poll with an empty slice takes nothing from the CQ.
 				}
 				var n int
 				if n, err = a.cq.Poll(into); err != nil {
@@ -58,8 +57,8 @@ func TestCQOverrun(t *testing.T) {
 	}
 }
 
-// When a CQ overruns, the next call of drive moves the queue pairs of the CQ to the error
-// state, even if no caller polls the CQ.
+// When a CQ overruns, the next drive moves its queue pairs to the error state, even
+// without a poll.
 func TestCQOverrunUnnoticed(t *testing.T) {
 	d, a := overrunPair(t, verbs.ProgressManual)
 	other := newEnd(t, d, 0, verbs.ProgressManual)
@@ -76,8 +75,8 @@ func TestCQOverrunUnnoticed(t *testing.T) {
 	require.FailNow(t, "the queue pair is not in error")
 }
 
-// A CQ may get as many completions as its depth before the owner polls it. The CQ does
-// not overrun then, whatever the length of the slice that the owner passes to Poll.
+// A CQ may get depth completions before the owner polls, whatever the length of the
+// owner's slice.
 func TestCQFull(t *testing.T) {
 	for _, batch := range []int{1, 3, 4, 64} {
 		d, a := overrunPair(t, verbs.ProgressManual)

@@ -13,7 +13,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A closed queue pair can be garbage collected although its CQ is still open.
+// A closed queue pair can be garbage collected while its CQ is open.
 func TestClosedQueuePairsAreCollected(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	keep := newEnd(t, d, 0, verbs.ProgressManual)
@@ -52,9 +52,8 @@ func TestCopyWCIsWhole(t *testing.T) {
 	require.Equal(t, from, to)
 }
 
-// A poll first returns the completions that are already in the ring, and then those that
-// the poll itself adds. Completions that do not fit the slice of the caller stay in the
-// ring.
+// A poll first returns completions from the ring, then its own. Those that do not fit
+// the caller's slice stay in the ring.
 func TestPollKeepsTheOrder(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	a, b := newPair(t, d, verbs.ProgressManual)
@@ -79,8 +78,8 @@ func TestPollKeepsTheOrder(t *testing.T) {
 	require.EqualValues(t, messages, next)
 }
 
-// The ring of a CQ begins small and grows until it has room for as many completions as
-// the depth of the CQ. The completions keep their order when the ring grows.
+// A CQ's ring begins small and grows to the CQ's depth. The completions keep their
+// order.
 func TestCQGrowsToItsDepth(t *testing.T) {
 	const depth = 3*initialCQEs + 1
 	c := &cq{depth: depth}
@@ -95,8 +94,8 @@ func TestCQGrowsToItsDepth(t *testing.T) {
 	}
 	push(initialCQEs - 1)
 	var wcs [depth]verbs.WC
-	// After the first drain, the oldest completion is in the middle of the ring. So when
-	// the ring grows, its contents wrap around.
+	// After the first drain, the oldest completion is in the middle of the ring. When
+	// the ring grows, its contents wrap.
 	for _, room := range []int{5, depth} {
 		for _, wc := range wcs[:c.drain(wcs[:room])] {
 			require.Equal(t, polled, wc.ID)
@@ -111,9 +110,8 @@ func TestCQGrowsToItsDepth(t *testing.T) {
 	require.Zero(t, from.held)
 }
 
-// addFlushed adds n completions with StatusWRFlushErr to the CQ of the end. For this
-// purpose it creates another queue pair that uses the CQ, moves it to the error state,
-// and posts n requests. It returns this queue pair.
+// addFlushed adds n completions with StatusWRFlushErr to the end's CQ. They come from
+// another queue pair, in the error state, which it returns.
 func (e *end) addFlushed(n int) verbs.QP {
 	q, err := e.pd.CreateQP(&verbs.QPInitAttr{Type: verbs.QPTypeRC, SendCQ: e.cq, RecvCQ: e.cq, Caps: verbs.QPCaps{MaxSendWR: n}})
 	require.NoError(e.t, err)
@@ -123,8 +121,8 @@ func (e *end) addFlushed(n int) verbs.QP {
 	return q
 }
 
-// Poll skips completions of a queue pair that was destroyed, and returns the completions
-// of other queue pairs before and after them.
+// Poll skips completions of a destroyed queue pair, and returns those of others before
+// and after.
 func TestPollSkipsDestroyedQueuePairs(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	a := newEnd(t, d, 0, verbs.ProgressManual)
@@ -144,9 +142,8 @@ func TestPollSkipsDestroyedQueuePairs(t *testing.T) {
 	require.NoError(t, after.Close())
 }
 
-// Even while the CQ never becomes empty, some of the polls call drive. Otherwise an
-// owner that fetches one completion in each poll would not see the messages of its
-// peers.
+// Some polls call drive even if the CQ never becomes empty. Otherwise an owner with one
+// completion per poll would miss its peers' messages.
 func TestPollDrivesWithFullRing(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	a, b := newPair(t, d, verbs.ProgressManual)

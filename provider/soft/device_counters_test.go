@@ -21,11 +21,10 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A counted maps the names of a device's counters to their values. It lacks the counters
-// whose value is zero.
+// A counted maps the names of a device's counters to their values, except zeros.
 type counted map[string]uint64
 
-// countsOf returns the counters of a device whose values are not zero.
+// countsOf returns the device's counters that are not zero.
 func countsOf(t testing.TB, d *device) counted {
 	list, err := d.Counters(connmgr.PortNumber)
 	require.NoError(t, err)
@@ -132,7 +131,7 @@ func TestCountersOfTheResponder(t *testing.T) {
 	}
 }
 
-// Each end of a connection counts the losses and the duplicates that it detects.
+// Each end of a connection counts the losses and duplicates that it detects.
 func TestCountersOfANetwork(t *testing.T) {
 	const packets = 10
 	s := newSim(t, 1, netsim.Config{})
@@ -144,8 +143,8 @@ func TestCountersOfANetwork(t *testing.T) {
 	}
 	for _, step := range []struct {
 		why string
-		// net is the configuration of the simulated network while the first request is
-		// sent. The second request is sent without faults.
+		// simulated network while the first request is sent. The second request meets no
+		// faults.
 		net  netsim.Config
 		want counted
 	}{
@@ -164,8 +163,8 @@ func TestCountersOfANetwork(t *testing.T) {
 	}
 }
 
-// The local path loses no message. It counts the messages for which the receiver had no
-// buffer, and the requests that the peer did not answer.
+// The local path counts messages without a receive buffer, and requests that the peer
+// did not answer.
 func TestCountersOfTheLocalPath(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	a, b := newEnd(t, d, 0, verbs.ProgressManual), newEnd(t, d, 1, verbs.ProgressManual)
@@ -186,22 +185,22 @@ func TestCountersOfTheLocalPath(t *testing.T) {
 	require.Equal(t, want, countsOf(t, d))
 }
 
-// A countingQP takes the place of a queue pair of the wire path. It only counts the
-// packets that it receives.
+// A countingQP takes the place of a queue pair of the wire path, and only counts
+// packets.
 type countingQP struct{ got int }
 
 func (e *countingQP) receive(wire.Packet, *udp.Header) { e.got++ }
 func (e *countingQP) sendDue() bool                    { return true }
 
-// A counterRig has a shard with one socket on the wire path, and a second socket of the
-// test, from which the test sends datagrams to the shard.
+// A counterRig has a shard with one socket on the wire path, and the test's socket,
+// which sends to the shard.
 type counterRig struct {
 	t     *testing.T
 	fd    int       // the socket of the test
 	flow  wire.Flow // source and destination address of the datagrams to the shard
 	dev   *device
 	shard *shard
-	route udp.Route // the shard keeps its socket open until this route is closed
+	route udp.Route // the shard's socket stays open until this route is closed
 	qpn   uint32
 	end   countingQP
 }
@@ -227,13 +226,12 @@ func newCounterRig(t *testing.T) *counterRig {
 	return c
 }
 
-// addr returns the address and port of the shard's socket.
+// addr returns the address of the shard's socket.
 func (c *counterRig) addr() netip.AddrPort {
 	return netip.AddrPortFrom(c.route.Local, c.dev.cfg.WirePort)
 }
 
-// packet returns a SEND packet for the queue pair with the number qpn. The ICRC of the
-// packet is correct.
+// packet returns a SEND packet for the queue pair qpn, with a correct ICRC.
 func (c *counterRig) packet(qpn uint32) []byte {
 	p := wire.Build(make([]byte, wire.SendOnly.Size(64)), wire.SendOnly, 64)
 	p.BTH().SetDestQP(qpn)
@@ -250,8 +248,8 @@ func (c *counterRig) sendRaw(datagrams ...[]byte) {
 	}
 }
 
-// waitCounted lets the shard receive until the sum of its counters is the given number of
-// datagrams. It returns the counters.
+// waitCounted lets the shard receive until its counters add up to the given number. It
+// returns the counters.
 func (c *counterRig) waitCounted(datagrams uint64) counted {
 	for range pollLimit {
 		c.shard.udp.Drain()
@@ -286,8 +284,8 @@ func TestCountersOfASocket(t *testing.T) {
 	c.shard.udp.Close(&c.route)
 }
 
-// shrinkBuffers gives the smallest possible receive buffer to all sockets at the shard's
-// address, so that a few datagrams fill them.
+// shrinkBuffers minimizes the receive buffers of all sockets at the shard's address, so
+// that a few datagrams fill them.
 func (c *counterRig) shrinkBuffers() {
 	open, err := os.ReadDir("/proc/self/fd")
 	require.NoError(c.t, err)
@@ -300,9 +298,8 @@ func (c *counterRig) shrinkBuffers() {
 	}
 }
 
-// The device counts the datagrams that the kernel drops because a socket is full. The
-// counter keeps its value after the socket was closed, and all counters keep their values
-// after the device was closed.
+// The device counts datagrams that the kernel drops at a full socket. The counter
+// survives the socket, and all counters survive the close of the device.
 func TestCountersAreKept(t *testing.T) {
 	const sent = 1000
 	c := newCounterRig(t)

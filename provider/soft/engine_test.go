@@ -14,8 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// pathFiles returns the names of the source files of the local path, the wire path and
-// the UD path, without their tests.
+// pathFiles returns the source files of the local, wire and UD paths, without tests.
 func pathFiles(t *testing.T) []string {
 	entries, err := os.ReadDir(".")
 	require.NoError(t, err)
@@ -31,9 +30,8 @@ func pathFiles(t *testing.T) []string {
 	return files
 }
 
-// The files of the paths may call only those methods of a queue pair that the interface
-// engine has, and may read only those fields that never change. In these files a queue
-// pair is always named q, as a field or as a parameter.
+// The files of the paths may use only what the interface engine has of a queue pair, and
+// fields that never change. In these files a queue pair is always named q.
 func TestPathsUseOnlyEngine(t *testing.T) {
 	allowed := map[string]bool{"dev": true, "shard": true, "num": true}
 	methods := reflect.TypeFor[engine]()
@@ -59,15 +57,14 @@ func TestPathsUseOnlyEngine(t *testing.T) {
 	}
 }
 
-// hasReceiverQ reports whether a declaration is a method whose receiver has the name q.
-// Such a method belongs to a queue or to a qp and not to a path, so
-// TestPathsUseOnlyEngine does not check it.
+// hasReceiverQ reports whether a declaration is a method with a receiver named q. This
+// method belongs to a queue or a qp, so TestPathsUseOnlyEngine skips it.
 func hasReceiverQ(decl ast.Decl) bool {
 	f, ok := decl.(*ast.FuncDecl)
 	return ok && f.Recv != nil && len(f.Recv.List[0].Names) == 1 && f.Recv.List[0].Names[0].Name == "q"
 }
 
-// usesOfQP calls visit for each selector of the form q.name or x.q.name in a declaration.
+// usesOfQP calls visit for each q.name and x.q.name in a declaration.
 func usesOfQP(decl ast.Decl, visit func(*ast.SelectorExpr)) {
 	ast.Inspect(decl, func(n ast.Node) bool {
 		s, ok := n.(*ast.SelectorExpr)

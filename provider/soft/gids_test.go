@@ -11,8 +11,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// The table is read from the system again only when it lacks an address or an index that
-// a caller asks for. An address that is in the table keeps its index.
+// The table is read again only when it lacks a requested address or index. A known
+// address keeps its index.
 func TestGIDTable(t *testing.T) {
 	var inUse []netip.Addr
 	table := gidTable{inUse: func() []netip.Addr { return inUse }}

@@ -11,8 +11,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// pollInline polls an end with PollInline until it has returned n completions. It returns
-// them, and for each the bytes that came with it, or nil.
+// pollInline polls with PollInline until it has n completions. It returns them, each
+// with its bytes or nil.
 func (e *end) pollInline(n int, others ...*end) (wcs []verbs.WC, data [][]byte) {
 	e.t.Helper()
 	memory := make([]verbs.InlineData, len(e.wc))
@@ -39,8 +39,8 @@ func (e *end) pollInline(n int, others ...*end) (wcs []verbs.WC, data [][]byte) 
 	return nil, nil
 }
 
-// A small message needs a receive buffer, but leaves it in the queue, untouched. The
-// buffer then receives a message that is too long for InlineData.
+// A small message needs a receive buffer, but leaves it in the queue. The buffer then
+// receives a message that is too long for InlineData.
 func TestReceiveInlineLeavesTheBuffer(t *testing.T) {
 	x, y := newPair(t, openDevice(t, &Config{Vectors: 2}), verbs.ProgressManual)
 	y.qp.ReceiveInline()
@@ -62,7 +62,7 @@ func TestReceiveInlineLeavesTheBuffer(t *testing.T) {
 	require.Equal(t, long, y.mr.Bytes()[:len(long)])
 }
 
-// These messages arrive in receive buffers, although they are small.
+// These small messages arrive in receive buffers.
 func TestNotReceivedInline(t *testing.T) {
 	small := verbs.SendWR{Opcode: verbs.OpSend, Flags: verbs.SendInline, Inline: []byte("small")}
 	imm := small
@@ -96,8 +96,8 @@ func TestNotReceivedInline(t *testing.T) {
 	}
 }
 
-// Messages of all kinds keep their order, also if a poll takes only a part of them, so
-// that some completions wait in the ring of the CQ.
+// Messages of all kinds keep their order, even if a poll takes only some, and others
+// wait in the CQ's ring.
 func TestReceiveInlineKeepsOrder(t *testing.T) {
 	x, y := newPair(t, openDevice(t, &Config{Vectors: 2}), verbs.ProgressManual)
 	y.qp.ReceiveInline()
@@ -133,8 +133,8 @@ func TestReceiveInlineKeepsOrder(t *testing.T) {
 	require.Less(t, inline, messages)
 }
 
-// Without a receive buffer the sender gets an RNR NAK, and sends the message again. A
-// message that is longer than the buffer fails on both sides.
+// Without a receive buffer, the sender gets an RNR NAK and retries. A message that
+// exceeds the buffer fails on both sides.
 func TestReceiveInlineNeedsABuffer(t *testing.T) {
 	x, y := newPair(t, openDevice(t, &Config{Vectors: 2}), verbs.ProgressManual)
 	y.qp.ReceiveInline()
@@ -154,9 +154,8 @@ func TestReceiveInlineNeedsABuffer(t *testing.T) {
 	require.Equal(t, verbs.StatusRemInvReqErr, x.wait(1, y)[0].Status)
 }
 
-// A CQ that is armed for solicited completions raises its event for a small message with
-// a solicited event, and not for other small messages. The message before the event came
-// with a poll that called drive.
+// A CQ that is armed for solicited completions raises its event only for a small message
+// with a solicited event. The message before came with a poll that called drive.
 func TestReceiveInlineRaisesEvents(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	chn, err := d.CreateCompChannel(&verbs.CompChannelAttr{Vector: 1, Progress: verbs.ProgressManual})
@@ -183,8 +182,8 @@ func TestReceiveInlineRaisesEvents(t *testing.T) {
 	y.cq.AckEvents(1)
 }
 
-// SendInline accepts requests as long as the ring has room. The completions of signaled
-// requests come in the order of the requests, also if PostSend accepts some of them.
+// SendInline accepts requests while the ring has room. Completions come in order, even
+// if PostSend takes some of the requests.
 func TestSendInline(t *testing.T) {
 	x, y := newPair(t, openDevice(t, &Config{Vectors: 2}), verbs.ProgressManual)
 	for i := range 100 {
@@ -209,7 +208,7 @@ func TestSendInline(t *testing.T) {
 	require.Zero(t, x.qp.signaledCount)
 }
 
-// The peer sees the first message at once. It sees the next messages after the doorbell.
+// The peer sees the first message at once, and the next ones after the doorbell.
 func TestSendInlineBeforeDoorbell(t *testing.T) {
 	x, y := newPair(t, openDevice(t, &Config{Vectors: 2}), verbs.ProgressManual)
 	for i := range 3 {
@@ -221,7 +220,7 @@ func TestSendInlineBeforeDoorbell(t *testing.T) {
 	require.Len(t, y.pollN(10), 2)
 }
 
-// SendInline accepts nothing in these situations.
+// SendInline refuses all requests here.
 func TestSendInlineRefuses(t *testing.T) {
 	for name, prepare := range map[string]func(x, y *end) (flags verbs.SendFlags, length int){
 		"longer than MaxInline": func(*end, *end) (verbs.SendFlags, int) { return 0, 129 },
@@ -269,8 +268,8 @@ func TestSendInlineRefuses(t *testing.T) {
 	})
 }
 
-// The peer of a provisional end may never take its other end. Then the queue pair sends
-// its requests again on another end, so the send queue must have their data.
+// The peer may never take its end of a provisional pair. Requests are then sent again on
+// another end, so the send queue must have their data.
 func TestSendInlineOnProvisionalEnd(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	x, y := newEnd(t, d, 0, verbs.ProgressManual), newEnd(t, d, 1, verbs.ProgressManual)

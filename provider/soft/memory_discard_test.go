@@ -13,8 +13,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// present returns one element for each page of mr, which is true if the page is in
-// memory. See bit 63 of an entry of /proc/self/pagemap in proc_pid_pagemap(5).
+// present returns for each page of mr whether it is in memory: bit 63 in
+// /proc/self/pagemap (proc_pid_pagemap(5)).
 func present(t *testing.T, mr verbs.MR) (pages []bool) {
 	t.Helper()
 	f, err := os.Open("/proc/self/pagemap")
@@ -67,9 +67,8 @@ func TestDiscard(t *testing.T) {
 	require.ErrorIs(t, memory.Discard(0, page), verbs.ErrClosed)
 }
 
-// Discard fails for memory that the caller has allocated and registered. Only memory that
-// Alloc has allocated belongs to the region alone; other code of the caller may still use
-// registered memory.
+// Discard fails for registered memory of the caller, which other code may use. Only
+// memory from Alloc belongs to its region alone.
 func TestDiscardRegistered(t *testing.T) {
 	p, err := soft.Open(nil)
 	require.NoError(t, err)

@@ -12,9 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The key of a region is independent of the key of the region that was registered before
-// it, even if that region was removed and the new region uses the same entry of the
-// table. So a peer that knows one key can not guess another one.
+// A region's key does not depend on the key of the region before, even in the same table
+// entry. A peer that knows one key can not guess another.
 func TestKeysCanNotBeGuessed(t *testing.T) {
 	const regions, near = 2000, 1 << 12
 	var table mrTable
@@ -28,17 +27,16 @@ func TestKeysCanNotBeGuessed(t *testing.T) {
 		last = m.key
 		set += bits.OnesCount32(m.key)
 		if i%2 == 0 {
-			table.remove(m) // The next region may get the entry of this region.
+			table.remove(m) // The next region may get this region's entry.
 		}
 	}
-	// The test counts the keys that differ by less than 4096 from the key before them. If
-	// the 2000 keys are random, the expected number is 2000 * 8192 / 2^32 = 0.004.
+	// The test counts keys that differ by less than 4096 from the key before. For 2000
+	// random keys, the expected number is 2000 * 8192 / 2^32 = 0.004.
 	require.LessOrEqual(t, close, 1)
 	require.InDelta(t, 0.5, float64(set)/(32*regions), 0.02, "every bit is random")
 }
 
-// After any sequence of insert and remove, find returns the same region for a key as a Go
-// map with the same contents.
+// After any inserts and removals, find agrees with a Go map.
 func TestKeyTableAgainstAMap(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var table mrTable
@@ -75,8 +73,7 @@ func TestKeyTableAgainstAMap(t *testing.T) {
 	require.Equal(t, len(model), table.regions)
 }
 
-// When regions are inserted and removed again and again, the table does not grow, and
-// a search stays short.
+// After many inserts and removals, the table is still small and a search short.
 func TestKeyTableStaysSmall(t *testing.T) {
 	const lasting, passing = 100, 100_000
 	var table mrTable
@@ -94,7 +91,7 @@ func TestKeyTableStaysSmall(t *testing.T) {
 	require.Less(t, longest, 100, "slots visited by a search for an absent key")
 }
 
-// search returns how many entries of the table are examined to find a key.
+// search returns how many entries are examined to find a key.
 func (t *mrTable) search(key uint32) (n int) {
 	slots := *t.slots.Load()
 	for i := key; slots[i&uint32(len(slots)-1)].Load() != nil; i++ {
@@ -103,8 +100,8 @@ func (t *mrTable) search(key uint32) (n int) {
 	return n + 1
 }
 
-// While one goroutine inserts and removes regions, so that the table grows, shrinks and
-// reuses entries, searches in other goroutines find every region that is in the table.
+// While one goroutine inserts and removes regions, the table grows, shrinks and reuses
+// entries. Searches in other goroutines find every region.
 func TestKeyTableIsReadWithoutLocks(t *testing.T) {
 	var table mrTable
 	var lasting []*mr
@@ -143,8 +140,7 @@ func TestKeyTableIsReadWithoutLocks(t *testing.T) {
 	require.Zero(t, missed.Load())
 }
 
-// BenchmarkFindKey measures one search for a key in a table with few regions, and in a
-// table with many.
+// BenchmarkFindKey measures a search in a small and a large table.
 func BenchmarkFindKey(b *testing.B) {
 	for name, regions := range map[string]int{"few": 4, "many": 10_000} {
 		b.Run(name, func(b *testing.B) {

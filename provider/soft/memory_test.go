@@ -10,7 +10,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A new region does not get the key of a region that was closed before.
+// A new region does not get a closed region's key.
 func TestKeysAreNotReused(t *testing.T) {
 	d := openDevice(t, nil)
 	pd, err := d.AllocPD()
@@ -27,8 +27,7 @@ func TestKeysAreNotReused(t *testing.T) {
 	require.NoError(t, pd.Close())
 }
 
-// When a region is closed, requests that use its memory fail, whichever goroutine
-// executes them.
+// After a region is closed, requests that use its memory fail on every goroutine.
 func TestMRClosedUnderTraffic(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	for range 30 {

@@ -10,8 +10,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// An end is a queue pair with its protection domain, its CQ and a memory region. A test
-// connects two ends without connection management.
+// An end is a queue pair with its PD, CQ and memory region. Tests connect ends without
+// connection management.
 type end struct {
 	t  testing.TB
 	pd verbs.PD
@@ -58,9 +58,8 @@ func (e *end) close() {
 	}
 }
 
-// connect connects the queue pair of e to the queue pair of peer, and moves the queue
-// pair of e to RTS. If the parameter change is not nil, it is a function that modifies
-// the attributes of the connection before connect uses them.
+// connect connects e to peer, and moves e's queue pair to RTS. If change is not nil, it
+// may modify the attributes first.
 func (e *end) connect(peer *end, change func(*verbs.QPAttr)) {
 	attr := verbs.QPAttr{
 		Port: 1, Access: verbs.AccessAll, DestQPN: peer.qp.num, PathMTU: verbs.MTU4096,
@@ -84,9 +83,8 @@ func (e *end) connect(peer *end, change func(*verbs.QPAttr)) {
 	}
 }
 
-// newPair makes two ends that are connected to each other on the local path. The end a
-// uses completion vector 0 and the end b uses vector 1, so they belong to different
-// shards if the device has two vectors.
+// newPair makes two ends connected on the local path. The end a uses completion vector
+// 0, the end b vector 1: different shards if the device has two.
 func newPair(t testing.TB, d *device, progress verbs.Progress) (a, b *end) {
 	a, b = newEnd(t, d, 0, progress), newEnd(t, d, 1, progress)
 	a.connect(b, nil)
@@ -104,12 +102,11 @@ func (e *end) post(wr verbs.SendWR) {
 	require.NoError(e.t, err)
 }
 
-// pollLimit is how often a test polls for a result before the test fails. The number is
-// arbitrary.
+// pollLimit is the number of polls after which a test fails. Arbitrary.
 const pollLimit = 10_000_000
 
-// wait polls an end until the end has returned n completions. It also polls the ends in
-// the parameter others, because the completions may depend on work of those ends.
+// wait polls an end until it has returned n completions. It also polls the ends in
+// others, whose work may be needed.
 func (e *end) wait(n int, others ...*end) []verbs.WC {
 	e.t.Helper()
 	var got []verbs.WC

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// newSchedule returns a schedule with n active connections, which have no queue pairs.
+// newSchedule returns a schedule with n active connections without queue pairs.
 func newSchedule(n int) (*pollSchedule, []*shmConn) {
 	p := new(pollSchedule)
 	conns := make([]*shmConn, n)
@@ -19,8 +19,8 @@ func newSchedule(n int) (*pollSchedule, []*shmConn) {
 	return p, conns
 }
 
-// count simulates n calls of drive. In each of these calls it calls the function in the
-// parameter due. It returns how often this function has returned true.
+// count simulates n calls of drive, and returns in how many the function due has
+// returned true.
 func (p *pollSchedule) count(n int, due func() bool) (times int) {
 	for range n {
 		p.begin()
@@ -50,8 +50,7 @@ func TestPollScheduleWithoutConns(t *testing.T) {
 	}
 }
 
-// While a connection is active, the sockets and epoll are polled less often than without
-// active connections.
+// Active connections make the polls of sockets and epoll rarer.
 func TestPollScheduleWithActiveConn(t *testing.T) {
 	p, _ := newSchedule(1)
 	require.Equal(t, epollEvery/epollEveryUD, p.count(epollEvery, func() bool { return p.rareDue(true) }))
@@ -68,9 +67,8 @@ func TestPollScheduleRests(t *testing.T) {
 	require.False(t, p.rests(conns[0]))
 }
 
-// A schedule has one list for active connections and one for idle connections. Each
-// connection is only on the list of its state, and a connection in the state pollParked
-// is on neither list. That is true in whatever order the connections change their states.
+// Active and idle connections are each on the list of their state only. Connections in
+// the state pollParked are on no list. Any order of state changes keeps this.
 func TestPollScheduleMoves(t *testing.T) {
 	p, conns := newSchedule(5)
 	for _, c := range conns[:3] {
@@ -105,10 +103,9 @@ func TestPollScheduleIdleInTurn(t *testing.T) {
 	require.Same(t, p.nextIdleConn(), p.nextIdleConn(), "only one idle connection is left")
 }
 
-// armForSleep passes each connection on the lists to a function that arms its doorbell,
-// idle connections first. If the function returns false, because the connection has work,
-// armForSleep stops and returns false. If the function returns true, armForSleep
-// removes the connection from its list, unless only maxPolledIdle connections are left.
+// armForSleep arms the doorbells of the connections on the lists, idle ones first. It
+// stops with false at a connection with work. It removes armed connections from their
+// lists, until only maxPolledIdle connections are left.
 func TestPollScheduleArmsForSleep(t *testing.T) {
 	p, conns := newSchedule(maxPolledIdle + 3)
 	p.makeIdle(conns[0])
@@ -126,8 +123,8 @@ func TestPollScheduleArmsForSleep(t *testing.T) {
 	require.Len(t, p.active, maxPolledIdle)
 }
 
-// While more than maxPolledIdle connections are polled, parkUnused parks the connections
-// that have been without work for more than parkAfter calls of drive.
+// While more than maxPolledIdle connections are polled, parkUnused parks those without
+// work for more than parkAfter calls of drive.
 func TestPollScheduleParksUnused(t *testing.T) {
 	p, conns := newSchedule(maxPolledIdle + 3)
 	always := func(*shmConn) bool { return true }

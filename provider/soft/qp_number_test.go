@@ -10,8 +10,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// TestNoFreeQPNumber checks that creating a queue pair fails if all numbers of its
-// completion vector are in use.
+// TestNoFreeQPNumber checks that no queue pair can be created if its completion vector
+// has no free number.
 func TestNoFreeQPNumber(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 1024})
 	e := newEnd(t, d, 0, verbs.ProgressManual)

@@ -2,8 +2,7 @@
 
 package soft
 
-// seedDivisor reduces the number of seeds of each simulation: a test runs its usual
-// number of seeds divided by seedDivisor. With the race detector a simulation takes ten
-// times as long. A simulation runs in one goroutine, so more seeds would not make the
-// race detector find more.
+// seedDivisor divides the number of seeds of each simulation. With the race detector a
+// simulation takes ten times as long, and more seeds would find no more: it runs in one
+// goroutine.
 const seedDivisor = 10

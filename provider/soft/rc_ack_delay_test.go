@@ -11,9 +11,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// exchangeMessage delivers a SEND of the peer with the AckReq bit, and then posts a SEND
-// on the queue pair. It requires that the queue pair sends this SEND at once, and delays
-// the acknowledgement of the peer's SEND.
+// exchangeMessage delivers a SEND with AckReq, and then posts a SEND. The queue pair
+// must send it at once, and delay the acknowledgement.
 func (p *script) exchangeMessage(seq uint64) {
 	p.t.Helper()
 	p.e.recv(seq, 0, 10)
@@ -24,8 +23,7 @@ func (p *script) exchangeMessage(seq uint64) {
 	p.deliver(p.ack(seq))
 }
 
-// If the queue pair sends no request of its own after the peer's request, the next call
-// of drive acknowledges the peer's request.
+// Without a request of its own, the queue pair acknowledges in the next call of drive.
 func TestWireAckWithoutReply(t *testing.T) {
 	p := newScript(t)
 	p.e.recv(1, 0, 10)
@@ -33,9 +31,8 @@ func TestWireAckWithoutReply(t *testing.T) {
 	p.wantSyndrome("the acknowledgement is not delayed", wire.AckNoCredits, 0)
 }
 
-// If the queue pair answers a request with a request of its own, the acknowledgement of
-// the peer's request is delayed, by at most maxAckDelays calls of drive. Most
-// acknowledgements are then not needed, because a later one includes them.
+// If the queue pair sends a request of its own, it delays the acknowledgement, for at
+// most maxAckDelays calls of drive. A later acknowledgement often includes it.
 func TestWireAckIsDelayed(t *testing.T) {
 	p := newScript(t)
 	p.exchangeMessage(0)
@@ -49,8 +46,7 @@ func TestWireAckIsDelayed(t *testing.T) {
 	p.wantQuiet("the acknowledgement is sent once")
 }
 
-// When several messages have arrived during the delay, one acknowledgement covers all of
-// them.
+// One acknowledgement covers all messages that arrive during the delay.
 func TestWireAckBurst(t *testing.T) {
 	p := newScript(t)
 	for seq := range uint64(maxDelayedPackets - 1) {
@@ -63,7 +59,7 @@ func TestWireAckBurst(t *testing.T) {
 	p.wantSyndrome("one acknowledgement for all messages", wire.AckNoCredits, maxDelayedPackets-1)
 }
 
-// A delayed acknowledgement is sent before the owner of the shard goes to sleep.
+// A delayed acknowledgement is sent before the shard's owner sleeps.
 func TestWireAckBeforeSleep(t *testing.T) {
 	p := newScript(t)
 	p.exchangeMessage(0)
@@ -71,8 +67,7 @@ func TestWireAckBeforeSleep(t *testing.T) {
 	p.wantSyndrome("the acknowledgement is sent before sleep", wire.AckNoCredits, 0)
 }
 
-// A duplicate of a message is acknowledged without delay. The peer has sent the message
-// again because it lacks the acknowledgement.
+// A duplicate is acknowledged without delay, because the peer lacks the acknowledgement.
 func TestWireAckOfDuplicate(t *testing.T) {
 	p := newScript(t)
 	p.exchangeMessage(0)

@@ -12,8 +12,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// memoryConn is a packetConn that keeps the pushed packets in memory, and passes them to
-// another shard when deliver is called. It does not allocate memory for packets.
+// A memoryConn is a packetConn that keeps packets in memory. deliver passes them to
+// another shard. It does not allocate memory for packets.
 type memoryConn struct {
 	peer    *qpDemux
 	from    udp.Header
@@ -43,8 +43,8 @@ func (w *memoryConn) deliver() {
 	w.queued = w.queued[:0]
 }
 
-// newMemoryPair returns two ends whose shards are connected by memoryConns, and the
-// function turn. A call of turn delivers the queued packets of both shards.
+// newMemoryPair returns two ends whose shards are connected by memoryConns. The function
+// turn delivers the queued packets of both.
 func newMemoryPair(t testing.TB) (a, b *end, turn func()) {
 	s := newSim(t, 1, quietNet)
 	a, b = s.newEnd(), s.newEnd()

@@ -73,9 +73,8 @@ func TestWireResponsesAckEarlierRequests(t *testing.T) {
 	require.Equal(t, uint64(0x0102030405060708), binary.NativeEndian.Uint64(p.e.mr.Bytes()))
 }
 
-// An acknowledgement of a later request shows that the response of a READ was lost. It
-// does not complete the READ, because the data is missing. An ACK packet with the
-// sequence of the READ itself does not complete the READ either.
+// The acknowledgement of a later request shows that a READ's response was lost. It does
+// not complete the READ, nor does an ACK with the READ's own sequence.
 func TestWireAckAfterLostReadResponse(t *testing.T) {
 	for name, seq := range map[string]uint64{"ACK of the READ's last packet": 3, "ACK of the request after the READ": 4} {
 		p := newScript(t)
@@ -108,10 +107,9 @@ func TestWireReadGoesOnFromTheFirstMissingPacket(t *testing.T) {
 	p.wantRequest("the requests after it are sent again", wire.SendOnly, 4)
 	p.send(p.response(wire.ReadResponseLast, 3, scriptMTU))
 	p.wantQuiet("the READ is requested again once")
-	// If a READ is requested again from the middle of its data, rxe begins the response
-	// with a MIDDLE packet, and network cards begin with a FIRST packet. The requester
-	// accepts both. It ignores a delayed duplicate of a response packet that it has
-	// received before.
+	// When a READ is requested again from the middle, rxe begins with a MIDDLE packet,
+	// and network cards with a FIRST. The requester accepts both, and ignores late
+	// duplicates.
 	p.send(p.response(wire.ReadResponseFirst, 0, scriptMTU), p.response(wire.ReadResponseMiddle, 1, scriptMTU),
 		p.response(wire.ReadResponseOnly, 2, scriptMTU), p.response(wire.ReadResponseLast, 3, scriptMTU))
 	p.wantDone("the READ has completed", verbs.StatusSuccess, 1)
@@ -120,10 +118,9 @@ func TestWireReadGoesOnFromTheFirstMissingPacket(t *testing.T) {
 	}
 }
 
-// When the response of a READ seems to be lost, the count of outstanding READs and
-// atomics decreases. It increases when the READ is requested again. If the response
-// arrives before that, the READ completes, and the count must not decrease a second
-// time.
+// When a READ's response seems lost, the count of outstanding READs and atomics
+// decreases until the READ is requested again. If the response arrives before, the count
+// must not decrease twice.
 func TestWireLateResponseAndTheDepth(t *testing.T) {
 	p := newScript(t, func(attr *verbs.QPAttr) { attr.MaxRdAtomic = 1 })
 	p.post(1, verbs.OpRead, 1)
@@ -168,9 +165,8 @@ func TestWireReadIntoMemoryThatWasClosed(t *testing.T) {
 	p.wantDone("the first response packet fails the request", verbs.StatusLocProtErr, 1)
 }
 
-// A READ fails the connection if its response can not be stored. Then the packets that
-// this connection has sent after the READ do not count as in flight any more, and the
-// congestion window, which other connections share, does not grow.
+// A READ whose response can not be stored fails the connection. The packets after it are
+// no longer in flight, and the shared congestion window does not grow.
 func TestWireCongestionAfterFailedRead(t *testing.T) {
 	p := newScript(t)
 	g := p.conn.cong.shared
@@ -189,9 +185,8 @@ func TestWireCongestionAfterFailedRead(t *testing.T) {
 	require.EqualValues(t, 16, g.window)
 }
 
-// An acknowledgement may complete a request with an error, and at the same time show that
-// the response of a later READ was lost. The connection has failed then, so the requester
-// does not request the READ again.
+// One acknowledgement may complete a request with an error, and show the loss of a later
+// READ's response. The connection has failed, so the READ is not requested again.
 func TestWireNoRetransmissionAfterFailure(t *testing.T) {
 	p := newScript(t)
 	g := p.conn.cong.shared

@@ -22,7 +22,7 @@ func TestWireEverySizeAndOperation(t *testing.T) {
 	a, b := s.newEnd(), s.newEnd()
 	s.join(a, b, func(attr *verbs.QPAttr) {
 		attr.PathMTU = verbs.MTU1024
-		// The first PSN is so near to the largest PSN that the PSNs wrap during the test.
+		// The PSNs wrap during the test.
 		attr.RQPSN, attr.SQPSN = 0xffffe0, 0xffffe0
 	})
 	for _, size := range []int{0, 1, 3, 1023, 1024, 1025, 31 * 1024, 32 * 1024, 33*1024 + 1, 128 * 1024, 129 * 1024, 1 << 20} {
@@ -55,15 +55,14 @@ func TestWireEverySizeAndOperation(t *testing.T) {
 				require.EqualValues(t, 77, got[0].Imm)
 			}
 		}
-		// The test has posted a receive buffer for each request. A WRITE without
-		// immediate data and a READ have not used their buffer, so the test removes it
-		// from the receive queue.
+		// A WRITE without immediate data and a READ use no receive buffer. The test
+		// removes the buffer that it has posted for them.
 		b.qp.rq.head = b.qp.rq.tail
 	}
 }
 
-// A queue pair that is reset forgets the responses that it has not sent yet. It does not
-// send them after it was connected again.
+// A reset queue pair forgets its unsent responses, and does not send them after a
+// reconnect.
 func TestWireResetDropsResponses(t *testing.T) {
 	p := newScript(t)
 	p.deliver(p.read(0, 0, 10))
@@ -77,8 +76,8 @@ func TestWireResetDropsResponses(t *testing.T) {
 	p.wantSyndrome("the new connection counts from its first PSN", wire.AckNoCredits, 0)
 }
 
-// When a message has completed, the receiver may close its queue pair at once. The sender
-// gets the acknowledgement of the message nevertheless.
+// The receiver may close its queue pair after the last message. The sender still gets
+// the acknowledgement.
 func TestWireClosedAfterTheLastMessage(t *testing.T) {
 	for name, end := range map[string]func(*end) error{
 		"error": func(e *end) error { return e.qp.Modify(&verbs.QPAttr{State: verbs.StateError}, verbs.AttrState) },

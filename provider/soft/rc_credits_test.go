@@ -14,16 +14,15 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// newCreditScript makes a script in which the queue pair and the script both advertise
-// their receive buffers.
+// newCreditScript makes a script in which both sides advertise receive buffers.
 func newCreditScript(t *testing.T) *script {
 	p := newScript(t)
 	p.conn.credits.Sends, p.conn.credits.Receives = true, true
 	return p
 }
 
-// credits makes an ACK with the sequence seq. The ACK says that the peer has executed msn
-// messages and has receive buffers for n further messages.
+// credits makes an ACK with the sequence seq: the peer has executed msn messages, and
+// has n receive buffers.
 func (p *script) credits(seq, msn uint64, n int) wire.Packet {
 	pkt := p.syndrome(wire.Ack(n), seq)
 	pkt.AETH().Set(wire.Ack(n), psnOf(0, msn))
@@ -96,8 +95,8 @@ func TestWireCreditsLimit(t *testing.T) {
 	p.wantDone("", verbs.StatusSuccess, 3, 4, 5)
 }
 
-// A sender without a credit sends only the first packet of a long SEND, as a probe. It
-// sends the other packets after the peer has acknowledged the probe.
+// Without a credit, only the first packet of a long SEND is sent, as a probe. The others
+// follow the probe's acknowledgement.
 func TestWireCreditsOfALongMessage(t *testing.T) {
 	p := newCreditScript(t)
 	p.post(1, verbs.OpSend, 3*scriptMTU)
@@ -114,15 +113,15 @@ func TestWireCreditsOfALongMessage(t *testing.T) {
 	p.out = nil
 	p.advance(verbs.AckTimeout(14))
 	p.advance(verbs.AckTimeout(14))
-	// After an ACK timeout the requester first sends one packet as a probe, and then all
-	// three packets again. It needs no credit for a packet that it has sent before.
+	// After an ACK timeout the requester sends one probe packet, then all three packets
+	// again. Repeated packets need no credit.
 	p.wantCount(1 + 3)
 	p.send(p.credits(5, 2, 0))
 	p.wantDone("", verbs.StatusSuccess, 1, 2)
 }
 
-// An advertisement counts all messages, including WRITEs and READs, although they take no
-// receive buffer.
+// An advertisement counts all messages, even WRITEs and READs, which take no receive
+// buffer.
 func TestWireCreditsCountAllMessages(t *testing.T) {
 	p := newCreditScript(t)
 	p.send(p.credits(0, 0, 0))
@@ -132,16 +131,15 @@ func TestWireCreditsCountAllMessages(t *testing.T) {
 	p.post(3, verbs.OpFetchAdd, 8)
 	p.post(4, verbs.OpSend, 1)
 	p.post(5, verbs.OpSend, 1)
-	// These are the WRITE and the two pieces of the READ. The atomic has to wait,
-	// because only two READs or atomics may be outstanding, and each piece counts as a
-	// READ.
+	// The WRITE and the two pieces of the READ. Only two READs or atomics may be
+	// outstanding, and each piece counts, so the atomic waits.
 	p.wantCount(3)
 	p.send(p.ack(0))
 	require.EqualValues(t, 3, p.conn.credits.messagesSent, "a WRITE, and two pieces of a READ")
 }
 
-// A sender that is faster than the receiver gets no RNR NAK, and every message is sent at
-// last, whatever packets get lost.
+// A fast sender gets no RNR NAK, and sends every message at last, whatever the network
+// loses.
 func TestWireCreditsAvoidRNR(t *testing.T) {
 	const messages = 200
 	for seed := range uint64(20) {
@@ -172,30 +170,28 @@ func TestWireCreditsAvoidRNR(t *testing.T) {
 	}
 }
 
-// newTestShard returns a shard whose clock shows 0. A test fires the timers of the shard
-// by calling Expire.
+// newTestShard returns a shard with its clock at 0. Expire fires its timers.
 func newTestShard() *shard { return &shard{clock: func() time.Duration { return 0 }} }
 
-// newRCCredits returns the credits of a connection on which both sides advertise their
-// receive buffers. The peer has not advertised a buffer yet. The result wqe is a SEND
-// with the message number 1, for which there is no credit.
+// newRCCredits returns the credits of a connection with flow control on both sides,
+// without an advertisement yet. The result wqe is a SEND with the message number 1,
+// without a credit.
 func newRCCredits() (*rcCredits, *wqe) {
 	r := new(rcCredits)
 	r.init(connmgr.CreditFlow{Sends: true, Receives: true}, newTestShard(), r.probeAllowed)
 	return r, &wqe{op: verbs.OpSend, rc: rcRequest{messageNumber: 1}}
 }
 
-// advertisement returns an AETH with the syndrome s and the message sequence number msn.
-// It says that the peer has executed msn messages, and the syndrome says for how many
-// further messages the peer has receive buffers.
+// advertisement returns an AETH. Its peer has executed msn messages, and s says for how
+// many more it has receive buffers.
 func advertisement(s wire.Syndrome, msn uint64) *wire.AETH {
 	h := new(wire.AETH)
 	h.Set(s, psnOf(0, msn))
 	return h
 }
 
-// A requester without credits sends one message as a probe. It sends the first probe at
-// once, and each further probe when no advertisement has arrived for probeDelay.
+// A requester without credits sends one message as a probe: at once, and then after each
+// probeDelay without an advertisement.
 func TestRCCreditsProbe(t *testing.T) {
 	r, w := newRCCredits()
 	timers := &r.timer.shard.timers
@@ -214,7 +210,7 @@ func TestRCCreditsProbe(t *testing.T) {
 	require.True(t, r.allows(w, at))
 }
 
-// A requester that waits to send a probe stops waiting when an advertisement arrives.
+// An advertisement ends the wait for the next probe.
 func TestRCCreditsUpdate(t *testing.T) {
 	r, w := newRCCredits()
 	r.probeSent()
@@ -231,8 +227,8 @@ func TestRCCreditsUpdate(t *testing.T) {
 	require.False(t, r.lacks(&wqe{op: verbs.OpSend, rc: rcRequest{messageNumber: 100}}), "the credits are infinite")
 }
 
-// A requester without credits may send some packets nevertheless. The operation of the
-// request, and the position of the packet in the request, decide whether it may.
+// A requester without credits may send some packets. The operation, and the packet's
+// position in the request, decide.
 func TestRCCreditsPositions(t *testing.T) {
 	send := &wqe{op: verbs.OpSend, rc: rcRequest{firstSeq: 4, messageNumber: 1}}
 	imm := &wqe{op: verbs.OpWriteImm, rc: rcRequest{firstSeq: 4, messageNumber: 1}}

@@ -74,12 +74,12 @@ func TestWireDuplicatesAreAcknowledgedAgain(t *testing.T) {
 	p.wantQuiet("one ACK for all duplicates")
 	require.Len(t, p.e.drainCQ(), 2, "duplicates are not executed again")
 	require.Zero(t, p.e.mr.Bytes()[4096])
-	p.send(p.read(3, 0, 2*scriptMTU)) // This READ arrives before the last packet of the WRITE.
+	p.send(p.read(3, 0, 2*scriptMTU)) // The READ arrives before the WRITE's last packet.
 	p.wantSyndrome("", wire.NAK(wire.NAKInvalidRequest), 3)
 }
 
-// The responder sends no ACK with the sequence of a READ. Such an ACK could make a
-// requester complete the READ without its data.
+// The responder sends no ACK with the sequence of a READ. A requester could complete the
+// READ without its data.
 func TestWireReadIsNeverAcknowledged(t *testing.T) {
 	p := newScript(t)
 	p.e.recv(1, 0, 10)
@@ -116,8 +116,7 @@ func TestWireReceiverWithoutBuffer(t *testing.T) {
 	}
 }
 
-// The responder does not check the key and the address of a request for zero bytes (IBTA
-// vol. 1, 9.7.4.1.3).
+// A request for zero bytes needs no valid key or address (IBTA vol. 1, 9.7.4.1.3).
 func TestWireZeroBytesNeedNoKey(t *testing.T) {
 	p := newScript(t)
 	p.send(withAckReq(p.request(wire.WriteOnly, 0, 0)), p.request(wire.ReadRequest, 1, 0))
@@ -168,9 +167,8 @@ func TestWireAtomicIsCarriedOutOnce(t *testing.T) {
 	require.EqualValues(t, 8, binary.NativeEndian.Uint64(word))
 }
 
-// If the same request arrives for the third time, the peer has not received the response
-// that was sent when it arrived for the second time. The responder then calls OnTimeout
-// of the packetConn, which may use another socket from then on.
+// When a request arrives for the third time, its second response was lost too. The
+// responder then calls OnTimeout of the packetConn, which may change its socket.
 func TestWireReportsLostResponses(t *testing.T) {
 	p := newScript(t)
 	for seq := range uint64(2) {

@@ -11,10 +11,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// FuzzWirePeer acts as a peer that sends arbitrary packets. Each step uses four bytes of
-// the input. They select the opcode of a packet or another action, the distance of the
-// packet's sequence to the expected one, a number for the payload's length or the
-// syndrome, and a number for the flags and addresses.
+// FuzzWirePeer acts as a peer that sends arbitrary packets. A step takes four bytes: the
+// opcode or another action, the distance to the expected sequence, the payload's length
+// or the syndrome, and the flags and addresses.
 func FuzzWirePeer(f *testing.F) {
 	f.Add([]byte{byte(wire.SendOnly), 128, 4, 0, byte(wire.SendOnly), 129, 4, 1})
 	f.Add([]byte{byte(wire.ReadRequest), 128, 200, 0, byte(wire.ReadRequest), 129, 100, 0, 0xfe, 0, 0, 0})
@@ -38,9 +37,8 @@ func FuzzWirePeer(f *testing.F) {
 	})
 }
 
-// fuzzStep performs one step of the input: it delivers a packet, posts a request,
-// advances the clock, or lets the shard send the packets that wait. It returns how many
-// requests it has posted.
+// fuzzStep performs one step: it delivers a packet, posts a request, advances the clock,
+// or sends waiting packets. It returns how many requests it has posted.
 func (p *script) fuzzStep(what, where, size, how byte) (posted int) {
 	switch op := wire.Opcode(what); {
 	case what >= 0xf0 && what < 0xfd:
@@ -86,8 +84,8 @@ func (p *script) fuzzPacket(op wire.Opcode, where, size, how byte) wire.Packet {
 	return pkt
 }
 
-// checkInvariants checks relations between counters that must hold whatever packets the
-// peer sends.
+// checkInvariants checks relations between counters that hold for all packets of the
+// peer.
 func (p *script) checkInvariants() {
 	sq, l := &p.e.qp.sq, p.conn
 	require.LessOrEqual(p.t, int32(sq.oldest-sq.next), int32(0))

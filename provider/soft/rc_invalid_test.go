@@ -11,18 +11,18 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// These are the statuses with which the receive buffer completes when an invalid request
-// has ended the queue pair: bufferTaken if the request had taken the buffer, bufferShort
-// if the buffer was too short for the message, and bufferUnused if no request had taken
-// the buffer, so that the queue pair flushed it.
+// Statuses of the receive buffer after an invalid request has ended the queue pair:
+//
+//   - bufferTaken: the request had taken the buffer.
+//   - bufferShort: the buffer was too short for the message.
+//   - bufferUnused: the buffer was flushed.
 const (
 	bufferTaken  = verbs.StatusRemInvReqErr
 	bufferShort  = verbs.StatusLocLenErr
 	bufferUnused = verbs.StatusWRFlushErr
 )
 
-// invalidRequests are sequences of packets. The last packet of each sequence breaks a
-// rule.
+// invalidRequests are sequences of packets, each of which ends with an invalid packet.
 var invalidRequests = []struct {
 	name    string
 	packets func(p *script) []wire.Packet
@@ -80,8 +80,8 @@ var invalidRequests = []struct {
 	}, wire.NAKRemoteAccess, bufferUnused},
 }
 
-// A request that breaks a rule moves the queue pair to the error state. The peer gets a
-// NAK for this request, and no response to later requests.
+// An invalid request moves the queue pair to the error state. The peer gets a NAK for
+// it, and no later responses.
 func TestWireInvalidRequests(t *testing.T) {
 	for _, c := range invalidRequests {
 		t.Run(c.name, func(t *testing.T) {

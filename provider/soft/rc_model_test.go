@@ -12,28 +12,28 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A modelEnd is one end of a simulated connection. It posts random requests, and knows
-// the result that each of them must have. The memory of an end has several areas, each
-// with modelSlots slots, and request i uses slot i modulo modelSlots of an area. So if a
-// packet is executed twice or out of order, it overwrites the data of another request,
-// and a check fails.
+// A modelEnd is one end of a simulated connection. It posts random requests, whose
+// results it knows.
+//
+// An end's memory has several areas of modelSlots slots. Request i uses slot i modulo
+// modelSlots. A packet that is executed twice or out of order overwrites another
+// request's data, and a check fails.
 type modelEnd struct {
 	e    *end
 	peer *modelEnd
 	rng  *rand.Rand
 	mtu  int
-	todo int // total number of requests that this end posts
+	todo int // number of requests that this end will post
 
 	ops []modelOp // requests that were posted
-	// number of requests that have completed; they complete in the order in which they
-	// were posted
+	// number of completed requests; they complete in order
 	done     int
 	failed   bool
 	received int    // number of messages received
-	expected []int  // indexes in ops of the SENDs and of the WRITEs with immediate data
+	expected []int  // indexes in ops of the SENDs and the WRITEs with immediate data
 	posted   int    // number of receive buffers posted
-	adds     uint64 // value of the peer's counter when all posted requests have been executed
-	swaps    uint64 // value of the peer's compare-and-swap word when all posted requests have been executed
+	adds     uint64 // the peer's counter after all posted requests
+	swaps    uint64 // the peer's compare-and-swap word after all posted requests
 }
 
 // A modelOp is a request of a modelEnd.
@@ -41,15 +41,14 @@ type modelOp struct {
 	op       verbs.Opcode
 	size     int
 	signaled bool
-	before   uint64 // value of the peer's word before this atomic, which the atomic must return
+	before   uint64 // the peer's word before this atomic: the atomic's result
 }
 
 const (
 	modelSlots = 16
 	slotBytes  = 16 << 10
 	areaBytes  = modelSlots * slotBytes
-	// An end's memory has these areas. The constants are their offsets from its
-	// beginning.
+	// Offsets of the areas of an end's memory.
 	sendArea    = 0 * areaBytes // data of this end's SENDs and WRITEs
 	resultArea  = 1 * areaBytes // data of this end's READs, and results of its atomics
 	receiveArea = 2 * areaBytes // receive buffers, for the peer's SENDs
@@ -64,7 +63,7 @@ func newModelEnd(e *end, seed uint64, todo int, mtu verbs.MTU) *modelEnd {
 	return s
 }
 
-// fill fills b with pseudorandom bytes. The same number always gives the same bytes.
+// fill fills b with pseudorandom bytes, the same for equal numbers.
 func fill(b []byte, number uint64) {
 	x := number*0x9e3779b97f4a7c15 + 1
 	for ; len(b) >= 8; b = b[8:] {
@@ -83,7 +82,7 @@ func slotOf(area, i int) int { return area + i%modelSlots*slotBytes }
 // finished reports whether all requests have completed, or one has failed.
 func (s *modelEnd) finished() bool { return s.failed || s.done == s.todo }
 
-// postSome posts a random number of receive buffers and of requests, which may be zero.
+// postSome posts random numbers of receive buffers and requests, possibly none.
 func (s *modelEnd) postSome() {
 	for s.posted < len(s.peer.expected)+4 && s.posted-s.received < modelSlots && s.rng.IntN(3) > 0 && !s.failed {
 		s.e.recv(uint64(s.posted), slotOf(receiveArea, s.posted), slotBytes)
@@ -131,8 +130,8 @@ func (s *modelEnd) post() {
 	s.e.post(wr)
 }
 
-// size returns a random size. Most sizes differ from a multiple of the path MTU by at
-// most one byte, because faults are most likely there.
+// size returns a random size, mostly within one byte of a multiple of the path MTU,
+// where faults are most likely.
 func (s *modelEnd) size() int {
 	n := s.mtu*s.rng.IntN(6) + s.rng.IntN(3) - 1
 	if s.rng.IntN(8) == 0 {
@@ -141,7 +140,7 @@ func (s *modelEnd) size() int {
 	return min(max(n, 0), slotBytes)
 }
 
-// pieces divides a part of the end's memory at random into one to three SGEs.
+// pieces divides a part of the memory at random into one to three SGEs.
 func (s *modelEnd) pieces(offset, size int) []verbs.SGE {
 	var sges []verbs.SGE
 	for len(sges) < 2 && size > 1 && s.rng.IntN(2) == 0 {
@@ -152,8 +151,8 @@ func (s *modelEnd) pieces(offset, size int) []verbs.SGE {
 	return append(sges, verbs.SGEOf(s.e.mr, offset, size))
 }
 
-// checkCompletions polls the CQ, and checks each request that has completed. When one
-// request has failed, all later requests have to be flushed.
+// checkCompletions polls the CQ and checks the completed requests. After a failed
+// request, all others must be flushed.
 func (s *modelEnd) checkCompletions() {
 	for _, wc := range s.e.drainCQ() {
 		t := s.e.t
@@ -179,8 +178,8 @@ func (s *modelEnd) checkCompletions() {
 	}
 }
 
-// checkMessage checks that a received message is the next one that the peer has posted,
-// and that its length, its immediate data and its contents are right.
+// checkMessage checks that a received message is the peer's next one, with the right
+// length, immediate data and contents.
 func (s *modelEnd) checkMessage(wc *verbs.WC) {
 	t := s.e.t
 	require.EqualValues(t, s.received, wc.ID)
@@ -199,9 +198,8 @@ func (s *modelEnd) checkMessage(wc *verbs.WC) {
 	s.received++
 }
 
-// check is called when request i of this end has completed. It checks the memory that
-// the request had to change: for a READ or an atomic the memory of this end, and for a
-// WRITE the memory of the peer.
+// check checks the memory that the completed request i has changed: this end's for a
+// READ or an atomic, the peer's for a WRITE.
 func (s *modelEnd) check(i int) {
 	switch o := s.ops[i]; o.op {
 	case verbs.OpWrite, verbs.OpWriteImm:
@@ -215,8 +213,8 @@ func (s *modelEnd) check(i int) {
 	}
 }
 
-// compare requires that the memory of this end at the given offset has the data of
-// request i of the peer, which is a SEND or a WRITE.
+// compare requires the data of the peer's request i, a SEND or a WRITE, at an offset of
+// this end's memory.
 func (s *modelEnd) compare(offset, size, i int) {
 	want := make([]byte, size)
 	fill(want, uint64(i))

@@ -14,9 +14,8 @@ import (
 // defaultAckTimeout is the code of the ACK timeout that connection management sets.
 const defaultAckTimeout = 18
 
-// During an outage of five seconds the network loses all packets. Connections with the
-// default ACK timeout and the largest retry count survive the outage, and lose no
-// message.
+// The network loses all packets for five seconds. Connections with the default ACK
+// timeout and the largest retry count lose no message.
 func TestWireOutage(t *testing.T) {
 	const messages, size = 64, 4096
 	s := newSim(t, 1, quietNet)

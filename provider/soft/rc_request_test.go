@@ -164,7 +164,7 @@ func TestWireMemoryClosedInTheMiddleOfAMessage(t *testing.T) {
 	p.wantQuiet("no request after the failed one is sent")
 }
 
-// A queue pair in SQD sends a lost packet again, but begins no new request.
+// A queue pair in SQD repeats a lost packet, but begins no new request.
 func TestWireDrainedQueueRepeats(t *testing.T) {
 	p := newScript(t)
 	p.post(1, verbs.OpSend, 2*scriptMTU)

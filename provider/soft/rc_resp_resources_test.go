@@ -11,11 +11,10 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// If a peer has more READs and atomics outstanding than the connection allows, the
-// responder sends the allowed number of responses, and then a NAK (IBTA vol. 1,
-// 9.7.5.2.3).
+// If a peer has too many outstanding READs and atomics, the responder sends the allowed
+// responses, and then a NAK (IBTA vol. 1, 9.7.5.2.3).
 func TestWireTooManyReads(t *testing.T) {
-	p := newScript(t) // The attributes of the script allow 2 outstanding READs and atomics.
+	p := newScript(t) // The script allows 2 outstanding READs and atomics.
 	p.send(p.read(0, 0, 10), p.read(1, 0, 10), p.read(2, 0, 10), p.read(3, 0, 10))
 	p.wantResponse("the response of the first READ", wire.ReadResponseOnly, 0)
 	p.wantResponse("the response of the second READ", wire.ReadResponseOnly, 1)
@@ -25,10 +24,9 @@ func TestWireTooManyReads(t *testing.T) {
 	p.wantAsync(verbs.AsyncQPRequestError)
 }
 
-// A peer may have the negotiated number of READs outstanding at all times, and may send
-// duplicates of READs. When the response of a READ was sent completely, the READ is not
-// outstanding any more. When the response of a duplicate was sent completely, the
-// duplicate is not outstanding any more either.
+// A peer may always have the negotiated number of READs outstanding, and may send
+// duplicates. A READ or its duplicate is outstanding until its response was sent
+// completely.
 func TestWireAllowedReads(t *testing.T) {
 	p := newScript(t)
 	for seq := uint64(0); seq < 20; seq += 2 {
@@ -36,7 +34,7 @@ func TestWireAllowedReads(t *testing.T) {
 		p.wantResponse("", wire.ReadResponseOnly, seq)
 		p.wantResponse("", wire.ReadResponseOnly, seq+1)
 	}
-	// These duplicates of the last two requests arrive late.
+	// Late duplicates of the last two requests.
 	p.deliver(p.read(18, 0, 10), p.read(19, 0, 10))
 	p.send(p.read(20, 0, 10), p.read(21, 0, 10))
 	p.wantResponse("", wire.ReadResponseOnly, 20)
@@ -45,7 +43,7 @@ func TestWireAllowedReads(t *testing.T) {
 	require.Equal(t, verbs.StateRTS, p.e.qp.State())
 }
 
-// A READ counts as outstanding until its response was sent completely.
+// A READ is outstanding until its response was sent completely.
 func TestWireUnfinishedReadIsOutstanding(t *testing.T) {
 	p := newScript(t)
 	p.room = 3

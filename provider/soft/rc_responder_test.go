@@ -11,8 +11,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// newRCResponder returns a responder of a connection that allows the peer two outstanding
-// READs and atomics.
+// newRCResponder returns a responder that allows two outstanding READs and atomics.
 func newRCResponder() *rcResponder {
 	r := new(rcResponder)
 	r.init(&verbs.QPAttr{RQPSN: uint32(theirBase), MaxDestRdAtomic: 2})
@@ -39,8 +38,8 @@ func TestRCResponderSequences(t *testing.T) {
 	require.Equal(t, wire.NAK(wire.NAKRemoteAccess), r.nak)
 }
 
-// A responder sends one NAK for a missing packet. When the missing packet has arrived,
-// the responder may send a NAK for another one.
+// A responder sends one NAK for a missing packet. After the packet's arrival, it may
+// send a NAK for another one.
 func TestRCResponderNAKStates(t *testing.T) {
 	r := newRCResponder()
 	require.Equal(t, nakNone, r.nakState)
@@ -51,9 +50,8 @@ func TestRCResponderNAKStates(t *testing.T) {
 	require.Equal(t, nakNone, r.nakState)
 }
 
-// onDuplicate records the first duplicate that arrives. It returns true if a further
-// duplicate of the recorded packet arrives. When a new request arrives, the record is
-// cleared.
+// onDuplicate records the first duplicate, and returns true for more duplicates of that
+// packet. A new request clears the record.
 func TestRCResponderDuplicates(t *testing.T) {
 	r := newRCResponder()
 	require.False(t, r.onDuplicate(0))
@@ -86,8 +84,7 @@ func TestRCResponderRepeats(t *testing.T) {
 	require.EqualValues(t, 7, r.resources.nextPending().result)
 }
 
-// A response acknowledges the SENDs and WRITEs that arrived before its request, but not
-// those that arrived after its request.
+// A response acknowledges the SENDs and WRITEs before its request, and none after.
 func TestRCResponderResponseAcknowledges(t *testing.T) {
 	r := newRCResponder()
 	r.executedData(true)

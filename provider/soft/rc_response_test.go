@@ -52,9 +52,8 @@ func TestWireReadIsRepeated(t *testing.T) {
 	p.wantResponse("", wire.ReadResponseOnly, 6)
 }
 
-// The peer may request a READ again, from some packet on, before the first response was
-// sent completely. The responder then stops sending the first response, and sends a new
-// one. The new response begins with the packet that the peer has requested.
+// The peer may request a READ again before the first response was sent completely. The
+// responder drops that response, and sends a new one from the requested packet on.
 func TestWireReadRepeatedEarly(t *testing.T) {
 	p := newScript(t)
 	p.send(p.read(0, 0, (respondBudget+2)*scriptMTU))
@@ -84,8 +83,8 @@ func TestWireReadResponsesArePaced(t *testing.T) {
 	require.Empty(t, p.e.qp.shard.demux.due)
 }
 
-// If a request ends the queue pair, the responder first sends the responses of all
-// earlier requests, and then the NAK for this request.
+// If a request ends the queue pair, its NAK follows the responses of all earlier
+// requests.
 func TestWireNAKFollowsResponses(t *testing.T) {
 	p := newScript(t)
 	const n = respondBudget + 1

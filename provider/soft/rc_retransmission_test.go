@@ -34,9 +34,8 @@ func TestWireSequenceNAK(t *testing.T) {
 	p.wantDone("all requests have completed", verbs.StatusSuccess, 2, 3)
 }
 
-// The requester sends packets again after a NAK. If an acknowledgement of their first
-// transmission arrives meanwhile, the requester does not send the acknowledged packets
-// again.
+// After a NAK the requester sends packets again. It skips those whose acknowledgement
+// arrives meanwhile.
 func TestWireAckDuringRetransmission(t *testing.T) {
 	p := newScript(t)
 	p.post(1, verbs.OpSend, 8*scriptMTU)
@@ -86,8 +85,8 @@ func TestWireProgressStartsTheCountAnew(t *testing.T) {
 	p.post(1, verbs.OpSend, 6*scriptMTU)
 	for seq := range uint64(5) {
 		p.out = nil
-		// When the timer expires for the first time, it finds that a packet was acknowledged
-		// since its start, and starts again. The second time it sends the packets again.
+		// At its first expiry, the timer finds an acknowledged packet, and restarts. At
+		// the second, it sends the packets again.
 		for range 2 {
 			if len(p.out) == 0 {
 				p.advance(scriptTimeout)
@@ -104,9 +103,8 @@ func TestWireProgressStartsTheCountAnew(t *testing.T) {
 	require.Zero(t, p.e.qp.shard.timers.Len(), "no timer is running")
 }
 
-// The retransmission timer may fire a short time after packets were sent again because
-// of a NAK. The requester then does not send these packets a third time. It sends them
-// again only after a further ACK timeout.
+// The retransmission timer may fire soon after a NAK has repeated packets. The packets
+// are sent a third time only after another ACK timeout.
 func TestWireTimeoutAfterRetransmission(t *testing.T) {
 	p := newScript(t)
 	p.post(1, verbs.OpSend, 1)
@@ -120,8 +118,8 @@ func TestWireTimeoutAfterRetransmission(t *testing.T) {
 	p.wantRequest("the third attempt", wire.SendOnly, 0)
 }
 
-// The retransmission timer may still run for an earlier request when a later request is
-// sent. It does not shorten the ACK timeout of the later request.
+// A timer that runs for an earlier request does not shorten the ACK timeout of a later
+// one.
 func TestWireTimeoutIsNotShortened(t *testing.T) {
 	p := newScript(t)
 	p.post(1, verbs.OpSend, 1)
@@ -138,8 +136,8 @@ func TestWireTimeoutIsNotShortened(t *testing.T) {
 	p.wantRequest("the timeout of the request has passed", wire.SendOnly, 1)
 }
 
-// When the last packets of a transfer are lost, the requester sends them again soon after
-// the ACK timeout. The timeout is counted from the last acknowledgement.
+// When a transfer's last packets are lost, the requester repeats them soon after the ACK
+// timeout, counted from the last acknowledgement.
 func TestWireTailLoss(t *testing.T) {
 	look := scriptTimeout / 4
 	for answered := time.Duration(1); answered < scriptTimeout; answered += look / 3 {
@@ -168,8 +166,8 @@ func (p *script) advanceInSteps(d time.Duration) {
 	p.advance(d)
 }
 
-// When the owner calls drive too late, the timer has missed several checks. The shard
-// then makes these checks one after the other in the same call.
+// When drive is called late, the shard makes up for all missed checks of the timer in
+// one call.
 func TestWireTimeoutOfALateOwner(t *testing.T) {
 	p := newScript(t)
 	p.post(1, verbs.OpSend, 1)
@@ -209,9 +207,9 @@ func TestWireReceiverNotReady(t *testing.T) {
 	for range 2 {
 		p.send(p.syndrome(wire.RNRNAK(code), 1))
 		p.post(3, verbs.OpSend, 1)
-		// The peer has refused the first packet of the message with the RNR NAK. The next
-		// packets are then out of sequence for the peer, so it also sends a NAK. This NAK
-		// does not count as a retry, and the requester still waits for the RNR timer.
+		// The peer has refused the first packet with the RNR NAK. The next packets are
+		// out of sequence, so it also sends a NAK. That is no retry, and the requester
+		// still waits for the RNR timer.
 		p.send(p.nak(wire.NAKSequence, 1))
 		p.advance(wait - 1)
 		p.wantQuiet("the RNR timer has not fired")
@@ -239,7 +237,7 @@ func TestWireReceiverNeverReady(t *testing.T) {
 	require.Empty(t, p.e.drainCQ())
 }
 
-// While the RNR timer runs, the ACK timeout does not expire, even if it is shorter.
+// While the RNR timer runs, a shorter ACK timeout does not expire.
 func TestWireRNRDelayIsNoTimeout(t *testing.T) {
 	p := newScript(t, func(attr *verbs.QPAttr) { attr.Timeout, attr.RetryCount = 10, 0 })
 	p.post(1, verbs.OpSend, 1)
@@ -252,10 +250,9 @@ func TestWireRNRDelayIsNoTimeout(t *testing.T) {
 	require.Empty(t, p.e.drainCQ())
 }
 
-// When the last packets of a message are lost, the requester sends its oldest
-// unacknowledged packet again as a tail probe, before the ACK timeout. The
-// acknowledgement of the probe says which packets the peer has. The requester then sends
-// only the packets again that the peer lacks.
+// When a message's last packets are lost, the requester repeats its oldest
+// unacknowledged packet as a tail probe, before the ACK timeout. The answer says which
+// packets are missing; only these are sent again.
 func TestWireTailProbeBeforeTimeout(t *testing.T) {
 	p := newScript(t)
 	p.post(1, verbs.OpSend, 6*scriptMTU)
@@ -274,8 +271,8 @@ func TestWireTailProbeBeforeTimeout(t *testing.T) {
 	require.Zero(t, p.timeouts)
 }
 
-// If the peer has received all packets and only the acknowledgement was lost, the
-// requester sends the tail probe and no other packet again.
+// If only the acknowledgement was lost, the requester repeats no packet except the tail
+// probe.
 func TestWireTailProbeAfterLostAck(t *testing.T) {
 	p := newScript(t)
 	p.post(1, verbs.OpSend, 6*scriptMTU)
@@ -287,7 +284,7 @@ func TestWireTailProbeAfterLostAck(t *testing.T) {
 	p.wantDone("the message had arrived", verbs.StatusSuccess, 1)
 }
 
-// A requester whose retry count is 0 sends no tail probe.
+// With retry count 0, there is no tail probe.
 func TestWireNoTailProbeWithoutRetries(t *testing.T) {
 	p := newScript(t, func(attr *verbs.QPAttr) { attr.RetryCount = 0 })
 	p.post(1, verbs.OpSend, 1)
@@ -298,8 +295,7 @@ func TestWireNoTailProbeWithoutRetries(t *testing.T) {
 	p.wantDone("", verbs.StatusRetryExcErr, 1)
 }
 
-// newRetransmission returns a retransmission, and a pointer to the time that its clock
-// shows. A test changes this time.
+// newRetransmission returns a retransmission, and a pointer to its clock's time.
 func newRetransmission() (r *retransmission, now *time.Duration) {
 	s, r := newTestShard(), new(retransmission)
 	now = new(time.Duration)
@@ -308,8 +304,8 @@ func newRetransmission() (r *retransmission, now *time.Duration) {
 	return r, now
 }
 
-// Without progress the timer expires after the ACK timeout. Until then it makes a check
-// every checkPeriod, which is a quarter of the ACK timeout here.
+// Without progress the timer expires after the ACK timeout. Until then it checks every
+// checkPeriod, here a quarter of the timeout.
 func TestRetransmissionTimer(t *testing.T) {
 	const code = 10 // an ACK timeout of 4.2 ms
 	r, now := newRetransmission()

@@ -16,18 +16,17 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A script is the peer of one queue pair: a test makes the packets of the peer, and
-// checks the packets that the queue pair sends. The script is also the packetConn of the
-// queue pair's shard. Sequences count from 0 on both sides. The first PSNs are so large
-// that the PSNs of both sides wrap after a few packets.
+// A script is the peer of one queue pair, and the packetConn of its shard. A test makes
+// the peer's packets, and checks those of the queue pair. Sequences count from 0 on both
+// sides. The PSNs soon wrap.
 type script struct {
 	t        testing.TB
 	e        *end
 	conn     *rcConn
 	now      time.Duration
-	out      []wire.Packet // packets that the queue pair has sent and the test has not checked
+	out      []wire.Packet // packets of the queue pair that the test has not checked
 	timeouts int           // number of calls of OnTimeout
-	room     int           // number of packets that the queue pair may still send; negative means no limit
+	room     int           // number of packets that may still be sent; negative: no limit
 }
 
 const (
@@ -43,8 +42,8 @@ var (
 	ownAddr    = netip.MustParseAddr("fd00::1")
 )
 
-// scriptAttr sets the attributes with which a test connects the queue pair. A test may
-// change them afterwards.
+// scriptAttr sets the attributes of the queue pair's connection. Tests may change them
+// later.
 func scriptAttr(attr *verbs.QPAttr) {
 	attr.AH.DestGID, attr.DestQPN = verbs.GIDFromAddr(scriptAddr), scriptQPN
 	attr.PathMTU, attr.RQPSN, attr.SQPSN = verbs.MTU256, uint32(theirBase), uint32(ourBase)
@@ -68,8 +67,8 @@ func newScript(t testing.TB, change ...func(*verbs.QPAttr)) *script {
 		}
 	})
 	p.conn = p.e.qp.path.(*rcConn)
-	// The tests of the script do not test the congestion control: the congestion window
-	// is large, and losses do not reduce it.
+	// These tests leave out congestion control: the window is large, and losses do not
+	// reduce it.
 	p.conn.cong.shared.window, p.conn.cong.recoveryEnd = maxWindow, math.MaxUint64
 	return p
 }
@@ -94,8 +93,7 @@ func (p *script) Push(_ *udp.Route, pkt wire.Packet) {
 	p.out = append(p.out, decoded)
 }
 
-// packet makes a packet for the queue pair, with an opcode, a PSN and the length of the
-// payload.
+// packet makes a packet for the queue pair, with a payload of the given length.
 func (p *script) packet(op wire.Opcode, number psn.Value, payload int) wire.Packet {
 	pkt := wire.Build(make([]byte, op.Size(payload)), op, payload)
 	pkt.BTH().SetDestQP(p.e.qp.num)
@@ -106,23 +104,20 @@ func (p *script) packet(op wire.Opcode, number psn.Value, payload int) wire.Pack
 	return pkt
 }
 
-// deliver passes packets to the shard of the queue pair, as if one system call had
-// received all of them.
+// deliver passes packets to the shard of the queue pair, as from one system call.
 func (p *script) deliver(pkts ...wire.Packet) {
 	for _, pkt := range pkts {
 		p.e.qp.shard.demux.receive(pkt, &udp.Header{From: scriptAddr, To: ownAddr, HopLimit: scriptHops})
 	}
 }
 
-// send passes packets to the shard like deliver, and then lets the queue pair send its
-// packets.
+// send delivers packets, and lets the queue pair send its own.
 func (p *script) send(pkts ...wire.Packet) {
 	p.deliver(pkts...)
 	p.e.qp.shard.demux.sendDue()
 }
 
-// request makes a packet of a request that the script sends. The parameter seq is the
-// sequence of the packet.
+// request makes a request packet of the script with the sequence seq.
 func (p *script) request(op wire.Opcode, seq uint64, payload int) wire.Packet {
 	return p.packet(op, psnOf(theirBase, seq), payload)
 }
@@ -133,9 +128,8 @@ func withAckReq(pkt wire.Packet) wire.Packet {
 	return pkt
 }
 
-// setRETH sets the RETH of a packet: the address is at an offset in the queue pair's
-// memory region, and the key is that of the region. The length may be larger than the
-// rest of the region.
+// setRETH sets the RETH: an offset in the queue pair's memory region, and its key. The
+// length may exceed the region.
 func (p *script) setRETH(pkt wire.Packet, offset int, length uint32) wire.Packet {
 	pkt.RETH().Set(p.e.mr.Addr()+uint64(offset), p.e.mr.RKey(), length)
 	return pkt
@@ -145,8 +139,7 @@ func (p *script) read(seq uint64, offset int, length uint32) wire.Packet {
 	return p.setRETH(p.request(wire.ReadRequest, seq, 0), offset, length)
 }
 
-// response makes a response packet for the queue pair. The parameter seq is the sequence
-// of the request packet.
+// response makes a response to the request packet with the sequence seq.
 func (p *script) response(op wire.Opcode, seq uint64, payload int) wire.Packet {
 	pkt := p.packet(op, psnOf(ourBase, seq), payload)
 	if h := pkt.AETH(); h != nil {
@@ -155,8 +148,7 @@ func (p *script) response(op wire.Opcode, seq uint64, payload int) wire.Packet {
 	return pkt
 }
 
-// syndrome makes an ACK or NAK for the queue pair. The parameter seq is the sequence of
-// the request packet that is acknowledged or refused.
+// syndrome makes an ACK or NAK for the request packet with the sequence seq.
 func (p *script) syndrome(s wire.Syndrome, seq uint64) wire.Packet {
 	pkt := p.response(wire.Acknowledge, seq, 0)
 	pkt.AETH().Set(s, 0)
@@ -169,8 +161,7 @@ func (p *script) nak(code wire.NAKCode, seq uint64) wire.Packet {
 	return p.syndrome(wire.NAK(code), seq)
 }
 
-// next removes the oldest packet from out and returns it. It requires that the packet has
-// the given opcode and PSN.
+// next removes the oldest packet from out, which must have the given opcode and PSN.
 func (p *script) next(why string, op wire.Opcode, number psn.Value) wire.Packet {
 	p.t.Helper()
 	require.NotEmpty(p.t, p.out, "%s: nothing was sent", why)
@@ -181,29 +172,28 @@ func (p *script) next(why string, op wire.Opcode, number psn.Value) wire.Packet 
 	return pkt
 }
 
-// wantRequest requires that the oldest packet in out is a request packet with the opcode
-// op and the sequence seq. It removes the packet and returns it.
+// wantRequest removes the oldest packet from out. It must be a request with the opcode
+// op and the sequence seq.
 func (p *script) wantRequest(why string, op wire.Opcode, seq uint64) wire.Packet {
 	p.t.Helper()
 	return p.next(why, op, psnOf(ourBase, seq))
 }
 
-// wantResponse requires that the oldest packet in out is a response packet with the
-// opcode op and the sequence seq. It removes the packet and returns it.
+// wantResponse removes the oldest packet from out. It must be a response with the opcode
+// op and the sequence seq.
 func (p *script) wantResponse(why string, op wire.Opcode, seq uint64) wire.Packet {
 	p.t.Helper()
 	return p.next(why, op, psnOf(theirBase, seq))
 }
 
-// wantSyndrome requires that the oldest packet in out is an ACK or NAK with the syndrome
-// s and the sequence seq. It removes the packet.
+// wantSyndrome removes the oldest packet from out. It must be an ACK or NAK with the
+// syndrome s and the sequence seq.
 func (p *script) wantSyndrome(why string, s wire.Syndrome, seq uint64) {
 	p.t.Helper()
 	require.Equal(p.t, s, p.wantResponse(why, wire.Acknowledge, seq).AETH().Syndrome(), why)
 }
 
-// wantQuiet requires that the queue pair has sent no packet besides those that the test
-// has removed.
+// wantQuiet requires that out has no packet.
 func (p *script) wantQuiet(why string) {
 	p.t.Helper()
 	require.Zero(p.t, len(p.out), why)
@@ -215,16 +205,14 @@ func (p *script) wantCount(n int) {
 	require.Equal(p.t, n, len(p.out)) // On failure, require.Len would print every packet.
 }
 
-// advance moves the clock forward, fires the timers that have expired, and lets the queue
-// pair send its packets.
+// advance advances the clock, fires expired timers, and lets the queue pair send.
 func (p *script) advance(d time.Duration) {
 	p.now += d
 	p.e.qp.shard.fireTimers()
 	p.e.qp.shard.demux.sendDue()
 }
 
-// post posts a request for n bytes, whose data is at the beginning of the end's memory
-// region.
+// post posts a request for n bytes at the beginning of the memory region.
 func (p *script) post(id uint64, op verbs.Opcode, n int, flags ...verbs.SendFlags) {
 	wr := verbs.SendWR{ID: id, Opcode: op, Flags: verbs.SendSignaled, Imm: 99,
 		SGEs: []verbs.SGE{verbs.SGEOf(p.e.mr, 0, n)}, RemoteAddr: 0x10000, RKey: 7, CompareAdd: 3, Swap: 4}
@@ -234,9 +222,8 @@ func (p *script) post(id uint64, op verbs.Opcode, n int, flags ...verbs.SendFlag
 	p.e.post(wr)
 }
 
-// wantDone requires that the requests with these ids have completed, in this order, and
-// no others. The parameter status is the status of the first request. If this is a
-// failure, the other requests have to be flushed; otherwise they have to succeed too.
+// wantDone requires that exactly these requests have completed, in order. The first has
+// the given status. If it is a failure, the others are flushed; otherwise they succeed.
 func (p *script) wantDone(why string, status verbs.Status, ids ...uint64) {
 	p.t.Helper()
 	got := p.e.drainCQ()

@@ -17,14 +17,14 @@ import (
 
 var seedFlag = goflag.Uint64("seed", 0, "run only this seed of the simulated network")
 
-// A simCase is a test case of the simulation. It has functions that choose the faults of
-// the network and the retry parameters of the queue pairs at random.
+// A simCase is a test case of the simulation. Its functions choose the network's faults
+// and the retry parameters at random.
 type simCase struct {
 	name  string
 	seeds int
 	net   func(*rand.Rand) netsim.Config
 	attr  func(*rand.Rand, *verbs.QPAttr)
-	fails bool // true if at least one connection has to fail, false if no connection is allowed to fail
+	fails bool // whether a connection must fail; if false, none may fail
 }
 
 func fraction(r *rand.Rand, most float64) float64 { return r.Float64() * most }
@@ -49,8 +49,8 @@ var simCases = []simCase{{
 }, {
 	name: "late duplicates", seeds: 500,
 	net: func(r *rand.Rand) netsim.Config {
-		// The jitter is longer than the ACK timeout. So a duplicate of a packet may
-		// arrive after the packet was already sent again.
+		// The jitter exceeds the ACK timeout, so late duplicates arrive after a
+		// retransmission.
 		return netsim.Config{Drop: 0.02, Duplicate: 0.5, Reorder: 0.02, Delay: 20 * time.Microsecond, Jitter: 20 * time.Millisecond}
 	},
 	attr: func(_ *rand.Rand, attr *verbs.QPAttr) { attr.Timeout = 10 },
@@ -62,8 +62,8 @@ var simCases = []simCase{{
 	attr: func(*rand.Rand, *verbs.QPAttr) {},
 }}
 
-// Whatever the network does, every request is executed exactly once and in order, or the
-// connection fails and its requests complete with errors.
+// Whatever the network does, every request is executed once and in order, or the
+// connection fails with errors for its requests.
 func TestWireSeeds(t *testing.T) {
 	for _, c := range simCases {
 		t.Run(c.name, func(t *testing.T) {
@@ -83,8 +83,7 @@ func TestWireSeeds(t *testing.T) {
 	}
 }
 
-// run exchanges random messages between two ends. It returns how many of the two ends
-// have failed.
+// run exchanges random messages between two ends. It returns how many ends have failed.
 func (c *simCase) run(t *testing.T, seed uint64) (failures int) {
 	r := rand.New(rand.NewPCG(seed, 1))
 	s := newSim(t, seed, c.net(r))
@@ -129,7 +128,7 @@ func (c *simCase) run(t *testing.T, seed uint64) (failures int) {
 	return failures
 }
 
-// Messages of 1 MiB arrive completely over a network that loses some packets.
+// Messages of 1 MiB arrive completely although the network loses packets.
 func TestWireBulkSeeds(t *testing.T) {
 	const size = 1 << 20
 	for seed := uint64(1); seed <= 6; seed++ {

@@ -13,15 +13,14 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// neighbours are two connections from one shard to one host, which share a congestion
-// window. The peer of the honest connection obeys the protocol. The peer of the second
-// connection is another program on that host, and a test makes it misbehave.
+// neighbours are two connections from one shard to one host, with one congestion window.
+// The honest peer obeys the protocol. The second peer is another program, which
+// misbehaves.
 type neighbours struct {
 	*sim
-	// Each connection is an array: element 0 is the end of this side, and element 1 is
-	// the end of the peer.
+	// Element 0 of each array is the end of this side, element 1 that of the peer.
 	honest, second [2]*end
-	started        int // number of messages of the second connection that were posted and have not completed
+	started        int // number of outstanding messages of the second connection
 }
 
 func newNeighbours(t *testing.T) *neighbours {
@@ -45,8 +44,8 @@ func write(from, to *end, id int) {
 		SGEs: []verbs.SGE{verbs.SGEOf(from.mr, 0, shareSize)}, RemoteAddr: to.mr.Addr(), RKey: to.mr.RKey()})
 }
 
-// run makes both connections send as fast as they can. It returns the virtual time that
-// shareMessages messages of the honest connection take.
+// run makes both connections send as fast as they can. It returns how long shareMessages
+// honest messages take, in virtual time.
 func (n *neighbours) run() time.Duration {
 	begin, posted, done := n.now, 0, 0
 	for range simLimit {
@@ -76,8 +75,8 @@ func (n *neighbours) run() time.Duration {
 	return 0
 }
 
-// A peer may report packets as lost although it has received them. Then it slows down its
-// own connection, and hardly slows down another connection to the same address.
+// A peer that reports received packets as lost slows down its own connection, and hardly
+// another one to the same address.
 func TestWireFakedLossesSlowOwnConnOnly(t *testing.T) {
 	fair := newNeighbours(t).run()
 
@@ -100,9 +99,8 @@ func TestWireFakedLossesSlowOwnConnOnly(t *testing.T) {
 	require.Less(t, beside, fair*3/2, "the honest connection keeps two thirds of its throughput")
 }
 
-// A peer that sends its acknowledgements late slows down its own connection. Another
-// connection to the same address still gets its share of the congestion window, even if
-// the window is small.
+// A peer with late acknowledgements slows down its own connection. Another connection to
+// the address keeps its share of the window, even of a small one.
 func TestWireLateAcksSlowOwnConnOnly(t *testing.T) {
 	narrow := func() *neighbours {
 		n := newNeighbours(t)

@@ -16,34 +16,31 @@ import (
 )
 
 // A sim connects the shards of one device by a simulated network, in virtual time. Each
-// shard stands for another host.
+// shard stands for a host.
 type sim struct {
 	t     testing.TB
 	dev   *device
 	net   *netsim.Net
 	now   int64
 	hosts []*simHost
-	// lose reports whether the network loses a packet, in addition to the losses of net.
-	// If lose is nil, the network loses no additional packet.
+	// lose chooses packets to lose, in addition to the losses of net. nil: none.
 	lose func(p wire.Packet) bool
-	// late returns the additional delay of a packet. If late is nil, no packet has an
-	// additional delay.
+	// late returns the additional delay of a packet. nil: no delay.
 	late func(p wire.Packet) time.Duration
 }
 
 // A simHost is the packetConn of a shard, with an address of its own. It computes and
-// checks the ICRC as udp.Conn does. The address is an IPv6 address for documentation (RFC
-// 3849), which no host has. It is not an IPv4 address, because the ICRC of an IPv4 packet
-// depends on the identification field of the IP header, which the sender does not know.
-// An IPv6 header has no such field.
+// checks the ICRC as udp.Conn does. The address is an IPv6 address for documentation
+// (RFC 3849). With IPv4, the ICRC would depend on the identification in the IP header,
+// which the sender does not know.
 type simHost struct {
 	sim   *sim
 	addr  netip.Addr
 	shard *shard
 	buf   [wire.MaxPacket]byte
-	sent  []netsim.Packet // packets that were pushed since the last call of Flush
+	sent  []netsim.Packet // packets pushed since the last Flush
 	spare [][]byte
-	room  int // number of packets that may be pushed before a call of Flush; 0 means no limit
+	room  int // number of packets that may be pushed before Flush; 0: no limit
 }
 
 func newSim(t testing.TB, seed uint64, cfg netsim.Config) *sim {
@@ -64,8 +61,8 @@ func (s *sim) newEnd() *end {
 	return newEnd(s.t, s.dev, vector, verbs.ProgressManual)
 }
 
-// join connects two ends to each other. For each of the two queue pairs, it calls the
-// functions in the parameter change with the attributes, which the functions may modify.
+// join connects two ends. The functions in change may modify the attributes of each
+// queue pair.
 func (s *sim) join(a, b *end, change ...func(*verbs.QPAttr)) {
 	s.connect(a, b, change...)
 	s.connect(b, a, change...)
@@ -89,9 +86,8 @@ func (s *sim) host(e *end) *simHost {
 	panic("an end without a host")
 }
 
-// step advances the time to the next event, and processes all events that are due then:
-// it delivers packets, fires timers and sends packets. It returns false if there is no
-// event.
+// step advances the time to the next event, and processes all events that are due. It
+// returns false if there is none.
 func (s *sim) step() bool {
 	next, ok := s.net.Next()
 	for _, h := range s.hosts {
@@ -143,8 +139,7 @@ func (s *sim) settle() {
 	require.FailNow(s.t, "the simulation does not end")
 }
 
-// simLimit is the number of steps after which a simulation fails, because it seems to run
-// without end. The number is arbitrary.
+// simLimit is the number of steps after which a simulation counts as endless. Arbitrary.
 const simLimit = 1_000_000
 
 func simPort(a netip.Addr) netip.AddrPort { return netip.AddrPortFrom(a, wire.UDPPort) }

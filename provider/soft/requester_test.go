@@ -12,10 +12,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// If connection management has no end for a queue pair yet, the queue pair sends its
-// requests on a provisional end, which perhaps no peer ever reads. Later, connection
-// management offers the end that leads to the peer. The queue pair then sends these
-// requests again on that end.
+// Without an end from connection management, requests are sent on a provisional end,
+// which perhaps no peer reads. When connection management offers the end to the peer,
+// the requests are sent again on it.
 func TestRequestsMoveToAnotherEnd(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	a, b := newEnd(t, d, 0, verbs.ProgressManual), newEnd(t, d, 1, verbs.ProgressManual)

@@ -15,12 +15,11 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// sharedBuffers is the number of buffers in the shared receive queue of newSharedEnds. It
-// is arbitrary.
+// sharedBuffers is the number of buffers of newSharedEnds. Arbitrary.
 const sharedBuffers = 64
 
-// newSharedEnds returns a shared receive queue and sharedBuffers ends that use it. The
-// receive queue has one buffer for each of these ends.
+// newSharedEnds returns a shared receive queue and sharedBuffers ends that use it. It
+// has one buffer per end.
 func newSharedEnds(t *testing.T, d *device) (*srq, []*end) {
 	first := newEnd(t, d, 0, verbs.ProgressManual)
 	s, err := first.pd.CreateSRQ(&verbs.SRQAttr{CQ: first.cq, MaxWR: sharedBuffers, MaxSGE: 1})
@@ -49,9 +48,8 @@ func (s *srq) fill(t *testing.T, mr verbs.MR) {
 	}
 }
 
-// Many peers send the first byte of a message and no more, so that these messages take
-// all buffers of a shared receive queue. After the time limit for incomplete messages the
-// connections end, and the buffers return to the queue.
+// Many peers send only the first byte of a message, and so take all buffers of a shared
+// receive queue. After the time limit, the connections end, and the buffers return.
 func TestHalfSentMessagesGiveBuffersBack(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	shard, err := d.shard(0, verbs.ProgressManual)
@@ -95,9 +93,8 @@ func TestHalfSentMessagesGiveBuffersBack(t *testing.T) {
 	require.EqualValues(t, sharedBuffers, shard.counts[counters.PartialExpired].Load())
 }
 
-// A slow message is completed, however long it takes, if at least partialProgress bytes
-// of it arrive within each time limit. Bytes that are already in the ring when the timer
-// fires count as arrived.
+// A slow message is completed if each time limit brings partialProgress bytes. Bytes
+// that are in the ring when the timer fires count.
 func TestSlowMessagesComplete(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	victim, sender := newPair(t, d, verbs.ProgressManual)
@@ -120,8 +117,8 @@ func TestSlowMessagesComplete(t *testing.T) {
 	for range 20 {
 		now += victim.qp.partialLimit()
 		send(0, partialProgress)
-		// When this poll begins, the timer has expired and a fragment is in the ring.
-		// The shard looks at the timer before it looks at the ring.
+		// At this poll, the timer has expired and a fragment is in the ring. The shard
+		// checks the timer first.
 		victim.qp.shard.fireTimers()
 		require.Empty(t, victim.pollN(3))
 	}
@@ -138,8 +135,8 @@ func TestSlowMessagesComplete(t *testing.T) {
 	require.False(t, victim.qp.partial.timer.Running(), "there is no incomplete message")
 }
 
-// A peer that sends fewer than partialProgress bytes of a message within the time limit
-// loses its connection.
+// A peer that sends fewer than partialProgress bytes within the time limit loses its
+// connection.
 func TestTricklingMessagesEnd(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	victim, sender := newPair(t, d, verbs.ProgressManual)
@@ -158,8 +155,8 @@ func TestTricklingMessagesEnd(t *testing.T) {
 	require.Equal(t, verbs.StateError, victim.qp.State())
 }
 
-// When an incomplete message on the wire path exceeds the time limit, the responder sends
-// a NAK to the peer and moves the queue pair to the error state.
+// When a message on the wire path exceeds the time limit, the responder sends a NAK, and
+// the queue pair goes to the error state.
 func TestWireHalfSentMessage(t *testing.T) {
 	p := newScript(t)
 	p.e.recv(1, 0, 4096)
@@ -173,8 +170,8 @@ func TestWireHalfSentMessage(t *testing.T) {
 	require.Equal(t, verbs.StateError, p.e.qp.state)
 }
 
-// A FIRST or MIDDLE packet whose payload is shorter than the path MTU is an invalid
-// request (IBTA vol. 1, 9.7.4.1.6). Such a packet does not take a receive buffer.
+// A FIRST or MIDDLE packet must fill the path MTU (IBTA vol. 1, 9.7.4.1.6). A shorter
+// one is invalid and takes no receive buffer.
 func TestWireShortFirstPacket(t *testing.T) {
 	p := newScript(t)
 	p.e.recv(1, 0, 4096)
@@ -183,8 +180,8 @@ func TestWireShortFirstPacket(t *testing.T) {
 	p.wantDone("", verbs.StatusWRFlushErr, 1)
 }
 
-// The time limit for incomplete messages is longer than a sender needs for all its
-// retries, but never longer than maxPartialLimit.
+// The time limit for incomplete messages exceeds the time of all retries of a sender,
+// but never maxPartialLimit.
 func TestPartialLimit(t *testing.T) {
 	q := &qp{}
 	for timeout := range uint8(32) {
@@ -200,8 +197,8 @@ func TestPartialLimit(t *testing.T) {
 	}
 }
 
-// A message has stalled if two conditions are true: it was the current message when watch
-// was called, and fewer than partialProgress bytes of it have arrived since that call.
+// A message has stalled if it was the current one at the call of watch, and fewer than
+// partialProgress bytes have arrived since.
 func TestPartialMessageStalls(t *testing.T) {
 	var p partialMessage
 	p.timer.init(newTestShard(), func() {})

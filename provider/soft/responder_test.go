@@ -11,8 +11,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// If a fragment does not continue the current message, the fragment is an invalid
-// request, and the receive buffer of the current message completes with an error.
+// A fragment that does not continue the current message is invalid. The message's
+// receive buffer completes with an error.
 func TestResponderMessageOrder(t *testing.T) {
 	const first, last = fragment.First, fragment.Last
 	type step struct {
@@ -65,8 +65,8 @@ func TestResponderMessageOrder(t *testing.T) {
 	}
 }
 
-// If the memory of a WRITE with immediate data is not accessible any more, the receive
-// buffer completes with an error.
+// If a WRITE with immediate data loses its memory, the receive buffer completes with an
+// error.
 func TestResponderWriteImmWithoutMemory(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 1})
 	e := newEnd(t, d, 0, verbs.ProgressManual)

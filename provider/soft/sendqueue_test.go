@@ -13,9 +13,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A send queue takes as many requests as its depth. When it grows, its requests keep
-// their contents. The test begins shortly before the 32-bit counters of the queue
-// overflow.
+// A send queue takes depth requests, which keep their contents when it grows. Its 32-bit
+// counters overflow during the test.
 func TestSendQueueGrows(t *testing.T) {
 	for seed := range uint64(100) {
 		rng := rand.New(rand.NewPCG(seed, 1))
@@ -39,8 +38,8 @@ func TestSendQueueGrows(t *testing.T) {
 	}
 }
 
-// numbered returns a request with the number n in three places, so that a test can
-// recognize it: its ID, its inline data and its scatter/gather list.
+// numbered returns a request with the number n in its ID, its inline data and its
+// scatter/gather list.
 func numbered(n uint64, caps *verbs.QPCaps) *verbs.SendWR {
 	wr := verbs.SendWR{ID: n, Inline: make([]byte, caps.MaxInline), SGEs: make([]verbs.SGE, caps.MaxSendSGE)}
 	binary.LittleEndian.PutUint64(wr.Inline, n)
@@ -57,9 +56,8 @@ func requireNumbered(t *testing.T, n uint64, caps *verbs.QPCaps, w *wqe) {
 	require.Equal(t, caps.MaxSendSGE, cap(w.sges))
 }
 
-// sentRequests returns a send queue with n requests that were sent. Each request has one
-// fragment, and request i has the sequence number i. The 32-bit counters of the queue
-// overflow after the first request.
+// sentRequests returns a send queue with n sent requests of one fragment. Request i has
+// the sequence number i. The queue's 32-bit counters overflow after the first request.
 func sentRequests(n int) sendQueue {
 	caps := verbs.QPCaps{MaxSendWR: n, MaxSendSGE: 1, MaxInline: 8}
 	q := newSendQueue(&caps)
@@ -101,7 +99,7 @@ func TestSendQueueForgetsSent(t *testing.T) {
 	require.False(t, q.at(q.oldest).done(4), "no sequence of the old connection is left")
 }
 
-// A new send queue has few entries, even if its depth is large.
+// A new send queue has few entries, even if it is deep.
 func TestSendQueueBeginsSmall(t *testing.T) {
 	q := newSendQueue(&verbs.QPCaps{MaxSendWR: 1 << 15, MaxSendSGE: 1, MaxInline: 128})
 	require.Len(t, q.entries, initialSendEntries)

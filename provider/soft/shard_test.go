@@ -13,10 +13,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// While a CQ is armed, each call of a method of a queue pair prepares the shard for the
-// sleep of its owner: it looks for a connection with work, and stops at the first one.
-// The next calls need not look again until the shard was driven. So n calls look at no
-// more than about n connections, although each call could look at n.
+// While a CQ is armed, each call of a queue pair's method looks for a connection with
+// work, until it finds one. Later calls need not look again until the shard is driven.
+// So n calls look at about n connections in all, not n each.
 func TestPreparingForSleepIsLinear(t *testing.T) {
 	for _, n := range []int{16, 32} {
 		visits, rings := prepareForSleep(t, n)
@@ -25,10 +24,9 @@ func TestPreparingForSleepIsLinear(t *testing.T) {
 	}
 }
 
-// prepareForSleep makes n connections that each have an acknowledgement to process, and
-// arms the CQ. Then it calls QP.State n times. Each of these calls may prepare the shard
-// for the sleep of its owner. prepareForSleep returns two numbers: how often the shard
-// armed a doorbell in these calls, and how often it wrote to its eventfd.
+// prepareForSleep makes n connections with an acknowledgement to process, and arms the
+// CQ. Then it calls QP.State n times. It returns how often these calls armed a doorbell,
+// and how often they wrote to the eventfd.
 func prepareForSleep(t *testing.T, n int) (visits int, rings uint64) {
 	d := openDevice(t, &Config{Vectors: 2})
 	s := newSleeper(t, d, 0, verbs.ProgressManual)
@@ -36,7 +34,7 @@ func prepareForSleep(t *testing.T, n int) (visits int, rings uint64) {
 	for i := range conns {
 		a, b := newPair(t, d, verbs.ProgressManual)
 		a.post(verbs.SendWR{Opcode: verbs.OpWrite, Flags: verbs.SendSignaled})
-		_, err := b.cq.Poll(b.wc) // In this poll the end b executes the WRITE and acknowledges it.
+		_, err := b.cq.Poll(b.wc) // In this poll b executes and acknowledges the WRITE.
 		require.NoError(t, err)
 		conns[i] = a.qp.path.(*shmConn)
 		require.Less(t, n, len(conns[i].shard.doorbellBuf), "pendingRings counts the visits up to this number")
@@ -54,7 +52,7 @@ func prepareForSleep(t *testing.T, n int) (visits int, rings uint64) {
 	return visits, binary.NativeEndian.Uint64(count[:])
 }
 
-// A call of drive reads the clock at most once, even if it handles many packets.
+// One call of drive reads the clock at most once, even for many packets.
 func TestDriveTimeReadsClockOnce(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 1})
 	s := newEnd(t, d, 0, verbs.ProgressManual).qp.shard

@@ -12,7 +12,7 @@ import (
 )
 
 func TestSHMSentAcknowledge(t *testing.T) {
-	// The test begins shortly before the 32-bit counter of consumed slots overflows.
+	// The 32-bit counter of consumed slots overflows during the test.
 	const start = math.MaxUint32 - 1
 	s := shmSent{seq: start + 4, acked: start}
 	for _, c := range []struct {

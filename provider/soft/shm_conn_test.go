@@ -44,10 +44,9 @@ func TestReadWriteAtomic(t *testing.T) {
 	require.EqualValues(t, 42, b.mr.Bytes()[8])
 }
 
-// A connection can not be parked while it has to send the response of a READ. The peer
-// waits for this response and sends nothing, so it would not ring the doorbell that
-// wakes a parked connection. In this test the READ is in the last slot that one call of
-// drive executes, so that the call ends before the response is sent.
+// A connection that has to send a READ's response can not be parked. The peer waits for
+// the response, and would not ring the doorbell. Here the READ is the last slot of a
+// call of drive, which ends before the response.
 func TestUnsentReadResponseIsNotParked(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	a, b := newPair(t, d, verbs.ProgressManual)
@@ -66,9 +65,8 @@ func TestUnsentReadResponseIsNotParked(t *testing.T) {
 	require.True(t, c.armDoorbell())
 }
 
-// When the ring is full, the sender processes the acknowledgements that have arrived, and
-// then has room for further messages. The slots become free together with the requests
-// that used them.
+// When the ring is full, the sender processes acknowledgements to make room. The slots
+// become free together with their requests.
 func TestFullRingTakesAcks(t *testing.T) {
 	cfg := localConfig()
 	cfg.Vectors, cfg.RingSlots = 2, 8
@@ -82,7 +80,7 @@ func TestFullRingTakesAcks(t *testing.T) {
 	require.False(t, send(), "the ring is full")
 	a.qp.Doorbell()
 	b.wait(cfg.RingSlots)
-	b.pollN(1) // This poll finds no work, so it acknowledges all messages.
+	b.pollN(1) // This poll finds no work, so it sends acknowledgements.
 	require.True(t, send())
 	require.EqualValues(t, cfg.RingSlots, c.acked())
 	require.EqualValues(t, cfg.RingSlots, a.qp.sq.oldest, "the acknowledged requests have completed")

@@ -16,10 +16,10 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// sharedMemory returns the memory that an end shares with its peer.
+// sharedMemory returns the memory that an end and its peer share.
 func (e *end) sharedMemory() []byte { return e.qp.path.(*shmConn).end.Segment.Mem }
 
-// pollN polls an end the given number of times, and returns the completions.
+// pollN polls an end n times, and returns the completions.
 func (e *end) pollN(drives int) []verbs.WC {
 	var got []verbs.WC
 	memory := make([]verbs.InlineData, len(e.wc))
@@ -31,10 +31,9 @@ func (e *end) pollN(drives int) []verbs.WC {
 	return got
 }
 
-// FuzzHostilePeer lets a peer write random bytes into the shared memory of a connection.
-// The other end, the victim, may lose the connection, but each of its requests and
-// buffers completes at most once. In every second run the victim also receives small
-// messages without a buffer.
+// FuzzHostilePeer lets a peer write random bytes into the shared memory. The victim may
+// lose the connection, but its requests and buffers complete at most once. In every
+// second run the victim also receives messages without buffers.
 func FuzzHostilePeer(f *testing.F) {
 	for seed := range uint64(40) {
 		f.Add(seed, uint16(seed*13))
@@ -80,9 +79,8 @@ func hostileRequest(e, peer *end, id uint64, kind int) verbs.SendWR {
 	return wr
 }
 
-// writeRandom writes random bytes to the shared memory. One half of the bytes goes to
-// random addresses in the whole memory. The other half goes to control blocks and slot
-// headers, whose contents the victim interprets.
+// writeRandom writes random bytes to the shared memory: half of them anywhere, half to
+// control blocks and slot headers, which the victim interprets.
 func writeRandom(r *rand.Rand, mem []byte, writes int) {
 	for range writes {
 		at := r.IntN(len(mem))
@@ -99,9 +97,8 @@ func writeRandom(r *rand.Rand, mem []byte, writes int) {
 	}
 }
 
-// The test has one case for each kind of invalid value that a peer can write. Each case
-// moves the victim's queue pair to the error state. Another connection on the same CQ
-// still works.
+// Each case is one kind of invalid value of a peer. It moves the victim's queue pair to
+// the error state. Another connection on the same CQ still works.
 func TestInvalidPeerWrites(t *testing.T) {
 	writes := map[string]func(ctl *shm.ControlBlock, out *shm.Producer){
 		"more acknowledged than sent": func(c *shm.ControlBlock, _ *shm.Producer) { c.Ack.Store(1000) },
@@ -151,9 +148,8 @@ func TestInvalidPeerWrites(t *testing.T) {
 
 func publishFrame(p *shm.Producer, f fragment.Fragment) { p.Publish(&f) }
 
-// Ringing a doorbell never blocks. A peer could try to make the write to the doorbell's
-// socket block: it does not read the socket, so that the socket is full, and it clears
-// the flag O_NONBLOCK of the socket. The test does both.
+// Ringing a doorbell never blocks, even if the peer lets the doorbell's socket become
+// full and clears its flag O_NONBLOCK.
 func TestDoorbellDoesNotBlock(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	a, b := newPair(t, d, verbs.ProgressManual)
@@ -179,8 +175,8 @@ func TestDoorbellDoesNotBlock(t *testing.T) {
 	}
 }
 
-// requireAsleep polls and arms the CQ of an end. It requires that the descriptor of the
-// completion channel is not readable afterwards, so that the owner of the end can sleep.
+// requireAsleep polls and arms the CQ. The completion channel must not be readable then,
+// so that the owner can sleep.
 func (s *sleeper) requireAsleep() {
 	s.t.Helper()
 	for range 4 {
@@ -201,9 +197,8 @@ func (s *sleeper) requireAsleep() {
 	require.False(s.t, cmside.Readable(s.t, s.ch.FD()))
 }
 
-// If a peer does not read the responses to its atomics, the response ring becomes full,
-// and the victim has to wait for room in the ring. The owner of the victim can sleep
-// while the victim waits.
+// If a peer leaves the responses to its atomics unread, the ring becomes full. The
+// victim's owner can sleep while the victim waits for room.
 func TestStalledAtomicsLetTheVictimSleep(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	a, b := newEnd(t, d, 0, verbs.ProgressManual), newSleeper(t, d, 1, verbs.ProgressManual)

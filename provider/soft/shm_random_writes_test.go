@@ -15,14 +15,12 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// peerRandomWriter first writes randomWrites bytes while it posts requests, 1000 bytes
-// before each request. After the last request it writes randomWrites bytes more. The
-// number is arbitrary.
+// randomWrites is the number of bytes that peerRandomWriter writes while it posts
+// requests, 1000 before each, and again after the last. Arbitrary.
 const randomWrites = 200_000
 
-// peerRandomWriter is the function of a peer process. It connects to an address, and then
-// writes random bytes to the shared memory of the connection. The seed of the random
-// numbers is the port of the address.
+// peerRandomWriter is the function of a peer process. It connects, and then writes
+// random bytes to the shared memory. The port is the seed.
 func peerRandomWriter(t *testing.T, address string) {
 	at := netip.MustParseAddrPort(address)
 	s := newParty(t)
@@ -39,9 +37,8 @@ func peerRandomWriter(t *testing.T, address string) {
 	peerproc.Linger()
 }
 
-// A peer process writes invalid indexes, lengths and counts to the rings of its
-// connection. The test process may lose the connection to this peer. A second connection
-// of the test process, which has an honest peer and uses the same CQ, still works.
+// A peer process writes invalid indexes, lengths and counts to its rings. This process
+// may lose that connection, but an honest connection on the same CQ still works.
 func TestRandomWriterProcess(t *testing.T) {
 	s := newHostParty(t)
 	honest, victim := connected(t, s, s)
@@ -63,12 +60,11 @@ func TestRandomWriterProcess(t *testing.T) {
 
 	for round := range 3000 {
 		if round == 2000 {
-			// The writer says "ready" after its last write to the shared memory.
+			// After its last write to the shared memory, the writer says "ready".
 			require.Equal(t, "ready", line())
 		}
-		// The attacked queue pair gets a request and a receive buffer, so that in each
-		// round its requester and its responder use the shared memory. These calls may
-		// fail.
+		// The attacked queue pair gets a request and a receive buffer, so its requester
+		// and responder use the shared memory. These calls may fail.
 		_, _ = attacked.QP().PostSend([]verbs.SendWR{{ID: 2, Opcode: verbs.OpSend, Flags: verbs.SendInline, Inline: []byte("to the writer")}})
 		_ = post(attacked.QP(), 1, 4096)
 		require.NoError(t, post(victim.QP(), 100, 0))

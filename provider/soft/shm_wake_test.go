@@ -26,9 +26,8 @@ func newSleeper(t *testing.T, d *device, vector int, progress verbs.Progress) *s
 	return &sleeper{e, ch}
 }
 
-// sleep waits until the descriptor of the completion channel is readable. If the
-// descriptor is not readable after 30 s, sleep assumes that a wake-up was lost, and the
-// test fails.
+// sleep waits until the completion channel is readable. After 30 s it fails the test,
+// because a wake-up was lost.
 func (s *sleeper) sleep() {
 	s.t.Helper()
 	fds := []unix.PollFd{{Fd: int32(s.ch.FD()), Events: unix.POLLIN}}
@@ -71,8 +70,7 @@ func TestParkedEndIsWoken(t *testing.T) {
 	}
 }
 
-// A sender with one signaled request sleeps until the request completes. The
-// acknowledgement of the request wakes the sender.
+// A sender with one signaled request sleeps until its acknowledgement arrives.
 func TestAckWakesWaitingSender(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	a := newSleeper(t, d, 0, verbs.ProgressManual)
@@ -84,7 +82,7 @@ func TestAckWakesWaitingSender(t *testing.T) {
 	require.NoError(t, a.cq.Arm(false))
 	require.False(t, cmside.Readable(t, a.ch.FD()))
 	b.wait(1)
-	// The poll finds no other work, so b sends the delayed acknowledgement.
+	// The poll finds no other work, so b sends the acknowledgement.
 	_, err := b.cq.Poll(b.wc)
 	require.NoError(t, err)
 	a.sleep()
@@ -95,8 +93,8 @@ func TestAckWakesWaitingSender(t *testing.T) {
 	require.Equal(t, verbs.StatusSuccess, a.wait(1)[0].Status)
 }
 
-// An RNR NAK wakes a sleeping sender even if none of its requests is signaled, because
-// the sender has to send the message again.
+// An RNR NAK wakes a sleeping sender without signaled requests, because it has to send
+// again.
 func TestRNRWakesAnUnsignaledSender(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	a := newSleeper(t, d, 0, verbs.ProgressManual)
@@ -105,11 +103,11 @@ func TestRNRWakesAnUnsignaledSender(t *testing.T) {
 	b.connect(a.end, nil)
 	a.post(verbs.SendWR{Opcode: verbs.OpSend, Flags: verbs.SendInline, Inline: []byte("x")})
 	require.NoError(t, a.cq.Arm(false))
-	_, err := b.cq.Poll(b.wc) // The end b has no receive buffer and sends an RNR NAK.
+	_, err := b.cq.Poll(b.wc) // The end b has no receive buffer, so it sends an RNR NAK.
 	require.NoError(t, err)
 	b.recv(1, 0, 100)
 	for range pollLimit {
-		a.sleep() // The first wake-up is for the RNR NAK, the second one for the RNR timer.
+		a.sleep() // The RNR NAK causes the first wake-up, the RNR timer the second.
 		_, _, err = a.ch.Next()
 		require.NoError(t, err)
 		n, err := b.cq.Poll(b.wc)
@@ -121,8 +119,8 @@ func TestRNRWakesAnUnsignaledSender(t *testing.T) {
 	}
 }
 
-// Two goroutines exchange messages over a connection, and sleep while they wait for a
-// message. Each message wakes its receiver.
+// Two goroutines exchange messages, and sleep while they wait. Each message wakes its
+// receiver.
 func TestPingPongAsleep(t *testing.T) {
 	for _, progress := range []verbs.Progress{verbs.ProgressManual, verbs.ProgressAuto} {
 		t.Run(progress.String(), func(t *testing.T) {
@@ -145,8 +143,7 @@ func TestPingPongAsleep(t *testing.T) {
 	}
 }
 
-// pingPong receives messages and answers each of them. It sleeps while it waits for the
-// next message.
+// pingPong answers messages, and sleeps while it waits for the next.
 func (s *sleeper) pingPong(rounds int) {
 	for got := 0; got < rounds; {
 		n, err := s.cq.Poll(s.wc)
@@ -200,9 +197,8 @@ func TestIdleConnsAreParked(t *testing.T) {
 	}
 }
 
-// Each call of drive polls all active connections, and one idle connection: the idle
-// connections take turns. So the number of idle connections does not change what it costs
-// to poll the active ones.
+// Each call of drive polls all active connections, and one idle connection in turn. So
+// idle connections do not slow down active ones.
 func TestIdleConnsArePolledInTurn(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	var as, bs [maxPolledIdle]*end
@@ -225,8 +221,8 @@ func TestIdleConnsArePolledInTurn(t *testing.T) {
 	require.Empty(t, s.polls.active)
 }
 
-// A connection stays active until its unsignaled requests are acknowledged, because the
-// peer rings no doorbell for such an acknowledgement.
+// A connection stays active until its unsignaled requests are acknowledged. The peer
+// rings no doorbell for these.
 func TestUnansweredConnStaysActive(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	a, b := newPair(t, d, verbs.ProgressManual)
@@ -236,14 +232,14 @@ func TestUnansweredConnStaysActive(t *testing.T) {
 	a.pollN(4 * idleAfter)
 	require.Len(t, s.polls.active, 1)
 	b.wait(1)
-	b.pollN(2) // The polls find no other work, so b sends the delayed acknowledgement.
+	b.pollN(2) // The polls find no other work, so b sends the acknowledgement.
 	a.pollN(4 * idleAfter)
 	require.Empty(t, s.polls.active)
 	require.False(t, a.qp.sq.outstanding())
 }
 
-// An end rings the doorbell of its peer only if the peer is parked. It does not ring
-// while the peer polls the connection, because ringing a doorbell costs a system call.
+// An end rings its peer's doorbell only if the peer is parked, because a doorbell costs
+// a system call.
 func TestPollingEndIsNotRung(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	a, b := newPair(t, d, verbs.ProgressManual)

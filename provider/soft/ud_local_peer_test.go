@@ -16,20 +16,17 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// lastNumber is the number of the last datagram that a test sends to a sink. In
-// numberedDatagram, the payload of the datagram with the number n is at the offset
-// n*datagramMTU modulo endSize of the memory region. The low 9 bits of lastNumber are
-// ones. So the payload of the last datagram is at the end of the region, where no
-// earlier datagram has its payload.
+// lastNumber is the number of the last datagram to a sink. The payload of datagram n is
+// at the offset n*datagramMTU modulo endSize. The low 9 bits of lastNumber are ones, so
+// its payload is at the end of the region, where no other is.
 const lastNumber = 1<<30 | 511
 
-// sinkBuffers is the number of receive buffers that a sink posts.
+// sinkBuffers is the number of receive buffers of a sink.
 const sinkBuffers = 256
 
-// peerDatagramSink is the function of a peer process with a UD queue pair that receives
-// numbered datagrams. It first prints its queue pair number. When the datagram with the
-// number lastNumber arrives, it prints how many datagrams arrived before, and starts to
-// count again from zero. The test fails if datagrams arrive out of order.
+// peerDatagramSink is the function of a peer process with a UD queue pair, whose number
+// it prints. At each datagram lastNumber, it prints how many datagrams arrived before,
+// and counts from zero again. Datagrams out of order fail the test.
 func peerDatagramSink(t *testing.T, _ string) {
 	cfg := localConfig()
 	cfg.AllowedUsers = []uint32{AnyUser}
@@ -62,9 +59,9 @@ func peerDatagramSink(t *testing.T, _ string) {
 	}
 }
 
-// peerDatagramSource is the function of a peer process that sends one datagram to a queue
-// pair. The parameter address is the number of that queue pair, as text. After the send,
-// the process prints how many counters of its device are not zero.
+// peerDatagramSource is the function of a peer process. It sends one datagram to the
+// queue pair whose number is the text address. Then it prints how many counters are not
+// zero.
 func peerDatagramSource(t *testing.T, address string) {
 	cfg := localConfig()
 	cfg.AllowedUsers = []uint32{AnyUser}
@@ -77,10 +74,9 @@ func peerDatagramSource(t *testing.T, address string) {
 	peerproc.Linger()
 }
 
-// peerDatagramDestNoDescriptors is the function of a peer process. It connects to two
-// destinations and then uses up its descriptors. It checks that a datagram to a third
-// destination closes one of the two connections, and that a datagram is dropped if there
-// is no connection to close.
+// peerDatagramDestNoDescriptors is the function of a peer process with two connected
+// destinations and no free descriptors. A datagram to a third destination must close one
+// connection. If none can be closed, the datagram is dropped.
 func peerDatagramDestNoDescriptors(t *testing.T, _ string) {
 	d := openDevice(t, localConfig())
 	e := newDatagramEnd(t, d, verbs.ProgressManual)
@@ -108,19 +104,17 @@ func peerDatagramDestNoDescriptors(t *testing.T, _ string) {
 	peerproc.Linger()
 }
 
-// If a sender without free descriptors has a datagram for a new destination, it closes
-// its connection to another destination. If it has no connection that it can close, it
-// drops the datagram and counts it in datagram_unsent.
+// A sender without free descriptors closes a connection for a new destination. If it can
+// close none, it drops the datagram and counts it in datagram_unsent.
 func TestDatagramDestsOutOfDescriptors(t *testing.T) {
 	line, kill := peerproc.Start(t, "datagram-dest-full", "")
 	require.Equal(t, "done", line())
 	kill()
 }
 
-// startSink starts a process with the function peerDatagramSink. The process belongs to
-// the user with the id uid. startSink returns the queue pair number of the sink, a
-// function that sends a signal to the process, and a function that returns the next line
-// that the process prints.
+// startSink starts a process with peerDatagramSink as the user uid. It returns the
+// sink's queue pair number, and two functions: one signals the process, the other
+// returns its next line.
 func startSink(t *testing.T, uid uint32) (num uint32, signal func(syscall.Signal), line func() string) {
 	cmd := peerproc.Command("datagram-sink", "")
 	cmd.SysProcAttr = nil
@@ -133,7 +127,7 @@ func startSink(t *testing.T, uid uint32) (num uint32, signal func(syscall.Signal
 	return uint32(n), func(s syscall.Signal) { require.NoError(t, cmd.Process.Signal(s)) }, line
 }
 
-// await polls an end until the other process has printed a line, and returns that line.
+// await polls an end until the other process prints a line, which it returns.
 func (e *end) await(line func() string) int {
 	e.t.Helper()
 	got := make(chan string, 1)
@@ -151,9 +145,8 @@ func (e *end) await(line func() string) int {
 	}
 }
 
-// The datagrams of a burst do not fit a socket all at once, so the sender keeps some of
-// them in its queue. All of them arrive at a queue pair of another process, with manual
-// and with automatic progress of the sender.
+// A burst exceeds the socket, so the sender queues datagrams. All arrive at another
+// process, with manual and automatic progress.
 func TestDatagramBurstToProcess(t *testing.T) {
 	for name, progress := range map[string]verbs.Progress{"manual": verbs.ProgressManual, "automatic": verbs.ProgressAuto} {
 		t.Run(name, func(t *testing.T) {
@@ -176,9 +169,8 @@ func TestDatagramBurstToProcess(t *testing.T) {
 	}
 }
 
-// While the receiving process is stopped, the sender drops and counts the datagrams that
-// do not fit the queue of this destination. Datagrams to other destinations are not
-// delayed.
+// While the receiving process is stopped, the sender drops and counts datagrams beyond
+// its queue. Other destinations are not delayed.
 func TestDatagramStoppedProcess(t *testing.T) {
 	num, signal, line := startSink(t, uint32(os.Geteuid()))
 	d := openDevice(t, localConfig())
@@ -202,8 +194,7 @@ func TestDatagramStoppedProcess(t *testing.T) {
 	require.Equal(t, counted{"datagram_unsent": unsent}, countsOf(t, d))
 }
 
-// Datagrams between this process and a process of another user arrive in neither
-// direction if that user is not in Config.AllowedUsers.
+// Datagrams from and to a user who is not in Config.AllowedUsers do not arrive.
 func TestDatagramsOfOtherUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can run a process of another user")

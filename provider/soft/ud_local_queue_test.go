@@ -31,7 +31,7 @@ func TestPacketQueue(t *testing.T) {
 	require.Nil(t, q.buf, "an empty queue holds no memory")
 }
 
-// A packet queue that never becomes empty reuses its memory instead of growing.
+// A packet queue that never empties reuses its memory.
 func TestPacketQueueReusesMemory(t *testing.T) {
 	var q packetQueue
 	packet := make([]byte, 100)

@@ -18,10 +18,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// connectDatagrams connects a socket to the UD queue pair with the number dst, and sends
-// a datagram on it. The number src is the source queue pair in the datagram's header. If
-// the backlog of the receiver is full, or if the receiver closes the connection before
-// the datagram is sent, connectDatagrams connects again, as a udLocalDest does.
+// connectDatagrams connects to the UD queue pair dst, and sends a datagram whose header
+// has the source src. If the backlog is full, or the receiver closes too early, it
+// connects again, as a udLocalDest does.
 func connectDatagrams(t *testing.T, dst, src uint32) int {
 	for {
 		fd, err := unixsock.New()
@@ -40,9 +39,9 @@ func connectDatagrams(t *testing.T, dst, src uint32) int {
 	}
 }
 
-// peerDatagramSenders is the function of a peer process. It opens several connections to
-// a queue pair, sends a datagram on each of them, and keeps them open. The parameter
-// address has two numbers: the queue pair number and the number of connections.
+// peerDatagramSenders is the function of a peer process. It sends one datagram on each
+// of several connections, and keeps them open. The text address has the queue pair
+// number and the number of connections.
 func peerDatagramSenders(t *testing.T, address string) {
 	var to uint32
 	var n int
@@ -55,11 +54,11 @@ func peerDatagramSenders(t *testing.T, address string) {
 	peerproc.Linger()
 }
 
-// udLocalOf returns the local path of an end with a UD queue pair.
+// udLocalOf returns the local path of an end's UD queue pair.
 func udLocalOf(e *end) *udLocal { return e.qp.path.(*udPath).local }
 
-// sourcesOf returns the number of connections that the queue pair of an end has accepted,
-// for each user.
+// sourcesOf returns how many connections an end's queue pair has accepted, for each
+// user.
 func sourcesOf(e *end) map[uint32]int {
 	n := make(map[uint32]int)
 	for _, src := range udLocalOf(e).sources {
@@ -68,8 +67,8 @@ func sourcesOf(e *end) map[uint32]int {
 	return n
 }
 
-// receiveFrom receives one datagram from each of n senders. It posts receive buffers in
-// advance, because one poll can receive several datagrams.
+// receiveFrom receives a datagram from each of n senders. It posts the buffers first,
+// because one poll can receive several.
 func (e *end) receiveFrom(n int) {
 	e.t.Helper()
 	from := make(map[uint32]bool)
@@ -88,11 +87,9 @@ func (e *end) receiveFrom(n int) {
 	}
 }
 
-// Connections for UD count towards the limit of connections of their user. If a user at
-// the limit connects again, the new connection replaces one of this user's connections to
-// the same queue pair, the one that was idle for the longest time. If the user has no
-// other connection to this queue pair, the new connection is closed after its datagram.
-// No datagram is lost in either case.
+// Connections for UD count towards their user's limit. At the limit, a new connection
+// replaces the user's longest idle connection to the same queue pair. Without such a
+// connection, it is closed after its datagram. No datagram is lost.
 func TestDatagramUserLimit(t *testing.T) {
 	peerproc.NeedsRoot(t)
 	cfg := localConfig()
@@ -128,8 +125,8 @@ func TestDatagramUserLimit(t *testing.T) {
 	require.Empty(t, d.connLimit.Counts(), "the connections are not counted any more")
 }
 
-// A queue pair keeps a limited number of connections. When one user opens more
-// connections than that, the connections of other users stay open.
+// When one user opens more connections than a queue pair keeps, those of other users
+// stay open.
 func TestDatagramSendersOfOneUser(t *testing.T) {
 	peerproc.NeedsRoot(t)
 	cfg := localConfig()
@@ -166,10 +163,9 @@ func TestEvictionCandidate(t *testing.T) {
 	require.Same(t, third, p.evictionCandidate(3))
 }
 
-// peerDatagramNoDescriptors is the function of a peer process. It accepts three
-// connections to a UD queue pair, and then uses up its descriptors. When a connection of
-// a user who is not allowed arrives, the process closes none of the three. When a
-// connection of an allowed user arrives, the process closes one of the three.
+// peerDatagramNoDescriptors is the function of a peer process with three connections to
+// a UD queue pair and no free descriptors. A connection of an allowed user closes one of
+// the three; another user's closes none.
 func peerDatagramNoDescriptors(t *testing.T, _ string) {
 	e := newDatagramEnd(t, openDevice(t, localConfig()), verbs.ProgressManual)
 	p, dev := udLocalOf(e), e.qp.dev
@@ -194,8 +190,8 @@ func peerDatagramNoDescriptors(t *testing.T, _ string) {
 	peerproc.TakeDescriptors(t)
 	peerproc.Say("taken")
 
-	// The queue pair has no other connection that it could close in order to keep the new
-	// connection. So it closes the new connection after its datagram.
+	// The queue pair can close no other connection, so it closes the new one after its
+	// datagram.
 	e.receiveFrom(1)
 	require.Empty(t, p.sources)
 	require.Positive(t, countsOf(t, dev)["no_descriptors_err"])
@@ -204,8 +200,8 @@ func peerDatagramNoDescriptors(t *testing.T, _ string) {
 	peerproc.Linger()
 }
 
-// A queue pair without free descriptors closes one of its connections to accept a new
-// one. It does so only if the user of the new connection is allowed.
+// A queue pair without free descriptors closes a connection to accept a new one, if the
+// new one's user is allowed.
 func TestDatagramSourcesOutOfDescriptors(t *testing.T) {
 	peerproc.NeedsRoot(t)
 	cmd := peerproc.Command("datagram-full", "")
@@ -237,8 +233,7 @@ func TestDatagramSourcesOutOfDescriptors(t *testing.T) {
 	kill()
 }
 
-// closedByPeer reports whether the process at the other end of a connected socket has
-// closed it.
+// closedByPeer reports whether the peer has closed a connected socket.
 func closedByPeer(t *testing.T, fd int) bool {
 	t.Helper()
 	n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLRDHUP}}, 0)

@@ -14,25 +14,22 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// newDatagramEnd makes an end on the local path. Its queue pair is a UD queue pair in the
-// state RTS.
+// newDatagramEnd makes an end on the local path, with a UD queue pair in RTS.
 func newDatagramEnd(t testing.TB, d *device, progress verbs.Progress) *end {
 	e := newEnd(t, d, 0, progress)
 	e.makeUD(512)
 	return e
 }
 
-// numberedDatagram returns a request for a datagram. The first 4 bytes of the datagram
-// are the number n. The parameter extra is the number of further bytes.
+// numberedDatagram returns a request for a datagram: the number n in 4 bytes, and extra
+// more bytes.
 func (e *end) numberedDatagram(to verbs.AH, qpn uint32, n, extra int) verbs.SendWR {
 	binary.BigEndian.PutUint32(e.mr.Bytes()[n*datagramMTU%endSize:], uint32(n))
 	return verbs.SendWR{Opcode: verbs.OpSend, Flags: verbs.SendSignaled, AH: to, RemoteQPN: qpn, RemoteQKey: simQKey,
 		SGEs: []verbs.SGE{verbs.SGEOf(e.mr, n*datagramMTU%endSize, 4+extra)}}
 }
 
-// sendNumbered sends n datagrams with consecutive numbers. The parameter first is the
-// number of the first datagram. sendNumbered waits for the completion of each datagram
-// before it sends the next one.
+// sendNumbered sends n datagrams, numbered from first. It waits for each completion.
 func (e *end) sendNumbered(to verbs.AH, qpn uint32, first, n, extra int) {
 	e.t.Helper()
 	for i := range n {
@@ -41,9 +38,9 @@ func (e *end) sendNumbered(to verbs.AH, qpn uint32, first, n, extra int) {
 	}
 }
 
-// nonReadingQP simulates a UD queue pair that does not read its datagrams: it makes a
-// socket that listens on the socket name of the queue pair number num. nonReadingQP
-// returns the function accept, which accepts one connection and returns its descriptor.
+// nonReadingQP simulates a UD queue pair that reads no datagrams: it listens on the
+// socket name of the number num. The function accept returns the descriptor of one
+// connection.
 func nonReadingQP(t testing.TB, num uint32) (accept func() int) {
 	fd, err := unixsock.Bind(datagramBindAddr(num))
 	require.NoError(t, err)
@@ -59,7 +56,7 @@ func nonReadingQP(t testing.TB, num uint32) (accept func() int) {
 
 func localConfig() *Config { return &Config{Vectors: 1, Path: PathLocal} }
 
-// A burst that does not fit the buffer of a socket arrives completely and in order.
+// A burst that exceeds the socket's buffer arrives completely and in order.
 func TestDatagramBurst(t *testing.T) {
 	for name, progress := range map[string]verbs.Progress{"manual": verbs.ProgressManual, "automatic": verbs.ProgressAuto} {
 		t.Run(name, func(t *testing.T) {
@@ -86,9 +83,8 @@ func TestDatagramBurst(t *testing.T) {
 	}
 }
 
-// The queue of datagrams to a destination that does not read is bounded. Datagrams that
-// do not fit the queue are dropped and counted. Meanwhile other destinations receive
-// their datagrams.
+// The queue to a destination that does not read is bounded. Further datagrams are
+// dropped and counted. Other destinations get theirs.
 func TestDatagramQueueBounded(t *testing.T) {
 	d := openDevice(t, localConfig())
 	a, b := newDatagramEnd(t, d, verbs.ProgressManual), newDatagramEnd(t, d, verbs.ProgressManual)
@@ -117,9 +113,8 @@ func TestDatagramQueueBounded(t *testing.T) {
 	require.Equal(t, unsent, countsOf(t, d)["datagram_unsent"], "the queue has room again")
 }
 
-// readNumbered reads the datagrams that an end sends to a socket, until no more arrive.
-// Meanwhile it polls the end, because the end may have more datagrams in its queue. It
-// returns the numbers of the datagrams.
+// readNumbered reads an end's datagrams from a socket until no more arrive, and returns
+// their numbers. It polls the end, which may have queued datagrams.
 func readNumbered(t *testing.T, a *end, fd int) (numbers []uint32) {
 	packet := make([]byte, 8192)
 	for idle := 0; idle < 4*epollEvery; idle++ {
@@ -133,7 +128,7 @@ func readNumbered(t *testing.T, a *end, fd int) (numbers []uint32) {
 	return numbers
 }
 
-// The queues of all destinations of a shard together are bounded by maxShardQueue bytes.
+// A shard's queues for all destinations have at most maxShardQueue bytes.
 func TestDatagramQueuesBounded(t *testing.T) {
 	d := openDevice(t, localConfig())
 	a := newDatagramEnd(t, d, verbs.ProgressManual)
@@ -155,9 +150,11 @@ func TestDatagramQueuesBounded(t *testing.T) {
 	require.EqualValues(t, waiting, countsOf(t, d)["datagram_unsent"]-before, "a reset queue pair counts what it drops")
 }
 
-// A datagram that can not be delivered is counted: datagram_unsent if its destination
-// does not exist, out_of_buffer if the receiver has no buffer, and rcvd_datagram_err if
-// the buffer is too small or the Q_Key is wrong.
+// Undeliverable datagrams are counted:
+//
+//   - datagram_unsent: the destination does not exist.
+//   - out_of_buffer: the receiver has no buffer.
+//   - rcvd_datagram_err: the buffer is too small or the Q_Key is wrong.
 func TestDatagramsWithoutReceiver(t *testing.T) {
 	d := openDevice(t, localConfig())
 	a, b := newDatagramEnd(t, d, verbs.ProgressManual), newDatagramEnd(t, d, verbs.ProgressManual)
@@ -181,11 +178,11 @@ func TestDatagramsWithoutReceiver(t *testing.T) {
 	require.EqualValues(t, 8, countsOf(t, d)["rcvd_datagram_err"], "datagrams that a closed queue pair had not read")
 }
 
-// drive polls an end often enough for its shard to poll epoll.
+// drive polls an end until its shard has polled epoll.
 func (e *end) drive() { e.pollN(4 * epollEveryUD) }
 
-// A queue pair is closed, and later another queue pair uses its local address. Datagrams
-// to that address then arrive at the other queue pair.
+// A queue pair is closed, and another one gets its local address. Datagrams then arrive
+// there.
 func TestDatagramDestComesBack(t *testing.T) {
 	d := openDevice(t, localConfig())
 	a := newDatagramEnd(t, d, verbs.ProgressManual)
@@ -203,15 +200,15 @@ func TestDatagramDestComesBack(t *testing.T) {
 	require.Empty(t, countsOf(t, d))
 }
 
-// When the backlog of the receiver is full, the sender keeps its datagrams and connects
-// again later. The datagrams arrive in order.
+// When the receiver's backlog is full, the sender keeps its datagrams, and connects
+// again later. The order stays.
 func TestDatagramConnectAgain(t *testing.T) {
 	d := openDevice(t, localConfig())
 	a := newDatagramEnd(t, d, verbs.ProgressManual)
 	advance := a.stopClock()
 	to, num := a.handle("127.0.0.1"), a.qp.num^0x800000
 	accept := nonReadingQP(t, num)
-	for range 2 { // A socket with a backlog of 1 queues two connections. These two fill the queue.
+	for range 2 { // A socket with a backlog of 1 queues two connections, which fill it.
 		fd, err := unixsock.New()
 		require.NoError(t, err)
 		require.NoError(t, unix.Connect(fd, &unix.SockaddrUnix{Name: datagramBindAddr(num)}))
@@ -241,9 +238,8 @@ func TestDatagramConnectAgain(t *testing.T) {
 	require.Empty(t, a.qp.path.(*udPath).local.dests)
 }
 
-// The number of incoming connections of a queue pair is bounded, and so is the number of
-// its outgoing connections. A connection that is closed because of a bound has delivered
-// all its datagrams before.
+// A queue pair's connections are bounded, in each direction. Before a bound closes a
+// connection, all its datagrams are delivered.
 func TestDatagramConnectionsBounded(t *testing.T) {
 	d := openDevice(t, localConfig())
 	a, b := newDatagramEnd(t, d, verbs.ProgressManual), newDatagramEnd(t, d, verbs.ProgressManual)
@@ -275,8 +271,7 @@ func TestDatagramConnectionsBounded(t *testing.T) {
 	}
 }
 
-// bareDatagram returns the packet of a datagram without payload. The parameter src is the
-// number of the source queue pair.
+// bareDatagram returns the packet of a datagram without payload from the queue pair src.
 func bareDatagram(src uint32) []byte {
 	b := make([]byte, datagramHeader)
 	binary.BigEndian.PutUint32(b, simQKey)
@@ -284,7 +279,7 @@ func bareDatagram(src uint32) []byte {
 	return b
 }
 
-// A connection on which an invalid packet arrives is closed. Other connections stay open.
+// An invalid packet closes its connection. Other connections stay open.
 func TestDatagramGarbage(t *testing.T) {
 	d := openDevice(t, localConfig())
 	b := newDatagramEnd(t, d, verbs.ProgressManual)
@@ -303,7 +298,7 @@ func TestDatagramGarbage(t *testing.T) {
 	}
 }
 
-// Sending a datagram does not allocate memory if a connection to the destination exists.
+// Sending a datagram over an existing connection does not allocate.
 func TestDatagramsDoNotAllocate(t *testing.T) {
 	d := openDevice(t, localConfig())
 	a, b := newDatagramEnd(t, d, verbs.ProgressManual), newDatagramEnd(t, d, verbs.ProgressManual)
@@ -312,7 +307,7 @@ func TestDatagramsDoNotAllocate(t *testing.T) {
 	got := testing.AllocsPerRun(200, func() {
 		_, _ = b.qp.PostRecv(recvs)
 		_, _ = a.qp.PostSend(wrs)
-		// The CQs of a and b belong to one shard, so polling one CQ drives both ends.
+		// The CQs of a and b share a shard, so polling one drives both ends.
 		for n, limit := 0, 0; n < 2 && limit < 1000; limit++ {
 			k, _ := a.cq.Poll(a.wc)
 			n += k

@@ -23,16 +23,14 @@ func (e *end) handle(addr string) verbs.AH {
 	return a
 }
 
-// sendTo posts a datagram of the given size to the queue pair of peer. The parameter dst
-// is an address handle for the address of peer.
+// sendTo posts a datagram of the given size to peer's queue pair at the address dst.
 func (e *end) sendTo(dst verbs.AH, peer *end, size int) {
 	e.post(verbs.SendWR{ID: uint64(size), Opcode: verbs.OpSend, Flags: verbs.SendSignaled, AH: dst, RemoteQPN: peer.qp.num, RemoteQKey: simQKey,
 		SGEs: []verbs.SGE{verbs.SGEOf(e.mr, 0, size)}})
 }
 
-// The address handle of a request decides whether its datagram takes the local path or
-// the wire path. One queue pair may use both, even for the same peer. The requests
-// complete in the order in which they were posted.
+// The address handle of a request selects the local or the wire path. One queue pair may
+// use both, even for one peer. Requests complete in order.
 func TestDatagramsBothWays(t *testing.T) {
 	s := newSim(t, 1, quietNet)
 	s.dev.cfg.Path = PathAuto
@@ -68,13 +66,13 @@ func TestDatagramsBothWays(t *testing.T) {
 	require.Equal(t, []uint32{1, 3, 5}, odd)
 }
 
-// A fullConn is a packetConn that has no room for a packet.
+// A fullConn is a packetConn without room for packets.
 type fullConn struct{ packetConn }
 
 func (fullConn) Buffer(*udp.Route, int) []byte { return nil }
 
-// When the wire path has no room for a datagram, that datagram waits. Later datagrams of
-// the queue pair wait behind it, even on the local path.
+// A datagram that finds the wire path full waits. Later datagrams wait behind it, even
+// those for the local path.
 func TestDatagramsWaitForRoom(t *testing.T) {
 	s := newSim(t, 1, quietNet)
 	s.dev.cfg.Path = PathAuto
@@ -108,7 +106,7 @@ func TestDatagramsKeepToThePath(t *testing.T) {
 	}
 }
 
-// receivingAddrs returns the local addresses at which the queue pair of an ID receives
+// receivingAddrs returns the local addresses at which an ID's queue pair receives
 // datagrams on the wire path.
 func receivingAddrs(id *cm.ID) (at []netip.Addr) {
 	for _, home := range id.QP().(*qp).path.(*udPath).wire.reachableAt {
@@ -117,8 +115,8 @@ func receivingAddrs(id *cm.ID) (at []netip.Addr) {
 	return at
 }
 
-// The queue pair of an ID opens a UDP port only if a peer on another host needs the port,
-// and only at the local address that this peer uses.
+// An ID's queue pair opens a UDP port only for peers on other hosts, and only at the
+// address that they use.
 func TestDatagramsPlaced(t *testing.T) {
 	s := openParty(t, &Config{Vectors: 1, WirePort: cmside.FreePort(t)})
 	l := s.Listen(cm.UDP, "127.9.1.1:0", 1)
@@ -134,8 +132,8 @@ func TestDatagramsPlaced(t *testing.T) {
 	require.Empty(t, receivingAddrs(bound), "a loopback address needs no UDP port")
 }
 
-// The source address in the header of a datagram on the local path is the address that
-// the source index of the address handle names.
+// On the local path, the address handle's source index selects the source address in the
+// datagram's header.
 func TestDatagramSourceIndex(t *testing.T) {
 	d := openDevice(t, localConfig())
 	used := netip.MustParseAddr("127.0.0.99")

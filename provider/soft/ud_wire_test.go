@@ -15,15 +15,15 @@ import (
 
 const simQKey = 0x11111111
 
-// newUDEnd makes an end whose queue pair is a UD queue pair in the state RTS.
+// newUDEnd makes an end with a UD queue pair in RTS.
 func (s *sim) newUDEnd() *end {
 	e := s.newEnd()
 	e.makeUD(16)
 	return e
 }
 
-// makeUD replaces the queue pair of an end by a UD queue pair in the state RTS. The
-// parameter places is the depth of the send queue and of the receive queue.
+// makeUD replaces an end's queue pair by a UD queue pair in RTS. Each of its queues has
+// places entries.
 func (e *end) makeUD(places int) {
 	require.NoError(e.t, e.qp.Close())
 	q, err := e.pd.CreateQP(&verbs.QPInitAttr{Type: verbs.QPTypeUD, SendCQ: e.cq, RecvCQ: e.cq,
@@ -40,8 +40,7 @@ func (e *end) makeUD(places int) {
 	}
 }
 
-// handleTo returns an address handle, made by the end e, for the address of the end
-// peer.
+// handleTo returns an address handle of e for the address of peer.
 func (s *sim) handleTo(e, peer *end) verbs.AH {
 	a, err := e.pd.CreateAH(&verbs.AHAttr{DestGID: verbs.GIDFromAddr(s.host(peer).addr), Port: 1, HopLimit: 64})
 	require.NoError(s.t, err)
@@ -98,8 +97,7 @@ func TestWireDatagramsThatAreDropped(t *testing.T) {
 	require.Equal(t, verbs.StatusLocLenErr, a.drainCQ()[0].Status)
 }
 
-// An RC queue pair drops packets with a UD opcode, and a UD queue pair drops packets with
-// an RC opcode.
+// An RC queue pair drops UD packets, and a UD queue pair drops RC packets.
 func TestWireDatagramForAConnection(t *testing.T) {
 	s := newSim(t, 1, quietNet)
 	a, b := s.newUDEnd(), s.newEnd()
@@ -114,9 +112,8 @@ func TestWireDatagramForAConnection(t *testing.T) {
 	require.Empty(t, a.drainCQ())
 }
 
-// With PathAuto, the wire path drops a packet whose source is an address of this host.
-// Processes of this host must send datagrams on the local path, because only there the
-// user of the sender is checked.
+// With PathAuto, the wire path drops packets from this host. Its processes must use the
+// local path, where the sender's user is checked.
 func TestUDWireFromThisHost(t *testing.T) {
 	s := newSim(t, 1, quietNet)
 	a, b := s.newUDEnd(), s.newUDEnd()

@@ -23,18 +23,16 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A farNetwork is a second network namespace, in which a test runs processes that seem to
-// be on another host. A pair of virtual Ethernet interfaces connects the two namespaces:
-// the interface "near" is in the namespace of the test, and the interface "far" is in the
-// second namespace.
+// A farNetwork is a second network namespace, whose processes seem to be on another
+// host. A pair of virtual Ethernet interfaces connects the namespaces: "near" in the
+// test's namespace, "far" in the second.
 type farNetwork struct {
 	t         *testing.T
-	near, far *os.File // open files that refer to the two namespaces, for setns(2)
+	near, far *os.File // open files of the two namespaces, for setns(2)
 }
 
-// newFarNetwork creates the second namespace and brings its interfaces up. The interface
-// far has the addresses 10.77.0.9/24 and fd00:77::9/64. The caller has to run in a
-// process that peerproc.InNetworkNamespace has started.
+// newFarNetwork creates the second namespace, with the addresses 10.77.0.9/24 and
+// fd00:77::9/64. The caller must run in a process of peerproc.InNetworkNamespace.
 func newFarNetwork(t *testing.T) *farNetwork {
 	t.Helper()
 	n := &farNetwork{t: t, near: ownNetwork(t)}
@@ -57,7 +55,7 @@ func newFarNetwork(t *testing.T) *farNetwork {
 	return n
 }
 
-// ownNetwork opens the file that refers to the network namespace of the calling thread.
+// ownNetwork opens the network namespace of the calling thread.
 func ownNetwork(t *testing.T) *os.File {
 	t.Helper()
 	f, err := os.Open("/proc/thread-self/ns/net")
@@ -71,8 +69,7 @@ func (n *farNetwork) back() {
 	require.NoError(n.t, unix.Setns(int(n.near.Fd()), unix.CLONE_NEWNET))
 }
 
-// start starts a peer process in the namespace far. See peerproc.Start for the
-// parameters and results.
+// start starts a peer process in the namespace far; see peerproc.Start.
 func (n *farNetwork) start(role, address string) (line func() string, kill func()) {
 	n.t.Helper()
 	runtime.LockOSThread()
@@ -80,17 +77,15 @@ func (n *farNetwork) start(role, address string) (line func() string, kill func(
 	require.NoError(n.t, unix.Setns(int(n.far.Fd()), unix.CLONE_NEWNET))
 	defer n.back()
 	cmd := peerproc.Command(role, address)
-	// The command is prepared to run as another user. But InNetworkNamespace may have
-	// started this process in a user namespace that has no other user. So the new
-	// process gets the user of this process.
+	// The command is to run as another user, which may not exist in this process's user
+	// namespace. So the new process runs as this process's user.
 	cmd.SysProcAttr = nil
 	return peerproc.Run(n.t, cmd)
 }
 
-// vethRequest returns an rtnetlink request that creates a pair of virtual Ethernet
-// interfaces: one in the namespace of the calling thread, and one, with the name
-// peerName, in the namespace peerNetwork. See linux/if_link.h. Each name has at most 7
-// bytes.
+// vethRequest returns an rtnetlink request for a pair of virtual Ethernet interfaces:
+// one in the calling thread's namespace, and peerName in the namespace peerNetwork. See
+// linux/if_link.h. Names have at most 7 bytes.
 func vethRequest(name, peerName string, peerNetwork *os.File) []byte {
 	const peerOfVeth = 1 // VETH_INFO_PEER in linux/veth.h
 	padded := func(name string) []byte { return append([]byte(name), make([]byte, 8-len(name))...) }
@@ -106,8 +101,8 @@ func vethRequest(name, peerName string, peerNetwork *os.File) []byte {
 	return b
 }
 
-// peerFarClient is the function of a peer process. It connects to an address with
-// PathAuto, and sends messages.
+// peerFarClient is the function of a peer process. It connects with PathAuto and sends
+// messages.
 func peerFarClient(t *testing.T, address string) {
 	s := openParty(t, &Config{Vectors: 1})
 	id := s.Connecting(cm.TCP, netip.MustParseAddrPort(address), nil)
@@ -117,8 +112,8 @@ func peerFarClient(t *testing.T, address string) {
 	peerproc.Linger()
 }
 
-// peerFarLookup is the function of a peer process. It looks up the service of a UD
-// listener, and prints the queue pair number that the listener has returned.
+// peerFarLookup is the function of a peer process. It looks up a UD listener's service,
+// and prints the returned queue pair number.
 func peerFarLookup(t *testing.T, address string) {
 	s := openParty(t, &Config{Vectors: 1})
 	id := s.Connecting(cm.UDP, netip.MustParseAddrPort(address), nil)
@@ -126,8 +121,8 @@ func peerFarLookup(t *testing.T, address string) {
 	peerproc.Linger()
 }
 
-// acceptFar accepts a connection of peerFarClient, requires that the connection uses the
-// wire path, and receives the message.
+// acceptFar accepts a connection of peerFarClient, which must use the wire path, and
+// receives the message.
 func (s *party) acceptFar(l *cm.ID) *cm.ID {
 	s.T.Helper()
 	id, _ := s.Request(l)
@@ -145,9 +140,8 @@ func (s *party) acceptFar(l *cm.ID) *cm.ID {
 
 func TestFarOnly(t *testing.T) { peerproc.InNetworkNamespace(t, "far-only") }
 
-// peerFarOnly checks that a device with PathAuto accepts packets on the wire path only if
-// they come from another host. The kernel drops packets that come from a process of this
-// host, even if their source address belongs to another host.
+// peerFarOnly checks that PathAuto accepts wire packets only from other hosts. The
+// kernel drops packets of this host's processes, whatever their source address.
 func peerFarOnly(t *testing.T, _ string) {
 	peerproc.LinkUp(t, "lo")
 	n := newFarNetwork(t)
@@ -160,7 +154,7 @@ func peerFarOnly(t *testing.T, _ string) {
 		{"127.0.0.9", "10.77.0.1"},
 		{"10.77.0.1", "10.77.0.1"},
 		{"::1", "fd00:77::1"},
-		{"fd00:77::9", "fd00:77::1"}, // This source is an address of another host.
+		{"fd00:77::9", "fd00:77::1"}, // This source belongs to another host.
 	}
 	dropped := uint64(0)
 	spoof := func(qpn uint32) {
@@ -189,9 +183,8 @@ func peerFarOnly(t *testing.T, _ string) {
 
 func TestFromHereByAnotherLink(t *testing.T) { peerproc.InNetworkNamespace(t, "from-here") }
 
-// peerFromHere connects two interfaces of this host to each other. A process of this host
-// sends a connection request through one of them, so the request arrives at the other one
-// like a packet of another host. With PathAuto, the request is dropped if its source is
+// peerFromHere connects two interfaces of this host. A request of this host leaves by
+// one and arrives at the other, as from another host. PathAuto drops it if its source is
 // an address of this host.
 func peerFromHere(t *testing.T, _ string) {
 	peerproc.LinkUp(t, "lo")
@@ -215,10 +208,9 @@ func peerFromHere(t *testing.T, _ string) {
 	require.EqualValues(t, 1, countsOf(t, s.p.dev)["rcvd_pkts"], "the filter passes the packet")
 }
 
-// sendSpoofed sends a connection request to the queue pair number qpn. The parameter src
-// is the source address, which need not belong to this host. The parameter dst is the
-// destination. If the parameter link is not empty, the request leaves through the
-// interface with that name.
+// sendSpoofed sends a connection request to the queue pair qpn at dst. The source src
+// need not belong to this host. If link is not empty, the request leaves through that
+// interface.
 func sendSpoofed(t *testing.T, src netip.Addr, dst netip.AddrPort, qpn uint32, link string) {
 	t.Helper()
 	fd, err := hostport.UDPSocket(src)

@@ -7,9 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The connection that is closed belongs to the user with the most connections. The new
-// connection counts too. If several users have the same number, the connections of all
-// of them are compared.
+// The connection to close belongs to the user with the most, including the new one. If
+// several users have equally many, all their connections are compared.
 func TestLeastUsedOfBusiest(t *testing.T) {
 	type conn struct {
 		uid     uint32

@@ -22,9 +22,8 @@ func accessLimitForTest() (a *ErrorLimit, now *time.Time) {
 	return a, now
 }
 
-// After freeAccessErrors errors, each further error makes the source wait before its next
-// connection. The first wait is minAccessWait. Each further wait is twice as long as the
-// one before it, up to maxAccessWait.
+// After freeAccessErrors errors, each further one makes the source wait before its next
+// connection: first minAccessWait, then twice as long each time, up to maxAccessWait.
 func TestAccessErrorsMakeASourceWait(t *testing.T) {
 	a, now := accessLimitForTest()
 	bad, good := RemoteSource(netip.MustParseAddr("10.0.0.1")), RemoteSource(netip.MustParseAddr("10.0.0.2"))
@@ -35,7 +34,7 @@ func TestAccessErrorsMakeASourceWait(t *testing.T) {
 	var waits []time.Duration
 	for range 12 {
 		a.CountError(bad)
-		a.CountError(bad) // The second error falls into the wait and does not make the wait longer.
+		a.CountError(bad) // An error during the wait does not prolong it.
 		require.False(t, a.Refuses(good))
 		begin := *now
 		for a.Refuses(bad) {
@@ -53,9 +52,8 @@ func TestAccessErrorsMakeASourceWait(t *testing.T) {
 	require.False(t, a.Refuses(bad), "the record has expired")
 }
 
-// There are never more than maxAccessSources records. A source that has to wait keeps
-// its record although many other sources need records, because the records of the other
-// sources expire earlier.
+// There are at most maxAccessSources records. A waiting source keeps its record, because
+// those of other sources expire earlier.
 func TestAccessSourcesAreBounded(t *testing.T) {
 	a, now := accessLimitForTest()
 	bad := LocalSource(math.MaxUint32-1, 0)
@@ -73,8 +71,8 @@ func TestAccessSourcesAreBounded(t *testing.T) {
 	require.Len(t, a.sources, 1, "the expired records are removed")
 }
 
-// A peer may have a /48 prefix, and use an address of another /64 network of this prefix
-// for each attempt. This peer has to wait as if it had a single address.
+// A peer with a /48 prefix may use another /64 network for each attempt. It waits as if
+// it had one address.
 func TestAccessErrorsOfASite(t *testing.T) {
 	a, _ := accessLimitForTest()
 	network := func(i int) Source {

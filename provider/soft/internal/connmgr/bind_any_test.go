@@ -16,24 +16,21 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// onlyPorts makes the party take free ports only from a range. The first port of the
-// range is the port of the ID in the parameter first. The parameter count is the number
-// of ports in the range.
+// onlyPorts makes the party take free ports only from a range of count ports, from the
+// port of the ID first on.
 func (s *party) onlyPorts(first *cm.ID, count int) {
 	low := int(first.LocalAddr().Port())
 	s.m.FreePorts = func() (hostport.PortRange, error) { return hostport.PortRange{Low: low, High: low + count - 1}, nil }
 }
 
-// The tests in this file expect certain ports to be free. So they use addresses that no
-// other test binds.
+// These tests expect certain ports to be free, so they use addresses of their own.
 
-// TestBindAnyClashes runs in a network namespace of its own, because processes outside
-// could bind the ports that it expects to be free.
+// TestBindAnyClashes runs in a network namespace of its own, where no other process
+// binds ports.
 func TestBindAnyClashes(t *testing.T) { peerproc.InNetworkNamespace(t, "bind-any-clashes") }
 
-// peerBindAnyClashes tests a bind to port 0. Such a bind does not take a port that is
-// bound on an overlapping address: the same address, or a wildcard and an address that
-// the wildcard covers. It does not matter which of the two addresses was bound first.
+// peerBindAnyClashes tests binds to port 0. They avoid a port that is bound on the same
+// address, or on a wildcard that covers it. Either address may be bound first.
 func peerBindAnyClashes(t *testing.T, _ string) {
 	peerproc.LinkUp(t, "lo")
 	for _, c := range []struct {
@@ -73,8 +70,7 @@ func peerBindAnyClashes(t *testing.T, _ string) {
 	}
 }
 
-// A client that dials from an address does not get a source port that a listener has
-// bound on the wildcard.
+// A client's source port is never one that a listener has bound on the wildcard.
 func TestClientAvoidsWildcards(t *testing.T) {
 	server, client := newParty(t), newParty(t)
 	wild := server.Listen(cm.TCP, "0.0.0.0:0", 0)
@@ -84,8 +80,8 @@ func TestClientAvoidsWildcards(t *testing.T) {
 	reaches(server, server, wild, at("127.68.0.1", wild))
 }
 
-// One goroutine binds a port on a wildcard while another binds port 0 on an address. At
-// most one of them gets the port.
+// One goroutine binds a port on a wildcard, another binds port 0 on an address. At most
+// one gets the port.
 func TestBindRaces(t *testing.T) {
 	wild, narrow := newParty(t), newParty(t)
 	first := wild.ID(cm.TCP)
@@ -123,7 +119,7 @@ func TestAFOnlyAfterBind(t *testing.T) {
 	require.NoError(t, four.Bind(at("127.0.0.1", six)), "the port is free on IPv4")
 	require.ErrorIs(t, s.ID(cm.TCP).Bind(at("::1", six)), cm.ErrAddrNotAvailable, "the port is not free on IPv6")
 
-	// While another ID has bound the port on IPv4, the option can not be cleared.
+	// While another ID has the port on IPv4, the option can not be cleared.
 	require.ErrorIs(t, six.SetAFOnly(false), cm.ErrAddrNotAvailable)
 	require.NoError(t, four.Close())
 	require.NoError(t, six.SetAFOnly(false))
@@ -135,14 +131,13 @@ func TestAFOnlyAfterBind(t *testing.T) {
 	refuses(s, at("127.0.0.1", six))
 	require.ErrorIs(t, six.SetAFOnly(false), verbs.ErrState, "the ID is listening")
 
-	// The option has no effect on an ID that is bound to an IPv4 address.
+	// The option does nothing for an ID at an IPv4 address.
 	plain := s.ID(cm.TCP)
 	require.NoError(t, plain.Bind(netip.MustParseAddrPort("127.0.0.1:0")))
 	require.NoError(t, plain.SetAFOnly(true))
 }
 
-// REUSEADDR can be set on a bound ID. Other IDs with the option can then bind its
-// port.
+// After REUSEADDR is set on a bound ID, others with the option can bind its port.
 func TestReuseAddrAfterBind(t *testing.T) {
 	for _, addr := range []string{"127.0.0.1:0", "0.0.0.0:0"} {
 		s := newParty(t)
@@ -170,7 +165,7 @@ func TestReuseAddrAfterBind(t *testing.T) {
 	}
 }
 
-// A port that an ID with REUSEADDR got by a bind to port 0 can be shared with other IDs.
+// IDs with REUSEADDR can share a port that one of them got from port 0.
 func TestReuseAddrAnyPort(t *testing.T) {
 	s := newParty(t)
 	first, second := s.ID(cm.TCP), s.ID(cm.TCP)
@@ -180,8 +175,8 @@ func TestReuseAddrAnyPort(t *testing.T) {
 	require.NoError(t, second.Bind(first.LocalAddr()))
 }
 
-// SetReuseAddr fails for the active ID of a connection on the local path, because the
-// connection owns the socket that reserves the port.
+// SetReuseAddr fails for the active ID of a local connection: the connection owns the
+// socket that reserves the port.
 func TestReuseAddrAfterConnect(t *testing.T) {
 	s := newParty(t)
 	l := s.Listen(cm.TCP, "127.0.0.1:0", 0)

@@ -22,8 +22,8 @@ func requireHolder(t *testing.T, err error, want cm.HolderError) {
 	require.Equal(t, want, *holder)
 }
 
-// The error of Bind and of Listen names the user of the process that has bound the
-// address. The error is the same whether that process listens or not.
+// The error of Bind and Listen names the user who has bound the address, whether that
+// process listens or not.
 func TestBindTellsHolder(t *testing.T) {
 	peerproc.NeedsRoot(t)
 	const name = "@rdmaloop/1/tcp/127.0.0.1/7472"
@@ -43,8 +43,7 @@ func TestBindTellsHolder(t *testing.T) {
 	}
 }
 
-// The error of Listen on a shared port names the user of the process that already
-// listens on the port.
+// The error of Listen on a shared port names the user of the process that listens there.
 func TestListenTellsHolder(t *testing.T) {
 	peerproc.NeedsRoot(t)
 	const name = "@rdmaloop/1/tcp/127.0.0.1/7472"
@@ -58,9 +57,8 @@ func TestListenTellsHolder(t *testing.T) {
 	requireHolder(t, id.Listen(0), cm.HolderError{Err: cm.ErrAddrInUse, Name: name, UID: peerproc.User, Known: true})
 }
 
-// A process that binds a wildcard has two sockets with the same name: the socket on
-// which it can listen, and the marker, which is a datagram socket. If another process
-// has bound only the marker, the error of Bind names the user of that process.
+// A wildcard has two sockets of one name: one to listen on, and the marker, a datagram
+// socket. If a process has bound only the marker, the error of Bind names its user.
 func TestBindTellsHolderOfMarker(t *testing.T) {
 	const name = "@rdmaloop/1/tcp/*4/7472"
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)

@@ -18,7 +18,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// at returns the address addr together with the port to which an ID is bound.
+// at returns the address addr with the port of a bound ID.
 func at(addr string, port *cm.ID) netip.AddrPort {
 	return netip.AddrPortFrom(netip.MustParseAddr(addr), port.LocalAddr().Port())
 }
@@ -40,12 +40,12 @@ func TestBindPorts(t *testing.T) {
 
 	// The port spaces are independent.
 	require.NoError(t, s.ID(cm.UDP).Bind(id.LocalAddr()))
-	// The ports of IDs and the ports of IP sockets are independent: this Bind to port 22
-	// succeeds even if another process listens on TCP port 22.
+	// IP sockets have ports of their own: this Bind to port 22 succeeds even if a
+	// process listens on TCP port 22.
 	require.NoError(t, s.ID(cm.TCP).Bind(netip.MustParseAddrPort("127.0.0.33:22")))
 }
 
-// needAddr skips a test if this host does not have all of the given addresses.
+// needAddr skips a test if this host lacks one of the addresses.
 func needAddr(t *testing.T, addrs ...string) {
 	t.Helper()
 	for _, a := range addrs {
@@ -79,7 +79,7 @@ func TestBindClashes(t *testing.T) {
 			require.NoError(t, first.Bind(netip.AddrPortFrom(netip.MustParseAddr(c.first), 0)))
 			require.ErrorIs(t, second.Bind(at(c.second, first)), c.want)
 			if c.want != nil {
-				// The failed Bind has reserved nothing, so Bind can be called again.
+				// The failed Bind has reserved nothing, so another Bind may follow.
 				require.NoError(t, second.Bind(netip.AddrPortFrom(netip.MustParseAddr(c.second), 0)))
 			}
 		})
@@ -125,7 +125,7 @@ func TestReuseAddr(t *testing.T) {
 	require.ErrorIs(t, third.Listen(1), cm.ErrAddrNotAvailable)
 	require.ErrorIs(t, sharing().Bind(first.LocalAddr()), cm.ErrAddrInUse)
 
-	// An ID can connect from a port that it shares with other IDs.
+	// An ID can connect from a shared port.
 	other := s.Listen(cm.TCP, "127.0.0.1:0", 0)
 	s.Resolve(second, other.LocalAddr())
 	s.CreateQP(second)
@@ -144,13 +144,12 @@ func TestResolveErrors(t *testing.T) {
 		return id.ResolveAddr(from, netip.MustParseAddrPort(dst), time.Second)
 	}
 
-	// ResolveAddr returns an error if there is no route, or if the source is an address
-	// of another host.
+	// ResolveAddr fails if there is no route, or if the source belongs to another host.
 	require.ErrorIs(t, resolve(s.ID(cm.TCP), "203.0.113.1:0", "127.0.0.1:7"), cm.ErrAddrNotAvailable)
 	require.Error(t, resolve(s.ID(cm.TCP), "127.0.0.1:0", "[::1]:7"))
 
-	// If the peer can only be reached on the wire path, ResolveAddr reports the error
-	// with an event.
+	// If only the wire path leads to the peer, an event reports the error of
+	// ResolveAddr.
 	id := s.ID(cm.TCP)
 	require.NoError(t, resolve(id, "127.0.0.1:0", "203.0.113.7:7"))
 	ev := s.Want(cm.AddrError, id)
@@ -169,8 +168,8 @@ func TestLowPortNeedsPrivilege(t *testing.T) {
 	require.Equal(t, "permission denied\n", string(out))
 }
 
-// peerLowPort tries to reserve a port below 1024 in a process that has no capabilities
-// (capabilities(7)). It prints a line if the error is a lack of permission.
+// peerLowPort tries to reserve a port below 1024 without capabilities (capabilities(7)).
+// It prints a line if permission is denied.
 func peerLowPort(*testing.T, string) {
 	_, err := hostport.Reserve(cm.TCP, netip.MustParseAddrPort("127.0.0.1:1023"), false, false, nil)
 	if errors.Is(err, os.ErrPermission) {

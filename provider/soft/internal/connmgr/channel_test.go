@@ -14,7 +14,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// The descriptor of a channel is readable as long as events are queued.
+// A channel's descriptor is readable while events are queued.
 func TestChannelFD(t *testing.T) {
 	s := newParty(t)
 	require.False(t, cmside.Readable(t, s.Channel.FD()))
@@ -40,8 +40,8 @@ func TestDestroyDropsEvents(t *testing.T) {
 	s.Quiet()
 }
 
-// When a timer of a channel is due, the descriptor of the channel is readable. The test
-// uses the real clock and the timerfd.
+// A due timer makes its channel's descriptor readable. The test uses the real clock and
+// the timerfd.
 func TestChannelAlarm(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	l := server.Listen(cm.TCP, "127.0.0.1:0", 8)
@@ -51,16 +51,15 @@ func TestChannelAlarm(t *testing.T) {
 	for _, id := range []*cm.ID{first, second} {
 		passive, _ := server.Request(l)
 		require.NoError(t, passive.Reject(nil))
-		// The second client waits for a timer because the backlog of the socket is full.
-		// It tries again to connect when the timer expires, and then the server accepts
-		// it.
+		// The second client waits for a timer because the socket's backlog is full.
+		// After that the server accepts it.
 		client.WantRejected(id, cm.RejectConsumer, true, nil)
 		if id == first {
 			cmside.AwaitReadable(t, client.Channel.FD())
 			client.Quiet()
 		}
 	}
-	// The timerfd may expire once more, although no timer is running.
+	// The timerfd may expire once more without a running timer.
 	require.Zero(t, client.tc.timers.Len())
 }
 
@@ -101,8 +100,8 @@ func TestEventQueue(t *testing.T) {
 	require.True(t, q.empty())
 }
 
-// The application can not fetch the events of a destroyed ID. The queue frees these
-// events when the application has fetched all events of the other IDs.
+// The application can not fetch events of a destroyed ID. The queue frees them when all
+// events of other IDs were fetched.
 func TestEventQueueDrop(t *testing.T) {
 	var q eventQueue
 	ids := []*id{{}, {}, {}}

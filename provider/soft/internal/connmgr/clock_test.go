@@ -6,11 +6,10 @@ import (
 	"time"
 )
 
-// A fakeClock is the clock of a channel in a test. Its time changes only when a test
-// calls the method advance.
+// A fakeClock is a channel's clock in a test. Only advance changes its time.
 type fakeClock struct{ now time.Time }
 
-// useClock makes the party's channel use a new fakeClock, and returns that clock.
+// useClock gives the party's channel a fakeClock, and returns it.
 func useClock(s *party) *fakeClock {
 	c := &fakeClock{now: time.Unix(1_000_000, 0)}
 	s.tc.clock = func() time.Time { return c.now }

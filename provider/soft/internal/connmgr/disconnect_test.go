@@ -23,7 +23,7 @@ func TestDisconnect(t *testing.T) {
 			require.Equal(t, verbs.StateError, first.QP().State(), "the queue pair is flushed at once")
 
 			require.NoError(t, s.Want(cm.Disconnected, second).Err)
-			s.Quiet() // The side that has sent the DREQ gets no event before the other side has answered.
+			s.Quiet() // The sender of the DREQ gets no event before the answer.
 			require.NoError(t, second.Disconnect())
 			require.Equal(t, verbs.StateError, second.QP().State())
 			s.Want(cm.TimewaitExit, second)
@@ -35,8 +35,7 @@ func TestDisconnect(t *testing.T) {
 	}
 }
 
-// The event Disconnected does not change the state of the queue pair
-// (rdma_disconnect(3)).
+// Disconnected does not change the queue pair's state (rdma_disconnect(3)).
 func TestDisconnectedLeavesQP(t *testing.T) {
 	s := newParty(t)
 	active, passive := connected(t, s, s)
@@ -84,8 +83,7 @@ func TestDestroyAnswersDisconnect(t *testing.T) {
 	require.Zero(t, client.Want(cm.Disconnected, active).Status)
 }
 
-// If the peer neither disconnects nor destroys its ID, the DREQ is not answered and
-// times out.
+// If the peer neither disconnects nor destroys its ID, the DREQ times out.
 func TestDisconnectUnanswered(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	clock := useClock(client)
@@ -100,9 +98,8 @@ func TestDisconnectUnanswered(t *testing.T) {
 	require.ErrorIs(t, ev.Err, cm.ErrTimedOut)
 }
 
-// A passive side that is destroyed before it has received the RTU sends a REJ. The
-// active side is connected already, and sends a DREQ at the same time. The active side
-// then treats the REJ as the confirmation of its DREQ.
+// A passive side that is destroyed before the RTU sends a REJ, while the active side
+// sends a DREQ. The active side takes the REJ as the confirmation of its DREQ.
 func TestDisconnectCrossesReject(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
@@ -117,8 +114,7 @@ func TestDisconnectCrossesReject(t *testing.T) {
 	client.Want(cm.TimewaitExit, active)
 }
 
-// A passive side that receives a DREQ before the RTU gets the event Disconnected without
-// the event Established.
+// A DREQ before the RTU gives the passive side Disconnected without Established.
 func TestDisconnectedWithoutEstablished(t *testing.T) {
 	server := newParty(t)
 	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
@@ -134,9 +130,8 @@ func TestDisconnectedWithoutEstablished(t *testing.T) {
 	client.close()
 }
 
-// The application of the passive side calls Disconnect before the RTU has arrived. Then
-// a DREQ arrives instead of the RTU. The passive side answers the DREQ, although its
-// application does not call Disconnect again.
+// The passive side calls Disconnect before the RTU. Then a DREQ arrives instead of the
+// RTU. The passive side answers it without another Disconnect.
 func TestDREQAfterEarlyDisconnect(t *testing.T) {
 	server := newParty(t)
 	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
@@ -152,8 +147,7 @@ func TestDREQAfterEarlyDisconnect(t *testing.T) {
 	client.close()
 }
 
-// When the passive side is destroyed before it has received the RTU, the active side
-// gets Disconnected.
+// A passive side that is destroyed before the RTU gives the active side Disconnected.
 func TestDestroyAccepted(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)

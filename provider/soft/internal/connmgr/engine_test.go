@@ -11,8 +11,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// When Bind fails in Accept, the client is refused, and nothing of the connection is
-// left.
+// When Bind fails in Accept, the client is refused, and nothing of the connection
+// remains.
 func TestAcceptWithoutBinding(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
@@ -29,8 +29,8 @@ func TestAcceptWithoutBinding(t *testing.T) {
 	server.Quiet()
 }
 
-// Bind fails when the active side has received the REP. The active side then refuses the
-// REP with a REJ, and both sides have no connection left.
+// Bind fails on the active side when the REP arrives. It answers with a REJ, and no
+// connection remains on either side.
 func TestREPWithoutBinding(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)

@@ -14,11 +14,10 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A fakeDevice is a device with an Engine for tests of connection management. Its queue
-// pairs have states, attributes and bindings, and transfer no data.
+// A fakeDevice is a device with an Engine, for tests of connection management. Its queue
+// pairs transfer no data.
 type fakeDevice struct {
-	// The embedded Device is nil: connection management calls only the methods that
-	// fakeDevice defines.
+	// nil: only methods that fakeDevice defines are called
 	verbs.Device
 	attr verbs.DeviceAttr
 
@@ -26,9 +25,9 @@ type fakeDevice struct {
 	channels int // open event channels
 	lastQPN  uint32
 	qps      map[uint32]*fakeQP // open queue pairs by number
-	// present bindings by queue pair number: Bind adds a binding, and Unbind removes it
+	// bindings by queue pair number, from Bind until Unbind
 	bound   map[uint32]*Binding
-	bindErr error // error of Bind; nil means that Bind succeeds
+	bindErr error // error of Bind, or nil
 }
 
 func newFakeDevice() *fakeDevice {
@@ -91,8 +90,8 @@ func (d *fakeDevice) Unbind(qpn uint32, b *Binding) {
 	}
 }
 
-// unbind removes the binding of a queue pair, if there is one. It releases the end of the
-// binding, unless the queue pair has taken it.
+// unbind removes a queue pair's binding, if any. It releases the binding's end, unless
+// the queue pair has taken it.
 func (d *fakeDevice) unbind(qpn uint32) {
 	b := d.bound[qpn]
 	delete(d.bound, qpn)
@@ -156,10 +155,10 @@ type fakeQP struct {
 	mu          sync.Mutex
 	attr        verbs.QPAttr
 	closed      bool
-	taken       *Binding     // binding whose field End the queue pair owns; nil if it owns none
+	taken       *Binding     // binding whose End the queue pair owns, or nil
 	receivingAt []netip.Addr // arguments of all calls of ReceiveAt, in order
 
-	receiveAtErr error // error of ReceiveAt; nil means that ReceiveAt succeeds
+	receiveAtErr error // error of ReceiveAt, or nil
 }
 
 // Num implements verbs.QP.
@@ -188,8 +187,7 @@ func (q *fakeQP) Query() (verbs.QPAttr, error) {
 	return q.attr, nil
 }
 
-// Modify implements verbs.QP. When the queue pair enters RTR, it becomes the owner of
-// the field End of its binding.
+// Modify implements verbs.QP. A queue pair that enters RTR takes the End of its binding.
 func (q *fakeQP) Modify(attr *verbs.QPAttr, mask verbs.QPAttrMask) error {
 	b := q.dev.binding(q)
 	q.mu.Lock()
@@ -207,7 +205,7 @@ func (q *fakeQP) Modify(attr *verbs.QPAttr, mask verbs.QPAttrMask) error {
 	return nil
 }
 
-// set stores those attributes whose bits are set in the mask.
+// set stores the attributes in the mask.
 func (q *fakeQP) set(attr *verbs.QPAttr, mask verbs.QPAttrMask) {
 	a := &q.attr
 	for bit, assign := range map[verbs.QPAttrMask]func(){
@@ -267,9 +265,8 @@ func (q *fakeQP) ReceiveAt(at netip.Addr) error {
 	return q.receiveAtErr
 }
 
-// exchange simulates a message from one queue pair to another. It requires that the two
-// queue pairs are connected with each other. It then calls DataHeard of the receiver's
-// binding, as a device does when data arrives.
+// exchange simulates a message between two queue pairs, which must be connected. Then it
+// calls DataHeard of the receiver's binding, as a device would.
 func exchange(t *testing.T, _ *party, sender verbs.QP, to *party, receiver verbs.QP) {
 	t.Helper()
 	sends, err := sender.Query()
@@ -286,11 +283,10 @@ func exchange(t *testing.T, _ *party, sender verbs.QP, to *party, receiver verbs
 	}
 }
 
-// The type counted has the values of counters by name. Counters with the value zero are
-// left out.
+// A counted has the values of counters by name, without zeros.
 type counted map[string]uint64
 
-// counted returns the counters of a party's connection management that are not zero.
+// counted returns the party's counters that are not zero.
 func (s *party) counted() counted {
 	got := counted{}
 	for _, c := range counters.Sum([]*counters.Set{s.m.LocalCounts, s.m.WireCounts}) {

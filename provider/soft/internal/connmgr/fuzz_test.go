@@ -15,11 +15,10 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// FuzzConversation performs a random sequence of steps. Each byte is one step: a message
-// of the client, or a call of the application on the passive side. The test
-// requires that no step causes a panic, and that every connection has at most one event
-// Disconnected. At the end no watched descriptor, timer, binding or channel is left, and
-// no connection is counted for a user.
+// FuzzConversation performs random steps: messages of the client, and calls of the
+// passive application. There must be no panic, and at most one Disconnected per
+// connection. At the end no descriptor, timer, binding, channel or counted connection is
+// left.
 func FuzzConversation(f *testing.F) {
 	const request, accept, ready, leave, next = 0x00, 0x81, 0x03, 0x83, 0x80
 	f.Add([]byte{request, next, accept, ready, next, leave, next})
@@ -75,8 +74,8 @@ func newConversation(t *testing.T, m *Manager) *conversation {
 	return c
 }
 
-// send sends a packet of the client. If the parameter what is an index of the field
-// messages, the packet has this message. Otherwise the packet is invalid.
+// send sends a packet of the client: the message with the index what, or an invalid
+// packet if there is none.
 func (c *conversation) send(what byte) {
 	packet := []byte{what}
 	if int(what) < len(c.messages) {
@@ -85,9 +84,8 @@ func (c *conversation) send(what byte) {
 	_ = unixsock.Send(c.client, packet, nil)
 }
 
-// act makes one call of the application on the passive side. The parameter what selects
-// the call: 0 fetches an event, 1 to 5 call a method of the ID, and other values do
-// nothing.
+// act makes one call on the passive side. For 0 it fetches an event, for 1 to 5 it calls
+// a method of the ID; other values do nothing.
 func (c *conversation) act(what byte) {
 	if what == 0 {
 		c.next()

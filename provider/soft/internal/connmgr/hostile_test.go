@@ -18,12 +18,11 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A rawPeer sends and receives packets of the local path without an ID.
+// A rawPeer exchanges packets of the local path without an ID.
 type rawPeer struct {
 	t  *testing.T
 	fd int
-	// src is the address that the socket is bound to. It is set only if the rawPeer is
-	// the connecting side.
+	// src is the address of the socket, on the connecting side only.
 	src netip.AddrPort
 }
 
@@ -74,7 +73,7 @@ func (r *rawPeer) closedByPeer() bool {
 	return n > 0
 }
 
-// A client that violates the protocol loses only its own connection.
+// A client that violates the protocol loses its connection, and no other.
 func TestHostileClients(t *testing.T) {
 	pipe := make([]int, 2)
 	require.NoError(t, unix.Pipe2(pipe, unix.O_CLOEXEC))
@@ -124,7 +123,7 @@ func TestSilentClients(t *testing.T) {
 	for i := range silent {
 		silent[i] = dialRaw(t, l)
 	}
-	// The server accepts the clients, and keeps at most maxClients of them.
+	// The server accepts the clients, but keeps at most maxClients.
 	server.Quiet()
 	server.Quiet()
 	require.True(t, silent[0].closedByPeer(), "the oldest client is closed")
@@ -141,8 +140,7 @@ func TestSilentClients(t *testing.T) {
 	require.Zero(t, server.tc.timers.Len())
 }
 
-// A client whose request was accepted loses its connection when it sends an invalid
-// message.
+// A client whose request was accepted loses its connection by an invalid message.
 func TestHostileRequester(t *testing.T) {
 	server := newParty(t)
 	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
@@ -183,7 +181,7 @@ func TestHostileConnected(t *testing.T) {
 }
 
 // hostileServer listens on a port with a raw socket. Each call of the returned function
-// accepts one client.
+// accepts a client.
 func hostileServer(t *testing.T) (listener *hostport.Reservation, accept func() *rawPeer) {
 	t.Helper()
 	port, err := hostport.Reserve(cm.TCP, netip.MustParseAddrPort("127.0.0.1:0"), false, false, hostport.EphemeralPorts)
@@ -261,7 +259,7 @@ func TestHostileServers(t *testing.T) {
 	require.Equal(t, before, peerproc.OpenDescriptors(t))
 }
 
-// A memfd that is not a valid segment is refused when it is opened.
+// Opening a memfd that is not a valid segment fails.
 func TestHostileSegment(t *testing.T) {
 	before := peerproc.OpenDescriptors(t)
 	t.Run("unsealed", func(t *testing.T) {
@@ -279,8 +277,7 @@ func TestHostileSegment(t *testing.T) {
 		require.ErrorIs(t, ev.Err, shm.ErrSegment)
 		require.Equal(t, verbs.StateError, id.QP().State())
 
-		// The attacker, which is the server, receives the REQ of the client and then its
-		// REJ.
+		// The attacker is the server: it receives the client's REQ, and then its REJ.
 		var packet [maxMessage]byte
 		_, _, err = unixsock.Receive(attacker.fd, packet[:], 0)
 		require.NoError(t, err)

@@ -12,8 +12,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
 )
 
-// The jobs of connections run before requests, and are not dropped when there are too
-// many requests.
+// Jobs of connections run before requests, and are not dropped for too many requests.
 func TestInboxPriorities(t *testing.T) {
 	fd, err := eventfd.New()
 	require.NoError(t, err)
@@ -45,7 +44,7 @@ func TestInboxPriorities(t *testing.T) {
 	require.Equal(t, jobMessage, first[2*maxJobs])
 	require.Equal(t, jobRequest, first[2*maxJobs+1])
 
-	// A message that is added now runs before the requests that are queued already.
+	// A message that is added now runs before the queued requests.
 	require.True(t, b.add(jobMessage, job(jobMessage)))
 	next := round()
 	require.Len(t, next, 1+requestBatch)
@@ -56,8 +55,8 @@ func TestInboxPriorities(t *testing.T) {
 	require.Equal(t, 2*requestBatch, taken)
 }
 
-// A job that is added between begin and signal does not make the eventfd readable. If
-// takeBatch has not taken the job, signal makes the eventfd readable.
+// A job between begin and signal does not make the eventfd readable. If takeBatch has
+// not taken it, signal does.
 func TestInboxSignalsOnlyWhenNeeded(t *testing.T) {
 	fd, err := eventfd.New()
 	require.NoError(t, err)

@@ -27,16 +27,14 @@ func reaches(client, server *party, l *cm.ID, dst netip.AddrPort) {
 	server.End(passive)
 }
 
-// refuses connects to an address, and requires the event that reports that no process
-// listens there.
+// refuses connects to an address, where no process may listen.
 func refuses(client *party, dst netip.AddrPort) {
 	client.T.Helper()
 	active := client.Connecting(cm.TCP, dst, nil)
 	client.WantRejected(active, cm.RejectInvalidServiceID, false, nil)
 }
 
-// A listener that is bound to an address gets requests for that address, and none for
-// other addresses of the host.
+// A listener at an address gets requests for this address only.
 func TestListenOnAddresses(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	one := server.Listen(cm.TCP, "127.0.0.1:0", 0)
@@ -50,7 +48,7 @@ func TestListenOnAddresses(t *testing.T) {
 	})
 }
 
-// A listener on a wildcard gets the requests for all addresses of the host.
+// A wildcard listener gets requests for all addresses of the host.
 func TestListenOnWildcard(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	any4 := server.Listen(cm.TCP, "0.0.0.0:0", 0)
@@ -87,8 +85,7 @@ func TestListenAFOnly(t *testing.T) {
 	refuses(s, at("127.0.0.1", l))
 }
 
-// A link-local address needs a zone in Bind and ResolveAddr. The addresses in a request
-// have no zone.
+// A link-local address needs a zone in Bind and ResolveAddr. In requests it has none.
 func TestLinkLocal(t *testing.T) {
 	s := newParty(t)
 	l := s.Listen(cm.TCP, netip.AddrPortFrom(linkLocal(t), 0).String(), 0)
@@ -124,8 +121,7 @@ func TestMappedAddress(t *testing.T) {
 	reaches(s, s, l, at("127.0.0.5", l))
 }
 
-// An ID may be bound to a wildcard. ResolveAddr replaces the wildcard by the source
-// address.
+// ResolveAddr replaces the wildcard of a bound ID by the source address.
 func TestConnectFromWildcard(t *testing.T) {
 	s := newParty(t)
 	l := s.Listen(cm.TCP, "127.0.0.1:0", 0)
@@ -141,8 +137,7 @@ func TestConnectFromWildcard(t *testing.T) {
 	require.Equal(t, id.LocalAddr(), passive.RemoteAddr())
 }
 
-// More clients connect than the backlog has room for. The further requests wait, and
-// every client is connected in the end.
+// Requests beyond the backlog wait, and every client is connected in the end.
 func TestBacklogWaits(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	l := server.Listen(cm.TCP, "127.0.0.1:0", 1)
@@ -159,8 +154,8 @@ func TestBacklogWaits(t *testing.T) {
 	}
 }
 
-// A listener accepts no further request while the backlog is full. The backlog counts
-// the requests that the application has not fetched.
+// A listener with a full backlog accepts no request. Requests that were not fetched
+// count.
 func TestBacklogCountsUnfetched(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	l := server.Listen(cm.TCP, "127.0.0.1:0", 2)
@@ -168,8 +163,7 @@ func TestBacklogCountsUnfetched(t *testing.T) {
 		client.Connecting(cm.TCP, l.LocalAddr(), nil)
 	}
 	g := unixListenerOf(server)
-	// The listener has accepted two requests, and the application has fetched one of
-	// them.
+	// The listener has accepted two requests; one of them was fetched.
 	server.Request(l)
 	require.Equal(t, 1, g.id.pendingRequests)
 	require.True(t, g.accepting)
@@ -192,9 +186,9 @@ func TestBacklogRefusesLookups(t *testing.T) {
 	client.WantUnreachable(first, cm.SIDRReject, true, nil)
 }
 
-// handlersOf returns the handlers of the descriptors that a channel watches.
+// handlersOf returns the handlers of a channel's descriptors.
 func handlersOf(ch *channel) (all []epollset.Handler) {
-	for fd := range 1 << 12 { // The number is larger than any descriptor of a test.
+	for fd := range 1 << 12 { // larger than any descriptor of a test
 		if h := ch.epoll.Handler(fd); h != nil {
 			all = append(all, h)
 		}
@@ -212,8 +206,8 @@ func unixListenerOf(s *party) *unixListener {
 	return nil
 }
 
-// When the backlog of the listening socket is full, the client tries again until the
-// socket accepts it.
+// When the listening socket's backlog is full, the client tries again until it is
+// accepted.
 func TestSystemBacklog(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	clock := useClock(client)
@@ -223,7 +217,7 @@ func TestSystemBacklog(t *testing.T) {
 	lent := []byte("hello")
 	second := client.Connecting(cm.TCP, l.LocalAddr(), &cm.ConnParam{PrivateData: lent})
 	third := client.Connecting(cm.TCP, l.LocalAddr(), &cm.ConnParam{PrivateData: lent})
-	clear(lent) // Connect has returned, so it must have copied the private data.
+	clear(lent) // Connect must have copied the private data when it returned.
 	passive, _ := server.Request(l)
 	require.Equal(t, first.LocalAddr(), passive.RemoteAddr())
 	server.Quiet()
@@ -235,7 +229,7 @@ func TestSystemBacklog(t *testing.T) {
 	require.Equal(t, "hello", string(ev.Param.PrivateData))
 	server.Quiet()
 
-	// The clients whose requests the server does not fetch time out.
+	// Clients whose requests are not fetched time out.
 	clock.advance(maxServiceTime)
 	for range 3 {
 		ev := client.Next()
@@ -245,8 +239,8 @@ func TestSystemBacklog(t *testing.T) {
 	}
 }
 
-// While no descriptor is free, the listener stops accepting clients. It accepts the
-// waiting client when a descriptor is free again.
+// Without a free descriptor, the listener stops accepting. Later it accepts the waiting
+// client.
 func TestOutOfDescriptors(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	clock := useClock(server)

@@ -33,8 +33,8 @@ func TestLookup(t *testing.T) {
 	require.Equal(t, verbs.GIDFromAddr(l.LocalAddr().Addr()), ev.UD.AH.DestGID)
 	require.EqualValues(t, 1, ev.UD.AH.Port)
 
-	// After the lookup, one side calls Disconnect or closes its ID. The other side gets
-	// no event about this.
+	// When one side calls Disconnect or closes its ID after the lookup, the other gets
+	// no event.
 	require.NoError(t, active.Disconnect())
 	require.Equal(t, verbs.StateError, active.QP().State())
 	server.Quiet()
@@ -42,8 +42,8 @@ func TestLookup(t *testing.T) {
 	client.Quiet()
 }
 
-// The passive side may accept a lookup without a queue pair on its ID. Accept then names
-// a queue pair of the application, and may set the Q_Key that the client gets.
+// The passive side may accept a lookup without its ID's queue pair. Accept names another
+// one, and may set the client's Q_Key.
 func TestLookupWithoutQP(t *testing.T) {
 	for given, want := range map[uint32]uint32{0: cm.DefaultQKey, 77: 77} {
 		client, server := newParty(t), newParty(t)
@@ -58,7 +58,7 @@ func TestLookupWithoutQP(t *testing.T) {
 	}
 }
 
-// The answer is delivered even if the passive ID and the listener are closed afterwards.
+// The answer arrives even if the passive ID and the listener are closed.
 func TestLookupOutlivesAnswer(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	l := server.Listen(cm.UDP, "127.0.0.1:0", 0)

@@ -9,9 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// One source gets no more answers than the rate of a source allows. When that source has
-// used up its rate, other sources still get answers. All sources together get no more
-// answers than the total rate allows.
+// A source gets answers up to its rate; other sources still get theirs. All together get
+// answers up to the total rate.
 func TestAnswerLimit(t *testing.T) {
 	l := newAnswerLimit()
 	now := time.Unix(1000, 0)

@@ -12,8 +12,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
-// When a listener closes, it also refuses the requests that are queued in the inbox of
-// its channel.
+// A closing listener also refuses the requests in its channel's inbox.
 func TestWireCMListenerCloses(t *testing.T) {
 	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
 		w := newMADSim(t)
@@ -22,10 +21,10 @@ func TestWireCMListenerCloses(t *testing.T) {
 		ids[0] = w.connecting(ps, l.LocalAddr(), nil)
 		fetched, _ := w.request(l)
 		ids[1] = w.connecting(ps, l.LocalAddr(), nil)
-		// The next steps queue two requests in the inbox: the request of ids[1], and a
-		// copy of the request of ids[0], which the application has fetched.
+		// The next steps queue two requests in the inbox: that of ids[1], and a copy of
+		// the fetched request of ids[0].
 		w.clock.advance(firstInterval)
-		w.client.Quiet() // The timers expire, so both requests are retransmitted.
+		w.client.Quiet() // The timers expire, so both requests are sent again.
 		for w.deliverOne() {
 		}
 		require.NoError(t, l.Close())
@@ -47,14 +46,13 @@ func TestWireCMListenerCloses(t *testing.T) {
 	})
 }
 
-// When a listener closes, it also refuses requests that are still in the receive
-// buffer of its socket.
+// A closing listener also refuses the requests in its socket's receive buffer.
 func TestWireCMListenerClosesUnread(t *testing.T) {
 	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
 		cfg := &Config{Wire: true, WirePort: cmside.FreePort(t)}
 		client, server := openParty(t, cfg), openParty(t, cfg)
 		l := server.Listen(ps, "127.9.3.2:0", 0)
-		// =The listener needs more than one system call to receive so many requests.
+		// The listener needs several system calls to receive these requests.
 		var ids [40]*cm.ID
 		for i := range ids {
 			ids[i] = client.ConnectingFrom(ps, "127.9.3.1", l.LocalAddr())
@@ -75,7 +73,7 @@ func TestWireCMListenerClosesUnread(t *testing.T) {
 	})
 }
 
-// A request is removed from madListener.waiting when its channel has handled it.
+// A request leaves madListener.waiting when its channel has handled it.
 func TestWireCMWaitingRequests(t *testing.T) {
 	w := newMADSim(t)
 	l := w.listen(cm.TCP, 0)

@@ -12,10 +12,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
-// A connection is chosen for eviction. Before the eviction, the peer requests another
-// connection with the same queue pair, so the chosen connection is stale. The
-// application then gets Disconnected, and can end the stale connection with Close or
-// with Disconnect.
+// Before a connection is evicted, the peer uses its queue pair in another request, so
+// the connection is stale. The application gets Disconnected, and can end it with Close
+// or Disconnect.
 func TestWireCMEvictsStale(t *testing.T) {
 	for name, end := range map[string]func(*cm.ID) error{
 		"close":      func(id *cm.ID) error { return errors.Join(id.CloseQP(), id.Close()) },
@@ -27,8 +26,7 @@ func TestWireCMEvictsStale(t *testing.T) {
 			passive := s.requestFrom(l, 0)
 			s.accept(passive, nil)
 
-			// The peer sends another request with the queue pair of the first
-			// connection.
+			// The peer uses the first connection's queue pair in another request.
 			forgotten := s.numberedREQ(l, 0)
 			forgotten.LocalID++
 			var m wire.MAD
@@ -36,8 +34,7 @@ func TestWireCMEvictsStale(t *testing.T) {
 			s.inject(&m, clientAddr, serverAddr)
 			s.reqFrom(otherAddr, l.LocalAddr().Port()).Encode(&m, 2)
 			s.inject(&m, otherAddr, serverAddr)
-			// The connection ends as stale. After that it does not count as a pending
-			// eviction.
+			// The connection ends as stale, and is no pending eviction any more.
 			s.settle()
 			s.settle()
 

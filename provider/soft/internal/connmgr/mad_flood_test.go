@@ -15,16 +15,15 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 )
 
-// A floodSim simulates a flood. It has a server that accepts every request, a client
-// that connects now and then, and any number of sources that send requests and never
-// confirm a REP. A message takes one millisecond to its receiver.
+// A floodSim simulates a flood. Many sources send requests and confirm no REP, and one
+// client connects now and then. The server accepts all. Messages take one millisecond.
 type floodSim struct {
 	*madSim
 	l        *cm.ID
 	requests int // requests sent by the flood
-	answers  int // messages that the server has sent to the sources of the flood
+	answers  int // messages from the server to the flood's sources
 	accepted uint32
-	open     map[*cm.ID]bool // connections that are established at the server
+	open     map[*cm.ID]bool // established connections of the server
 }
 
 func newFloodSim(t *testing.T) *floodSim {
@@ -51,8 +50,7 @@ func (f *floodSim) sendREQ(source netip.Addr) {
 	f.inject(&m, source, serverAddr)
 }
 
-// tick advances the clock by d, delivers the datagrams that are in flight, and lets the
-// server handle them.
+// tick advances the clock by d, and lets the server handle the delivered datagrams.
 func (f *floodSim) tick(d time.Duration) {
 	f.clock.now = f.clock.now.Add(d)
 	for range len(f.inFlight) {
@@ -87,8 +85,8 @@ func (f *floodSim) serve(ev *cm.Event) {
 	}
 }
 
-// awaitClient waits until the client gets an event of the given type, and returns how
-// long that took. While it waits, it calls the parameter flood every millisecond.
+// awaitClient waits for a client event of the given type, and returns the time that
+// passed. Each millisecond it calls flood.
 func (f *floodSim) awaitClient(typ cm.EventType, id *cm.ID, flood func()) time.Duration {
 	f.t.Helper()
 	began := f.clock.now
@@ -101,19 +99,17 @@ func (f *floodSim) awaitClient(typ cm.EventType, id *cm.ID, flood func()) time.D
 	return f.clock.now.Sub(began)
 }
 
-// heapInUse runs the garbage collector, and then returns the number of bytes in use on
-// the heap.
+// heapInUse returns the bytes in use on the heap after a garbage collection.
 func heapInUse() int64 {
 	runtime.GC()
-	// Some memory is released by a finalizer. The second run of the garbage collector
-	// frees that memory.
+	// A finalizer releases some memory, which the second garbage collection frees.
 	runtime.GC()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)
 }
 
-// wantNoOtherRecords requires that the server has records only of its established
+// wantNoOtherRecords requires that the server has only records of established
 // connections.
 func (f *floodSim) wantNoOtherRecords(mux *madMux) {
 	f.t.Helper()
@@ -127,10 +123,9 @@ func (f *floodSim) wantNoOtherRecords(mux *madMux) {
 	require.Zero(f.t, half.total+half.evicting+len(half.sources)+len(half.busiest))
 }
 
-// Ten thousand requests arrive in a second, each from another source, and no source
-// confirms its REP. At the same time the client opens and closes connections, each in at
-// most 5 ms. The numbers of sent messages and of records are bounded. A minute after the
-// flood all records are gone.
+// In a second, ten thousand sources each send a request and confirm no REP. The client
+// still opens and closes connections in 5 ms. Messages and records are bounded, and a
+// minute later all records are gone.
 func TestWireCMFloodOfSources(t *testing.T) {
 	const perTick = 10
 	const requests = 60_000 / seedDivisor
@@ -168,8 +163,8 @@ func TestWireCMFloodOfSources(t *testing.T) {
 	t.Logf("%d requests, %d answers, at most %d at a time", f.requests, f.answers, peak)
 }
 
-// A flood comes from few sources. Most requests of the flood are dropped. The requests
-// of another client are not dropped.
+// In a flood from few sources, most of its requests are dropped, and none of another
+// client.
 func TestWireCMFloodOfFewSources(t *testing.T) {
 	f := newFloodSim(t)
 	mux := f.server.m.mux
@@ -187,7 +182,7 @@ func TestWireCMFloodOfFewSources(t *testing.T) {
 		id := f.connecting(cm.TCP, f.l.LocalAddr(), nil)
 		require.LessOrEqual(t, f.awaitClient(cm.Established, id, flood), 5*time.Millisecond)
 	}
-	f.tick(time.Millisecond) // The RTU of the last connection arrives at the server.
+	f.tick(time.Millisecond) // The last connection's RTU arrives at the server.
 	require.Len(t, f.open, 20)
 	require.Greater(t, f.counter(counters.CMRequestDropped), uint64(f.requests/2))
 	for range 600 {

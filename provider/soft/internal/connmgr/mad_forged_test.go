@@ -14,9 +14,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A REJ ends a connection only if it has the communication IDs of both sides. A REJ
-// without the ID of the passive side can only cancel a request that is not answered yet:
-// a peer that has received no answer does not know this ID.
+// A REJ needs the communication IDs of both sides to end a connection. Without the
+// passive side's ID, it can only cancel an unanswered request.
 func TestWireCMForgedRejects(t *testing.T) {
 	w := newMADSim(t)
 	active, passive := w.connected()
@@ -51,8 +50,8 @@ func TestWireCMForgedRejects(t *testing.T) {
 	w.want(w.server, cm.Disconnected, passive)
 }
 
-// A passive side was established by Notify, and has then sent a DREQ. After that an RTU
-// arrives late. The passive side still retransmits the DREQ, even if its ID was closed.
+// A passive side was established by Notify, and has sent a DREQ. A late RTU does not
+// stop the retransmission, even if the ID was closed.
 func TestWireCMLateRTU(t *testing.T) {
 	t.Run("disconnected", func(t *testing.T) {
 		lateRTU(t, func(_ *madPeer, id *cm.ID) { require.NoError(t, id.Disconnect()) })

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A tableTest sends requests to a halfOpenTable, with a clock of its own.
+// A tableTest sends requests to a halfOpenTable with its own clock.
 type tableTest struct {
 	*testing.T
 	table halfOpenTable
@@ -29,9 +29,8 @@ func testSource(n int) netip.Addr {
 	return netip.AddrFrom4([4]byte{10, byte(n >> 16), byte(n >> 8), byte(n)})
 }
 
-// ask sends a request from a source. The result accepted is the half-open connection of
-// the request, or nil if the request was dropped. The result victim is the evicted
-// connection, or nil if the request evicts none.
+// ask sends a request from a source. It returns the accepted half-open connection and
+// the evicted one, or nil for either.
 func (t *tableTest) ask(source int) (accepted, victim *halfOpen) {
 	t.Helper()
 	t.now = t.now.Add(time.Millisecond)
@@ -48,8 +47,8 @@ func (t *tableTest) ask(source int) (accepted, victim *halfOpen) {
 	return accepted, victim
 }
 
-// If the table is full, a request evicts the oldest connection of the source with the
-// most connections.
+// A request to a full table evicts the oldest connection of the source with the most
+// connections.
 func TestHalfOpenEvictsTheBusiest(t *testing.T) {
 	s := newTableTest(t, 4, 4)
 	quiet, _ := s.ask(1)
@@ -59,15 +58,15 @@ func TestHalfOpenEvictsTheBusiest(t *testing.T) {
 	s.now = s.now.Add(burstTime)
 	_, victim := s.ask(4)
 	require.Same(t, busy, victim)
-	// Now each source has one connection. The oldest one belongs to source 1.
+	// Now each source has one connection, the oldest is from source 1.
 	_, victim = s.ask(5)
 	require.Same(t, quiet, victim)
 	_, victim = s.ask(6)
 	require.Same(t, second, victim)
 }
 
-// Several requests of one source arrive at once. Requests of other sources do not evict
-// these connections until burstTime has passed, so the source can confirm them.
+// Other sources do not evict one source's burst of requests before burstTime has passed,
+// so the source can confirm them.
 func TestHalfOpenSparesTheYoung(t *testing.T) {
 	s := newTableTest(t, 16, 16)
 	var older, young []*halfOpen
@@ -89,9 +88,8 @@ func TestHalfOpenSparesTheYoung(t *testing.T) {
 	require.Same(t, young[0], victim)
 }
 
-// A burst is protected only up to burstSize connections. If a source has more
-// connections, a request of another source evicts the oldest of them even before
-// burstTime has passed.
+// A burst is protected up to burstSize connections. Beyond that, other sources evict its
+// oldest connection even before burstTime.
 func TestHalfOpenBurstIsBounded(t *testing.T) {
 	s := newTableTest(t, 2*burstSize, 2*burstSize)
 	for source := range burstSize - 1 {
@@ -106,9 +104,9 @@ func TestHalfOpenBurstIsBounded(t *testing.T) {
 	require.Same(t, first, victim)
 }
 
-// A source that has the most connections can not add another one if the table is full or
-// the source has reached its limit: its request is dropped. When the oldest connection
-// of the source is older than graceTime, a request of the source evicts that connection.
+// A source with the most connections can not add one if the table is full, nor beyond
+// its limit. Its request is dropped, or evicts its own oldest connection once that is
+// older than graceTime.
 func TestHalfOpenOwnSource(t *testing.T) {
 	s := newTableTest(t, 8, 3)
 	oldest, _ := s.ask(1)
@@ -130,9 +128,8 @@ func TestHalfOpenOwnSource(t *testing.T) {
 	require.NotNil(t, accepted)
 }
 
-// A source that has the largest allowed number of connections gets no other one. Its
-// request evicts the oldest half-open connection of the source, if that is older than
-// graceTime. It never evicts a connection of another source, even if the table is full.
+// A source at its limit gets no other connection. Its request evicts its own oldest
+// half-open connection if that is older than graceTime, and never another source's.
 func TestHalfOpenSourceFull(t *testing.T) {
 	s := newTableTest(t, 2, 2)
 	s.ask(1)
@@ -147,7 +144,7 @@ func TestHalfOpenSourceFull(t *testing.T) {
 	require.Same(t, oldest, victim)
 }
 
-// The table accepts no requests while too many evicted connections have not ended.
+// Too many pending evictions make the table refuse requests.
 func TestHalfOpenEvictionsPending(t *testing.T) {
 	s := newTableTest(t, 2, 2)
 	s.table.evicting = 2
@@ -155,8 +152,8 @@ func TestHalfOpenEvictionsPending(t *testing.T) {
 	require.Nil(t, accepted)
 }
 
-// The counts of a table are right after any sequence of add and remove. The table
-// contains no source without connections.
+// After any adds and removes, the counts of a table are right, and no source is without
+// connections.
 func TestHalfOpenCounts(t *testing.T) {
 	const most, mostPerSource = 50, 9
 	s := newTableTest(t, most, mostPerSource)

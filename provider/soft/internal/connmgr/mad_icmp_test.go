@@ -19,8 +19,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// wantPortUnreachable requires the event of a request to a host on which no process has
-// the UDP port.
+// wantPortUnreachable requires the event of a request to a closed UDP port.
 func wantPortUnreachable(s *party, id *cm.ID) {
 	s.T.Helper()
 	ev := s.Want(cm.Unreachable, id)
@@ -44,14 +43,13 @@ func unreadable(t *testing.T, fd int) {
 	require.Zero(t, n)
 }
 
-// dialClosedPort connects twice to a host on which no process has the UDP port. Each
-// time it requires that the error comes long before the timeout of the request.
+// dialClosedPort connects twice to a closed UDP port. Each time the error must come long
+// before the timeout.
 func dialClosedPort(t *testing.T, ps cm.PortSpace, from, to string) {
 	t.Helper()
 	require.Less(t, safety, sidrTimeout)
 	s := openParty(t, &Config{Wire: true, WirePort: cmside.FreePort(t)})
-	// Both requests are sent from one socket, which has received an ICMP error before the
-	// second request.
+	// Both requests use one socket, which has an ICMP error before the second.
 	for range 2 {
 		wantPortUnreachable(s, s.ConnectingFrom(ps, from, netip.AddrPortFrom(netip.MustParseAddr(to), 7)))
 		s.Quiet()
@@ -64,8 +62,7 @@ func TestDialClosedPort(t *testing.T) {
 	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) { dialClosedPort(t, ps, "127.9.2.1", "127.9.2.2") })
 }
 
-// The test needs two addresses, and IPv6 has only one loopback address. So the test runs
-// in a network namespace, where it adds addresses.
+// The test needs two IPv6 addresses, so it adds them in a network namespace.
 func TestDialClosedPortIPv6(t *testing.T) { peerproc.InNetworkNamespace(t, "closed-port-ipv6") }
 
 func peerClosedPortIPv6(t *testing.T, _ string) {
@@ -73,8 +70,8 @@ func peerClosedPortIPv6(t *testing.T, _ string) {
 	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) { dialClosedPort(t, ps, "fd00::1", "fd00::2") })
 }
 
-// A client uses one socket for requests to several peers. An ICMP error for one peer
-// affects no request to another peer, and no connection.
+// A client's socket sends requests to several peers. An ICMP error for one peer affects
+// no other request, and no connection.
 func TestPortUnreachableAffectsOneRequest(t *testing.T) {
 	cfg := &Config{Wire: true, WirePort: cmside.FreePort(t)}
 	client, server := openParty(t, cfg), openParty(t, cfg)
@@ -104,7 +101,7 @@ func TestPortUnreachableAffectsOneRequest(t *testing.T) {
 	server.Quiet()
 }
 
-// After Migrate, the new channel of the ID handles the ICMP error.
+// After Migrate, the ID's new channel handles the ICMP error.
 func TestPortUnreachableAfterMigrate(t *testing.T) {
 	s := openParty(t, &Config{Wire: true, WirePort: cmside.FreePort(t)})
 	id := s.ConnectingFrom(cm.TCP, "127.9.2.1", netip.MustParseAddrPort("127.9.2.2:7"))
@@ -118,8 +115,8 @@ func TestPortUnreachableAfterMigrate(t *testing.T) {
 	unreadable(t, before.FD())
 }
 
-// The requestSocket receives no datagrams, so a datagram to its port does not make the
-// channel readable.
+// The requestSocket receives nothing: a datagram to its port does not make the channel
+// readable.
 func TestRequestSocketReceivesNothing(t *testing.T) {
 	s := openParty(t, &Config{Wire: true, WirePort: cmside.FreePort(t)})
 	silent, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr("127.9.2.2"), s.m.WirePort)))
@@ -137,8 +134,7 @@ func TestRequestSocketReceivesNothing(t *testing.T) {
 	require.ErrorIs(t, err, unix.EAGAIN, "%d bytes", n)
 }
 
-// refused makes the client handle a port-unreachable error. The parameter dst is the
-// host to which the quoted request was sent.
+// refused makes the client handle a port-unreachable error for a request to dst.
 func (w *madSim) refused(dst netip.Addr, quoted []byte) {
 	mux := w.client.m.mux
 	mux.mu.Lock()
@@ -147,7 +143,7 @@ func (w *madSim) refused(dst netip.Addr, quoted []byte) {
 	w.settle()
 }
 
-// quoted returns the part of a message that an ICMP error quotes.
+// quoted returns the part of a message in an ICMP error.
 func quoted(m *wire.MAD) []byte { return madPacket(make([]byte, madBufSize), m, 0).Bytes() }
 
 // An ICMP error affects only the request that it quotes.
@@ -191,9 +187,8 @@ func TestForgedPortUnreachable(t *testing.T) {
 	w.quiet()
 }
 
-// An ICMP error may quote only the beginning of a request. The request fails if the
-// quoted part has all fields that identify the request. If the quoted part is shorter,
-// the error is ignored.
+// An ICMP error may quote only a part of a request. The request fails if that part
+// identifies it; otherwise the error is ignored.
 func TestPartlyQuotedPortUnreachable(t *testing.T) {
 	w := newMADSim(t)
 	var sent wire.MAD
@@ -209,8 +204,8 @@ func TestPartlyQuotedPortUnreachable(t *testing.T) {
 	w.quiet()
 }
 
-// isPortUnreachable returns true for ICMP errors that concern a port, and false for ICMP
-// errors that concern a host or a network.
+// isPortUnreachable is true for ICMP errors about a port, and false for those about a
+// host or network.
 func TestPortUnreachable(t *testing.T) {
 	for _, c := range []struct {
 		level, option, origin, kind, code byte
@@ -233,7 +228,7 @@ func TestPortUnreachable(t *testing.T) {
 	require.False(t, isPortUnreachable(nil))
 }
 
-// errorControl returns a control message (cmsg(3)) with the given level, type and data.
+// errorControl returns a control message (cmsg(3)).
 func errorControl(level, option byte, data []byte) []byte {
 	b := make([]byte, unix.CmsgSpace(len(data)))
 	header := unix.SizeofCmsghdr
@@ -249,7 +244,7 @@ func errorControl(level, option byte, data []byte) []byte {
 	return b
 }
 
-// Parsing any quote and any control message causes no panic.
+// No quote and no control message causes a panic.
 func FuzzRefusal(f *testing.F) {
 	var m wire.MAD
 	r := wire.REQ{LocalID: 7}

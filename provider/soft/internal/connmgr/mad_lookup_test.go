@@ -31,8 +31,8 @@ func TestWireCMLookup(t *testing.T) {
 	}
 }
 
-// A REJ with private data counts as a refusal by the application. A REJ without private
-// data counts as a refusal by the system.
+// A REJ with private data is a refusal by the application, one without is a refusal by
+// the system.
 func TestWireCMRefused(t *testing.T) {
 	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
 		w := newMADSim(t)
@@ -66,8 +66,8 @@ func TestWireCMLookupUnanswered(t *testing.T) {
 	require.NotContains(t, w.sent, wire.AttrREJ, "the protocol has no REJ for a lookup")
 }
 
-// When an ID with an unanswered lookup is closed, nothing is sent, because the protocol
-// has no message that cancels a lookup.
+// Closing an ID with an unanswered lookup sends nothing: the protocol has no message to
+// cancel a lookup.
 func TestWireCMLookupClosed(t *testing.T) {
 	w := newMADSim(t)
 	l := w.listen(cm.UDP, 0)
@@ -82,7 +82,7 @@ func TestWireCMLookupClosed(t *testing.T) {
 	require.NotContains(t, w.sent, wire.AttrREJ)
 }
 
-// A REJ does not end a lookup, not even a REJ with the right communication ID.
+// No REJ ends a lookup, even with the right communication ID.
 func TestWireCMLookupIgnoresREJ(t *testing.T) {
 	w := newMADSim(t)
 	l := w.listen(cm.UDP, 0)
@@ -110,9 +110,8 @@ func TestWireCMLookupBacklog(t *testing.T) {
 	require.EqualValues(t, cm.SIDRReject, w.want(w.client, cm.Unreachable, second).Status)
 }
 
-// Each of the two applications makes its own queue pair without an ID. The active side
-// calls Establish after its application has connected the queue pair. The connection
-// opens.
+// Both applications make queue pairs without an ID. The active side connects its own,
+// and then calls Establish. The connection opens.
 func TestWireCMExternal(t *testing.T) {
 	w := newMADSim(t)
 	l := w.listen(cm.TCP, 0)
@@ -124,7 +123,7 @@ func TestWireCMExternal(t *testing.T) {
 	require.NoError(t, passive.Accept(&cm.ConnParam{QPNum: theirs.Num()}))
 	w.want(w.client, cm.ConnectResponse, active)
 
-	// The client answers the retransmissions of the REP with MRAs.
+	// The client answers repeated REPs with MRAs.
 	for range 5 {
 		w.advance()
 		w.settle()

@@ -14,8 +14,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// requests starts to record the REQs that are sent. The returned function returns the
-// REQs recorded so far.
+// requests records the REQs from now on. The returned function returns them.
 func (w *madSim) requests() func() []wire.REQ {
 	var seen []wire.REQ
 	w.copies = func(m *wire.MAD, _ netip.Addr) int {
@@ -29,8 +28,8 @@ func (w *madSim) requests() func() []wire.REQ {
 	return func() []wire.REQ { return seen }
 }
 
-// If the server's interface has a smaller MTU than the client's, the client sends a
-// second REQ, whose MTU is the one in the server's REJ.
+// If the server's interface has a smaller MTU, the client sends a second REQ with the
+// MTU from the server's REJ.
 func TestWireCMSmallerMTU(t *testing.T) {
 	w := newMADSim(t)
 	l := w.listen(cm.TCP, 0)
@@ -58,7 +57,7 @@ func TestWireCMSmallerMTU(t *testing.T) {
 	w.quiet()
 }
 
-// If the second REQ is lost, it is retransmitted in the same way as the first REQ.
+// A lost second REQ is retransmitted like the first.
 func TestWireCMSmallerMTULost(t *testing.T) {
 	w := newMADSim(t)
 	l := w.listen(cm.TCP, 0)
@@ -81,8 +80,8 @@ func TestWireCMSmallerMTULost(t *testing.T) {
 	w.quiet()
 }
 
-// If the peer's REJ has no usable MTU, the client tries each smaller MTU in turn. If the
-// peer refuses every MTU, the error names the largest and the smallest one.
+// If the peer's REJ has no usable MTU, the client tries each smaller one. If all are
+// refused, the error names the largest and the smallest.
 func TestWireCMNoMTU(t *testing.T) {
 	for _, info := range [][]byte{nil, {0}, {uint8(verbs.MTU4096)}, {0x30}, {1, 1}} {
 		w := newMADSim(t)
@@ -110,7 +109,7 @@ func TestWireCMNoMTU(t *testing.T) {
 	}
 }
 
-// refuse sends the client a REJ that refuses its path MTU.
+// refuse sends the client a REJ for its path MTU.
 func (w *madSim) refuse(r *wire.REQ, info []byte) {
 	rej := wire.REJ{RemoteID: r.LocalID, Reason: uint16(cm.RejectInvalidMTU), InfoLength: uint8(len(info))}
 	copy(rej.Info[:], info)

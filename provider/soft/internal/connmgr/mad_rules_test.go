@@ -16,15 +16,13 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A madPeer sends messages to the server from the client's address, and receives the
-// messages that the server sends to that address.
+// A madPeer exchanges messages with the server at the client's address.
 type madPeer struct {
 	*madSim
 	received []wire.MAD
 }
 
-// newMADPeer returns a madPeer. The simulation has a server, and the madPeer takes the
-// place of the client.
+// newMADPeer returns a madPeer in a simulation with a server. It replaces the client.
 func newMADPeer(t *testing.T, change ...func(*Config)) *madPeer {
 	t.Helper()
 	s := &madPeer{madSim: newMADSim(t, change...)}
@@ -69,8 +67,7 @@ func (s *madPeer) sendREQ(r *wire.REQ) []wire.MAD {
 	return s.send(&m)
 }
 
-// requireREJ requires that there is exactly one answer, which is a REJ that refuses a
-// REQ.
+// requireREJ requires exactly one answer: a REJ to a REQ.
 func (s *madPeer) requireREJ(answers []wire.MAD, reason cm.RejectReason) {
 	s.t.Helper()
 	require.Len(s.t, answers, 1)
@@ -118,20 +115,20 @@ func TestWireCMRefusals(t *testing.T) {
 	require.Empty(t, s.server.m.mux.conns, "refused requests leave no connection")
 }
 
-// If no listener has the requested address, but a listener has the same port at another
-// address, the REJ has the reason of a refusal by the application, as with the kernel.
+// If a listener has the requested port only at another address, the REJ has the reason
+// of a refusal by the application, as in the kernel.
 func TestWireCMListenerOnAnotherAddress(t *testing.T) {
 	s := newMADPeer(t)
 	l := s.server.Listen(cm.TCP, "127.8.0.3:0", 0)
-	// This ID does not listen, but opens the UDP port at serverAddr. So the server
-	// receives the REQ.
+	// This ID opens the UDP port at serverAddr without listening, so the server gets the
+	// REQ.
 	other := s.server.ID(cm.TCP)
 	require.NoError(t, other.ResolveAddr(netip.AddrPortFrom(serverAddr, 0), netip.AddrPortFrom(clientAddr, 7), 1))
 	s.server.Want(cm.AddrResolved, other)
 	s.requireREJ(s.sendREQ(s.req(l.LocalAddr().Port())), cm.RejectConsumer)
 }
 
-// A REQ is refused if its path MTU is larger than the path MTU of the interface.
+// A REQ is refused if its path MTU exceeds the interface's.
 func TestWireCMPathTooLong(t *testing.T) {
 	s := newMADPeer(t)
 	l := s.listen(cm.TCP, 0)
@@ -152,8 +149,7 @@ func TestWireCMRepeatedRequest(t *testing.T) {
 	passive, ev := s.server.Request(l)
 	require.EqualValues(t, 0x123, ev.Param.QPNum)
 
-	// A copy of the REQ that arrives before the REQ is answered gets an MRA. A later
-	// copy gets the same answer as the REQ.
+	// A copy of an unanswered REQ gets an MRA. A later copy gets the answer again.
 	answers := s.sendREQ(r)
 	require.Len(t, answers, 1)
 	var mra wire.MRA
@@ -189,8 +185,7 @@ func TestWireCMRepeatedRejected(t *testing.T) {
 	s.server.Quiet()
 }
 
-// A refusal because of a lack of resources is a REJ with reason 3 and without private
-// data.
+// A refusal for lack of resources has reason 3 and no private data.
 func TestWireCMRejectNoResources(t *testing.T) {
 	s := newMADPeer(t)
 	l := s.listen(cm.TCP, 0)
@@ -206,8 +201,8 @@ func TestWireCMRejectNoResources(t *testing.T) {
 	require.Equal(t, make([]byte, len(rej.PrivateData)), rej.PrivateData[:])
 }
 
-// established sends a REQ of the madPeer, accepts it at the server, and confirms the
-// REP. It returns the passive ID, the REQ and the REP.
+// established sends the madPeer's REQ, accepts it, and confirms the REP. It returns the
+// passive ID, the REQ and the REP.
 func (s *madPeer) established(l *cm.ID) (*cm.ID, *wire.REQ, *wire.REP) {
 	s.t.Helper()
 	r := s.req(l.LocalAddr().Port())
@@ -260,8 +255,7 @@ func TestWireCMUnknownConnection(t *testing.T) {
 	s.server.Quiet()
 }
 
-// A DREQ from another address, with another communication ID, or for another queue pair
-// does not end a connection.
+// No DREQ with another address, communication ID or queue pair ends a connection.
 func TestWireCMSpoofed(t *testing.T) {
 	s := newMADPeer(t)
 	l := s.listen(cm.TCP, 0)
@@ -288,8 +282,8 @@ func TestWireCMSpoofed(t *testing.T) {
 	require.Equal(t, wire.AttrDREP, s.send(&m)[0].Attribute(), "a copy of the DREQ gets the same answer")
 }
 
-// A peer that cancels its request does not know the communication ID of this side. Its
-// REJ, which has its own GUID and communication ID, ends the request.
+// A peer that cancels its request does not know this side's communication ID. Its REJ
+// ends the request by its own GUID and ID.
 func TestWireCMTimeoutREJ(t *testing.T) {
 	s := newMADPeer(t)
 	l := s.listen(cm.TCP, 0)
@@ -305,8 +299,8 @@ func TestWireCMTimeoutREJ(t *testing.T) {
 	require.ErrorIs(t, passive.Accept(nil), verbs.ErrPeerGone)
 }
 
-// The backlog limits the number of unanswered requests, even in a flood. When the
-// backlog has room again, a later request is accepted.
+// Even in a flood, the backlog limits unanswered requests. With room, a later request is
+// accepted.
 func TestWireCMFlood(t *testing.T) {
 	const backlog = 16
 	s := newMADPeer(t)
@@ -341,8 +335,8 @@ func TestWireCMFlood(t *testing.T) {
 	s.server.Request(l)
 }
 
-// FuzzWireCM sends an arbitrary message to a server with an established connection. The
-// message causes no panic and no event about that connection.
+// FuzzWireCM sends an arbitrary message to a server with a connection. It causes no
+// panic, and no event about the connection.
 func FuzzWireCM(f *testing.F) {
 	for attr := range uint16(12) {
 		f.Add(attr+0x0f, []byte("some bytes"))
@@ -366,14 +360,14 @@ func FuzzWireCM(f *testing.F) {
 	})
 }
 
-// The address of a peer may move to this host during a dial. Then the request fails and
-// is not retransmitted, because a process of another user on this host could receive it.
+// If a peer's address moves to this host during a dial, the request fails without
+// retransmissions. Another user's process could receive them.
 func TestNoRequestToThisHost(t *testing.T) {
 	w := newMADSim(t)
 	w.lose(wire.AttrREQ, math.MaxInt)
 	id := w.connecting(cm.TCP, netip.AddrPortFrom(serverAddr, 7), nil)
-	// serverAddr is a loopback address. Now the device uses the local path too, so
-	// serverAddr counts as an address of this host, as if it had just moved there.
+	// serverAddr is a loopback address. Once the device uses the local path, it is an
+	// address of this host, as if it had moved there.
 	w.client.m.Local = true
 	w.await(w.client)
 	ev := w.client.Want(cm.Rejected, id)

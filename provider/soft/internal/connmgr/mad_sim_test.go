@@ -16,17 +16,15 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/udp"
 )
 
-// A madSim has two parties whose management datagrams go through a simulated network.
-// The clock of the simulation is virtual: it changes only when a test sets it. The data
-// packets of the parties go through UDP.
+// A madSim has two parties whose management datagrams go through a simulated network in
+// virtual time. Only tests advance the clock. Data packets go through UDP.
 type madSim struct {
 	t              *testing.T
 	client, server *party
 	clock          *fakeClock
 	inFlight       []simDatagram    // datagrams that have not arrived, the oldest first
 	sent           []wire.Attribute // types of all sent datagrams, in order
-	// copies returns how many copies of a datagram arrive. If it is nil, each datagram
-	// arrives once.
+	// number of copies of a datagram that arrive; nil: one
 	copies func(m *wire.MAD, to netip.Addr) int
 }
 
@@ -55,8 +53,7 @@ func newMADSim(t *testing.T, change ...func(*Config)) *madSim {
 		s.m.mux.clock = s.tc.clock
 	}
 	t.Cleanup(func() {
-		// The closed IDs may still send DREQs. The simulation runs until their timers
-		// have expired.
+		// Closed IDs may still send DREQs, until their timers expire.
 		for w.settle(); !t.Failed() && w.advance(); w.settle() {
 		}
 	})
@@ -70,13 +67,13 @@ type simMADs struct {
 }
 
 func (n *simMADs) open(local netip.Addr) (madSocket, error) {
-	// The data path receives packets at this address too. So the simulation opens the
-	// UDP port, although the management datagrams do not go through it.
+	// The data path also receives at this address. So the simulation opens the UDP port,
+	// although it sends no management datagrams there.
 	socket, err := n.ports.OpenGSI(local, 1, madBufSize, new(counters.Set))
 	return &simSocket{n.w, socket}, err
 }
 
-// openRequests returns nil, because the simulated network has no ICMP errors.
+// openRequests returns nil: the simulated network has no ICMP errors.
 func (n *simMADs) openRequests(netip.Addr) (*requestSocket, error) { return nil, nil }
 
 type simSocket struct {
@@ -99,7 +96,7 @@ func (s *simSocket) send(m *wire.MAD, to netip.Addr) {
 	}
 }
 
-// lose makes the simulated network drop the next n datagrams of a type.
+// lose drops the next n datagrams of a type.
 func (w *madSim) lose(attr wire.Attribute, n int) {
 	w.copies = func(m *wire.MAD, _ netip.Addr) int {
 		if m.Attribute() == attr && n > 0 {
@@ -121,7 +118,7 @@ func (w *madSim) deliverOne() bool {
 	return true
 }
 
-// inject delivers a datagram from the address src to the party whose address is dst.
+// inject delivers a datagram from src to the party at dst.
 func (w *madSim) inject(m *wire.MAD, src, dst netip.Addr) {
 	at := w.client
 	if dst == serverAddr {
@@ -131,8 +128,7 @@ func (w *madSim) inject(m *wire.MAD, src, dst netip.Addr) {
 	at.m.mux.receive(madPacket(b, m, 0), &udp.Header{From: src, To: dst})
 }
 
-// settle delivers all datagrams in flight and runs all jobs, until there are no more.
-// The clock does not advance.
+// settle delivers all datagrams and runs all jobs, without advancing the clock.
 func (w *madSim) settle() {
 	w.drive()
 	for w.deliverOne() {
@@ -148,7 +144,7 @@ func (w *madSim) drive() {
 	}
 }
 
-// advance sets the clock to the time of the next timer. It returns false if no timer is
+// advance sets the clock to the next timer's time. It returns false if no timer is
 // running.
 func (w *madSim) advance() bool {
 	var next time.Time
@@ -166,15 +162,15 @@ func (w *madSim) advance() bool {
 	return true
 }
 
-// want advances the virtual clock until an event is queued, and requires that the event
-// has the given type and ID.
+// want advances the clock until an event is queued, which must have the given type and
+// ID.
 func (w *madSim) want(s *party, typ cm.EventType, id *cm.ID) cm.Event {
 	w.t.Helper()
 	w.await(s)
 	return s.Want(typ, id)
 }
 
-// await advances the virtual clock until an event of a party is queued.
+// await advances the clock until a party has an event.
 func (w *madSim) await(s *party) {
 	w.t.Helper()
 	for range 10_000 {
@@ -186,8 +182,7 @@ func (w *madSim) await(s *party) {
 	require.Fail(w.t, "no event")
 }
 
-// quiet runs the simulation until no timer is running, and requires that no event
-// occurs.
+// quiet runs the simulation until no timer is running. No event may occur.
 func (w *madSim) quiet() {
 	w.t.Helper()
 	for range 1000 {
@@ -206,8 +201,8 @@ func (w *madSim) listen(ps cm.PortSpace, backlog int) *cm.ID {
 	return w.server.Listen(ps, netip.AddrPortFrom(serverAddr, 0).String(), backlog)
 }
 
-// connecting makes an ID with the client's address and a queue pair, and sends a request
-// to dst.
+// connecting makes an ID with the client's address and a queue pair, and connects it to
+// dst.
 func (w *madSim) connecting(ps cm.PortSpace, dst netip.AddrPort, param *cm.ConnParam) *cm.ID {
 	w.t.Helper()
 	id := w.resolving(ps, dst)
@@ -218,8 +213,7 @@ func (w *madSim) connecting(ps cm.PortSpace, dst netip.AddrPort, param *cm.ConnP
 
 func (w *madSim) resolved(l *cm.ID) *cm.ID { return w.resolving(l.PortSpace(), l.LocalAddr()) }
 
-// resolving makes an ID with the client's address, and resolves the address dst and the
-// route to it.
+// resolving makes an ID with the client's address, and resolves dst and the route.
 func (w *madSim) resolving(ps cm.PortSpace, dst netip.AddrPort) *cm.ID {
 	w.t.Helper()
 	s := w.client
@@ -243,8 +237,8 @@ func (w *madSim) accept(passive *cm.ID, param *cm.ConnParam) {
 	require.NoError(w.t, passive.Accept(param))
 }
 
-// connected makes a connection, and waits until both sides are established. It succeeds
-// even if the simulation drops datagrams.
+// connected makes a connection that is established on both sides, even if datagrams are
+// dropped.
 func (w *madSim) connected() (active, passive *cm.ID) {
 	w.t.Helper()
 	l := w.listen(cm.TCP, 0)
@@ -256,8 +250,7 @@ func (w *madSim) connected() (active, passive *cm.ID) {
 	return active, passive
 }
 
-// disconnected disconnects from the client's side, and waits for the events of both
-// sides.
+// disconnected disconnects from the client's side, and awaits both sides' events.
 func (w *madSim) disconnected(active, passive *cm.ID) {
 	w.t.Helper()
 	require.NoError(w.t, active.Disconnect())

@@ -15,9 +15,8 @@ import (
 // otherAddr is the address of a third host.
 var otherAddr = netip.MustParseAddr("127.8.0.9")
 
-// resendREQ sends a copy of the REQ r that has a new communication ID, so it requests
-// another connection with the same queue pair. It returns the reason for which this
-// request was refused, or 0.
+// resendREQ sends the REQ r with a new communication ID: a request for another
+// connection with the same queue pair. It returns the reason of the refusal, or 0.
 func (s *madPeer) resendREQ(r *wire.REQ) cm.RejectReason {
 	s.t.Helper()
 	again := *r
@@ -32,9 +31,9 @@ func (s *madPeer) resendREQ(r *wire.REQ) cm.RejectReason {
 	return cm.RejectReason(rej.Reason)
 }
 
-// A peer with a connection requests a new connection with the same queue pair. That
-// means that the peer has lost the old connection. The first request is refused and ends
-// the old connection. The next request is accepted.
+// A peer requests a connection with a queue pair that has one. So the peer has lost the
+// old connection. The first request is refused and ends the old connection; the next is
+// accepted.
 func TestWireCMStale(t *testing.T) {
 	s := newMADPeer(t)
 	l := s.listen(cm.TCP, 0)
@@ -49,8 +48,8 @@ func TestWireCMStale(t *testing.T) {
 	s.server.Request(l)
 }
 
-// A request from a third host with the GUID and the queue pair of a peer does not end
-// the peer's connection.
+// A third host's request with a peer's GUID and queue pair does not end the peer's
+// connection.
 func TestWireCMStaleNeedsTheAddress(t *testing.T) {
 	s := newMADPeer(t)
 	l := s.listen(cm.TCP, 0)
@@ -59,8 +58,8 @@ func TestWireCMStaleNeedsTheAddress(t *testing.T) {
 	require.Equal(t, r.CAGUID, forged.CAGUID)
 	require.Equal(t, r.QPN, forged.QPN)
 	var m wire.MAD
-	// The first REQ is the request of the third host. The second REQ is a copy of it,
-	// which is answered like any copy.
+	// The first REQ is the third host's. The second is a copy, which is answered like
+	// any copy.
 	for range 2 {
 		forged.Encode(&m, 1)
 		s.inject(&m, otherAddr, serverAddr)
@@ -74,9 +73,8 @@ func TestWireCMStaleNeedsTheAddress(t *testing.T) {
 	require.NoError(t, s.server.Want(cm.Disconnected, passive).Err)
 }
 
-// A closed ID retransmits its DREQ. When the peer sends a request for a new connection
-// with the queue pair of the old one, the retransmission ends, because the peer has
-// forgotten the old connection and would not answer.
+// A closed ID retransmits its DREQ. When the peer requests a new connection with the
+// same queue pair, it has forgotten the old one, so the retransmission ends.
 func TestWireCMStaleOrphan(t *testing.T) {
 	s := newMADPeer(t)
 	l := s.listen(cm.TCP, 0)
@@ -89,8 +87,8 @@ func TestWireCMStaleOrphan(t *testing.T) {
 	s.server.Request(l)
 }
 
-// An unanswered request becomes stale when the peer requests another connection with the
-// same queue pair.
+// An unanswered request becomes stale when the peer uses its queue pair in another
+// request.
 func TestWireCMStaleRequest(t *testing.T) {
 	s := newMADPeer(t)
 	l := s.listen(cm.TCP, 0)
@@ -103,8 +101,8 @@ func TestWireCMStaleRequest(t *testing.T) {
 	s.server.Request(l)
 }
 
-// When a connection has ended, the peer can use its queue pair for another connection,
-// even if the application has not closed the ID of the first connection.
+// The peer can use the queue pair of an ended connection again, even if the application
+// has not closed the ID.
 func TestWireCMSameQueuePairAgain(t *testing.T) {
 	for name, end := range map[string]func(s *madPeer, l *cm.ID){
 		"disconnected by the peer": func(s *madPeer, l *cm.ID) {
@@ -149,11 +147,12 @@ func TestWireCMSameQueuePairAgain(t *testing.T) {
 	}
 }
 
-// A REP may name the GUID, the communication ID and the queue pair of another
-// connection. If the other connection is with another peer address, it is not affected.
-// If it is with the same address, there are two cases. A REP with the same communication
-// ID is dropped. A REP with only the same queue pair is accepted, and ends the other
-// connection as stale.
+// A REP may have the identifiers of another connection. If that one is with another
+// address, it is not affected. At the same address:
+//
+//   - A REP with the same communication ID is dropped.
+//   - A REP with only the same queue pair is accepted, and ends the other connection
+//     as stale.
 func TestWireCMReplyNamesAnother(t *testing.T) {
 	w := newMADSim(t)
 	w.copies = func(*wire.MAD, netip.Addr) int { return 0 }
@@ -185,8 +184,7 @@ func TestWireCMReplyNamesAnother(t *testing.T) {
 	require.Same(t, c, mux.byPeer[peerKey{serverAddr, 7, 5}])
 	require.Same(t, c, mux.byQP[peerKey{serverAddr, 7, 0x55}])
 
-	// At one address, no two connections have the same communication ID, and no two
-	// connections have the same queue pair.
+	// At one address, each connection has its own communication ID and queue pair.
 	third, own := connect(serverAddr)
 	reply(own, 5, 0x56)
 	w.client.Quiet()

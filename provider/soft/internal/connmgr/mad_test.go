@@ -59,7 +59,7 @@ func TestWireCMConnect(t *testing.T) {
 
 func padded(s string, n int) []byte { return append([]byte(s), make([]byte, n-len(s))...) }
 
-// A connection opens and closes although one or a few messages of a type are lost.
+// A connection opens and closes although a few messages are lost.
 func TestWireCMLoss(t *testing.T) {
 	for _, attr := range []wire.Attribute{wire.AttrREQ, wire.AttrREP, wire.AttrRTU, wire.AttrDREQ, wire.AttrDREP} {
 		for _, n := range []int{1, 4} {
@@ -81,8 +81,8 @@ func TestWireCMDuplicates(t *testing.T) {
 	w.quiet()
 }
 
-// Datagrams are lost, duplicated and reordered at random. Each connection opens and
-// closes nevertheless. A failure is reproduced by its seed.
+// Connections open and close although datagrams are lost, duplicated and reordered at
+// random. A seed reproduces a failure.
 func TestWireCMSeeds(t *testing.T) {
 	w := newMADSim(t)
 	for seed := range uint64(200) {
@@ -98,8 +98,7 @@ func TestWireCMSeeds(t *testing.T) {
 	}
 }
 
-// If no answer arrives, the REQ is retransmitted at growing intervals, and the request
-// times out.
+// Without an answer, the REQ is retransmitted at growing intervals until it times out.
 func TestWireCMUnreachable(t *testing.T) {
 	w := newMADSim(t)
 	w.copies = func(*wire.MAD, netip.Addr) int { return 0 }
@@ -125,8 +124,8 @@ func TestWireCMReplyUnanswered(t *testing.T) {
 	require.Equal(t, rtuTimeout, w.clock.now.Sub(began))
 }
 
-// The application of the server answers after ten minutes. Each copy of the REQ is
-// answered with an MRA, so the request of the client does not time out.
+// The server's application answers after ten minutes. MRAs answer the copies of the REQ,
+// so the client does not time out.
 func TestWireCMSlowAccept(t *testing.T) {
 	w := newMADSim(t)
 	l := w.listen(cm.TCP, 0)
@@ -144,8 +143,8 @@ func TestWireCMSlowAccept(t *testing.T) {
 	require.Contains(t, w.sent, wire.AttrMRA)
 }
 
-// A client does not wait forever for an application that never answers. It times out
-// after the same time as the kernel's CM, and sends a REJ to the server.
+// A client whose request is never answered times out after the same time as the kernel's
+// CM, and sends a REJ.
 func TestWireCMNeverAnswered(t *testing.T) {
 	w := newMADSim(t)
 	l := w.listen(cm.TCP, 0)
@@ -164,8 +163,8 @@ func TestWireCMNeverAnswered(t *testing.T) {
 	w.quiet()
 }
 
-// A client that has received the REP sends MRAs, and never an RTU. The server waits only
-// for maxServiceTime.
+// After the REP, a client sends MRAs and no RTU. The server waits at most
+// maxServiceTime.
 func TestWireCMRTUNeverSent(t *testing.T) {
 	s := newMADPeer(t)
 	l := s.listen(cm.TCP, 0)
@@ -190,8 +189,8 @@ func TestWireCMRTUNeverSent(t *testing.T) {
 	require.Equal(t, maxServiceTime, s.clock.now.Sub(began))
 }
 
-// Connection management negotiates flow control: the binding of a queue pair says which
-// side has agreed to advertise its receive buffers.
+// Connection management negotiates flow control: the binding says which sides advertise
+// receive buffers.
 func TestWireCMFlowControl(t *testing.T) {
 	for _, said := range [][2]bool{{true, false}, {false, true}} {
 		w := newMADSim(t)
@@ -206,7 +205,7 @@ func TestWireCMFlowControl(t *testing.T) {
 	}
 }
 
-// The first data packet of the client confirms the REP if the RTU is lost.
+// If the RTU is lost, the client's first data packet confirms the REP.
 func TestWireCMDataConfirmsReply(t *testing.T) {
 	w := newMADSim(t)
 	l := w.listen(cm.TCP, 0)
@@ -221,7 +220,7 @@ func TestWireCMDataConfirmsReply(t *testing.T) {
 	require.Equal(t, began, w.clock.now)
 }
 
-// When a client destroys its ID before the request is answered, it cancels the request.
+// A client that destroys its ID before the answer cancels its request.
 func TestWireCMClientLeaves(t *testing.T) {
 	w := newMADSim(t)
 	l := w.listen(cm.TCP, 0)
@@ -234,7 +233,7 @@ func TestWireCMClientLeaves(t *testing.T) {
 	w.quiet()
 }
 
-// The packets in both directions have the type of service that the active side has set.
+// Packets in both directions have the active side's type of service.
 func TestWireCMTypeOfService(t *testing.T) {
 	const tos = 0x68
 	w := newMADSim(t)
@@ -260,7 +259,7 @@ func TestWireCMTypeOfService(t *testing.T) {
 	w.disconnected(active, passive)
 }
 
-// Destroying an established ID sends a DREQ, which is retransmitted if it is lost.
+// Destroying an established ID sends a DREQ, again if it is lost.
 func TestWireCMDestroyEstablished(t *testing.T) {
 	w := newMADSim(t)
 	active, passive := w.connected()
@@ -273,7 +272,7 @@ func TestWireCMDestroyEstablished(t *testing.T) {
 	require.Empty(t, w.client.tc.orphans)
 }
 
-// The DREQ of a destroyed ID is retransmitted for a limited time only.
+// A destroyed ID's DREQ is retransmitted for a limited time.
 func TestWireCMOrphansEnd(t *testing.T) {
 	w := newMADSim(t)
 	active, _ := w.connected()
@@ -284,7 +283,7 @@ func TestWireCMOrphansEnd(t *testing.T) {
 	require.Empty(t, w.client.tc.orphans)
 }
 
-// When a channel is closed, its orphans are closed too, and are removed from all tables.
+// A closing channel also closes its orphans, which leave all tables.
 func TestWireCMOrphansEndWithTheirChannel(t *testing.T) {
 	w := newMADSim(t)
 	active, passive := w.connected()
@@ -322,7 +321,7 @@ func TestWireCMMigrate(t *testing.T) {
 	w := newMADSim(t)
 	l := w.listen(cm.TCP, 0)
 	active := w.connecting(cm.TCP, l.LocalAddr(), nil)
-	w.settle() // The request is queued, and the application has not fetched it.
+	w.settle() // The request is queued and not fetched.
 	other, err := cm.OpenChannel(w.server)
 	require.NoError(t, err)
 	w.server.tc.clock = func() time.Time { return w.clock.now }

@@ -15,16 +15,15 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// numberedREQ returns a REQ of the madPeer. REQs with different n have different
-// communication IDs and queue pairs.
+// numberedREQ returns a REQ of the madPeer. Each n has its own communication ID and
+// queue pair.
 func (s *madPeer) numberedREQ(l *cm.ID, n uint32) *wire.REQ {
 	r := s.req(l.LocalAddr().Port())
 	r.LocalID, r.QPN = r.LocalID+n, r.QPN+n
 	return r
 }
 
-// requestFrom sends the REQ that numberedREQ returns for n, and returns the ID that the
-// application gets.
+// requestFrom sends the REQ number n, and returns the application's ID.
 func (s *madPeer) requestFrom(l *cm.ID, n uint32) *cm.ID {
 	s.t.Helper()
 	s.sendREQ(s.numberedREQ(l, n))
@@ -32,8 +31,8 @@ func (s *madPeer) requestFrom(l *cm.ID, n uint32) *cm.ID {
 	return passive
 }
 
-// A peer that never confirms the REP gets at most three messages for each message that
-// it sends, even after a long time. But each copy of its REQ is answered.
+// A peer that never confirms the REP gets at most three messages for each of its own,
+// even after a long time. Each copy of its REQ is answered.
 func TestWireCMAmplification(t *testing.T) {
 	s := newMADPeer(t)
 	l := s.listen(cm.TCP, 0)
@@ -72,8 +71,8 @@ func TestWireCMAmplification(t *testing.T) {
 	require.LessOrEqual(t, len(s.sent), amplification*5)
 }
 
-// A message validates the address only if it has the random communication ID that was
-// sent to the address.
+// A message validates its address only with the random communication ID that was sent
+// there.
 func TestWireCMGuessedConfirmation(t *testing.T) {
 	s := newMADPeer(t)
 	l := s.listen(cm.TCP, 0)
@@ -111,7 +110,7 @@ func TestWireCMGuessedConfirmation(t *testing.T) {
 	require.Empty(t, connCounts(s.server))
 }
 
-// connCounts returns the numbers of connections of each source.
+// connCounts returns each source's numbers of connections.
 func connCounts(p *party) map[string]sourceConns {
 	all := make(map[string]sourceConns)
 	for source, n := range p.m.mux.sources.conns {
@@ -120,10 +119,9 @@ func connCounts(p *party) map[string]sourceConns {
 	return all
 }
 
-// When the table is full, a request of another source evicts the oldest connection.
-// Three connections are evicted: one after Accept, one whose request the application has
-// fetched, and one whose request it has not fetched. The application gets events about
-// the first two only.
+// When the table is full, another source's request evicts the oldest connection. Three
+// are evicted: one after Accept, one fetched, and one not fetched. The application gets
+// events about the first two.
 func TestWireCMEvicts(t *testing.T) {
 	s := newMADPeer(t, func(c *Config) { c.MaxHalfOpen, c.MaxHalfOpenPerAddress = 3, 3 })
 	l := s.listen(cm.TCP, 0)
@@ -161,8 +159,8 @@ func TestWireCMEvicts(t *testing.T) {
 	}
 	require.Equal(t, 2, queued())
 
-	// The connection evicted now was not accepted. No REJ is sent for it, because the
-	// peer may retransmit its REQ later and be accepted then.
+	// This evicted connection was not accepted. It gets no REJ, because a later copy of
+	// its REQ may be accepted.
 	askOther()
 	require.Empty(t, s.received)
 	require.ErrorIs(t, fetched.Accept(&cm.ConnParam{QPNum: 2}), verbs.ErrPeerGone)
@@ -183,8 +181,8 @@ func TestWireCMEvicts(t *testing.T) {
 }
 
 // A request that its peer has cancelled counts as half-open until the application closes
-// the ID. So the limit of half-open connections also limits the number of such IDs. If a
-// cancelled request is evicted, the application gets an event, so that it closes the ID.
+// the ID. So the limit also bounds these IDs. If one is evicted, an event makes the
+// application close it.
 func TestWireCMWithdrawnRequestsAreBounded(t *testing.T) {
 	const most, requests = 4, 20
 	s := newMADPeer(t, func(c *Config) { c.MaxHalfOpen, c.MaxHalfOpenPerAddress = most, most })
@@ -221,14 +219,13 @@ func TestWireCMWithdrawnRequestsAreBounded(t *testing.T) {
 
 func (w *madSim) counter(id counters.ID) uint64 { return w.server.m.mux.m.WireCounts[id].Load() }
 
-// listenerOf returns the madListener of a listening ID of the server.
+// listenerOf returns the server's madListener of an ID.
 func (w *madSim) listenerOf(l *cm.ID) *madListener {
 	mux := w.server.m.mux
 	return mux.listeners[wire.NewServiceID(uint16(l.PortSpace()), l.LocalAddr().Port())][0]
 }
 
-// A source that has MaxConnsPerAddress connections is refused until one of them has
-// ended.
+// A source with MaxConnsPerAddress connections is refused until one ends.
 func TestWireCMAddressFull(t *testing.T) {
 	s := newMADPeer(t, func(c *Config) { c.MaxConnsPerAddress = 1 })
 	l := s.listen(cm.TCP, 0)
@@ -256,10 +253,9 @@ func TestWireCMAddressFull(t *testing.T) {
 	s.server.Request(l)
 }
 
-// A peer sends a burst of requests to two listeners, and the application fetches and
-// accepts none of them. Together the listeners accept only MaxConnsPerAddress requests.
-// The others are dropped. When the accepted ones are old enough, each copy of a dropped
-// request makes the listener evict one connection, and the next copy is accepted.
+// A peer sends a burst of requests to two listeners, which accept MaxConnsPerAddress in
+// all and drop the others. The application takes none. Later, a copy of a dropped
+// request evicts an old connection, and the next copy is accepted.
 func TestWireCMBurstAboveAddressLimit(t *testing.T) {
 	const most = 3
 	s := newMADPeer(t, func(c *Config) { c.MaxConnsPerAddress = most })
@@ -292,8 +288,7 @@ func TestWireCMBurstAboveAddressLimit(t *testing.T) {
 	}
 }
 
-// A copy of a refused request gets the same REJ, even after the ID of the request was
-// closed.
+// A copy of a refused request gets the same REJ, even after its ID was closed.
 func TestWireCMCopyOfRefusedRequest(t *testing.T) {
 	s := newMADPeer(t)
 	l := s.listen(cm.TCP, 0)
@@ -305,8 +300,7 @@ func TestWireCMCopyOfRefusedRequest(t *testing.T) {
 	s.server.Quiet()
 	require.Empty(t, s.server.m.mux.conns)
 
-	// refusedRequests has no room for all of these refused requests, so they replace the
-	// first one.
+	// So many refused requests replace the first one in refusedRequests.
 	for n := range uint32(10 * refusedPerBucket * refusedBuckets) {
 		other := s.requestFrom(l, n+1)
 		require.NoError(t, other.Reject(nil))
@@ -322,7 +316,7 @@ func TestWireCMCopyOfRefusedRequest(t *testing.T) {
 	s.server.Request(l)
 }
 
-// The rate of answers to messages without a connection is bounded.
+// Answers to messages without a connection have a bounded rate.
 func TestWireCMAnswerRateIsLimited(t *testing.T) {
 	s := newMADPeer(t)
 	l := s.listen(cm.TCP, 0)

@@ -14,8 +14,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// newSibling opens another channel of the party's device, and returns a party with that
-// channel.
+// newSibling returns a party with another channel of the party's device.
 func newSibling(s *party) *party {
 	s.T.Helper()
 	side := *s.Side
@@ -70,8 +69,8 @@ func TestMigratePendingEvents(t *testing.T) {
 	other.Quiet()
 }
 
-// A listener moves to another channel. Its queued requests move with it, and so do the
-// clients that have not sent a request. Later requests arrive at the new channel.
+// A listener moves to another channel, with its queued requests and the clients without
+// a request. Later requests arrive at the new channel.
 func TestMigrateListener(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	other := newSibling(server)
@@ -127,8 +126,7 @@ func TestMigrateRefused(t *testing.T) {
 	require.NoError(t, id.Destroy())
 }
 
-// IDs migrate between two channels while other goroutines call Next on both channels. No
-// call fails.
+// IDs migrate between two channels while goroutines call Next on both. No call fails.
 func TestMigrateConcurrently(t *testing.T) {
 	s := newParty(t)
 	channels := [2]*party{s, newSibling(s)}

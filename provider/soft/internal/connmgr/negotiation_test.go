@@ -12,8 +12,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// The numbers of READs and atomics that a peer requests are limited to the numbers that
-// this side allows.
+// The READs and atomics that a peer requests are limited to this side's numbers.
 func TestNegotiationLimits(t *testing.T) {
 	var mine negotiation
 	mine.setPeer(&qpParams{qpn: 5, psn: 6, responderResources: 200, initiatorDepth: 200, rnrRetry: 3}, 16, 8)
@@ -22,9 +21,9 @@ func TestNegotiationLimits(t *testing.T) {
 	require.Equal(t, negotiation{resources: 1, depth: 2}, mine)
 }
 
-// The peer's REP has larger numbers of READs and atomics than the REQ of this side has
-// offered. The queue pair of this side keeps the offered numbers. If the REQ has offered
-// no responder resources, the peer gets no right to use READ and atomics.
+// A REP has larger numbers of READs and atomics than the REQ has offered. The offered
+// numbers stay. If no responder resources were offered, the peer may not use READ and
+// atomics.
 func TestREPAboveTheOffer(t *testing.T) {
 	for _, offer := range []cm.ConnParam{
 		{ResponderResources: -1, InitiatorDepth: -1}, {ResponderResources: 3, InitiatorDepth: 2},
@@ -49,8 +48,7 @@ func TestREPAboveTheOffer(t *testing.T) {
 	}
 }
 
-// A side that has no responder resources does not allow its peer to use READ and
-// atomics.
+// A side without responder resources refuses its peer READ and atomics.
 func TestAccessFollowsResources(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)

@@ -11,7 +11,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// accepted accepts the next request to a listener, and returns the passive ID.
+// accepted accepts a listener's next request, and returns the passive ID.
 func (s *party) accepted(l *cm.ID) *cm.ID {
 	s.T.Helper()
 	passive, _ := s.Request(l)
@@ -20,8 +20,8 @@ func (s *party) accepted(l *cm.ID) *cm.ID {
 	return passive
 }
 
-// notified makes a connection in which the passive side has called Notify. The active
-// side has not fetched the event Established yet.
+// notified makes a connection on which the passive side has called Notify. The active
+// side has not fetched Established.
 func notified(t *testing.T, client, server *party) (active, passive *cm.ID) {
 	t.Helper()
 	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
@@ -38,7 +38,7 @@ func TestNotify(t *testing.T) {
 	active, passive := notified(t, client, server)
 	require.ErrorIs(t, passive.Notify(verbs.AsyncCommEst), verbs.ErrState)
 
-	// Want makes the client's channel read the REP. The channel then sends the RTU.
+	// want makes the client's channel read the REP and send the RTU.
 	client.Want(cm.Established, active)
 	server.Quiet()
 	exchange(t, client, active.QP(), server, passive.QP())
@@ -47,8 +47,7 @@ func TestNotify(t *testing.T) {
 	server.Want(cm.Disconnected, passive)
 }
 
-// An RTU that arrives after the passive side has called Notify and has disconnected is
-// ignored.
+// After Notify and Disconnect of the passive side, an RTU is ignored.
 func TestNotifyAndLeave(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	active, passive := notified(t, client, server)
@@ -60,9 +59,8 @@ func TestNotifyAndLeave(t *testing.T) {
 	require.Zero(t, server.Want(cm.Disconnected, passive).Status)
 }
 
-// The application of the active side uses a queue pair that it has made without the ID.
-// The passive side disconnects before this queue pair was moved to RTS, and before the
-// active side calls Establish.
+// The active side has a queue pair without an ID. The passive side disconnects before
+// this queue pair is in RTS, and before Establish.
 func TestNotifyAndLeaveWithoutQP(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
@@ -80,8 +78,8 @@ func TestNotifyAndLeaveWithoutQP(t *testing.T) {
 	require.Zero(t, server.Want(cm.Disconnected, passive).Status)
 }
 
-// The active side closes its ID without sending an RTU. If the passive side then calls
-// Notify, it gets Established and after that Disconnected.
+// The active side closes its ID without an RTU. After Notify, the passive side gets
+// Established and then Disconnected.
 func TestNotifyAfterClientClosed(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
@@ -93,8 +91,8 @@ func TestNotifyAfterClientClosed(t *testing.T) {
 	require.Zero(t, server.Want(cm.Disconnected, passive).Status)
 }
 
-// When the passive side has received the REJ of the active side, Notify fails, even if
-// the application has not fetched the event about the REJ.
+// After the passive side has received a REJ, Notify fails, even if the event was not
+// fetched.
 func TestNotifyTooLate(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
@@ -105,7 +103,7 @@ func TestNotifyTooLate(t *testing.T) {
 	}
 	client.End(actives[0])
 	client.End(actives[1])
-	ev := server.Next() // One of the two events Rejected is fetched. The other one stays queued.
+	ev := server.Next() // One of the two events Rejected is fetched, the other stays queued.
 	require.Equal(t, cm.Rejected, ev.Type)
 	late := passives[0]
 	if ev.ID == late {
@@ -116,8 +114,8 @@ func TestNotifyTooLate(t *testing.T) {
 	server.WantRejected(late, cm.RejectTimeout, false, nil)
 }
 
-// After a call of Notify, the first RTU is ignored. A second RTU violates the protocol
-// and ends the connection.
+// After Notify, the first RTU is ignored. A second one violates the protocol and ends
+// the connection.
 func TestNotifyHostile(t *testing.T) {
 	server := newParty(t)
 	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)

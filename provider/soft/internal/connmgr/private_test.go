@@ -11,14 +11,11 @@ import (
 	"github.com/rdmaloop/rdmaloop/cm"
 )
 
-// sizes returns the lengths of private data that the tests use: zero, one byte, and the
-// maximum for the message m.
+// sizes returns the tested lengths of private data: zero, one, and the maximum for m.
 func sizes(ps cm.PortSpace, m cm.Message) [3]int { return [3]int{0, 1, cm.MaxPrivateData(ps, m)} }
 
-// lend calls the given function with n bytes of private data. When the function has
-// returned, lend overwrites these bytes, because their memory belongs to the application
-// again. lend returns a copy that it has made before the call: the peer must get the
-// bytes of this copy.
+// lend calls a function with n bytes of private data, and overwrites them afterwards, as
+// an application may. It returns a copy of the bytes, which the peer must get.
 func lend(t *testing.T, n int, call func(*cm.ConnParam) error) (want []byte) {
 	t.Helper()
 	want = bytes.Repeat([]byte{'x', 0}, n)[:n]
@@ -28,8 +25,8 @@ func lend(t *testing.T, n int, call func(*cm.ConnParam) error) (want []byte) {
 	return want
 }
 
-// Private data of each length arrives as it was at the time of the call. For a message
-// without private data the peer gets none.
+// Private data of each length arrives as it was at the call. A message without any
+// delivers none.
 func TestPrivateData(t *testing.T) {
 	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
 		for i := range 3 {

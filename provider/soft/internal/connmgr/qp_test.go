@@ -11,8 +11,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/cm"
 )
 
-// placeDatagramQP decides at which address a UD queue pair receives datagrams of the wire
-// path.
+// placeDatagramQP decides where a UD queue pair receives wire datagrams.
 func TestPlaceDatagramQP(t *testing.T) {
 	own, loopback, none := netip.MustParseAddr("fe80::1"), netip.MustParseAddr("127.0.0.1"), netip.Addr{}
 	peer, port := netip.MustParseAddrPort("[fe80::2]:7"), &madPort{}
@@ -20,7 +19,7 @@ func TestPlaceDatagramQP(t *testing.T) {
 		wireOnly bool // true if the device has no local path
 		local    netip.Addr
 		remote   netip.AddrPort
-		port     *madPort // the field madPort of the ID: not nil if ResolveAddr has chosen the wire path
+		port     *madPort // madPort of the ID: not nil if ResolveAddr has chosen the wire path
 		conn     cmConn
 		at       netip.Addr // expected argument of ReceiveAt
 		optional bool       // true if an error of ReceiveAt is ignored

@@ -2,8 +2,7 @@
 
 package connmgr
 
-// seedDivisor is the number by which a simulation divides the number of its seeds. It is
-// larger than 1 if the race detector is used, because a simulation then takes ten times
-// as long. The race detector would find nothing more with all seeds, because a
-// simulation runs in one goroutine.
+// seedDivisor divides the number of seeds of each simulation. With the race detector a
+// simulation takes ten times as long, and more seeds would find no more: it runs in one
+// goroutine.
 const seedDivisor = 10

@@ -62,8 +62,8 @@ func TestRejectNoResources(t *testing.T) {
 	})
 }
 
-// When the application closes the ID of an unanswered request, the request is refused.
-// The client does not see this as a refusal by the application.
+// Closing an unanswered request's ID refuses the request, but not as a refusal by the
+// application.
 func TestDestroyUnanswered(t *testing.T) {
 	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
 		s := newParty(t)
@@ -75,8 +75,8 @@ func TestDestroyUnanswered(t *testing.T) {
 	})
 }
 
-// When a listener closes, it refuses the requests that the application has not fetched,
-// and the requests of the clients in the backlog of the socket.
+// A closing listener refuses unfetched requests, and those of clients in its socket's
+// backlog.
 func TestListenerCloses(t *testing.T) {
 	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
 		client, server := newParty(t), newParty(t)
@@ -94,8 +94,8 @@ func TestListenerCloses(t *testing.T) {
 		client.WantRefusal(ids[1], false, nil)
 		client.WantRefusal(ids[2], false, nil)
 
-		// The ID of the fetched request still works. It does not hold the port, so
-		// another ID can bind the port.
+		// The fetched request's ID still works. It does not hold the port, which another
+		// ID can bind.
 		again := server.ID(ps)
 		require.NoError(t, again.Bind(at))
 		server.CreateQP(fetched)
@@ -124,8 +124,7 @@ func TestClientLeavesBeforeAccept(t *testing.T) {
 	}
 }
 
-// The client closes its ID. The server calls Accept before its channel has read that the
-// client has gone. Accept returns an error.
+// The client closes its ID, and the server has not read that yet. Accept fails.
 func TestClientLeftUnseen(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
@@ -137,8 +136,8 @@ func TestClientLeftUnseen(t *testing.T) {
 	server.Quiet()
 }
 
-// The client closes its ID after the server has called Accept, and before the connection
-// is established. The server gets the event Rejected.
+// The client closes its ID after Accept, before the connection is established. The
+// server gets Rejected.
 func TestClientLeavesAccepted(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
@@ -150,9 +149,8 @@ func TestClientLeavesAccepted(t *testing.T) {
 	server.WantRejected(passive, cm.RejectTimeout, false, nil)
 }
 
-// timeOut makes a request that the server does not answer, and waits until the client
-// gets the event that the request has timed out. The parameter limit is the time until
-// this event.
+// timeOut makes a request without an answer, and waits for its timeout, which comes
+// after the duration limit.
 func timeOut(t *testing.T, ps cm.PortSpace, limit time.Duration) (client, server *party, active, passive *cm.ID) {
 	t.Helper()
 	client, server = newParty(t), newParty(t)
@@ -179,9 +177,8 @@ func TestConnectTimesOut(t *testing.T) {
 	server.Quiet()
 }
 
-// A lookup that has timed out changes no queue pair, and its late answer is ignored. The
-// server answers although the client has given up, because the protocol has no message
-// that cancels a lookup.
+// A lookup that times out changes no queue pair. Its late answer is ignored: a lookup
+// can not be cancelled, so the server still answers.
 func TestLookupTimesOut(t *testing.T) {
 	client, server, active, passive := timeOut(t, cm.UDP, sidrTimeout)
 	require.Equal(t, verbs.StateRTS, active.QP().State())
@@ -191,13 +188,13 @@ func TestLookupTimesOut(t *testing.T) {
 	server.Quiet()
 }
 
-// When the listener of a lookup closes without an answer, the queue pair of the
-// client stays in RTS.
+// When a lookup's listener closes without an answer, the client's queue pair stays in
+// RTS.
 func TestLookupListenerVanishes(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	l := server.Listen(cm.UDP, "127.0.0.1:0", 0)
 	active := client.Connecting(cm.UDP, l.LocalAddr(), nil)
-	require.NoError(t, l.Close()) // The channel of the listener has not read the lookup yet.
+	require.NoError(t, l.Close()) // The listener's channel has not read the lookup yet.
 	client.WantRefusal(active, false, nil)
 	require.Equal(t, verbs.StateRTS, active.QP().State())
 }

@@ -26,8 +26,7 @@ func TestMain(m *testing.M) { leak.Main(m) }
 
 const safety = cmside.Safety
 
-// A party is one side of a connection in a test: the connection management of a fake
-// device.
+// A party is one side of a connection: the connection management of a fake device.
 type party struct {
 	*cmside.Side
 	m   *Manager
@@ -46,8 +45,8 @@ func newHostParty(t *testing.T) *party {
 	return openParty(t, &Config{}, peerproc.User)
 }
 
-// openParty makes a party that accepts peers of the given users. If a field of cfg is
-// zero, openParty uses the value of a device that has both paths.
+// openParty makes a party that accepts peers of the given users. Zero fields of cfg get
+// the values of a device with both paths.
 func openParty(t *testing.T, cfg *Config, allowed ...uint32) *party {
 	t.Helper()
 	before := leak.Snapshot()
@@ -67,7 +66,7 @@ func openParty(t *testing.T, cfg *Config, allowed ...uint32) *party {
 	return s
 }
 
-// defaultHalfOpen is the value of Config.MaxHalfOpen in tests that do not set it.
+// defaultHalfOpen is Config.MaxHalfOpen unless a test sets it.
 const defaultHalfOpen = 512
 
 // testGeometry is the shared memory of the connections in tests.
@@ -76,7 +75,7 @@ var testGeometry = shm.Geometry{
 	ResponseSlots: shm.MinRingSlots, ResponseBytes: shm.MinRingBytes,
 }
 
-// completeConfig returns a copy of cfg in which every field has a value.
+// completeConfig returns a copy of cfg without zero fields.
 func completeConfig(cfg *Config, dev *fakeDevice, allowed []uint32) *Config {
 	c := *cfg
 	c.Device, c.Engine, c.Start = dev, dev, time.Now()
@@ -104,13 +103,13 @@ func completeConfig(cfg *Config, dev *fakeDevice, allowed []uint32) *Config {
 	return &c
 }
 
-// newMaps returns a MappingLimit that is too large to be reached in a test.
+// newMaps returns a MappingLimit that tests do not reach.
 func newMaps() *shm.MappingLimit {
 	return shm.NewMappingLimit(shm.MaxMappings(), shm.CountMappings, new(counters.Set))
 }
 
-// requireNothingLeft requires that a closed party has no bindings, no open channels and
-// no connections that are counted for a user.
+// requireNothingLeft requires that a closed party has no bindings, open channels or
+// counted connections.
 func (s *party) requireNothingLeft(t *testing.T) {
 	t.Helper()
 	require.Zero(t, s.dev.channels)
@@ -118,15 +117,14 @@ func (s *party) requireNothingLeft(t *testing.T) {
 	require.Empty(t, s.m.UserLimit.Counts())
 }
 
-// OpenChannel opens a channel and stores it in the field tc. With this method the party
-// is a cm.Transport.
+// OpenChannel opens a channel and stores it in tc, so the party is a cm.Transport.
 func (s *party) OpenChannel() (cm.TransportChannel, error) {
 	tc, err := s.m.OpenChannel()
 	s.tc, _ = tc.(*channel)
 	return tc, err
 }
 
-// awaitCount waits until a counter has at least the given value. No event may arrive
+// awaitCount waits until a counter is at least the given value. No event may arrive
 // before.
 func (s *party) awaitCount(name string, value uint64) {
 	s.T.Helper()
@@ -136,16 +134,15 @@ func (s *party) awaitCount(name string, value uint64) {
 	}
 }
 
-// connected makes a listener at the server, and a connection of the client to it. Both
-// sides have queue pairs.
+// connected makes a listener at the server and connects the client to it. Both sides
+// have queue pairs.
 func connected(t *testing.T, client, server *party) (active, passive *cm.ID) {
 	t.Helper()
 	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
 	return cmside.Connect(client.Side, server.Side, l)
 }
 
-// peers contains the functions that run in peer processes. The keys are the names of the
-// roles.
+// peers maps the names of roles to the functions of peer processes.
 var peers = map[string]peerproc.Role{
 	"low-port":           peerLowPort,
 	"closed-port-ipv6":   peerClosedPortIPv6,
@@ -161,5 +158,5 @@ var peers = map[string]peerproc.Role{
 	"unmapped-server":    peerUnmappedServer,
 }
 
-// TestPeer is the entry point of a peer process. In other processes it does nothing.
+// TestPeer is the entry point of a peer process. Elsewhere it does nothing.
 func TestPeer(t *testing.T) { peerproc.Main(t, peers) }

@@ -19,11 +19,11 @@ func TestAckTimeoutCode(t *testing.T) {
 		{18, 15, 19}, // codes of rxe if the kernel assumes the packet lifetime 18
 		{17, 15, 18},
 		{17, 16, 18},
-		{17, 17, 19}, // The ACK delay is half of twice the lifetime. So the kernel adds the ACK delay.
+		{17, 17, 19}, // The ACK delay is half of twice the lifetime, so the kernel adds it.
 		{17, 18, 19},
 		{17, 19, 20},
-		// Twice the lifetime is only a quarter of the ACK delay. So the kernel uses the
-		// ACK delay alone.
+		// Twice the lifetime is a quarter of the ACK delay, so the kernel uses only the
+		// ACK delay.
 		{17, 20, 20},
 		{0, 0, 2},
 		{31, 31, 31},
@@ -32,9 +32,9 @@ func TestAckTimeoutCode(t *testing.T) {
 	}
 }
 
-// The passive side uses the ACK timeout of the REQ, with two exceptions. The code 0
-// means no timeout, and the kernel's default is too short for an outage of 5 s. In both
-// cases the passive side uses its own timeout.
+// The passive side uses the REQ's ACK timeout, except the code 0, which means none, and
+// the kernel's default, which is too short for an outage of 5 s. Instead of these, it
+// uses its own.
 func TestAckTimeoutReceived(t *testing.T) {
 	for told, want := range map[uint8]uint8{0: 18, 14: 14, 17: 18, 19: 19, 31: 31} {
 		w := newMADSim(t)
@@ -58,7 +58,7 @@ func ackTimeoutOf(t *testing.T, id *cm.ID) uint8 {
 	return attr.Timeout
 }
 
-// The active side uses the ACK delay in the REP to compute its ACK timeout.
+// The active side computes its ACK timeout from the REP's ACK delay.
 func TestAckTimeoutFollowsDelay(t *testing.T) {
 	w := newMADSim(t)
 	w.copies = func(m *wire.MAD, _ netip.Addr) int {
@@ -75,11 +75,11 @@ func TestAckTimeoutFollowsDelay(t *testing.T) {
 	require.EqualValues(t, 18, ackTimeoutOf(t, passive))
 }
 
-// outage is how long the network drops all packets in the tests of outages.
+// outage is how long the network drops all packets in these tests.
 const outage = 5 * time.Second
 
-// An outage begins when one of the messages of a dial is sent. The dial survives the
-// outage, and the connection opens soon after the end of the outage.
+// An outage begins with one of a dial's messages. The connection opens soon after the
+// outage.
 func TestWireCMOutage(t *testing.T) {
 	for _, first := range []wire.Attribute{wire.AttrREQ, wire.AttrREP, wire.AttrRTU} {
 		w := newMADSim(t)

@@ -10,9 +10,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/cm"
 )
 
-// When too many clients have connected without sending a request, the listener closes
-// one of them for each further client: the oldest client of the user who has the most
-// such clients. The further client counts too.
+// When too many clients wait without a request, each further client makes the listener
+// close one: the oldest of the user with the most such clients, including the new one.
 func TestBusiestUsersOldestIsClosed(t *testing.T) {
 	g := &unixListener{}
 	add := func(uid uint32) *client {

@@ -78,8 +78,7 @@ func TestDecodeRefuses(t *testing.T) {
 	}
 }
 
-// FuzzDecode decodes random packets. A packet that decode accepts is the only encoding
-// of its message.
+// FuzzDecode checks that encoding a decoded packet gives the same packet.
 func FuzzDecode(f *testing.F) {
 	for _, m := range someMessages() {
 		f.Add(encode(m))

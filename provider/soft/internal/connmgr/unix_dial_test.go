@@ -20,10 +20,10 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
 )
 
-// A squatter is a process of another user. It binds sockets to names that the server
-// also could bind. The argument of its role is the list of names, separated by commas.
+// A squatter is another user's process that binds names of the server. Its role's
+// argument is the list of names, separated by commas.
 
-// squat binds a socket to each name, and calls the function prepare with each socket.
+// squat binds a socket to each name, and calls prepare with each.
 func squat(t *testing.T, names string, prepare func(fd int)) {
 	for name := range strings.SplitSeq(names, ",") {
 		fd, err := unixsock.Bind(name)
@@ -35,9 +35,8 @@ func squat(t *testing.T, names string, prepare func(fd int)) {
 
 func squatListening(t *testing.T, fd int) { require.NoError(t, unix.Listen(fd, 16)) }
 
-// squatAccepting listens on the names, and accepts clients on the last one. It waits
-// until a client has sent something or has closed its socket, and then prints the number
-// of bytes received from the client.
+// squatAccepting listens on the names and accepts clients on the last. When a client has
+// sent something or closed, it prints the number of received bytes.
 func squatAccepting(t *testing.T, names string) {
 	var listener int
 	squat(t, names, func(fd int) { listener = fd; squatListening(t, fd) })
@@ -75,14 +74,14 @@ func squatBound(t *testing.T, names string) {
 	peerproc.Linger()
 }
 
-// squatted returns the address 127.0.0.1 with the port of l, and the socket name of a
-// listener on exactly that address. The ID l listens on the wildcard.
+// squatted returns 127.0.0.1 with the port of l, and the socket name of a listener
+// there. The ID l listens on the wildcard.
 func squatted(l *cm.ID) (at netip.AddrPort, name string) {
 	at = netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), l.LocalAddr().Port())
 	return at, hostport.NewBindAddr(l.PortSpace(), at, false).Name()
 }
 
-// wantConnected accepts the request of an active ID, and waits until both sides are
+// wantConnected accepts an active ID's request, and waits until both sides are
 // connected.
 func wantConnected(client *party, active *cm.ID, server *party, l *cm.ID) (passive *cm.ID) {
 	client.T.Helper()
@@ -100,9 +99,8 @@ func wantConnected(client *party, active *cm.ID, server *party, l *cm.ID) (passi
 	return passive
 }
 
-// A process of another user listens on an address, and the server listens on the
-// wildcard with the same port. The client reaches the server, and sends nothing to the
-// other process.
+// Another user listens on an address, and the server on the wildcard with the same port.
+// The client reaches the server, and sends the other process nothing.
 func TestDialSkipsForeignListener(t *testing.T) {
 	peerproc.NeedsRoot(t)
 	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
@@ -120,8 +118,8 @@ func TestDialSkipsForeignListener(t *testing.T) {
 	})
 }
 
-// When the only listener is a process of another user, the error of the dial names the
-// user and the socket.
+// When only another user's process listens, the error of the dial names the user and the
+// socket.
 func TestDialFindsForeignListenerOnly(t *testing.T) {
 	peerproc.NeedsRoot(t)
 	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
@@ -144,11 +142,9 @@ func TestDialFindsForeignListenerOnly(t *testing.T) {
 	})
 }
 
-// A process of another user listens on an address with a full backlog, and never
-// accepts. The server listens on the wildcard with the same port. A client reaches the
-// server. Then the server closes its listener. Another client tries to connect until it
-// asks the system for the user of the other listener. Then its dial fails with an error
-// that names this user.
+// Another user listens on an address with a full backlog, and the server on the
+// wildcard. A client reaches the server. After the server's listener is closed, a dial
+// finds out the other user, and fails with an error that names them.
 func TestDialSkipsForeignQueue(t *testing.T) {
 	peerproc.NeedsRoot(t)
 	client, server := newParty(t), newParty(t)
@@ -174,8 +170,7 @@ func TestDialSkipsForeignQueue(t *testing.T) {
 	require.Equal(t, counted{"skipped_user_err": 1}, client.counted())
 }
 
-// If a name is bound and its socket does not listen, the search continues with the next
-// name.
+// The search skips a name whose socket does not listen.
 func TestDialSkipsForeignName(t *testing.T) {
 	peerproc.NeedsRoot(t)
 	client, server := newParty(t), newParty(t)
@@ -187,8 +182,7 @@ func TestDialSkipsForeignName(t *testing.T) {
 	wantConnected(client, client.Connecting(cm.TCP, dst, nil), server, l)
 }
 
-// peerAcceptAllowed waits for one connection, and prints the credentials of the
-// client.
+// peerAcceptAllowed accepts one connection, and prints the client's credentials.
 func peerAcceptAllowed(t *testing.T, _ string) {
 	s := newParty(t)
 	l := s.Listen(cm.TCP, "127.0.0.1:0", 0)
@@ -199,7 +193,7 @@ func peerAcceptAllowed(t *testing.T, _ string) {
 	peerproc.Linger()
 }
 
-// Both sides of a connection know the credentials of the process at the other end.
+// Both sides of a connection have their peer's credentials.
 func TestCredentialsOfPeer(t *testing.T) {
 	s := newHostParty(t)
 	line, kill := peerproc.Start(t, "server-credentials", "")
@@ -222,8 +216,8 @@ func TestCredentialsOfPeer(t *testing.T) {
 	require.Equal(t, c, again, "the credentials stay after the peer has ended")
 }
 
-// descriptorsOf returns the descriptors that an ID would close when it is destroyed. If
-// a descriptor has two owners by mistake, the list contains it twice.
+// descriptorsOf returns the descriptors that destroying an ID would close. A descriptor
+// with two owners appears twice.
 func descriptorsOf(i *id) (fds []int) {
 	all := []int{i.reservation.FD, i.reservation.Marker}
 	if c, ok := i.conn.(*unixConn); ok {
@@ -238,7 +232,7 @@ func descriptorsOf(i *id) (fds []int) {
 }
 
 // resolvedWithoutListener makes an ID with the route to a socket that does not listen
-// yet. It also returns the reservation of that socket.
+// yet, and returns the socket's reservation.
 func resolvedWithoutListener(t *testing.T) (client *party, i *id, listener hostport.Reservation) {
 	client = newParty(t)
 	listener, err := hostport.Reserve(cm.TCP, netip.MustParseAddrPort("127.9.1.1:0"), false, false, hostport.EphemeralPorts)
@@ -252,8 +246,7 @@ func resolvedWithoutListener(t *testing.T) (client *party, i *id, listener hostp
 	return client, i, listener
 }
 
-// wantTransportEvent fetches an event, and requires that it has the given type. It is
-// for tests that use the channel without package cm.
+// wantTransportEvent fetches an event of the given type, for tests without package cm.
 func wantTransportEvent(t *testing.T, s *party, typ cm.EventType) cm.TransportEvent {
 	t.Helper()
 	var ev cm.TransportEvent
@@ -264,8 +257,8 @@ func wantTransportEvent(t *testing.T, s *party, typ cm.EventType) cm.TransportEv
 	return ev
 }
 
-// When a dial fails, at once or later, the socket of the ID has exactly one owner, and
-// reserves the port until the ID is destroyed.
+// When a dial fails, the ID's socket has exactly one owner. It reserves the port until
+// the ID is destroyed.
 func TestDialOwnsSocketOnce(t *testing.T) {
 	t.Run("at once", func(t *testing.T) {
 		client, i, _ := resolvedWithoutListener(t)
@@ -302,8 +295,7 @@ func TestDialOwnsSocketOnce(t *testing.T) {
 	})
 }
 
-// If a security module of the kernel has refused the connection to the listener, the
-// dial returns that error.
+// If a security module refuses the connection, the dial returns its error.
 func TestDialTellsDenial(t *testing.T) {
 	d := &localDial{c: &unixConn{ch: newParty(t).tc}, denied: unix.EACCES}
 	require.ErrorIs(t, d.cause(), unix.EACCES)

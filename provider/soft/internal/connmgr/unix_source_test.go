@@ -17,9 +17,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// dialNamed connects a socket to a listener. The socket is bound to the given name, or
-// is not bound if the name is empty. The requests of the returned rawPeer have the
-// source address src.
+// dialNamed connects a socket with the given name, or none if it is empty, to a
+// listener. The rawPeer's requests have the source src.
 func dialNamed(t *testing.T, l *cm.ID, name, src string) *rawPeer {
 	t.Helper()
 	fd, err := unixsock.New()
@@ -33,7 +32,7 @@ func dialNamed(t *testing.T, l *cm.ID, name, src string) *rawPeer {
 	return r
 }
 
-// ask sends a request with the destination address dst to the listener l.
+// ask sends a request for dst to the listener l.
 func (r *rawPeer) ask(l *cm.ID, dst netip.AddrPort) {
 	r.t.Helper()
 	var m message = &sidrReqMsg{endpoints: endpoints{r.src, dst}}
@@ -69,8 +68,7 @@ func wantForgery(t *testing.T, server *party, r *rawPeer, ps cm.PortSpace) {
 	r.close()
 }
 
-// The listener refuses a client whose request has a source address that its socket does
-// not hold.
+// The listener refuses a source address that the client's socket does not hold.
 func TestForgedSource(t *testing.T) {
 	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
 		own, other := "@rdmaloop/1/"+ps.String(), "@rdmaloop/1/udp"
@@ -102,7 +100,7 @@ func TestForgedSource(t *testing.T) {
 	})
 }
 
-// The listener refuses a request whose destination address is not of this host.
+// The listener refuses a destination address of another host.
 func TestForgedDestination(t *testing.T) {
 	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
 		server := newParty(t)
@@ -113,8 +111,8 @@ func TestForgedDestination(t *testing.T) {
 	})
 }
 
-// A request is accepted if the client's socket has the name of the source address, the
-// name of a wildcard that covers the address, or a name for the shared port.
+// A request is accepted if the client's socket has a name of its source: the address, a
+// covering wildcard, or the shared port.
 func TestSource(t *testing.T) {
 	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
 		for _, name := range []string{"127.0.0.1/22", "*4/22", "*6/22", "127.0.0.1/22/shared/9", "*4/22/shared/9", "*6/22/shared/9"} {
@@ -130,8 +128,8 @@ func TestSource(t *testing.T) {
 	})
 }
 
-// A client on a shared port is refused when another socket holds the port without
-// sharing it, unless a process of the client's user listens on that socket.
+// A client on a shared port is refused if another socket holds the port alone, unless a
+// process of the client's user listens there.
 func TestSharedSource(t *testing.T) {
 	const src = "127.0.0.1:7471"
 	for _, c := range []struct {
@@ -171,8 +169,8 @@ func TestSharedSource(t *testing.T) {
 	}
 }
 
-// wantNoRoom requires that the server refuses the request because of a lack of
-// resources, and increments only the given counter.
+// wantNoRoom requires a refusal for lack of resources, which only increments the given
+// counter.
 func wantNoRoom(t *testing.T, server *party, r *rawPeer, ps cm.PortSpace, counter string) {
 	t.Helper()
 	server.Quiet()
@@ -184,8 +182,8 @@ func wantNoRoom(t *testing.T, server *party, r *rawPeer, ps cm.PortSpace, counte
 	require.Equal(t, counted{counter: 1}, server.counted())
 }
 
-// A client on a shared port is refused with RejectNoResources when the backlog of the
-// listener on the port is full: the server can not find out the user of the listener.
+// A client on a shared port is refused with RejectNoResources if the listener there has
+// a full backlog. The server then can not find out the listener's user.
 func TestSharedSourceOfBusyListener(t *testing.T) {
 	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
 		name := "@rdmaloop/1/" + ps.String() + "/127.0.0.1/7471"
@@ -210,8 +208,8 @@ func TestSharedSourceOfBusyListener(t *testing.T) {
 	})
 }
 
-// peerUncheckedSource runs a server that has enough descriptors to admit a client, and
-// no descriptor to check the source address in the client's request.
+// peerUncheckedSource runs a server with enough descriptors to admit a client, but none
+// to check the request's source.
 func peerUncheckedSource(t *testing.T, address string) {
 	ps, name, src := cm.TCP, "@rdmaloop/1/tcp/127.0.0.1/7471/shared/9", "127.0.0.1:7471"
 	switch address {
@@ -227,16 +225,15 @@ func peerUncheckedSource(t *testing.T, address string) {
 	taken := peerproc.ExhaustDescriptors(t)
 	_, err := unixsock.IsBound("@rdmaloop/test/unknown")
 	require.ErrorIs(t, err, verbs.ErrNoResources)
-	// When the server handles the client, it opens two descriptors: the socket and the
-	// descriptor of the admission.
+	// For the client, the server opens two descriptors: the socket and the admission's.
 	unixsock.CloseAll(taken[:2])
 	wantNoRoom(t, server, r, ps, "no_descriptors_err")
 	peerproc.Say("refused")
 	peerproc.Linger()
 }
 
-// If a server has no descriptor to check a source address, it does not count the address
-// as forged: it refuses the request because of a lack of resources.
+// Without a descriptor to check the source address, the server refuses the request for
+// lack of resources, not as forged.
 func TestSourceOutOfDescriptors(t *testing.T) {
 	for _, c := range []string{"TCP", "UDP", "host"} {
 		t.Run(c, func(t *testing.T) {
@@ -247,8 +244,7 @@ func TestSourceOutOfDescriptors(t *testing.T) {
 	}
 }
 
-// A client on a shared port is also refused when a process of another user listens on
-// the port.
+// A client on a shared port is also refused if another user listens there.
 func TestSharedSourceOfForeignListener(t *testing.T) {
 	peerproc.NeedsRoot(t)
 	server := newParty(t)
@@ -261,8 +257,8 @@ func TestSharedSourceOfForeignListener(t *testing.T) {
 	wantForgery(t, server, r, cm.TCP)
 }
 
-// A socket that is bound to a path in the file system has no abstract name. PeerName
-// returns no name for it, even if the path looks like an abstract name.
+// A socket bound to a path has no abstract name. PeerName returns none, even if the path
+// looks like one.
 func TestPeerName(t *testing.T) {
 	pair := func(bind string) (accepted int) {
 		t.Helper()
@@ -301,8 +297,8 @@ func TestPeerName(t *testing.T) {
 	require.False(t, ok)
 }
 
-// peerUnknownHost is a process without free descriptors. It can not ask the system
-// whether an address belongs to this host.
+// peerUnknownHost is a process without free descriptors. It can not find out whether an
+// address is local.
 func peerUnknownHost(t *testing.T, _ string) {
 	s := newParty(t)
 	a := netip.MustParseAddr("203.0.113.7")
@@ -313,9 +309,8 @@ func peerUnknownHost(t *testing.T, _ string) {
 	peerproc.Linger()
 }
 
-// A process without free descriptors can not find out whether an address belongs to this
-// host. It gets an error, and does not treat the address as one of another host, because
-// the users of peers on other hosts are not checked.
+// Without free descriptors, a process can not find out whether an address is local. It
+// gets an error instead of "no": users on other hosts are not checked.
 func TestOnThisHostOutOfDescriptors(t *testing.T) {
 	line, kill := peerproc.Start(t, "unknown-host", "")
 	require.Equal(t, "done", line())

@@ -13,8 +13,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/testutil/peerproc"
 )
 
-// peerNoDescriptors is a process that calls OnReady of a listener while no descriptor
-// is free and no client waits.
+// peerNoDescriptors is a process that calls a listener's OnReady without free
+// descriptors or waiting clients.
 func peerNoDescriptors(t *testing.T, _ string) {
 	s := newParty(t)
 	s.Listen(cm.TCP, "127.0.0.1:0", 0)
@@ -33,16 +33,16 @@ func peerNoDescriptors(t *testing.T, _ string) {
 	peerproc.Linger()
 }
 
-// OnReady of a listener closes spare descriptors to accept a client. If no client waits,
-// OnReady opens the spare descriptors again.
+// A listener's OnReady closes spare descriptors to accept a client. If none waits, it
+// opens them again.
 func TestSpareDescriptorsAreOpenedAgain(t *testing.T) {
 	line, kill := peerproc.Start(t, "no-descriptors", "")
 	require.Equal(t, "done", line())
 	kill()
 }
 
-// requireSpare requires that this process has no free descriptor, and that all spare
-// descriptors of a party are open.
+// requireSpare requires that this process has no free descriptor, and the party all its
+// spare ones.
 func requireSpare(t *testing.T, s *party) {
 	t.Helper()
 	_, err := eventfd.New()

@@ -19,8 +19,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/testutil/peerproc"
 )
 
-// peerRefused sends a connection request and a lookup to an address. It expects that
-// both are refused, and that the errors name the user of this process.
+// peerRefused sends a connection request and a lookup. Both must be refused, with errors
+// that name this user.
 func peerRefused(t *testing.T, address string) {
 	s := newParty(t)
 	for _, ps := range []cm.PortSpace{cm.TCP, cm.UDP} {
@@ -37,8 +37,8 @@ func peerRefused(t *testing.T, address string) {
 	peerproc.Linger()
 }
 
-// If the user of a process is not allowed, the listener refuses and counts the requests
-// of the process. The application does not get these requests.
+// If a user is not allowed, the listener refuses and counts the requests. The
+// application does not get them.
 func TestListenerRefusesUser(t *testing.T) {
 	peerproc.NeedsRoot(t)
 	s := newParty(t)
@@ -54,10 +54,9 @@ func TestListenerRefusesUser(t *testing.T) {
 	require.NoError(t, lookups.Close())
 }
 
-// peerUnmappedServer runs a server in a user namespace that does not map the user of the
-// test. It requires that this server refuses a client of that user. It then sends a
-// request to a server of that user, and requires that the request fails because that
-// server is not accepted as a peer.
+// peerUnmappedServer runs a server in a user namespace without the test's user, whom
+// this server must refuse. It also sends a request to that user's server, which must
+// fail because this server is not accepted.
 func peerUnmappedServer(t *testing.T, address string) {
 	s := newParty(t)
 	l := s.Listen(cm.TCP, "127.0.0.1:0", 0)
@@ -74,9 +73,8 @@ func peerUnmappedServer(t *testing.T, address string) {
 	peerproc.Linger()
 }
 
-// The kernel reports the same number, the overflow user ID, for all users who are not
-// mapped into the user namespace of a process. Such users are not allowed, even if the
-// process itself runs under this number.
+// The kernel reports one number, the overflow user ID, for all users outside a user
+// namespace. They are refused, even if this process has the number itself.
 func TestUnmappedUser(t *testing.T) {
 	peerproc.NeedsRoot(t)
 	s := newHostParty(t)
@@ -105,8 +103,8 @@ func TestUnmappedUser(t *testing.T) {
 	s.Quiet()
 }
 
-// overflowUser returns the number that the kernel reports for users who are not mapped;
-// see proc_sys_kernel(5), overflowuid.
+// overflowUser returns the number of users outside the user namespace; see
+// proc_sys_kernel(5), overflowuid.
 func overflowUser(t *testing.T) int {
 	t.Helper()
 	text, err := os.ReadFile("/proc/sys/kernel/overflowuid")

@@ -66,8 +66,7 @@ func TestDispatch(t *testing.T) {
 	require.Empty(t, r.ready)
 }
 
-// A handler may remove another descriptor that is ready too. Dispatch then does not call
-// the handler of that descriptor.
+// A handler may remove another ready descriptor. Dispatch then skips that one.
 func TestRemovedDescriptorIsNotDispatched(t *testing.T) {
 	s, a, b := openSet(t), newEvent(t), newEvent(t)
 	r := new(recorder)
@@ -80,9 +79,8 @@ func TestRemovedDescriptorIsNotDispatched(t *testing.T) {
 	require.Len(t, r.ready, 1)
 }
 
-// A handler may close another descriptor that is ready too, and add a new one that gets
-// the same number. Dispatch does not pass the events of the closed descriptor to the
-// handler of the new one.
+// A handler may close another ready descriptor, and add a new one with the same number.
+// The new one gets no events of the old one.
 func TestReusedNumberIsNotDispatched(t *testing.T) {
 	s, a, b := openSet(t), newEvent(t), newEvent(t)
 	r, added := new(recorder), new(recorder)
@@ -108,8 +106,7 @@ func TestReusedNumberIsNotDispatched(t *testing.T) {
 	require.Equal(t, []int{other}, added.ready)
 }
 
-// If a descriptor without a handler is ready, FD of the set is readable and Dispatch
-// calls no handler.
+// A ready descriptor without a handler makes FD readable, but Dispatch calls no handler.
 func TestNoHandler(t *testing.T) {
 	s, a := openSet(t), newEvent(t)
 	require.NoError(t, s.Add(a, unix.EPOLLIN, nil))

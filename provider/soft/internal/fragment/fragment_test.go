@@ -26,8 +26,8 @@ func TestRemote(t *testing.T) {
 	}
 }
 
-// The numbers must not change, because processes with different versions of the library
-// share memory in which these numbers are stored.
+// The numbers must not change: different versions of the library share memory that has
+// them.
 func TestNumbers(t *testing.T) {
 	require.EqualValues(t, 1, fragment.Send)
 	require.EqualValues(t, 7, fragment.AtomicResult)

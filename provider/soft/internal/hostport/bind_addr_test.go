@@ -34,8 +34,8 @@ func TestBindAddrName(t *testing.T) {
 	}
 }
 
-// ParseBindAddr refuses every name that Name would not return. That is necessary because
-// a process of any user can bind any name.
+// ParseBindAddr refuses every name that Name would not return, because any process can
+// bind any name.
 func TestParseBindAddrRefuses(t *testing.T) {
 	for _, name := range []string{
 		"", "@", "@rdmaloop/1/tcp", "@rdmaloop/1/tcp/", "@rdmaloop/1/tcp/127.0.0.1", "@rdmaloop/1/tcp/127.0.0.1/",

@@ -14,8 +14,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
 )
 
-// holdAll binds the name of the address s with each port of a range. The names stay
-// bound until the end of the test.
+// holdAll binds the name of s with each port of a range, until the end of the test.
 func holdAll(t *testing.T, s BindAddr, ports PortRange) {
 	t.Helper()
 	var fds []int
@@ -28,8 +27,7 @@ func holdAll(t *testing.T, s BindAddr, ports PortRange) {
 	}
 }
 
-// If every port of the range is occupied, the error names one of the sockets that occupy
-// them.
+// If the whole range is occupied, the error names one of the sockets.
 func TestReserveAnyTellsHolder(t *testing.T) {
 	ports := PortRange{20000, 20009}
 	holdAll(t, addrAt("127.0.0.3:0"), ports)
@@ -50,7 +48,7 @@ func TestReserveAnyTellsHolder(t *testing.T) {
 	}
 }
 
-// The search for a free port skips each port that has a wildcard's marker.
+// The search for a free port skips ports with a wildcard's marker.
 func TestReserveAnyAvoidsMarkers(t *testing.T) {
 	ports := PortRange{20000, 20002}
 	for _, name := range []string{"@rdmaloop/1/tcp/*4/20000", "@rdmaloop/1/tcp/*6/20002"} {
@@ -67,8 +65,8 @@ func TestReserveAnyAvoidsMarkers(t *testing.T) {
 	}
 }
 
-// If each port of the range has a wildcard's marker, the error names a wildcard and the
-// user who has bound it.
+// If each port of the range has a wildcard's marker, the error names a wildcard and its
+// user.
 func TestReserveAnyTellsHolderOfMarker(t *testing.T) {
 	const name = "@rdmaloop/1/tcp/*4/20000"
 	fd, err := bindMarker(name)

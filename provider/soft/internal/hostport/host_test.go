@@ -48,8 +48,8 @@ func TestOnThisHost(t *testing.T) {
 	}
 }
 
-// OnThisHost returns true for link-local addresses of this host without a zone. The
-// addresses in connection requests have no zone.
+// OnThisHost finds link-local addresses without a zone, as they are in connection
+// requests.
 func TestOnThisHostWithoutZone(t *testing.T) {
 	all, err := net.InterfaceAddrs()
 	require.NoError(t, err)
@@ -58,8 +58,7 @@ func TestOnThisHostWithoutZone(t *testing.T) {
 	}
 }
 
-// routeByLoopback brings the loopback interface up, and adds a route through that
-// interface to an address.
+// routeByLoopback brings up the loopback interface, and routes an address through it.
 func routeByLoopback(t *testing.T, a netip.Addr) {
 	fd, err := UDPSocket(a)
 	require.NoError(t, err)
@@ -68,7 +67,7 @@ func routeByLoopback(t *testing.T, a netip.Addr) {
 	lo.SetUint16(unix.IFF_UP)
 	require.NoError(t, unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, lo))
 
-	// Index of the loopback interface, which is the same in every network namespace.
+	// Index of the loopback interface in every network namespace.
 	const loopback = 1
 	b := routeRequest(a)
 	b = netlink.AppendAttr(b, unix.RTA_OIF, binary.NativeEndian.AppendUint32(nil, loopback))
@@ -81,12 +80,11 @@ func routeByLoopback(t *testing.T, a netip.Addr) {
 	require.Equal(t, unix.Errno(0), err)
 }
 
-// childCase is the name of an environment variable. Its value is the name of the test
-// that TestChild runs.
+// childCase is an environment variable with the name of the test for TestChild.
 const childCase = "RDMALOOP_HOSTPORT_CHILD"
 
-// inChild starts a process that runs a function of the map children. The parameter name
-// is the key in the map. The process is started with the attributes attr.
+// inChild runs the function with the given name in the map children, in a process with
+// the attributes attr.
 func inChild(t *testing.T, name string, attr *syscall.SysProcAttr) {
 	t.Helper()
 	cmd := exec.Command("/proc/self/exe", "-test.run=^TestChild$", "-test.v")
@@ -103,16 +101,15 @@ func inChild(t *testing.T, name string, attr *syscall.SysProcAttr) {
 
 var children = map[string]func(*testing.T){"nonlocal-bind": childNonlocalBind, "no-descriptors": childNoDescriptors}
 
-// TestChild runs in the process that inChild starts. In any other process it does
-// nothing.
+// TestChild runs in the process of inChild. Elsewhere it does nothing.
 func TestChild(t *testing.T) {
 	if run := children[os.Getenv(childCase)]; run != nil {
 		run(t)
 	}
 }
 
-// OnThisHost returns false for an address of another host, even if the kernel allows
-// sockets to be bound to that address.
+// OnThisHost is false for another host's address, even if the kernel allows binding to
+// it.
 func TestOnThisHostNonlocalBind(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root")
@@ -132,8 +129,7 @@ func childNonlocalBind(t *testing.T) {
 	require.False(t, isOnThisHost(t, a))
 }
 
-// In a process without free descriptors, OnThisHost returns an error that matches
-// verbs.ErrNoResources.
+// Without free descriptors, OnThisHost returns verbs.ErrNoResources.
 func TestOnThisHostNoDescriptors(t *testing.T) { inChild(t, "no-descriptors", nil) }
 
 func childNoDescriptors(t *testing.T) {

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Within localAddrTTL the cache asks the kernel at most once about an address, and never
-// about a loopback address. The number of entries is limited.
+// The cache asks the kernel about an address at most once per localAddrTTL, and never
+// about a loopback address. Its entries are bounded.
 func TestLocalAddrCache(t *testing.T) {
 	var c LocalAddrCache
 	now := time.Hour
@@ -23,7 +23,7 @@ func TestLocalAddrCache(t *testing.T) {
 	a := netip.MustParseAddr("203.0.113.7")
 	require.False(t, isLocal(a))
 	require.True(t, isLocal(netip.MustParseAddr("::1")))
-	// Only the cache has this wrong entry. The kernel would answer false.
+	// Only the cache has this wrong entry.
 	c.known[a] = true
 	require.True(t, isLocal(a))
 	now += localAddrTTL

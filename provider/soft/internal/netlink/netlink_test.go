@@ -12,8 +12,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/netlink"
 )
 
-// The answer to a request for a route has the type RTM_NEWROUTE. For an unknown request,
-// Parse returns the error with which the kernel answers.
+// A request for a route gets RTM_NEWROUTE. For an unknown request, Parse returns the
+// kernel's error.
 func TestAsk(t *testing.T) {
 	b := make([]byte, unix.SizeofNlMsghdr+unix.SizeofRtMsg)
 	b[unix.SizeofNlMsghdr], b[unix.SizeofNlMsghdr+1] = unix.AF_INET, 32

@@ -8,8 +8,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/random"
 )
 
-// Random numbers hardly ever repeat. The probability that two of 16 numbers are equal is
-// 2^-25.
+// Random numbers hardly ever repeat: for 16 numbers, the probability is 2^-25.
 func TestUint32(t *testing.T) {
 	seen := make(map[uint32]bool)
 	for range 16 {

@@ -22,8 +22,7 @@ func TestWrap(t *testing.T) {
 	require.Equal(t, err, resource.Wrap(err), "an error is wrapped only once")
 }
 
-// Retry calls fn a second time only if the first call failed for lack of descriptors and
-// makeRoom has returned true.
+// Retry repeats fn only if fn lacked descriptors and makeRoom has returned true.
 func TestRetry(t *testing.T) {
 	for _, test := range []struct {
 		name  string

@@ -9,8 +9,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
 )
 
-// The numbers must not change, because the two sides of a connection may use different
-// versions of the library.
+// The numbers must not change: a connection's sides may have different versions of the
+// library.
 func TestAckLayout(t *testing.T) {
 	require.EqualValues(t, uint64(0x000003_62_00000007), shm.NewAck(7, shm.FailureNAK(shm.AccessError), 3))
 	require.EqualValues(t, 0x2c, shm.RNRNAK(12))
@@ -20,8 +20,7 @@ func TestAckLayout(t *testing.T) {
 	require.EqualValues(t, 5, a.NAKs(), "the number of NAKs has 24 bits")
 }
 
-// Every value of a NAK, from 0 to 255, belongs to exactly one of three groups: RNR NAKs,
-// NAKs of failed requests, and invalid values.
+// Every NAK value from 0 to 255 is either an RNR NAK, a failed request, or invalid.
 func TestNAK(t *testing.T) {
 	for v := range 256 {
 		n := shm.NAK(v)

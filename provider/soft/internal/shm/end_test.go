@@ -44,8 +44,8 @@ func TestEndPair(t *testing.T) {
 	require.Equal(t, before, openDescriptors(t))
 }
 
-// If the second mapping of a pair is not allowed, NewEndPair fails and leaves neither
-// descriptors nor mappings behind.
+// If the second mapping of a pair is not allowed, NewEndPair fails and leaves nothing
+// behind.
 func TestEndPairOutOfMappings(t *testing.T) {
 	before, maps := openDescriptors(t), newTestLimit()
 	maps.maxSegments, maps.nextCount = 1, 1<<20

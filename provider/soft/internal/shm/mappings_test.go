@@ -19,8 +19,7 @@ func newTestLimit() *MappingLimit {
 	return NewMappingLimit(MaxMappings(), CountMappings, new(counters.Set))
 }
 
-// acquireCounted calls Acquire. If Acquire starts a count of the mappings, acquireCounted
-// waits until the count ends.
+// acquireCounted calls Acquire, and waits until a count that it starts has ended.
 func (l *MappingLimit) acquireCounted() error {
 	defer l.settle()
 	return l.Acquire()
@@ -40,8 +39,8 @@ func (l *MappingLimit) busy() bool {
 	return l.counting
 }
 
-// One count of the mappings is enough for mappingStep segments. When the limit is
-// reached, at most one count starts in each mappingPause.
+// One count is enough for mappingStep segments. At the limit, at most one count starts
+// per mappingPause.
 func TestMappingsAreCountedRarely(t *testing.T) {
 	const most = 40 * mappingStep
 	now, others, counts := time.Unix(1, 0), 2*mappingStep, 0
@@ -68,8 +67,8 @@ func TestMappingsAreCountedRarely(t *testing.T) {
 	require.EqualValues(t, 1002, l.counts[counters.NoMappingsErr].Load())
 }
 
-// Acquire does not wait for a count of the mappings that runs in another goroutine. Until
-// this count ends, at most mappingStep segments are added.
+// Acquire does not wait for a count in another goroutine. Until its end, at most
+// mappingStep segments are added.
 func TestMappingsAreCountedMeanwhile(t *testing.T) {
 	l := newTestLimit()
 	begun, done := make(chan bool, 1), make(chan bool)
@@ -99,8 +98,7 @@ func TestMappingsAreCountedMeanwhile(t *testing.T) {
 	require.NoError(t, l.Acquire())
 }
 
-// If the number of mappings is unknown because /proc can not be read, the number of
-// segments is limited nevertheless.
+// The number of segments is limited even if /proc can not be read.
 func TestMappingsUnknown(t *testing.T) {
 	l := newTestLimit()
 	l.systemMax, l.count = 800, func() (int, bool) { return 0, false }
@@ -124,7 +122,7 @@ func TestCountMappings(t *testing.T) {
 		defer seg.Close()
 	}
 	after, _ := CountMappings()
-	// The Go runtime may map and unmap memory between two counts.
+	// The Go runtime may map or unmap memory between two counts.
 	require.InDelta(t, n, after-before, n/2)
 	require.Equal(t, n, maps.mapped)
 }

@@ -10,14 +10,14 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/fragment"
 )
 
-// newRing returns the producer and the consumer of a ring with the given number of slots.
+// newRing returns the producer and the consumer of a ring.
 func newRing(slots int) (Producer, Consumer) {
 	r := Ring{slots: make([]slotFrame, slots), area: make([]byte, 1<<16)}
 	return NewProducer(r), Consumer{Ring: r}
 }
 
-// Before PublishFirst, the consumer sees no slot of a batch. Afterwards it sees all slots
-// of the batch, in order. The test begins a batch at each position in the ring.
+// PublishFirst shows the consumer all slots of a batch at once, in order, at every
+// position in the ring.
 func TestBatchIsShownAtOnce(t *testing.T) {
 	const slots = 8
 	out, in := newRing(slots)
@@ -82,8 +82,8 @@ func TestSendInSlot(t *testing.T) {
 	require.False(t, out.PutSend(nil, 0), "the ring is full")
 }
 
-// PeekSend leaves all slots to Peek that have something else than a SEND of one fragment
-// in the slot, without immediate data.
+// PeekSend only takes SENDs of one fragment in the slot, without immediate data. Peek
+// takes the others.
 func TestPeekSendLeavesOtherSlots(t *testing.T) {
 	const whole = fragment.First | fragment.Last
 	for name, f := range map[string]fragment.Fragment{
@@ -104,8 +104,7 @@ func TestPeekSendLeavesOtherSlots(t *testing.T) {
 	}
 }
 
-// Unpublished slots can fill the ring completely. Reserve then reports that the ring is
-// full.
+// Unpublished slots can fill the ring. Reserve then reports that.
 func TestRingIsFull(t *testing.T) {
 	out, in := newRing(4)
 	for range len(out.slots) {

@@ -15,8 +15,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 )
 
-// passIdentified is a BPF program that drops every packet whose PSN is not equal to the
-// identification in its IP header.
+// passIdentified is a BPF program that drops packets whose PSN differs from the
+// identification in the IP header.
 var passIdentified = []unix.SockFilter{
 	{Code: unix.BPF_LD | unix.BPF_H | unix.BPF_ABS, K: 0xfff00004},
 	{Code: unix.BPF_MISC | unix.BPF_TAX},
@@ -27,8 +27,8 @@ var passIdentified = []unix.SockFilter{
 	{Code: unix.BPF_RET | unix.BPF_K, K: 0},
 }
 
-// An identified is a Sink. It computes for each packet the identification with which the
-// ICRC is correct, and keeps these identifications.
+// An identified is a Sink that keeps the identification with which each packet's ICRC is
+// correct.
 type identified struct {
 	flow wire.Flow
 	to   netip.AddrPort
@@ -43,9 +43,8 @@ func (r *identified) Receive(p wire.Packet, _ *Header) bool {
 	return true
 }
 
-// The sender computes the ICRC with the identification that the kernel then writes. The
-// test covers messages of one packet, messages of several packets, and calls with several
-// messages.
+// The sender computes the ICRC with the identification that the kernel writes: for one
+// packet, for several in a message, and for several messages.
 func TestConnectedSocketKnowsTheIPID(t *testing.T) {
 	for _, segment := range []bool{true, false} {
 		r := newRig(t, "127.9.0.1", "127.9.0.2")
@@ -64,9 +63,8 @@ func TestConnectedSocketKnowsTheIPID(t *testing.T) {
 	}
 }
 
-// sendWithIDs sends packets whose payloads have the sizes in the parameter sizes. It
-// writes into the PSN of each packet the identification that the sender expects for that
-// packet, and returns these identifications.
+// sendWithIDs sends packets with payloads of the given sizes. It writes each packet's
+// expected identification into the PSN, and returns them.
 func (r *rig) sendWithIDs(sizes []int) (ids []uint16) {
 	for _, n := range sizes {
 		r.queue(n)
@@ -86,8 +84,8 @@ func (r *rig) sendWithIDs(sizes []int) (ids []uint16) {
 	return ids
 }
 
-// A destination gets a connected socket after connectAfter packets. No packet is lost or
-// overtaken when the socket changes.
+// A destination gets a connected socket after connectAfter packets. The change loses or
+// reorders no packet.
 func TestConnectAfterManyPackets(t *testing.T) {
 	for _, addr := range []string{"127.9.0.1", "::1"} {
 		r := oneSocket(t, addr)
@@ -106,8 +104,7 @@ func TestConnectAfterManyPackets(t *testing.T) {
 	}
 }
 
-// When several destinations have sent enough packets for a connected socket, only one of
-// them gets it before the next poll of the owner.
+// Between two polls, only one destination gets a connected socket.
 func TestConnectOneInEachPoll(t *testing.T) {
 	r := newRig(t, "127.9.0.1", "127.9.0.2")
 	var dests []*destination
@@ -139,8 +136,7 @@ func TestConnectOneInEachPoll(t *testing.T) {
 	}
 }
 
-// Packets to several destinations are sent in the order in which they were queued, even
-// if some destinations have a connected socket and others use the shared one.
+// Packets are sent in order, on the shared socket and on connected ones.
 func TestConnectedAndSharedSocketInOrder(t *testing.T) {
 	r := newRig(t, "127.9.0.1", "127.9.0.2")
 	plain, own := r.to, &destination{}
@@ -157,8 +153,8 @@ func TestConnectedAndSharedSocketInOrder(t *testing.T) {
 	require.Equal(t, want, r.received().sizes)
 }
 
-// If no process receives at the peer's port, sending on a connected socket returns the
-// error for an earlier packet. The new packet is not lost: the shared socket sends it.
+// If nobody receives at the peer's port, a connected socket returns the error of an
+// earlier packet. The shared socket then sends the new one.
 func TestConnectedSocketRefused(t *testing.T) {
 	r := newRig(t, "127.9.0.1", "127.9.0.2")
 	refused := &destination{}
@@ -178,9 +174,9 @@ func TestConnectedSocketRefused(t *testing.T) {
 	require.Len(t, r.received().sizes, 2)
 }
 
-// If sendmmsg(2) fails to send the second message, it returns no error. The failed
-// message may have used an identification, so the next identification is not known. The
-// connected socket is closed, and the shared socket sends the other packets.
+// If sendmmsg(2) fails at the second message, it returns no error. The next
+// identification is then unknown. So the connected socket is closed, and the shared one
+// sends the rest.
 func TestConnectedSocketFailsAfterFirstMessage(t *testing.T) {
 	r := newRig(t, "127.9.0.1", "127.9.0.2")
 	r.send.segmentation = false
@@ -189,8 +185,8 @@ func TestConnectedSocketFailsAfterFirstMessage(t *testing.T) {
 	r.to.set(local, destHeader{remote: netip.MustParseAddr("127.9.0.3")})
 	require.NoError(t, r.to.connect())
 	require.NotNil(t, r.to.socket)
-	// No process receives at 127.9.0.3, so the first message causes an error. The kernel
-	// reports this error when the second message is sent.
+	// No process receives at 127.9.0.3. The kernel reports the first message's error at
+	// the second.
 	for range 3 {
 		r.queue(10)
 	}
@@ -199,15 +195,13 @@ func TestConnectedSocketFailsAfterFirstMessage(t *testing.T) {
 	require.Zero(t, r.send.queued)
 }
 
-// A message that the kernel does not accept because the socket is full uses no
-// identification. The connected socket therefore stays in use.
+// A message that does not fit a full socket uses no identification, so the connected
+// socket stays.
 func TestConnectedSocketFull(t *testing.T) {
 	r := newRig(t, "127.9.0.1", "127.9.0.2")
 	r.send.segmentation = false
-	// A Unix socket takes the place of the connected UDP socket, because it becomes full
-	// while its peer does not read. On the loopback interface the send buffer of a UDP
-	// socket never becomes full: each datagram leaves it at once, and the kernel drops a
-	// datagram for which the receiver has no room.
+	// A Unix socket replaces the connected UDP socket, because it becomes full while its
+	// peer does not read. A UDP send buffer never fills up on the loopback interface.
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_NONBLOCK, 0)
 	require.NoError(t, err)
 	defer unix.Close(pair[1])
@@ -234,8 +228,8 @@ func TestConnectedSocketFull(t *testing.T) {
 	require.Greater(t, flushes, 1, "the socket was full")
 }
 
-// Other sockets may send datagrams to the probe's receiving socket before it is
-// connected. The probe does not take these datagrams for its own.
+// The probe ignores datagrams that other sockets send before its receiving socket is
+// connected.
 func TestIPIDProbeIgnoresOtherSenders(t *testing.T) {
 	r := newRig(t, "127.9.0.1", "127.9.0.2")
 	require.NoError(t, r.to.connect())
@@ -280,8 +274,7 @@ func TestConnectedSocketsAreBounded(t *testing.T) {
 	require.NotContains(t, u.connDests, dests[0].header)
 }
 
-// If the connected socket of a destination can not be opened, the destination uses the
-// shared socket from then on.
+// If a connected socket can not be opened, the destination keeps the shared one.
 func TestConnectFails(t *testing.T) {
 	r := newRig(t, "127.9.0.1", "127.9.0.2")
 	peer := r.to.header.remote
@@ -301,7 +294,7 @@ func TestConnectFails(t *testing.T) {
 	}
 }
 
-// After each call of watch, a connected socket wakes a sleeping owner once.
+// Each call of watch lets a connected socket wake its owner once.
 func TestConnectedSocketWakesOwner(t *testing.T) {
 	s := newTestOwner(t)
 	r := newRig(t, "127.9.0.1", "127.9.0.2")

@@ -12,9 +12,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
-// Each packet has the traffic class and the hop limit of its route, and routes do not
-// affect one another. The test sends single messages and messages with segments, through
-// the shared socket and through a connected one.
+// Each packet has its own route's traffic class and hop limit: in single messages and
+// segments, on shared and connected sockets.
 func TestSendTrafficClassAndHopLimit(t *testing.T) {
 	for addr, option := range map[string]struct{ level, recvClass, recvHops, class, hops int }{
 		"127.9.0.1": {unix.IPPROTO_IP, unix.IP_RECVTOS, unix.IP_RECVTTL, unix.IP_TOS, unix.IP_TTL},
@@ -40,8 +39,8 @@ func TestSendTrafficClassAndHopLimit(t *testing.T) {
 					class, hops := r.header(option.class, option.hops)
 					require.Equal(t, want.trafficClass, class, "%s", addr)
 					if want.hopLimit == 0 {
-						// The zero hop limit means the default of the system. The test
-						// learns the default from the first packet.
+						// A zero hop limit means the system's default, which the first
+						// packet shows.
 						want.hopLimit = hops
 					}
 					require.Equal(t, want.hopLimit, hops, "%s", addr)
@@ -52,8 +51,7 @@ func TestSendTrafficClassAndHopLimit(t *testing.T) {
 	}
 }
 
-// header receives a packet, and returns the traffic class and the hop limit of the
-// packet.
+// header receives a packet, and returns its traffic class and hop limit.
 func (r *rig) header(classType, hopsType int) (class, hops uint8) {
 	r.t.Helper()
 	oob := make([]byte, 256)
@@ -62,7 +60,7 @@ func (r *rig) header(classType, hopsType int) (class, hops uint8) {
 	messages, err := unix.ParseSocketControlMessage(oob[:n])
 	require.NoError(r.t, err)
 	for _, m := range messages {
-		value := m.Data[0] // The value of IP_TOS is a byte, and the other values have four bytes.
+		value := m.Data[0] // IP_TOS has one byte, the other values have four.
 		if len(m.Data) >= 4 {
 			value = uint8(binary.NativeEndian.Uint32(m.Data))
 		}
@@ -76,8 +74,8 @@ func (r *rig) header(classType, hopsType int) (class, hops uint8) {
 	return class, hops
 }
 
-// Before receiveHeaders is called, a receiver reports the default values for every
-// packet. Afterwards it reports the fields of each packet.
+// Before receiveHeaders, a receiver reports default values; afterwards each packet's
+// fields.
 func TestReceiveHeaders(t *testing.T) {
 	for _, addr := range []string{"127.9.0.1", "::1"} {
 		r := oneSocket(t, addr)

@@ -17,8 +17,8 @@ import (
 // defaultRmemMax is the kernel's default of net.core.rmem_max in bytes.
 const defaultRmemMax = 212992
 
-// A fanRig is a Conn whose socket has a receive buffer of the default size. A test sends
-// packets of many connections to that socket at once.
+// A fanRig is a Conn with the default receive buffer, to which a test sends packets of
+// many connections at once.
 type fanRig struct {
 	*connRig
 	connections int
@@ -30,8 +30,8 @@ func newFanRig(t *testing.T, connections int) *fanRig {
 	return f
 }
 
-// shrink sets the receive buffer of a socket to the size that it has by default, because
-// the Conn may have requested more.
+// shrink gives a socket the default receive buffer, because the Conn may have requested
+// more.
 func (f *fanRig) shrink(fd int) {
 	require.NoError(f.t, unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, defaultRmemMax))
 }
@@ -39,9 +39,8 @@ func (f *fanRig) shrink(fd int) {
 // number returns the queue pair number of connection i.
 func (f *fanRig) number(i int) uint32 { return 0x1000 + uint32(i)*testSlots }
 
-// burst sends packets of all connections at once. The parameter packets is the number of
-// packets of each connection. burst returns the number of connections of which at least
-// one packet has arrived.
+// burst sends packets of all connections at once, each with the given number. It returns
+// how many connections have got any.
 func (f *fanRig) burst(packets int) (served int) {
 	clear(f.got)
 	for i := range f.connections {
@@ -51,15 +50,15 @@ func (f *fanRig) burst(packets int) (served int) {
 	return len(f.got)
 }
 
-// fire sends the given number of packets to the queue pair of connection i.
+// fire sends packets to the queue pair of connection i.
 func (f *fanRig) fire(i, packets int) {
 	for range packets {
 		f.sendTo(f.number(i), 1024, 0)
 	}
 }
 
-// When a socket has dropped packets, the shard opens overflow sockets. In the next burst
-// of packets, packets of most connections arrive.
+// After a socket has dropped packets, the shard opens overflow sockets. In the next
+// burst, most connections get packets.
 func TestOverflowOfAFullSocket(t *testing.T) {
 	const connections, window = 100, 128
 	f := newFanRig(t, connections)
@@ -87,10 +86,9 @@ func TestOverflowLosesNothing(t *testing.T) {
 }
 
 // A packet waits in an overflow socket while the receiver reads the first socket many
-// times. The receiver must not conclude from these reads that the waiting packet has
-// arrived only now. The sender may have paused after that packet, and after a pause the
-// identification of its next packet is normally far away. If the receiver did not allow
-// for a pause, it would drop this next packet.
+// times. Its sender may pause after it, and then continue with a distant identification.
+// The receiver must not take the reads for the packet's arrival time. Otherwise it would
+// see no pause, and drop the next packet.
 func TestOverflowArrivalTimes(t *testing.T) {
 	f := newFanRig(t, 2)
 	f.u.overflow.widen()
@@ -118,8 +116,7 @@ func TestOverflowArrivalTimes(t *testing.T) {
 	require.EqualValues(t, 3*stampEvery+2, f.counted(counters.RcvdPkts), "all have arrived")
 }
 
-// While no packets are dropped, a shard opens no overflow sockets, however many packets
-// arrive.
+// Without dropped packets, a shard opens no overflow sockets.
 func TestNoOverflowWithoutDrops(t *testing.T) {
 	f := newFanRig(t, 1)
 	for range 20 {
@@ -129,8 +126,7 @@ func TestNoOverflowWithoutDrops(t *testing.T) {
 	require.Empty(t, f.u.overflow.sockets)
 }
 
-// A shard that opens an address a second time takes over the overflow sockets that it had
-// there.
+// A shard that opens an address again takes over its overflow sockets.
 func TestOverflowSocketsAreTakenOver(t *testing.T) {
 	f := newFanRig(t, 2*maxReceiveSockets)
 	f.u.overflow.widen()
@@ -144,8 +140,8 @@ func TestOverflowSocketsAreTakenOver(t *testing.T) {
 	require.Equal(t, f.connections, f.burst(1))
 }
 
-// leaveDescriptors opens descriptors until only n more can be opened. The returned
-// function closes them.
+// leaveDescriptors leaves only n free descriptors. The returned function closes the
+// others.
 func leaveDescriptors(t *testing.T, n int) (giveBack func()) {
 	var limit unix.Rlimit
 	require.NoError(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &limit))
@@ -178,8 +174,8 @@ func closeAll(fds []int) {
 	}
 }
 
-// When the process runs out of descriptors, the shard keeps half of the sockets that it
-// could open. It tries again when twice as many packets were dropped.
+// When descriptors run out, the shard keeps half of the new sockets. It tries again
+// after twice as many drops.
 func TestOverflowWithFewDescriptors(t *testing.T) {
 	const left = 20
 	f := newFanRig(t, 1+left/2)
@@ -205,8 +201,7 @@ func TestOverflowWithFewDescriptors(t *testing.T) {
 	require.Len(t, f.u.overflow.sockets, maxReceiveSockets-1)
 }
 
-// There are bounds for the descriptors and for the memory that the sockets of a shard
-// use.
+// The descriptors and the memory of a shard's sockets are bounded.
 func TestOverflowIsBounded(t *testing.T) {
 	f := newFanRig(t, 1)
 	require.Equal(t, maxReceiveSockets-1, f.u.overflow.mayOpen())
@@ -219,8 +214,7 @@ func TestOverflowIsBounded(t *testing.T) {
 	f.conn.cfg.Shards = 1
 }
 
-// However many overflow sockets the shards open, every shard can still open its first
-// socket.
+// Whatever overflow sockets exist, every shard can open its first socket.
 func TestOverflowLeavesPlacesForOtherShards(t *testing.T) {
 	const vectors = 64
 	ports := testPorts(freePort(t), 2*vectors)

@@ -16,12 +16,12 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/epollset"
 )
 
-// A testOwner is the owner of a Conn in a test. It is also the Watcher of the Conn, and
-// the Sink, which counts packets by queue pair.
+// A testOwner is a Conn's owner and Watcher in a test. As its Sink, it counts packets by
+// queue pair.
 type testOwner struct {
 	epfd     int
 	handlers map[int]epollset.Handler
-	got      map[uint32]int // number of packets received, by queue pair number
+	got      map[uint32]int // received packets by queue pair number
 	signals  int            // number of calls of Signal
 }
 
@@ -69,19 +69,18 @@ func (o *testOwner) handleReady() {
 	}
 }
 
-// A connRig has a Conn with one open route, and another socket that sends datagrams to
-// the Conn.
+// A connRig has a Conn with one open route, and a socket that sends to it.
 type connRig struct {
 	*rig
 	*testOwner
 	ports *Ports
 	conn  *Conn
 	u     *localSocket // the only socket of conn
-	// The open route of conn, which keeps the socket open.
+	// the open route of conn, which keeps the socket open
 	route Route
 }
 
-// testSlots is the number of slots of the Ports in a connRig.
+// testSlots is the number of slots of a connRig's Ports.
 const testSlots = 2
 
 func newConnRig(t *testing.T) *connRig {
@@ -105,8 +104,7 @@ func (c *connRig) open() {
 // counted returns the value of a counter of the Conn.
 func (c *connRig) counted(id counters.ID) uint64 { return c.conn.cfg.Counts[id].Load() }
 
-// sendTo sends a packet to a queue pair. The ICRC of the packet is computed with the
-// given identification.
+// sendTo sends a packet to a queue pair, with the ICRC for the given identification.
 func (c *connRig) sendTo(qpn uint32, payload int, id uint16) {
 	p := wire.Build(make([]byte, packetBufSize), wire.SendOnly, payload)
 	p.BTH().SetDestQP(qpn)
@@ -124,7 +122,7 @@ func (c *connRig) drive() {
 	}
 }
 
-// freePort returns a UDP port that is not in use on any local address.
+// freePort returns a UDP port that no local address uses.
 func freePort(t *testing.T) uint16 {
 	t.Helper()
 	c, err := net.ListenUDP("udp", nil)

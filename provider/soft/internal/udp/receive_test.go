@@ -15,8 +15,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 )
 
-// A receiver reads one packet in each call until several packets have arrived in a row.
-// Then it reads batches, until a batch has only one packet.
+// A receiver reads single packets until several have arrived in a row. Then it reads
+// batches, until one has a single packet.
 func TestReceiveBatchSize(t *testing.T) {
 	r := newRig(t, "127.9.0.1", "127.9.0.2")
 	take := func(packets int, large bool) {
@@ -39,8 +39,8 @@ func TestReceiveBatchSize(t *testing.T) {
 	take(0, false)
 }
 
-// A datagram that is longer than the longest packet is dropped and counted, whether a
-// call reads one datagram or a batch.
+// A datagram longer than the longest packet is dropped and counted, alone and in a
+// batch.
 func TestReceiveTooLong(t *testing.T) {
 	for _, large := range []bool{false, true} {
 		r := newRig(t, "127.9.0.1", "127.9.0.2")
@@ -56,8 +56,8 @@ func TestReceiveTooLong(t *testing.T) {
 	}
 }
 
-// A packet whose identification does not fit the sender's earlier ones is dropped and
-// counted. The next packet is received if its identification fits.
+// A packet is dropped and counted if its identification does not fit the earlier ones.
+// The next fitting packet is received.
 func TestReceiveChecksIPID(t *testing.T) {
 	r := newRig(t, "127.9.0.1", "127.9.0.2")
 	to := unix.SockaddrInet4{Port: int(r.recv.local.Port()), Addr: r.recv.local.Addr().As4()}
@@ -85,8 +85,8 @@ func TestReceiveChecksIPID(t *testing.T) {
 	require.Zero(t, r.count(counters.RxICRCEncapsulated))
 }
 
-// A packet can not have arrived before the last call that emptied the socket. The
-// receiver reports the time of that call.
+// A packet arrives after the last call that emptied the socket. The receiver reports
+// that call's time.
 func TestArrivalTimes(t *testing.T) {
 	r := newRig(t, "127.9.0.1", "127.9.0.2")
 	now := time.Duration(0)
@@ -122,8 +122,7 @@ func TestArrivalTimes(t *testing.T) {
 	require.Equal(t, now-40, r.recv.since)
 }
 
-// A receiver remembers at most maxSources sources. It still receives packets of other
-// sources.
+// A receiver remembers at most maxSources sources, but receives from others too.
 func TestSourcesAreBounded(t *testing.T) {
 	var s sources
 	local := netip.MustParseAddrPort("10.0.0.1:4791")
@@ -142,8 +141,7 @@ func TestSourcesAreBounded(t *testing.T) {
 	require.Len(t, s.known, maxSources)
 }
 
-// BenchmarkPacket measures sending and receiving one packet of 1 KiB between two sockets
-// of this host.
+// BenchmarkPacket sends and receives a packet of 1 KiB on this host.
 func BenchmarkPacket(b *testing.B) {
 	port := uint16(40_000 + os.Getpid()%10_000)
 	open := func(addr string) (int, netip.AddrPort) {

@@ -16,7 +16,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 )
 
-// testPorts returns the ports of a device with the given number of slots.
+// testPorts returns the ports of a device.
 func testPorts(port uint16, slots uint32) *Ports {
 	return NewPorts(port, slots, false)
 }
@@ -37,8 +37,7 @@ func (b *basket) Receive(p wire.Packet, from *Header) bool {
 	return true
 }
 
-// A rig has a sender on one address and a receiver on another. The sender sends to the
-// receiver.
+// A rig has a sender and a receiver on two addresses.
 type rig struct {
 	t    *testing.T
 	send sender
@@ -55,7 +54,7 @@ func newRig(t *testing.T, from, to string) *rig {
 	return joinRig(t, out, src, in, dst)
 }
 
-// oneSocket returns a rig that sends and receives with the same socket.
+// oneSocket returns a rig with one socket for both directions.
 func oneSocket(t *testing.T, addr string) *rig {
 	t.Helper()
 	fd, at := openTestSocket(t, addr, freePort(t))
@@ -82,10 +81,10 @@ func joinRig(t *testing.T, out int, src netip.AddrPort, in int, dst netip.AddrPo
 	return r
 }
 
-// count returns the value of a counter. The sender and the receiver share the counters.
+// count returns the value of a counter, which sender and receiver share.
 func (r *rig) count(id counters.ID) uint64 { return r.recv.counts[id].Load() }
 
-// queue queues a packet. The parameter payload is the length of its payload in bytes.
+// queue queues a packet with payload bytes of payload.
 func (r *rig) queue(payload int) {
 	b := r.send.buffer()
 	require.NotNil(r.t, b)
@@ -106,8 +105,8 @@ func (r *rig) received() *basket {
 	return b
 }
 
-// All packets arrive in order, whether the receiver is another socket or the same one. On
-// the loopback interface a datagram arrives before the call that sends it returns.
+// Packets arrive in order, at another socket and at the same one. On the loopback
+// interface they arrive before the sending call returns.
 func TestSend(t *testing.T) {
 	sizes := []int{4096, 4096, 4096, 100, 100, 100, 0, 3, 1, 2, 4096}
 	for range 80 {
@@ -122,8 +121,8 @@ func TestSend(t *testing.T) {
 	}
 }
 
-// carry sends packets whose payloads have the given sizes, with or without UDP_SEGMENT.
-// It requires that the packets arrive unchanged.
+// carry sends packets with payloads of the given sizes, with or without UDP_SEGMENT.
+// They must arrive unchanged.
 func (r *rig) carry(segment bool, sizes []int) {
 	r.t.Helper()
 	require.True(r.t, r.send.segmentation, "every supported kernel has UDP_SEGMENT")
@@ -143,8 +142,8 @@ func (r *rig) carry(segment bool, sizes []int) {
 	require.Zero(r.t, r.send.queued)
 }
 
-// If the kernel refuses a message with segments, the sender sends each packet as a
-// message of its own. The kernel refuses segments on a socket without checksums.
+// If the kernel refuses segments, the sender sends each packet alone. The kernel refuses
+// them on sockets without checksums.
 func TestSegmentsRefused(t *testing.T) {
 	r := newRig(t, "127.9.0.1", "127.9.0.2")
 	require.NoError(t, unix.SetsockoptInt(r.send.shared.fd, unix.SOL_SOCKET, unix.SO_NO_CHECK, 1))
@@ -157,8 +156,7 @@ func TestSegmentsRefused(t *testing.T) {
 	require.Zero(t, r.count(counters.SendErr))
 }
 
-// A packet that the kernel refuses for ever is lost and counted. The packets after it are
-// sent.
+// A packet that the kernel always refuses is lost and counted. Later ones are sent.
 func TestSendRefused(t *testing.T) {
 	r := newRig(t, "127.9.0.1", "127.9.0.2")
 	good := r.to
@@ -172,7 +170,7 @@ func TestSendRefused(t *testing.T) {
 	require.EqualValues(t, 1, r.count(counters.SendErr))
 }
 
-// Packets that the kernel has not accepted yet stay in the queue in their order.
+// Packets that the kernel has not accepted stay queued in order.
 func TestSendKeepsOrder(t *testing.T) {
 	r := newRig(t, "127.9.0.1", "127.9.0.2")
 	for n := range 5 {
@@ -195,7 +193,7 @@ func TestReceiveBadPackets(t *testing.T) {
 
 	send(good.Bytes())
 	require.Len(t, r.received().sizes, 1)
-	// Offset of the byte of the BTH that the ICRC does not cover.
+	// Offset of a byte of the BTH outside the ICRC.
 	const notCovered = 4
 	for i := range good.Bytes() {
 		if i == notCovered {
@@ -261,8 +259,8 @@ func (c *counter) Receive(wire.Packet, *Header) bool {
 	return true
 }
 
-// A packet arrives at a socket of the shard that has its queue pair. A MAD, and a packet
-// for a slot without a shard, arrive at the socket of connection management.
+// A packet arrives at a socket of its queue pair's shard. A MAD, and a packet for a slot
+// without a shard, arrive at connection management.
 func TestSteer(t *testing.T) {
 	const slots = 6
 	ports := testPorts(freePort(t), slots)
@@ -308,7 +306,7 @@ func TestSteer(t *testing.T) {
 	}
 }
 
-// rawQPNs reads all packets that wait in a socket. It returns their destination queue
+// rawQPNs reads all waiting packets of a socket, and returns their destination queue
 // pair numbers.
 func rawQPNs(t *testing.T, fd int) (qpns []uint32) {
 	b := make([]byte, packetBufSize)
@@ -323,8 +321,8 @@ func rawQPNs(t *testing.T, fd int) (qpns []uint32) {
 	}
 }
 
-// Only one device can have the UDP port of an address. A second device gets an error
-// whose text tells the user what to do.
+// Only one device can have an address's UDP port. The error of a second one says what to
+// do.
 func TestPortTaken(t *testing.T) {
 	mine, theirs := testPorts(freePort(t), 2), testPorts(0, 2)
 	theirs.udpPort = mine.udpPort

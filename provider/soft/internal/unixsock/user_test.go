@@ -10,9 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The search returns the user of the socket that listens on the name or is only bound to
-// it. Connected sockets may have the same name, because they were accepted from the
-// listening socket. They may belong to other users.
+// The search returns the user of the socket that has bound the name. Sockets of other
+// users may have the same name, because they were accepted from it.
 func TestDiagSearch(t *testing.T) {
 	for _, c := range []struct {
 		name      string
