@@ -10,20 +10,17 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// An acceptor holds the listeners of an engine and the connection requests that have no
-// answer yet. The IDs (cm.ID) of the listeners and requests are on one event channel,
-// which the first loop of the engine reads. These IDs have no queue pair, so they belong
-// to no loop: any goroutine may listen, accept and reject. When a request is accepted,
-// the loop that gets the connection moves the ID of the request to the loop's own
-// channel.
+// An acceptor holds the listeners of an engine and the unanswered connection requests.
+// Their IDs (cm.ID) are on one event channel, which the first loop reads. They have no
+// queue pair and belong to no loop: any goroutine may listen, accept and reject. An
+// accepted request's ID moves to the channel of its loop.
 type acceptor struct {
 	engine  *Engine
 	channel *cm.EventChannel
 
-	// mu guards the fields below. An ID with an unacknowledged event can not be closed
-	// or moved. So the method next holds mu from the time at which it fetches an event
-	// until it has acknowledged the event. Methods that close or move an ID on another
-	// goroutine hold mu too.
+	// mu guards the fields below. It also keeps an ID from being closed or moved while an
+	// event is unacknowledged: next holds mu from fetching an event to its
+	// acknowledgement.
 	mu        sync.Mutex
 	listeners map[*Listener]struct{}
 	// Connection requests whose ID is on the acceptor's channel.
@@ -65,13 +62,11 @@ func (a *acceptor) ready(poller.Readiness) (work int) {
 	return work
 }
 
-// next fetches one event and acknowledges it. It returns a function that handles the
-// event. The caller must call this function on the goroutine of the first loop. If there
-// was no event, the function is nil.
+// next fetches and acknowledges one event. It returns a function that handles the event
+// on the goroutine of the first loop, or nil if there was no event.
 //
-// The connection manager does not always report that the peer has given up a request. A
-// request without such a report seems to be valid until the application accepts it. Then
-// cm.ID.Accept fails, and OnAcceptError is called (see rdma_accept(3)).
+// A request whose peer has given up may still seem valid. Then cm.ID.Accept fails, and
+// OnAcceptError is called (see rdma_accept(3)).
 func (a *acceptor) next() (act func(*Loop), err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -105,9 +100,8 @@ func (a *acceptor) next() (act func(*Loop), err error) {
 	return act, ev.Ack()
 }
 
-// removeListener removes and returns the listener that has the ID. It is called when the
-// device of the ID was removed. The caller must hold mu. The result is nil if the
-// listener was already closed.
+// removeListener removes and returns the listener of an ID whose device was removed. The
+// caller holds mu. The result is nil if the listener was already closed.
 func (a *acceptor) removeListener(id *cm.ID) *Listener {
 	for ln := range a.listeners {
 		if ln.id == id {
@@ -144,11 +138,9 @@ func (a *acceptor) rejectNoResources(req *ConnRequest) error {
 	return a.rejectWith(req, req.id.RejectNoResources)
 }
 
-// rejectWith rejects a request by a call of sendReject, and closes the ID of the
-// request. If the request has already ended, rejectWith only closes the ID, and returns
-// the reason why the request has ended. Close fails while an event of the ID is not
-// acknowledged. So rejectWith holds acceptor.mu, and the method next can not fetch an
-// event of the ID meanwhile.
+// rejectWith rejects a request by sendReject, and closes its ID. If the request has
+// already ended, rejectWith only closes the ID and returns the reason. It holds
+// acceptor.mu, because Close fails while an event of the ID is unacknowledged.
 func (a *acceptor) rejectWith(req *ConnRequest, sendReject func() error) error {
 	a.mu.Lock()
 	err := req.endedBy.err()
@@ -161,11 +153,9 @@ func (a *acceptor) rejectWith(req *ConnRequest, sendReject func() error) error {
 	return err
 }
 
-// moveID moves the ID of an accepted request to the event channel of the loop that has
-// the connection. If the request has ended since Accept, moveID returns the reason why
-// the request has ended. Migrate fails while an event of the ID is not acknowledged. So
-// moveID holds acceptor.mu, and the method next can not fetch an event of the ID
-// meanwhile.
+// moveID moves the ID of an accepted request to the event channel of its loop. If the
+// request has ended since Accept, moveID returns the reason. It holds acceptor.mu,
+// because Migrate fails while an event of the ID is unacknowledged.
 func (a *acceptor) moveID(req *ConnRequest, channel *cm.EventChannel) error {
 	a.mu.Lock()
 	err := req.endedBy.err()
@@ -179,9 +169,8 @@ func (a *acceptor) moveID(req *ConnRequest, channel *cm.EventChannel) error {
 	return err
 }
 
-// removeRequest removes a request whose ID was closed or moved to another channel. If
-// the engine is shutting down and this was the last request, removeRequest wakes the
-// first loop, which does not end before all requests are removed.
+// removeRequest removes a request whose ID was closed or moved. A shutdown waits for the
+// last request, so removeRequest then wakes the first loop.
 func (a *acceptor) removeRequest(req *ConnRequest) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -11,8 +11,7 @@ type Balance uint8
 
 // The values of Balance.
 const (
-	// RoundRobin chooses the loops one after the other, in the order of their indexes,
-	// and then begins again with the first loop.
+	// RoundRobin chooses the loops in turn, in the order of their indexes.
 	RoundRobin Balance = iota
 	// LeastConnections chooses the loop that has the fewest connections. Connections
 	// that are opening or closing count too.
@@ -28,10 +27,8 @@ func (b Balance) String() string {
 	return "unknown balance"
 }
 
-// loopFor chooses the loop for a request. It takes the result of preferredLoop, unless
-// that loop has no room for another connection: see Loop.full. Otherwise it takes the
-// next loop with room, in the order of the indexes; the loop with index 0 follows the
-// last one. loopFor returns nil if no loop has room.
+// loopFor chooses the loop for a request: the preferredLoop, or the next loop with room
+// (Loop.full) in the order of the indexes. It returns nil if no loop has room.
 func (e *Engine) loopFor(req *ConnRequest, now time.Time) *Loop {
 	l := e.preferredLoop(req)
 	for range e.loops {
@@ -43,9 +40,8 @@ func (e *Engine) loopFor(req *ConnRequest, now time.Time) *Loop {
 	return nil
 }
 
-// preferredLoop returns the loop that Config.Place chooses. If Place is nil or its result
-// is not a loop of the engine, preferredLoop returns the loop that Config.Balance
-// chooses.
+// preferredLoop returns the loop that Config.Place chooses. Without a valid choice, it
+// returns the one that Config.Balance chooses.
 func (e *Engine) preferredLoop(req *ConnRequest) *Loop {
 	if e.cfg.Place != nil {
 		if l := e.cfg.Place(req); e.owns(l) {

@@ -7,21 +7,20 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A Buffer is a piece of registered memory outside the Go heap. It belongs to one loop,
-// and its size is Config.MaxMessage bytes. There are two ways to get a Buffer. Lease
-// returns an empty Buffer, for sending without copying. Message.Keep returns the Buffer
-// of a received message. In both cases the application owns the Buffer until it calls
-// Release, or until SendBuffer has accepted the Buffer. The methods of a Buffer may be
-// called only on the goroutine of its loop; the bytes may be used on any goroutine. The
-// memory is unmapped when the loop ends: see Handler.OnShutdown.
+// A Buffer is registered memory of Config.MaxMessage bytes, outside the Go heap. It
+// belongs to one loop. Lease returns an empty Buffer for sending, and Message.Keep
+// returns that of a received message. The application owns it until Release, or until
+// SendBuffer accepts it.
+//
+// Its methods are for the loop's goroutine; its bytes may be used on any. The memory is
+// unmapped when the loop ends: see Handler.OnShutdown.
 type Buffer struct {
 	chunk  *chunk       // chunk to which the buffer belongs
 	memory []byte       // nil once the memory was returned to the system
 	length int          // length of the message in bytes, at most len(memory)
 	sge    [1]verbs.SGE // scatter/gather element for the whole memory
 
-	// The next three fields are the immediate data, the flags and the opcode of the
-	// completion of the received message.
+	// The immediate data, flags and opcode come from the completion of the message.
 	imm    uint32
 	flags  verbs.WCFlags
 	opcode verbs.WCOpcode
@@ -29,15 +28,14 @@ type Buffer struct {
 	state bufferState
 	index uint32  // index in slab.all
 	next  *Buffer // next buffer in a free list or a bufferList
-	// The next two fields are used in Loop.inlineBuffer only. The field kept is the copy of
-	// the message that Keep has returned, or nil. The field serial is the number of messages
-	// that inlineBuffer has described, modulo 2^32.
+	// Only Loop.inlineBuffer uses the next two fields. The field kept is the copy that
+	// Keep has returned, or nil. The field serial counts the messages of inlineBuffer,
+	// modulo 2^32.
 	kept   *Buffer
 	serial uint32
-	// refillFor is a connection whose receive queue has one buffer too few because the
-	// application keeps this buffer and there was no memory for another one. Release
-	// puts the buffer into that receive queue. refillFor is nil if no connection lacks
-	// this buffer.
+	// refillFor is a connection with one receive buffer too few, because the application
+	// keeps this one and there was no memory for another. Release returns the buffer to
+	// that connection. Usually nil.
 	refillFor *Conn
 }
 
@@ -53,18 +51,16 @@ const (
 	bufferSending                      // the buffer is in a send queue
 )
 
-// Bytes returns the received message. After SetLen(n) it returns the first n bytes of
-// the memory. The capacity of the slice is Cap, so the built-in function append writes
-// into the registered memory until the length of the slice reaches Cap. append does not
-// change the length of the buffer: call SetLen afterwards.
+// Bytes returns the received message, or after SetLen(n) the first n bytes of the
+// memory. Its capacity is Cap, so append writes into registered memory. After append,
+// call SetLen.
 func (b *Buffer) Bytes() []byte { return b.memory[:b.length] }
 
 // Cap returns the size of the memory in bytes.
 func (b *Buffer) Cap() int { return len(b.memory) }
 
-// SetLen sets the length of the buffer to n bytes. This is the length of Bytes, and of
-// the message that SendBuffer sends. The error is a *verbs.ParamError if n is negative
-// or more than Cap.
+// SetLen sets the length of Bytes, and of the message that SendBuffer sends. If n is
+// negative or more than Cap, the error is a *verbs.ParamError.
 func (b *Buffer) SetLen(n int) error {
 	if err := checkRange("buffer length", n, 0, len(b.memory)); err != nil {
 		return operr.Wrap("set length", err)
@@ -74,8 +70,8 @@ func (b *Buffer) SetLen(n int) error {
 }
 
 // Release returns the buffer to the loop. The caller must not use its bytes afterwards,
-// because the loop may unmap them. Release returns an error that matches verbs.ErrState
-// if the buffer does not belong to the application.
+// because the loop may unmap them. If the application does not own the buffer, the error
+// matches verbs.ErrState.
 func (b *Buffer) Release() error {
 	if b.state != bufferLeased {
 		return operr.Wrap("release buffer", verbs.ErrState)
@@ -84,8 +80,7 @@ func (b *Buffer) Release() error {
 	return nil
 }
 
-// recycle puts the buffer into the receive queue of the connection in the field
-// refillFor, or into the slab if refillFor is nil.
+// recycle puts the buffer into the receive queue of refillFor, or else into the slab.
 func (b *Buffer) recycle() {
 	if c := b.refillFor; c != nil {
 		b.refillFor = nil
@@ -95,9 +90,8 @@ func (b *Buffer) recycle() {
 	b.chunk.slab.put(b)
 }
 
-// setMessage is called when a message was received into the buffer. It stores the
-// length, the immediate data, the flags and the opcode of the completion wc. The length
-// comes from the device, so setMessage limits it to the size of the memory.
+// setMessage stores the length, immediate data, flags and opcode of a received message.
+// It limits the length, which comes from the device, to the size of the memory.
 func (b *Buffer) setMessage(wc *verbs.WC) {
 	b.length = 0
 	if wc.Opcode == verbs.WCRecv {
@@ -109,8 +103,8 @@ func (b *Buffer) setMessage(wc *verbs.WC) {
 // wordSize is the size of the operand of an atomic operation in bytes.
 const wordSize = 8
 
-// word returns the result of an atomic operation. The device stores the result in the
-// first 8 bytes of the buffer, in host byte order.
+// word returns the result of an atomic operation, which the device stores in the first 8
+// bytes in host byte order.
 func (b *Buffer) word() uint64 { return binary.NativeEndian.Uint64(b.memory) }
 
 // A Message is one received message. It is valid until OnMessage returns.
@@ -120,8 +114,8 @@ type Message struct {
 	serial uint32 // value of buffer.serial when the message was received
 }
 
-// Data returns the bytes of the message, which are memory of the loop. The handler may
-// read and change them until OnMessage returns. Data is empty for a WRITE with immediate.
+// Data returns the bytes of the message. The handler may read and change them until
+// OnMessage returns. For a WRITE with immediate Data is empty.
 func (m Message) Data() []byte { return m.buffer.Bytes() }
 
 // Imm returns the immediate data of the message. If the message has none, the second
@@ -130,23 +124,17 @@ func (m Message) Imm() (imm uint32, ok bool) {
 	return m.buffer.imm, m.buffer.flags&verbs.WCWithImm != 0
 }
 
-// IsWriteImm reports whether the message announces a WRITE with immediate. The bytes of
-// the WRITE are at the address that the peer has specified; Data is empty.
+// IsWriteImm reports whether the message announces a WRITE with immediate. Its bytes are
+// at the address that the peer has chosen; Data is empty.
 func (m Message) IsWriteImm() bool { return m.buffer.opcode == verbs.WCRecvWriteImm }
 
-// Keep gives a buffer with the message to the caller, who may use the buffer after
-// OnMessage has returned. The caller must later pass the buffer to SendBuffer or call
-// Buffer.Release. A second call of Keep for the same message returns the same buffer.
-// After OnMessage has returned, Keep returns nil.
+// Keep gives the message to the caller in a buffer that stays valid after OnMessage. The
+// caller later calls SendBuffer or Buffer.Release. A second call returns the same
+// buffer. After OnMessage has returned, Keep returns nil.
 //
-// Usually nothing is copied: the buffer is the one in which the message was received,
-// and in the receive queue another buffer takes its place. If there is no memory for
-// another buffer, the receive queue has one buffer less until the caller releases the
-// kept buffer.
-//
-// Some devices receive small messages without a buffer (verbs.InlinePoller). Keep copies
-// such a message to a buffer, and Data then returns the bytes of this buffer. If there is
-// no memory for a buffer, Keep returns nil.
+// Usually nothing is copied, and another buffer replaces this one in the receive queue.
+// A message without a buffer (verbs.InlinePoller) is copied, and Data then returns the
+// copy. If there is no memory for the copy, Keep returns nil.
 func (m Message) Keep() *Buffer {
 	b := m.buffer
 	switch {
@@ -166,8 +154,8 @@ func (m Message) Keep() *Buffer {
 	return b
 }
 
-// keepInline implements Message.Keep for a message that was received without a buffer. It
-// copies the message to a buffer. Data returns the bytes of this copy from then on.
+// keepInline implements Message.Keep for a message without a buffer. It copies the
+// message to a buffer, whose bytes Data then returns.
 func (c *Conn) keepInline() *Buffer {
 	b := &c.loop.inlineBuffer
 	kept, err := c.device.slab.copyOf(b)

@@ -2,9 +2,8 @@ package reactor
 
 import "time"
 
-// Each method in this file whose name begins with "on" calls the method of Handler or
-// ConnHandler with the same name. Before and after the call it updates the counters of
-// the loop. If Config.SlowCallback is set, it also measures the duration of the call.
+// A method onX in this file calls OnX of Handler or ConnHandler and counts the call.
+// With Config.SlowCallback it also measures the duration.
 
 // callbackStart is called before a callback. It returns the present time if
 // Config.SlowCallback is set, and else 0.

@@ -1,21 +1,18 @@
 package reactor
 
-// A catchUp polls a CQ until all completions that were on the CQ at the first poll have
-// been handled. A loop that was delayed may not have handled completions that have
-// arrived in time. So before a time limit ends a connection, the connection uses a
-// catchUp. The zero value is ready to use.
+// A catchUp polls a CQ until all completions of the first poll's time are handled. A
+// delayed loop uses it before a time limit ends a connection, because the completion
+// that prevents this may be waiting. The zero value is ready to use.
 type catchUp struct {
-	// When completionQueue.handled has reached this value, all completions that were on
-	// the CQ at the first poll have been handled. The value is 0 if no catchUp is in
-	// progress.
+	// The catchUp is complete when completionQueue.handled reaches this value. The value
+	// is 0 if no catchUp is in progress.
 	end uint64
 }
 
-// poll polls the CQ once. It returns true if all completions that were on the CQ at the
-// first poll have been handled. If it returns false, it must be called again in the next
-// turn of the loop. The number of calls is limited even if new completions arrive all
-// the time: a CQ returns its completions in the order of their arrival, and has room for
-// no more than its depth.
+// poll polls the CQ once. It returns true if the completions that were there at the
+// first poll have been handled. If not, the next turn of the loop calls it again. A CQ
+// is in order and has a limited depth, so the calls end even if completions arrive all
+// the time.
 func (u *catchUp) poll(q *completionQueue) (done bool) {
 	if u.end == 0 {
 		u.end = q.handled + uint64(q.cq().Depth())

@@ -6,19 +6,18 @@ import (
 )
 
 const (
-	// clockEvery is the number of empty turns (turns of the loop without work) after
-	// which the clock is read. A turn with work counts as several empty turns, see
-	// workCost. 64 empty turns take a few microseconds. The number is arbitrary.
+	// clockEvery is how many turns without work follow one reading of the clock. See
+	// workCost for turns with work. 64 turns without work take a few microseconds.
+	// Arbitrary.
 	clockEvery = 64
 	// workCost is the estimated duration of one piece of work, measured in empty turns.
 	// The number is arbitrary.
 	workCost = 4
 )
 
-// A clock has the time of a loop: the duration since the loop was made. The clock seldom
-// reads the system's clock, because one reading takes as long as an empty turn. The time
-// between two readings is added to the field busy if the loop had work in this time, and
-// otherwise to the field spinning.
+// A clock has the time of a loop since the loop was made. It seldom reads the system's
+// clock, because one reading takes as long as an empty turn. The time between two
+// readings counts as busy if the loop had work, and otherwise as spinning.
 type clock struct {
 	origin      time.Time     // time at which the loop was made
 	now         time.Duration // time of the last reading, since origin
@@ -54,9 +53,8 @@ func (k *clock) read() time.Duration {
 // after reads the system's clock, and returns the time that is d later: see later.
 func (k *clock) after(d time.Duration) time.Duration { return later(k.read(), d) }
 
-// later returns the time that is d after t. If d is negative, the result is t. If the sum
-// is too large for a time.Duration, the result is the largest time.Duration, which a loop
-// does not reach within 292 years.
+// later returns t+d. A negative d counts as 0. A sum above the largest time.Duration,
+// 292 years, becomes that duration.
 func later(t, d time.Duration) time.Duration {
 	if d > math.MaxInt64-t {
 		return math.MaxInt64
@@ -64,10 +62,8 @@ func later(t, d time.Duration) time.Duration {
 	return t + max(0, d)
 }
 
-// advance is called at the end of an interval in which the loop was awake. The interval
-// began at the last reading of the clock and ends at the time in the parameter now.
-// advance adds the duration of the interval to the field busy or to the field spinning,
-// and sets the clock to the end of the interval.
+// advance ends an interval in which the loop was awake. It adds the time since the last
+// reading to busy or spinning, and sets the clock to now.
 func (k *clock) advance(now time.Duration) {
 	gap := now - k.now
 	if k.worked {
@@ -79,14 +75,12 @@ func (k *clock) advance(now time.Duration) {
 	k.now, k.pendingCost, k.worked = now, 0, false
 }
 
-// wake is called after a sleep of the loop. It reads the system's clock and adds the
-// duration of the sleep to the field slept. The loop reads the clock just before a
-// sleep, so the sleep began at the last reading.
+// wake ends a sleep. It reads the system's clock and adds the time since the last
+// reading, which was just before the sleep, to slept.
 func (k *clock) wake() { k.wakeAt(time.Since(k.origin)) }
 
-// wakeAt ends a sleep that began at the last reading of the clock and ends at the time
-// in the parameter now. It adds the duration of the sleep to the field slept, and sets
-// the clock to the end of the sleep.
+// wakeAt ends a sleep. It adds the time since the last reading to slept, and sets the
+// clock to now.
 func (k *clock) wakeAt(now time.Duration) {
 	k.slept += now - k.now
 	k.now, k.pendingCost, k.worked = now, 0, false

@@ -2,9 +2,8 @@ package reactor
 
 import "github.com/rdmaloop/rdmaloop/cm"
 
-// setOptions sets the options that listeners and dialed connections have in common. It
-// does not set an option that has its zero value. The default of the provider then
-// applies to this option.
+// setOptions sets the options that listeners and dialed connections have in common. For
+// zero values the provider's defaults apply.
 func setOptions(id *cm.ID, tos uint8, reuseAddr bool) error {
 	if tos > 0 {
 		if err := id.SetTOS(tos); err != nil {

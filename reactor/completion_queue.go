@@ -7,12 +7,10 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A completionQueue is one CQ of a loopDevice. The queue pair of a connection uses one
-// CQ for all its completions. A place is room for one completion; each connection
-// reserves as many places as it can have completions. A loopDevice begins with one CQ,
-// and opens another one when its CQs have too few free places for a connection. A CQ of
-// rdma_rxe, for example, has at most 32,767 places, which is enough for 258 connections
-// with the default Config.MaxInFlight.
+// A completionQueue is one CQ of a loopDevice. A connection uses one CQ, and reserves as
+// many places as it can have completions. When the CQs have too few free places, the
+// loopDevice opens another one. A CQ of rdma_rxe, for example, is enough for 258
+// connections with the default Config.MaxInFlight.
 type completionQueue struct {
 	device *loopDevice
 	queue  *cq.Queue
@@ -45,9 +43,9 @@ func (d *loopDevice) cqDepth() int {
 	return min(conns*d.completionsPerConn()+cfg.SharedRecvBuffers, d.dev.Attr().MaxCQE)
 }
 
-// completionsPerConn returns how many completions one connection can have in a CQ. Every
-// request counts, because after an error unsignaled send requests complete too. The
-// completions of a shared receive queue are not included: see openQueue.
+// completionsPerConn returns how many completions one connection can have in a CQ. After
+// an error, unsignaled requests complete too, so every request counts. For a shared
+// receive queue see openQueue.
 func (d *loopDevice) completionsPerConn() int {
 	sends := d.loop.cfg.MaxInFlight + 1
 	if d.loop.cfg.SharedRecvBuffers > 0 {
@@ -56,9 +54,8 @@ func (d *loopDevice) completionsPerConn() int {
 	return sends + d.loop.cfg.MaxInFlight
 }
 
-// openQueue opens another CQ. If the loop has a shared receive queue, all its buffers
-// may complete on the same CQ. Each CQ therefore has places for all of them, in addition
-// to the places of the connections.
+// openQueue opens another CQ. All buffers of a shared receive queue may complete on the
+// same CQ, so each CQ has additional places for them.
 func (d *loopDevice) openQueue() (*completionQueue, error) {
 	queue, err := d.group.NewQueue(d.cqDepth())
 	if err != nil {
@@ -75,10 +72,9 @@ func (d *loopDevice) openQueue() (*completionQueue, error) {
 	return q, nil
 }
 
-// reserve reserves places for the completions of one connection on a CQ, and returns the
-// CQ. It chooses the oldest CQ with enough free places. New connections therefore use
-// the oldest CQs. When connections end, the newest CQs become unused, and trimQueues can
-// close them. If no CQ has enough free places, reserve opens a new one.
+// reserve reserves places for one connection on the oldest CQ that has enough, or on a
+// new one, and returns that CQ. So the newest CQs become unused first, and trimQueues
+// can close them.
 func (d *loopDevice) reserve() (*completionQueue, error) {
 	need := d.completionsPerConn()
 	for _, q := range d.queues {
@@ -113,10 +109,8 @@ func (q *completionQueue) release() {
 }
 
 // trimQueues closes each CQ, except the first, that had no connections at the previous
-// call and has none now. It reports whether CQs besides the first are left. It does not
-// close a CQ at the first call after its last connection has ended. Otherwise a loop
-// whose number of connections varies around the limit of one CQ would open and close a
-// second CQ again and again.
+// call and has none now. It reports whether others than the first are left. The second
+// look prevents that a CQ is opened and closed again and again.
 func (d *loopDevice) trimQueues() (others bool) {
 	d.queues = slices.DeleteFunc(d.queues, func(q *completionQueue) bool {
 		idle := q.conns == 0 && q != d.queues[0]
@@ -132,10 +126,9 @@ func (d *loopDevice) trimQueues() (others bool) {
 	return len(d.queues) > 1
 }
 
-// poll polls the CQs of the device and handles their completions. If there are several
-// CQs, poll begins with the CQ after the last one that was polled, and stops after
-// Config.CompletionBudget completions. So each CQ is polled once before another CQ is
-// polled a second time.
+// poll polls the CQs of the device and handles up to Config.CompletionBudget
+// completions, or somewhat more with several CQs. It begins with the CQ after the last
+// one that was polled.
 func (d *loopDevice) poll() (found int) {
 	if len(d.queues) == 1 {
 		return d.queues[0].poll()
@@ -150,9 +143,8 @@ func (d *loopDevice) poll() (found int) {
 	return found
 }
 
-// poll polls one CQ, handles up to Config.CompletionBudget completions, and returns their
-// number. If the poll fails, the connections of the device end; other devices are not
-// affected.
+// poll polls one CQ, handles up to Config.CompletionBudget completions, and returns
+// their number. A failed poll ends the connections of this device only.
 func (q *completionQueue) poll() int {
 	d := q.device
 	wcs, err := q.queue.Poll()
@@ -173,9 +165,9 @@ func (q *completionQueue) poll() int {
 	return len(wcs)
 }
 
-// pollAgain polls the CQ a second time in a turn of the loop, and reports whether the CQ
-// is empty afterwards. Before the poll it calls cq.Group.Consume, which makes a device
-// with verbs.ProgressManual process everything that has arrived.
+// pollAgain polls the CQ a second time in a turn, and reports whether the CQ is then
+// empty. It first calls cq.Group.Consume, so a device with verbs.ProgressManual
+// processes everything that has arrived.
 func (q *completionQueue) pollAgain() (empty bool) {
 	if _, err := q.device.group.Consume(); err != nil {
 		q.device.fail(err)

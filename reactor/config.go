@@ -11,21 +11,19 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Config configures an engine or a loop. The zero value and nil mean the defaults. New
-// copies the Config and does not modify it. New returns a *verbs.ParamError for a value
-// that is out of range, or that exceeds a limit of a device of the provider.
+// Config configures an engine or a loop. Nil and the zero value mean the defaults. New
+// copies it. A value out of range, or above a limit of a device, is a *verbs.ParamError.
 type Config struct {
-	// NumLoops is the number of loops. Zero means 1. If verbs.Caps.ProgressManual is
-	// true, NumLoops must not exceed the number of completion vectors of the device. For
-	// the soft provider that number is soft.Config.Vectors.
+	// NumLoops is the number of loops. Zero means 1. With verbs.Caps.ProgressManual it is
+	// at most the device's number of completion vectors (soft.Config.Vectors).
 	NumLoops int
-	// CPUs pins loops to CPUs. Loop i locks its goroutine to a thread, and pins the
-	// thread to CPU CPUs[i mod len(CPUs)]. If CPUs is empty, goroutines are not locked
-	// and threads are not pinned. CPUs must be empty for a loop made with NewLoop.
-	// Pinning is meant for loops that spin; a loop that sleeps has lower tail latencies
-	// when its goroutine is not locked. GOMAXPROCS should be greater than the number of
-	// loops that spin. Otherwise other goroutines of the program take the processor of
-	// such a loop for 10ms at a time.
+	// CPUs pins loops to CPUs: loop i runs on a thread that is pinned to CPUs[i mod
+	// len(CPUs)]. If CPUs is empty, nothing is pinned. A loop made with NewLoop can not
+	// be pinned.
+	//
+	// Pinning is for loops that spin. A loop that sleeps has lower tail latencies without
+	// it. GOMAXPROCS should exceed the number of spinning loops, or other goroutines
+	// interrupt them for 10ms at a time.
 	CPUs []int
 
 	// Idle says what a loop does after a turn without work: see IdlePolicy. Zero means
@@ -34,177 +32,148 @@ type Config struct {
 	// SpinBudget is how long a loop with IdleAdaptive polls after its last work before it
 	// sleeps. Zero means 50µs.
 	SpinBudget time.Duration
-	// SafetyTimeout is the longest time that a loop sleeps. After this time the loop
-	// polls its completion queues. If it finds completions that raised no event, an
-	// event was lost; Stats.Rescues counts these cases. Zero means 100ms.
+	// SafetyTimeout is the longest sleep of a loop, because events can be lost.
+	// Stats.Rescues counts lost events. Zero means 100ms.
 	SafetyTimeout time.Duration
-	// EpollEvery applies to a loop that does not sleep. It is the number of turns after
-	// which the loop checks epoll for connection events, device events and events of
-	// registered descriptors. Zero means 1024. While a connection is opening, a loop
-	// checks at least every 16 turns.
+	// EpollEvery is how many turns a loop that does not sleep takes between two checks of
+	// epoll: for connection events, device events and registered descriptors. Zero means
+	// 1024. While a connection opens, it is at most 16.
 	EpollEvery int
 	// CompletionBudget is how many completions of one device a loop handles in one turn.
-	// If a loop has several completion queues on the device, the number applies to their
-	// sum, and a turn may exceed it by up to CompletionBudget-1. Zero means 64.
+	// With several completion queues a turn may handle up to CompletionBudget-1 more.
+	// Zero means 64.
 	CompletionBudget int
 	// MaxPosted is how many functions passed to Loop.Post may wait on one loop. Zero
 	// means 4096.
 	MaxPosted int
-	// SlowCallback is the duration after which a callback counts as slow:
-	// Stats.SlowCallbacks counts the callbacks that took longer. Callbacks here are the
-	// calls of the methods of Handler and ConnHandler, except OnBoot, OnShutdown and
-	// OnListenError, and those calls of the function of SetTurnFunc that had work. Calls
-	// of Config.Place, and of functions that were passed to Post, After or Register, are
-	// not measured. The loop reads the clock before and after each measured call. Zero
-	// means that no calls are measured.
+	// SlowCallback is the duration above which Stats.SlowCallbacks counts a callback. The
+	// loop then reads the clock before and after each callback. Zero means no
+	// measurement. These calls are measured:
+	//
+	//   - methods of Handler and ConnHandler, except OnBoot, OnShutdown and
+	//     OnListenError.
+	//   - the function of SetTurnFunc, if it had work.
 	SlowCallback time.Duration
 
 	// MaxInFlight is how many operations one connection may have outstanding. Without
-	// SharedRecvBuffers it is also the number of receive buffers of a connection. The
-	// device makes send queues with one more entry, for a keepalive probe. In the memory
-	// of this process the length of a queue is rounded up to a power of two, so 63 needs
-	// less memory than 64. Zero means 63.
+	// SharedRecvBuffers it is also the number of its receive buffers. Zero means 63. A
+	// send queue has one more entry, for a probe, and sizes are rounded up to a power of
+	// two. So 63 needs less memory than 64.
 	MaxInFlight int
-	// MaxMessage is the size of a receive buffer in bytes, and the length of the longest
-	// message that can be sent. Both sides of a connection should use the same value: a
-	// message that is longer than the receive buffer of the peer ends the connection. The
-	// sender then gets an error with verbs.StatusRemInvReqErr, and the receiver an error
-	// with verbs.StatusLocLenErr; if the receiver has not called OnOpen yet, OnAcceptError
-	// gets it. Zero means 4096.
+	// MaxMessage is the size in bytes of a receive buffer and of the longest message.
+	// Both sides should use the same value. Zero means 4096.
+	//
+	// A message longer than the peer's buffer ends the connection. The sender gets
+	// verbs.StatusRemInvReqErr and the receiver verbs.StatusLocLenErr, in OnAcceptError
+	// if it has not called OnOpen yet.
 	MaxMessage int
-	// MaxInline is the size in bytes of the largest message that is sent inline: its bytes
-	// are in the work request instead of in registered memory. The device may have a lower
-	// limit. Zero means 128. Negative means that no message is sent inline.
+	// MaxInline is the size in bytes of the largest message whose bytes are sent in the
+	// work request instead of registered memory. The device may have a lower limit. Zero
+	// means 128, negative none.
 	MaxInline int
-	// MaxConns is the maximum number of connections of one loop. Connections that are
-	// opening or closing count too. After OnClose a connection counts until the peer has
-	// disconnected, or until DrainTimeout has passed. Further connections are refused
-	// with cm.RejectNoResources. Zero means 8192. With the other defaults, the receive
-	// buffers of 8192 connections take at most 2 GiB of memory. With provider/soft, 8192
-	// connections to processes on the same host take 16,384 descriptors in this process.
-	// Negative means 1,048,576, the largest number that the work-request ids of a loop
-	// can distinguish.
+	// MaxConns is the maximum number of connections of one loop. Further ones are refused
+	// with cm.RejectNoResources. Opening and closing connections count, even after
+	// OnClose until the peer has disconnected. Zero means 8192. Negative means 1,048,576,
+	// the largest possible number.
+	//
+	// With the defaults, 8192 connections need up to 2 GiB for receive buffers. With
+	// provider/soft they need 16,384 descriptors if their peers are on this host.
 	MaxConns int
-	// SharedRecvBuffers is the number of receive buffers in the shared receive queue of
-	// a loop. Zero means that each connection has a receive queue of its own. The
-	// buffers of one such queue have a total size of MaxInFlight times MaxMessage bytes.
-	// The system provides their memory page by page, when they are used for the first
-	// time. If there are many connections with receive queues of their own, the receive
-	// buffers are most of the memory of the loop.
+	// SharedRecvBuffers is the number of receive buffers that all connections of a loop
+	// share. Zero means that each connection has a receive queue of its own, with
+	// MaxInFlight times MaxMessage bytes. The system provides this memory page by page,
+	// at its first use. With many connections it is most of a loop's memory.
 	SharedRecvBuffers int
-	// SignalEvery is the number of sends after which a send requests a completion: with
-	// the value 16, every sixteenth send does. The completion also confirms all sends
-	// before it. Zero means a quarter of MaxInFlight, rounded up.
+	// SignalEvery is the number of sends per completion. The completion confirms all
+	// sends before it. Zero means a quarter of MaxInFlight, rounded up.
 	SignalEvery int
 	// HugePages puts the receive and send buffers into huge pages if the system has free
 	// ones.
 	HugePages bool
 
-	// RetryCount is how many times the transport retransmits a packet that is not
-	// acknowledged, 1 to 7. Zero means 7. Negative means no retransmission. Both sides use
-	// the value of the dialing side.
+	// RetryCount is how often the transport retransmits an unacknowledged packet, 1 to 7.
+	// Zero means 7. Negative means never. The dialing side's value applies to both sides.
 	RetryCount int
-	// RNRRetryCount is how many times the peer sends a message again if this side has no
-	// receive buffer for the message, 1 to 7. Zero means 7, which means without limit.
-	// Negative means that the peer does not send the message again.
+	// RNRRetryCount is how often the peer repeats a message for which this side has no
+	// receive buffer, 1 to 7. Zero means 7, which is without limit. Negative means never.
 	RNRRetryCount int
-	// MinRNRTimer applies when the peer has sent a message for which this side has no
-	// receive buffer. It is how long the peer waits before it sends the message again,
-	// at most 655.36ms. MinRNRTimer is rounded up to a delay that the protocol has: see
+	// MinRNRTimer is how long the peer waits before it repeats a message for which this
+	// side has no receive buffer, at most 655.36ms. It is rounded up: see
 	// verbs.RNRDelayCode. Zero means 0.64ms.
 	MinRNRTimer time.Duration
 	// AckTimeout is how long the transport waits for an acknowledgement before it
-	// retransmits a packet, at most 8796s. It is rounded up to 4.096µs times a power of
-	// two: see verbs.AckTimeoutCode. Zero means the provider's choice. The soft
-	// provider's choice is 1.07s: with a RetryCount of 7 a connection survives a network
-	// outage of at least 5s.
+	// retransmits, at most 8796s. It is rounded up: see verbs.AckTimeoutCode. Zero means
+	// the provider's choice. The soft provider's choice is 1.07s: with a RetryCount of 7,
+	// a connection survives a network outage of 5s.
 	AckTimeout time.Duration
-	// ResponderResources is how many READs and atomic operations of the peer this side
-	// executes at a time, for each connection. Zero means 16, or the device's limit if
-	// that is lower. Negative means none.
+	// ResponderResources is how many READs and atomics of the peer this side executes at
+	// a time, for each connection. Zero means 16 or the device's lower limit. Negative
+	// means none.
 	ResponderResources int
-	// InitiatorDepth is how many READs and atomic operations of this side may be in
-	// flight at a time, for each connection. Further ones wait in the send queue. Zero
-	// means 16, or the device's limit if that is lower. Negative means none.
+	// InitiatorDepth is how many READs and atomics of this side may be in flight, for
+	// each connection. Further ones wait in the send queue. Zero means 16 or the device's
+	// lower limit. Negative means none.
 	InitiatorDepth int
 
 	// Backlog is how many requests may wait at a listener until the engine fetches them.
 	// Zero means the connection manager's default.
 	Backlog int
-	// DecisionTimeout is the time in which the application must answer a connection
-	// request. A request without an answer is rejected after this time. Zero means 10s.
+	// DecisionTimeout is how long a connection request waits for the application's answer
+	// before it is rejected. Zero means 10s.
 	DecisionTimeout time.Duration
 	// ConnectTimeout is how long a connection may take to open, on either side, at most
-	// cm.MaxTimeout. Zero means 30s. The default is that long because a dial should
-	// survive an outage of 5s, and the kernel's connection manager repeats a lost
-	// request only after 4.6s or 6.1s, depending on its version.
+	// cm.MaxTimeout. Zero means 30s. A dial then survives an outage of 5s, although the
+	// kernel repeats a lost request only after 4.6s or 6.1s.
 	ConnectTimeout time.Duration
-	// DrainTimeout is the time limit for each of two waits. After Conn.Close the
-	// connection waits until the peer has confirmed all sends. This wait begins with the
-	// first step of closing the connection. If many connections are closed at once, the
-	// loop may take this step much later than Conn.Close was called. After OnClose the
-	// connection waits until the peer has disconnected. Zero means 5s.
+	// DrainTimeout limits each of two waits of a closing connection. Zero means 5s. The
+	// waits are:
+	//
+	//   - from the first step of closing until the peer has confirmed all sends. In a
+	//     busy loop this step may be later than Conn.Close.
+	//   - from OnClose until the peer has disconnected.
 	DrainTimeout time.Duration
-	// Keepalive is the time after which the loop sends a probe if the peer has neither
-	// sent a message nor confirmed a send in that time. The probe is a WRITE of zero
-	// bytes, which consumes no receive buffer of the peer. The loop may post the probe
-	// up to a sixteenth of Keepalive later, so that an idle loop wakes up once for many
-	// connections. If the peer does not answer the probe within another Keepalive, the
-	// connection ends, and OnClose gets ErrKeepalive. OnClose also gets ErrKeepalive
-	// when the transport has exhausted its retries for the probe, which usually happens
-	// earlier. While sends are unconfirmed, an unanswered probe does not end the
-	// connection, because the peer may merely have no receive buffers. Exhausted retries
-	// of the transport do. Zero means 30s. Negative means no probes.
+	// Keepalive is the time without a message or confirmation of the peer after which the
+	// loop sends a probe. Zero means 30s. Negative means no probes. The probe is a WRITE
+	// of zero bytes and consumes no receive buffer. A loop may send it up to a sixteenth
+	// later, to save wake-ups.
 	//
-	// Keepalive detects that the network, the peer's host or the peer's device has
-	// failed while a connection is idle. If one of them fails while sends are
-	// unconfirmed, the sends fail when the retries of the transport are exhausted; see
-	// AckTimeout and RetryCount. When the peer's process ends, the kernel of the peer
-	// disconnects once. If the message of the kernel is lost, the end of the process
-	// looks like a failure of the host. The same applies to the wire path of a soft
-	// device, on which no kernel disconnects.
+	// If a probe is not answered within another Keepalive, or the transport exhausts its
+	// retries for it, the connection ends with ErrKeepalive. While sends are unconfirmed,
+	// only the retries of the transport end the connection (see AckTimeout): the peer may
+	// merely have no receive buffers.
 	//
-	// Keepalive does not promise to detect a process that runs but whose loop hangs. The
-	// keepalive of TCP does not detect such a process either: the kernel answers for the
-	// process, as a hardware device answers the probe. Conn.SetIdleTimeout and
-	// Conn.SetDeadline limit how long a connection waits for such a peer. A soft device
-	// answers only while the loop of its process runs, so a loop that hangs looks like a
-	// failure of the host. The exception is the local path while sends are unconfirmed:
-	// the connection then stays open until the process ends.
+	// A peer whose loop hangs may still answer probes: see Conn.SetIdleTimeout.
 	Keepalive time.Duration
 
 	// Balance chooses the loops of new connections. Zero means RoundRobin.
 	Balance Balance
-	// Place, if not nil, chooses the loop of an accepted connection. It returns a loop of
-	// ConnRequest.Engine. If Place is nil, or returns nil or a loop of another engine,
-	// Balance chooses the loop. Place is called before OnConnectRequest, on the loop with
-	// index 0. It may call Reject; OnConnectRequest is then not called. Accept and Steer
-	// return verbs.ErrState in Place, because no loop is chosen yet.
+	// Place, if not nil, chooses the loop of an accepted connection, from
+	// ConnRequest.Engine. If Place returns nil or another engine's loop, Balance chooses.
+	// Place is called before OnConnectRequest, on the loop with index 0. It may call
+	// Reject, which skips OnConnectRequest. Accept and Steer return verbs.ErrState in
+	// Place.
 	Place func(req *ConnRequest) *Loop
 }
 
 const (
-	// maxQueue is the largest number of requests in one queue. It is arbitrary: the 23
-	// bits for the slot in a wrID allow queues 8 times as long.
+	// maxQueue is the largest number of requests in one queue. Arbitrary: a wrID allows 8
+	// times as many.
 	maxQueue = 1 << 20
 	// maxCPU is the largest CPU number of a unix.CPUSet.
 	maxCPU = 1<<10 - 1
-	// maxKeepalive is 146 years, half of the largest time.Duration. The time of a
-	// keepalive timer is the sum of the loop's time, Keepalive and a rounding of up to
-	// Keepalive/16. The limit prevents an overflow of this sum.
+	// maxKeepalive is 146 years, half of the largest time.Duration. It prevents an
+	// overflow when a keepalive time is added to the loop's time.
 	maxKeepalive = math.MaxInt64 / 2
 )
 
-// The largest values of AckTimeout and MinRNRTimer. The protocol transfers each of these
-// times as a code of 5 bits. Code 31 is the longest ACK timeout, and code 0 is the
-// longest RNR delay.
+// The largest AckTimeout has code 31, the largest MinRNRTimer code 0.
 var (
 	maxAckTimeout = verbs.AckTimeout(verbs.MaxTimerCode)
 	maxRNRDelay   = verbs.RNRDelay(0)
 )
 
-// withDefaults returns a copy of c in which every default is filled in. It returns an
-// error for the first value that is out of range.
+// withDefaults returns a copy of c with the defaults filled in, or an error for the
+// first value out of range.
 func (c *Config) withDefaults() (*Config, error) {
 	var s Config
 	if c != nil {

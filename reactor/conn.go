@@ -10,10 +10,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A Conn is one reliable connection. It belongs to its loop: its methods may be
-// called on the loop's goroutine only; other goroutines use Loop.Post. The
-// application gets it in OnOpen. After OnClose the methods that return addresses,
-// credentials, parameters and counters still work.
+// A Conn is one reliable connection. Only its loop's goroutine may call its methods;
+// other goroutines use Loop.Post. The application gets it in OnOpen. After OnClose,
+// addresses, credentials, parameters and counters can still be read.
 type Conn struct {
 	loop    *Loop
 	handler ConnHandler // has the callbacks of the connection
@@ -48,15 +47,13 @@ type Conn struct {
 	deadline   timerheap.Timer // timer for SetDeadline
 	keepalive  timerheap.Timer // timer that calls onKeepaliveTimer
 	liveness   liveness
-	// catchUp polls the CQ before the idle timeout, an unanswered keepalive probe or the
-	// time limit of stateDraining ends the connection.
+	// catchUp polls the CQ before a time limit ends the connection.
 	catchUp catchUp
 
 	deviceEvents deviceEventsState // whether the events of the device were fetched, see conn_device_events.go
 
-	// emptyPollsAtDisconnect is the value of queue.emptyPolls when cm.Disconnected was
-	// received. While queue.emptyPolls has this value, completions from before the
-	// disconnect may be in the CQ: see stateAwaitingEmptyCQ.
+	// emptyPollsAtDisconnect is queue.emptyPolls at cm.Disconnected. As long as they are
+	// equal, earlier completions may be in the CQ: see stateAwaitingEmptyCQ.
 	emptyPollsAtDisconnect uint64
 
 	dialOptions *DialOptions // the pointer that was passed to Dial; nil on the accepting side
@@ -76,8 +73,8 @@ type Conn struct {
 
 // A sendRequest describes an outstanding send request.
 type sendRequest struct {
-	// Nothing has to be done when the request has completed, except counting it. If plain
-	// is true, the fields op and notify have no meaning.
+	// If plain is true, the completed request is only counted, and op and notify have no
+	// meaning.
 	plain  bool
 	op     Op
 	notify bool    // OnCompletion must be called after the completion
@@ -95,7 +92,7 @@ type ConnParams struct {
 	// 7. The dialing side sets it.
 	RetryCount uint8
 	// RNRRetryCount is how often this side repeats a message for which the peer has no
-	// receive buffer, 0 to 7; 7 means without a limit. The peer sets it.
+	// receive buffer, 0 to 7; 7 means without limit. The peer sets it.
 	RNRRetryCount uint8
 }
 
@@ -103,10 +100,9 @@ type ConnParams struct {
 type ConnStats struct {
 	Messages     uint64 // messages received and passed to OnMessage
 	MessageBytes uint64 // bytes of the messages that were passed to OnMessage
-	// Accepted counts the operations whose call, such as Send or Write, returned nil.
-	// Each of them is later counted in Confirmed or in Failed; until then it is
-	// outstanding. Because only every Config.SignalEvery-th send is signaled, several
-	// operations are confirmed at a time.
+	// Accepted counts the operations whose call, such as Send, returned nil. Each is
+	// outstanding until it is counted in Confirmed or Failed. Config.SignalEvery confirms
+	// several at a time.
 	Accepted  uint64
 	Confirmed uint64 // operations that have succeeded
 	Failed    uint64 // operations that have failed
@@ -125,9 +121,9 @@ func (c *Conn) LocalAddr() netip.AddrPort { return c.local }
 // RemoteAddr returns the address and the port of the peer.
 func (c *Conn) RemoteAddr() netip.AddrPort { return c.remote }
 
-// PeerPrivateData returns the private data that the peer sent with its connection request
-// or its reply. It may be padded with zeros, see cm.ConnParam. It belongs to the
-// connection, and stays valid after OnClose.
+// PeerPrivateData returns the private data of the peer's connection request or reply. It
+// may be padded with zeros, see cm.ConnParam. It belongs to the connection, and stays
+// valid after OnClose.
 func (c *Conn) PeerPrivateData() []byte { return c.peerPrivate }
 
 // Param returns the negotiated parameters, as they apply to this side.
@@ -136,8 +132,8 @@ func (c *Conn) Param() ConnParams { return c.param }
 // QPNum returns the number of this side's queue pair.
 func (c *Conn) QPNum() uint32 { return c.qpNum }
 
-// DialOptions returns the options that were passed to the Dial call which made the
-// connection, or nil if the peer has dialed.
+// DialOptions returns the options of the Dial that made the connection, or nil if the
+// peer has dialed.
 func (c *Conn) DialOptions() *DialOptions { return c.dialOptions }
 
 // Context returns the value that SetContext has stored. Before SetContext it returns
@@ -150,9 +146,9 @@ func (c *Conn) SetContext(v any) { c.context = v }
 // Stats returns the present counters of the connection.
 func (c *Conn) Stats() ConnStats { return c.stats }
 
-// Alloc is Loop.Alloc for the device of the connection. All connections of the loop over
-// the same device can use the memory, which stays registered when this connection ends.
-// The error matches ErrClosed after OnClose.
+// Alloc is Loop.Alloc for the device of the connection. The loop's other connections
+// over the device can use the memory too, and it outlives this one. After OnClose the
+// error matches ErrClosed.
 func (c *Conn) Alloc(size int, access verbs.Access) (verbs.MR, error) {
 	if c.state >= stateDisconnecting {
 		return nil, operr.Wrap("allocate memory", ErrClosed)

@@ -2,18 +2,16 @@ package reactor
 
 import "github.com/rdmaloop/rdmaloop/verbs"
 
-// A sendBatch holds the send requests of one connection that are not posted yet. Its
-// slices are reused after the requests are posted. They grow to the largest number of
-// requests that one turn of the loop has posted. On most connections this number is one
-// or two.
+// A sendBatch holds the unposted send requests of one connection. Its slices are reused.
+// They grow to the most requests of one turn of the loop, which usually is one or two.
 type sendBatch struct {
 	wrs   []verbs.SendWR
 	sges  []verbs.SGE // scatter/gather lists of the requests in wrs
 	bytes []byte      // inline data of the requests in wrs
 }
 
-// addRequest appends a request and returns it. The returned request may have the values
-// of an earlier request, so the caller must set all fields.
+// addRequest appends a request and returns it. The caller must set all fields, because
+// the memory is reused.
 func (s *sendBatch) addRequest() *verbs.SendWR {
 	n := len(s.wrs)
 	if n == cap(s.wrs) {
@@ -23,8 +21,8 @@ func (s *sendBatch) addRequest() *verbs.SendWR {
 	return &s.wrs[n]
 }
 
-// copyBytes returns a copy of b, for a request with inline data. A copy is needed because
-// the application may change b before the request is posted.
+// copyBytes returns a copy of b for inline data, because the application may change b
+// before the request is posted.
 func (s *sendBatch) copyBytes(b []byte) []byte {
 	at := len(s.bytes)
 	s.bytes = append(s.bytes, b...)
@@ -38,8 +36,8 @@ func (s *sendBatch) sgeList(sge verbs.SGE) []verbs.SGE {
 	return s.sges[at:]
 }
 
-// post posts the requests to qp, and returns how many of them were posted. After an
-// error, the requests that were not posted stay in the batch.
+// post posts the requests to qp, and returns how many were posted. The others stay in
+// the batch after an error.
 func (s *sendBatch) post(qp verbs.QP) (n int, err error) {
 	if n, err = qp.PostSend(s.wrs); err != nil {
 		s.wrs = s.wrs[:copy(s.wrs, s.wrs[n:])]

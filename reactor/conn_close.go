@@ -12,17 +12,13 @@ const (
 	// flushTimeout is how long a device may take to flush a queue pair. The number is
 	// arbitrary.
 	flushTimeout = time.Second
-	// disconnectTimeout limits the sum of two waits of a connection that closes. If a
-	// request has failed with an error that a disconnect of the peer usually causes, the
-	// connection first waits for cm.Disconnected (stateAwaitingDisconnected). When it
-	// has received cm.Disconnected, it waits for the completions of earlier requests
-	// (stateAwaitingEmptyCQ). The number is arbitrary.
+	// disconnectTimeout limits stateAwaitingDisconnected and stateAwaitingEmptyCQ
+	// together. Arbitrary.
 	disconnectTimeout = 10 * time.Millisecond
 )
 
-// advance takes the next step of a connection that is closing or has failed to open. It
-// does nothing if the connection must still wait before this step. When the loop aborts
-// all connections, advance calls abortNow instead.
+// advance takes the next step of a connection that is closing or has failed to open, if
+// its wait has ended. When the loop aborts all connections, it calls abortNow.
 func (c *Conn) advance() {
 	if c.loop.state >= loopAborting && c.state != stateClosed {
 		c.abortNow()
@@ -61,12 +57,10 @@ func (c *Conn) onStateTimer() {
 	}
 }
 
-// onOpenTimeout is called when the time limit of stateDialing and stateConnecting has
-// passed. If the loop was delayed, an event that has arrived in time may not have been
-// handled yet. So onOpenTimeout first handles the waiting events of the loop's
-// connections. If the connection is still opening then, onOpenTimeout ends it with
-// cm.ErrTimedOut. If there may be more events, the next turn of the loop calls
-// onOpenTimeout again.
+// onOpenTimeout is called at the time limit of stateDialing and stateConnecting. It
+// first handles waiting connection events, because a delayed loop may not have seen one
+// that was in time. If there may be more, the next turn calls it again. A connection
+// that is still opening then ends with cm.ErrTimedOut.
 func (c *Conn) onOpenTimeout() {
 	handled := (*eventSource)(c.loop).ready(0)
 	switch {
@@ -79,10 +73,9 @@ func (c *Conn) onOpenTimeout() {
 }
 
 // drain takes the next step of a connection in stateDraining. If every send is
-// confirmed, drain begins to close the connection. Otherwise it posts a probe after the
-// sends. The last sends may not be signaled, and the completion of the probe confirms
-// them. The first call of drain also begins the time limit. Conn.Close does not begin
-// it, because a loop that closes thousands of connections may call drain much later.
+// confirmed, it begins to close. Otherwise it posts a probe, whose completion confirms
+// sends that are not signaled. The first call starts the time limit, which may be much
+// later than Conn.Close in a loop that closes thousands of connections.
 func (c *Conn) drain() {
 	if c.flow.outstanding() == 0 {
 		c.closeReason.setCause(nil)
@@ -98,12 +91,10 @@ func (c *Conn) drain() {
 	}
 }
 
-// onDrainTimeout is called when the time limit of stateDraining has passed. A loop that
-// closes thousands of connections may be delayed by more than the time limit. So
-// onDrainTimeout first handles the confirmations that have arrived meanwhile, in several
-// calls if necessary. If they do not confirm every send, onDrainTimeout ends the
-// connection with ErrDrainTimeout. If every send is confirmed, it does nothing, because
-// the next call of drain closes the connection.
+// onDrainTimeout is called at the time limit of stateDraining. It first handles
+// confirmations that have arrived meanwhile, in several calls if necessary, because the
+// loop may be delayed. If sends are still unconfirmed, it ends the connection with
+// ErrDrainTimeout. Otherwise the next drain closes it.
 func (c *Conn) onDrainTimeout() {
 	done := c.flow.outstanding() == 0 || c.catchUp.poll(c.queue)
 	switch {
@@ -116,9 +107,9 @@ func (c *Conn) onDrainTimeout() {
 	}
 }
 
-// probe stages a WRITE of zero bytes, which needs neither memory nor a receive buffer of
-// the peer (IBTA vol. 1, 9.7.2 and 9.3.3.1). The completion of the WRITE confirms all
-// requests before it.
+// probe stages a WRITE of zero bytes. It needs neither memory nor a receive buffer of
+// the peer (IBTA vol. 1, 9.7.2 and 9.3.3.1). Its completion confirms all earlier
+// requests.
 func (c *Conn) probe() {
 	c.liveness.probePosted(c.loop.clock.read(), c.flow.outstanding() == 0)
 	c.flow.probes++
@@ -127,9 +118,8 @@ func (c *Conn) probe() {
 	r.probe = true
 }
 
-// close takes the next step of a connection that is in one of the states from
-// stateCloseBegun to stateFlushing. If the device was removed, close calls OnClose
-// without disconnecting and without waiting.
+// close takes the next step in the states from stateCloseBegun to stateFlushing. If the
+// device was removed, close calls OnClose at once, without disconnecting.
 func (c *Conn) close() {
 	if c.state < stateFlushing && !c.device.removed {
 		c.chooseCloseState()
@@ -137,10 +127,8 @@ func (c *Conn) close() {
 	c.reportIfFlushed()
 }
 
-// chooseCloseState chooses the next state of a connection that is in one of the states
-// from stateCloseBegun to stateAwaitingEmptyCQ, and enters this state. A connection that
-// must wait enters the state in which it waits. A connection that need not wait enters
-// stateFlushing.
+// chooseCloseState enters the next state of a closing connection: the one in which it
+// must wait, or stateFlushing.
 func (c *Conn) chooseCloseState() {
 	switch disconnected := c.closeReason.peerErr != nil; {
 	case c.awaitsDeviceEvents():
@@ -156,9 +144,8 @@ func (c *Conn) chooseCloseState() {
 	}
 }
 
-// await enters the state s, which is stateAwaitingDisconnected or stateAwaitingEmptyCQ.
-// A connection may pass through both states. One time limit, disconnectTimeout, applies
-// to the time in both states together; it begins when the connection leaves
+// await enters stateAwaitingDisconnected or stateAwaitingEmptyCQ. One time limit,
+// disconnectTimeout, applies to both together. It begins when the connection leaves
 // stateCloseBegun.
 func (c *Conn) await(s connState) {
 	if c.state == stateCloseBegun {
@@ -168,10 +155,9 @@ func (c *Conn) await(s connState) {
 	c.enterSameLimit(s)
 }
 
-// enterFlushing enters stateFlushing and disconnects, which flushes the queues. It also
-// posts a probe after all other requests. When the probe has completed, the completions
-// of all messages that were received before the flush have been polled. With a shared
-// receive queue, the probe is the only sign of this.
+// enterFlushing enters stateFlushing and disconnects, which flushes the queues. It posts
+// a probe as the last request. When the probe has completed, all messages that were
+// received before the flush have been polled, even those from a shared receive queue.
 func (c *Conn) enterFlushing() {
 	c.enterFor(stateFlushing, flushTimeout)
 	c.disconnect()
@@ -181,17 +167,17 @@ func (c *Conn) enterFlushing() {
 	c.postSends()
 }
 
-// reportIfFlushed calls reportClose in two cases: the queues are flushed, or the device
-// has failed. After a failure of the device no more completions are expected.
+// reportIfFlushed calls reportClose if the queues are flushed, or if the device has
+// failed and no more completions will come.
 func (c *Conn) reportIfFlushed() {
 	if c.device.failure != nil || c.state == stateFlushing && c.flow.inFlight() == 0 && c.recvs.inFlight() == 0 {
 		c.reportClose()
 	}
 }
 
-// onCloseTimeout is called when the time limit of stateAwaitingDisconnected,
-// stateAwaitingEmptyCQ or stateFlushing has passed. It takes the next step as if the
-// wait had ended.
+// onCloseTimeout is called at the time limit of stateAwaitingDisconnected,
+// stateAwaitingEmptyCQ or stateFlushing. It takes the next step as if the wait had
+// ended.
 func (c *Conn) onCloseTimeout() {
 	if c.state == stateFlushing {
 		c.reportClose()
@@ -204,8 +190,7 @@ func (c *Conn) onCloseTimeout() {
 }
 
 // disconnect disconnects the connection, which flushes its queues. If the connection
-// manager returns an error, it may have left the queue pair unchanged, so disconnect
-// moves the queue pair to the error state itself.
+// manager returns an error, disconnect itself moves the queue pair to the error state.
 func (c *Conn) disconnect() {
 	if c.id.Disconnect() != nil {
 		c.loop.recordError(c.qp.Modify(&verbs.QPAttr{State: verbs.StateError}, verbs.AttrState))
@@ -226,13 +211,12 @@ func (c *Conn) reportClose() {
 	c.loop.onClose(c, err)
 }
 
-// peerDone reports whether the connection need not wait for cm.Disconnected any more:
-// the event was received, or the device was removed, so that the event may never come.
+// peerDone reports whether cm.Disconnected was received, or may never come because the
+// device was removed.
 func (c *Conn) peerDone() bool { return c.closeReason.peerErr != nil || c.device.removed }
 
-// failOutstanding completes, with an error, the requests that the device has not
-// flushed. If there are any, it first closes the queue pair, so that the device does not
-// use the buffers of the requests any more.
+// failOutstanding fails the requests that the device has not flushed. It closes the
+// queue pair first, so the device does not use their buffers any more.
 func (c *Conn) failOutstanding() {
 	if c.flow.inFlight() > 0 {
 		c.loop.recordError(c.id.CloseQP())
@@ -243,8 +227,8 @@ func (c *Conn) failOutstanding() {
 	}
 }
 
-// failOpen ends a connection that has not opened, and passes err to OnAcceptError or, in
-// a DialError, to OnDialError.
+// failOpen ends a connection that has not opened. OnAcceptError gets err, or OnDialError
+// gets it in a DialError.
 func (c *Conn) failOpen(err error) {
 	c.destroy()
 	if c.request != nil {
@@ -254,10 +238,9 @@ func (c *Conn) failOpen(err error) {
 	}
 }
 
-// destroy releases all resources of the connection. Completions of the connection may be
-// in the CQ until a poll finds the CQ empty. The loop drops them, because Loop.conns
-// does not find a connection for their id any more. The places of the connection on the
-// CQ become free when a poll has found the CQ empty (see cq.Queue.Release).
+// destroy releases all resources of the connection. Its completions may still be in the
+// CQ; the loop drops them, because Loop.conns does not know the connection any more. For
+// its places see cq.Queue.Release.
 func (c *Conn) destroy() {
 	l := c.loop
 	if c.state < stateOpen {
@@ -278,8 +261,8 @@ func (c *Conn) destroy() {
 	l.load.Add(-1)
 }
 
-// releaseResources returns the buffers and the places on the CQ to the loopDevice. The
-// queue pair is closed, so the device does not use the buffers any more.
+// releaseResources returns the buffers and the places on the CQ to the loopDevice, after
+// the queue pair was closed.
 func (c *Conn) releaseResources() {
 	for b := c.heldMessages.pop(); b != nil; b = c.heldMessages.pop() {
 		c.repost(b)

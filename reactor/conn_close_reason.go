@@ -6,9 +6,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A closeReason determines the error that OnClose gets. A connection may end for several
-// reasons, which become known in any order. OnClose gets the first reason, except that a
-// later reason replaces a provisional one.
+// A closeReason determines the error for OnClose. A connection may end for several
+// reasons. The first one counts, except that a later one replaces a provisional one.
 type closeReason struct {
 	kind causeKind
 	// Error of the reason. If the reason is that the application has called Close, cause is
@@ -18,8 +17,8 @@ type closeReason struct {
 	// peerErr says how the peer disconnected: ErrPeerClosed, verbs.ErrPeerGone ... It is nil
 	// until cm.Disconnected is received.
 	peerErr error
-	// firstFailed is the error of the first request that has failed and was not merely
-	// flushed. If all failed requests were flushed, it is the error of the first of them.
+	// firstFailed is the error of the first request that failed without being flushed, or
+	// else of the first flushed request.
 	firstFailed  error
 	firstFlushed bool  // firstFailed is the error of a flushed request
 	flushErr     error // error of the first flushed request, see completionError
@@ -29,19 +28,19 @@ type closeReason struct {
 type causeKind uint8
 
 const (
-	// noCause: the connection has no reason to end yet, and closeReason.cause is nil. The
-	// method setCause leads to finalCause, and the method deviceEvent to deviceCause. The
-	// method requestFailed leads to provisionalCause or requestCause.
+	// noCause: there is no reason yet, and closeReason.cause is nil. setCause leads to
+	// finalCause, deviceEvent to deviceCause, and requestFailed to provisionalCause or
+	// requestCause.
 	noCause causeKind = iota
 
-	// provisionalCause: cause is the error of a flushed request or of an exhausted retry
-	// count. A disconnect of the peer causes these errors too, and the event
-	// cm.Disconnected may arrive after them. So setCause leads to finalCause, deviceEvent to
-	// deviceCause, and a request that fails with another error leads to requestCause.
+	// provisionalCause: a request was flushed or has exhausted its retries. Since a
+	// disconnect of the peer also causes this, cm.Disconnected may follow. setCause leads
+	// to finalCause, deviceEvent to deviceCause, and another request error to
+	// requestCause.
 	provisionalCause
 
-	// requestCause: cause is the error of a failed request, and a disconnect does not cause
-	// this error. The kind and the cause do not change any more.
+	// requestCause: a request has failed for a reason other than a disconnect. The cause
+	// does not change any more.
 	requestCause
 
 	// deviceCause: cause is an event of the device about the queue pair. A request that
@@ -79,10 +78,9 @@ func (e *closeReason) deviceEvent(cause error) {
 	}
 }
 
-// requestFailed records the error err of a request that has failed with the completion
-// status s. The error becomes the reason in two cases: if there is no reason yet, or if
-// the reason is provisional or an event of the device, and the new error is not
-// provisional. The error of a request says more than the event.
+// requestFailed records the error err of a request with the completion status s. It
+// becomes the reason if there is none. It also replaces a provisional reason or an event
+// of the device, unless err is provisional too.
 func (e *closeReason) requestFailed(err error, s verbs.Status) {
 	flushed := s == verbs.StatusWRFlushErr
 	if e.firstFailed == nil || e.firstFlushed && !flushed {
@@ -98,9 +96,8 @@ func (e *closeReason) requestFailed(err error, s verbs.Status) {
 	}
 }
 
-// completionError returns the error of a failed completion. When a connection ends, all
-// its receive requests are flushed. The completions of these requests share one error,
-// so that only one error is allocated.
+// completionError returns the error of a failed completion. Flushed receives share one
+// error, to avoid allocations.
 func (e *closeReason) completionError(wc *verbs.WC) error {
 	switch wc.Status {
 	case verbs.StatusWRFlushErr:

@@ -1,9 +1,8 @@
 package reactor
 
-// A sendFlow counts the requests of a send queue. Requests are numbered in the order in
-// which they are accepted. The numbers wrap around at 32 bits. The slot of a request is
-// its number modulo the size of the queue, which is a power of two. Three numbers divide
-// the requests into groups:
+// A sendFlow counts the requests of a send queue. Requests are numbered as they are
+// accepted, modulo 2^32. A request's slot is its number modulo the size of the queue, a
+// power of two. Three numbers divide the requests:
 //
 //	before tail          completed
 //	tail to posted-1     in flight: posted and not completed
@@ -46,10 +45,9 @@ func (f *sendFlow) staged() uint32 { return f.head - f.posted }
 // full reports whether there is no room for another request of the application.
 func (f *sendFlow) full() bool { return f.outstanding()-f.probes >= f.limit }
 
-// next returns the slot of the next request, and whether this request must be signaled.
-// That is so in three cases: the parameter signal is true, signalEvery-1 requests before
-// it were not signaled, or the request fills the queue. A full queue without a signaled
-// request would never have room again.
+// next returns the slot of the next request, and whether to signal it. That is so if
+// signal is true, after signalEvery-1 unsignaled requests, and for the request that
+// fills the queue. A full queue without a signaled request would never have room again.
 func (f *sendFlow) next(signal bool) (slot uint32, signaled bool) {
 	return f.head & f.mask, signal || f.unsignaled+1 >= f.signalEvery || f.outstanding()+1-f.probes >= f.limit
 }
@@ -70,9 +68,8 @@ func (f *sendFlow) accept(signal bool) (slot uint32, signaled bool) {
 	return slot, signaled
 }
 
-// covers returns how many requests a completion of the request in the given slot
-// completes: that request and all before it. It returns zero if that request is not in
-// flight.
+// covers returns how many requests the completion in this slot completes: that request
+// and all before it. It returns zero if the request is not in flight.
 func (f *sendFlow) covers(slot uint32) uint32 {
 	n := (slot-f.tail)&f.mask + 1
 	if slot > f.mask || n > f.inFlight() {
@@ -86,17 +83,17 @@ func (f *sendFlow) covers(slot uint32) uint32 {
 func (f *sendFlow) retire() (slot uint32) {
 	slot = f.tail & f.mask
 	f.tail++
-	// If the request was staged but never posted, the field posted is now less than the
-	// field tail. It must be at least as large.
+	// A request that was staged but never posted leaves posted below tail, which must not
+	// be.
 	if f.posted-f.tail > f.mask {
 		f.posted = f.tail
 	}
 	return slot
 }
 
-// writable reports whether OnWritable must be called now: a send was refused, and at
-// most half of the requests of the application are outstanding. When writable has
-// reported true, it reports false until another send is refused.
+// writable reports whether OnWritable must be called: a send was refused, and at most
+// half of the application's requests are outstanding. After true it reports false until
+// another refusal.
 func (f *sendFlow) writable() bool {
 	if !f.writableDue || f.outstanding()-f.probes > f.limit/2 {
 		return false

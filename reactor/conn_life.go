@@ -5,12 +5,11 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Close closes the connection. The messages and operations that were accepted are still
-// sent, and the connection waits up to Config.DrainTimeout until the peer has confirmed
-// them. After Close only OnCompletion and OnClose are called for the connection.
-// Messages that this side has received, but not passed to OnMessage, are discarded and
-// counted in Stats.Discarded; for the peer they are confirmed. Close returns an error
-// that matches ErrClosed if the connection is closing already.
+// Close closes the connection. Accepted messages and operations are still sent, and
+// Config.DrainTimeout limits the wait for the peer's confirmation. Afterwards only
+// OnCompletion and OnClose are called. Received messages are discarded and counted in
+// Stats.Discarded, although the peer sees them confirmed. If the connection is closing
+// already, the error matches ErrClosed.
 func (c *Conn) Close() error {
 	if c.state != stateOpen {
 		return operr.Wrap("close", errClosing)
@@ -22,13 +21,10 @@ func (c *Conn) Close() error {
 	return nil
 }
 
-// Abort ends the connection without waiting for outstanding operations. Operations that
-// are not confirmed fail. Received messages are discarded as after Close. The parameter
-// cause is the error that OnClose of this side gets; if cause is nil, OnClose gets
-// ErrAborted. The peer is not told the cause: it sees a disconnect, as after Close, and
-// its OnClose gets ErrPeerClosed. If the peer has to know the cause, the application
-// sends it in a last message and calls Close. Abort returns an error that matches
-// ErrClosed unless the state is StateOpen or StateDraining.
+// Abort ends the connection at once. Unconfirmed operations fail, and received messages
+// are discarded. OnClose of this side gets cause, or ErrAborted if cause is nil. OnClose
+// of the peer gets ErrPeerClosed. To tell the peer a cause, send a last message and call
+// Close. Unless the state is StateOpen or StateDraining, the error matches ErrClosed.
 func (c *Conn) Abort(cause error) error {
 	if c.state != stateOpen && c.state != stateDraining {
 		return operr.Wrap("abort", errClosing)
@@ -41,16 +37,16 @@ func (c *Conn) Abort(cause error) error {
 	return nil
 }
 
-// beginClose begins to close a connection. The parameter cause is the error for OnClose;
-// nil means that the application has called Close. beginClose calls no callback, so any
-// code on the loop's goroutine may call it.
+// beginClose begins to close a connection. OnClose gets cause, or nil after the
+// application's Close. beginClose calls no callback, so all code on the loop may call
+// it.
 func (c *Conn) beginClose(cause error) {
 	c.closeReason.setCause(cause)
 	c.enterClosing()
 }
 
-// enterClosing moves the connection to stateCloseBegun, or to stateOpenFailed if it is
-// not open yet, and schedules its next step. A second call does nothing.
+// enterClosing enters stateCloseBegun, or stateOpenFailed if the connection is not open
+// yet, and schedules the next step. A second call does nothing.
 func (c *Conn) enterClosing() {
 	switch c.state {
 	case stateDialing, stateConnecting:
@@ -63,9 +59,8 @@ func (c *Conn) enterClosing() {
 	c.scheduleAdvance()
 }
 
-// fail records a failed request and begins to close the connection. It returns the error
-// of the request. The parameter keepalive is true if the request is a keepalive probe.
-// If the retries of such a probe are exhausted, the error matches ErrKeepalive.
+// fail records a failed request, begins to close the connection, and returns the
+// request's error. For a keepalive probe with exhausted retries it matches ErrKeepalive.
 func (c *Conn) fail(wc *verbs.WC, keepalive bool) error {
 	switch wc.Status {
 	case verbs.StatusWRFlushErr:
@@ -82,8 +77,8 @@ func (c *Conn) fail(wc *verbs.WC, keepalive bool) error {
 	return err
 }
 
-// scheduleAdvance makes advanceClosing call the method advance of the connection, later
-// in the present turn of the loop or in the next turn.
+// scheduleAdvance makes advanceClosing call advance, in this turn of the loop or in the
+// next.
 func (c *Conn) scheduleAdvance() {
 	if !c.advanceQueued {
 		c.advanceQueued = true

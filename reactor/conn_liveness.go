@@ -2,9 +2,9 @@ package reactor
 
 import "time"
 
-// A liveness determines whether a connection is idle, whether its peer is alive, and when
-// a keepalive probe is due. Times are in the loop's time, see clock.now. The parameter
-// keepalive of its methods is Config.Keepalive; 0 means that no probes are posted.
+// A liveness determines whether a connection is idle, whether its peer is alive, and
+// when a probe is due. Times are those of clock.now. The parameter keepalive is
+// Config.Keepalive; 0 means no probes.
 type liveness struct {
 	idleTimeout time.Duration // set by SetIdleTimeout; 0 means none
 	// Time from which the idle timeout counts: the last check that found
@@ -14,29 +14,25 @@ type liveness struct {
 
 	lastFromPeer time.Duration // time of the last receive or confirmed send
 	probe        probeState
-	// Time from which Config.Keepalive counts while a probe is outstanding. At first it
-	// is the time at which the probe was posted. When Keepalive has passed without an
-	// answer and the probe can not end the connection (probeBehindSends), probeDue sets
-	// lastProbe to the present time, so that the next check follows after another
-	// Keepalive.
+	// lastProbe is when the outstanding probe was posted. If the probe is unanswered but
+	// can not end the connection (probeBehindSends), each further Keepalive sets it to
+	// the present time.
 	lastProbe time.Duration
 }
 
-// A probeState says whether a probe is outstanding, and what it means if the peer does
-// not answer the probe.
+// A probeState says whether a probe is outstanding, and whether a missing answer ends
+// the connection.
 type probeState uint8
 
 const (
 	// noProbe: no probe is outstanding.
 	noProbe probeState = iota
-	// probeAlone: a probe is outstanding, and no other request was outstanding when the
-	// probe was posted. If the peer does not answer the probe within Config.Keepalive,
-	// the peer has failed.
+	// probeAlone: a probe is outstanding, and was the only request when it was posted.
+	// Without an answer within Config.Keepalive, the peer has failed.
 	probeAlone
-	// probeBehindSends: a probe is outstanding, and sends were outstanding when it was
-	// posted. If the peer does not answer, it may merely have no receive buffers for
-	// these sends. So an unanswered probe does not end the connection, but the transport
-	// may end it (see Config.Keepalive).
+	// probeBehindSends: a probe is outstanding, posted after unfinished sends. The peer
+	// may have no receive buffers for them. So only the transport may end the connection
+	// (see Config.Keepalive).
 	probeBehindSends
 )
 
@@ -68,11 +64,9 @@ func (l *liveness) probePosted(now time.Duration, onlyRequest bool) {
 // probeCompleted records that no probe is outstanding any more.
 func (l *liveness) probeCompleted() { l.probe = noProbe }
 
-// check returns ErrIdle if the idle timeout has passed, ErrKeepalive if the time for the
-// answer to a probe has passed, and else nil. To save readings of the clock, a send or
-// receive does not record its time for the idle timeout: it only sets activeSinceCheck.
-// If activeSinceCheck is set, check clears it, and the idle timeout begins again at the
-// time in the parameter now.
+// check returns ErrIdle after the idle timeout, ErrKeepalive if a probe was not answered
+// in time, and else nil. A send or receive only sets activeSinceCheck, to save readings
+// of the clock. In that case check restarts the idle timeout at now.
 func (l *liveness) check(now, keepalive time.Duration) error {
 	if l.activeSinceCheck {
 		l.lastActive, l.activeSinceCheck = now, false
@@ -86,9 +80,8 @@ func (l *liveness) check(now, keepalive time.Duration) error {
 	return nil
 }
 
-// probeDue reports whether a probe must be posted at the time in the parameter now. If a
-// probe is already outstanding, probeDue returns false. If Keepalive has then passed
-// without an answer, it also sets lastProbe to the time in the parameter now.
+// probeDue reports whether a probe must be posted now. While one is outstanding it
+// returns false, and restarts lastProbe after each Keepalive.
 func (l *liveness) probeDue(now, keepalive time.Duration) bool {
 	switch {
 	case keepalive == 0:
@@ -101,9 +94,8 @@ func (l *liveness) probeDue(now, keepalive time.Duration) bool {
 	return false
 }
 
-// nextCheck returns the time at which check and probeDue must be called next. If the
-// connection has neither an idle timeout nor keepalive probes, these calls are not
-// needed, and the second result is true.
+// nextCheck returns when check and probeDue must be called next. The second result is
+// true if that is never, without an idle timeout and probes.
 func (l *liveness) nextCheck(keepalive time.Duration) (when time.Duration, none bool) {
 	none = true
 	if l.idleTimeout > 0 {
@@ -122,11 +114,9 @@ func (l *liveness) nextCheck(keepalive time.Duration) (when time.Duration, none 
 	return when, none
 }
 
-// keepaliveSteps is the number of steps into which Config.Keepalive is divided. The
-// times of keepalive timers are rounded up to a multiple of a step, so that an idle loop
-// handles all connections of a step in one wake-up. With a larger number the loop wakes
-// up more often; with a smaller number a failed peer is detected later. The number is
-// arbitrary.
+// keepaliveSteps is the number of steps into which Config.Keepalive is divided.
+// Keepalive timers are rounded up to a step, so one wake-up handles many connections.
+// More steps mean more wake-ups; fewer steps detect a failure later. Arbitrary.
 const keepaliveSteps = 16
 
 // roundUp returns the smallest multiple of step that is not less than t. If step is not

@@ -9,9 +9,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// newConn makes a connection and adds it to the loop. It sets the time limit for opening.
-// If newConn returns an error, it returns the connection too, and the caller must end the
-// connection with failOpen.
+// newConn makes a connection, adds it to the loop, and sets the time limit for opening.
+// After an error it returns the connection too, which the caller passes to failOpen.
 func (l *Loop) newConn(timeout time.Duration) (c *Conn, err error) {
 	c = &Conn{loop: l}
 	c.stateTimer.Fire = c.onStateTimer
@@ -33,16 +32,14 @@ func (l *Loop) newConn(timeout time.Duration) (c *Conn, err error) {
 	return c, err
 }
 
-// tooManyConns returns the error of a new connection on a loop that already has its
-// maximum number of connections. The parameter limit is that maximum.
+// tooManyConns returns the error for a connection above the loop's maximum, limit.
 func tooManyConns(limit int) error {
 	return asNoResources(&verbs.ParamError{Field: "connections", Value: int64(limit) + 1, Limit: int64(limit)})
 }
 
-// asNoResources makes an error match verbs.ErrNoResources, which means that this side
-// has no room for a connection. It returns some errors unchanged: those that match
-// verbs.ErrNoResources already, and those that have another cause, namely the peer
-// (verbs.ErrPeerGone) or the state of the ID (verbs.ErrState, verbs.ErrClosed).
+// asNoResources makes an error match verbs.ErrNoResources: this side has no room for a
+// connection. Errors with another cause stay unchanged: verbs.ErrPeerGone,
+// verbs.ErrState, verbs.ErrClosed.
 func asNoResources(err error) error {
 	for _, other := range []error{verbs.ErrNoResources, verbs.ErrPeerGone, verbs.ErrState, verbs.ErrClosed} {
 		if errors.Is(err, other) {
@@ -168,14 +165,13 @@ func (l *Loop) startAccept(req *ConnRequest, p *AcceptParams) {
 	}
 }
 
-// rejectNoRoom rejects a request that the application has accepted, but for which this
-// side can not make a connection. The parameter cause is the error of making the
-// connection. If the peer has given up the request or the device was removed, nobody
-// waits for an answer, and rejectNoRoom sends none. If the engine is shutting down, the
-// missing room is not the reason, so rejectNoRoom does not call RejectNoResources
-// either; the peer gets a rejection when the ID is closed. If the method Accept of the
-// ID has failed, the provider has already rejected the request. RejectNoResources then
-// only returns an error, which rejectNoRoom ignores.
+// rejectNoRoom rejects an accepted request for which making the connection failed with
+// cause. It sends nothing in these cases:
+//
+//   - The peer has given up, or the device was removed.
+//   - The engine is shutting down. Closing the ID then rejects the request.
+//   - Accept of the ID has failed, so the provider has rejected it. RejectNoResources
+//     then returns an error, which is ignored.
 func (c *Conn) rejectNoRoom(cause error) {
 	reject := func() error { return nil }
 	if !errors.Is(cause, ErrShutdown) && !errors.Is(cause, verbs.ErrPeerGone) && !errors.Is(cause, ErrDeviceRemoved) {
@@ -189,8 +185,8 @@ func (c *Conn) rejectNoRoom(cause error) {
 	}
 }
 
-// moveID moves the ID of the request from the acceptor to the loop. The ID must not have
-// a queue pair yet: a queue pair belongs to the goroutine that polls its CQ.
+// moveID moves the ID of the request from the acceptor to the loop. It precedes the
+// queue pair, which belongs to the goroutine that polls its CQ.
 func (c *Conn) moveID() error {
 	if err := c.loop.engine.acceptor.moveID(c.request, c.loop.channel); err != nil {
 		return err
@@ -223,9 +219,8 @@ func (c *Conn) acceptRequest(p *AcceptParams) error {
 	return nil
 }
 
-// makeQP makes the queue pair. It reserves places on a CQ for all completions that the
-// queue pair may have outstanding. It posts the receive buffers, because the first
-// message of the peer may arrive before cm.Established.
+// makeQP makes the queue pair and reserves places on a CQ for its completions. It posts
+// receive buffers, because the peer's first message may precede cm.Established.
 func (c *Conn) makeQP() (err error) {
 	if c.device, err = c.loop.device(c.id.Device()); err != nil {
 		return err
@@ -256,8 +251,8 @@ func (c *Conn) makeSendQueue() {
 	c.maxInline = min(c.qp.Caps().MaxInline, cfg.MaxInline)
 }
 
-// makeRecvQueue makes the receive queue and posts its buffers. With a shared receive
-// queue it only adds the connection to the table of that queue.
+// makeRecvQueue makes the receive queue and posts its buffers, or adds the connection to
+// the shared receive queue.
 func (c *Conn) makeRecvQueue() error {
 	if c.device.sharedRecv != nil {
 		c.device.sharedRecv.conns[c.qp.Num()] = c
@@ -277,9 +272,8 @@ func (c *Conn) makeRecvQueue() error {
 	return err
 }
 
-// enterOpen moves a connection that is established to stateOpen. It calls OnOpen, and
-// then OnMessage for the messages that were received before the connection was
-// established.
+// enterOpen moves an established connection to stateOpen. It calls OnOpen, and then
+// OnMessage for the messages received before.
 func (c *Conn) enterOpen() {
 	if c.state != stateConnecting {
 		return
@@ -302,10 +296,9 @@ func (c *Conn) enterOpen() {
 	}
 }
 
-// setRNRTimer sets the RNR timer of the queue pair to Config.MinRNRTimer. The method
-// setTransportTimers has set this time on the ID already. But the connection manager of
-// some devices may have set the timer of the queue pair to code 0, which means 655 ms
-// (rdma_accept(3)).
+// setRNRTimer sets the RNR timer of the queue pair to Config.MinRNRTimer. Some connection
+// managers ignore the time on the ID (setTransportTimers), and set the timer of the queue
+// pair to 655 ms (rdma_accept(3)).
 func (c *Conn) setRNRTimer() error {
 	attr := verbs.QPAttr{MinRNRTimer: c.loop.cfg.rnrTimerCode()}
 	err := c.qp.Modify(&attr, verbs.AttrMinRNRTimer)

@@ -5,47 +5,43 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Write writes the local.Length bytes of local to the peer's memory at remote. The
-// application of the peer is not notified. The memory of local must come from Alloc of
-// the same loop and device. The application must not change this memory until
-// OnCompletion has reported the result. If a message or a READ follows the WRITE on the
-// connection, the peer executes it after the WRITE (IBTA vol. 1, 10.8.3.3, table 79).
-// The errors are those of Send. A *verbs.ParamError also means that o has an option
-// which a WRITE can not have: see SendOptions. If the peer does not allow the access,
-// the connection ends with verbs.StatusRemAccessErr. Source: ibv_post_send(3).
+// Write writes the local.Length bytes of local to the peer's memory at remote, without
+// notifying the peer. Later messages and READs on the connection are executed after it
+// (IBTA vol. 1, 10.8.3.3, table 79). Source: ibv_post_send(3).
+//
+// The local memory comes from Alloc of the same loop and device. The application must
+// not change it until OnCompletion. The errors are those of Send, and a
+// *verbs.ParamError for a wrong option. If the peer forbids the access, the connection
+// ends with verbs.StatusRemAccessErr.
 func (c *Conn) Write(local verbs.SGE, remote Remote, o SendOptions) error {
 	return c.oneSided(verbs.OpWrite, local, remote, 0, &o)
 }
 
-// WriteImm is Write, and also sends imm to the peer: when the data is written, the peer's
-// OnMessage is called with a Message that has this immediate data. This consumes one
-// receive buffer of the peer. For the errors see Write.
+// WriteImm is Write, and also sends imm: when the data is written, the peer's OnMessage
+// gets a Message with imm. This consumes a receive buffer of the peer.
 func (c *Conn) WriteImm(local verbs.SGE, remote Remote, imm uint32, o SendOptions) error {
 	return c.oneSided(verbs.OpWriteImm, local, remote, imm, &o)
 }
 
-// Read reads local.Length bytes of the peer's memory at remote into the memory local.
-// The rules for this memory and the errors are those of Write. If a message or a WRITE
-// follows the READ on the connection, the peer may execute it before the READ has
-// completed. To prevent this, set SendOptions.Fence of the message or WRITE.
+// Read reads local.Length bytes of the peer's memory at remote into local. Memory and
+// errors are as for Write. The peer may execute later messages and WRITEs before the
+// READ has completed, unless they set SendOptions.Fence.
 func (c *Conn) Read(local verbs.SGE, remote Remote, o SendOptions) error {
 	return c.oneSided(verbs.OpRead, local, remote, 0, &o)
 }
 
-// CompareSwap compares the 8 bytes of the peer's memory at remote with the parameter
-// compare. If they are equal, it writes the parameter swap to this memory. Both steps
-// together are one atomic operation. OnCompletion gets the value from before the
-// operation in Op.Value. The address must be a multiple of 8. All values are in host
-// byte order. For the errors see Write. Source: ibv_post_send(3).
+// CompareSwap compares the 8 bytes of the peer's memory at remote with compare, and if
+// they are equal replaces them by swap, as one atomic operation. Op.Value in
+// OnCompletion has the old value. The address is a multiple of 8. Values are in host
+// byte order. Errors are as for Write. Source: ibv_post_send(3).
 func (c *Conn) CompareSwap(remote Remote, compare, swap uint64, o SendOptions) error {
 	return c.atomic(verbs.OpCompareSwap, remote, compare, swap, &o)
 }
 
 // FetchAdd adds the parameter add to the 8 bytes of the peer's memory at remote, as one
-// atomic operation. OnCompletion gets the value from before the operation in Op.Value.
-// The address must be a multiple of 8. All values are in host byte order. Memory of
-// Alloc belongs to one loop of the peer. Therefore connections to different loops of the
-// peer can not share a counter. For the errors see Write.
+// atomic operation. Op.Value in OnCompletion has the old value. The address is a
+// multiple of 8. Values are in host byte order. Only connections to the same loop of the
+// peer can share a counter. Errors are as for Write.
 func (c *Conn) FetchAdd(remote Remote, add uint64, o SendOptions) error {
 	return c.atomic(verbs.OpFetchAdd, remote, add, 0, &o)
 }

@@ -5,8 +5,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// recvCompleted handles the completion of a receive into b. The parameter b is nil if no
-// posted buffer matches the completion; recvCompleted then ends the connection.
+// recvCompleted handles the completion of a receive into b. If b is nil, no posted
+// buffer matches, and recvCompleted ends the connection.
 func (c *Conn) recvCompleted(wc *verbs.WC, b *Buffer) {
 	if b == nil {
 		c.beginClose(operr.Wrap("poll CQ", verbs.ErrProtocol))
@@ -43,8 +43,8 @@ func (c *Conn) recvInline(wc *verbs.WC, data []byte) {
 	b.kept = nil
 }
 
-// deliver passes one message to OnMessage, and then stages its buffer to be posted again,
-// unless the application has kept it.
+// deliver passes one message to OnMessage, and stages its buffer for posting unless the
+// application keeps it.
 func (c *Conn) deliver(b *Buffer) {
 	l := c.loop
 	if c.state != stateOpen && c.discardsMessages() {
@@ -66,9 +66,8 @@ func (c *Conn) deliver(b *Buffer) {
 // discarded. Otherwise they are passed to OnMessage.
 func (c *Conn) discardsMessages() bool { return c.endedByApp || c.state >= stateDisconnecting }
 
-// replace puts another buffer into the receive queue in place of b, which the application
-// keeps. If there is no memory for another buffer, b itself returns to the receive queue
-// when the application calls Release.
+// replace puts another buffer into the receive queue for b, which the application keeps.
+// Without memory for another one, b itself returns at Release.
 func (c *Conn) replace(b *Buffer) {
 	fresh, err := c.device.slab.get()
 	if err != nil {
@@ -79,9 +78,8 @@ func (c *Conn) replace(b *Buffer) {
 }
 
 // repost stages a buffer for the receive queue, or returns it to the slab if the
-// connection receives no more messages. The staged buffers are posted at the end of the
-// loop's turn. If at least half of the buffers of the queue are staged, they are posted
-// at once, so that the receive queue does not become empty.
+// connection receives no more. Staged buffers are posted at the end of the turn, or at
+// once if they are half of the queue's buffers.
 func (c *Conn) repost(b *Buffer) {
 	switch {
 	case b.chunk == nil: // Loop.inlineBuffer is in no queue

@@ -7,18 +7,18 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Send sends a copy of b, at most Config.MaxMessage bytes. The caller may use b again
-// when Send has returned. The message is posted at the end of the loop's turn, together
-// with the other requests of the connection; see Flush. When Send returns nil, the
-// message is accepted: it is confirmed later, or the connection ends with an error. A
-// confirmed message is in a receive buffer of the peer, but the peer's OnMessage may not
-// have run for it: see the section Sending of the package comment.
+// Send sends a copy of b, at most Config.MaxMessage bytes. Send accepts the message; it
+// is posted at the end of the loop's turn, or by Flush. An accepted message is confirmed
+// later, or the connection ends with an error. See the section Sending of the package
+// comment.
 //
-// When Send returns an error, nothing is sent. The error is ErrWouldBlock if the send
-// queue is full, or a *verbs.ParamError if b is too long. It matches ErrClosed if the
-// connection is closing. If the slab must grow and there is no memory, it is the error
-// of the system. Send allocates memory only when the slab grows, and when more is sent
-// on the connection than in any earlier turn of the loop.
+// Send rarely allocates: when the slab grows, or when a turn sends more than any before.
+// The errors:
+//
+//   - ErrWouldBlock: the send queue is full.
+//   - *verbs.ParamError: b is too long.
+//   - ErrClosed: the connection is closing.
+//   - the system's error: the slab must grow and can not.
 func (c *Conn) Send(b []byte) error { return c.send(b, &SendOptions{}) }
 
 // SendWith is Send with options. The error is also a *verbs.ParamError if a message can
@@ -50,11 +50,10 @@ func (c *Conn) send(b []byte, o *SendOptions) error {
 	return nil
 }
 
-// SendBuffer sends buf.Bytes without copying. When SendBuffer returns nil, the buffer
-// belongs to the connection, which releases it when the message is confirmed. When it
-// returns an error, the buffer still belongs to the caller. The errors are those of Send,
-// and verbs.ErrForeign if the buffer does not belong to the caller, or belongs to another
-// loop or device.
+// SendBuffer sends buf.Bytes without copying. After nil, the buffer belongs to the
+// connection, which releases it when the message is confirmed. After an error it still
+// belongs to the caller. The errors are those of Send, and verbs.ErrForeign for a buffer
+// of another owner, loop or device.
 func (c *Conn) SendBuffer(buf *Buffer) error { return c.SendBufferWith(buf, SendOptions{}) }
 
 // SendBufferWith is SendBuffer with options. The error is also a *verbs.ParamError if a
@@ -73,14 +72,12 @@ func (c *Conn) SendBufferWith(buf *Buffer, o SendOptions) error {
 	return nil
 }
 
-// Flush posts at once the messages and operations that were accepted so far. Without
-// Flush they are posted at the end of the loop's turn. If posting fails, the connection
-// ends, and OnClose gets the error.
+// Flush posts the accepted messages and operations at once, instead of at the end of the
+// turn. If posting fails, the connection ends, and OnClose gets the error.
 func (c *Conn) Flush() { c.postSends() }
 
-// checkSend returns an error if the application can not start an operation now. The
-// parameter size is the length of a message in bytes; checkSend also returns an error if
-// size is too large.
+// checkSend returns an error if the application can not start an operation with a
+// message of size bytes now.
 func (c *Conn) checkSend(size int) error {
 	switch {
 	case c.state != stateOpen:
@@ -99,9 +96,8 @@ func (c *Conn) checkSend(size int) error {
 	return nil
 }
 
-// acceptOp stages an operation of the application and counts it as accepted. If the
-// parameter notify is true, OnCompletion is called for the operation. The caller sets
-// the payload of the returned request.
+// acceptOp stages an operation of the application and counts it as accepted. If notify
+// is true, OnCompletion follows. The caller sets the payload of the returned request.
 func (c *Conn) acceptOp(code verbs.Opcode, o *SendOptions, notify bool) (*verbs.SendWR, *sendRequest) {
 	c.stats.Accepted++
 	c.loop.stats.Accepted++
@@ -138,9 +134,8 @@ func (c *Conn) markDirty() {
 	}
 }
 
-// sendDirect passes a message to the device at once, if the device accepts that, and if
-// no request of the connection is staged. The doorbell rings at the end of the loop's
-// turn.
+// sendDirect passes a message to the device at once, if the device accepts that and no
+// request is staged. The doorbell rings at the end of the turn.
 func (c *Conn) sendDirect(b []byte, o *SendOptions) bool {
 	if c.inlineSender == nil || o.HasImm || c.flow.staged() != 0 {
 		return false
@@ -190,9 +185,8 @@ func (c *Conn) sendBuffer(b *Buffer, o *SendOptions) {
 	}
 }
 
-// post posts the staged requests. It posts the sends first, because the peer waits for
-// them. Receive buffers are less urgent: at least half of them are posted already, see
-// repost.
+// post posts the staged requests: sends first, because the peer waits for them. At least
+// half of the receive buffers are posted already, see repost.
 func (c *Conn) post() {
 	c.postSends()
 	c.postRecvs()
@@ -218,9 +212,9 @@ func (c *Conn) postSends() {
 	}
 }
 
-// sendCompleted handles the completion of the send request in the given slot. The
-// completion also confirms all requests before it: requests are executed in order, and a
-// failed request always has a completion of its own (IBTA vol. 1, 10.8.6).
+// sendCompleted handles the completion of the send request in the given slot. It also
+// confirms all requests before that one: they are executed in order, and failures always
+// have completions (IBTA vol. 1, 10.8.6).
 func (c *Conn) sendCompleted(wc *verbs.WC, slot uint32) {
 	n := c.flow.covers(slot)
 	if n == 0 {
@@ -240,9 +234,8 @@ func (c *Conn) sendCompleted(wc *verbs.WC, slot uint32) {
 	c.afterSent()
 }
 
-// retire completes the oldest request: with the error err, or successfully if err is nil.
-// It frees the place of the request before it calls OnCompletion, so that the callback
-// can use the place.
+// retire completes the oldest request, with the error err or successfully. It frees the
+// place before OnCompletion, so that the callback can use it.
 func (c *Conn) retire(err error) {
 	r := &c.sendRequests[c.flow.retire()]
 	switch {
@@ -280,9 +273,8 @@ func (c *Conn) countResult(err error) {
 	c.loop.stats.Failed++
 }
 
-// afterSent is called when places in the send queue have become free. It schedules the
-// next step of a connection that is closing. For other connections it calls OnWritable if
-// that is due.
+// afterSent is called when the send queue has got free places. It schedules the next
+// step of a closing connection, or calls OnWritable if that is due.
 func (c *Conn) afterSent() {
 	switch {
 	case c.state != stateOpen:

@@ -4,8 +4,8 @@ package reactor
 // the states and their transitions.
 type ConnState uint8
 
-// The states, in the order in which a connection passes through them. A connection may
-// skip states. Each state except StateOpen and StateClosed has a time limit.
+// The states, in order. A connection may skip states. Each state except StateOpen and
+// StateClosed has a time limit.
 const (
 	// StateDialing: the address and the route of the peer are being resolved.
 	StateDialing ConnState = iota
@@ -34,18 +34,18 @@ func (s ConnState) String() string {
 	return "unknown connection state"
 }
 
-// A connState is the state of a connection, as the loop sees it. The application sees a
-// ConnState, which stands for one or more connStates: see coarse. Most states have a
-// time limit, which is measured with Conn.stateTimer.
+// A connState is the state of a connection, as the loop sees it. One ConnState of the
+// application stands for one or more connStates: see coarse. Conn.stateTimer measures
+// the time limits.
 type connState uint8
 
 // The states, in the order in which a connection passes through them.
 const (
-	// stateDialing: the address and the route of the peer are being resolved, or the ID
-	// of a request that was accepted is being moved to the loop. Every connection begins
-	// in this state, and has no queue pair in it. makeQP leads to stateConnecting, a
-	// failure to stateOpenFailed. The time limit is Config.ConnectTimeout or
-	// DialOptions.Timeout, for this state and the next one together.
+	// stateDialing: every connection begins here, without a queue pair. The peer's
+	// address and route are being resolved, or the ID of an accepted request is moved to
+	// the loop. makeQP leads to stateConnecting, a failure to stateOpenFailed. The time
+	// limit, together with the next state, is Config.ConnectTimeout or
+	// DialOptions.Timeout.
 	stateDialing connState = iota
 
 	// stateConnecting: the connection has a queue pair, and this side has sent or accepted
@@ -54,11 +54,10 @@ const (
 	stateConnecting
 
 	// stateOpenFailed: the connection could not be opened, and closeReason has the error.
-	// The next call of advance calls OnDialError or OnAcceptError, and destroys the
-	// connection. enterClosing does not do this at once, because its caller may still use
-	// the connection. If the error may be only the effect of an event of the device, the
-	// connection first waits until the events of the device were handled, for at most
-	// disconnectTimeout. Events that would continue the opening are ignored.
+	// The next advance calls OnDialError or OnAcceptError, and destroys the connection.
+	// Until then the caller of enterClosing may use it. If an event of the device may be
+	// the cause of the error, the connection first waits for the events, for at most
+	// disconnectTimeout. Events of the opening are ignored.
 	stateOpenFailed
 
 	// stateOpen: OnOpen was called, and the application may send. Close leads to
@@ -66,49 +65,41 @@ const (
 	// no time limit.
 	stateOpen
 
-	// stateDraining: the application has called Close, and not all sends are confirmed.
-	// Nothing more is accepted for sending, and received messages are discarded. Four
-	// things lead to stateCloseBegun: the confirmation of the last send, a failure,
-	// cm.Disconnected, and the time limit. The time limit is Config.DrainTimeout, and
-	// begins with the first call of drain. When the last send is confirmed, drain enters
-	// stateCloseBegun and chooses the next state at once.
+	// stateDraining: the application has called Close, and sends are unconfirmed. Nothing
+	// more is accepted, and received messages are discarded. The last confirmation, a
+	// failure, cm.Disconnected and the time limit lead to stateCloseBegun. The time limit
+	// is Config.DrainTimeout, from the first call of drain.
 	stateDraining
 
-	// stateCloseBegun: closeReason has the reason why the connection ends. Receive
-	// buffers are not posted any more. Messages that were received before this state was
-	// entered are still delivered, unless the application has called Close or Abort. The
-	// next call of advance chooses one of the next three states. There is no time limit.
+	// stateCloseBegun: closeReason has the reason. Receive buffers are not posted any
+	// more. Messages received before are delivered, unless the application has called
+	// Close or Abort. The next advance chooses one of the next three states. There is no
+	// time limit.
 	stateCloseBegun
 
-	// stateAwaitingDisconnected: a request has failed with an error that a disconnect of
-	// the peer usually causes, but cm.Disconnected was not received yet. The connection
-	// waits, because OnClose should get the error of cm.Disconnected rather than that of
-	// the request. After cm.Disconnected the next step of the connection leads to
-	// stateAwaitingEmptyCQ, or to stateFlushing if a poll has already found the CQ empty
-	// since that event. The connection also waits in this state, before or after
-	// cm.Disconnected, until the events of the device were handled, if one of them may
-	// be the reason: see awaitsDeviceEvents. A reason that is not provisional and the
-	// time limit also lead to stateFlushing. The time limit is disconnectTimeout, for
-	// this state and the next one together.
+	// stateAwaitingDisconnected: a request has failed as after a disconnect of the peer,
+	// but cm.Disconnected was not received yet. The connection waits, because OnClose
+	// should get that event's error. If an event of the device may be the reason, it also
+	// waits for the events of the device: see awaitsDeviceEvents. The next state is
+	// stateAwaitingEmptyCQ, or stateFlushing if the CQ was empty since cm.Disconnected. A
+	// reason that is not provisional and the time limit also lead to stateFlushing. The
+	// time limit, together with the next state, is disconnectTimeout.
 	stateAwaitingDisconnected
 
-	// stateAwaitingEmptyCQ: cm.Disconnected was received, but the completions of earlier
-	// requests may still be in the CQ. If the connection flushed its queues now,
-	// requests that the peer has acknowledged would fail. Two things lead to
-	// stateFlushing: a poll that finds the CQ empty, and the time limit.
+	// stateAwaitingEmptyCQ: cm.Disconnected was received, but earlier completions may be
+	// in the CQ. A flush now would fail requests that the peer has acknowledged. An empty
+	// CQ or the time limit leads to stateFlushing.
 	stateAwaitingEmptyCQ
 
 	// stateFlushing: this side has disconnected, which flushes the queues. The last
-	// posted request is a probe. The state ends when all posted requests and receive
-	// buffers have completed, or after the time limit, flushTimeout. In both cases
-	// reportClose calls failOutstanding, which fails the requests that are left, then
-	// calls OnClose and enters stateDisconnecting.
+	// request is a probe. When everything has completed, or after flushTimeout,
+	// reportClose fails the remaining requests, calls OnClose and enters
+	// stateDisconnecting.
 	stateFlushing
 
-	// stateDisconnecting: OnClose was called, and received messages are discarded. Three
-	// things lead to stateClosed: cm.Disconnected, the removal of the device, and the
-	// time limit, which is Config.DrainTimeout. If cm.Disconnected was received before
-	// OnClose, the state ends in the next step.
+	// stateDisconnecting: OnClose was called, and received messages are discarded.
+	// cm.Disconnected, the removal of the device and the time limit, Config.DrainTimeout,
+	// lead to stateClosed. An earlier cm.Disconnected ends the state in the next step.
 	stateDisconnecting
 
 	// stateClosed: destroy has released all resources of the connection. The loop does not
@@ -116,11 +107,10 @@ const (
 	stateClosed
 )
 
-// A failure of the device shortens the states from stateCloseBegun to stateFlushing: at
-// the next call of advance the connection calls OnClose and enters stateDisconnecting,
-// without waiting. If the device was removed, the connection does not disconnect either.
-// If the engine stops without waiting for peers, abortNow leads from each state to
-// stateClosed.
+// A failure of the device shortens the states from stateCloseBegun to stateFlushing: the
+// next advance calls OnClose and enters stateDisconnecting. A removed device is not
+// disconnected either. If the engine stops without waiting for peers, abortNow leads
+// from every state to stateClosed.
 
 // coarse returns the ConnState to which s belongs.
 func (s connState) coarse() ConnState {

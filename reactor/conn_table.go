@@ -6,15 +6,13 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/slots"
 )
 
-// A connTable finds a connection by the id of its work requests. Its zero value is
-// empty. The table gives each connection an index and a generation of more than 20 bits.
-// The id of a work request contains the index and only the low 20 bits of the
-// generation.
+// A connTable finds a connection by the id of its work requests. Each connection has an
+// index and a generation. The id has the index and the low 20 bits of the generation.
+// The zero value is empty.
 type connTable struct{ table slots.Table[*Conn] }
 
-// add adds c to the table. It sets c.key to the index and generation of c; the ids of
-// the work requests of c are made from this key. It returns false if there are already
-// maxConns connections.
+// add adds c to the table and sets c.key to its index and generation. It returns false
+// if there are already maxConns connections.
 func (t *connTable) add(c *Conn) bool {
 	if t.table.Len() == maxConns {
 		return false

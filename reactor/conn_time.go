@@ -2,9 +2,9 @@ package reactor
 
 import "time"
 
-// SetDeadline makes the connection end with ErrDeadline at the time t. It replaces the
-// deadline of an earlier call. The zero time means that there is no deadline.
-// SetDeadline does nothing unless the state is StateOpen or StateDraining.
+// SetDeadline makes the connection end with ErrDeadline at the time t. It replaces an
+// earlier deadline. The zero time means none. Unless the state is StateOpen or
+// StateDraining, it does nothing.
 func (c *Conn) SetDeadline(t time.Time) {
 	switch {
 	case t.IsZero():
@@ -14,17 +14,16 @@ func (c *Conn) SetDeadline(t time.Time) {
 	}
 }
 
-// SetIdleTimeout makes the connection end with ErrIdle when nothing was sent or received
-// for the time d. The loop checks this at intervals of d, so the connection ends between
-// d and 2d after the last activity, or later if the loop is delayed. Keepalive probes
-// are not activity. If d is zero or less, there is no timeout.
+// SetIdleTimeout makes the connection end with ErrIdle between d and 2d after the last
+// send or receive, or later if the loop is delayed. Keepalive probes do not count. A d
+// of zero or less means no timeout.
 func (c *Conn) SetIdleTimeout(d time.Duration) {
 	c.liveness.setIdleTimeout(d, c.loop.clock.read())
 	c.startKeepalive()
 }
 
-// onKeepaliveTimer is called when a keepalive probe may be due, or when the idle timeout
-// or the timeout of a probe may have passed.
+// onKeepaliveTimer is called when a probe may be due, or a timeout of liveness may have
+// passed.
 func (c *Conn) onKeepaliveTimer() {
 	if c.state == stateOpen && c.checkLiveness() != nil && !c.checkLivenessAgain() {
 		return
@@ -42,9 +41,8 @@ func (c *Conn) onKeepaliveTimer() {
 	c.startKeepalive()
 }
 
-// checkLiveness calls liveness.check with the present time and returns its error. If
-// there is no error, checkLiveness also ends the catchUp that an earlier error may have
-// begun.
+// checkLiveness returns the error of liveness.check for the present time. Without an
+// error it ends the catchUp.
 func (c *Conn) checkLiveness() error {
 	err := c.liveness.check(c.loop.clock.read(), c.loop.cfg.Keepalive)
 	if err == nil {
@@ -53,12 +51,10 @@ func (c *Conn) checkLiveness() error {
 	return err
 }
 
-// checkLivenessAgain is called when checkLiveness has found an error. A loop that was
-// delayed may not have handled messages that have arrived meanwhile, so
-// checkLivenessAgain polls the CQ and checks again. If there is no error now, it returns
-// true, and the connection continues. If there is still an error, and all messages that
-// arrived meanwhile have been handled, it ends the connection. If some of these messages
-// are not handled yet, the next turn of the loop checks again.
+// checkLivenessAgain follows an error of checkLiveness. It polls the CQ and checks
+// again, because messages may have arrived while the loop was delayed. Without an error
+// it returns true, and the connection continues. With an error, it ends the connection
+// when all those messages are handled. Until then the next turn checks again.
 func (c *Conn) checkLivenessAgain() (alive bool) {
 	done := c.catchUp.poll(c.queue)
 	if c.state != stateOpen {
@@ -76,10 +72,9 @@ func (c *Conn) checkLivenessAgain() (alive bool) {
 	return false
 }
 
-// Probes of many connections may be due at the same time. One turn of the loop posts at
-// most probeBudget probes, which takes less than a millisecond. Further probes that are
-// due in the same turn are delayed: the first probeBudget of them by probePause, the
-// next probeBudget of them by 2*probePause, and so on. Both numbers are arbitrary.
+// One turn posts at most probeBudget probes, which takes less than a millisecond.
+// Further ones are delayed: the next probeBudget by probePause, the next by
+// 2*probePause, and so on. Both numbers are arbitrary.
 const (
 	probeBudget = 64
 	probePause  = time.Millisecond

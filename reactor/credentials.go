@@ -15,17 +15,15 @@ func processOf(id *cm.ID) (p peerProcess) {
 }
 
 // Credentials returns the credentials of the process that requests the connection. The
-// second result is false if they are not known. They are known only if the peer uses the
-// local path of provider/soft. That path refuses processes of users that are not in
-// soft.Config.AllowedUsers. On the wire path and with provider/rdmacore they are not
-// known, even if the peer is on this host. Source: unix(7), SO_PEERCRED.
+// second result is false if they are not known. Only the local path of provider/soft
+// knows them, and it refuses users outside soft.Config.AllowedUsers. Source: unix(7),
+// SO_PEERCRED.
 func (r *ConnRequest) Credentials() (cm.Credentials, bool) {
 	return r.process.credentials, r.process.known
 }
 
 // Credentials returns the process and the user of the peer, see ConnRequest.Credentials.
-// On the dialing side this is the process that listens. The result stays the same after
-// OnClose.
+// A dialing side gets the process that listens. They stay the same after OnClose.
 func (c *Conn) Credentials() (cm.Credentials, bool) {
 	return c.process.credentials, c.process.known
 }

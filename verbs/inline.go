@@ -7,10 +7,10 @@ package verbs
 // copy of the data. A type assertion finds out whether a QP is one. The model is
 // ibv_wr_post(3).
 type InlineSender interface {
-	// SendInline sends payload as PostSend with OpSend, SendInline and flags does. The
-	// device may execute the request only at the next Doorbell or PostSend. The caller
-	// may use payload again when SendInline has returned. SendInline may be called where
-	// PostSend may be called.
+	// SendInline sends data as PostSend does with OpSend and the flags SendInline and
+	// flags. The device may execute the request only at the next Doorbell or PostSend.
+	// The caller may use data again when SendInline has returned. SendInline may be
+	// called where PostSend may be called.
 	//
 	// If the device can not do this now, SendInline returns false and does nothing. The
 	// caller then uses PostSend.

@@ -26,10 +26,10 @@ type QP interface {
 	Query() (QPAttr, error)
 
 	// PostSend appends work requests to the send queue, and notifies the device once for
-	// all of them. It needs state RTS or SQD; in StateError all requests are flushed. It
-	// returns the number of accepted requests. Source: ibv_post_send(3).
+	// all of them. It returns the number of accepted requests. It needs state RTS or SQD;
+	// in StateError all requests are flushed. Source: ibv_post_send(3).
 	//
-	// The errors, for the request at index n:
+	// After an error, request n was not accepted, and later ones were not examined:
 	//
 	//   - ErrQueueFull: the queue has room again after a poll of completions.
 	//   - ErrState: the state of the QP does not allow the call.
