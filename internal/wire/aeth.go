@@ -15,11 +15,11 @@ const AETHSize = 4
 //	0   syndrome (8) | MSN (24)
 type AETH [AETHSize]byte
 
-// Syndrome returns the syndrome: an ACK, an RNR NAK or a NAK with its reason.
+// Syndrome returns the kind of the answer: an ACK, an RNR NAK or a NAK.
 func (h *AETH) Syndrome() Syndrome { return Syndrome(h[0]) }
 
-// MSN returns the message sequence number: the number of messages that the responder
-// has completed, modulo 1<<24.
+// MSN returns the message sequence number: how many messages the responder has
+// completed, modulo 1<<24.
 func (h *AETH) MSN() psn.Value { return psn.Value(uint24(h[1:4])) }
 
 // Set sets all fields.
@@ -29,8 +29,7 @@ func (h *AETH) Set(s Syndrome, msn psn.Value) {
 }
 
 // A Syndrome says how a responder answers a request. The top three bits are the kind of
-// the answer. The meaning of the other bits depends on the kind. The functions Ack,
-// RNRNAK and NAK make a Syndrome.
+// the answer. Ack, RNRNAK and NAK make a Syndrome.
 type Syndrome uint8
 
 // A SyndromeKind is the kind of an answer. Values without a name are reserved.
@@ -53,13 +52,11 @@ const (
 	NAKInvalidRequest    NAKCode = 1
 	NAKRemoteAccess      NAKCode = 2
 	NAKRemoteOperational NAKCode = 3
-	// Only the transport service reliable datagram uses this code. So it never occurs on
-	// a reliable connection.
+	// Only reliable datagrams use this code. A reliable connection never has it.
 	NAKInvalidRD NAKCode = 4
 )
 
-// AckNoCredits is the syndrome of an ACK that grants no credits, because the responder
-// does not use end-to-end flow control.
+// AckNoCredits is the ACK of a responder without end-to-end flow control.
 const AckNoCredits Syndrome = noCredits
 
 const (
@@ -68,15 +65,15 @@ const (
 	noCredits = codeMask
 )
 
-// creditCounts has the number of credits that each of the 31 codes stands for. The index
-// is the code (IBTA vol. 1, 9.7.7.2).
+// creditCounts has the number of credits for each of the 31 codes (IBTA vol. 1,
+// 9.7.7.2).
 var creditCounts = [noCredits]uint16{
 	0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024,
 	1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768,
 }
 
-// Ack returns an ACK that grants the given number of credits. Only some numbers have a
-// code. For any other number, the ACK grants the next smaller number that has a code.
+// Ack returns an ACK that grants the given number of credits. A number without a code is
+// rounded down to the next one that has a code.
 func Ack(credits int) Syndrome {
 	code, exact := slices.BinarySearch(creditCounts[:], uint16(min(max(credits, 0), 1<<15)))
 	if !exact {
@@ -85,9 +82,8 @@ func Ack(credits int) Syndrome {
 	return Syndrome(code)
 }
 
-// RNRNAK returns an RNR NAK: the responder has no receive buffer, and the requester must
-// wait before it sends the request again. The parameter timer is the code of the waiting
-// time, 0 to 31.
+// RNRNAK returns an RNR NAK: the responder has no receive buffer. The parameter timer is
+// the code of the time to wait, 0 to 31.
 func RNRNAK(timer uint8) Syndrome {
 	return Syndrome(SyndromeRNRNAK<<codeBits) | Syndrome(timer&codeMask)
 }
@@ -99,10 +95,9 @@ func NAK(code NAKCode) Syndrome { return Syndrome(SyndromeNAK<<codeBits) | Syndr
 // Kind returns the kind of the answer.
 func (s Syndrome) Kind() SyndromeKind { return SyndromeKind(s >> codeBits) }
 
-// Credits returns the number of credits that an ACK grants. Each credit stands for one
-// receive buffer of the responder: for each credit, the requester may send one request
-// that needs a receive buffer. Credits returns false if the syndrome is not an ACK, or if
-// the responder does not use end-to-end flow control.
+// Credits returns the number of credits that an ACK grants. A requester needs one credit
+// for each request that uses a receive buffer. Credits returns false if the syndrome is
+// not an ACK, or is AckNoCredits.
 func (s Syndrome) Credits() (n int, ok bool) {
 	code := s & codeMask
 	if s.Kind() != SyndromeAck || code == noCredits {
@@ -111,11 +106,10 @@ func (s Syndrome) Credits() (n int, ok bool) {
 	return int(creditCounts[code]), true
 }
 
-// RNRTimer returns the code of the time that the requester must wait after an RNR NAK. It
-// is valid only if the syndrome is an RNR NAK.
+// RNRTimer returns the code of the time to wait. It is valid only for an RNR NAK.
 func (s Syndrome) RNRTimer() uint8 { return uint8(s & codeMask) }
 
-// NAKCode returns the reason of a NAK. It is valid only if the syndrome is a NAK.
+// NAKCode returns the reason. It is valid only for a NAK.
 func (s Syndrome) NAKCode() NAKCode { return NAKCode(s & codeMask) }
 
 func (s Syndrome) String() string {

@@ -16,19 +16,16 @@ const (
 //	20  value to compare with, or 0 (64)
 type AtomicETH [AtomicETHSize]byte
 
-// Addr returns the virtual address of the eight bytes in memory that the operation
-// changes. The address must be a multiple of eight.
+// Addr returns the virtual address of the eight bytes to change, a multiple of eight.
 func (h *AtomicETH) Addr() uint64 { return binary.BigEndian.Uint64(h[0:]) }
 
 // RKey returns the key of the memory region.
 func (h *AtomicETH) RKey() uint32 { return binary.BigEndian.Uint32(h[8:]) }
 
-// SwapAdd returns the value that a compare-and-swap writes, or the value that a
-// fetch-and-add adds.
+// SwapAdd returns the value to swap in or to add.
 func (h *AtomicETH) SwapAdd() uint64 { return binary.BigEndian.Uint64(h[12:]) }
 
-// Compare returns the value that a compare-and-swap compares with the value in memory. It
-// has no meaning for a fetch-and-add.
+// Compare returns the value to compare with. A fetch-and-add ignores it.
 func (h *AtomicETH) Compare() uint64 { return binary.BigEndian.Uint64(h[20:]) }
 
 // Set sets all fields.
@@ -39,8 +36,7 @@ func (h *AtomicETH) Set(addr uint64, rkey uint32, swapAdd, compare uint64) {
 	binary.BigEndian.PutUint64(h[20:], compare)
 }
 
-// An AtomicAckETH follows the AETH in the response to an atomic request. Source: IBTA
-// vol. 1, 9.3.
+// An AtomicAckETH follows the AETH in the response to an atomic (IBTA vol. 1, 9.3).
 type AtomicAckETH [AtomicAckETHSize]byte
 
 // Original returns the value that the memory had before the atomic operation.

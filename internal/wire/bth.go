@@ -6,27 +6,24 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/psn"
 )
 
-// UDPPort is the destination port of every RoCEv2 packet, in both directions. The
-// sender chooses the source port (IBTA annex A17.3.2).
+// UDPPort is the destination port of every RoCEv2 packet (IBTA annex A17.3.2).
 const UDPPort = 4791
 
 // Reserved queue pair numbers (IBTA vol. 1, 3.5.3 and 10.5.2).
 const (
 	// Queue pair number of the general services interface, which receives MADs.
 	GSIQPN = 1
-	// Destination queue pair number of multicast datagrams. It means all members of the
-	// multicast group.
+	// Destination queue pair number of multicast datagrams.
 	MulticastQPN = 0xffffff
 )
 
-// DefaultPKey is the default partition key, with full membership. Every port has it
-// (IBTA annex A17.4.7).
+// DefaultPKey is the partition key that every port has (IBTA annex A17.4.7).
 const DefaultPKey = 0xffff
 
 // BTHSize is the length of a BTH in bytes.
 const BTHSize = 12
 
-// A BTH is the base transport header, with which every packet begins. Source: IBTA vol.
+// A BTH is the base transport header at the beginning of every packet. Source: IBTA vol.
 // 1, 9.2.
 //
 //	0   opcode (8)
@@ -41,21 +38,20 @@ type BTH [BTHSize]byte
 // Opcode returns the operation code.
 func (h *BTH) Opcode() Opcode { return Opcode(h[0]) }
 
-// Solicited reports whether the sender requests a completion event at the receiver for
-// this message. The bit has a meaning only in the last packet of a message.
+// Solicited reports whether the message requests a completion event at the receiver. It
+// is valid in the last packet of a message.
 func (h *BTH) Solicited() bool { return h[1]&0x80 != 0 }
 
 // SetSolicited sets the solicited event bit.
 func (h *BTH) SetSolicited(on bool) { setBit(&h[1], 0x80, on) }
 
-// MigReq returns the migration bit. Without path migration the bit has no meaning:
-// network cards set it, the kernel's Soft-RoCE does not, and both accept either value.
+// MigReq returns the migration bit. Without path migration it has no meaning.
 func (h *BTH) MigReq() bool { return h[1]&0x40 != 0 }
 
 // SetMigReq sets the migration bit.
 func (h *BTH) SetMigReq(on bool) { setBit(&h[1], 0x40, on) }
 
-// PadCount returns the number of padding bytes between the payload and the ICRC, 0 to 3.
+// PadCount returns the number of bytes between the payload and the ICRC, 0 to 3.
 func (h *BTH) PadCount() int { return int(h[1] >> 4 & 3) }
 
 // Version returns the version of the transport header, which must be 0.
@@ -85,9 +81,8 @@ func (h *BTH) PSN() psn.Value { return psn.Value(uint24(h[9:12])) }
 // SetPSN sets the packet sequence number.
 func (h *BTH) SetPSN(v psn.Value) { putUint24(h[9:12], uint32(v)) }
 
-// PKeysMatch reports whether two ports with these partition keys may communicate. Both
-// keys must have the same partition number. At least one of the two ports must be a full
-// member of the partition. The top bit of a key is set for a full member (IBTA vol. 1,
+// PKeysMatch reports whether two ports with these partition keys may communicate: the
+// partition numbers are equal, and at least one key is of a full member (IBTA vol. 1,
 // 10.9.3).
 func PKeysMatch(a, b uint16) bool {
 	const full = 0x8000

@@ -9,9 +9,8 @@ import (
 // CMAHeaderSize is the length in bytes of a CMAHeader.
 const CMAHeaderSize = 36
 
-// A CMAHeader has the IP addresses of a connection request. It is at the beginning of the
-// private data of a REQ or SIDRREQ. The service id of the request has the destination's
-// port. Source: IBTA annex A11.4.
+// A CMAHeader has the IP addresses of a connection request. The private data of a REQ or
+// SIDRREQ begins with it. Source: IBTA annex A11.4.
 //
 //	0   version, 0 (8)
 //	1   IP version (4) | zero (4)
@@ -26,10 +25,9 @@ type CMAHeader struct {
 // ErrCMAHeader means that the private data does not begin with a valid CMAHeader.
 var ErrCMAHeader = errors.New("wire: no header of the RDMA IP CM service")
 
-// Encode writes the header at the beginning of the slice private. It returns the part of
-// private that follows the header, which is for the private data of the application. The
-// slice must have at least CMAHeaderSize bytes. Both addresses must be of the same
-// family. Encode ignores zones.
+// Encode writes the header at the beginning of private, and returns the rest of private
+// for the application's data. private must have at least CMAHeaderSize bytes. Both
+// addresses must be of the same family. Encode ignores zones.
 func (h *CMAHeader) Encode(private []byte) []byte {
 	head := (*[CMAHeaderSize]byte)(private)
 	*head = [CMAHeaderSize]byte{}
@@ -44,10 +42,9 @@ func (h *CMAHeader) Encode(private []byte) []byte {
 	return private[CMAHeaderSize:]
 }
 
-// Decode reads the header from the beginning of the slice private. The slice must have at
-// least CMAHeaderSize bytes. Decode returns the private data of the application, which is
-// the part of the slice after the header. If the header is not valid, Decode returns
-// ErrCMAHeader. It accepts all addresses: the caller checks them.
+// Decode reads the header from the beginning of private, and returns the rest of
+// private: the application's data. private must have at least CMAHeaderSize bytes. The
+// error is ErrCMAHeader. Decode does not check the addresses.
 func (h *CMAHeader) Decode(private []byte) ([]byte, error) {
 	head := (*[CMAHeaderSize]byte)(private)
 	if head[0] != 0 {

@@ -2,8 +2,7 @@ package wire
 
 import "encoding/binary"
 
-// GSIQKey is the Q_Key in all datagrams that are sent to or from the queue pair GSIQPN
-// (IBTA vol. 1, 3.5.3).
+// GSIQKey is the Q_Key of all datagrams to and from GSIQPN (IBTA vol. 1, 3.5.3).
 const GSIQKey = 0x80010000
 
 // DETHSize is the length of a DETH in bytes.
@@ -15,7 +14,7 @@ const DETHSize = 8
 //	4   reserved (8) | source QP number (24)
 type DETH [DETHSize]byte
 
-// QKey returns the Q_Key. It must be equal to the Q_Key of the receiving queue pair.
+// QKey returns the Q_Key, which must be that of the receiving queue pair.
 func (h *DETH) QKey() uint32 { return binary.BigEndian.Uint32(h[0:]) }
 
 // SrcQP returns the number of the queue pair that sent the datagram, 24 bits.

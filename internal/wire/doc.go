@@ -1,7 +1,6 @@
-// Package wire encodes and decodes RoCEv2 packets: the headers of the InfiniBand
-// transport, their opcodes, the invariant CRC, management datagrams (MADs) and the
-// messages of the connection manager. The package has only the formats. Other packages
-// have the protocol, which says which packets are valid at which time.
+// Package wire encodes and decodes RoCEv2 packets: headers, opcodes, the invariant CRC,
+// management datagrams (MADs) and the messages of the connection manager. The package
+// has only the formats. Other packages have the protocol.
 //
 // In this package, a packet is the payload of a UDP datagram:
 //
@@ -13,16 +12,14 @@
 //
 // Decode checks a received packet. Build lays out a packet to be sent. Both return a
 // Packet, whose headers are views of the caller's bytes. A view is a pointer to an array
-// of the header's size, so the length is checked only once, when the view is made.
+// of the header's size.
 //
-// If an argument of a setter has more bits than the field, the setter stores only the low
-// bits and reports no error. The caller must check the range of a value that comes from
-// outside of the program.
+// A setter stores only the low bits of a value that is too large for its field.
 //
-// No function of this package allocates memory or keeps a reference to its arguments. Its
-// types have no locks: only one goroutine at a time may use a value.
+// No function of this package allocates memory or keeps a reference to its arguments.
+// The types have no locks: only one goroutine at a time may use a value.
 //
-// Source: InfiniBand Architecture Specification (IBTA), volume 1, chapters 5 (packets), 9
-// (transport), 12 (communication management) and 13 (management datagrams), and its
+// Source: InfiniBand Architecture Specification (IBTA), volume 1, chapters 5 (packets),
+// 9 (transport), 12 (communication management) and 13 (management datagrams), and its
 // annexes A11 (RDMA IP CM service) and A17 (RoCEv2).
 package wire

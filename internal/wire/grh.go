@@ -8,17 +8,19 @@ import (
 // GRHSize is the length of a GRH in bytes.
 const GRHSize = 40
 
-// A GRH is the header that the receiver of a UD datagram finds in its receive buffer,
-// before the payload. It contains an IPv6 header, or 20 bytes of zeros and then an IPv4
-// header. The version fields and the checksum of the IPv4 header show which of the two it
-// is. Source: IBTA vol. 1, 11.4.1.2; annex A17.4.5.2.
+// A GRH is the IP header that a received UD datagram has before its payload: an IPv6
+// header, or 20 zero bytes and an IPv4 header. The version fields tell which. Source:
+// IBTA vol. 1, 11.4.1.2; annex A17.4.5.2.
 type GRH [GRHSize]byte
 
-// Set writes the IP header of a received packet. The parameter packet is the length in
-// bytes of the packet from the BTH to the ICRC. The parameter tos is the type of service
-// or the traffic class, and ttl is the time to live or the hop limit. Set writes 0 as the
-// identification and the flow label, because a socket does not report their values. IPv4
-// addresses may be IPv4-mapped IPv6 addresses.
+// Set writes the IP header of a received packet:
+//
+//   - packet is the length in bytes from the BTH to the ICRC.
+//   - tos is the type of service or the traffic class.
+//   - ttl is the time to live or the hop limit.
+//
+// The identification and the flow label are 0: a socket does not report them. IPv4
+// addresses may be IPv4-mapped.
 func (h *GRH) Set(src, dst netip.Addr, packet int, tos, ttl uint8) {
 	*h = GRH{}
 	from, to := src.Unmap(), dst.Unmap()
@@ -32,7 +34,7 @@ func (h *GRH) Set(src, dst netip.Addr, packet int, tos, ttl uint8) {
 	*(*[16]byte)(h[8:]), *(*[16]byte)(h[24:]) = from.As16(), to.As16()
 }
 
-// setIP4 writes an IPv4 header to h. All bytes of h must be zero before the call.
+// setIP4 writes an IPv4 header to h, whose bytes must be zero.
 func setIP4(h *[ip4Size]byte, src, dst [4]byte, packet int, tos, ttl uint8) {
 	h[0], h[1] = 0x45, tos
 	binary.BigEndian.PutUint16(h[2:], uint16(ip4Size+udpSize+packet))
@@ -42,8 +44,8 @@ func setIP4(h *[ip4Size]byte, src, dst [4]byte, packet int, tos, ttl uint8) {
 	binary.BigEndian.PutUint16(h[10:], checksum(h))
 }
 
-// checksum returns the Internet checksum of the given header (RFC 1071). The checksum
-// field of the header must be zero.
+// checksum returns the Internet checksum of a header whose checksum field is zero (RFC
+// 1071).
 func checksum(h *[ip4Size]byte) uint16 {
 	var sum uint32
 	for i := 0; i < len(h); i += 2 {

@@ -2,8 +2,8 @@ package wire
 
 import "math/bits"
 
-// A headerSet is a set of extended headers. Each header has one bit in it. The order of
-// the bits is the order in which the headers follow the BTH (IBTA vol. 1, 5.2).
+// A headerSet is a set of extended headers, one bit for each. The lowest bit is the
+// header that comes first (IBTA vol. 1, 5.2).
 type headerSet uint8
 
 const (
@@ -17,8 +17,7 @@ const (
 	hasCNP // The 16 reserved bytes of a CNP.
 )
 
-// headerSizes has the size of each header in bytes. The index is the number of the
-// header's bit in a headerSet. The array is never changed.
+// headerSizes has the size in bytes of each header, by its bit number in a headerSet.
 var headerSizes = [8]int{DETHSize, RETHSize, AtomicETHSize, AETHSize, AtomicAckETHSize, ImmDtSize, IETHSize, 16}
 
 // size returns the length in bytes of all headers in the set together.

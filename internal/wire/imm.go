@@ -8,7 +8,7 @@ const (
 	IETHSize  = 4
 )
 
-// An ImmDt is the immediate data of a SEND or WRITE. Source: IBTA vol. 1, 9.3.
+// An ImmDt is the immediate data of a SEND or WRITE (IBTA vol. 1, 9.3).
 type ImmDt [ImmDtSize]byte
 
 // Value returns the data as a number.
@@ -17,8 +17,8 @@ func (h *ImmDt) Value() uint32 { return binary.BigEndian.Uint32(h[:]) }
 // Set sets all fields.
 func (h *ImmDt) Set(value uint32) { binary.BigEndian.PutUint32(h[:], value) }
 
-// An IETH is the header of a SEND with invalidate. It names the memory region that the
-// peer can no longer access after the SEND has completed. Source: IBTA vol. 1, 9.3.
+// An IETH names the memory region that a SEND with invalidate invalidates (IBTA vol. 1,
+// 9.3).
 type IETH [IETHSize]byte
 
 // RKey returns the key to be invalidated.

@@ -1,9 +1,7 @@
 package wire
 
-// A layout copies the fields of a message between a struct and bytes. If toBytes is true,
-// it copies from the struct to the bytes, and otherwise from the bytes to the struct.
-// Each message has one method that lists its fields. Encode and Decode both use that
-// method, so they always agree.
+// A layout copies fields from a struct to bytes if toBytes is true, and otherwise from
+// bytes to a struct. Each message lists its fields once, for Encode and Decode.
 type layout struct {
 	data    *[MADDataSize]byte
 	toBytes bool
@@ -13,14 +11,13 @@ type unsigned interface {
 	~uint8 | ~uint16 | ~uint32 | ~uint64
 }
 
-// number encodes or decodes an integer field. The parameter off is the offset of its
-// first byte, and width is its length in bits.
+// number copies an integer field. off is the offset of its first byte, and width is its
+// length in bits.
 func number[T unsigned](l layout, off, width int, v *T) { field(l, off, 0, width, v) }
 
-// field encodes or decodes an integer field that need not begin at the beginning of a
-// byte. The parameter off is the offset of the first byte, bit is the number of the first
-// bit in that byte, and width is the length in bits. Bit 0 is the most significant bit of
-// a byte. If v has more than width bits, only the low bits of v are encoded.
+// field copies an integer field that begins at any bit. off is the offset of the first
+// byte, bit is the first bit (0 is the most significant), and width is the length in
+// bits. Only the low bits of v are encoded.
 func field[T unsigned](l layout, off, bit, width int, v *T) {
 	size := (bit + width + 7) / 8
 	b := l.data[off : off+size]
@@ -34,8 +31,7 @@ func field[T unsigned](l layout, off, bit, width int, v *T) {
 	putBigEndian(b, whole&^(mask<<shift)|uint64(*v)&mask<<shift)
 }
 
-// flag encodes or decodes a field of one bit. The parameter bit is the number of the bit
-// in the byte at offset off; see field.
+// flag copies a field of one bit; see field.
 func flag(l layout, off, bit int, v *bool) {
 	var n uint8
 	if *v {

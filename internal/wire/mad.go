@@ -5,8 +5,7 @@ import (
 	"errors"
 )
 
-// Lengths in bytes of a management datagram and of its data, and the offset of the
-// data.
+// Sizes in bytes of a management datagram and of its data, and the data's offset.
 const (
 	MADSize     = MADDataOffset + MADDataSize
 	MADDataSize = 232
@@ -14,10 +13,9 @@ const (
 	MADDataOffset = 24
 )
 
-// A MAD is a management datagram. It is the payload of a datagram from GSIQPN to GSIQPN
-// with GSIQKey. Source: IBTA vol. 1, 13.4. A MAD always has MADSize bytes. A sender must
-// never send a datagram of another length to GSIQPN, because it would stop the connection
-// management of Linux kernels up to 6.1.
+// A MAD is a management datagram: the payload of a datagram from GSIQPN to GSIQPN with
+// GSIQKey. Another length than MADSize must never be sent, because it would stop the
+// connection management of Linux up to 6.1. Source: IBTA vol. 1, 13.4.
 //
 //	0   base version (8) | class (8) | class version (8) | method (8)
 //	4   status (16) | class specific (16)
@@ -27,12 +25,11 @@ const (
 //	24  data
 type MAD [MADSize]byte
 
-// An Attribute is the attribute id of a MAD. In communication management it is the type
-// of the message.
+// An Attribute is the attribute id of a MAD. In communication management it is the
+// message type.
 type Attribute uint16
 
-// Attributes of communication management (IBTA vol. 1, 16.7.2). The attributes 0x19 and
-// 0x1a, which load an alternate path, are not used on RoCE.
+// Attributes of communication management (IBTA vol. 1, 16.7.2).
 const (
 	AttrREQ     Attribute = 0x10
 	AttrMRA     Attribute = 0x11
@@ -48,13 +45,12 @@ const (
 // ErrMAD means that a datagram is not a MAD of communication management.
 var ErrMAD = errors.New("wire: not a MAD of communication management")
 
-// cmHeader has the first four bytes of all MADs of communication management: base version
-// 1, class 7, class version 2, method Send. The array is never changed.
+// cmHeader has the first four bytes of a communication management MAD: base version 1,
+// class 7, class version 2, method Send.
 var cmHeader = [4]byte{1, 7, 2, 3}
 
-// DecodeMAD checks the payload of a datagram and returns a view of it as a MAD of
-// communication management. If the error is ErrMAD, the caller drops the datagram without
-// an answer.
+// DecodeMAD checks the payload of a datagram and returns a view of it. After ErrMAD the
+// caller drops the datagram.
 func DecodeMAD(payload []byte) (*MAD, error) {
 	if len(payload) != MADSize || [4]byte(payload) != cmHeader {
 		return nil, ErrMAD
@@ -62,16 +58,15 @@ func DecodeMAD(payload []byte) (*MAD, error) {
 	return (*MAD)(payload), nil
 }
 
-// Attribute returns the type of the message. The result may be a type for which this
-// package has no constant.
+// Attribute returns the type of the message, even one without a constant.
 func (m *MAD) Attribute() Attribute { return Attribute(binary.BigEndian.Uint16(m[16:])) }
 
-// TID returns the transaction id. All messages that answer a REQ have the transaction id
-// of the REQ: REP, MRA, REJ and RTU. A DREP has the transaction id of its DREQ.
+// TID returns the transaction id. REP, MRA, REJ and RTU have the id of their REQ, and a
+// DREP has the id of its DREQ.
 func (m *MAD) TID() uint64 { return binary.BigEndian.Uint64(m[8:]) }
 
-// encoding writes the header of a message to m and sets all other bytes to zero. It
-// returns a layout that writes the fields of the message.
+// encoding writes the header of a message to m and clears the other bytes. It returns a
+// layout for the fields.
 func (m *MAD) encoding(attr Attribute, tid uint64) layout {
 	*m = MAD{}
 	copy(m[:], cmHeader[:])

@@ -3,8 +3,8 @@ package wire
 import "fmt"
 
 // An Opcode is the operation code of a packet. The top three bits are the transport
-// service, and the other bits are the kind of packet. The opcode determines which headers
-// follow the BTH and how long the payload may be. Source: IBTA vol. 1, 9.2.
+// service. The opcode determines the extended headers and the payload's possible length.
+// Source: IBTA vol. 1, 9.2.
 type Opcode uint8
 
 // Opcodes of reliable connections.
@@ -35,8 +35,8 @@ const (
 	SendOnlyInv
 )
 
-// Opcodes of unreliable datagrams and of congestion notification packets (CNP, IBTA annex
-// A17.9.3). This package decodes a CNP so that the caller can recognize and ignore it.
+// Opcodes of unreliable datagrams and of congestion notification packets (CNP, IBTA
+// annex A17.9.3), which callers ignore.
 const (
 	UDSendOnly    Opcode = 0x64
 	UDSendOnlyImm Opcode = 0x65
@@ -52,8 +52,7 @@ const (
 	UD Transport = 0b011 // Unreliable datagram.
 )
 
-// A Kind is the kind of operation that a packet belongs to. All packets of one message
-// have the same Kind.
+// A Kind is the kind of operation. All packets of a message have the same Kind.
 type Kind uint8
 
 // Kinds of packets.
@@ -65,13 +64,13 @@ const (
 	KindRead
 	KindAtomic
 	KindReadResponse
-	// An ACK, a NAK or an RNR NAK. The AETH tells which of them it is.
+	// An ACK, a NAK or an RNR NAK, as the AETH tells.
 	KindAcknowledge
 	KindAtomicAcknowledge
 	KindCongestion
 )
 
-// A payloadRule says how long the payload of an opcode may be (IBTA vol. 1, 9.7.4.1).
+// A payloadRule limits the payload length of an opcode (IBTA vol. 1, 9.7.4.1).
 type payloadRule uint8
 
 const (
@@ -85,8 +84,7 @@ const (
 type format struct {
 	name string
 	kind Kind
-	// first is true for the first packet of a message, and last for the last packet. Both
-	// are true if the packet is the whole message.
+	// True for the first and for the last packet of a message. A single packet is both.
 	first, last bool
 	headers     headerSet
 	extended    uint8 // Sum of the sizes of the extended headers in bytes.
@@ -123,8 +121,7 @@ var formats = withSizes([256]format{
 	CNP:                {name: "CNP", kind: KindCongestion, first: true, last: true, headers: hasCNP},
 })
 
-// withSizes returns a copy of the formats in which the field extended of each format is
-// set.
+// withSizes returns a copy of the formats with the field extended set.
 func withSizes(table [256]format) [256]format {
 	for i := range table {
 		table[i].extended = uint8(table[i].headers.size())
@@ -135,8 +132,7 @@ func withSizes(table [256]format) [256]format {
 // Transport returns the transport service.
 func (o Opcode) Transport() Transport { return Transport(o >> 5) }
 
-// Kind returns the kind of operation. It is KindUnknown for opcodes that this package
-// does not define.
+// Kind returns the kind of operation, or KindUnknown.
 func (o Opcode) Kind() Kind { return formats[o].kind }
 
 // First reports whether the packet begins a message, as FIRST and ONLY packets do.
@@ -154,13 +150,13 @@ func (o Opcode) Response() bool {
 // HasImm reports whether the packet carries immediate data.
 func (o Opcode) HasImm() bool { return formats[o].headers&hasImm != 0 }
 
-// Size returns the length in bytes of a packet, from the BTH to the ICRC. The parameter
-// payload is the length of its payload in bytes.
+// Size returns the length in bytes from the BTH to the ICRC for a payload of the given
+// length.
 func (o Opcode) Size(payload int) int { return o.headerSize() + payload + pad(payload) + ICRCSize }
 
 // FitsPayload reports whether the opcode allows a payload of n bytes for a path MTU of
-// mtu bytes. Decode does not check this, because the responder must answer a wrong
-// length with a NAK (IBTA vol. 1, 9.7.4.1).
+// mtu bytes. Decode does not check this, because a wrong length needs a NAK (IBTA vol.
+// 1, 9.7.4.1).
 func (o Opcode) FitsPayload(n, mtu int) bool {
 	switch formats[o].payload {
 	case payloadFull:
@@ -183,5 +179,5 @@ func (o Opcode) String() string {
 // headerSize returns the length of the BTH and the extended headers in bytes.
 func (o Opcode) headerSize() int { return BTHSize + int(formats[o].extended) }
 
-// pad returns the number of bytes that pad a payload to a multiple of four.
+// pad returns the number of bytes that fill a payload up to a multiple of four.
 func pad(payload int) int { return -payload & 3 }

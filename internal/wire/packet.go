@@ -8,14 +8,14 @@ const MaxPayload = 4096
 // ICRCSize is the length of the ICRC in bytes.
 const ICRCSize = 4
 
-// MaxPacket is the length in bytes of the longest packet, from the BTH to the ICRC. The
-// longest packet is a WRITE_ONLY_IMM with the largest payload.
+// MaxPacket is the length in bytes of the longest packet, a WRITE_ONLY_IMM with
+// MaxPayload.
 const MaxPacket = BTHSize + RETHSize + ImmDtSize + MaxPayload + ICRCSize
 
 // Errors of Decode.
 var (
-	// ErrLength means that the packet is too short for its headers, longer than any
-	// path MTU allows, or has a payload that its opcode does not allow.
+	// ErrLength means that the packet is too short for its headers or that its payload
+	// is too long or wrong for its opcode.
 	ErrLength = errors.New("wire: invalid packet length")
 	// ErrVersion means that the version of the transport header is not 0.
 	ErrVersion = errors.New("wire: unknown transport header version")
@@ -23,26 +23,22 @@ var (
 	ErrOpcode = errors.New("wire: unknown opcode")
 )
 
-// A Packet is a packet whose length has been checked. It is a view of the slice that was
-// passed to Decode or Build, and is valid as long as the caller does not reuse that
-// slice.
+// A Packet is a packet whose length has been checked. It is a view of the slice that
+// Decode or Build got, and is valid until the caller reuses that slice.
 //
-// A method that returns a header returns nil if the opcode does not have that header.
+// A method for a header returns nil if the opcode does not have that header.
 //
-// A Packet has a single slice and no other fields, because it is passed through many
-// calls. The compiler passes values of up to four words in registers, and copies larger
-// ones through memory.
+// A Packet has only the slice, so that the compiler passes it in registers.
 type Packet struct {
 	bytes []byte // The bytes of the packet, from the BTH to the ICRC.
 }
 
-// Decode checks a received packet and returns a view of it. The parameter b is the
-// payload of a UDP datagram. The error is ErrLength, ErrVersion or ErrOpcode. After an
-// error the caller drops the packet without an answer (IBTA vol. 1, 9.6).
+// Decode checks a received packet, the payload of a UDP datagram, and returns a view of
+// it. The error is ErrLength, ErrVersion or ErrOpcode. After an error the caller drops
+// the packet (IBTA vol. 1, 9.6).
 //
-// Decode does not check the ICRC: see Flow.Verify. It does not check anything that
-// depends on the queue pair either: the keys, and whether the path MTU allows the length
-// of the payload. For the length, see Opcode.FitsPayload.
+// Decode does not check the ICRC (see Flow.Verify), keys, or the length for the path MTU
+// (see Opcode.FitsPayload).
 func Decode(b []byte) (Packet, error) {
 	if len(b) < BTHSize+ICRCSize || len(b)%4 != 0 {
 		return Packet{}, ErrLength
@@ -61,15 +57,13 @@ func Decode(b []byte) (Packet, error) {
 	return Packet{b}, nil
 }
 
-// Build begins a packet at the beginning of b. The parameter payload is the length of the
-// packet's payload in bytes. Build sets the opcode, the pad count and DefaultPKey. It
-// sets the other fields of the headers and the pad to zero, and does not change the bytes
-// of the payload. The caller then fills in the headers and the payload, and calls
-// Flow.Seal.
+// Build begins a packet with a payload of the given length in bytes, at the beginning of
+// b. It sets the opcode, the pad count and DefaultPKey, clears the other fields and the
+// pad, and leaves the payload as it is. The caller then fills in headers and payload,
+// and calls Flow.Seal.
 //
-// Build panics in these cases: the package does not define the opcode; the opcode does
-// not allow a payload of this length; the length exceeds MaxPayload; or b is shorter than
-// the result of Opcode.Size.
+// Build panics if the opcode is unknown, if the payload length is not allowed, or if b
+// is too short.
 func Build(b []byte, op Opcode, payload int) Packet {
 	if op.Kind() == KindUnknown || !op.allows(payload) {
 		panic("wire: invalid opcode or payload length")
@@ -132,8 +126,7 @@ func (p Packet) AETH() *AETH {
 	return (*AETH)(p.bytes[BTHSize:])
 }
 
-// AtomicAckETH returns the header of the response to an atomic request. It follows the
-// AETH.
+// AtomicAckETH returns the header after the AETH in the response to an atomic.
 func (p Packet) AtomicAckETH() *AtomicAckETH {
 	if !p.has(hasAtomicAckETH) {
 		return nil
@@ -157,8 +150,8 @@ func (p Packet) IETH() *IETH {
 	return (*IETH)(p.bytes[p.Opcode().headerSize()-IETHSize:])
 }
 
-// allows reports whether the opcode allows a payload of the given length, if the path MTU
-// is the largest.
+// allows reports whether the opcode allows this payload length with the largest path
+// MTU.
 func (o Opcode) allows(payload int) bool {
 	return payload == 0 || payload > 0 && payload <= MaxPayload && formats[o].payload != payloadNone
 }

@@ -7,8 +7,8 @@ type Answered uint8
 const (
 	AnsweredREQ Answered = 0
 	AnsweredREP Answered = 1
-	// An MRA with this value answers a LAP. A REJ with this value answers no message: its
-	// sender rejects the connection for another reason, for example after a timeout.
+	// An MRA with this value answers a LAP. A REJ with this value answers no message,
+	// but reports for example a timeout.
 	AnsweredOther Answered = 2
 )
 
@@ -18,9 +18,8 @@ type REJ struct {
 	RemoteID uint32
 	Rejected Answered // Message that is rejected, 2 bits.
 	Reason   uint16   // Reason of the reject: see IBTA vol. 1, 12.6.7.2.
-	// Info is additional information about the reject. The meaning of its bytes depends
-	// on Reason. InfoLength (7 bits) is the length of Info in bytes that the sender of
-	// the REJ has stated. Decode does not check it, so it may be larger than len(Info).
+	// Additional information; its meaning depends on Reason. InfoLength (7 bits) is its
+	// length in bytes as the sender states it, and may exceed len(Info).
 	Info       [72]byte
 	InfoLength uint8
 
@@ -43,13 +42,11 @@ func (r *REJ) layout(l layout) {
 	raw(l, 84, r.PrivateData[:])
 }
 
-// An MRA says that its sender has received a message but needs some time before it can
-// answer. Source: IBTA vol. 1, 12.6.6.
+// An MRA says that the sender needs more time for its answer (IBTA vol. 1, 12.6.6).
 type MRA struct {
 	LocalID, RemoteID uint32
 	Received          Answered // Message that was received, 2 bits.
-	// Code of the time that the sender needs for its answer, 5 bits. REQ.RemoteTimeout
-	// uses the same codes.
+	// Code of the time until the answer, 5 bits, as in REQ.RemoteTimeout.
 	ServiceTimeout uint8
 
 	PrivateData [222]byte

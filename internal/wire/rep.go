@@ -7,18 +7,15 @@ type REP struct {
 	LocalID, RemoteID uint32
 	QKey              uint32
 	QPN               uint32 // Number of the sender's queue pair, 24 bits.
-	// StartPSN is the PSN of the first request that the receiver of the REP sends on the
-	// connection.
+	// PSN of the first request that the receiver of the REP sends.
 	StartPSN psn.Value
 
-	// Number of READs and atomics that the sender of the REP can serve at the same time.
+	// Number of READs and atomics that the sender can serve at the same time.
 	ResponderResources uint8
-	// Number of READs and atomics that the sender of the REP will have outstanding at
-	// most.
+	// Maximum number of READs and atomics that the sender will have outstanding.
 	InitiatorDepth uint8
 
-	// Code of the maximum delay of the sender's ACKs, 5 bits. The codes are those of the
-	// timeouts in a REQ.
+	// Code of the maximum delay of the sender's ACKs, 5 bits, as in a REQ.
 	TargetAckDelay uint8
 	// Failover accepted, 2 bits: 0, because there is no path migration.
 	Failover    uint8
@@ -53,8 +50,8 @@ func (r *REP) layout(l layout) {
 	raw(l, 36, r.PrivateData[:])
 }
 
-// An RTU confirms a REP. It says that its sender is ready to use the connection. Source:
-// IBTA vol. 1, 12.6.9.
+// An RTU confirms a REP: its sender is ready to use the connection (IBTA vol. 1,
+// 12.6.9).
 type RTU struct {
 	LocalID, RemoteID uint32
 	PrivateData       [224]byte

@@ -2,9 +2,8 @@ package wire
 
 import "github.com/rdmaloop/rdmaloop/internal/psn"
 
-// A REQ requests a connection. Source: IBTA vol. 1, 12.6.5. "Local" in a name means the
-// sender of the REQ, and "remote" the receiver. A timeout with the code c is 4.096 µs *
-// 2^c.
+// A REQ requests a connection. "Local" means its sender, and "remote" its receiver. A
+// timeout with the code c is 4.096 µs * 2^c. Source: IBTA vol. 1, 12.6.5.
 type REQ struct {
 	LocalID   uint32 // Communication id that the sender has chosen.
 	ServiceID ServiceID
@@ -12,22 +11,18 @@ type REQ struct {
 	QKey      uint32
 	QPN       uint32 // Number of the sender's queue pair, 24 bits.
 
-	// Number of READs and atomics that the sender of the REQ can serve at the same time.
+	// Number of READs and atomics that the sender can serve at the same time.
 	ResponderResources uint8
-	// Number of READs and atomics that the sender of the REQ wants to have outstanding at
-	// most.
+	// Maximum number of READs and atomics that the sender wants to have outstanding.
 	InitiatorDepth uint8
 
-	// Code of the time within which the receiver of the REQ must answer a CM message, 5
-	// bits.
+	// Code of the time within which the receiver must answer a CM message, 5 bits.
 	RemoteTimeout uint8
 	Transport     uint8 // Transport service, 2 bits: 0 is RC.
 	FlowControl   bool  // True if the sender uses end-to-end flow control.
-	// StartPSN is the PSN of the first request that the receiver of the REQ sends on the
-	// connection.
+	// PSN of the first request that the receiver of the REQ sends.
 	StartPSN psn.Value
-	// Code of the time within which the sender of the REQ will answer a CM message, 5
-	// bits.
+	// Code of the time within which the sender will answer a CM message, 5 bits.
 	LocalTimeout uint8
 	// Transport retry count for the receiver's queue pair, 3 bits.
 	RetryCount uint8
@@ -41,13 +36,13 @@ type REQ struct {
 
 	Primary Path
 
-	// PrivateData begins with a CMAHeader if the service is an RDMA IP CM service. A CM
-	// message does not say how many bytes of the private data are in use.
+	// PrivateData begins with a CMAHeader for an RDMA IP CM service. Its used length is
+	// not transmitted.
 	PrivateData [92]byte
 }
 
-// A Path is the network path that a connection request proposes. The alternate path is
-// neither written nor read, because RoCE has no path migration.
+// A Path is the network path that a connection request proposes. RoCE has no alternate
+// path.
 type Path struct {
 	LocalLID, RemoteLID uint16 // Local identifier: 0xffff on RoCE.
 	LocalGID, RemoteGID GID
@@ -63,8 +58,8 @@ type Path struct {
 // Encode writes the message, with the transaction id tid, to m.
 func (r *REQ) Encode(m *MAD, tid uint64) { r.layout(m.encoding(AttrREQ, tid)) }
 
-// Decode reads the message from m. It keeps no reference to m. Decode accepts arbitrary
-// data: the caller checks the values.
+// Decode reads the message from m and keeps no reference to it. The caller checks the
+// values.
 func (r *REQ) Decode(m *MAD) { r.layout(m.decoding()) }
 
 func (r *REQ) layout(l layout) {

@@ -1,7 +1,6 @@
 package wire
 
-// A SIDRREQ asks for the datagram queue pair of a service. Source: IBTA vol. 1,
-// 12.11.1.
+// A SIDRREQ asks for the datagram queue pair of a service (IBTA vol. 1, 12.11.1).
 type SIDRREQ struct {
 	// Random number that distinguishes this request from other requests.
 	RequestID uint32
@@ -28,12 +27,11 @@ func (r *SIDRREQ) layout(l layout) {
 // A SIDRREP answers a SIDRREQ. Source: IBTA vol. 1, 12.11.2.
 type SIDRREP struct {
 	RequestID uint32
-	// 0 if the service has a queue pair. Any other value is the reason of the refusal,
-	// and QPN and QKey are invalid.
+	// 0 means success. Any other value is the reason of the refusal; QPN and QKey are
+	// invalid.
 	Status uint8
-	// Info is additional information about the refusal. InfoLength is the length of Info
-	// in bytes that the sender of the message has stated. Decode does not check it, so it
-	// may be larger than len(Info).
+	// Additional information about the refusal. InfoLength is its length in bytes as the
+	// sender states it, and may exceed len(Info).
 	Info       [72]byte
 	InfoLength uint8
 	QPN        uint32 // Number of the service's queue pair, 24 bits.

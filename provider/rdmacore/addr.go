@@ -11,11 +11,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A sockaddr is a socket address in the kernel's format: a struct sockaddr_in or
-// sockaddr_in6.
+// A sockaddr is a struct sockaddr_in or sockaddr_in6.
 type sockaddr [unix.SizeofSockaddrInet6]byte
 
-// Offsets of the fields in bytes. Both structs have the port at the same offset.
+// Field offsets in bytes. Both structs have the port at the same offset.
 const (
 	familyAt = 0
 	portAt   = 2
@@ -41,8 +40,8 @@ func toSockaddr(a netip.AddrPort) (s sockaddr) {
 	return s
 }
 
-// fromSockaddr converts a socket address. If the address family is neither IPv4 nor IPv6,
-// it returns the zero value.
+// fromSockaddr converts a socket address. The result is the zero value if the family is
+// neither IPv4 nor IPv6.
 func fromSockaddr(s *sockaddr) netip.AddrPort {
 	port := binary.BigEndian.Uint16(s[portAt:])
 	switch binary.NativeEndian.Uint16(s[familyAt:]) {
@@ -55,8 +54,7 @@ func fromSockaddr(s *sockaddr) netip.AddrPort {
 	return netip.AddrPort{}
 }
 
-// scopeOf returns the index of the interface that a zone names, or 0 if there is no such
-// interface.
+// scopeOf returns the index of the interface with the given name, or 0.
 func scopeOf(zone string) uint32 {
 	if zone == "" {
 		return 0

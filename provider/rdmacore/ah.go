@@ -43,8 +43,8 @@ func (p *pd) CreateAH(attr *verbs.AHAttr) (verbs.AH, error) {
 	return a, nil
 }
 
-// checkAH checks the fields that some devices do not check, and returns a
-// *verbs.ParamError for a wrong one.
+// checkAH checks fields that some devices do not check. The error is a
+// *verbs.ParamError.
 func (d *device) checkAH(a *verbs.AHAttr) error {
 	if err := d.checkPort(a.Port); err != nil {
 		return err
@@ -54,7 +54,7 @@ func (d *device) checkAH(a *verbs.AHAttr) error {
 
 func (a *ah) Attr() verbs.AHAttr { return a.attr }
 
-// address returns the address of the struct ibv_ah. Send requests contain it as a number.
+// address returns the address of the struct ibv_ah as a number, for send requests.
 func (a *ah) address() (uint64, error) {
 	c := a.c.Load()
 	if c == nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// An objectTable finds the Go object that belongs to the address of a C object. Any
-// goroutine may call its methods.
+// An objectTable finds a Go object by the address of its C object. Any goroutine may
+// call its methods.
 type objectTable struct {
 	mu    sync.Mutex
 	table map[uintptr]any
@@ -44,30 +44,27 @@ func (t *objectTable) find(address uintptr) any {
 	return t.table[address]
 }
 
-// A rawAsync is an event as the C code of this package returns it: the type is a number
-// of enum ibv_event_type, and the object is the address of a C object. An event of a port
-// has the number of the port instead of an object.
+// A rawAsync is an event of libibverbs: a type of enum ibv_event_type, and the address
+// of a C object or the number of a port.
 type rawAsync struct {
 	object uint64
 	typ    uint32
 	port   uint32
 }
 
-// An asyncQueue holds the asynchronous events that were fetched from the device, until
-// NextAsync returns them to the application. Two callers fetch events: NextAsync, and a
-// CQ that has been empty for a long time and may have been overrun.
+// An asyncQueue holds asynchronous events that were fetched from the device and that
+// NextAsync has not returned yet. A CQ that has been empty for a long time fetches
+// events too, because it may have been overrun.
 //
-// After the CQ has fetched an event, the device's descriptor is not readable for that
-// event any more. The application therefore gets another descriptor: that of an epoll
-// instance with the device's descriptor and an eventfd. The eventfd is readable while the
-// asyncQueue has events.
+// After such a fetch the device's descriptor is not readable any more. So the
+// application gets an epoll descriptor for both the device's descriptor and an eventfd.
+// The eventfd is readable while the asyncQueue has events.
 type asyncQueue struct {
 	epoll, eventfd int
-	// take fetches one event from the device. It returns 1 if it has fetched an event, 0
-	// if there is none, or a negated errno.
+	// take fetches one event. It returns 1, 0 if there is none, or a negated errno.
 	take func(*rawAsync) int32
 	// identify converts an event and finds its object. It returns false if the object is
-	// closed or was not created by this package.
+	// not an open object of this package.
 	identify func(*rawAsync) (verbs.AsyncEvent, bool)
 
 	mu     sync.Mutex
@@ -75,8 +72,8 @@ type asyncQueue struct {
 	closed bool
 }
 
-// newAsyncQueue creates the asyncQueue of a device. The descriptor fd is readable while
-// the device has an event.
+// newAsyncQueue creates a device's asyncQueue. fd is readable while the device has an
+// event.
 func newAsyncQueue(
 	fd int, take func(*rawAsync) int32, identify func(*rawAsync) (verbs.AsyncEvent, bool),
 ) (*asyncQueue, error) {
@@ -157,23 +154,21 @@ func (a *asyncQueue) dropEvents(object any) {
 	}
 }
 
-// fetchAll fetches the events of the device, so that an overrun of a CQ becomes known. A
-// CQ calls fetchAll when the CQ has been empty for a long time.
+// fetchAll fetches the device's events, because a CQ has been empty for a long time and
+// may have been overrun.
 func (a *asyncQueue) fetchAll() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.closed {
 		return
 	}
-	// The error is ignored here, because the next call of NextAsync fails with the same
-	// error and reports it.
+	// The next NextAsync reports the same error.
 	_ = a.fetch()
 	a.signal()
 }
 
-// fetch fetches all events of the device. It acknowledges each event at once, because
-// otherwise the destruction of an object would wait until the object's events are
-// acknowledged. If a signal interrupts a call (EINTR), fetch repeats the call.
+// fetch fetches all events of the device. It acknowledges them at once, because an
+// unacknowledged event would block the destruction of its object.
 func (a *asyncQueue) fetch() error {
 	for {
 		var raw rawAsync
@@ -200,9 +195,8 @@ func (d *device) takeAsync(raw *rawAsync) int32 {
 	return int32(n)
 }
 
-// asyncEvent converts an event of libibverbs. If the event is about a CQ, asyncEvent
-// marks the CQ as overrun. It returns false if the object of the event is closed or was
-// not created by this package.
+// asyncEvent converts an event of libibverbs, and marks the CQ of an overrun. It returns
+// false if the object of the event is not an open object of this package.
 func (d *device) asyncEvent(raw *rawAsync) (ev verbs.AsyncEvent, ok bool) {
 	ev = verbs.AsyncEvent{Type: verbs.AsyncEventType(raw.typ), Port: uint8(raw.port)}
 	if raw.object == 0 {
@@ -222,8 +216,7 @@ func (d *device) asyncEvent(raw *rawAsync) (ev verbs.AsyncEvent, ok bool) {
 	return ev, true
 }
 
-// signal makes the eventfd readable if the asyncQueue has events, and not readable if it
-// has none.
+// signal makes the eventfd readable exactly if the asyncQueue has events.
 func (a *asyncQueue) signal() {
 	if a.events.Len() == 0 {
 		eventfd.Drain(a.eventfd)

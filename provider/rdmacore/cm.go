@@ -14,16 +14,15 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// channel implements cm.TransportChannel. Its lock is held during every call of librdmacm
-// for the channel or one of its IDs. The package comment has the reason.
+// channel implements cm.TransportChannel. Its lock is held during every call of
+// librdmacm for the channel or its IDs; see the package comment.
 type channel struct {
 	provider *Provider
 	fd       int
 
 	mu sync.Mutex
 	c  *C.struct_rdma_event_channel // the C object; nil after Close
-	// raw is the event that was fetched last. The caller of Next reads the private data
-	// of the event from it.
+	// raw is the event that was fetched last, including its private data.
 	raw C.struct_rl_event
 }
 
@@ -67,8 +66,7 @@ func (ch *channel) NewID(ps cm.PortSpace) (cm.TransportID, error) {
 	return ch.adopt(c), nil
 }
 
-// adopt creates the Go object for a struct rdma_cm_id that exists already, and adds it to
-// the IDs of the provider. The events of the ID arrive on the channel.
+// adopt creates the Go object for an existing struct rdma_cm_id on the channel.
 func (ch *channel) adopt(c *C.struct_rdma_cm_id) *id {
 	i := &id{provider: ch.provider, c: c, minRNRTimer: cm.DefaultMinRNRTimer}
 	i.channel.Store(ch)

@@ -14,10 +14,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Next fetches one event. For some events librdmacm also acts during this call. For
-// example, the peer has accepted a connection, and the queue pair was created on the ID
-// that has called Connect. Then librdmacm moves the queue pair to RTS and confirms the
-// connection to the peer, which may take several system calls.
+// Next fetches one event. For some events librdmacm also changes the state of a queue
+// pair or sends messages during this call.
 //
 // Implements: rdma_get_cm_event(3), rdma_ack_cm_event(3).
 func (ch *channel) Next(ev *cm.TransportEvent) (bool, error) {
@@ -37,8 +35,8 @@ func (ch *channel) Next(ev *cm.TransportEvent) (bool, error) {
 	}
 }
 
-// translate converts the event in ch.raw. It returns false if the ID of the event was
-// destroyed meanwhile; the event is then dropped.
+// translate converts the event in ch.raw. It returns false if the ID was destroyed
+// meanwhile; the event is then dropped.
 func (ch *channel) translate(ev *cm.TransportEvent) bool {
 	raw := &ch.raw
 	*ev = cm.TransportEvent{Type: cm.EventType(raw._type), Status: int(raw.status)}
@@ -61,8 +59,8 @@ func (ch *channel) translate(ev *cm.TransportEvent) bool {
 	return true
 }
 
-// request creates the ID of a connection request. If the listener is closed, request
-// returns nil and destroys the C object of the new ID, which rejects the request.
+// request creates the ID of a connection request. If the listener is closed, it rejects
+// the request and returns nil.
 func (ch *channel) request(ev *cm.TransportEvent) *id {
 	c := (*C.struct_rdma_cm_id)(pointer(uint64(ch.raw.id)))
 	listener := ch.provider.id(uint64(ch.raw.listener))
@@ -74,11 +72,9 @@ func (ch *channel) request(ev *cm.TransportEvent) *id {
 	return ch.adopt(c)
 }
 
-// byApplication reports whether an application has rejected a request. The reason code in
-// the event is not sufficient to decide that, because the peer's kernel sends the code of
-// an application for other causes too. But a reject by the kernel has no private data. So
-// byApplication returns true if the code is that of an application and the private data
-// is not all zero.
+// byApplication reports whether an application has rejected a request. The peer's kernel
+// sends an application's reason code for other causes too, but then the private data is
+// all zero.
 func byApplication(ev *cm.TransportEvent) bool {
 	refused := ev.Type == cm.Rejected && ev.Status == int(cm.RejectConsumer) ||
 		ev.Type == cm.Unreachable && ev.Status == int(cm.SIDRReject)
@@ -94,7 +90,7 @@ func byApplication(ev *cm.TransportEvent) bool {
 }
 
 // trackState records that librdmacm has changed the state of the ID's queue pair. The
-// caller holds the lock of the channel.
+// channel is locked.
 func (i *id) trackState(t cm.EventType) {
 	if i.qp == nil {
 		return
@@ -107,8 +103,7 @@ func (i *id) trackState(t cm.EventType) {
 	}
 }
 
-// reachedRTS records that librdmacm has moved the queue pair to RTS, and sets the RNR
-// timer of the queue pair.
+// reachedRTS records that the queue pair is in RTS, and sets its RNR timer.
 func (i *id) reachedRTS() {
 	if i.qp.lastState() < verbs.StateRTS {
 		i.qp.setLast(verbs.StateRTS)
@@ -147,8 +142,7 @@ func toParam(p *cm.MessageParam) (out C.struct_rl_param) {
 	return out
 }
 
-// pointer converts an address in C memory to a pointer. It avoids a direct conversion,
-// which go vet reports as possible misuse.
+// pointer converts an address in C memory to a pointer in a way that go vet accepts.
 func pointer(address uint64) unsafe.Pointer {
 	return *(*unsafe.Pointer)(unsafe.Pointer(&address))
 }

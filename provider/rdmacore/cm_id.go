@@ -18,13 +18,11 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// id implements cm.TransportID. The lock of the ID's channel protects the fields that
-// follow the field channel.
+// id implements cm.TransportID. The channel's lock protects the fields below channel.
 type id struct {
 	provider *Provider
-	// The event channel of the ID. To store another channel, a goroutine must hold the
-	// locks of both the old and the new channel. So the value does not change while a
-	// goroutine holds the lock of the present channel.
+	// The event channel of the ID. It changes only while the locks of both the old and
+	// the new channel are held.
 	channel atomic.Pointer[channel]
 	c       *C.struct_rdma_cm_id
 	qp      *qp // queue pair that was created on the ID, or nil
@@ -33,7 +31,7 @@ type id struct {
 	minRNRTimer uint8
 }
 
-// lock locks the channel of the ID, and returns the channel. The caller has to unlock it.
+// lock locks the channel of the ID and returns it. The caller unlocks it.
 func (i *id) lock() *channel {
 	for {
 		ch := i.channel.Load()
@@ -45,16 +43,16 @@ func (i *id) lock() *channel {
 	}
 }
 
-// do locks the channel of the ID and makes one call of librdmacm. The parameter op is the
-// name of the call in the error.
+// do makes one call of librdmacm with the channel locked. op is the call's name in the
+// error.
 func (i *id) do(op string, call func() C.int) error {
 	ch := i.lock()
 	defer ch.mu.Unlock()
 	return cmError(op, int32(call()))
 }
 
-// Bind binds the ID to a local address. For a loopback address Bind returns an error,
-// because librdmacm would treat that address as the wildcard.
+// Bind binds the ID to a local address. A loopback address is an error, because
+// librdmacm would treat it as the wildcard.
 //
 // Implements: rdma_bind_addr(3).
 func (i *id) Bind(addr netip.AddrPort) error {
@@ -72,7 +70,7 @@ func (i *id) Listen(backlog int) error {
 	return i.do("listen", func() C.int { return C.rl_listen(i.c, C.int(min(backlog, 1<<30))) })
 }
 
-// ResolveAddr starts to find the device through which the peer can be reached.
+// ResolveAddr starts to find the device for a peer.
 //
 // Implements: rdma_resolve_addr(3).
 func (i *id) ResolveAddr(src, dst netip.AddrPort, timeout time.Duration) error {
@@ -99,8 +97,7 @@ func (i *id) ResolveRoute(timeout time.Duration) error {
 // verbs.Caps.LoopbackAddrs.
 var errLoopback = errors.Join(cm.ErrAddrNotAvailable, errors.New("no RDMA device has a loopback address"))
 
-// milliseconds converts a duration to milliseconds, rounded up. Rounding down could
-// return 0, which librdmacm does not accept.
+// milliseconds rounds up, because librdmacm does not accept 0.
 func milliseconds(d time.Duration) C.int {
 	return C.int((d + time.Millisecond - 1) / time.Millisecond)
 }
@@ -113,8 +110,7 @@ func (i *id) Connect(param *cm.MessageParam) error {
 	return i.do("connect", func() C.int { return C.rl_connect(i.c, &raw) })
 }
 
-// Accept accepts a request. librdmacm moves the queue pair to RTS before it answers the
-// peer.
+// Accept accepts a request and moves the queue pair to RTS.
 //
 // Implements: rdma_accept(3).
 func (i *id) Accept(param *cm.MessageParam) error {
@@ -136,8 +132,8 @@ func (i *id) Accept(param *cm.MessageParam) error {
 	return nil
 }
 
-// Reject rejects a request, or the peer's answer to a request. The peer always gets the
-// reason RejectConsumer, because rdma_reject(3) has no parameter for another reason.
+// Reject rejects a request or a reply. The peer always gets the reason RejectConsumer,
+// because librdmacm has no parameter for another one.
 //
 // Implements: rdma_reject(3).
 func (i *id) Reject(_ cm.RejectReason, data []byte) error {
@@ -159,9 +155,8 @@ func (i *id) Notify(event verbs.AsyncEventType) error {
 	return i.do("notify", func() C.int { return C.rl_notify(i.c, C.int(event)) })
 }
 
-// Disconnect moves the queue pair to ERROR and sends a disconnect request. librdmacm
-// returns EINVAL if there is no peer to which it can send the request. Disconnect does
-// not return that error.
+// Disconnect moves the queue pair to ERROR and sends a disconnect request. It returns no
+// error if there is no peer.
 //
 // Implements: rdma_disconnect(3).
 func (i *id) Disconnect() error {
@@ -176,9 +171,8 @@ func (i *id) Disconnect() error {
 	return nil
 }
 
-// SetOption sets an option. The values of cm.Option are those of librdmacm, except
-// OptionMinRNRTimer, which librdmacm does not have. For OptionMinRNRTimer, SetOption only
-// stores the value; the RNR timer is set when the queue pair reaches RTS.
+// SetOption sets an option. OptionMinRNRTimer takes effect when the queue pair reaches
+// RTS; librdmacm does not have it.
 //
 // Implements: rdma_set_option(3).
 func (i *id) SetOption(option cm.Option, value int) error {
@@ -191,9 +185,8 @@ func (i *id) SetOption(option cm.Option, value int) error {
 	return i.do("set option", func() C.int { return C.rl_set_option(i.c, C.int(option), C.int(value)) })
 }
 
-// Migrate moves the ID to another channel. rdma_migrate_id(3) waits until all events of
-// the ID are acknowledged. It does not wait here, because this package acknowledges each
-// event when it fetches the event.
+// Migrate moves the ID to another channel. It does not wait for unacknowledged events,
+// because there are none.
 //
 // Implements: rdma_migrate_id(3).
 func (i *id) Migrate(to cm.TransportChannel) error {
@@ -201,8 +194,8 @@ func (i *id) Migrate(to cm.TransportChannel) error {
 	if !ok || target.provider != i.provider {
 		return verbs.ErrForeign
 	}
-	// Migrate locks two channels. Two concurrent calls could lock them in opposite orders
-	// and deadlock. The lock migrating prevents that: only one call at a time holds it.
+	// Two concurrent calls could lock the two channels in opposite orders. So only one
+	// call runs at a time.
 	i.provider.migrating.Lock()
 	defer i.provider.migrating.Unlock()
 	from := i.lock()
@@ -261,8 +254,7 @@ func (i *id) addr(peer C.int) netip.AddrPort {
 	return fromSockaddr(&raw)
 }
 
-// c returns a pointer to the first byte of the address, for calls of the C code of this
-// package.
+// c returns a pointer to the address for C code.
 func (s *sockaddr) c() *C.uint8_t { return (*C.uint8_t)(&s[0]) }
 
 // Destroy destroys the ID.
@@ -271,8 +263,7 @@ func (s *sockaddr) c() *C.uint8_t { return (*C.uint8_t)(&s[0]) }
 func (i *id) Destroy() error {
 	ch := i.lock()
 	defer ch.mu.Unlock()
-	// The Go object is removed from the table first, because a new ID may get the same
-	// address.
+	// The ID is removed from the table first, because a new ID may get its address.
 	i.provider.removeID(i)
 	return cmError("destroy ID", int32(C.rl_destroy_id(i.c)))
 }

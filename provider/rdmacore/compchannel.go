@@ -20,13 +20,12 @@ type compChannel struct {
 	dev   *device
 	users userCount // counts the CQs that use the channel
 
-	// arms is the number of events that can still arrive from the armed CQs of the
-	// channel. Each call of Arm on one of these CQs adds 1, and each fetched event
-	// subtracts 1.
+	// arms is the number of events that can still arrive: one for each call of Arm.
 	arms atomic.Int64
 
 	guard // protects drained and c
-	// drained is true if Next has returned an event and no armed CQ can send another one.
+	// drained is true if Next has returned an event and no armed CQ can send another
+	// one.
 	drained bool
 	c       *C.struct_ibv_comp_channel
 	fd      int
@@ -69,10 +68,8 @@ func (d *device) createCompChannel(attr *verbs.CompChannelAttr) (*compChannel, e
 // FD returns the channel's descriptor.
 func (ch *compChannel) FD() int { return ch.fd }
 
-// Next fetches one event. Callers repeat the call until it returns false. The library
-// needs a system call even to find out that there is no event. Next usually avoids that
-// system call: an armed CQ sends only one event, so the field arms shows whether another
-// event can come.
+// Next fetches one event. Callers repeat the call until it returns false. The field arms
+// usually shows without a system call that there is no other event.
 //
 // Implements: ibv_get_cq_event(3).
 func (ch *compChannel) Next() (cookie uint64, ok bool, err error) {
@@ -81,9 +78,8 @@ func (ch *compChannel) Next() (cookie uint64, ok bool, err error) {
 	if ch.c == nil {
 		return 0, false, operr.Wrap("next completion event", verbs.ErrClosed)
 	}
-	// A device may send more events than the CQs have requested, and the field arms does
-	// not count these. So after Next has returned false because of arms, the next call
-	// asks the library.
+	// A device may send events that arms does not count. So after a false result because
+	// of arms, the next call asks the library.
 	drained := ch.drained && ch.arms.Load() <= 0
 	if ch.drained = false; drained {
 		return 0, false, nil
@@ -93,10 +89,8 @@ func (ch *compChannel) Next() (cookie uint64, ok bool, err error) {
 	if n <= 0 {
 		return 0, false, verbsError("next completion event", int32(n))
 	}
-	// The CQ of the event is still in the table of objects, so find does not return nil.
-	// The reason is that cq.destroy holds the guard of the channel while it does two
-	// things: it destroys the C object, which drops the events of the CQ, and it removes
-	// the CQ from the table.
+	// find does not return nil: cq.destroy removes the CQ from the table while it holds
+	// the guard of the channel, and drops the events of the CQ too.
 	q := ch.dev.objects.find(uintptr(address)).(*cq)
 	q.unacked.Add(1)
 	q.arms.Add(-1)

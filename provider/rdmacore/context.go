@@ -30,8 +30,8 @@ type Provider struct {
 	migrating sync.Mutex // held by a call of Migrate, so that calls run one at a time
 }
 
-// Open opens the devices that librdmacm finds. If there are none, or if the kernel has
-// no RDMA modules, it returns a *verbs.FeatureError.
+// Open opens the devices that librdmacm finds. Without devices or RDMA modules, the
+// error is a *verbs.FeatureError.
 //
 // Implements: rdma_get_devices(3).
 func Open() (*Provider, error) {
@@ -60,8 +60,7 @@ func Open() (*Provider, error) {
 // Name returns "rdmacore".
 func (p *Provider) Name() string { return "rdmacore" }
 
-// Devices implements verbs.Provider. The list has the devices that existed at the time of
-// Open.
+// Devices implements verbs.Provider. It lists the devices that existed at Open.
 func (p *Provider) Devices() ([]verbs.Device, error) {
 	if err := p.users.whileOpen(func() error { return nil }); err != nil {
 		return nil, operr.Wrap("list devices", err)
@@ -73,9 +72,9 @@ func (p *Provider) Devices() ([]verbs.Device, error) {
 	return list, nil
 }
 
-// Close implements verbs.Provider. librdmacm keeps one context for each device until the
-// process ends. Close closes the descriptors in the contexts of devices that were
-// removed. If such a device is connected again, Open can then open it.
+// Close implements verbs.Provider. librdmacm keeps the contexts of devices until the
+// process ends. Close closes the descriptors of removed devices, so that Open can open
+// them again.
 //
 // Implements: rdma_free_devices(3).
 func (p *Provider) Close() error {
@@ -91,8 +90,7 @@ func (p *Provider) Close() error {
 	return operr.Wrap("close rdmacore", errors.Join(err, kept))
 }
 
-// releaseRemoved finds the devices that were removed since Open: the library does not
-// list them any more. It closes the descriptors that the contexts of these devices have.
+// releaseRemoved closes the descriptors of devices that were removed since Open.
 //
 // Implements: ibv_get_device_list(3), ibv_free_device_list(3).
 func (p *Provider) releaseRemoved() (err error) {
@@ -105,8 +103,7 @@ func (p *Provider) releaseRemoved() (err error) {
 		present = unsafe.Slice(list, n)
 	}
 	for _, d := range p.devices {
-		// A device that was removed and connected again has a new struct ibv_device. So
-		// the device of this context is present only if the list has the same struct.
+		// A device that was removed and connected again has a new struct ibv_device.
 		if !slices.Contains(present, d.ctx.device) {
 			err = errors.Join(err, verbsError("release "+d.name, int32(C.rl_release_device(d.ctx))))
 		}
@@ -151,13 +148,11 @@ func openDevice(p *Provider, ctx *C.struct_ibv_context) (*device, error) {
 	return d, nil
 }
 
-// maxInline is the largest inline size in bytes with which describe tries to create a
-// queue pair, to find the limit of the device. It is arbitrary.
+// maxInline is the largest inline size in bytes that describe tries. Arbitrary.
 const maxInline = 4096
 
 // maxRdAtomic is the largest number of READs and atomics that librdmacm accepts for one
-// connection. In struct rdma_conn_param such a number has 8 bits, and the value 255 means
-// the limit of the device (RDMA_MAX_RESP_RES).
+// connection (struct rdma_conn_param). 255 would mean the device's limit.
 const maxRdAtomic = 254
 
 // describe queries those attributes of the device that never change.
@@ -205,8 +200,7 @@ func (d *device) describe() error {
 		Atomics:  a.atomic_cap != C.IBV_ATOMIC_NONE,
 		WriteImm: !iWARP,
 		SRQ:      a.max_srq > 0,
-		// UD needs Ethernet as the link layer. On InfiniBand, address handles need local
-		// identifiers (LIDs), which package verbs does not have.
+		// On InfiniBand, address handles need LIDs, which package verbs does not have.
 		UD:       !iWARP && port.link_layer == C.IBV_LINK_LAYER_ETHERNET,
 		ResizeCQ: C.rl_can_resize(d.ctx) != 0,
 	}
@@ -256,8 +250,8 @@ func (d *device) queryPort(num uint8, a *C.struct_ibv_port_attr) error {
 	return verbsError("query port", int32(C.rl_query_port(d.ctx, C.uint8_t(num), a)))
 }
 
-// gids returns the GID table of a port, up to the last entry that is in use. Entries for
-// RoCE version 1, which this library does not support, are zero.
+// gids returns the GID table of a port up to the last used entry. Entries for RoCE
+// version 1 are zero.
 //
 // Implements: ibv_query_gid_table(3).
 func (d *device) gids(num uint8) ([]verbs.GID, error) {
@@ -293,7 +287,7 @@ func within(field string, value, low, high int) error {
 	return nil
 }
 
-// fromWire converts a number from network byte order to the byte order of this host.
+// fromWire converts a number from network byte order to host byte order.
 func fromWire(n uint64) uint64 {
 	if binary.NativeEndian.Uint16([]byte{0, 1}) == 1 {
 		return n

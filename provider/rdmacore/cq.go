@@ -88,8 +88,8 @@ func (d *device) checkVector(vector int, progress verbs.Progress) error {
 	return within("progress", int(progress), 0, int(verbs.ProgressManual))
 }
 
-// dependencies returns the user counts of the objects that can not be closed while the CQ
-// is open: the provider and the completion channel. The CQ counts as one of their users.
+// dependencies returns the user counts of the provider and the completion channel, which
+// can not be closed while the CQ is open.
 func (q *cq) dependencies() []*userCount {
 	if q.channel == nil {
 		return []*userCount{&q.dev.provider.users}
@@ -100,8 +100,8 @@ func (q *cq) dependencies() []*userCount {
 func (q *cq) address() uintptr    { return uintptr(unsafe.Pointer(q.c)) }
 func (q *cq) handle() C.uintptr_t { return C.uintptr_t(q.address()) }
 
-// Arm requests an event for the next completion. If solicitedOnly is true, the event is
-// only for a completion that has failed or that the peer has marked as solicited.
+// Arm requests an event for the next completion. If solicitedOnly is true, only failed
+// and solicited completions cause an event.
 //
 // Implements: ibv_req_notify_cq(3).
 func (q *cq) Arm(solicitedOnly bool) error {
@@ -112,8 +112,7 @@ func (q *cq) Arm(solicitedOnly bool) error {
 	}
 	if q.channel != nil {
 		q.arms.Add(1)
-		// The field arms grows before rl_arm is called, because another goroutine may
-		// fetch the event before rl_arm returns.
+		// The event may be fetched before rl_arm returns, so it is counted first.
 		q.channel.arms.Add(1)
 	}
 	only := C.int(0)
@@ -137,7 +136,7 @@ func (q *cq) AckEvents(n int) {
 	q.unacked.Add(-int64(n))
 }
 
-// Depth returns the number of completions that the CQ can hold. After Close it is 0.
+// Depth returns how many completions the CQ can hold. After Close it is 0.
 func (q *cq) Depth() int {
 	q.enter()
 	defer q.leave()
@@ -162,8 +161,7 @@ func (q *cq) Resize(depth int) error {
 	return verbsError("resize CQ", int32(C.ibv_resize_cq(q.c, C.int(depth))))
 }
 
-// Close destroys the CQ. It returns ErrBusy if an event is not acknowledged, because
-// ibv_destroy_cq would wait for the acknowledgement.
+// Close destroys the CQ. It returns ErrBusy if an event is not acknowledged.
 //
 // Implements: ibv_destroy_cq(3).
 func (q *cq) Close() error { return operr.Wrap("close CQ", q.users.close(q.destroy)) }
@@ -176,8 +174,7 @@ func (q *cq) destroy() error {
 	}
 	address := q.address()
 	if q.channel != nil {
-		// While the guard of the channel is held, no goroutine can fetch an event of the
-		// CQ.
+		// The guard of the channel prevents that an event of the CQ is fetched now.
 		q.channel.enter()
 		defer q.channel.leave()
 		if q.unacked.Load() > 0 {
@@ -189,8 +186,7 @@ func (q *cq) destroy() error {
 	}
 	q.c = nil
 	if q.channel != nil {
-		// The CQ may be armed, but its events can not arrive any more. So they are no
-		// longer counted as events that can still arrive on the channel.
+		// The events of the CQ can not arrive any more.
 		q.channel.arms.Add(-q.arms.Load())
 	}
 	q.dev.objects.remove(address)
@@ -199,9 +195,8 @@ func (q *cq) destroy() error {
 	return nil
 }
 
-// ownCQ returns the CQ behind an interface. It returns an error if the CQ belongs to
-// another device. The error contains the name that is passed as the parameter "field",
-// for example "send CQ".
+// ownCQ returns the CQ behind an interface, or an error if it belongs to another device.
+// The parameter field is the name in the error, for example "send CQ".
 func (d *device) ownCQ(c verbs.CQ, field string) (*cq, error) {
 	if c == nil {
 		return nil, &verbs.ParamError{Field: field, NotNumber: true, Reason: "missing"}

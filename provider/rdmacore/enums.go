@@ -12,9 +12,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Most constants of packages verbs and cm have the numbers of the C enumerations. This
-// package passes the numbers on unchanged, even those without a constant. Each line below
-// can only be compiled if the two numbers in it are equal.
+// Package verbs and cm use the numbers of the C enumerations. Each line below compiles
+// only if its two numbers are equal.
 const (
 	_ = -uint(verbs.OpWrite ^ C.IBV_WR_RDMA_WRITE)
 	_ = -uint(verbs.OpWriteImm ^ C.IBV_WR_RDMA_WRITE_WITH_IMM)
@@ -39,8 +38,7 @@ const (
 	_ = -uint(verbs.WCRead ^ C.IBV_WC_RDMA_READ)
 	_ = -uint(verbs.WCCompareSwap ^ C.IBV_WC_COMP_SWAP)
 	_ = -uint(verbs.WCFetchAdd ^ C.IBV_WC_FETCH_ADD)
-	// The next two numbers are not those of libibverbs. They are results of the function
-	// in shim_data.c that converts the opcodes of completions.
+	// The next two numbers are from the opcode conversion in shim_data.c.
 	_ = -uint(verbs.WCRecv ^ 5)
 	_ = -uint(verbs.WCRecvWriteImm ^ 6)
 	_ = -uint(verbs.WCWithGRH ^ C.IBV_WC_GRH)
@@ -131,8 +129,7 @@ const knownAttrs = verbs.AttrState | verbs.AttrAccess | verbs.AttrPort | verbs.A
 	verbs.AttrPathMTU | verbs.AttrTimeout | verbs.AttrRetryCount | verbs.AttrRNRRetry | verbs.AttrRQPSN |
 	verbs.AttrMaxRdAtomic | verbs.AttrMinRNRTimer | verbs.AttrSQPSN | verbs.AttrMaxDestRdAtomic | verbs.AttrDestQPN
 
-// Go and C share structs, so both must give them the same memory layout. The build fails
-// if a layout differs.
+// Go and C share structs. The build fails if their layouts differ.
 const (
 	_ = -(unsafe.Sizeof(verbs.SGE{}) ^ C.sizeof_struct_ibv_sge)
 	_ = -(unsafe.Offsetof(verbs.SGE{}.Length) ^ unsafe.Offsetof(C.struct_ibv_sge{}.length))

@@ -14,8 +14,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// verbsError returns the error for the result of a call of libibverbs. A result of 0
-// means success. Every other result is an errno, which may be negated.
+// verbsError returns the error for a result of libibverbs: an errno, which may be
+// negated, or 0 for success.
 func verbsError(op string, code int32) error { return failure(op, code, verbsMeaning) }
 
 // postError returns the error for the result of a call that posts requests.
@@ -24,8 +24,8 @@ func postError(op string, code int32) error { return failure(op, code, postMeani
 // cmError returns the error for the result of a call of librdmacm.
 func cmError(op string, code int32) error { return failure(op, code, cmMeaning) }
 
-// createError returns the error for a call that has returned a nil pointer. The parameter
-// err is the errno, as cgo returns it.
+// createError returns the error for a call that has returned a nil pointer. err is the
+// errno from cgo.
 func createError(op string, err error) error {
 	var errno syscall.Errno
 	if !errors.As(err, &errno) {
@@ -34,10 +34,8 @@ func createError(op string, err error) error {
 	return failure(op, int32(errno), verbsMeaning)
 }
 
-// failure returns the error for the result code of a call, or nil if the code is 0. The
-// error wraps the errno. The function meaning returns the error of this module that has
-// the same meaning as the errno, such as verbs.ErrBusy, or nil if there is none; failure
-// wraps that error too.
+// failure returns the error for the result code of a call, or nil for 0. It wraps the
+// errno and the error that meaning returns for it, such as verbs.ErrBusy.
 func failure(op string, code int32, meaning func(syscall.Errno) error) error {
 	if code == 0 {
 		return nil
@@ -60,7 +58,7 @@ func verbsMeaning(errno syscall.Errno) error {
 }
 
 // postMeaning returns verbs.ErrQueueFull for ENOMEM (ibv_post_send(3)), and for EAGAIN,
-// which some devices return instead when the queue is full.
+// which some devices return instead.
 func postMeaning(errno syscall.Errno) error {
 	if errno == unix.ENOMEM || errno == unix.EAGAIN {
 		return verbs.ErrQueueFull
@@ -68,9 +66,8 @@ func postMeaning(errno syscall.Errno) error {
 	return nil
 }
 
-// cmMeaning returns the error of package cm that has the meaning of an errno of
-// rdma_bind_addr(3) or rdma_resolve_addr(3). ENODEV means that no device has the address.
-// EISCONN means that the connection is already established (rdma_notify(3)).
+// cmMeaning returns the error of package cm for an errno. ENODEV: no device has the
+// address. EISCONN: the connection is already established (rdma_notify(3)).
 func cmMeaning(errno syscall.Errno) error {
 	switch errno {
 	case unix.EADDRINUSE:

@@ -85,8 +85,8 @@ func (p *pd) Alloc(attr *verbs.AllocAttr) (verbs.MR, error) {
 	return m, nil
 }
 
-// Register registers memory of the caller. If the memory is in the Go heap, it stays
-// pinned until Close.
+// Register registers memory of the caller. Memory in the Go heap stays pinned until
+// Close.
 func (p *pd) Register(b []byte, access verbs.Access) (verbs.MR, error) {
 	const op = "register MR"
 	if err := p.checkMR(len(b), access); err != nil {
@@ -111,9 +111,7 @@ func (p *pd) checkMR(size int, access verbs.Access) error {
 
 const hugePage = 2 << 20
 
-// mmap maps zeroed memory. If the parameter huge is true, mmap first tries to use huge
-// pages, which succeeds only if the system has reserved some. Otherwise mmap uses
-// ordinary pages.
+// mmap maps zeroed memory. If huge is true, it tries to use reserved huge pages first.
 func (m *mr) mmap(size int, huge bool) (err error) {
 	const prot, flags = unix.PROT_READ | unix.PROT_WRITE, unix.MAP_PRIVATE | unix.MAP_ANONYMOUS
 	if huge {
@@ -130,8 +128,8 @@ func (m *mr) mmap(size int, huge bool) (err error) {
 	return nil
 }
 
-// register creates the memory region. It passes the address to C as a number, which is
-// allowed because the memory is pinned or not in the Go heap.
+// register creates the memory region. The address is a number, because the memory is
+// pinned or not in the Go heap.
 //
 // Implements: ibv_reg_mr(3).
 func (m *mr) register(op string) error {
@@ -147,8 +145,8 @@ func (m *mr) register(op string) error {
 	return nil
 }
 
-// memoryError adds a hint to an error with ENOMEM: the usual cause is the limit of locked
-// memory (getrlimit(2), RLIMIT_MEMLOCK).
+// memoryError adds a hint to ENOMEM: its usual cause is the limit of locked memory
+// (getrlimit(2), RLIMIT_MEMLOCK).
 func memoryError(op string, err error) error {
 	if errors.Is(err, unix.ENOMEM) {
 		return operr.Wrap(op, fmt.Errorf("%w (the limit on locked memory, ulimit -l, may be too low)", err))
@@ -163,7 +161,7 @@ func (m *mr) LKey() uint32         { return m.lkey }
 func (m *mr) RKey() uint32         { return m.rkey }
 func (m *mr) Access() verbs.Access { return m.access }
 
-// Close ends the registration. If Alloc has mapped the memory, Close unmaps it.
+// Close ends the registration, and unmaps memory that Alloc has mapped.
 //
 // Implements: ibv_dereg_mr(3).
 func (m *mr) Close() error {

@@ -2,15 +2,13 @@
 
 package rdmacore
 
-// An orderedPlaces has the places of a send queue. A queue has one place for each request
-// that it can hold. A send queue completes its requests in order, so its places become
-// free in the order in which they were occupied. Unsignaled requests have no completion
-// of their own: the completion of a later request also frees their places (IBTA vol. 1,
-// 10.8.5.1).
+// An orderedPlaces has the places of a send queue, one for each request. Requests
+// complete in order. A completion also frees the places of unsignaled requests before it
+// (IBTA vol. 1, 10.8.5.1).
 type orderedPlaces struct {
 	ids []uint64 // for each place, the ID that the caller gave to its request
-	// The number head counts the places that were occupied since the queue was created,
-	// and tail counts those that became free again. So head-tail places are in use.
+	// head counts the places that were ever occupied, and tail those that became free
+	// again.
 	head, tail uint64
 }
 
@@ -19,8 +17,7 @@ func newOrderedPlaces(n int) orderedPlaces { return orderedPlaces{ids: make([]ui
 // room returns the number of free places.
 func (p *orderedPlaces) room() int { return len(p.ids) - int(p.head-p.tail) }
 
-// occupy occupies the next place for the request with the given ID, and returns the
-// place. There must be a free place.
+// occupy gives the request with the given ID the next place. There must be a free place.
 func (p *orderedPlaces) occupy(id uint64) uint32 {
 	i := p.head % uint64(len(p.ids))
 	p.ids[i] = id
@@ -31,9 +28,8 @@ func (p *orderedPlaces) occupy(id uint64) uint32 {
 // returnLast frees the n places that were occupied last.
 func (p *orderedPlaces) returnLast(n int) { p.head -= uint64(n) }
 
-// settle frees a place and all places that were occupied before it. It returns the ID of
-// the request in the given place. If the place is not in use, settle frees nothing and
-// returns false.
+// settle frees a place and all places that were occupied before it, and returns the
+// request ID in the place. It returns false if the place is not in use.
 func (p *orderedPlaces) settle(place uint32) (id uint64, ok bool) {
 	n := uint64(len(p.ids))
 	if uint64(place) >= n {
@@ -50,9 +46,8 @@ func (p *orderedPlaces) settle(place uint32) (id uint64, ok bool) {
 // reset frees all places.
 func (p *orderedPlaces) reset() { p.tail = p.head }
 
-// A poolPlaces has the places of a receive queue. Places become free in any order,
-// because the queue pairs that share a receive queue complete their receives
-// independently of one another.
+// A poolPlaces has the places of a receive queue. They become free in any order, because
+// queue pairs may share the queue.
 type poolPlaces struct {
 	ids  []uint64
 	used []bool
@@ -69,8 +64,7 @@ func newPoolPlaces(n int) poolPlaces {
 // room returns the number of free places.
 func (p *poolPlaces) room() int { return len(p.free) }
 
-// occupy occupies any free place for the request with the given ID, and returns the
-// place. There must be a free place.
+// occupy gives the request with the given ID any free place. There must be one.
 func (p *poolPlaces) occupy(id uint64) uint32 {
 	last := len(p.free) - 1
 	i := p.free[last]
@@ -79,8 +73,8 @@ func (p *poolPlaces) occupy(id uint64) uint32 {
 	return i
 }
 
-// settle frees a place, and returns the ID of the request in it. If the place is not in
-// use, settle returns false.
+// settle frees a place and returns the request ID in it. It returns false if the place
+// is not in use.
 func (p *poolPlaces) settle(place uint32) (id uint64, ok bool) {
 	if int(place) >= len(p.used) || !p.used[place] {
 		return 0, false

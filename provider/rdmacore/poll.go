@@ -14,8 +14,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// After every idlePolls polls without a completion, a CQ asks the device whether the CQ
-// was overrun. The number is arbitrary.
+// A CQ checks for an overrun after this number of polls without a completion. Arbitrary.
 const idlePolls = 1024
 
 // Poll fetches up to len(dst) completions with one call into C.
@@ -30,9 +29,8 @@ func (q *cq) Poll(dst []verbs.WC) (int, error) {
 	return q.poll(dst)
 }
 
-// poll fetches completions and drops those of closed queues. If the device has filled dst
-// and all these completions were dropped, poll fetches again, because there may be more
-// completions.
+// poll fetches completions and drops those of closed queues. If all were dropped and dst
+// was full, it fetches again.
 func (q *cq) poll(dst []verbs.WC) (n int, err error) {
 	for {
 		raw := 0
@@ -45,7 +43,7 @@ func (q *cq) poll(dst []verbs.WC) (n int, err error) {
 	}
 }
 
-// usable returns nil if the CQ can be polled, and otherwise the reason why not.
+// usable returns nil if the CQ can be polled, and otherwise the reason.
 func (q *cq) usable() error {
 	if q.c == nil {
 		return verbs.ErrClosed
@@ -56,10 +54,9 @@ func (q *cq) usable() error {
 	return nil
 }
 
-// afterPoll handles the parameter n, the result of rl_poll: the number of completions, or
-// a negated errno. On some devices a CQ that was overrun looks empty for ever. So after
-// every idlePolls polls without a completion, afterPoll fetches the asynchronous events.
-// If the event about the overrun is among them, the next poll returns ErrOverrun.
+// afterPoll handles the result of rl_poll: n completions, or a negated errno. On some
+// devices an overrun CQ looks empty. So after every idlePolls polls without a
+// completion, afterPoll fetches the asynchronous events, which report an overrun.
 func (q *cq) afterPoll(dst []verbs.WC, n int) (int, error) {
 	if n < 0 {
 		return 0, verbsError("poll CQ", int32(n))
@@ -73,9 +70,8 @@ func (q *cq) afterPoll(dst []verbs.WC, n int) (int, error) {
 	return 0, nil
 }
 
-// settle frees the places of completed requests, and sets the ID of the caller in each
-// completion. It removes completions that belong to closed queues, and returns the number
-// of completions that remain.
+// settle frees the places of completed requests and restores the caller's IDs. It
+// removes completions of closed queues, and returns how many completions remain.
 func (q *cq) settle(wcs []verbs.WC) int {
 	n := 0
 	for i := range wcs {

@@ -19,8 +19,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// PostSend posts send requests with one call into C. It stops at the first request that
-// is invalid or for which the queue has no room.
+// PostSend posts send requests with one call into C, up to the first one that is invalid
+// or has no room.
 //
 // Implements: ibv_post_send(3).
 func (q *qp) PostSend(wrs []verbs.SendWR) (int, error) {
@@ -46,8 +46,8 @@ func (q *qp) PostSend(wrs []verbs.SendWR) (int, error) {
 	return n, operr.Wrap("post send", err)
 }
 
-// PostRecv posts receive buffers with one call into C. It stops at the first buffer that
-// is invalid or for which the queue has no room.
+// PostRecv posts receive buffers with one call into C, up to the first one that is
+// invalid or has no room.
 //
 // Implements: ibv_post_recv(3).
 func (q *qp) PostRecv(wrs []verbs.RecvWR) (int, error) {
@@ -71,8 +71,8 @@ func (q *qp) PostRecv(wrs []verbs.RecvWR) (int, error) {
 	return n, operr.Wrap("post receive", err)
 }
 
-// PostRecv posts receive buffers with one call into C. It stops at the first buffer that
-// is invalid or for which the queue has no room.
+// PostRecv posts receive buffers with one call into C, up to the first one that is
+// invalid or has no room.
 //
 // Implements: ibv_post_srq_recv(3).
 func (s *srq) PostRecv(wrs []verbs.RecvWR) (int, error) {
@@ -97,9 +97,8 @@ func (r *recvQueue) cSGEs() *C.struct_ibv_sge {
 	return (*C.struct_ibv_sge)(unsafe.Pointer(unsafe.SliceData(r.sges)))
 }
 
-// posted handles the result of a call that was given n requests to post. It frees the
-// places of the requests that the device did not accept. It returns the number of
-// accepted requests and the error.
+// posted handles the result of a call with n requests. It frees the places of requests
+// that the device did not accept, and returns the number of accepted ones.
 func (r *recvQueue) posted(n int, err error, done C.struct_rl_posted) (int, error) {
 	if done.err == 0 {
 		return n, err
@@ -111,8 +110,7 @@ func (r *recvQueue) posted(n int, err error, done C.struct_rl_posted) (int, erro
 	return int(done.n), postError("post receive", int32(done.err))
 }
 
-// The request structs in queues.go must have the same memory layout as those of the C
-// code. The build fails if a layout differs.
+// Go and C share the structs of queues.go. The build fails if their layouts differ.
 const (
 	_ = -(unsafe.Sizeof(sendReq{}) ^ C.sizeof_struct_rl_send)
 	_ = -(unsafe.Offsetof(sendReq{}.remoteAddr) ^ unsafe.Offsetof(C.struct_rl_send{}.remote_addr))

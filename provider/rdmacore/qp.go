@@ -43,8 +43,7 @@ func (p *pd) CreateQP(attr *verbs.QPInitAttr) (verbs.QP, error) {
 	return q, nil
 }
 
-// createQP creates a queue pair. If owner is not nil, the queue pair is created on that
-// ID.
+// createQP creates a queue pair, on the given ID if owner is not nil.
 func (p *pd) createQP(attr *verbs.QPInitAttr, owner *id) (*qp, error) {
 	q := &qp{pd: p, kind: attr.Type, id: owner}
 	if err := q.gather(attr); err != nil {
@@ -69,8 +68,7 @@ func (p *pd) createQP(attr *verbs.QPInitAttr, owner *id) (*qp, error) {
 	return q, nil
 }
 
-// gather checks the type of the queue pair, and finds its CQs and its SRQ behind the
-// interfaces in the attributes.
+// gather checks the type of the queue pair, and finds its CQs and its SRQ.
 func (q *qp) gather(attr *verbs.QPInitAttr) (err error) {
 	d := q.pd.dev
 	if attr.Type != verbs.QPTypeRC && (attr.Type != verbs.QPTypeUD || !d.caps.UD) {
@@ -92,8 +90,8 @@ func (q *qp) gather(attr *verbs.QPInitAttr) (err error) {
 	return nil
 }
 
-// dependencies returns the user counts of the objects that can not be closed while the
-// queue pair is open. The queue pair counts as one of their users.
+// dependencies returns the user counts of objects that can not be closed while the queue
+// pair is open.
 func (q *qp) dependencies() []*userCount {
 	list := []*userCount{&q.pd.users, &q.sendCQ.users, &q.recvCQ.users}
 	if q.srq != nil {
@@ -102,8 +100,8 @@ func (q *qp) dependencies() []*userCount {
 	return list
 }
 
-// prepareCaps checks the sizes of the queues and converts them. Each queue gets at least
-// one request with one SGE, even if the caller asks for none.
+// prepareCaps checks the queue sizes and converts them. Each queue gets room for at
+// least one request with one SGE.
 func (q *qp) prepareCaps(caps *verbs.QPCaps) (out C.struct_ibv_qp_cap, err error) {
 	limits := q.pd.dev.attr
 	for _, size := range []struct {
@@ -130,8 +128,8 @@ func (q *qp) prepareCaps(caps *verbs.QPCaps) (out C.struct_ibv_qp_cap, err error
 	return out, nil
 }
 
-// initAttr returns the attributes for the library. The caller has already called
-// addUsers, so that the CQs and the SRQ stay open.
+// initAttr returns the attributes for the library. The CQs and the SRQ stay open,
+// because the caller has called addUsers.
 func (q *qp) initAttr(attr *verbs.QPInitAttr, caps C.struct_ibv_qp_cap) *C.struct_ibv_qp_init_attr {
 	init := &C.struct_ibv_qp_init_attr{
 		send_cq: q.sendCQ.c, recv_cq: q.recvCQ.c, cap: caps, qp_type: uint32(q.kind),
@@ -157,7 +155,7 @@ func (q *qp) create(init *C.struct_ibv_qp_init_attr) error {
 	return nil
 }
 
-// start sets the Go fields of a queue pair after its C object was created.
+// start sets the Go fields after the C object was created.
 func (q *qp) start(init *C.struct_ibv_qp_init_attr) error {
 	d := q.pd.dev
 	q.num = uint32(q.c.qp_num)
@@ -187,8 +185,8 @@ func (q *qp) start(init *C.struct_ibv_qp_init_attr) error {
 	return q.register()
 }
 
-// findMTU sets the largest size of a datagram. A new UD queue pair is not bound to a port
-// yet, so findMTU takes the largest MTU of all ports.
+// findMTU sets the largest datagram size to the largest MTU of all ports, because a new
+// UD queue pair is not bound to a port.
 func (q *qp) findMTU() error {
 	d := q.pd.dev
 	for num := 1; num <= d.attr.NumPorts; num++ {
@@ -201,9 +199,8 @@ func (q *qp) findMTU() error {
 	return nil
 }
 
-// register adds both queues to the registry, which gives each of them a new tag. A CQ may
-// still have completions of requests that were posted before register was called. These
-// have other tags, so they are dropped.
+// register gives both queues a new tag in the registry. Completions of requests that
+// were posted before have other tags, and are dropped.
 func (q *qp) register() error {
 	queues := &q.pd.dev.queues
 	var sends, recvs bool
@@ -219,8 +216,7 @@ func (q *qp) register() error {
 	return &verbs.ParamError{Field: "work queues", Value: maxQueues + 1, Limit: maxQueues}
 }
 
-// receiver returns the queue from which the queue pair takes its receive buffers: its own
-// receive queue or that of its SRQ.
+// receiver returns the queue with the receive buffers: the queue pair's own or its SRQ.
 func (q *qp) receiver() *recvQueue {
 	if q.srq != nil {
 		return &q.srq.recvs
@@ -246,9 +242,9 @@ func (q *qp) PD() verbs.PD            { return q.pd }
 func (q *qp) Caps() verbs.QPCaps      { return q.caps }
 func (q *qp) setLast(s verbs.QPState) { q.last.Store(uint32(s)) }
 
-// lastState returns the last state of the queue pair that this process knows, without
-// asking the device. PostSend and PostRecv use this state. If the queue pair has moved to
-// ERROR since then, the device flushes the requests that are posted.
+// lastState returns the last state that this process knows, without asking the device.
+// PostSend and PostRecv use it. If the state is ERROR meanwhile, the device flushes what
+// they post.
 func (q *qp) lastState() verbs.QPState { return verbs.QPState(q.last.Load()) }
 
 // Close destroys the queue pair.
@@ -261,8 +257,8 @@ func (q *qp) Close() error {
 		q.recvs.enter()
 		defer q.recvs.leave()
 		address := q.address()
-		// The object is removed from the table first, because a new queue pair may get
-		// the same address.
+		// The queue pair is removed from the table first, because a new one may get its
+		// address.
 		q.pd.dev.objects.remove(address)
 		if err := q.destroy(); err != nil {
 			q.pd.dev.objects.add(address, q)

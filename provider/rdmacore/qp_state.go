@@ -10,8 +10,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// State asks the device. If that fails, or after Close, State returns the last known
-// state.
+// State asks the device. After Close or on failure it returns the last known state.
 func (q *qp) State() verbs.QPState {
 	attr, err := q.Query()
 	if err != nil {
@@ -72,10 +71,8 @@ func (q *qp) checkModify(from verbs.QPState, attr *verbs.QPAttr, mask verbs.QPAt
 	return nil
 }
 
-// move makes a change of attributes whose parameters the caller has checked. On the
-// device rxe, a transition from SQD to RTS needs two additional steps: before it, the
-// send queue must be drained, and after it, rxe must be told to process the requests that
-// were posted in SQD.
+// move changes attributes that the caller has checked. From SQD to RTS, rxe needs two
+// more steps: the send queue is drained before, and the doorbell is rung after.
 func (q *qp) move(from verbs.QPState, attr *verbs.QPAttr, mask verbs.QPAttrMask) error {
 	sqdToRTS := q.pd.dev.rxe && from == verbs.StateSQD && mask&verbs.AttrState != 0 && attr.State == verbs.StateRTS
 	if sqdToRTS {
@@ -92,8 +89,7 @@ func (q *qp) move(from verbs.QPState, attr *verbs.QPAttr, mask verbs.QPAttrMask)
 	return nil
 }
 
-// modify makes a change of attributes whose parameters the caller has checked, and
-// records the new state.
+// modify changes attributes that the caller has checked, and records the new state.
 func (q *qp) modify(attr *verbs.QPAttr, mask verbs.QPAttrMask) error {
 	raw, bits := toQPAttr(attr), C.int(mask)
 	if mask&verbs.AttrState != 0 && attr.State == verbs.StateInit {
@@ -108,10 +104,8 @@ func (q *qp) modify(attr *verbs.QPAttr, mask verbs.QPAttrMask) error {
 	return nil
 }
 
-// moved records a new state. In RESET the device forgets the requests on both queues, so
-// moved frees all places of the queues. A CQ may still have completions of forgotten
-// requests. To have them dropped, moved also gives the queues new tags: these completions
-// have the old tags.
+// moved records a new state. In RESET the device forgets all requests. So moved frees
+// all places, and gives the queues new tags: old completions on a CQ are then dropped.
 func (q *qp) moved(to verbs.QPState) error {
 	q.setLast(to)
 	if to != verbs.StateReset {
@@ -127,9 +121,8 @@ func (q *qp) moved(to verbs.QPState) error {
 	return q.register()
 }
 
-// setRNRTimer replaces the RNR timer that librdmacm has set. The queue pair must be in
-// RTR or RTS, in which ibv_modify_qp(3) allows the change. An error is ignored: the queue
-// pair then keeps the longer timer.
+// setRNRTimer replaces the RNR timer of librdmacm. The queue pair must be in RTR or RTS
+// (ibv_modify_qp(3)). After an error the longer timer remains.
 func (q *qp) setRNRTimer(code uint8) {
 	if q.kind == verbs.QPTypeRC {
 		raw := C.struct_ibv_qp_attr{min_rnr_timer: C.uint8_t(code)}

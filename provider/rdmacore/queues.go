@@ -8,7 +8,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A sendReq is a send request in the form in which the C code takes it, without pointers.
+// A sendReq is a send request for the C code, without pointers.
 type sendReq struct {
 	id         uint64
 	remoteAddr uint64
@@ -24,13 +24,13 @@ type sendReq struct {
 	flags      uint8
 }
 
-// A recvReq is a receive request in the form in which the C code takes it.
+// A recvReq is a receive request for the C code.
 type recvReq struct {
 	id   uint64
 	sges uint64
 }
 
-// A sendQueue checks send requests, and collects them in a batch for the C code.
+// A sendQueue checks send requests and collects them in a batch for the C code.
 type sendQueue struct {
 	qp  *qp
 	mtu int // size in bytes of the largest datagram
@@ -40,15 +40,14 @@ type sendQueue struct {
 	tag    uint64
 	places orderedPlaces
 
-	// These slices hold the batch that gather fills. Their memory is reused for the next
-	// batch.
+	// These slices hold the batch. Their memory is reused.
 	reqs   []sendReq
 	sges   []verbs.SGE
 	inline []byte
 }
 
-// gather puts requests into the batch. It stops at the first request that is invalid or
-// for which the queue has no room. It returns the number of requests in the batch.
+// gather puts requests into the batch, up to the first one that is invalid or has no
+// room. It returns how many are in the batch.
 func (s *sendQueue) gather(wrs []verbs.SendWR) (int, error) {
 	s.reqs, s.sges, s.inline = s.reqs[:0], s.sges[:0], s.inline[:0]
 	for i := range wrs {
@@ -96,7 +95,7 @@ func (s *sendQueue) add(wr *verbs.SendWR) error {
 
 const sendFlags = verbs.SendFence | verbs.SendSignaled | verbs.SendSolicited | verbs.SendInline
 
-// check returns an error for a request that a device might misinterpret or fail to check.
+// check returns an error for a request that a device might misinterpret.
 func (s *sendQueue) check(wr *verbs.SendWR) error {
 	sends := wr.Opcode == verbs.OpSend || wr.Opcode == verbs.OpSendImm
 	switch {
@@ -122,8 +121,8 @@ func (s *sendQueue) checkInline(wr *verbs.SendWR) error {
 	return nil
 }
 
-// route returns the address of a datagram's address handle. It returns an error if the
-// datagram does not fit into one packet.
+// route returns the address of a datagram's address handle, or an error if the datagram
+// is longer than a packet.
 func (s *sendQueue) route(wr *verbs.SendWR) (uint64, error) {
 	if s.qp.kind != verbs.QPTypeUD {
 		return 0, nil
@@ -149,8 +148,7 @@ func (s *sendQueue) route(wr *verbs.SendWR) (uint64, error) {
 	return a.address()
 }
 
-// settle implements settler: it frees the place and sets the ID of the caller in the
-// completion.
+// settle implements settler: it frees the place and restores the caller's ID.
 func (s *sendQueue) settle(place uint32, wc *verbs.WC) (ok bool) {
 	s.enter()
 	defer s.leave()
@@ -160,7 +158,7 @@ func (s *sendQueue) settle(place uint32, wc *verbs.WC) (ok bool) {
 
 func (s *sendQueue) failed() { s.qp.failed() }
 
-// A recvQueue checks receive requests, and collects them in a batch for the C code. It is
+// A recvQueue checks receive requests and collects them in a batch for the C code. It is
 // the receive queue of a queue pair, or an SRQ.
 type recvQueue struct {
 	qp        *qp // queue pair of this receive queue; nil for an SRQ
@@ -176,8 +174,8 @@ type recvQueue struct {
 	sges []verbs.SGE
 }
 
-// gather puts requests into the batch. It stops at the first request that is invalid or
-// for which the queue has no room. It returns the number of requests in the batch.
+// gather puts requests into the batch, up to the first one that is invalid or has no
+// room. It returns how many are in the batch.
 func (r *recvQueue) gather(wrs []verbs.RecvWR) (int, error) {
 	r.reqs, r.sges = r.reqs[:0], r.sges[:0]
 	for i := range wrs {
@@ -194,9 +192,8 @@ func (r *recvQueue) gather(wrs []verbs.RecvWR) (int, error) {
 	return len(wrs), nil
 }
 
-// settle implements settler. If no UD queue pair receives from this queue, settle clears
-// the GRH flag of the completion. Only datagrams have a GRH (ibv_poll_cq(3)), but some
-// devices set the flag for other messages too.
+// settle implements settler. Some devices wrongly set the GRH flag for messages on a
+// connection; settle clears it (ibv_poll_cq(3)).
 func (r *recvQueue) settle(place uint32, wc *verbs.WC) (ok bool) {
 	r.enter()
 	defer r.leave()
@@ -207,8 +204,7 @@ func (r *recvQueue) settle(place uint32, wc *verbs.WC) (ok bool) {
 	return ok
 }
 
-// failed implements settler. For an SRQ it does nothing, because the buffers of an SRQ
-// are not flushed when one of its queue pairs fails.
+// failed implements settler. An SRQ is not flushed when one of its queue pairs fails.
 func (r *recvQueue) failed() {
 	if r.qp != nil {
 		r.qp.failed()

@@ -9,9 +9,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A wr_id, which the device returns with a completion, has three parts. The upper two are
-// the tag of a queue: a generation (20 bits) and an index in the registry (20 bits). The
-// lower 24 bits are a place on that queue.
+// The wr_id of a request has three parts. The upper two are the queue's tag: a
+// generation and an index in the registry, 20 bits each. The lower 24 bits are a place.
 const (
 	placeBits  = 24
 	indexBits  = 20
@@ -30,21 +29,18 @@ func splitWRID(id uint64) (tag uint64, place uint32) {
 	return id &^ (maxPlaces - 1), uint32(id & (maxPlaces - 1))
 }
 
-// A settler is a send queue or a receive queue. Each completion belongs to one of them.
+// A settler is a send queue or a receive queue. Each completion belongs to one.
 type settler interface {
-	// settle frees the place of a completed request. The device has set some fields of
-	// the completion to values that the caller must not see, such as the wr_id. settle
-	// replaces them by the values that the caller expects. It returns false if the place
-	// is not in use.
+	// settle frees the place of a completed request and restores fields such as the ID
+	// of the caller. It returns false if the place is not in use.
 	settle(place uint32, wc *verbs.WC) bool
 	// failed is called after settle if the status of the completion is an error.
 	failed()
 }
 
-// A registry finds the queue to which a completion belongs. The method find takes no
-// lock, and may run while other goroutines add and remove queues. Each time that a slot
-// gets a queue, the slot also gets another generation. There are 2^20 generations, so the
-// tag of a removed queue is used again only after its slot has got 2^20 other queues.
+// A registry finds the queue of a completion. find takes no lock, and may run while
+// other goroutines add and remove queues. A slot gets another generation with each
+// queue, so a tag is used again only after 2^20 other queues.
 type registry struct {
 	slots atomic.Pointer[[]atomic.Pointer[tagged]]
 
@@ -58,8 +54,7 @@ type tagged struct {
 	queue settler
 }
 
-// add returns a new tag for a queue. It returns false if there are already maxQueues
-// queues.
+// add returns a new tag for a queue, or false if there are already maxQueues queues.
 func (r *registry) add(q settler) (tag uint64, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -96,9 +91,8 @@ func (r *registry) find(tag uint64) settler {
 	return nil
 }
 
-// grow doubles the number of slots: it copies them to a new array. A call of find that
-// runs at the same time may still read the old array. That is safe, because nobody
-// changes the old array any more.
+// grow copies the slots to an array of twice the size. A concurrent find may read the
+// old array, which does not change any more.
 func (r *registry) grow() bool {
 	old := len(r.gens)
 	if old == maxQueues {

@@ -21,9 +21,8 @@ type srq struct {
 	recvs recvQueue
 }
 
-// CreateSRQ creates a shared receive queue. The field CQ of attr has only one effect: if
-// that CQ has manual progress, the SRQ takes no lock. It needs none, because the
-// goroutine that owns the CQ makes all calls that use the SRQ.
+// CreateSRQ creates a shared receive queue. If the CQ in attr has manual progress, the
+// SRQ takes no lock: one goroutine makes all calls.
 //
 // Implements: ibv_create_srq(3).
 func (p *pd) CreateSRQ(attr *verbs.SRQAttr) (verbs.SRQ, error) {
@@ -86,7 +85,7 @@ func (s *srq) address() uintptr { return uintptr(unsafe.Pointer(s.c)) }
 
 func (s *srq) Caps() verbs.SRQCaps { return s.caps }
 
-// Arm sets the limit of receive buffers below which the device raises AsyncSRQLimit.
+// Arm sets the number of receive buffers below which AsyncSRQLimit is raised.
 //
 // Implements: ibv_modify_srq(3).
 func (s *srq) Arm(limit int) error {

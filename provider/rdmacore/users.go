@@ -8,17 +8,16 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A userCount counts the users of an object: the open objects that need this object. As
-// long as there are users, the object can not be closed. A userCount also ensures that
-// the object is closed only once. Any goroutine may call its methods.
+// A userCount counts the open objects that need an object, which can not be closed while
+// there are any. It also ensures that the object is closed once. Any goroutine may call
+// its methods.
 type userCount struct {
 	mu     sync.Mutex
 	count  int // number of users
 	closed bool
 }
 
-// add adds one user. The object can not be closed until remove is called for that user.
-// If the object is closed, add returns ErrClosed.
+// add adds one user. It returns ErrClosed if the object is closed.
 func (u *userCount) add() error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -36,9 +35,8 @@ func (u *userCount) remove() {
 	u.count--
 }
 
-// close calls the given function, which destroys the object. If the function fails, the
-// object stays open, and close returns the error. close returns ErrBusy if the object has
-// users, and does nothing if the object is already closed.
+// close calls destroy. If that fails, the object stays open. close returns ErrBusy if
+// the object has users, and does nothing after the first success.
 func (u *userCount) close(destroy func() error) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -55,9 +53,9 @@ func (u *userCount) close(destroy func() error) error {
 	return nil
 }
 
-// whileOpen calls the given function while the object is open. If the object is closed,
-// it returns ErrClosed and does not call the function. While the function runs, the
-// object can not be closed, and other calls of whileOpen for this object wait.
+// whileOpen calls fn while the object is open, and otherwise returns ErrClosed. The
+// object can not be closed until fn returns. Other calls of whileOpen for the object
+// wait.
 func (u *userCount) whileOpen(fn func() error) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -67,8 +65,8 @@ func (u *userCount) whileOpen(fn func() error) error {
 	return fn()
 }
 
-// addUsers adds one user to each object in the list. If one of the objects is closed, it
-// changes none of them and returns ErrClosed.
+// addUsers adds one user to each object. If one is closed, it changes none and returns
+// ErrClosed.
 func addUsers(list []*userCount) error {
 	for i, u := range list {
 		if err := u.add(); err != nil {
@@ -85,8 +83,8 @@ func removeUsers(list []*userCount) {
 	}
 }
 
-// A guard lets one goroutine at a time use an object. With manual progress the object
-// belongs to one goroutine, so the guard takes no lock.
+// A guard lets one goroutine at a time use an object. With manual progress it takes no
+// lock.
 type guard struct {
 	mu sync.Mutex
 	// true for manual progress: one goroutine owns the object, so no lock is needed
@@ -95,7 +93,7 @@ type guard struct {
 
 func newGuard(p verbs.Progress) guard { return guard{owned: p == verbs.ProgressManual} }
 
-// enter begins the use of the object. The caller must call leave when the use ends.
+// enter begins the use of the object. leave must follow.
 func (g *guard) enter() {
 	if !g.owned {
 		g.mu.Lock()
