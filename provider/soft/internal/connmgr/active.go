@@ -14,12 +14,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Timeouts of unanswered messages. The kernel's CM sends an unanswered message up to
-// sixteen times. The interval between two sends follows from the packet lifetime that
-// the kernel assumes for RoCE. Each constant is sixteen such intervals, unless its
-// comment gives another number. On the local path no message gets lost, so a message is
-// sent only once. There the timeout is the time that the peer's application has for its
-// answer.
+// Timeouts of unanswered messages: sixteen times the interval in which the kernel's CM
+// sends an unanswered message. On the local path no message gets lost, and the timeout
+// is the time that the peer's application has for its answer.
 const (
 	// requestTimeout, 73.7 s, is the timeout of a REQ.
 	requestTimeout = 16 * 4608 * time.Millisecond
@@ -29,19 +26,16 @@ const (
 	activeDREQTimeout = 16 * 4608 * time.Millisecond
 	// passiveDREQTimeout, 65.5 s, is the timeout of a DREQ that the passive side sends.
 	passiveDREQTimeout = 16 * 4096 * time.Millisecond
-	// rtuTimeout, 49 s, is the time after which an unanswered REP fails. The kernel
-	// waits sixteen times 4.1 s. This device waits only twelve times 4.1 s, so that the
-	// memory for a flood of requests is free again within a minute.
+	// rtuTimeout, 49 s, is the timeout of a REP. The kernel waits sixteen intervals. Here it is
+	// twelve, so that the memory of a flood of requests is free within a minute.
 	rtuTimeout = 12 * 4096 * time.Millisecond
-	// maxServiceTime, 16.6 minutes, is the longest time that a side waits for the answer
-	// of the peer's application after the peer has confirmed a message with an MRA. It
-	// is the time that the kernel's CM waits: 4.6 s for its first attempt, and then 65.5
-	// s of service time and 0.5 s of transfer time for each of fifteen more attempts.
+	// maxServiceTime, 16.6 minutes, is the longest wait for the peer's application after
+	// an MRA. As in the kernel's CM: 4.6 s for the first attempt, and for each of
+	// fifteen more 65.5 s of service time and 0.5 s of transfer time.
 	maxServiceTime = 4608*time.Millisecond + 15*(65536+512)*time.Millisecond
 )
 
-// Connect implements cm.TransportID. It sends a connection request, or a lookup for a UD
-// service.
+// Connect implements cm.TransportID. It sends a connection request or a lookup.
 func (i *id) Connect(param *cm.MessageParam) error {
 	ch := i.lock()
 	defer ch.unlock()
@@ -59,12 +53,11 @@ func (i *id) Connect(param *cm.MessageParam) error {
 	}, maxServiceTime)
 }
 
-// request sends m to the listener at the remote address. If there is no listener, the
+// request sends m to the listener at the remote address. If there is none, the
 // application gets an event. If request returns an error, nothing was sent.
 //
-// The parameter timeout is how long the ID waits for the answer. On the local path the
-// peer receives the request at once, so the peer's application has all of that time. On
-// the wire path dialMAD sets a shorter timeout until the peer has confirmed the request.
+// The parameter timeout limits the wait for the answer. On the wire path dialMAD
+// shortens it until the peer has confirmed the request.
 func (i *id) request(ch *channel, m message, timeout time.Duration) error {
 	i.active = true
 	i.state = stateREQSent
@@ -78,14 +71,13 @@ func (i *id) request(ch *channel, m message, timeout time.Duration) error {
 	return nil
 }
 
-// onREP handles a REP: the peer has accepted the connection request. onREP moves the
-// queue pair of the ID to RTS and sends the RTU. If the ID has no queue pair, onREP does
-// neither, and the application gets the event ConnectResponse.
+// onREP handles a REP: the peer has accepted. It moves the ID's queue pair to RTS and
+// sends the RTU. Without a queue pair the application gets the event ConnectResponse.
 func (i *id) onREP(m *repMsg) bool {
 	if i.state != stateREQSent || i.ps != cm.TCP {
 		return false
 	}
-	// The REP must not raise the two numbers that this side has offered in its REQ.
+	// The REP must not raise what this side has offered in its REQ.
 	i.negotiated.setPeer(&m.qpParams, i.negotiated.resources, i.negotiated.depth)
 	i.negotiated.ackTimeout = ackTimeoutCode(i.lifetime(), cmp.Or(m.ackDelay, i.m.limits.LocalCAAckDelay))
 	if err := i.connectQP(); err != nil {
@@ -101,16 +93,13 @@ func (i *id) onREP(m *repMsg) bool {
 	}
 	i.enter(stateEstablished)
 	i.raise(ev)
-	// If send fails, the peer has closed the connection. The error is ignored, because
-	// the channel also notices the closed socket, and then calls peerGone.
+	// If send fails, the channel also notices the closed socket, and calls peerGone.
 	_ = i.conn.send(&rtuMsg{})
 	return true
 }
 
-// setupFailed ends a connection whose queue pair could not be moved to RTS. There are
-// two causes. Either this side can not use the data path that the REP offers, for
-// example its shared memory, or the peer has gone. If the peer has gone, setupFailed
-// does the same as peerGone.
+// setupFailed ends a connection whose queue pair could not be moved to RTS: the offered
+// data path can not be used, or the peer has gone.
 func (i *id) setupFailed(err error, m *repMsg) {
 	err = resource.Wrap(err)
 	reason := cm.RejectConsumer
@@ -124,7 +113,7 @@ func (i *id) setupFailed(err error, m *repMsg) {
 	i.fail(cm.TransportEvent{Type: cm.ConnectError, Status: statusSetupFailed, Err: err, Param: m.qpParams.param(), PrivateData: m.private})
 }
 
-// Establish implements cm.TransportID. It confirms the REP when the application has
+// Establish implements cm.TransportID. It confirms the REP after the application has
 // connected its own queue pair.
 func (i *id) Establish() error {
 	ch := i.lock()
@@ -139,8 +128,7 @@ func (i *id) Establish() error {
 	return nil
 }
 
-// onREJ handles a REJ: the peer refuses the REQ or the REP of this side, or cancels its
-// own REQ.
+// onREJ handles a REJ: the peer refuses a REQ or REP, or cancels its own REQ.
 func (i *id) onREJ(m *rejMsg) bool {
 	switch i.state {
 	case stateREQSent, stateREPReceived, stateREPSent:
@@ -148,8 +136,8 @@ func (i *id) onREJ(m *rejMsg) bool {
 	case stateREQReceived:
 		i.enter(stateWithdrawn)
 	case stateEstablished:
-		// The passive side has closed its ID before it has received the RTU. So it has
-		// sent a REJ instead of a DREQ. This side treats the REJ as a DREQ.
+		// The passive side was closed before it got the RTU, so it has sent a REJ
+		// instead of a DREQ.
 		return i.onDREQ()
 	case stateDREQSent:
 		i.disconnected(0)
@@ -159,8 +147,7 @@ func (i *id) onREJ(m *rejMsg) bool {
 	return true
 }
 
-// requestRejected ends the request with the event for a refusal. This event is Rejected,
-// or for a lookup Unreachable.
+// requestRejected ends the request with the event Rejected, or Unreachable for a lookup.
 func (i *id) requestRejected(m *rejMsg) {
 	ev := cm.TransportEvent{Type: cm.Rejected, Status: int(m.reason), ByApplication: m.byApplication, PrivateData: m.private, Err: cmp.Or(m.cause, userRefused(m.userRefused))}
 	if i.ps == cm.UDP {

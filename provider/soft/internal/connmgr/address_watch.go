@@ -12,9 +12,8 @@ import (
 )
 
 // addressWatch is a netlink socket that becomes readable when an address of this network
-// namespace is added or removed (rtnetlink(7)). The contents of its messages are not
-// used: addressesChanged queries the list of all addresses, so a lost message does no
-// harm. The lock of its channel guards the watch.
+// namespace changes (rtnetlink(7)). The contents of its messages are not used. The lock
+// of its channel guards it.
 type addressWatch struct {
 	fd       int
 	listener *madListener // listener whose method addressesChanged is called
@@ -44,16 +43,13 @@ func addressWatchError(err error) error {
 	return fmt.Errorf("later address changes are not noticed: %w", err)
 }
 
-// addressBatch is the largest number of messages that one call of OnReady receives;
-// arbitrary. If there are more, the descriptor stays readable.
+// addressBatch is the largest number of messages that one OnReady receives. Arbitrary.
 const addressBatch = 64
 
-// OnReady implements epollset.Handler. It receives up to addressBatch waiting messages,
-// and then calls addressesChanged once. So a burst of changes makes addressesChanged
-// query the addresses only once.
+// OnReady implements epollset.Handler. It receives waiting messages, and then calls
+// addressesChanged once.
 func (w *addressWatch) OnReady(int, uint32) {
-	// A small buffer is sufficient because the contents of a message are not used:
-	// recv(2) discards the rest of a longer message.
+	// recv(2) discards the rest of a message.
 	var buf [1]byte
 	for i := range addressBatch {
 		_, _, err := unix.Recvfrom(w.fd, buf[:], unix.MSG_DONTWAIT|unix.MSG_TRUNC)
@@ -69,7 +65,7 @@ func (w *addressWatch) OnReady(int, uint32) {
 	w.listener.addressesChanged()
 }
 
-// move moves the watch from its channel to another channel. It does nothing if w is nil.
+// move moves the watch to another channel. It does nothing if w is nil.
 func (w *addressWatch) move(from, to *channel) error {
 	if w == nil {
 		return nil

@@ -19,18 +19,15 @@ import (
 )
 
 // A channel is a queue of connection-management events. It implements
-// cm.TransportChannel. Next also does the work of the connection manager, which creates
-// the events: it reads the sockets of the channel's IDs and calls the timers that are
-// due.
+// cm.TransportChannel. Next also reads the sockets of the channel's IDs and calls the
+// timers that are due.
 //
-// The lock of a channel guards its IDs too. A goroutine that needs the locks of two
-// channels locks the channel with the lower epoll descriptor first. Methods of the
-// Engine may be called with the lock of a channel held, because the engine never takes
-// such a lock.
+// The lock of a channel guards its IDs too. Of two channels, the one with the lower
+// epoll descriptor is locked first. Methods of the Engine may be called with the lock
+// held.
 type channel struct {
 	m *Manager
-	// epoll is the set of watched descriptors with their handlers. It contains sockets,
-	// timerFD and the eventfd of the inbox.
+	// epoll watches the sockets, timerFD and the eventfd of the inbox.
 	epoll   *epollset.Set
 	timerFD int // timerfd, readable when a timer is due
 	clock   func() time.Time
@@ -42,16 +39,14 @@ type channel struct {
 	timers        timerheap.Heap
 	timerFDSet    bool // true if timerFD is set to expire at timerFDExpiry
 	timerFDExpiry time.Duration
-	// packet is the receive buffer of the local path. It is one byte longer than the
-	// longest valid message. So a packet that is too long fills the last byte, and is
-	// recognized as invalid.
+	// packet is the receive buffer of the local path. It has one byte more than a valid
+	// message, to recognize packets that are too long.
 	packet     [maxMessage + 1]byte
 	localAddrs hostport.LocalAddrCache
 
-	// The fields ports and orphans are used on the wire path only. The keys of ports are
-	// the UDP ports whose sockets the channel reads. The value of a port is the number
-	// of IDs of this channel that use it. orphans are connections whose ID was destroyed
-	// while their DREQ was unanswered.
+	// These two fields are for the wire path. ports has the UDP ports that the channel
+	// reads, and how many of its IDs use each. orphans are connections without an ID
+	// whose DREQ is unanswered.
 	ports   map[*madPort]int
 	orphans map[*madConn]struct{}
 }
@@ -91,8 +86,8 @@ func (ch *channel) open() (err error) {
 // FD implements cm.TransportChannel. It returns an epoll descriptor.
 func (ch *channel) FD() int { return ch.epoll.FD() }
 
-// Close implements cm.TransportChannel. It closes the descriptors of the channel and
-// releases the orphans. A second call does nothing.
+// Close implements cm.TransportChannel. It closes the descriptors and releases the
+// orphans. A second call does nothing.
 func (ch *channel) Close() error {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
@@ -147,9 +142,8 @@ func (ch *channel) Next(ev *cm.TransportEvent) (bool, error) {
 	return true, nil
 }
 
-// drive handles the readable descriptors, the jobs of the inbox, and the timers that are
-// due. It handles each readable descriptor once, so drive returns even if a peer sends
-// without a pause. The caller holds the lock.
+// drive handles readable descriptors, jobs of the inbox, and due timers, each descriptor
+// once. The caller holds the lock.
 func (ch *channel) drive() error {
 	ch.inbox.begin()
 	if err := ch.epoll.Dispatch(); err != nil {
@@ -169,8 +163,8 @@ func (ch *channel) expire() {
 	}
 }
 
-// now returns the present time since the start of the device, which is the origin of the
-// times of all timers. So a timer can be moved to another channel.
+// now returns the time since the start of the device. All timers use this origin, so a
+// timer can move to another channel.
 func (ch *channel) now() time.Duration { return ch.sinceStart(ch.clock()) }
 
 func (ch *channel) sinceStart(t time.Time) time.Duration { return t.Sub(ch.m.Start) }
@@ -180,8 +174,8 @@ func (ch *channel) startTimer(t *timerheap.Timer, after time.Duration) {
 	ch.timers.Set(t, ch.now()+after)
 }
 
-// unlock unlocks the channel. Before that, it makes the descriptor of the channel
-// readable if events or jobs are queued, and sets timerFD for the next timer.
+// unlock unlocks the channel. Before that, it makes the descriptor readable if events or
+// jobs are queued, and sets timerFD.
 func (ch *channel) unlock() {
 	if !ch.closed {
 		ch.inbox.signal(!ch.queue.empty())
@@ -190,9 +184,9 @@ func (ch *channel) unlock() {
 	ch.mu.Unlock()
 }
 
-// armTimerFD sets timerFD if the next timer is due before timerFDExpiry. When a timer
-// was stopped, timerFD keeps its expiry, and may wake the owner of the channel although
-// no timer is due. That costs less than a system call for each timer that is stopped.
+// armTimerFD sets timerFD if the next timer is due before timerFDExpiry. After a timer
+// was stopped, timerFD keeps its expiry, which saves a system call and may wake the
+// owner needlessly.
 func (ch *channel) armTimerFD() {
 	if ch.timers.Len() == 0 && !ch.timerFDSet {
 		return
@@ -202,9 +196,8 @@ func (ch *channel) armTimerFD() {
 	next, any := ch.timers.Next()
 	switch {
 	case any && expired && next <= now:
-		// timerFD has expired, and a timer has become due since the last call of expire.
-		// Nothing has to be set: timerFD stays readable, so the owner calls Next again,
-		// and Next calls the timer.
+		// A timer has become due meanwhile. timerFD is still readable, so the owner
+		// calls Next again.
 	case any && (!ch.timerFDSet || expired || next < ch.timerFDExpiry):
 		ch.timerFDSet, ch.timerFDExpiry = true, next
 		_ = timerfd.Set(ch.timerFD, next-now)
@@ -214,25 +207,23 @@ func (ch *channel) armTimerFD() {
 	}
 }
 
-// watch makes the channel call the handler when the descriptor is readable or the peer
-// has closed the connection.
+// watch makes the channel call h when the descriptor is readable or the peer has closed
+// the connection.
 func (ch *channel) watch(fd int, h epollset.Handler) error {
 	return ch.epoll.Add(fd, unix.EPOLLIN|unix.EPOLLRDHUP, h)
 }
 
-// isLocalAddr reports whether an address belongs to this host. It returns the errors of
+// isLocalAddr reports whether an address belongs to this host. Errors are those of
 // hostport.OnThisHost.
 func (ch *channel) isLocalAddr(a netip.Addr) (bool, error) {
 	return ch.localAddrs.Contains(a, ch.now())
 }
 
-// acceptsFrom reports whether a request on the wire path may come from the address a. If
-// the device has both paths, acceptsFrom refuses the addresses of this host, because the
-// processes of this host use the local path. The packet filter of the socket drops most
-// such requests. But it does not drop a packet that has left this host and that a
-// network has sent back; see package udp, far_only.go. If the system can not tell
-// whether a belongs to this host, acceptsFrom returns false. The request is dropped, and
-// the peer retransmits it.
+// acceptsFrom reports whether a request on the wire path may come from the address a. A
+// device with both paths refuses addresses of this host, which use the local path. The
+// socket's packet filter drops most such requests, but not those that a network sends
+// back (package udp, far_only.go). If the system can not tell, the result is false, and
+// the peer sends the request again.
 func (ch *channel) acceptsFrom(a netip.Addr) bool {
 	if !ch.m.Local || !ch.m.Wire {
 		return true

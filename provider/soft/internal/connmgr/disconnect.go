@@ -8,9 +8,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/cm"
 )
 
-// Disconnect implements cm.TransportID. It moves the queue pair to the error state. If
-// the connection is open, Disconnect then sends a DREQ. If the peer has sent a DREQ,
-// Disconnect answers it with a DREP. In all other states it sends nothing.
+// Disconnect implements cm.TransportID. It moves the queue pair to the error state. It
+// sends a DREQ if the connection is open, a DREP after a DREQ of the peer, and otherwise
+// nothing.
 func (i *id) Disconnect() error {
 	ch := i.lock()
 	defer ch.unlock()
@@ -19,8 +19,7 @@ func (i *id) Disconnect() error {
 	case stateEstablished:
 		i.enter(stateDREQSent)
 		i.startTimer(i.dreqTimeout())
-		// If send fails, the peer has closed the connection. The error is ignored,
-		// because the channel also notices the closed socket, and then calls peerGone.
+		// If send fails, the channel also notices the closed socket, and calls peerGone.
 		_ = i.conn.send(&dreqMsg{})
 	case stateDREQReceived:
 		i.enter(stateEnded)
@@ -39,17 +38,16 @@ func (i *id) dreqTimeout() time.Duration {
 }
 
 // onDREQ handles the DREQ of the peer. The queue pair keeps its state until the
-// application answers with Disconnect (rdma_disconnect(3)).
+// application calls Disconnect (rdma_disconnect(3)).
 func (i *id) onDREQ() bool {
 	switch i.state {
 	case stateREPReceived, stateREPSent, stateEstablished:
-		// In stateREPSent the peer has disconnected before its RTU has arrived. In
-		// stateREPReceived the peer has called Notify, and has disconnected before this
-		// side has called Establish.
+		// In stateREPSent the peer's RTU was late. In stateREPReceived the peer has
+		// called Notify, and this side has not called Establish.
 		i.enter(stateDREQReceived)
 		i.raise(cm.TransportEvent{Type: cm.Disconnected})
 	case stateDREQSent:
-		// Both sides have sent a DREQ at the same time. Each DREQ confirms the other.
+		// Both sides have sent a DREQ, and each confirms the other.
 		i.disconnected(0)
 	default:
 		return false
@@ -57,8 +55,8 @@ func (i *id) onDREQ() bool {
 	return true
 }
 
-// connectionStale ends a connection that exists only on this side. It is called when the
-// peer requests a new connection with the queue pair of the old one.
+// connectionStale ends a connection whose peer requests a new one with the same queue
+// pair.
 func (i *id) connectionStale() {
 	switch i.state {
 	case stateREQReceived:

@@ -14,18 +14,16 @@ import (
 )
 
 // An id implements cm.TransportID. It is the state machine of one side of a connection
-// or of a lookup, or it is a listener. The lock of its channel guards it. Package cm
-// calls a method only if the earlier calls of the application allow that method. After
-// the check of package cm, only a message of the peer can change the state. So the
-// methods check only for such changes.
+// or lookup, or a listener. The lock of its channel guards it. Package cm checks the
+// order of the application's calls. The methods check for changes of the state by
+// messages.
 type id struct {
 	ch    atomic.Pointer[channel]
 	m     *Manager // manager of the channel
 	ps    cm.PortSpace
 	state idState
 	timer timerheap.Timer // expires when the message that the state waits for has not arrived in time
-	// timerLimit is the latest time to which extendTimer may move the timer, however
-	// often the peer asks for more time.
+	// timerLimit is the latest time to which extendTimer may move the timer.
 	timerLimit time.Time
 
 	reservation   hostport.Reservation
@@ -35,19 +33,19 @@ type id struct {
 
 	conn   cmConn // connection to the peer; nil before the request, and for a listener
 	active bool   // true if this side has sent the request
-	// notified is true from the call of Notify that establishes the connection until the
-	// RTU of the peer arrives. While notified is true, an RTU is expected and ignored.
+	// notified is true from the Notify that establishes the connection until the RTU,
+	// which is then ignored.
 	notified bool
 
 	lastQP QueuePair // last queue pair made on the ID; see ownQP
-	// qpn is the number of the connection's queue pair. If the ID has no queue pair, the
-	// application has passed this number to Connect or Accept.
+	// Number of the connection's queue pair. Without one on the ID, the application has
+	// passed the number to Connect or Accept.
 	qpn        uint32
 	negotiated negotiation
 
 	listeners listeners // listeners of a listening ID; empty for other IDs
-	// madPort is the port from which the request will be sent. It is nil if ResolveAddr
-	// has not chosen the wire path.
+	// madPort is the port for the request; nil if ResolveAddr has not chosen the wire
+	// path.
 	madPort *madPort
 	backlog int // for a listening ID: largest value of pendingRequests
 	// for a listening ID: number of requests that the application has not fetched
@@ -79,10 +77,9 @@ const (
 	statusRefused  = -111 // -ECONNREFUSED
 )
 
-// idState is the state of a connection or of a lookup. The names follow IBTA vol. 1,
-// 12.9.7 and 12.11. The active side is the one that sends the request. Destroy leads to
-// stateEnded from every state. The order of the states matters, because methods compare
-// them.
+// idState is the state of a connection or a lookup (IBTA vol. 1, 12.9.7 and 12.11). The
+// active side sends the request. Destroy leads to stateEnded from every state. Methods
+// compare states, so their order matters.
 type idState uint8
 
 const (
@@ -123,17 +120,15 @@ const (
 	// peer, the timeout, the end of the peer's process, the eviction of the connection,
 	// and a request of the peer that uses the same queue pair for another connection.
 	stateDREQSent
-	// stateDREQReceived means that the peer has disconnected, or has gone without a
-	// DREQ. The application gets the event Disconnected. Disconnect sends a DREP, and
-	// leads to stateEnded.
+	// stateDREQReceived means that the peer has disconnected or gone. The application gets
+	// the event Disconnected. Disconnect sends a DREP, and leads to stateEnded.
 	stateDREQReceived
 	// stateWithdrawn means that the peer has cancelled the request, has gone, or has used
 	// the same queue pair in another request, before the passive side has answered.
 	// Accept and Reject return an error. Only Destroy and the eviction of the request
 	// lead to stateEnded.
 	stateWithdrawn
-	// stateEnded means that the connection or the lookup was refused, has timed out, was
-	// answered or has disconnected. No message is expected.
+	// stateEnded means that the connection or lookup is over. No message is expected.
 	stateEnded
 )
 
@@ -144,9 +139,8 @@ func newID(ch *channel, ps cm.PortSpace) *id {
 	return i
 }
 
-// lock locks the channel of the ID, and returns it. The caller unlocks it. While lock
-// waits, another goroutine can move the ID to another channel. In that case lock tries
-// again with the new channel.
+// lock locks the channel of the ID and returns it. The caller unlocks it. If the ID has
+// moved to another channel meanwhile, lock tries again.
 func (i *id) lock() *channel {
 	for {
 		ch := i.ch.Load()
@@ -165,16 +159,15 @@ func (i *id) raise(ev cm.TransportEvent) {
 	ch.queue.push(ev)
 }
 
-// startTimer starts the timer that limits the time in the present state. The parameter
-// within is the time until the timer expires.
+// startTimer starts the timer of the present state. The parameter within is the time
+// until it expires.
 func (i *id) startTimer(within time.Duration) {
 	ch := i.ch.Load()
 	ch.startTimer(&i.timer, within)
 }
 
-// extendTimer sets the timer again because the peer has asked for more time. The timer
-// expires after the time in the parameter within, but not later than timerLimit. So a
-// peer can not keep the ID in its state forever.
+// extendTimer sets the timer again because the peer has asked for more time, but never
+// beyond timerLimit.
 func (i *id) extendTimer(within time.Duration) {
 	ch := i.ch.Load()
 	at := ch.clock().Add(within)
@@ -184,9 +177,8 @@ func (i *id) extendTimer(within time.Duration) {
 	ch.timers.Set(&i.timer, ch.sinceStart(at))
 }
 
-// enter changes the state, and stops the timer of the previous state. If the new state
-// is stateDREQReceived or comes after it in the list of states, enter also ends the
-// delivery of messages to the ID.
+// enter changes the state and stops the timer. From stateDREQReceived on, it also ends
+// the delivery of messages to the ID.
 func (i *id) enter(p idState) {
 	i.state = p
 	ch := i.ch.Load()
@@ -196,9 +188,9 @@ func (i *id) enter(p idState) {
 	}
 }
 
-// deliver handles a message of the peer. It returns false if the peer must not send that
-// message in the present state. On the local path the cmConn then closes the connection,
-// and on the wire path it drops the message.
+// deliver handles a message of the peer. It returns false if the present state does not
+// allow the message. The cmConn then closes the connection on the local path, and drops
+// the message on the wire path.
 func (i *id) deliver(m message) bool {
 	switch m := m.(type) {
 	case *repMsg:
@@ -217,10 +209,9 @@ func (i *id) deliver(m message) bool {
 	return false
 }
 
-// peerGone handles the end of the connection's socket: the peer has closed the socket
-// without a message, has died, or has violated the protocol. The application gets the
-// same event as with the kernel's CM. There, the kernel of a killed process sends the
-// messages that end the connections of that process.
+// peerGone handles the end of the connection's socket: the peer has closed it without a
+// message, has died, or has violated the protocol. The events are those of the kernel's
+// CM.
 func (i *id) peerGone() {
 	switch i.state {
 	case stateREQSent, stateREPReceived, stateREPSent:
@@ -236,8 +227,8 @@ func (i *id) peerGone() {
 	}
 }
 
-// timedOut is called when the timer expires: the message that the state waits for has
-// not arrived. timedOut ends the connection, the request or the lookup.
+// timedOut ends the connection, request or lookup, because the expected message has not
+// arrived.
 func (i *id) timedOut() {
 	switch i.state {
 	case stateREQSent:
@@ -263,27 +254,24 @@ func (i *id) fail(ev cm.TransportEvent) {
 	i.raise(ev)
 }
 
-// disconnected ends a connection for which this side has sent a DREQ. The DREQ was
-// answered or has timed out. The event TimewaitExit follows the event Disconnected at
-// once: there is no wait, because no packet of the connection is in flight any more.
+// disconnected ends a connection after its DREQ was answered or has timed out.
+// TimewaitExit follows Disconnected at once, because no packet is in flight any more.
 func (i *id) disconnected(status int) {
 	i.enter(stateEnded)
 	i.raise(cm.TransportEvent{Type: cm.Disconnected, Status: status})
 	i.raise(cm.TransportEvent{Type: cm.TimewaitExit})
 }
 
-// cancelRequest sends a REJ that cancels a connection request. For a lookup it sends
-// nothing, because the protocol has no message that cancels a lookup (IBTA vol. 1,
-// 12.11).
+// cancelRequest sends a REJ that cancels a connection request. Nothing cancels a lookup
+// (IBTA vol. 1, 12.11).
 func (i *id) cancelRequest() {
 	if i.ps == cm.TCP {
 		_ = i.conn.send(&rejMsg{reason: cm.RejectTimeout})
 	}
 }
 
-// Destroy implements cm.TransportID. It tells the peer that the connection or the
-// request ends, and releases all resources of the ID. The queued events of the ID are
-// dropped. If the ID is a listener, the requests that were not fetched are refused.
+// Destroy implements cm.TransportID. It tells the peer, releases the resources of the
+// ID, and drops its queued events. A listener refuses requests that were not fetched.
 func (i *id) Destroy() error {
 	ch := i.lock()
 	defer ch.unlock()
@@ -312,8 +300,8 @@ func (i *id) destroy(ch *channel) {
 	i.state = stateEnded
 }
 
-// refuseUnfetched refuses the requests to this listener for which the application has
-// not fetched the event.
+// refuseUnfetched refuses the requests to this listener that the application has not
+// fetched.
 func (i *id) refuseUnfetched(ch *channel) {
 	for _, ev := range ch.queue.extract(i) {
 		if child := ev.ID.(*id); child != i {
@@ -322,9 +310,8 @@ func (i *id) refuseUnfetched(ch *channel) {
 	}
 }
 
-// announceEnd tells the peer that this side ends the connection or the request.
-// Depending on the state it sends a REJ, a SIDR_REP, a DREQ or a DREP. It sends nothing
-// if the peer has been told already, and ignores errors of send.
+// announceEnd tells the peer, if it does not know, that this side ends the connection or
+// request. It ignores errors of send.
 func (i *id) announceEnd() {
 	var last message
 	switch i.state {
@@ -373,8 +360,8 @@ func (i *id) LocalAddr() netip.AddrPort {
 	return i.local
 }
 
-// Credentials implements cm.CredentialsReader. It returns the credentials of the peer's
-// process, or false if they are not known.
+// Credentials implements cm.CredentialsReader: the credentials of the peer's process, or
+// false if they are not known.
 func (i *id) Credentials() (cm.Credentials, bool) {
 	ch := i.lock()
 	defer ch.unlock()

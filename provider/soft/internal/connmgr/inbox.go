@@ -9,38 +9,32 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/eventfd"
 )
 
-// An inbox is the job queue of a channel. Any goroutine may add jobs, also without the
-// channel's lock. The goroutine that calls Next on the channel runs the jobs. The eventfd
-// of the inbox makes the channel's descriptor readable while jobs or events are queued.
+// An inbox is the job queue of a channel. Any goroutine may add jobs, without the
+// channel's lock. The goroutine that calls Next runs them. An eventfd makes the
+// channel's descriptor readable while jobs or events are queued.
 //
-// Package reactor has a queue of functions too, the mailbox of a loop. An inbox differs
-// from a mailbox in three ways. First, an inbox has a queue for each kind of job, so that
-// a flood of requests does not delay the jobs of connections. Second, the owner of a
-// channel may use any poller. So an inbox can not know whether its owner sleeps, and it
-// signals an eventfd. A mailbox wakes only a loop that sleeps. Third, an inbox always
-// locks its mutex. A loop looks at its mailbox in every turn, so a mailbox has an atomic
-// flag for that.
+// An inbox differs from the mailbox of package reactor:
+//
+//   - Each kind of job has a queue, so a flood of requests does not delay connections.
+//   - It signals an eventfd, because it can not know whether its owner sleeps.
+//   - It always locks its mutex. A mailbox has an atomic flag, because a loop checks it
+//     often.
 type inbox struct {
 	mu       sync.Mutex
 	eventfd  int  // eventfd, watched by the epoll descriptor of the channel
 	signaled bool // true if the eventfd is readable
-	// draining is true from a call of begin to the next call of signal. While draining is
-	// true, add does not make the eventfd readable, because takeBatch or signal will find
-	// the job.
+	// draining is true from begin to signal. Meanwhile add does not write the eventfd.
 	draining bool
 	closed   bool
 	jobs     [numJobKinds][]func()
 }
 
-// A jobKind is the kind of a job; the most urgent kind has the lowest value. Each kind
-// has its own queue. So requests of unknown peers neither delay the jobs of connections
-// nor fill the queue of these jobs.
+// A jobKind is the kind of a job, the most urgent first. Each kind has its own queue.
 type jobKind uint8
 
 const (
-	// jobInternal is a job that this device creates itself. Such jobs are not dropped
-	// while the channel is open. Each connection has at most two such jobs: one for its
-	// eviction, and one for the first data of its peer.
+	// jobInternal is a job of this device. Such jobs are not dropped. A connection has
+	// at most two: for its eviction, and for the first data of its peer.
 	jobInternal jobKind = iota
 	// jobMessage is a datagram of an existing connection.
 	jobMessage
@@ -50,12 +44,11 @@ const (
 )
 
 const (
-	// maxJobs is the largest number of queued jobs of one kind. Further jobs are
-	// dropped, and the peer retransmits their datagrams. The number is arbitrary.
+	// maxJobs is the largest number of queued jobs of one kind. Further ones are
+	// dropped, and the peer retransmits. Arbitrary.
 	maxJobs = 1024
-	// requestBatch is how many requests the channel handles before it handles the jobs
-	// that have been added in the meantime and are more urgent. The number is arbitrary:
-	// twice the number of datagrams that are received from a socket at a time.
+	// requestBatch is the number of requests after which more urgent jobs come first
+	// again. Arbitrary.
 	requestBatch = 2 * madBatch
 )
 
@@ -66,9 +59,8 @@ func (k jobKind) limit() int {
 	return maxJobs
 }
 
-// add adds a job. Any goroutine may call it. The job runs with the lock of the channel
-// held. If the queue of the kind is full or the inbox is closed, add drops the job and
-// returns false.
+// add adds a job, which runs with the channel locked. Any goroutine may call it. It
+// returns false and drops the job if the queue is full or the inbox is closed.
 func (b *inbox) add(kind jobKind, job func()) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -82,18 +74,16 @@ func (b *inbox) add(kind jobKind, job func()) bool {
 	return true
 }
 
-// begin announces that the caller reads the sockets of the channel, and then calls
-// takeBatch and signal. Until the call of signal, add makes no system call. Most jobs
-// are datagrams that the channel reads for its own connections, so they are added
-// between begin and signal. For these jobs no system call is needed.
+// begin announces calls of takeBatch and signal. Until signal, add makes no system call.
+// Most jobs are datagrams that the channel reads for its own connections in that time.
 func (b *inbox) begin() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.draining = true
 }
 
-// takeBatch removes and returns all internal jobs and all messages, and up to
-// requestBatch requests.
+// takeBatch removes and returns all internal jobs and messages, and up to requestBatch
+// requests.
 func (b *inbox) takeBatch() []func() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -115,9 +105,8 @@ func (b *inbox) waiting() (n int) {
 	return n
 }
 
-// signal ends the interval that begin has started: it sets draining to false. The
-// parameter events says whether events are queued. If events or jobs are queued, signal
-// makes the eventfd readable. Otherwise it makes the eventfd unreadable.
+// signal ends the interval since begin. It makes the eventfd readable exactly if jobs
+// are queued or the parameter events is true.
 func (b *inbox) signal(events bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

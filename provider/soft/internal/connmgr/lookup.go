@@ -9,8 +9,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/cm"
 )
 
-// acceptLookup sends the queue pair number and the Q_Key to the active side. A lookup
-// does not make a connection.
+// acceptLookup sends the queue pair number and the Q_Key to the active side.
 func (i *id) acceptLookup(param *cm.MessageParam) error {
 	i.chooseQP(param)
 	reply := &sidrRepMsg{qpn: i.qpn, qkey: cm.DefaultQKey, private: bytes.Clone(param.PrivateData)}
@@ -22,8 +21,8 @@ func (i *id) acceptLookup(param *cm.MessageParam) error {
 	return err
 }
 
-// onSIDRREP handles a SIDR_REP, the answer to a lookup. If the lookup was refused, the
-// local queue pair keeps its state, because it may communicate with other peers.
+// onSIDRREP handles the answer to a lookup. A refusal does not change the local queue
+// pair, which may communicate with other peers.
 func (i *id) onSIDRREP(m *sidrRepMsg) bool {
 	if i.state != stateREQSent || i.ps != cm.UDP {
 		return false
@@ -33,8 +32,7 @@ func (i *id) onSIDRREP(m *sidrRepMsg) bool {
 		i.raise(cm.TransportEvent{Type: cm.Unreachable, Status: int(m.status), Err: userRefused(m.userRefused), ByApplication: m.byApplication, PrivateData: m.private})
 		return true
 	}
-	// If the method route fails, its error is ignored. The address vector then has the
-	// GID index 0, so the source of the datagrams is the first GID of the port.
+	// Without a route the address vector has the GID index 0.
 	route, _ := i.route()
 	to := cm.UDParam{AH: route, QPN: m.qpn, QKey: m.qkey}
 	i.raise(cm.TransportEvent{Type: cm.Established, UD: to, PrivateData: m.private})

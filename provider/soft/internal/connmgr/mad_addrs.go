@@ -10,8 +10,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/cm"
 )
 
-// A madAddr is an address at which a listener should accept requests on the wire path.
-// The listener does so only if the UDP port of the address could be opened.
+// A madAddr is an address for requests on the wire path. It is served only if its UDP
+// port could be opened.
 type madAddr struct {
 	addr netip.Addr
 	port *madPort // open UDP port of the address; nil if it could not be opened
@@ -21,8 +21,7 @@ type madAddr struct {
 // madAddrs are the addresses of one listener. The lock of its channel guards them.
 type madAddrs []*madAddr
 
-// add adds an address for a listener, and opens the UDP port of the address. If that
-// fails, add stores the error in the new madAddr.
+// add adds an address for a listener and opens its UDP port. The madAddr has the error.
 func (as *madAddrs) add(l *madListener, addr netip.Addr) {
 	a := &madAddr{addr: addr}
 	a.open(l)
@@ -32,9 +31,8 @@ func (as *madAddrs) add(l *madListener, addr netip.Addr) {
 // open tries to open the UDP port of the address.
 func (a *madAddr) open(l *madListener) { a.port, a.err = l.mux.open(a.addr, l.ch) }
 
-// set replaces the addresses by addrs. It opens the UDP ports of new addresses, and
-// tries again to open ports that could not be opened before. It closes the ports of
-// addresses that are not in addrs. It reports whether anything has changed.
+// set replaces the addresses. It opens and closes UDP ports, and tries failed ones
+// again. It reports whether anything has changed.
 func (as *madAddrs) set(l *madListener, addrs []netip.Addr) (changed bool) {
 	for _, a := range *as {
 		if !slices.Contains(addrs, a.addr) {
@@ -80,9 +78,8 @@ func (as madAddrs) ports() (open []*madPort) {
 	return open
 }
 
-// interfaceAddrs returns the addresses of the interfaces at which a listener on a
-// wildcard accepts requests. It omits link-local addresses. If the device has the local
-// path, it also omits loopback addresses.
+// interfaceAddrs returns the addresses for a listener on a wildcard, without link-local
+// ones. With the local path it also omits loopback addresses.
 func (l *madListener) interfaceAddrs() (addrs []netip.Addr, err error) {
 	all, err := net.InterfaceAddrs()
 	for _, a := range all {
@@ -99,8 +96,8 @@ func (l *madListener) interfaceAddrs() (addrs []netip.Addr, err error) {
 	return addrs, err
 }
 
-// followAddresses opens the listener on the present addresses of the interfaces. It also
-// starts the watch that calls addressesChanged after each change.
+// followAddresses opens the listener on the present addresses, and starts the watch for
+// changes.
 func (l *madListener) followAddresses() {
 	// The watch starts before the addresses are listed, so that no change is missed.
 	l.watch, l.watchErr = watchAddresses(l.ch, l)
@@ -111,9 +108,8 @@ func (l *madListener) followAddresses() {
 	l.addrs.set(l, addrs)
 }
 
-// addressesChanged updates the served addresses after a change of the host's addresses.
-// If the served addresses have changed, the application gets the event AddrChange, and
-// can call Serves again.
+// addressesChanged updates the served addresses. If they have changed, the application
+// gets the event AddrChange.
 func (l *madListener) addressesChanged() {
 	addrs, err := l.interfaceAddrs()
 	if err == nil && l.addrs.set(l, addrs) {
@@ -121,8 +117,8 @@ func (l *madListener) addressesChanged() {
 	}
 }
 
-// serves implements listener. If the start of the watch has failed, the result also has
-// the address of the listener with this error.
+// serves implements listener. If the watch has failed, the listener's address is listed
+// with that error.
 func (l *madListener) serves() (served []cm.ServedAddr) {
 	for _, a := range l.addrs {
 		served = append(served, l.served(a.addr, a.err))

@@ -14,21 +14,19 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Times and retry counts in a REQ. A time is a code of five bits; see codeTime.
+// Times, as five-bit codes (see codeTime), and retry counts in a REQ.
 const (
-	// responseTimeout is the code of 1.07 s: the time in which a side has to answer a
-	// message before the other side retransmits it.
+	// responseTimeout is the code of 1.07 s: the time for an answer before
+	// retransmission.
 	responseTimeout = 18
-	// maxCMRetries is the number of retransmissions that a REQ announces: the largest
-	// number of 4 bits.
+	// maxCMRetries is the number of retransmissions in a REQ, the largest of 4 bits.
 	maxCMRetries = 15
-	// serviceTimeout is the code of 69 s, which is sent in an MRA: the time in which the
-	// application has to answer before the peer retransmits its message.
+	// serviceTimeout is the code of 69 s in an MRA: the time for the application's
+	// answer before retransmission.
 	serviceTimeout = 24
 )
 
-// noLID is the value of the local identifiers, which RoCE does not have (IBTA annex
-// A17.8.3).
+// noLID stands for the local identifiers, which RoCE does not have (IBTA annex A17.8.3).
 const noLID = 0xffff
 
 // minPathMTU is the smallest path MTU, which every path supports (IBTA vol. 1, 6.8).
@@ -53,21 +51,19 @@ func encodeREQ(mad *wire.MAD, m *reqMsg, guid uint64, own uint32) {
 	r.Encode(mad, tid(own))
 }
 
-// tid returns the transaction ID for all messages of an exchange whose request has the
-// communication ID own. Receivers do not use it: they match messages by the
-// communication IDs.
+// tid returns the transaction ID of an exchange whose request has the communication ID
+// own. Receivers do not use it.
 func tid(own uint32) uint64 { return uint64(own) }
 
-// header writes the header of the RDMA IP CM service to the private data (IBTA annex
-// A11), and returns the rest of the private data.
+// header writes the RDMA IP CM service's header to the private data (IBTA annex A11),
+// and returns the rest.
 func (e *endpoints) header(private []byte) []byte {
 	h := wire.CMAHeader{SrcPort: e.src.Port(), Src: hostport.WithoutZone(e.src.Addr()), Dst: hostport.WithoutZone(e.dst.Addr())}
 	return h.Encode(private)
 }
 
-// parseREQ decodes a REQ, or returns the reason for which the REQ has to be refused. The
-// parameters from and to are the addresses of the datagram. The REQ has to name the same
-// addresses for the data path.
+// parseREQ decodes a REQ, or returns the reason to refuse it. from and to are the
+// addresses of the datagram, which the REQ has to name too.
 func parseREQ(r *wire.REQ, from, to netip.Addr) (*reqMsg, cm.RejectReason) {
 	ps, port, ok := r.ServiceID.Port()
 	m := &reqMsg{
@@ -92,17 +88,15 @@ func parseREQ(r *wire.REQ, from, to netip.Addr) (*reqMsg, cm.RejectReason) {
 	}
 	private, ok := m.endpoints.parse(r.PrivateData[:], port, from, to)
 	if !ok {
-		// The addresses in the private data are wrong. The kernel refuses such a REQ
-		// with the same reason.
+		// The addresses in the private data are wrong. The kernel gives the same reason.
 		return nil, cm.RejectConsumer
 	}
 	m.private = bytes.Clone(private)
 	return m, 0
 }
 
-// parse decodes the header of the RDMA IP CM service. It returns false if the addresses
-// in the header differ from the addresses of the datagram: a peer must not use the
-// address of another host.
+// parse decodes the RDMA IP CM service's header. It returns false if its addresses
+// differ from those of the datagram.
 func (e *endpoints) parse(private []byte, port uint16, from, to netip.Addr) (rest []byte, ok bool) {
 	var h wire.CMAHeader
 	rest, err := h.Decode(private)
@@ -113,8 +107,8 @@ func (e *endpoints) parse(private []byte, port uint16, from, to netip.Addr) (res
 	return rest, true
 }
 
-// encodeREP writes a REP with the GUID and the ACK delay of the device. The parameters
-// own and peer are the communication IDs of this side and of the peer.
+// encodeREP writes a REP with the device's GUID and ACK delay. own and peer are the
+// communication IDs.
 func encodeREP(mad *wire.MAD, m *repMsg, device *verbs.DeviceAttr, own, peer uint32) {
 	r := wire.REP{
 		LocalID: own, RemoteID: peer, CAGUID: device.NodeGUID,
@@ -137,9 +131,8 @@ func parseREP(r *wire.REP) *repMsg {
 	}
 }
 
-// parseREJ decodes a REJ. A REJ has no field that says whether the application or the
-// system has refused. But only an application sends private data. So the field
-// byApplication of the result is true if the private data has a byte that is not zero.
+// parseREJ decodes a REJ. byApplication is true if the private data is not all zero,
+// because only an application sends private data.
 func parseREJ(r *wire.REJ) *rejMsg {
 	reason := cm.RejectReason(r.Reason)
 	hasPrivate := len(bytes.TrimRight(r.PrivateData[:], "\x00")) > 0
@@ -152,8 +145,7 @@ func encodeSIDRREQ(mad *wire.MAD, m *sidrReqMsg, own uint32) {
 	r.Encode(mad, tid(own))
 }
 
-// parseSIDRREQ decodes a SIDR_REQ, or returns the status with which it has to be
-// refused.
+// parseSIDRREQ decodes a SIDR_REQ, or returns the status with which to refuse it.
 func parseSIDRREQ(r *wire.SIDRREQ, from, to netip.Addr) (*sidrReqMsg, cm.SIDRStatus) {
 	ps, port, ok := r.ServiceID.Port()
 	if !ok || cm.PortSpace(ps) != cm.UDP {
@@ -181,8 +173,7 @@ func parseSIDRREP(r *wire.SIDRREP) *sidrRepMsg {
 	return m
 }
 
-// madPacket builds in b the packet of a MAD that is sent from queue pair 1 to queue pair
-// 1 (IBTA vol. 1, 13.5.1).
+// madPacket builds in b the packet of a MAD between queue pairs 1 (IBTA vol. 1, 13.5.1).
 func madPacket(b []byte, m *wire.MAD, num psn.Value) wire.Packet {
 	p := wire.Build(b, wire.UDSendOnly, wire.MADSize)
 	p.BTH().SetDestQP(wire.GSIQPN)
@@ -192,6 +183,6 @@ func madPacket(b []byte, m *wire.MAD, num psn.Value) wire.Packet {
 	return p
 }
 
-// setMTUInfo writes the largest path MTU of this side to the additional information of a
-// REJ: one byte, with the same code as in a REQ.
+// setMTUInfo writes this side's largest path MTU into a REJ: one byte, coded as in a
+// REQ.
 func setMTUInfo(r *wire.REJ, most verbs.MTU) { r.Info[0], r.InfoLength = uint8(most), 1 }

@@ -77,14 +77,14 @@ func dialMAD(i *id, m message) error {
 	if r, ok := m.(*reqMsg); ok {
 		r.mtu = c.port.mtu
 		i.negotiated.mtu = r.mtu
-		// The peer confirms a REQ with an MRA if its application needs time. onMRA then
-		// extends this timeout.
+		// If the peer's application needs time, an MRA confirms the REQ, and onMRA
+		// extends the timeout.
 		i.startTimer(requestTimeout)
 	}
 	return c.send(m)
 }
 
-// isLookup reports whether the connection was made for a lookup that the peer has sent.
+// isLookup reports whether the connection belongs to a lookup by the peer.
 func (c *madConn) isLookup() bool { return c.service != 0 }
 
 // register assigns a communication ID, and registers the connection with the
@@ -97,14 +97,12 @@ func (c *madConn) register() {
 	c.mux.conns[c.ownID] = c
 }
 
-// attach implements cmConn. It does not open sockets: the queue pair opens the sockets
-// of the data path itself.
+// attach implements cmConn. The queue pair opens its sockets itself.
 func (c *madConn) attach(qpn uint32) error {
 	return c.bound.bind(c.ch.m.Engine, qpn, &Binding{Flow: c.id.negotiated.flow, DataHeard: c.dataHeard})
 }
 
-// send implements cmConn. If the message is a request, a REP, a DREQ or an RTU, send
-// starts the retransmission of the message.
+// send implements cmConn. A request, a REP, a DREQ and an RTU are retransmitted.
 func (c *madConn) send(m message) error {
 	c.retransmit.stop()
 	c.encode(&c.retransmit.mad, m)
@@ -120,8 +118,8 @@ func (c *madConn) send(m message) error {
 	return nil
 }
 
-// transmit sends a datagram. It drops the datagram if the address of the peer is not
-// validated and the limit of messages to the peer is reached; see addrValidation.
+// transmit sends a datagram, or drops it at the limit for an address that is not
+// validated; see addrValidation.
 func (c *madConn) transmit(m *wire.MAD) {
 	c.mux.mu.Lock()
 	defer c.mux.mu.Unlock()
@@ -174,16 +172,13 @@ func (c *madConn) encodeREJ(mad *wire.MAD, m *rejMsg) {
 	r := wire.REJ{LocalID: c.ownID, RemoteID: c.peerID, Rejected: wire.AnsweredOther, Reason: uint16(m.reason)}
 	switch {
 	case c.id.state == stateREQReceived:
-		// The REJ does not name the communication ID of this side, because no REP has
-		// told the peer that ID.
+		// The peer does not know the communication ID of this side.
 		r.LocalID, r.Rejected = 0, wire.AnsweredREQ
 	case c.id.state == stateREPReceived || c.id.state == stateREQSent && c.peerID != 0:
 		r.Rejected = wire.AnsweredREP
 	case m.reason == cm.RejectTimeout:
-		// The REJ does not name the communication ID of the peer. No REP has told that
-		// ID, and this side does not record it from an MRA. So the REJ has the GUID of
-		// this device, and the peer finds its request by the GUID and the communication
-		// ID of this side (IBTA vol. 1, 12.6.7.3).
+		// No REP has told the communication ID of the peer. With this GUID the peer
+		// finds its request (IBTA vol. 1, 12.6.7.3).
 		binary.BigEndian.PutUint64(r.Info[:], c.mux.m.limits.NodeGUID)
 		r.InfoLength = 8
 	}
@@ -191,21 +186,18 @@ func (c *madConn) encodeREJ(mad *wire.MAD, m *rejMsg) {
 	r.Encode(mad, c.requestTID())
 }
 
-// peerVanished implements cmConn. It does nothing, because the wire path does not show
-// that a process has ended.
+// peerVanished implements cmConn. The wire path does not show the end of a process.
 func (c *madConn) peerVanished() {}
 
 // usesDatagrams implements cmConn. It returns true.
 func (c *madConn) usesDatagrams() bool { return true }
 
-// credentials implements cmConn. On the wire path the credentials of the peer are not
-// known.
+// credentials implements cmConn. They are not known on the wire path.
 func (c *madConn) credentials() (cm.Credentials, bool) { return cm.Credentials{}, false }
 
-// stopDelivery implements cmConn. After stopDelivery the retransmitted messages of the
-// peer are still answered. If the connection has ended (stateWithdrawn or stateEnded),
-// stopDelivery also removes it from madMux.byQP, because the peer may now use its queue
-// pair for another connection.
+// stopDelivery implements cmConn. Retransmissions by the peer are still answered. After
+// the end of the connection, the peer may use its queue pair for another one, so
+// stopDelivery removes this one from madMux.byQP.
 func (c *madConn) stopDelivery() {
 	c.state = madAnswering
 	c.retransmit.stop()
@@ -226,8 +218,8 @@ func (c *madConn) move(to *channel) error {
 	return nil
 }
 
-// close implements cmConn. If a DREQ is unanswered, the madConn becomes an orphan: it
-// retransmits the DREQ for a while without the ID.
+// close implements cmConn. With an unanswered DREQ the madConn becomes an orphan, which
+// retransmits the DREQ without the ID.
 func (c *madConn) close() {
 	if c.retransmit.running() && c.retransmit.mad.Attribute() == wire.AttrDREQ && len(c.ch.orphans) < maxOrphans {
 		c.state, c.id = madOrphan, nil
@@ -249,8 +241,7 @@ func (c *madConn) rememberRefusal() {
 	c.mux.refused.add(peerKey{c.remote, c.peerGUID, c.peerID}, &c.retransmit.mad, c.mux.clock())
 }
 
-// maxOrphans is the largest number of orphans of a channel. It is arbitrary: 4096 orphans
-// take about 3 MiB of memory.
+// maxOrphans is the largest number of orphans of a channel, about 3 MiB. Arbitrary.
 const maxOrphans = 4096
 
 // release ends the connection, and removes it from all tables.
@@ -269,8 +260,7 @@ func (c *madConn) release() {
 	c.port.close(c.ch)
 }
 
-// forget deletes the entry of a key from a map if the value of the entry is c. If
-// another connection has replaced c in the map, forget does nothing.
+// forget deletes a key from a map, unless another connection has replaced c there.
 func forget[K comparable](of map[K]*madConn, key K, c *madConn) {
 	if of[key] == c {
 		delete(of, key)

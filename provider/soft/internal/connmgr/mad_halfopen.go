@@ -12,14 +12,13 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/access"
 )
 
-// A halfOpen is a connection or lookup whose peer address is not validated, so the
-// address may be forged. The multiplexer's lock guards it.
+// A halfOpen is a connection or lookup with an address that is not validated and may be
+// forged. The multiplexer's lock guards it.
 type halfOpen struct {
 	c      *madConn
 	since  time.Time       // time of the request
-	source *halfOpenSource // source of the requests of this peer; nil if the halfOpen is in no table
-	// inSource is the element of this halfOpen in halfOpenSource.byAge. inTable is its
-	// element in halfOpenTable.byAge.
+	source *halfOpenSource // Source of the requests; nil outside of a table.
+	// Elements of this halfOpen in halfOpenSource.byAge and halfOpenTable.byAge.
 	inSource, inTable *list.Element
 }
 
@@ -32,40 +31,33 @@ type halfOpenSource struct {
 	index int // index of the source in halfOpenTable.busiest
 }
 
-// A halfOpenTable has the half-open connections of one listener. Anybody can send
-// requests with any number of forged source addresses, and each request takes memory. So
-// the number of half-open connections is limited, in total and for each source.
+// A halfOpenTable has the half-open connections of one listener. Each takes memory, and
+// their source addresses may be forged. So their number is limited, in total and for
+// each source.
 type halfOpenTable struct {
-	// The field max is the largest number of connections in the table. maxPerSource is
-	// the largest number of connections of one source.
+	// Largest numbers of connections: in the table, and of one source.
 	max, maxPerSource int
 	total             int                            // number of connections in the table
 	sources           map[netip.Addr]*halfOpenSource // sources of the connections; each key is halfOpenSource.key
 	busiest           halfOpenHeap                   // the same sources, the one with the most connections first
-	// evicting is the number of connections that were removed from the table for
-	// eviction and have not ended yet.
+	// evicting is the number of evicted connections that have not ended yet.
 	evicting int
 	// all half-open connections of the table (*halfOpen), the oldest first
 	byAge list.List
 }
 
-// A source that requests several connections at once has many half-open connections
-// until it has confirmed them, which takes a round trip. For that time it may be the
-// source with the most half-open connections, whose connections are evicted first. A
-// request of another source does not evict a connection if three conditions hold: the
-// connection is younger than burstTime, its source has at most burstSize half-open
-// connections, and the table has an older connection. Both numbers are arbitrary.
+// A source with several requests at once may have the most half-open connections for a
+// round trip. They are not evicted by another source if they are younger than burstTime,
+// at most burstSize, and not the oldest of the table. Both arbitrary.
 const (
 	burstSize = 16
 	burstTime = 250 * time.Millisecond
 )
 
-// graceTime is the age up to which a half-open connection can not be evicted by a
-// request of the same source. When a peer requests many connections at once, it keeps
-// its first connections, and its later requests are dropped until graceTime has passed.
-// The number is arbitrary. It is longer than the time after which a lost REP is first
-// retransmitted (256 ms), and much shorter than the time for which a peer retransmits
-// its request (74 s).
+// graceTime is the age up to which a half-open connection can not be evicted by its own
+// source. A peer with many requests keeps the first ones, and the later ones are
+// dropped. Arbitrary: longer than the first retransmission of a REP (256 ms), and much
+// shorter than the retransmission of a request (74 s).
 const graceTime = time.Second
 
 func newHalfOpenTable(most, perSource int) halfOpenTable {
@@ -75,34 +67,28 @@ func newHalfOpenTable(most, perSource int) halfOpenTable {
 	}
 }
 
-// room reports whether a request from a source can be accepted. It also returns the
-// half-open connection that has to be evicted, or nil. The parameter sourceFull is true
-// if the source must not have more connections than it has; see sourceCounts.full.
+// room reports whether a request can be accepted, and returns the connection to evict or
+// nil. sourceFull is true if the source must not have more connections
+// (sourceCounts.full).
 //
-// When the table is full, room usually evicts the oldest connection of the source with
-// the most connections. There are two exceptions:
+// In a full table, room evicts the oldest connection of the source with the most
+// connections, except:
 //
-//   - If the connection to be evicted belongs to a burst (see burstSize), room evicts the
-//     oldest connection of the table.
-//   - If the source of the request has the most connections, or has reached the limit of
-//     one source, room evicts the oldest connection of that source. If even the oldest
-//     connection of that source is younger than graceTime, the request is dropped.
+//   - For a burst (see burstSize), room evicts the oldest connection of the table.
+//   - If the request's own source has the most connections or is at its limit, room
+//     evicts its oldest one. If that is younger than graceTime, the request is dropped.
 //
-// If sourceFull is true, room evicts the oldest half-open connection of the source, if
-// there is one that is older than graceTime. The request is dropped in any case, because
-// the evicted connection counts until its channel has ended it. The peer retransmits the
-// request, and then there is room.
+// If sourceFull is true, room evicts the source's oldest half-open connection if it is
+// older than graceTime, and drops the request. The peer retransmits it.
 //
-// So a flood from few addresses affects only these addresses, and most of it is dropped.
-// In a flood from very many addresses, a connection is evicted only after the flood has
-// sent as many requests as the table can hold.
+// So a flood from few addresses affects only these. A flood from very many addresses
+// evicts a connection only after filling the table.
 func (t *halfOpenTable) room(source netip.Addr, sourceFull bool, now time.Time) (victim *halfOpen, ok bool) {
 	own := t.sources[source]
 	full := t.total >= t.max
 	switch {
 	case t.evicting >= t.max:
-		// The channels have not ended the evicted connections yet. Until then these
-		// connections use memory, so no request is accepted.
+		// The evicted connections still use memory.
 		return nil, false
 	case sourceFull && own == nil:
 		return nil, false
@@ -119,8 +105,7 @@ func (t *halfOpenTable) room(source netip.Addr, sourceFull bool, now time.Time) 
 	return nil, true
 }
 
-// oldestOf returns the oldest connection of a list that is ordered by age. The list must
-// not be empty.
+// oldestOf returns the first connection of a list that is ordered by age and not empty.
 func oldestOf(byAge *list.List) *halfOpen { return byAge.Front().Value.(*halfOpen) }
 
 func (s *halfOpenSource) oldest() *halfOpen { return oldestOf(&s.byAge) }
@@ -143,15 +128,14 @@ func (t *halfOpenTable) add(h *halfOpen, source netip.Addr, now time.Time) {
 	}
 }
 
-// remove removes a connection. It returns false if the connection was not in the table.
+// remove removes a connection. It returns false if it was not in the table.
 func (t *halfOpenTable) remove(h *halfOpen) (was bool) {
 	s := h.source
 	if s == nil {
 		return false
 	}
 	if s.count == 1 {
-		// heap.Remove is called before the last connection is removed from the list of
-		// s, because it calls Less, which uses the oldest connection of the list.
+		// Less, which heap.Remove calls, needs a connection in the list of s.
 		heap.Remove(&t.busiest, s.index)
 		delete(t.sources, s.key)
 	}
@@ -172,8 +156,7 @@ func hashSource(seed maphash.Seed, from netip.Addr) uint64 {
 	return maphash.Bytes(seed, b[:])
 }
 
-// A halfOpenHeap has the source with the most connections first. Among sources with the
-// same number, the source with the oldest connection is first.
+// A halfOpenHeap is ordered by the number of connections, most first, and then by age.
 type halfOpenHeap []*halfOpenSource
 
 // Len, Less, Swap, Push and Pop implement heap.Interface.

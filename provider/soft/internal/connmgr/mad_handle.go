@@ -7,23 +7,18 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
-// enqueueMAD queues a datagram for the connection. The caller holds the multiplexer's
-// lock.
+// enqueueMAD queues a datagram for the connection, with the multiplexer's lock held.
 //
-// The datagram is queued even if the calling goroutine holds the lock of the
-// connection's channel, for two reasons. First, handleMAD takes the locks of queue pairs
-// and then the multiplexer's lock, so it can not be called with the multiplexer's lock
-// held. Second, the queue keeps the order of the datagrams if several channels read
-// them.
+// It never handles the datagram at once: handleMAD takes locks in another order, and the
+// queue keeps the order of the datagrams.
 func (c *madConn) enqueueMAD(m *wire.MAD) {
 	kept := *m
 	c.received++
 	c.enqueue(jobMessage, func() { c.handleMAD(&kept) })
 }
 
-// handleMAD handles a datagram. The multiplexer has checked the address and the
-// communication ID. A message that the present state does not allow is late or a
-// duplicate. handleMAD drops it.
+// handleMAD handles a datagram whose address and communication ID were checked. It drops
+// messages that the state does not allow.
 func (c *madConn) handleMAD(m *wire.MAD) {
 	if c.fromPeer(m) && secondID(m) == c.ownID {
 		c.validate()
@@ -63,14 +58,13 @@ func (c *madConn) deliver(m message) {
 		}
 		return
 	}
-	// An RTU that arrives while a DREQ is retransmitted is late. It does not answer the
-	// DREQ.
+	// A late RTU does not answer a DREQ.
 	if c.id.deliver(m) && (!isRTU || c.retransmit.mad.Attribute() == wire.AttrREP) {
 		c.retransmit.stop()
 	}
 }
 
-// onConfirmation handles an RTU or a DREP, by which the peer confirms a REP or a DREQ.
+// onConfirmation handles an RTU or a DREP.
 func (c *madConn) onConfirmation(m *wire.MAD) {
 	confirmation := message(&rtuMsg{})
 	if m.Attribute() == wire.AttrDREP {
@@ -81,8 +75,8 @@ func (c *madConn) onConfirmation(m *wire.MAD) {
 	}
 }
 
-// onMRA handles an MRA: the peer has received the retransmitted message, and its
-// application needs more time (IBTA vol. 1, 12.6.6).
+// onMRA handles an MRA: the peer has the message, and its application needs more time
+// (IBTA vol. 1, 12.6.6).
 func (c *madConn) onMRA(m *wire.MAD) {
 	var r wire.MRA
 	r.Decode(m)
@@ -100,8 +94,8 @@ func (c *madConn) onMRA(m *wire.MAD) {
 	c.id.extendTimer(wait + requestTimeout)
 }
 
-// onREP handles a REP. A REP may be a copy of an earlier one: the peer retransmits its
-// REP if the RTU was lost, or if the application of this side has not answered.
+// onREP handles a REP. It may be a copy, if the RTU was lost or this application has not
+// answered.
 func (c *madConn) onREP(m *wire.MAD) {
 	var r wire.REP
 	r.Decode(m)
@@ -124,8 +118,8 @@ func (c *madConn) onREP(m *wire.MAD) {
 	}
 }
 
-// acceptREP records the GUID, the communication ID and the queue pair of the peer; see
-// recordPeer. It returns false if the REP is invalid.
+// acceptREP records the peer's identity (see recordPeer). It returns false for an
+// invalid REP.
 func (c *madConn) acceptREP(r *wire.REP) bool {
 	if r.LocalID == 0 || r.QPN <= wire.GSIQPN || r.QPN == wire.MulticastQPN {
 		return false
@@ -133,10 +127,9 @@ func (c *madConn) acceptREP(r *wire.REP) bool {
 	return c.recordPeer(r.CAGUID, r.LocalID, r.QPN)
 }
 
-// recordPeer records the peer's GUID, communication ID and queue pair. It returns false,
-// and records nothing, if another connection of the peer has the same communication ID.
-// If another connection has the same queue pair, recordPeer ends that connection as
-// stale.
+// recordPeer records the peer's GUID, communication ID and queue pair. It records
+// nothing and returns false if another connection has that communication ID. It ends
+// another connection with that queue pair as stale.
 func (c *madConn) recordPeer(guid uint64, id, qpn uint32) bool {
 	c.mux.mu.Lock()
 	defer c.mux.mu.Unlock()
@@ -153,9 +146,8 @@ func (c *madConn) recordPeer(guid uint64, id, qpn uint32) bool {
 	return true
 }
 
-// sendMRA sends an MRA. It confirms a message of the peer, and announces that the
-// application needs more time for the answer. The parameter what is the type of the
-// confirmed message.
+// sendMRA confirms a message of the type what, and announces that the application needs
+// more time.
 func (c *madConn) sendMRA(what wire.Answered) {
 	r := wire.MRA{LocalID: c.ownID, RemoteID: c.peerID, Received: what, ServiceTimeout: c.serviceTimeout()}
 	var m wire.MAD
@@ -163,9 +155,8 @@ func (c *madConn) sendMRA(what wire.Answered) {
 	c.transmit(&m)
 }
 
-// onREJ handles a REJ: the peer refuses a message of this side, or cancels its own
-// request. It ignores a REJ for a lookup, because the protocol has none (IBTA vol. 1,
-// 12.11).
+// onREJ handles a REJ: the peer refuses a message or cancels its request. A lookup has
+// no REJ (IBTA vol. 1, 12.11).
 func (c *madConn) onREJ(m *wire.MAD) {
 	var r wire.REJ
 	r.Decode(m)
@@ -174,12 +165,10 @@ func (c *madConn) onREJ(m *wire.MAD) {
 	}
 	switch {
 	case c.peerID != 0 && r.LocalID != c.peerID:
-		// The peer's communication ID is known from an earlier message of the peer. A
-		// REJ without that ID does not come from the peer.
+		// The peer has sent its ID before, so a REJ without it is from another sender.
 		return
 	case r.RemoteID != c.ownID && (c.state == madOrphan || c.id.state >= stateEstablished):
-		// A connected peer knows the communication ID of this side. A REJ without that
-		// ID does not come from the peer.
+		// The peer knows this side's ID, so a REJ without it is from another sender.
 		return
 	}
 	if !c.retryWithSmallerMTU(&r) {
@@ -187,8 +176,8 @@ func (c *madConn) onREJ(m *wire.MAD) {
 	}
 }
 
-// onDREQ handles a DREQ. It drops a DREQ that does not name the local queue pair. If the
-// connection has ended already, onDREQ sends another DREP.
+// onDREQ handles a DREQ for the local queue pair. After the end of the connection it
+// sends another DREP.
 func (c *madConn) onDREQ(m *wire.MAD) {
 	var r wire.DREQ
 	r.Decode(m)
@@ -197,8 +186,7 @@ func (c *madConn) onDREQ(m *wire.MAD) {
 	}
 	c.lastTID = m.TID()
 	if c.state == madOrphan || c.id.state == stateEnded || c.id.state == stateDREQSent {
-		// This side answers although it has ended the connection or has sent a DREQ
-		// itself, because the peer retransmits its DREQ until it gets a DREP.
+		// The peer retransmits its DREQ until it gets a DREP.
 		var answer wire.MAD
 		c.encode(&answer, &drepMsg{})
 		c.transmit(&answer)
@@ -206,18 +194,16 @@ func (c *madConn) onDREQ(m *wire.MAD) {
 	c.deliver(&dreqMsg{})
 }
 
-// dataHeard is called when the first data of the peer has arrived at the queue pair. The
-// data shows that the peer is connected, even if its RTU was lost (IBTA vol. 1,
-// 12.9.7.2). Any goroutine may call dataHeard.
+// dataHeard is called for the peer's first data, which proves the connection even
+// without an RTU (IBTA vol. 1, 12.9.7.2). Any goroutine may call it.
 func (c *madConn) dataHeard() {
 	c.mux.mu.Lock()
 	defer c.mux.mu.Unlock()
 	c.enqueue(jobInternal, c.peerSentData)
 }
 
-// peerSentData handles the first data from the peer. In stateREPSent the data confirms
-// the REP as an RTU does, because the RTU is late or lost. On the active side the data
-// shows that the peer has the RTU, so the RTU is not retransmitted any more.
+// peerSentData handles the peer's first data. In stateREPSent it counts as the RTU. On
+// the active side it stops the retransmission of the RTU.
 func (c *madConn) peerSentData() {
 	switch {
 	case c.state == madOrphan:
@@ -227,9 +213,7 @@ func (c *madConn) peerSentData() {
 	case c.retransmit.hasRTU() && c.id.state == stateEstablished:
 		c.retransmit.stop()
 	default:
-		// The connection is established already, because the application has called
-		// Notify. The received packet proves in addition that the peer receives at its
-		// address.
+		// Notify has established the connection. The packet validates the address too.
 		c.validate()
 	}
 }

@@ -17,18 +17,15 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/udp"
 )
 
-// If no process has the UDP port of a peer, the peer's host reports that with an ICMP
-// error (RFC 1122, 3.2.2.1; RFC 4443, 3.1), and the request will not be answered.
+// If no process has a peer's UDP port, the peer's host sends an ICMP error (RFC 1122,
+// 3.2.2.1; RFC 4443, 3.1).
 //
-// Requests are sent from a socket of their own, for two reasons. First, that socket has
-// a port of its own. If several sockets of an address had the same port, the system
-// could deliver the ICMP error to the wrong socket. Second, an ICMP error makes the next
-// call on the socket fail. Such failures must not happen on the sockets for data and
-// answers.
+// Requests have a socket and port of their own for two reasons. With several sockets on
+// one port, the system could give the error to the wrong one. And an ICMP error makes
+// the next call on its socket fail, which must not happen to data.
 
-// A requestSocket sends requests from one local address, and receives their ICMP errors.
-// It receives no datagrams, because answers are sent to the UDP port of RoCE (IBTA annex
-// A17). Only one goroutine at a time may use it.
+// A requestSocket sends requests from one local address and receives their ICMP errors,
+// but no datagrams (IBTA annex A17). Only one goroutine at a time may use it.
 type requestSocket struct {
 	fd       int
 	local    netip.AddrPort
@@ -50,8 +47,7 @@ func (n *udpMADs) openRequests(local netip.Addr) (*requestSocket, error) {
 	return s, nil
 }
 
-// prepare makes the system queue ICMP errors on the socket. It also makes the system
-// drop all datagrams to the socket, which would otherwise fill the receive buffer.
+// prepare makes the system queue ICMP errors on the socket and drop all datagrams.
 func (s *requestSocket) prepare(local netip.Addr) (err error) {
 	if s.local, err = hostport.LocalAddr(s.fd); err != nil {
 		return err
@@ -68,13 +64,11 @@ func (s *requestSocket) prepare(local netip.Addr) (err error) {
 
 func (s *requestSocket) close() { _ = unix.Close(s.fd) }
 
-// sendTries is how often send calls sendto(2) for one request. The call fails if the
-// socket has a pending ICMP error of an earlier request (ip(7), IP_RECVERR). That
-// failure removes the pending error, so the next call may succeed. If all calls fail,
-// the request is sent again by the retransmission timer. The number is arbitrary.
+// sendTries is how often send calls sendto(2). The call fails once for a pending ICMP
+// error (ip(7), IP_RECVERR). Arbitrary.
 const sendTries = 4
 
-// send sends a request. If the system can not send it, the request is lost.
+// send sends a request. It ignores errors: the request is then lost.
 func (s *requestSocket) send(m *wire.MAD, to netip.Addr) {
 	var b [madBufSize]byte
 	p := madPacket(b[:], m, s.psn)
@@ -97,23 +91,20 @@ func (s *requestSocket) send(m *wire.MAD, to netip.Addr) {
 	s.counts.Add(counters.SendErr, 1)
 }
 
-// A requestPort is a madPort with its requestSocket. It handles the errors of that
-// socket.
+// A requestPort is a madPort with its requestSocket, and handles its errors.
 type requestPort struct {
 	port   *madPort
 	socket *requestSocket
 }
 
-// isRequest reports whether a message is a request. A request may be sent to a host on
-// which no process has the UDP port. Every other message is sent only after the peer has
-// sent a message, so a process on the peer's host has the port.
+// isRequest reports whether a message is a request. Only a request may meet a host
+// without a process on the UDP port.
 func isRequest(m *wire.MAD) bool {
 	return m.Attribute() == wire.AttrREQ || m.Attribute() == wire.AttrSIDRREQ
 }
 
-// openRequestPort opens the requestSocket if it is not open, and makes the channel watch
-// it for errors. If it can not be opened, requests are sent from the socket of the
-// madPort, and a missing peer is noticed only by the timeout.
+// openRequestPort opens the requestSocket and watches it for errors. Without one,
+// requests use the socket of the madPort, and a missing peer causes a timeout.
 func (p *madPort) openRequestPort(ch *channel) {
 	p.mux.mu.Lock()
 	defer p.mux.mu.Unlock()
@@ -128,10 +119,8 @@ func (p *madPort) openRequestPort(ch *channel) {
 // watchRequests makes the channel watch the requestSocket of a port, if there is one.
 func (ch *channel) watchRequests(p *madPort) {
 	if a := p.requests.Load(); a != nil && ch.epoll.Handler(a.socket.fd) == nil {
-		// The set of events is empty because epoll reports errors in any case
-		// (epoll_ctl(2)). If Add fails and no other channel watches the socket, its ICMP
-		// errors are not read. Then a request to a missing peer fails only by its
-		// timeout.
+		// epoll reports errors without any requested event (epoll_ctl(2)). If Add fails,
+		// a request to a missing peer fails by its timeout.
 		_ = ch.epoll.Add(a.socket.fd, 0, a)
 	}
 }
@@ -145,23 +134,20 @@ func (r *requestPort) OnReady(int, uint32) {
 
 var _ epollset.Handler = (*requestPort)(nil)
 
-// errorBatch is the largest number of errors that one call of readErrors reads;
-// arbitrary. If there are more, the descriptor stays readable.
+// errorBatch is the largest number of errors that one readErrors reads. Arbitrary.
 const errorBatch = 64
 
-// readErrors reads the ICMP errors of the socket, and calls the function handle for each
-// port-unreachable error. The argument dst is the destination of the request that has
-// caused the error. The argument quoted is the part of this request that the error
-// quotes, from the first byte after the UDP header.
+// readErrors reads ICMP errors, and calls handle for each port-unreachable error. dst is
+// the destination of the request. quoted is what the error quotes of it after the UDP
+// header.
 func (s *requestSocket) readErrors(handle func(dst netip.AddrPort, quoted []byte)) {
 	var quoted [madBufSize]byte
 	var control [512]byte // room for one error and the address of its sender
 	for range errorBatch {
 		n, used, _, name, err := unix.Recvmsg(s.fd, quoted[:], control[:], unix.MSG_ERRQUEUE|unix.MSG_DONTWAIT)
 		if err != nil {
-			// The error queue is empty. If it was full when an ICMP error arrived, that
-			// ICMP error is not in the queue, but is pending on the socket. Reading
-			// SO_ERROR clears it, so that the descriptor does not stay ready.
+			// An ICMP error that did not fit into the queue is pending. Reading SO_ERROR
+			// clears it, so the descriptor does not stay ready.
 			_, _ = unix.GetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_ERROR)
 			return
 		}
@@ -171,10 +157,9 @@ func (s *requestSocket) readErrors(handle func(dst netip.AddrPort, quoted []byte
 	}
 }
 
-// isPortUnreachable reports whether the control messages of an error say that no
-// process has the port. It checks the type and code of the ICMP message, because
-// other, temporary causes have the same errno (ip(7), IP_RECVERR; struct
-// sock_extended_err).
+// isPortUnreachable reports whether the control messages say that no process has the
+// port. The type and code matter, because temporary causes have the same errno (ip(7),
+// IP_RECVERR).
 func isPortUnreachable(control []byte) bool {
 	const origin, kind, code = 4, 5, 6 // offsets in struct sock_extended_err
 	messages, err := unix.ParseSocketControlMessage(control)
@@ -197,7 +182,7 @@ func isPortUnreachable(control []byte) bool {
 	return false
 }
 
-// Types and codes of the ICMP errors for a port: RFC 792, and RFC 4443, 3.1.
+// ICMP types and codes (RFC 792; RFC 4443, 3.1).
 const (
 	icmpUnreachable, icmpPort   = 3, 3
 	icmp6Unreachable, icmp6Port = 1, 4
@@ -210,9 +195,8 @@ type quotedMAD struct {
 	id   uint32 // communication ID, or request ID of a lookup
 }
 
-// quoteOf decodes the quoted part of a request. It returns false if the part is too
-// short: a host may quote only eight bytes of the UDP datagram (RFC 792). Linux quotes
-// up to 548 bytes, as RFC 1812, 4.3.2.3, requires.
+// quoteOf decodes the quoted part of a request, or returns false if it is too short. RFC
+// 792 requires eight bytes of the datagram; Linux quotes up to 548 (RFC 1812, 4.3.2.3).
 func quoteOf(quoted []byte) (q quotedMAD, ok bool) {
 	const mad = wire.BTHSize + wire.DETHSize
 	if len(quoted) < mad+wire.MADDataOffset+4 {
@@ -223,12 +207,9 @@ func quoteOf(quoted []byte) (q quotedMAD, ok bool) {
 	return quotedMAD{m.Attribute(), m.TID(), firstID(&m)}, true
 }
 
-// onPortUnreachable handles an ICMP error, which says that no process has the UDP port
-// of the peer. The parameter dst is the destination of the request that has caused the
-// error. Anybody can forge an ICMP error. So the error affects only the request that it
-// quotes, and only if the request was sent to dst. The quoted request is found by its
-// random communication ID and its transaction ID. The error never affects a connection.
-// If it quotes no request of this device, it is ignored.
+// onPortUnreachable handles an ICMP error for a request to dst. Errors can be forged, so
+// it affects only the unanswered request that it quotes, which has random IDs, and never
+// a connection.
 func (mux *madMux) onPortUnreachable(port *madPort, dst netip.AddrPort, quoted []byte) {
 	q, quotes := quoteOf(quoted)
 	if !quotes {
@@ -239,8 +220,8 @@ func (mux *madMux) onPortUnreachable(port *madPort, dst netip.AddrPort, quoted [
 	}
 }
 
-// onPortUnreachable fails the request of the connection, if the request is unanswered
-// and is the quoted one.
+// onPortUnreachable fails the connection's request if it is unanswered and is the quoted
+// one.
 func (c *madConn) onPortUnreachable(at netip.AddrPort, q quotedMAD) {
 	m := &c.retransmit.mad
 	waits := c.state != madOrphan && c.id.state == stateREQSent && isRequest(m)

@@ -13,30 +13,27 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 )
 
-// A madListener accepts requests on the wire path for a listening ID. When the inbox,
-// the table of half-open connections or the backlog is full, the listener drops a
-// request, and the peer retransmits it.
+// A madListener accepts requests on the wire path for a listening ID. If the inbox, the
+// half-open connections or the backlog are full, it drops a request, and the peer
+// retransmits it.
 type madListener struct {
 	jobTarget
 	id      *id
 	addr    hostport.BindAddr
 	service wire.ServiceID
 	addrs   madAddrs
-	// watch for changes of the host's addresses if the listener is bound to a wildcard;
-	// else nil
+	// Watch for address changes of a listener on a wildcard, else nil.
 	watch *addressWatch
-	// error of the start of the watch; nil if the watch has started. After an error,
-	// later changes of the addresses are not noticed.
+	// Error of the watch's start, or nil. After it, address changes are not noticed.
 	watchErr  error
 	accepting bool
-	// waiting has the requests that are queued in the inbox of the channel. The
-	// multiplexer's lock guards it.
+	// waiting has the requests in the inbox. The multiplexer's lock guards it.
 	waiting  map[*incomingRequest]struct{}
 	halfOpen halfOpenTable // half-open connections; the multiplexer's lock guards them
 }
 
-// openMADListener opens the listener of an ID on its address, or on the addresses of all
-// interfaces. An address that can not be served has its error in addrs.
+// openMADListener opens the listener of an ID on its address, or on all interfaces.
+// Addresses that fail have their error in addrs.
 func openMADListener(i *id) *madListener {
 	ch := i.ch.Load()
 	l := &madListener{
@@ -55,8 +52,8 @@ func openMADListener(i *id) *madListener {
 	return l
 }
 
-// setAccepting implements listener. While the listener does not accept, it drops
-// connection requests. The parameter does not affect lookups.
+// setAccepting implements listener. A listener that does not accept drops connection
+// requests, but not lookups.
 func (l *madListener) setAccepting(accept bool) { l.accepting = accept }
 
 func (l *madListener) move(to *channel) error {
@@ -80,8 +77,8 @@ func (l *madListener) move(to *channel) error {
 	return nil
 }
 
-// close implements listener. It refuses all requests that have arrived and that the
-// application has not fetched (rdma_destroy_id(3)).
+// close implements listener. It refuses requests that were not fetched
+// (rdma_destroy_id(3)).
 func (l *madListener) close() {
 	for _, p := range l.addrs.ports() {
 		p.drain()
@@ -101,10 +98,9 @@ func (l *madListener) close() {
 	l.addrs.close(l.ch)
 }
 
-// refuseWaiting refuses a request that is still in the inbox of a listener that is being
-// closed. It does nothing if a copy of the request already has an ID, because that ID
-// outlives the listener. It also does nothing if the address of the request is not
-// served any more. The caller holds the multiplexer's lock.
+// refuseWaiting refuses a request in the inbox of a closing listener, unless a copy
+// already has an ID or its address is not served any more. The caller holds the
+// multiplexer's lock.
 func (mux *madMux) refuseWaiting(req *incomingRequest) {
 	if mux.known(req) || mux.ports[req.port.local] != req.port {
 		return
@@ -133,9 +129,9 @@ type incomingRequest struct {
 
 func (req *incomingRequest) isLookup() bool { return req.m.kind() == kindSIDRREQ }
 
-// enqueueRequest passes a request to the channel of the listener. If the table of
-// half-open connections or the inbox is full, enqueueRequest drops the request, and the
-// peer retransmits it. The caller holds the multiplexer's lock.
+// enqueueRequest passes a request to the listener's channel. If the half-open
+// connections or the inbox are full, it drops the request. The caller holds the
+// multiplexer's lock.
 func (l *madListener) enqueueRequest(req *incomingRequest) {
 	source := access.SourceOf(req.from)
 	victim, ok := l.halfOpen.room(source, !req.isLookup() && l.mux.sources.full(source), l.mux.clock())
@@ -146,8 +142,7 @@ func (l *madListener) enqueueRequest(req *incomingRequest) {
 	l.waiting[req] = struct{}{}
 }
 
-// admitRequest makes an ID for a request. It does nothing if a copy of the request has
-// an ID.
+// admitRequest makes an ID for a request, unless a copy of the request has one.
 func (l *madListener) admitRequest(req *incomingRequest) {
 	l.mux.mu.Lock()
 	delete(l.waiting, req)
@@ -184,8 +179,8 @@ func (l *madListener) admitRequest(req *incomingRequest) {
 	}
 }
 
-// known reports whether a request already has a connection, because a copy of it was
-// handled before. The caller holds the multiplexer's lock.
+// known reports whether a copy of a request already has a connection. The caller holds
+// the multiplexer's lock.
 func (mux *madMux) known(req *incomingRequest) bool {
 	if req.isLookup() {
 		return mux.lookups[lookupKey{req.from, req.id}] != nil

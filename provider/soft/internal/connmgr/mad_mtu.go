@@ -10,21 +10,19 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// The path MTU is negotiated with several REQs, because only a REQ names the path MTU: a
-// REP can not change it. A side that supports only a smaller MTU refuses the REQ (IBTA
-// vol. 1, 12.6.7.2, reason 26). The other side then sends another REQ with a smaller
-// MTU. This ends after at most five REQs, because InfiniBand has five MTUs.
+// Only a REQ names the path MTU. A side with a smaller MTU refuses the REQ (IBTA vol. 1,
+// 12.6.7.2, reason 26), and the other side sends another one. InfiniBand has five MTUs,
+// so there are at most five REQs.
 
-// refusesMTU reports whether a REJ refuses the path MTU of the REQ of this connection.
+// refusesMTU reports whether a REJ refuses the path MTU of the last REQ.
 func (c *madConn) refusesMTU(r *wire.REJ) bool {
 	return cm.RejectReason(r.Reason) == cm.RejectInvalidMTU && c.state != madOrphan &&
 		c.id.state == stateREQSent && c.retransmit.mad.Attribute() == wire.AttrREQ
 }
 
-// retryWithSmallerMTU sends another REQ with a smaller path MTU, if the peer has refused
-// the MTU of the last one. It reports whether it has sent a REQ. The new MTU is the one
-// in the REJ, or else the next smaller one. The new REQ has a new communication ID,
-// because the peer answers a copy of the old REQ with the same REJ.
+// retryWithSmallerMTU sends another REQ if the peer has refused the path MTU, and
+// reports whether it did. The new MTU is that of the REJ, or the next smaller one. The
+// new REQ has a new communication ID, so that it is not a copy.
 func (c *madConn) retryWithSmallerMTU(refusal *wire.REJ) bool {
 	if !c.refusesMTU(refusal) || c.id.negotiated.mtu <= minPathMTU {
 		return false
@@ -54,14 +52,12 @@ func (c *madConn) changeID() {
 	c.mux.conns[c.ownID] = c
 }
 
-// errOwnPort is the cause of a refusal when this device has refused its own request. The
-// peer's address is then an address of this device, and the application has probably
-// expected a listener of another device there.
+// errOwnPort is the cause when this device has refused its own request. The application
+// has probably expected another device's listener there.
 var errOwnPort = errors.New("this device itself has the UDP port of that address; is the listener on the local path only?")
 
-// refusal decodes a REJ. In two cases it sets the field cause of the result. If the REJ
-// refuses the path MTU, the cause names the largest and the smallest MTU that this side
-// has tried. If this device has no listener at its own address, the cause is errOwnPort.
+// refusal decodes a REJ. It sets cause to the path MTUs that this side has tried, or to
+// errOwnPort if this device has refused its own request.
 func (c *madConn) refusal(r *wire.REJ) *rejMsg {
 	m := parseREJ(r)
 	switch {

@@ -16,15 +16,12 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/udp"
 )
 
-// A madMux receives the management datagrams of a device, which are sent to queue pair 1
-// of each local address. It passes each datagram to a connection or a listener. Several
-// channels can read the datagrams of one address. So the channel that has read a
-// datagram is perhaps not the channel of the connection. Therefore the multiplexer
-// queues a job in the inbox of the connection's channel.
+// A madMux receives the management datagrams of a device and passes them to connections
+// and listeners. The channel that reads a datagram may be another than the connection's,
+// so it is queued in an inbox.
 //
-// A goroutine that holds the lock of a channel or of the engine can lock the
-// multiplexer. A goroutine that holds the lock of the multiplexer must not lock a
-// channel or the engine.
+// The multiplexer may be locked while a channel or the engine is locked, but not the
+// other way round.
 type madMux struct {
 	m       *Manager
 	network madNetwork
@@ -34,8 +31,7 @@ type madMux struct {
 	ports  map[netip.Addr]*madPort
 	conns  map[uint32]*madConn  // connections by own communication ID, or by request ID of a lookup
 	byPeer map[peerKey]*madConn // connections by the communication ID of the peer
-	// byQP has the connections by the queue pair of the peer. A connection is removed
-	// from byQP when it has ended.
+	// Connections by the queue pair of the peer, until they end.
 	byQP      map[peerKey]*madConn
 	lookups   map[lookupKey]*madConn            // unanswered lookups of peers
 	listeners map[wire.ServiceID][]*madListener // open listeners
@@ -44,19 +40,16 @@ type madMux struct {
 	limit     *answerLimit
 }
 
-// A peerKey identifies a communication ID or a queue pair of a peer. It contains the
-// node GUID of the peer's device. A soft device chooses a new GUID when it is opened, so
-// a device that is opened again has other keys. The key also contains the source address
-// of the peer's datagrams, because a peer chooses the other fields freely: without the
-// address, one host could use the key of another host's connection.
+// A peerKey identifies a communication ID or a queue pair of a peer by its GUID, which
+// changes when a soft device is opened, and its address. Without the address, a host
+// could use the key of another host.
 type peerKey struct {
 	from   netip.Addr
 	guid   uint64
 	number uint32
 }
 
-// A lookupKey identifies a lookup by the address of the peer and the random request ID.
-// A SIDR_REQ has no GUID.
+// A lookupKey identifies a lookup by the peer's address and random request ID.
 type lookupKey struct {
 	from   netip.Addr
 	number uint32
@@ -76,8 +69,8 @@ func newMADMux(m *Manager, network madNetwork) *madMux {
 	}
 }
 
-// open opens the port of a local address. If the port is open already, open adds a
-// reference to it. In both cases the channel starts to watch the port.
+// open opens the port of a local address, or adds a reference to it. The channel starts
+// to watch the port.
 func (mux *madMux) open(local netip.Addr, ch *channel) (*madPort, error) {
 	mux.mu.Lock()
 	defer mux.mu.Unlock()
@@ -106,8 +99,8 @@ func (p *madPort) close(ch *channel) {
 	p.release()
 }
 
-// release removes a reference to the port. Without references the port is closed. The
-// caller holds the multiplexer's lock.
+// release removes a reference, and closes the port after the last. The caller holds the
+// multiplexer's lock.
 func (p *madPort) release() {
 	if p.refs--; p.refs == 0 {
 		delete(p.mux.ports, p.local)
@@ -118,9 +111,8 @@ func (p *madPort) release() {
 	}
 }
 
-// receive handles a packet to queue pair 1. It returns false if the packet is invalid
-// (IBTA vol. 1, 9.6.1.4, 13.5.1). Valid packets that are not for connection management
-// are dropped.
+// receive handles a packet to queue pair 1. It returns false for an invalid packet (IBTA
+// vol. 1, 9.6.1.4, 13.5.1). It drops valid packets of other kinds.
 func (mux *madMux) receive(p wire.Packet, from *udp.Header) (taken bool) {
 	mux.mu.Lock()
 	defer mux.mu.Unlock()
@@ -146,8 +138,7 @@ func (mux *madMux) receiveLocked(p wire.Packet, from *udp.Header) (taken bool) {
 	return true
 }
 
-// dispatch passes a MAD to its connection or listener. It drops MADs that do not belong
-// to connection management, because RoCE does not use them.
+// dispatch passes a MAD of communication management to its connection or listener.
 func (mux *madMux) dispatch(m *wire.MAD, in *udp.Header) {
 	from, to := in.From, in.To
 	port := mux.ports[to]
@@ -169,8 +160,8 @@ func (mux *madMux) dispatch(m *wire.MAD, in *udp.Header) {
 		mux.onREJ(m, port, from)
 	case wire.AttrDREQ:
 		if !mux.toConn(m, secondID(m), port, from) {
-			// This device does not know the connection. It sends a DREP nevertheless,
-			// because the peer retransmits its DREQ until it gets a DREP.
+			// The peer of an unknown connection retransmits its DREQ until it gets a
+			// DREP.
 			mux.sendDREP(port, from, m)
 		}
 	case wire.AttrRTU, wire.AttrMRA, wire.AttrDREP:
@@ -178,15 +169,14 @@ func (mux *madMux) dispatch(m *wire.MAD, in *udp.Header) {
 	}
 }
 
-// firstID and secondID return the first two 32-bit words of a message. The first word is
-// the communication ID of the sender. The second word is the communication ID of the
-// receiver, except in requests, where the receiver has none yet.
+// firstID and secondID return the first two words of a message: the communication IDs of
+// the sender and of the receiver. A request has no second one.
 
 func firstID(m *wire.MAD) uint32  { return binary.BigEndian.Uint32(m[wire.MADDataOffset:]) }
 func secondID(m *wire.MAD) uint32 { return binary.BigEndian.Uint32(m[wire.MADDataOffset+4:]) }
 
-// toConn passes a MAD to the connection with a communication ID. It returns false if
-// there is no such connection with this peer.
+// toConn passes a MAD to the connection with a communication ID. It returns false if the
+// peer has no such connection.
 func (mux *madMux) toConn(m *wire.MAD, id uint32, port *madPort, from netip.Addr) bool {
 	c := mux.conns[id]
 	if c == nil || c.port != port || c.remote != from {
@@ -196,9 +186,9 @@ func (mux *madMux) toConn(m *wire.MAD, id uint32, port *madPort, from netip.Addr
 	return true
 }
 
-// onREJ passes a REJ to its connection. A peer that cancels its request before it has
-// got an answer does not know the communication ID of this side. Then the REJ has the
-// peer's GUID and communication ID (IBTA vol. 1, 12.6.7.3).
+// onREJ passes a REJ to its connection. A peer that cancels before an answer does not
+// know this side's communication ID, so the REJ has the peer's GUID and ID (IBTA vol. 1,
+// 12.6.7.3).
 func (mux *madMux) onREJ(m *wire.MAD, port *madPort, from netip.Addr) {
 	if mux.toConn(m, secondID(m), port, from) {
 		return
