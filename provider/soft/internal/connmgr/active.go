@@ -26,8 +26,9 @@ const (
 	activeDREQTimeout = 16 * 4608 * time.Millisecond
 	// passiveDREQTimeout, 65.5 s, is the timeout of a DREQ that the passive side sends.
 	passiveDREQTimeout = 16 * 4096 * time.Millisecond
-	// rtuTimeout, 49 s, is the timeout of a REP. The kernel waits sixteen intervals. Here it is
-	// twelve, so that the memory of a flood of requests is free within a minute.
+	// rtuTimeout, 49 s, is the timeout of a REP. The kernel waits sixteen intervals.
+	// Here it is twelve, so that the memory of a flood of requests is free within a
+	// minute.
 	rtuTimeout = 12 * 4096 * time.Millisecond
 	// maxServiceTime, 16.6 minutes, is the longest wait for the peer's application after
 	// an MRA. As in the kernel's CM: 4.6 s for the first attempt, and for each of

@@ -204,8 +204,8 @@ func (mux *madMux) onREJ(m *wire.MAD, port *madPort, from netip.Addr) {
 	}
 }
 
-// reject sends a REJ for the message m, which belongs to no connection of this device.
-// The parameter what is the type of m.
+// reject sends a REJ for the message m, of the type what, which belongs to no
+// connection.
 func (mux *madMux) reject(port *madPort, to netip.Addr, m *wire.MAD, what wire.Answered, reason cm.RejectReason) {
 	r := wire.REJ{RemoteID: firstID(m), Rejected: what, Reason: uint16(reason)}
 	if what != wire.AnsweredREQ {
@@ -236,8 +236,7 @@ func (mux *madMux) sendDREP(port *madPort, to netip.Addr, m *wire.MAD) {
 	mux.answer(port, to, &out)
 }
 
-// newID returns an unused communication ID. The ID is random, so that a peer can not
-// guess it and so that it is not used again soon.
+// newID returns an unused communication ID. It is random, so a peer can not guess it.
 func (mux *madMux) newID() uint32 {
 	for {
 		if id := random.Uint32(); id != 0 && mux.conns[id] == nil {
@@ -246,8 +245,8 @@ func (mux *madMux) newID() uint32 {
 	}
 }
 
-// listenerFor returns the listener for a request, or nil. The result otherAddr is true
-// if there are listeners for the service, but only on other addresses.
+// listenerFor returns the listener for a request, or nil. otherAddr is true if the
+// service has listeners on other addresses only.
 func (mux *madMux) listenerFor(service wire.ServiceID, to netip.AddrPort) (found *madListener, otherAddr bool) {
 	sameService := mux.listeners[service]
 	i := slices.IndexFunc(sameService, func(l *madListener) bool { return l.addr.Covers(to) })

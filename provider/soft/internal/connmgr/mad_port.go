@@ -15,32 +15,30 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A madNetwork opens the sockets for management datagrams. It is UDP, or a simulation in
-// tests.
+// A madNetwork opens the sockets for management datagrams: UDP, or a simulation.
 type madNetwork interface {
 	// open opens the socket of a local address.
 	open(local netip.Addr) (madSocket, error)
-	// openRequests opens a socket for requests from a local address. It returns nil if
-	// requests are sent from the madSocket.
+	// openRequests opens a socket for requests from a local address. nil means that
+	// requests use the madSocket.
 	openRequests(local netip.Addr) (*requestSocket, error)
 }
 
-// A madSocket sends and receives management datagrams at one local address. Only one
+// A madSocket sends and receives management datagrams at a local address. Only one
 // goroutine at a time may use it.
 type madSocket interface {
-	// fd returns a descriptor that is readable when datagrams have arrived. It returns
-	// -1 if the madSocket has no descriptor, as in a simulation.
+	// fd returns a descriptor that is readable when datagrams have arrived, or -1 in a
+	// simulation.
 	fd() int
-	// receive passes up to madBatch of the datagrams that have arrived to a udp.Sink,
-	// and returns their number. It does not block.
+	// receive passes up to madBatch datagrams to a udp.Sink and returns their number. It
+	// does not block.
 	receive(to udp.Sink) int
-	// send sends a datagram. If the system can not send it, the datagram is lost.
+	// send sends a datagram. It ignores errors: the datagram is then lost.
 	send(m *wire.MAD, to netip.Addr)
 	close()
 }
 
-// udpMADs is the madNetwork on UDP. For each local address, udp.Ports has a socket that
-// receives the packets to queue pair 1. udpMADs uses these sockets.
+// udpMADs is the madNetwork on UDP. It uses the sockets of udp.Ports.
 type udpMADs struct {
 	ports  *udp.Ports
 	port   uint16 // UDP port of all peers
@@ -74,8 +72,7 @@ func (s *udpMADSocket) close()  { s.socket.Close() }
 
 func (s *udpMADSocket) receive(to udp.Sink) int { return s.socket.Receive(to) }
 
-// send implements madSocket. The packet sequence numbers of datagrams only distinguish
-// the datagrams (IBTA vol. 1, 9.8.2.1). So each datagram gets the next number.
+// send implements madSocket. Datagrams are numbered one by one (IBTA vol. 1, 9.8.2.1).
 func (s *udpMADSocket) send(m *wire.MAD, to netip.Addr) {
 	b := s.socket.Buffer()
 	if b == nil {
@@ -92,20 +89,18 @@ type madPort struct {
 	local netip.Addr
 	mtu   verbs.MTU // path MTU of the interface of the address
 	refs  int       // number of madMux.open calls minus number of madPort.close calls
-	// requests has the socket from which requests are sent. It is nil before the first
-	// request, and is stored with the multiplexer's lock held.
+	// requests has the socket for requests. It is nil before the first one, and stored
+	// with the multiplexer's lock held.
 	requests atomic.Pointer[requestPort]
 }
 
-// roceOverhead is the number of bytes that is reserved for the headers of a packet. It
-// is subtracted from the MTU of an interface to get the space for the payload. The
-// kernel's rdma_cm subtracts the same number.
+// roceOverhead is the number of bytes for the headers of a packet, in the MTU of an
+// interface. The kernel's rdma_cm reserves the same.
 const roceOverhead = 96
 
-// pathMTU returns the largest path MTU that the interface of an address supports. Two
-// soft devices negotiate a smaller MTU if they have to; see retryWithSmallerMTU. rxe and
-// network cards do not negotiate. So the interfaces of both hosts should have the same
-// MTU.
+// pathMTU returns the largest path MTU for the interface of an address. Soft devices
+// negotiate a smaller one if necessary (retryWithSmallerMTU). rxe and network cards do
+// not.
 func pathMTU(local netip.Addr) verbs.MTU {
 	bytes := interfaceMTU(local) - roceOverhead
 	mtu := LargestMTU
@@ -115,8 +110,8 @@ func pathMTU(local netip.Addr) verbs.MTU {
 	return mtu
 }
 
-// interfaceMTU returns the MTU of the interface of an address, or 0 if no interface has
-// the address. All addresses of 127.0.0.0/8 belong to the loopback interface.
+// interfaceMTU returns the MTU of the interface of an address, or 0. All of 127.0.0.0/8
+// belongs to the loopback interface.
 func interfaceMTU(local netip.Addr) int {
 	interfaces, err := net.Interfaces()
 	if err != nil {
@@ -134,8 +129,8 @@ func interfaceMTU(local netip.Addr) int {
 	return 0
 }
 
-// watchPort adds one to the number of IDs of the channel that use the port p. If this is
-// the first such ID, the channel starts to read the datagrams of the port.
+// watchPort counts an ID of the channel that uses the port p. For the first one, the
+// channel starts to read the port.
 func (ch *channel) watchPort(p *madPort) error {
 	if fd := p.fd(); fd >= 0 && ch.ports[p] == 0 {
 		if err := ch.watch(fd, p); err != nil {
@@ -167,9 +162,8 @@ func (p *madPort) OnReady(int, uint32) {
 	p.madSocket.receive(lockedMux{p.mux})
 }
 
-// drain handles the datagrams that have arrived, but at most madDrainRounds * madBatch =
-// 2,048 of them. With the default of net.core.rmem_max, the receive buffer of a socket
-// holds fewer datagrams, so drain handles all.
+// drain handles the datagrams that have arrived, at most madDrainRounds * madBatch =
+// 2,048. That is more than a socket holds with the default of net.core.rmem_max.
 func (p *madPort) drain() {
 	p.mux.mu.Lock()
 	defer p.mux.mu.Unlock()

@@ -9,21 +9,18 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
-// refusedRequests stores the requests that were refused most recently, with the answers.
-// A peer that has not received its answer sends a copy of its request. The copy gets the
-// stored answer, even if the ID of the request was closed. Otherwise the application
-// would get the request a second time.
+// refusedRequests stores recently refused requests with their answers. A copy of such a
+// request gets the stored answer, even after its ID was closed. Otherwise the
+// application would get the request again.
 //
-// The memory is bounded. A hash of the source selects one of the buckets, and each
-// bucket stores only a few requests. So a flood from one source affects only the few
-// sources that share its bucket.
+// The memory is bounded. A hash of the source selects a bucket, so a flood from one
+// source affects only the few sources in that bucket.
 type refusedRequests struct {
 	seed    maphash.Seed
 	buckets [refusedBuckets]refusedBucket
 }
 
-// Both numbers are arbitrary. All buckets together store at most 512 answers of 256
-// bytes.
+// Arbitrary: at most 512 answers of 256 bytes.
 const (
 	refusedBuckets   = 64
 	refusedPerBucket = 8
@@ -46,9 +43,8 @@ func (r *refusedRequests) bucket(key peerKey) *refusedBucket {
 	return &r.buckets[hashSource(r.seed, key.from)%refusedBuckets]
 }
 
-// add stores a refused request with its answer. The parameter key contains the peer's
-// communication ID. The entry expires after the time during which a peer retransmits a
-// request.
+// add stores a refused request and its answer until the peer stops retransmitting. key
+// contains the peer's communication ID.
 func (r *refusedRequests) add(key peerKey, answer *wire.MAD, now time.Time) {
 	p := r.bucket(key)
 	refused := refusedRequest{key: key, until: now.Add(requestTimeout), answer: *answer}

@@ -11,9 +11,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 )
 
-// onREQ handles a REQ: it refuses the request, or passes it to the listener. The REQ may
-// be a copy of an earlier REQ. It may also show that the peer has lost an older
-// connection: then it names the queue pair of that connection.
+// onREQ handles a REQ: it refuses the request or passes it to the listener. The REQ may
+// be a copy, or show that the peer has lost an older connection of the same queue pair.
 func (mux *madMux) onREQ(mad *wire.MAD, port *madPort, from netip.Addr) {
 	var r wire.REQ
 	r.Decode(mad)
@@ -28,14 +27,13 @@ func (mux *madMux) onREQ(mad *wire.MAD, port *madPort, from netip.Addr) {
 	}
 	m, reason := parseREQ(&r, from, port.local)
 	if reason == 0 && m.mtu > port.mtu {
-		// Packets as long as the path MTU of the REQ would not reach this host.
+		// Packets as long as this path MTU would not reach this host.
 		reason = cm.RejectInvalidMTU
 	}
 	if reason == 0 {
 		if old := mux.byQP[peerKey{from, r.CAGUID, r.QPN}]; old != nil {
-			// The peer uses the queue pair for another connection now (IBTA vol. 1,
-			// 12.9.8.3.1). This request is refused. A later request succeeds, when the
-			// old connection has ended.
+			// The peer uses the queue pair again (IBTA vol. 1, 12.9.8.3.1). A later
+			// request succeeds, when the old connection has ended.
 			old.enqueue(jobRequest, old.stale)
 			reason = cm.RejectStale
 		}
@@ -58,31 +56,29 @@ func (mux *madMux) onREQ(mad *wire.MAD, port *madPort, from netip.Addr) {
 	l.enqueueRequest(&incomingRequest{port: port, from: from, guid: r.CAGUID, id: r.LocalID, tid: mad.TID(), qpn: r.QPN, m: m})
 }
 
-// acceptingListener returns the listener for a request, or the reason for which the
-// request is refused.
+// acceptingListener returns the listener for a request, or the reason to refuse the
+// request.
 func (mux *madMux) acceptingListener(service wire.ServiceID, to netip.AddrPort) (*madListener, cm.RejectReason) {
 	l, otherAddr := mux.listenerFor(service, to)
 	switch {
 	case l != nil:
 		return l, 0
 	case otherAddr:
-		// A listener has the port, but on another address. The kernel refuses such a
-		// request with the same reason.
+		// A listener has the port on another address. The kernel gives the same reason.
 		return nil, cm.RejectConsumer
 	}
 	return nil, cm.RejectInvalidServiceID
 }
 
-// duplicateREQ handles a copy of a request. Before the peer's address is validated, each
-// copy increases the number of messages that may be sent to the peer; see maySend.
+// duplicateREQ handles a copy of a request. A copy allows more messages to an address
+// that is not validated; see maySend.
 func (c *madConn) duplicateREQ() {
 	c.received++
 	c.enqueue(jobRequest, c.answerDuplicate)
 }
 
-// answerDuplicate answers a copy of a request. If the application has not answered the
-// request, the answer is an MRA, or nothing for a lookup. Otherwise answerDuplicate
-// sends the answer of the application again.
+// answerDuplicate answers a copy of a request with the application's answer. Without
+// one, it sends an MRA, or nothing for a lookup.
 func (c *madConn) answerDuplicate() {
 	if c.state == madOrphan || c.id.active {
 		return
@@ -98,10 +94,9 @@ func (c *madConn) answerDuplicate() {
 	}
 }
 
-// stale ends a connection because its peer has sent a request for a new connection with
-// the same queue pair. On the wire path a peer is identified only by its address and by
-// numbers that it chooses. So a host that can send from an address can end the
-// connections of that address.
+// stale ends a connection because its peer requests another one with the same queue
+// pair. A peer is identified only by its address and by numbers that it chooses, so a
+// host can end the connections of addresses that it can send from.
 func (c *madConn) stale() {
 	switch c.state {
 	case madOrphan:

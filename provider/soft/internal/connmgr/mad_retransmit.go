@@ -10,44 +10,38 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// The intervals of retransmissions. The first interval is short, because usually a
-// single datagram was lost. Each further interval is twice as long as the one before it,
-// but not longer than maxInterval, the interval of the kernel.
+// Each interval between retransmissions is twice the one before, up to maxInterval, the
+// kernel's interval.
 //
-// The first requestRetransmits intervals of a request are not longer than
-// requestInterval. Together they take a quarter of a minute. So if the network fails for
-// a few seconds, a dial continues within a second after the failure. For the replies of
-// the passive side there is no such rule, because anybody can cause a reply by a request
-// with a forged source address. But the passive side answers each copy of a request.
+// The first requestRetransmits intervals of a request are at most requestInterval. They
+// take a quarter of a minute, so a dial continues within a second after a short network
+// failure. Replies have no such rule, because a forged request can cause them. But each
+// copy of a request is answered.
 const (
 	firstInterval      = 256 * time.Millisecond
 	requestInterval    = 1024 * time.Millisecond
 	requestRetransmits = 16
 	maxInterval        = 4608 * time.Millisecond
-	// orphanRetransmits is how often a DREQ is retransmitted after the ID was destroyed.
-	// These retransmissions take 22 s, and end earlier if the channel is closed. The
-	// kernel sends only one DREQ after the ID was destroyed. If that DREQ is lost and
-	// the peer sends no data, the peer does not notice the end of the connection. As
-	// long as the ID exists, a DREQ is retransmitted for dreqTimeout, as the kernel
-	// does.
+	// orphanRetransmits is how often a DREQ is retransmitted after the ID was destroyed,
+	// in 22 s. The kernel sends only one. If that is lost and the peer is silent, the
+	// peer does not notice the end. While the ID exists, the limit is dreqTimeout, as in
+	// the kernel.
 	orphanRetransmits = 8
-	// rtuRetransmits is how often an RTU is retransmitted. The protocol has no answer to
-	// an RTU. So the retransmission ends after 22 s, or earlier when data from the peer
-	// shows that the RTU has arrived. This side can not wait for copies of the REP
-	// instead: a soft device may send its REP only twice before the RTU has arrived; see
-	// maySend.
+	// rtuRetransmits is how often an RTU is retransmitted, in 22 s. Nothing answers an
+	// RTU, but data from the peer ends the retransmission. Waiting for copies of the REP
+	// is not enough: a soft device may send it only twice; see maySend.
 	rtuRetransmits = 8
 )
 
-// A retransmitter has the last message of a connection. After start it sends the message
-// again and again until it is stopped. The lock of the connection's channel guards it.
+// A retransmitter has the last message of a connection, and sends it from start to stop.
+// The lock of the connection's channel guards it.
 type retransmitter struct {
 	c         *madConn
 	mad       wire.MAD
 	interval  time.Duration // time until the next retransmission
 	remaining int           // number of retransmissions left; negative means no limit
-	// fastRemaining is the number of intervals that follow and are limited to
-	// requestInterval. The intervals after them are limited to maxInterval.
+	// Number of following intervals that are at most requestInterval. Later ones are at
+	// most maxInterval.
 	fastRemaining int
 	timer         timerheap.Timer
 }
@@ -62,9 +56,8 @@ func (r *retransmitter) hasRTU() bool { return r.mad.Attribute() == wire.AttrRTU
 
 func (r *retransmitter) running() bool { return r.timer.Running() }
 
-// start starts the retransmission of the message. The number of retransmissions has no
-// limit. The parameter fast is the number of intervals that are limited to
-// requestInterval. Later intervals are limited to maxInterval.
+// start starts to retransmit the message, without a limit of the number. The first fast
+// intervals are at most requestInterval, and later ones at most maxInterval.
 func (r *retransmitter) start(fast int) {
 	r.interval, r.remaining, r.fastRemaining = firstInterval, -1, fast
 	r.schedule(r.interval)
@@ -76,9 +69,8 @@ func (r *retransmitter) startRTU() {
 	r.remaining = rtuRetransmits
 }
 
-// resume starts the timer again if the timer does not run because mayRetransmit has
-// returned false. resume is called when a copy of the peer's request has arrived,
-// because each copy allows more retransmissions.
+// resume starts the timer again after mayRetransmit was false. It is called for each
+// copy of the peer's request, which allows more retransmissions.
 func (r *retransmitter) resume() {
 	if !r.running() {
 		r.schedule(r.interval)
@@ -102,15 +94,14 @@ func (r *retransmitter) fire() {
 	}
 	if !r.c.mayRetransmit() {
 		if r.c.state == madOrphan {
-			// An orphan, which is a connection whose ID was closed, is removed here,
-			// because resume is never called for it.
+			// resume is never called for an orphan, so the orphan ends here.
 			r.c.release()
 		}
 		return // The timer does not run until resume is called.
 	}
 	if isRequest(&r.mad) && !r.c.ch.acceptsFrom(r.c.remote) {
-		// The peer's address has moved to this host since the dial began. The request
-		// fails, because on this host any user's process could receive a retransmission.
+		// The peer's address has moved to this host, where a process of any user could
+		// receive a retransmission.
 		r.c.id.noListener(errLocalOnly)
 		return
 	}
@@ -128,9 +119,8 @@ func (r *retransmitter) fire() {
 // sendNow sends the message.
 func (r *retransmitter) sendNow() { r.c.transmit(&r.mad) }
 
-// codeTime returns the time that a code of five bits stands for: 4.096 µs * 2^code (IBTA
-// vol. 1, 12.6.5). For the code 0, verbs.AckTimeout returns no limit, but codeTime
-// returns 4.096 µs.
+// codeTime returns the time of a five-bit code: 4.096 µs * 2^code (IBTA vol. 1, 12.6.5).
+// Unlike verbs.AckTimeout, it has no special meaning for 0.
 func codeTime(code uint8) time.Duration {
 	return max(verbs.AckTimeout(code), verbs.AckTimeoutUnit)
 }

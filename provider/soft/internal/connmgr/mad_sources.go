@@ -4,9 +4,8 @@ package connmgr
 
 import "net/netip"
 
-// A sourceCounts counts the connections that the peers at each source (access.SourceOf)
-// have requested, at all listeners together. It does not count lookups. The
-// multiplexer's lock guards it.
+// A sourceCounts counts the connections that each source (access.SourceOf) has
+// requested, at all listeners and without lookups. The multiplexer's lock guards it.
 type sourceCounts struct {
 	limit int                        // largest number of open connections of one source
 	conns map[netip.Addr]sourceConns // counts of the sources that have open connections
@@ -25,8 +24,8 @@ func newSourceCounts(limit int) sourceCounts {
 // full reports whether a source has the largest allowed number of open connections.
 func (s *sourceCounts) full(source netip.Addr) bool { return s.conns[source].open >= s.limit }
 
-// fullForGood reports whether a source has the largest allowed number of open
-// connections, and none of them is half-open. So none of them will be evicted.
+// fullForGood reports whether a source has the maximum of connections and none of them
+// is half-open.
 func (s *sourceCounts) fullForGood(source netip.Addr) bool {
 	return s.conns[source].validated >= s.limit
 }
@@ -37,8 +36,7 @@ func (s *sourceCounts) opened(source netip.Addr) { s.change(source, 1, 0) }
 // validated records that the address of the peer of an open connection is validated.
 func (s *sourceCounts) validated(source netip.Addr) { s.change(source, 0, 1) }
 
-// released ends the count of a connection. The parameter valid is true if validated was
-// called for the connection.
+// released ends the count of a connection. valid is true if validated was called for it.
 func (s *sourceCounts) released(source netip.Addr, valid bool) {
 	if valid {
 		s.change(source, -1, -1)

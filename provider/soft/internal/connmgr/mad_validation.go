@@ -7,52 +7,45 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 )
 
-// Address validation, as in RFC 9000, 8.1. The source address of a request may be
-// forged. Until the address is validated, this file limits how many messages a passive
-// side sends to the address, and how long the connection lives. Two events validate the
-// address:
+// The source address of a request may be forged. Until it is validated (RFC 9000, 8.1),
+// this file limits the messages to it and the life of its connection. Two events
+// validate the address:
 //
-//   - A message arrives that has the communication ID of this side. This ID is random,
-//     and was sent only to the address of the peer. So the sender of the message has
-//     received it there.
-//   - Data arrives whose first packet has the first packet sequence number that this
-//     side has sent to the peer. This number is random too.
+//   - A message has the communication ID of this side. The ID is random and was sent
+//     only to that address.
+//   - Data begins with the first packet sequence number from this side, which is random
+//     too.
 
-// amplification limits the bytes that are sent to a peer for each byte received from it,
-// until the peer's address is validated (RFC 9000, 8.1). All messages have the same
-// length, so for each received message three messages may be sent: a reply, one
-// retransmission of the reply, and a refusal.
+// amplification is the number of bytes that may be sent for each byte from an address
+// that is not validated (RFC 9000, 8.1). Messages have equal lengths. Three are a reply,
+// its retransmission, and a refusal.
 const amplification = 3
 
 // addrState is the state of the validation of a peer's address.
 type addrState uint8
 
 const (
-	// addrAssumed means that the address needs no validation. Every madConn starts in
-	// this state. An active side stays in it, because its application has chosen the
-	// address. A passive side leaves it in addHalfOpen, before it sends the first
-	// message.
+	// addrAssumed means that the address needs no validation. Every madConn starts here.
+	// An active side stays, because its application has chosen the address. A passive
+	// side leaves in addHalfOpen, before its first message.
 	addrAssumed addrState = iota
 	// addrHalfOpen means that the address may be forged. The connection is in the table
-	// of half-open connections of its listener. validate leads to addrValidated. If a
-	// request of another connection needs the room, addHalfOpen of that connection leads
-	// to addrEvicting.
+	// of half-open connections. validate leads to addrValidated. addHalfOpen of another
+	// connection may lead to addrEvicting.
 	addrHalfOpen
-	// addrEvicting means that the connection was chosen for eviction, and that a job in
-	// the inbox of its channel will call evict. The connection is not in the table any
-	// more, and counts in halfOpenTable.evicting. If the address is validated before the
-	// job runs, validate leads to addrValidated, and the connection is not evicted.
-	// Otherwise evict ends the connection, or leads to addrSpared.
+	// addrEvicting means that the connection was chosen for eviction, and that a queued
+	// job will call evict. The connection counts in halfOpenTable.evicting. If validate
+	// is called before, it leads to addrValidated. Otherwise evict ends the connection,
+	// or leads to addrSpared.
 	addrEvicting
-	// addrSpared means that evict had nothing to end, because the connection had ended
-	// in another way. The connection is not in the table. It exists until the
+	// addrSpared means that the connection had ended before evict. It exists until the
 	// application closes the ID. validate leads to addrValidated.
 	addrSpared
 	// addrValidated means that the address is not forged. The connection counts in
 	// sourceConns.validated.
 	addrValidated
-	// addrReleased means that the madConn was released. It is in no table and counts
-	// nowhere. release enters this state from every other state. Nothing leaves it.
+	// addrReleased means that the madConn was released and counts nowhere. release leads
+	// here from every state. Nothing leaves it.
 	addrReleased
 )
 
@@ -67,25 +60,23 @@ type addrValidation struct {
 // trusted reports whether messages to the peer are not limited.
 func (v *addrValidation) trusted() bool { return v.addr == addrAssumed || v.addr == addrValidated }
 
-// maySend reports whether a message may be sent to the peer now. After that message it
-// must still be possible to send the number of messages in the parameter reserve.
+// maySend reports whether a message may be sent now, with reserve more messages after
+// it.
 func (v *addrValidation) maySend(reserve int) bool {
 	return v.trusted() || v.sent+reserve < amplification*v.received
 }
 
-// mayRetransmit reports whether the last message may be retransmitted although no copy
-// of the peer's request has arrived. One message is kept in reserve for a refusal.
+// mayRetransmit reports whether the last message may be retransmitted without a copy of
+// the request. One message is kept in reserve for a refusal.
 func (c *madConn) mayRetransmit() bool {
 	c.mux.mu.Lock()
 	defer c.mux.mu.Unlock()
 	return c.maySend(1)
 }
 
-// serviceTimeout returns the service timeout for an MRA: the code of the time after
-// which the peer retransmits its request. Before the address is validated, the number of
-// copies of the request limits how often this side may retransmit its reply. So the
-// times in the first two MRAs are short: 4.3 s and 17 s. Otherwise few copies would
-// arrive, and a loss of replies could prevent the connection.
+// serviceTimeout returns the time code for an MRA, after which the peer retransmits its
+// request. Before the address is validated, each reply needs a copy of the request. So
+// the first two times are short: 4.3 s and 17 s.
 func (c *madConn) serviceTimeout() uint8 {
 	c.mux.mu.Lock()
 	defer c.mux.mu.Unlock()
@@ -95,10 +86,8 @@ func (c *madConn) serviceTimeout() uint8 {
 	return uint8(min(16+2*c.received, serviceTimeout))
 }
 
-// addHalfOpen adds a new connection to the half-open connections of its listener. It may
-// choose another half-open connection for eviction. It returns false if there was no
-// room for the new connection. In this case, too, it may have chosen a connection for
-// eviction, so that there is room when the peer retransmits its request.
+// addHalfOpen adds a connection to the half-open ones of its listener, or returns false
+// if there is no room. In both cases it may choose another connection for eviction.
 func (c *madConn) addHalfOpen() bool {
 	c.mux.mu.Lock()
 	defer c.mux.mu.Unlock()
@@ -125,9 +114,8 @@ func (c *madConn) addHalfOpen() bool {
 	return true
 }
 
-// evict ends a connection that was chosen for eviction. It does nothing if the address
-// was validated after the choice. It also ends no connection that has already ended, or
-// for which the application has called Notify.
+// evict ends a connection that was chosen for eviction. It spares one whose address was
+// validated meanwhile, that has ended, or for which Notify was called.
 func (c *madConn) evict() {
 	c.mux.mu.Lock()
 	chosen := c.addr == addrEvicting
@@ -139,8 +127,7 @@ func (c *madConn) evict() {
 	case c.id.state == stateDREQReceived || c.id.state == stateEnded:
 		c.spare()
 	case c.id.state == stateEstablished:
-		// The application has called Notify, because data has arrived from the peer. So
-		// the address counts as validated.
+		// Notify was called for data from the peer, so the address is valid.
 		c.validate()
 	default:
 		c.id.requestWithdrawn()
@@ -169,8 +156,8 @@ func (c *madConn) validate() {
 	}
 }
 
-// releaseAddr ends the validation because the connection is released. The caller holds
-// the multiplexer's lock.
+// releaseAddr ends the validation of a released connection. The caller holds the
+// multiplexer's lock.
 func (c *madConn) releaseAddr() {
 	c.endHalfOpen()
 	if c.addr != addrAssumed && !c.isLookup() {
@@ -179,8 +166,8 @@ func (c *madConn) releaseAddr() {
 	c.addr = addrReleased
 }
 
-// endHalfOpen removes a connection that is half-open or chosen for eviction from the
-// counts of its listener. The caller holds the multiplexer's lock, and changes the state.
+// endHalfOpen removes a half-open or evicted connection from the listener's counts. The
+// caller changes the state, with the multiplexer's lock held.
 func (c *madConn) endHalfOpen() {
 	switch c.addr {
 	case addrHalfOpen:

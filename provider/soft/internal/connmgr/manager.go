@@ -17,24 +17,22 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A Config has the settings of a Manager and the parts of its device. All fields must be
-// set. The Manager does not own the parts.
+// A Config has the settings of a Manager and the parts of its device, which the Manager
+// does not own. All fields must be set.
 type Config struct {
 	Device verbs.Device // device whose IDs the manager makes
 	Engine Engine       // queue pairs of the device
 	Start  time.Time    // origin of the times of all timers
 
-	// Local and Wire say which paths to peers may be used. At least one of them is true.
+	// Paths to peers that may be used; at least one.
 	Local, Wire bool
-	// ListenOnAll makes Listen fail unless the listener accepts requests on each path, at
-	// each of its addresses.
+	// ListenOnAll makes Listen fail unless every address is served on each path.
 	ListenOnAll bool
-	// MaxHalfOpen is the largest number of half-open connections and lookups that one
-	// listener has on the wire path. MaxHalfOpenPerAddress is the largest number that
-	// one source address has at one listener.
+	// Largest numbers of half-open connections and lookups of one listener on the wire
+	// path: in total, and for one source address.
 	MaxHalfOpen, MaxHalfOpenPerAddress int
-	// MaxConnsPerAddress is the largest number of connections on the wire path that one
-	// source address may have to the listeners.
+	// Largest number of connections on the wire path from one source address to the
+	// listeners.
 	MaxConnsPerAddress int
 	WirePort           uint16       // UDP port of the wire path, the same at both ends
 	Geometry           shm.Geometry // shared memory of a connection on the local path
@@ -52,16 +50,16 @@ type Config struct {
 	WireCounts  *counters.Set // counters of the wire path
 }
 
-// A Manager is the connection management of one device. It implements cm.Transport. Its
-// methods may be called from any goroutine.
+// A Manager is the connection management of one device. It implements cm.Transport. Any
+// goroutine may call its methods.
 type Manager struct {
 	Config
 	limits verbs.DeviceAttr // attributes of the device
 	mux    *madMux
 }
 
-// New returns the connection management of a device. Nothing has to be closed except the
-// event channels that OpenChannel makes.
+// New returns the connection management of a device. Only its event channels have to be
+// closed.
 func New(cfg *Config) *Manager {
 	m := &Manager{Config: *cfg, limits: cfg.Device.Attr()}
 	m.mux = newMADMux(m, &udpMADs{cfg.Ports, cfg.WirePort, cfg.WireCounts})
@@ -77,9 +75,8 @@ func (m *Manager) OpenChannel() (cm.TransportChannel, error) {
 	return ch, nil
 }
 
-// Receive handles a packet to queue pair 1 that has arrived at a socket of a shard. It
-// returns false if the packet is invalid, for example because of its Q_Key. Receive does
-// not keep the packet.
+// Receive handles a packet to queue pair 1 from the socket of a shard. It returns false
+// for an invalid packet, for example a wrong Q_Key. It does not keep the packet.
 func (m *Manager) Receive(p wire.Packet, from *udp.Header) (taken bool) {
 	return m.mux.receive(p, from)
 }

@@ -10,13 +10,12 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A message is one message of connection management, independent of the path that it is
-// sent on. It is one of the pointer types below. The fields describe the sender: for
-// example, qpn is the sender's queue pair number. Source: IBTA vol. 1, 12.6 and 12.11.
+// A message is one message of connection management on either path: a pointer to a type
+// below. The fields describe the sender. Source: IBTA vol. 1, 12.6 and 12.11.
 type message interface{ kind() messageKind }
 
-// messageKind is the type of a message. Its value is the attribute of the message's MAD
-// minus 0x10 (IBTA vol. 1, 16.7.2).
+// messageKind is the type of a message: its MAD attribute minus 0x10 (IBTA vol. 1,
+// 16.7.2).
 type messageKind uint8
 
 const (
@@ -54,8 +53,8 @@ type reqMsg struct {
 	retry   uint8 // retry count for both queue pairs, 3 bits
 	private []byte
 
-	// mtu, ackTimeout and tos are used on the wire path only. ackTimeout is the ACK
-	// timeout for the queue pair of the passive side, a code of 5 bits.
+	// These fields are for the wire path. ackTimeout is for the passive side's queue
+	// pair, a code of 5 bits.
 	mtu        verbs.MTU
 	ackTimeout uint8
 	tos        uint8
@@ -66,9 +65,8 @@ type repMsg struct {
 	qpParams
 	private []byte
 
-	// ackDelay is the time that the device of the sender takes to acknowledge a request,
-	// as a code of 5 bits. It is set in a REP that was received on the wire path, and 0 in
-	// all others. encodeREP takes the delay from the attributes of this device.
+	// ackDelay is the time in which the sender's device acknowledges a request, a code
+	// of 5 bits. It is set only in a received REP of the wire path.
 	ackDelay uint8
 }
 
@@ -83,8 +81,8 @@ type rejMsg struct {
 	// cause is additional information for the application of this side. It is not sent.
 	cause error
 
-	// userRefused is used on the local path. It is true if the sender refuses the
-	// receiver of this message because the user who runs the receiver is not allowed.
+	// userRefused is for the local path: the sender does not allow the user of the
+	// receiver.
 	userRefused bool
 }
 
@@ -94,8 +92,7 @@ type dreqMsg struct{}
 // drepMsg (DREP) confirms a DREQ.
 type drepMsg struct{}
 
-// sidrReqMsg (SIDR_REQ) is a lookup: it asks for the queue pair number and the Q_Key of
-// a UD service.
+// sidrReqMsg (SIDR_REQ) asks for the queue pair number and the Q_Key of a UD service.
 type sidrReqMsg struct {
 	endpoints
 	private []byte
@@ -109,8 +106,8 @@ type sidrRepMsg struct {
 	byApplication bool   // true if the application of the sender has refused
 	private       []byte // private data of the sender's application
 
-	// userRefused is used on the local path. It is true if the sender refuses the
-	// receiver of this message because the user who runs the receiver is not allowed.
+	// userRefused is for the local path: the sender does not allow the user of the
+	// receiver.
 	userRefused bool
 }
 
@@ -123,13 +120,12 @@ func (*drepMsg) kind() messageKind    { return kindDREP }
 func (*sidrReqMsg) kind() messageKind { return kindSIDRREQ }
 func (*sidrRepMsg) kind() messageKind { return kindSIDRREP }
 
-// A cmConn exchanges the messages of one ID with the peer, and prepares the data path of
-// the queue pair. It passes each received message to id.deliver. If no more messages can
-// arrive, it calls id.peerGone. The methods of the interface are called with the lock of
-// the ID's channel held. So they do not block, and they do not call methods of the ID.
+// A cmConn exchanges the messages of one ID with the peer. It passes received messages
+// to id.deliver, and calls id.peerGone at the end. Its methods are called with the
+// channel locked, do not block, and call no methods of the ID.
 type cmConn interface {
-	// attach prepares the data path of the local queue pair qpn. It is called before the
-	// queue pair goes to RTR, and before the REP is sent.
+	// attach prepares the data path of the queue pair qpn, before RTR and before the
+	// REP.
 	attach(qpn uint32) error
 	// send sends a message. It returns verbs.ErrPeerGone if the peer has closed the
 	// connection.
@@ -138,36 +134,31 @@ type cmConn interface {
 	usesDatagrams() bool
 	// peerVanished reports to the queue pair that the peer has gone without a DREQ.
 	peerVanished()
-	// credentials returns the credentials of the process at the other end. It returns
-	// false if they are not known.
+	// credentials returns the credentials of the peer's process, or false if not known.
 	credentials() (cm.Credentials, bool)
 	// stopDelivery ends the delivery of messages to the ID. Messages can still be sent.
 	stopDelivery()
-	// move moves the connection to another channel. The caller holds the locks of both
-	// channels.
+	// move moves the connection to another channel. Both channels are locked.
 	move(to *channel) error
 	// close closes the connection without sending a message, and detaches the queue
 	// pair.
 	close()
 }
 
-// A listener passes the requests for a listening ID to id.incoming. The methods of the
-// interface are called with the lock of the ID's channel held. So they do not block, and
-// they do not call methods of the ID.
+// A listener passes requests to id.incoming. Its methods are called with the channel
+// locked, do not block, and call no methods of the ID.
 type listener interface {
-	// setAccepting starts or stops the acceptance of connection requests. While it is
-	// stopped, requests wait on the local path and are dropped on the wire path.
+	// setAccepting starts or stops accepting. While stopped, requests wait on the local
+	// path and are dropped on the wire path.
 	setAccepting(accept bool)
-	// serves returns the addresses that the listener serves, and the addresses that it
-	// fails to serve.
+	// serves returns the served addresses, and those that failed.
 	serves() []cm.ServedAddr
 	move(to *channel) error
 	close()
 }
 
-// userRefused returns the error for a refusal by the peer. The parameter refused is true
-// if the peer has refused this process because of the user who runs it. Then the error
-// is a *cm.UserError with this user. Otherwise userRefused returns nil.
+// userRefused returns a *cm.UserError with the user of this process if refused is true,
+// and otherwise nil.
 func userRefused(refused bool) error {
 	if !refused {
 		return nil

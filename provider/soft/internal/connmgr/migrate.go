@@ -7,9 +7,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Migrate implements cm.TransportID. It moves the ID with its sockets, its timer and its
-// queued events to another channel of the device. If the ID is a listener, the IDs of
-// the requests that the application has not fetched move too.
+// Migrate implements cm.TransportID. It moves the ID, its sockets, timer and queued
+// events. A listener takes the requests along that were not fetched.
 func (i *id) Migrate(to cm.TransportChannel) error {
 	dst, ok := to.(*channel)
 	if !ok {
@@ -30,8 +29,8 @@ func (i *id) Migrate(to cm.TransportChannel) error {
 	return i.move(src, dst)
 }
 
-// lockBoth locks the channel of the ID and dst, in the order of their epoll descriptors.
-// It returns the channel of the ID.
+// lockBoth locks the ID's channel and dst, ordered by epoll descriptor. It returns the
+// ID's channel.
 func (i *id) lockBoth(dst *channel) (src *channel) {
 	for {
 		src = i.ch.Load()

@@ -8,30 +8,26 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// negotiation has the parameters that both sides have agreed on, from the view of the
-// local queue pair.
+// negotiation has the parameters that both sides agreed on, as the local queue pair sees
+// them.
 type negotiation struct {
 	psn uint32 // first packet sequence number that this side expects
-	// peerQPN is the number of the peer's queue pair. peerPSN is the first packet
-	// sequence number that the peer expects.
+	// Number of the peer's queue pair, and the first packet sequence number that it
+	// expects.
 	peerQPN, peerPSN uint32
 	mtu              verbs.MTU // path MTU; 0 means LargestMTU
-	// The field resources is the number of READs and atomics that this side serves at a
-	// time. The field depth is the number of READs and atomics that this side may have
-	// in flight.
+	// Numbers of READs and atomics: that this side serves at a time, and that it may
+	// have in flight.
 	resources, depth uint8
 	retry, rnrRetry  uint8 // retry count and RNR retry count of this side, 3 bits each
 	flow             CreditFlow
-	// code of the ACK timeout, 5 bits; not used if the application has set an ACK
-	// timeout
+	// Code of the ACK timeout, 5 bits, unless the application has set one.
 	ackTimeout uint8
 }
 
-// setPeer applies the parameters that the peer has sent. The peer's initiator depth
-// limits the field resources, and the peer's responder resources limit the field depth.
-// The parameters maxResources and maxDepth are the largest values that this side allows
-// for these two fields. The RNR retry count in the peer's message is the count that the
-// queue pair of this side uses.
+// setPeer applies the peer's parameters. Its initiator depth limits resources, and its
+// responder resources limit depth. maxResources and maxDepth are the limits of this
+// side. The peer's RNR retry count is for the local queue pair.
 func (n *negotiation) setPeer(peer *qpParams, maxResources, maxDepth uint8) {
 	n.peerQPN, n.peerPSN = peer.qpn, peer.psn
 	n.resources = min(peer.initiatorDepth, maxResources)
@@ -41,10 +37,8 @@ func (n *negotiation) setPeer(peer *qpParams, maxResources, maxDepth uint8) {
 	n.flow.Receives = peer.flowControl && !peer.srq
 }
 
-// param returns the parameters for the event with which the receiver of the message
-// tells its application of the message. They are the parameters from the receiver's
-// view: the sender's initiator depth is the receiver's number of responder resources,
-// and the sender's number of responder resources is the receiver's initiator depth.
+// param returns the parameters for the receiver's event. The sender's initiator depth
+// becomes the receiver's responder resources, and the other way round.
 func (p *qpParams) param() cm.MessageParam {
 	return cm.MessageParam{
 		ResponderResources: p.initiatorDepth,
@@ -56,8 +50,7 @@ func (p *qpParams) param() cm.MessageParam {
 	}
 }
 
-// localParams returns the parameters of the local queue pair, which are sent to the
-// peer.
+// localParams returns the local queue pair's parameters for the peer.
 func (i *id) localParams(param *cm.MessageParam) qpParams {
 	return qpParams{
 		qpn:                i.qpn,
@@ -91,8 +84,8 @@ func (i *id) initQPAttr(state verbs.QPState) (verbs.QPAttr, verbs.QPAttrMask, er
 	return attr, mask | verbs.AttrState, err
 }
 
-// udAttr returns the attributes of a UD queue pair (rdma_create_qp(3)). The first
-// packet sequence number is 0.
+// udAttr returns the attributes of a UD queue pair (rdma_create_qp(3)). The first PSN is
+// 0.
 func udAttr(attr *verbs.QPAttr) verbs.QPAttrMask {
 	switch attr.State {
 	case verbs.StateInit:
@@ -104,8 +97,8 @@ func udAttr(attr *verbs.QPAttr) verbs.QPAttrMask {
 	return 0
 }
 
-// rtrAttr sets the attributes for RTR. It sets the access rights again, because the
-// parameters were not negotiated when the queue pair went to INIT.
+// rtrAttr sets the attributes for RTR, and the access rights, which are negotiated only
+// now.
 func (i *id) rtrAttr(attr *verbs.QPAttr) (verbs.QPAttrMask, error) {
 	var err error
 	if attr.AH, err = i.route(); err != nil {
@@ -135,9 +128,8 @@ func (i *id) rtsAttr(attr *verbs.QPAttr) verbs.QPAttrMask {
 	return verbs.AttrSQPSN | verbs.AttrTimeout | verbs.AttrRetryCount | verbs.AttrRNRRetry | verbs.AttrMaxRdAtomic
 }
 
-// access returns the access rights of the peer. WRITE is always allowed. READ and
-// atomics are allowed only if this side has responder resources, which are needed to
-// serve them.
+// access returns the rights of the peer: WRITE, and READ and atomics if this side has
+// responder resources.
 func (n *negotiation) access() verbs.Access {
 	access := verbs.AccessLocalWrite | verbs.AccessRemoteWrite
 	if n.resources > 0 {

@@ -10,10 +10,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// incoming handles a request to the listener i. It makes an ID for the request, and
-// queues the event ConnectRequest. The new ID owns c, the connection to the peer.
-// incoming returns nil if the request is not for this listener, or if the backlog is
-// full.
+// incoming handles a request to the listener i: it makes an ID and queues the event
+// ConnectRequest. The ID owns c. incoming returns nil if the request is for another
+// listener or the backlog is full.
 func (i *id) incoming(m message, c cmConn) *id {
 	ch := i.ch.Load()
 	child := newID(ch, i.ps)
@@ -48,9 +47,8 @@ func (i *id) incoming(m message, c cmConn) *id {
 		}
 	}
 	if i.pendingRequests >= i.backlog {
-		// The backlog is full. Only a lookup can arrive now, because listeners stop
-		// accepting connection requests when the backlog is full. The kernel refuses a
-		// lookup with the same status.
+		// Only lookups arrive with a full backlog. The kernel refuses them with the same
+		// status.
 		_ = c.send(child.refusal(cm.RejectConsumer, nil, false))
 		return nil
 	}
@@ -61,8 +59,8 @@ func (i *id) incoming(m message, c cmConn) *id {
 	return child
 }
 
-// requestFetched records that the application has fetched the request, so that the
-// listener can accept another one.
+// requestFetched records that the application has fetched the request, so the backlog
+// has room.
 func (i *id) requestFetched() {
 	l := i.parent
 	i.parent = nil
@@ -70,10 +68,9 @@ func (i *id) requestFetched() {
 	l.listeners.setAccepting(true)
 }
 
-// requestWithdrawn ends a passive side whose half-open connection is evicted. If the
-// application has not fetched the request, it gets no event. If the application has
-// fetched the request and not answered, it gets an event, so that it can close the ID.
-// After Accept the connection ends as if no RTU had arrived in time.
+// requestWithdrawn ends a passive side for its eviction. The application gets an event
+// only if it has fetched the request and not answered. After Accept the RTU counts as
+// timed out.
 func (i *id) requestWithdrawn() {
 	ch := i.ch.Load()
 	switch i.state {
@@ -98,7 +95,7 @@ func (i *id) requestWithdrawn() {
 	i.conn = nil
 }
 
-// Accept implements cm.TransportID. If it fails, the request is refused and the queue
+// Accept implements cm.TransportID. After an error the request is refused and the queue
 // pair is in the error state. ErrPeerGone means that the client has gone.
 func (i *id) Accept(param *cm.MessageParam) error {
 	ch := i.lock()
@@ -125,10 +122,9 @@ func (i *id) Accept(param *cm.MessageParam) error {
 	return nil
 }
 
-// acceptFailed refuses a request that could not be accepted because this side lacks a
-// resource: memory, descriptors, or a usable queue pair. The queue pair goes to the
-// error state. acceptFailed returns err. But if the client has gone, it returns
-// verbs.ErrPeerGone, because the queue pair may have failed for that reason.
+// acceptFailed refuses a request for which this side lacks a resource, and fails the
+// queue pair. It returns err, or verbs.ErrPeerGone if the client has gone, which may be
+// the cause.
 func (i *id) acceptFailed(err error) error {
 	if gone := i.conn.send(&rejMsg{reason: cm.RejectNoResources}); gone != nil {
 		err = gone
@@ -151,10 +147,9 @@ func (i *id) Reject(reason cm.RejectReason, private []byte) error {
 	return err
 }
 
-// refusal returns the message that refuses a request. For a lookup this message has a
-// status instead of the reason. There is no status for a lack of resources, so
-// cm.RejectNoResources becomes the status that there is no queue pair (IBTA vol. 1,
-// 12.11.2).
+// refusal returns the message that refuses a request. For a lookup it has a status.
+// There is none for a lack of resources, so the status is that there is no queue pair
+// (IBTA vol. 1, 12.11.2).
 func (i *id) refusal(reason cm.RejectReason, private []byte, byApplication bool) message {
 	if i.ps == cm.TCP {
 		return &rejMsg{reason: reason, byApplication: byApplication, private: private}
@@ -166,8 +161,7 @@ func (i *id) refusal(reason cm.RejectReason, private []byte, byApplication bool)
 	return &sidrRepMsg{status: status, byApplication: byApplication, private: private}
 }
 
-// onRTU handles an RTU, by which the peer confirms the REP. After Notify the connection
-// is established already, so the RTU changes nothing.
+// onRTU handles an RTU, which confirms the REP. After Notify it changes nothing.
 func (i *id) onRTU() bool {
 	switch {
 	case i.state == stateREPSent:
@@ -180,9 +174,8 @@ func (i *id) onRTU() bool {
 	return true
 }
 
-// Notify implements cm.TransportID. The application calls it when data has arrived from
-// the peer before the RTU. The data shows that the peer has received the REP, so the
-// connection is established.
+// Notify implements cm.TransportID. The application calls it for data before the RTU.
+// The data proves that the peer has the REP, so the connection is established.
 func (i *id) Notify(verbs.AsyncEventType) error {
 	ch := i.lock()
 	defer ch.unlock()

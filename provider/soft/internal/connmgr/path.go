@@ -30,8 +30,7 @@ func (ls listeners) move(to *channel) error {
 	return nil
 }
 
-// serves returns the served addresses of all listeners. The addresses of the local path
-// come first.
+// serves returns the served addresses of all listeners, the local path first.
 func (ls listeners) serves() (served []cm.ServedAddr) {
 	for _, l := range slices.Backward(ls) {
 		served = append(served, l.serves()...)
@@ -45,11 +44,9 @@ func (ls listeners) close() {
 	}
 }
 
-// openListeners starts to accept requests on the paths that the device may use. It opens
-// the listener of the local path last, because that listener can not be closed again:
-// the socket that reserves the ID's port can not stop listening (listen(2)). If the
-// listener of the wire path serves too few addresses, the listener of the local path is
-// not opened.
+// openListeners starts to accept requests on the device's paths. The local path comes
+// last, because its socket can not stop listening (listen(2)). It is not opened if the
+// wire path serves too few addresses.
 func (i *id) openListeners() error {
 	if i.m.Wire && !(i.m.Local && i.reservation.Addr.Addr.IsLoopback()) {
 		i.listeners = append(i.listeners, openMADListener(i))
@@ -68,9 +65,8 @@ func (i *id) openListeners() error {
 	return err
 }
 
-// checkServed returns an error if the open listeners serve too few addresses. With
-// Config.ListenOnAll every address must be served. If the device does not use the local
-// path, at least one address must be served. In all other cases checkServed returns nil.
+// checkServed returns an error if too few addresses are served: with Config.ListenOnAll
+// not all, and without the local path none.
 func (i *id) checkServed() error {
 	var missing error
 	served := 0
@@ -87,18 +83,16 @@ func (i *id) checkServed() error {
 	return nil
 }
 
-// Serves implements cm.ServesReader. It returns the addresses that the listeners of the
-// ID serve or fail to serve.
+// Serves implements cm.ServesReader: the addresses that are served or have failed.
 func (i *id) Serves() []cm.ServedAddr {
 	ch := i.lock()
 	defer ch.unlock()
 	return i.listeners.serves()
 }
 
-// findPath finds the path from src, an address of this host, to the address dst. If the
-// device has the local path and dst belongs to this host, the path is the local path.
-// Otherwise it is the wire path, and findPath opens the UDP port at the address src. If
-// the device does not have the wire path, findPath returns an error.
+// findPath finds the path from src, an address of this host, to dst: the local path if
+// the device has it and dst belongs to this host, else the wire path. For the wire path
+// it opens the UDP port.
 func (i *id) findPath(ch *channel, src, dst netip.Addr) error {
 	if i.m.Local {
 		if dst == src {

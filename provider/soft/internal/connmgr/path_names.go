@@ -1,6 +1,6 @@
 package connmgr
 
-// Names of the paths to peers, in cm.ServedAddr and in the configuration of the device.
+// Names of the paths in cm.ServedAddr and in the configuration.
 const (
 	LocalPath = "local"
 	WirePath  = "wire"

@@ -36,9 +36,8 @@ func (i *id) CreateQP(pd verbs.PD, attr *verbs.QPInitAttr) (verbs.QP, error) {
 	return qp, nil
 }
 
-// ownQP returns the queue pair that was made on the ID, or nil. Nil means that the
-// application names its own queue pair, or has not made one yet. A closed queue pair
-// does not belong to the ID any more (rdma_destroy_qp(3)).
+// ownQP returns the queue pair that was made on the ID and is open, or nil
+// (rdma_destroy_qp(3)).
 func (i *id) ownQP() QueuePair {
 	if i.lastQP != nil && i.lastQP.Closed() {
 		i.lastQP = nil
@@ -46,8 +45,8 @@ func (i *id) ownQP() QueuePair {
 	return i.lastQP
 }
 
-// chooseQP sets the queue pair of the connection: the queue pair of the ID, or else the
-// one that the application names.
+// chooseQP sets the connection's queue pair: the ID's, or the one that the application
+// names.
 func (i *id) chooseQP(param *cm.MessageParam) {
 	i.qpn = param.QPNum
 	if own := i.ownQP(); own != nil {
@@ -55,9 +54,8 @@ func (i *id) chooseQP(param *cm.MessageParam) {
 	}
 }
 
-// connectQP attaches the data path to the queue pair. It moves the queue pair to RTS if
-// it belongs to the ID. The application moves a queue pair that it has made without the
-// ID.
+// connectQP attaches the data path to the queue pair. It moves only the ID's own queue
+// pair to RTS.
 func (i *id) connectQP() error {
 	own := i.ownQP()
 	if err := i.conn.attach(i.qpn); err != nil || own == nil {
@@ -66,8 +64,7 @@ func (i *id) connectQP() error {
 	return i.qpToRTS(own, verbs.StateRTR, verbs.StateRTS)
 }
 
-// qpToRTS moves a queue pair to the state in the parameter first, and then to each
-// further state up to and including the state in the parameter last.
+// qpToRTS moves a queue pair to the state first, and through all further states to last.
 func (i *id) qpToRTS(qp verbs.QP, first, last verbs.QPState) error {
 	for state := first; state <= last; state++ {
 		attr, mask, err := i.initQPAttr(state)
@@ -81,24 +78,24 @@ func (i *id) qpToRTS(qp verbs.QP, first, last verbs.QPState) error {
 	return nil
 }
 
-// failQP moves the queue pair of a failed connection to the error state. A UD queue pair
-// does not depend on the failed lookup, and keeps its state.
+// failQP moves a failed connection's queue pair to the error state. A UD queue pair
+// keeps its state.
 func (i *id) failQP() {
 	if i.ps == cm.TCP {
 		i.flushQP()
 	}
 }
 
-// flushQP moves the queue pair of the ID to the error state, if there is one.
+// flushQP moves the ID's queue pair, if any, to the error state.
 func (i *id) flushQP() {
 	if own := i.ownQP(); own != nil {
 		_ = own.Modify(&verbs.QPAttr{State: verbs.StateError}, verbs.AttrState)
 	}
 }
 
-// InitQPAttr implements cm.TransportID. It returns the attributes with which the
-// application moves its own queue pair to the given state (rdma_init_qp_attr(3)). On the
-// passive side the attributes contain the parameters of the request, even before Accept.
+// InitQPAttr implements cm.TransportID. The application uses the attributes for its own
+// queue pair (rdma_init_qp_attr(3)). On the passive side they have the request's
+// parameters before Accept.
 func (i *id) InitQPAttr(state verbs.QPState) (verbs.QPAttr, verbs.QPAttrMask, error) {
 	ch := i.lock()
 	defer ch.unlock()
@@ -107,15 +104,11 @@ func (i *id) InitQPAttr(state verbs.QPState) (verbs.QPAttr, verbs.QPAttrMask, er
 
 // placeDatagramQP decides where a UD queue pair receives datagrams of the wire path:
 //
-//   - If the lookup of the ID uses the wire path, or the device has no local path, the
-//     queue pair receives at the local address of the ID. An error of ReceiveAt is
-//     returned.
-//   - If the ID has no remote address, and its local address is not a loopback address,
-//     some peers can use the local path and others the wire path. The queue pair receives
-//     at the local address of the ID. An error of ReceiveAt is ignored, because the local
-//     path remains.
-//   - In all other cases peers use the local path. The queue pair receives no
-//     datagrams of the wire path.
+//   - At the ID's address, if the lookup uses the wire path or the device has no local
+//     path. An error of ReceiveAt is returned.
+//   - At the ID's address, without a remote address and unless that is a loopback
+//     address. Peers may use both paths, so an error of ReceiveAt is ignored.
+//   - Nowhere in all other cases, because peers use the local path.
 func (i *id) placeDatagramQP(q QueuePair) error {
 	if i.ps != cm.UDP {
 		return nil

@@ -4,13 +4,11 @@ package connmgr
 
 import "github.com/rdmaloop/rdmaloop/cm"
 
-// An eventQueue has the events that the application has not fetched, in the order in
-// which they occurred.
+// An eventQueue has the events that the application has not fetched, in order.
 type eventQueue struct {
 	events []cm.TransportEvent
 	head   int
-	// number of events that can be fetched: the queued events, except the events of
-	// destroyed IDs
+	// Number of events, without those of destroyed IDs.
 	pending int
 }
 
@@ -21,9 +19,8 @@ func (q *eventQueue) push(ev cm.TransportEvent) {
 	q.count(&ev, 1)
 }
 
-// count is called when an event is added to the queue (n is 1) or removed (n is -1). It
-// adds n to the number of pending events, and to the field queued of the event's ID and
-// listener.
+// count counts an event that was added (n is 1) or removed (n is -1): in pending, and in
+// the field queued of its ID and listener.
 func (q *eventQueue) count(ev *cm.TransportEvent, n int) {
 	q.pending += n
 	ev.ID.(*id).queued += n
@@ -32,8 +29,8 @@ func (q *eventQueue) count(ev *cm.TransportEvent, n int) {
 	}
 }
 
-// pop removes the oldest event that can be fetched, and stores it in ev. It returns
-// false if there is no such event.
+// pop removes the oldest event of an existing ID and stores it in ev. It returns false
+// if there is none.
 func (q *eventQueue) pop(ev *cm.TransportEvent) bool {
 	for !q.empty() {
 		*ev = q.events[q.head]
@@ -48,8 +45,7 @@ func (q *eventQueue) pop(ev *cm.TransportEvent) bool {
 	return false
 }
 
-// resetIfEmpty empties the queue if the only events left are events of destroyed IDs, so
-// that their memory is freed.
+// resetIfEmpty frees the queue if it has only events of destroyed IDs.
 func (q *eventQueue) resetIfEmpty() {
 	if q.empty() {
 		clear(q.events[q.head:])
@@ -57,8 +53,8 @@ func (q *eventQueue) resetIfEmpty() {
 	}
 }
 
-// extract removes and returns the events about an ID, in order. The events about a
-// listener include the events of its requests.
+// extract removes and returns the events about an ID and, for a listener, about its
+// requests.
 func (q *eventQueue) extract(of *id) []cm.TransportEvent {
 	if of.queued == 0 {
 		return nil
@@ -78,9 +74,8 @@ func (q *eventQueue) extract(of *id) []cm.TransportEvent {
 	return taken
 }
 
-// drop marks an ID as destroyed, so that pop skips its events. The ID must not be a
-// listener with requests. drop does not search the queue: when many IDs end together,
-// that would take time quadratic in their number.
+// drop marks an ID as destroyed, so that pop skips its events. It is not for listeners
+// with requests. A search would take quadratic time when many IDs end.
 func (q *eventQueue) drop(of *id) {
 	q.pending -= of.queued
 	of.queued, of.dropped = 0, true

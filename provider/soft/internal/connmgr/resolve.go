@@ -12,11 +12,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// SetOption implements cm.TransportID. A bound ID reserves its port with an abstract
-// Unix socket. The name of that socket depends on AFONLY and REUSEADDR, so a change of
-// these options makes a new reservation in place of the old one. REUSEADDR lets an ID
-// bind to a port that other IDs with the option have bound. Only one of these IDs can
-// listen.
+// SetOption implements cm.TransportID. AFONLY and REUSEADDR are part of the name that
+// reserves the port, so a change makes a new reservation. With REUSEADDR several IDs can
+// bind a port, but only one can listen.
 func (i *id) SetOption(option cm.Option, value int) error {
 	ch := i.lock()
 	defer ch.unlock()
@@ -37,8 +35,7 @@ func (i *id) SetOption(option cm.Option, value int) error {
 	return nil
 }
 
-// setReuse sets or clears REUSEADDR. Clearing the option of a bound ID does not end the
-// sharing of its port.
+// setReuse sets or clears REUSEADDR. A bound ID keeps sharing its port.
 func (i *id) setReuse(on bool) error {
 	if on && i.local.IsValid() {
 		if err := i.reservation.Share(); err != nil {
@@ -86,9 +83,9 @@ func (i *id) bind(ch *channel, addr netip.AddrPort) error {
 	return nil
 }
 
-// Listen implements cm.TransportID. The parameter backlog is the largest number of
-// requests that wait to be fetched. Further connection requests wait without an answer
-// until the application has fetched a request, or time out. Further lookups are refused.
+// Listen implements cm.TransportID. backlog is the largest number of requests that wait
+// to be fetched. Further connection requests wait unanswered or time out. Further
+// lookups are refused.
 func (i *id) Listen(backlog int) error {
 	ch := i.lock()
 	defer ch.unlock()
@@ -99,9 +96,9 @@ func (i *id) Listen(backlog int) error {
 	return i.openListeners()
 }
 
-// ResolveAddr implements cm.TransportID. Before it returns it queues the event
-// AddrResolved, or AddrError if it finds no path. On the wire path it opens the UDP port
-// of the local address. If another process has this UDP port, the event is AddrError.
+// ResolveAddr implements cm.TransportID. It queues AddrResolved, or AddrError without a
+// path. On the wire path it opens the local UDP port, and AddrError can mean that
+// another process has it.
 func (i *id) ResolveAddr(src, dst netip.AddrPort, _ time.Duration) error {
 	ch := i.lock()
 	defer ch.unlock()
@@ -125,9 +122,8 @@ func (i *id) ResolveAddr(src, dst netip.AddrPort, _ time.Duration) error {
 	return nil
 }
 
-// source returns the address from which the ID sends to dst. If the ID is bound to an
-// address, source returns this address. Otherwise it returns src if src is specified, or
-// else the address that the system selects.
+// source returns the address from which the ID sends to dst: the bound address, or else
+// src, or else the system's choice.
 func (i *id) source(src, dst netip.AddrPort) (netip.AddrPort, error) {
 	bound := i.local.IsValid()
 	if bound {
@@ -146,8 +142,8 @@ func (i *id) source(src, dst netip.AddrPort) (netip.AddrPort, error) {
 	return netip.AddrPortFrom(addr, src.Port()), err
 }
 
-// ResolveRoute implements cm.TransportID. It only queues the event RouteResolved: the
-// local path has no routes, and on the wire path ResolveAddr has found the route.
+// ResolveRoute implements cm.TransportID. It only queues RouteResolved; ResolveAddr has
+// found the route.
 func (i *id) ResolveRoute(time.Duration) error {
 	ch := i.lock()
 	defer ch.unlock()

@@ -9,19 +9,18 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 )
 
-// An admission is the permission of a client to be connected to a listener. Until the
-// socket of the client is closed, the client counts as a connection of its user. The
-// admission also reserves a descriptor for the doorbell of the connection: it keeps a
-// descriptor open, and closes this descriptor just before the doorbell is made. The zero
-// value means that no client was admitted.
+// An admission permits a client to be connected to a listener. Until its socket is
+// closed, the client counts as a connection of its user. The admission also holds a
+// descriptor that is closed just before the connection's doorbell is made. The zero
+// value admits no client.
 type admission struct {
 	m       *Manager // manager of the listener; nil for the zero value
 	uid     uint32
 	spareFD int // descriptor reserved for the doorbell; -1 after useSpareFD has closed it
 }
 
-// admit admits a client of a user. If a limit is reached, it returns false and the
-// counter for the refusal.
+// admit admits a client of a user. At a limit it returns false and the counter for the
+// refusal.
 func (m *Manager) admit(uid uint32) (c admission, refused counters.ID, ok bool) {
 	if !m.UserLimit.Acquire(uid) {
 		return admission{}, counters.UserLimitErr, false

@@ -13,9 +13,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A message on the local path is one packet: a header of fixed layout and the private
-// data. All numbers are little-endian. Fields that a type of message does not use are
-// zero.
+// A message on the local path is one packet: a header and the private data. Numbers are
+// little-endian. Unused fields are zero.
 //
 //	0  version          8  queue pair number     24  source port
 //	1  kind            12  first PSN             26  destination port
@@ -23,7 +22,7 @@ import (
 //	3  lookup status   20  responder resources   44  destination address
 //	4  reject reason   21  initiator depth       60  zero
 //	6  length of the   22  retry count           64  private data
-//	   private data    23  RNR retry count
+//	private data    23  RNR retry count
 const (
 	codecVersion = 1
 	headerSize   = 64
@@ -70,7 +69,7 @@ func encode(m message) []byte {
 	return append(b, private...)
 }
 
-// flag returns the parameter bit if the parameter set is true. Otherwise it returns 0.
+// flag returns bit if set is true, and otherwise 0.
 func flag(set bool, bit byte) byte {
 	if set {
 		return bit
@@ -93,9 +92,9 @@ func (p *qpParams) encode(b []byte) {
 	b[20], b[21], b[23] = p.responderResources, p.initiatorDepth, p.rnrRetry
 }
 
-// decode decodes a packet. The packet still belongs to the caller. An error matches
-// verbs.ErrProtocol. Any process may have sent the packet, so decode checks all fields,
-// except for conditions that depend on the state of the receiving ID.
+// decode decodes a packet, which any process may have sent. It checks everything except
+// what depends on the state of the ID. An error matches verbs.ErrProtocol. The packet
+// belongs to the caller.
 func decode(b []byte) (message, error) {
 	if len(b) < headerSize || b[0] != codecVersion {
 		return nil, fmt.Errorf("%w: message of %d bytes without a header of version %d", verbs.ErrProtocol, len(b), codecVersion)
@@ -104,9 +103,8 @@ func decode(b []byte) (message, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Each message has exactly one encoding. So comparing the packet with the encoding
-	// of the decoded message checks the length of the private data, the unknown flags,
-	// and the fields that have to be zero.
+	// Each message has exactly one encoding. Comparing it checks lengths, unknown flags
+	// and zero fields.
 	if !bytes.Equal(encode(m), b) {
 		return nil, malformed("layout for kind", uint64(b[1]))
 	}
@@ -117,8 +115,7 @@ func malformed(field string, value uint64) error {
 	return fmt.Errorf("%w: message with invalid %s %d", verbs.ErrProtocol, field, value)
 }
 
-// parse decodes the packet b, whose header says which type of message it is. It checks
-// the fields of that type.
+// parse decodes a packet and checks the fields of its message type.
 func parse(b []byte) (message, error) {
 	private := bytes.Clone(b[headerSize:])
 	byApplication, user := b[2]&flagByApplication != 0, b[2]&flagUser != 0

@@ -18,16 +18,15 @@ import (
 )
 
 // A unixConn exchanges the messages of one ID over a Unix socket. A REP comes with two
-// descriptors: the shared segment, and the doorbell of the connecting side. The socket
-// stays open as long as the ID exists. If a process ends, the kernel closes the socket,
-// so the other side learns of the end.
+// descriptors: shared memory and the doorbell of the connecting side. The socket is open
+// as long as the ID exists, so its end shows the end of a process.
 type unixConn struct {
 	ch *channel
 	// ID of the connection; nil on the accepting side until the request has arrived
 	id *id
 	fd int // socket, which the unixConn owns; -1 if there is none
 
-	// peer is the process at the other end. It is valid once the socket is connected.
+	// The process at the other end; valid after connecting.
 	peer      cm.Credentials
 	connected bool // true if fd is connected to the peer
 
@@ -36,8 +35,7 @@ type unixConn struct {
 	// search for the listener on the connecting side; nil after the search
 	dial *localDial
 
-	// passed are the descriptors that were received with a REP, or that will be sent
-	// with one.
+	// Descriptors that have arrived with a REP, or that will be sent with one.
 	passed []int
 
 	admission admission // admission of the client on the accepting side
@@ -56,8 +54,8 @@ func (c *unixConn) OnReady(int, uint32) {
 	switch {
 	case errors.Is(err, unix.EAGAIN):
 	case errors.Is(err, verbs.ErrNoResources):
-		// A REP has arrived, but no descriptors were free for the descriptors that
-		// come with it. So the queue pair can not be connected.
+		// No descriptors were free for those of the REP, so the queue pair can not be
+		// connected.
 		c.id.setupFailed(err, &repMsg{})
 	case err != nil || !c.id.deliver(m):
 		c.stopDelivery()
@@ -65,8 +63,8 @@ func (c *unixConn) OnReady(int, uint32) {
 	}
 }
 
-// receive receives one message. Descriptors are accepted only with a REP, by the side
-// that has requested the connection. They are stored for attach.
+// receive receives one message. It accepts descriptors only with a REP, on the
+// requesting side, and stores them for attach.
 func (c *unixConn) receive() (message, error) {
 	maxFDs := 0
 	if c.id != nil && c.id.state == stateREQSent && c.id.ps == cm.TCP {
@@ -90,8 +88,8 @@ func (c *unixConn) receive() (message, error) {
 	return m, nil
 }
 
-// checkPassed checks the number and the type of the descriptors of a message. The
-// segment is checked when it is opened.
+// checkPassed checks the number and type of a message's descriptors. The shared memory
+// is checked later.
 func checkPassed(m message, fds []int) error {
 	want := 0
 	if m.kind() == kindREP {
@@ -106,10 +104,8 @@ func checkPassed(m message, fds []int) error {
 	return nil
 }
 
-// attach implements cmConn. It binds the queue pair to the shared memory of the
-// connection. On the accepting side, attach makes the shared memory, which send passes
-// to the peer with the REP. On the connecting side, the shared memory has arrived with
-// the REP.
+// attach implements cmConn. It binds the queue pair to the shared memory. The accepting
+// side makes the memory and sends it with the REP.
 func (c *unixConn) attach(qpn uint32) error {
 	end, err := c.end()
 	if err != nil {
@@ -129,8 +125,8 @@ func (c *unixConn) end() (*shm.End, error) {
 	return c.makeEnd()
 }
 
-// openEnd makes this side's end of the shared memory from the descriptors that have
-// arrived with the REP. After that, the returned shm.End owns the descriptors.
+// openEnd makes this side's end of the shared memory from the descriptors of the REP.
+// The shm.End owns them.
 func (c *unixConn) openEnd() (*shm.End, error) {
 	fds := c.passed
 	c.passed = nil
@@ -138,9 +134,8 @@ func (c *unixConn) openEnd() (*shm.End, error) {
 	return end, resource.Wrap(err)
 }
 
-// makeEnd makes the shared memory and both doorbells. It stores the descriptors for the
-// peer in the field passed until the REP is sent. The admission of the client has
-// reserved one descriptor for makeEnd. If more are needed, the spare descriptors are
+// makeEnd makes the shared memory and both doorbells. passed has the peer's descriptors
+// until the REP. One descriptor was reserved; if more are needed, the spare ones are
 // closed.
 func (c *unixConn) makeEnd() (end *shm.End, err error) {
 	c.admission.useSpareFD()
@@ -181,8 +176,7 @@ func (c *unixConn) peerVanished() { c.bound.peerGone(c.ch.m.Engine) }
 // usesDatagrams implements cmConn. It returns false.
 func (c *unixConn) usesDatagrams() bool { return false }
 
-// credentials implements cmConn. It returns the credentials of the process at the other
-// end, or false before the socket is connected.
+// credentials implements cmConn. It returns false before the socket is connected.
 func (c *unixConn) credentials() (cm.Credentials, bool) { return c.peer, c.connected }
 
 // takeSocket transfers the socket to the caller.

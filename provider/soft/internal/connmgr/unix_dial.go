@@ -16,44 +16,35 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
 )
 
-// A localDial searches for the listener of a request under each name that the listener
-// may have. The search ends when the request was sent to a listener whose user is
-// allowed. If no listener is found, an event tells the application the reason.
+// A localDial tries each name that the listener of a request may have, until a listener
+// of an allowed user gets the request. If it finds none, an event has the reason.
 //
-// The socket that connects is the socket that reserves the port of the ID. So the
-// listener can check that its peer has the port. Before the dial the reservation owns
-// the socket. During the dial the unixConn owns it. After a failed dial the reservation
-// owns it again.
+// It connects the socket that reserves the ID's port, so the listener can check the
+// port. The unixConn owns the socket during the dial. Before and after a failed dial,
+// the reservation owns it.
 type localDial struct {
 	c       *unixConn
 	request message
-	// retryTimer runs if the backlog of a listener is full. When it expires, all names
-	// are tried again.
+	// retryTimer runs if a backlog is full. Then all names are tried again.
 	retryTimer timerheap.Timer
 	rounds     int // number of times that all names were tried
 
-	// skipped marks the names that are not tried again, by index in the sequence of
-	// hostport.Targets. The processes that listen on these names belong to users who are
-	// not allowed.
+	// Names that are not tried again, by index in hostport.Targets: their users are not
+	// allowed.
 	skipped [hostport.MaxTargets]bool
-	// skippedUser names the user of the first skipped process. It is nil if no process
-	// was skipped.
+	// User of the first skipped process, or nil.
 	skippedUser *cm.UserError
-	// denied is the error with which the system has refused a connection to a listener;
-	// nil if there was no such error.
+	// Error with which the system has refused a connection, or nil.
 	denied error
 }
 
 const (
-	// redialInterval is the time after which all names are tried again if the backlog of
-	// a listener is full. The system does not report when the backlog has room again
-	// (connect(2), EAGAIN). The number is arbitrary.
+	// redialInterval is the time until all names are tried again after a full backlog
+	// (connect(2), EAGAIN). Arbitrary.
 	redialInterval = 5 * time.Millisecond
-	// userLookupRounds is how often all names are tried while a backlog is full, which
-	// takes half a second. After that the dial asks the system for the user of each
-	// listener, and skips the listeners of users who are not allowed. The dial does not
-	// ask earlier, because the answer takes time in proportion to the number of Unix
-	// sockets on the host. The number is arbitrary.
+	// userLookupRounds is how often all names are tried while a backlog is full, in half
+	// a second. Then the dial asks the system for the users of the listeners, which is
+	// slow on a host with many Unix sockets. Arbitrary.
 	userLookupRounds = 100
 )
 
@@ -120,9 +111,8 @@ func (d *localDial) run() error {
 	return nil
 }
 
-// try connects to a name. If the process that listens on the name belongs to a user who
-// is not allowed, try closes the connection and returns a *cm.UserError. It does not
-// send the request.
+// try connects to a name. If the listener's user is not allowed, it sends nothing and
+// returns a *cm.UserError.
 func (d *localDial) try(name string) error {
 	if err := d.openSocket(); err != nil {
 		return err
@@ -142,15 +132,13 @@ func (d *localDial) try(name string) error {
 	return errors.Join(&cm.UserError{UID: peer.UID, Name: name}, d.replaceSocket())
 }
 
-// isNoListener reports whether an error of connect(2) means that no listener is
-// available under the name: no socket has the name, the socket does not listen, or a
-// security module separates the two processes.
+// isNoListener reports whether connect(2) found no listener: no socket has the name or
+// listens, or a security module separates the processes.
 func isNoListener(err error) bool {
 	return errors.Is(err, unix.ECONNREFUSED) || errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM)
 }
 
-// openSocket makes the socket of the dial if there is none. There is none if an earlier
-// call of replaceSocket has closed the old socket and failed to make the new one.
+// openSocket makes the socket of the dial, if replaceSocket has failed to make one.
 func (d *localDial) openSocket() (err error) {
 	if d.c.fd >= 0 {
 		return nil
@@ -163,13 +151,10 @@ func (d *localDial) openSocket() (err error) {
 	return err
 }
 
-// replaceSocket closes the socket, which is connected to a process that must not get the
-// request, and makes another socket with the same name. In between the name is free. If
-// another process binds it then, the dial fails.
+// replaceSocket replaces the socket, which is connected to a wrong process, by another
+// one with the same name. If another process binds the name in between, the dial fails.
 //
-// A child process has a copy of the socket until it executes its program, and the copy
-// keeps the name bound. So replaceSocket takes ForkLock, which prevents the start of a
-// child process.
+// A child process would keep a copy of the socket, so ForkLock prevents its start.
 func (d *localDial) replaceSocket() error {
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
@@ -186,9 +171,9 @@ func (d *localDial) skip(n int, holder *cm.UserError) {
 	}
 }
 
-// skipForeignListeners skips each name whose listener belongs to a user who is not
-// allowed. A connected socket shows the user of its listener, but a listener with a full
-// backlog accepts no connection. So skipForeignListeners asks the system for the user.
+// skipForeignListeners skips names whose listeners belong to users who are not allowed.
+// A listener with a full backlog accepts no connection that would show its user, so the
+// system is asked.
 func (d *localDial) skipForeignListeners() {
 	for n, s := range hostport.Targets(d.c.id.ps, d.c.id.remote) {
 		uid, known := unixsock.User(s.Name(), unix.SOCK_SEQPACKET)
@@ -206,14 +191,12 @@ func (d *localDial) sendRequest() error {
 		return errors.Join(err, d.replaceSocket())
 	}
 	c.dial = nil
-	// An error of Send is ignored: if the listener has closed the connection, the
-	// channel notices that later and calls peerGone.
+	// If the listener has closed the connection, the channel calls peerGone later.
 	_ = unixsock.Send(c.fd, encode(d.request), nil)
 	return nil
 }
 
-// cause returns the reason why no listener was found, or nil if the reason is only that
-// nobody listens.
+// cause returns why no listener was found, or nil if nobody listens.
 func (d *localDial) cause() error {
 	switch {
 	case d.skippedUser != nil:

@@ -17,9 +17,8 @@ import (
 )
 
 // A unixListener is the listening socket of an ID, with the clients that have not sent
-// their request. Any process can connect. So the number of such clients is limited, and
-// so is the time that a client has for its request. If a client causes an error, its
-// socket is closed.
+// their request. Any process can connect, so their number and time are limited. A
+// client's error closes its socket.
 type unixListener struct {
 	ch        *channel
 	id        *id
@@ -27,8 +26,7 @@ type unixListener struct {
 	accepting bool // false after setAccepting(false)
 	// clients that have not sent their request, the oldest first
 	clients []*client
-	// pauseTimer runs after a lack of descriptors. While it runs, the listener accepts
-	// no clients.
+	// pauseTimer runs while no clients are accepted after a lack of descriptors.
 	pauseTimer timerheap.Timer
 }
 
@@ -40,19 +38,17 @@ type client struct {
 }
 
 const (
-	// systemBacklog is the backlog of the listening socket. The kernel lowers it to
-	// net.core.somaxconn (listen(2)).
+	// systemBacklog is the backlog of the listening socket, at most net.core.somaxconn
+	// (listen(2)).
 	systemBacklog = 4096
-	// maxClients is the largest number of clients that have not sent a request. It is
-	// arbitrary, and limits the descriptors that such clients take from this process.
-	// The request of a client of this package usually arrives before the listener
-	// accepts the client.
+	// maxClients is the largest number of clients without a request, which limits their
+	// descriptors. Usually the request arrives before the client is accepted. Arbitrary.
 	maxClients = 64
-	// clientTimeout is the time in which a client has to send its request; arbitrary. A
-	// client of this package sends its request right after it has connected.
+	// clientTimeout is the time for a client's request. Clients of this package send it
+	// at once. Arbitrary.
 	clientTimeout = 5 * time.Second
-	// pauseTime is how long a listener does not accept clients after a lack of
-	// descriptors; arbitrary.
+	// pauseTime is how long no clients are accepted after a lack of descriptors.
+	// Arbitrary.
 	pauseTime = 100 * time.Millisecond
 	// acceptBatch is the largest number of clients that one call of OnReady accepts;
 	// arbitrary.
@@ -73,11 +69,9 @@ func openUnixListener(i *id, fd int) (*unixListener, error) {
 	return l, nil
 }
 
-// OnReady implements epollset.Handler. It accepts clients. To accept a client,
-// SpareDescriptors.Accept may close spare descriptors. Finally OnReady opens spare
-// descriptors again. It does so even if it has accepted no client: if no descriptor is
-// free, accept(2) fails with EMFILE even when no client waits. In that case
-// SpareDescriptors.Accept has closed the spare descriptors, too.
+// OnReady implements epollset.Handler. It accepts clients. Finally it opens spare
+// descriptors again: SpareDescriptors.Accept may have closed them, even if no client
+// waits (accept(2), EMFILE).
 func (l *unixListener) OnReady(int, uint32) {
 	defer l.ch.m.Spare.Fill()
 	for range acceptBatch {
@@ -93,9 +87,8 @@ func (l *unixListener) OnReady(int, uint32) {
 	}
 }
 
-// pauseAccepting is called with the error of a failed accept(2). If clients may still
-// wait, for example after a lack of descriptors, it stops the watch of the socket for
-// pauseTime. Without the pause the channel would be readable all the time.
+// pauseAccepting handles an error of accept(2). If clients may still wait, it stops the
+// watch for pauseTime, because the socket stays readable.
 func (l *unixListener) pauseAccepting(err error) {
 	if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR) || errors.Is(err, unix.ECONNABORTED) {
 		return
@@ -106,8 +99,8 @@ func (l *unixListener) pauseAccepting(err error) {
 
 func (l *unixListener) startPause() { l.ch.startTimer(&l.pauseTimer, pauseTime) }
 
-// acceptClient makes a client of an accepted socket. If there are too many clients, it
-// closes one of them.
+// acceptClient makes a client of an accepted socket, and closes another one if there are
+// too many.
 func (l *unixListener) acceptClient(fd int) {
 	peer, err := unixsock.PeerCredentials(fd)
 	if err != nil || !l.ch.m.Users.Allows(peer.UID) {
@@ -123,8 +116,7 @@ func (l *unixListener) acceptClient(fd int) {
 	c.requestTimer.Fire = func() { c.refuse() }
 	if l.ch.watch(fd, c) != nil {
 		c.admission.release()
-		// The epoll instance of the channel can not watch another descriptor. The
-		// client is refused as after a lack of descriptors.
+		// The channel can not watch another descriptor.
 		l.refuseNoResources(fd, counters.NoDescriptorsErr)
 		return
 	}
@@ -160,16 +152,15 @@ func (l *unixListener) oldestOfBusiest(newUID uint32) *client {
 		func(c *client) uint32 { return c.peer.UID }, func(_, _ *client) bool { return false })
 }
 
-// refuseUser refuses a process of a user who is not allowed. It reads nothing from the
-// process.
+// refuseUser refuses a process of a user who is not allowed. It reads nothing.
 func (l *unixListener) refuseUser(fd int) {
 	l.ch.m.LocalCounts.Inc(counters.RcvdUserErr)
-	// An error of Send is ignored: it means that the process has closed its socket.
+	// If Send fails, the process has closed its socket.
 	_ = unixsock.Send(fd, encode(l.userRefusal()), nil)
 	_ = unix.Close(fd)
 }
 
-// userRefusal returns the message that refuses a process of a user who is not allowed.
+// userRefusal returns the refusal for a user who is not allowed.
 func (l *unixListener) userRefusal() message {
 	if l.id.ps == cm.UDP {
 		return &sidrRepMsg{status: cm.SIDRReject, userRefused: true}
@@ -177,8 +168,8 @@ func (l *unixListener) userRefusal() message {
 	return &rejMsg{reason: cm.RejectConsumer, userRefused: true}
 }
 
-// OnReady implements epollset.Handler. It reads the request, and makes an ID for it. The
-// ID then owns the unixConn.
+// OnReady implements epollset.Handler. It reads the request and makes an ID, which then
+// owns the unixConn.
 func (c *client) OnReady(int, uint32) {
 	m, err := c.receive()
 	if errors.Is(err, unix.EAGAIN) {
@@ -202,15 +193,15 @@ func (c *client) takeRequest(m message) {
 		return
 	}
 	if c.hasToWait() {
-		// An error of send is ignored: it means that the client has closed its socket.
+		// If send fails, the client has closed its socket.
 		_ = c.send(c.listener.id.refusal(cm.RejectNoResources, nil, false))
 		return
 	}
 	c.id = c.listener.id.incoming(m, c.unixConn)
 }
 
-// hasToWait reports whether the client has to wait because of earlier access errors; see
-// access.ErrorLimit. A lookup never has to wait, because it leads to no remote access.
+// hasToWait reports whether earlier access errors delay the client (access.ErrorLimit).
+// A lookup leads to no access, and never has to wait.
 func (c *client) hasToWait() bool {
 	return c.listener.id.ps == cm.TCP && c.ch.m.Errors.Refuses(access.LocalSource(c.peer.UID, c.peer.PID))
 }
@@ -226,9 +217,8 @@ func (c *client) remove() {
 	l.clients = slices.DeleteFunc(l.clients, func(o *client) bool { return o == c })
 }
 
-// setAccepting implements listener. While the listener does not accept, new clients wait
-// in the backlog of the socket. The requests of accepted clients are not read, and the
-// timers of these clients are stopped.
+// setAccepting implements listener. Meanwhile new clients wait in the backlog. Requests
+// of accepted clients are not read, and their timers are stopped.
 func (l *unixListener) setAccepting(accept bool) {
 	if accept == l.accepting {
 		return
@@ -257,8 +247,8 @@ func (l *unixListener) watch() {
 	}
 }
 
-// watchSocket makes the channel watch the listening socket. If that fails, watchSocket
-// is called again after pauseTime.
+// watchSocket watches the listening socket. If that fails, it is called again after
+// pauseTime.
 func (l *unixListener) watchSocket() {
 	if l.ch.watch(l.fd, l) != nil {
 		l.startPause()
@@ -286,8 +276,8 @@ func (l *unixListener) move(to *channel) error {
 	return nil
 }
 
-// close implements listener. When the ID then closes its socket, the kernel closes the
-// connections in the backlog. The clients of these connections treat that as a refusal.
+// close implements listener. The kernel closes the connections in the backlog with the
+// ID's socket. Their clients treat that as a refusal.
 func (l *unixListener) close() {
 	l.unwatch()
 	l.ch.m.Spare.RemoveListener()

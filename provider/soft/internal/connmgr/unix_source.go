@@ -17,25 +17,21 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A request on the local path has the addresses of both sides, which the application
-// sees. The client chooses these addresses. So checkSource compares them with the facts
-// that the kernel reports about the client's socket:
+// The client chooses the addresses in a request, which the application sees. checkSource
+// compares them with facts of the kernel:
 //
 //   - Both addresses must belong to this host.
 //   - The client's socket must have the name that reserves the source port, for the
-//     source address or for a wildcard that covers it. Only one socket of the host can
-//     have a name, and only while the socket is open.
-//   - If several IDs share the port (REUSEADDR), the name of each socket also contains a
-//     number, so a process can bind such a name although another process holds the port.
-//     Therefore checkSource refuses the request if a socket holds the port without
-//     sharing it. It makes an exception for the listening sockets of the client's user.
+//     source address or for a wildcard. A name belongs to one open socket.
+//   - IDs that share a port (REUSEADDR) have a number in their names, so such a name can
+//     be bound although another process holds the port. The request is refused if a
+//     socket holds the port without sharing it. Listening sockets of the client's user
+//     do not count.
 //
-// One process can still hold the name of an address while another process holds the name
-// of a wildcard with the same port. An application that has to distinguish such
-// processes uses the credentials of the peer.
+// One process can hold the name of an address while another one holds that of a wildcard
+// with the same port. The credentials of the peer distinguish them.
 
-// addresses returns the addresses of both sides in a request. It returns false for other
-// messages.
+// addresses returns both addresses of a request, or false for another message.
 func addresses(m message) (endpoints, bool) {
 	switch m := m.(type) {
 	case *reqMsg:
@@ -46,9 +42,9 @@ func addresses(m message) (endpoints, bool) {
 	return endpoints{}, false
 }
 
-// checkSource checks the addresses of a request against the client's socket. Other
-// messages have no addresses. The error matches verbs.ErrProtocol if the addresses do
-// not belong to the client. Any other error means that the check was not possible.
+// checkSource checks the addresses of a request against the client's socket. The error
+// matches verbs.ErrProtocol if they are not the client's. Another error means that the
+// check failed.
 func (c *client) checkSource(m message) error {
 	e, ok := addresses(m)
 	if !ok {
@@ -81,13 +77,12 @@ func (c *client) checkSource(m message) error {
 	return nil
 }
 
-// heldByOthers reports whether a socket holds the address and port without sharing them.
-// It ignores a socket on which a process of the given user listens. To check a name that
-// nobody listens on, heldByOthers binds the name for a moment. Another process that
-// tries to bind the address at that moment may fail. But its bind would fail in any
-// case, because the port is shared. An error means that heldByOthers could not find out
-// the holder: this process has no free descriptor (EMFILE, ENFILE), or the backlog of
-// the listener is full (EAGAIN).
+// heldByOthers reports whether a socket holds the address without sharing it. It ignores
+// sockets on which the given user listens.
+//
+// To check a name that nobody listens on, it binds the name for a moment. A bind by
+// another process would fail in any case. An error means a lack of descriptors (EMFILE,
+// ENFILE) or a full backlog (EAGAIN).
 func heldByOthers(ps cm.PortSpace, at netip.AddrPort, user uint32) (bool, error) {
 	for _, s := range hostport.Targets(ps, at) {
 		uid, err := unixsock.ListenerUser(s.Name())
@@ -95,8 +90,7 @@ func heldByOthers(ps cm.PortSpace, at netip.AddrPort, user uint32) (bool, error)
 		switch {
 		case errors.Is(err, unix.ECONNREFUSED): // No process listens on the name, but a socket may have it.
 			held, err = unixsock.IsBound(s.Name())
-		// A security module forbids the connection to the listener. The user of the
-		// listener is not known, so the listener counts as a holder.
+		// A security module hides the listener's user, so it counts as a holder.
 		case isNoListener(err):
 			held, err = true, nil
 		}
@@ -107,9 +101,8 @@ func heldByOthers(ps cm.PortSpace, at netip.AddrPort, user uint32) (bool, error)
 	return false, nil
 }
 
-// refuseSource refuses a request for which checkSource has returned an error. If the
-// error means that the check was not possible, the reason of the refusal is
-// cm.RejectNoResources.
+// refuseSource refuses a request after an error of checkSource. If the check itself
+// failed, the reason is cm.RejectNoResources.
 func (c *client) refuseSource(err error) {
 	cause, reason := counters.RcvdAddressErr, cm.RejectInvalidGID
 	if resource.NoDescriptors(err) {
@@ -119,6 +112,6 @@ func (c *client) refuseSource(err error) {
 		reason = cm.RejectNoResources
 	}
 	c.ch.m.LocalCounts.Inc(cause)
-	// An error of send is ignored: it means that the client has closed its socket.
+	// If send fails, the client has closed its socket.
 	_ = c.send(c.listener.id.refusal(reason, nil, false))
 }
