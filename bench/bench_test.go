@@ -10,14 +10,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestMain normally runs the tests. It runs the program bench instead if the environment
-// gives this process a role in a measurement, or if the variable runProgramEnv is set.
+// TestMain runs the tests. In the child process of a test it runs the program bench.
 func TestMain(m *testing.M) {
 	if os.Getenv(roleEnv) != "" || os.Getenv(runProgramEnv) != "" {
 		main()
 	}
-	// A process with the race detector waits for a second before it exits. This setting
-	// of GORACE removes the wait.
+	// Without this setting, a process with the race detector waits a second before it
+	// exits.
 	os.Setenv("GORACE", "atexit_sleep_ms=0")
 	os.Exit(m.Run())
 }
@@ -25,23 +24,20 @@ func TestMain(m *testing.M) {
 // shortRun returns options for a short run of all workloads.
 func shortRun() options { return options{quick: true, duration: 10 * time.Millisecond, rounds: 1} }
 
-// peersHere returns the peers that this process can run. It leaves out peers that need
-// another program or an RDMA device.
+// peersHere returns the peers that need neither another program nor an RDMA device.
 func peersHere() []*peer {
 	return slices.DeleteFunc(ownPeers(), func(p *peer) bool { return p.name == "rdmacore" || needsTwoProcessors(p) })
 }
 
-// needsTwoProcessors reports whether the peer cannot run here because this process may
-// use only one processor. The two processes of such a peer never sleep, so each of them
-// needs a processor of its own.
+// needsTwoProcessors reports whether the peer needs two processors and this process may
+// use only one. The two processes of such a peer never sleep.
 func needsTwoProcessors(p *peer) bool {
 	client, _ := processors()
 	return client < 0 && p.variants[0].mode == "busy"
 }
 
-// TestEveryWorkload requires that every workload of every peer gives plausible rows. The
-// processes of a peer run this test program. Every workload is run with the first variant
-// of a peer. The other variants run only ping-pong, to save time.
+// TestEveryWorkload checks that every workload of every peer gives plausible rows. To
+// save time, only the first variant of a peer runs all workloads.
 func TestEveryWorkload(t *testing.T) {
 	for _, p := range peersHere() {
 		t.Run(p.name, func(t *testing.T) {
@@ -79,8 +75,7 @@ func requirePlausible(t *testing.T, c Case, row Row) {
 	require.LessOrEqual(t, row.P50, row.P99)
 	require.LessOrEqual(t, row.P99, row.P999)
 	require.LessOrEqual(t, row.P999, row.Max)
-	// In ping-pong on one connection, only one message is in flight. At least half of
-	// the round trips take p50 or longer. So the mean time of a round trip is at least
+	// At least half of the round trips take p50 or longer, so their mean is at least
 	// p50/2.
 	if c.Connections == 1 && c.Workload == workPingPong {
 		require.LessOrEqual(t, row.P50/2*row.MsgsPerSec, float64(time.Second))
@@ -90,8 +85,8 @@ func requirePlausible(t *testing.T, c Case, row Row) {
 	}
 }
 
-// A stream gives plausible rows for each number of messages in flight. The test measures
-// one variant of each peer.
+// TestStreams checks streams with each number of messages in flight, with one variant of
+// each peer.
 func TestStreams(t *testing.T) {
 	for _, p := range peersHere() {
 		for _, c := range p.Cases(shortRun()) {
@@ -107,9 +102,7 @@ func TestStreams(t *testing.T) {
 	}
 }
 
-// TestLargeMessages requires that messages of 64 KiB arrive unchanged. One read of a
-// socket does not return a whole message of this size. rdmaloop sends messages of this
-// size without a copy.
+// TestLargeMessages checks that messages of 64 KiB arrive unchanged.
 func TestLargeMessages(t *testing.T) {
 	o := shortRun()
 	o.sizes = []int{64 << 10}

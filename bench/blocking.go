@@ -10,16 +10,15 @@ type caller interface {
 	roundTrip(n uint64) error
 }
 
-// A blockingClient is a client for libraries whose calls block. It runs a workload with
-// several callers, each on its own goroutine. For a library with callbacks, a driver does
-// this work.
+// A blockingClient is a client for libraries whose calls block. Each of its callers runs
+// on its own goroutine.
 type blockingClient struct {
 	spec      *spec
 	connect   func() (caller, error)
 	closeConn func(caller) error
 	callers   []caller
 	clock     stopwatch
-	// For each caller, the number of the last message that the caller has sent.
+	// Number of the last message that each caller has sent.
 	numbers []uint64
 }
 
@@ -29,7 +28,7 @@ func newBlockingClient(s *spec) *blockingClient {
 
 func (b *blockingClient) open() error {
 	if b.spec.Workload == workConnect {
-		return nil // In workConnect, the connections are opened later, by drive.
+		return nil // In workConnect, drive opens the connections.
 	}
 	for range b.spec.Connections {
 		c, err := b.connect()
@@ -42,8 +41,7 @@ func (b *blockingClient) open() error {
 	return nil
 }
 
-// drive sends messages for at least the given duration. It returns after the first
-// answer that arrives when this time has passed. So it sends at least one message.
+// drive sends messages until the duration has passed. It sends at least one message.
 func (b *blockingClient) drive(period time.Duration, t *tally) (err error) {
 	begin := b.clock.now()
 	deadline := begin + period
@@ -77,8 +75,7 @@ func (b *blockingClient) drivePingPong(deadline time.Duration, t *tally) error {
 	}
 }
 
-// driveAll runs all callers at the same time, each on its own goroutine. All of them
-// record their messages in the same tally.
+// driveAll runs all callers at the same time. They share one tally.
 func (b *blockingClient) driveAll(deadline time.Duration, t *tally) error {
 	var mu sync.Mutex
 	failed := make(chan error, len(b.callers))

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A fakeCaller stores the number of the last message that was passed to its method
-// roundTrip. For the message with the number failAt, the method fails and stores nothing.
+// A fakeCaller stores the number of the last message it was given. It fails for the
+// message with the number failAt.
 type fakeCaller struct {
 	last   atomic.Uint64
 	failAt uint64
@@ -36,8 +36,8 @@ func blocking(t *testing.T, c Case, failAt uint64) (b *blockingClient, made *[]*
 	return b, made, closed
 }
 
-// TestBlockingPingPong checks two phases. A phase with a duration of 0 sends one message.
-// The message numbers of the second phase continue those of the first.
+// TestBlockingPingPong checks that a phase with a duration of 0 sends one message, and
+// that the next phase continues the message numbers.
 func TestBlockingPingPong(t *testing.T) {
 	b, made, closed := blocking(t, Case{Workload: workPingPong, Connections: 1}, 0)
 	for phase := range uint64(3) {

@@ -8,10 +8,13 @@ import (
 	"time"
 )
 
-// A measurement uses two child processes of this program, a server and a client. The
-// environment variable roleEnv says which of the two a process is. A child reads its
-// spec from the standard input, and then waits for one line of input before each further
-// step. It writes notes to the standard output. It exits when its input ends.
+// Each measurement has two child processes: a server and a client. The environment
+// variable roleEnv tells a process its role. In order, a child:
+//
+//   - reads its spec from the standard input
+//   - reads one line before each further step
+//   - writes notes to the standard output
+//   - exits when its input ends
 const (
 	roleEnv    = "RDMALOOP_BENCH_ROLE"
 	roleServer = "server"
@@ -23,22 +26,19 @@ type spec struct {
 	Case
 	Measure time.Duration // Duration of the measurement.
 	WarmUp  time.Duration // Duration of the warm-up before the measurement.
-	// Number of the processor that the process is pinned to, or -1 for no pinning.
+	// Processor that the process is pinned to, or -1 for none.
 	CPU int
-	// Address at which the server listens. Empty for the path "memory", which needs no
-	// address.
+	// Address at which the server listens. Empty for the path "memory".
 	Listen string
-	// Source address of the client. Empty for the path "memory", which needs no address.
+	// Source address of the client. Empty for the path "memory".
 	From string
-	// Address of the running server, as server.Addr has returned it. Only the client uses
-	// this field.
+	// Address that server.Addr has returned. Only the client uses it.
 	Server string
 }
 
-// A note is a message from a child process to its parent. A server sends its address
-// first. After that it sends its usage at each request of the parent. A client sends its
-// usage three times: before it connects, before it measures, and, together with the
-// result, after it has measured.
+// A note is a message from a child process to its parent. A server sends its address,
+// and then its usage at each request. A client sends its usage before it connects,
+// before it measures, and with the result.
 type note struct {
 	Addr   string  `json:",omitempty"`
 	Usage  usage   `json:",omitzero"`
@@ -47,8 +47,7 @@ type note struct {
 
 // A server answers messages until it is closed.
 type server interface {
-	// Addr returns the server's address as a text. The parent passes the text to the
-	// client in spec.Server.
+	// Addr returns the address that the client uses as spec.Server.
 	Addr() string
 	Close() error
 }
@@ -57,21 +56,18 @@ type server interface {
 type client interface {
 	// open opens the connections.
 	open() error
-	// drive runs the workload for about the duration d. It records the messages in the
-	// tally t.
+	// drive runs the workload for about the duration d and records the messages in t.
 	drive(d time.Duration, t *tally) error
 	// Close ends the connections.
 	Close() error
 }
 
-// manyConns is the smallest number of connections for which a measurement reports the
-// memory of one connection. The memory of a connection is computed from the growth of the
-// whole process. With fewer connections, the other changes of the memory of the process
-// would be too large in comparison.
+// manyConns is the smallest number of connections for which the memory of one connection
+// is reported. With fewer connections, other changes of the process's memory are too
+// large in comparison.
 const manyConns = 100
 
 // measuresMemory reports whether the measurement reports the memory of one connection.
-// For that, it needs at least manyConns connections.
 func (s *spec) measuresMemory() bool { return s.Connections >= manyConns }
 
 // runChild runs a child process until its input ends.

@@ -39,8 +39,8 @@ func fromSockaddr(at unix.Sockaddr) (netip.AddrPort, error) {
 	return netip.AddrPortFrom(netip.AddrFrom4(in.Addr), uint16(in.Port)), nil
 }
 
-// connect connects the UDP socket to the given address. The socket then receives
-// datagrams from that address only.
+// connect connects the UDP socket to an address. The socket then receives from that
+// address only.
 func (d *datagramSocket) connect(peer netip.AddrPort) error {
 	at := &unix.SockaddrInet4{Addr: peer.Addr().As4(), Port: int(peer.Port())}
 	return os.NewSyscallError("connect", unix.Connect(d.fd, at))
@@ -51,8 +51,8 @@ func (d *datagramSocket) send(message []byte) error {
 	return os.NewSyscallError("write", err)
 }
 
-// receive receives one datagram and returns its length n. If no datagram waits, n is 0.
-// If wantSource is true, receive also returns the address of the sender.
+// receive receives one datagram and returns its length, or 0 if none waits. It returns
+// the sender's address only if wantSource is true.
 func (d *datagramSocket) receive(message []byte, wantSource bool) (n int, from netip.AddrPort, err error) {
 	if !wantSource {
 		n, err = unix.Read(d.fd, message)

@@ -6,31 +6,28 @@ import (
 	"time"
 )
 
-// errBlocked is the error of sender.send when the connection cannot accept a message now.
-// When the connection can accept messages again, the transport calls session.onWritable.
+// errBlocked is the error of sender.send when the connection cannot accept a message
+// now. The transport calls session.onWritable later.
 var errBlocked = errors.New("the send queue is full")
 
-// A transport connects the driver to a client library that has callbacks. All methods
-// except post and Close are called on the goroutine of the library's event loop.
+// A transport connects the driver to a client library with callbacks. Only post and
+// Close may be called from outside the event loop's goroutine.
 type transport interface {
 	// post calls f on the loop. Any goroutine may call post.
 	post(f func()) error
-	// after calls f on the loop when the duration d has passed.
+	// after calls f on the loop after the duration d.
 	after(d time.Duration, f func())
-	// dial opens a connection for a session. The transport later calls session.onOpen
-	// or, on failure, driver.fail.
+	// dial opens a connection. The transport later calls session.onOpen or driver.fail.
 	dial(s *session) error
-	// closeConn closes the connection of a session. The transport later calls
-	// session.onClose.
+	// closeConn closes a connection. The transport later calls session.onClose.
 	closeConn(s *session)
 	// Close releases the library's resources. It must not be called on the loop.
 	Close() error
 }
 
-// A driver runs the workload of a client whose library has callbacks. It opens the
-// connections and starts their sessions. All fields and methods belong to the goroutine
-// of the event loop, with three exceptions: open, drive and Close are called from
-// another goroutine.
+// A driver runs the workload of a client whose library has callbacks. It belongs to the
+// goroutine of the event loop. Only open, drive and Close are called from another
+// goroutine.
 type driver struct {
 	spec      *spec
 	transport transport
@@ -40,15 +37,14 @@ type driver struct {
 	tally    *tally
 	begin    time.Duration
 	deadline time.Duration
-	// Time at which the next message of workIdle is to be sent.
+	// Time at which workIdle sends its next message.
 	nextDue time.Duration
-	// True when the sessions must not send further messages in this phase.
+	// True when the sessions must send no more messages in this phase.
 	stopping bool
-	// Number of sessions that take part in the present phase and have not stopped.
+	// Number of sessions that have not yet stopped in this phase.
 	activeSessions int
 	err            error // The first error of any session or of the transport.
-	// Receives one value when the work that open or drive has started on the loop has
-	// ended: nil, or the error.
+	// Receives nil or the error when the work of open or drive has ended.
 	done chan error
 }
 
@@ -119,16 +115,15 @@ func (d *driver) start() {
 	}
 }
 
-// sendPaced sends the next message of workIdle, and sets a timer that calls sendPaced
-// again after idleInterval. If the previous message has no answer yet, sendPaced does not
-// send a message this time. When the answer arrives, recordPaced adds the times of the
-// messages that were not sent.
+// sendPaced sends the next message of workIdle once in every idleInterval. It sends none
+// while the previous message has no answer. Then recordPaced adds the times of the
+// messages that were left out.
 func (d *driver) sendPaced(s *session) {
 	now := d.clock.now()
 	if d.stopping = now >= d.deadline && d.tally.Msgs > 0; d.stopping {
 		if s.sent == s.acked {
-			// A session with a message in flight does not stop here. It stops in
-			// onComplete when the answer has arrived, so that this message counts.
+			// A session with a message in flight stops in onComplete, when the answer
+			// has arrived.
 			s.stop()
 		}
 		return
@@ -142,8 +137,7 @@ func (d *driver) sendPaced(s *session) {
 	d.transport.after(d.nextDue-now, func() { d.sendPaced(s) })
 }
 
-// sessionStopped is called by each session when it stops. After the last session it ends
-// the phase.
+// sessionStopped is called when a session stops. The last one ends the phase.
 func (d *driver) sessionStopped() {
 	if d.activeSessions--; d.activeSessions == 0 {
 		d.tally.Elapsed = d.clock.now() - d.begin
@@ -165,6 +159,5 @@ func (d *driver) finish() {
 	}
 }
 
-// connectionLost returns the error for a connection that has closed although the driver
-// did not close it.
+// connectionLost is the error for a connection that the driver did not close.
 func connectionLost(err error) error { return fmt.Errorf("connection lost: %w", err) }

@@ -26,9 +26,9 @@ func connectGnet(s *spec) (client, error) {
 	return g.driver, g.client.Start()
 }
 
-// post runs f on the event loop. The client knows this loop only after the first
-// connection has opened. Before that, post runs f on the goroutine of its caller. This
-// is safe, because gnet calls no callbacks at that time.
+// post runs f on the event loop. Before the first connection has opened, the loop is
+// unknown, and post runs f at once. This is safe, because gnet calls no callbacks at
+// that time.
 func (g *gnetClient) post(f func()) error {
 	if g.loop == nil {
 		f()
@@ -58,8 +58,7 @@ func (g *gnetClient) dial(s *session) error {
 	return nil
 }
 
-// closeConn closes the connection with a reset. After a reset the local port can be used
-// again at once.
+// closeConn closes the connection with a reset, which frees the local port at once.
 func (g *gnetClient) closeConn(s *session) {
 	c := s.sender.(*gnetSender).conn
 	if err := errors.Join(c.SetLinger(0), c.Close()); err != nil {
@@ -99,8 +98,8 @@ func (g *gnetClient) OnClose(c gnet.Conn, err error) gnet.Action {
 	return gnet.None
 }
 
-// A gnetSender is the sender of a gnet connection. When the socket is full, gnet stores
-// messages in a buffer without a limit. So send never returns errBlocked.
+// A gnetSender is the sender of a gnet connection. It never returns errBlocked, because
+// gnet's buffer has no limit.
 type gnetSender struct {
 	conn    gnet.Conn
 	message []byte

@@ -9,12 +9,12 @@ import (
 )
 
 // A gnetServer answers messages over TCP as an echoServer does. All messages have the
-// size that the case specifies.
+// same size.
 type gnetServer struct {
 	gnet.BuiltinEventEngine
 	spec *spec
-	// Receives two values. The first is nil when the server has started, or the error if
-	// it could not start. The second is the result of gnet.Run.
+	// Receives two values: nil or an error after the start, and then the result of
+	// gnet.Run.
 	ready chan error
 	addr  string
 }
@@ -60,15 +60,14 @@ func (g *gnetServer) Addr() string { return g.addr }
 // Close does nothing, because the process exits afterwards.
 func (g *gnetServer) Close() error { return nil }
 
-// OnOpen gives the connection a counter of the messages that arrived since the last
-// answer.
+// OnOpen gives the connection a counter of the messages since the last answer.
 func (g *gnetServer) OnOpen(c gnet.Conn) ([]byte, gnet.Action) {
 	c.SetContext(&serverConn{})
 	return nil, gnet.None
 }
 
-// OnTraffic answers the last message of each group. It reads with Peek and Discard: the
-// method Next allocates memory if a message arrives in several pieces.
+// OnTraffic answers the last message of each group. It does not use the method Next,
+// which may allocate.
 func (g *gnetServer) OnTraffic(c gnet.Conn) gnet.Action {
 	state := c.Context().(*serverConn)
 	for c.InboundBuffered() >= g.spec.Size {

@@ -8,13 +8,13 @@ import (
 	"strings"
 )
 
-// describeMachine returns a line of text about this machine: processor, frequency
-// governor, operating system and Go version.
+// describeMachine describes this machine in one line: processor, frequency governor,
+// operating system and Go version.
 func describeMachine() string { return describe(os.DirFS("/")) }
 
-// describe returns the line that describes the machine whose files are in the given file
-// system. It reads /proc/cpuinfo, files in /proc/sys/kernel, and the CPU frequency files
-// of sysfs. See proc_cpuinfo(5) and proc_sys_kernel(5).
+// describe describes the machine whose files are in the given file system.
+//
+// See proc_cpuinfo(5) and proc_sys_kernel(5).
 func describe(root fs.FS) string {
 	parts := []string{processor(root), fmt.Sprintf("%d processors for this program", runtime.NumCPU())}
 	if strings.Contains(cpuinfo(root, "flags")+" ", " hypervisor ") {
@@ -39,8 +39,8 @@ func processor(root fs.FS) string {
 	return runtime.GOARCH
 }
 
-// cpuinfo returns the value that /proc/cpuinfo has for the given name. It returns the
-// value of the first processor, or "" if that name does not occur.
+// cpuinfo returns the value of a name in /proc/cpuinfo for the first processor, or "" if
+// there is none.
 func cpuinfo(root fs.FS, name string) string {
 	text, _ := fs.ReadFile(root, "proc/cpuinfo")
 	for l := range strings.Lines(string(text)) {
@@ -52,8 +52,7 @@ func cpuinfo(root fs.FS, name string) string {
 	return ""
 }
 
-// line returns the contents of a file that has one line. It returns "" if the file cannot
-// be read.
+// line returns the contents of a file with one line, or "" if the file cannot be read.
 func line(root fs.FS, name string) string {
 	text, _ := fs.ReadFile(root, name)
 	return strings.TrimSpace(string(text))

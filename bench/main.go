@@ -1,6 +1,5 @@
-// Command bench compares rdmaloop with other networking libraries. It also compares
-// rdmaloop with programs that use no library, which show the shortest possible time on
-// the machine. All run the same workloads. See README.md.
+// Command bench compares rdmaloop with other networking libraries, and with programs
+// that use no library. All run the same workloads. See README.md.
 package main
 
 import (
@@ -22,7 +21,7 @@ const (
 
 func main() {
 	if role := os.Getenv(roleEnv); role != "" {
-		// A child ignores Ctrl-C. The parent process decides when a child stops.
+		// A child ignores Ctrl-C. Its parent stops it.
 		signal.Ignore(os.Interrupt)
 		os.Exit(status(os.Stderr, runChild(role, os.Stdin, os.Stdout)))
 	}
@@ -47,7 +46,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	}
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer cancel()
-	// After the first Ctrl-C, another Ctrl-C kills the process.
+	// Another Ctrl-C kills the process.
 	context.AfterFunc(ctx, cancel)
 
 	p := newPlan(available(runners(), o, stderr), o)
@@ -71,8 +70,8 @@ func runners() (all []runner) {
 	return append(all, newUCX())
 }
 
-// available returns the requested runners that can run on this machine. For each other
-// requested runner it prints the reason.
+// available returns the runners that can run on this machine. For each other runner it
+// prints the reason.
 func available(all []runner, o options, stderr io.Writer) (here []runner) {
 	for _, r := range all {
 		if !o.wantsPeer(r.Name()) {

@@ -44,7 +44,7 @@ func TestRunRejects(t *testing.T) {
 	require.Equal(t, exitOK, run([]string{"-h"}, &bytes.Buffer{}, &bytes.Buffer{}))
 }
 
-// After Ctrl-C a run ends early and prints the complete rows.
+// TestCtrlC checks that a run ends early after Ctrl-C and prints the complete rows.
 func TestCtrlC(t *testing.T) {
 	self, err := os.Executable()
 	require.NoError(t, err)
@@ -60,9 +60,8 @@ func TestCtrlC(t *testing.T) {
 	defer hung.Stop()
 
 	lines := bufio.NewScanner(stderr)
-	// The program prints a line before each measurement. When the third line appears,
-	// the ping-pong and the stream have been measured once, and the second ping-pong
-	// begins.
+	// The program prints a line before each measurement. The third line announces the
+	// second round.
 	for range 3 {
 		require.True(t, lines.Scan())
 	}

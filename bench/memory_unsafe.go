@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// makeShared makes shared memory in a file, and returns the memory and the name of the
-// file. Another process passes the name to openShared, which maps the same memory.
+// makeShared makes shared memory in a file. Another process passes the file's name to
+// openShared.
 func makeShared(message int) (*sharedMemory, error) {
 	fd, err := unix.MemfdCreate("rdmaloop-bench", unix.MFD_CLOEXEC)
 	if err != nil {
@@ -43,9 +43,8 @@ func mapShared(f *os.File, message int) (*sharedMemory, error) {
 	return &sharedMemory{file: f, request: cellAt(memory[:size], message), response: cellAt(memory[size:], message)}, nil
 }
 
-// cellAt returns the cell at the beginning of the given memory. Atomic operations need
-// an aligned counter. The counter is aligned, because the mapping begins at a page
-// boundary and the size of a cell is a multiple of 128.
+// cellAt returns the cell at the beginning of the given memory. Its counter is aligned,
+// because the mapping begins at a page boundary and a cell's size is a multiple of 128.
 func cellAt(memory []byte, message int) cell {
 	count := (*atomic.Uint64)(unsafe.Pointer(unsafe.SliceData(memory)))
 	return cell{count, memory[unsafe.Sizeof(*count):][:message]}

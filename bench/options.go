@@ -11,27 +11,24 @@ import (
 	"time"
 )
 
-// maxSize is the largest message size in bytes that the flag -sizes accepts. Arbitrary.
+// maxSize is the largest message size in bytes. Arbitrary.
 const maxSize = 1 << 20
 
 // options are the values of the flags.
 type options struct {
-	// Each text selects variants. It has the form peer, peer/path or peer/path/mode. A
-	// text without a path or mode selects all paths or modes of the peer. An empty list
-	// selects all variants.
+	// Variants to measure, each in the form peer, peer/path or peer/path/mode. A missing
+	// part selects all. An empty list selects all variants.
 	peers []string
-	// Names of the workloads to measure. An empty list selects all workloads.
+	// Names of the workloads. An empty list selects all.
 	workloads []string
-	// Message sizes in bytes. With an empty list, each workload uses its own default
-	// sizes.
+	// Message sizes in bytes. Without sizes, each workload uses its default.
 	sizes []int
-	// True for a short run, which measures fewer cases and each case for a shorter time.
+	// True for a short run with fewer cases.
 	quick    bool
 	duration time.Duration
 	// Number of times that each case is measured.
 	rounds int
-	// Name of the file to which the rows are written as JSON, or "-" for the standard
-	// output.
+	// Name of the JSON file, or "-" for the standard output.
 	json string
 	// Directory to which the plots are written.
 	plots string
@@ -39,7 +36,7 @@ type options struct {
 
 func parse(args []string, stderr io.Writer) (o options, err error) {
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
-	f.SetOutput(io.Discard) // The flag set prints nothing, because the caller prints the error.
+	f.SetOutput(io.Discard) // The caller prints the error.
 	f.Func("peers", "`list` of what to measure, as rdmaloop/local,gnet: peer, peer/path or peer/path/mode", func(text string) error {
 		o.peers = strings.Split(text, ",")
 		return nil
@@ -65,8 +62,7 @@ func parse(args []string, stderr io.Writer) (o options, err error) {
 	return o.withDefaults()
 }
 
-// withDefaults returns a copy of the options in which fields with the value zero have
-// their defaults.
+// withDefaults returns a copy in which zero fields have their defaults.
 func (o options) withDefaults() (options, error) {
 	if o.duration < 0 || o.rounds < 0 {
 		return o, errors.New("-duration and -rounds must not be negative")
@@ -111,8 +107,7 @@ func (o options) wants(workload string) bool {
 	return len(o.workloads) == 0 || slices.Contains(o.workloads, workload)
 }
 
-// wantsPeer reports whether a peer, such as gnet, is to be measured on at least one of
-// its paths and in at least one of its modes.
+// wantsPeer reports whether at least one variant of a peer is to be measured.
 func (o options) wantsPeer(name string) bool {
 	return len(o.peers) == 0 || slices.ContainsFunc(o.peers, func(asked string) bool {
 		first, _, _ := strings.Cut(asked, "/")
@@ -120,8 +115,7 @@ func (o options) wantsPeer(name string) bool {
 	})
 }
 
-// wantsCase reports whether both the workload and the variant of a case are to be
-// measured.
+// wantsCase reports whether the workload and the variant of a case are to be measured.
 func (o options) wantsCase(c Case) bool {
 	whole := c.Peer + "/" + c.Path + "/" + c.Mode + "/"
 	return o.wants(c.Workload) && (len(o.peers) == 0 || slices.ContainsFunc(o.peers, func(asked string) bool {
@@ -129,9 +123,8 @@ func (o options) wantsCase(c Case) bool {
 	}))
 }
 
-// sizesOr returns the message sizes to measure. If the user has requested sizes, these
-// are measured. Otherwise a quick run measures only smallSize, and a complete run
-// measures the sizes in the parameter usual.
+// sizesOr returns the message sizes to measure: those that the user has requested,
+// smallSize in a quick run, or else the usual ones.
 func (o options) sizesOr(usual ...int) []int {
 	switch {
 	case len(o.sizes) > 0:

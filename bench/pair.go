@@ -14,17 +14,14 @@ import (
 	"time"
 )
 
-// childProcs is added to the environment of the child processes. It sets GOMAXPROCS to 2,
-// because one thread of a child may be busy with a loop that never sleeps. The second
-// thread is for the Go runtime. Both threads run on the processor to which the process is
-// pinned.
+// childProcs sets GOMAXPROCS to 2 in the child processes. One thread may run a loop that
+// never sleeps, and the Go runtime uses the other. Both run on the same processor.
 const childProcs = "GOMAXPROCS=2"
 
-// hangTimeout is added to the planned duration of a measurement. A measurement that
-// takes longer than this sum counts as hanging. The value is arbitrary.
+// hangTimeout is how much longer than planned a measurement may take. Arbitrary.
 const hangTimeout = 30 * time.Second
 
-// A process is one of the two child processes of a measurement: the server or the client.
+// A process is the server or the client of a measurement.
 type process struct {
 	role   string
 	cmd    *exec.Cmd
@@ -67,8 +64,8 @@ func (d *process) note() (n note, err error) {
 	return n, err
 }
 
-// stop closes the input of the process and waits until the process has exited. If the
-// process failed, the error contains its standard error output.
+// stop closes the input of the process and waits until the process has exited. The error
+// of a failed process contains its standard error.
 func (d *process) stop() error {
 	d.stdin.Close()
 	err := d.cmd.Wait()
@@ -78,8 +75,7 @@ func (d *process) stop() error {
 	return fmt.Errorf("%s: %w: %s", d.role, err, strings.TrimSpace(d.stderr.String()))
 }
 
-// A snapshot is the usage of the client plus the usage of the server, at one moment of a
-// measurement.
+// A snapshot is the usage of client and server together at one moment.
 type snapshot struct {
 	usage  usage
 	result *result
@@ -124,8 +120,8 @@ func measurePair(ctx context.Context, s spec) (row Row, err error) {
 
 var errNothing = errors.New("no message completed in that time")
 
-// nextSnapshot waits for the client's next note, requests the usage of the server, and
-// returns the sum of the two usages. After that it lets the client take its next step.
+// nextSnapshot waits for the client's next note and adds the server's usage. After that
+// it lets the client take its next step.
 func nextSnapshot(cl, srv *process) (st snapshot, err error) {
 	clientNote, err := cl.note()
 	if err != nil {
@@ -141,8 +137,8 @@ func nextSnapshot(cl, srv *process) (st snapshot, err error) {
 	return snapshot{clientNote.Usage.plus(serverNote.Usage), clientNote.Result}, cl.proceed()
 }
 
-// rowOf computes the row of a case from three snapshots. They were taken before the
-// client connected, after the warm-up, and after the measurement.
+// rowOf computes the row of a case from the snapshots before the connections, after the
+// warm-up, and at the end.
 func rowOf(c Case, snapshots *[3]snapshot) Row {
 	row := Row{Case: c}
 	r := snapshots[2].result
@@ -163,19 +159,17 @@ func rowOf(c Case, snapshots *[3]snapshot) Row {
 	return row
 }
 
-// loopbackAddresses returns two loopback addresses, one for the server and one for the
-// client. The addresses contain the process ID, so no other run of this program uses
-// them at the same time. The server and the client need different addresses, because
-// each of them binds the same UDP port for the wire path, and only one process can bind
-// that port of an address.
+// loopbackAddresses returns two loopback addresses: one for the server and one for the
+// client. They contain the process ID, so other runs do not use them. They differ,
+// because on the wire path only one process can bind the UDP port of an address.
 func loopbackAddresses() (server, client string) {
 	pid := os.Getpid()
 	own := func(second byte) string {
 		return netip.AddrFrom4([4]byte{127, second + byte(pid>>16), byte(pid >> 8), byte(pid)}).String()
 	}
-	// The second byte of an address is one of these two numbers plus the upper 6 bits of
-	// the process ID. A process ID has at most 22 bits. So the second byte is 64 to 127
-	// for a server, and 128 to 191 for a client.
+	// The second byte of an address is one of these numbers plus the upper 6 bits of the
+	// process ID, which has at most 22 bits. So this byte is 64 to 127 for a server, and
+	// 128 to 191 for a client.
 	const servers, clients = 64, 128
 	return own(servers), own(clients)
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// If a process fails, the error of the measurement contains the text that the process
-// printed.
+// TestFailedProcess checks that the error of a measurement contains the text that the
+// failed process printed.
 func TestFailedProcess(t *testing.T) {
 	_, err := measurePair(context.Background(), spec{Case: Case{Peer: "nobody"}})
 	require.ErrorContains(t, err, `no peer "nobody"`)
@@ -24,7 +24,8 @@ func TestInterruptedMeasurement(t *testing.T) {
 	require.Error(t, err)
 }
 
-// A client that cannot reach its server reports an error.
+// TestUnreachableServer checks that a client reports an error if it cannot reach its
+// server.
 func TestUnreachableServer(t *testing.T) {
 	for _, peer := range []string{"rdmaloop", "gnet", "stdlib"} {
 		t.Run(peer, func(t *testing.T) {
@@ -60,8 +61,8 @@ func TestRowOf(t *testing.T) {
 	require.Equal(t, Row{Case: c}, rowOf(c, &snapshots))
 }
 
-// TestLoopbackAddresses requires that the addresses are in 127.0.0.0/8 but not in
-// 127.0.0.0/16. Other programs use addresses in 127.0.0.0/16, for example 127.0.0.1.
+// TestLoopbackAddresses checks that the addresses are outside 127.0.0.0/16, which other
+// programs use.
 func TestLoopbackAddresses(t *testing.T) {
 	server, client := loopbackAddresses()
 	require.NotEqual(t, server, client)

@@ -5,8 +5,8 @@ import (
 	"sync/atomic"
 )
 
-// cacheLinePeer returns the peer that shows the shortest possible time of the local
-// path: two processors pass a message through shared memory, without any library.
+// cacheLinePeer returns the peer with the shortest possible time of the local path: two
+// processors and shared memory, without any library.
 func cacheLinePeer() *peer {
 	return &peer{
 		name:     "cacheline",
@@ -17,24 +17,21 @@ func cacheLinePeer() *peer {
 	}
 }
 
-// A cell transfers messages in one direction. It contains the number of the latest
-// message, followed by the bytes of this message. A small message is in the same cache
-// line as its number, so one cache line is transferred.
+// A cell transfers messages in one direction. A small message is in the same cache line
+// as its number, so only one cache line is transferred.
 type cell struct {
 	count *atomic.Uint64
 	bytes []byte
 }
 
-// cellSize returns the distance in bytes from one cell to the next. The distance is a
-// multiple of 128, because some processors fetch cache lines of 64 bytes in pairs, and
-// the two cells must not be in the same pair.
+// cellSize returns the distance in bytes from one cell to the next. It is a multiple of
+// 128, because some processors fetch cache lines of 64 bytes in pairs.
 func cellSize(message int) int {
 	const apart, counter = 128, 8
 	return (counter + message + apart - 1) / apart * apart
 }
 
-// A sharedMemory has two cells, one for each direction, in a file that both processes
-// map.
+// A sharedMemory is a file with one cell for each direction. Both processes map it.
 type sharedMemory struct {
 	file     *os.File
 	request  cell
@@ -56,8 +53,7 @@ func serveMemory(s *spec) (server, error) {
 // Addr returns the name of the file.
 func (m *sharedMemory) Addr() string { return m.file.Name() }
 
-// Close ends the goroutine that answers messages, waits until it has ended, and closes
-// the file.
+// Close ends the goroutine that answers messages and closes the file.
 func (m *sharedMemory) Close() error {
 	m.stop.Store(true)
 	<-m.finished
@@ -87,7 +83,7 @@ func connectMemory(s *spec) (client, error) {
 	return b, nil
 }
 
-// A memoryCaller is the client's view of the shared memory. It implements caller.
+// A memoryCaller is the caller of the client on shared memory.
 type memoryCaller struct {
 	*sharedMemory
 	message []byte

@@ -18,15 +18,14 @@ func gnetPeer() *peer {
 	}
 }
 
-// gnetOptions returns options for an engine with one event loop. All other options have
-// gnet's defaults. By default gnet sets TCP_NODELAY.
+// gnetOptions returns gnet's defaults with one event loop. By default gnet sets
+// TCP_NODELAY.
 func gnetOptions() gnet.Option {
 	return gnet.WithOptions(gnet.Options{NumEventLoop: 1, Logger: errorLog{}})
 }
 
-// An errorLog writes gnet's error messages to the standard error, and discards gnet's
-// other messages. gnet must not write to the standard output, because the parent process
-// reads the notes there.
+// An errorLog writes gnet's errors to the standard error and discards other messages.
+// The standard output is for notes only.
 type errorLog struct{}
 
 var _ logging.Logger = errorLog{}

@@ -6,9 +6,8 @@ import (
 	"sync/atomic"
 )
 
-// rawUDPPeer returns the peer that shows the shortest possible time of the wire path:
-// two polled sockets exchange datagrams over the loopback interface, without any
-// library.
+// rawUDPPeer returns the peer with the shortest possible time of the wire path: two
+// polled UDP sockets, without any library.
 func rawUDPPeer() *peer {
 	// Largest payload of a UDP datagram in an IPv4 packet (RFC 768).
 	const largest = 65507
@@ -41,8 +40,7 @@ func serveDatagrams(s *spec) (server, error) {
 // Addr returns the address of the socket.
 func (d *datagramServer) Addr() string { return d.socket.addr.String() }
 
-// Close ends the goroutine that answers datagrams, and returns the result of that
-// goroutine.
+// Close ends the goroutine that answers datagrams and returns its error.
 func (d *datagramServer) Close() error {
 	d.stop.Store(true)
 	return <-d.finished
@@ -87,7 +85,7 @@ func connectDatagrams(s *spec) (client, error) {
 	return b, nil
 }
 
-// A datagramCaller is the client's socket. It implements caller.
+// A datagramCaller is the caller of the client on a UDP socket.
 type datagramCaller struct {
 	*datagramSocket
 	message []byte

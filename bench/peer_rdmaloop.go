@@ -13,8 +13,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// The paths on which rdmaloop is measured. The soft device has the local path and the
-// wire path. A hardware device has one path, here called device.
+// The paths of rdmaloop. The soft device has the local path and the wire path. A
+// hardware device has one path, called device.
 const (
 	pathLocal  = "local"
 	pathWire   = "wire"
@@ -25,7 +25,7 @@ func rdmaloopPeer() *peer {
 	return &peer{name: "rdmaloop", variants: inEachMode(pathLocal, pathWire), serve: serveRDMA, connect: connectRDMA}
 }
 
-// rdmacorePeer returns the peer that runs rdmaloop on an RDMA device of the kernel.
+// rdmacorePeer returns the peer that uses an RDMA device of the kernel.
 func rdmacorePeer() *peer {
 	return &peer{
 		name:     "rdmacore",
@@ -52,7 +52,7 @@ func inEachMode(paths ...string) (variants []variant) {
 	return variants
 }
 
-// deviceAddress returns an IP address that belongs to an RDMA device of the kernel.
+// deviceAddress returns an IP address of an RDMA device of the kernel.
 func deviceAddress() (addr netip.Addr, err error) {
 	p, err := provider.Open("rdmacore", nil)
 	if err != nil {
@@ -73,8 +73,7 @@ func deviceAddress() (addr netip.Addr, err error) {
 	return addr, errors.New("no port of an RDMA device is up and has an IPv4 address")
 }
 
-// portAddress returns an IPv4 address from the GID table of a device port. The port must
-// be up.
+// portAddress returns an IPv4 address of a device port, which must be up.
 func portAddress(dev verbs.Device, num uint8) (none netip.Addr) {
 	port, err := dev.Port(num)
 	if err != nil || port.State != verbs.PortActive {
@@ -117,9 +116,8 @@ func openProvider(s *spec) (cm.Provider, error) {
 	return provider.Open("soft", &provider.Config{Path: s.Path, Vectors: 1})
 }
 
-// engineConfig returns the default configuration with the changes that the case needs.
-// The loop is pinned to a processor, but not in the mode "event", in which it sleeps:
-// see reactor.Config.CPUs.
+// engineConfig returns the configuration for a case. The loop is pinned to a processor
+// except in the mode "event", in which it sleeps.
 func engineConfig(s *spec) *reactor.Config {
 	policies := map[string]reactor.IdlePolicy{
 		"event": reactor.IdleEvent, "adaptive": reactor.IdleAdaptive, "busy": reactor.IdleBusy,
@@ -132,17 +130,15 @@ func engineConfig(s *spec) *reactor.Config {
 	if s.Size > usualMessage {
 		cfg.MaxMessage = s.Size
 	}
-	// A send occupies a place in the send queue until its completion. The completion may
-	// arrive after the answer to the message. So the queue needs more places than there
-	// are messages in flight.
+	// A send keeps its place in the queue until its completion, which may arrive after
+	// the answer.
 	if 2*s.InFlight > usualInFlight {
 		cfg.MaxInFlight = 2 * s.InFlight
 	}
 	return cfg
 }
 
-// listenAddress and fromAddress return the addresses of the server and the client:
-// loopback addresses, or an address of the real device.
+// listenAddress and fromAddress return the addresses of the server and the client.
 func listenAddress(s *spec) (netip.AddrPort, error) {
 	switch s.Path {
 	case pathDevice:

@@ -18,8 +18,8 @@ func stdlibPeer() *peer {
 	}
 }
 
-// A tcpServer is an ordinary TCP server of package net: each connection has its own
-// goroutine.
+// A tcpServer is an ordinary TCP server of package net, with a goroutine for each
+// connection.
 type tcpServer struct {
 	net.Listener
 	spec *spec
@@ -42,7 +42,7 @@ func (t *tcpServer) accept() {
 	for {
 		c, err := t.Accept()
 		if err != nil {
-			return // Accept fails when the listener has been closed: the server ends.
+			return // Accept fails when the listener has been closed.
 		}
 		go t.answer(c)
 	}
@@ -54,7 +54,7 @@ func (t *tcpServer) answer(c net.Conn) {
 	for {
 		for range t.spec.group() {
 			if _, err := io.ReadFull(c, message); err != nil {
-				return // ReadFull fails when the client has closed the connection.
+				return // The client has closed the connection.
 			}
 		}
 		if _, err := c.Write(message[:t.spec.answer()]); err != nil {
@@ -72,8 +72,7 @@ func connectTCP(s *spec) (client, error) {
 		}
 		return &tcpCaller{c.(*net.TCPConn), make([]byte, s.Size)}, nil
 	}
-	// The client closes its connections with a reset. After a reset, the local port is
-	// not in the state TIME-WAIT and can be used again at once.
+	// The client resets its connections, which frees the local port at once.
 	b.closeConn = func(c caller) error {
 		conn := c.(*tcpCaller).conn
 		return errors.Join(conn.SetLinger(0), conn.Close())
@@ -108,9 +107,8 @@ func checkNumber(answer []byte, want uint64) error {
 	return nil
 }
 
-// A tcpStream runs workStream. One goroutine writes messages, and another one reads the
-// answers. To write a group of messages, the first goroutine needs a token. It gets the
-// token back when the answer to the group has arrived.
+// A tcpStream runs workStream. One goroutine writes messages, and another one reads
+// answers. Each group of messages needs a token, which comes back with the answer.
 type tcpStream struct {
 	*blockingClient
 	sent uint64
@@ -125,8 +123,8 @@ func (t *tcpStream) drive(period time.Duration, counted *tally) error {
 	}
 	begin := t.clock.now()
 	failed := make(chan error, 1)
-	// When the first goroutine has sent a group, it passes the number of the last
-	// message of this group to the second goroutine.
+	// The writing goroutine passes the number of the last message of the group to the
+	// reading one.
 	groups := make(chan uint64, cap(tokens))
 	go func() { failed <- t.readAnswers(c.conn, groups, tokens) }()
 	for first := true; first || t.clock.now() < begin+period; first = false {
@@ -160,7 +158,7 @@ func (t *tcpStream) readAnswers(c net.Conn, groups <-chan uint64, tokens chan<- 
 		if err := checkNumber(answer, want); err != nil {
 			return err
 		}
-		// The channel has room for all tokens, so this never blocks.
+		// This never blocks: the channel has room for all tokens.
 		tokens <- struct{}{}
 	}
 	return nil

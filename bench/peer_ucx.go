@@ -7,18 +7,17 @@ import (
 	"time"
 )
 
-// A ucx measures UCX with ucx_perftest, the measuring program of UCX. It uses the
-// protocol layer (UCP), and both sides poll. It implements runner.
+// A ucx measures UCX with its program ucx_perftest. It uses the protocol layer (UCP),
+// and both sides poll.
 //
-// Most paths use active messages. The receiver of ucx_perftest does not read their
-// payload, and UCX does not copy it, so most of the payload stays in the cache of the
-// sender's processor. The path ucxTagPath uses messages with tags instead. UCX copies
-// these to a buffer of the receiver, as the other peers do.
+// Most paths use active messages. UCX does not copy these, and the receiver does not
+// read their payload. The path ucxTagPath uses messages with tags, which UCX copies to a
+// buffer of the receiver, as the other peers do.
 type ucx struct {
 	program     string
 	minMessages int // Smallest number of messages that a test sends.
-	// Estimated rate of each case in messages a second. The estimate determines how many
-	// messages a test sends.
+	// Estimated rate of each case in messages a second. It determines the number of
+	// messages of a test.
 	rates map[Case]float64
 }
 
@@ -37,16 +36,14 @@ func (u *ucx) Missing() error {
 
 func (u *ucx) Cases(o options) (cases []Case) {
 	if client, _ := processors(); client < 0 {
-		// Each of the two processes needs its own processor, because neither ever
-		// sleeps.
+		// Each process needs its own processor, because neither ever sleeps.
 		return nil
 	}
 	for _, workload := range []string{workPingPong, workStream} {
 		for _, c := range casesOf(workload, o) {
-			// For ucx_perftest, a message is in flight until the transport has taken it.
-			// For the other peers, a message is in flight until its answer has arrived.
-			// With a limit of one message in flight, the rates of ucx_perftest and of
-			// the other peers cannot be compared. So that case is not measured.
+			// In ucx_perftest a message is in flight until the transport has taken it.
+			// In the other peers it is in flight until its answer arrives. So their
+			// rates with one message in flight cannot be compared.
 			if workload == workStream && c.InFlight == 1 {
 				continue
 			}
@@ -73,10 +70,9 @@ func ucxTransport(path string) string {
 }
 
 // Bounds of the number of messages in a test. The lower bound is larger than 2,048,
-// because ucx_perftest computes percentiles from the times of 2,048 messages. Run first
-// makes tests that send this lower number of messages. From the rate of these tests it
-// computes the number of messages of the tests that follow. The upper bound is
-// arbitrary.
+// because ucx_perftest computes percentiles from 2,048 messages. The first tests send
+// this lower number, and their rate determines the number for the next ones. The upper
+// bound is arbitrary.
 const (
 	ucxMinMessages = 2500
 	ucxMaxMessages = 1_000_000_000
@@ -102,9 +98,8 @@ func (u *ucx) Run(ctx context.Context, c Case) (row Row, err error) {
 	return measured.row(c), nil
 }
 
-// A ucxBatch is a list of tests of one case. All tests send the same number of messages.
-// A latency test reports only one percentile, so the batch has a test for each
-// percentile.
+// A ucxBatch is a list of tests with the same number of messages. It has one latency
+// test for each percentile, because such a test reports only one.
 type ucxBatch struct {
 	Case
 	messages int
@@ -132,7 +127,7 @@ func (b ucxBatch) warmUp() int { return b.messages / 4 }
 // A ucxRun is the result of a batch.
 type ucxRun struct {
 	figures []ucxFigure // One result for each test of the batch.
-	// Number of messages that all tests together have sent, including the warm-up.
+	// Number of messages of all tests, including the warm-up.
 	sent     int
 	cpu      time.Duration
 	switches uint64
@@ -140,26 +135,24 @@ type ucxRun struct {
 
 // rate returns the mean rate of all tests in messages a second.
 func (r *ucxRun) rate() float64 {
-	var seconds float64 // The sum over all tests of the mean time of one message, in seconds.
+	var seconds float64 // Sum of the mean times of one message in all tests, in seconds.
 	for _, f := range r.figures {
 		seconds += 1 / f.Rate
 	}
 	return float64(len(r.figures)) / seconds
 }
 
-// row converts the result to a row. For ping-pong a row has the rate and the times of
-// round trips, but ucx_perftest reports other figures, so they are converted. The rate
-// of ucx_perftest counts the messages of both sides, so it is twice the rate of round
-// trips. The latency of ucx_perftest is half of the time of a round trip.
+// row converts the result to a row. For ping-pong, ucx_perftest counts the messages of
+// both sides, so its rate is twice the rate of round trips. Its latency is half of a
+// round trip.
 func (r *ucxRun) row(c Case) Row {
 	row := Row{Case: c, MsgsPerSec: r.rate()}
 	if c.Workload == workPingPong {
 		const ways = 2
 		row.MsgsPerSec /= ways
 		row.P50 = ways * float64(r.figures[0].Percentile)
-		// Each percentile was measured in a test of its own. So the result for a higher
-		// percentile may be smaller than the result for a lower one. In that case the
-		// row gets the result for the lower percentile twice.
+		// Each percentile is the result of a separate test. A higher percentile may
+		// therefore be smaller than a lower one, and is then set to the lower one.
 		row.P99 = max(row.P50, ways*float64(r.figures[1].Percentile))
 		row.P999 = max(row.P99, ways*float64(r.figures[2].Percentile))
 	}

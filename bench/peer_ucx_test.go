@@ -57,8 +57,7 @@ func TestUCXCases(t *testing.T) {
 	require.Equal(t, []int{1, 32, 256}, inFlight, "one ping-pong and two streams")
 }
 
-// ucxScript returns a runner of type ucx that runs the given shell script instead of
-// ucx_perftest.
+// ucxScript returns a ucx that runs a shell script instead of ucx_perftest.
 func ucxScript(t *testing.T, text string) *ucx {
 	u := newUCX()
 	u.program = filepath.Join(t.TempDir(), "ucx_perftest")
@@ -66,9 +65,8 @@ func ucxScript(t *testing.T, text string) *ucx {
 	return u
 }
 
-// isClient is a shell command that succeeds if the script runs as the client. The script
-// recognizes the client by its last argument, the address of the server. The server gets
-// no address.
+// isClient is a shell command that succeeds in the client. Only the client's last
+// argument is an address.
 const isClient = `for last; do :; done; [ "$last" = 127.0.0.1 ]`
 
 func TestUCXRuns(t *testing.T) {
@@ -81,8 +79,8 @@ if `+isClient+`; then echo 'x,50.0_percentile_lat,overall_mr'; echo 'p50,0.1,100
 	require.ErrorContains(t, err, "1 results of 3")
 }
 
-// TestUCXRetries checks a client that starts before its server listens. The client tries
-// to connect again and again, and the measurement succeeds.
+// TestUCXRetries checks that a client that starts before its server tries again until
+// the server listens.
 func TestUCXRetries(t *testing.T) {
 	tried := filepath.Join(t.TempDir(), "tried")
 	u := ucxScript(t, isClient+` || exit 0
@@ -105,7 +103,7 @@ func TestUCXFails(t *testing.T) {
 	}
 }
 
-// TestUCXTests checks which tests of ucx_perftest, and which transport of UCX, measure a
+// TestUCXTests checks which tests of ucx_perftest and which UCX transport measure a
 // case.
 func TestUCXTests(t *testing.T) {
 	for path, want := range map[string][3]string{
@@ -124,9 +122,8 @@ func TestUCXTests(t *testing.T) {
 	}
 }
 
-// TestUCXItself runs ucx_perftest, if it is installed, and requires plausible rows. The
-// tests send few messages, because two processes that never sleep are slow while other
-// tests use the processors.
+// TestUCXItself checks that an installed ucx_perftest gives plausible rows. It sends few
+// messages, because two processes that never sleep are slow beside other tests.
 func TestUCXItself(t *testing.T) {
 	u := newUCX()
 	u.minMessages = 100

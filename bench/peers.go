@@ -7,23 +7,21 @@ import (
 	"time"
 )
 
-// A peer is a library, or a program that uses no library. A measurement runs it in two
-// processes of this program, a server and a client. It implements runner.
+// A peer is a library, or a program that uses no library. It runs in two processes of
+// this program: a server and a client.
 type peer struct {
 	name string
-	// missing returns an error if the peer cannot run on this machine. The field is nil
-	// if the peer can always run.
+	// missing returns an error if the peer cannot run on this machine. If it is nil, the
+	// peer always runs.
 	missing  func() error
 	variants []variant
-	// fits reports whether the peer can run a case. It is nil if the peer can run every
-	// case.
+	// fits reports whether the peer can run a case. If it is nil, the peer can run all.
 	fits    func(Case) bool
 	serve   func(*spec) (server, error)
 	connect func(*spec) (client, error)
 }
 
-// A variant is a path on which messages travel, and a mode in which the programs wait
-// for them.
+// A variant is the path of the messages and the mode of waiting for them.
 type variant struct{ path, mode string }
 
 func ownPeers() []*peer {
@@ -54,8 +52,7 @@ func (p *peer) Cases(o options) (cases []Case) {
 		for _, c := range casesOf(workload, o) {
 			for _, v := range p.variants {
 				c.Peer, c.Path, c.Mode = p.name, v.path, v.mode
-				// Each of the two processes needs its own processor, because neither
-				// ever sleeps.
+				// Each process needs its own processor, because neither ever sleeps.
 				oneProcessor := c.Mode == "busy" && clientCPU < 0
 				if o.wantsCase(c) && !oneProcessor && (p.fits == nil || p.fits(c)) {
 					cases = append(cases, c)
@@ -70,9 +67,8 @@ func (p *peer) Run(ctx context.Context, c Case) (Row, error) {
 	return measurePair(ctx, spec{Case: c, Measure: c.For, WarmUp: c.warmUp()})
 }
 
-// warmUp returns how long the workload runs before the measurement begins. In that time
-// every connection must be used at least once, because the first access to the memory of
-// a connection is slow. So the time grows with the number of active connections.
+// warmUp returns the duration of the warm-up. It grows with the number of active
+// connections, because the first use of each one is slow.
 func (c Case) warmUp() time.Duration {
 	const most, sharing = 100 * time.Millisecond, 50
 	d := min(c.For/4, most)

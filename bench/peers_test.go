@@ -17,8 +17,8 @@ func TestPeerNamed(t *testing.T) {
 	require.ErrorContains(t, err, "nobody")
 }
 
-// TestCases requires that Cases returns at least one case for every workload that a peer
-// can run, and no case twice.
+// TestCases checks that Cases returns each workload that a peer can run, and no case
+// twice.
 func TestCases(t *testing.T) {
 	for name, workloads := range map[string]int{"rdmaloop": 8, "gnet": 6, "stdlib": 6, "cacheline": 1, "rawudp": 1} {
 		p, err := peerNamed(name)
@@ -36,8 +36,7 @@ func TestCases(t *testing.T) {
 	}
 }
 
-// If a peer cannot run because a program is not installed, the result of Missing says
-// how to install the program.
+// TestMissing checks that the result of Missing says how to install the missing program.
 func TestMissing(t *testing.T) {
 	for _, p := range ownPeers() {
 		if err := p.Missing(); err != nil {

@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// processors returns the numbers of two processors, one for the client and one for the
-// server: the first two on which this process may run. If this process may run on one
-// processor only, processors returns -1 twice, and the children are not pinned.
+// processors returns the processors for the client and the server: the first two on
+// which this process may run. If there is only one, both results are -1, and the
+// children are not pinned.
 func processors() (client, server int) {
 	var set unix.CPUSet
 	if unix.SchedGetaffinity(0, &set) != nil || set.Count() < 2 {
@@ -27,11 +27,12 @@ func next(set *unix.CPUSet, cpu int) int {
 	return cpu
 }
 
-// startPinned starts a program and pins all its threads to the processor with the number
-// cpu. A negative cpu means no pinning. startPinned also lowers the timer slack of the
-// program from the default 50 µs to 1 ns, so that its sleeps end on time. Affinity and
-// timer slack are set on the present thread, from which the program inherits them, and
-// are restored after the start. See sched_setaffinity(2) and PR_SET_TIMERSLACK(2const).
+// startPinned starts a program that runs only on the processor cpu. A negative cpu means
+// no pinning. The program's timer slack is 1 ns instead of 50 µs, so its sleeps end on
+// time. The program inherits both settings from the present thread, which gets its own
+// back afterwards.
+//
+// See sched_setaffinity(2) and PR_SET_TIMERSLACK(2const).
 func startPinned(cmd *exec.Cmd, cpu int) error {
 	if cpu < 0 {
 		return cmd.Start()

@@ -7,18 +7,16 @@ import (
 	"slices"
 )
 
-// A task is a case, the runner that measures the case, and the rows that were measured
-// so far.
+// A task is a case, its runner, and the rows measured so far.
 type task struct {
 	runner runner
 	Case
 	rounds []Row
 }
 
-// A plan is the list of cases in the order of measurement. A run consists of several
-// rounds, and each round measures every case once. Cases that differ only in the peer are
-// measured one after another. The machine is then in about the same state for all peers
-// that are compared.
+// A plan lists the cases in the order of measurement. Each round measures every case
+// once. Cases that differ only in the peer follow one another, so the machine is in
+// about the same state for them.
 type plan struct {
 	tasks  []*task
 	rounds int
@@ -46,8 +44,7 @@ func newPlan(runners []runner, o options) *plan {
 func (p *plan) steps() int { return p.rounds * len(p.tasks) }
 
 // run measures until all cases are done or ctx ends. It calls onStart before each
-// measurement. If a measurement fails, run calls onFailure and goes on with the next
-// case.
+// measurement, and onFailure after one that has failed.
 func (p *plan) run(ctx context.Context, onStart func(Case), onFailure func(Case, error)) {
 	for range p.rounds {
 		for _, t := range p.tasks {
@@ -57,7 +54,7 @@ func (p *plan) run(ctx context.Context, onStart func(Case), onFailure func(Case,
 			onStart(t.Case)
 			row, err := t.runner.Run(ctx, t.Case)
 			switch {
-			case ctx.Err() != nil: // ctx has ended, so this row is incomplete and is not kept.
+			case ctx.Err() != nil: // The row is incomplete, because ctx has ended.
 				return
 			case err != nil:
 				onFailure(t.Case, err)
@@ -68,8 +65,7 @@ func (p *plan) run(ctx context.Context, onStart func(Case), onFailure func(Case,
 	}
 }
 
-// rows returns one row for each case: the median of the rows that were measured. It
-// leaves out cases without a complete row.
+// rows returns the median row of each case that has complete rows.
 func (p *plan) rows() (rows []Row) {
 	for _, t := range p.tasks {
 		if len(t.rounds) > 0 {
@@ -79,9 +75,8 @@ func (p *plan) rows() (rows []Row) {
 	return rows
 }
 
-// median returns the row in the middle when the rows are sorted by p50, or by rate if
-// single messages are not timed. With an even number of rows, two rows are in the
-// middle, and median returns the one with the smaller p50 or the higher rate.
+// median returns the middle row by p50, or by rate if single messages are not timed. Of
+// two middle rows it returns the faster one.
 func median(rounds []Row) Row {
 	sorted := slices.SortedStableFunc(slices.Values(rounds), func(a, b Row) int {
 		return cmp.Or(cmp.Compare(a.P50, b.P50), cmp.Compare(b.MsgsPerSec, a.MsgsPerSec))

@@ -33,8 +33,8 @@ func notFailed(t *testing.T) func(Case, error) {
 	return func(_ Case, err error) { require.NoError(t, err) }
 }
 
-// TestInterleaved requires that each round measures all cases once. Cases that differ
-// only in the peer are measured one after another.
+// TestInterleaved checks that each round measures every case once, and that cases that
+// differ only in the peer follow one another.
 func TestInterleaved(t *testing.T) {
 	p := newPlan([]runner{&fakeRunner{"a", ok}, &fakeRunner{"b", ok}}, options{rounds: 2})
 	require.Equal(t, 12, p.steps())
@@ -48,8 +48,8 @@ func TestInterleaved(t *testing.T) {
 	require.Equal(t, 4096, rows[2].Size)
 }
 
-// If ctx ends, the plan keeps the complete rows and leaves out the row of the
-// interrupted measurement.
+// TestInterrupted checks that the plan leaves out the row of the interrupted
+// measurement.
 func TestInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	n := 0
@@ -65,7 +65,7 @@ func TestInterrupted(t *testing.T) {
 	require.Len(t, p.rows(), 1)
 }
 
-// After a case has failed, the plan still measures the other cases.
+// TestFailedCase checks that the plan measures the other cases after a case has failed.
 func TestFailedCase(t *testing.T) {
 	p := newPlan([]runner{&fakeRunner{"a", func(c Case) (Row, error) {
 		if c.Size == 4096 {

@@ -12,8 +12,7 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// A percentile is one of the percentiles in the latency plot, and the shape of the mark
-// for it.
+// A percentile is one percentile of the latency plot, with the shape of its mark.
 type percentile struct {
 	name  string
 	of    func(Row) float64
@@ -29,14 +28,14 @@ func percentiles() []percentile {
 	}
 }
 
-// latencyPlot returns a plot with a line for each row. The line goes from p50 to p99.9
-// on a logarithmic scale. The fastest row is at the top.
+// latencyPlot returns a plot with a line from p50 to p99.9 for each row, on a
+// logarithmic scale. The fastest row is at the top.
 func latencyPlot(size int, rows []Row) (p *plot.Plot, height vg.Length, err error) {
 	rows = slices.SortedStableFunc(slices.Values(rows), bySpeed)
 	p = newPlot(fmt.Sprintf("Round trip of a message of %s", bytesOf(size)))
 	p.X.Label.Text = "µs"
-	// The axis has a label that consists of a space. Without a label, the plot would
-	// leave too little room for the long names beside the axis.
+	// Without any label, the plot leaves too little room for the long names beside the
+	// axis.
 	p.Y.Label.Text = " "
 	p.Add(grid())
 	names := make([]string, len(rows))

@@ -14,14 +14,12 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// A curve is a line of the rate plot: the rates of one variant of a peer for several
-// numbers of messages in flight.
+// A curve is a line of the rate plot: the rates of one variant of a peer.
 type curve struct {
 	name string
-	// Peer and path of the curve. Curves with the same peer and path have the same
-	// colour.
+	// Peer and path. They determine the colour.
 	path string
-	// Mode of the curve. Curves with the same mode have marks of the same shape.
+	// Mode. It determines the shape of the marks.
 	mode  string
 	rates plotter.XYs
 }
@@ -37,8 +35,7 @@ func shape(mode string) draw.GlyphDrawer {
 	return draw.BoxGlyph{}
 }
 
-// pathColor returns the colour for the curves of one path. The parameter n is the index
-// of the path in the list of all paths of the plot.
+// pathColor returns the colour of the path with index n in the plot.
 func pathColor(n int) color.Color { return plotutil.DarkColors[n%len(plotutil.DarkColors)] }
 
 // curvesOf makes a curve for each variant of a peer that has rows.
@@ -57,8 +54,8 @@ func curvesOf(rows []Row) (curves []*curve) {
 	return curves
 }
 
-// ratePlot returns a plot with one line for each variant of a peer. A line shows
-// messages a second for each number of messages in flight, on logarithmic scales.
+// ratePlot returns a plot of the messages a second for each number of messages in
+// flight. Both scales are logarithmic.
 func ratePlot(size int, rows []Row) (*plot.Plot, error) {
 	p := newPlot(fmt.Sprintf("Stream of messages of %s", bytesOf(size)))
 	p.X.Label.Text, p.Y.Label.Text = "messages in flight", "messages/s"
@@ -84,8 +81,7 @@ func ratePlot(size int, rows []Row) (*plot.Plot, error) {
 	return p, nil
 }
 
-// inFlightAxis puts ticks at the measured values and leaves space for the legend on the
-// right.
+// inFlightAxis puts ticks at the measured values and leaves space for the legend.
 func inFlightAxis(axis *plot.Axis, rows []Row) {
 	const roomForLegend = 20
 	var ticks plot.ConstantTicks

@@ -18,9 +18,9 @@ import (
 // plotWidth is the width of all plots. Arbitrary.
 const plotWidth = 8 * vg.Inch
 
-// writePlots writes the plots of a run into a directory, as SVG files. For each message
-// size there is a plot of the percentiles of the ping-pong, and a plot of the rates of
-// the stream. A plot without rows is not written.
+// writePlots writes the plots of a run as SVG files into a directory: for each message
+// size, the percentiles of the ping-pong and the rates of the stream. It leaves out
+// plots without rows.
 func writePlots(dir string, rows []Row) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -46,9 +46,8 @@ func writePlots(dir string, rows []Row) error {
 	return nil
 }
 
-// save writes a plot to a file. It computes the positions of the text for the typeface
-// Liberation Sans, which some readers of the file do not have. So the file also names
-// other typefaces whose characters have the same widths.
+// save writes a plot to a file. Its texts are placed for the typeface Liberation Sans.
+// The file also names typefaces with characters of the same widths.
 func save(p *plot.Plot, height vg.Length, dir, name string, size int) error {
 	drawn, err := p.WriterTo(plotWidth, height, "svg")
 	if err != nil {
@@ -63,8 +62,7 @@ func save(p *plot.Plot, height vg.Length, dir, name string, size int) error {
 	return os.WriteFile(filepath.Join(dir, fmt.Sprintf("%s-%d.svg", name, size)), svg, 0o644)
 }
 
-// sizesOf lists the message sizes of a workload for which there are rows that can be
-// plotted.
+// sizesOf lists the message sizes of a workload that can be plotted.
 func sizesOf(rows []Row, workload string) (sizes []int) {
 	for _, r := range rows {
 		if len(rowsOf(rows, workload, r.Size)) > 0 && !slices.Contains(sizes, r.Size) {
@@ -74,8 +72,8 @@ func sizesOf(rows []Row, workload string) (sizes []int) {
 	return sizes
 }
 
-// rowsOf returns the rows of a workload and a message size. It leaves out rows with
-// values that a logarithmic scale cannot show: zero, infinity and NaN.
+// rowsOf returns the rows of a workload and a message size, without values that a
+// logarithmic scale cannot show.
 func rowsOf(rows []Row, workload string, size int) []Row {
 	return slices.DeleteFunc(slices.Clone(rows), func(r Row) bool {
 		shown := r.MsgsPerSec
@@ -104,8 +102,7 @@ func newPlot(title string) *plot.Plot {
 	return p
 }
 
-// logarithmic makes an axis logarithmic. The axis covers all values between the smallest
-// and the largest one, and begins and ends with a power of ten.
+// logarithmic makes an axis logarithmic. It begins and ends with a power of ten.
 func logarithmic(axis *plot.Axis, smallest, largest float64) {
 	from := math.Floor(math.Log10(smallest))
 	to := max(math.Ceil(math.Log10(largest)), from+1)

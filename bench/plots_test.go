@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// plotTexts writes the plots of the rows. It returns a map from the name of each file to
-// the texts in that plot.
+// plotTexts writes the plots of the rows. It returns the texts of each plot by file
+// name.
 func plotTexts(t *testing.T, rows []Row) map[string]string {
 	dir := filepath.Join(t.TempDir(), "new", "plots")
 	require.NoError(t, writePlots(dir, rows))
@@ -30,8 +30,7 @@ func plotTexts(t *testing.T, rows []Row) map[string]string {
 	return texts
 }
 
-// textOf returns the text between the tags of an XML document. The test fails if the XML
-// is not well formed.
+// textOf returns the text between the tags of an XML document.
 func textOf(t *testing.T, r io.Reader) string {
 	var b strings.Builder
 	for d := xml.NewDecoder(r); ; {
@@ -68,8 +67,8 @@ func TestPlots(t *testing.T) {
 	}
 }
 
-// Rows with values that a logarithmic scale cannot show are left out. A plot without
-// rows is not written.
+// TestPlotsOfNothing checks that rows that a logarithmic scale cannot show, and plots
+// without rows, are left out.
 func TestPlotsOfNothing(t *testing.T) {
 	require.Empty(t, plotTexts(t, nil))
 	bad := testRow("gnet", "tcp", "event", workPingPong, 64, 0, 0)
@@ -78,8 +77,7 @@ func TestPlotsOfNothing(t *testing.T) {
 	require.Empty(t, plotTexts(t, []Row{bad, worse, worst}))
 }
 
-// TestPlotsOfOne requires that an axis can be drawn if a plot has only one row, or if all
-// its values are equal.
+// TestPlotsOfOne checks that a plot with one row, or with equal values, can be drawn.
 func TestPlotsOfOne(t *testing.T) {
 	row := testRow("cacheline", "memory", "busy", workPingPong, 8, 1000, 1e6)
 	row.P99, row.P999 = row.P50, row.P50

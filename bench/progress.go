@@ -8,8 +8,8 @@ import (
 	"github.com/schollz/progressbar/v3"
 )
 
-// A progress shows the case that is being measured and the number of cases that remain.
-// On a terminal it is a progress bar. Otherwise it is one line for each workload.
+// A progress shows the present case and the number of cases that remain. Without a
+// terminal it prints one line for each workload.
 type progress struct {
 	w io.Writer
 	// Progress bar, or nil if the output is not a terminal.
@@ -47,8 +47,7 @@ func newBar(w io.Writer, steps int) *progressbar.ProgressBar {
 	)
 }
 
-// begin shows the case that is measured next. It ignores errors of the terminal, because
-// these must not stop the measurement.
+// begin shows the case that is measured next. It ignores errors of the terminal.
 func (p *progress) begin(c Case) {
 	p.step++
 	switch {

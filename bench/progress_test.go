@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// If the output is not a terminal, progress prints one line for each workload and one
-// line for each failure.
+// TestProgressLines checks that without a terminal there is one line for each workload
+// and each failure.
 func TestProgressLines(t *testing.T) {
 	var b strings.Builder
 	p := newProgress(&b, 3)

@@ -1,13 +1,11 @@
 package main
 
-// baseline is the name of the peer with which RatioToGnet compares the other peers. This
-// peer stands for an application that does not use RDMA.
+// baseline is the peer with which RatioToGnet compares. It stands for an application
+// without RDMA.
 const baseline = "gnet"
 
 // floorOf returns the name of the peer that shows the shortest possible time of a path.
-// For the local path this peer passes messages through memory that two processors share.
-// For the wire path it exchanges datagrams through the kernel. A hardware device has no
-// such peer, and floorOf returns "".
+// A hardware device has no such peer, and floorOf returns "".
 func floorOf(path string) string {
 	switch path {
 	case "local", "posix", ucxTagPath, "memory":
@@ -18,14 +16,13 @@ func floorOf(path string) string {
 	return ""
 }
 
-// withoutPeer returns a copy of the case with empty peer, path and mode. Two cases can be
-// compared if their copies are equal.
+// withoutPeer returns a copy of the case without peer, path and mode. Cases with equal
+// copies can be compared.
 func (c Case) withoutPeer() Case {
 	return Case{Workload: c.Workload, Size: c.Size, InFlight: c.InFlight, Connections: c.Connections}
 }
 
-// withRatios sets RatioToGnet and RatioToFloor in the rows of one run, and returns the
-// rows.
+// withRatios sets RatioToGnet and RatioToFloor in the rows of one run.
 func withRatios(rows []Row) []Row {
 	type key struct {
 		peer string
@@ -46,9 +43,8 @@ func withRatios(rows []Row) []Row {
 	return rows
 }
 
-// ratio returns the p50 of the row r divided by the p50 of the row base. If neither row
-// has a p50, ratio returns the rate of r divided by the rate of base. It returns 0 if the
-// rows cannot be compared.
+// ratio returns the p50 of the row r divided by the p50 of the row base. If neither has
+// a p50, it divides their rates. It returns 0 if the rows cannot be compared.
 func ratio(r, base Row) float64 {
 	switch {
 	case r.P50 > 0 && base.P50 > 0:

@@ -34,8 +34,8 @@ func TestRatios(t *testing.T) {
 	require.InDeltaSlice(t, []float64{3, 1.5, 0, 5, 1, 1, 0}, floor, 1e-9, "size 8 has nothing to compare with")
 }
 
-// TestRatiosOfRates checks rows without a p50. If neither row has a p50, the ratio is the
-// ratio of the rates. If only one row has a p50, there is no ratio.
+// TestRatiosOfRates checks that rows without a p50 are compared by their rates, and that
+// a row with a p50 and one without are not compared.
 func TestRatiosOfRates(t *testing.T) {
 	rows := withRatios([]Row{
 		testRow("rdmaloop", "local", "busy", workStream, 64, 0, 9e6),

@@ -18,8 +18,7 @@ type rdmaClient struct {
 	driver *driver
 	server netip.AddrPort
 	from   netip.AddrPort
-	// Memory for one-sided operations, with a separate part for each operation in
-	// flight. Nil until the first connection is open.
+	// Memory for one-sided operations. Nil until the first connection is open.
 	memory verbs.MR
 }
 
@@ -65,8 +64,8 @@ func (cl *rdmaClient) OnMessage(c *reactor.Conn, msg reactor.Message) {
 	c.Context().(*session).onAnswer(msg.Data())
 }
 
-// OnCompletion tells the session that a one-sided operation has completed. It ignores a
-// failed operation, because OnClose is called afterwards with the error.
+// OnCompletion tells the session that a one-sided operation has completed. After a
+// failed operation OnClose brings the error.
 func (cl *rdmaClient) OnCompletion(c *reactor.Conn, _ reactor.Op, err error) {
 	if err == nil {
 		c.Context().(*session).onComplete()
@@ -86,15 +85,14 @@ func (cl *rdmaClient) OnDialError(_ *reactor.DialOptions, err error) { cl.driver
 type rdmaSender struct {
 	conn *reactor.Conn
 	spec *spec
-	// Buffer for a message that Send copies. Nil if the messages are too large to be
-	// copied.
+	// Buffer for messages that Send copies. Nil if the messages are too large for that.
 	copyBuffer []byte
 	memory     verbs.MR
 	remote     reactor.Remote
 }
 
-// newSender makes the sender of a connection. The first sender for one-sided operations
-// allocates the memory that all senders use.
+// newSender makes the sender of a connection. The first call allocates the memory for
+// one-sided operations.
 func (cl *rdmaClient) newSender(c *reactor.Conn) (l *rdmaSender, err error) {
 	s := cl.driver.spec
 	l = &rdmaSender{conn: c, spec: s}
@@ -132,9 +130,8 @@ func (r *rdmaSender) start(n uint64) error {
 	return r.sendLarge(n)
 }
 
-// localPart returns the part of the local memory that operation n uses. The memory has
-// one part for each operation that can be in flight, and the operations use the parts in
-// turn. So while operation n is in flight, no other operation uses the same part.
+// localPart returns the part of the local memory for operation n. The operations in
+// flight use different parts.
 func (r *rdmaSender) localPart(n uint64) verbs.SGE {
 	at := n % uint64(r.spec.InFlight) * uint64(r.spec.Size)
 	return verbs.SGE{Addr: r.memory.Addr() + at, Length: uint32(r.spec.Size), LKey: r.memory.LKey()}

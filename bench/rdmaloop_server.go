@@ -9,21 +9,18 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// copyLimit is the size in bytes of the largest answer that is sent with Send. Send
-// copies the payload into the work request. Larger answers are sent from their buffers
-// without a copy.
+// copyLimit is the largest answer, in bytes, that is sent with Send, which copies it.
+// Larger answers are sent without a copy.
 const copyLimit = 128
 
-// An echoServer sends one answer to each group of messages: the last message of the
-// group, truncated to the size of an answer. For one-sided operations it registers
-// memory that the clients access.
+// An echoServer answers the last message of each group, truncated to the size of an
+// answer. It also has memory for one-sided operations of the clients.
 type echoServer struct {
 	reactor.BaseHandler
 	spec *spec
 	*node
 	addr string
-	// Memory that clients access with one-sided operations. Nil for workloads with
-	// messages.
+	// Memory for one-sided operations. Nil for workloads with messages.
 	memory verbs.MR
 }
 
@@ -48,9 +45,8 @@ func serveRDMA(s *spec) (server, error) {
 // Addr returns the address of the listener.
 func (e *echoServer) Addr() string { return e.addr }
 
-// OnConnectRequest accepts every client. For one-sided operations it sends the address
-// and the key of the memory as private data of the answer. It allocates this memory at
-// the first request.
+// OnConnectRequest accepts every client. For one-sided operations, the answer's private
+// data has the address and the key of the memory.
 func (e *echoServer) OnConnectRequest(req *reactor.ConnRequest) {
 	p := &reactor.AcceptParams{Context: &serverConn{}}
 	if e.spec.oneSided() {
@@ -65,8 +61,8 @@ func (e *echoServer) OnConnectRequest(req *reactor.ConnRequest) {
 	}
 }
 
-// allocMemory allocates the memory for one-sided operations, unless it has been allocated
-// already. It needs no lock: the engine has one loop, which handles all requests.
+// allocMemory allocates the memory for one-sided operations once. It needs no lock,
+// because the engine has one loop.
 func (e *echoServer) allocMemory(req *reactor.ConnRequest) (err error) {
 	if e.memory == nil {
 		e.memory, err = req.Loop().Alloc(req.Device(), e.spec.Size, verbs.AccessAll)
@@ -90,8 +86,7 @@ func (e *echoServer) OnMessage(c *reactor.Conn, msg reactor.Message) {
 	state.unanswered = 0
 	answer := msg.Data()[:min(e.spec.answer(), len(msg.Data()))]
 	if len(answer) <= copyLimit && len(state.queue) == 0 && !errors.Is(c.Send(answer), reactor.ErrWouldBlock) {
-		// Either the answer is sent, or the connection is failing and OnClose is called
-		// later.
+		// If the send has failed, OnClose follows.
 		return
 	}
 	buf := msg.Keep()

@@ -8,8 +8,7 @@ import (
 	"os"
 )
 
-// output prints the rows as a table, and writes JSON and plots if the options request
-// them.
+// output prints the rows as a table, as JSON and as plots, as the options request.
 func output(rows []Row, o options, stdout io.Writer) (err error) {
 	rows = withRatios(rows)
 	if o.json != "-" {
@@ -25,10 +24,10 @@ func output(rows []Row, o options, stdout io.Writer) (err error) {
 	return err
 }
 
-// writeJSON writes the rows as a JSON array. It writes to the file with the given name,
-// or to w if the name is "-".
+// writeJSON writes the rows as a JSON array to the named file, or to w if the name is
+// "-".
 func writeJSON(name string, w io.Writer, rows []Row) error {
-	// Without rows the JSON has an empty array, not null.
+	// Without rows, this is an empty array, not null.
 	text, err := json.MarshalIndent(append([]Row{}, rows...), "", "\t")
 	if err != nil {
 		return err

@@ -38,8 +38,7 @@ func TestOutput(t *testing.T) {
 	require.FileExists(t, filepath.Join(o.plots, "latency-64.svg"))
 }
 
-// With "-json -" the standard output contains nothing but JSON, even if there are no
-// rows.
+// TestOutputJSONOnly checks that "-json -" prints nothing but JSON, even without rows.
 func TestOutputJSONOnly(t *testing.T) {
 	var stdout strings.Builder
 	require.NoError(t, output(nil, options{json: "-"}, &stdout))

@@ -7,8 +7,7 @@ import (
 
 // A Case is one measurement: a workload with its parameters, and the peer that runs it.
 type Case struct {
-	// Name of a library, for example rdmaloop or gnet, or of a program that uses no
-	// library, for example rawudp.
+	// Name of a library, or of a program that uses none.
 	Peer string `json:"peer"`
 	Path string `json:"path"` // One of local, wire, device, tcp, udp, memory, posix and posix-tag.
 	// How the programs wait for messages: event, adaptive or busy.
@@ -21,14 +20,13 @@ type Case struct {
 	For time.Duration `json:"-"` // Duration of the measurement after the warm-up.
 }
 
-// A Row is the result of a Case. A figure that the peer cannot report, or that does not
-// apply to the workload, is zero and left out of the JSON.
+// A Row is the result of a Case. A figure that is not available is zero and left out of
+// the JSON.
 type Row struct {
 	Case
 
-	// P50, P99, P999 and Max describe the distribution of times in nanoseconds. A time
-	// is the time of one round trip. In a workload that repeats another operation, for
-	// example a READ, it is the time of that operation.
+	// P50, P99, P999 and Max are times in nanoseconds of one round trip. In other
+	// workloads they are times of the repeated operation, for example a READ.
 	P50  float64 `json:"p50_ns"`
 	P99  float64 `json:"p99_ns"`
 	P999 float64 `json:"p999_ns"`
@@ -38,39 +36,34 @@ type Row struct {
 	MsgsPerSec  float64 `json:"msgs_per_sec"`
 	BytesPerSec float64 `json:"bytes_per_sec"`
 
-	// CPU, Allocs and CtxSwitches are the use of resources for each answered message:
-	// the CPU time in nanoseconds, the number of heap allocations, and the number of
-	// context switches. Each is the sum over both processes, divided by the number of
-	// answered messages.
+	// CPU, Allocs and CtxSwitches are CPU nanoseconds, heap allocations and context
+	// switches for each answered message. Both processes are included.
 	CPU         float64 `json:"cpu_ns_per_msg,omitempty"`
 	Allocs      float64 `json:"allocs_per_msg,omitempty"`
 	CtxSwitches float64 `json:"ctx_switches_per_msg,omitempty"`
 
-	// Growth of the resident memory from the moment before the client connects until the
-	// end of the warm-up. It is the sum over both processes in bytes, divided by the
-	// number of connections.
+	// Growth of the resident memory from before the connections to the end of the
+	// warm-up, in bytes for each connection. Both processes are included.
 	RSSPerConn float64 `json:"rss_bytes_per_conn,omitempty"`
 
-	// RatioToGnet and RatioToFloor compare the row with the row of another peer in the
-	// same run. For RatioToGnet this peer is gnet. For RatioToFloor it is the peer that
-	// shows the shortest possible time of the path: see floorOf. A ratio is the p50 of
-	// this row divided by the p50 of the other row, or the quotient of the two rates if
-	// the workload measures only a rate. If there is no row to compare with, the ratio
-	// is zero and is left out of the JSON.
+	// RatioToGnet and RatioToFloor compare the row with another row of the same run. One
+	// is the row of gnet. The other is the row of the peer that floorOf names. A ratio
+	// is the quotient of the p50, or of the rates if only rates are measured. Zero means
+	// that no such row exists.
 	RatioToGnet  float64 `json:"ratio_to_gnet,omitempty"`
 	RatioToFloor float64 `json:"ratio_to_floor,omitempty"`
 }
 
 // A runner measures cases of one peer.
 type runner interface {
-	// Name returns the name of the peer, by which the flag -peers selects it.
+	// Name returns the name of the peer for the flag -peers.
 	Name() string
-	// Missing returns nil if the peer can run on this machine. Otherwise the error says
-	// why it cannot run and how to install it.
+	// Missing returns nil if the peer can run here. Otherwise the error says how to
+	// install it.
 	Missing() error
-	// Cases lists those of the requested cases that the runner can measure.
+	// Cases lists the requested cases that the runner can measure.
 	Cases(o options) []Case
-	// Run measures one case once. The case must be a result of Cases. If ctx ends, Run
-	// returns early with a partial row or an error.
+	// Run measures one of the cases once. If ctx ends, it returns early with a partial
+	// row or an error.
 	Run(ctx context.Context, c Case) (Row, error)
 }

@@ -9,9 +9,8 @@ import (
 
 // A sender sends the messages of one connection.
 type sender interface {
-	// send sends message n, or starts one-sided operation n. A message has the number n
-	// in its first eight bytes. send returns errBlocked if the connection cannot accept
-	// the message now.
+	// send sends message n, or starts one-sided operation n. Message n begins with the
+	// number n in eight bytes. send may return errBlocked.
 	send(n uint64) error
 }
 
@@ -20,13 +19,11 @@ type session struct {
 	driver      *driver
 	sender      sender
 	maxInFlight uint64
-	// Number of messages in a group. The server answers only the last message of a
-	// group.
+	// Number of messages for which the server sends one answer.
 	group uint64
 
 	sent, acked uint64
-	// Time at which the message in flight was sent. Valid only if single messages are
-	// timed.
+	// Time at which the message in flight was sent, if single messages are timed.
 	start   time.Duration
 	stopped bool
 }
@@ -53,16 +50,15 @@ func (s *session) sendMore() {
 	}
 }
 
-// onWritable is called when the connection can accept messages again after send has
-// returned errBlocked. It sends further messages.
+// onWritable is called when the connection accepts messages again after errBlocked.
 func (s *session) onWritable() {
 	if !s.stopped && s.sent-s.acked < s.maxInFlight {
 		s.sendMore()
 	}
 }
 
-// send sends one message. It returns false if the connection cannot accept further
-// messages now.
+// send sends one message. It returns false if the connection accepts no more messages
+// now.
 func (s *session) send() bool {
 	if s.driver.spec.timed() && s.driver.spec.Workload != workConnect {
 		s.start = s.driver.clock.now()
@@ -77,8 +73,8 @@ func (s *session) send() bool {
 	return false
 }
 
-// onAnswer checks an answer of the server. An answer is the last message of a group,
-// truncated to the size of an answer.
+// onAnswer checks an answer: the last message of a group, truncated to the size of an
+// answer.
 func (s *session) onAnswer(answer []byte) {
 	want := s.acked + s.group
 	if len(answer) != s.driver.spec.answer() || number(answer) != want || want > s.sent {
@@ -88,9 +84,8 @@ func (s *session) onAnswer(answer []byte) {
 	s.onComplete()
 }
 
-// onComplete is called when the answer to a group of messages has arrived, or when a
-// one-sided operation has completed. It counts the group or the operation, and then sends
-// further messages or stops the session.
+// onComplete is called after the answer to a group or the completion of a one-sided
+// operation. It sends further messages or stops the session.
 func (s *session) onComplete() {
 	d := s.driver
 	now := d.clock.now()
@@ -119,9 +114,9 @@ func (s *session) onComplete() {
 	}
 }
 
-// onClose is called when the connection has closed. In workConnect the session closes
-// the connection itself; onClose then dials the next connection, or stops the session.
-// In every other workload onClose ends the measurement with an error.
+// onClose is called when the connection has closed. In workConnect this is expected, and
+// onClose dials the next connection or stops the session. In other workloads it is an
+// error.
 func (s *session) onClose(err error) {
 	d := s.driver
 	switch {
@@ -135,15 +130,14 @@ func (s *session) onClose(err error) {
 	}
 }
 
-// stop ends the session's part of the workload. The session sends no further messages.
+// stop ends the session's part of the workload.
 func (s *session) stop() {
 	if s.stopped = true; s.driver.err == nil {
 		s.driver.sessionStopped()
 	}
 }
 
-// putNumber writes the number of a message into the message. The function number reads it
-// again.
+// putNumber writes the number of a message into the message.
 func putNumber(message []byte, n uint64) { binary.LittleEndian.PutUint64(message, n) }
 
 func number(message []byte) uint64 { return binary.LittleEndian.Uint64(message) }

@@ -8,12 +8,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A fakeTransport is a transport without a network. It runs posted functions at once,
-// and its sender records the messages.
+// A fakeTransport is a transport without a network. It runs posted functions at once and
+// records the messages.
 type fakeTransport struct {
 	sent []uint64
-	free int // Number of messages that the send queue can still accept before it is full.
-	// Functions that the driver has passed to transport.after and that have not run yet.
+	free int // Number of messages that the send queue still accepts.
+	// Functions that were passed to transport.after and have not run yet.
 	later   []func()
 	delay   time.Duration // Delay in the last call of transport.after.
 	refused error
@@ -47,8 +47,7 @@ func (f *fakeTransport) send(n uint64) error {
 	return nil
 }
 
-// startedDriver returns a driver in a phase of one hour, which therefore does not end
-// during the test.
+// startedDriver returns a driver in a phase that is longer than the test.
 func startedDriver(t *testing.T, c Case) (*driver, *fakeTransport) {
 	f := &fakeTransport{free: 1000}
 	d := newDriver(&spec{Case: c})
@@ -78,8 +77,8 @@ func TestPingPong(t *testing.T) {
 	require.EqualValues(t, 2, d.tally.Times.TotalCount())
 }
 
-// A stream keeps the maximum number of messages in flight. It ends when all groups of
-// messages have been answered.
+// TestStream checks that a stream keeps the maximum number of messages in flight and
+// ends when all are answered.
 func TestStream(t *testing.T) {
 	d, f := startedDriver(t, Case{Workload: workStream, Size: 64, InFlight: 32, Connections: 1})
 	s := d.sessions[0]
@@ -96,8 +95,7 @@ func TestStream(t *testing.T) {
 	require.Zero(t, d.tally.Times.TotalCount())
 }
 
-// When a send has failed with errBlocked and the connection becomes writable, the session
-// sends that message exactly once.
+// TestBlocked checks that the session sends a message again, once, after errBlocked.
 func TestBlocked(t *testing.T) {
 	d, f := startedDriver(t, Case{Workload: workStream, Size: 64, InFlight: 1, Connections: 1})
 	s := d.sessions[0]
@@ -135,8 +133,8 @@ func TestRefusedConnection(t *testing.T) {
 	require.ErrorContains(t, d.open(), "why")
 }
 
-// In workConnsIdle, only one of five connections sends messages. In workConnsActive, all
-// of them send.
+// TestConnections checks that of five connections one sends in workConnsIdle, and all
+// send in workConnsActive.
 func TestConnections(t *testing.T) {
 	c := Case{Workload: workConnsIdle, Size: 16, InFlight: 1, Connections: 5}
 	_, f := startedDriver(t, c)
@@ -152,8 +150,8 @@ func TestConnections(t *testing.T) {
 	require.NoError(t, <-d.done)
 }
 
-// In workConnect, each connection sends one message. The message numbers start from 1 on
-// every connection.
+// TestConnect checks that in workConnect each connection sends one message with the
+// number 1.
 func TestConnect(t *testing.T) {
 	d, f := startedDriver(t, Case{Workload: workConnect, Size: 16, InFlight: 1, Connections: 1})
 	d.sessions[0].onAnswer(answerOf(d, 1))
@@ -165,9 +163,8 @@ func TestConnect(t *testing.T) {
 	require.EqualValues(t, 2, d.tally.Msgs)
 }
 
-// TestIdle checks workIdle: the session sends a message at its planned time, unless
-// another message is in flight at that time. The answer to the last message counts even
-// if it arrives after the deadline.
+// TestIdle checks that workIdle sends at the planned times while no message is in
+// flight, and counts an answer after the deadline.
 func TestIdle(t *testing.T) {
 	d, f := startedDriver(t, Case{Workload: workIdle, Size: 16, InFlight: 1, Connections: 1})
 	require.Len(t, f.sent, 1)

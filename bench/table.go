@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// A column is a column of the printed table. The function cell returns the text for a
-// row, or "" if the peer of the row cannot report the figure.
+// A column is a column of the printed table. The function cell returns "" if the row
+// does not have the figure.
 type column struct {
 	name string
 	cell func(Row) string
@@ -55,8 +55,7 @@ func printTable(w io.Writer, rows []Row) error {
 	return err
 }
 
-// groups puts rows of the same workload and parameters into one group. It keeps the
-// order of the rows.
+// groups puts rows of the same workload and parameters together. It keeps their order.
 func groups(rows []Row) (all [][]Row) {
 	at := map[Case]int{}
 	for _, r := range rows {
@@ -71,8 +70,7 @@ func groups(rows []Row) (all [][]Row) {
 	return all
 }
 
-// printGroup writes the table of one group. It leaves out columns that are empty in all
-// rows.
+// printGroup writes the table of one group without its empty columns.
 func printGroup(b *strings.Builder, rows []Row) {
 	grid := [][]string{{rows[0].title()}}
 	for _, r := range rows {
@@ -97,8 +95,7 @@ func printGroup(b *strings.Builder, rows []Row) {
 	align(b, grid)
 }
 
-// align writes a table of texts in aligned columns. The first column is aligned left,
-// the others right.
+// align writes a table in aligned columns: the first one left, the others right.
 func align(b *strings.Builder, grid [][]string) {
 	widths := make([]int, len(grid[0]))
 	for _, cells := range grid {
@@ -127,8 +124,7 @@ func (c Case) title() string {
 	return text
 }
 
-// label returns peer, path and mode of the case with slashes between them, for example
-// rdmaloop/local/busy. The flag -peers accepts this form.
+// label returns peer/path/mode of the case, as the flag -peers accepts it.
 func (c Case) label() string { return c.Peer + "/" + c.Path + "/" + c.Mode }
 
 func bytesOf(n int) string {
@@ -155,9 +151,8 @@ func formatInteger(n float64) string {
 	return fmt.Sprintf("%.0f", n)
 }
 
-// perMessage formats n, a figure that was divided by the number of messages. If the peer
-// does not report its resource usage, the row has a CPU time of zero, and perMessage
-// returns "".
+// perMessage formats n, a figure for each message. It returns "" if the row has no
+// resource usage.
 func perMessage(r Row, n float64) string {
 	if r.CPU <= 0 {
 		return ""
@@ -179,8 +174,7 @@ func formatRatio(ratio float64) string {
 	return fmt.Sprintf("%.2f", ratio)
 }
 
-// formatSI formats a number with three digits and a suffix: k for 1e3, M for 1e6, G for
-// 1e9.
+// formatSI formats a number with three digits and a suffix: k, M or G.
 func formatSI(n float64) string {
 	if n <= 0 {
 		return ""

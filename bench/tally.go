@@ -9,10 +9,10 @@ import (
 // maxTime is the largest time in nanoseconds that a histogram can record.
 const maxTime = int64(time.Minute)
 
-// A tally counts the messages of a client and records their times. It belongs to one
-// goroutine.
+// A tally counts the messages of a client and records their times. One goroutine uses
+// it.
 type tally struct {
-	// Times of single messages in nanoseconds. Empty if single messages are not timed.
+	// Times of single messages in nanoseconds, or empty.
 	Times   *hdrhistogram.Histogram
 	Msgs    uint64
 	Elapsed time.Duration
@@ -20,23 +20,21 @@ type tally struct {
 
 func newTally() *tally { return &tally{Times: hdrhistogram.New(1, maxTime, 3)} }
 
-// record adds the time of one message to the histogram. If the time is outside the range
-// of the histogram, record adds the nearest value in the range. So RecordValue cannot
-// fail.
+// record adds the time of one message to the histogram. A time out of range is replaced
+// by the nearest one in range, so RecordValue cannot fail.
 func (t *tally) record(took time.Duration) {
 	_ = t.Times.RecordValue(min(max(int64(took), 1), maxTime))
 }
 
 // recordPaced adds the time of one message of a workload that sends at fixed intervals.
-// If the answer took longer than an interval, the messages that were due in the meantime
-// have not been sent. recordPaced also adds the times that these messages would have
-// taken. Without this correction, a stall of many intervals would count as only one late
-// message. The literature calls that error coordinated omission.
+// If the answer was late, the messages due in the meantime were not sent. recordPaced
+// adds the times that they would have taken. Without these, a stall would count as one
+// late message. This error is called coordinated omission.
 func (t *tally) recordPaced(took, interval time.Duration) {
 	_ = t.Times.RecordCorrectedValue(min(max(int64(took), 1), maxTime), int64(interval))
 }
 
-// A result is the summary of a tally, which the client process sends to its parent.
+// A result is the summary of a tally for the parent process.
 type result struct {
 	P50, P99, P999, Max float64 // Percentiles and maximum of the times in nanoseconds.
 	Msgs                uint64
@@ -54,8 +52,8 @@ func (t *tally) result() *result {
 	return r
 }
 
-// A stopwatch measures the time since it was created. It reads only the monotonic clock.
-// time.Now also reads the wall clock and takes twice as long.
+// A stopwatch measures the time since it was created. It reads only the monotonic clock,
+// which takes half as long as time.Now.
 type stopwatch struct{ origin time.Time }
 
 func newStopwatch() stopwatch { return stopwatch{time.Now()} }

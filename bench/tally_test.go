@@ -22,10 +22,9 @@ func TestResult(t *testing.T) {
 }
 
 // TestCoordinatedOmission checks a message whose answer takes three and a half
-// intervals. The tally must count three late messages. One is this message. The others
-// are the two messages that were due one and two intervals later: they would have taken
-// two and a half and one and a half intervals. The message that was due three intervals
-// later would have taken only half an interval, so it is not late and is not counted.
+// intervals. The tally counts it and two of the three messages that were due in the
+// meantime. These would have taken two and a half and one and a half intervals. The
+// third would have taken half an interval, which is not late.
 func TestCoordinatedOmission(t *testing.T) {
 	c := newTally()
 	c.recordPaced(35*time.Millisecond, 10*time.Millisecond)

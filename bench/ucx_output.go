@@ -13,17 +13,14 @@ import (
 
 // A ucxFigure is the result of one test of ucx_perftest.
 type ucxFigure struct {
-	// Result for the percentile that the test was told to report, computed from the
-	// latest 2,048 messages.
+	// Result for the percentile of the test, from the latest 2,048 messages.
 	Percentile time.Duration
-	// Messages a second, averaged over the whole test. A latency test counts the
-	// messages of both directions.
+	// Messages a second over the whole test. A latency test counts both directions.
 	Rate float64
 }
 
-// The header of the table names the columns. The names of the two columns that are used
-// here end with these texts. The full name of the first one contains the percentile, for
-// example 50.0_percentile_lat.
+// The names of the two columns that are used end with these texts. An example is
+// 50.0_percentile_lat.
 const (
 	ucxPercentile = "percentile_lat"
 	ucxRate       = "overall_mr"
@@ -31,10 +28,9 @@ const (
 
 var errNoUCXTable = errors.New("no table in the output of ucx_perftest")
 
-// parseUCX parses the output of ucx_perftest -v -b. The output has a header and, for
-// each test of the batch, one line with the results. The header is the first line that
-// names the two columns ucxPercentile and ucxRate. Times are in microseconds. parseUCX
-// skips lines of the log and lines with intermediate results.
+// parseUCX parses the output of ucx_perftest -v -b: a header, and one line of results
+// for each test. Times are in microseconds. parseUCX skips the log and intermediate
+// results.
 func parseUCX(r io.Reader) (figures []ucxFigure, err error) {
 	var columns []string
 	for lines := bufio.NewScanner(r); lines.Scan(); {
@@ -45,7 +41,7 @@ func parseUCX(r io.Reader) (figures []ucxFigure, err error) {
 				columns = fields
 			}
 		case len(fields) != len(columns) || strings.Contains(lines.Text(), "["):
-			// A line that is not a result is skipped.
+			// This line is not a result.
 		default:
 			f, err := ucxFigureOf(columns, fields)
 			if err != nil {
@@ -87,14 +83,13 @@ func ucxFigureOf(columns, fields []string) (f ucxFigure, err error) {
 	return f, err
 }
 
-// ucxNumber parses a number. It returns an error if the number is less than 0 or greater
-// than limit.
+// ucxNumber parses a number from 0 to limit.
 func ucxNumber(text string, limit float64) (float64, error) {
 	n, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
 	if err != nil {
 		return 0, fmt.Errorf("ucx_perftest: %w", err)
 	}
-	// The comparison is written so that NaN counts as out of range.
+	// NaN counts as out of range.
 	if !(n >= 0 && n <= limit) {
 		return 0, fmt.Errorf("ucx_perftest: %s is not in the range 0 to %g", text, limit)
 	}

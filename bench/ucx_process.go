@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// A ucxProgram runs ucx_perftest twice for a batch: as the server and as the client.
+// A ucxProgram runs ucx_perftest for a batch: once as the server and once as the client.
 type ucxProgram struct {
 	name  string
 	batch ucxBatch
@@ -23,7 +23,7 @@ type ucxProgram struct {
 // runUCX runs a batch with a server process and a client process.
 func runUCX(ctx context.Context, program string, batch ucxBatch) (run *ucxRun, err error) {
 	ctx, cancel := context.WithCancel(ctx)
-	// If the client has failed, cancel ends ctx, and the end of ctx kills the server.
+	// A failed client cancels ctx, which kills the server.
 	defer cancel()
 	port, err := freePort()
 	if err != nil {
@@ -48,9 +48,8 @@ func runUCX(ctx context.Context, program string, batch ucxBatch) (run *ucxRun, e
 	return p.result(output, client.ProcessState, server.ProcessState)
 }
 
-// command returns a command that runs ucx_perftest as the server or the client. The
-// program reads the batch from its standard input. The parameter args has further
-// arguments, which only the client needs.
+// command returns a command that runs ucx_perftest and gives it the batch as standard
+// input. Only the client needs further arguments.
 func (p *ucxProgram) command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, p.name, slices.Concat([]string{"-b", "/dev/stdin", "-p", p.port}, args)...)
 	cmd.Stdin = strings.NewReader(strings.Join(p.batch.tests(), "\n") + "\n")
@@ -58,12 +57,12 @@ func (p *ucxProgram) command(ctx context.Context, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// ucxRetry is the time between two attempts of the client to connect. The server does not
-// report when it begins to listen, so the first attempts may fail.
+// ucxRetry is the time between two attempts of the client to connect. The server does
+// not report when it listens.
 const ucxRetry = 2 * time.Millisecond
 
-// runClient runs the client again and again while the server refuses the connection. It
-// returns the last client process and the output of that process.
+// runClient runs the client until the server accepts the connection. It returns the last
+// client process and its output.
 func (p *ucxProgram) runClient(ctx context.Context, cpu int) (client *exec.Cmd, output []byte, err error) {
 	for {
 		var out bytes.Buffer

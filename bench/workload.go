@@ -3,8 +3,8 @@ package main
 import "time"
 
 // Names of the workloads, in the order of measurement. In workRead and workWrite the
-// server sends no answers. In workStream it answers the last message of each group, and
-// in the others every message.
+// server sends no answers. In workStream it answers the last message of each group. In
+// the others it answers every message.
 const (
 	workPingPong = "pingpong" // Round trips of one message, one after another.
 	// Messages in one direction, with InFlight messages in flight.
@@ -25,18 +25,17 @@ func workloads() []string {
 const (
 	// Time from one message of workIdle to the next. Arbitrary.
 	idleInterval = 10 * time.Millisecond
-	// A measurement of workIdle takes idleFactor times as long as a measurement of
-	// another workload, because workIdle sends few messages.
+	// A measurement of workIdle takes idleFactor times as long as others, because
+	// workIdle sends few messages.
 	idleFactor = 4
-	// Message size in bytes for workloads that are measured with one size only.
+	// Message size in bytes of workloads with one size.
 	smallSize = 64
-	// ackSize is the size in bytes of an answer in workStream. An answer has only the
-	// number of the message, which every message has in its first ackSize bytes.
+	// ackSize is the size in bytes of an answer in workStream, which has only the
+	// message's number.
 	ackSize = 8
 )
 
-// casesOf lists the cases of a workload, with empty peer, path and mode. The caller sets
-// these three fields.
+// casesOf lists the cases of a workload without peer, path and mode.
 func casesOf(workload string, o options) (cases []Case) {
 	add := func(size, inFlight, conns int) {
 		c := Case{Workload: workload, Size: size, InFlight: inFlight, Connections: conns, For: o.duration}
@@ -73,9 +72,8 @@ func casesOf(workload string, o options) (cases []Case) {
 }
 
 // group returns the number of messages for which the server sends one answer. In a
-// stream it is a quarter of the maximum number of messages in flight. When the answer to
-// a group arrives and the client sends the next group, the other three quarters are
-// still in flight.
+// stream it is a quarter of the messages in flight. While one quarter is answered, the
+// others are in flight.
 func (c Case) group() int {
 	if c.Workload == workStream {
 		return max(1, c.InFlight/4)
@@ -91,10 +89,10 @@ func (c Case) answer() int {
 	return c.Size
 }
 
-// oneSided reports whether the workload uses READs or WRITEs, which the server's device
-// executes without the server's program.
+// oneSided reports whether the workload uses READs or WRITEs, which need no program on
+// the server.
 func (c Case) oneSided() bool { return c.Workload == workRead || c.Workload == workWrite }
 
-// timed reports whether the time of each single message is recorded. This is possible
-// only if at most one message is in flight on a connection.
+// timed reports whether each single message is timed. This requires that a connection
+// has at most one message in flight.
 func (c Case) timed() bool { return c.InFlight == 1 && c.Workload != workStream }
