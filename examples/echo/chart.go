@@ -9,16 +9,15 @@ import (
 )
 
 const (
-	// chartRows is the number of rows of the chart, without the row for the longest
-	// times. chartWidth is the length of the longest bar in characters.
+	// chartRows is the number of rows without the last one. chartWidth is the length of
+	// the longest bar in characters.
 	chartRows  = 10
 	chartWidth = 40
 )
 
-// chart draws a histogram of the times as text. The first chartRows rows cover the times
-// from the shortest one to the 99.9th percentile. The bounds of the rows are
-// logarithmic: the upper bound of each row is the upper bound of the row before,
-// multiplied by a constant. One further row counts all longer times.
+// chart draws a histogram of the times as text. The first chartRows rows go up to the
+// 99.9th percentile. Each upper bound is the one before, multiplied by a constant
+// factor. One more row counts all longer times.
 func chart(times *hdrhistogram.Histogram) string {
 	if times.TotalCount() == 0 {
 		return ""
@@ -47,7 +46,7 @@ func chart(times *hdrhistogram.Histogram) string {
 
 func rowOf(ns, low, factor float64) int {
 	if factor <= 1 {
-		return 0 // The factor is 1 if all times are equal. All times then are in row 0.
+		return 0 // If all times are equal, the factor is 1 and all times are in row 0.
 	}
 	row := math.Log(max(ns, low)/low) / math.Log(factor)
 	return min(int(row+1e-9), chartRows)

@@ -12,17 +12,16 @@ import (
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
-// A client opens its sessions, runs the ping-pong and the stream on them, and prints a
-// report. It implements reactor.Handler, and passes each callback to the session of the
-// connection.
+// A client runs the ping-pong and the stream and prints a report. As the reactor.Handler
+// it passes each callback to a session.
 type client struct {
 	reactor.BaseHandler
 	opts   *options
 	engine *reactor.Engine
-	// The results that each loop has collected. The index is the index of the loop.
+	// Results by loop index.
 	results  []*loopResult
 	sessions []*session
-	// Receives one value from each session at the end of each phase.
+	// Receives one value from each session per phase.
 	done chan struct{}
 }
 
@@ -33,15 +32,14 @@ func newClient(opts *options) *client {
 	}
 	for i := range opts.conns {
 		s := newSession(opts, cl.results[i%opts.loops], cl.done)
-		// If count is not a multiple of conns, some sessions send one message more than
-		// others. The sum of all shares is count in any case.
+		// The shares may differ by one message. Their sum is count.
 		s.share = (opts.count + i) / opts.conns
 		cl.sessions = append(cl.sessions, s)
 	}
 	return cl
 }
 
-// connect runs the client, and returns after the client has printed its report.
+// connect runs the client until it has printed its report.
 func connect(ctx context.Context, opts *options, stdout, stderr io.Writer) (status int, err error) {
 	addr, err := resolve("connect", opts.connect, netip.AddrFrom4([4]byte{127, 0, 0, 1}))
 	if err != nil {
@@ -67,15 +65,14 @@ func connect(ctx context.Context, opts *options, stdout, stderr io.Writer) (stat
 	if err = errors.Join(err, shutdown(cl.engine)); err != nil {
 		return exitFailed, err
 	}
-	// The loops have ended, so no other goroutine changes their results. This goroutine
-	// may read them.
+	// The loops have ended, so this goroutine may read their results.
 	r := newReport(opts, p.Name(), addr.Addr(), cl.results, streamed)
 	r.Counters = counted
 	r.Interrupted = ctx.Err() != nil
 	return r.print(opts.json, stdout, stderr)
 }
 
-// measure runs the phases. It returns the duration of the stream.
+// measure runs the phases and returns the duration of the stream.
 func (cl *client) measure(ctx context.Context, addr netip.AddrPort) (streamed time.Duration, err error) {
 	if err := cl.dial(ctx, addr); err != nil {
 		return 0, err
@@ -98,14 +95,13 @@ func (cl *client) measure(ctx context.Context, addr netip.AddrPort) (streamed ti
 	return time.Since(begin), err
 }
 
-// maxDialing is the number of connections that are dialed at the same time. The number is
-// limited for two reasons. First, a connection must open within 30 s, the default of
-// reactor.Config.ConnectTimeout. In an emulator on a busy machine, 16 connections took up
-// to 2.7 s, and of 64 connections some took longer than 30 s. Second, the backlog of a
-// server holds no more than 128 requests on many systems (net.core.somaxconn).
+// maxDialing is the number of connections that are dialed at the same time. In an
+// emulator on a busy machine, 16 connections took up to 2.7 s to open, but some of 64
+// took longer than 30 s, which is the default timeout. The limit is also below a
+// listener's usual maximum of 128 waiting requests (net.core.somaxconn).
 const maxDialing = 16
 
-// dial opens the sessions, and waits until each has opened or failed.
+// dial opens the sessions and waits until all have opened or failed.
 func (cl *client) dial(ctx context.Context, addr netip.AddrPort) error {
 	for begin := 0; begin < len(cl.sessions) && ctx.Err() == nil; begin += maxDialing {
 		end := min(begin+maxDialing, len(cl.sessions))
@@ -127,10 +123,8 @@ func (cl *client) dial(ctx context.Context, addr netip.AddrPort) error {
 	return nil
 }
 
-// phase runs a phase and returns when all sessions have finished it. On every loop it
-// calls the function start, which begins the phase for the sessions of that loop. The
-// parameter total is the number of messages of the phase, or -1 if the number is
-// unknown.
+// phase runs one phase to its end. It calls start on every loop. The parameter total is
+// the number of messages, or -1 if unknown.
 func (cl *client) phase(ctx context.Context, name string, total int, start func(*reactor.Loop, *loopResult)) error {
 	if ctx.Err() != nil {
 		return nil
@@ -144,8 +138,8 @@ func (cl *client) phase(ctx context.Context, name string, total int, start func(
 	return cl.await(ctx, name, total, len(cl.sessions))
 }
 
-// await waits until the given number of sessions have reported the end of the phase. If
-// ctx ends, await tells all sessions to finish early.
+// await waits until the given number of sessions have finished the phase. It tells them
+// to finish early if ctx ends.
 func (cl *client) await(ctx context.Context, name string, total, waiting int) error {
 	bar := newProgress(name, total, cl.results)
 	defer bar.finish()
@@ -173,8 +167,7 @@ func (cl *client) finish() (err error) {
 	return err
 }
 
-// OnTick stores the number of echoes of a loop in a variable that the progress bar
-// reads.
+// OnTick counts the echoes of a loop for the progress bar.
 func (cl *client) OnTick(loop *reactor.Loop) time.Duration {
 	cl.results[loop.Index()].publish()
 	return progressInterval
@@ -188,11 +181,10 @@ func (cl *client) OnMessage(c *reactor.Conn, msg reactor.Message) {
 	c.Context().(*session).checkEcho(msg.Data())
 }
 
-// OnWritable lets the session send again after the send queue was full.
+// OnWritable lets the session send again.
 func (cl *client) OnWritable(c *reactor.Conn) { c.Context().(*session).sendMore() }
 
-// OnClose ends the session of a connection. The connection has closed because of a
-// shutdown or an error.
+// OnClose ends the session of a connection that has closed.
 func (cl *client) OnClose(c *reactor.Conn, err error) { c.Context().(*session).onClose(err) }
 
 // OnDialError ends the session of a connection that could not be opened.

@@ -9,12 +9,10 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// deviceCounters maps the name of each device counter to its value. Counters with the
-// value zero are left out.
+// deviceCounters maps the names of device counters to their values, without zeros.
 type deviceCounters map[string]uint64
 
-// readCounters adds up the counters of all ports of all devices. A device that has no
-// counters is skipped.
+// readCounters adds up the counters of all ports of all devices that have counters.
 func readCounters(p verbs.Provider) deviceCounters {
 	sum := deviceCounters{}
 	devices, _ := p.Devices()
@@ -36,8 +34,8 @@ func (t deviceCounters) add(counters []verbs.Counter) {
 	}
 }
 
-// since returns by how much each counter has grown. The parameter earlier has the values
-// of the same counters at an earlier time. Counters that have not grown are left out.
+// since returns by how much each counter has grown since the earlier reading. It leaves
+// out counters that have not grown.
 func (t deviceCounters) since(earlier deviceCounters) deviceCounters {
 	more := deviceCounters{}
 	for name, n := range t {
@@ -48,9 +46,8 @@ func (t deviceCounters) since(earlier deviceCounters) deviceCounters {
 	return more
 }
 
-// errorCounters lists the counters that grow only if packets are lost, damaged, rejected
-// or retransmitted. The names of counters differ from driver to driver. So errorCounters
-// looks for words that the names of such counters contain.
+// errorCounters lists the counters of packets that were lost, damaged, rejected or
+// retransmitted. The names differ between drivers, so it looks for typical words.
 func (t deviceCounters) errorCounters() string {
 	words := []string{"err", "duplicate", "out_of", "icrc", "retrans", "drop", "discard", "timeout"}
 	var list []string

@@ -6,10 +6,10 @@ import (
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
-// placement assigns a processor to each loop. The client's loops get the first processors
-// of the list, and the server's loops get the next ones. If the flag -cpus is not set,
-// placement pins loops only in busy mode, and only if there are at least two processors.
-// With one processor, two busy loops that are pinned to it would delay each other.
+// placement assigns a processor to each loop: the first ones of the list to the client,
+// and the next ones to the server. Without the flag -cpus, it pins only busy loops, and
+// only if there are two or more processors. On one processor, pinned busy loops would
+// delay each other.
 func (o *options) placement() (client, server []int) {
 	cpus := o.cpus
 	if cpus == nil && o.mode == "busy" {
@@ -28,13 +28,11 @@ func (o *options) placement() (client, server []int) {
 	return client, server
 }
 
-// processorWarning returns a warning if several busy loops have to share a processor, and
-// otherwise "". In the demo, both processes have busy loops.
+// processorWarning returns a warning if several busy loops share a processor, else "".
+// In the demo, both processes have busy loops.
 func (o *options) processorWarning() string {
 	if o.mode != "busy" || o.untilEOF {
-		// Loops that are not busy need no warning. The server of the demo gives no
-		// warning either, because the client process has already printed it for both
-		// processes.
+		// Only busy loops need a warning. In the demo, only the client prints it.
 		return ""
 	}
 	loops := o.loops
@@ -50,16 +48,14 @@ func (o *options) processorWarning() string {
 		different[cpu] = true
 	}
 	if len(different) == 0 || loops <= len(different) {
-		// There is no warning if there are enough processors for all loops, or if the
-		// number of processors is unknown.
+		// The processors suffice, or their number is unknown.
 		return ""
 	}
 	return fmt.Sprintf("-mode busy: %d loops share %d processors and will delay each other", loops, len(different))
 }
 
-// start starts the loops of the engine. If that fails, the error contains the list of
-// processors: one reason for the failure may be that a loop cannot be pinned to its
-// processor.
+// start starts the loops of the engine. Its error contains the list of processors,
+// because the start fails if a loop cannot be pinned.
 func start(engine *reactor.Engine, cpus []int) error {
 	err := engine.Start()
 	if err != nil && cpus != nil {

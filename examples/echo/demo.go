@@ -13,10 +13,9 @@ import (
 	"time"
 )
 
-// demoAddr returns the loopback address of the demo's server or client. On the wire path
-// the two processes need different addresses, because only one process can bind the UDP
-// port of an address. The addresses contain the process ID, so other demos do not use
-// them.
+// demoAddr returns the loopback address of the demo's server or client. They differ,
+// because on the wire path only one process can bind the UDP port of an address. They
+// contain the process ID, so other demos do not use them.
 func demoAddr(path string, client bool) netip.Addr {
 	addr := [4]byte{127, 0, 0, 1}
 	if path == "wire" {
@@ -29,8 +28,7 @@ func demoAddr(path string, client bool) netip.Addr {
 	return netip.AddrFrom4(addr)
 }
 
-// demo starts a second process of this program as the server, and runs the client in this
-// process.
+// demo starts the server in a second process, and runs the client in this one.
 func demo(ctx context.Context, opts *options, stdout, stderr io.Writer) (status int, err error) {
 	server, err := startServer(opts, stderr)
 	if err != nil {
@@ -52,11 +50,11 @@ func demo(ctx context.Context, opts *options, stdout, stderr io.Writer) (status 
 	return status, errors.Join(err, failure)
 }
 
-// A serverProcess is the demo's server, which runs until its standard input ends.
+// A serverProcess is the demo's server. It runs until its standard input ends.
 type serverProcess struct {
 	cmd   *exec.Cmd
 	stdin io.Closer
-	// Address at which the server listens. Empty if the server has failed to start.
+	// Address of the server. Empty if the server failed to start.
 	addr string
 }
 
@@ -78,16 +76,14 @@ func startServer(opts *options, stderr io.Writer) (*serverProcess, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	// If the server has failed, nothing can be read and addr is empty. The exit status
-	// of the server then gives the reason.
+	// If the server has failed, addr is empty, and the exit status gives the reason.
 	line, _ := bufio.NewReader(stdout).ReadString('\n')
 	addr := strings.TrimSpace(strings.TrimPrefix(line, "listening on "))
 	return &serverProcess{cmd: cmd, stdin: stdin, addr: addr}, nil
 }
 
-// stop makes the server exit, and waits until it has exited. If the server exits with a
-// status other than 0, stop returns exitFailed and no error, because the server itself
-// has printed the reason.
+// stop stops the server and waits until it has exited. If the server has failed, stop
+// returns exitFailed and no error: the server has printed the reason.
 func (s *serverProcess) stop() (status int, err error) {
 	hung := time.AfterFunc(2*shutdownTime, func() { s.cmd.Process.Kill() })
 	defer hung.Stop()
@@ -103,8 +99,7 @@ func (s *serverProcess) stop() (status int, err error) {
 	return exitFailed, fmt.Errorf("server process: %w", err)
 }
 
-// serverFlags returns the flags for the server process, so that it has the same settings
-// as this client.
+// serverFlags returns the flags that give the server the settings of this client.
 func (o *options) serverFlags() []string {
 	return []string{
 		"-until-eof",

@@ -1,5 +1,5 @@
-// Command echo measures how long a message takes to a server and back, over RDMA.
-// Without flags it starts the server itself, in a second process. See README.md.
+// Command echo measures round trips to a server over RDMA. Without flags it starts the
+// server itself, in a second process. See README.md.
 package main
 
 import (
@@ -53,23 +53,21 @@ func run(args []string, stdout, stderr io.Writer) int {
 	return status
 }
 
-// stopContext returns a context that ends at Ctrl-C. In the server of the demo the
-// context ends at the end of the standard input instead. The standard input also ends
-// when the demo is killed.
+// stopContext returns a context that ends at Ctrl-C. In the server of the demo it ends
+// with the standard input instead, which also ends when the demo is killed.
 func stopContext(opts *options) (context.Context, context.CancelFunc) {
 	if !opts.untilEOF {
 		ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-		// After the first Ctrl-C, another Ctrl-C kills the process.
+		// Another Ctrl-C kills the process.
 		context.AfterFunc(ctx, cancel)
 		return ctx, cancel
 	}
-	// Ctrl-C at a terminal sends a signal to both processes of the demo. Only the client
-	// reacts to the signal, and stops the server after that.
+	// Both processes of the demo get the signal of Ctrl-C. The client reacts and stops
+	// the server.
 	signal.Ignore(os.Interrupt)
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
-		// The server stops when its input ends. It also stops when reading the input
-		// fails.
+		// The server stops when reading its input ends or fails.
 		io.Copy(io.Discard, os.Stdin)
 		cancel()
 	}()

@@ -29,9 +29,8 @@ const hangLimit = 2 * time.Minute
 
 const runProgramEnv = "RDMALOOP_TEST_RUN_ECHO"
 
-// TestMain normally runs the tests. If the environment variable runProgramEnv is set,
-// TestMain runs the program instead. Tests set the variable for all processes that they
-// start.
+// TestMain runs the tests, or the program if the variable runProgramEnv is set. Tests
+// set it for the processes that they start.
 func TestMain(m *testing.M) {
 	if os.Getenv(runProgramEnv) != "" {
 		main()
@@ -50,15 +49,15 @@ func program(t *testing.T, args ...string) *process {
 	ctx, cancel := context.WithTimeout(context.Background(), hangLimit)
 	t.Cleanup(cancel)
 	p := &process{Cmd: exec.CommandContext(ctx, self, args...)}
-	// A process with the race detector waits for a second before it exits. This setting
-	// of GORACE removes the wait.
+	// Without this setting, a process with the race detector waits a second before it
+	// exits.
 	p.Env = append(os.Environ(), runProgramEnv+"=1", "GORACE=atexit_sleep_ms=0")
 	p.Stdout, p.Stderr = &p.stdout, &p.stderr
 	return p
 }
 
-// exit waits until the program has exited, and returns its exit status. If the test has
-// not started the program yet, exit starts it first.
+// exit waits until the program has exited, and returns its exit status. It starts the
+// program if necessary.
 func (p *process) exit(t *testing.T) (status int) {
 	if p.Process == nil {
 		require.NoError(t, p.Start())
@@ -72,8 +71,7 @@ func (p *process) exit(t *testing.T) (status int) {
 	return 0
 }
 
-// report parses the report that the program has printed as JSON. The test fails if the
-// program has printed anything else.
+// report parses the program's output, which must be one report as JSON.
 func (p *process) report(t *testing.T) (r report) {
 	decoder := json.NewDecoder(&p.stdout)
 	decoder.DisallowUnknownFields()
@@ -102,7 +100,7 @@ func TestModes(t *testing.T) {
 	}
 }
 
-// A server and a client run in two processes on the wire path. All messages come back.
+// TestWire checks that all messages come back on the wire path between two processes.
 func TestWire(t *testing.T) {
 	for _, size := range []string{"64", "100000"} {
 		t.Run(size, func(t *testing.T) {
@@ -128,8 +126,8 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// The client works with more connections than loops, and with a number of messages that
-// is not a multiple of the number of connections.
+// TestManyConnections checks more connections than loops, and a number of messages that
+// is not a multiple of the connections.
 func TestManyConnections(t *testing.T) {
 	p := program(t, "-json", "-conns", "20", "-loops", "2", "-count", "1000", "-inflight", "3", "-duration", "20ms")
 	require.Equal(t, exitOK, p.exit(t), "%s", &p.stderr)
@@ -164,7 +162,8 @@ func TestReject(t *testing.T) {
 	require.Equal(t, 3, r.Errors)
 }
 
-// The server and two clients run separately. Ctrl-C ends the server without an error.
+// TestListenAndConnect checks a server with two clients in separate processes. Ctrl-C
+// ends the server without an error.
 func TestListenAndConnect(t *testing.T) {
 	server := program(t, "-listen", "127.0.0.1:0")
 	server.Stdout = nil
@@ -190,8 +189,8 @@ func TestListenAndConnect(t *testing.T) {
 	require.Equal(t, exitOK, server.exit(t), "%s", &server.stderr)
 }
 
-// TestNoServer runs a client on the wire path while no server listens. The client fails
-// at once, because the kernel answers its request with an ICMP error.
+// TestNoServer checks that a client on the wire path fails at once if no server listens.
+// The kernel answers with an ICMP error.
 func TestNoServer(t *testing.T) {
 	addr := netip.AddrPortFrom(demoAddr("wire", false), 7471)
 	p := program(t, "-path", "wire", "-connect", addr.String(), "-from", demoAddr("wire", true).String())
@@ -199,9 +198,8 @@ func TestNoServer(t *testing.T) {
 	require.Contains(t, p.stderr.String(), "no process has UDP port 4791 of "+addr.Addr().String()+": connection refused")
 }
 
-// TestPrintServed checks the output of printServed. The standard output must have the
-// addresses that clients can reach. The standard error must have the other addresses,
-// each with the error.
+// TestPrintServed checks that printServed prints reachable addresses to the standard
+// output, and the others with their errors to the standard error.
 func TestPrintServed(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	at := netip.MustParseAddrPort("10.0.0.1:7471")
@@ -210,9 +208,8 @@ func TestPrintServed(t *testing.T) {
 	require.Equal(t, "echo: not reached by the wire path at 10.0.0.1:7471: address in use\n", stderr.String())
 }
 
-// A countingServer is a server that counts messages. When interruptAfter messages have
-// arrived, it closes the channel that the test waits for. The test then interrupts the
-// client.
+// A countingServer closes a channel when interruptAfter messages have arrived. The test
+// then interrupts the client.
 type countingServer struct {
 	server
 	seen    atomic.Int64
@@ -243,8 +240,7 @@ func listen(t *testing.T, h reactor.Handler) (addr string) {
 	return listener.Addr().String()
 }
 
-// If Ctrl-C interrupts the ping-pong or the stream, the client reports the results so
-// far.
+// TestInterrupt checks that after Ctrl-C the client reports the results so far.
 func TestInterrupt(t *testing.T) {
 	for phase, flags := range map[string][]string{
 		"ping-pong": {"-count", "1000000000"},
@@ -265,10 +261,9 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
-// TestInterruptWhileConnecting checks a server that tries to reject a client with
-// private data that is too long. The server prints an error, and the client gets no
-// answer. The client waits for the connection until Ctrl-C, and then exits without an
-// error.
+// TestInterruptWhileConnecting checks that Ctrl-C ends a client without an error while
+// it connects. Its server gives no answer, because the private data of the reject is too
+// long.
 func TestInterruptWhileConnecting(t *testing.T) {
 	said, stderr := io.Pipe()
 	s := &server{reject: make([]byte, 200), stderr: stderr}
@@ -283,8 +278,8 @@ func TestInterruptWhileConnecting(t *testing.T) {
 	require.Equal(t, "\ninterrupted after 0 messages\n", client.stdout.String())
 }
 
-// The flags can switch off the ping-pong or the stream. The table has no line for a
-// phase that did not run.
+// TestOnePhase checks that the flags can switch off a phase, which then has no line in
+// the table.
 func TestOnePhase(t *testing.T) {
 	p := program(t, "-count", "0", "-duration", "10ms", "-private-data", "hello")
 	require.Equal(t, exitOK, p.exit(t), "%s", &p.stderr)

@@ -16,10 +16,10 @@ import (
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
-// memoryLimit is the maximum number of bytes in flight on all connections together.
+// memoryLimit is the maximum number of bytes in flight on all connections.
 const memoryLimit = 1 << 30
 
-// options has the values of the flags after they have been checked.
+// options has the checked values of the flags.
 type options struct {
 	listen, connect string
 	from            netip.Addr
@@ -41,7 +41,7 @@ func parse(args []string, stderr io.Writer) (*options, error) {
 	var o options
 	var cpus string
 	f := flag.NewFlagSet("echo", flag.ContinueOnError)
-	f.SetOutput(io.Discard) // The flag set prints nothing, because the caller prints the error.
+	f.SetOutput(io.Discard) // The caller prints the error.
 	f.StringVar(&o.listen, "listen", "", "run the server at this `host:port`; port 0 means any free port, no host means all addresses")
 	f.StringVar(&o.connect, "connect", "", "run the client of a server at this `host:port`; no host means this host")
 	f.Func("from", "client: connect from this `address`", func(text string) (err error) {
@@ -116,8 +116,7 @@ func (o *options) check() error {
 	return o.checkTexts()
 }
 
-// checkTexts returns an error if the text of a flag is too long to be sent as private
-// data of the connection manager.
+// checkTexts returns an error if the text of a flag is too long for private data.
 func (o *options) checkTexts() error {
 	for _, flag := range []struct {
 		name, text string
@@ -133,8 +132,7 @@ func (o *options) checkTexts() error {
 	return nil
 }
 
-// resolve returns the address that a string host:port names. If the host is empty,
-// resolve uses defaultHost.
+// resolve returns the address for host:port. An empty host means defaultHost.
 func resolve(flag, hostPort string, defaultHost netip.Addr) (netip.AddrPort, error) {
 	found, err := net.ResolveTCPAddr("tcp", hostPort)
 	if err != nil {
@@ -169,23 +167,20 @@ func parseCPUs(list string) (cpus []int, err error) {
 	return cpus, nil
 }
 
-// providerConfig returns the configuration of a provider. A provider with this
-// configuration chooses a device that has the address addr, or has a route to that
-// address.
+// providerConfig returns a configuration that chooses the device with the address addr,
+// or with a route to it.
 func (o *options) providerConfig(addr netip.AddrPort) *provider.Config {
 	return &provider.Config{Path: o.path, Vectors: o.loops, Addr: addr.Addr()}
 }
 
-// engineConfig returns the configuration of the engine. Client and server use the same
-// configuration.
+// engineConfig returns the configuration of the client's and the server's engine.
 func (o *options) engineConfig(cpus []int) *reactor.Config {
 	return &reactor.Config{
 		NumLoops: o.loops,
 		CPUs:     cpus,
 		Idle:     o.idle,
-		// A send occupies a place in the send queue until its completion. The completion
-		// may arrive after the echo. So the send queue has two places for each message in
-		// flight.
+		// A send keeps its place in the queue until its completion, which may arrive
+		// after the echo. So each message in flight gets two places.
 		MaxInFlight: 2 * o.inflight,
 		MaxMessage:  max(o.size, 1),
 	}

@@ -22,7 +22,7 @@ func TestParseCPUs(t *testing.T) {
 	}
 }
 
-// serverFlags passes the list of -cpus to the server process unchanged.
+// TestServerFlags checks that serverFlags passes the list of -cpus on unchanged.
 func TestServerFlags(t *testing.T) {
 	cpus := []int{3, 0, 2}
 	server, err := parse((&options{mode: "busy", inflight: 9, loops: 2, cpus: cpus, reject: "a b"}).serverFlags(), t.Output())
@@ -95,7 +95,7 @@ func TestPathOf(t *testing.T) {
 	require.Equal(t, "device", pathOf("rdmacore", "auto", here))
 }
 
-// The table shows each error counter that has grown, and no other counter.
+// TestCounters checks that the table shows exactly the error counters that have grown.
 func TestCounters(t *testing.T) {
 	before := deviceCounters{"sent_pkts": 7, "send_err": 2}
 	after := deviceCounters{"sent_pkts": 9, "send_err": 2, "rcvd_pkts": 3}
@@ -111,9 +111,8 @@ func TestCounters(t *testing.T) {
 	require.Empty(t, readCounters(p), "a new device has counted nothing")
 }
 
-// TestFill requires that messages with different numbers have different bytes, if they
-// have two bytes or more. It also requires that the first two words of a message differ
-// from each other.
+// TestFill checks that messages with different numbers differ from two bytes on, and
+// that the first two words of a message differ.
 func TestFill(t *testing.T) {
 	for _, size := range []int{2, 8, 13, 64} {
 		seen := map[string]bool{}
@@ -141,8 +140,8 @@ func TestChart(t *testing.T) {
 	require.Contains(t, lines, " 0.050% #\n", "times above the 99.9th percentile have a row")
 }
 
-// TestSessionCounts requires that a session counts a wrong echo when the echo arrives,
-// and that it counts missing echoes when its connection closes.
+// TestSessionCounts checks that a session counts wrong echoes at once, and missing
+// echoes when its connection closes.
 func TestSessionCounts(t *testing.T) {
 	r, done := newLoopResult(), make(chan struct{}, 1)
 	s := newSession(&options{size: 16}, r, done)
@@ -153,7 +152,7 @@ func TestSessionCounts(t *testing.T) {
 	s.checkEcho(right)
 	require.Zero(t, r.damaged)
 
-	// The echo of message 0 arrives again, instead of the echo of message 1.
+	// The echo of message 0 arrives again.
 	s.checkEcho(right)
 	require.Equal(t, 1, r.damaged)
 	s.checkEcho(nil) // An empty echo is too short.
@@ -161,7 +160,7 @@ func TestSessionCounts(t *testing.T) {
 	require.Len(t, done, 1, "the phase ends when all echoes have arrived")
 
 	fill(right, 3)
-	s.checkEcho(right) // This echo belongs to message 3, which was never sent.
+	s.checkEcho(right) // Message 3 was never sent.
 	require.Equal(t, 3, r.damaged)
 
 	s.sent += 5

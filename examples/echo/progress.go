@@ -13,15 +13,13 @@ const progressInterval = 100 * time.Millisecond
 // A progress shows a progress bar on standard error if that is a terminal.
 type progress struct {
 	bar *progressbar.ProgressBar
-	// Receives a value when the bar is to be drawn again. Nil if standard error is not a
-	// terminal.
+	// Receives a value when the bar is to be drawn. Nil without a terminal.
 	ticks  <-chan time.Time
 	ticker *time.Ticker
-	before int64 // Number of echoes that were received in earlier phases.
+	before int64 // Number of echoes in earlier phases.
 }
 
-// newProgress starts a progress bar for a phase with the given total number of messages.
-// A total of -1 means that the number is unknown.
+// newProgress starts a progress bar for a number of messages, which is -1 if unknown.
 func newProgress(name string, total int, results []*loopResult) *progress {
 	info, err := os.Stderr.Stat()
 	if err != nil || info.Mode()&os.ModeCharDevice == 0 {
@@ -38,7 +36,7 @@ func newProgress(name string, total int, results []*loopResult) *progress {
 }
 
 func (p *progress) show(results []*loopResult) {
-	// An error of the progress bar is ignored, so that it does not fail the measurement.
+	// An error of the progress bar must not stop the measurement.
 	_ = p.bar.Set64(echoes(results) - p.before)
 }
 

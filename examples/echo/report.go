@@ -16,7 +16,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/cm"
 )
 
-// A report is the result of the client. The flag -json prints it as JSON.
+// A report is the result of the client. The flag -json prints it.
 type report struct {
 	Provider string `json:"provider"`
 	Path     string `json:"path"`
@@ -43,9 +43,9 @@ type report struct {
 	StreamSeconds float64 `json:"stream_seconds"`
 	StreamRate    float64 `json:"stream_msgs_per_sec"`
 
-	// Private data that the server returned in its answer to the connection request.
+	// Private data of the server's answer.
 	PrivateData string `json:"private_data,omitempty"`
-	// The amount by which each counter of the device has grown during the run, by name.
+	// Growth of each device counter during the run, by name.
 	Counters    deviceCounters `json:"counters,omitempty"`
 	Interrupted bool           `json:"interrupted,omitempty"`
 	Rejected    *rejection     `json:"rejected,omitempty"`
@@ -99,16 +99,14 @@ func newReport(opts *options, provider string, server netip.Addr, results []*loo
 	}
 	var refused *cm.RejectError
 	if errors.As(r.cause, &refused) && refused.ByApplication {
-		// Some devices append zero bytes to private data (rdma_accept(3)). They are
-		// removed.
+		// Some devices append zero bytes to private data (rdma_accept(3)).
 		text := bytes.TrimRight(refused.PrivateData, "\x00")
 		r.Rejected = &rejection{Reason: refused.Reason.String(), PrivateData: string(text)}
 	}
 	return r
 }
 
-// pathOf returns the name of the path to the server. The soft device has two paths. A
-// hardware device has one path.
+// pathOf returns the name of the path to the server. A hardware device has only one.
 func pathOf(provider, path string, server netip.Addr) string {
 	switch {
 	case provider != "soft":
@@ -153,7 +151,7 @@ func (r *report) print(asJSON bool, stdout, stderr io.Writer) (status int, err e
 	return exitOK, err
 }
 
-// table returns the results as text. It leaves out phases that did not run.
+// table returns the results as text, without phases that did not run.
 func (r *report) table() string {
 	var b bytes.Buffer
 	if r.Count > 0 || r.StreamMsgs > 0 {

@@ -14,24 +14,21 @@ import (
 )
 
 // shutdownTime is the limit for the shutdown of a client or server. A connection may
-// take reactor.Config.DrainTimeout to deliver its messages, and the same time again to
-// disconnect. If DrainTimeout has its default, shutdownTime is longer than these two
-// times together.
+// take reactor.Config.DrainTimeout to deliver its messages, and as long again to
+// disconnect. The limit is longer than twice the default.
 const shutdownTime = 12 * time.Second
 
-// A server sends back every message. Each method is called with a connection, and runs on
-// the loop of that connection.
+// A server sends back every message. The methods run on the loop of their connection.
 type server struct {
 	reactor.BaseHandler
-	// Private data of a reject. If it is not empty, the server rejects every client.
+	// If not empty, every client is rejected with this private data.
 	reject []byte
-	// The callbacks print errors here, because they cannot return errors.
+	// The callbacks print their errors here.
 	stderr io.Writer
 	lost   chan error // Receives the error if the listener fails.
 }
 
-// OnConnectRequest accepts the client and sends the client's private data back, or
-// rejects the client.
+// OnConnectRequest accepts the client with the client's own private data, or rejects it.
 func (s *server) OnConnectRequest(req *reactor.ConnRequest) {
 	var err error
 	if len(s.reject) > 0 {
@@ -39,7 +36,7 @@ func (s *server) OnConnectRequest(req *reactor.ConnRequest) {
 	} else {
 		err = req.Accept(&reactor.AcceptParams{PrivateData: req.PrivateData(), Context: &backlog{}})
 	}
-	// Accept fails if the client has already disconnected. The server continues.
+	// Accept fails if the client has already disconnected.
 	if err != nil {
 		fmt.Fprintln(s.stderr, "echo:", err)
 	}
@@ -48,22 +45,20 @@ func (s *server) OnConnectRequest(req *reactor.ConnRequest) {
 // OnListenError stops the server, because this listener is its only one.
 func (s *server) OnListenError(_ *reactor.Listener, err error) { s.lost <- err }
 
-// A backlog has the echoes that the full send queue did not accept, oldest first.
+// A backlog has the echoes that wait for the send queue, oldest first.
 type backlog struct{ held []*reactor.Buffer }
 
-// OnMessage sends the message back. If the send queue is full, it adds the message to
-// the backlog.
+// OnMessage sends the message back, or adds it to the backlog if the send queue is full.
 func (s *server) OnMessage(c *reactor.Conn, msg reactor.Message) {
 	b := c.Context().(*backlog)
 	if len(b.held) == 0 && !errors.Is(c.Send(msg.Data()), reactor.ErrWouldBlock) {
-		// Either the echo is sent, or the connection is failing and OnClose is called
-		// later.
+		// If the send has failed, OnClose follows.
 		return
 	}
 	b.held = append(b.held, msg.Keep())
 }
 
-// OnWritable sends the messages in the backlog without copying them.
+// OnWritable sends the backlog without copying.
 func (s *server) OnWritable(c *reactor.Conn) {
 	b := c.Context().(*backlog)
 	for len(b.held) > 0 && c.SendBuffer(b.held[0]) == nil {
@@ -111,8 +106,8 @@ func serve(ctx context.Context, opts *options, stdout, stderr io.Writer) error {
 	return errors.Join(err, shutdown(engine))
 }
 
-// printServed prints the addresses at which clients can reach the server. It also prints
-// the other addresses, each with the reason why clients cannot reach the server there.
+// printServed prints the addresses at which clients can reach the server, and for each
+// other address the reason.
 func printServed(served []cm.ServedAddr, stdout, stderr io.Writer) {
 	for _, s := range served {
 		path := "device"
@@ -127,8 +122,8 @@ func printServed(served []cm.ServedAddr, stdout, stderr io.Writer) {
 	}
 }
 
-// closeTime is the additional time that a shutdown may take for each open connection. In
-// an emulator on a busy machine, closing one connection took 6 ms.
+// closeTime is the additional time for the shutdown of each open connection. In an
+// emulator on a busy machine, closing one took 6 ms.
 const closeTime = 30 * time.Millisecond
 
 // shutdown closes the connections and stops the engine. It takes at most shutdownTime

@@ -12,23 +12,23 @@ import (
 )
 
 // stallTimeout is the maximum time without an echo while echoes are outstanding.
-// Arbitrary: far longer than any round trip.
+// Arbitrary.
 const stallTimeout = 10 * time.Second
 
-// A loopResult has the results of all sessions of one loop. It belongs to that loop.
+// A loopResult has the results of all sessions of one loop, which owns it.
 type loopResult struct {
 	sessions []*session
-	// Times of the round trips in the ping-pong, in nanoseconds.
+	// Times of the round trips in nanoseconds.
 	times    *hdrhistogram.Histogram
 	streamed int // Number of echoes in the stream.
-	lost     int // Number of messages that were sent and have no echo.
+	lost     int // Number of messages without an echo.
 	damaged  int // Number of echoes that differ from their message.
-	// Number of sessions that did not open, or that closed too early.
+	// Number of sessions that did not open or closed too early.
 	failed      int
 	cause       error  // Error of the first failed session.
-	privateData []byte // Private data that the server returned to the first session.
+	privateData []byte // Private data that the first session received.
 
-	// Number of echoes so far. The goroutine of the progress bar reads it.
+	// Number of echoes so far, for the goroutine of the progress bar.
 	progress atomic.Int64
 }
 
@@ -36,8 +36,8 @@ func newLoopResult() *loopResult {
 	return &loopResult{times: hdrhistogram.New(1, int64(time.Minute), 3)}
 }
 
-// finish ends the phase early for all sessions of the loop. The sessions send no further
-// messages. Each session finishes the phase when its outstanding echoes have arrived.
+// finish ends the phase early for all sessions of the loop. Each session still waits for
+// its outstanding echoes.
 func (r *loopResult) finish() {
 	for _, s := range r.sessions {
 		s.left = 0
@@ -54,22 +54,22 @@ const (
 	opening phase = iota
 	pingPong
 	stream
-	waiting // The session has finished a phase and waits until the other sessions have finished it.
+	waiting // The session has finished a phase and waits for the others.
 )
 
-// A session is one connection of the client. It belongs to the loop of its loopResult.
+// A session is one connection of the client. The loop of its loopResult owns it.
 type session struct {
 	result *loopResult
-	// Connection of the session. Nil if the connection is not open.
+	// The connection, or nil if not open.
 	conn  *reactor.Conn
 	phase phase
-	// Receives one value from the session at the end of each phase.
+	// Receives one value at the end of each phase.
 	done chan<- struct{}
 
-	privateData []byte // Private data that the server is expected to return.
-	share       int    // Number of messages that this session sends in the ping-pong.
+	privateData []byte // Private data expected from the server.
+	share       int    // Number of messages of this session in the ping-pong.
 	maxInFlight int    // Maximum number of messages in flight.
-	// Number of messages that the session has not sent yet in this phase.
+	// Number of messages to send in this phase.
 	left      int
 	sent      int // Number of messages sent in all phases.
 	echoed    int // Number of echoes received in all phases.
@@ -91,7 +91,7 @@ func newSession(opts *options, result *loopResult, done chan<- struct{}) *sessio
 
 func (s *session) onOpen(c *reactor.Conn) {
 	s.conn = c
-	// Some devices append zero bytes to private data (rdma_accept(3)). They are removed.
+	// Some devices append zero bytes to private data (rdma_accept(3)).
 	hello := bytes.TrimRight(c.PeerPrivateData(), "\x00")
 	if !bytes.Equal(hello, s.privateData) {
 		s.result.damaged++
@@ -102,9 +102,8 @@ func (s *session) onOpen(c *reactor.Conn) {
 	s.finishPhase()
 }
 
-// begin starts a phase in which the session sends messages. The parameter left is the
-// number of messages that the session sends in this phase. At most maxInFlight of them
-// are in flight at a time.
+// begin starts a phase with a number of messages to send. At most maxInFlight are in
+// flight at a time.
 func (s *session) begin(p phase, maxInFlight, left int) {
 	s.phase, s.maxInFlight, s.left = p, maxInFlight, left
 	if s.conn == nil {
@@ -136,8 +135,7 @@ func (s *session) sendMore() {
 	}
 }
 
-// checkEcho compares an echo with the oldest outstanding message. Echoes arrive in
-// order.
+// checkEcho compares an echo with the oldest outstanding message.
 func (s *session) checkEcho(got []byte) {
 	switch s.phase {
 	case pingPong:
@@ -155,8 +153,8 @@ func (s *session) checkEcho(got []byte) {
 }
 
 // onClose ends the session when its connection has closed. The parameter err is nil if
-// this side has closed an open connection. It is ErrShutdown if this side has stopped an
-// attempt to connect. Any other error means that the session has failed.
+// this side closed the connection, and ErrShutdown if this side stopped an attempt to
+// connect. With any other error the session has failed.
 func (s *session) onClose(err error) {
 	if err != nil && !errors.Is(err, reactor.ErrShutdown) {
 		s.result.failed++
@@ -169,9 +167,8 @@ func (s *session) onClose(err error) {
 	s.finishPhase()
 }
 
-// finishPhase is called when the session may have completed its phase. If the phase is
-// complete, finishPhase reports this, and the session enters the phase "waiting".
-// Further calls do not report it again.
+// finishPhase is called when the phase may be complete. If so, it reports this once, and
+// the session enters the phase waiting.
 func (s *session) finishPhase() {
 	over := s.phase == opening || s.left == 0 && s.echoed == s.sent
 	if !over || s.phase == waiting {
@@ -181,6 +178,6 @@ func (s *session) finishPhase() {
 	if s.conn != nil {
 		s.conn.SetIdleTimeout(0)
 	}
-	// Sending never blocks, because the channel has room for one value of each session.
+	// This never blocks: the channel has room for one value of each session.
 	s.done <- struct{}{}
 }

@@ -9,17 +9,19 @@ import (
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
-// ucmatose is a program of librdmacm. It opens several connections. When all of them are
-// open, the server sends messages on each of them. The flag -count is the number of
-// messages on one connection. When the client has received all messages of a connection,
-// it sends the same number of messages back. When the server has received these
-// messages, it disconnects. The contents of the messages do not matter. See ucmatose(1).
+// ucmatose is a program of librdmacm:
+//
+//   - The client opens several connections.
+//   - The server sends the same number of messages, the flag -count, on each.
+//   - The client sends the same number back on each.
+//   - The server disconnects.
+//
+// The contents do not matter. See ucmatose(1).
 
-// A cmatose has the code that the server and the client of the protocol of ucmatose have
-// in common.
+// A cmatose is the common part of the ucmatose server and client.
 type cmatose struct {
 	*endpoint
-	accepted int // Number of requests that the server has accepted.
+	accepted int // Number of accepted requests.
 	open     []*reactor.Conn
 	closed   int
 	refused  int
@@ -28,10 +30,10 @@ type cmatose struct {
 // A connState counts the messages of one connection, in each direction.
 type connState struct{ sent, got int }
 
-// opened counts an opened connection. It returns true if all connections are open now.
+// opened counts an opened connection. It returns true for the last one.
 func (m *cmatose) opened(c *reactor.Conn) bool {
-	// OnWritable may be called before startSending, and must not send any messages then.
-	// So until startSending is called, all messages count as sent.
+	// OnWritable may be called before startSending and must not send then. So all
+	// messages count as sent.
 	c.SetContext(&connState{sent: m.opts.count})
 	m.open = append(m.open, c)
 	return len(m.open) >= m.opts.conns
@@ -56,8 +58,7 @@ func (m *cmatose) OnWritable(c *reactor.Conn) {
 	}
 }
 
-// count counts a received message. It returns true for the last message of the
-// connection.
+// count counts a received message. It returns true for the connection's last one.
 func (m *cmatose) count(c *reactor.Conn, msg reactor.Message) bool {
 	if len(msg.Data()) != m.opts.size {
 		c.Abort(fmt.Errorf("a message of %d bytes, not %d", len(msg.Data()), m.opts.size))
@@ -68,8 +69,7 @@ func (m *cmatose) count(c *reactor.Conn, msg reactor.Message) bool {
 	return t.got == m.opts.count
 }
 
-// onClosed counts a connection that has closed. After the last connection it stops the
-// endpoint.
+// onClosed counts a closed connection. The last one stops the endpoint.
 func (m *cmatose) onClosed(c *reactor.Conn, err error) {
 	m.check(err)
 	if t := c.Context().(*connState); t.got != m.opts.count {
@@ -90,8 +90,8 @@ type cmatoseServer struct{ *cmatose }
 
 func newCmatoseServer(s *endpoint) reactor.Handler { return cmatoseServer{&cmatose{endpoint: s}} }
 
-// OnConnectRequest accepts connection requests until it has accepted as many as the flag
-// -conns says. It rejects all further requests.
+// OnConnectRequest accepts as many requests as the flag -conns says, and rejects all
+// others.
 func (m cmatoseServer) OnConnectRequest(req *reactor.ConnRequest) {
 	if m.accepted == m.opts.conns {
 		m.check(req.Reject(nil))
@@ -103,8 +103,7 @@ func (m cmatoseServer) OnConnectRequest(req *reactor.ConnRequest) {
 	m.check(req.Accept(nil))
 }
 
-// OnOpen waits until all connections are open, and then starts to send messages on each
-// of them.
+// OnOpen starts sending on all connections when the last one has opened.
 func (m cmatoseServer) OnOpen(c *reactor.Conn) {
 	if !m.opened(c) {
 		return
@@ -121,15 +120,15 @@ func (m cmatoseServer) OnMessage(c *reactor.Conn, msg reactor.Message) {
 	}
 }
 
-// OnClose counts a connection that has closed because this server has called Close.
+// OnClose counts a connection that this server has closed.
 func (m cmatoseServer) OnClose(c *reactor.Conn, err error) { m.onClosed(c, err) }
 
 type cmatoseClient struct{ *cmatose }
 
 func newCmatoseClient(s *endpoint) reactor.Handler { return cmatoseClient{&cmatose{endpoint: s}} }
 
-// OnOpen waits until all connections are open. Then it dials as many further connections
-// as the flag -refused says. The server must reject these.
+// OnOpen waits until all connections are open. Then it dials the additional connections
+// of the flag -refused.
 func (m cmatoseClient) OnOpen(c *reactor.Conn) {
 	if !m.opened(c) {
 		return
@@ -143,9 +142,8 @@ func (m cmatoseClient) OnOpen(c *reactor.Conn) {
 	}
 }
 
-// OnDialError is called when a connection could not be opened. The server is expected to
-// reject the additional connections, so OnDialError counts a reject. Any other error ends
-// the client with that error.
+// OnDialError counts a reject, because the server must reject the additional
+// connections. Any other error ends the client.
 func (m cmatoseClient) OnDialError(_ *reactor.DialOptions, err error) {
 	var rejected *cm.RejectError
 	if len(m.open) < m.opts.conns || !errors.As(err, &rejected) || rejected.Reason != cm.RejectConsumer {
@@ -157,14 +155,12 @@ func (m cmatoseClient) OnDialError(_ *reactor.DialOptions, err error) {
 	m.finish()
 }
 
-// rejectTime is how long the client waits before it sends messages, if the test has
-// additional requests that the server must reject. A ucmatose server handles these
-// requests only after it has received the client's messages, and exits soon after that.
-// Because of the wait, the requests have arrived at the server before it exits.
+// rejectTime is how long the client waits before it sends messages, if the server must
+// reject additional requests. A ucmatose server exits soon after the messages. Because
+// of the wait, the requests arrive before that.
 const rejectTime = 500 * time.Millisecond
 
-// OnMessage sends the client's messages on the connection after the server's last
-// message has arrived.
+// OnMessage sends the client's messages after the last message of the server.
 func (m cmatoseClient) OnMessage(c *reactor.Conn, msg reactor.Message) {
 	switch {
 	case !m.count(c, msg):

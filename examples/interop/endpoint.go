@@ -7,21 +7,21 @@ import (
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
-// minMaxMessage is the smallest value of reactor.Config.MaxMessage that this program
-// sets. A buffer of this size has room for every control message of all protocols.
+// minMaxMessage is the smallest reactor.Config.MaxMessage of this program, in bytes. It
+// has room for every control message of all protocols.
 const minMaxMessage = 64
 
-// An endpoint has what the handlers of all protocols have in common. After the engine has
-// started, only the engine's single loop uses the endpoint.
+// An endpoint is the common part of all handlers. After the start only the engine's
+// single loop uses it.
 type endpoint struct {
 	reactor.BaseHandler
 	opts   *options
 	out    io.Writer
 	engine *reactor.Engine
-	err    error // The error with which the endpoint was first stopped, or nil.
+	err    error // First error with which the endpoint was stopped, or nil.
 }
 
-// start starts the endpoint: a server listens, and a client opens its first connections.
+// start makes a server listen, or opens the first connections of a client.
 func (e *endpoint) start() error {
 	if e.opts.listen {
 		listener, err := e.engine.Listen(e.opts.addr, nil)
@@ -38,8 +38,7 @@ func (e *endpoint) start() error {
 	return nil
 }
 
-// stop stops the engine. The parameter err is the result of the program, nil for
-// success.
+// stop stops the engine. The parameter err is the result of the program.
 func (e *endpoint) stop(err error) {
 	if e.err == nil {
 		e.err = err
@@ -54,10 +53,8 @@ func (e *endpoint) check(err error) {
 	}
 }
 
-// OnAcceptError stops the engine with the error. No protocol can continue after such an
-// error.
+// OnAcceptError stops the engine: no protocol can continue.
 func (e *endpoint) OnAcceptError(_ *reactor.ConnRequest, err error) { e.stop(err) }
 
-// OnDialError stops the engine with the error, because no protocol can continue without
-// the connection.
+// OnDialError stops the engine: no protocol can continue.
 func (e *endpoint) OnDialError(_ *reactor.DialOptions, err error) { e.stop(err) }

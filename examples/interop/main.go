@@ -1,6 +1,5 @@
-// Command interop implements the protocols of well-known RDMA programs, to test this
-// library against other implementations: rping, ucmatose, ib_send_lat and ib_send_bw.
-// See README.md.
+// Command interop tests this library against other implementations. It implements the
+// protocols of rping, ucmatose, ib_send_lat and ib_send_bw. See README.md.
 package main
 
 import (
@@ -19,23 +18,22 @@ import (
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
-// options has the values of the flags after they have been checked.
+// options has the checked values of the flags.
 type options struct {
 	listen   bool
 	addr     netip.AddrPort
 	provider string
 	path     string
 	size     int // Size of a message in bytes.
-	count    int // Number of messages, or of rounds if the protocol has rounds.
+	count    int // Number of messages or rounds.
 	conns    int
 	refused  int
 }
 
-// A protocol describes the protocol of one of the programs, and has the functions that
-// make its endpoints.
+// A protocol describes the protocol of one program, and makes its endpoints.
 type protocol struct {
 	size, count int // Defaults of the flags -size and -count.
-	least, most int // Smallest and largest value of the flag -size, the size of a message in bytes.
+	least, most int // Smallest and largest value of the flag -size, in bytes.
 	server      func(*endpoint) reactor.Handler
 	client      func(*endpoint) reactor.Handler
 }
@@ -102,7 +100,7 @@ func parse(args []string, stderr io.Writer) (*options, protocol, error) {
 func (o *options) check(p protocol) error {
 	fewest := 1
 	if o.listen {
-		fewest = 0 // The value 0 is allowed: with -conns 0 a server rejects all connections.
+		fewest = 0 // With -conns 0 a server rejects all connections.
 	}
 	for _, flag := range []struct {
 		name                string
@@ -120,12 +118,11 @@ func (o *options) check(p protocol) error {
 	return nil
 }
 
-// drainTimeout is the value of reactor.Config.DrainTimeout: the maximum time until the
-// operations of a closing connection have completed. It is long because the other
-// program may run on a slow machine and be busy with other connections.
+// drainTimeout is the maximum time that a closing connection waits for its operations.
+// It is long, because the other program may be slow or busy.
 const drainTimeout = 30 * time.Second
 
-// run runs one endpoint of the protocol, until the protocol has finished or failed.
+// run runs one endpoint until its protocol has finished or failed.
 func (o *options) run(p protocol, stdout io.Writer) error {
 	device, err := provider.Open(o.provider, &provider.Config{Path: o.path, Addr: o.addr.Addr()})
 	if err != nil {
@@ -147,5 +144,5 @@ func (o *options) run(p protocol, stdout io.Writer) error {
 		return errors.Join(err, s.engine.Wait())
 	}
 	err = s.engine.Wait()
-	return errors.Join(s.err, err) // The loop has ended, so no other goroutine uses the endpoint s any more.
+	return errors.Join(s.err, err) // The loop has ended, so this goroutine may use s.
 }

@@ -18,8 +18,7 @@ const hangLimit = 2 * time.Minute
 
 const runProgramEnv = "RDMALOOP_TEST_RUN_INTEROP"
 
-// TestMain normally runs the tests. If the environment variable runProgramEnv is set,
-// TestMain runs the program instead.
+// TestMain runs the tests, or the program if the variable runProgramEnv is set.
 func TestMain(m *testing.M) {
 	if os.Getenv(runProgramEnv) != "" {
 		main()
@@ -33,8 +32,7 @@ func program(t *testing.T, args ...string) *exec.Cmd {
 	ctx, cancel := context.WithTimeout(context.Background(), hangLimit)
 	t.Cleanup(cancel)
 	cmd := exec.CommandContext(ctx, self, args...)
-	// Without GORACE, a process with the race detector waits for a second when it
-	// exits.
+	// Without GORACE, a process with the race detector waits a second before it exits.
 	cmd.Env = append(os.Environ(), runProgramEnv+"=1", "GORACE=atexit_sleep_ms=0")
 	cmd.Stderr = new(bytes.Buffer)
 	return cmd
@@ -64,8 +62,7 @@ func client(t *testing.T, s *server, args string) *exec.Cmd {
 	return program(t, append(strings.Fields(args), "-provider", "soft", "-connect", s.addr)...)
 }
 
-// Each protocol runs without an error between a client and a server of this program, in
-// two processes.
+// TestPairs checks each protocol between a client and a server of this program.
 func TestPairs(t *testing.T) {
 	for _, test := range []struct{ name, server, client, want string }{
 		{"rping", "rping", "rping -count 20", "rdma-ping-19: "},
@@ -88,7 +85,8 @@ func TestPairs(t *testing.T) {
 	}
 }
 
-// If the two endpoints run with settings that do not match, they exit with an error.
+// TestMismatches checks that endpoints with settings that do not match exit with an
+// error.
 func TestMismatches(t *testing.T) {
 	for _, test := range []struct{ name, server, client, want string }{
 		{"buffer too small", "rping", "rping -size 65", "closed by the peer"},
@@ -108,8 +106,8 @@ func TestMismatches(t *testing.T) {
 	}
 }
 
-// If a server is told to reject all connections, the client fails and the server
-// succeeds.
+// TestClientRefused checks a server that rejects all connections. It succeeds, and its
+// client fails.
 func TestClientRefused(t *testing.T) {
 	s := startServer(t, "cmatose -conns 0 -refused 1")
 	c := client(t, s, "cmatose")

@@ -11,15 +11,14 @@ import (
 )
 
 // ib_send_lat and ib_send_bw are programs of the perftest package. With the flag -R,
-// their first connection is a control connection, on which the two sides exchange
-// messages in steps. In each step the client sends a message, and the server answers with
-// a message of the same kind. During one of these steps the client opens a second
-// connection to the same port. The second connection is for the data.
+// their first connection is a control connection. On it they exchange messages in steps:
+// the client sends a message, and the server answers with one of the same kind. In one
+// of the steps the client opens a second connection, to the same port, for the data.
 
 // Numbers of the steps. The steps without a name only synchronize both sides.
 const (
 	stepVersion = iota
-	// In this step both sides send the size of their buffers, which is the page size.
+	// Both sides send the size of their buffers: the page size.
 	stepCycle
 	stepCacheLine
 	stepMTU
@@ -33,13 +32,12 @@ const (
 	steps
 )
 
-// version is the release of perftest that this program reports to its peer. Newer
-// releases of perftest accept a peer of release 5.70 or later. Releases from 6.28 on
-// exchange messages in more steps, so this program reports an earlier release.
+// version is the perftest release that this program reports. Newer releases require 5.70
+// or later from their peer. From 6.28 on there are more steps.
 const version = "6.00"
 
-// stepMessage returns the message of a step. Both sides send the same message. The
-// parameter data is the data connection, or nil before that connection has opened.
+// stepMessage returns the message of a step, which both sides send. The parameter data
+// is the data connection, or nil if not open yet.
 func stepMessage(step int, data *reactor.Conn) []byte {
 	switch step {
 	case stepVersion:
@@ -49,21 +47,18 @@ func stepMessage(step int, data *reactor.Conn) []byte {
 	case stepCacheLine:
 		return binary.BigEndian.AppendUint32(nil, 64)
 	case stepMTU:
-		// This text is the code for an MTU of 1024 bytes. The peer does not use the
-		// value, because the data connection negotiates its own MTU.
+		// Code for an MTU of 1024 bytes. The peer does not use it.
 		return []byte("3\x00")
 	}
 	return endpointMessage(data)
 }
 
-// endpointSize is the length in bytes of the message that describes a connection.
-// Releases of perftest since 2026 add eight bytes before the GID, but also accept the
-// message without these bytes.
+// endpointSize is the length in bytes of the description of a connection. Releases since
+// 2026 have eight more bytes, but accept this one.
 const endpointSize = 56
 
-// endpointMessage returns the message that describes the data connection. Numbers are
-// big-endian. If the data connection is not open yet, all fields are zero. The peer only
-// prints the values.
+// endpointMessage describes the data connection with big-endian numbers. Before it
+// opens, all fields are zero. The peer only prints them.
 func endpointMessage(data *reactor.Conn) []byte {
 	b := make([]byte, endpointSize)
 	if data != nil {
@@ -74,8 +69,7 @@ func endpointMessage(data *reactor.Conn) []byte {
 	return b
 }
 
-// A perftest is the common part of the server and the client for ib_send_lat and
-// ib_send_bw.
+// A perftest is the common part of the server and the client.
 type perftest struct {
 	*endpoint
 	traffic
@@ -88,16 +82,15 @@ type perftest struct {
 type traffic interface {
 	// onStart is called when the client may start to send data.
 	onStart(*perftest)
-	// onMessage is called when a message has arrived on the data connection.
+	// onMessage is called when data has arrived.
 	onMessage(*perftest)
-	// onWritable is called when the send queue was full and has free places again.
+	// onWritable is called when the send queue has free places again.
 	onWritable(*perftest)
-	// onDelivered is called when a message that was sent with Notify has been delivered.
+	// onDelivered is called when a message sent with Notify has been delivered.
 	onDelivered(*perftest)
 }
 
-// OnOpen stores the connection. The first connection is the control connection, the
-// second the data connection.
+// OnOpen stores the control connection first, and then the data connection.
 func (p *perftest) OnOpen(c *reactor.Conn) {
 	if p.control == nil {
 		p.control = c
@@ -109,7 +102,7 @@ func (p *perftest) OnOpen(c *reactor.Conn) {
 // sendStep sends this side's message of the next step.
 func (p *perftest) sendStep() { p.check(p.control.Send(stepMessage(p.step, p.data))) }
 
-// checkStep checks a message of the exchange, and returns the number of its step.
+// checkStep checks a message and returns the number of its step.
 func (p *perftest) checkStep(msg reactor.Message) (step int, ok bool) {
 	got, want := len(msg.Data()), len(stepMessage(p.step, p.data))
 	if p.step == steps || got < want || got > want && want != endpointSize {
@@ -139,8 +132,7 @@ func (p *perftest) OnCompletion(_ *reactor.Conn, _ reactor.Op, err error) {
 	}
 }
 
-// OnClose stops the endpoint when both connections have closed. The peer may close its
-// connections in any order.
+// OnClose stops the endpoint when both connections have closed, in any order.
 func (p *perftest) OnClose(_ *reactor.Conn, err error) {
 	if p.step < stepEnd || !errors.Is(err, reactor.ErrPeerClosed) {
 		p.check(err)
@@ -169,7 +161,7 @@ func (p perftestServer) OnMessage(c *reactor.Conn, msg reactor.Message) {
 		return
 	}
 	if step, ok := p.checkStep(msg); ok {
-		// The peer expects an answer that is as long as the peer's own message.
+		// The answer must be as long as the peer's message.
 		answer := make([]byte, len(msg.Data()))
 		copy(answer, stepMessage(step, p.data))
 		p.check(c.Send(answer))
@@ -187,8 +179,8 @@ func newPerftestClient(s *endpoint, t traffic) reactor.Handler {
 	return &perftestClient{perftest: &perftest{endpoint: s, traffic: t}}
 }
 
-// OnOpen starts the exchange when the control connection has opened, and continues it
-// when the data connection has opened.
+// OnOpen starts the exchange on the control connection. It continues the exchange when
+// the data connection has opened.
 func (p *perftestClient) OnOpen(c *reactor.Conn) {
 	p.perftest.OnOpen(c)
 	p.sendStep()
@@ -208,7 +200,7 @@ func (p *perftestClient) OnMessage(c *reactor.Conn, msg reactor.Message) {
 	case step == stepRun && p.data == nil:
 		c.Abort(errors.New("the server has started before the data connection is open"))
 	case step == stepRun:
-		// The exchange of messages continues when the traffic calls sendStep.
+		// The exchange continues when the traffic calls sendStep.
 		p.onStart(p.perftest)
 	case step == stepEnd:
 		p.data.Close()
@@ -220,9 +212,8 @@ func (p *perftestClient) OnMessage(c *reactor.Conn, msg reactor.Message) {
 
 func (p *perftestClient) dial() { p.check(p.engine.Dial(p.opts.addr, nil)) }
 
-// OnDialError dials the data connection again if the server has rejected it. A reject is
-// expected: the server first answers the message of the client, and then starts to
-// listen for the data connection. So the request may arrive too early.
+// OnDialError dials the data connection again after a reject. The server listens for it
+// only after the answer to the client's message, so a request may arrive too early.
 func (p *perftestClient) OnDialError(_ *reactor.DialOptions, err error) {
 	if p.refused++; p.control == nil || p.refused > 10 || !errors.Is(err, cm.ErrRefused) {
 		p.stop(err)

@@ -10,13 +10,16 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// rping is a program of librdmacm. In each round the client sends the address of a
-// buffer, which the server READs. Then the client sends the address of another buffer, to
-// which the server WRITEs the same data. After the READ and after the WRITE, the server
-// sends a message whose contents do not matter. See rping(1).
+// rping is a program of librdmacm. In each round:
+//
+//   - The client sends the address of a buffer, and the server READs the buffer.
+//   - The client sends the address of another buffer, and the server WRITEs the same
+//     data to it.
+//
+// After each operation the server sends a message of any contents. See rping(1).
 
-// rpingMessage is the size of every message in bytes. A message has the address, the key
-// and the size of a buffer, all big-endian.
+// rpingMessage is the size of a message in bytes: address, key and size of a buffer, all
+// big-endian.
 const rpingMessage = 16
 
 // An rpingServer serves one client.
@@ -24,7 +27,7 @@ type rpingServer struct {
 	*endpoint
 	accepted bool // True when a client has been accepted.
 	buf      verbs.MR
-	// True when the server has read the client's buffer. The WRITE comes next.
+	// True after the READ. The WRITE comes next.
 	read bool
 }
 
@@ -70,8 +73,7 @@ func (r *rpingServer) OnMessage(c *reactor.Conn, msg reactor.Message) {
 	r.read = !r.read
 }
 
-// textLength returns the length in bytes of the text in the buffer, with the zero byte
-// that ends the text.
+// textLength returns the length of the text in bytes, including the final zero byte.
 func (r *rpingServer) textLength(size int) int {
 	if end := bytes.IndexByte(r.buf.Bytes()[:size], 0); end >= 0 {
 		return end + 1
@@ -86,7 +88,7 @@ func (r *rpingServer) OnCompletion(c *reactor.Conn, _ reactor.Op, err error) {
 	}
 }
 
-// OnClose stops the server. A client of rping disconnects without a further message.
+// OnClose stops the server. A client of rping ends by disconnecting.
 func (r *rpingServer) OnClose(_ *reactor.Conn, err error) {
 	if errors.Is(err, reactor.ErrPeerClosed) {
 		err = nil
@@ -99,7 +101,7 @@ type rpingClient struct {
 	*endpoint
 	source, sink verbs.MR
 	round        int
-	sinkSent     bool // True when the address of the buffer for the server's WRITE has been sent.
+	sinkSent     bool // True when the address for the server's WRITE has been sent.
 }
 
 func newRpingClient(s *endpoint) reactor.Handler { return &rpingClient{endpoint: s} }
@@ -134,8 +136,7 @@ func (r *rpingClient) sendAddress(c *reactor.Conn, mr verbs.MR) {
 	r.check(c.Send(b))
 }
 
-// OnMessage continues the round. The server sends a message when it has finished a READ
-// or a WRITE.
+// OnMessage continues the round after the server's READ or WRITE.
 func (r *rpingClient) OnMessage(c *reactor.Conn, _ reactor.Message) {
 	if r.sinkSent = !r.sinkSent; r.sinkSent {
 		r.sendAddress(c, r.sink)

@@ -19,8 +19,7 @@ func newLatencyClient(s *endpoint) reactor.Handler {
 	return newPerftestClient(s, &latencyClient{payload: make([]byte, s.opts.size)})
 }
 
-// noTraffic implements traffic with empty methods. A type that embeds noTraffic defines
-// only the methods that it needs.
+// noTraffic implements traffic with empty methods. Other types embed it.
 type noTraffic struct{}
 
 func (noTraffic) onStart(*perftest)     {}
