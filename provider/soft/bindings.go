@@ -13,15 +13,14 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// bindings is a device's table of RC connections on both paths.
+// bindings is a device's table of RC connections.
 //
 // Connection management adds a binding for each of its connections. An application can
-// also connect two queue pairs of the device itself. Then the queue pair that enters RTR
-// first makes both ends of the shared memory. It keeps one end and offers the other one
-// to its peer.
+// also connect two queue pairs of the device itself. The first of them to enter RTR
+// makes both ends of the shared memory, keeps one, and offers the other one to its peer.
 //
-// Any goroutine may call the methods. A shard that receives packets also takes the
-// mutex, so no method maps or unmaps memory while it holds the mutex.
+// Any goroutine may call the methods. No method maps or unmaps memory while it holds the
+// mutex, because shards take the mutex when they receive packets.
 type bindings struct {
 	geom shm.Geometry
 	maps *shm.MappingLimit
@@ -37,8 +36,8 @@ type boundQP struct {
 	taken bool // true once the queue pair owns the end of the binding
 }
 
-// An endKey identifies an offered end by two queue pair numbers: the queue pair maker
-// has made the end for the queue pair taker.
+// An endKey identifies an offered end by two queue pair numbers. The field maker is the
+// number of the queue pair that offers the end.
 type endKey struct{ taker, maker uint32 }
 
 // A localEnd is an end of a connection on the local path.
@@ -58,8 +57,8 @@ func newBindings(geom shm.Geometry, maps *shm.MappingLimit) *bindings {
 	}
 }
 
-// add adds a binding for the queue pair qpn, and removes its previous one. The parameter
-// taken says that the queue pair already owns the new end.
+// add sets the binding of a queue pair. The parameter taken is true if the queue pair
+// already owns the new end.
 func (t *bindings) add(qpn uint32, b *connmgr.Binding, taken bool) {
 	t.mu.Lock()
 	old := t.bound[qpn]
@@ -81,8 +80,8 @@ func (t *bindings) remove(qpn uint32, b *connmgr.Binding) {
 	e.release()
 }
 
-// release releases the end of a removed binding, unless the queue pair has taken the
-// end. A nil receiver is allowed.
+// release releases the end of a removed binding, unless the queue pair has taken it. A
+// nil receiver is allowed.
 func (e *boundQP) release() {
 	if e != nil && e.hasEnd() {
 		e.End.Release()
@@ -93,8 +92,8 @@ func (e *boundQP) release() {
 func (e *boundQP) hasEnd() bool { return e.End != nil && !e.taken }
 
 // path returns the path of a queue pair that enters RTR. The result local means that an
-// end is ready to be taken, and wire means that the binding is for the wire path. Both
-// are false without a binding, and when the end was taken already.
+// end waits to be taken. The result wire means that the binding is for the wire path.
+// Both may be false.
 func (t *bindings) path(qpn uint32) (local, wire bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -129,9 +128,9 @@ func (t *bindings) dataHeard(qpn uint32) {
 
 var errSelf = errors.New("a queue pair can not be connected to itself")
 
-// take returns the end for the queue pair own, which enters RTR and then owns the end.
-// If no end was bound or offered, take makes two ends, and offers one to the queue pair
-// peer.
+// take returns the end for a queue pair that enters RTR. The queue pair then owns the
+// end. If there is none, take makes two ends, and offers one to the peer. The parameters
+// are the numbers of both queue pairs.
 func (t *bindings) take(own, peer uint32) (*localEnd, error) {
 	t.mu.Lock()
 	end := t.existing(own, peer)
@@ -153,8 +152,8 @@ func (t *bindings) take(own, peer uint32) (*localEnd, error) {
 	return end, nil
 }
 
-// existing takes the bound or offered end of the queue pair own. It returns nil if there
-// is none. The caller holds the mutex.
+// existing takes the bound or offered end of a queue pair, or returns nil. The caller
+// holds the mutex.
 func (t *bindings) existing(own, peer uint32) *localEnd {
 	if e := t.bound[own]; e != nil && e.hasEnd() {
 		e.taken = true
@@ -165,9 +164,9 @@ func (t *bindings) existing(own, peer uint32) *localEnd {
 	return end
 }
 
-// takeOrOffer is the second half of take. It looks for an end again, because the mutex
-// was not held while the two new ends were made. If it finds none, it uses ownEnd, and
-// offers peerEnd to the peer. The caller has to release the ends in unused.
+// takeOrOffer looks for an end again, because take did not hold the mutex while it made
+// two ends. If there is none, takeOrOffer uses ownEnd, and offers peerEnd to the peer.
+// The caller has to release the ends that are unused.
 func (t *bindings) takeOrOffer(own, peer uint32, ownEnd, peerEnd *shm.End) (end *localEnd, unused []*shm.End) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -181,8 +180,8 @@ func (t *bindings) takeOrOffer(own, peer uint32, ownEnd, peerEnd *shm.End) (end 
 	return &localEnd{End: ownEnd, provisional: true}, unused
 }
 
-// drop releases the end that the queue pair own has offered to the queue pair peer. It
-// returns false if there is no such end, or if the peer has taken the end.
+// drop releases the end that a queue pair has offered to its peer. It returns false if
+// the peer has taken the end, or none was offered.
 func (t *bindings) drop(own, peer uint32) bool {
 	t.mu.Lock()
 	end := t.offered[endKey{peer, own}]

@@ -27,7 +27,7 @@ func (e qpEngine) RemoveChannel() { e.dev.remove(objEventChannel) }
 func (e qpEngine) SourceIndex(of netip.Addr) (int, error) { return e.dev.gids.index(of) }
 
 // Bind implements connmgr.Engine. It adds the binding to the table of the device. A
-// queue pair that is already connected may use the new end at once; see rebind.
+// connected queue pair may use the new end at once; see rebind.
 func (e qpEngine) Bind(qpn uint32, b *connmgr.Binding) error {
 	taken := false
 	if q := e.dev.qp(qpn); q != nil && b.End != nil {
@@ -57,9 +57,9 @@ func (d *device) qp(num uint32) *qp {
 	return d.qps[num]
 }
 
-// rebind offers a new end to the path of the queue pair. If path.rebind returns a new
-// path, the queue pair uses that path from now on, and sends its requests again. The
-// result taken is true if the caller does not own the end any more.
+// rebind offers a new end to the path of the queue pair; see path.rebind. If the path
+// changes, the queue pair sends its requests again. The result taken is true if the
+// caller does not own the end any more.
 func (q *qp) rebind(end *localEnd) (taken bool, err error) {
 	q.shard.enter()
 	defer q.shard.leave()

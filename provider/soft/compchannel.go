@@ -11,8 +11,8 @@ import (
 )
 
 // compChannel implements verbs.CompChannel. It belongs to its shard. In manual progress
-// its descriptor is the shard's epoll descriptor. So the owner also wakes up when the
-// shard has packets to process.
+// its descriptor is the shard's epoll descriptor, which is also readable when packets
+// arrive.
 type compChannel struct {
 	dev      *device
 	shard    *shard

@@ -20,9 +20,9 @@ func (q *qp) acknowledged(seq uint64) {
 	q.retire(seq)
 }
 
-// retire completes, in order, the requests with path sequences below acked. A failed
-// request moves the queue pair to the error state. In SQD retire raises
-// verbs.AsyncSQDrained when nothing is outstanding.
+// retire completes, in order, the requests with path sequences below the parameter
+// acked. A failed request ends the queue pair. In SQD retire raises verbs.AsyncSQDrained
+// when nothing is outstanding.
 func (q *qp) retire(acked uint64) {
 	for q.sq.outstanding() && q.state != verbs.StateError {
 		w := q.sq.at(q.sq.oldest)
@@ -90,9 +90,9 @@ func (q *qp) expectedResponse() *wqe {
 	return nil
 }
 
-// response stores response data in the memory of the oldest READ or atomic without a
-// complete response. The parameter last marks the last data. It returns false if the
-// peer has violated the protocol: the data is not expected, or its length is wrong.
+// response stores data of the response to the oldest READ or atomic. The parameter last
+// marks the last data. response returns false if the data is not expected, or has a
+// wrong length.
 func (q *qp) response(op fragment.Op, data []byte, last bool) bool {
 	w := q.expectedResponse()
 	if w == nil || (op == fragment.ReadData) != (w.op == verbs.OpRead) || uint64(w.received)+uint64(len(data)) > uint64(w.total) {
@@ -115,8 +115,8 @@ func (q *qp) response(op fragment.Op, data []byte, last bool) bool {
 	return true
 }
 
-// onNAK fails the oldest unacknowledged request after a NAK. The parameter a is the
-// outcome in the NAK. Sequence NAKs are processed elsewhere.
+// onNAK fails the oldest unacknowledged request with the outcome in a NAK. It is not
+// called for sequence NAKs.
 func (q *qp) onNAK(a outcome) {
 	status := verbs.StatusRemOpErr
 	switch a {
@@ -129,8 +129,7 @@ func (q *qp) onNAK(a outcome) {
 }
 
 // onRNR processes an RNR NAK for the oldest unacknowledged request. The parameter code
-// is the code of the time to wait; see verbs.RNRDelay. Without a retry left, the request
-// fails.
+// says how long to wait; see verbs.RNRDelay. Without a retry left, the request fails.
 func (q *qp) onRNR(code uint8) {
 	q.shard.counts.Inc(counters.RcvdRNRErr)
 	if !q.rnr.refused(code) {
@@ -147,9 +146,8 @@ func (q *qp) onRNRTimer() {
 	}
 }
 
-// onPeerStopped starts the response timer. The local path calls it when the peer does
-// not process outstanding requests. The timer runs as long as all retries together would
-// take on the wire path.
+// onPeerStopped starts the response timer, when the peer on the local path does not
+// process requests. The timer runs as long as all retries would take on the wire path.
 func (q *qp) onPeerStopped() {
 	r := &q.requester
 	if r.responseTimer.Running() || q.attr.Timeout == 0 {

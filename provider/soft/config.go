@@ -20,17 +20,15 @@ const (
 	// PathAuto uses the local path to peers on this host, and the wire path (RoCEv2) to
 	// peers on other hosts. A UD queue pair may have peers on both paths.
 	//
-	// A listener accepts requests on both paths, with these exceptions:
+	// A listener accepts requests on both paths, with two exceptions:
 	//
 	//   - At a loopback address it accepts requests on the local path only.
-	//   - If another process has the UDP port of an address, the listener accepts
-	//     requests to that address on the local path only. See cm.ID.Serves and
-	//     Config.ListenOnAll.
-	//   - Packets that arrive on the wire path from this host are dropped, because they
-	//     do not show which user has sent them.
+	//   - If another process has the UDP port of an address, the same is true for that
+	//     address. See cm.ID.Serves and Config.ListenOnAll.
 	//
-	// A dial to this host fails if no process listens on the local path, or if a
-	// security module of the kernel forbids the connection.
+	// Packets that arrive on the wire path from this host are dropped, because they do
+	// not show which user has sent them. A dial to this host fails if no process listens
+	// on the local path, or if a security module of the kernel forbids the connection.
 	PathAuto Path = iota
 	// PathLocal uses the local path only.
 	PathLocal
@@ -70,14 +68,14 @@ const AnyUser = access.AnyUser
 
 // Config configures a device. Open copies it. A nil *Config means the zero value.
 type Config struct {
-	// Vectors is the number of completion vectors, which is also the number of shards.
-	// Zero means GOMAXPROCS. The maximum is 1024.
+	// Vectors is the number of completion vectors, one for each shard. Zero means
+	// GOMAXPROCS. The maximum is 1024.
 	Vectors int
 	// Path selects the paths to peers.
 	Path Path
 	// RingBytes is the size of the shared memory for payload in flight, for each
 	// direction of a local connection. It is a power of two from 4 KiB to 64 MiB. Zero
-	// means 256 KiB. The system allocates a page when it is first used.
+	// means 256 KiB. The system allocates pages when they are used.
 	RingBytes int
 	// RingSlots is the largest number of requests in flight, for each direction of a
 	// local connection. It is a power of two from 8 to 65536. Zero means 256.
@@ -91,9 +89,9 @@ type Config struct {
 	// of the device has this number too, that user also needs AnyUser, unless every user
 	// is mapped.
 	AllowedUsers []uint32
-	// ListenOnAll makes Listen return an error if an address can not be served on each
+	// ListenOnAll makes Listen return an error if it can not serve an address on each
 	// path that Path allows. False means that Listen serves what it can; see
-	// cm.ID.Serves. Addresses that are added to the host later cause no error.
+	// cm.ID.Serves.
 	ListenOnAll bool
 	// MaxConnsPerUser is the largest number of local connections that one other user may
 	// have to the device. Root and the user of the device have no limit. Zero means an
@@ -113,26 +111,30 @@ type Config struct {
 	MaxConnsPerUser int
 	// MaxHalfOpen is the largest number of half-open connections and lookups of one
 	// listener on the wire path. A connection is half-open until the address of its peer
-	// is validated. A lookup is a request for the queue pair number of a UD service
-	// (IBTA vol. 1, 12.11). At the limit, a new request replaces the oldest entry of the
-	// source address that has the most entries. Zero means 512. The maximum is 65536.
+	// is validated. A lookup asks for the queue pair number of a UD service (IBTA vol.
+	// 1, 12.11).
+	//
+	// At the limit, a new request replaces the oldest entry of the source address with
+	// the most entries. Zero means 512. The maximum is 65536.
 	MaxHalfOpen int
 	// MaxHalfOpenPerAddress is the largest number of half-open connections and lookups
-	// of one source address. IPv6 addresses with the same first 64 bits count as one
-	// address. At the limit, a new request replaces the oldest entry of the address if
-	// that is older than a second. Otherwise the request is dropped, and the peer
-	// retransmits it. Zero means half of MaxHalfOpen, rounded up. The maximum is
-	// MaxHalfOpen.
+	// of one source address. IPv6 addresses with the same first 64 bits count as one.
+	//
+	// At the limit, a new request replaces an entry of the address that is older than a
+	// second. Otherwise it is dropped, and the peer retransmits it. Zero means half of
+	// MaxHalfOpen, rounded up. The maximum is MaxHalfOpen.
 	MaxHalfOpenPerAddress int
 	// MaxConnsPerAddress is the largest number of connections from one source address to
 	// the listeners of the device on the wire path. Half-open connections count, lookups
-	// do not. IPv6 addresses count as for MaxHalfOpenPerAddress. At the limit, further
-	// requests are refused with cm.RejectNoResources. They are dropped instead while the
-	// address has half-open connections. Zero means 4096. The maximum is 1048576.
+	// do not. IPv6 addresses count as for MaxHalfOpenPerAddress.
+	//
+	// At the limit, further requests are refused with cm.RejectNoResources, or dropped
+	// while the address has half-open connections. Zero means 4096. The maximum is
+	// 1048576.
 	MaxConnsPerAddress int
 	// WirePort is the UDP port of both ends of the wire path. Zero means 4791, the port
-	// of RoCEv2, which other implementations require. Only one process can have the port
-	// at an address.
+	// of RoCEv2. Other implementations use only that port. Only one process can have the
+	// port at an address.
 	WirePort uint16
 }
 
@@ -143,8 +145,7 @@ const (
 	defaultRingSlots = 256
 
 	// A half-open connection takes 26 KiB, including the queues of the reactor. So a
-	// listener needs up to 13 MiB for 512 of them, and twice as much until the garbage
-	// collector has run.
+	// listener needs up to 13 MiB, or 26 MiB before the garbage collector has run.
 	defaultHalfOpen = 512
 	maxHalfOpen     = 1 << 16
 	// By default, a loop of the reactor accepts twice as many connections. So one
@@ -209,8 +210,8 @@ func (c *Config) setWireLimits() error {
 }
 
 // slots returns the largest number of shards of the device. Each shard has a slot, a
-// number below this limit. The numbers of its queue pairs have the slot as the remainder
-// modulo slots.
+// number below this limit. It is the remainder of the shard's queue pair numbers modulo
+// slots.
 func (c *Config) slots() uint32 { return 2 * uint32(c.Vectors) }
 
 // numberFor changes the random number num into a queue pair number for the shard with

@@ -19,19 +19,17 @@ const (
 // limits the packets in flight of all connections to that address. The window shrinks
 // after a loss and grows with acknowledged packets, as in TCP (RFC 5681, 3.1).
 //
-// A peer can fake losses. The connections to one address may belong to different users,
-// and no user may slow down the others. So each connection has a part of the window:
+// A peer can fake losses, and must not slow down the connections of other users. So the
+// window is divided:
 //
-//   - The packets that its acknowledgements have added to the window, minus the packets
-//     that its losses have removed.
-//   - The rest of the window is the common part.
-//   - The losses of a connection remove at most its own part and its equal share of the
+//   - Each connection has a part: the packets that its acknowledgements have added,
+//     minus those that its losses have removed.
+//   - The rest is the common part.
+//   - The losses of a connection remove at most its own part and an equal share of the
 //     common part.
 //
-// If all connections lose packets, each one removes half of its packets in flight.
-// Together they halve the window (compare RFC 6356, 3).
-//
-// Packets of READ responses count too, although the peer sends them.
+// If all connections lose packets, together they halve the window (compare RFC 6356, 3).
+// Packets of READ responses count too.
 type congestion struct {
 	addr  netip.Addr
 	conns int // number of connections to the address
@@ -72,8 +70,8 @@ func (g *congestion) allows(n uint64) bool { return g.inFlight+n <= g.window }
 // fillsWindow reports whether n more packets would fill the congestion window.
 func (g *congestion) fillsWindow(n uint64) bool { return !g.allows(n + 1) }
 
-// resume lets the connection that has waited longest send, if the window has room. After
-// sending, that connection calls resume for the next one.
+// resume lets the connection that has waited longest send, if the window has room. That
+// connection then calls resume for the next one.
 func (g *congestion) resume() {
 	if len(g.waiting) == 0 || !g.allows(1) {
 		return
@@ -93,18 +91,18 @@ type connCongestion struct {
 	// part of this connection in the shared window, in packets; negative if its losses
 	// have reduced the common part
 	part int64
-	// ssthresh is the slow start threshold (RFC 5681, 3.1). While the shared window is
-	// smaller, each acknowledged packet of this connection adds one packet to it.
+	// slow start threshold (RFC 5681, 3.1): while the shared window is smaller, each
+	// acknowledged packet of this connection adds one to it
 	ssthresh uint64
 	// packets acknowledged since this connection last enlarged the shared window; used
 	// above ssthresh only
 	sinceGrowth uint64
 	acked       uint64 // packets acknowledged since the connection was made
-	// recoveryEnd is a value of acked. While acked is lower, further losses are ignored:
-	// losses of packets that were in flight together count once (RFC 9002, 7.3.2).
+	// value of acked; until it is reached, further losses are ignored, because losses of
+	// packets that were in flight together count once (RFC 9002, 7.3.2)
 	recoveryEnd uint64
-	// ownWindow limits the packets of this connection in flight, from minWindow to
-	// maxConnWindow. Each counted loss of this connection reduces it.
+	// limit of the packets of this connection in flight, from minWindow to
+	// maxConnWindow; the losses of this connection reduce it
 	ownWindow      uint64
 	ownSinceGrowth uint64 // packets acknowledged since ownWindow last grew
 }
@@ -128,8 +126,8 @@ func (f *connCongestion) leave() {
 }
 
 // returnPart adds the part of an ended connection to the common part. A negative part
-// first enlarges the window again, up to maxWindow. Otherwise a series of connections
-// with losses could use up the common part.
+// enlarges the window again, so that many short connections with losses do not use up
+// the common part.
 func (f *connCongestion) returnPart() {
 	g := f.shared
 	if f.part < 0 {
@@ -147,9 +145,9 @@ func (f *connCongestion) setInFlight(n uint64) {
 	f.inFlight = n
 }
 
-// allows reports whether the connection may send n more packets. Whatever the others
-// have in flight, each connection may use its equal share of the shared window, and at
-// least one packet. If the shared window is full, the connection waits for onRoom.
+// allows reports whether the connection may send n more packets. It may always use its
+// equal share of the shared window, and at least one packet. If the window is full, the
+// connection waits for onRoom.
 func (f *connCongestion) allows(n uint64) bool {
 	if f.inFlight > 0 && f.inFlight+n > f.ownWindow {
 		return false
@@ -175,9 +173,8 @@ func (f *connCongestion) quarterWindow() int {
 	return max(1, int(min(f.shared.window, f.ownWindow)/4))
 }
 
-// grow counts n acknowledged packets, which are not in flight any more. If less than
-// half of the window was in use, the window stays as it is: the network was not tested
-// with more.
+// grow counts n acknowledged packets. If less than half of the window was in use, the
+// window stays as it is, because it was not tested.
 func (f *connCongestion) grow(n uint64) {
 	g := f.shared
 	f.acked += n
@@ -201,9 +198,9 @@ func (f *connCongestion) grow(n uint64) {
 	f.part += int64(more)
 }
 
-// shrink counts a loss. The parameter flight is the number of packets that the
-// connection had in flight. From now on it may have half of that number in flight. Slow
-// start ends, and the shared window shrinks too.
+// shrink counts a loss. The parameter flight is how many packets the connection had in
+// flight. It may now have half of that number in flight. Slow start ends, and the shared
+// window shrinks.
 func (f *connCongestion) shrink(flight uint64) {
 	if f.acked < f.recoveryEnd {
 		return
@@ -214,7 +211,7 @@ func (f *connCongestion) shrink(flight uint64) {
 	used := min(g.window, g.inFlight-f.inFlight+flight)
 	mine := min(used, flight)
 	// Without limits, the window loses its unused part and half of the connection's
-	// packets in flight. Two limits can make the reduction smaller.
+	// packets.
 	lost := g.window - used + mine - mine/2
 	// The first limit is the connection's part plus its equal share of the common part.
 	conns := int64(g.conns)

@@ -21,12 +21,11 @@ type cq struct {
 	// the slices that the last call of Poll or PollInline has passed
 	dst  []verbs.WC
 	data []verbs.InlineData
-	// limit is the largest number of completions that drive may store in dst.
-	// inlineLimit is the same for small messages. Both are 0 outside a poll.
+	// limit is how many completions drive may store in dst, and inlineLimit is the same
+	// for small messages. Both are 0 outside a poll.
 	limit, inlineLimit int
 	// stored counts the completions in dst. fromRing counts those that the poll has
-	// taken from the ring before it called drive. Both are equal outside a call of
-	// drive.
+	// taken from the ring. Both are equal outside a call of drive.
 	stored, fromRing int
 	ring             []cqe // queued completions; grows up to depth
 	// head counts the completions taken from the ring, and tail those added. Both wrap.
@@ -44,9 +43,9 @@ type cq struct {
 	closed  atomic.Bool
 }
 
-// A cqe is a queued completion. Its request occupies an entry of the work queue until
-// the completion is polled (IBTA vol. 1, 10.8.5.1). So a CQ that is as deep as its work
-// queues together never overruns.
+// A cqe is a queued completion. It occupies an entry of its work queue until it is
+// polled (IBTA vol. 1, 10.8.5.1). So a CQ that is as deep as its work queues together
+// never overruns.
 type cqe struct {
 	wc    verbs.WC
 	space *cqSpace // counts the entries of the work queue of the completed request
@@ -124,8 +123,7 @@ func checkCQDepth(depth int) error {
 }
 
 // initialCQEs is how many completions the ring of a CQ can hold before it grows. The
-// ring rarely holds more, because drive usually stores completions in dst. The number is
-// arbitrary.
+// ring rarely holds more, because drive usually fills dst. Arbitrary.
 const initialCQEs = 64
 
 // resize gives the ring room for size completions, a power of two. It keeps the queued
@@ -171,9 +169,9 @@ func copyWC(to, from *verbs.WC) {
 	to.Flags, to.VendorErr = from.Flags, from.VendorErr
 }
 
-// push adds the completion of a request. The parameter from counts the entries of the
-// work queue. The parameter solicited is true for a receive with the solicited event
-// bit. A failed completion always counts as solicited (IBTA vol. 1, 11.4.2.2).
+// push adds the completion of a request. The parameter from is its work queue. The
+// parameter solicited is true for a receive with the solicited event bit. Failed
+// completions always count as solicited (IBTA vol. 1, 11.4.2.2).
 func (c *cq) push(wc *verbs.WC, from *cqSpace, solicited bool) {
 	switch queued := int(c.tail - c.head); {
 	case queued == 0 && c.stored < c.limit:
@@ -219,7 +217,7 @@ func (c *cq) fire() {
 func (c *cq) Poll(dst []verbs.WC) (int, error) { return c.PollInline(dst, nil) }
 
 // PollInline implements verbs.InlinePoller. It usually calls drive only if the ring has
-// too few completions; see drivePolls. If data is nil, it returns no small messages.
+// too few completions; see drivePolls.
 func (c *cq) PollInline(dst []verbs.WC, data []verbs.InlineData) (int, error) {
 	s := c.shard
 	s.enter()
@@ -245,8 +243,8 @@ func (c *cq) PollInline(dst []verbs.WC, data []verbs.InlineData) (int, error) {
 	return n, nil
 }
 
-// setBatch stores the slices of the caller of Poll. Most callers always pass the same
-// slices, and comparing is cheaper than storing pointers.
+// setBatch stores the slices of a poll. They are usually the same as before, and
+// comparing is cheaper than storing pointers.
 func (c *cq) setBatch(dst []verbs.WC, data []verbs.InlineData) {
 	if len(dst) != len(c.dst) || len(dst) > 0 && &dst[0] != &c.dst[0] {
 		c.dst = dst
@@ -256,9 +254,8 @@ func (c *cq) setBatch(dst []verbs.WC, data []verbs.InlineData) {
 	}
 }
 
-// One of every drivePolls polls that were satisfied from the ring calls drive
-// nevertheless. So queue pairs without queued completions make progress too. The number
-// is arbitrary.
+// One of drivePolls polls that were satisfied from the ring calls drive too. So other
+// queue pairs make progress. Arbitrary.
 const drivePolls = 4
 
 // driveIsDue counts a poll that was satisfied from the ring. It reports whether that

@@ -5,9 +5,9 @@ package soft
 import "github.com/rdmaloop/rdmaloop/verbs"
 
 // A CQ that gets more completions than it can hold stays in error, and its queue pairs
-// fail (IBTA vol. 1, 10.8.5 and 11.6.3.1). Asynchronous events report the CQ and each
-// queue pair; see ibv_get_async_event(3). The queue pairs fail in the next call of
-// drive. They can not fail at once, because one of them is in the middle of a request.
+// fail (IBTA vol. 1, 10.8.5 and 11.6.3.1). Asynchronous events report them; see
+// ibv_get_async_event(3). The queue pairs fail in the next call of drive, because one of
+// them is in the middle of a request.
 
 // overflow puts a full CQ in error.
 func (c *cq) overflow() {
@@ -20,8 +20,7 @@ func (c *cq) overflow() {
 	c.fire()
 }
 
-// failNow moves the queue pairs to the error state before the next call of drive.
-// Methods that the application calls use it.
+// failNow does the work of failTimer at once, when the application calls a method.
 func (c *cq) failNow() {
 	if c.failTimer.Running() {
 		c.failTimer.stop()
@@ -29,8 +28,8 @@ func (c *cq) failNow() {
 	}
 }
 
-// failQPs moves the queue pairs of an overrun CQ to the error state, except those in
-// RESET or in error. The completions of their flushed requests are dropped.
+// failQPs moves the queue pairs of an overrun CQ to the error state. The completions of
+// their flushed requests are dropped.
 func (c *cq) failQPs() {
 	for _, q := range c.dev.qpsOn(c) {
 		if q.state != verbs.StateReset && q.state != verbs.StateError {

@@ -8,8 +8,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// This file has the functions of the requester and of the responder that only UD queue
-// pairs use, on both paths.
+// This file has the parts of the requester and the responder that only UD queue pairs
+// use.
 
 // checkDatagram checks a UD request before it is queued.
 func checkDatagram(wr *verbs.SendWR) error {
@@ -25,9 +25,9 @@ func checkDatagram(wr *verbs.SendWR) error {
 	return nil
 }
 
-// checkQueuedDatagram returns the status with which a UD request has to fail, or
-// verbs.StatusSuccess. The message has to fit into one packet (IBTA vol. 1, 9.8.2.2),
-// and the address handle must be of the same protection domain (10.2.2.2).
+// checkQueuedDatagram returns verbs.StatusSuccess, or the status with which a UD request
+// fails: if it does not fit into one packet (IBTA vol. 1, 9.8.2.2), or its address
+// handle has another protection domain (10.2.2.2).
 func (q *qp) checkQueuedDatagram(w *wqe) verbs.Status {
 	switch {
 	case w.total > datagramMTU:
@@ -49,9 +49,8 @@ type datagram struct {
 	payload   []byte
 }
 
-// deliverDatagram delivers a datagram. It drops and counts the datagram if the queue
-// pair is not ready, the Q_Key is wrong (IBTA vol. 1, 9.6.1.4.2), or no receive buffer
-// is large enough.
+// deliverDatagram delivers a datagram, or drops and counts it. The Q_Key has to be right
+// (IBTA vol. 1, 9.6.1.4.2), and a receive buffer has to be large enough.
 func (q *qp) deliverDatagram(d *datagram) {
 	if !q.isServing() || d.qkey != q.attr.QKey {
 		q.shard.counts.Inc(counters.RcvdDatagramErr)

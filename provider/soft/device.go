@@ -45,7 +45,7 @@ const (
 )
 
 // device implements verbs.Device. Any goroutine may call its methods. The mutex mu
-// guards the fields after it. Sending, receiving and polling do not take it.
+// guards the fields after it. It is not taken on the hot path.
 type device struct {
 	cfg       Config
 	attr      verbs.DeviceAttr
@@ -144,8 +144,8 @@ func (d *device) managerConfig(wireCM *counters.Set) *connmgr.Config {
 
 func deviceAttr(cfg *Config, guid uint64) verbs.DeviceAttr {
 	return verbs.DeviceAttr{
-		// Each opened device has a new GUID. So after a restart, no peer takes a new
-		// connection for an old one with the same communication ID.
+		// Each opened device has a new GUID, because communication IDs can repeat after
+		// a restart.
 		NodeGUID: guid,
 		Vendor:   "rdmaloop",
 		Firmware: "soft",
@@ -192,7 +192,7 @@ func (d *device) Caps() verbs.Caps {
 }
 
 // Port implements verbs.Device. The only port has number 1. Its GIDs are the current
-// addresses of the host, and the addresses in 127.0.0.0/8 where the device has a socket.
+// addresses of the host, and those in 127.0.0.0/8 where the device has a socket.
 func (d *device) Port(num uint8) (verbs.PortAttr, error) {
 	if err := checkPort(num); err != nil {
 		return verbs.PortAttr{}, operr.Wrap("query port", err)
@@ -226,8 +226,8 @@ func (d *device) NextAsync(ev *verbs.AsyncEvent) (bool, error) { return d.async.
 // now returns the time since the device was opened.
 func (d *device) now() time.Duration { return time.Since(d.start) }
 
-// add counts a new object of a kind. It fails if the device already has limit objects of
-// that kind. The parameter name is the name of the kind in the error.
+// add counts a new object of a kind. It returns an error if the device has reached the
+// limit. The parameter name is the name of the kind in the error.
 func (d *device) add(kind objectKind, name string, limit int) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -247,8 +247,8 @@ func (d *device) remove(kind objectKind) {
 	d.objects[kind]--
 }
 
-// claimShard makes a completion channel the owner of a shard in manual progress. A shard
-// has one owner, because only one goroutine at a time may call it.
+// claimShard makes a completion channel the owner of a shard in manual progress. Only
+// one channel can own the shard.
 func (d *device) claimShard(s *shard) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -292,9 +292,9 @@ func (d *device) shard(vector int, progress verbs.Progress) (*shard, error) {
 	return s, nil
 }
 
-// register gives a queue pair a random number that belongs to its shard. Numbers 0, 1
-// (connection management) and 0xffffff (multicast) are not used. If the function reserve
-// returns an error for a number, register tries another one.
+// register gives a queue pair a random number that belongs to its shard. The numbers 0,
+// 1 and 0xffffff have other uses. If the function reserve returns an error for a number,
+// register tries another one.
 func (d *device) register(q *qp, reserve func(num uint32) error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -325,9 +325,8 @@ func (d *device) unregister(q *qp) {
 	delete(d.qps, q.num)
 }
 
-// waitForShards waits until every shard in automatic progress has ended its present
-// call. It does not wait for shards in manual progress: the application must not close a
-// region while it calls them.
+// waitForShards waits until each shard in automatic progress has ended its present call.
+// In manual progress, the application must not close a region during such a call.
 func (d *device) waitForShards() {
 	d.mu.Lock()
 	shards := slices.Collect(maps.Values(d.shards))

@@ -46,11 +46,10 @@
 //
 // # Interoperation
 //
-// The wire path is tested against rxe, the Soft-RoCE of Linux 6.1, with either side
-// connecting, over IPv4 and IPv6: messages, READ, WRITE and atomics up to a mebibyte;
-// private data, refusals, disconnecting, killed processes; exhausted retries and RNR
-// retries, wrong keys; datagrams, and lookups of UD services; with packets lost,
-// duplicated, reordered and damaged. rxe has these limits:
+// The wire path is tested against rxe, the Soft-RoCE of Linux 6.1, over IPv4 and IPv6,
+// with either side connecting. The tests have messages, READ, WRITE, atomics, datagrams,
+// lookups of UD services, private data, errors, and lost, duplicated, reordered and
+// damaged packets. No network card has been tested. rxe has these limits:
 //
 //   - With a retry count of 7, rxe retries without end. If the peer has ended and its
 //     last acknowledgement was lost, the request of rxe never completes.
@@ -59,16 +58,16 @@
 //     connection with rxe. So a lost packet is sent again only after this time.
 //     cm.ID.SetAckTimeout sets a shorter timeout for this side.
 //
-// No network card has been tested.
-//
 // # Timers
 //
-// Connection management sets two timers of a queue pair that rdma_accept(3) leaves to
-// the provider. The local ACK timeout is computed from the packet lifetime of the
-// path and the ACK delay of the responding device. The lifetime is 0.54 s, where the
-// kernel assumes 0.27 s or 1.07 s. The timeout is then 1.07 s, and with a retry count of
-// 7 a connection survives an outage of 5 s. The minimum RNR timer is 0.64 ms, where the
-// manual page has 655 ms. cm.ID.SetAckTimeout and cm.ID.SetMinRNRTimer set other times.
+// Connection management sets two timers that rdma_accept(3) leaves to the provider:
+//
+//   - The local ACK timeout is computed from the packet lifetime of the path and the ACK
+//     delay of the peer's device. The lifetime is 0.54 s, and the timeout 1.07 s. With a
+//     retry count of 7, a connection survives an outage of 5 s. cm.ID.SetAckTimeout sets
+//     another timeout.
+//   - The minimum RNR timer is 0.64 ms, where the manual page has 655 ms.
+//     cm.ID.SetMinRNRTimer sets another time.
 //
 // # Progress
 //
@@ -88,8 +87,7 @@
 //	out_of_seq_request      gaps in the sequence of requests for which a NAK was sent
 //	rcvd_seq_err            sequence error NAKs received
 //	completer_retry_err     times that requests were sent again, after a sequence error
-//	                        NAK, a timeout, or an acknowledgement that skipped the
-//	                        response of a READ or atomic
+//	                        NAK, a timeout, or a skipped response
 //	retry_exceeded_err      requests that failed because the retry count was used up
 //	send_rnr_err            RNR NAKs sent: a message found no receive buffer
 //	rcvd_rnr_err            RNR NAKs received
@@ -104,104 +102,92 @@
 //
 // These have names of their own, because no driver has such counters:
 //
-//	access_refused          connection requests that were refused because earlier
-//	                        connections of the same source ended with access errors
-//	cm_address_full         connection requests that were refused because their source
-//	                        address has Config.MaxConnsPerAddress connections
+//	access_refused          connection requests refused after access errors of the same
+//	                        source
+//	cm_address_full         connection requests refused because of
+//	                        Config.MaxConnsPerAddress
 //	cm_answer_dropped       replies of connection management that were not sent, because
-//	                        of the rate limit for unknown peers, or of the limit for a
-//	                        peer whose address is not validated
-//	cm_request_dropped      requests that were dropped because there was no room for them;
-//	                        the peer retransmits them
-//	cm_request_evicted      half-open connections that were ended to make room for the
-//	                        requests of others; see Config.MaxHalfOpen
+//	                        of a rate limit or because the peer is not validated
+//	cm_request_dropped      requests dropped because there was no room for them; the peer
+//	                        retransmits them
+//	cm_request_evicted      half-open connections ended to make room for requests of
+//	                        others; see Config.MaxHalfOpen
 //	datagram_unsent         UD sends to this host that completed and were then dropped,
-//	                        because the destination queue pair did not exist or accepted
-//	                        no connection for 10 s, its user is not allowed, the queue of
-//	                        datagrams for it was full, no file descriptor was free for a
-//	                        connection to it, or the sender was closed
-//	datagram_user_refused   connections of UD senders whose user is not allowed, and UD
-//	                        sends to processes whose user is not allowed; see
+//	                        because the receiver did not exist, accepted no connection
+//	                        for 10 s, belongs to a user who is not allowed, or was too
+//	                        slow, because no file descriptor was free, or because the
+//	                        sender was closed
+//	datagram_user_refused   connections of UD senders, and UD sends, refused because of
 //	                        Config.AllowedUsers
-//	no_descriptors_err      connections on the local path that were refused because no
-//	                        file descriptor was free. The connection of a UD sender is
-//	                        closed after the datagrams that it has already sent have been
-//	                        received
-//	no_mappings_err         connections on the local path that either side refused because
-//	                        the process has too many mappings (vm.max_map_count)
-//	rcvd_datagram_err       datagrams that a UD queue pair dropped, on either path, because
-//	                        the queue pair was not ready, the Q_Key was wrong, or the
-//	                        receive buffer was too small
-//	partial_message_expired connections that were ended because the rest of a message of
-//	                        the peer did not arrive in time. The time limit is longer than
-//	                        the time for which the peer may retry
-//	rcvd_ident_err          IPv4 packets whose ICRC is right only with an IP identification
-//	                        that was not expected from the sender: the packet was damaged,
-//	                        or the sender has skipped many identifications
+//	no_descriptors_err      connections on the local path refused because no file
+//	                        descriptor was free. Datagrams that were already sent on such
+//	                        a connection are received first
+//	no_mappings_err         connections on the local path refused because the process has
+//	                        too many mappings (vm.max_map_count)
+//	rcvd_datagram_err       datagrams that a UD queue pair dropped because it was not
+//	                        ready, the Q_Key was wrong, or the receive buffer was too
+//	                        small
+//	partial_message_expired connections ended because the rest of a message did not
+//	                        arrive in time. The peer may retry for a shorter time
+//	rcvd_ident_err          IPv4 packets whose ICRC is right only with another IP
+//	                        identification than expected: the packet was damaged, or the
+//	                        sender has skipped many identifications
 //	rcvd_malformed_err      datagrams that are no packets of RoCEv2
 //	rcvd_no_qp_err          packets for an unknown queue pair or partition
 //	rcvd_overrun_err        datagrams that the system dropped before they were read,
-//	                        usually because the socket was full. With PathAuto also the
-//	                        datagrams that processes of this host have sent. A socket
-//	                        buffers up to net.core.rmem_max, 208 KiB by default, or
-//	                        4 MiB if the process has CAP_NET_ADMIN. When a socket has
-//	                        dropped packets, up to 63 further sockets are opened. If the
-//	                        counter grows nevertheless, set sysctl
+//	                        usually because the socket was full. With PathAuto also
+//	                        datagrams from this host. A socket buffers up to
+//	                        net.core.rmem_max, 208 KiB by default, or 4 MiB with
+//	                        CAP_NET_ADMIN. After drops, up to 63 further sockets are
+//	                        opened. If the counter still grows, set sysctl
 //	                        net.core.rmem_max=4194304; a larger value has no effect
-//	rcvd_address_err        requests on the local path that were refused because they
-//	                        named addresses that the process does not hold. To check
-//	                        this, the device can need the user of a listener on these
-//	                        addresses. If the backlog of that listener is full, the kernel
-//	                        does not return the user, and the request is refused too
-//	rcvd_user_err           requests from this host that were refused, because
-//	                        Config.AllowedUsers does not allow the user of the process.
-//	                        With PathAuto also requests and UD packets on the wire path
-//	                        whose source address belongs to this host
-//	silent_client_err       connections to a listener's Unix socket over which the client
-//	                        had not sent a request yet, and which were closed because
-//	                        there were too many such connections
-//	skipped_user_err        processes of this host to which a dial sent no request, because
-//	                        Config.AllowedUsers does not allow their user
-//	user_limit_err          connections on the local path that were refused because the
-//	                        user has Config.MaxConnsPerUser connections. The connection
-//	                        of a UD sender is closed after the datagrams that it has
-//	                        already sent have been received
+//	rcvd_address_err        requests on the local path refused because the process does
+//	                        not hold the addresses that they name. This also happens if
+//	                        the backlog of a listener on such an address is full: the
+//	                        kernel then does not return its user
+//	rcvd_user_err           requests from this host refused because of
+//	                        Config.AllowedUsers. With PathAuto also requests and UD
+//	                        packets on the wire path from an address of this host
+//	silent_client_err       connections to a listener's Unix socket closed before the
+//	                        client sent a request, because there were too many of them
+//	skipped_user_err        processes of this host to which a dial sent no request because
+//	                        of Config.AllowedUsers
+//	user_limit_err          connections on the local path refused because of
+//	                        Config.MaxConnsPerUser. Datagrams that were already sent on
+//	                        such a connection are received first
 //
 // The packets of connection management are counted too. The local path has no packets.
 // It uses the counters of receive buffers, of exceeded retries and of datagrams.
 //
 // # Trust
 //
-// Everything that the other process can write (slots, counters, datagrams) is
-// copied once and checked before use; so is everything that arrives in packets. A
-// peer that violates the protocol loses its own connection: the queue pair goes to
-// the error state and its requests are flushed.
+// Everything that the other process can write, and every packet, is copied once and
+// checked before use. A peer that violates the protocol loses its own connection: the
+// queue pair enters the error state, and its requests are flushed.
 //
 // Any process of the host can bind the socket names of the local path. So each end asks
-// the kernel for the user of the other end (SO_PEERCRED, unix(7)): the connecting side
-// before it sends anything, the accepting side before it reads. By default only
-// processes of the same user and of root can be peers; see Config.AllowedUsers. The user
-// of a listener is the user of the process that called listen(2), even if the socket was
-// then passed to a process of another user. The addresses that a request names are
+// the kernel for the user of the other end (SO_PEERCRED, unix(7)), before it sends or
+// reads anything. By default only processes of the same user and of root can be peers;
+// see Config.AllowedUsers. The user of a listener is the user who called listen(2), even
+// if the socket was then passed to another user. The addresses that a request names are
 // compared with the name of the client's socket.
 //
-// On the wire path the user of a peer is not known. So with PathAuto the sockets of the
-// wire path drop packets that come from this host itself. The device also drops requests
-// on the wire path whose source is an address of this host, and sends no request to such
-// an address on the wire path. With PathWire no user is checked.
+// On the wire path the user of a peer is not known. So with PathAuto the wire path drops
+// packets and requests from this host, and sends no requests to it. With PathWire no
+// user is checked.
 //
-// Datagrams to this host go over Unix sockets too. So they neither reach nor come
-// from processes of users who are not allowed, whatever queue pair number an address
-// handle or a lookup named. The sender of a datagram chooses the source queue pair and
-// the source address of this host itself, as on the wire path.
+// Datagrams to this host go over Unix sockets too, so the same users are allowed. The
+// sender of a datagram chooses the source queue pair and the source address itself, as
+// on the wire path.
 //
-// RoCEv2 has no authentication. A host that can send packets from the address of a
-// connection's peer can end the connection. A host that sends packets from a forged
-// address does not receive the packets that are sent to that address. Such a host can
-// use bounded resources of this device only: the half-open connections of a listener and
-// of each source (Config.MaxHalfOpen, MaxHalfOpenPerAddress), three messages sent for
-// each one received (RFC 9000, 8.1), and a rate of refusals in total and for each
-// source.
+// RoCEv2 has no authentication. A host that can send packets from the address of a peer
+// can end the connection. A host that sends packets from a forged address does not
+// receive the answers. It can use bounded resources only:
+//
+//   - the half-open connections of a listener and of each source (Config.MaxHalfOpen,
+//     MaxHalfOpenPerAddress)
+//   - three messages sent for each one received (RFC 9000, 8.1)
+//   - a rate of refusals, in total and for each source
 package soft
 
 // The files of this package, in reading order:

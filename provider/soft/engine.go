@@ -8,26 +8,25 @@ import (
 )
 
 // engine has the methods of a queue pair that its path may call. Only qp implements it.
-// A test checks that the paths use only these methods, and of the fields of qp only dev,
-// shard and num, which never change. The paths call the methods of *qp directly, because
-// calls through an interface are not inlined: BenchmarkSendReceive would execute 8 %
-// more instructions, and BenchmarkWireRoundTrip 7 % more (amd64).
+// A test checks that the paths use only these methods, and the fields dev, shard and
+// num. The paths call them directly on *qp, because calls through an interface are not
+// inlined: they add 7 to 8 % of instructions (BenchmarkSendReceive,
+// BenchmarkWireRoundTrip; amd64).
 //
-// A path numbers its packets or fragments. This number is the path sequence. The queue
-// pair stores the last sequence of each request. The path reports which sequences the
-// peer has acknowledged.
+// A path numbers its packets or fragments with the path sequence. It reports which
+// sequences the peer has acknowledged. The queue pair knows the last sequence of each
+// request.
 //
-// Methods whose names begin with "on", and failRequest, acknowledged, response and
-// requestFailed, may move the queue pair to the error state. The queue pair then calls
-// path.stopResponding.
+// The methods on*, failRequest, acknowledged, response and requestFailed may end the
+// queue pair. The queue pair then calls path.stopResponding.
 type engine interface {
 	// attributes returns the attributes of Modify. The caller must not change them.
 	attributes() *verbs.QPAttr
 	// isServing reports whether the queue pair processes packets of the peer.
 	isServing() bool
 
-	// These methods give the path the requests to be sent. The path calls markBegun
-	// after the first packet or fragment of a request, and markSent after the last one.
+	// These methods give the path the requests to send. The path calls markBegun after
+	// the first packet of a request, and markSent after the last one.
 	nextToSend() *wqe
 	nextIsNew() bool
 	gather(dst []byte, w *wqe, offset uint32) bool

@@ -12,8 +12,8 @@ import (
 )
 
 // A gidTable has the addresses of the host in the system's order. The index of an
-// address is its GID index. The table is read again only if an entry is missing or all
-// are needed, because reading takes long compared with making a connection.
+// address is its GID index. Reading the addresses is slow, so the table is read again
+// only if an entry is missing or all are needed.
 type gidTable struct {
 	inUse func() []netip.Addr // returns the local addresses of the device's sockets of the wire path
 
@@ -21,8 +21,8 @@ type gidTable struct {
 	gids []verbs.GID
 }
 
-// all reads the addresses from the system again, and returns a copy of the table. The
-// table also has the addresses in 127.0.0.0/8 where the device has a socket.
+// all reads the table again, and returns a copy. The table also has the addresses in
+// 127.0.0.0/8 where the device has a socket.
 func (t *gidTable) all() ([]verbs.GID, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -30,8 +30,8 @@ func (t *gidTable) all() ([]verbs.GID, error) {
 	return slices.Clone(t.gids), err
 }
 
-// index returns the GID index of an address. It returns 0 for an address that the table
-// does not have, such as most addresses of 127.0.0.0/8.
+// index returns the GID index of an address. It returns 0 for an address that is not in
+// the table.
 func (t *gidTable) index(of netip.Addr) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

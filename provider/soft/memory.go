@@ -61,8 +61,8 @@ func (p *pd) checkDevice(dev *device) error {
 	return nil
 }
 
-// mr implements verbs.MR. Any goroutine may call its methods. The shards of all queue
-// pairs of the domain may access buf.
+// mr implements verbs.MR. Any goroutine may call its methods. All shards of the domain
+// may access buf.
 type mr struct {
 	pd     *pd
 	buf    []byte
@@ -179,13 +179,12 @@ func (m *mr) Close() error {
 		return nil
 	}
 	m.pd.dev.mrs.remove(m)
-	// A shard may still be copying bytes for a remote operation that has found the
-	// region. Such an operation copies at most one fragment.
+	// A shard may still be copying one fragment of a remote operation.
 	for m.inUse.Load() > 0 {
 		runtime.Gosched()
 	}
-	// A shard in automatic progress may be copying to or from a posted buffer in the
-	// region. The field inUse does not count such copies.
+	// A shard in automatic progress may be copying a posted buffer, which inUse does not
+	// count.
 	m.pd.dev.waitForShards()
 	m.pd.refs.Add(-1)
 	if m.mapped == nil {
@@ -195,7 +194,7 @@ func (m *mr) Close() error {
 }
 
 // Discard implements verbs.Discarder. It gives whole pages back to the system. It fails
-// for huge pages, and for memory of the caller.
+// for huge pages and registered memory.
 func (m *mr) Discard(offset, length int) error {
 	const op = "discard memory"
 	if offset < 0 || length < 0 || length > len(m.buf) || offset > len(m.buf)-length {
@@ -215,8 +214,8 @@ func (m *mr) Discard(offset, length int) error {
 	return operr.Wrap(op, unix.Madvise(m.buf[begin:end], unix.MADV_DONTNEED))
 }
 
-// bytesAt returns length bytes of the region from an address on. It returns false if
-// they are not all inside the region.
+// bytesAt returns bytes of the region from an address on. It returns false if they are
+// not all inside the region.
 func (m *mr) bytesAt(addr uint64, length uint32) ([]byte, bool) {
 	// For an address below base the difference wraps, and the check fails.
 	off := addr - m.base
@@ -227,8 +226,8 @@ func (m *mr) bytesAt(addr uint64, length uint32) ([]byte, bool) {
 	return m.buf[off : off+uint64(length) : off+uint64(length)], true
 }
 
-// sgeMemory returns the memory of an SGE. It returns false if the domain has no such
-// region, or if the region does not allow the access.
+// sgeMemory returns the memory of an SGE. It returns false if there is no such region,
+// or if the region does not allow the access.
 func (p *pd) sgeMemory(sge *verbs.SGE, access verbs.Access) ([]byte, bool) {
 	m := p.dev.mrs.find(sge.LKey)
 	if m == nil || m.pd != p || m.access&access != access {
@@ -237,8 +236,8 @@ func (p *pd) sgeMemory(sge *verbs.SGE, access verbs.Access) ([]byte, bool) {
 	return m.bytesAt(sge.Addr, sge.Length)
 }
 
-// sgeBytesFrom returns the memory from offset in sges to the end of the SGE there. It
-// returns false if the offset is too large or the access is not allowed.
+// sgeBytesFrom returns the memory from an offset in sges to the end of the SGE there. It
+// returns false if the memory is not accessible.
 func (p *pd) sgeBytesFrom(sges []verbs.SGE, offset uint32, access verbs.Access) ([]byte, bool) {
 	for i := range sges {
 		if offset < sges[i].Length {
@@ -254,7 +253,7 @@ func (p *pd) sgeBytesFrom(sges []verbs.SGE, offset uint32, access verbs.Access) 
 }
 
 // scatter copies data to the memory of sges, beginning at an offset. It returns false if
-// some memory is not accessible. In this case part of the data may have been copied.
+// some memory is not accessible; it may then have copied a part.
 func (p *pd) scatter(sges []verbs.SGE, offset uint32, data []byte) bool {
 	for len(data) > 0 {
 		to, ok := p.sgeBytesFrom(sges, offset, verbs.AccessLocalWrite)
@@ -268,7 +267,7 @@ func (p *pd) scatter(sges []verbs.SGE, offset uint32, data []byte) bool {
 }
 
 // gather fills dst from the memory of sges, beginning at an offset. It returns false if
-// some memory is not accessible. In this case part of dst may have been filled.
+// some memory is not accessible; it may then have filled a part.
 func (p *pd) gather(dst []byte, sges []verbs.SGE, offset uint32) bool {
 	for len(dst) > 0 {
 		from, ok := p.sgeBytesFrom(sges, offset, 0)
@@ -281,7 +280,7 @@ func (p *pd) gather(dst []byte, sges []verbs.SGE, offset uint32) bool {
 	return true
 }
 
-// acquireRemote returns the region and the memory that a peer's request names. It
+// acquireRemote returns the memory that a peer's request names, and its region. It
 // returns nil if the key, the bounds or the access rights are wrong. The memory stays
 // mapped until release.
 func (p *pd) acquireRemote(key uint32, addr uint64, length uint32, access verbs.Access) (*mr, []byte) {

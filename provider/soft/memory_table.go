@@ -19,10 +19,8 @@ const (
 )
 
 // An mrTable finds a region by its key, a random number of 32 bits. Lookups take no
-// lock. The zero value is an empty table.
-//
-// It is a hash table with open addressing. The low bits of a key are its hash. At most
-// half of the slots are used, so a search is short.
+// lock. The zero value is an empty table. It is a hash table with open addressing: the
+// low bits of a key are its hash, and at most half of the slots are used.
 type mrTable struct {
 	slots atomic.Pointer[mrSlots]
 
@@ -37,7 +35,7 @@ type mrTable struct {
 }
 
 // mrSlots are the slots of an mrTable. Their number is a power of two. A removed region
-// leaves a mark and not nil, because searches for other keys have to continue there.
+// leaves a mark instead of nil, because searches for other keys continue after it.
 type mrSlots []atomic.Pointer[mr]
 
 // find returns the region with the key, or nil.
@@ -75,8 +73,8 @@ func (t *mrTable) insert(m *mr) error {
 	return nil
 }
 
-// makeRoom replaces the slots by more slots if half of them are used. Calls of find may
-// still search the old slots.
+// makeRoom replaces the slots by more slots if half of them are used. A search in the
+// old slots may continue.
 func (t *mrTable) makeRoom() {
 	old := t.slots.Load()
 	if old != nil && 2*(t.used+1) <= len(*old) {
@@ -94,8 +92,8 @@ func (t *mrTable) makeRoom() {
 	t.slots.Store(&slots)
 }
 
-// put stores a region in the first slot that is nil or removed. The key must not be in
-// the table. The result fresh is true if the slot was nil.
+// put stores a region in the first slot that is nil or removed. The result fresh is true
+// if the slot was nil.
 func (s mrSlots) put(m, removedMark *mr) (fresh bool) {
 	mask := uint32(len(s) - 1)
 	for i := m.key & mask; ; i = (i + 1) & mask {

@@ -7,25 +7,24 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/udp"
 )
 
-// A packetConn sends and receives the packets of a shard. It belongs to the shard and
-// owns the packet buffers. It may lose packets without an error.
+// A packetConn sends and receives the packets of a shard, and owns their buffers. It may
+// lose packets without an error.
 type packetConn interface {
 	// Open prepares a route for use until Close. It fails if no packets can be sent
 	// along it.
 	Open(to *udp.Route) error
 	Close(to *udp.Route)
-	// Buffer returns memory of the given size for one packet on a route. It returns nil
-	// if there is no room before the next call of drive. The bytes belong to the caller
-	// until Push or the next Buffer.
+	// Buffer returns memory for one packet on a route. It returns nil if there is no
+	// room until the next call of drive. The bytes belong to the caller until Push or
+	// the next Buffer.
 	Buffer(to *udp.Route, size int) []byte
 	// Push queues the packet in the bytes of the last Buffer. The packetConn computes
 	// the ICRC.
 	Push(to *udp.Route, p wire.Packet)
 	// Flush sends the queued packets.
 	Flush()
-	// OnTimeout is called when the peer did not acknowledge a packet on the route in
-	// time. The packetConn then forgets what it knows about the network path, which may
-	// have changed.
+	// OnTimeout is called when a packet on the route was not acknowledged in time. The
+	// packetConn then forgets what it knows about the network path.
 	OnTimeout(to *udp.Route)
 }
 

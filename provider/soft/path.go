@@ -10,19 +10,18 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A path transfers the requests of one queue pair to its peer, and delivers the peer's
-// requests. It belongs to the queue pair's shard. It calls only the methods of the queue
-// pair that are in the interface engine.
+// A path transfers the requests of one queue pair, and delivers those of its peer. It
+// belongs to the queue pair's shard. Of the queue pair it uses only the interface
+// engine.
 type path interface {
 	// ready makes the path usable when the queue pair enters RTR.
 	ready() error
-	// transmit sends requests until the send queue is empty or the path has no room. The
-	// path calls it itself when it has room again.
+	// transmit sends requests until the send queue is empty or the path is full. When a
+	// path has room again, it calls transmit itself.
 	transmit()
-	// sendInline sends one SEND with the payload data, and returns the path sequence of
-	// its last fragment. The message may wait for transmit. sendInline returns false,
-	// and does nothing, if the path can not send the whole message now or has to keep a
-	// copy. No other request may be waiting.
+	// sendInline sends one SEND, and returns the path sequence of its last fragment. The
+	// message may wait until transmit. sendInline returns false if the path can not send
+	// the whole message now, or has to keep a copy. No other request may be waiting.
 	sendInline(flags verbs.SendFlags, data []byte) (seq uint64, ok bool)
 	// resend repeats the request that got an RNR NAK, and the requests after it.
 	resend()
@@ -39,19 +38,16 @@ type path interface {
 	// abort sends a NAK for a request whose remaining fragments did not arrive, and then
 	// calls requestFailed.
 	abort(a outcome)
-	// accessSource returns the source to which access errors of the peer are counted;
-	// see access.ErrorLimit. It returns false if the peer is this process.
+	// accessSource returns the source for counting access errors of the peer; see
+	// access.ErrorLimit. It returns false if the peer is this process.
 	accessSource() (access.Source, bool)
-	// rebind offers the path another end, made by connection management. The path
-	// accepts it if its present end is provisional and the peer has not taken the other
-	// provisional end.
-	//
-	// The result moved is the new path that the queue pair has to use, or nil. The queue
-	// pair then sends its requests again. The result taken is true if the caller does
-	// not own the end any more.
+	// rebind offers the path another end. The path accepts it if its present end is
+	// provisional and the peer has not taken the other provisional end. Then the queue
+	// pair has to use the path moved, and to send its requests again. Otherwise moved is
+	// nil. The result taken is true if the caller does not own the end any more.
 	rebind(end *localEnd) (moved path, taken bool, err error)
-	// peerGone reports that the process of the peer has ended without closing the
-	// connection with the given end. A path without this end ignores the call.
+	// peerGone reports that the peer's process has ended without closing the connection
+	// with the given end. Other paths ignore the call.
 	peerGone(end *shm.End)
 	// receiveAt makes a UD queue pair receive datagrams at one address of this host
 	// only; see connmgr.QueuePair.
@@ -59,7 +55,7 @@ type path interface {
 	// stopResponding ends the processing of the peer's requests in the error state.
 	stopResponding()
 	// reset is called when the queue pair enters RESET. It drops unsent requests. It
-	// returns false if the path was detached; the queue pair then needs a new path.
+	// returns false if it has detached the path.
 	reset() (usable bool)
 	// detach releases the resources of the path. It is the last call of a method.
 	detach()
@@ -75,7 +71,7 @@ const (
 	// outcomeRNR: there was no receive buffer. The peer gets an RNR NAK.
 	outcomeRNR
 	// The request failed. The peer gets the NAK code of the same name (IBTA vol. 1,
-	// 9.3.5, table 46), and the queue pair enters the error state.
+	// 9.3.5, table 46), and the queue pair fails.
 	outcomeInvalidRequest
 	outcomeAccessError
 	outcomeOperationError

@@ -5,15 +5,15 @@ package soft
 import "slices"
 
 const (
-	// Each call of drive polls the active connections. One of rareEvery calls also polls
-	// the sockets of the wire path, and the timers and epoll if they are due. So the
-	// numbers for timers and epoll are multiples of it. Arbitrary.
+	// Active connections are polled in each call of drive. The sockets of the wire path,
+	// timers and epoll are checked in one of rareEvery calls at most. So the next
+	// numbers are multiples of it. Arbitrary.
 	rareEvery = 16
-	// One of epollEvery calls of drive polls epoll. Without it, an owner that never
-	// sleeps would not find ready descriptors. Arbitrary.
+	// One of epollEvery calls of drive polls epoll, for owners that never sleep.
+	// Arbitrary.
 	epollEvery = 64 * rareEvery
-	// epollEveryUD replaces epollEvery on a shard with sockets that only epoll polls:
-	// those of UD on the local path, and overflow sockets of the wire path. Arbitrary.
+	// epollEveryUD replaces epollEvery if the shard has sockets that only epoll polls:
+	// UD on the local path, or overflow sockets of the wire path. Arbitrary.
 	epollEveryUD = rareEvery
 	// One of clockEvery calls of drive checks the timers. Arbitrary.
 	clockEvery = rareEvery
@@ -23,8 +23,8 @@ const (
 	// A connection becomes idle after idleAfter calls of drive without work. Arbitrary.
 	idleAfter = 256
 	// If more than maxPolledIdle connections are polled, those without work for
-	// parkAfter calls of drive are parked. So the idle list stays short, and its
-	// connections are polled often. Both numbers are arbitrary.
+	// parkAfter calls of drive are parked. So the others are polled more often. Both
+	// numbers are arbitrary.
 	maxPolledIdle = 8
 	parkAfter     = 4096
 )
@@ -34,14 +34,13 @@ type pollState uint8
 
 const (
 	// pollParked: the shard does not poll the connection. A connection begins and ends
-	// in this state. If more than maxPolledIdle connections are polled, a connection is
-	// also parked after parkAfter calls of drive without work, or when the owner may go
-	// to sleep. Its peer is then asked to ring the doorbell. When the doorbell rings,
-	// the connection becomes active.
+	// in this state. If more than maxPolledIdle connections are polled, it is also
+	// parked after parkAfter calls of drive without work, and when the owner may sleep.
+	// The peer is then asked to ring the doorbell. A ring makes the connection active.
 	pollParked pollState = iota
-	// pollActive: each call of drive polls the connection. A connection becomes active
-	// when it sends, when its doorbell rings, or when a poll finds work. It becomes idle
-	// after idleAfter calls of drive without work.
+	// pollActive: each call of drive polls the connection. It becomes active when it
+	// sends, when its doorbell rings, or when a poll finds work. It becomes idle after
+	// idleAfter calls of drive without work.
 	pollActive
 	// pollIdle: each call of drive polls one of the idle connections, in turn. If the
 	// poll finds work, that connection becomes active.
@@ -56,8 +55,8 @@ type pollEntry struct {
 	lastWork uint32 // value of pollSchedule.drives when the connection last had work
 }
 
-// A pollSchedule decides what a shard polls in each call of drive. The decisions depend
-// on the number of calls, because reading the clock in each call is too expensive.
+// A pollSchedule decides what each call of drive polls. It counts calls, because reading
+// the clock each time is too expensive.
 type pollSchedule struct {
 	drives   uint32     // number of calls of drive so far; wraps
 	active   []*shmConn // connections that each call of drive polls
@@ -69,8 +68,8 @@ type pollSchedule struct {
 func (p *pollSchedule) begin() { p.drives++ }
 
 // rareDue reports whether this call of drive polls the sockets of the wire path, and
-// checks timers and epoll. The parameter wireInUse is true if the shard has such
-// sockets. Without active local connections, each call polls them.
+// checks timers and epoll. The parameter wireInUse is true if there are such sockets.
+// Without active connections they are always polled.
 func (p *pollSchedule) rareDue(wireInUse bool) bool {
 	return p.drives%rareEvery == 0 || wireInUse && len(p.active) == 0
 }
@@ -83,7 +82,7 @@ func (p *pollSchedule) timers() bool { return p.drives%clockEvery == 0 }
 func (p *pollSchedule) acks() bool { return p.drives%ackEvery == 0 }
 
 // epoll reports whether this call of drive polls epoll. The parameter epollOnly means
-// that messages can arrive that only epoll reports. The parameter wireInUse is as for
+// that some messages are reported only by epoll. The parameter wireInUse is that of
 // rareDue.
 func (p *pollSchedule) epoll(epollOnly, wireInUse bool) bool {
 	return p.drives%epollEvery == 0 || epollOnly && (p.drives%epollEveryUD == 0 || len(p.active) == 0 && wireInUse)
@@ -121,9 +120,9 @@ func (p *pollSchedule) remove(c *shmConn) { p.move(c, pollParked) }
 func (p *pollSchedule) crowded() bool { return len(p.active)+len(p.idle) > maxPolledIdle }
 
 // armForSleep calls the function arm for each polled connection, before the owner may
-// sleep. The function asks the peer to ring the doorbell. If it returns false, the
-// connection has work, and armForSleep returns false at once. The connections beyond
-// maxPolledIdle are parked.
+// sleep. The function asks the peer to ring the doorbell, or returns false if there is
+// work. Then armForSleep returns false at once. Connections beyond maxPolledIdle are
+// parked.
 func (p *pollSchedule) armForSleep(arm func(*shmConn) bool) bool {
 	return p.armList(p.idle, arm) && p.armList(p.active, arm)
 }
@@ -141,8 +140,8 @@ func (p *pollSchedule) armList(conns []*shmConn, arm func(*shmConn) bool) bool {
 }
 
 // parkUnused parks connections without work for parkAfter calls of drive, until
-// maxPolledIdle are left. The function arm asks the peer to ring the doorbell. A
-// connection for which it returns false has work, and is not parked.
+// maxPolledIdle are left. The function arm asks the peer to ring the doorbell. If it
+// returns false, the connection has work, and is not parked.
 func (p *pollSchedule) parkUnused(arm func(*shmConn) bool) {
 	if !p.crowded() {
 		return
@@ -156,8 +155,8 @@ func (p *pollSchedule) parkUnused(arm func(*shmConn) bool) {
 	}
 }
 
-// move moves the connection c to the list of another state. The last connection of the
-// old list takes its index.
+// move moves a connection to the list of another state. The last connection of the old
+// list takes its index.
 func (p *pollSchedule) move(c *shmConn, to pollState) {
 	if from := p.list(c.schedule.state); from != nil {
 		last := len(*from) - 1

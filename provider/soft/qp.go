@@ -93,9 +93,9 @@ func (p *pd) createQP(attr *verbs.QPInitAttr) (*qp, error) {
 	return q, nil
 }
 
-// register gives the queue pair a free number, and attaches it to its shard. The number
-// of a UD queue pair is free on the whole host; see udPath.claim. A UD queue pair gets
-// its path here, and an RC queue pair when it enters RTR.
+// register gives the queue pair a free number, and attaches it to its shard. A UD number
+// is free on the whole host; see udPath.claim. An RC queue pair gets its path later,
+// when it enters RTR.
 func (q *qp) register() error {
 	claim, attach := func(uint32) error { return nil }, func() error { return nil }
 	if q.typ == verbs.QPTypeUD {
@@ -112,9 +112,8 @@ func (q *qp) register() error {
 	return nil
 }
 
-// attachToShard checks the CQs and the SRQ, and then calls attach of the path. The
-// counters refs prevent that the PD, the CQs and the SRQ are closed before the queue
-// pair.
+// attachToShard checks the CQs and the SRQ, and calls the function attach. It counts the
+// queue pair in refs, so that the PD, the CQs and the SRQ can not be closed.
 func (q *qp) attachToShard(attach func() error) error {
 	q.shard.enter()
 	defer q.shard.leave()

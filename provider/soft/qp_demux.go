@@ -10,11 +10,9 @@ import (
 )
 
 // A qpDemux is a shard's part of the wire path. It delivers packets to queue pairs by
-// number, and lists the queue pairs that have something to send.
-//
-// A queue pair does not answer each packet at once. It sends its responses after all
-// packets that have arrived. So a burst gets one acknowledgement, and all queue pairs
-// share one flush.
+// number, and lists the queue pairs that have something to send. A queue pair sends its
+// responses only after all packets that have arrived. So a burst gets one
+// acknowledgement.
 type qpDemux struct {
 	conn packetConn
 	qps  map[uint32]wireQP // queue pairs by number
@@ -26,8 +24,8 @@ type qpDemux struct {
 	flushAll bool
 }
 
-// receive delivers a packet to its queue pair. It returns false if the partition is
-// wrong or the queue pair unknown (IBTA vol. 1, 9.6.1). The caller has checked the ICRC.
+// receive delivers a packet to its queue pair. It returns false if the partition or the
+// number is wrong (IBTA vol. 1, 9.6.1). The caller has checked the ICRC.
 func (s *qpDemux) receive(p wire.Packet, from *udp.Header) (taken bool) {
 	bth := p.BTH()
 	if !wire.PKeysMatch(bth.PKey(), wire.DefaultPKey) {
@@ -40,8 +38,8 @@ func (s *qpDemux) receive(p wire.Packet, from *udp.Header) (taken bool) {
 	return q != nil
 }
 
-// sendDue sends the packets that are due, except delayed acknowledgements. A busy owner
-// first posts its own requests, and then calls drive again.
+// sendDue sends the packets that are due, but no delayed acknowledgements. A busy owner
+// sends its own requests first.
 func (s *qpDemux) sendDue() {
 	if len(s.due) > 0 {
 		s.sendListed()
@@ -49,8 +47,7 @@ func (s *qpDemux) sendDue() {
 }
 
 // sendListed calls sendDue of the listed queue pairs. Those that could not send
-// everything stay in the list. It is a separate function so that the compiler inlines
-// sendDue.
+// everything stay in the list. It is separate so that the compiler inlines sendDue.
 func (s *qpDemux) sendListed() {
 	n := 0
 	// q.sendDue can append to s.due.

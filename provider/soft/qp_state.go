@@ -126,9 +126,9 @@ func (q *qp) isServing() bool {
 	return q.state == verbs.StateRTR || q.state == verbs.StateRTS || q.state == verbs.StateSQD
 }
 
-// enterError enters the error state. It flushes both queues: each request completes with
-// StatusWRFlushErr, in the order of posting (IBTA vol. 1, 10.3.1.7). The path keeps its
-// resources until Close or RESET.
+// enterError enters the error state, and flushes both queues: each request completes
+// with StatusWRFlushErr, in order (IBTA vol. 1, 10.3.1.7). The path stays until Close or
+// RESET.
 func (q *qp) enterError() {
 	if q.state == verbs.StateError {
 		return
@@ -213,9 +213,8 @@ func (q *qp) connect(attr *verbs.QPAttr) error {
 	return nil
 }
 
-// overWire reports whether an RC queue pair uses the wire path to its peer. With
-// PathAuto, a binding of connection management decides. Without one, the wire path is
-// used for peers on other hosts.
+// overWire reports whether an RC queue pair uses the wire path. With PathAuto, a binding
+// decides. Without a binding, peers on other hosts are on the wire path.
 func (q *qp) overWire(peer netip.Addr) (bool, error) {
 	local, wire := q.dev.bindings.path(q.num)
 	switch {

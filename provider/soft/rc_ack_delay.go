@@ -6,8 +6,8 @@ const (
 	// maxDelayedPackets is the largest number of packets that one delayed
 	// acknowledgement covers. It is arbitrary.
 	maxDelayedPackets = 16
-	// maxAckDelays is the largest number of calls of drive for which an acknowledgement
-	// is delayed: about ten microseconds if the owner polls without a pause.
+	// maxAckDelays is for how many calls of drive an acknowledgement may be delayed:
+	// about ten microseconds if the owner polls without a pause.
 	maxAckDelays = 64
 )
 
@@ -16,21 +16,21 @@ type ackState uint8
 
 const (
 	// ackNotDue: the peer waits for no acknowledgement. A connection begins in this
-	// state, and returns to it when an acknowledgement or a NAK is sent. A request that
-	// asks for an acknowledgement ends the state.
+	// state, and returns to it when an acknowledgement or a NAK is sent. The state ends
+	// when an acknowledgement is requested.
 	ackNotDue ackState = iota
-	// ackDue: the next call of drive sends an acknowledgement. The state is entered from
-	// ackNotDue when a request that asks for one is executed or repeated.
+	// ackDue: the next call of drive sends an acknowledgement. The state is entered when
+	// an executed request asks for one.
 	ackDue
-	// ackDelayed: an acknowledgement is due, and may be delayed. The state is entered
-	// from ackDue when this side sends a request. That request is probably the reply to
-	// the peer's message, so the acknowledgement is not urgent.
+	// ackDelayed: the due acknowledgement may be delayed. The state is entered from
+	// ackDue when this side sends a request. That request is probably a reply, and the
+	// peer does not need the acknowledgement soon.
 	ackDelayed
 )
 
 // ackDelay decides how long an acknowledgement is delayed. A peer that gets a reply does
-// not need the acknowledgement soon, so one acknowledgement can cover several messages.
-// A peer without replies is acknowledged at once. The zero value is ready to use.
+// not need it soon, so one acknowledgement can cover several messages. Without a reply
+// there is no delay. The zero value is ready to use.
 type ackDelay struct {
 	state ackState
 	// number of calls of drive for which the acknowledgement was delayed
@@ -63,8 +63,8 @@ func (a *ackDelay) requestSent() {
 }
 
 // delay reports whether the due acknowledgement may wait for a later call of drive. It
-// is called once in each call of drive. The request packets below the sequence end were
-// executed.
+// is called once in each call. The parameter end is the sequence after the executed
+// packets.
 func (a *ackDelay) delay(end uint64) bool {
 	a.drives++
 	return a.state == ackDelayed && a.drives < maxAckDelays && end-a.ackedTo < maxDelayedPackets

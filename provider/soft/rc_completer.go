@@ -40,10 +40,10 @@ func (c *rcConn) receiveAck(syndrome wire.Syndrome, seq uint64) {
 	}
 }
 
-// ackUpTo processes an acknowledgement of all requests below seq. If a READ or atomic
-// among them has no complete response, the response was lost, and the request is sent
-// again (IBTA vol. 1, 9.7.5.1.4). ackUpTo returns false after a loss, and if the queue
-// pair has failed.
+// ackUpTo processes an acknowledgement of all requests below seq. If the response of a
+// READ or atomic is missing, it was lost, and is requested again (IBTA vol. 1,
+// 9.7.5.1.4). ackUpTo then returns false. It also returns false if the queue pair has
+// failed.
 func (c *rcConn) ackUpTo(seq uint64) bool {
 	known := seq
 	if w := c.q.expectedResponse(); w != nil {
@@ -58,9 +58,8 @@ func (c *rcConn) ackUpTo(seq uint64) bool {
 	return known >= seq && c.q.isServing()
 }
 
-// onProgress processes the acknowledgement of all packets below seq, which is greater
-// than ackedEnd. If the queue pair fails, stopSending has already left the congestion
-// control.
+// onProgress processes a new acknowledgement of all packets below seq. A queue pair that
+// has failed has already left the congestion control.
 func (c *rcConn) onProgress(seq uint64) {
 	c.req.acknowledge(seq)
 	c.q.acknowledged(seq)
@@ -79,10 +78,9 @@ func (c *rcConn) onProgress(seq uint64) {
 	}
 }
 
-// receiveData processes a response packet of the oldest READ or atomic without a
-// complete response. The sequence of the packet, and not its opcode, says which part of
-// the response it has: rxe uses the opcode MIDDLE for the first packet of a repeated
-// part.
+// receiveData processes a response packet of the oldest READ or atomic. The sequence of
+// the packet says which part of the response it has. Its opcode does not: rxe repeats a
+// part with the opcode MIDDLE.
 func (c *rcConn) receiveData(p wire.Packet, seq uint64) {
 	w := c.q.expectedResponse()
 	if w == nil || seq < c.req.responseFrom(w) {
@@ -112,8 +110,8 @@ func (c *rcConn) receiveData(p wire.Packet, seq uint64) {
 	c.onProgress(seq + 1)
 }
 
-// receiveRNRNAK processes an RNR NAK for the packet seq. The parameter code is the code
-// of the time to wait (IBTA vol. 1, 9.7.5.2.8).
+// receiveRNRNAK processes an RNR NAK for the packet seq. The parameter code says how
+// long to wait (IBTA vol. 1, 9.7.5.2.8).
 func (c *rcConn) receiveRNRNAK(code uint8, seq uint64) {
 	if !c.q.awaitsRNRTimer() && c.ackUpTo(seq) {
 		c.q.onRNR(code)

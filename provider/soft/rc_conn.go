@@ -14,8 +14,8 @@ import (
 )
 
 // rcConn is the wire path of an RC queue pair: the reliable connection of the InfiniBand
-// transport. It belongs to the shard. It reads neither a socket nor a clock: the shard
-// passes packets to receive, and calls other methods when a timer fires.
+// transport. It belongs to the shard. The shard passes received packets to it, and calls
+// it when a timer fires.
 //
 // Packets are counted by sequences of 64 bits, which do not wrap. nearestSeq converts a
 // packet sequence number (PSN) to a sequence.
@@ -68,9 +68,9 @@ func (c *rcConn) receive(p wire.Packet, from *udp.Header) {
 	c.receiveRequest(p)
 }
 
-// checkFirstPacket tells connection management when the first request packet of the peer
-// has the expected PSN. On the accepting side, only a host that receives at the peer's
-// address can know this PSN; see connmgr.Binding.DataHeard.
+// checkFirstPacket tells connection management when the first packet of the peer has the
+// expected PSN. Only a host that receives at the peer's address can know the PSN of the
+// accepting side; see connmgr.Binding.DataHeard.
 func (c *rcConn) checkFirstPacket(p wire.Packet) {
 	if p.BTH().PSN() == c.resp.psn(c.resp.expected) {
 		c.peerSent = true
@@ -95,14 +95,14 @@ func (c *rcConn) sendDue() (done bool) {
 }
 
 // send sends all packets that can be sent now, and returns false if some are left.
-// Requests go first, because the peer's application waits for them.
+// Requests go first, because an application waits for them.
 func (c *rcConn) send() (done bool) {
 	requested := c.sendRequests()
 	return c.sendResponses() && requested
 }
 
-// schedule adds the connection to demux.due. The next call of drive then calls sendDue.
-// If the owner sleeps before that, sendDue is called before it sleeps.
+// schedule makes the next call of drive call sendDue, or the shard before its owner
+// sleeps.
 func (c *rcConn) schedule() {
 	if !c.scheduled {
 		c.scheduled = true
@@ -125,8 +125,7 @@ func (c *rcConn) takeAcks() bool { return false }
 func (c *rcConn) acked() uint64 { return c.req.ackedEnd }
 
 // stopResponding implements path. It sends a due acknowledgement, so that executed
-// requests succeed at the peer. The peer's later requests fail when its retry count is
-// used up.
+// requests succeed at the peer. Later requests get no answer.
 func (c *rcConn) stopResponding() {
 	c.stopSending()
 	if c.acks.due() && c.resp.resources.nextPending() == nil {
@@ -170,8 +169,8 @@ func (*rcConn) peerGone(*shm.End) {}
 // receiveAt implements path. It is called for UD queue pairs only.
 func (*rcConn) receiveAt(netip.Addr) error { return nil }
 
-// newPacket returns a packet to the peer with space for the payload. The caller fills
-// it, and calls push. newPacket returns false if the packetConn has no room.
+// newPacket returns a packet with space for the payload. The caller fills it, and calls
+// push. newPacket returns false if the packetConn has no room.
 func (c *rcConn) newPacket(op wire.Opcode, payload int, num psn.Value) (wire.Packet, bool) {
 	b := c.demux.conn.Buffer(&c.to, op.Size(payload))
 	if b == nil {
@@ -186,8 +185,8 @@ func (c *rcConn) newPacket(op wire.Opcode, payload int, num psn.Value) (wire.Pac
 
 func (c *rcConn) push(p wire.Packet) { c.demux.conn.Push(&c.to, p) }
 
-// packetCount returns the number of packets of a message or READ response of total bytes
-// (IBTA vol. 1, 9.7.2). An empty message has one packet.
+// packetCount returns the number of packets of a message or READ response (IBTA vol. 1,
+// 9.7.2). An empty message has one packet.
 func (c *rcConn) packetCount(total uint32) uint64 {
 	return max(1, (uint64(total)+uint64(c.mtu)-1)>>c.mtuShift)
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// probeDelay is how long a requester without credits waits before it sends a message as
-// a probe. The advertisement may be lost, and not every peer sends one. Arbitrary.
+// probeDelay is how long a requester without credits waits before it sends a probe. The
+// advertisement may be lost, and not every peer sends one. Arbitrary.
 const probeDelay = 500 * time.Microsecond
 
 // creditProbe is the state of the probe of a requester without credit.
@@ -20,21 +20,21 @@ type creditProbe uint8
 
 const (
 	// creditProbeNone: no message may be sent without a credit. The state is entered
-	// when a probe was sent, or an advertisement has arrived. It ends when the requester
-	// has no credit for its next message, and no packet is unacknowledged.
+	// when a probe was sent, or an advertisement has arrived. It ends when the next
+	// message has no credit, and all packets before it are acknowledged.
 	creditProbeNone creditProbe = iota
 	// creditProbeWait: the timer runs. An advertisement leads to creditProbeNone, and
 	// the timer to creditProbeAllowed.
 	creditProbeWait
 	// creditProbeAllowed: one message may be sent without a credit. A connection begins
-	// in this state, because the first advertisement comes with the first
-	// acknowledgement. Sending the message leads to creditProbeNone.
+	// in this state, because advertisements come with acknowledgements. Sending the
+	// message leads to creditProbeNone.
 	creditProbeAllowed
 )
 
-// rcCredits is end-to-end flow control (IBTA vol. 1, 9.7.7.2). Each ACK of a responder
-// advertises how many messages are complete, and for how many more it has receive
-// buffers. The sum is the number of the last message that the requester may send.
+// rcCredits is end-to-end flow control (IBTA vol. 1, 9.7.7.2). Each ACK advertises how
+// many messages are complete, and how many more receive buffers there are. The sum is
+// the number of the last message that may be sent.
 //
 // Messages count from 1. READs, WRITEs and atomics count too, although they take no
 // buffer.
@@ -60,11 +60,11 @@ func (r *rcCredits) lacks(w *wqe) bool {
 }
 
 // allows reports whether the credits allow the next packet of w, a SEND or WRITE. A
-// packet may always be sent again. A message without a credit may be sent as a probe,
-// when all packets before it are acknowledged:
+// packet may always be sent again. Without a credit, a message may be a probe when all
+// earlier packets are acknowledged:
 //
-//   - Of a SEND, the first packet is the probe. The other packets wait until it is
-//     acknowledged, because the peer has then taken a buffer.
+//   - The first packet of a SEND is the probe. Its acknowledgement shows that the peer
+//     has taken a buffer, and allows the other packets.
 //   - A WRITE with immediate data is sent completely, because its last packet takes the
 //     buffer.
 func (r *rcCredits) allows(w *wqe, req *rcRequester) bool {
@@ -84,7 +84,7 @@ func (r *rcCredits) allows(w *wqe, req *rcRequester) bool {
 }
 
 // probeSent records that a packet was sent without a credit. In creditProbeWait that
-// packet is a retransmission and no probe, so the state stays.
+// packet is a retransmission and no probe.
 func (r *rcCredits) probeSent() {
 	if r.probe == creditProbeAllowed {
 		r.probe = creditProbeNone
@@ -103,7 +103,7 @@ func (r *rcCredits) stop() {
 }
 
 // update processes an AETH, and reports whether the requester may send more than before.
-// A NAK has no credits, but it also says how many messages are complete.
+// A NAK has no credits, but it has the number of complete messages.
 func (r *rcCredits) update(h *wire.AETH) bool {
 	n, _ := h.Syndrome().Credits()
 	completed, ok := nearestSeq(h.MSN(), 0, r.messagesSent)
@@ -131,8 +131,8 @@ func (r *rcCredits) advertise(msn psn.Value, buffers int) wire.Syndrome {
 // usedUp reports whether the peer has no credit left.
 func (r *rcCredits) usedUp(msn psn.Value) bool { return r.Sends && r.advertised.Sub(msn) <= 0 }
 
-// enough reports whether the peer has more than maxDelayedPackets credits. With fewer,
-// the peer could use them up during the delay of an acknowledgement.
+// enough reports whether the peer has enough credits for the time of a delayed
+// acknowledgement.
 func (r *rcCredits) enough(msn psn.Value) bool {
 	return !r.Sends || r.advertised.Sub(msn) > maxDelayedPackets
 }
@@ -146,7 +146,7 @@ func (c *rcConn) messageCount(w *wqe) uint64 {
 }
 
 // flowOf returns which sides of a connection use end-to-end flow control. A side with an
-// SRQ advertises no buffers, because other queue pairs can take them.
+// SRQ advertises no buffers: other queue pairs can take them.
 func flowOf(q *qp) connmgr.CreditFlow {
 	flow := q.dev.bindings.flow(q.num)
 	flow.Sends = flow.Sends && !q.sharesReceives()
@@ -159,9 +159,9 @@ func (c *rcConn) onCreditTimer() {
 	c.transmit()
 }
 
-// ack returns the syndrome of an ACK for all executed requests. Credits count from the
-// number of complete messages (MSN). So the buffer of an incomplete message counts as a
-// credit.
+// ack returns the syndrome of an ACK for all executed requests. The buffer of an
+// incomplete message counts as a credit, because credits count from the complete
+// messages (MSN).
 func (c *rcConn) ack() wire.Syndrome {
 	if !c.credits.Sends {
 		return wire.AckNoCredits

@@ -24,8 +24,8 @@ func (c *rcConn) receiveRequest(p wire.Packet) {
 	}
 }
 
-// onSequenceGap is called when packets before the received one are missing. It makes one
-// sequence error NAK due for each gap.
+// onSequenceGap is called when earlier packets are missing. It makes one sequence error
+// NAK due for each gap.
 func (c *rcConn) onSequenceGap() {
 	if c.resp.nakState == nakNone {
 		c.q.shard.counts.Inc(counters.OutOfSeqRequest)
@@ -102,8 +102,7 @@ func (c *rcConn) executeData(p wire.Packet) outcome {
 	return outcomeAck
 }
 
-// executedData is called when a packet of a SEND or WRITE was executed. The parameter
-// last marks the last packet of the message.
+// executedData is called when a packet of a SEND or WRITE was executed.
 func (c *rcConn) executedData(bth *wire.BTH, last bool) {
 	c.resp.executedData(last)
 	if bth.AckReq() {
@@ -126,8 +125,8 @@ func dataFlags(op wire.Opcode, solicited bool) (flags fragment.Flags) {
 	return flags
 }
 
-// executeRead checks the memory that a READ names, and makes the response due. The
-// memory is read later, when the response is sent.
+// executeRead checks the memory of a READ, and makes the response due. The memory is
+// read when the response is sent.
 func (c *rcConn) executeRead(p wire.Packet) outcome {
 	h := p.RETH()
 	r := fragment.Fragment{Op: fragment.Read, Flags: fragment.First | fragment.Last, Addr: h.Addr(), Key: h.RKey(), Total: h.Length()}
@@ -159,7 +158,7 @@ func (c *rcConn) executeAtomic(p wire.Packet) outcome {
 
 // duplicate answers a request that was executed before (IBTA vol. 1, 9.7.4.2). A SEND or
 // WRITE gets an acknowledgement, a READ the present contents of the memory, and an
-// atomic its first result. A request whose response is not known any more is dropped.
+// atomic its first result. A request without a response resource is dropped.
 func (c *rcConn) duplicate(p wire.Packet, seq uint64) {
 	c.q.shard.counts.Inc(counters.DuplicateRequest)
 	if c.resp.onDuplicate(seq) {

@@ -8,8 +8,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// sendRequests sends requests as far as the congestion window and the credits allow. It
-// returns false if the packetConn had no room; it then has to be called again.
+// sendRequests sends what the congestion window and the credits allow. If it returns
+// false, the packetConn had no room, and it has to be called again.
 func (c *rcConn) sendRequests() bool {
 	c.req.blocked = false
 	for w := c.q.nextToSend(); w != nil; w = c.q.nextToSend() {
@@ -104,9 +104,8 @@ func dataOpcode(w *wqe, first, last bool) wire.Opcode {
 	return op
 }
 
-// sendReadRequest requests the next piece of a READ's response. For the peer each piece
-// is a READ of its own. After a loss, the rest of a piece is requested as a further READ
-// (IBTA vol. 1, 9.7.5.1.2).
+// sendReadRequest requests the next piece of a READ's response, or the rest of a piece
+// after a loss (IBTA vol. 1, 9.7.5.1.2). For the peer each one is a READ of its own.
 func (c *rcConn) sendReadRequest(w *wqe, last uint64) bool {
 	n := min(readPiece-(c.req.seq-w.rc.firstSeq)%readPiece, last+1-c.req.seq)
 	if c.req.readsInFlight >= int(c.q.attributes().MaxRdAtomic) || !c.windowAllows(n) {
@@ -172,16 +171,15 @@ func (*rcConn) sendInline(verbs.SendFlags, []byte) (seq uint64, ok bool) { retur
 // bit in the middle of a message. These packets need it:
 //
 //   - a tail probe
-//   - each ackEveryPackets-th packet, or more often if the window is small
-//   - a packet that fills the window: nothing more is sent until an acknowledgement
-//     arrives
+//   - one of ackEveryPackets packets, or more if the window is small
+//   - a packet that fills the window
 func (c *rcConn) wantsAck(n uint64) bool {
 	interval := min(ackEveryPackets, c.cong.quarterWindow())
 	return c.retry.tailProbing() || c.req.sinceAckRequest+1 >= interval || c.cong.fills(n)
 }
 
 // pushRequest queues a request packet that takes n sequences. It sets the AckReq bit if
-// the parameter ask is true, or wantsAck says so.
+// the parameter ask or wantsAck says so.
 func (c *rcConn) pushRequest(p wire.Packet, n uint64, ask bool) {
 	ask = ask || c.wantsAck(n)
 	if ask {
@@ -193,9 +191,9 @@ func (c *rcConn) pushRequest(p wire.Packet, n uint64, ask bool) {
 	c.acks.requestSent()
 }
 
-// updateInFlight updates the number of packets in flight in the congestion control.
-// While the RNR timer runs, the number is 0, because the peer has dropped the
-// unacknowledged packets. It is also 0 for a queue pair that has failed.
+// updateInFlight tells the congestion control how many packets are in flight. While the
+// RNR timer runs there are none, because the peer has dropped them. A failed queue pair
+// has none either.
 func (c *rcConn) updateInFlight() {
 	n := c.req.unacked()
 	if c.q.awaitsRNRTimer() || !c.q.isServing() {

@@ -9,15 +9,14 @@ const (
 	// ackEveryPackets is the largest number of packets of a message that are sent
 	// without the AckReq bit. It is arbitrary.
 	ackEveryPackets = 32
-	// readPiece is how many packets of a READ's response are requested at a time. The
-	// socket needs room for all of them, because the peer sends them without a pause.
+	// readPiece is how many packets of a READ's response are requested at a time. They
+	// arrive without a pause, so the socket needs room for all of them.
 	readPiece = 32
 )
 
-// An rcRequester counts the request packets of a rcConn: which were acknowledged, which
-// were sent, and which is next. The count of a packet, from 0, is its sequence. ackedEnd
-// <= seq <= sentEnd <= ackedEnd + maxConnWindow always holds. The zero value is ready to
-// use.
+// An rcRequester counts request packets: how many were acknowledged, and how many were
+// sent. The count of a packet, from 0, is its sequence. ackedEnd <= seq <= sentEnd <=
+// ackedEnd + maxConnWindow always holds. The zero value is ready to use.
 type rcRequester struct {
 	ackedEnd        uint64 // all sequences below ackedEnd were acknowledged by the peer
 	seq             uint64 // sequence of the next packet to be sent
@@ -44,9 +43,8 @@ func (r *rcRequester) sent(n uint64, ackReq bool) {
 	}
 }
 
-// acknowledge records that all sequences below end were acknowledged. The parameter end
-// is greater than ackedEnd. After goBack it may be greater than seq; the packets between
-// them need not be sent again.
+// acknowledge records that all sequences below the parameter end were acknowledged.
+// After goBack, packets below end need not be sent again.
 func (r *rcRequester) acknowledge(end uint64) {
 	r.ackedEnd, r.seq = end, max(r.seq, end)
 }
@@ -61,7 +59,7 @@ func (r *rcRequester) goBack() {
 func (r *rcRequester) responseFrom(w *wqe) uint64 { return max(r.ackedEnd, w.rc.firstSeq) }
 
 // readDone records that the response of an atomic, or of a piece of a READ, is complete.
-// A late response to a request from before goBack is not counted.
+// After goBack the counter may be 0 already.
 func (r *rcRequester) readDone() {
 	if r.readsInFlight > 0 {
 		r.readsInFlight--

@@ -2,8 +2,8 @@
 
 package soft
 
-// A respResource is a response resource: an executed READ or atomic of the peer. It is
-// kept because the peer may request the response again.
+// A respResource is a response resource: an executed READ or atomic of the peer, which
+// may request the response again.
 type respResource struct {
 	atomic bool
 	// first and last are the sequences of the first and the last response packet
@@ -20,9 +20,9 @@ type respResource struct {
 	unsent memoryRange
 }
 
-// respResources holds the resources of the last n READs and atomics of a connection,
-// where n is how many the peer may have outstanding (IBTA vol. 1, 9.7.4.2). The index of
-// a resource counts from 0, and does not wrap.
+// respResources holds the resources of the last READs and atomics, as many as the peer
+// may have outstanding (IBTA vol. 1, 9.7.4.2). The index of a resource counts from 0,
+// and does not wrap.
 type respResources struct {
 	entries      []respResource
 	added        uint64 // number of resources added so far
@@ -33,8 +33,8 @@ func newRespResources(size int) respResources {
 	return respResources{entries: make([]respResource, max(size, 1))}
 }
 
-// add adds a pending resource for a new READ or atomic, in place of the oldest one. The
-// peer has received the response of the oldest one; see full.
+// add adds a pending resource in place of the oldest one. The peer has received the
+// response of the oldest one; see full.
 func (r *respResources) add() *respResource {
 	res := r.at(r.added)
 	r.added++
@@ -43,14 +43,14 @@ func (r *respResources) add() *respResource {
 	return res
 }
 
-// full reports whether the peer has reached its limit of outstanding READs and atomics.
-// This is so if the response of the oldest resource was not yet sent completely.
+// full reports whether the peer has reached its limit of outstanding READs and atomics:
+// the oldest response was not sent completely.
 func (r *respResources) full() bool {
 	return r.added >= uint64(len(r.entries)) && !r.at(r.oldest()).sent
 }
 
 // find returns the resource whose response has the packet seq, and its index. It returns
-// nil if there is none, or none any more.
+// nil if there is none.
 func (r *respResources) find(seq uint64) (res *respResource, index uint64) {
 	for i := r.added; i > r.oldest(); i-- {
 		if res := r.at(i - 1); res.first <= seq && seq <= res.last {

@@ -15,11 +15,10 @@ type nakState uint8
 
 const (
 	// nakNone: there is no NAK for the expected packet. A connection begins in this
-	// state, and returns to it when the expected packet arrives.
+	// state. The arrival of the expected packet leads back to it.
 	nakNone nakState = iota
 	// nakDue: the next call of drive sends a NAK or an RNR NAK. The state is entered
-	// when a packet after the expected one arrives, or when the expected packet can not
-	// be executed.
+	// when a packet is missing, or the expected packet can not be executed.
 	nakDue
 	// nakSent: the NAK was sent. Later packets that were in flight are dropped without a
 	// second NAK.
@@ -37,8 +36,8 @@ var nakOutcomes = [...]outcome{
 // nakCode returns the NAK code of a failed request.
 func nakCode(a outcome) wire.NAKCode { return wire.NAKCode(slices.Index(nakOutcomes[:], a)) }
 
-// rcResponder is the state of the responder of a rcConn. Its sequences are those of the
-// peer's request packets. A READ takes one sequence for each packet of its response.
+// rcResponder is the state of the responder of a rcConn. Its sequences count the peer's
+// request packets. A READ takes one sequence for each packet of its response.
 type rcResponder struct {
 	base      psn.Value // PSN of the peer's first request
 	expected  uint64    // sequence of the next request packet to be executed
@@ -59,8 +58,8 @@ func (r *rcResponder) init(attr *verbs.QPAttr) {
 	r.resources = newRespResources(int(attr.MaxDestRdAtomic))
 }
 
-// accepts returns the sequence of a request packet. It returns false if the packet has
-// to be dropped: the sequence is negative, or an earlier request ends the queue pair.
+// accepts returns the sequence of a request packet. It returns false if the sequence is
+// negative, or an earlier request ends the queue pair.
 func (r *rcResponder) accepts(v psn.Value) (seq uint64, ok bool) {
 	seq, ok = nearestSeq(v, r.base, r.expected)
 	return seq, ok && r.fatal == outcomeAck
@@ -81,8 +80,7 @@ func (r *rcResponder) fail(a outcome) {
 	r.scheduleNAK(wire.NAK(nakCode(a)))
 }
 
-// executedData records that the expected packet, of a SEND or WRITE, was executed. The
-// parameter ends marks the last packet of a message.
+// executedData records that the expected packet, of a SEND or WRITE, was executed.
 func (r *rcResponder) executedData(ends bool) {
 	r.advance(1, ends)
 	r.dataEnd = r.expected
@@ -120,9 +118,8 @@ func (r *rcResponder) advance(n uint64, ends bool) {
 	}
 }
 
-// onDuplicate is called for a packet that was executed before. It returns true if the
-// same packet was also the first duplicate after the last new request. Then the peer has
-// not received the repeated response.
+// onDuplicate is called for a packet that was executed before. If it returns true, the
+// peer has not received the response that was already repeated for this packet.
 func (r *rcResponder) onDuplicate(seq uint64) (again bool) {
 	if r.duplicateEnd == 0 {
 		r.duplicateEnd = seq + 1
@@ -142,9 +139,9 @@ func (r *rcResponder) repeatAtomic(seq uint64) bool {
 	return true
 }
 
-// repeatRead makes n packets of a READ's response due again, from the packet seq on,
-// with the given memory. It returns false if the response is not known any more, or if
-// the first request did not name this memory.
+// repeatRead makes n packets of a READ's response due again, from the packet seq on. It
+// returns false if the response is not known any more, or the first request did not name
+// the memory.
 func (r *rcResponder) repeatRead(memory memoryRange, seq, n uint64, mtu uint32) bool {
 	res, index := r.resources.find(seq)
 	if res == nil || res.atomic {

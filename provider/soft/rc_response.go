@@ -4,13 +4,12 @@ package soft
 
 import "github.com/rdmaloop/rdmaloop/internal/wire"
 
-// respondBudget is how many response packets a connection sends in one call of drive.
-// Without it, a large READ would overflow the peer's socket and delay other connections.
-// Arbitrary.
+// respondBudget is how many response packets a connection sends in one call of drive. A
+// large READ must not overflow the peer's socket or delay other connections. Arbitrary.
 const respondBudget = 32
 
-// sendResponses sends due responses in the order of the requests, and then a due NAK or
-// acknowledgement. It returns false if it has to be called again.
+// sendResponses sends due responses in order, and then a due NAK or acknowledgement. It
+// returns false if it has to be called again.
 func (c *rcConn) sendResponses() (done bool) {
 	for n := 0; c.q.isServing(); n++ {
 		res := c.resp.resources.nextPending()
@@ -31,14 +30,14 @@ func (c *rcConn) sendResponses() (done bool) {
 }
 
 // delaysAck reports whether the due acknowledgement is delayed. It is called once in
-// each call of drive. There is no delay if the owner may sleep, or if the peer needs
-// credits.
+// each call of drive. If the owner may sleep or the peer needs credits, there is no
+// delay.
 func (c *rcConn) delaysAck() bool {
 	return c.acks.delay(c.resp.dataEnd) && !c.demux.flushAll && c.credits.enough(c.resp.msn)
 }
 
-// sendResponse sends the next packet of a response, or a NAK if the memory is not
-// accessible any more. It returns false if the packetConn has no room.
+// sendResponse sends the next packet of a response. If the memory is not accessible any
+// more, it sends a NAK. It returns false if the packetConn has no room.
 func (c *rcConn) sendResponse(res *respResource) bool {
 	if res.atomic {
 		return c.sendAtomicResponse(res)
@@ -62,7 +61,7 @@ func (c *rcConn) sendResponse(res *respResource) bool {
 }
 
 // responseOpcode returns the opcode of the next packet of a READ's response. A repeated
-// part also begins with FIRST or ONLY. rxe accepts this for its newest request.
+// part begins with FIRST or ONLY too, which rxe accepts.
 func responseOpcode(res *respResource) wire.Opcode {
 	switch first, last := res.next == res.start, res.next == res.end; {
 	case first && last:
@@ -107,9 +106,8 @@ func (c *rcConn) sendAck() bool {
 	return sent
 }
 
-// sendNAK sends the due NAK or RNR NAK for the packet seq. If the NAK is for a request
-// that ends the queue pair, the queue pair enters the error state. sendNAK returns false
-// if the packetConn has no room.
+// sendNAK sends the due NAK or RNR NAK for the packet seq. After a NAK for a failed
+// request, the queue pair fails. sendNAK returns false if the packetConn has no room.
 func (c *rcConn) sendNAK(seq uint64) bool {
 	if !c.sendAETH(c.resp.nak, seq) {
 		return false

@@ -14,10 +14,10 @@ type recovery uint8
 
 const (
 	// recoveryNone: the packets in flight were sent in order, and no loss is known. A
-	// connection begins in this state. A new acknowledgement leads back to it, and so
-	// does an ACK timeout: a NAK after the timeout reports a new loss.
+	// connection begins in this state. A new acknowledgement or an ACK timeout leads
+	// back to it.
 	recoveryNone recovery = iota
-	// recoveryResend: all unacknowledged packets are sent again, because the peer has
+	// recoveryResend: all unacknowledged packets are sent again, after the peer has
 	// reported a loss or the RNR timer has fired. Further reports are about the same
 	// loss, and are ignored.
 	recoveryResend
@@ -55,15 +55,14 @@ type retransmission struct {
 const maxCheckCode = 12
 
 // checkPeriod returns how often the timer checks for progress: a quarter of the ACK
-// timeout, limited by maxCheckCode. The parameter code is the code of the ACK timeout.
+// timeout, limited by maxCheckCode. The parameter code is that of the ACK timeout.
 func checkPeriod(code uint8) time.Duration {
 	return min(verbs.AckTimeout(code)/4, verbs.AckTimeout(maxCheckCode))
 }
 
-// start begins to watch for an ACK timeout. Restarting a timer for each packet would
-// need a clock reading each time. Instead the timer fires after each checkPeriod, and
-// onTimer checks for progress. So a loss is noticed after 1 to 1.25 ACK timeouts; up to
-// four are allowed (IBTA vol. 1, 9.7.6.1.3).
+// start begins to watch for an ACK timeout. The timer fires after each checkPeriod, and
+// onTimer checks for progress. So no packet needs a clock reading. A loss is noticed
+// after 1 to 1.25 ACK timeouts; four are allowed (IBTA vol. 1, 9.7.6.1.3).
 func (r *retransmission) start(code uint8) {
 	r.progressed, r.sinceProgress = false, 0
 	r.timer.start(checkPeriod(code))
@@ -79,14 +78,13 @@ func (r *retransmission) onTimer(code uint8) timerAction {
 	if r.sinceProgress >= verbs.AckTimeout(code) {
 		return timerExpired
 	}
-	// The next period begins when the timer was due, and not now. So checks that the
-	// owner has missed are made at once.
+	// The next period begins when the timer was due. So missed checks are made at once.
 	r.timer.again(checkPeriod(code))
 	return timerWait
 }
 
 // countRetry counts a retry after a timeout or a sequence NAK (IBTA vol. 1, 9.7.6.1.1).
-// It returns false if the limit is reached already.
+// It returns false at the limit.
 func (r *retransmission) countRetry(limit uint8) bool {
 	if r.retries >= limit {
 		return false
@@ -99,8 +97,8 @@ func (r *retransmission) countRetry(limit uint8) bool {
 // is the new state: recoveryNone or recoveryResend.
 func (r *retransmission) goBack(entered recovery) { r.state, r.progressed = entered, true }
 
-// startTailProbe enters recoveryTailProbe, when inFlight packets were in flight. The
-// probe is no progress: if it is not acknowledged, the timer expires.
+// startTailProbe enters recoveryTailProbe. A probe is no progress: if it is not
+// acknowledged, the timer expires.
 func (r *retransmission) startTailProbe(inFlight uint64) {
 	r.state, r.progressed, r.tailProbed = recoveryTailProbe, false, max(1, inFlight)
 }
@@ -108,8 +106,8 @@ func (r *retransmission) startTailProbe(inFlight uint64) {
 // tailProbing reports whether a tail probe is unanswered.
 func (r *retransmission) tailProbing() bool { return r.state == recoveryTailProbe }
 
-// onProgress records that packets were acknowledged. If they answer a tail probe, it
-// returns how many packets were in flight when the probe was sent; else 0.
+// onProgress records that packets were acknowledged. After a tail probe, it returns how
+// many packets were in flight before the probe; else 0.
 func (r *retransmission) onProgress() (probed uint64) {
 	if r.tailProbing() {
 		probed = r.tailProbed
@@ -192,10 +190,9 @@ func (c *rcConn) onAckTimeout() {
 }
 
 // sendTailProbe sends the oldest unacknowledged packet again after a check period
-// without progress, long before the ACK timeout. If the last packets or their
-// acknowledgement were lost, the peer sends no NAK. The acknowledgement of this tail
-// probe shows what is missing. A probe does not count as a retry. TCP has similar probes
-// (RFC 8985, 7).
+// without progress. If the last packets or their acknowledgement were lost, the peer
+// sends no NAK. The acknowledgement of the probe shows what is missing, long before the
+// ACK timeout. A probe is no retry. See also RFC 8985, 7.
 func (c *rcConn) sendTailProbe() {
 	if c.retry.tailProbing() || c.q.attributes().RetryCount == 0 {
 		return

@@ -8,9 +8,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A recvQueue is the receive queue of a queue pair or an SRQ. It holds posted buffers in
-// order. A buffer that was taken occupies its entry until its completion is polled; see
-// cqSpace. The counters head and tail wrap.
+// A recvQueue is the receive queue of a queue pair or an SRQ. A buffer that was taken
+// occupies its entry until its completion is polled; see cqSpace. The counters head and
+// tail wrap.
 type recvQueue struct {
 	entries    []rqe
 	head, tail uint32
@@ -85,8 +85,8 @@ func (q *recvQueue) peek() *rqe {
 	return &q.entries[q.head&uint32(len(q.entries)-1)]
 }
 
-// pop takes the oldest buffer, and copies its description to dst. The capacity of
-// dst.sges must be at least maxSGE. pop returns false if there is no buffer.
+// pop takes the oldest buffer, and copies its description to dst. The slice dst.sges
+// must be long enough. pop returns false if there is no buffer.
 func (q *recvQueue) pop(dst *rqe) bool {
 	e := q.peek()
 	if e == nil {

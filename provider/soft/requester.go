@@ -6,8 +6,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// requester is the sending half of a queue pair. It decides which request may be sent,
-// and completes acknowledged and failed requests.
+// requester is the sending half of a queue pair. It decides which request is sent next,
+// and completes requests.
 type requester struct {
 	reads int // number of READs and atomics outstanding
 	// position in the send queue: no READ or atomic before it waits for a response
@@ -112,8 +112,8 @@ func (q *qp) hasUnsent() bool { return q.sq.next != q.sq.tail }
 // sendQueueEmpty reports whether all posted requests have completed.
 func (q *qp) sendQueueEmpty() bool { return q.sq.oldest == q.sq.tail }
 
-// awaitsAck reports whether the requester needs acknowledgements soon: for a completion,
-// to send more, or to drain the send queue in SQD.
+// awaitsAck reports whether acknowledgements are needed soon: for a completion, to send
+// more, or to drain the send queue in SQD.
 func (q *qp) awaitsAck() bool {
 	return q.signaledCount > 0 || q.hasUnsent() || q.state == verbs.StateSQD
 }
@@ -124,9 +124,8 @@ func (q *qp) awaitsResponse() bool { return q.reads > 0 }
 // awaitsRNRTimer reports whether the RNR timer runs. Until it fires, no request is sent.
 func (q *qp) awaitsRNRTimer() bool { return q.rnr.waiting }
 
-// failRequest is called if this side can not send the next request. The request
-// completes with the given status when the requests before it are acknowledged. No later
-// request is sent.
+// failRequest is called if the next request can not be sent. The request completes with
+// an error when the requests before it are acknowledged. No later request is sent.
 func (q *qp) failRequest(w *wqe, status verbs.Status) {
 	if q.nextIsNew() {
 		q.sq.firstNew++
@@ -183,15 +182,15 @@ func (q *qp) signaled(w *wqe) bool { return q.signalAll || w.flags&verbs.SendSig
 // rewind makes the oldest unacknowledged request the next one to be sent.
 func (q *qp) rewind() { q.sq.rewind() }
 
-// resetSent marks all requests as never sent. The queue pair moves to another
-// connection, and the peer has received nothing on the old one.
+// resetSent marks all requests as never sent, when the queue pair moves to another
+// connection.
 func (q *qp) resetSent() {
 	q.sq.forgetSent()
 	q.requester.forgetSent(q.sq.oldest)
 }
 
-// gather copies bytes of the message, from an offset on, to dst. It returns false if the
-// memory is not accessible.
+// gather copies bytes of the message, from an offset on. It returns false if the memory
+// is not accessible.
 func (q *qp) gather(dst []byte, w *wqe, offset uint32) bool {
 	if w.flags&verbs.SendInline != 0 {
 		copy(dst, w.inline[offset:])

@@ -14,14 +14,14 @@ type messageState uint8
 
 const (
 	// messageNone: no message has begun. The next fragment has to be the first one of a
-	// message. A queue pair begins in this state. It returns to it with the last
-	// fragment of a message, or when the receive buffer of a SEND fails.
+	// message. A queue pair begins in this state. The last fragment of a message leads
+	// back to it, and so does a failed SEND.
 	messageNone messageState = iota
 	// messageSend: a SEND has begun, and has taken a receive buffer. The next fragment
-	// has to be of the same SEND.
+	// must be of that SEND.
 	messageSend
-	// messageWrite: a WRITE has begun. The next fragment has to be of the same WRITE.
-	// Only the last fragment of a WRITE with immediate data takes a receive buffer.
+	// messageWrite: a WRITE has begun. The next fragment must be of that WRITE. Only the
+	// last fragment of a WRITE with immediate data takes a receive buffer.
 	messageWrite
 )
 
@@ -37,8 +37,7 @@ type responder struct {
 }
 
 // expects reports whether a fragment may come next. The parameter first marks the first
-// fragment of a message. The parameter state is messageSend or messageWrite, the kind of
-// the message. Fragments of different messages are not mixed.
+// fragment of a message. The parameter state is messageSend or messageWrite.
 func (rs *responder) expects(first bool, state messageState) bool {
 	if first {
 		return rs.message == messageNone
@@ -46,8 +45,8 @@ func (rs *responder) expects(first bool, state messageState) bool {
 	return rs.message == state
 }
 
-// A memoryRange is the memory of a READ or WRITE that was not accessed yet. The region
-// is looked up for each fragment, because the application may close it at any time.
+// A memoryRange is the memory of a READ or WRITE that was not accessed yet. Its region
+// may be closed at any time, so it is looked up for each fragment.
 type memoryRange struct {
 	addr uint64
 	key  uint32
@@ -55,7 +54,7 @@ type memoryRange struct {
 }
 
 // deliver executes one fragment of a SEND or WRITE. With outcomeRNR it has changed
-// nothing, and the fragment may be delivered again.
+// nothing, and may be called again.
 func (q *qp) deliver(r *fragment.Fragment) outcome {
 	switch r.Op {
 	case fragment.Send:
@@ -75,8 +74,8 @@ func (q *qp) receiveQueue() *recvQueue {
 	return &q.rq
 }
 
-// receiveBuffers returns the number of posted receive buffers, and counts the buffer of
-// an incomplete SEND too. It does not count buffers of an SRQ.
+// receiveBuffers returns the number of posted receive buffers, and that of an incomplete
+// SEND. Buffers of an SRQ do not count.
 func (q *qp) receiveBuffers() int {
 	n := q.rq.len()
 	if q.message == messageSend {
@@ -123,9 +122,9 @@ func (q *qp) deliverSend(r *fragment.Fragment) outcome {
 	return outcomeAck
 }
 
-// deliverInline executes a SEND of one fragment without immediate data, if PollInline
-// can return its bytes. The message must be small, and no completion may wait in the CQ.
-// deliverInline returns false if it did not execute the SEND.
+// deliverInline executes a SEND of one fragment, if PollInline can return its bytes. The
+// message must be small, and no completion may wait in the CQ. deliverInline returns
+// false if it did nothing.
 func (q *qp) deliverInline(payload []byte, solicited bool) bool {
 	c := q.recvCQ
 	at := c.stored
@@ -174,9 +173,9 @@ func (q *qp) onInvalidRequest() outcome {
 	return q.failReceive(verbs.StatusRemInvReqErr, outcomeInvalidRequest)
 }
 
-// failReceive is called when a request fails with the outcome a, and returns a. The
-// receive buffer of an incomplete SEND completes with the given status. The path then
-// sends the NAK, and calls requestFailed.
+// failReceive completes the receive buffer of an incomplete SEND with the given status,
+// when a request fails. It returns the outcome of that request, for which the path sends
+// a NAK.
 func (q *qp) failReceive(status verbs.Status, a outcome) outcome {
 	if q.message == messageSend {
 		q.receiveDone(&verbs.WC{Status: status}, false)
@@ -225,9 +224,9 @@ func (q *qp) deliverWrite(r *fragment.Fragment) outcome {
 	return outcomeAck
 }
 
-// beginWrite checks and stores the memory of a WRITE. It is an invalid request if the
-// queue pair allows no WRITE, and an access error if the key, address or access right is
-// wrong. A WRITE of zero bytes is not checked (IBTA vol. 1, 9.7.4.1.3).
+// beginWrite checks and stores the memory of a WRITE. A queue pair that allows no WRITE
+// refuses it as invalid. A wrong key, address or access right is an access error. A
+// WRITE of zero bytes is not checked (IBTA vol. 1, 9.7.4.1.3).
 func (q *qp) beginWrite(r *fragment.Fragment) outcome {
 	if q.attr.Access&verbs.AccessRemoteWrite == 0 {
 		return outcomeInvalidRequest
@@ -263,8 +262,8 @@ func (q *qp) deliverRead(r *fragment.Fragment) (memoryRange, outcome) {
 	return memoryRange{r.Addr, r.Key, r.Total}, outcomeAck
 }
 
-// readInto copies the beginning of the range w to dst, and removes it from w. It returns
-// false if the memory is not accessible any more.
+// readInto copies the beginning of a range to dst, and removes it from the range. It
+// returns false if the memory is not accessible any more.
 func (q *qp) readInto(dst []byte, w *memoryRange) bool {
 	if len(dst) > 0 {
 		m, src := q.pd.acquireRemote(w.key, w.addr, uint32(len(dst)), verbs.AccessRemoteRead)
@@ -279,8 +278,8 @@ func (q *qp) readInto(dst []byte, w *memoryRange) bool {
 	return true
 }
 
-// deliverAtomic executes an atomic, and returns the value before it. The payload has two
-// operands: swap or add, then compare (IBTA vol. 1, 9.3.4).
+// deliverAtomic executes an atomic, and returns the value before it. The payload has the
+// swap or add operand, then the compare operand (IBTA vol. 1, 9.3.4).
 func (q *qp) deliverAtomic(r *fragment.Fragment) (old uint64, a outcome) {
 	rs := &q.responder
 	if rs.message != messageNone || len(r.Payload) != fragment.AtomicOperands || r.Addr%8 != 0 || q.attr.MaxDestRdAtomic == 0 ||
@@ -306,8 +305,8 @@ func (q *qp) deliverAtomic(r *fragment.Fragment) (old uint64, a outcome) {
 	}
 }
 
-// requestFailed moves the queue pair to the error state. The path calls it after it has
-// sent the NAK for a request with the outcome a.
+// requestFailed ends the queue pair. The path calls it after the NAK for a failed
+// request.
 func (q *qp) requestFailed(a outcome) {
 	event := verbs.AsyncQPRequestError
 	if a == outcomeAccessError {

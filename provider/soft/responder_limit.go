@@ -10,27 +10,26 @@ import (
 )
 
 const (
-	// The time limit for the rest of a message is partialFactor ACK timeouts for each
-	// attempt. A sender may wait for up to four of them (IBTA vol. 1, 9.7.6.1.3).
+	// The time limit for a message is partialFactor ACK timeouts for each attempt. A
+	// sender may wait for four of them (IBTA vol. 1, 9.7.6.1.3).
 	partialFactor = 4
-	// minPartialLimit is the shortest time limit. A sender with a very short ACK timeout
-	// may be stopped for a while without losing its connection. The number is arbitrary.
+	// minPartialLimit is the shortest time limit, for senders with very short ACK
+	// timeouts. Arbitrary.
 	minPartialLimit = time.Second
-	// maxPartialLimit is the longest time limit. A client chooses the ACK timeouts, and
-	// could occupy receive buffers with a very long one. Eight attempts of 69 s (code
-	// 24) take 9 minutes. With a longer timeout, the connection may end too early. The
-	// number is arbitrary.
+	// maxPartialLimit is the longest time limit. It is enough for eight attempts of 69 s
+	// (code 24 of the ACK timeout). A client with a longer timeout could occupy receive
+	// buffers for too long. Arbitrary.
 	maxPartialLimit = 10 * time.Minute
-	// partialProgress is how many bytes of a message have to arrive within the time
-	// limit: one packet with the largest path MTU.
+	// partialProgress is how many bytes have to arrive within the time limit: one packet
+	// with the largest path MTU.
 	partialProgress = 4096
 )
 
-// A partialMessage limits the time for the rest of a message. Its first fragment has
-// taken a receive buffer. Without a limit, one peer could occupy all buffers of an SRQ.
+// A partialMessage limits the time for the rest of a SEND, which has taken a receive
+// buffer. Without a limit, one peer could occupy all buffers of an SRQ.
 //
-// The timer is not restarted for each fragment, because that would need a clock reading.
-// When it fires, onPartialTimer checks how much has arrived since its start.
+// Restarting a timer for each fragment would need a clock reading. Instead,
+// onPartialTimer checks how much has arrived since the start of the timer.
 type partialMessage struct {
 	timer timer
 	// number of messages of several fragments so far
@@ -50,15 +49,15 @@ func (p *partialMessage) watch(offset uint32, limit time.Duration) {
 	p.timer.start(limit)
 }
 
-// stalled reports whether fewer than partialProgress bytes of the message have arrived
-// since watch. It returns false for a message that has begun after watch. The parameter
-// offset is how many bytes have arrived.
+// stalled reports whether fewer than partialProgress bytes of a message have arrived
+// since watch. It returns false for a newer message. The parameter offset is how many
+// bytes have arrived.
 func (p *partialMessage) stalled(offset uint32) bool {
 	return p.seen == p.messages && offset-p.offset < partialProgress
 }
 
-// partialLimit returns how long a message may make no progress. The sender retries for
-// less than this time, unless the limit is maxPartialLimit.
+// partialLimit returns how long a message may make no progress. Up to maxPartialLimit, a
+// sender retries for less than this time.
 func (q *qp) partialLimit() time.Duration {
 	timeout := verbs.AckTimeout(q.attr.Timeout)
 	// Without an ACK timeout the sender waits without end.
@@ -79,8 +78,7 @@ func (q *qp) onFragment(first bool) {
 }
 
 // onPartialTimer fails the queue pair if the current message has stalled. The receive
-// buffer completes with verbs.StatusRespTimeoutErr, and the peer gets a NAK. Otherwise
-// the timer is started again.
+// buffer completes with verbs.StatusRespTimeoutErr. Otherwise the timer starts again.
 func (q *qp) onPartialTimer() {
 	switch {
 	case q.message != messageSend || !q.isServing():

@@ -5,7 +5,7 @@ package soft
 import "github.com/rdmaloop/rdmaloop/verbs"
 
 // rnrRetry counts the retries after RNR NAKs, and waits before each retry. Before use,
-// retriesLeft has to be set, and the method init of the timer has to be called.
+// retriesLeft and timer have to be set.
 type rnrRetry struct {
 	retriesLeft uint8 // remaining retries; verbs.RNRRetryForever means no limit
 	// true from an RNR NAK until the timer fires
@@ -13,9 +13,9 @@ type rnrRetry struct {
 	timer   timer
 }
 
-// refused processes an RNR NAK, and starts the timer. The parameter code is the code of
-// the time to wait; see verbs.RNRDelay. refused returns false if no retry is left (IBTA
-// vol. 1, 9.7.5.2.8).
+// refused processes an RNR NAK, and starts the timer. The parameter code says how long
+// to wait; see verbs.RNRDelay. refused returns false if no retry is left (IBTA vol. 1,
+// 9.7.5.2.8).
 func (r *rnrRetry) refused(code uint8) bool {
 	if r.retriesLeft == 0 {
 		return false

@@ -68,8 +68,8 @@ func (w *wqe) done(acked uint64) bool {
 // unsent is the value of wqe.lastSeq until the last fragment was sent.
 const unsent = math.MaxUint64
 
-// A sendQueue holds requests in the order of posting. A completed request occupies its
-// entry until its completion is polled; see cqSpace.
+// A sendQueue holds requests in order. A completed request occupies its entry until its
+// completion is polled; see cqSpace.
 type sendQueue struct {
 	entries []wqe // ring of requests; grows up to depth
 
@@ -87,8 +87,7 @@ type sendQueue struct {
 }
 
 // initialSendEntries is how many requests a send queue can hold before it grows. A
-// program may have many connections with few outstanding requests each. The number is
-// arbitrary.
+// program may have many connections with few requests each. Arbitrary.
 const initialSendEntries = 8
 
 func newSendQueue(caps *verbs.QPCaps) sendQueue {
@@ -135,8 +134,8 @@ func (q *sendQueue) forgetSent() {
 	q.next, q.firstNew = q.oldest, q.oldest
 }
 
-// retire removes the oldest request. That request may be flushed before it was sent, or
-// acknowledged before it was sent again. In these cases next and firstNew move on too.
+// retire removes the oldest request. If it was flushed, or acknowledged before it was
+// sent again, next and firstNew may still have its position. Then they move on too.
 func (q *sendQueue) retire() {
 	if q.next == q.oldest {
 		q.next++

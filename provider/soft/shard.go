@@ -21,9 +21,9 @@ import (
 // pairs, paths and timers. To drive a shard is to do all work that is possible without
 // waiting.
 //
-// In manual progress one goroutine, the owner, calls the shard, and drives it by polling
-// a CQ; nothing is locked. In automatic progress a goroutine of the shard drives it too,
-// and every call takes mu.
+// In manual progress one goroutine, the owner, drives the shard by polling a CQ; nothing
+// is locked. In automatic progress a goroutine of the shard drives it too, and each call
+// takes mu.
 type shard struct {
 	dev         *device
 	auto        bool
@@ -111,9 +111,8 @@ func (s *shard) leave() {
 	}
 }
 
-// beforeSleep ends a call after which the owner may sleep. It sends what is due, and
-// calls prepareSleep. While eventfd is readable, the owner can not sleep before it
-// drives the shard; then prepareSleep is not needed.
+// beforeSleep ends a call after which the owner may sleep. It sends what is due. It
+// calls prepareSleep, unless eventfd is readable, because the owner can not sleep then.
 func (s *shard) beforeSleep() {
 	done := s.demux.sendAll()
 	if !s.signaled {
@@ -124,11 +123,10 @@ func (s *shard) beforeSleep() {
 	}
 }
 
-// prepareSleep makes sure that a sleeping owner is woken by a doorbell, a descriptor or
-// a timer. If there is work already, it makes eventfd readable instead. The parameter
-// wireDone is false if the wire path has unfinished work.
-//
-// It is fast when called often, because it parks all but maxPolledIdle connections.
+// prepareSleep makes sure that a doorbell, a descriptor or a timer wakes the sleeping
+// owner. If there is work already, it makes eventfd readable. The parameter wireDone is
+// false if the wire path has work. Frequent calls are fast, because most connections are
+// then parked.
 func (s *shard) prepareSleep(wireDone bool) {
 	if !wireDone || !s.polls.armForSleep((*shmConn).armDoorbell) {
 		s.signal()
@@ -138,8 +136,8 @@ func (s *shard) prepareSleep(wireDone bool) {
 	s.setAlarm()
 }
 
-// drive does all work that is possible without waiting: it sends what is due, polls
-// sockets and connections, and checks the timers and epoll every few calls.
+// drive does all work that is possible without waiting. It sends what is due, and polls
+// connections. Every few calls it polls sockets, timers and epoll.
 func (s *shard) drive() {
 	s.polls.begin()
 	s.timeRead = false

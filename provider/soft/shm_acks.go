@@ -19,17 +19,17 @@ var failureOutcomes = [...]outcome{
 // failureOf returns the reason to send to the peer for a failed request.
 func failureOf(a outcome) shm.Failure { return shm.Failure(slices.Index(failureOutcomes[:], a)) }
 
-// shmSent has the positions of a shmConn in the ring of its own requests. The zero value
-// is ready to use.
+// shmSent has the positions of a shmConn in the ring of its requests. The zero value is
+// ready to use.
 type shmSent struct {
 	seq     uint64  // number of slots published; also the path sequence
 	acked   uint64  // number of slots that the peer has acknowledged
 	lastAck shm.Ack // last acknowledgement that was processed
 }
 
-// acknowledge processes an acknowledgement of the peer. The result progress means that
-// it acknowledges more slots than before, and nak that it has a new NAK. The result ok
-// is false, and nothing changes, if it acknowledges slots that were not published.
+// acknowledge processes an acknowledgement of the peer. The results progress and nak
+// mean that it covers more slots than before, and that it has a new NAK. The result ok
+// is false if the acknowledgement is invalid.
 func (s *shmSent) acknowledge(ack shm.Ack) (progress, nak, ok bool) {
 	n := uint64(ack.Consumed() - uint32(s.acked))
 	if n > s.seq-s.acked {
@@ -56,12 +56,12 @@ func (a *shmAcks) consumed(ask bool) {
 }
 
 // due reports whether an acknowledgement has to be sent now: the peer waits for it, or
-// it covers as many slots as limit. Otherwise it is sent when there is no other work;
-// see shmConn.poll.
+// the number of slots has reached the limit. Otherwise it may wait until there is no
+// other work; see shmConn.poll.
 func (a *shmAcks) due(limit uint32) bool { return a.requested || a.unacked >= limit }
 
-// acknowledge returns the acknowledgement of all consumed slots. The parameter head is
-// the position of the next slot. The caller stores the result in shared memory.
+// acknowledge returns the acknowledgement of all slots before the position in the
+// parameter head. The caller stores it in shared memory.
 func (a *shmAcks) acknowledge(head uint32) shm.Ack {
 	a.unacked, a.requested = 0, false
 	return shm.NewAck(head, a.last, a.naks)

@@ -13,13 +13,12 @@ import (
 // receiveBudget is how many slots a connection consumes in one call of drive. Arbitrary.
 const receiveBudget = 64
 
-// A shmConn is the local path of an RC queue pair: a connection through shared memory.
-// In each direction it has a ring for requests and a ring for responses. It belongs to
-// the shard.
+// A shmConn is the local path of an RC queue pair: a connection through shared memory,
+// with a ring for requests and a ring for responses in each direction. It belongs to the
+// shard.
 //
 // The shard polls its active and idle connections. The peers of other connections ring
-// the doorbell when they have published slots. Before the owner may sleep, all peers are
-// asked to ring the doorbell.
+// the doorbell. Before the owner may sleep, all peers are asked to do so.
 type shmConn struct {
 	q     *qp
 	shard *shard
@@ -79,9 +78,9 @@ func (c *shmConn) OnReady(_ int, events uint32) {
 // isServing reports whether the queue pair processes the peer's requests.
 func (c *shmConn) isServing() bool { return c.q.isServing() }
 
-// poll processes up to receiveBudget slots of the peer, and sends what can be sent. It
-// returns false if there was no work. A connection without work for idleAfter calls
-// becomes idle.
+// poll processes slots of the peer, and sends what can be sent. It returns false if
+// there was no work. After idleAfter calls of drive without work, the connection becomes
+// idle.
 func (c *shmConn) poll() bool {
 	polls := &c.shard.polls
 	if polls.rests(c) && c.isIdle() {
@@ -112,15 +111,14 @@ func (c *shmConn) poll() bool {
 	return work
 }
 
-// isIdle reports whether the connection has no work. It is cheap. Unacknowledged
-// requests count as work, because the peer does not ring for the acknowledgement of an
-// unsignaled request.
+// isIdle reports whether the connection has no work. Unacknowledged requests count as
+// work, because the peer does not always ring for an acknowledgement.
 func (c *shmConn) isIdle() bool {
 	return !c.requestsIn.Ready() && c.acks.unacked == 0 && c.q.sendQueueEmpty() && !c.serving.inRead()
 }
 
 // armDoorbell asks the peer to ring the doorbell at its next slot, and at its next
-// acknowledgement if this side waits for one. It returns false if there is work already.
+// acknowledgement if needed. It returns false if there is work already.
 func (c *shmConn) armDoorbell() bool {
 	want := shm.WakeSlots
 	if c.q.awaitsAck() {
@@ -147,10 +145,9 @@ func (c *shmConn) armDoorbell() bool {
 	return true
 }
 
-// reserveRing makes sure that the doorbell's socket has room for one more byte. Each
-// ring is one byte, and the peer rings at most once after each armDoorbell. epoll is
-// edge-triggered (epoll(7)), so the bytes are not read each time. reserveRing counts
-// them, and reads them when doorbellBuf is full.
+// reserveRing makes sure that the doorbell's socket has room for one more byte. The peer
+// writes at most one byte after each armDoorbell. epoll is edge-triggered (epoll(7)), so
+// the bytes are read only after as many rings as fit into doorbellBuf.
 func (c *shmConn) reserveRing() {
 	if c.pendingRings++; c.pendingRings == len(c.shard.doorbellBuf) {
 		c.pendingRings = 0
@@ -158,16 +155,16 @@ func (c *shmConn) reserveRing() {
 	}
 }
 
-// workMissed reports whether the peer has published something that was not processed.
-// The peer may not have seen the new own.WakeFor, and so not have rung.
+// workMissed reports whether the peer has published something that was not processed. It
+// may not have rung, because it had not seen the new own.WakeFor.
 func (c *shmConn) workMissed(want shm.WakeLevel) bool {
 	ack := shm.Ack(c.peer.Ack.Load())
 	return c.requestMissed() || c.q.awaitsResponse() && c.responsesIn.Ready() ||
 		want == shm.WakeAll && ack != c.sent.lastAck || ack.NAKs() != c.sent.lastAck.NAKs()
 }
 
-// wake rings the doorbell of the peer if it has asked for wake-ups of this kind. The
-// doorbell rings only once for each such request of the peer.
+// wake rings the doorbell of the peer, once, if the peer has asked for wake-ups of this
+// kind.
 func (c *shmConn) wake(kind shm.WakeLevel) {
 	if c.peer.WakeFor.Load() >= kind && c.peer.WakeFor.Swap(shm.WakeNone) != shm.WakeNone {
 		shm.RingDoorbell(c.end.Doorbell)
@@ -203,7 +200,7 @@ func (c *shmConn) detach() {
 }
 
 // rebind implements path. It returns a new shmConn with the offered end, and detaches
-// this one. If it can not do so, it releases the offered end.
+// this one. If it can not, it releases that end.
 func (c *shmConn) rebind(end *localEnd) (moved path, taken bool, err error) {
 	if !c.end.provisional || !c.q.dev.bindings.drop(c.q.num, c.q.attributes().DestQPN) {
 		end.Release()
@@ -228,11 +225,11 @@ func (c *shmConn) peerGone(end *shm.End) {
 // receiveAt implements path. It is called for UD queue pairs only.
 func (*shmConn) receiveAt(netip.Addr) error { return nil }
 
-// onHangUp is called when the peer has closed the doorbell. It first executes the
-// requests in the ring, and processes the acknowledgements. Then there are two cases:
+// onHangUp is called when the peer has closed the doorbell. It first processes the
+// requests and acknowledgements of the peer.
 //
-//   - The peer has published shm.SideStopped: it has closed its queue pair. Outstanding
-//     requests fail later, by the response timer or by connection management.
+//   - If the peer has published shm.SideStopped, it has closed its queue pair.
+//     Outstanding requests fail later, by the response timer or connection management.
 //   - Otherwise the peer's process has ended, and the queue pair fails at once.
 func (c *shmConn) onHangUp() {
 	c.shard.epoll.Remove(c.end.Doorbell)
@@ -248,7 +245,7 @@ func (c *shmConn) onHangUp() {
 }
 
 // updatePeerTimer starts the response timer if the peer does not process outstanding
-// requests. It stops the timer if the peer is active.
+// requests, and stops it otherwise.
 func (c *shmConn) updatePeerTimer() {
 	if !c.q.outstanding() {
 		return

@@ -26,8 +26,8 @@ const (
 	// serveRead: the response of a READ is not complete. The next slot is executed after
 	// it.
 	serveRead
-	// serveReadBlocked: the response of a READ is not complete, because the ring of
-	// responses is full. The state ends when the peer has consumed a response.
+	// serveReadBlocked: the response of a READ waits for room in the ring of responses.
+	// The state ends when the peer has consumed a response.
 	serveReadBlocked
 	// serveAtomicBlocked: the next slot has an atomic, which waits for room in the ring
 	// of responses.
@@ -37,8 +37,8 @@ const (
 // inRead reports whether the response of a READ is not complete.
 func (s serveState) inRead() bool { return s == serveRead || s == serveReadBlocked }
 
-// requestMissed reports whether the responder has work: a slot to execute, or a READ
-// response to continue. It is a part of workMissed.
+// requestMissed is the part of workMissed for requests: a slot to execute, or a READ
+// response to continue.
 func (c *shmConn) requestMissed() bool {
 	switch c.serving {
 	case serveRead:
@@ -84,8 +84,8 @@ func (c *shmConn) receive() bool {
 	return true
 }
 
-// resumeServing reports whether the next slot may be executed. It is called in all
-// states but serveNext. It first continues a READ response.
+// resumeServing continues a READ response, and reports whether the next slot may be
+// executed. It is not called in serveNext.
 func (c *shmConn) resumeServing() bool {
 	switch c.serving {
 	case serveRead, serveReadBlocked:
@@ -99,8 +99,8 @@ func (c *shmConn) resumeServing() bool {
 	return true
 }
 
-// serveInline executes the next slot if PollInline can return its message. It returns
-// false if it has not executed the slot.
+// serveInline executes the next slot if PollInline can return its message, and returns
+// false if not.
 func (c *shmConn) serveInline() bool {
 	payload, flags, ok := c.requestsIn.PeekSend()
 	if !ok || !c.q.deliverInline(payload, flags&fragment.Solicited != 0) {
@@ -173,10 +173,9 @@ func (c *shmConn) serveAtomic(r *fragment.Fragment, dst []byte) outcome {
 	return a
 }
 
-// reserveResponse reserves a slot in the ring of responses for a payload of up to want
-// bytes; see shm.Producer.Reserve. If the ring is full, it first frees the slots that
-// the peer has consumed. It returns false if the ring stays full, or the peer has
-// written an invalid value.
+// reserveResponse reserves a slot in the ring of responses; see shm.Producer.Reserve. If
+// the ring is full, it first frees the slots that the peer has consumed. It returns
+// false if the ring stays full, or the peer has written an invalid value.
 func (c *shmConn) reserveResponse(want uint32) (dst []byte, inArea, ok bool) {
 	if dst, inArea, ok = c.responsesOut.Reserve(want); !ok {
 		if !c.responsesOut.Free(c.peer.Responses.Load()) {
@@ -188,8 +187,8 @@ func (c *shmConn) reserveResponse(want uint32) (dst []byte, inArea, ok bool) {
 	return dst, inArea, ok
 }
 
-// sendReadResponse publishes data of the current READ until the ring of responses is
-// full. It returns false if some data is left.
+// sendReadResponse publishes data of the current READ. It returns false if the ring of
+// responses is full.
 func (c *shmConn) sendReadResponse() bool {
 	defer c.wakePeer()
 	for c.serving.inRead() {

@@ -15,8 +15,8 @@ import (
 
 // transmit implements path.
 func (c *shmConn) transmit() {
-	// A connection that sends has to be polled for acknowledgements. The peer of a
-	// parked connection may ring for new slots only.
+	// A connection that sends has to be polled for acknowledgements. The peer may ring
+	// for new slots only.
 	c.shard.polls.activate(c)
 	for w := c.q.nextToSend(); w != nil; w = c.q.nextToSend() {
 		if !c.send(w) {
@@ -27,8 +27,8 @@ func (c *shmConn) transmit() {
 	c.wakePeer()
 }
 
-// sendInline implements path. The first message after wakePeer is published at once,
-// because the peer may be waiting. The messages after it are published together.
+// sendInline implements path. The first message after wakePeer is published at once. The
+// messages after it are published together.
 func (c *shmConn) sendInline(flags verbs.SendFlags, data []byte) (seq uint64, ok bool) {
 	if c.end.provisional && c.peer.State.Load() != shm.SideActive {
 		// Until a peer has taken the other end, requests may have to be sent again; see
@@ -53,12 +53,12 @@ func (c *shmConn) sendInline(flags verbs.SendFlags, data []byte) (seq uint64, ok
 	return c.sent.seq - 1, true
 }
 
-// freeRequests frees the acknowledged slots of the full ring of requests. It returns
-// false if nothing was acknowledged, or the queue pair has failed.
+// freeRequests frees the acknowledged slots of a full ring. It returns false if nothing
+// was acknowledged, or the queue pair has failed.
 func (c *shmConn) freeRequests() bool { return c.takeAcks() && c.isServing() }
 
-// publishEvery is how many slots are published together. Publishing costs about as much
-// as writing several slots, but the peer should begin early. The number is arbitrary.
+// publishEvery is how many slots are published together. Publishing is expensive, but
+// the peer should begin early. Arbitrary.
 const publishEvery = 8
 
 // wakePeer wakes the peer, if it wants that, once for all slots published since the last
@@ -82,9 +82,9 @@ func (c *shmConn) send(w *wqe) bool {
 		if inArea {
 			f.Flags |= shm.FlagArea
 		}
-		// The peer polls the cache line of the slot. While the slot is written, each
-		// access of the peer may move that line to the other processor and back. So
-		// nothing else is done now.
+		// The peer polls the cache line of the slot. While the slot is written, that
+		// line may move between the processors with each access. So nothing else is done
+		// now.
 		if !c.fill(dst, w) {
 			// The memory region was closed after the request was checked.
 			c.q.failRequest(w, verbs.StatusLocProtErr)
@@ -117,9 +117,8 @@ func (c *shmConn) payloadLeft(w *wqe) uint32 {
 	return w.total - w.shm.sent
 }
 
-// reserveRequest reserves a slot in the ring of requests for a payload of up to want
-// bytes; see shm.Producer.Reserve. It returns false if the ring is full and stays full,
-// or if the queue pair has failed.
+// reserveRequest reserves a slot in the ring of requests; see shm.Producer.Reserve. It
+// returns false if the ring stays full, or the queue pair has failed.
 func (c *shmConn) reserveRequest(want uint32) (dst []byte, inArea, ok bool) {
 	dst, inArea, ok = c.requestsOut.Reserve(want)
 	if ok {
@@ -187,8 +186,8 @@ func (c *shmConn) fill(dst []byte, w *wqe) bool {
 	return c.q.gather(dst, w, w.shm.sent)
 }
 
-// resend implements path. The request is still in its slot. The counter Resend in shared
-// memory tells the peer to execute the slot again.
+// resend implements path. The request is still in its slot. The counter Resend tells the
+// peer to execute it again.
 func (c *shmConn) resend() {
 	c.own.Resend.Add(1)
 	c.wake(shm.WakeSlots)

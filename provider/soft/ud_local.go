@@ -40,8 +40,8 @@ const (
 type udLocalState uint8
 
 const (
-	// udBound: the name is bound, so that no other queue pair of the host gets the
-	// number. Connections wait in the backlog. A new udLocal is in this state.
+	// udBound: the name is bound, so no other queue pair of the host gets the number.
+	// Connections wait in the backlog. A new udLocal is in this state.
 	udBound udLocalState = iota
 	// udAttached: the shard accepts connections and reads datagrams. The state is
 	// entered when the queue pair is created completely.
@@ -144,7 +144,7 @@ func (u *udLocal) clear() {
 func (u *udLocal) countDropped(n uint64) { u.q.shard.counts.Add(counters.DatagramUnsent, n) }
 
 // sendOne sends the datagram of the request w, or queues it until the receiver's socket
-// has room. If that is not possible, it drops and counts the datagram, and still returns
+// has room. If neither is possible, it drops and counts the datagram, and still returns
 // success.
 func (u *udLocal) sendOne(w *wqe, to *ah) verbs.Status {
 	b := u.out[:datagramHeader+int(w.total)]
@@ -171,8 +171,8 @@ func (u *udLocal) sendOne(w *wqe, to *ah) verbs.Status {
 	return verbs.StatusSuccess
 }
 
-// receive delivers the datagram in one packet of the Unix socket. It returns false if
-// the length of the packet is invalid.
+// receive delivers one packet of the Unix socket. It returns false if the length of the
+// packet is invalid.
 func (u *udLocal) receive(b []byte) bool {
 	if len(b) < datagramHeader || len(b) > datagramHeader+datagramMTU {
 		return false

@@ -15,19 +15,18 @@ import (
 
 const (
 	// maxDatagramDests is how many connections a queue pair has to other queue pairs. A
-	// further one replaces the least recently used one. The number is arbitrary: a
-	// quarter of the usual RLIMIT_NOFILE, 1024.
+	// further one replaces the least recently used one. Arbitrary: a quarter of the
+	// usual RLIMIT_NOFILE.
 	maxDatagramDests = 256
-	// maxDatagramQueue is how many bytes may wait for one destination, headers included:
-	// 253 datagrams of the largest size. Bytes in the socket do not count. Arbitrary.
+	// maxDatagramQueue is how many bytes may wait for one destination: 253 datagrams of
+	// the largest size. Bytes in the socket do not count. Arbitrary.
 	maxDatagramQueue = 1 << 20
 	// maxShardQueue is how many bytes may wait for all destinations of a shard.
 	// Arbitrary.
 	maxShardQueue = 16 << 20
-	// connectRetryFirst and connectRetryMost are the first and the longest interval
-	// between attempts to connect to a receiver with a full backlog. The interval
-	// doubles each time. The system does not report room in the backlog; see connect(2),
-	// EAGAIN.
+	// connectRetryFirst and connectRetryMost are the shortest and longest interval
+	// between attempts to connect. The interval doubles each time. The system does not
+	// report when a full backlog has room; see connect(2), EAGAIN.
 	connectRetryFirst = time.Millisecond
 	connectRetryMost  = 256 * time.Millisecond
 	// After connectTries attempts, the waiting datagrams are dropped. The attempts take
@@ -40,25 +39,24 @@ type udDestState uint8
 
 const (
 	// udDestRefused: there is no connection, because the receiver's backlog is full.
-	// Datagrams wait in the queue. When the timer fires, connectAgain tries again. A new
-	// destination is in this state too, until dest has called connect.
+	// Datagrams wait in the queue. The timer calls connectAgain. A new destination
+	// begins in this state, without the timer.
 	udDestRefused udDestState = iota
 	// udDestOpen: there is a connection, and the queue is empty. The state is entered
-	// when the connection is made, and when the queue was sent completely. After a
-	// connection is made, flush sends the datagrams that were waiting.
+	// when the connection is made, and when the queue was sent. A queue that was waiting
+	// for the connection is sent next.
 	udDestOpen
 	// udDestFull: there is a connection, but its socket has no room. Datagrams wait in
 	// the queue until it has room (EPOLLOUT).
 	udDestFull
-	// udDestRemoved: the destination was removed, and the queue is empty. This is the
-	// last state. It is entered if the queue pair does not exist, its user is not
-	// allowed, all attempts to connect have failed, or another destination needs the
-	// place.
+	// udDestRemoved: the destination was removed. This is the last state. It is entered
+	// if the queue pair does not exist, its user is not allowed, all attempts to connect
+	// have failed, or another destination needs the place.
 	udDestRemoved
 )
 
-// A udLocalDest is a destination of a UD queue pair on this host: a connection, and a
-// queue of datagrams. It belongs to the shard.
+// A udLocalDest is a destination of a UD queue pair on this host: a connection and a
+// queue. It belongs to the shard.
 type udLocalDest struct {
 	local      *udLocal
 	qpn        uint32
@@ -74,7 +72,7 @@ type udLocalDest struct {
 var errPeerUser = errors.New("the user of the destination queue pair is not allowed")
 
 // dest returns the destination with a queue pair number. It returns nil if there is no
-// such queue pair, or its user is not allowed.
+// such queue pair, or if its user is not allowed.
 func (u *udLocal) dest(qpn uint32) *udLocalDest {
 	u.uses++
 	if d := u.dests[qpn]; d != nil {
@@ -93,9 +91,9 @@ func (u *udLocal) dest(qpn uint32) *udLocalDest {
 	return d
 }
 
-// removeLeastRecentlyUsed removes a destination other than except. It prefers idle ones:
-// if datagrams still wait in a socket, datagrams on a new connection could overtake
-// them. It returns false if there is no destination to remove.
+// removeLeastRecentlyUsed removes a destination, but not that of the parameter except.
+// It prefers idle ones. From a socket that is not empty, old datagrams could arrive
+// after newer ones. It returns false if there is none.
 func (u *udLocal) removeLeastRecentlyUsed(except *udLocalDest) bool {
 	var idle, any *udLocalDest
 	for _, d := range u.dests {
@@ -179,8 +177,8 @@ func (d *udLocalDest) connectAgain() {
 	}
 }
 
-// send sends a datagram if none waits and the socket has room. Otherwise it queues the
-// datagram, or drops and counts it if the queue is full.
+// send sends a datagram if none waits and the socket has room. Otherwise it queues it,
+// or drops and counts it if the queue is full.
 func (d *udLocalDest) send(b []byte) {
 	if d.state == udDestOpen && d.transmit(b) {
 		return
@@ -209,9 +207,9 @@ func (d *udLocalDest) awaitRoom() {
 // connected reports whether there is a connection.
 func (d *udLocalDest) connected() bool { return d.state == udDestOpen || d.state == udDestFull }
 
-// transmit passes a datagram to the socket. It returns false if the socket did not take
-// it. If the receiver has closed the connection, transmit connects once more. If that
-// fails, the destination may be removed.
+// transmit passes a datagram to the socket. If the receiver has closed the connection,
+// it connects once more; if that fails, the destination may be removed. It returns false
+// if the socket did not take the datagram.
 func (d *udLocalDest) transmit(b []byte) bool {
 	for range 2 {
 		err := unix.Send(d.fd, b, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)

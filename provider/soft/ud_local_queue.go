@@ -4,8 +4,8 @@ package soft
 
 import "encoding/binary"
 
-// A packetQueue is a FIFO queue of packets in one piece of memory. Each packet takes 4
-// bytes more than its length. The zero value is empty.
+// A packetQueue is a FIFO queue of packets in one piece of memory. Each packet has a
+// length of 4 bytes before it. The zero value is empty.
 type packetQueue struct {
 	buf   []byte // length (32 bits), packet, length (32 bits), packet, ...
 	head  int    // offset of the first packet's length

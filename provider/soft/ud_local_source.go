@@ -17,8 +17,8 @@ import (
 
 const (
 	// maxDatagramSources is how many connections a queue pair accepts. A further one
-	// replaces the one that evictionCandidate returns, whose sender connects again when
-	// it sends. Arbitrary.
+	// replaces the one that evictionCandidate returns. Its sender connects again.
+	// Arbitrary.
 	maxDatagramSources = 1024
 	// datagramBudget is how many datagrams of a connection, and how many new
 	// connections, are handled before other descriptors. Arbitrary.
@@ -71,8 +71,8 @@ func (u *udLocal) acceptAgain() {
 	}
 }
 
-// admit adds a new connection if its user is allowed, and reads its datagrams. If there
-// is no room, it closes the connection after reading.
+// admit adds a new connection if its user is allowed, and reads its datagrams. Without
+// room, it then closes the connection.
 func (u *udLocal) admit(fd int) {
 	peer, err := unixsock.PeerCredentials(fd)
 	if err != nil || !u.q.dev.users.Allows(peer.UID) {
@@ -90,10 +90,10 @@ func (u *udLocal) admit(fd int) {
 	src.OnReady(fd, unix.EPOLLIN)
 }
 
-// enter adds a connection to the queue pair. At the limit of the user, it first closes
+// enter adds a connection to the queue pair. At the limit of its user, it first closes
 // another connection of that user. At other limits, it closes the one that
-// evictionCandidate returns. If there is still no room, it returns false and the counter
-// for the refused connection.
+// evictionCandidate returns. If there is no room, it returns the counter for the refused
+// connection.
 func (src *udLocalSource) enter() (refused counters.ID, ok bool) {
 	p, conns := src.local, src.local.q.dev.connLimit
 	if !conns.Acquire(src.uid) && !(p.closeLeastRecentlyUsed(src.uid) && conns.Acquire(src.uid)) {
@@ -110,10 +110,9 @@ func (src *udLocalSource) enter() (refused counters.ID, ok bool) {
 	return 0, true
 }
 
-// fillSpare opens the spare descriptors again that accepting has used. If no descriptor
-// is free, it closes connections; see evictionCandidate. It closes at most SpareCount of
-// them, because other goroutines may take the free descriptors. It returns false if a
-// spare descriptor could not be opened.
+// fillSpare opens spare descriptors again after an accept. If none is free, it closes
+// connections; see evictionCandidate. It closes at most SpareCount of them, because
+// other goroutines may take the free descriptors. It returns false on failure.
 func (u *udLocal) fillSpare(newUser uint32) bool {
 	for range unixsock.SpareCount {
 		if u.q.dev.spare.Fill() {
@@ -161,8 +160,8 @@ func (src *udLocalSource) OnReady(int, uint32) {
 }
 
 // readOne reads one datagram, and reports whether more may have arrived. It closes the
-// connection if the peer has closed it, or has sent an invalid packet. A read of 0 bytes
-// is one of the two, because an empty packet is invalid.
+// connection after an invalid packet, or if the peer has closed it. A read of 0 bytes is
+// one of these two cases.
 func (src *udLocalSource) readOne() bool {
 	p := src.local
 	n, err := unix.Read(src.fd, p.in)

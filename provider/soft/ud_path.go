@@ -12,8 +12,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// udPath is the path of a UD queue pair. The address handle of a datagram decides
-// between the local path and the wire path. It belongs to the shard.
+// udPath is the path of a UD queue pair. The address handle decides between the local
+// path and the wire path. It belongs to the shard.
 type udPath struct {
 	q *qp
 	// number of datagrams sent, which is also the path sequence
@@ -148,8 +148,8 @@ func (p *udPath) receiveAt(at netip.Addr) error {
 	return p.wire.receiveAt(at)
 }
 
-// reset implements path. It drops and counts datagrams that wait on the local path;
-// their requests have completed. The queue pair keeps the path.
+// reset implements path. It drops and counts datagrams that wait on the local path. The
+// queue pair keeps the path.
 func (p *udPath) reset() (usable bool) {
 	if p.local != nil {
 		p.local.clear()

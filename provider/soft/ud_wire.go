@@ -15,7 +15,7 @@ import (
 )
 
 // maxUDRoutes is how many routes a UD queue pair keeps open. A further route first
-// closes all of them. Routes are opened again when needed. The number is arbitrary.
+// closes all of them. Arbitrary.
 const maxUDRoutes = 1024
 
 // udWire is the wire path of a UD queue pair. It belongs to the shard.
@@ -34,7 +34,7 @@ func newUDWire(q *qp) *udWire {
 }
 
 // sendOne sends the datagram of the request w with the PSN of seq. The result room is
-// false, and nothing is sent, if the packetConn has no room.
+// false if the packetConn has no room; nothing was sent then.
 func (u *udWire) sendOne(w *wqe, along *ah, seq uint64) (status verbs.Status, room bool) {
 	to := u.route(&along.to)
 	if to == nil {
@@ -109,10 +109,9 @@ func (u *udWire) receiveAt(at netip.Addr) error {
 	return u.listenAt(at)
 }
 
-// listenAtAll makes the queue pair receive datagrams at every address of this host,
-// unless receiveAt was called. Addresses that are added later are left out. With
-// PathAuto, loopback and link-local addresses are left out too, and errors are ignored.
-// With PathWire, listenAtAll returns an error if no UDP port can be opened.
+// listenAtAll makes the queue pair receive at every present address of this host, unless
+// receiveAt was called. With PathAuto it leaves out loopback and link-local addresses,
+// and ignores errors. With PathWire it returns an error if no UDP port can be opened.
 func (u *udWire) listenAtAll() error {
 	if u.hasAddress || len(u.reachableAt) > 0 {
 		return nil
