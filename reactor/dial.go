@@ -28,15 +28,14 @@ type DialOptions struct {
 	Timeout time.Duration
 	// AckTimeout replaces Config.AckTimeout, unless it is zero.
 	AckTimeout time.Duration
-	// RetryCount, RNRRetryCount, ResponderResources and InitiatorDepth replace the
-	// fields of Config with the same names. Zero means that the field of Config applies.
-	// Negative means none: no retries, or no READs and atomic operations.
+	// RetryCount, RNRRetryCount, ResponderResources and InitiatorDepth replace the fields
+	// of Config with the same names, unless they are zero. Negative means none.
 	RetryCount         int
 	RNRRetryCount      int
 	ResponderResources int
 	InitiatorDepth     int
-	// TOS is the type of service (with IPv6: the traffic class) of the packets of both
-	// sides. Zero means the default of the provider. Source: rdma_set_option(3).
+	// TOS is the type of service (with IPv6: the traffic class) of both sides' packets.
+	// Zero means the provider's default. Source: rdma_set_option(3).
 	TOS uint8
 	// ReuseAddr lets other IDs that also set the option share LocalAddr. Source:
 	// rdma_set_option(3), see cm.ID.SetReuseAddr.
@@ -56,15 +55,17 @@ type dialRequest struct {
 	param cm.MessageParam
 }
 
-// Dial begins to connect to addr. A nil o means the defaults: Dial then makes a new
-// DialOptions with no option set. When Dial returns nil, one of two callbacks follows:
-// OnOpen for a Conn whose method DialOptions returns o, or OnDialError with o and a
-// *DialError. Both run on the loop of the connection, see DialOptions.Loop. Dial
-// may be called from any goroutine, also before Start. When Dial returns an error, no
-// callback follows. The error is a *verbs.ParamError if addr or an option is out of
-// range. It matches ErrShutdown or ErrClosed if the engine is shutting down or has
-// ended, and verbs.ErrForeign if o.Loop belongs to another engine. It matches
-// verbs.ErrNoResources if Config.MaxConns calls of Dial are waiting for the loop.
+// Dial begins to connect to addr. A nil o means the defaults. When Dial returns nil,
+// OnOpen or OnDialError follows, on the loop of the connection. OnDialError gets o, or a
+// new DialOptions for nil; so does Conn.DialOptions. Any goroutine may call Dial, also
+// before Start.
+//
+// After an error no callback follows. The errors:
+//
+//   - *verbs.ParamError: addr or an option is out of range.
+//   - ErrShutdown, ErrClosed: the engine is shutting down or has ended.
+//   - verbs.ErrForeign: o.Loop belongs to another engine.
+//   - verbs.ErrNoResources: Config.MaxConns calls of Dial wait for the loop.
 func (e *Engine) Dial(addr netip.AddrPort, o *DialOptions) error {
 	if o == nil {
 		o = &DialOptions{}

@@ -9,15 +9,13 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// NewLoop makes a loop without a goroutine, for an application that has an event loop of
-// its own. The loop belongs to the goroutine that called NewLoop. Another goroutine may
-// take over the loop, but the application must make sure that only one of them uses it
-// at a time. NewLoop calls OnBoot before it returns. Config.NumLoops must be 0 or 1, and
-// Config.CPUs must be empty. For the provider p and for the errors see New. If OnBoot
-// fails, NewLoop returns the error of OnBoot.
+// NewLoop makes a loop without a goroutine, for an application with its own event loop.
+// One goroutine at a time may use the loop, at first the caller's. NewLoop calls OnBoot,
+// and returns its error. Config.NumLoops must be 0 or 1, and Config.CPUs empty. For p
+// and the errors see New.
 //
-// There are two ways to wait for work. Either RunOnce waits, or the application waits
-// for input on FD, together with its own descriptors:
+// Either RunOnce waits for work, or the application waits for input on FD, together with
+// its own descriptors:
 //
 //	for {
 //		for {
@@ -45,8 +43,8 @@ func NewLoop(p cm.Provider, h Handler, cfg *Config) (*Loop, error) {
 	return l, nil
 }
 
-// checkEmbedded returns a *verbs.ParamError if the configuration has a setting that does
-// not apply to a loop that the application runs.
+// checkEmbedded returns a *verbs.ParamError for a setting that does not apply to such a
+// loop.
 func (c *Config) checkEmbedded() error {
 	switch {
 	case c == nil:
@@ -58,8 +56,8 @@ func (c *Config) checkEmbedded() error {
 }
 
 // initEmbedded opens the timerFD of a loop made with NewLoop, marks the engine as
-// started, and calls OnBoot and OnTick. The engine is marked before OnBoot, so that a
-// call of Stop in OnBoot does not end the loop while OnBoot is running.
+// started, and calls OnBoot and OnTick. The mark comes first, so that Stop in OnBoot
+// does not end the loop at once.
 func (l *Loop) initEmbedded() (err error) {
 	if l.timerFD, err = newTimerFD(); err != nil {
 		return err
@@ -73,13 +71,13 @@ func (l *Loop) initEmbedded() (err error) {
 	return l.boot()
 }
 
-// RunOnce runs one turn of the loop. If the turn had no work, RunOnce waits as the idle
-// policy says, until there is work or the parameter timeout has passed, and runs another
-// turn. If timeout is zero, RunOnce does not wait; if timeout is negative, it waits
-// without limit. The result is the number of pieces of work that were done: IdlePolicy
-// says what work is, and each completion, event, function and timer is one piece. The
-// error is ErrClosed if the loop has ended. It matches verbs.ErrState if RunOnce is
-// called in a callback, or for a loop that an engine runs.
+// RunOnce runs one turn of the loop. Without work it waits as the idle policy says, at
+// most for the timeout, and runs another turn. A timeout of zero means no waiting; a
+// negative one means no limit. The result counts pieces of work: completions, events,
+// functions and timers (see IdlePolicy).
+//
+// If the loop has ended, the error is ErrClosed. In a callback, or for a loop that an
+// engine runs, it matches verbs.ErrState.
 func (l *Loop) RunOnce(timeout time.Duration) (work int, err error) {
 	if err := l.checkRunnable("run"); err != nil {
 		return 0, err
@@ -107,16 +105,13 @@ func (l *Loop) beginRunOnce() {
 	l.countWake(l.fetchEvents(), WakeByLimit)
 }
 
-// runOnceCost is added to clock.pendingCost in each call of RunOnce, in addition to the
-// 1 that clock.tick adds in each turn. A loop reads its clock when pendingCost has
-// reached clockEvery. So if the application only calls RunOnce(0), the loop reads its
-// clock and checks its timers in every eighth call. Without runOnceCost it would do so
-// in every 64th call, which may be much later, because the application does other things
-// between the calls.
+// runOnceCost makes the clock advance faster in RunOnce, because the application spends
+// time between the calls. RunOnce(0) reads the clock and checks timers in every eighth
+// call, instead of every 64th (see clock.pendingCost and clockEvery).
 const runOnceCost = clockEvery/8 - 1
 
-// waitForWork runs turns of the loop, and sleeps in between, until there was work or the
-// timeout has passed.
+// waitForWork runs turns of the loop, with sleeps in between, until there was work or
+// the timeout has passed.
 func (l *Loop) waitForWork(timeout time.Duration) (work int) {
 	until := l.clock.after(timeout)
 	for work == 0 && !l.done() {
@@ -132,10 +127,8 @@ func (l *Loop) waitForWork(timeout time.Duration) (work int) {
 	return work
 }
 
-// remaining returns how long the next sleep of waitForWork may take. The parameter
-// timeLeft is the part of the timeout that has not passed yet. If timeLeft is negative,
-// the result is 0. If the timeout is negative, RunOnce waits without limit, and the
-// result is noLimit.
+// remaining returns how long the next sleep of waitForWork may take: timeLeft, but at
+// least 0, or noLimit if the timeout is negative.
 func remaining(timeout, timeLeft time.Duration) time.Duration {
 	if timeout < 0 {
 		return noLimit
@@ -143,16 +136,17 @@ func remaining(timeout, timeLeft time.Duration) time.Duration {
 	return max(0, timeLeft)
 }
 
-// FD returns a descriptor that becomes readable when there is work for RunOnce, provided
-// that Arm was called before and returned false. The descriptor belongs to the loop. The
+// FD returns a descriptor that becomes readable when there is work for RunOnce. Before
+// waiting, call Arm, which must return false. The descriptor belongs to the loop. The
 // application may only wait for input on it, with epoll_wait or poll.
 func (l *Loop) FD() int { return l.poller.FD() }
 
-// Arm prepares the loop for waiting on FD. If busy is true, there is work already: call
-// RunOnce instead of waiting. If busy is false, wait until FD is readable, and then call
-// RunOnce. FD also becomes readable when a timer is due, and after Config.SafetyTimeout.
-// The error is ErrClosed if the loop has ended. It matches verbs.ErrState if Arm is
-// called in a callback, or for a loop that an engine runs.
+// Arm prepares the loop for waiting on FD. If busy is true, there is work: call RunOnce
+// instead of waiting. FD also becomes readable for timers and after
+// Config.SafetyTimeout.
+//
+// If the loop has ended, the error is ErrClosed. In a callback, or for a loop that an
+// engine runs, it matches verbs.ErrState.
 func (l *Loop) Arm() (busy bool, err error) {
 	if err := l.checkRunnable("arm"); err != nil {
 		return false, err
@@ -170,15 +164,14 @@ func (l *Loop) Arm() (busy bool, err error) {
 	return false, nil
 }
 
-// Stop begins to shut down the engine of the loop: see Engine.Stop. It may be called
-// from any goroutine. For a loop made with NewLoop, the application must then call
-// RunOnce until it returns ErrClosed.
+// Stop begins to shut down the engine: see Engine.Stop. It may be called from any
+// goroutine. With NewLoop, the application then calls RunOnce until it returns
+// ErrClosed.
 func (l *Loop) Stop() { l.engine.Stop() }
 
 // Close ends a loop made with NewLoop at once: its connections end with ErrShutdown. It
-// returns the first error of releasing the resources of the loop. The error matches
-// verbs.ErrState if Close is called in a callback, or for a loop that an engine runs. A
-// second Close does nothing.
+// returns the first error of releasing resources. In a callback, or for a loop that an
+// engine runs, the error matches verbs.ErrState. A second Close does nothing.
 func (l *Loop) Close() error {
 	if l.state == loopEnded {
 		return nil
@@ -214,8 +207,7 @@ func (l *Loop) checkRunnable(op string) error {
 	return l.checkCaller(op)
 }
 
-// checkCaller returns an error if the loop was not made with NewLoop, or if it is running
-// a callback.
+// checkCaller returns an error in a callback, or if the loop was not made with NewLoop.
 func (l *Loop) checkCaller(op string) error {
 	if l.timerFD == nil || l.running {
 		return operr.Wrap(op, verbs.ErrState)

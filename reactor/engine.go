@@ -13,9 +13,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// An Engine is a number of loops that share a provider, a Handler and listeners. Its
-// methods may be called from any goroutine, except that Shutdown and Wait must not be
-// called in a callback, because they wait for all callbacks to return.
+// An Engine has loops that share a provider, a Handler and listeners. Any goroutine may
+// call its methods. Only Shutdown and Wait must not be called in a callback, because
+// they wait for callbacks to return.
 type Engine struct {
 	provider cm.Provider
 	handler  Handler
@@ -38,24 +38,18 @@ type Engine struct {
 	err     error          // first error that neither a callback nor the result of a call has reported
 }
 
-// New makes an engine. The engine uses the devices of the provider p, and calls the
-// methods of h. A provider is opened by another package: soft.Open opens an RDMA device
-// in software, rdmacore.Open the RDMA devices of the kernel, and provider.Open one of
-// them by its name. Their results are cm.Providers, because the engine needs the
-// connection management of a provider in addition to its devices. p belongs to the
+// New makes an engine for the devices of the provider p and the callbacks of h. The
+// provider comes from soft.Open, rdmacore.Open or provider.Open. It belongs to the
 // caller, who may close it when the engine has ended. New copies cfg; nil means the
-// defaults.
+// defaults. Any goroutine may call New. The loops do not run before Start. If there is
+// no Start, call Shutdown.
 //
-// The completion vector of a loop is its index modulo the number of completion vectors
-// of the device. If verbs.Caps.ProgressManual is true, only one loop can use a
-// completion vector. Config.NumLoops must then not exceed the number of completion
-// vectors, and connections of a second engine with the same provider fail with
-// verbs.ErrBusy. The loops do not run before Start. To release an engine that was never
-// started, call Shutdown.
+// A loop uses the completion vector with its index modulo the device's number. With
+// verbs.Caps.ProgressManual only one loop can use a vector. Config.NumLoops must not
+// exceed their number, and a second engine on the provider fails with verbs.ErrBusy.
 //
-// The error is a *verbs.ParamError for a value of cfg that is out of range, or an error
-// of the system or of the provider. New also returns an error if p or h is nil. New may
-// be called from any goroutine.
+// The error is a *verbs.ParamError for a value of cfg, or comes from the system or the
+// provider. A nil p or h is an error too.
 func New(p cm.Provider, h Handler, cfg *Config) (*Engine, error) {
 	const op = "create engine"
 	if p == nil || h == nil || isNilPointer(p) {
@@ -111,11 +105,10 @@ func (e *Engine) release() (err error) {
 	return err
 }
 
-// Start runs each loop on a goroutine of its own, and returns when OnBoot has returned
-// on every loop. The error matches verbs.ErrState if the engine was started or stopped
-// before. If a thread can not be pinned (see Config.CPUs), the error is that of the
-// system. If OnBoot fails on a loop, Start stops the engine, waits until the engine has
-// ended, and returns the error of OnBoot.
+// Start runs each loop on its own goroutine, and returns after OnBoot on every loop. If
+// OnBoot fails, Start ends the engine and returns that error. If the engine was started
+// or stopped before, the error matches verbs.ErrState. If a thread can not be pinned
+// (Config.CPUs), it is the system's error.
 func (e *Engine) Start() error {
 	if err := e.markStarted(); err != nil {
 		return err
@@ -219,8 +212,7 @@ func (e *Engine) deviceFailed(dev verbs.Device, err error) {
 	}
 }
 
-// fail stops the engine because of the error err, after which the engine can not go on.
-// Wait returns err, unless it returns an earlier error.
+// fail stops the engine because of the error err. Wait returns err, or an earlier error.
 func (e *Engine) fail(err error) {
 	e.recordError(err)
 	e.Stop()

@@ -3,8 +3,7 @@ package reactor
 import "time"
 
 // maxEpollInterval is the longest time between two checks of epoll in a loop that does
-// not sleep. If turns have much work, Config.EpollEvery of them may take longer than
-// this time; the loop then checks epoll earlier. The number is arbitrary.
+// not sleep, if Config.EpollEvery turns take longer. Arbitrary.
 const maxEpollInterval = 200 * time.Microsecond
 
 // An epollSchedule decides in which turns a loop that does not sleep checks epoll.
@@ -26,9 +25,8 @@ func (s *epollSchedule) due(now time.Duration) bool {
 	return s.turns >= s.interval || now-s.last >= maxEpollInterval
 }
 
-// checked records a check of epoll at the time in the parameter now. The next check
-// follows after the given number of turns. The events that were fetched before count as
-// handled.
+// checked records a check of epoll now. The next check follows after the given number of
+// turns. Events fetched before count as handled.
 func (s *epollSchedule) checked(now time.Duration, interval int) {
 	*s = epollSchedule{interval: interval, last: now}
 }

@@ -17,10 +17,9 @@ var (
 	// ErrWouldBlock means that Config.MaxInFlight operations are outstanding. Nothing is
 	// sent. OnWritable is called when the application can try again.
 	ErrWouldBlock = errors.New("send queue full, wait for OnWritable")
-	// ErrPeerClosed means that the peer has disconnected. The peer has called Close or
-	// Abort, or an error on its side has ended the connection: this side can not
-	// distinguish these cases. If the connection manager reports that the peer's process
-	// ended without disconnecting, the error is verbs.ErrPeerGone instead.
+	// ErrPeerClosed means that the peer has disconnected: by Close, by Abort, or because
+	// of an error on its side. If the connection manager knows that the peer's process
+	// ended, the error is verbs.ErrPeerGone instead.
 	ErrPeerClosed = errors.New("closed by the peer")
 	// ErrAborted means that Conn.Abort was called without a cause.
 	ErrAborted = errors.New("aborted")
@@ -48,10 +47,9 @@ var (
 	ErrTooManyPosted = errors.New("too many posted functions")
 )
 
-// errFailedEarly is the error of a connection whose queue pair has failed before this
-// side has received cm.Established. This can happen when the peer has received its own
-// cm.Established earlier: the peer may then send a request that makes the queue pair of
-// this side fail.
+// errFailedEarly is the error of a connection whose queue pair has failed before
+// cm.Established. A request of a peer that has got its own cm.Established earlier can
+// cause that.
 var errFailedEarly = fmt.Errorf("%w: the queue pair failed before the connection was open", verbs.ErrState)
 
 // errClosing is the error of Close and Abort of a connection that was closed before.
@@ -66,8 +64,8 @@ var (
 	errForeignBuffer = operr.Wrap("send", verbs.ErrForeign)
 )
 
-// A CloseError is an error of OnClose that has two parts: the reason why the connection
-// has ended, and the error of the first request that failed. It matches both errors.
+// A CloseError is an error of OnClose with two parts: why the connection has ended, and
+// the error of the first failed request. It matches both.
 type CloseError struct {
 	Cause error // reason: ErrPeerClosed, verbs.ErrPeerGone, ErrDrainTimeout ...
 	First error // error of the first failed request; it matches *verbs.CompletionError

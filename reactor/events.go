@@ -7,9 +7,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// eventBudget is how many events of one event channel or device a turn of the loop
-// handles. A connection event may make or destroy a queue pair, which takes long. The
-// number is arbitrary.
+// eventBudget is how many events of one event channel or device a turn handles. A
+// connection event may take long. Arbitrary.
 const eventBudget = 16
 
 // An eventSource is a Loop with the methods of the interface source. It handles the
@@ -69,15 +68,14 @@ func (c *Conn) handleEvent(typ cm.EventType, err error) {
 	case cm.DeviceRemoval:
 		c.deviceRemoved()
 	case cm.AddrError, cm.RouteError, cm.ConnectError, cm.Rejected, cm.Unreachable:
-		// For a connection that is open, cm.Unreachable may mean that the neighbour
-		// table of the kernel has a new link-layer address for the peer. failOpenOn ends
-		// only connections that are opening.
+		// For an open connection, cm.Unreachable may only mean a new link-layer address
+		// of the peer. failOpenOn ends only connections that are opening.
 		c.failOpenOn(err)
 	}
 }
 
-// failOpenOn ends a connection that is opening; the parameter err is the reason.
-// failOpenOn does nothing if err is nil or if the connection is not opening.
+// failOpenOn ends a connection that is opening with err. For a nil err, or another
+// connection, it does nothing.
 func (c *Conn) failOpenOn(err error) {
 	if err != nil && c.state < stateOpen {
 		c.failOpen(err)
@@ -85,9 +83,9 @@ func (c *Conn) failOpenOn(err error) {
 }
 
 // onDisconnected handles cm.Disconnected: the peer has disconnected, or has confirmed
-// that this side has disconnected. The parameter err is not nil in two cases: the peer's
-// process has ended, or the peer does not know the connection any more. Completions of
-// earlier messages and sends may not have been polled yet: see stateAwaitingEmptyCQ.
+// this side's disconnect. The error err is set if the peer's process has ended or does
+// not know the connection any more. Earlier completions may still be in the CQ: see
+// stateAwaitingEmptyCQ.
 func (c *Conn) onDisconnected(err error) {
 	if c.queue != nil {
 		c.emptyPollsAtDisconnect = c.queue.emptyPolls
@@ -108,8 +106,8 @@ func (c *Conn) onDisconnected(err error) {
 	c.scheduleAdvance()
 }
 
-// deviceRemoved handles cm.DeviceRemoval. Each connection of the device gets this event.
-// The first of these events ends all connections of the device on this loop.
+// deviceRemoved handles cm.DeviceRemoval, which each connection of the device gets. The
+// first such event ends all connections of the device on this loop.
 func (c *Conn) deviceRemoved() {
 	c.beginClose(ErrDeviceRemoved)
 	if c.device != nil {
@@ -118,8 +116,7 @@ func (c *Conn) deviceRemoved() {
 }
 
 // watchAsync makes the loop watch the asynchronous events of a device, unless another
-// loop of the engine watches them. Only one loop does so, because each event can be
-// fetched only once.
+// loop does. Each event can be fetched only once.
 func (l *Loop) watchAsync(dev verbs.Device) error {
 	s := &asyncSource{loop: l, dev: dev}
 	if !l.engine.claimAsync(s) {
@@ -219,8 +216,7 @@ func (l *Loop) deviceRemoved(dev verbs.Device, err error) {
 	}
 }
 
-// deviceFailed ends the connections and listeners of this loop on a device that the
-// engine can not use any more.
+// deviceFailed ends this loop's connections and listeners on an unusable device.
 func (l *Loop) deviceFailed(dev verbs.Device, err error) {
 	for _, d := range l.devices {
 		if d.dev == dev {
@@ -235,19 +231,18 @@ func (l *Loop) deviceFailed(dev verbs.Device, err error) {
 	}
 }
 
-// An AsyncError is the error of a connection that has ended because of an asynchronous
-// event of its device. OnClose, OnDialError or OnAcceptError gets it inside a
-// *verbs.OpError; errors.As finds it. If the peer has caused the event, because it has
-// sent a request that is not valid (verbs.AsyncQPRequestError) or not allowed
-// (verbs.AsyncQPAccessError), the error matches verbs.ErrProtocol. Source:
+// An AsyncError is the error of a connection that an asynchronous event of its device
+// has ended. The callback gets it inside a *verbs.OpError. If an invalid
+// (verbs.AsyncQPRequestError) or forbidden (verbs.AsyncQPAccessError) request of the
+// peer is the cause, the error matches verbs.ErrProtocol. Source:
 // ibv_get_async_event(3).
 type AsyncError struct {
 	Device string               // name of the device
 	Type   verbs.AsyncEventType // type of the event
 }
 
-// Is reports whether target is verbs.ErrProtocol and the event says that the peer has
-// sent a request that is not valid or not allowed.
+// Is reports whether target is verbs.ErrProtocol and an invalid or forbidden request of
+// the peer is the cause.
 func (e *AsyncError) Is(target error) bool {
 	return target == verbs.ErrProtocol &&
 		(e.Type == verbs.AsyncQPRequestError || e.Type == verbs.AsyncQPAccessError)

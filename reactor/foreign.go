@@ -24,11 +24,10 @@ func (s *foreignSource) ready(r poller.Readiness) (work int) {
 	return 1
 }
 
-// Register makes the loop watch the descriptor fd. The parameter interest says whether
-// the loop waits until fd is readable, writable or either. While fd is in such a state,
-// the loop calls fn in its turns (level-triggered, see epoll(7)). The descriptor belongs
-// to the application, which must close it after Registration.Close. Register may be
-// called only on the goroutine of the loop. Its errors are those of poller.Poller.Add.
+// Register makes the loop call fn in its turns while fd is in a state of interest
+// (level-triggered, see epoll(7)). The application owns fd, and closes it after
+// Registration.Close. Only the goroutine of the loop may call Register. The errors are
+// those of poller.Poller.Add.
 func (l *Loop) Register(fd int, interest poller.Interest, fn func(poller.Readiness)) (*Registration, error) {
 	r := &Registration{loop: l, call: fn}
 	token, err := l.watch(fd, interest, (*foreignSource)(r))
@@ -45,9 +44,8 @@ func (r *Registration) Modify(interest poller.Interest) error {
 	return operr.Wrap("modify registration", r.loop.poller.Modify(r.token, interest))
 }
 
-// Close ends the registration. The function that was passed to Register is not called
-// again, even if an event of the descriptor was already fetched. A second Close does
-// nothing.
+// Close ends the registration. Its function is not called again, even for an event that
+// was already fetched. A second Close does nothing.
 func (r *Registration) Close() error {
 	return operr.Wrap("close registration", r.loop.unwatch((*foreignSource)(r)))
 }

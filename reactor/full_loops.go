@@ -7,15 +7,13 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// fullRetry is the time after which the engine tries again to make a connection on a
-// loop that had no room. By then the system may have memory again. If a connection of
-// the loop ends earlier, the engine tries again for the next request. The number is
-// arbitrary.
+// fullRetry is when the engine tries again to make a connection on a loop that had no
+// room. The system may have memory by then. Arbitrary.
 const fullRetry = time.Second
 
-// fullLoops records which loops had no room for another connection on a device. Requests
-// for these loops are rejected without calling OnConnectRequest and without trying to
-// make a connection. The zero value has no records. Any goroutine may call its methods.
+// fullLoops records which loops had no room for another connection on a device. The
+// engine rejects requests for them without OnConnectRequest. The zero value has no
+// records. Any goroutine may call its methods.
 type fullLoops struct {
 	mu      sync.Mutex
 	entries map[loopOnDevice]fullRecord
@@ -33,9 +31,8 @@ type fullRecord struct {
 	tried time.Time // time of the last try to make a connection
 }
 
-// record records that k.loop had no room for another connection on k.dev. The parameter
-// now is the time at which this was found out, and the parameter conns is how many
-// connections k.loop had at that time, without the refused one.
+// record records that k.loop had no room on k.dev at the time now, with conns
+// connections besides the refused one.
 func (f *fullLoops) record(k loopOnDevice, conns int64, now time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -52,13 +49,10 @@ func (f *fullLoops) clear(k loopOnDevice) {
 	delete(f.entries, k)
 }
 
-// full reports whether k.loop is known to have no room for another connection on k.dev.
-// The parameter conns is how many connections k.loop has now. In two cases full reports
-// false, so that the engine tries again: the loop has fewer connections than at the time
-// of the record, or fullRetry has passed since the last try. The number conns includes
-// accepted requests whose connection the loop has not made yet, but not requests that
-// the application has not answered yet. So after n connections have ended, at most n
-// accepted requests are tried at a time.
+// full reports whether k.loop is known to have no room on k.dev. The loop has conns
+// connections now, which include accepted requests. It reports false, so that the engine
+// tries again, if the loop has fewer connections than at the record, or if fullRetry has
+// passed since the last try. So n ended connections lead to at most n tries at a time.
 func (f *fullLoops) full(k loopOnDevice, conns int64, now time.Time) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -74,8 +68,8 @@ func (f *fullLoops) full(k loopOnDevice, conns int64, now time.Time) bool {
 	return true
 }
 
-// full reports whether the loop has MaxConns connections, or is known to have no room for
-// a connection on dev.
+// full reports whether the loop has MaxConns connections, or is known to have no room on
+// dev.
 func (l *Loop) full(dev verbs.Device, now time.Time) bool {
 	conns := l.load.Load()
 	if conns >= int64(l.cfg.MaxConns) {
@@ -84,9 +78,8 @@ func (l *Loop) full(dev verbs.Device, now time.Time) bool {
 	return l.engine.fullLoops.full(loopOnDevice{l, dev}, conns, now)
 }
 
-// recordRoom records whether the loop had room for a connection on dev. If the loop had
-// no room, the caller must call recordRoom before it destroys the refused connection,
-// because recordRoom expects that Loop.load still includes this connection.
+// recordRoom records whether the loop had room for a connection on dev. It must precede
+// the destruction of a refused connection, which Loop.load must still include.
 func (l *Loop) recordRoom(dev verbs.Device, room bool) {
 	k := loopOnDevice{l, dev}
 	if room {

@@ -5,11 +5,13 @@ import (
 	"time"
 )
 
-// An IdlePolicy says what a loop does after a turn without work. A piece of work is a
-// completion, a connection event, a device event, an event of a registered descriptor, a
-// posted function, a timer, a step of closing a connection, or a call of the function of
-// Loop.SetTurnFunc that had work. While a loop has a function of SetTurnFunc, it does
-// not sleep, whatever its policy is.
+// An IdlePolicy says what a loop does after a turn without work. With a function of
+// Loop.SetTurnFunc a loop never sleeps. A piece of work is one of these:
+//
+//   - a completion, or a posted function.
+//   - a connection event, a device event, or an event of a registered descriptor.
+//   - a timer, or a step of closing a connection.
+//   - a call of the SetTurnFunc function that had work.
 type IdlePolicy uint8
 
 // The values of IdlePolicy.
@@ -19,8 +21,8 @@ const (
 	IdleAdaptive IdlePolicy = iota
 	// IdleEvent sleeps at once.
 	IdleEvent
-	// IdleBusy never sleeps. It is the fastest policy if the loop has a processor for
-	// itself, see Config.CPUs, and otherwise the slowest.
+	// IdleBusy never sleeps. It is the fastest policy for a loop with its own processor
+	// (Config.CPUs), and otherwise the slowest.
 	IdleBusy
 )
 
@@ -33,13 +35,10 @@ func (p IdlePolicy) String() string {
 	return "unknown idle policy"
 }
 
-// yieldEvery is the shortest time between two calls of the Go scheduler. A loop makes
-// such a call before it sleeps. Without these calls the Go runtime preempts the
-// goroutine of the loop when 10 ms have passed since its last call of the scheduler
-// (forcePreemptNS in runtime/proc.go); time that the goroutine has slept in system calls
-// counts too. After one such preemption, the monitor thread of the runtime wakes up
-// thousands of times a second, and takes the processor (P) of the goroutine away in each
-// sleep. If the loop is pinned, the monitor thread also runs on the CPU of the loop.
+// yieldEvery is the shortest time between two calls of the Go scheduler, which a loop
+// makes before it sleeps. Without them the Go runtime preempts the loop's goroutine
+// after 10 ms (forcePreemptNS in runtime/proc.go). From then on its monitor thread wakes
+// up thousands of times a second, and takes the processor (P) away in each sleep.
 const yieldEvery = 8 * time.Millisecond
 
 // An idleState decides whether a loop without work polls again or sleeps.
@@ -51,10 +50,9 @@ type idleState struct {
 	lastYield time.Duration // last call of the Go scheduler, in the loop's time
 }
 
-// busyPolls is how often a turn of a loop that never sleeps polls the completion queues
-// before it takes the other steps of the turn, unless a poll finds a completion. The loop
-// then notices a message earlier: one poll takes about half as long as an empty turn. The
-// number is arbitrary.
+// busyPolls is how many polls of the completion queues precede the other steps of a turn
+// in a loop that never sleeps. A poll takes about half as long as an empty turn, so
+// messages are noticed earlier. Arbitrary.
 const busyPolls = 8
 
 // pollsPerTurn returns how often a turn of the loop polls the completion queues if it

@@ -8,10 +8,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// checkDevices checks the configuration against the limits of every device of the
-// provider. New calls it, so that a configuration that does not fit is an error of New
-// rather than of a later call. A device that is added after New is checked when a loop
-// first uses it.
+// checkDevices checks the configuration against the limits of every device, for New. A
+// device that is added later is checked when a loop first uses it.
 func (c *Config) checkDevices(p cm.Provider) error {
 	devices, err := p.Devices()
 	if err != nil {
@@ -32,10 +30,9 @@ func (c *Config) checkDevice(dev verbs.Device) error {
 	if caps.ProgressManual && c.NumLoops > attr.NumCompVectors {
 		return operr.Wrap(op, tooManyLoops(c.NumLoops, attr.NumCompVectors))
 	}
-	// The send queue of a connection has MaxInFlight+1 entries; the additional one is
-	// for a probe. The receive queue has MaxInFlight entries. A CQ must have a place for
-	// each entry of both queues. A shared receive queue replaces the receive queue; its
-	// buffers need SharedRecvBuffers places.
+	// The send queue has MaxInFlight+1 entries, with one for a probe. The receive queue
+	// has MaxInFlight. A CQ needs a place for each entry of both. With a shared receive
+	// queue it needs SharedRecvBuffers places instead.
 	inFlight := min(attr.MaxQPWR-1, (attr.MaxCQE-1)/2)
 	if c.SharedRecvBuffers > 0 {
 		if err := c.checkSharedRecv(attr, caps); err != nil {

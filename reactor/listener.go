@@ -20,7 +20,7 @@ type Listener struct {
 }
 
 // ListenOptions are the options of a listener and of the connections that it accepts.
-// There is no retry count, because both sides use the retry count of the dialing side.
+// The retry count is always that of the dialing side.
 type ListenOptions struct {
 	// Handler gets the callbacks of the listener and its connections. Nil means the
 	// Handler of the engine.
@@ -30,27 +30,24 @@ type ListenOptions struct {
 	// RNRRetryCount replaces Config.RNRRetryCount, unless it is zero. Negative means no
 	// retries.
 	RNRRetryCount int
-	// TOS is the type of service (with IPv6: the traffic class) of the packets that this
-	// side sends. It has an effect only with provider/soft and iWARP devices, and only
-	// if the dialing side has not set DialOptions.TOS, which applies to both sides. With
-	// other RDMA devices both sides always use the traffic class of the dialing side.
-	// Zero means the default of the provider. Source: rdma_set_option(3).
+	// TOS is the type of service (with IPv6: the traffic class) of this side's packets.
+	// It only has an effect with provider/soft and iWARP devices. The dialing side's
+	// DialOptions.TOS takes precedence. Zero means the provider's default. Source:
+	// rdma_set_option(3).
 	TOS uint8
 	// ReuseAddr lets other IDs that also set the option share the address. At most one of
 	// them can listen. Source: rdma_set_option(3), see cm.ID.SetReuseAddr.
 	ReuseAddr bool
-	// V6Only makes a listener at the IPv6 address :: receive requests over IPv6 only.
-	// Without it the listener receives requests over IPv4 too. Source: rdma_set_option(3),
-	// see cm.ID.SetAFOnly.
+	// V6Only makes a listener at :: receive requests over IPv6 only, and not over IPv4
+	// too. Source: rdma_set_option(3), see cm.ID.SetAFOnly.
 	V6Only bool
 }
 
-// Listen makes a Listener at addr. Port 0 means any free port, and an unspecified address
-// means all addresses of this host. ConnHandler.OnConnectRequest is called for each
-// request. Listen copies o. A nil o means the defaults. Listen may be called from any
-// goroutine, also before Start. The errors are a *verbs.ParamError, those of cm.ID.Bind
-// and cm.ID.Listen, ErrShutdown while the engine is shutting down, and ErrClosed after
-// the engine has ended.
+// Listen makes a Listener at addr. Port 0 means any free port, and an unspecified
+// address all addresses of this host. OnConnectRequest is called for each request.
+// Listen copies o; nil means the defaults. Any goroutine may call it, also before Start.
+// The errors are those of cm.ID.Bind and cm.ID.Listen, *verbs.ParamError, ErrShutdown
+// and ErrClosed.
 func (e *Engine) Listen(addr netip.AddrPort, o *ListenOptions) (*Listener, error) {
 	if o == nil {
 		o = &ListenOptions{}
@@ -110,21 +107,18 @@ func (ln *Listener) open(addr netip.AddrPort) error {
 	return nil
 }
 
-// Addr returns the address of the listener, with the chosen port if Listen was called
-// with port 0. If Listen was called with a wildcard address, such as 0.0.0.0, the result
-// has this address too, so Dial does not accept the result.
+// Addr returns the address of the listener, with the chosen port. A wildcard, such as
+// 0.0.0.0, stays a wildcard, which Dial does not accept.
 func (ln *Listener) Addr() netip.AddrPort { return ln.addr }
 
-// Serves returns the addresses at which the listener should receive requests. On the
-// soft device each element also says whether it is for the local path or the wire path.
-// If the field Err of an element is not nil, the listener can not receive requests at
-// the address of this element, and Err is the reason. After Close, Serves returns nil.
-// See cm.ID.Serves.
+// Serves returns the addresses at which the listener should receive requests. If it can
+// not, the field Err is the reason. On the soft device an element also names the path.
+// After Close, Serves returns nil. See cm.ID.Serves.
 func (ln *Listener) Serves() []cm.ServedAddr { return ln.id.Serves() }
 
-// Close stops listening and frees the address. Requests that were not passed to
-// OnConnectRequest yet are rejected. Other requests, and connections, are not affected. A
-// second Close does nothing. The errors are those of cm.ID.Close.
+// Close stops listening and frees the address. Requests before OnConnectRequest are
+// rejected; others, and connections, are not affected. A second Close does nothing. The
+// errors are those of cm.ID.Close.
 func (ln *Listener) Close() error {
 	a := ln.acceptor
 	a.mu.Lock()

@@ -11,10 +11,10 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A Loop owns connections, their completion queues and their registered memory, and calls
-// the Handler. It belongs to one goroutine: the one on which the engine runs it, or the
-// one that calls RunOnce. Only Post, Wake, SetIdle, Stop, Dial, Conns, Stats, Index
-// and Engine may be called from other goroutines.
+// A Loop owns connections, their completion queues and registered memory, and calls the
+// Handler. It belongs to one goroutine: the engine's, or the one that calls RunOnce.
+// Other goroutines may only call Post, Wake, SetIdle, Stop, Dial, Conns, Stats, Index
+// and Engine.
 type Loop struct {
 	engine  *Engine
 	handler Handler
@@ -47,12 +47,10 @@ type Loop struct {
 	// inlineBuffer describes the message that recvInline handles. It is not part of the slab,
 	// and its memory belongs to the completion queue.
 	inlineBuffer Buffer
-	// load is liveConns plus the number of connections that Dial and Accept have posted and
-	// the loop has not made yet.
+	// load is liveConns plus the connections of Dial and Accept that are not made yet.
 	load atomic.Int64
-	// waitingDials is the number of calls of Dial whose connection the loop has not made yet.
-	// It is at most Config.MaxConns, so that a program that calls Dial again and again, while
-	// a callback runs, does not make the mailbox grow without a limit.
+	// waitingDials is the number of Dials whose connection is not made yet.
+	// Config.MaxConns limits it, and thereby the mailbox.
 	waitingDials atomic.Int64
 
 	probeTurn uint64 // turn in which mayProbe was last called
@@ -63,15 +61,14 @@ type Loop struct {
 	published  publishedStats
 	safetyWake bool // the safety timeout ended the last sleep, and there was no event
 	booted     bool // OnBoot has returned nil
-	// The method boot, RunOnce or closeNow is running, so a callback may be running. A
-	// loop made with NewLoop refuses RunOnce, Arm and Close meanwhile.
+	// running is set during boot, RunOnce and closeNow, and thus in callbacks. A loop
+	// made with NewLoop then refuses RunOnce, Arm and Close.
 	running bool
 	err     error // first error that neither a callback nor the result of a call has reported
 }
 
-// enter moves the loop to the state s, unless the loop is already in a later state. A
-// loop that ends still runs the functions that were posted earlier. One of them may call
-// drain or abortConns. Such a call must not move the loop back to an earlier state.
+// enter moves the loop to the state s, but never back to an earlier state. A function
+// that was posted before the loop ends may call drain or abortConns late.
 func (l *Loop) enter(s loopState) { l.state = max(l.state, s) }
 
 // recordError keeps the first error that is passed to it. Engine.Wait returns that error,
@@ -86,19 +83,17 @@ func (l *Loop) Index() int { return l.index }
 // goroutine.
 func (l *Loop) Engine() *Engine { return l.engine }
 
-// Now returns the time at which the loop has last read the clock. The loop reads the
-// clock every few turns. In an idle loop this time is a few microseconds old. In a loop
-// with work it is older by the duration of the callbacks since that reading.
+// Now returns the time of the loop's last clock reading. In an idle loop it is a few
+// microseconds old. In a loop with work it is older by the duration of the callbacks
+// since.
 func (l *Loop) Now() time.Time { return l.clock.time() }
 
-// Conns returns how many connections the loop has. Connections that are opening or
-// closing count too, and also calls of Dial and Accept that wait for the loop. Conns may
-// be called from any goroutine.
+// Conns returns how many connections the loop has, with those that are opening, closing,
+// or waiting for the loop. Any goroutine may call it.
 func (l *Loop) Conns() int { return int(l.load.Load()) }
 
-// SetIdle changes what the loop does after a turn without work. It may be called from any
-// goroutine, and takes effect when the present turn has ended. The error is a
-// *verbs.ParamError if the policy is unknown.
+// SetIdle changes what the loop does after a turn without work, from the next turn on.
+// Any goroutine may call it. An unknown policy is a *verbs.ParamError.
 func (l *Loop) SetIdle(p IdlePolicy) error {
 	if err := checkRange("idle policy", int(p), 0, int(IdleBusy)); err != nil {
 		return operr.Wrap("set idle policy", err)
@@ -108,15 +103,13 @@ func (l *Loop) SetIdle(p IdlePolicy) error {
 	return nil
 }
 
-// Alloc maps size bytes of new memory outside the Go heap, and registers them for
-// one-sided operations on the connections of this loop that use the device dev. The
-// memory is unmapped by MR.Close, or when the loop ends. A peer can access the memory if
-// the parameter access allows that, and if the peer knows MR.Addr and MR.RKey: see
-// Remote. Alloc may be called only on the goroutine of the loop. ConnRequest.Loop says
-// how to allocate memory for a request whose connection belongs to another loop. The
-// error matches verbs.ErrForeign if dev is not a device of the engine's provider. Other
-// errors are those of verbs.PD.Alloc, and, when the loop uses the device for the first
-// time, those of opening the device.
+// Alloc maps and registers size bytes of new memory outside the Go heap. One-sided
+// operations of this loop's connections on dev can use it. MR.Close, or the end of the
+// loop, unmaps it. A peer needs access, MR.Addr and MR.RKey: see Remote.
+//
+// Only the goroutine of the loop may call Alloc: see ConnRequest.Loop. A dev of another
+// provider is verbs.ErrForeign. Other errors are those of verbs.PD.Alloc, and at first
+// use those of opening the device.
 func (l *Loop) Alloc(dev verbs.Device, size int, access verbs.Access) (verbs.MR, error) {
 	d, err := l.ownDevice(dev)
 	if err != nil {
@@ -125,12 +118,11 @@ func (l *Loop) Alloc(dev verbs.Device, size int, access verbs.Access) (verbs.MR,
 	return d.alloc(size, access)
 }
 
-// Lease returns a send buffer of Config.MaxMessage bytes for the connections of this
-// loop that use the device dev. Its length is 0: see Buffer.SetLen. The buffer belongs
-// to the caller until Buffer.Release or a successful SendBuffer. Lease may be called
-// only on the goroutine of the loop. The error matches verbs.ErrForeign if dev is not a
-// device of the engine's provider. Other errors mean that there is no memory, or that
-// the device can not be opened.
+// Lease returns a send buffer of Config.MaxMessage bytes for this loop's connections on
+// dev. Its length is 0: see Buffer.SetLen. The caller owns it until Buffer.Release or
+// SendBuffer. Only the goroutine of the loop may call Lease. A dev of another provider
+// is verbs.ErrForeign. Other errors mean that there is no memory, or that the device can
+// not be opened.
 func (l *Loop) Lease(dev verbs.Device) (*Buffer, error) {
 	d, err := l.ownDevice(dev)
 	if err != nil {
@@ -139,10 +131,10 @@ func (l *Loop) Lease(dev verbs.Device) (*Buffer, error) {
 	return d.lease()
 }
 
-// Post makes the loop call fn, after the functions that were posted before. It may be
-// called from any goroutine and does not block. The error matches ErrTooManyPosted if
-// Config.MaxPosted functions wait, or ErrClosed if OnShutdown is running or the loop has
-// ended. If Post returns an error, fn is not called.
+// Post makes the loop call fn, in the order of posting. Any goroutine may call Post,
+// which does not block. After an error fn is not called. ErrTooManyPosted means that
+// Config.MaxPosted functions wait, and ErrClosed that OnShutdown is running or the loop
+// has ended.
 func (l *Loop) Post(fn func()) error { return l.post("post", fn, false) }
 
 // Wake ends the present sleep of the loop, or its next one if it is not asleep. It may be

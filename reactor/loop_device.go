@@ -10,8 +10,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A loopDevice holds the resources of one loop on one device. It is made when the loop
-// first uses the device, and is closed when the loop ends.
+// A loopDevice holds the resources of one loop on one device, from its first use until
+// the loop ends.
 type loopDevice struct {
 	loop       *Loop
 	dev        verbs.Device
@@ -47,8 +47,8 @@ func (l *Loop) device(dev verbs.Device) (*loopDevice, error) {
 	return d, nil
 }
 
-// ownDevice returns the loopDevice for a device that the application has passed. The
-// error is verbs.ErrForeign if dev is not a device of the engine's provider.
+// ownDevice returns the loopDevice for a device from the application. A device of
+// another provider is verbs.ErrForeign.
 func (l *Loop) ownDevice(dev verbs.Device) (*loopDevice, error) {
 	for _, d := range l.devices {
 		if d.dev == dev {
@@ -202,10 +202,8 @@ func (d *loopDevice) fail(err error) {
 	}
 }
 
-// failRemoved is called when the device was removed. Like fail, it ends every connection
-// of the device with err. In addition, no connection of the device waits any more for
-// flushed completions or for cm.Disconnected. Connections that are already closing
-// therefore take their next step.
+// failRemoved ends every connection of a removed device with err. Unlike after fail,
+// they do not wait for flushed completions or cm.Disconnected.
 func (d *loopDevice) failRemoved(err error) {
 	if !d.removed {
 		d.removed = true
@@ -265,11 +263,8 @@ func (d *loopDevice) lease() (*Buffer, error) {
 }
 
 // consume makes a device with verbs.ProgressManual process everything that has arrived,
-// so that the completions can be polled. It is called for each connection that takes a
-// step after its peer has disconnected. In one turn, the loop handles all connection
-// events before the closing connections take their steps. Therefore one call of
-// cq.Group.Consume in a turn is enough. In the second and later calls of a turn, consume
-// does nothing.
+// so that completions can be polled. It works once in a turn, since all connection
+// events precede the steps of closing connections that call it.
 func (d *loopDevice) consume() {
 	if turn := d.loop.stats.Turns + 1; d.consumedTurn != turn {
 		d.consumedTurn = turn

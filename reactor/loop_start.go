@@ -44,9 +44,8 @@ func (l *Loop) boot() error {
 	return nil
 }
 
-// main is the function of a loop's goroutine. It calls pin and then boot. It sends the
-// first error of the two, or nil, to the channel booted. Then it runs the loop until the
-// loop ends.
+// main is the function of a loop's goroutine. It calls pin and boot, sends the first
+// error or nil to booted, and runs the loop until its end.
 func (l *Loop) main(booted chan<- error) {
 	err := l.pin()
 	if err == nil {
@@ -56,11 +55,9 @@ func (l *Loop) main(booted chan<- error) {
 	l.run()
 }
 
-// pin locks the goroutine to a thread, and pins the thread to a CPU, as Config.CPUs
-// says. It is called before the loop allocates registered memory, so that Linux takes
-// this memory from the NUMA node of the CPU. The goroutine is never unlocked. Therefore
-// the Go runtime ends the thread when the goroutine ends, and no other goroutine runs on
-// a pinned thread.
+// pin locks the goroutine to a thread, and the thread to a CPU of Config.CPUs. This
+// precedes the loop's registered memory, which Linux then takes from the CPU's NUMA
+// node. The goroutine is never unlocked, so the Go runtime ends the thread with it.
 func (l *Loop) pin() error {
 	if len(l.cfg.CPUs) == 0 {
 		return nil

@@ -9,13 +9,12 @@ const (
 	// loopRunning: the loop accepts new connections. drain, which Engine.Stop posts, leads
 	// to loopDraining.
 	loopRunning loopState = iota
-	// loopDraining: new connections fail with ErrShutdown, and the existing ones close
-	// as after a call of Conn.Close. abortConns leads to loopAborting. When the loop has
-	// no more connections and requests, finishTurn leads to loopEnded.
+	// loopDraining: new connections fail with ErrShutdown, and existing ones close as by
+	// Conn.Close. abortConns leads to loopAborting. Without connections and requests,
+	// finishTurn leads to loopEnded.
 	loopDraining
 	// loopAborting: the connections end in the next turns, without waiting for their
-	// peers. When the loop has no more connections and requests, finishTurn leads to
-	// loopEnded.
+	// peers. Without connections and requests, finishTurn leads to loopEnded.
 	loopAborting
 	// loopEnded: OnShutdown is running or has returned. The loop runs no more turns, and
 	// Post fails.

@@ -17,8 +17,8 @@ type publishedStats struct {
 	stats Stats
 }
 
-// publish copies the counters to the field published if the parameter force is true, or
-// if the last copy is older than publishEvery.
+// publish copies the counters to published, if force is true or the last copy is older
+// than publishEvery.
 func (l *Loop) publish(force bool) {
 	if !force && l.clock.now-l.published.when < publishEvery {
 		return
@@ -50,18 +50,16 @@ func (l *Loop) snapshot() Stats {
 	s.Timers = uint64(l.timers.Len())
 	s.Conns = uint64(l.liveConns)
 	if l.index == 0 {
-		// Any goroutine may answer a request, so the engine counts the answers for all
-		// loops. The first loop includes them in its counters, so that the sum over the
-		// loops is right.
+		// Any goroutine may answer a request, so the engine counts the answers. The first
+		// loop adds them to its counters.
 		s.Accepts, s.Rejects = l.engine.accepts.Load(), l.engine.rejects.Load()
 	}
 	return s
 }
 
-// Stats returns the counters of the loop as of its last sleep, or of about a millisecond
-// ago if it has not slept since. It may be called from any goroutine, also after the loop
-// has ended. The counter Refused is always the present one, because other goroutines
-// change it, even after the loop has ended.
+// Stats returns the counters as of the loop's last sleep, or of about a millisecond ago.
+// Any goroutine may call it, also after the loop has ended. Refused is always up to
+// date, because other goroutines change it.
 func (l *Loop) Stats() Stats {
 	l.published.mu.Lock()
 	defer l.published.mu.Unlock()

@@ -5,18 +5,16 @@ import (
 	"sync/atomic"
 )
 
-// A mailbox is a queue of functions that other goroutines want the loop to call. Package
-// provider/soft/internal/connmgr has another queue of functions, the type inbox. The
-// functions in an inbox have kinds with a limit for each, and the descriptor of an inbox
-// is readable while functions wait. A mailbox has no descriptor. Its sender wakes the
-// loop, and only while the loop sleeps, so posting to a loop that is awake needs no
-// system call.
+// A mailbox is a queue of functions that other goroutines want the loop to call. It has
+// no descriptor: the sender wakes the loop only while the loop sleeps. So posting to a
+// loop that is awake needs no system call.
 //
-// No function waits while the loop sleeps. A sender first adds its function, which sets
-// the field pending. Then the sender reads the field sleeping. The loop first sets the
-// field sleeping and then reads the field pending. All these accesses are atomic. So
-// either the sender sees that the loop sleeps, and wakes it, or the loop sees the
-// function, and does not sleep.
+// No function waits while the loop sleeps, because all accesses are atomic:
+//
+//   - A sender sets pending, and then reads sleeping.
+//   - The loop sets sleeping, and then reads pending.
+//
+// Either the sender wakes the loop, or the loop sees the function.
 type mailbox struct {
 	pending  atomic.Bool   // queue is not empty
 	sleeping atomic.Bool   // the loop sleeps, or is about to sleep
@@ -27,17 +25,15 @@ type mailbox struct {
 	limit  int // Config.MaxPosted
 	closed bool
 
-	// spare is an empty slice for the field queue. When the loop takes the functions out
-	// of the queue, spare becomes the queue, and the old queue becomes spare after its
-	// functions were called. So put need not allocate memory. Only the goroutine of the
-	// loop uses spare.
+	// spare is an empty slice, so that put need not allocate. When the loop takes the
+	// queue, spare replaces it; the old slice becomes spare afterwards. Only the loop
+	// uses spare.
 	spare []func()
 }
 
-// put adds fn. It returns ErrClosed after close, and ErrTooManyPosted if the number of
-// functions that wait has reached Config.MaxPosted. The parameter internal is true if
-// the engine itself posts fn, for example in Dial, Accept or Stop. The limit does not
-// apply to these functions. The first result is true if the caller must wake the loop.
+// put adds fn. The first result is true if the caller must wake the loop. After close it
+// returns ErrClosed, and above Config.MaxPosted functions ErrTooManyPosted. The limit
+// does not apply to internal functions, such as those of Dial.
 func (m *mailbox) put(fn func(), internal bool) (wake bool, err error) {
 	m.mu.Lock()
 	switch {

@@ -8,8 +8,8 @@ import (
 // WakeCause is the reason why a sleep of a loop has ended.
 type WakeCause uint8
 
-// The values of WakeCause, which are indexes of Stats.Wakes. If several events have ended
-// a sleep, the cause that comes first in this list counts.
+// The values of WakeCause, which index Stats.Wakes. If several events end a sleep, the
+// first in this list counts.
 const (
 	WakeByCompletion WakeCause = iota // a completion
 	WakeByConnection                  // a connection event
@@ -31,32 +31,29 @@ func (c WakeCause) String() string {
 	return "unknown cause"
 }
 
-// Stats are the counters of a loop since it was made, or their sums over the loops of an
-// engine. The tag "help" of a field says what the field counts. The loop does not read
-// the clock for these counters only: Busy, Spin and Slept are sums of the intervals
-// between two readings that the loop makes anyway, every few microseconds.
+// Stats are the counters of a loop since it was made, or their sums over an engine's
+// loops. The tag "help" describes a field. Busy, Spin and Slept consist of the intervals
+// between the loop's own clock readings.
 //
-// The methods All and Add work on all fields. A field with the tag kind:"gauge" is the
-// number of things that exist now; its value may decrease. A field with the tag
-// kind:"max" is the largest value so far; its value for an engine is the largest value
-// of its loops.
+// The tag kind:"gauge" marks a present number, which may decrease. The tag kind:"max"
+// marks the largest value so far; an engine has its loops' largest value.
 type Stats struct {
 	Turns       uint64 `help:"turns of the loop"`
 	Polls       uint64 `help:"polls of completion queues"`
 	EmptyPolls  uint64 `help:"polls that found no completion"`
 	Completions uint64 `help:"completions polled"`
-	// Element i of Batches counts the turns of the loop that found 2^i to 2^(i+1)-1
-	// completions on a device. The last element also counts the turns that found more.
+	// Element i of Batches counts the turns that found 2^i to 2^(i+1)-1 completions on a
+	// device. The last element has no upper end.
 	Batches         [18]uint64 `help:"turns of the loop that found at least as many completions on a device as the name says, and fewer than twice as many" index:"power"`
 	LateCompletions uint64     `help:"completions whose connection was closed already"`
 
 	Busy  time.Duration `help:"time awake with work"`
 	Spin  time.Duration `help:"time awake without work"`
 	Slept time.Duration `help:"time asleep, or between Arm and RunOnce"`
-	// LongestTurn is the longest time between two readings of the clock, in which the
-	// loop has run one long turn or several short ones. It includes times in which the
-	// system did not run the loop although it was awake. A loop made with NewLoop counts
-	// as awake between calls of RunOnce, unless Arm was called.
+	// LongestTurn is the longest time between two clock readings of an awake loop: one
+	// long turn or several short ones. Time in which the system did not run the loop
+	// counts. A loop made with NewLoop is awake between calls of RunOnce, unless Arm was
+	// called.
 	LongestTurn time.Duration `help:"longest time between two readings of the clock while the loop was awake" kind:"max"`
 	// LongestCallback and SlowCallbacks are 0 if Config.SlowCallback is 0.
 	LongestCallback time.Duration `help:"duration of the longest callback" kind:"max"`

@@ -11,10 +11,9 @@ import (
 
 // A Stat is one counter of Stats, for a program that lists or exports all of them.
 type Stat struct {
-	// Name is the name of the field, in lower case and with "_" between its words, such as
-	// "empty_polls". For an element of Wakes it ends with the WakeCause, as in "wakes_post",
-	// and for an element of Batches with the smallest number of completions, as in
-	// "batches_16".
+	// Name is the field's name in lower case, such as "empty_polls". An element of Wakes
+	// ends with its WakeCause ("wakes_post"), and one of Batches with its smallest number
+	// ("batches_16").
 	Name  string
 	Help  string // what the counter counts
 	Unit  string // "bytes", "nanoseconds", or "" for a number
@@ -46,16 +45,15 @@ func (s *Stats) Add(o *Stats) {
 	}
 }
 
-// A statCounter refers to a field of Stats, or to an element of a field that is an array.
+// A statCounter refers to a field of Stats, or to an element of an array field.
 type statCounter struct {
 	field   reflect.StructField
 	index   int // index in the array; 0 if the field is no array
 	content reflect.Value
 }
 
-// counters returns all counters of s, in the order of the fields. It finds them by
-// reflection, so a new field of Stats need not be listed anywhere else. The tags of the
-// fields describe the counters.
+// counters returns all counters of s, in the order of the fields. It uses reflection, so
+// new fields need not be listed.
 func (s *Stats) counters() (all []statCounter) {
 	fields := reflect.ValueOf(s).Elem()
 	for i := range fields.NumField() {
@@ -109,10 +107,9 @@ func (c *statCounter) stat() Stat {
 	return s
 }
 
-// snakeCase returns the name of a field in lower case, with "_" between its words. A
-// capital letter begins a word if the letter before it is small, as in EmptyPolls, or if
-// the letter after it is small, as in RNRErrors. The results are empty_polls and
-// rnr_errors.
+// snakeCase returns a field's name in lower case with "_" between its words: EmptyPolls
+// becomes empty_polls, and RNRErrors rnr_errors. A capital letter begins a word if a
+// small letter precedes or follows it.
 func snakeCase(name string) string {
 	var b strings.Builder
 	for i := range len(name) {

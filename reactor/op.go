@@ -15,27 +15,23 @@ type Op struct {
 	Value uint64
 }
 
-// SendOptions are the options of one operation. The zero value means no options. If an
-// option is set that the operation can not have, the call returns a *verbs.ParamError.
+// SendOptions are the options of one operation. The zero value means none. An option
+// that the operation can not have is a *verbs.ParamError.
 type SendOptions struct {
 	// Tag is returned in Op.Tag.
 	Tag uint64
-	// Notify requests a call of OnCompletion when the peer has confirmed the message. The
-	// message is then in a receive buffer of the peer, but the peer's OnMessage may not
-	// have run for it. A message with Notify always requests a completion from the
-	// device. The completion also confirms the earlier sends of the connection, so their
-	// buffers are released too. For one-sided and atomic operations OnCompletion is
-	// always called.
+	// Notify requests OnCompletion when the peer has confirmed the message; see there.
+	// One-sided and atomic operations always have it. The completion also confirms the
+	// connection's earlier sends and releases their buffers.
 	Notify bool
-	// Imm is the immediate data of a message. It is sent only if HasImm is true. Only
-	// SendWith and SendBufferWith have the options Imm and HasImm; WriteImm gets its
-	// immediate data as an argument. Imm must be 0 if HasImm is false.
+	// Imm is the immediate data of a message, sent if HasImm is true. Only SendWith and
+	// SendBufferWith have these options; WriteImm has an argument. If HasImm is false,
+	// Imm must be 0.
 	Imm    uint32
 	HasImm bool
-	// Solicited makes the completion at the peer a solicited event, which wakes a peer
-	// that has armed its CQ for solicited completions only. Only SendWith, SendBufferWith
-	// and WriteImm have this option, because other operations have no completion at the
-	// peer. Source: ibv_post_send(3), IBV_SEND_SOLICITED.
+	// Solicited makes the peer's completion wake a peer that has armed its CQ for
+	// solicited completions only. Only SendWith, SendBufferWith and WriteImm have this
+	// option. Source: ibv_post_send(3), IBV_SEND_SOLICITED.
 	Solicited bool
 	// Fence delays the operation until all earlier READs and atomic operations of the
 	// connection have completed. Source: ibv_post_send(3), IBV_SEND_FENCE.

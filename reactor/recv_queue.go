@@ -2,10 +2,9 @@ package reactor
 
 import "github.com/rdmaloop/rdmaloop/verbs"
 
-// A recvQueue is the receive queue of one connection. Buffers complete in the order in
-// which they were posted (IBTA vol. 1, 10.8.3). Buffers are numbered in that order, like
-// the requests of a sendFlow. The slot of a buffer is its number modulo the number of
-// slots.
+// A recvQueue is the receive queue of one connection. Buffers complete in the order of
+// posting (IBTA vol. 1, 10.8.3) and are numbered in that order. A buffer's slot is its
+// number modulo the number of slots.
 type recvQueue struct {
 	buffers []*Buffer      // buffers in the queue; the index is the slot
 	wrs     []verbs.RecvWR // receive requests for the buffers; the index is the slot
@@ -16,8 +15,8 @@ type recvQueue struct {
 	head   uint32 // running number that the next buffer gets
 }
 
-// newRecvQueue makes an empty queue for depth buffers. The parameter key is Conn.key of
-// the connection, from which the ids of the receive requests are made.
+// newRecvQueue makes an empty queue for depth buffers. The ids of the receive requests
+// are made from key, which is Conn.key.
 func newRecvQueue(depth int, key wrID) recvQueue {
 	size := uint32(1)
 	for size < uint32(depth) {
@@ -60,8 +59,8 @@ func (q *recvQueue) post(qp verbs.QP) (doorbells uint64, err error) {
 	return doorbells, nil
 }
 
-// complete removes and returns the buffer in the given slot. It returns nil if the slot
-// does not have the oldest buffer, or if that buffer is not posted.
+// complete removes and returns the buffer in the given slot. It returns nil unless that
+// is the oldest buffer and is posted.
 func (q *recvQueue) complete(slot uint32) *Buffer {
 	if q.inFlight() == 0 || slot != q.tail&q.mask {
 		return nil
@@ -78,8 +77,8 @@ func (q *recvQueue) take() *Buffer {
 	b := q.buffers[slot]
 	q.buffers[slot] = nil
 	q.tail++
-	// If the buffer was staged but never posted, the field posted is now less than the
-	// field tail. It must be at least as large.
+	// A buffer that was staged but never posted leaves posted below tail, which must not
+	// be.
 	if q.posted-q.tail > q.mask+1 {
 		q.posted = q.tail
 	}

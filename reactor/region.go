@@ -6,18 +6,15 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A regionSet has the memory regions of Loop.Alloc and Conn.Alloc that are not closed
-// yet. The loop closes these regions when it ends. The zero value is empty. Any goroutine
-// may call the methods.
+// A regionSet has the open memory regions of Loop.Alloc and Conn.Alloc. The loop closes
+// them when it ends. The zero value is empty. Any goroutine may call the methods.
 type regionSet struct {
 	mu   sync.Mutex
 	open map[*region]struct{}
 }
 
-// A region is a memory region that leaves its regionSet when it is closed. The
-// application needs the address and the local key of the region for every one-sided
-// operation. A region has copies of both, so that reading them does not call the
-// provider.
+// A region is a memory region that leaves its regionSet when it is closed. Every
+// one-sided operation needs its address and local key, so it has copies of both.
 type region struct {
 	verbs.MR
 	set  *regionSet
@@ -25,15 +22,15 @@ type region struct {
 	lkey uint32 // result of MR.LKey
 }
 
-// A discardableRegion is a region of a provider that can return pages of the memory to
-// the system while the memory stays registered.
+// A discardableRegion is a region that can return pages to the system while it stays
+// registered.
 type discardableRegion struct {
 	*region
 	verbs.Discarder
 }
 
-// add adds mr to the set. It returns the region that the application uses instead of mr;
-// that region is a verbs.Discarder if mr is one.
+// add adds mr to the set, and returns the region for the application. That region is a
+// verbs.Discarder if mr is one.
 func (s *regionSet) add(mr verbs.MR) verbs.MR {
 	r := &region{MR: mr, set: s, addr: mr.Addr(), lkey: mr.LKey()}
 	s.mu.Lock()

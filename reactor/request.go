@@ -12,9 +12,8 @@ import (
 )
 
 // A ConnRequest is the connection request of a peer. The application may keep it, and
-// call its methods from any goroutine. The application answers it once, with Accept or
-// Reject. The engine rejects it if Config.DecisionTimeout passes without an answer, or
-// if the engine shuts down.
+// answers it once, with Accept or Reject. Any goroutine may call its methods. The engine
+// rejects it after Config.DecisionTimeout, or when the engine shuts down.
 type ConnRequest struct {
 	engine      *Engine
 	listener    *Listener
@@ -39,9 +38,8 @@ type AcceptParams struct {
 	// PrivateData is sent to the peer, at most 196 bytes. Accept copies it.
 	PrivateData []byte
 	// ResponderResources and InitiatorDepth replace the fields of Config with the same
-	// names. Zero means that the field of Config applies. Negative means none. Accept
-	// lowers both to the limits of the device. It also lowers InitiatorDepth to the
-	// responder resources of the peer.
+	// names, unless they are zero. Negative means none. Accept lowers both to the
+	// device's limits, and InitiatorDepth to the peer's responder resources.
 	ResponderResources int
 	InitiatorDepth     int
 	// Context is the result of Conn.Context until Conn.SetContext is called.
@@ -61,25 +59,23 @@ func (r *ConnRequest) Device() verbs.Device { return r.device }
 // stays valid. It may be padded with zeros: see cm.ConnParam.
 func (r *ConnRequest) PrivateData() []byte { return r.privateData }
 
-// Param returns the parameters that the peer proposes, as they apply to this side:
-// ResponderResources is the initiator depth of the peer, and InitiatorDepth is the
-// responder resources of the peer.
+// Param returns the peer's parameters from this side's point of view: the peer's
+// initiator depth is in ResponderResources, and its responder resources are in
+// InitiatorDepth.
 func (r *ConnRequest) Param() cm.MessageParam { return r.param }
 
 // Engine returns the engine whose listener has received the request.
 func (r *ConnRequest) Engine() *Engine { return r.engine }
 
-// Loop returns the loop that gets the connection. In Config.Place it returns nil,
-// because Place chooses the loop. OnConnectRequest runs on the loop with index 0, so it
-// may not call the methods of another loop directly. To allocate memory for the
-// connection before Accept, pass a function to Loop.Post of the loop that gets the
-// connection. The function calls Loop.Alloc and then Accept.
+// Loop returns the loop that gets the connection, or nil in Config.Place.
+// OnConnectRequest runs on the loop with index 0, which may be another one. To allocate
+// memory before Accept, pass a function to Loop.Post of this loop, which calls
+// Loop.Alloc and then Accept.
 func (r *ConnRequest) Loop() *Loop { return r.loop.Load() }
 
-// Steer assigns the connection to the loop l. It must be called before Accept. The error
-// matches verbs.ErrForeign if l is not a loop of Engine. It matches verbs.ErrState in
-// Config.Place, where the result of Place chooses the loop. If the request was answered
-// or has ended, Steer returns the same error as Accept.
+// Steer assigns the connection to the loop l, before Accept. If l is not a loop of
+// Engine, the error matches verbs.ErrForeign. In Config.Place it matches verbs.ErrState.
+// After an answer, or the end of the request, it is that of Accept.
 func (r *ConnRequest) Steer(l *Loop) error {
 	const op = "steer"
 	if !r.engine.owns(l) {
@@ -92,13 +88,13 @@ func (r *ConnRequest) Steer(l *Loop) error {
 	return nil
 }
 
-// Accept accepts the request. When Accept returns nil, the loop of the request makes the
-// connection, and calls OnOpen or OnAcceptError. Accept copies p; nil means the
-// defaults. When Accept returns an error, no callback follows. If the error is a
-// *verbs.ParamError (a parameter is out of range) or verbs.ErrState (Accept was called
-// in Config.Place), the request can still be answered. The other errors mean that the
-// request was answered or has ended: they match ErrDecided, ErrExpired, ErrShutdown,
-// ErrDeviceRemoved or verbs.ErrPeerGone.
+// Accept accepts the request. The loop then makes the connection, and calls OnOpen or
+// OnAcceptError. Accept copies p; nil means the defaults.
+//
+// After an error no callback follows. After a *verbs.ParamError, or verbs.ErrState (in
+// Config.Place), the request can still be answered. Otherwise it was answered or has
+// ended: the error matches ErrDecided, ErrExpired, ErrShutdown, ErrDeviceRemoved or
+// verbs.ErrPeerGone.
 func (r *ConnRequest) Accept(p *AcceptParams) error {
 	const op = "accept"
 	var params AcceptParams
@@ -130,8 +126,8 @@ func (r *ConnRequest) Accept(p *AcceptParams) error {
 }
 
 // Reject rejects the request, with up to 148 bytes of private data, which are copied. It
-// may be called in Config.Place too. The errors are those of Accept, except
-// verbs.ErrState, and those of cm.ID.Reject.
+// is allowed in Config.Place. The errors are those of Accept, except verbs.ErrState, and
+// those of cm.ID.Reject.
 func (r *ConnRequest) Reject(privateData []byte) error {
 	const op = "reject"
 	if err := checkRange("private data", len(privateData), 0, cm.MaxPrivateData(cm.TCP, cm.MessageReject)); err != nil {
@@ -153,9 +149,9 @@ func (r *ConnRequest) decide(who decision) bool {
 	return r.decided.CompareAndSwap(uint32(undecided), uint32(who))
 }
 
-// placedErr returns nil if the request has a loop and can still be answered. If the
-// request was answered, placedErr returns the error that a further answer gets.
-// Otherwise no loop was chosen yet, and the error is verbs.ErrState.
+// placedErr returns nil if the request has a loop and can still be answered. An answered
+// request gets the error of a further answer. Without a loop the error is
+// verbs.ErrState.
 func (r *ConnRequest) placedErr() error {
 	err := r.decisionErr()
 	if err == nil && r.Loop() == nil {
@@ -164,8 +160,8 @@ func (r *ConnRequest) placedErr() error {
 	return err
 }
 
-// decisionErr returns nil if the request can still be answered, and else the error that a
-// further answer gets.
+// decisionErr returns nil if the request can still be answered, and else the error for a
+// further answer.
 func (r *ConnRequest) decisionErr() error { return decision(r.decided.Load()).err() }
 
 // check returns a *verbs.ParamError for the first parameter that is out of range.
@@ -179,9 +175,8 @@ func (p *AcceptParams) check() error {
 	return checkRange("initiator depth", p.InitiatorDepth, -1, math.MaxUint8)
 }
 
-// acceptParam returns the parameters of the reply to the peer. The responder resources
-// and the initiator depth are those that this side wants, lowered to the limits of the
-// device. The initiator depth is also lowered to the responder resources of the peer
+// acceptParam returns the parameters of the reply: what this side wants, lowered to the
+// device's limits. The initiator depth is also lowered to the peer's responder resources
 // (rdma_accept(3)).
 func (r *ConnRequest) acceptParam(p *AcceptParams, attr verbs.DeviceAttr) cm.MessageParam {
 	cfg := r.engine.cfg

@@ -18,9 +18,8 @@ func (e *Engine) newRequest(ev *cm.Event) *ConnRequest {
 	}
 }
 
-// handleRequest chooses a loop for a request and calls OnConnectRequest. If the request
-// has no answer when OnConnectRequest returns, handleRequest sets the timer for
-// Config.DecisionTimeout.
+// handleRequest chooses a loop for a request and calls OnConnectRequest. If that leaves
+// the request unanswered, it sets the timer for Config.DecisionTimeout.
 func (l *Loop) handleRequest(req *ConnRequest) {
 	if req.decisionErr() != nil {
 		// The engine is shutting down: acceptor.close has already rejected this request.
@@ -71,11 +70,10 @@ func (l *Loop) expireRequest(req *ConnRequest) {
 	}
 }
 
-// cancelRequest is called when a request has ended without an answer. It closes the ID
-// of the request. The parameter endedBy is byPeer if the peer has given up the request,
-// and byRemoval if the device was removed. If the request is answered before
-// cancelRequest is called, cancelRequest does nothing. In that case moveID or rejectWith
-// finds the reason for the end in ConnRequest.endedBy, and the answer fails.
+// cancelRequest closes the ID of a request that has ended without an answer. The
+// parameter endedBy is byPeer if the peer has given up, and byRemoval if the device was
+// removed. If an answer came first, cancelRequest does nothing: moveID or rejectWith
+// then fails with the reason in ConnRequest.endedBy.
 func (l *Loop) cancelRequest(req *ConnRequest, endedBy decision) {
 	if !req.decide(endedBy) {
 		return

@@ -2,12 +2,12 @@ package reactor
 
 import "github.com/rdmaloop/rdmaloop/verbs"
 
-// sharedRecvBatch is the number of staged buffers that are posted together. At the end
-// of a turn of the loop, fewer staged buffers are posted too. The number is arbitrary.
+// sharedRecvBatch is the number of staged buffers that are posted together. The end of a
+// turn posts fewer, too. Arbitrary.
 const sharedRecvBatch = 64
 
-// A sharedRecv is a shared receive queue and the buffers to be posted to it. Its buffers
-// complete in any order, so their work-request ids are indexes in slab.all.
+// A sharedRecv is a shared receive queue and its staged buffers. They complete in any
+// order, so their work-request ids are indexes in slab.all.
 type sharedRecv struct {
 	srq   verbs.SRQ
 	wrs   []verbs.RecvWR   // receive requests of the staged buffers

@@ -9,15 +9,13 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// abortTimeout is how long Shutdown waits for the loops to end after ctx is done and all
-// connections were told to end at once. A loop takes longer only if a callback does not
-// return. The number is arbitrary.
+// abortTimeout is how long Shutdown waits for the loops to end after ctx is done. Only a
+// callback that does not return takes longer. Arbitrary.
 const abortTimeout = time.Second
 
 // Stop begins to shut down the engine, and returns at once. It closes the listeners,
-// rejects the connection requests that have no answer yet, and closes all connections as
-// Conn.Close does. Then the loops end. After Stop, Dial and Listen return ErrShutdown,
-// and ErrClosed when the engine has ended.
+// rejects unanswered requests, and closes all connections as Conn.Close does. Then the
+// loops end. After Stop, Dial and Listen return ErrShutdown, and at the end ErrClosed.
 // Stop may be called in callbacks, and more than once.
 func (e *Engine) Stop() {
 	e.mu.Lock()
@@ -37,20 +35,17 @@ func (e *Engine) Stop() {
 	}
 }
 
-// Shutdown calls Stop and waits until the engine has ended. Then it returns the result
-// of Wait. Do not call Shutdown or Wait in a callback: the callback would wait for its
-// own end, and Shutdown would block until ctx is done. In a callback call Stop. The
-// library can not report this mistake, because Go does not tell a function on which
-// goroutine it runs.
+// Shutdown calls Stop, waits until the engine has ended, and returns the result of Wait.
+// Accepted messages and operations are confirmed, within Config.DrainTimeout. Do not
+// call Shutdown or Wait in a callback, which would wait for its own end. Call Stop
+// there.
 //
-// The messages and operations that were accepted are confirmed, within
-// Config.DrainTimeout. If ctx is done before the engine has ended, the remaining
-// connections end with ErrShutdown at once, and Shutdown returns context.Cause(ctx). If
-// a callback then does not return within a second, the error also matches verbs.ErrBusy.
+// When ctx is done, the remaining connections end with ErrShutdown, and Shutdown returns
+// context.Cause(ctx). If a callback does not return within a second, the error also
+// matches verbs.ErrBusy.
 //
-// The engine of a loop made with NewLoop ends only while the application runs that loop.
-// Until the engine has ended, Shutdown and Wait do nothing and return an error that
-// matches verbs.ErrState. Use Loop.Stop and Loop.Close instead.
+// With NewLoop, use Loop.Stop and Loop.Close. Until that engine has ended, Shutdown and
+// Wait return an error that matches verbs.ErrState.
 func (e *Engine) Shutdown(ctx context.Context) error {
 	if err := e.checkWaitable("shut down"); err != nil {
 		return err
@@ -94,10 +89,8 @@ func (e *Engine) hasEnded() bool {
 	}
 }
 
-// Wait waits until the engine has ended. It returns the first error that was neither
-// passed to a callback nor returned by a method: for example an error that made the
-// engine stop, or an error of releasing a resource. For a loop made with NewLoop see
-// Shutdown.
+// Wait waits until the engine has ended. It returns the first error that no callback or
+// method has reported, such as one that made the engine stop. For NewLoop see Shutdown.
 func (e *Engine) Wait() error {
 	if err := e.checkWaitable("wait for engine"); err != nil {
 		return err
@@ -108,8 +101,8 @@ func (e *Engine) Wait() error {
 	return e.err
 }
 
-// checkWaitable returns an error if the application runs the loop of the engine, and the
-// loop has not ended. Wait would then block the goroutine that must run the loop.
+// checkWaitable returns an error if the application runs the engine's loop and that loop
+// has not ended. Wait would block it.
 func (e *Engine) checkWaitable(op string) error {
 	if e.embedded && !e.hasEnded() {
 		return operr.Wrap(op, verbs.ErrState)
@@ -117,9 +110,8 @@ func (e *Engine) checkWaitable(op string) error {
 	return nil
 }
 
-// drain closes all connections of the loop as Conn.Close does. Connections that are
-// still opening end with ErrShutdown. When the loop has no more connections, finishTurn
-// ends the loop.
+// drain closes all connections of the loop as Conn.Close does. Those that are opening
+// end with ErrShutdown. finishTurn ends the loop after the last connection.
 func (l *Loop) drain() {
 	l.enter(loopDraining)
 	for c := range l.conns.all() {
@@ -132,8 +124,8 @@ func (l *Loop) drain() {
 	}
 }
 
-// abortConns ends all connections of the loop without waiting for their peers, up to
-// closeBudget connections in each turn.
+// abortConns ends up to closeBudget connections in each turn, without waiting for their
+// peers.
 func (l *Loop) abortConns() {
 	l.enter(loopAborting)
 	for c := range l.conns.all() {
@@ -141,8 +133,8 @@ func (l *Loop) abortConns() {
 	}
 }
 
-// abortNow ends the connection without waiting for the peer or for the device. If the
-// connection is not ending for another reason already, the reason is ErrShutdown.
+// abortNow ends the connection without waiting for the peer or the device. Unless there
+// is another reason, the reason is ErrShutdown.
 func (c *Conn) abortNow() {
 	c.beginClose(ErrShutdown)
 	switch {

@@ -8,18 +8,17 @@ import (
 
 const (
 	cacheLine = 64
-	// A chunk is one memory region. A new chunk has as many buffers as all chunks before
-	// it together, but at least minChunk and at most maxChunk. Both numbers are arbitrary.
+	// A new chunk (a memory region) has as many buffers as all earlier ones together, but
+	// at least minChunk and at most maxChunk. Arbitrary.
 	minChunk = 64
 	maxChunk = 4096
-	// chunkBytes is the largest size of a chunk, unless a single buffer is larger. The
-	// system takes about a millisecond to unmap 16 MiB, during which the loop does
-	// nothing else.
+	// chunkBytes is the largest size of a chunk with more than one buffer. Unmapping 16
+	// MiB stops the loop for about a millisecond.
 	chunkBytes = 16 << 20
 )
 
-// A slab is registered memory that is divided into buffers of one size, for receiving and
-// sending. It grows by chunks. trim returns unused memory to the system.
+// A slab is registered memory, divided into buffers of one size. It grows by chunks.
+// trim returns unused memory to the system.
 type slab struct {
 	pd     verbs.PD
 	size   int // size of a buffer in bytes
@@ -40,9 +39,9 @@ type slab struct {
 	trimNext int // index of the chunk that trim checks next
 }
 
-// A chunk is one registered memory region, divided into buffers with consecutive
-// indexes. When its memory was returned to the system, the chunk stays in slab.chunks
-// and keeps its indexes. It gets new memory when the slab grows again.
+// A chunk is one memory region, divided into buffers with consecutive indexes. Without
+// memory it stays in slab.chunks with its indexes, and gets new memory when the slab
+// grows again.
 type chunk struct {
 	slab    *slab
 	pos     int      // index of the chunk in slab.chunks
@@ -55,9 +54,8 @@ type chunk struct {
 	used int     // number of the chunk's buffers that are not free
 
 	usedSinceTrim bool // pickChunk has chosen this chunk since the last round of trim
-	// Head of the free list at the beginning of the last discard. If no buffer was taken
-	// from the chunk since then and the head is the same, no buffer was released either,
-	// so there is nothing to discard.
+	// freeAtDiscard is the head of the free list at the last discard. If it is unchanged,
+	// and no buffer was taken from the chunk, there is nothing to discard.
 	freeAtDiscard *Buffer
 	// Number of buffers that discard has checked so far. The value 0 means that discard
 	// begins with the first buffer.
@@ -102,9 +100,8 @@ func (s *slab) put(b *Buffer) {
 	}
 }
 
-// pickChunk chooses the chunk from which get takes buffers: the first chunk with a free
-// buffer, or else a new chunk. So the buffers in use gather in the first chunks, and
-// trim can release the last chunks.
+// pickChunk chooses the chunk for get: the first one with a free buffer, or else a new
+// one. So trim can release the last chunks.
 func (s *slab) pickChunk() (*chunk, error) {
 	for s.searchFrom < len(s.chunks) && s.chunks[s.searchFrom].free == nil {
 		s.searchFrom++
@@ -122,8 +119,8 @@ func (s *slab) pickChunk() (*chunk, error) {
 	return c, nil
 }
 
-// stride returns the distance in bytes between the beginnings of two neighbouring
-// buffers: the size of a buffer, rounded up to a multiple of the cache line.
+// stride returns the distance in bytes between two buffers: their size, rounded up to a
+// multiple of the cache line.
 func (s *slab) stride() int { return (s.size + cacheLine - 1) &^ (cacheLine - 1) }
 
 // grow allocates memory for the first chunk without memory, or else for a new chunk at
@@ -171,8 +168,8 @@ func (s *slab) allocChunk(c *chunk) error {
 	return nil
 }
 
-// at returns the buffer with the index. It returns nil if no buffer has this index, or
-// if the memory of the buffer was returned to the system.
+// at returns the buffer with the index. It returns nil if there is none, or if its
+// memory was returned to the system.
 func (s *slab) at(index uint32) *Buffer {
 	if int64(index) >= int64(len(s.all)) {
 		return nil

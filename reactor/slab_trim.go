@@ -6,20 +6,21 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// The slab returns memory to the system in two ways. If no buffer of a chunk is in use,
-// the slab closes the memory region of the chunk. In other chunks it discards the pages
-// of the free buffers, if the provider can discard memory that stays registered. Buffers
-// whose pages were discarded can still be used. The slab does both only to chunks that
-// pickChunk has not chosen since the last round of trim. pickChunk records its choice,
-// so get and put need no code for trim and are not slower because of it.
+// The slab returns memory to the system in two ways:
+//
+//   - It closes the memory region of a chunk without buffers in use.
+//   - It discards the pages of free buffers in other chunks, if the provider can do that.
+//     The buffers can still be used.
+//
+// Both apply only to chunks that pickChunk has not chosen since the last round of trim.
+// So get and put are not slower because of trim.
 
-// maxDiscards is how many times one step of trim calls the system to discard memory. One
-// call takes at most about 10 µs. The number is arbitrary.
+// maxDiscards is how often one step of trim calls the system to discard memory, which
+// takes up to about 10 µs. Arbitrary.
 const maxDiscards = 64
 
-// trim takes one step: it closes one chunk, or discards memory of one chunk. A round of
-// trim is the sequence of steps that checks all chunks once. trim reports whether the
-// round has further steps.
+// trim takes one step: it closes or discards memory of one chunk. It reports whether the
+// round, which checks all chunks once, has further steps.
 func (s *slab) trim() (more bool, err error) {
 	s.current = nil // the next get must call pickChunk, which sets usedSinceTrim
 	for s.trimNext < len(s.chunks) {
@@ -49,8 +50,7 @@ func (s *slab) trim() (more bool, err error) {
 }
 
 // freeChunk closes the memory region of an unused chunk. It sets the memory of the
-// buffers to nil, so that an application that uses a buffer after Release does not
-// access memory that is not mapped any more.
+// buffers to nil, so that nobody can access unmapped memory after Release.
 func (s *slab) freeChunk(c *chunk) error {
 	if err := c.mr.Close(); err != nil {
 		c.usedSinceTrim = true // a later round of trim tries again
@@ -81,13 +81,12 @@ func (s *slab) dropFreedChunks() {
 	s.searchFrom = min(s.searchFrom, last)
 }
 
-// discard takes one step of discarding the pages of the chunk's free buffers, with at
-// most maxDiscards calls of the system. It reports whether the step was the last one for
-// this chunk.
+// discard takes one step of discarding free buffers' pages, with at most maxDiscards
+// system calls. It reports whether the chunk is finished.
 func (c *chunk) discard(memory verbs.Discarder) (done bool) {
 	if c.scanned == 0 {
-		// A buffer that is released later becomes the new head of the list. trim sees
-		// that c.free has changed, and discards again in a later round.
+		// A buffer that is released later becomes the new head of the list, so a later
+		// round discards again.
 		c.freeAtDiscard = c.free
 	}
 	stride, calls := c.slab.stride(), 0

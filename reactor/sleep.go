@@ -8,13 +8,12 @@ import (
 // noLimit means that only Config.SafetyTimeout and timers limit a sleep.
 const noLimit time.Duration = -1
 
-// keepsSpinning reports whether the loop polls again, instead of sleeping, after a turn
-// without work. A loop with a turn function does not sleep; see SetTurnFunc.
+// keepsSpinning reports whether the loop polls again instead of sleeping, after a turn
+// without work. With a turn function it does (SetTurnFunc).
 func (l *Loop) keepsSpinning() bool { return l.turnFunc != nil || l.idle.keepSpinning(&l.clock) }
 
-// sleep waits for an event. It waits at most for the time in the parameter limit;
-// noLimit means that only Config.SafetyTimeout and timers limit the sleep. sleep does
-// not wait if there is work already.
+// sleep waits for an event, at most for the time limit. With noLimit, only
+// Config.SafetyTimeout and timers limit it. If there is work, sleep does not wait.
 func (l *Loop) sleep(limit time.Duration) {
 	l.publish(true)
 	if l.prepareSleep() {
@@ -32,16 +31,18 @@ func (l *Loop) sleep(limit time.Duration) {
 	l.countWake(n, cause)
 }
 
-// prepareSleep prepares the loop for a sleep, and reports whether there is work already.
-// The order of its steps prevents lost wake-ups. First it sets the flag mailbox.sleeping;
-// from then on Post wakes the loop. Then it arms the completion queues and polls them
-// again. Last, it checks for posted functions, due timers and other work.
+// prepareSleep prepares the loop for a sleep, and reports whether there is work. The
+// order of the steps prevents lost wake-ups:
+//
+//   - Set mailbox.sleeping: from now on Post wakes the loop.
+//   - Arm the completion queues, and poll them again.
+//   - Check for posted functions, due timers and other work.
 func (l *Loop) prepareSleep() (busy bool) {
 	l.mailbox.sleeping.Store(true)
 	for _, d := range l.devices {
 		if d.failure != nil {
-			// No more completions of this device are expected. Arming its CQs may fail. The
-			// loop would then count as busy and never sleep. So the loop does not arm them.
+			// No more completions of this device are expected. Arming its CQs could fail,
+			// and then the loop would never sleep.
 			continue
 		}
 		found, err := d.group.Arm()
@@ -64,9 +65,8 @@ func (l *Loop) afterSleep() {
 	l.idle.stopSpin()
 }
 
-// sleepLimit returns the longest time to sleep, and the cause to count if no event ends
-// the sleep earlier. The parameter limit is the longest time that the caller wants to
-// sleep, or noLimit.
+// sleepLimit returns the longest time to sleep, and the cause to count if it passes. The
+// parameter limit is the caller's limit, or noLimit.
 func (l *Loop) sleepLimit(limit time.Duration) (timeout time.Duration, cause WakeCause) {
 	timeout, cause = l.cfg.SafetyTimeout, WakeBySafety
 	if limit >= 0 && limit < timeout {
@@ -78,9 +78,8 @@ func (l *Loop) sleepLimit(limit time.Duration) (timeout time.Duration, cause Wak
 	return timeout, cause
 }
 
-// countWake counts the end of a sleep. The parameter n is the number of events that have
-// ended the sleep; the next turn handles them. The parameter timedOut is the cause to
-// count if there was neither an event nor a call of Wake.
+// countWake counts the end of a sleep by n events. Without events and calls of Wake it
+// counts the cause timedOut.
 func (l *Loop) countWake(n int, timedOut WakeCause) {
 	cause := timedOut
 	switch woken := l.poller.Woken(); {
@@ -91,8 +90,8 @@ func (l *Loop) countWake(n int, timedOut WakeCause) {
 	}
 	l.stats.Wakes[cause]++
 	if cause == WakeBySafety {
-		// The safety timeout has ended the sleep. If an event has arrived since then, it
-		// was not lost: safetyWake stays false, and no rescue is counted.
+		// The safety timeout has ended the sleep. An event that arrived since is not
+		// lost, so no rescue is counted.
 		n = l.fetchEvents()
 		l.safetyWake = l.wakeCause(n) == WakeBySafety
 	}

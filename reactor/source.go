@@ -2,19 +2,15 @@ package reactor
 
 import "github.com/rdmaloop/rdmaloop/poller"
 
-// openingEpollEvery is the largest number of turns of the loop between two checks of
-// epoll while a connection is opening. Opening a connection takes several events one
-// after the other, and each waits for a check. The number is arbitrary.
+// openingEpollEvery limits the turns between two checks of epoll while a connection is
+// opening. Opening takes several events one after the other. Arbitrary.
 const openingEpollEvery = 16
 
-// A source handles the events of a descriptor of the loop's poller. A loop does not use a
-// Set of provider/soft/internal/epollset, whose Handler is similar, for three reasons: a
-// Set never waits, other goroutines can not wake the goroutine that uses it, and it does
-// not tell which descriptor has ended a sleep.
+// A source handles the events of a descriptor of the loop's poller.
 type source interface {
-	// ready is called when the descriptor is ready. It handles a limited number of events
-	// of the descriptor, and returns how many of them count as work (see IdlePolicy).
-	// While events are left, the descriptor stays ready.
+	// ready handles a limited number of events of its ready descriptor, and returns how
+	// many count as work (see IdlePolicy). While events are left, the descriptor stays
+	// ready.
 	ready(poller.Readiness) (work int)
 	// wakeCause returns the WakeCause to count when the descriptor has ended a sleep.
 	wakeCause() WakeCause
@@ -44,9 +40,8 @@ func (l *Loop) watch(fd int, interest poller.Interest, s source) (poller.Token, 
 	return token, nil
 }
 
-// unwatch removes the descriptor of s. Events of the descriptor that were fetched and
-// not handled yet become stale: poller.Poller.Event does not return them. unwatch does
-// nothing if the descriptor was removed before.
+// unwatch removes the descriptor of s. Fetched events of it become stale:
+// poller.Poller.Event does not return them. A second call does nothing.
 func (l *Loop) unwatch(s source) error {
 	for i, w := range l.sources {
 		if w.source == s {
@@ -58,9 +53,8 @@ func (l *Loop) unwatch(s source) error {
 }
 
 // pollEpoll handles the events that ended the last sleep. If there are none, it checks
-// epoll for events and handles these. A loop that does not sleep need not check epoll in
-// every turn: it checks after epollInterval turns or after maxEpollInterval, whichever
-// is earlier. If some of the events counted as work, it checks again in the next turn.
+// epoll when epollInterval turns or maxEpollInterval have passed since the last check.
+// After events that counted as work, the next turn checks again.
 func (l *Loop) pollEpoll() (work int) {
 	n := l.epoll.fetched
 	if n == 0 {

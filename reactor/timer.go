@@ -17,12 +17,12 @@ type Timer struct {
 // was stopped before.
 func (t *Timer) Stop() bool { return t.loop.timers.Stop(&t.node) }
 
-// Reset makes the timer call its function after d from now. It replaces a time that was
-// set before. A timer that has fired or was stopped is set again.
+// Reset makes the timer call its function after d from now, instead of at an earlier
+// time setting. It also restarts a timer that has fired or was stopped.
 func (t *Timer) Reset(d time.Duration) { t.loop.setTimer(&t.node, d) }
 
-// After makes the loop call fn after d, never earlier. The delay beyond d depends on the
-// other work of the loop. After may be called only on the goroutine of the loop.
+// After makes the loop call fn after d, never earlier. Other work of the loop may delay
+// it. Only the goroutine of the loop may call After.
 func (l *Loop) After(d time.Duration, fn func()) *Timer {
 	t := &Timer{loop: l, node: timerheap.Timer{Fire: fn}}
 	t.Reset(d)

@@ -10,10 +10,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/poller"
 )
 
-// A timerFD is a timer with a descriptor: see timerfd_create(2). Only a loop made with
-// NewLoop has one. The application waits until the descriptor of the loop's poller is
-// readable. The poller watches the timerFD. So the wait of the application ends when the
-// first timer of the loop is due.
+// A timerFD is a timer with a descriptor (timerfd_create(2)). A loop made with NewLoop
+// has one in its poller, so that the application's wait ends when the first timer is
+// due.
 type timerFD struct {
 	fd     int
 	setFor WakeCause // reason for which the timer was set: WakeByTimer or WakeBySafety

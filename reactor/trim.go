@@ -3,18 +3,16 @@ package reactor
 import "time"
 
 const (
-	// trimEvery is the time between two rounds of trim, each of which checks all chunks
-	// and completion queues. A round releases what was not used since the previous round.
-	// So memory and completion queues are released within 40 s of their last use. The
-	// number is arbitrary.
+	// trimEvery is the time between two rounds of trim. A round releases what was not
+	// used since the previous one, so unused memory is released within 40 s. Arbitrary.
 	trimEvery = 20 * time.Second
 	// trimPause is the time between two steps of trim. A step may take a millisecond, so
-	// trim takes at most about a fifth of the loop's time. The number is arbitrary.
+	// trim takes at most a fifth of the loop's time. Arbitrary.
 	trimPause = 4 * time.Millisecond
 )
 
-// startTrimTimer sets the timer for trim, unless it is set. It is called when the
-// loopDevice opens a completion queue or a chunk that trim can release.
+// startTrimTimer sets the timer for trim, when the loopDevice opens a completion queue
+// or a chunk that trim can release.
 func (d *loopDevice) startTrimTimer() {
 	if !d.trimTimer.Running() {
 		d.trimTimer.Fire = d.trim
@@ -23,7 +21,7 @@ func (d *loopDevice) startTrimTimer() {
 }
 
 // trim releases unused memory, one step in each call, and then unused completion queues.
-// It sets its timer again as long as the loopDevice has buffers, or more than one queue.
+// It sets its timer again while there is something to release.
 func (d *loopDevice) trim() {
 	more, err := d.slab.trim()
 	d.loop.recordError(err)

@@ -1,7 +1,7 @@
 package reactor
 
-// turn runs one turn of the loop. The most urgent step comes first. Each step has a
-// budget and returns how much work it had.
+// turn runs one turn of the loop, the most urgent step first. Each step has a budget and
+// returns how much work it had.
 func (l *Loop) turn() (work int) {
 	l.clock.tick()
 	work = l.pollCompletions()
@@ -67,8 +67,8 @@ func (l *Loop) runPosted() int {
 	return n
 }
 
-// postStaged posts the requests that were staged since its last call: for each
-// connection its sends and then its receive buffers, with one doorbell each.
+// postStaged posts the staged requests: for each connection its sends and then its
+// receive buffers, with one doorbell each.
 func (l *Loop) postStaged() {
 	for i, c := range l.dirty {
 		l.dirty[i] = nil
@@ -85,15 +85,14 @@ func (l *Loop) postStaged() {
 	}
 }
 
-// closeBudget is how many closing connections may take a step in one turn of the loop. A
-// step makes system calls and unmaps memory. In a measurement, a step took up to about
-// 150 µs. So when thousands of connections close at once, these steps take at most 5 ms
-// of a turn.
+// closeBudget is how many closing connections may take a step in one turn. A measured
+// step, with its system calls, took up to about 150 µs. So a turn spends at most 5 ms on
+// them.
 const closeBudget = 32
 
-// advanceClosing calls the method advance of closing connections, at most once in a turn
-// for each connection. The method advance disconnects, calls OnClose and releases
-// resources. None of this may be done inside a callback.
+// advanceClosing calls advance of closing connections, at most once in a turn for each.
+// advance disconnects, calls OnClose and releases resources, which must not happen
+// inside a callback.
 func (l *Loop) advanceClosing() (work int) {
 	for n := min(l.closing.len(), closeBudget); work < n; work++ {
 		c := l.closing.pop()
@@ -113,7 +112,7 @@ func (l *Loop) finishTurn() {
 }
 
 // done reports whether the loop is draining and has no more connections. The first loop
-// is not done before the acceptor has no more requests.
+// also waits for the acceptor's requests.
 func (l *Loop) done() bool {
 	return l.state > loopRunning && l.liveConns == 0 && (l.index > 0 || l.engine.acceptor.drained())
 }

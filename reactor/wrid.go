@@ -1,11 +1,10 @@
 package reactor
 
-// A wrID is the id of a work request. It has four parts, from the most significant bit:
-// 20 bits for the index of the connection in connTable, 20 bits for its generation, one
-// bit that is set for send requests, and 23 bits for the slot of the request in its
-// queue. The id of a receive request of a shared receive queue is the index of its buffer
-// in slab.all. When a connection is closed and a new one gets its index, the generations
-// differ, so a late completion of the old connection is not passed to the new one.
+// A wrID is the id of a work request. From the most significant bit, it has the
+// connection's index in connTable (20 bits), its generation (20 bits), one bit for send
+// requests, and the request's slot (23 bits). The generation distinguishes late
+// completions of an earlier connection with the index. A request of a shared receive
+// queue has the buffer's index in slab.all as its id.
 type wrID uint64
 
 const (
