@@ -35,8 +35,7 @@ func TestBindChecks(t *testing.T) {
 }
 
 // TestListen tests the statements of rdma_listen(3) that do not depend on the transport.
-// manual_test.go lists all statements of that page with their tests. Some of these tests
-// are in other packages.
+// manual_test.go lists all statements with their tests.
 func TestListen(t *testing.T) {
 	t.Run("L1: requests come after listen", func(t *testing.T) {
 		l := listening(t, cm.TCP)
@@ -67,7 +66,7 @@ func TestResolveAddr(t *testing.T) {
 	require.Equal(t, time.Second, p.fake.timeout)
 
 	// After AddrError, ResolveAddr may be called again. The first call has bound the ID,
-	// so the second call ignores its source address.
+	// so its source address stays.
 	p.deliver(cm.AddrError)
 	require.Equal(t, cm.StateBound, p.id.State())
 	require.NoError(t, p.id.ResolveAddr(local, remote, time.Second))

@@ -58,8 +58,7 @@ func TestChannelClose(t *testing.T) {
 	require.False(t, ok)
 }
 
-// TestChannelCloseUnacked checks that an event that is not acknowledged keeps the
-// channel open.
+// TestChannelCloseUnacked checks that an unacknowledged event keeps the channel open.
 func TestChannelCloseUnacked(t *testing.T) {
 	p := reach(t, cm.TCP, cm.StateResolvingAddr)
 	p.transportChannel.push(cm.TransportEvent{Type: cm.AddrResolved, ID: p.fake})

@@ -12,8 +12,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A tally counts the events that the goroutines of a test have fetched, separately for
-// each ID.
+// A tally counts the events that goroutines have fetched, for each ID.
 type tally struct {
 	mu     sync.Mutex
 	counts map[*cm.ID]int
@@ -29,8 +28,7 @@ func (c *tally) drain(from *cm.EventChannel) {
 }
 
 // TestConcurrentMigrate migrates IDs while other goroutines fetch their events. Each
-// event must be fetched exactly once, from any of the channels, and a channel must not
-// keep an ID that was migrated to another channel.
+// event is fetched once, from any channel. A channel keeps no ID that has moved.
 func TestConcurrentMigrate(t *testing.T) {
 	for range 20 {
 		transport := &fakeTransport{}
@@ -70,9 +68,8 @@ func TestConcurrentMigrate(t *testing.T) {
 	}
 }
 
-// TestConcurrentClose checks that EventChannel.Close does not call the transport's Close
-// while another goroutine is in the transport's Next. The fake transport panics if the
-// two overlap.
+// TestConcurrentClose checks that Close of a channel does not overlap with Next of
+// another goroutine. The fake transport panics if they do.
 func TestConcurrentClose(t *testing.T) {
 	for range 200 {
 		p := reach(t, cm.TCP, cm.StateConnecting)
@@ -88,7 +85,7 @@ func TestConcurrentClose(t *testing.T) {
 			}
 		})
 		<-started
-		// Close returns ErrBusy until the goroutine above has acknowledged the event.
+		// Close returns ErrBusy until the goroutine has acknowledged the event.
 		for err := verbs.ErrBusy; err != nil; err = p.id.Close() {
 			require.ErrorIs(t, err, verbs.ErrBusy)
 		}

@@ -11,12 +11,12 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// The label of a test case begins with the names of the statements that it tests, such
-// as "C1". The letter names the manual page: A is rdma_accept(3) of 2014, C is
-// rdma_connect(3), and R is rdma_reject(3). manual_test.go lists the statements.
+// The label of a test case begins with the names of the tested statements, such as "C1".
+// The letter names the manual page: A is rdma_accept(3) of 2014, C is rdma_connect(3), R
+// is rdma_reject(3). manual_test.go lists the statements.
 //
-// The fake device has two limits: it serves at most 16 READs and atomics of the peer at
-// a time, and it can have at most 8 READs and atomics of its own outstanding.
+// The fake device serves at most 16 READs and atomics of the peer at a time, and can
+// have at most 8 of its own outstanding.
 
 // withQP creates the queue pair of p and returns p.
 func withQP(p *peer) *peer {
@@ -24,12 +24,11 @@ func withQP(p *peer) *peer {
 	return p
 }
 
-// usualRequest is the request that Connect sends if the caller sets no parameter.
+// usualRequest is the request of Connect without parameters.
 var usualRequest = cm.MessageParam{ResponderResources: 16, InitiatorDepth: 8, RetryCount: 7, RNRRetryCount: 7, QPNum: fakeQPNum}
 
-// zeroCounts asks for a count of zero in every field. Its numbers are negative, because
-// in ConnParam a negative number means zero. They differ, because every negative number
-// has this meaning.
+// zeroCounts asks for zero in every field. In ConnParam every negative number means
+// zero, so the fields have different ones.
 var zeroCounts = &cm.ConnParam{ResponderResources: -1, InitiatorDepth: -2, RetryCount: math.MinInt, RNRRetryCount: -256}
 
 func TestConnect(t *testing.T) {
@@ -133,8 +132,7 @@ func TestConnectQueuePair(t *testing.T) {
 	})
 }
 
-// sampleRequest has the parameters of a connection request, as the accepting side
-// receives them.
+// sampleRequest has the parameters of a request at the accepting side.
 var sampleRequest = cm.MessageParam{ResponderResources: 4, InitiatorDepth: 3, FlowControl: true, RetryCount: 5, RNRRetryCount: 6, QPNum: 99}
 
 func TestAccept(t *testing.T) {
@@ -359,9 +357,8 @@ func TestReject(t *testing.T) {
 	})
 }
 
-// TestLengthsBeyondAByte checks that private data that is too long is refused. In rdma_cm
-// the field for the length has eight bits. A length above 255 that was truncated to these
-// bits could therefore look like an allowed length.
+// TestLengthsBeyondAByte checks that private data of more than 255 bytes is refused. In
+// rdma_cm the length has eight bits; truncated to these, it could look valid.
 func TestLengthsBeyondAByte(t *testing.T) {
 	for _, ps := range []cm.PortSpace{cm.TCP, cm.UDP} {
 		for _, n := range []int{255, 256, 257, 1 << 16} {
@@ -380,8 +377,8 @@ func TestLengthsBeyondAByte(t *testing.T) {
 	}
 }
 
-// TestExternalQP checks that an active ID without a queue pair gets ConnectResponse and
-// is established by Establish.
+// TestExternalQP checks that an active ID without a queue pair gets ConnectResponse, and
+// that Establish establishes it.
 func TestExternalQP(t *testing.T) {
 	p := routed(t, cm.TCP)
 	require.NoError(t, p.id.Connect(&cm.ConnParam{QPNum: 7}))

@@ -8,8 +8,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/cm"
 )
 
-// TestCredentials checks that ID.Credentials returns the credentials that the transport
-// reports, and none after Close.
+// TestCredentials checks that ID.Credentials returns the transport's credentials, and
+// none after Close.
 func TestCredentials(t *testing.T) {
 	p := requested(t, cm.TCP, cm.MessageParam{})
 	_, known := p.id.Credentials()
@@ -46,8 +46,8 @@ func TestCredentialsOfTransportWithout(t *testing.T) {
 	require.False(t, known)
 }
 
-// TestCauseOfRefusal checks that the error of a refused request names the reject reason
-// and the cause that the transport reports.
+// TestCauseOfRefusal checks that a refusal's error names the reject reason and the
+// transport's cause.
 func TestCauseOfRefusal(t *testing.T) {
 	for _, tt := range []struct {
 		ps    cm.PortSpace

@@ -9,8 +9,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// TestEarlyDisconnect checks what Disconnect does before the event Established was
-// fetched, for each state that the ID can be in.
+// TestEarlyDisconnect checks Disconnect in each state in which Established was not
+// fetched.
 func TestEarlyDisconnect(t *testing.T) {
 	t.Run("Disconnect does not cancel Connect", func(t *testing.T) {
 		for _, state := range []cm.State{cm.StateConnecting, cm.StateResponded} {

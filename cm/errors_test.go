@@ -9,8 +9,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/cm"
 )
 
-// failureEvent brings a new ID into the given state. Then the transport reports the
-// event in the parameter raw for that ID. The result is the event that Next returns.
+// failureEvent brings a new ID into the given state. The transport then reports the
+// event raw. The result is the event that Next returns.
 func failureEvent(t *testing.T, ps cm.PortSpace, state cm.State, raw cm.TransportEvent) *cm.Event {
 	t.Helper()
 	p := reach(t, ps, state)
@@ -19,8 +19,7 @@ func failureEvent(t *testing.T, ps cm.PortSpace, state cm.State, raw cm.Transpor
 	return p.next()
 }
 
-// TestRejected checks the errors of refusals by the peer's application and by the peer's
-// host.
+// TestRejected checks the errors of refusals by the peer's application and host.
 func TestRejected(t *testing.T) {
 	for _, tt := range []struct {
 		status int
@@ -57,8 +56,8 @@ func TestRejected(t *testing.T) {
 	}
 }
 
-// TestUnreachableRefused checks that the error of an Unreachable event with ECONNREFUSED
-// matches ErrRefused and does not match ErrTimedOut.
+// TestUnreachableRefused checks that an Unreachable event with ECONNREFUSED matches
+// ErrRefused, not ErrTimedOut.
 func TestUnreachableRefused(t *testing.T) {
 	for _, ps := range []cm.PortSpace{cm.TCP, cm.UDP} {
 		ev := failureEvent(t, ps, cm.StateConnecting, cm.TransportEvent{
@@ -100,7 +99,7 @@ func TestUnreachable(t *testing.T) {
 	}
 }
 
-// TestCause checks that the transport's own error takes precedence over the status.
+// TestCause checks that the transport's error takes precedence over the status.
 func TestCause(t *testing.T) {
 	ev := failureEvent(t, cm.TCP, cm.StateResolvingAddr, cm.TransportEvent{Type: cm.AddrError, Status: -19, Err: cm.ErrNoRoute})
 	require.ErrorIs(t, ev.Err, cm.ErrNoRoute)

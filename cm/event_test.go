@@ -10,8 +10,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// TestAckTwice checks that a second Ack of an event does not acknowledge another event of
-// the ID.
+// TestAckTwice checks that a second Ack of an event acknowledges no other event.
 func TestAckTwice(t *testing.T) {
 	p := reach(t, cm.TCP, cm.StateEstablished)
 	fetch := func() *cm.Event {
@@ -36,8 +35,8 @@ func TestAckTwice(t *testing.T) {
 	require.ErrorIs(t, first.Ack(), verbs.ErrState)
 }
 
-// TestEventAfterAck checks that an event keeps its values when it is acknowledged, when
-// the transport reuses its memory, and when further events are fetched.
+// TestEventAfterAck checks that an event keeps its values after Ack, even when its
+// memory is reused and others are fetched.
 func TestEventAfterAck(t *testing.T) {
 	l := listening(t, cm.TCP)
 	lent := bytes.Repeat([]byte{1}, 56)

@@ -15,9 +15,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// This example makes a connection and ends it, with both sides on one event channel. Each
-// event determines the next call. No messages are sent; the example of package cq sends
-// messages.
+// This example makes and ends a connection, with both sides on one event channel. Each
+// event determines the next call. No messages are sent; see the example of package cq.
 func Example() {
 	provider, err := soft.Open(nil) // an RDMA device in software
 	check(err)
@@ -63,7 +62,7 @@ func Example() {
 // timeout is the timeout of address and route resolution.
 const timeout = 10 * time.Second
 
-// A pair has both sides of the connection and the objects for their queue pairs.
+// A pair has both sides of the connection with their queue pairs' objects.
 type pair struct {
 	client, server *cm.ID
 	pd             verbs.PD
@@ -72,9 +71,8 @@ type pair struct {
 	queue          *cq.Queue
 }
 
-// step reacts to an event. The server gets Disconnected when the client disconnects, and
-// answers with Disconnect. The client gets Disconnected for the answer of the server;
-// Disconnect has no effect then.
+// step reacts to an event. The server gets Disconnected first, and calls Disconnect.
+// That gives the client Disconnected; its Disconnect has no effect.
 func (p *pair) step(ev *cm.Event) {
 	switch ev.Type {
 	case cm.AddrResolved:
@@ -100,9 +98,8 @@ func (p *pair) step(ev *cm.Event) {
 	p.print(ev)
 }
 
-// createQP creates the queue pair of an ID, and posts one receive buffer. For the first
-// queue pair createQP also creates the protection domain, the memory and the CQ, because
-// the device is not known before the address is resolved.
+// createQP creates an ID's queue pair, and posts one receive buffer. The first call also
+// creates the PD, the memory and the CQ: before, the device is unknown.
 func (p *pair) createQP(id *cm.ID) {
 	if p.pd == nil {
 		p.open(id.Device())
@@ -150,7 +147,7 @@ func (p *pair) close() {
 	check(errors.Join(p.queue.Close(), p.group.Close(), p.memory.Close(), p.pd.Close()))
 }
 
-// print prints the event without the zeros with which most devices pad private data.
+// print prints an event, and removes the zeros with which most devices pad private data.
 func (p *pair) print(ev *cm.Event) {
 	who := "client"
 	if ev.ID == p.server {
@@ -169,10 +166,9 @@ func check(err error) {
 	}
 }
 
-// This example has a client and a server without an event loop. Each of them has an
-// event channel of its own, and sleeps in Expect until the event that it needs has
-// arrived. The client sends one message. Both sides sleep in cq.Group.Wait until their
-// queue pair has a completion.
+// This example has a client and a server without an event loop. Each has its own event
+// channel, and sleeps in Expect until the next event. The client sends one message. Both
+// sides sleep in cq.Group.Wait until it is complete.
 func ExampleEventChannel_Expect() {
 	provider, err := soft.Open(nil)
 	check(err)
@@ -200,7 +196,7 @@ func ExampleEventChannel_Expect() {
 	// server: disconnected
 }
 
-// serveOne accepts one connection, receives a message, and waits until the client
+// serveOne accepts a connection, receives a message, and waits until the client
 // disconnects.
 func serveOne(ctx context.Context, channel *cm.EventChannel) {
 	request, err := channel.Expect(ctx, cm.ConnectRequest)
@@ -239,7 +235,7 @@ func dial(ctx context.Context, provider cm.Provider, address netip.AddrPort) {
 	fmt.Println("client: connected")
 	_, err = id.QP().PostSend([]verbs.SendWR{{Opcode: verbs.OpSend, Flags: verbs.SendSignaled | verbs.SendInline, Inline: []byte("hello")}})
 	check(err)
-	client.completion(ctx) // the message is in the receive buffer of the server
+	client.completion(ctx) // the message is in the server's receive buffer
 	check(id.Disconnect())
 	_, err = channel.Expect(ctx, cm.Disconnected)
 	check(err)

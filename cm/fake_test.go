@@ -14,8 +14,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// fakeTransport is a transport whose events the test provides. Its channels and IDs
-// record the calls, and panic if the caller uses a channel or an ID that is closed.
+// fakeTransport is a transport whose events come from the test. Its channels and IDs
+// record calls, and panic if they are used after Close.
 type fakeTransport struct {
 	fail error // error that OpenChannel returns
 
@@ -38,9 +38,9 @@ type fakeChannel struct {
 	ids       []*fakeID
 	fail      error // error that Next, NewID and Close return
 	closed    int
-	fd        int              // descriptor that FD returns; if it is 0, FD returns 42
-	fdCalls   chan struct{}    // gets a value for each call of FD; nil if the test does not need this
-	setReady  func(ready bool) // makes fd readable or not readable; nil unless makeReadable was called
+	fd        int              // result of FD; 0 means 42
+	fdCalls   chan struct{}    // gets a value for each call of FD, unless nil
+	setReady  func(ready bool) // makes fd readable or not; set by makeReadable
 }
 
 func (c *fakeChannel) FD() int {
@@ -57,7 +57,7 @@ func (c *fakeChannel) FD() int {
 
 func (c *fakeChannel) Next(ev *cm.TransportEvent) (bool, error) {
 	ok, err := c.pop(ev)
-	// Gosched lets another goroutine close the channel before the check below.
+	// Another goroutine could close the channel before the check below.
 	runtime.Gosched()
 	c.transport.mu.Lock()
 	defer c.transport.mu.Unlock()
@@ -119,7 +119,7 @@ type fakeID struct {
 	device  verbs.Device // nil if the ID has no device
 	fail    error        // error that all calls return
 	calls   []string
-	// Parameters of the last Connect or Accept, with a copy of PrivateData.
+	// parameters of the last Connect or Accept, with a copied PrivateData
 	param     cm.MessageParam
 	data      []byte // private data of the last Reject
 	reason    cm.RejectReason
@@ -128,7 +128,7 @@ type fakeID struct {
 	backlog   int
 	option    cm.Option
 	value     int             // value of the last SetOption, or event of the last Notify
-	peer      *cm.Credentials // credentials of the peer; nil if they are not known
+	peer      *cm.Credentials // credentials of the peer, or nil
 	serves    []cm.ServedAddr
 	destroyed bool
 }
@@ -291,13 +291,13 @@ func qpAttr(ps cm.PortSpace) *verbs.QPInitAttr {
 	return &verbs.QPInitAttr{Type: ps.QPType(), SendCQ: cq, RecvCQ: cq}
 }
 
-// peer is an ID with its channel, and the fake ID and fake channel that they use.
+// A peer is an ID with its channel, and their fakes.
 type peer struct {
 	t                testing.TB
 	ps               cm.PortSpace
 	channel          *cm.EventChannel
 	id               *cm.ID
-	fake             *fakeID // the transport's ID that the field id uses
+	fake             *fakeID // the transport's ID of id
 	transportChannel *fakeChannel
 }
 
@@ -317,7 +317,7 @@ func newPeer(t testing.TB, ps cm.PortSpace) *peer {
 	return &peer{t: t, ps: ps, channel: c, id: id, fake: under.ids[0], transportChannel: under}
 }
 
-// next fetches an event. It fails the test if the channel has no event.
+// next fetches an event, or fails the test if there is none.
 func (p *peer) next() *cm.Event {
 	p.t.Helper()
 	ev, ok, err := p.channel.Next()
@@ -345,8 +345,8 @@ func (p *peer) deliver(typ cm.EventType) {
 	require.NoError(p.t, ev.Ack())
 }
 
-// request queues a connection request for the listening ID. It returns the fetched event
-// and the new ID.
+// request queues a connection request for a listener. It returns the fetched event and
+// the new ID.
 func (p *peer) request(param cm.MessageParam, data []byte) (*cm.Event, *peer) {
 	p.t.Helper()
 	child := p.transportChannel.newID()
@@ -364,7 +364,7 @@ func listening(t testing.TB, ps cm.PortSpace) *peer {
 	return p
 }
 
-// requested returns the new ID of a connection request with the given parameters.
+// requested returns the ID of a connection request with the given parameters.
 func requested(t testing.TB, ps cm.PortSpace, param cm.MessageParam) *peer {
 	t.Helper()
 	ev, p := listening(t, ps).request(param, nil)
@@ -372,7 +372,7 @@ func requested(t testing.TB, ps cm.PortSpace, param cm.MessageParam) *peer {
 	return p
 }
 
-// routed returns an active ID in StateRouteResolved, which can connect.
+// routed returns an active ID in StateRouteResolved.
 func routed(t testing.TB, ps cm.PortSpace) *peer {
 	t.Helper()
 	p := newPeer(t, ps)

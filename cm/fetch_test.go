@@ -31,8 +31,8 @@ func TestNextError(t *testing.T) {
 	require.ErrorIs(t, err, errBroken)
 }
 
-// TestNextUnknownIDs checks that events of closed or unknown IDs are dropped, and that a
-// connection request without an open listener is refused.
+// TestNextUnknownIDs checks that events of unknown IDs are dropped. A connection request
+// without an open listener is refused.
 func TestNextUnknownIDs(t *testing.T) {
 	p := newPeer(t, cm.TCP)
 	closed, noListener, notListening := p.transportChannel.newID(), p.transportChannel.newID(), p.transportChannel.newID()
@@ -48,8 +48,7 @@ func TestNextUnknownIDs(t *testing.T) {
 	require.NoError(t, p.id.Close())
 }
 
-// TestRequestEvent checks the new ID of a connection request and the values of its
-// event.
+// TestRequestEvent checks a connection request's event and its new ID.
 func TestRequestEvent(t *testing.T) {
 	l := listening(t, cm.TCP)
 	l.id.SetContext("listener")
@@ -73,16 +72,15 @@ func TestRequestEvent(t *testing.T) {
 	require.Equal(t, local, child.id.LocalAddr())
 	require.Equal(t, remote, child.id.RemoteAddr())
 
-	// The event keeps the listener open and not the new ID, so the new ID can be closed
-	// before Ack.
+	// Only the listener stays open until Ack; the new ID can be closed before.
 	require.ErrorIs(t, l.id.Close(), verbs.ErrBusy)
 	require.NoError(t, child.id.Close())
 	require.NoError(t, ev.Ack())
 	require.NoError(t, l.id.Close())
 }
 
-// TestLongPrivateData checks that an event keeps all private data that the transport
-// reports, even if it is longer than MaxPrivateData.
+// TestLongPrivateData checks that an event keeps all private data, even beyond
+// MaxPrivateData.
 func TestLongPrivateData(t *testing.T) {
 	l := listening(t, cm.TCP)
 	sent := bytes.Repeat([]byte{1, 2, 3}, 100)
@@ -90,8 +88,8 @@ func TestLongPrivateData(t *testing.T) {
 	require.Equal(t, sent, ev.Param.PrivateData)
 }
 
-// TestParamOnlyWhereSent checks that only the events of requests and answers have
-// parameters. The confirmation of an answer carries none.
+// TestParamOnlyWhereSent checks that only requests and answers have parameters. The
+// confirmation of an answer has none.
 func TestParamOnlyWhereSent(t *testing.T) {
 	full := cm.TransportEvent{
 		Param: cm.MessageParam{ResponderResources: 9}, UD: cm.UDParam{QPN: 7}, PrivateData: []byte("data"),
@@ -126,7 +124,7 @@ func TestParamOnlyWhereSent(t *testing.T) {
 	require.Equal(t, []byte("data"), ev.Param.PrivateData)
 }
 
-// TestNextAllocates checks that Next allocates memory only for private data.
+// TestNextAllocates checks that Next allocates only for private data.
 func TestNextAllocates(t *testing.T) {
 	p := reach(t, cm.TCP, cm.StateEstablished)
 	for length, allocations := range map[int]float64{0: 0, 56: 1} {

@@ -20,10 +20,9 @@ var sortedCalls = func() []string {
 	return list
 }()
 
-// FuzzStates makes calls and delivers events in the order of a script: an even byte is a
-// call, an odd byte an event. It checks that nothing panics, that only calls and events
-// that the state of the ID allows have an effect, and that all objects can be closed at
-// the end.
+// FuzzStates makes calls and delivers events by a script: even bytes are calls, odd
+// bytes events. Only what the ID's state allows may have an effect. Nothing panics, and
+// at the end everything can be closed.
 func FuzzStates(f *testing.F) {
 	f.Add(true, []byte{0, 1, 2, 3})
 	f.Add(true, fuzzScript("resolve address", cm.AddrResolved, "resolve route", cm.RouteResolved, "create QP", "connect", cm.Established, "disconnect", cm.Disconnected, cm.TimewaitExit))
@@ -52,8 +51,8 @@ func FuzzStates(f *testing.F) {
 	})
 }
 
-// fuzzScript returns a script for FuzzStates with the given steps. A step is the name of
-// a call or the type of an event.
+// fuzzScript returns a script with the given steps, which are names of calls or types of
+// events.
 func fuzzScript(steps ...any) []byte {
 	var script []byte
 	for _, s := range steps {

@@ -23,8 +23,8 @@ func TestClose(t *testing.T) {
 	})
 }
 
-// TestCloseBusy checks that an ID can not be closed before its queue pair is closed and
-// its events are acknowledged.
+// TestCloseBusy checks that an ID with a queue pair or unacknowledged events can not be
+// closed.
 func TestCloseBusy(t *testing.T) {
 	p := routed(t, cm.TCP)
 	p.createQP()
@@ -42,8 +42,7 @@ func TestCloseBusy(t *testing.T) {
 	require.Nil(t, p.id.QP())
 }
 
-// TestCloseDropsEvents checks that Close drops the events of the ID that were not
-// fetched.
+// TestCloseDropsEvents checks that Close drops events that were not fetched.
 func TestCloseDropsEvents(t *testing.T) {
 	p := reach(t, cm.TCP, cm.StateConnecting)
 	p.transportChannel.push(cm.TransportEvent{Type: cm.Established, ID: p.fake})
@@ -51,8 +50,8 @@ func TestCloseDropsEvents(t *testing.T) {
 	p.requireNoEvent()
 }
 
-// TestCloseListener checks that closing a listener does not close the IDs of fetched
-// requests.
+// TestCloseListener checks that closing a listener keeps the IDs of fetched requests
+// open.
 func TestCloseListener(t *testing.T) {
 	l := listening(t, cm.TCP)
 	ev, child := l.request(cm.MessageParam{}, nil)

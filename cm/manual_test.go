@@ -13,20 +13,23 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A statement is a sentence of a manual page that promises or demands something.
+// A statement is a sentence of a manual page with a promise or a demand.
 type statement struct {
 	name   string   // name of the statement, such as "A1"
 	says   string   // text of the statement, in short
 	tests  []string // tests of the statement, each as "package.Function"
-	remark string   // required if there is no test: the reason why there is none
+	remark string   // required without tests: the reason
 }
 
-// statements lists the statements of the manual pages. The letter in the name of a
-// statement stands for its page: A is rdma_accept(3) of 2014 (of 2007 where noted), C
-// rdma_connect(3), L rdma_listen(3), R rdma_reject(3). Two letters do not stand for a
-// page. P: statements on private data, from these pages and from IBTA vol. 1, 12.6 and
-// annex A11. N: statements that say which parameter of one side becomes which parameter
-// of the other side.
+// statements lists the statements of the manual pages. The letter of a name stands for
+// the page:
+//
+//   - A: rdma_accept(3) of 2014 (of 2007 where noted)
+//   - C: rdma_connect(3)
+//   - L: rdma_listen(3)
+//   - N: which parameter of one side becomes which parameter of the other side
+//   - P: private data (these pages; IBTA vol. 1, 12.6 and annex A11)
+//   - R: rdma_reject(3)
 var statements = []statement{
 	{"A1", "accept answers a request, or a datagram lookup", []string{"cm.TestAccept", "connmgr.TestConnect", "connmgr.TestLookup"}, ""},
 	{"A2", "accept takes the new ID of the request, not the listener", []string{"cm.TestAccept"}, ""},
@@ -117,15 +120,14 @@ var statements = []statement{
 	{"N9", "nil in connect means the device's maximum, and 7 retries of either kind", []string{"cm.TestConnect"}, ""},
 }
 
-// packages maps the name of a package to its directory, for the packages that have tests
-// of the statements.
+// packages maps the names of packages with tests of statements to directories.
 var packages = map[string]string{
 	"cm": ".", "soft": "../provider/soft", "connmgr": "../provider/soft/internal/connmgr", "rdmacore": "../provider/rdmacore",
 	"providertest": "../provider/providertest", "wire": "../internal/wire",
 }
 
-// TestStatements checks that every statement has a test or a reason why it has none, and
-// that the named tests exist.
+// TestStatements checks that every statement has existing tests, or a reason for having
+// none.
 func TestStatements(t *testing.T) {
 	functions := make(map[string]map[string]*ast.FuncDecl)
 	for name, dir := range packages {
@@ -142,8 +144,8 @@ func TestStatements(t *testing.T) {
 	}
 }
 
-// TestStatementsAreComplete checks that the statements of a page are numbered from 1
-// without gaps.
+// TestStatementsAreComplete checks that a page's statements are numbered from 1 without
+// gaps.
 func TestStatementsAreComplete(t *testing.T) {
 	var want []string
 	for _, page := range []struct {
@@ -161,9 +163,9 @@ func TestStatementsAreComplete(t *testing.T) {
 	require.Equal(t, want, have)
 }
 
-// TestStatementsKnowTheirTests checks the labels of the test cases in this package. A
-// label such as "A1: ..." says that the test case tests the statement A1. That statement
-// must then list the test function that contains the test case.
+// TestStatementsKnowTheirTests checks the labels of this package's test cases. A label
+// such as "A1: ..." says that the case tests A1. The statement must list the case's test
+// function.
 func TestStatementsKnowTheirTests(t *testing.T) {
 	tests := make(map[string][]string)
 	for _, s := range statements {
@@ -187,8 +189,8 @@ func TestStatementsKnowTheirTests(t *testing.T) {
 	require.Greater(t, labels, 40, "the labels are not found")
 }
 
-// readFunctions parses a package, including files that are excluded by build tags, and
-// returns its functions by name. Methods are not included.
+// readFunctions parses a package, including files that build tags exclude. It returns
+// the functions by name, without methods.
 func readFunctions(t *testing.T, dir string) map[string]*ast.FuncDecl {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "*.go"))

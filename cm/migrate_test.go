@@ -9,8 +9,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// withSecondChannel opens another channel on the transport of p. It returns a peer with
-// the ID of p and with the new channel.
+// withSecondChannel opens another channel on p's transport. It returns a peer with p's
+// ID and this channel.
 func withSecondChannel(p *peer) *peer {
 	p.t.Helper()
 	c, err := cm.OpenChannel(p.transportChannel.transport)
@@ -19,7 +19,7 @@ func withSecondChannel(p *peer) *peer {
 	return &peer{t: p.t, ps: p.ps, channel: c, id: p.id, fake: p.fake, transportChannel: channels[len(channels)-1]}
 }
 
-// TestMigrate checks that an ID moves with its events that were not fetched.
+// TestMigrate checks that an ID's unfetched events move with it.
 func TestMigrate(t *testing.T) {
 	p := reach(t, cm.TCP, cm.StateConnecting)
 	q := withSecondChannel(p)
@@ -39,8 +39,8 @@ func TestMigrate(t *testing.T) {
 	require.NoError(t, q.channel.Close())
 }
 
-// TestMigrateRequest checks which IDs can be migrated before the event of a request is
-// acknowledged: the new ID can be migrated, and the listener can not.
+// TestMigrateRequest checks migrations before a request's event is acknowledged: the new
+// ID can move, the listener can not.
 func TestMigrateRequest(t *testing.T) {
 	l := listening(t, cm.TCP)
 	ev, child := l.request(cm.MessageParam{}, nil)

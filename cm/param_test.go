@@ -9,8 +9,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// requireParam requires that err is an *OpError of this package with a *verbs.ParamError
-// that has the given values.
+// requireParam requires that err is an *OpError with a *verbs.ParamError of the given
+// values.
 func requireParam(t testing.TB, err error, field string, value, limit int64) {
 	t.Helper()
 	var param *verbs.ParamError
@@ -32,8 +32,8 @@ func TestMaxPrivateData(t *testing.T) {
 	}
 }
 
-// TestConnParamOfMessage checks that Connect with the result of MessageParam.ConnParam
-// sends the same counts again, zeros included, and nothing that describes the peer.
+// TestConnParamOfMessage checks that Connect with MessageParam.ConnParam sends the same
+// counts, including zeros, and nothing that describes the peer.
 func TestConnParamOfMessage(t *testing.T) {
 	for _, want := range []cm.MessageParam{
 		{QPNum: fakeQPNum},

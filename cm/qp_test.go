@@ -46,8 +46,8 @@ func TestCreateQPChecks(t *testing.T) {
 	p.createQP()
 }
 
-// TestNoDevice checks that the calls that need a device are refused for an ID without a
-// device: an ID that is bound to a wildcard, and an ID whose device was removed.
+// TestNoDevice checks that calls that need a device are refused without one: on a
+// wildcard, and after a device removal.
 func TestNoDevice(t *testing.T) {
 	p := reach(t, cm.TCP, cm.StateBound)
 	p.fake.device = nil

@@ -9,8 +9,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/cm"
 )
 
-// TestServes checks that ID.Serves returns the address to which the ID is bound, if the
-// transport does not report other addresses.
+// TestServes checks that ID.Serves returns the bound address if the transport reports no
+// addresses.
 func TestServes(t *testing.T) {
 	for state := cm.StateIdle; state < cm.StateClosed; state++ {
 		id := reach(t, cm.TCP, state).id
@@ -24,8 +24,7 @@ func TestServes(t *testing.T) {
 	}
 }
 
-// TestServesByTransport checks that ID.Serves returns the addresses that the transport
-// reports.
+// TestServesByTransport checks that ID.Serves returns the transport's addresses.
 func TestServesByTransport(t *testing.T) {
 	p := reach(t, cm.TCP, cm.StateListening)
 	p.fake.serves = []cm.ServedAddr{{Path: "wire", Addr: netip.MustParseAddrPort("10.0.0.1:7")}}

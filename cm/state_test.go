@@ -14,11 +14,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// legalSteps lists, for each state, the calls that an ID without a queue pair allows and
-// the events that it can get. If a call or an event changes the state, the entry has the
-// next state after "=". This is the state machine of the manual pages. The tables
-// callRules and eventRules of the package have the same state machine in another order,
-// and were written independently, so the tests check both.
+// legalSteps lists, for each state, the calls and events of an ID without a queue pair.
+// After "=" stands the next state, if it changes. The source is the manual pages.
+// callRules and eventRules were written independently, so the tests check both.
 var legalSteps = map[cm.State]string{
 	cm.StateIdle: `bind=bound, resolve address=resolving address, migrate, set TOS,
 		set REUSEADDR, clear REUSEADDR, set AFONLY, set ACK_TIMEOUT, set MIN_RNR_TIMER`,
@@ -50,8 +48,8 @@ var legalSteps = map[cm.State]string{
 	cm.StateClosed:        ``,
 }
 
-// allowed returns the state after a call or event, and whether legalSteps allows the
-// call or event.
+// allowed returns the state after a call or event, and whether legalSteps allows that
+// step.
 func allowed(state cm.State, ps cm.PortSpace, what string) (to string, ok bool) {
 	for entry := range strings.SplitSeq(legalSteps[state], ",") {
 		name, target, _ := strings.Cut(strings.TrimSpace(entry), "=")
@@ -67,8 +65,7 @@ func allowed(state cm.State, ps cm.PortSpace, what string) (to string, ok bool) 
 	return state.String(), false
 }
 
-// callFuncs has functions that each make one call with valid arguments. The key is the
-// name of the call.
+// callFuncs has a function for each call, by name, with valid arguments.
 var callFuncs = map[string]func(p *peer) error{
 	"bind":              func(p *peer) error { return p.id.Bind(local) },
 	"listen":            func(p *peer) error { return p.id.Listen(1) },
@@ -115,9 +112,8 @@ func bringTo(t testing.TB, ps cm.PortSpace, state cm.State) *peer {
 	return stepInto(t, ps, state)
 }
 
-// stepInto returns a new ID in the given state. It takes a new ID in a state from which
-// one call or one event leads to the given state. Then it makes this call or delivers
-// this event.
+// stepInto returns a new ID in the given state. It makes one call or delivers one event
+// that leads there.
 func stepInto(t testing.TB, ps cm.PortSpace, state cm.State) *peer {
 	last := map[cm.State]struct {
 		from cm.State
@@ -154,7 +150,7 @@ func stepInto(t testing.TB, ps cm.PortSpace, state cm.State) *peer {
 	return p
 }
 
-// states returns the states in which an ID of the port space can be.
+// states returns the possible states of an ID of the port space.
 func states(ps cm.PortSpace) []cm.State {
 	var list []cm.State
 	for s := cm.StateIdle; s <= cm.StateClosed; s++ {
@@ -174,12 +170,11 @@ func everyState(t *testing.T, f func(t *testing.T, ps cm.PortSpace, state cm.Sta
 	}
 }
 
-// onlyTCP reports whether a call sets an option that the UDP port space does not
-// support.
+// onlyTCP reports whether a call sets an option that UDP does not have.
 func onlyTCP(name string) bool { return name == "set ACK_TIMEOUT" || name == "set MIN_RNR_TIMER" }
 
-// TestCalls makes every call in every state. It checks that the call succeeds if
-// legalSteps allows the call, and fails otherwise.
+// TestCalls makes every call in every state. It succeeds if legalSteps allows it, and
+// fails otherwise.
 func TestCalls(t *testing.T) {
 	everyState(t, func(t *testing.T, ps cm.PortSpace, state cm.State) {
 		for name, call := range callFuncs {
@@ -210,8 +205,8 @@ func TestCalls(t *testing.T) {
 	})
 }
 
-// TestEvents delivers every event in every state. It checks that Next returns an event
-// that legalSteps allows, and drops every other event.
+// TestEvents delivers every event in every state. Next returns it if legalSteps allows
+// it, and drops it otherwise.
 func TestEvents(t *testing.T) {
 	everyState(t, func(t *testing.T, ps cm.PortSpace, state cm.State) {
 		for typ := range cm.EventType(20) {
@@ -270,7 +265,7 @@ func TestEstablishWithQP(t *testing.T) {
 }
 
 // TestTransportRefuses checks that a call that the transport refuses changes nothing and
-// may be repeated. The exception is Accept, after which the request is lost.
+// may be repeated. Only a refused Accept loses its request.
 func TestTransportRefuses(t *testing.T) {
 	everyState(t, func(t *testing.T, ps cm.PortSpace, state cm.State) {
 		for name, call := range callFuncs {

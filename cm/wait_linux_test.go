@@ -16,9 +16,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// waitingID returns an ID that waits for AddrResolved. Its channel has a descriptor that
-// is readable while an event is queued. The result fdCalls is a Go channel. It gets a
-// value each time Wait calls FD, and Wait does so right before it sleeps.
+// waitingID returns an ID that waits for AddrResolved. Its channel's descriptor is
+// readable while an event is queued. The Go channel fdCalls gets a value when Wait calls
+// FD, right before it sleeps.
 func waitingID(t *testing.T) (p *peer, fdCalls chan struct{}) {
 	t.Helper()
 	p = reach(t, cm.TCP, cm.StateResolvingAddr)
@@ -26,7 +26,7 @@ func waitingID(t *testing.T) (p *peer, fdCalls chan struct{}) {
 }
 
 // makeReadable gives the channel a descriptor that is readable while an event is queued.
-// The result fdCalls gets a value for each call of FD.
+// Each call of FD sends to fdCalls.
 func (c *fakeChannel) makeReadable(t *testing.T) (fdCalls chan struct{}) {
 	t.Helper()
 	fd, err := eventfd.New()
@@ -58,8 +58,8 @@ func TestWaitFindsEvent(t *testing.T) {
 	require.NoError(t, ev.Ack())
 }
 
-// TestWaitSleeps checks that Wait sleeps until there is an event. If the descriptor
-// becomes readable without an event, Wait sleeps again.
+// TestWaitSleeps checks that Wait sleeps until there is an event, even if the descriptor
+// becomes readable without one.
 func TestWaitSleeps(t *testing.T) {
 	p, fdCalls := waitingID(t)
 	var wg sync.WaitGroup
@@ -89,7 +89,7 @@ func TestWaitCanceled(t *testing.T) {
 	var op *verbs.OpError
 	require.ErrorAs(t, err, &op)
 
-	// If the context is done, an event that is queued remains in the channel.
+	// If the context is done, a queued event stays in the channel.
 	p.pushResolved()
 	_, err = p.channel.Wait(ctx)
 	require.ErrorIs(t, err, context.Canceled)
@@ -108,9 +108,8 @@ func TestWaitDeadline(t *testing.T) {
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 }
 
-// TestWaitClosed checks that Close wakes goroutines that sleep in Wait, and closes the
-// descriptor only after these goroutines have stopped using it. The fake transport
-// panics if the descriptor is used after Close.
+// TestWaitClosed checks that Close wakes goroutines in Wait, and then closes the
+// descriptor. The fake transport panics if the descriptor is used after Close.
 func TestWaitClosed(t *testing.T) {
 	for range 100 {
 		c, under := open(t)
@@ -132,8 +131,8 @@ func TestWaitClosed(t *testing.T) {
 	}
 }
 
-// TestWaitBroken checks that Wait returns an error of the transport. If the descriptor
-// will never be readable, Wait returns an error instead of polling it again and again.
+// TestWaitBroken checks that Wait returns the transport's error. It also fails instead
+// of polling a descriptor that will never be readable.
 func TestWaitBroken(t *testing.T) {
 	p, _ := waitingID(t)
 	p.transportChannel.fail = errBroken
@@ -178,8 +177,8 @@ func TestExpect(t *testing.T) {
 	require.NoError(t, p.id.Close())
 }
 
-// TestExpectSkips checks that Expect skips the events after which the ID continues as
-// before, and that it returns them if the caller expects them.
+// TestExpectSkips checks that Expect skips events that leave the ID's state unchanged,
+// unless the caller expects them.
 func TestExpectSkips(t *testing.T) {
 	p := reach(t, cm.TCP, cm.StateDisconnected)
 	for _, typ := range []cm.EventType{cm.TimewaitExit, cm.AddrChange, cm.TimewaitExit} {

@@ -22,8 +22,8 @@ func TestBTH(t *testing.T) {
 	require.Equal(t, psn.Value(0xabcdef), h.PSN())
 }
 
-// TestBTHSetters requires that each setter sets all bits of its field and changes no
-// other bits. The test starts from fields of all zeros and from fields of all ones.
+// TestBTHSetters requires that each setter sets all bits of its field and no others. It
+// starts from all zeros, and from all ones.
 func TestBTHSetters(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -76,11 +76,11 @@ func TestPKeysMatch(t *testing.T) {
 		{0xffff, 0xffff, true},
 		{0xffff, 0x7fff, true},
 		{0x7fff, 0xffff, true},
-		// Both ports are limited members of the partition, so the keys do not match.
+		// Both ports are limited members, so the keys do not match.
 		{0x7fff, 0x7fff, false},
 		{0xffff, 0xfffe, false},
 		{0x8001, 0x0001, true},
-		// The partition number 0 is invalid, so the keys do not match.
+		// The partition number 0 is invalid.
 		{0x8000, 0x8000, false},
 		{0, 0, false},
 	} {

@@ -8,9 +8,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
-// FuzzDecode calls Decode with arbitrary bytes. If Decode accepts the bytes, the test
-// builds a packet with the same headers and the same payload. That packet must be equal
-// to the original, except for the pad and the ICRC.
+// FuzzDecode calls Decode with arbitrary bytes. A packet that is built from the decoded
+// headers and payload must equal the original, except for the pad and the ICRC.
 func FuzzDecode(f *testing.F) {
 	for _, v := range vectors {
 		f.Add(captured(f, v.name).packet)
@@ -64,8 +63,8 @@ func copyFields(dst, src wire.Packet) {
 	}
 }
 
-// FuzzVerify computes the ICRC of an arbitrary packet, for arbitrary addresses and an
-// arbitrary identification. Verify must then return that identification.
+// FuzzVerify computes the ICRC of an arbitrary packet with an arbitrary identification.
+// Verify must return this identification.
 func FuzzVerify(f *testing.F) {
 	for _, v := range vectors {
 		c := captured(f, v.name)
@@ -81,7 +80,7 @@ func FuzzVerify(f *testing.F) {
 			return
 		}
 		flow := c.flow()
-		flow.Verify(p) // This call must not panic, whatever the packet's ICRC is.
+		flow.Verify(p) // This call must not panic.
 		flow.Seal(p, id)
 		found, ok := flow.Verify(p)
 		require.True(t, ok)
@@ -91,9 +90,8 @@ func FuzzVerify(f *testing.F) {
 	})
 }
 
-// FuzzMessages decodes arbitrary data as each type of message, and encodes the result.
-// The encoded data must be equal to the original data in all bits that are not reserved.
-// The function fieldsOf finds these bits.
+// FuzzMessages decodes arbitrary data as each type of message, and encodes it again. The
+// bits that are not reserved must be equal; fieldsOf finds these.
 func FuzzMessages(f *testing.F) {
 	f.Add(captured(f, vectorREQ).decoded(f).Payload())
 	for attr := range newMessage {
@@ -118,8 +116,8 @@ func FuzzMessages(f *testing.F) {
 	})
 }
 
-// FuzzCMAHeader decodes arbitrary private data, encodes the header, and decodes the
-// encoded bytes. The two decoded headers must be equal.
+// FuzzCMAHeader decodes a header from arbitrary private data, encodes it, and decodes it
+// again. Both headers must be equal.
 func FuzzCMAHeader(f *testing.F) {
 	request := vectorRequest()
 	f.Add(request.PrivateData[:])

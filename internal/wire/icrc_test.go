@@ -32,17 +32,16 @@ func TestVerifyFindsTheIdentificationOfTheVectors(t *testing.T) {
 	require.Equal(t, uint16(7), captured(t, vectorSend).id)
 }
 
-// TestSealWithAnotherIdentification uses a packet that a network card has sent. In the
-// test, the identification of that packet is 0 instead of the captured value. The
-// expected ICRC was computed for 0.
+// TestSealWithAnotherIdentification seals a captured packet of a network card with the
+// identification 0. The expected ICRC was computed for 0.
 func TestSealWithAnotherIdentification(t *testing.T) {
 	c := captured(t, vectorCNP)
 	c.flow().Seal(c.decoded(t), 0)
 	require.Equal(t, unhex(t, "af515342"), c.packet[len(c.packet)-wire.ICRCSize:])
 }
 
-// TestICRCMasks requires that the ICRC depends on every byte of the packet except the
-// byte of the BTH that routers may change.
+// TestICRCMasks requires that the ICRC depends on every byte except the byte of the BTH
+// that routers may change.
 func TestICRCMasks(t *testing.T) {
 	for _, name := range []string{vectorSend, vectorAck6} {
 		c := captured(t, name)
@@ -77,8 +76,8 @@ func TestICRCCoversTheFlow(t *testing.T) {
 	}
 }
 
-// TestFlowCanBeSetAgain calls Set several times with addresses of different families.
-// After each call, the Flow must verify a packet between the new addresses.
+// TestFlowCanBeSetAgain calls Set with addresses of different families. After each call,
+// the Flow verifies packets between the new addresses.
 func TestFlowCanBeSetAgain(t *testing.T) {
 	var f wire.Flow
 	for _, name := range []string{vectorAck6, vectorSend, vectorAck6, vectorREQ} {
@@ -90,9 +89,8 @@ func TestFlowCanBeSetAgain(t *testing.T) {
 	}
 }
 
-// TestFlowRemembersOneLength seals packets of several lengths. A Flow stores the ICRC of
-// its headers for one packet length. It must not use the stored ICRC for a packet of
-// another length.
+// TestFlowRemembersOneLength seals packets of several lengths. A Flow stores its
+// headers' ICRC for one length, and must not use it for another.
 func TestFlowRemembersOneLength(t *testing.T) {
 	f := captured(t, vectorSend).flow()
 	b := make([]byte, wire.MaxPacket)
@@ -108,8 +106,7 @@ func TestFlowRemembersOneLength(t *testing.T) {
 	}
 }
 
-// Verify must find the identification of every packet, whatever identification the Flow
-// predicts.
+// Verify must find every identification, whatever the Flow predicts.
 func TestVerifyFindsEveryIdentification(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	sender, receiver := captured(t, vectorSend).flow(), captured(t, vectorSend).flow()
@@ -117,10 +114,10 @@ func TestVerifyFindsEveryIdentification(t *testing.T) {
 	id := uint16(0xfff0)
 	for i := range 10_000 {
 		switch i / 100 % 4 {
-		case 0: // This sender sends all packets with the same identification.
+		case 0: // This sender uses one identification for all packets.
 		case 1:
 			id++
-		// This sender increases the identification by several with each packet.
+		// This sender increases the identification by several per packet.
 		case 2:
 			id += uint16(i) % 5
 		case 3:
@@ -141,8 +138,8 @@ func TestFlowAcceptsMappedAddresses(t *testing.T) {
 	require.True(t, ok)
 }
 
-// TestVerifyEveryLength requires that Verify accepts packets of every payload length. The
-// lengths of these packets need all entries of inversePowers.
+// TestVerifyEveryLength requires that Verify accepts packets of every length, which
+// together need all of inversePowers.
 func TestVerifyEveryLength(t *testing.T) {
 	f := captured(t, vectorSend).flow()
 	b := make([]byte, wire.MaxPacket)
@@ -157,7 +154,7 @@ func TestVerifyEveryLength(t *testing.T) {
 }
 
 // TestVerifyFindsDamage requires that Verify accepts at most one in 1<<16 damaged
-// packets, the probability in the comment of Verify.
+// packets, as its comment says.
 func TestVerifyFindsDamage(t *testing.T) {
 	const rounds = 1 << 18
 	random := rand.New(rand.NewPCG(1, 2))

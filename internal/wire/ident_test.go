@@ -9,12 +9,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A countingSender simulates a sender of packets. Each call returns the identification of
-// the next packet, and the time at which the sender sends that packet.
+// A countingSender simulates a sender. Each call returns the next packet's
+// identification and time.
 type countingSender func() (id uint16, at time.Duration)
 
-// unconnectedSender returns a sender like an unconnected socket of the soft device. Some
-// of its messages are one packet, and the kernel cuts the others into segments.
+// unconnectedSender returns a sender like an unconnected socket of the soft device, with
+// single packets and messages in segments.
 func unconnectedSender(rng *rand.Rand) countingSender {
 	left, next, now := 0, uint16(0), time.Duration(0)
 	return func() (uint16, time.Duration) {
@@ -31,10 +31,9 @@ func unconnectedSender(rng *rand.Rand) countingSender {
 	}
 }
 
-// connectedSender returns a sender like a connected socket of the soft device. Each
-// message begins with an identification that is larger by one than the first
-// identification of the previous message. If the kernel cuts a message into segments, the
-// segments have consecutive identifications.
+// connectedSender returns a sender like a connected socket of the soft device. The first
+// identification of each message is one larger than that of the message before. The
+// segments of a message have consecutive identifications.
 func connectedSender(rng *rand.Rand) countingSender {
 	left, next, message, now := 0, uint16(0), uint16(rng.Uint32()), time.Duration(0)
 	return func() (uint16, time.Duration) {
@@ -52,11 +51,13 @@ func connectedSender(rng *rand.Rand) countingSender {
 	}
 }
 
-// sharedCounter returns a sender on a Linux host where one counter numbers the packets of
-// several flows. Between two packets of this flow, the other flows send a random number
-// of packets. The parameter others is the maximum of that number. The function pause
-// returns how long the flow is idle before its next packet. The parameter tick is the
-// duration of a clock tick of the host.
+// sharedCounter returns a sender on a Linux host with one counter for several flows.
+// Between two packets of this flow:
+//
+//   - The other flows send a random number of packets, at most others.
+//   - This flow is idle for the duration that pause returns.
+//
+// A clock tick of the host takes the duration tick.
 func sharedCounter(rng *rand.Rand, tick time.Duration, others int, pause func() time.Duration) countingSender {
 	counter, now, stamp := rng.Uint32(), time.Duration(0), time.Duration(0)
 	reserve := func() uint16 {
@@ -80,14 +81,13 @@ func sharedCounter(rng *rand.Rand, tick time.Duration, others int, pause func() 
 // constantly returns a function that always returns d.
 func constantly(d time.Duration) func() time.Duration { return func() time.Duration { return d } }
 
-// randomly returns a function that returns random durations with an exponential
-// distribution. The parameter d is the mean of the distribution.
+// randomly returns a function with random results, exponentially distributed with the
+// mean d.
 func randomly(rng *rand.Rand, d time.Duration) func() time.Duration {
 	return func() time.Duration { return time.Duration(rng.ExpFloat64() * float64(d)) }
 }
 
-// senders returns one sender of each kind. The tests lose none of the packets of these
-// senders, so all packets must fit.
+// senders returns one sender of each kind. The tests lose no packet, so all must fit.
 func senders() map[string]countingSender {
 	seed := uint64(0)
 	rng := func() *rand.Rand { seed++; return rand.New(rand.NewPCG(seed, 2)) }
@@ -103,7 +103,7 @@ func senders() map[string]countingSender {
 	}
 }
 
-// clockAt returns a clock that always shows the time d.
+// clockAt returns a clock that always shows d.
 func clockAt(d time.Duration) func() time.Duration { return func() time.Duration { return d } }
 
 func TestIdentWindowFitsSenders(t *testing.T) {
@@ -119,14 +119,13 @@ func TestIdentWindowFitsSenders(t *testing.T) {
 	}
 }
 
-// damage damages a packet in all possible ways in which one byte is wrong: each byte that
-// the ICRC covers gets each wrong value. For each damaged packet it calls the given
-// function.
+// damage calls a function for each packet with one wrong byte: each byte under the ICRC,
+// with each wrong value.
 func damage(p Packet, check func()) {
 	for i := range p.bytes {
 		if i == 4 {
-			// The ICRC does not cover this byte, which has FECN and BECN: a switch may
-			// change them.
+			// Switches may change this byte with FECN and BECN, so the ICRC does not
+			// cover it.
 			continue
 		}
 		for change := 1; change < 256; change++ {
@@ -137,10 +136,9 @@ func damage(p Packet, check func()) {
 	}
 }
 
-// TestNoDamagedBytePasses requires that a packet with one wrong byte is rejected by
-// Flow.Verify or by IdentWindow.Fits. No packet of the flow is lost before the damaged
-// one. The test tries packets of several lengths, and several values of the sender's
-// counter.
+// TestNoDamagedBytePasses requires that Flow.Verify or IdentWindow.Fits rejects a packet
+// with one wrong byte, if no packet was lost before. It tries several lengths and
+// counter values.
 func TestNoDamagedBytePasses(t *testing.T) {
 	all := senders()
 	for _, name := range []string{"own", "own, connected", "rxe, 250 ticks", "rxe, 1000 ticks", "rxe, many flows"} {
@@ -178,9 +176,8 @@ func TestNoDamagedBytePasses(t *testing.T) {
 	}
 }
 
-// TestIdentSlackIsBelowEveryError damages one byte of a packet in all possible ways. Each
-// time, the identification that Verify then finds must differ by more than identSlack
-// from the identification that was sent.
+// TestIdentSlackIsBelowEveryError damages a packet by each wrong byte. Verify must then
+// find an identification more than identSlack away from the sent one.
 func TestIdentSlackIsBelowEveryError(t *testing.T) {
 	const size = 4096
 	var f Flow
@@ -204,9 +201,8 @@ func TestIdentSlackIsBelowEveryError(t *testing.T) {
 	require.Less(t, identSlack, nearest)
 }
 
-// TestIdentWindowFollowsJumps simulates a sender whose counter jumps. If it jumps once,
-// only one packet is dropped. If it jumps at every packet, a few packets are dropped at
-// first, and none later.
+// TestIdentWindowFollowsJumps simulates a sender whose counter jumps. One jump drops one
+// packet. Jumps at every packet drop a few packets at first, and none later.
 func TestIdentWindowFollowsJumps(t *testing.T) {
 	var w IdentWindow
 	now := time.Duration(0)
@@ -242,7 +238,7 @@ func TestIdentWindowFollowsJumps(t *testing.T) {
 	require.LessOrEqual(t, dropped, 10*maxMisfits)
 	require.Zero(t, late)
 
-	// From now on the sender increases the identification by one for each packet.
+	// From now on the identification increases by one per packet.
 	for i := range 20 * narrowAfter {
 		require.True(t, fits(uint16(i)))
 	}
@@ -251,8 +247,7 @@ func TestIdentWindowFollowsJumps(t *testing.T) {
 }
 
 // TestIdentWindowOfUnconnectedSocket sends three packets with identification 0. After
-// that, a packet with an identification of maxSegments or more does not fit, no matter
-// how long the flow was idle.
+// that, maxSegments and above never fit, whatever the idle time.
 func TestIdentWindowOfUnconnectedSocket(t *testing.T) {
 	var w IdentWindow
 	now := time.Duration(0)
@@ -270,18 +265,16 @@ func TestIdentWindowOfUnconnectedSocket(t *testing.T) {
 	require.True(t, fits(50_000), "after an hour every identification fits")
 }
 
-// TestDamagedBytesAfterIdleTime counts the damaged packets that pass IdentWindow.Fits.
-// After idle time the window of a sender with a shared counter is wider, so some damaged
-// packets pass. Packets for which Verify finds no identification are not counted, because
-// Verify rejects them.
+// TestDamagedBytesAfterIdleTime counts the damaged packets that IdentWindow.Fits passes.
+// After idle time the window for a shared counter is wider, so some pass. Packets that
+// Verify rejects do not count.
 func TestDamagedBytesAfterIdleTime(t *testing.T) {
 	const size = 1024
 	var f Flow
 	f.Set(netip.MustParseAddrPort("10.0.0.1:49200"), netip.MustParseAddrPort("10.0.0.2:4791"))
 	p := Build(make([]byte, SendOnly.Size(size)), SendOnly, size)
 	f.Seal(p, 0)
-	// The distance between the identification that Verify finds and the one that was
-	// sent.
+	// The distance between the found identification and the sent one.
 	errors, changes := 0, []uint16{}
 	damage(p, func() {
 		errors++
@@ -312,8 +305,8 @@ func TestDamagedBytesAfterIdleTime(t *testing.T) {
 	require.Len(t, changes, 15)
 }
 
-// TestIdentWindowOfWrappingSocket simulates a connected socket whose counter overflows.
-// The socket then sends identification 0 twice. All packets after that must fit.
+// TestIdentWindowOfWrappingSocket simulates a connected socket whose counter overflows:
+// it sends 0 twice. All later packets fit.
 func TestIdentWindowOfWrappingSocket(t *testing.T) {
 	const segments = 64
 	var w IdentWindow

@@ -10,7 +10,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
-// A message is implemented by every message type of the connection manager.
+// A message is a message type of the connection manager.
 type message interface {
 	Encode(m *wire.MAD, tid uint64)
 	Decode(m *wire.MAD)
@@ -31,9 +31,9 @@ var newMessage = map[wire.Attribute]func() message{
 
 const tid = 0x0123456789abcdef
 
-// requireLayout requires that Encode converts the message m to the expected bytes, and
-// that Decode converts these bytes back to m. The map data has the expected bytes,
-// written in hex, by their offset. All bytes that the map leaves out must be zero.
+// requireLayout requires that Encode converts m to the expected bytes, and Decode
+// converts them back. The map data has these bytes by offset, in hex. All others are
+// zero.
 func requireLayout(t *testing.T, attr wire.Attribute, m message, data map[int]string) {
 	t.Helper()
 	want := unhex(t, "01070203 00000000 0123456789abcdef")
@@ -42,7 +42,7 @@ func requireLayout(t *testing.T, attr wire.Attribute, m message, data map[int]st
 	for off, text := range data {
 		copy(want[wire.MADDataOffset+off:], unhex(t, text))
 	}
-	// Before Encode, all bytes are 0xee. Encode must overwrite each of them.
+	// Encode must overwrite every byte 0xee.
 	got := wire.MAD(slices.Repeat([]byte{0xee}, wire.MADSize))
 	m.Encode(&got, tid)
 	require.Equal(t, want, got[:])
@@ -54,8 +54,7 @@ func requireLayout(t *testing.T, attr wire.Attribute, m message, data map[int]st
 	require.Equal(t, attr, got.Attribute())
 }
 
-// pattern returns n bytes that repeat the letters A to Z, so that a test notices private
-// data at a wrong offset.
+// pattern returns n bytes that repeat A to Z, to detect wrong offsets.
 func pattern(n int) []byte {
 	b := make([]byte, n)
 	for i := range b {
@@ -94,8 +93,8 @@ func TestReservedBits(t *testing.T) {
 
 type byteRange struct{ from, to int }
 
-// partlyReserved lists the bytes in which only some bits are reserved, by attribute and
-// offset. The value is a mask of the bits that are not reserved.
+// partlyReserved lists the partly reserved bytes, by attribute and offset. The value is
+// a mask of the other bits.
 var partlyReserved = map[wire.Attribute]map[int]byte{
 	wire.AttrREQ: {50: 0xf7, 51: 0xf8, 90: 0xf0, 91: 0x3f, 94: 0xf8, 95: 0xf8},
 	wire.AttrREP: {27: 0xf0},
@@ -125,8 +124,8 @@ func TestEveryAttributeHasAMessage(t *testing.T) {
 		slices.Sorted(maps.Keys(newMessage)))
 }
 
-// fieldsOf returns a MAD that shows which bits belong to fields of a message. These bits
-// are ones, and the reserved bits are zeros.
+// fieldsOf returns a MAD with ones in all bits of fields, and zeros in the reserved
+// bits.
 func fieldsOf(attr wire.Attribute) (fields wire.MAD) {
 	ones := wire.MAD(slices.Repeat([]byte{0xff}, wire.MADSize))
 	m := newMessage[attr]()
@@ -135,16 +134,15 @@ func fieldsOf(attr wire.Attribute) (fields wire.MAD) {
 	return fields
 }
 
-// cmSeed returns the header of a message. Fuzz tests take it as one of their first
-// inputs.
+// cmSeed returns a message's header, as a seed of fuzz tests.
 func cmSeed(attr wire.Attribute) []byte {
 	var m wire.MAD
 	newMessage[attr]().Encode(&m, tid)
 	return m[:wire.MADDataOffset]
 }
 
-// If a value has more bits than its field, Encode writes only the low bits of the value,
-// and does not change other fields.
+// Encode writes only the low bits of a value that is too large, and changes no other
+// field.
 func TestValuesAreTruncated(t *testing.T) {
 	var m wire.MAD
 	(&wire.REQ{QPN: 0xffffffff, RetryCount: 0xff, MTU: 0xff, Primary: wire.Path{FlowLabel: 0xffffffff}}).Encode(&m, tid)

@@ -10,14 +10,13 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
-// An expectation is one line of the expected table of opcodes. This table was written
-// from IBTA vol. 1, 9.2 and 9.3, without looking at the table in the package.
+// An expectation is a line of the expected table of opcodes, written from IBTA vol. 1,
+// 9.2 and 9.3, independently of the package's table.
 type expectation struct {
 	code    uint8
 	name    string
-	headers string // the extended headers of the packet, in their order
-	// The allowed lengths of the payload. The text is "0", "p" for exactly the path MTU,
-	// "1..p" for 1 to the path MTU, or "0..p" for 0 to the path MTU.
+	headers string // extended headers of the packet, in order
+	// Allowed lengths of the payload: "0", "p" for the path MTU, "1..p" or "0..p".
 	payload  string
 	kind     wire.Kind
 	response bool
@@ -52,8 +51,8 @@ var expectations = []expectation{
 	{0x81, "CNP", "Reserved", "0", wire.KindCongestion, false},
 }
 
-// sizes are the sizes of the headers (IBTA vol. 1, 9.2 and 9.3), and of the reserved
-// bytes of a CNP.
+// sizes are the sizes of the headers, and of the reserved bytes of a CNP (IBTA vol. 1,
+// 9.2 and 9.3).
 var sizes = map[string]int{
 	"DETH": 8, "RETH": 16, "AtomicETH": 28, "AETH": 4, "AtomicAckETH": 8, "ImmDt": 4, "IETH": 4, "Reserved": 16,
 }
@@ -69,7 +68,7 @@ func (e expectation) extended() (n int) {
 	return n
 }
 
-// offset returns the offset of a header in the packet, counted from the BTH.
+// offset returns a header's offset in the packet, counted from the BTH.
 func (e expectation) offset(header string) int {
 	at := wire.BTHSize
 	for _, h := range strings.Fields(e.headers) {
@@ -81,7 +80,7 @@ func (e expectation) offset(header string) int {
 	return -1
 }
 
-// length returns one of the payload lengths that the opcode allows.
+// length returns an allowed payload length of the opcode.
 func (e expectation) length() int {
 	if e.payload == "0" {
 		return 0
@@ -114,11 +113,10 @@ func TestUnknownOpcodes(t *testing.T) {
 	require.Equal(t, "opcode 0x15", wire.Opcode(0x15).String())
 }
 
-// TestOpcodeParts requires that First and Last agree with the name of the opcode, for
-// example that both are true for an opcode named ONLY.
+// TestOpcodeParts requires that First and Last agree with the opcode's name: both are
+// true for ONLY.
 func TestOpcodeParts(t *testing.T) {
-	// In this map, the outer key is the result of First, and the inner key is the result
-	// of Last.
+	// The outer key is First, the inner key is Last.
 	parts := map[bool]map[bool]string{
 		true:  {true: "only", false: "first"},
 		false: {true: "last", false: "middle"},

@@ -38,8 +38,7 @@ func TestBuildPanicsOnImpossiblePackets(t *testing.T) {
 	require.Panics(t, func() { wire.Build(b[:19], wire.SendOnly, 1) })
 }
 
-// Each header method returns the bytes of its header. If the opcode does not have that
-// header, the method returns nil.
+// Each header method returns its header's bytes, or nil if the opcode does not have it.
 func TestHeaders(t *testing.T) {
 	for _, e := range expectations {
 		b := make([]byte, 100)
@@ -60,9 +59,8 @@ func TestHeaders(t *testing.T) {
 	}
 }
 
-// firstBytes returns the first byte of each header, or -1 if the opcode does not have
-// that header. In the packets of this test, each byte is equal to its offset. So the
-// result says at which offset each header begins.
+// firstBytes returns the first byte of each header, or -1 without that header. In these
+// packets each byte is its offset, so the result has the headers' offsets.
 func firstBytes(p wire.Packet) map[string]int {
 	all := map[string]int{"DETH": -1, "RETH": -1, "AtomicETH": -1, "AETH": -1, "AtomicAckETH": -1, "ImmDt": -1, "IETH": -1}
 	if h := p.DETH(); h != nil {
@@ -97,8 +95,8 @@ func TestDecodeVectors(t *testing.T) {
 	require.Equal(t, wire.CNP, captured(t, vectorCNP).decoded(t).Opcode())
 }
 
-// TestBuildVectors builds a packet from the field values of each vector that was not
-// captured from a network. The packet must be equal to the vector.
+// TestBuildVectors builds the vectors that were not captured from their field values.
+// Each packet must equal its vector.
 func TestBuildVectors(t *testing.T) {
 	for name, build := range map[string]func([]byte) wire.Packet{
 		vectorSend: func(b []byte) wire.Packet {
@@ -151,8 +149,7 @@ func TestBuildVectors(t *testing.T) {
 }
 
 func TestDecodeRejects(t *testing.T) {
-	// The list has pairs of numbers: an offset, and the new value of the byte at that
-	// offset.
+	// Pairs of an offset and the new byte there.
 	send := func(n int, edit ...byte) []byte {
 		b := wire.Build(make([]byte, wire.MaxPacket+8), wire.SendOnly, n).Bytes()
 		for i := 0; i < len(edit); i += 2 {

@@ -22,9 +22,8 @@ func testREJ() *wire.REJ {
 func TestREJLayout(t *testing.T) {
 	requireLayout(t, wire.AttrREJ, testREJ(), map[int]string{
 		0: "a1a2a3a4 b1b2b3b4",
-		// The first byte has Rejected, which is 2, in its top two bits. The second byte
-		// has InfoLength, which is 72, in its top seven bits. The other bits are
-		// reserved.
+		// The first byte has Rejected (2) in its top two bits. The second has InfoLength
+		// (72) in its top seven bits. The rest is reserved.
 		8:  "80 90",
 		10: "011c",
 		12: hexOf(pattern(72)),
@@ -41,9 +40,8 @@ func testMRA() *wire.MRA {
 func TestMRALayout(t *testing.T) {
 	requireLayout(t, wire.AttrMRA, testMRA(), map[int]string{
 		0: "a1a2a3a4 b1b2b3b4",
-		// The first byte has Received, which is 1, in its top two bits. The second byte
-		// has ServiceTimeout, which is 24, in its top five bits. The other bits are
-		// reserved.
+		// The first byte has Received (1) in its top two bits. The second has
+		// ServiceTimeout (24) in its top five bits. The rest is reserved.
 		8:  "40 c0",
 		10: hexOf(pattern(222)),
 	})

@@ -36,8 +36,8 @@ func TestREPLayout(t *testing.T) {
 		20: "e1e2e3",
 		24: "f1 f2",
 		// The first byte has TargetAckDelay 15 (5 bits), Failover 2 (2 bits) and
-		// FlowControl 1 (1 bit). The second byte has RNRRetry 5 (3 bits), SRQ 1 (1 bit)
-		// and 4 reserved bits.
+		// FlowControl 1 (1 bit). The second has RNRRetry 5 (3 bits), SRQ 1 (1 bit) and 4
+		// reserved bits.
 		26: "7d b0",
 		28: "0102030405060708",
 		36: hexOf(pattern(196)),

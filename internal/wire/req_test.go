@@ -64,7 +64,7 @@ func TestEncodeVectorREQ(t *testing.T) {
 	require.Equal(t, c.packet, p.Bytes())
 }
 
-// TestREQLayout checks the layout of the fields that are zero in the captured vector.
+// TestREQLayout checks the fields that are zero in the captured vector.
 func TestREQLayout(t *testing.T) {
 	r := &wire.REQ{
 		LocalID:   0xa1a2a3a4,

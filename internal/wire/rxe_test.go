@@ -23,7 +23,7 @@ func rxeCaptures(t testing.TB) map[string]capture {
 	return captures
 }
 
-// Verify finds the identification that the kernel's rxe has written into the IP header.
+// Verify finds the identification in the IP header of the kernel's rxe.
 func TestRxeICRC(t *testing.T) {
 	for name, c := range rxeCaptures(t) {
 		want := c.decoded(t).ICRC()
@@ -38,8 +38,7 @@ func TestRxeICRC(t *testing.T) {
 	}
 }
 
-// A message of the kernel's connection manager does not change when it is decoded and
-// encoded again.
+// A message of the kernel stays the same after decoding and encoding.
 func TestRxeMADs(t *testing.T) {
 	captures := rxeCaptures(t)
 	for name, r := range map[string]interface {

@@ -8,8 +8,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
-// expected returns the values that tshark must find in the sample s. It combines the
-// values that are the same for all samples with those that the sample lists.
+// expected returns the values that tshark must find in s: those of all samples, and
+// those of s.
 func (s sample) expected() map[string]string {
 	icrc := s.packet().Bytes()
 	icrc = icrc[len(icrc)-wire.ICRCSize:]
@@ -40,8 +40,7 @@ func (s sample) expected() map[string]string {
 }
 
 // packetSamples returns one packet of each kind except CNP. fillHeaders gives the fields
-// of the extended headers different values. So a field that tshark reads from a wrong
-// offset has a wrong value.
+// different values, so a wrong offset gives a wrong value.
 func packetSamples() []sample {
 	samples := []sample{bits}
 	for _, e := range expectations {
@@ -59,8 +58,7 @@ func packetSamples() []sample {
 	return samples
 }
 
-// bits is a sample in which those bits of the BTH are set that are zero in all other
-// samples.
+// bits is a sample with the bits of the BTH that are zero in all others.
 var bits = sample{
 	name: "bits", ip6: true, op: wire.SendMiddle, data: "payloads",
 	fill: func(p wire.Packet) {
@@ -101,8 +99,7 @@ func fillHeaders(p wire.Packet) {
 	}
 }
 
-// headerFields has the values that tshark must find in the headers that fillHeaders has
-// written.
+// headerFields has tshark's values for the headers of fillHeaders.
 var headerFields = map[string]map[string]string{
 	"DETH": {
 		"infiniband.deth.q_key": "0x00000000a1a2a3a4",
@@ -129,7 +126,7 @@ var headerFields = map[string]map[string]string{
 	"IETH":         {"infiniband.ieth": "61626364"},
 }
 
-// messageSamples returns a sample for each message of the connection manager.
+// messageSamples returns a sample for each connection manager message.
 func messageSamples() []sample {
 	var samples []sample
 	for _, m := range []struct {
@@ -156,7 +153,7 @@ func messageSamples() []sample {
 			"infiniband.cm.drsp.remotecommid": "0xb1b2b3b4",
 			"infiniband.cm.drsp.private":      hexOf(pattern(224)),
 		}},
-		// tshark knows these messages, but decodes only their MAD headers.
+		// tshark decodes only these messages' MAD headers.
 		{wire.AttrMRA, testMRA(), nil},
 		{wire.AttrSIDRREQ, testSIDRREQ(), nil},
 		{wire.AttrSIDRREP, testSIDRREP(), nil},
@@ -190,8 +187,8 @@ func messageSample(attr wire.Attribute, m message, fields map[string]string) sam
 	}
 }
 
-// requestFields has the values of the fields of vectorRequest. It leaves out the flow
-// label and the packet rate, because tshark reads these two from wrong offsets.
+// requestFields has the fields of vectorRequest. It omits the flow label and the packet
+// rate, which tshark reads from wrong offsets.
 var requestFields = map[string]string{
 	"infiniband.cm.req":                     "0x11223344",
 	"infiniband.cm.req.serviceid.prefix":    "0000000001",

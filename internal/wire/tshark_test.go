@@ -16,8 +16,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
-// A sample is a packet, and the values that tshark must find in it. The values are
-// listed by tshark's names of the fields.
+// A sample is a packet with the values that tshark must find, by tshark's names of the
+// fields.
 type sample struct {
 	name string
 	ip6  bool
@@ -27,10 +27,8 @@ type sample struct {
 	want map[string]string
 }
 
-// TestTshark decodes a packet of each kind with tshark, which is an independent decoder,
-// and compares the fields. tshark does not check the ICRC. It checks the checksum in the
-// IPv4 header. The IPv4 header comes from a GRH, so the test also checks the function
-// that computes this checksum.
+// TestTshark compares the fields of each kind of packet with those of tshark, an
+// independent decoder. tshark checks the IPv4 checksum, but not the ICRC.
 func TestTshark(t *testing.T) {
 	tool, err := exec.LookPath("tshark")
 	if err != nil {
@@ -55,15 +53,13 @@ func requireAllKinds(t *testing.T, samples []sample) {
 	}
 }
 
-// dissect runs tshark on the samples. For each sample it returns a map of the values of
-// its fields.
+// dissect runs tshark on the samples. It returns a map of field values for each.
 func dissect(t *testing.T, tool string, samples []sample) []map[string]string {
 	names := fieldNames(samples)
 	file := filepath.Join(t.TempDir(), "samples.pcap")
 	require.NoError(t, os.WriteFile(file, pcap(samples), 0o600))
 	args := []string{"-n", "-r", file, "-T", "fields", "-E", "separator=/t", "-E", "occurrence=f", "-o", "ip.check_checksum:TRUE"}
-	// These dissectors would decode the payload as another protocol, so they are switched
-	// off.
+	// Without this, these dissectors would decode the payload as another protocol.
 	for _, guess := range []string{"rpcordma", "smc", "iser", "nvme-rdma", "smb_direct", "infiniband_sdp"} {
 		args = append(args, "--disable-protocol", guess)
 	}
@@ -99,12 +95,12 @@ func pcap(samples []sample) []byte {
 	b := binary.BigEndian.AppendUint32(nil, 0xa1b2c3d4)
 	b = binary.BigEndian.AppendUint16(b, 2)
 	b = binary.BigEndian.AppendUint16(b, 4)
-	b = append(b, make([]byte, 8)...) // fields of the file header for the time zone and the accuracy, both 0
+	b = append(b, make([]byte, 8)...) // time zone and accuracy, both 0
 	b = binary.BigEndian.AppendUint32(b, 65535)
 	b = binary.BigEndian.AppendUint32(b, linkTypeRaw)
 	for i, s := range samples {
 		datagram := s.datagram()
-		b = binary.BigEndian.AppendUint32(b, uint32(i)) // time stamp of the packet, in seconds
+		b = binary.BigEndian.AppendUint32(b, uint32(i)) // time stamp of the packet in seconds
 		b = binary.BigEndian.AppendUint32(b, 0)
 		b = binary.BigEndian.AppendUint32(b, uint32(len(datagram)))
 		b = binary.BigEndian.AppendUint32(b, uint32(len(datagram)))
@@ -134,7 +130,7 @@ func (s sample) packet() wire.Packet {
 	return p
 }
 
-// datagram returns the bytes of the sample's packet with IP and UDP headers.
+// datagram returns the sample's packet with IP and UDP headers.
 func (s sample) datagram() []byte {
 	src, dst := s.endpoints()
 	p := s.packet().Bytes()

@@ -12,7 +12,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
-// A vector is a packet with its IP and UDP headers, in hex.
+// A vector is a packet with IP and UDP headers, in hex.
 type vector struct{ name, text string }
 
 // Names of the vectors that more than one test uses.
@@ -54,15 +54,15 @@ var vectors = []vector{
 		68656c6c6f000000` + strings.Repeat("00", 48) + `8bd15423`},
 }
 
-// A capture is a vector that has been parsed into its addresses and its packet.
+// A capture is a parsed vector: its addresses and its packet.
 type capture struct {
 	src, dst netip.AddrPort
 	id       uint16
 	packet   []byte
 }
 
-// captured parses a vector. It calls few functions of the package under test, so that an
-// error of that package does not make the expected values wrong.
+// captured parses a vector. It uses little of the package under test, whose errors could
+// make the expected values wrong.
 func captured(t testing.TB, name string) capture {
 	for _, v := range vectors {
 		if v.name == name {
@@ -107,8 +107,8 @@ func unhex(t testing.TB, text string) []byte {
 	return b
 }
 
-// endpoint makes an address from arbitrary bytes. Four bytes become an IPv4 address.
-// Otherwise the first sixteen bytes become an IPv6 address.
+// endpoint makes an address from arbitrary bytes: IPv4 from four bytes, otherwise IPv6
+// from the first sixteen.
 func endpoint(b []byte, port uint16) netip.AddrPort {
 	if a, ok := netip.AddrFromSlice(b); ok {
 		return netip.AddrPortFrom(a.Unmap(), port)

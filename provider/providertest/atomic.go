@@ -16,10 +16,9 @@ func atomicCases() []testCase {
 	}
 }
 
-// cas returns a request for an atomic compare-and-swap, and faa a request for an atomic
-// fetch-and-add. The operation changes the 64-bit word of the peer's memory at the given
-// offset. The device stores the old value of that word in the memory of this end. The
-// parameter into is the offset of the place where it is stored.
+// cas returns a compare-and-swap request, faa a fetch-and-add request. They change a
+// 64-bit word at an offset of the peer's memory. The word's old value is stored in this
+// end's memory at the offset into.
 func (e *end) cas(id uint64, peer *end, offset, into int, compare, swap uint64) verbs.SendWR {
 	wr := e.remote(verbs.OpCompareSwap, id, peer, offset, e.sge(into, 8))
 	wr.CompareAdd, wr.Swap = compare, swap
@@ -91,9 +90,9 @@ func atomicMany(r *rig) {
 	r.Equal(uint64(32), p.b.word(0))
 }
 
-// atomicContention adds 1 to the same word over two connections at the same time. The
-// responders of the two connections may run on different threads. Each old value may be
-// returned only once: if it is returned twice, one of the additions was lost.
+// atomicContention adds 1 to one word over two connections at once, perhaps on different
+// threads of the device. Each old value may be returned only once; otherwise an addition
+// was lost.
 func atomicContention(r *rig) {
 	const rounds, batch = 25, 16
 	p, q := r.pair(nil), r.pair(func(a, b *plan) { a.vector, b.vector = b.vector, a.vector })

@@ -18,8 +18,7 @@ func queueCases() []testCase {
 	}
 }
 
-// manySends returns n signaled SENDs of 8 bytes. Their ids are consecutive and begin with
-// first.
+// manySends returns n signaled SENDs of 8 bytes with consecutive ids from first.
 func (e *end) manySends(first uint64, n int) []verbs.SendWR {
 	wrs := make([]verbs.SendWR, n)
 	for i := range wrs {
@@ -28,8 +27,7 @@ func (e *end) manySends(first uint64, n int) []verbs.SendWR {
 	return wrs
 }
 
-// manyRecvs returns receive requests for n buffers of 8 bytes. Their ids are consecutive
-// and begin with first.
+// manyRecvs returns receive requests of 8 bytes with n consecutive ids from first.
 func (e *end) manyRecvs(first uint64, n int) []verbs.RecvWR {
 	wrs := make([]verbs.RecvWR, n)
 	for i := range wrs {
@@ -38,7 +36,7 @@ func (e *end) manyRecvs(first uint64, n int) []verbs.RecvWR {
 	return wrs
 }
 
-// mustRecv posts n buffers of 8 bytes. Their ids are consecutive and begin with first.
+// mustRecv posts n buffers of 8 bytes with consecutive ids from first.
 func (e *end) mustRecv(first uint64, n int) {
 	e.r.t.Helper()
 	got, err := e.qp.PostRecv(e.manyRecvs(first, n))
@@ -46,8 +44,7 @@ func (e *end) mustRecv(first uint64, n int) {
 	e.r.Equal(n, got)
 }
 
-// inOrder takes one successful completion for each id. The completions must have the ids
-// in the given order.
+// inOrder takes one successful completion for each id, in the given order.
 func (q *queue) inOrder(ids ...uint64) {
 	q.r.t.Helper()
 	for i, wc := range q.succeed(len(ids)) {
@@ -55,8 +52,8 @@ func (q *queue) inOrder(ids ...uint64) {
 	}
 }
 
-// batches posts many requests with one call, and overwrites the slices as soon as the
-// call has returned. All requests must be executed as they were at the time of the call.
+// batches posts many requests with one call, and then overwrites the slices. The
+// requests must be executed as they were at the call.
 func batches(r *rig) {
 	p := r.pair(nil)
 	n := 20
@@ -76,10 +73,9 @@ func batches(r *rig) {
 	p.b.recvs.inOrder(sequence(100, n)...)
 }
 
-// fullSendQueue fills the send queue of end a. End b has no receive buffer, so no
-// request can complete, and one more request must be refused. End b then posts receive
-// buffers, and the requests complete. After their completions were polled, the queue
-// must have room again.
+// fullSendQueue fills end a's send queue. End b has no receive buffer, so one more
+// request must be refused. Then b posts buffers. After the completions were polled, the
+// queue must have room again.
 func fullSendQueue(r *rig) {
 	p := r.pair(func(a, b *plan) { a.caps.MaxSendWR, b.caps.MaxRecvWR = 4, 64 })
 	depth := p.a.qp.Caps().MaxSendWR
@@ -97,9 +93,9 @@ func fullSendQueue(r *rig) {
 	}
 }
 
-// sendsNeedPolling checks that a request occupies its place in the send queue until its
-// completion is polled. So a CQ can not be overrun if it has as many places as all the
-// queues that use it have together (IBTA vol. 1, 10.8.5.1).
+// sendsNeedPolling checks that a request occupies its place until its completion is
+// polled. So a CQ with as many places as its queues can not be overrun (IBTA vol. 1,
+// 10.8.5.1).
 func sendsNeedPolling(r *rig) {
 	p := r.pair(func(a, _ *plan) { a.caps.MaxSendWR = 4 })
 	depth := p.a.qp.Caps().MaxSendWR
@@ -116,8 +112,8 @@ func sendsNeedPolling(r *rig) {
 	p.ping()
 }
 
-// recvsNeedPolling checks that a receive buffer occupies its place in the receive queue
-// until its completion is polled.
+// recvsNeedPolling checks that a receive buffer occupies its place until its completion
+// is polled.
 func recvsNeedPolling(r *rig) {
 	p := r.pair(func(_, b *plan) { b.caps.MaxRecvWR = 4 })
 	depth := p.b.qp.Caps().MaxRecvWR
@@ -133,9 +129,8 @@ func recvsNeedPolling(r *rig) {
 	p.ping()
 }
 
-// pong sends a message from end b to end a, and waits until it arrives. Acknowledgements
-// and messages stay in order. So when pong returns, end a has also processed all
-// acknowledgements that end b sent before the message.
+// pong sends a message from end b to end a, and waits until it arrives. By then, a has
+// also processed all earlier acknowledgements of b.
 func (p *pair) pong() {
 	p.t.Helper()
 	p.a.recv(1, p.a.sge(0, 8))
@@ -162,8 +157,8 @@ func fullRecvQueue(r *rig) {
 	p.b.recvs.inOrder(append(sequence(1, depth-1), 90)...)
 }
 
-// batchTooLong posts a batch with more requests than the queue has places. The call must
-// accept as many requests as the queue has room for. The test posts the others later.
+// batchTooLong posts a batch that exceeds the queue. The call must accept what the queue
+// has room for.
 func batchTooLong(r *rig) {
 	p := r.pair(func(a, b *plan) { a.caps.MaxSendWR, b.caps.MaxRecvWR = 8, 64 })
 	depth := p.a.qp.Caps().MaxSendWR
@@ -179,8 +174,8 @@ func batchTooLong(r *rig) {
 	p.b.recvs.inOrder(sequence(0, depth+5)...)
 }
 
-// fullOfUnsignaled fills the queue with unsignaled requests, followed by one signaled
-// request. The completion of the signaled request must free all places.
+// fullOfUnsignaled fills the queue with unsignaled requests and one signaled at the end,
+// whose completion must free all places.
 func fullOfUnsignaled(r *rig) {
 	p := r.pair(func(a, b *plan) { a.caps.MaxSendWR, b.caps.MaxRecvWR = 8, 64 })
 	depth := p.a.qp.Caps().MaxSendWR
@@ -199,9 +194,8 @@ func fullOfUnsignaled(r *rig) {
 	}
 }
 
-// badInBatch posts a batch with a request that is not valid. The call must return the
-// index of that request. The requests before it must be executed. The requests after it
-// must not be examined.
+// badInBatch posts a batch with an invalid request. The call must return its index.
+// Earlier requests must be executed, later ones not examined.
 func badInBatch(r *rig) {
 	p := r.pair(nil)
 	p.b.mustRecv(0, 5)
@@ -225,8 +219,8 @@ func badInBatch(r *rig) {
 	p.b.recvs.inOrder(2, 3, 4, 10)
 }
 
-// impossibleRequests posts requests that no device can execute. Each call must fail, and
-// the connection must still work.
+// impossibleRequests posts impossible requests. Each call must fail, and the connection
+// must still work.
 func impossibleRequests(r *rig) {
 	p := r.pair(nil)
 	tooMany := make([]verbs.SGE, p.a.qp.Caps().MaxSendSGE+1)

@@ -24,12 +24,11 @@ func channelCases() []testCase {
 	}
 }
 
-// sendsCookie and recvsCookie are the cookies of the CQs for sends and for receives; see
-// plan.channel.
+// sendsCookie and recvsCookie are the cookies of the CQs; see plan.channel.
 const sendsCookie, recvsCookie = 1, 2
 
-// A watched is a pair whose end b has a completion channel. rig.turn polls all other CQs,
-// but not those of end b: each case decides when they are polled.
+// A watched is a pair whose end b has a completion channel. Each case decides when b's
+// CQs are polled; rig.turn polls all others.
 type watched struct {
 	*pair
 	channel verbs.CompChannel
@@ -49,16 +48,14 @@ func (r *rig) watched() *watched {
 	b.channel = r.newChannel(b.vector)
 	w := &watched{r.connect(&a, &b), b.channel}
 	w.b.mustRecv(0, 8)
-	// The queue of receive completions stays paused. At the end of the case, the unused
-	// receive buffers are flushed; without the pause, the rig would find their
-	// completions and report them as unexpected.
+	// The receive queue stays paused. At the end the unused buffers are flushed, which
+	// the rig would otherwise report as unexpected.
 	w.b.recvs.paused = true
 	return w
 }
 
-// awaitEvent waits until the channel's descriptor is readable, takes one event, and
-// returns the cookie of the event. The descriptor may also be readable because the device
-// has other work. In that case Next does the work and returns no event, and awaitEvent
+// awaitEvent waits for an event of the channel, and returns its cookie. The descriptor
+// may become readable for other work of the device. Next does that work, and awaitEvent
 // waits again.
 func (w *watched) awaitEvent() uint64 {
 	w.t.Helper()
@@ -77,8 +74,7 @@ func (w *watched) awaitEvent() uint64 {
 	return cookie
 }
 
-// requireNoEvent requires that the channel has no event, and gets none while the rig is
-// polled.
+// requireNoEvent requires that the channel has no event, even after the rig was polled.
 func (w *watched) requireNoEvent() {
 	w.t.Helper()
 	for range 10 {
@@ -89,7 +85,7 @@ func (w *watched) requireNoEvent() {
 	}
 }
 
-// deliver sends n messages from end a, and waits until the sends have completed.
+// deliver sends n messages from end a, and awaits their send completions.
 func (w *watched) deliver(n int, flags verbs.SendFlags) {
 	w.t.Helper()
 	wrs := w.a.manySends(0, n)
@@ -148,9 +144,8 @@ func armTwice(r *rig) {
 	w.b.recvs.cq.AckEvents(1)
 }
 
-// armTooLate arms a CQ that already holds a completion. That completion must raise no
-// event; only the next one does. This is why a caller must poll again after arming
-// (ibv_req_notify_cq(3)).
+// armTooLate arms a CQ that holds a completion. Only the next completion raises an
+// event, so a caller must poll after arming (ibv_req_notify_cq(3)).
 func armTooLate(r *rig) {
 	w := r.watched()
 	w.deliver(1, 0)
@@ -181,7 +176,7 @@ func solicitedFailure(r *rig) {
 	w.b.recvs.cq.AckEvents(1)
 }
 
-// severalCQs arms both CQs of end b. Each event must have the cookie of its CQ.
+// severalCQs arms both CQs of end b. Each event must have its CQ's cookie.
 func severalCQs(r *rig) {
 	w := r.watched()
 	r.NoError(w.b.recvs.cq.Arm(false))
@@ -200,9 +195,8 @@ func severalCQs(r *rig) {
 	w.b.sends.cq.AckEvents(1)
 }
 
-// eventsTakeTurns checks the order in which the events of two CQs are fetched. Each time
-// the case has fetched an event of one CQ, it makes this CQ raise another event. The
-// event of the other CQ has then waited longer, so it must be fetched next.
+// eventsTakeTurns checks the order of two CQs' events. Each fetched event is followed by
+// another one of its CQ. The other CQ's event has waited longer, and must come next.
 func eventsTakeTurns(r *rig) {
 	const rounds = 4
 	w := r.watched()
@@ -225,8 +219,8 @@ func eventsTakeTurns(r *rig) {
 	w.b.sends.cq.AckEvents(rounds)
 }
 
-// unacknowledged checks that a CQ can not be closed while one of its events is not
-// acknowledged (ibv_get_cq_event(3)).
+// unacknowledged checks that a CQ with an unacknowledged event can not be closed
+// (ibv_get_cq_event(3)).
 func unacknowledged(r *rig) {
 	w := r.watched()
 	r.NoError(w.b.recvs.cq.Arm(false))
@@ -238,9 +232,9 @@ func unacknowledged(r *rig) {
 	r.NoError(w.b.recvs.cq.Close())
 }
 
-// oneOwner creates a second channel on a completion vector that already has a channel.
-// With manual progress a vector can have only one channel, its owner. So the call must
-// fail until the first channel is closed. With automatic progress the call must succeed.
+// oneOwner creates a second channel on a completion vector. With manual progress, the
+// first channel owns the vector, so the call fails until that channel is closed. With
+// automatic progress it succeeds.
 func oneOwner(r *rig) {
 	first := r.newChannel(0)
 	attr := &verbs.CompChannelAttr{Progress: r.progress}
@@ -254,16 +248,16 @@ func oneOwner(r *rig) {
 	r.NoError(second.Close())
 }
 
-// A sleeper is an end whose owner sleeps while there is no message. It belongs to one
-// goroutine.
+// A sleeper is an end whose owner sleeps while there is no message. One goroutine uses
+// it.
 type sleeper struct {
 	end     *end
 	channel verbs.CompChannel
 	sleeps  int
 }
 
-// sleepers sends a message back and forth between two goroutines, each of which sleeps
-// until the message arrives. If a wake-up is lost, the case fails.
+// sleepers sends a message back and forth between two goroutines that sleep. A lost
+// wake-up fails the case.
 func sleepers(r *rig) {
 	if r.progress == verbs.ProgressManual && r.attr.NumCompVectors < 2 {
 		r.t.Skip("with manual progress and one completion vector only one goroutine can be the owner")
@@ -291,8 +285,7 @@ func sleepers(r *rig) {
 	}
 }
 
-// run sends and awaits the given number of messages in turn. If the parameter starts is
-// true, this end sends first; otherwise it first awaits a message.
+// run sends and awaits messages in turn. It sends first if starts is true.
 func (s *sleeper) run(rounds int, starts bool) error {
 	steps := []func() error{s.await, s.send}
 	if starts {
@@ -308,7 +301,7 @@ func (s *sleeper) run(rounds int, starts bool) error {
 	return nil
 }
 
-// send posts a receive buffer for the answer, and then sends a message.
+// send posts a receive buffer for the answer and sends a message.
 func (s *sleeper) send() error {
 	if _, err := s.end.qp.PostRecv([]verbs.RecvWR{{ID: recvID, SGEs: []verbs.SGE{s.end.sge(0, 64)}}}); err != nil {
 		return err
@@ -317,8 +310,7 @@ func (s *sleeper) send() error {
 	return err
 }
 
-// await waits for a message. If polling finds none, it arms the CQ and polls again, and
-// if that finds none either, it sleeps.
+// await waits for a message. It polls, arms the CQ, polls again, and sleeps.
 func (s *sleeper) await() error {
 	for armed := false; ; armed = !armed {
 		got, err := s.poll()
@@ -336,9 +328,8 @@ func (s *sleeper) await() error {
 	}
 }
 
-// poll polls the CQ until it finds the completion of a received message, or until the CQ
-// is empty. It ignores completions of sends. The result message is true if poll has
-// found a received message.
+// poll polls until it finds a received message or the CQ is empty. It ignores sends. The
+// result message is true if it found one.
 func (s *sleeper) poll() (message bool, err error) {
 	var wcs [1]verbs.WC
 	for {

@@ -15,9 +15,8 @@ func connectionCases() []testCase {
 	}
 }
 
-// requestEvents makes two connection requests to one listener and returns their events.
-// The requests have different private data and initiator depths. The events are fetched
-// and not acknowledged.
+// requestEvents makes two connection requests to one listener. It returns their events,
+// which are not acknowledged. Private data and initiator depths differ.
 func (r *rig) requestEvents() (listener *cm.ID, first, second cm.Event) {
 	r.t.Helper()
 	listener = r.listen(cm.TCP)
@@ -56,9 +55,8 @@ func eventsStayValid(r *rig) {
 	r.NotEqual(first.Param.QPNum, second.Param.QPNum)
 }
 
-// ackTwice acknowledges one of two events of a listener twice. The second Ack must fail,
-// and must not acknowledge the other event instead. So the listener can not be closed
-// before the other event is acknowledged too.
+// ackTwice acknowledges one of two events twice. The second Ack must fail and not affect
+// the other event. So the listener stays busy until that one is acknowledged.
 func ackTwice(r *rig) {
 	listener, first, second := r.requestEvents()
 	r.NoError(first.Ack())
@@ -69,7 +67,7 @@ func ackTwice(r *rig) {
 }
 
 // waitForEvents makes and ends a connection with EventChannel.Wait and
-// EventChannel.Expect. The two sides have different channels.
+// EventChannel.Expect, on two channels.
 func waitForEvents(r *rig) {
 	p := r.request(nil)
 	other := r.separate(p.b.id)

@@ -15,8 +15,7 @@ func counterCases() []testCase {
 	}
 }
 
-// counters returns the counters of the rig's port. If the device has no counters, it
-// skips the case.
+// counters returns the counters of the rig's port. It skips the case if there are none.
 func (r *rig) counters() []verbs.Counter {
 	r.t.Helper()
 	reader, ok := r.dev.(verbs.CounterReader)
@@ -51,8 +50,8 @@ func counterNames(r *rig) {
 	}
 }
 
-// counterTraffic sends messages while another goroutine reads the counters. No counter
-// may decrease.
+// counterTraffic sends messages while a goroutine reads the counters, which may not
+// decrease.
 func counterTraffic(r *rig) {
 	const messages = 16
 	before := r.counters()
@@ -73,8 +72,7 @@ func counterTraffic(r *rig) {
 	r.notLess(meanwhile, r.counters())
 }
 
-// notLess requires that both lists have the same counters, and that no counter has
-// decreased.
+// notLess requires the same counters in both lists, and that none has decreased.
 func (r *rig) notLess(before, after []verbs.Counter) {
 	r.t.Helper()
 	r.Len(after, len(before))

@@ -15,8 +15,8 @@ func cqCases() []testCase {
 	}
 }
 
-// busyQueue keeps one connection as busy as possible. Now and then it sends a message on
-// another connection, whose completions must arrive nevertheless.
+// busyQueue keeps one connection busy. Now and then it sends a message on another one,
+// whose completions must arrive.
 func busyQueue(r *rig) {
 	busy, quiet := r.pair(nil), r.pair(nil)
 	const outstanding, messages, enough = 8, 20, 4000
@@ -42,8 +42,8 @@ func busyQueue(r *rig) {
 	busy.b.recvs.succeed(outstanding)
 }
 
-// pollSteps calls Poll with a slice for one completion, and with an empty slice. Poll
-// must return no more completions than the slice holds, and lose none.
+// pollSteps polls with slices for one completion and for none. Poll must not exceed the
+// slice, nor lose completions.
 func pollSteps(r *rig) {
 	p := r.pair(nil)
 	p.b.mustRecv(0, 8)
@@ -68,7 +68,7 @@ func pollSteps(r *rig) {
 	p.b.recvs.paused = false
 }
 
-// oneQueue uses the same CQ for all four queues of a connection.
+// oneQueue uses one CQ for all four queues of a connection.
 func oneQueue(r *rig) {
 	shared := r.newQueue(verbs.CQAttr{Depth: 256})
 	a, b := r.plans()
@@ -127,8 +127,8 @@ func resizeTooSmall(r *rig) {
 	p.b.recvs.inOrder(sequence(0, 10)...)
 }
 
-// overrun lets a CQ get one completion more than it can hold. From then on the CQ must
-// report the overrun. Other CQs must still work.
+// overrun lets a CQ get one completion too many. The CQ must then report the overrun;
+// others must still work.
 func overrun(r *rig) {
 	bystander := r.pair(nil)
 	p := r.pair(func(_, b *plan) {
@@ -144,13 +144,13 @@ func overrun(r *rig) {
 		p.a.post(p.a.manySends(id, 1)...)
 		p.a.sends.inOrder(id)
 	}
-	// Depending on the device, this request succeeds or fails, so its completion is not
-	// checked.
+	// Whether this request succeeds depends on the device, so the case does not check
+	// it.
 	p.a.sends.paused = true
 	p.a.post(p.a.manySends(99, 1)...)
 	var err error
 	r.until("the overrun", func() bool {
-		// Polling with an empty slice takes no completions, so the CQ stays full.
+		// A poll with an empty slice takes nothing, so the CQ stays full.
 		_, err = broken.cq.Poll(nil)
 		return err != nil
 	})

@@ -13,8 +13,8 @@ func credentialsCases() []testCase {
 	}
 }
 
-// wantPeer requires that the credentials of the ID are those of this process. If the
-// provider does not support credentials, they must be unknown.
+// wantPeer requires that the ID's credentials are those of this process, or unknown if
+// the provider does not support them.
 func (r *rig) wantPeer(id *cm.ID) {
 	r.t.Helper()
 	c, known := id.Credentials()
@@ -26,7 +26,7 @@ func (r *rig) wantPeer(id *cm.ID) {
 	r.Equal(want, c)
 }
 
-// wantNoPeer requires that an ID that is not connected has no credentials.
+// wantNoPeer requires that an unconnected ID has no credentials.
 func (r *rig) wantNoPeer(id *cm.ID) {
 	r.t.Helper()
 	c, known := id.Credentials()

@@ -62,8 +62,7 @@ func ports(r *rig) {
 		r.NotEmpty(port.GIDs)
 
 		before := port.GIDs[0]
-		// The slice must be a copy that the caller may change. The next call must not
-		// show the change.
+		// The caller may change the slice, which must be a copy.
 		port.GIDs[0] = verbs.GID{0xff}
 		again, err := r.dev.Port(uint8(num))
 		r.NoError(err)
@@ -98,8 +97,8 @@ func noAsyncEvent(r *rig) {
 	r.False(ok)
 }
 
-// requireParamError requires that err is a *verbs.ParamError that names a field, and that
-// a *verbs.OpError wraps it.
+// requireParamError requires that err is a *verbs.OpError with a *verbs.ParamError that
+// names a field.
 func (r *rig) requireParamError(err error, what string) {
 	r.t.Helper()
 	var param *verbs.ParamError
@@ -194,9 +193,8 @@ func memoryParameters(r *rig) {
 	r.requireParamError(err, "no memory")
 }
 
-// Each of these types implements an interface of package verbs, but is not a type of the
-// provider. The provider must refuse such a value with ErrForeign, even if an object of
-// the provider is embedded in it.
+// Objects of foreign types, which embed objects of the provider. The provider must
+// refuse them with ErrForeign.
 type (
 	wrappedCQ      struct{ verbs.CQ }
 	wrappedSRQ     struct{ verbs.SRQ }
@@ -217,8 +215,7 @@ func foreignObjects(r *rig) {
 	r.ErrorIs(err, verbs.ErrForeign)
 }
 
-// foreignDomain creates a QP in one protection domain with an SRQ of another. That must
-// fail.
+// foreignDomain creates a QP with an SRQ of another protection domain, which must fail.
 func foreignDomain(r *rig) {
 	r.requires(lacksSRQ)
 	cq := r.newCQ(verbs.CQAttr{Depth: 8})

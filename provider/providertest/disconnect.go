@@ -5,10 +5,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// disconnectCases returns the cases about Disconnect. The expected results are those of
-// librdmacm, with one exception: if the passive side calls Disconnect before the peer's
-// confirmation (RTU) has arrived, librdmacm loses the Disconnect. Here it must not be
-// lost.
+// disconnectCases returns the cases about Disconnect. They expect what librdmacm does,
+// except that a Disconnect before the RTU must not be lost.
 func disconnectCases() []testCase {
 	return []testCase{
 		{"twice", disconnectTwice},
@@ -18,8 +16,8 @@ func disconnectCases() []testCase {
 	}
 }
 
-// disconnectTwice calls Disconnect several times on each side. Only the first call of a
-// side may have an effect.
+// disconnectTwice calls Disconnect several times on each side. Only the first call may
+// have an effect.
 func disconnectTwice(r *rig) {
 	p := r.pair(nil)
 	for range 2 {
@@ -37,9 +35,8 @@ func disconnectTwice(r *rig) {
 	r.noEventsLeft()
 }
 
-// disconnectUnfetched disconnects the passive side before that side has fetched its event
-// Established. At that time, the peer's confirmation may have arrived at the passive side
-// or not; the result must be the same.
+// disconnectUnfetched disconnects the passive side before it has fetched Established.
+// The result must not depend on whether the RTU has arrived.
 func disconnectUnfetched(r *rig) {
 	p := r.request(nil)
 	r.separate(p.b.id)
@@ -57,9 +54,8 @@ func disconnectUnfetched(r *rig) {
 	r.noEventsLeft()
 }
 
-// disconnectUnanswered disconnects the active side before the peer answers. Disconnect
-// must flush the queue pair and have no other effect: the ID remains in the state
-// Connecting.
+// disconnectUnanswered disconnects the active side before the answer. Disconnect must
+// only flush the queue pair; the ID stays in Connecting.
 func disconnectUnanswered(r *rig) {
 	p := r.request(nil)
 	p.a.postFlushed()
@@ -86,7 +82,7 @@ func disconnectRefused(r *rig) {
 	r.noEventsLeft()
 }
 
-// noEventsLeft checks that there is no event that the case did not take.
+// noEventsLeft checks that the case has taken all events.
 func (r *rig) noEventsLeft() {
 	r.t.Helper()
 	for range 3 {

@@ -7,12 +7,12 @@ import (
 	"github.com/rdmaloop/rdmaloop/cm"
 )
 
-// An event is a copy of the fields of a cm.Event that the cases use. The rig acknowledges
-// each cm.Event as soon as it has copied it.
+// An event is a copy of the used fields of a cm.Event, which the rig acknowledges at
+// once.
 type event struct {
 	typ cm.EventType
 	id  *cm.ID
-	// the listener if the event is a connection request; otherwise the same as id
+	// the listener for a connection request; otherwise id
 	owner  *cm.ID
 	status int
 	err    error
@@ -34,15 +34,14 @@ func (r *rig) nextEvent() bool {
 		kept.owner = ev.Listener
 	}
 	r.NoError(ev.Ack())
-	// No case checks the event TimewaitExit, so the rig drops it.
+	// No case needs TimewaitExit, so the rig drops it.
 	if kept.typ != cm.TimewaitExit {
 		r.events = append(r.events, kept)
 	}
 	return true
 }
 
-// await waits for the next event of an ID, and requires that the event has the given
-// type.
+// await waits for an ID's next event, which must have the given type.
 func (r *rig) await(owner *cm.ID, typ cm.EventType) event {
 	r.t.Helper()
 	mine := func(ev event) bool { return ev.owner == owner }

@@ -5,20 +5,18 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A stateSteps moves queue pairs through their states in place of the connection manager.
-// It is for queue pairs that were not created on an ID. For each step, it gets the
-// attributes from the ID of the connection (ID.InitQPAttr). Source: rdma_init_qp_attr(3),
-// rdma_establish(3).
+// A stateSteps moves queue pairs without an ID through their states, instead of the
+// connection manager. The attributes come from the connection's ID (ID.InitQPAttr).
+// Source: rdma_init_qp_attr(3), rdma_establish(3).
 type stateSteps struct {
-	// True if the passive side goes to RTR after it has called Accept, instead of
-	// before.
+	// True if the passive side calls Accept before it goes to RTR.
 	rtrAfterAccept bool
-	// beforeStep may change the attributes of a step before the step is made; may be nil.
+	// beforeStep may change the attributes of a step; may be nil.
 	beforeStep func(e *end, attr *verbs.QPAttr)
 	afterStep  func(e *end) // called after each step; may be nil
 }
 
-// step moves the queue pair of an end to a state, with the attributes of the end's ID.
+// step moves an end's queue pair to a state, with the attributes of its ID.
 func (w *stateSteps) step(e *end, state verbs.QPState) {
 	e.r.t.Helper()
 	attr, mask, err := e.id.InitQPAttr(state)
@@ -35,15 +33,15 @@ func (w *stateSteps) step(e *end, state verbs.QPState) {
 	}
 }
 
-// ready moves the queue pair of an end from INIT to RTS.
+// ready moves an end's queue pair from INIT to RTS.
 func (w *stateSteps) ready(e *end) {
 	e.r.t.Helper()
 	w.step(e, verbs.StateRTR)
 	w.step(e, verbs.StateRTS)
 }
 
-// connectExternal connects a pair. In contrast to rig.connect, its queue pairs are not
-// created on the IDs, and the test moves them through their states.
+// connectExternal connects a pair whose queue pairs have no IDs. The test moves them
+// through their states.
 func (r *rig) connectExternal(w *stateSteps) *pair {
 	r.t.Helper()
 	a, b := r.plans()
@@ -74,8 +72,8 @@ func (r *rig) connectExternal(w *stateSteps) *pair {
 	return p
 }
 
-// createExternal creates a queue pair for a connection, but not on the end's ID. It
-// stores the number of the queue pair in the connection parameters.
+// createExternal creates a queue pair without an ID, and stores its number in the
+// connection parameters.
 func (e *end) createExternal(pl *plan) {
 	e.r.t.Helper()
 	e.createBare(pl, verbs.QPTypeRC)
@@ -91,7 +89,7 @@ func (e *end) createBare(pl *plan, qpType verbs.QPType) {
 	e.qp = qp
 }
 
-// bare returns an end without an ID. Its queue pair is in RESET and not connected.
+// bare returns an end without an ID, whose queue pair is in RESET.
 func (r *rig) bare(qpType verbs.QPType) *end {
 	r.t.Helper()
 	pl, _ := r.plans()

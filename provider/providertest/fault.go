@@ -9,24 +9,23 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A fault is a test case in which a request of end a violates one rule. The function
-// faulty must not be nil. All other functions can be nil.
+// A fault is a test case in which a request of end a violates one rule. Only faulty must
+// not be nil.
 type fault struct {
 	name    string
 	kind    Violation
 	plan    func(a, b *plan)
 	prepare func(p *pair) // called before the first request is posted
-	// recv returns the receive buffer of end b for the faulty request. If recv is nil,
-	// the buffer is valid.
+	// recv returns the receive buffer for the faulty request. If recv is nil, the buffer
+	// is valid.
 	recv   func(p *pair) []verbs.SGE
 	faulty func(p *pair) verbs.SendWR // returns the request that violates the rule
 }
 
-// The first four constants are ids of work requests. End a posts the faulty request with
-// wrongID, and then a correct request with afterID. End b posts a receive buffer with
-// recvID, which the faulty request may use, and then another one with recvAfterID. Both
-// receive buffers are at the offset faultRecvAt in the memory of end b, and have
-// faultRecvLen bytes.
+// Ids and place of a fault's requests. End a posts the faulty request wrongID and the
+// correct request afterID. End b posts two receive buffers: recvID for the faulty
+// request, then recvAfterID. Both are at faultRecvAt in b's memory, with faultRecvLen
+// bytes.
 const (
 	wrongID, afterID          = 1, 2
 	recvID, recvAfterID       = 3, 4
@@ -132,15 +131,13 @@ func recvFaults() []fault {
 	return faults
 }
 
-// A badSGE makes an SGE of 64 bytes for a request of the end e. The device must refuse
-// to write to the memory that this SGE names, for example because the key or the bounds
-// are wrong.
+// A badSGE makes an SGE of 64 bytes to which the device must refuse to write, for
+// example because of a wrong key.
 type badSGE struct {
 	name string
 	sge  func(e *end) verbs.SGE
-	read bool // True if the device is allowed to read the memory, but not to write it.
-	// True if the key of the SGE is wrong. False if the key is right, and the bounds or
-	// the access rights are wrong.
+	read bool // True if the device may read the memory, but not write it.
+	// True if the key is wrong; false if the bounds or access rights are.
 	key bool
 }
 
@@ -169,9 +166,8 @@ func badMemory() []badSGE {
 	}
 }
 
-// localFaults returns the faults of requests with a bad SGE for the memory of end a. A
-// SEND or WRITE with this SGE reads that memory. A READ with this SGE writes to that
-// memory.
+// localFaults returns the faults of requests with a bad SGE for end a's memory. A SEND
+// or WRITE reads that memory, a READ writes to it.
 func localFaults() []fault {
 	var faults []fault
 	for _, bad := range badMemory() {
@@ -196,9 +192,8 @@ func localFaults() []fault {
 	return faults
 }
 
-// A badTarget is a way to make a correct request of end a invalid. The function apply
-// changes the remote address or the remote key of the request, so that the request names
-// memory that end a is not allowed to access.
+// A badTarget makes a correct request of end a invalid. Its function apply changes the
+// remote address or key, so that end a may not access that memory.
 type badTarget struct {
 	name  string
 	apply func(p *pair, wr *verbs.SendWR)
@@ -222,8 +217,7 @@ func badTargets() []badTarget {
 	}
 }
 
-// requiredAccess returns the access right that the operation needs for the memory of the
-// responder.
+// requiredAccess returns the right that the operation needs at the responder.
 func requiredAccess(op verbs.Opcode) verbs.Access {
 	switch {
 	case op.Atomic():
@@ -234,7 +228,7 @@ func requiredAccess(op verbs.Opcode) verbs.Access {
 	return verbs.AccessRemoteWrite
 }
 
-// faultsOf returns those faults of an operation that the responder detects.
+// faultsOf returns an operation's faults that the responder detects.
 func faultsOf(op verbs.Opcode, kind Violation) []fault {
 	request := func(p *pair) verbs.SendWR {
 		wr := p.a.remote(op, wrongID, p.b, 0, p.a.sge(64, 8))
@@ -264,8 +258,8 @@ func faultsOf(op verbs.Opcode, kind Violation) []fault {
 
 func remoteFaults() []fault {
 	faults := slices.Concat(faultsOf(verbs.OpWrite, RemoteAccess), faultsOf(verbs.OpRead, RemoteAccess))
-	// The responder must check the whole range of memory before it transfers the first
-	// byte (IBTA vol. 1, 9.7.4.1).
+	// The responder must check the whole range before the first byte (IBTA vol. 1,
+	// 9.7.4.1).
 	for _, op := range []verbs.Opcode{verbs.OpWrite, verbs.OpRead} {
 		faults = append(faults, fault{
 			name: op.String() + ", last byte of many outside", kind: RemoteAccess,
@@ -290,7 +284,7 @@ func atomicFaultCases() []testCase {
 }
 
 // noResponderResources sends a READ to a queue pair that allows READs but has no
-// responder resources. The READ must fail.
+// responder resources. It must fail.
 func noResponderResources(r *rig) {
 	p := r.connectExternal(&stateSteps{rtrAfterAccept: true, beforeStep: func(e *end, attr *verbs.QPAttr) {
 		switch attr.State {
@@ -305,7 +299,7 @@ func noResponderResources(r *rig) {
 	}}.post(p)
 }
 
-// goodBeforeWrong checks that the requests before a faulty request complete with success.
+// goodBeforeWrong checks that requests before a faulty one succeed.
 func goodBeforeWrong(r *rig) {
 	p := r.pair(nil)
 	for i := range 5 {

@@ -18,9 +18,9 @@ func flushCases() []testCase {
 	}
 }
 
-// flushOutstanding moves a queue pair with outstanding requests to the error state.
-// Signaled and unsignaled requests must be flushed: a failed request has a completion
-// even if it is unsignaled. End b has no receive buffer, so no request succeeds before.
+// flushOutstanding moves a queue pair with outstanding requests to the error state. All
+// must be flushed with completions, even unsignaled ones. End b has no receive buffer,
+// so none succeeds before.
 func flushOutstanding(r *rig) {
 	p := r.pair(nil)
 	for i := range 10 {
@@ -37,12 +37,11 @@ func flushOutstanding(r *rig) {
 	p.a.toState(verbs.StateError)
 }
 
-// flushLatePosts posts requests in the error state. Every request must be accepted and
-// flushed.
+// flushLatePosts posts requests in the error state. All must be accepted and flushed.
 func flushLatePosts(r *rig) {
 	p := r.pair(nil)
 	p.a.toState(verbs.StateError)
-	for range 3 { // Three rounds post more requests than the queue has places.
+	for range 3 { // In three rounds there are more requests than places.
 		n := p.a.qp.Caps().MaxSendWR
 		wrs := p.a.manySends(0, n)
 		for i := range wrs {
@@ -68,8 +67,8 @@ func flushUnconnected(r *rig) {
 	r.t.Cleanup(r.noCompletionsLeft)
 }
 
-// flushOneSided posts one-sided requests behind a SEND that waits for a receive buffer.
-// In the error state all of them must be flushed.
+// flushOneSided posts one-sided requests behind a SEND without a receive buffer. The
+// error state must flush them all.
 func flushOneSided(r *rig) {
 	p := r.pair(nil)
 	p.a.post(
@@ -82,8 +81,7 @@ func flushOneSided(r *rig) {
 	p.a.sends.fail(verbs.StatusWRFlushErr, p.a.qp, sequence(1, 4)...)
 }
 
-// postFlushed posts 4 receive buffers that no message will use before the connection
-// ends.
+// postFlushed posts 4 receive buffers that no message will use.
 func (e *end) postFlushed() {
 	e.r.t.Helper()
 	for i := range 4 {
@@ -99,9 +97,8 @@ func (e *end) flushed() {
 	e.r.Equal(verbs.StateError, e.qp.State())
 }
 
-// flushDisconnect checks that Disconnect flushes the queue pair of its caller at once.
-// The queue pair of the other side is flushed when that side calls Disconnect too.
-// Source: rdma_disconnect(3).
+// flushDisconnect checks that Disconnect flushes the caller's queue pair at once, and
+// the peer's when the peer calls it too. Source: rdma_disconnect(3).
 func flushDisconnect(r *rig) {
 	p := r.pair(nil)
 	p.a.postFlushed()
@@ -114,8 +111,8 @@ func flushDisconnect(r *rig) {
 	r.await(p.a.id, cm.Disconnected)
 }
 
-// flushPeerClosed closes the queue pair and the ID of end b, without Disconnect. End a
-// must get the event Disconnected.
+// flushPeerClosed closes end b's queue pair and ID without Disconnect. End a must get
+// Disconnected.
 func flushPeerClosed(r *rig) {
 	p := r.pair(nil)
 	p.a.postFlushed()
@@ -138,13 +135,13 @@ func flushBothDisconnect(r *rig) {
 	r.await(p.b.id, cm.Disconnected)
 }
 
-// flushKeepsCompletions moves a queue pair with completions that were not polled to the
-// error state. These completions must come before the flushed ones.
+// flushKeepsCompletions moves a queue pair with unpolled completions to the error state.
+// These must come before the flushed ones.
 func flushKeepsCompletions(r *rig) {
 	p := r.pair(nil)
 	p.b.mustRecv(0, 6)
 	p.a.post(p.a.manySends(0, 3)...)
-	// End b has received these messages. Their completions may still be on its CQ.
+	// End b has received these messages. Its CQ may still have their completions.
 	p.a.sends.inOrder(0, 1, 2)
 	p.b.toState(verbs.StateError)
 	p.b.recvs.inOrder(0, 1, 2)

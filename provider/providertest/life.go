@@ -26,9 +26,8 @@ func lifeCases() []testCase {
 
 type closer interface{ Close() error }
 
-// closeOrder gets two objects. The second object uses the first one, so Close of the
-// first object must be refused and must change nothing. closeOrder then closes the
-// second object.
+// closeOrder gets an object and a second one that uses it. Close of the first must be
+// refused without effect. Then the second is closed.
 func (r *rig) closeOrder(lower, upper closer) {
 	r.t.Helper()
 	r.ErrorIs(lower.Close(), verbs.ErrBusy)
@@ -188,13 +187,13 @@ func closedProvider(r *rig) {
 	r.requireClosed(devices, pd, cq, channel, events, async)
 }
 
-// closedQPForgets closes a QP that has requests on both queues. Requests that have not
-// completed before must never have a completion (ibv_destroy_qp(3)).
+// closedQPForgets closes a QP with requests on both queues. Outstanding requests must
+// never complete (ibv_destroy_qp(3)).
 func closedQPForgets(r *rig) {
 	p := r.pair(nil)
 	for i := range 4 {
 		p.a.recv(uint64(i), p.a.sge(0, 64))
-		// End b has no receive buffer, so the requests of end a do not complete.
+		// End b has no receive buffer, so end a's requests do not complete.
 		p.a.post(send(uint64(i), p.a.sge(0, 64)))
 	}
 	r.NoError(p.a.closeQP())

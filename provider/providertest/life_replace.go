@@ -5,8 +5,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// replaceQP closes the queue pair that was created on the end's ID and creates another
-// one. Source: rdma_destroy_qp(3), rdma_create_qp(3).
+// replaceQP replaces the queue pair of an end's ID by another one. Source:
+// rdma_destroy_qp(3), rdma_create_qp(3).
 func (e *end) replaceQP(pl *plan) {
 	e.r.t.Helper()
 	e.r.NoError(e.id.CloseQP())
@@ -14,8 +14,8 @@ func (e *end) replaceQP(pl *plan) {
 	e.createQP(pl)
 }
 
-// replacedQP replaces the queue pairs of both sides before the sides connect. The
-// messages of the connection manager must have the numbers of the new queue pairs.
+// replacedQP replaces both queue pairs before the connection. The messages must have the
+// new numbers.
 func replacedQP(r *rig) {
 	a, b := r.plans()
 	listener := r.listen(cm.TCP)
@@ -38,8 +38,7 @@ func replacedQP(r *rig) {
 	p.ping()
 }
 
-// replacedByExternal closes the queue pair of an ID, and then connects with a queue pair
-// that was not created on the ID.
+// replacedByExternal closes an ID's queue pair, and connects with one that has no ID.
 func replacedByExternal(r *rig) {
 	a, b := r.plans()
 	listener := r.listen(cm.TCP)
@@ -65,8 +64,8 @@ func replacedByExternal(r *rig) {
 	p.ping()
 }
 
-// replacedDatagramQP replaces the queue pairs of both sides of a lookup. The answer must
-// have the number of the new queue pair.
+// replacedDatagramQP replaces both queue pairs of a lookup. The answer must have the new
+// number.
 func replacedDatagramQP(r *rig) {
 	r.requires(lacksUD)
 	a, b := r.plans()

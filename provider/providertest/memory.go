@@ -24,7 +24,7 @@ func allocMemory(r *rig) {
 		r.Equal(verbs.AccessAll, mr.Access())
 		r.Equal(r.pd, mr.PD())
 		r.True(bytes.Equal(make([]byte, size), mr.Bytes()), "new memory is zeroed")
-		// All bytes of the memory must be writable, including the last one.
+		// All bytes must be writable, even the last one.
 		fill(mr.Bytes(), 1)
 		r.NoError(mr.Close())
 		r.NoError(mr.Close())
@@ -39,8 +39,8 @@ func allocHuge(r *rig) {
 	r.NoError(mr.Close())
 }
 
-// registerMemory registers a part of memory that is already registered, which every
-// device supports. The methods Addr and Bytes of the new region must return that part.
+// registerMemory registers a part of registered memory, which every device supports.
+// Addr and Bytes of the new region return that part.
 func registerMemory(r *rig) {
 	outer := r.alloc(r.pd, 8192, verbs.AccessAll)
 	inner, err := r.pd.Register(outer.Bytes()[100:300], verbs.AccessLocalWrite)
@@ -52,8 +52,8 @@ func registerMemory(r *rig) {
 	r.Equal(byte(42), outer.Bytes()[100])
 }
 
-// accessRights registers memory with every combination of access rights. Only those
-// combinations that Access.Check allows may succeed. Source: ibv_reg_mr(3).
+// accessRights registers memory with all combinations of access rights. Those that
+// Access.Check allows must succeed, and no others. Source: ibv_reg_mr(3).
 func accessRights(r *rig) {
 	buf := r.alloc(r.pd, 4096, verbs.AccessLocalWrite).Bytes()
 	for access := range (verbs.AccessAll + 1) << 1 {

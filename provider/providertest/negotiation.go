@@ -15,9 +15,9 @@ func negotiationCases() []testCase {
 	}
 }
 
-// A counts has four values that the connection manager has negotiated for a queue pair:
-// how many READs and atomics of the peer the queue pair serves at a time, how many of
-// its own can be outstanding, and its two retry counts.
+// A counts has the negotiated values of a queue pair: how many READs and atomics of the
+// peer it serves at a time, how many of its own may be outstanding, and two retry
+// counts.
 type counts struct{ served, outstanding, retry, rnrRetry uint8 }
 
 func (e *end) counts() counts {
@@ -27,10 +27,9 @@ func (e *end) counts() counts {
 	return counts{attr.MaxDestRdAtomic, attr.MaxRdAtomic, attr.RetryCount, attr.RNRRetry}
 }
 
-// usual returns the counts that each queue pair must have if the counts in the
-// connection parameters of both sides are zero, which means the defaults. An end is
-// allowed to have as many READs and atomics outstanding as the other end serves. Both
-// ends are on the same device, so the two numbers are equal.
+// usual returns each queue pair's counts if both sides ask for the defaults. An end may
+// have as many outstanding READs and atomics as the other serves. Both use one device,
+// so the numbers are equal.
 func (r *rig) usual() counts {
 	depth := min(r.attr.MaxQPRdAtom, r.attr.MaxQPInitRdAtom)
 	return counts{served: depth, outstanding: depth, retry: verbs.MaxRetry, rnrRetry: verbs.RNRRetryForever}
@@ -54,10 +53,9 @@ func nilParam(r *rig) {
 	r.Equal(r.usual(), request.b.counts())
 }
 
-// zeroCounts passes negative counts to Connect and Accept. A negative count means zero.
-// The request that end b receives and the answer that end a receives must have zeros.
-// Only the request has the transport retry count, so end a chooses this count for both
-// queue pairs.
+// zeroCounts passes negative counts, which mean zero, to Connect and Accept. The request
+// and the answer must have zeros. Only the request has the transport retry count, which
+// applies to both queue pairs.
 func zeroCounts(r *rig) {
 	none := cm.ConnParam{ResponderResources: -1, InitiatorDepth: -1, RetryCount: -1, RNRRetryCount: -1}
 	request := r.request(&none)
@@ -89,9 +87,8 @@ func repeatRequest(r *rig) {
 	r.await(request.b.id, cm.Established)
 }
 
-// repeatRNRRetry makes two requests with an RNR retry count. The parameters of Accept
-// have no such count: they are nil the first time, and have only zero counts the second
-// time. Both times the answer must have the RNR retry count of the request.
+// repeatRNRRetry makes two requests with an RNR retry count. Accept first gets nil, and
+// then zero counts. Each answer must have the count of the request.
 func repeatRNRRetry(r *rig) {
 	for _, param := range []*cm.ConnParam{nil, {PrivateData: []byte("welcome")}} {
 		request := r.request(&cm.ConnParam{RNRRetryCount: 3})

@@ -16,12 +16,11 @@ func orderCases() []testCase {
 	}
 }
 
-// A stream sends numbered messages of different lengths from one end to the other. At
-// most maxOutstanding messages are outstanding.
+// A stream sends numbered messages of different lengths from one end to the other.
 type stream struct {
 	from, to *end
 	total    int
-	// Largest number of outstanding messages. It is also the number of receive buffers.
+	// largest number of outstanding messages, and number of receive buffers
 	maxOutstanding       int
 	sent, acked, arrived int
 }
@@ -37,15 +36,15 @@ func newStream(from, to *end, total int) *stream {
 }
 
 // recvSlot returns the receive buffer of message i. The first half of an end's memory is
-// for messages that the end sends, and the second half for messages that it receives.
+// for sending, the second for receiving.
 func (s *stream) recvSlot(i int) verbs.SGE {
 	return s.to.sge(memorySize/2+i%s.maxOutstanding*slotSize, slotSize)
 }
 
 func (s *stream) length(i int) int { return 8 + i*7919%(slotSize-8) }
 
-// turn posts messages until maxOutstanding messages are outstanding, and checks the
-// completions that have arrived.
+// turn posts messages until maxOutstanding are outstanding, and checks the arrived
+// completions.
 func (s *stream) turn() {
 	for s.sent < s.total && s.sent-s.acked < s.maxOutstanding {
 		off := s.sent % s.maxOutstanding * slotSize
@@ -84,8 +83,7 @@ func (s *stream) check(wc *verbs.WC) {
 
 func (s *stream) done() bool { return s.acked == s.total && s.arrived == s.total }
 
-// run calls the method turn of one stream after the other, again and again, until all
-// streams are done.
+// run calls turn of each stream in turn until all are done.
 func (r *rig) run(streams ...*stream) {
 	r.t.Helper()
 	r.until("all messages", func() bool {
@@ -116,8 +114,8 @@ func severalConnections(r *rig) {
 	r.run(streams...)
 }
 
-// mixedOrder posts one request of each operation. The send completions must come in the
-// order of posting, whatever the operations are (IBTA vol. 1, 10.8.5).
+// mixedOrder posts one request of each operation. The completions must come in order
+// (IBTA vol. 1, 10.8.5).
 func mixedOrder(r *rig) {
 	p := r.pair(nil)
 	for range 20 {
@@ -142,8 +140,8 @@ func mixedOrder(r *rig) {
 	}
 }
 
-// concurrentPosts posts to one queue pair from several goroutines, which is allowed with
-// automatic progress. Every message must arrive exactly once.
+// concurrentPosts posts to one queue pair from several goroutines, with automatic
+// progress. Every message must arrive once.
 func concurrentPosts(r *rig) {
 	if r.progress == verbs.ProgressManual {
 		r.t.Skip("with manual progress one goroutine owns a queue pair")

@@ -8,11 +8,10 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// memorySize is the size in bytes of an end's memory, unless the plan of the end has
-// another size.
+// memorySize is the size of an end's memory in bytes, unless its plan has another.
 const memorySize = 256 << 10
 
-// A plan has the parameters of one end. rig.plans returns plans with the defaults.
+// A plan has an end's parameters. rig.plans returns the defaults.
 type plan struct {
 	caps      verbs.QPCaps
 	access    verbs.Access // access rights of the end's memory
@@ -21,15 +20,14 @@ type plan struct {
 	srq       verbs.SRQ
 	sends     *queue // for send completions; nil means a new queue
 	recvs     *queue // for receive completions; nil means a new queue
-	// Completion channel of both CQs, or nil. The CQ for sends has the cookie 1, and the
-	// CQ for receives has the cookie 2.
+	// Completion channel of both CQs, or nil. The cookie is 1 for sends, 2 for receives.
 	channel verbs.CompChannel
 	vector  int
 	param   cm.ConnParam // parameters for Connect or Accept
 }
 
-// plans returns the default plans of ends a and b. If the device has several completion
-// vectors, the ends use different ones.
+// plans returns the default plans of ends a and b. They use different completion vectors
+// if there are several.
 func (r *rig) plans() (a, b plan) {
 	depth := int(min(r.attr.MaxQPRdAtom, r.attr.MaxQPInitRdAtom, 4))
 	standard := plan{
@@ -53,14 +51,13 @@ type end struct {
 	recvs *queue
 }
 
-// A pair is two connected ends: a has called Connect, and b has accepted.
+// A pair is two connected ends. End a has called Connect, end b has accepted.
 type pair struct {
 	*rig
 	a, b *end
 }
 
-// pair connects two ends with the default plans. If the parameter change is not nil, pair
-// calls it first, so that it can change the plans.
+// pair connects two ends. If change is not nil, it may first change the default plans.
 func (r *rig) pair(change func(a, b *plan)) *pair {
 	r.t.Helper()
 	a, b := r.plans()
@@ -80,14 +77,14 @@ func (r *rig) connect(a, b *plan) *pair {
 	return p
 }
 
-// A request is a pair whose connection request was not answered yet: end a has called
-// Connect, and end b has received the request. Both ends have queue pairs.
+// A request is a pair before the answer: end a has called Connect, and end b has the
+// request. Both have queue pairs.
 type request struct {
 	*pair
-	asked event // the ConnectRequest event of end b
+	asked event // end b's ConnectRequest event
 }
 
-// request makes a request. The parameter param is passed to Connect.
+// request makes a request with the parameter param of Connect.
 func (r *rig) request(param *cm.ConnParam) *request {
 	r.t.Helper()
 	a, b := r.plans()
@@ -118,8 +115,8 @@ func (r *rig) newID(ps cm.PortSpace) *cm.ID {
 	return id
 }
 
-// separate moves an ID to an event channel of its own until the end of the test. The rig
-// does not fetch the events of that channel.
+// separate moves an ID to its own event channel, whose events the rig does not fetch,
+// until the end of the test.
 func (r *rig) separate(id *cm.ID) *cm.EventChannel {
 	r.t.Helper()
 	own, err := cm.OpenChannel(r.provider)
@@ -155,8 +152,8 @@ func (r *rig) newEnd(pl *plan) *end {
 	r.t.Helper()
 	e := &end{r: r, sends: pl.sends, recvs: pl.recvs}
 	e.mr = r.alloc(r.pd, pl.memory, pl.access)
-	// The CQ has more room than the plan needs, because a device may create a QP with
-	// longer queues than requested.
+	// A device may create a QP with longer queues than requested, so the CQ has more
+	// room than planned.
 	attr := verbs.CQAttr{Depth: 2*pl.caps.MaxSendWR + 32, Vector: pl.vector, Channel: pl.channel, Cookie: 1}
 	if e.sends == nil {
 		e.sends = r.newQueue(attr)
@@ -183,7 +180,7 @@ func (e *end) createQP(pl *plan) {
 	e.r.closing("QP", e.closeQP)
 }
 
-// closeQP closes the queue pair of the end. A second call does nothing.
+// closeQP closes the end's queue pair, if it is open.
 func (e *end) closeQP() error {
 	if e.id.QP() == nil {
 		return nil
@@ -197,8 +194,7 @@ func (e *end) modify(mask verbs.QPAttrMask, attr verbs.QPAttr) {
 	e.r.NoError(e.qp.Modify(&attr, mask))
 }
 
-// toState moves the queue pair to a state. It is for transitions that need no other
-// attribute.
+// toState moves the queue pair to a state that needs no other attribute.
 func (e *end) toState(state verbs.QPState) {
 	e.r.t.Helper()
 	e.modify(verbs.AttrState, verbs.QPAttr{State: state})

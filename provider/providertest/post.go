@@ -6,19 +6,19 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// sge returns an SGE for length bytes of the end's memory, beginning at offset.
+// sge returns an SGE of length bytes at offset of the end's memory.
 func (e *end) sge(offset, length int) verbs.SGE { return verbs.SGEOf(e.mr, offset, length) }
 
-// bytes returns length bytes of the end's memory, beginning at offset.
+// bytes returns length bytes at offset of the end's memory.
 func (e *end) bytes(offset, length int) []byte { return e.mr.Bytes()[offset : offset+length] }
 
-// word returns the 64-bit integer at offset in the end's memory, in the byte order that
-// atomic operations use.
+// word returns the 64-bit word at offset in the end's memory, in the byte order of
+// atomics.
 func (e *end) word(offset int) uint64 { return binary.NativeEndian.Uint64(e.bytes(offset, 8)) }
 
 func (e *end) setWord(offset int, v uint64) { binary.NativeEndian.PutUint64(e.bytes(offset, 8), v) }
 
-// post posts send requests. The call must accept all of them.
+// post posts send requests, which must all be accepted.
 func (e *end) post(wrs ...verbs.SendWR) {
 	e.r.t.Helper()
 	n, err := e.qp.PostSend(wrs)
@@ -39,8 +39,8 @@ func send(id uint64, sges ...verbs.SGE) verbs.SendWR {
 	return verbs.SendWR{ID: id, Opcode: verbs.OpSend, Flags: verbs.SendSignaled, SGEs: sges}
 }
 
-// remote returns a signaled request for an operation on the memory of another end. The
-// operation begins at the given offset of that memory.
+// remote returns a signaled request for an operation at an offset of another end's
+// memory.
 func (e *end) remote(op verbs.Opcode, id uint64, peer *end, offset int, sges ...verbs.SGE) verbs.SendWR {
 	return verbs.SendWR{
 		ID: id, Opcode: op, Flags: verbs.SendSignaled, SGEs: sges,
@@ -48,8 +48,8 @@ func (e *end) remote(op verbs.Opcode, id uint64, peer *end, offset int, sges ...
 	}
 }
 
-// fill fills a slice with bytes that depend on the seed and on their position. A
-// comparison therefore detects bytes at a wrong position.
+// fill fills a slice with bytes that depend on the seed and their position, so misplaced
+// bytes are detected.
 func fill(b []byte, seed uint64) {
 	x := seed*0x9e3779b97f4a7c15 + 1
 	for i := range b {
@@ -60,14 +60,14 @@ func fill(b []byte, seed uint64) {
 	}
 }
 
-// filled returns a new slice of n bytes that fill has filled.
+// filled returns a new slice of n bytes from fill.
 func filled(n int, seed uint64) []byte {
 	b := make([]byte, n)
 	fill(b, seed)
 	return b
 }
 
-// requireZero requires that a part of the end's memory is still zero.
+// requireZero requires that a part of the memory is still zero.
 func (e *end) requireZero(offset, length int) {
 	e.r.t.Helper()
 	for i, b := range e.bytes(offset, length) {

@@ -12,22 +12,21 @@ import (
 
 // Options has the parameters of Run.
 type Options struct {
-	// Addr is an address of this host that belongs to the device. Both ends of every
-	// connection use it. For the soft device 127.0.0.1 can be used.
+	// Addr is an address of this host on the device, for both ends of every connection.
+	// The soft device can use 127.0.0.1.
 	Addr netip.Addr
 
-	// Credentials is true if the IDs of the provider know the process at the other end of
-	// a connection; see cm.ID.Credentials.
+	// Credentials is true if IDs know the process at the other end; see
+	// cm.ID.Credentials.
 	Credentials bool
 
-	// Deviations has the outcomes in which the device is known to differ from the
-	// standard. Nil means that there are none.
+	// Deviations has the outcomes in which the device differs from the standard; nil
+	// means none.
 	Deviations map[Violation]Outcome
 }
 
-// Run runs the suite against a provider. It calls the function open once for each case,
-// and closes the provider that open has returned. If open fails, it must report the
-// failure to t itself.
+// Run runs the suite against a provider. Each case calls open, which reports its own
+// failures to t, and closes the provider.
 func Run(t *testing.T, open func(t *testing.T) cm.Provider, opts Options) {
 	t.Helper()
 	caps := capabilities(t, open)
@@ -64,14 +63,13 @@ func modes(caps verbs.Caps) []verbs.Progress {
 // A topic is a group of cases that need the same capability.
 type topic struct {
 	name string
-	// missing returns the name of the capability that the cases need and the device does
-	// not have. It returns "" if the device has the capability. The field is nil if the
-	// cases need no capability.
+	// missing returns the name of a needed capability that the device lacks, or "". The
+	// field is nil if the cases need none.
 	missing func(verbs.Caps) string
 	cases   []testCase
 }
 
-// A testCase is one test. Each testCase gets a rig of its own.
+// A testCase is one test with its own rig.
 type testCase struct {
 	name string
 	run  func(r *rig)
@@ -115,9 +113,7 @@ func topics() []topic {
 	}
 }
 
-// skipUnless skips a test if the device does not have the capability that the test
-// needs. In that case the parameter missing, a function, returns the name of the
-// capability. Otherwise it returns "".
+// skipUnless skips a test if missing names a capability that the device lacks.
 func skipUnless(t *testing.T, caps verbs.Caps, missing func(verbs.Caps) string) {
 	t.Helper()
 	if what := missing(caps); what != "" {

@@ -7,13 +7,12 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A queue is a CQ together with the completions that were polled from it and that no case
-// has taken yet.
+// A queue is a CQ with the completions that were polled and not taken by a case.
 type queue struct {
 	r      *rig
 	cq     verbs.CQ
 	vector int
-	// Completions that were polled and that the case has not taken yet, oldest first.
+	// completions that no case has taken, oldest first
 	wcs    []verbs.WC
 	paused bool // True if rig.turn must not poll the CQ.
 }
@@ -38,7 +37,7 @@ func (r *rig) newQueue(attr verbs.CQAttr) *queue {
 	return q
 }
 
-// poll polls the CQ once, unless the queue is paused. It returns true if there were
+// poll polls the CQ once, unless it is paused. It returns true if there were
 // completions.
 func (r *rig) poll(q *queue) bool {
 	if q.paused {
@@ -78,24 +77,21 @@ func (q *queue) one() verbs.WC {
 	return q.succeed(1)[0]
 }
 
-// fail takes one completion for each of the given ids. They must come in the order of the
-// ids, and each must have the given status.
+// fail takes one completion for each id, in order. Each must have the given status.
 func (q *queue) fail(status verbs.Status, qp verbs.QP, ids ...uint64) {
 	q.r.t.Helper()
 	for _, wc := range q.take(len(ids)) {
-		// Only the fields that are compared here are valid in a failed completion
-		// (ibv_poll_cq(3)).
+		// Failed completions have no other valid fields (ibv_poll_cq(3)).
 		want := verbs.WC{ID: ids[0], Status: status, QPN: qp.Num()}
 		q.r.Equal(want, verbs.WC{ID: wc.ID, Status: wc.Status, QPN: wc.QPN}, "%v instead of %v", wc.Status, status)
 		ids = ids[1:]
 	}
 }
 
-// drop forgets the completions that were polled. A case calls it after requests that may
-// succeed or fail.
+// drop forgets polled completions, after requests that may succeed or fail.
 func (q *queue) drop() { q.wcs = nil }
 
-// sequence returns n consecutive ids that begin with first.
+// sequence returns n consecutive ids from first.
 func sequence(first uint64, n int) []uint64 {
 	ids := make([]uint64, n)
 	for i := range ids {

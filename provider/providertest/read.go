@@ -50,8 +50,8 @@ func readNothing(r *rig) {
 	p.ping()
 }
 
-// readMany posts many more READs than may be outstanding. The device must delay the READs
-// beyond that number. All of them must complete, in order.
+// readMany posts more READs than may be outstanding. The device must delay some, and
+// complete all in order.
 func readMany(r *rig) {
 	p := r.pair(func(a, b *plan) { a.param.InitiatorDepth, b.param.ResponderResources = 1, 1 })
 	fill(p.b.bytes(0, 32*5000), 6)
@@ -80,9 +80,9 @@ func readBothWays(r *rig) {
 	}
 }
 
-// readFence posts a READ, and then a SEND of the data that the READ stores. The SEND has
-// the flag for a fence, so it must send the new data. Without the flag it might send the
-// old contents of the buffer (ibv_post_send(3), IBV_SEND_FENCE).
+// readFence posts a READ, and a fenced SEND of the memory that the READ fills. The SEND
+// must have the new data; without the fence, it could have the old (ibv_post_send(3),
+// IBV_SEND_FENCE).
 func readFence(r *rig) {
 	p := r.pair(nil)
 	for i := range 20 {
@@ -99,8 +99,8 @@ func readFence(r *rig) {
 	}
 }
 
-// readAfterWrite posts a WRITE, and then a READ of the same memory. The READ must return
-// the data of the WRITE (IBTA vol. 1, 10.8.3.3, table 79).
+// readAfterWrite posts a WRITE and a READ of the same memory. The READ must return the
+// written data (IBTA vol. 1, 10.8.3.3, table 79).
 func readAfterWrite(r *rig) {
 	p := r.pair(nil)
 	for i := range 20 {

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// readable waits until a descriptor has input, but not longer than limit. It returns
-// false if the descriptor still has no input after that time.
+// readable waits until a descriptor has input, at most for the duration limit. It
+// returns false if there is none.
 func readable(fd int, limit time.Duration) (bool, error) {
 	fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
 	for deadline := time.Now().Add(limit); ; {

@@ -10,8 +10,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// readable always fails on this system. It is needed on Linux only, because the
-// providers work on Linux only.
+// readable always fails. The providers work only on Linux, so it is not needed here.
 func readable(int, time.Duration) (bool, error) {
 	return false, &verbs.FeatureError{Feature: "waiting for a descriptor", Reason: errors.New("not on " + runtime.GOOS)}
 }

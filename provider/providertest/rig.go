@@ -14,12 +14,11 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// waitLimit is the time after which a wait counts as a hang. It is arbitrary.
+// waitLimit is the time after which a wait counts as a hang. Arbitrary.
 const waitLimit = 30 * time.Second
 
-// A rig is the device under test with the objects that all cases need. It belongs to the
-// goroutine of its test. At the end of the test all objects are closed, in the reverse
-// order of their creation.
+// A rig is the device under test with the objects of every case. One goroutine uses it.
+// At the end of the test, all objects are closed in reverse order.
 type rig struct {
 	*require.Assertions
 	t        *testing.T
@@ -52,8 +51,8 @@ func newRig(t *testing.T, open func(t *testing.T) cm.Provider, opts Options, pro
 	return r
 }
 
-// findDevice finds the device and the port that have the address. The GID tables may lack
-// a loopback address. In that case findDevice chooses the first device.
+// findDevice finds the device and port with the address. The GID tables may lack a
+// loopback address, for which it chooses the first device.
 func (r *rig) findDevice() {
 	devices, err := r.provider.Devices()
 	r.NoError(err)
@@ -73,9 +72,8 @@ func (r *rig) findDevice() {
 	r.True(r.dev.Caps().LoopbackAddrs && r.opts.Addr.IsLoopback(), "no device owns %v", r.opts.Addr)
 }
 
-// closing closes an object at the end of the test. The parameter closeObject is the
-// function that closes the object, and what is the name of the object. If closeObject
-// returns an error, the test fails, but the other objects are closed nevertheless.
+// closing calls closeObject at the end of the test. If that fails, so does the test, but
+// other objects are still closed. The text what names the object.
 func (r *rig) closing(what string, closeObject func() error) {
 	r.t.Cleanup(func() { assert.NoError(r.t, closeObject(), "close %s", what) })
 }
@@ -91,7 +89,7 @@ func (r *rig) newPD() verbs.PD {
 	return pd
 }
 
-// alloc returns a new memory region of pd. Its memory is zero.
+// alloc returns a new region of pd with zeroed memory.
 func (r *rig) alloc(pd verbs.PD, size int, access verbs.Access) verbs.MR {
 	r.t.Helper()
 	mr, err := pd.Alloc(&verbs.AllocAttr{Size: size, Access: access})
@@ -100,8 +98,7 @@ func (r *rig) alloc(pd verbs.PD, size int, access verbs.Access) verbs.MR {
 	return mr
 }
 
-// until polls the rig until the function done returns true. It fails the test after
-// waitLimit.
+// until polls the rig until done returns true, for at most waitLimit.
 func (r *rig) until(what string, done func() bool) {
 	r.t.Helper()
 	deadline := time.Now().Add(waitLimit)
@@ -116,8 +113,8 @@ func (r *rig) until(what string, done func() bool) {
 	}
 }
 
-// turn polls each queue and the event channel once. It returns true if there was a
-// completion or an event.
+// turn polls each queue and the event channel once. It returns true if there was
+// anything.
 func (r *rig) turn() bool {
 	r.t.Helper()
 	progress := false
@@ -127,8 +124,8 @@ func (r *rig) turn() bool {
 	return r.nextEvent() || progress
 }
 
-// describe returns a text for the message of a failed wait. The text lists the
-// completions and events that the case has not taken.
+// describe lists the completions and events that the case has not taken, for the message
+// of a failed wait.
 func (r *rig) describe() string {
 	s := ""
 	for i, q := range r.queues {

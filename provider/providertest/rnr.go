@@ -15,25 +15,22 @@ func rnrCases() []testCase {
 	}
 }
 
-// rnrTimer is the RNR timer code that end b sends in its RNR NAKs. The code 12 means a
-// delay of 0.64 ms. With a much shorter delay, a software device would use a whole
-// processor for the retries.
+// rnrTimer is the RNR timer code of end b: 12, a delay of 0.64 ms. With a much shorter
+// delay, a software device would only be busy with retries.
 const rnrTimer = 12
 
-// rnrPair connects a pair. The parameter retries is the RNR retry count of end a, as in
-// cm.ConnParam: a negative number means no retries. The RNR timer of end b is rnrTimer.
+// rnrPair connects a pair with rnrTimer at end b. The RNR retry count of end a is
+// retries, as in cm.ConnParam: negative means none.
 func (r *rig) rnrPair(retries int) *pair {
 	r.t.Helper()
-	// The RNR retry count in the parameters of Accept applies to the queue pair of the
-	// other side, end a (rdma_accept(3)).
+	// The RNR retry count of Accept applies to the other side, end a (rdma_accept(3)).
 	p := r.pair(func(_, b *plan) { b.param.RNRRetryCount = retries })
 	p.b.modify(verbs.AttrMinRNRTimer, verbs.QPAttr{MinRNRTimer: rnrTimer})
 	return p
 }
 
-// rnrExhausted sends a message while end b has no receive buffer, until end a has used up
-// its RNR retries. The request must fail. The responder must have no completion and must
-// stay in RTS.
+// rnrExhausted sends a message without a receive buffer until the RNR retries are used
+// up. The request must fail. The responder has no completion and stays in RTS.
 func (p *pair) rnrExhausted() {
 	p.t.Helper()
 	p.a.post(send(1, p.a.sge(0, 8)), send(2, p.a.sge(0, 8)))
@@ -45,9 +42,8 @@ func (p *pair) rnrExhausted() {
 
 func rnrZero(r *rig) { r.rnrPair(-1).rnrExhausted() }
 
-// rnrFinite checks the number of RNR retries. Before each retry the requester waits for
-// one RNR delay. So the request must not fail before as many RNR delays have passed as
-// there are retries.
+// rnrFinite checks the number of RNR retries. Each one follows an RNR delay, so the
+// request must not fail before that many delays.
 func rnrFinite(r *rig) {
 	for _, retries := range []int{1, 6} {
 		p := r.rnrPair(retries)
@@ -57,9 +53,9 @@ func rnrFinite(r *rig) {
 	}
 }
 
-// rnrForever checks that a request with RNRRetryForever does not fail, even after more
-// RNR NAKs than any finite retry count allows. To let enough time pass, the case
-// meanwhile uses up six retries on each of three other pairs, one pair after the other.
+// rnrForever checks that RNRRetryForever survives more RNR NAKs than any finite count
+// allows. To let time pass, three other pairs use up six retries each, one after the
+// other.
 func rnrForever(r *rig) {
 	waiting := r.rnrPair(verbs.RNRRetryForever)
 	waiting.a.post(send(1, waiting.a.sge(0, 8)))
@@ -73,8 +69,7 @@ func rnrForever(r *rig) {
 	waiting.ping()
 }
 
-// rnrBlocksOrder checks that a request is not executed while an earlier request waits for
-// a receive buffer.
+// rnrBlocksOrder checks that a request waits while an earlier one has no receive buffer.
 func rnrBlocksOrder(r *rig) {
 	p := r.rnrPair(verbs.RNRRetryForever)
 	p.a.setWord(64, 42)

@@ -7,12 +7,10 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// sizes returns the message sizes to be tested: small ones, some close to the size of a
-// page, and some that need many packets.
+// sizes returns the tested message sizes: small, near a page, and of many packets.
 func sizes() []int { return []int{0, 1, 64, 4095, 4096, 4097, 64 << 10, 1 << 20} }
 
-// sized returns one case for each message size that sizes returns. The case calls the
-// function run with this size.
+// sized returns a case for each of sizes, which calls run with the size.
 func sized(run func(r *rig, size int)) []testCase {
 	var cases []testCase
 	for _, size := range sizes() {
@@ -35,8 +33,8 @@ func sendCases() []testCase {
 	)
 }
 
-// roomFor returns a function for rig.pair. The function gives both ends enough memory for
-// messages of the given size.
+// roomFor returns a function for rig.pair. It gives both ends enough memory for messages
+// of the given size.
 func roomFor(size int) func(a, b *plan) {
 	return func(a, b *plan) { a.memory, b.memory = size+8192, size+8192 }
 }
@@ -75,8 +73,8 @@ func sendImmediate(r *rig) {
 	}
 }
 
-// gatherScatter sends a message from four pieces of memory, one of which has no bytes.
-// The receive buffer has three pieces with other lengths.
+// gatherScatter sends a message from four pieces of memory, one of them empty, to three
+// pieces of other lengths.
 func gatherScatter(r *rig) {
 	p := r.pair(nil)
 	fill(p.a.bytes(0, 65536), 3)
@@ -93,8 +91,8 @@ func gatherScatter(r *rig) {
 	p.b.requireZero(20000+3996, 4096)
 }
 
-// sendInline overwrites the payload as soon as PostSend has returned. The receiver must
-// get the old payload.
+// sendInline overwrites the payload after PostSend. The receiver must get the old
+// payload.
 func sendInline(r *rig) {
 	p := r.pair(nil)
 	limit := p.a.qp.Caps().MaxInline
@@ -132,8 +130,8 @@ func sendIntoLarger(r *rig) {
 	p.b.requireZero(150, 4950)
 }
 
-// sendUnsignaled posts ten requests, of which only the last is signaled. The completion
-// of that request must be the only one.
+// sendUnsignaled posts ten requests. Only the last is signaled, and only it may have a
+// completion.
 func sendUnsignaled(r *rig) {
 	p := r.pair(nil)
 	for i := range 10 {
@@ -192,8 +190,8 @@ func sendBothWays(r *rig) {
 	r.True(bytes.Equal(p.b.bytes(0, 32768), p.a.bytes(65536, 32768)))
 }
 
-// sendReuse overwrites the send buffer after the send has completed, and before the
-// receiver polls. The receiver must get the old contents.
+// sendReuse overwrites the send buffer after the completion, before the receiver polls.
+// The receiver must get the old contents.
 func sendReuse(r *rig) {
 	p := r.pair(nil)
 	for i := range 8 {

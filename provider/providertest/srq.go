@@ -26,7 +26,7 @@ func (r *rig) newSRQ(pd verbs.PD, attr *verbs.SRQAttr) verbs.SRQ {
 	return srq
 }
 
-// A shared is two pairs. Both b ends receive from the same SRQ.
+// A shared is two pairs whose b ends share an SRQ.
 type shared struct {
 	*rig
 	srq    verbs.SRQ
@@ -48,8 +48,7 @@ func (r *rig) shared(maxWR int) *shared {
 	return s
 }
 
-// post posts n receive buffers to the SRQ. Their ids are consecutive and begin with
-// first.
+// post posts n receive buffers to the SRQ with consecutive ids from first.
 func (s *shared) post(first, n int) (int, error) {
 	wrs := make([]verbs.RecvWR, n)
 	for i := range wrs {
@@ -75,8 +74,8 @@ func srqSizes(r *rig) {
 	r.Zero(n)
 }
 
-// srqShared sends over both connections. Each buffer must be used exactly once, and each
-// completion must name the queue pair that has received the message.
+// srqShared sends over both connections. Each buffer must be used once, and each
+// completion must name its queue pair.
 func srqShared(r *rig) {
 	s := r.shared(64)
 	s.mustPost(0, 20)
@@ -142,9 +141,8 @@ func (r *rig) noAsync() {
 	r.False(ok, "an asynchronous event")
 }
 
-// srqLimit checks AsyncSRQLimit (ibv_modify_srq(3)). After a call of Arm, the device must
-// raise this event when the SRQ has fewer buffers than the limit. It must raise the event
-// only once, until Arm is called again.
+// srqLimit checks AsyncSRQLimit (ibv_modify_srq(3)). After Arm, the event must come once
+// when the SRQ has fewer buffers than the limit.
 func srqLimit(r *rig) {
 	s := r.shared(64)
 	consume := func(n int) {
@@ -195,7 +193,7 @@ func srqOnly(r *rig) {
 	s.recvs.one()
 }
 
-// srqSurvives checks that the buffers of the SRQ are not flushed when a queue pair fails.
+// srqSurvives checks that a failing queue pair does not flush the SRQ.
 func srqSurvives(r *rig) {
 	s := r.shared(8)
 	s.mustPost(0, 4)
@@ -207,8 +205,8 @@ func srqSurvives(r *rig) {
 	}
 }
 
-// srqEmpty sends over both connections while the SRQ has no buffer. Both senders must
-// wait until a buffer is posted.
+// srqEmpty sends over both connections with an empty SRQ. Both senders must wait for a
+// buffer.
 func srqEmpty(r *rig) {
 	s := r.shared(8)
 	s.p1.a.post(send(1, s.p1.a.sge(0, 8)))

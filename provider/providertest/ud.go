@@ -24,23 +24,22 @@ func udCases() []testCase {
 	}
 }
 
-// qkey is the Q_Key of UD queue pairs that belong to no ID.
+// qkey is the Q_Key of UD queue pairs without an ID.
 const qkey = 0x11223344
 
-// A datagrams is two UD queue pairs: those of end a and end b. End a has an address
-// handle and the queue pair number of end b, so it can send to end b.
+// A datagrams is two ends with UD queue pairs. End a knows the address handle and the
+// queue pair number of end b.
 type datagrams struct {
 	*pair
 	ah  verbs.AH
 	to  cm.UDParam
 	mtu int
-	// Size in bytes of a receive buffer. It has room for the GRH and the largest
-	// datagram.
+	// size of a receive buffer in bytes: the GRH and the largest datagram
 	slot int
 }
 
-// lookup creates both queue pairs on IDs. End a then looks up the queue pair of end b by
-// its port. Source: rdma_connect(3), RDMA_PS_UDP.
+// lookup creates both queue pairs on IDs. End a finds end b's queue pair by its port.
+// Source: rdma_connect(3), RDMA_PS_UDP.
 func (r *rig) lookup() *datagrams {
 	r.t.Helper()
 	a, b := r.plans()
@@ -80,15 +79,14 @@ func (r *rig) newAH(pd verbs.PD, attr verbs.AHAttr) verbs.AH {
 	return ah
 }
 
-// datagram returns a signaled SEND request from end a to end b.
+// datagram returns a signaled SEND from end a to end b.
 func (d *datagrams) datagram(id uint64, sges ...verbs.SGE) verbs.SendWR {
 	wr := send(id, sges...)
 	wr.AH, wr.RemoteQPN, wr.RemoteQKey = d.ah, d.to.QPN, d.to.QKey
 	return wr
 }
 
-// arrived takes the receive completion of a datagram at end b. The datagram must have n
-// bytes.
+// arrived takes the completion of a received datagram of n bytes at end b.
 func (d *datagrams) arrived(id uint64, n int) verbs.WC {
 	d.t.Helper()
 	got := d.b.recvs.one()
@@ -123,9 +121,8 @@ func udImmediate(r *rig) {
 	r.Equal(uint32(0xcafebabe), got.Imm)
 }
 
-// udReply sends a datagram from end a to end b, and an answer from end b to end a. End b
-// sends the answer to the local address of end a's ID, and to the source queue pair
-// number in the completion of the first datagram.
+// udReply sends a datagram to end b, and an answer to end a: to the address of a's ID,
+// and to the source queue pair number in b's completion.
 func udReply(r *rig) {
 	d := r.lookup()
 	d.b.recv(1, d.b.sge(0, d.slot))
@@ -144,7 +141,7 @@ func udReply(r *rig) {
 	r.Equal(d.b.qp.Num(), back.SrcQPN)
 }
 
-// bareDatagrams creates two UD queue pairs that belong to no ID.
+// bareDatagrams creates two UD queue pairs without IDs.
 func (r *rig) bareDatagrams() *datagrams {
 	r.t.Helper()
 	d := &datagrams{pair: &pair{rig: r, a: r.bare(verbs.QPTypeUD), b: r.bare(verbs.QPTypeUD)}}
@@ -173,7 +170,7 @@ func udBare(r *rig) {
 }
 
 // marker sends a datagram and waits until it arrives. Datagrams between two queue pairs
-// stay in order. If a datagram that was sent earlier has not arrived by then, it is lost.
+// stay in order, so earlier ones that have not arrived are lost.
 func (d *datagrams) marker(recvID uint64) {
 	d.t.Helper()
 	d.a.post(d.datagram(99, d.a.sge(0, 8)))
@@ -182,8 +179,8 @@ func (d *datagrams) marker(recvID uint64) {
 	d.Empty(d.b.recvs.wcs)
 }
 
-// udWrongQKey sends a datagram with a wrong Q_Key. The receiver must drop it, and the
-// sender must get no error (IBTA vol. 1, 10.2.5).
+// udWrongQKey sends a datagram with a wrong Q_Key. It must be dropped without an error
+// at the sender (IBTA vol. 1, 10.2.5).
 func udWrongQKey(r *rig) {
 	d := r.lookup()
 	d.b.recv(1, d.b.sge(0, d.slot))
@@ -194,11 +191,9 @@ func udWrongQKey(r *rig) {
 	d.marker(1)
 }
 
-// udNoBuffer sends two datagrams while the receiver has no buffer. It then posts buffers
-// and sends a third datagram. The first two datagrams are allowed to be lost. They are
-// also allowed to arrive, because they can still be in transit when the buffers are
-// posted. The third datagram must arrive. No datagram may arrive twice, or after a
-// datagram that was sent later.
+// udNoBuffer sends two datagrams without a receive buffer. Then it posts buffers, and
+// sends a third one, which must arrive. The first two may be lost or arrive late. No
+// datagram may arrive twice or out of order.
 func udNoBuffer(r *rig) {
 	const last = 3
 	d := r.lookup()
@@ -231,8 +226,8 @@ func udUnknownQP(r *rig) {
 	d.marker(1)
 }
 
-// udTooLong posts a datagram that is longer than the path MTU. The call must fail, or the
-// request must complete with an error at the sender. The datagram must not be sent.
+// udTooLong posts a datagram longer than the path MTU. The call must fail, or the
+// request completes with an error. Nothing may be sent.
 func udTooLong(r *rig) {
 	d := r.lookup()
 	n, err := d.a.qp.PostSend([]verbs.SendWR{d.datagram(5, d.a.sge(0, d.mtu+1))})
@@ -292,8 +287,8 @@ func udForeignHandle(r *rig) {
 	wr.AH = r.newAH(r.newPD(), d.to.AH)
 	n, err := d.a.qp.PostSend([]verbs.SendWR{wr})
 	if err == nil {
-		// Some devices accept the request and report the wrong protection domain of the
-		// address handle in the completion (IBTA vol. 1, 10.2.2.2).
+		// Some devices report the wrong protection domain only in the completion (IBTA
+		// vol. 1, 10.2.2.2).
 		r.Equal(1, n)
 		d.a.sends.fail(verbs.StatusLocQPOpErr, d.a.qp, 1)
 		return

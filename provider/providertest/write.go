@@ -16,8 +16,7 @@ func writeCases() []testCase {
 	)
 }
 
-// writeSize checks that a WRITE changes only the bytes that it names, and consumes no
-// receive buffer.
+// writeSize checks that a WRITE changes only its bytes, and consumes no receive buffer.
 func writeSize(r *rig, size int) {
 	p := r.pair(roomFor(size))
 	fill(p.a.bytes(0, size), 9)
@@ -59,8 +58,8 @@ func writeInline(r *rig) {
 	p.b.requireZero(64+len(payload), 64)
 }
 
-// writeNothing posts a WRITE of zero bytes with an invalid key and address. It must
-// succeed, because the responder does not check them for zero bytes (IBTA vol. 1, C9-88).
+// writeNothing posts a WRITE of zero bytes with an invalid key and address. The
+// responder does not check these, so it must succeed (IBTA vol. 1, C9-88).
 func writeNothing(r *rig) {
 	p := r.pair(nil)
 	p.a.post(verbs.SendWR{ID: 1, Opcode: verbs.OpWrite, Flags: verbs.SendSignaled, RemoteAddr: 1, RKey: 2})
@@ -76,9 +75,8 @@ func writeWholeRegion(r *rig) {
 	r.True(bytes.Equal(p.a.mr.Bytes(), p.b.mr.Bytes()))
 }
 
-// writeBeforeSend posts a WRITE and then a SEND. When the SEND has arrived, the memory
-// must have the data of the WRITE, even if the WRITE has not completed yet (IBTA vol. 1,
-// 9.5).
+// writeBeforeSend posts a WRITE and a SEND. When the SEND arrives, the memory must have
+// the written data, even if the WRITE is not complete (IBTA vol. 1, 9.5).
 func writeBeforeSend(r *rig) {
 	p := r.pair(nil)
 	for i := range 50 {
@@ -100,8 +98,8 @@ func writeImmCases() []testCase {
 	)
 }
 
-// writeImm posts a WRITE with immediate data. It must consume a receive buffer and leave
-// the memory of that buffer unchanged.
+// writeImm posts a WRITE with immediate data. It must consume a receive buffer without
+// changing the buffer's memory.
 func writeImm(r *rig) {
 	p := r.pair(nil)
 	for i, size := range []int{1, 4096, 20000} {
