@@ -1,45 +1,39 @@
 // Package asyncq holds asynchronous events of a device until the application fetches
 // them.
 //
-// An event may be the only sign that a queue pair or a completion queue has failed. So if
-// a device reports events of a type for an object, the application must get at least one
-// of them. But a device may report the same event any number of times, so the memory for
-// events must be limited.
+// Only such an event may tell an application that a queue pair or a completion queue has
+// failed. So the application must get at least one event of each type for each object.
+// But a device may report the same event any number of times, and the memory must be
+// limited.
 //
-// A Queue therefore holds at most one event of each type for each object. Repeated events
-// of the same type would tell the application nothing new. The number of events in a
-// Queue is at most the number of open objects multiplied by the number of event types of
-// an object.
+// A Queue therefore holds at most one event of each type for each object.
 package asyncq
 
 import "github.com/rdmaloop/rdmaloop/verbs"
 
-// A Queue holds events in the order in which they arrived, oldest first. The zero value
-// is an empty queue. A Queue has no lock: the caller serializes its calls.
+// A Queue holds events in the order of arrival. The zero value is an empty queue. A
+// Queue has no lock: the caller serializes its calls.
 type Queue struct {
 	head, tail *entry
 	count      int
-	// The waiting events by subject. The function subject returns the subject of an
-	// event. A value of the map is the first of all entries with that subject. The field
-	// sibling links these entries.
+	// First waiting entry of each subject. The field sibling links the others.
 	objects map[any]*entry
 }
 
 // An entry is one waiting event.
 type entry struct {
 	ev verbs.AsyncEvent
-	// The entries before and after this entry in the list of all entries. The list is in
-	// order of arrival.
+	// The entries before and after this one, in the order of arrival.
 	prev, next *entry
 	sibling    *entry // Next entry with the same subject, or nil.
 }
 
 // port is the subject of an event that is not about a queue pair, CQ or SRQ. It is the
-// number of the device port that the event is about, or 0 for the device itself.
+// number of a device port, or 0 for the device.
 type port uint8
 
-// subject returns the object that the event is about: a queue pair, a CQ, an SRQ, or else
-// a port.
+// subject returns the object that the event is about: a queue pair, a CQ, an SRQ, or a
+// port.
 func subject(ev *verbs.AsyncEvent) any {
 	switch {
 	case ev.QP != nil:
@@ -55,9 +49,8 @@ func subject(ev *verbs.AsyncEvent) any {
 // Len returns the number of waiting events.
 func (q *Queue) Len() int { return q.count }
 
-// Push appends an event. If an event of the same type about the same object is waiting
-// already, Push removes the older event. So if a port goes up and down repeatedly, the
-// last event that the application fetches tells the present state of the port.
+// Push appends an event. It first removes a waiting event of the same type about the
+// same object. So the last event about a port tells the port's present state.
 func (q *Queue) Push(ev verbs.AsyncEvent) {
 	about := subject(&ev)
 	for e := q.objects[about]; e != nil; e = e.sibling {
@@ -75,7 +68,7 @@ func (q *Queue) Push(ev verbs.AsyncEvent) {
 	q.append(e)
 }
 
-// Pop removes and returns the oldest event. It reports false when the queue is empty.
+// Pop removes and returns the oldest event. It reports false if there is none.
 func (q *Queue) Pop() (ev verbs.AsyncEvent, ok bool) {
 	e := q.head
 	if e == nil {
@@ -86,8 +79,7 @@ func (q *Queue) Pop() (ev verbs.AsyncEvent, ok bool) {
 	return e.ev, true
 }
 
-// Forget drops the events about an object that has been closed: a verbs.QP, verbs.CQ or
-// verbs.SRQ.
+// Forget drops the events about a closed verbs.QP, verbs.CQ or verbs.SRQ.
 func (q *Queue) Forget(object any) {
 	for e := q.objects[object]; e != nil; e = e.sibling {
 		q.unlink(e)
@@ -95,7 +87,7 @@ func (q *Queue) Forget(object any) {
 	delete(q.objects, object)
 }
 
-// disown removes an entry from the list of entries with the same subject.
+// disown removes an entry from the entries with the same subject.
 func (q *Queue) disown(e *entry) {
 	about := subject(&e.ev)
 	if q.objects[about] != e {

@@ -27,8 +27,8 @@ func drained(q *asyncq.Queue) (all []verbs.AsyncEvent) {
 	}
 }
 
-// TestNoTypeIsLost requires that the event of a failed queue pair stays in the Queue, no
-// matter how many events about other objects are pushed after it.
+// TestNoTypeIsLost checks that the event of a failed queue pair stays, however many
+// other events are pushed.
 func TestNoTypeIsLost(t *testing.T) {
 	var q asyncq.Queue
 	dead, noisy := &qp{}, &srq{}
@@ -67,8 +67,8 @@ func TestObjectsAndTypesAreSeparate(t *testing.T) {
 	require.Equal(t, events, drained(&q))
 }
 
-// TestForget requires that Forget drops the events of a closed object. If they stayed,
-// the queue would grow with each object that is closed.
+// TestForget checks that Forget drops the events of a closed object. Otherwise the queue
+// would grow without a limit.
 func TestForget(t *testing.T) {
 	var q asyncq.Queue
 	q.Push(verbs.AsyncEvent{Type: verbs.AsyncPortError, Port: 1})
@@ -82,8 +82,8 @@ func TestForget(t *testing.T) {
 	require.Equal(t, []verbs.AsyncEvent{{Type: verbs.AsyncPortError, Port: 1}}, drained(&q))
 }
 
-// TestQueueAgainstAModel makes the same random calls of Push, Pop and Forget on a Queue
-// and on a model, a simple implementation with a slice. The results must be equal.
+// TestQueueAgainstAModel compares random calls of Push, Pop and Forget with a simple
+// implementation.
 func TestQueueAgainstAModel(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	objects := []*qp{{}, {}, {}}

@@ -14,16 +14,16 @@ import (
 type comment struct {
 	file string
 	line int
-	// about describes the declaration that the comment belongs to. It says "in a function
-	// or file" if the comment belongs to no declaration.
+	// about describes the declaration that the comment belongs to, or says "in a
+	// function or file".
 	about string
-	// The text without comment markers and directives. It ends with a newline.
+	// Text without comment markers and directives, with a newline at the end.
 	text string
 }
 
 // find returns the comments of all Go files below a directory. It leaves out directives
-// such as //go:build, directories whose names begin with a dot, and directories named
-// testdata.
+// such as //go:build. It also leaves out directories named testdata or with a dot at the
+// beginning.
 func find(dir fs.FS) (all []comment, err error) {
 	err = fs.WalkDir(dir, ".", func(name string, entry fs.DirEntry, err error) error {
 		switch {
@@ -62,8 +62,7 @@ func inFile(name string, source []byte) (found []comment, err error) {
 	return found, nil
 }
 
-// declarations returns a map with all comments that belong to a declaration. The value of
-// a comment is a description of the declaration to which the comment belongs.
+// declarations maps each comment of a declaration to a description of the declaration.
 func declarations(file *ast.File) map[*ast.CommentGroup]string {
 	about := make(map[*ast.CommentGroup]string)
 	note := func(what string, groups ...*ast.CommentGroup) {
@@ -93,8 +92,7 @@ func declarations(file *ast.File) map[*ast.CommentGroup]string {
 	return about
 }
 
-// declaredName returns a space and the declared name. It returns "" if the declaration
-// declares several names.
+// declaredName returns a space and the declared name, or "" for several names.
 func declaredName(specs []ast.Spec) string {
 	if len(specs) != 1 {
 		return ""
@@ -108,8 +106,8 @@ func declaredName(specs []ast.Spec) string {
 	return ""
 }
 
-// fieldName returns a space and the name of a struct field or interface method. It
-// returns "" for an embedded field.
+// fieldName returns a space and the name of a field or method, or "" for an embedded
+// field.
 func fieldName(f *ast.Field) string {
 	if len(f.Names) == 0 {
 		return ""

@@ -1,8 +1,7 @@
-// Command comments prints random comments of this module without their code, for a
-// reader who has not seen that code. A comment that the reader must read twice needs to
-// be rewritten.
+// Command comments prints random comments of this module without their code. A comment
+// that a reader must then read twice needs to be rewritten.
 //
-//	go run ./internal/comments -seed 1
+// \tgo run ./internal/comments -seed 1
 package main
 
 import (
@@ -39,8 +38,7 @@ func run(args []string, out, messages io.Writer) error {
 	return nil
 }
 
-// choose returns the given number of comments in random order. If there are fewer
-// comments, choose returns all of them.
+// choose returns n comments in random order, or all if there are fewer.
 func choose(all []comment, count int, seed uint64) []comment {
 	random := rand.New(rand.NewPCG(seed, 0))
 	random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })

@@ -57,7 +57,8 @@ func TestFindReportsInvalidGo(t *testing.T) {
 	require.Error(t, err)
 }
 
-// The same seed chooses the same comments. Another seed chooses other comments.
+// TestSeeds checks that the same seed chooses the same comments, and another seed
+// others.
 func TestSeeds(t *testing.T) {
 	printed := func(args ...string) string {
 		var out, messages strings.Builder

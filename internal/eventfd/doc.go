@@ -1,3 +1,2 @@
-// Package eventfd has file descriptors with which one goroutine wakes another goroutine
-// that waits for them in epoll_wait; see eventfd(2).
+// Package eventfd has descriptors that wake a goroutine in epoll_wait. See eventfd(2).
 package eventfd

@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Drain makes fd unreadable until the next Signal. It does nothing if fd is not readable.
-// Drain makes the system call directly, without unix.Read. In a program with the race
-// detector, unix.Read would cause an allocation of the buffer on the heap.
+// Drain makes fd unreadable until the next Signal. It does nothing if fd is not
+// readable. It does not use unix.Read, which would allocate memory in a program with the
+// race detector.
 func Drain(fd int) {
 	var count uint64
 	_, _, _ = unix.Syscall(unix.SYS_READ, uintptr(fd), uintptr(unsafe.Pointer(&count)), unsafe.Sizeof(count))

@@ -17,14 +17,14 @@ func readable(t *testing.T, fd int) bool {
 	return n == 1
 }
 
-// From the first Signal to the next Drain the descriptor is readable. Neither call
-// allocates memory.
+// TestSignalAndDrain checks that the descriptor is readable from Signal to Drain, and
+// that neither allocates.
 func TestSignalAndDrain(t *testing.T) {
 	fd, err := eventfd.New()
 	require.NoError(t, err)
 	defer unix.Close(fd)
 	require.False(t, readable(t, fd))
-	eventfd.Drain(fd) // The descriptor is not readable. Drain does not block.
+	eventfd.Drain(fd) // Drain does not block if the descriptor is not readable.
 	for range 2 {
 		eventfd.Signal(fd)
 		eventfd.Signal(fd)

@@ -10,12 +10,11 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
-// floodBurst is the number of requests that the attack sends in one round. Arbitrary.
+// floodBurst is the number of requests of one round. Arbitrary.
 const floodBurst = 100
 
-// flood sends connection requests from many addresses to Spec.Addr, and never answers the
-// replies of the server. It sends floodBurst requests in one round. Attack.Received
-// counts the packets that the server sends back.
+// flood sends floodBurst connection requests in each round from many addresses to
+// Spec.Addr. It answers no replies. Attack.Received counts the server's packets.
 func flood(a *attacker) error {
 	sockets, err := a.openSources()
 	var counting sync.WaitGroup
@@ -49,8 +48,8 @@ func flood(a *attacker) error {
 	return nil
 }
 
-// openSources opens one socket on each of Spec.Sources consecutive addresses. The first
-// address is Spec.From.
+// openSources opens a socket on each of Spec.Sources consecutive addresses from
+// Spec.From on.
 func (a *attacker) openSources() (sockets []*wireSocket, err error) {
 	addr := a.spec.From
 	for range max(a.spec.Sources, 1) {
@@ -64,7 +63,7 @@ func (a *attacker) openSources() (sockets []*wireSocket, err error) {
 	return sockets, nil
 }
 
-// countReplies counts the packets that arrive at a socket until it is closed.
+// countReplies counts the packets at a socket until it is closed.
 func (a *attacker) countReplies(s *wireSocket) {
 	b := make([]byte, wire.MaxPacket)
 	for {
@@ -73,16 +72,15 @@ func (a *attacker) countReplies(s *wireSocket) {
 			return
 		}
 		if err != nil {
-			// ReadFrom may return the ICMP error for a packet that was sent earlier, so
-			// the loop continues.
+			// The error may be an ICMP error for an earlier packet.
 			continue
 		}
 		a.count(func(c *Attack) { c.Received++; c.ReceivedBytes += uint64(n) })
 	}
 }
 
-// holdConnections opens connections from one address, and keeps them open without sending
-// anything on them. Attack.Admitted counts the connections that have opened.
+// holdConnections opens connections from one address and keeps them open without sending
+// anything. Attack.Admitted counts them.
 func holdConnections(a *attacker) error {
 	s, err := openWire(a.spec.From)
 	if err != nil {
@@ -115,11 +113,10 @@ func holdConnections(a *attacker) error {
 	return nil
 }
 
-// sendHalves opens connections, and sends only the first half of a message on each.
-// Attack.Admitted counts the connections. After some time the server gives up an
-// incomplete message. That time is as long as a correct sender may retransmit, and at
-// least one second. To keep it short, the connection requests have an ACK timeout of 17
-// ms and a retry count of zero.
+// sendHalves opens connections and sends only the first half of a message on each.
+// Attack.Admitted counts them. The server gives up an incomplete message after the time
+// in which a correct sender may retransmit, at least one second. The small ACK timeout
+// and retry count keep this time short.
 func sendHalves(a *attacker) error {
 	s, err := openWire(a.spec.From)
 	if err != nil {

@@ -10,8 +10,7 @@ import (
 )
 
 // sendMalformed sends malformed packets to the listener, each on a new connection.
-// Attack.Refused counts the connections that the server closed because of a malformed
-// packet.
+// Attack.Refused counts the connections that the server closed because of them.
 func sendMalformed(a *attacker) error {
 	return a.eachRound(func() error {
 		s, err := newLocalSocket()
@@ -36,13 +35,13 @@ func sendMalformed(a *attacker) error {
 	})
 }
 
-// malformedPacket sends one malformed packet, and returns its length in bytes.
+// malformedPacket sends one malformed packet and returns its length.
 func (a *attacker) malformedPacket(s localSocket) int {
 	good := localRequest(netip.AddrPortFrom(a.spec.Addr.Addr(), 1), a.spec.Addr)
 	switch a.rand.IntN(7) {
 	case 0: // Case 0 is a packet of random bytes.
 		return s.send(a.bytes(1 + a.rand.IntN(4000)))
-	case 1: // Case 1 is a request in which some bytes are replaced by random bytes.
+	case 1: // Case 1 is a request with some random bytes.
 		copy(good[1+a.rand.IntN(20):], a.bytes(40))
 		return s.send(good)
 	case 2: // Case 2 is the first half of a request.
@@ -50,10 +49,10 @@ func (a *attacker) malformedPacket(s localSocket) int {
 	case 3: // Case 3 is a request with another protocol version.
 		good[0] = byte(2 + a.rand.IntN(250))
 		return s.send(good)
-	case 4: // Case 4 is a request with more private data than the protocol allows.
+	case 4: // Case 4 is a request with too much private data.
 		return s.send(append(good, a.bytes(300)...))
-	// Case 5 is a request with the largest number of descriptors in a packet: SCM_MAX_FD
-	// of unix(7).
+	// Case 5 is a request with SCM_MAX_FD descriptors, the most that a packet can have:
+	// unix(7).
 	case 5:
 		var fds [253]int
 		for i := range fds {
@@ -74,16 +73,15 @@ func (a *attacker) bytes(n int) []byte {
 	return b
 }
 
-// maxKept is the maximum number of sockets that the attacker keeps open at the same time.
-// Arbitrary. The process's limit of open descriptors may be lower than this number.
+// maxKept is the maximum number of sockets that the attacker keeps open. Arbitrary. The
+// limit of open descriptors may be lower.
 const maxKept = 4000
 
-// exhaust opens one connection in each round, and keeps the sockets open until the
-// attacker is told to stop. When maxKept sockets are open, exhaust closes the oldest one
-// before it opens another. It closes none of the descriptors that the server sends. The
-// attacker has bound the socket name of the source address of each request, so the server
-// has no reason to refuse the request. Attack.Admitted counts the accepted requests, and
-// Attack.Refused the refused ones.
+// exhaust opens one connection in each round and keeps the sockets open until it is told
+// to stop. With more than maxKept sockets it closes the oldest one. It never closes a
+// descriptor that the server sends. The requests are correct, so the server has no
+// reason to refuse them. Attack.Admitted counts accepted requests, and Attack.Refused
+// refused ones.
 func exhaust(a *attacker) error {
 	raiseDescriptors()
 	var kept []localSocket
@@ -100,8 +98,8 @@ func exhaust(a *attacker) error {
 		}
 		s, err := newLocalSocket()
 		if err != nil {
-			// The limit of open descriptors has been reached. This round opens no socket,
-			// and the open sockets stay open.
+			// The limit of open descriptors has been reached. This round opens no
+			// socket.
 			return nil
 		}
 		src := netip.AddrPortFrom(a.spec.Addr.Addr(), s.bindNext(a.spec.Addr.Addr(), &port))
@@ -116,10 +114,8 @@ func exhaust(a *attacker) error {
 	return nil
 }
 
-// bindNext binds the socket to the name that belongs to an address and a port. It tries
-// the ports after the given one, until it finds a port whose name no other socket has.
-// bindNext stores the number of that port in the variable behind the pointer, and returns
-// the number.
+// bindNext binds the socket to the name of an address and a port. It tries one port
+// after another until a name is free, and stores and returns that port.
 func (s localSocket) bindNext(at netip.Addr, port *uint16) uint16 {
 	for range 1 << 16 {
 		if *port++; *port != 0 && s.bind(localName(at.String(), *port)) == nil {
@@ -129,8 +125,8 @@ func (s localSocket) bindNext(at netip.Addr, port *uint16) uint16 {
 	return *port
 }
 
-// requestAndKeep sends a connection request and counts the request as accepted or
-// refused. It does not close the descriptors that the server's answer carries.
+// requestAndKeep sends a connection request and counts it as accepted or refused. It
+// does not close the descriptors in the answer.
 func (a *attacker) requestAndKeep(s localSocket, src netip.AddrPort) {
 	limit := unix.NsecToTimeval(int64(time.Second))
 	dst := a.spec.Addr
@@ -152,13 +148,12 @@ func (a *attacker) requestAndKeep(s localSocket, src netip.AddrPort) {
 	})
 }
 
-// raiseDescriptors raises the process's limit of open descriptors to the maximum that
-// the kernel allows it.
+// raiseDescriptors raises this process's limit of open descriptors to the maximum.
 func raiseDescriptors() {
 	var limit unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) == nil {
 		limit.Cur = limit.Max
-		// The error is ignored: with the old limit, the attack keeps fewer sockets open.
+		// With the old limit, the attack keeps fewer sockets open.
 		_ = unix.Setrlimit(unix.RLIMIT_NOFILE, &limit)
 	}
 }

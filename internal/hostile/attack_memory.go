@@ -9,9 +9,8 @@ import (
 	"strings"
 )
 
-// corruptMemory runs a client. While messages are in flight, it writes random bytes into
-// all memory that the client shares with the server. The client's connections end because
-// of this, and the client then opens new ones.
+// corruptMemory runs a client, and writes random bytes into all memory that the client
+// shares with the server. Its connections then end, and it opens new ones.
 func corruptMemory(a *attacker) error {
 	c := &client{}
 	s := a.spec
@@ -19,7 +18,7 @@ func corruptMemory(a *attacker) error {
 	if _, err := c.start(&s); err != nil {
 		return err
 	}
-	// The client is expected to lose messages. The attack does not count them.
+	// The client is expected to lose messages.
 	defer func() { _, _ = c.finish() }()
 	err := corruptUntilStopped(a)
 	tally := c.report().Tally
@@ -27,8 +26,7 @@ func corruptMemory(a *attacker) error {
 	return err
 }
 
-// corruptAllMappings writes random bytes into every mapping that this process shares with
-// another process.
+// corruptAllMappings writes random bytes into every mapping shared with another process.
 func (a *attacker) corruptAllMappings(memory *os.File) error {
 	shared, err := sharedMappings()
 	for _, m := range shared {
@@ -37,12 +35,11 @@ func (a *attacker) corruptAllMappings(memory *os.File) error {
 	return err
 }
 
-// A mapping is a range of addresses at which this process shares memory with another
-// process.
+// A mapping is a range of addresses shared with another process.
 type mapping struct{ from, to uint64 }
 
-// sharedMappings returns the mappings of memory files in this process. See
-// proc_pid_maps(5) and memfd_create(2).
+// sharedMappings returns the mappings of memory files. See proc_pid_maps(5) and
+// memfd_create(2).
 func sharedMappings() (list []mapping, err error) {
 	f, err := os.Open("/proc/self/maps")
 	if err != nil {
@@ -61,15 +58,14 @@ func sharedMappings() (list []mapping, err error) {
 	return list, nil
 }
 
-// headerBytes is the size in bytes of the first part of a mapping. This part contains the
-// counters and the first slots of the rings, so random bytes do the most harm there.
+// headerBytes is the size in bytes of the part of a mapping with the counters and the
+// first slots. Random bytes do the most harm there.
 const headerBytes = 8 << 10
 
-// corruptMapping writes up to 64 random bytes at each of a few random offsets. The server
-// and this process's own device may read the memory at the same time, which is a data
-// race that the attack intends. The mapping may be unmapped at any time. So
-// corruptMapping writes through the file /proc/self/mem: a write to an unmapped address
-// returns an error there, and does not end the process with a fault.
+// corruptMapping writes up to 64 random bytes at each of a few random offsets. This is a
+// data race with the server and with this process's own device, on purpose. Another
+// goroutine may unmap the mapping. Therefore corruptMapping uses the file
+// /proc/self/mem, in which a write to an unmapped address only returns an error.
 func (a *attacker) corruptMapping(memory *os.File, m mapping) {
 	for range 1 + a.rand.IntN(4) {
 		size := m.to - m.from
@@ -78,9 +74,8 @@ func (a *attacker) corruptMapping(memory *os.File, m mapping) {
 		}
 		b := a.bytes(1 + a.rand.IntN(64))
 		if a.rand.IntN(4) == 0 {
-			// Some of the bytes are zeros, so that some of the written numbers are small.
-			// A counter of a ring starts from zero, so a small number is more likely to
-			// look valid.
+			// Zero bytes make some numbers small. Counters start from zero, so small
+			// numbers more likely look valid.
 			clear(b)
 		}
 		n, err := memory.WriteAt(b, int64(m.from+a.rand.Uint64N(size)))

@@ -10,10 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// squat binds the socket name that belongs to exactly the address Spec.Addr, and listens
-// on it. Clients of that address try this name first, and then the name of the wildcard
-// address, at which the server listens. Attack.Rounds becomes 1 when squat listens.
-// Attack.Received counts the packets that clients send to the socket.
+// squat listens on the socket name of exactly the address Spec.Addr. Clients of that
+// address try this name before the name of the wildcard address, at which the server
+// listens. Attack.Rounds becomes 1 when squat listens. Attack.Received counts packets
+// from clients.
 func squat(a *attacker) error {
 	s, err := newLocalSocket()
 	if err != nil {
@@ -44,9 +44,8 @@ func squat(a *attacker) error {
 	return nil
 }
 
-// receiveFrom counts the packets that a client sends on a new connection. It returns when
-// the client closes the connection, or after 50 ms. This is long enough, because a client
-// that sends a request sends it right after connecting.
+// receiveFrom counts the packets of a client on a new connection. It returns when the
+// client closes it, or after 50 ms: a client sends its request right after connecting.
 func (a *attacker) receiveFrom(s localSocket) {
 	defer s.close()
 	limit := unix.NsecToTimeval(50e6)
@@ -67,14 +66,18 @@ func (a *attacker) receiveFrom(s localSocket) {
 	}
 }
 
-// spoof sends requests with four false source addresses in turn: an address of another
-// host, an address of this host with a port whose socket name the attacker has not bound,
-// the address of the server, and an address with port 0. Attack.Admitted counts the
-// accepted requests.
+// spoof sends requests with four false source addresses in turn:
+//
+//   - an address of another host
+//   - an address of this host with a port that the attacker has not bound
+//   - the address of the server
+//   - an address with port 0
+//
+// Attack.Admitted counts accepted requests.
 func spoof(a *attacker) error {
 	dst := a.spec.Addr
 	sources := []netip.AddrPort{
-		// This address is reserved for documentation (RFC 5737), so no host has it.
+		// No host has this address, which is for documentation (RFC 5737).
 		netip.MustParseAddrPort("203.0.113.7:22"),
 		netip.AddrPortFrom(dst.Addr(), 1),
 		dst,
@@ -91,15 +94,15 @@ func spoof(a *attacker) error {
 	})
 }
 
-// requestFromOwn sends a request with a source address that belongs to the sender.
+// requestFromOwn sends a request with a correct source address.
 func (a *attacker) requestFromOwn() error {
 	src := netip.AddrPortFrom(a.spec.Addr.Addr(), uint16(10000+a.rand.IntN(50000)))
 	return a.request(src, a.spec.Addr, localName(src.Addr().String(), src.Port()))
 }
 
-// request connects to the server, sends one request, and counts the request as accepted
-// or refused. If name is not empty, request first binds its socket to that name. request
-// closes an accepted connection at once.
+// request sends one request on a new connection and counts it as accepted or refused. If
+// name is not empty, the socket is bound to it. An accepted connection is closed at
+// once.
 func (a *attacker) request(src, dst netip.AddrPort, name string) error {
 	s, err := newLocalSocket()
 	if err != nil {
@@ -109,7 +112,7 @@ func (a *attacker) request(src, dst netip.AddrPort, name string) error {
 	if name != "" {
 		err := s.bind(name)
 		if errors.Is(err, unix.EADDRINUSE) {
-			// Another socket has this port. The next round tries another port.
+			// Another socket has this port. The next round tries another one.
 			return nil
 		}
 		if err != nil {

@@ -10,15 +10,17 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// sendInvalidPackets sends invalid packets of these kinds: random bytes, packets with a
-// wrong ICRC, connection messages with random contents, connection requests with a few
-// changed bytes, and packets for random queue pairs.
+// sendInvalidPackets sends invalid packets:
 //
-// The packets for random queue pairs come from the address that follows Spec.From. The
-// other packets come from Spec.From. The reason is that a changed connection request may
-// by chance be valid, and open a connection between Spec.From and the server. A packet
-// for a random queue pair could by chance be valid on that connection if it came from
-// Spec.From.
+//   - random bytes
+//   - packets with a wrong ICRC
+//   - connection messages with random contents
+//   - connection requests with a few changed bytes
+//   - packets for random queue pairs
+//
+// The last kind comes from the address after Spec.From, the others from Spec.From. A
+// changed request may by chance be valid and open a connection for Spec.From. Packets
+// for random queue pairs must not be valid on that connection.
 func sendInvalidPackets(a *attacker) error {
 	s, err := openWire(a.spec.From)
 	if err != nil {
@@ -50,7 +52,7 @@ func (a *attacker) invalidPacket(s, other *wireSocket) int {
 	case 1: // Case 1 is a packet with a wrong ICRC.
 		p := a.randomPacket(s, a.rand.Uint32N(verbs.MaxQPNum+1))
 		return s.sendRaw(p.Bytes(), to)
-	case 2: // Case 2 is a connection message with a valid header and random contents.
+	case 2: // Case 2 is a connection message with random contents after a valid header.
 		return s.sendMAD(a.randomMAD(), to)
 	case 3: // Case 3 is a valid request with a few changed bytes.
 		p := newWirePeer(s, a.spec.Addr, a.rand)
@@ -68,8 +70,8 @@ func (a *attacker) invalidPacket(s, other *wireSocket) int {
 func (a *attacker) randomMAD() *wire.MAD {
 	var m wire.MAD
 	copy(m[:], a.bytes(len(m)))
-	// The common MAD header: base version, class, class version and method (IBTA vol.
-	// 1, 16.7.1).
+	// This is the common MAD header: base version, class, class version and method (IBTA
+	// vol. 1, 16.7.1).
 	copy(m[:], []byte{1, 7, 2, 3})
 	binary.BigEndian.PutUint16(m[4:], 0)
 	binary.BigEndian.PutUint16(m[16:], uint16(wire.AttrREQ)+uint16(a.rand.IntN(11)))
@@ -85,8 +87,8 @@ var opcodes = []wire.Opcode{
 	wire.SendLastInv, wire.SendOnlyInv, wire.UDSendOnly, wire.UDSendOnlyImm, wire.CNP,
 }
 
-// randomPacket returns a packet for a queue pair, with a random opcode, random headers
-// and a random payload. It leaves the computation of the ICRC to the caller.
+// randomPacket returns a packet for a queue pair with a random opcode, headers and
+// payload. The caller computes the ICRC.
 func (a *attacker) randomPacket(s *wireSocket, qpn uint32) wire.Packet {
 	op := opcodes[a.rand.IntN(len(opcodes))]
 	payload := 0
@@ -107,9 +109,8 @@ func (a *attacker) randomPacket(s *wireSocket, qpn uint32) wire.Packet {
 }
 
 // violateProtocol opens a connection and sends packets on it that violate the protocol.
-// Most of them have a sequence number near the number that the server expects next, so
-// that the server does not simply drop them as too old or too new. When the server ends
-// the connection, violateProtocol opens the next one.
+// Most sequence numbers are near the expected one, so the server does not simply drop
+// the packets. When the connection ends, violateProtocol opens the next one.
 func violateProtocol(a *attacker) error {
 	s, err := openWire(a.spec.From)
 	if err != nil {
@@ -131,9 +132,8 @@ func violateProtocol(a *attacker) error {
 		}
 		for range floodBurst {
 			out := a.randomPacket(s, p.serverQPN)
-			// One in eight packets has a random sequence number. The numbers of the other
-			// packets are near the number that the server expects next, and half of them
-			// are equal to that number.
+			// One in eight sequence numbers is random. The others are near the expected
+			// number, and half of them are equal to it.
 			if a.rand.IntN(8) > 0 {
 				out.BTH().SetPSN(p.next.Add(a.rand.IntN(2) * (a.rand.IntN(64) - 32)))
 			}
@@ -150,11 +150,9 @@ func violateProtocol(a *attacker) error {
 	})
 }
 
-// inject opens a valid connection from Spec.From. Then it sends messages and packets from
-// the next address. These would end the connection if they came from Spec.From: they have
-// the GUID, the queue pair numbers and the sequence number of the connection. Because the
-// source address is wrong, the server must ignore them, and the connection must stay
-// open.
+// inject opens a valid connection from Spec.From. Then it sends messages and packets
+// with the numbers of that connection from the next address. From Spec.From they would
+// end the connection. From the wrong address, the server must ignore them.
 func inject(a *attacker) error {
 	valid, err := openWire(a.spec.From)
 	if err != nil {
@@ -189,10 +187,10 @@ func (a *attacker) injectOnce(other *wireSocket, p *wirePeer) int {
 	spoofed.wireSocket = other
 	var m wire.MAD
 	switch a.rand.IntN(6) {
-	case 0: // Case 0 is a new request with the GUID and the queue pair of the connection.
+	case 0: // Case 0 is a new request for the GUID and the queue pair of the connection.
 		spoofed.id = a.rand.Uint32()
 		return other.sendMAD(spoofed.request(), to)
-	case 1: // Case 1 is a copy of the request that has opened the connection.
+	case 1: // Case 1 is a copy of the connection's request.
 		return other.sendMAD(spoofed.request(), to)
 	case 2: // Case 2 is a request to disconnect (DREQ).
 		r := wire.DREQ{LocalID: p.id, RemoteID: p.serverID, RemoteQPN: p.serverQPN}
@@ -202,13 +200,13 @@ func (a *attacker) injectOnce(other *wireSocket, p *wirePeer) int {
 		r := wire.REJ{LocalID: p.id, RemoteID: p.serverID, Rejected: wire.AnsweredREP, Reason: 28}
 		r.Encode(&m, uint64(p.id))
 		return other.sendMAD(&m, to)
-	case 4: // Case 4 is the packet that the server expects next on the connection.
+	case 4: // Case 4 is the packet that the server expects next.
 		out := other.build(wire.SendOnly, 64)
 		out.BTH().SetDestQP(p.serverQPN)
 		out.BTH().SetPSN(p.next)
 		copy(out.Payload(), a.bytes(64))
 		return other.send(out, to)
-	default: // The last case is a NAK for a packet that the server has sent.
+	default: // The last case is a NAK for a packet of the server.
 		out := other.build(wire.Acknowledge, 0)
 		out.BTH().SetDestQP(p.serverQPN)
 		out.BTH().SetPSN(p.first)

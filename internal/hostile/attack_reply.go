@@ -12,11 +12,10 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// sendWrongReplies answers every connection request that arrives at Spec.From. All
-// answers are wrong: a reject, a message with random bytes, or a reply with random values
-// in some fields. A client may nevertheless regard such a reply as valid and open the
-// connection. sendWrongReplies then sends packets on it that violate the protocol.
-// Attack.Rounds counts the requests.
+// sendWrongReplies answers every connection request at Spec.From: with a reject, random
+// bytes, or a reply with random values. If a client opens the connection nevertheless,
+// sendWrongReplies sends packets on it that violate the protocol. Attack.Rounds counts
+// the requests.
 func sendWrongReplies(a *attacker) error {
 	s, err := openWire(a.spec.From)
 	if err != nil {
@@ -33,8 +32,7 @@ func sendWrongReplies(a *attacker) error {
 			return nil
 		}
 		if err != nil {
-			// ReadFrom may return the ICMP error for a packet that was sent earlier, so
-			// the loop continues.
+			// The error may be an ICMP error for an earlier packet.
 			continue
 		}
 		p, err := wire.Decode(s.in[:n])
@@ -69,13 +67,13 @@ func (a *attacker) answerWrongly(s *wireSocket, r *wire.REQ, to netip.Addr) {
 		case 1: // Case 1 is a message that asks for more time (MRA).
 			w := wire.MRA{RemoteID: r.LocalID, ServiceTimeout: uint8(a.rand.IntN(8))}
 			w.Encode(&m, uint64(r.LocalID))
-		case 2: // Case 2 is a reply in which some bytes are replaced by random bytes.
+		case 2: // Case 2 is a reply with some random bytes.
 			reply.Encode(&m, uint64(r.LocalID))
 			for range 8 {
 				m[wire.MADDataOffset+8+a.rand.IntN(100)] = byte(a.rand.Uint32())
 			}
-		// The last case is a reply in a valid format. It contains the client's own GUID,
-		// which a server never sends, and unusual values in the other fields.
+		// The last case is a reply with the client's own GUID, which a server never
+		// sends, and unusual values.
 		default:
 			reply.Encode(&m, uint64(r.LocalID))
 		}

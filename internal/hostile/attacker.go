@@ -11,21 +11,20 @@ import (
 	"time"
 )
 
-// An attack is a function that carries out one kind of attack. It returns when all rounds
-// are finished, or when the attacker is told to stop.
+// An attack is a function that carries out one kind of attack, until its rounds are
+// finished or it is told to stop.
 type attack func(a *attacker) error
 
 // An attacker runs one attack.
 type attacker struct {
 	attack attack
 	spec   Spec
-	// Source of the random numbers of the attack. Only the goroutine of the attack uses
-	// it.
+	// Random numbers for the goroutine of the attack only.
 	rand  *rand.Rand
 	ctx   context.Context
 	stop  context.CancelFunc
-	done  *event // This event happens when all rounds of the attack are finished.
-	ended *event // This event happens when the function of the attack has returned.
+	done  *event // Happens when all rounds are finished.
+	ended *event // Happens when the attack has returned.
 
 	mu     sync.Mutex
 	counts Attack
@@ -63,8 +62,7 @@ func (a *attacker) finish() (Note, error) {
 	return a.report(), nil
 }
 
-// count calls its argument, a function that changes the counters of the attacker. During
-// the call, count holds a lock, so that no other goroutine uses the counters.
+// count calls a function that changes the attacker's counters, with the lock held.
 func (a *attacker) count(change func(c *Attack)) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -72,8 +70,7 @@ func (a *attacker) count(change func(c *Attack)) {
 }
 
 // eachRound calls the given function once in each round. It returns after Spec.Rounds
-// rounds, or when the attacker is told to stop. If the function returns an error,
-// eachRound returns that error at once.
+// rounds, when told to stop, or with the first error.
 func (a *attacker) eachRound(round func() error) error {
 	for n := 0; a.spec.Rounds == 0 || n < a.spec.Rounds; n++ {
 		if a.ctx.Err() != nil {
@@ -88,15 +85,14 @@ func (a *attacker) eachRound(round func() error) error {
 	return nil
 }
 
-// waitForStop marks the event attacker.done as happened: all rounds are finished. Then it
-// waits until the attacker is told to stop. An attack calls waitForStop at its end if its
-// sockets and connections must stay open until then.
+// waitForStop marks all rounds as finished and waits until the attacker is told to stop.
+// An attack calls it at its end to keep sockets and connections open.
 func (a *attacker) waitForStop() {
 	a.done.happen()
 	<-a.ctx.Done()
 }
 
-// pause waits for the duration d. It returns early when the attacker is told to stop.
+// pause waits for the duration d, or until the attacker is told to stop.
 func (a *attacker) pause(d time.Duration) {
 	if d <= 0 {
 		return

@@ -18,21 +18,19 @@ type role interface {
 	start(s *Spec) (Note, error)
 	// report returns the present counters.
 	report() Note
-	// await returns when the role has finished its work by itself, without an order of
-	// the parent. Of all roles, only attackers with a number of rounds finish by
-	// themselves.
+	// await returns when the role has finished without an order of the parent. Only
+	// attackers with a number of rounds do this.
 	await()
 	// finish ends the work, releases its resources, and returns the final counters.
 	finish() (Note, error)
 }
 
-// IsChild reports whether this process was started by Start. If so, main or TestMain
-// must call Child, exit with its result and do nothing else.
+// IsChild reports whether Start started this process. If so, main or TestMain must only
+// call Child and exit with its result.
 func IsChild() bool { return os.Getenv(RoleEnv) != "" }
 
-// Child runs the role of a child process, and returns the exit status of the process. The
-// status is 0 if the child ended because of an order of the parent or because the parent
-// has exited. Otherwise the role has failed.
+// Child runs the role of a child process and returns its exit status. The status is 0 if
+// the parent has ordered the end or has exited. Otherwise the role has failed.
 func Child() int {
 	err := runRole(os.Getenv(RoleEnv), os.Stdin, os.Stdout)
 	if err != nil {
@@ -62,8 +60,8 @@ func runRole(name string, in io.Reader, out io.Writer) error {
 	return handleOrders(r, orders, notes)
 }
 
-// handleOrders handles orders of the parent, until the child has finished or its
-// standard input has ended.
+// handleOrders handles orders of the parent until the child has finished or its standard
+// input ends.
 func handleOrders(r role, orders *json.Decoder, notes *json.Encoder) error {
 	for {
 		var o order
@@ -85,8 +83,8 @@ func handleOrders(r role, orders *json.Decoder, notes *json.Encoder) error {
 	}
 }
 
-// withError returns a copy of the note with the text of the error in the field Err. If
-// the error is nil, the copy is equal to the note.
+// withError returns a copy of the note with the text of err in the field Err. A nil
+// error leaves it empty.
 func (n Note) withError(err error) Note {
 	if err != nil {
 		n.Err = err.Error()

@@ -15,27 +15,25 @@ import (
 const (
 	defaultMaxInFlight = 4
 	defaultPause       = 2 * time.Millisecond
-	// redialAfter is the pause before a client dials again after a connection has failed.
-	// Arbitrary.
+	// redialAfter is the pause before a client dials again after a failure. Arbitrary.
 	redialAfter = 50 * time.Millisecond
-	// echoLimit is the maximum time that a client waits for its outstanding echoes when
-	// it finishes. After that the client reports the missing echoes, so that a test
-	// cannot hang. Arbitrary.
+	// echoLimit is the maximum time that a finishing client waits for its echoes. After
+	// that it reports the missing ones. Arbitrary.
 	echoLimit = time.Minute
 )
 
-// A client sends messages to a server and compares the echoes with them. After the
-// client's loop has started, only that loop uses the fields.
+// A client sends messages to a server and checks the echoes. After its start, only its
+// loop uses the fields.
 type client struct {
 	reactor.BaseHandler
 	node
 	spec    Spec
 	tally   Tally
 	dialers []*dialer
-	// This event happens when the first dial of every dialer has succeeded or failed.
+	// Happens when the first dial of every dialer has succeeded or failed.
 	opened *event
-	// This event happens when the client has been told to finish and all outstanding
-	// echoes have arrived. Nil until the client is told to finish.
+	// Happens when the client finishes and all echoes have arrived. Nil until the client
+	// is told to finish.
 	finishing *event
 }
 
@@ -61,8 +59,8 @@ func (c *client) start(s *Spec) (Note, error) {
 		return Note{}, err
 	}
 	if s.Expendable {
-		// The server may refuse the connections of an expendable client. So start does
-		// not wait until the connections are open.
+		// The server may refuse an expendable client, so start does not wait for the
+		// connections.
 		return Note{}, nil
 	}
 	select {
@@ -84,7 +82,7 @@ func (c *client) dialAll() {
 }
 
 func (c *client) report() (note Note) {
-	// onLoop fails if the loop has ended. In that case the report has no counters.
+	// If the loop has ended, onLoop fails, and the report has no counters.
 	_ = c.onLoop(func() {
 		note.Tally = c.tally
 		note.Tally.DialTimes = slices.Clone(c.tally.DialTimes)
@@ -94,8 +92,7 @@ func (c *client) report() (note Note) {
 
 func (c *client) await() {}
 
-// finish makes the client stop sending, waits for the outstanding echoes, and closes the
-// client.
+// finish makes the client stop sending, waits for the outstanding echoes, and closes it.
 func (c *client) finish() (Note, error) {
 	over := newEvent()
 	err := c.onLoop(func() {
@@ -119,15 +116,15 @@ func (c *client) finish() (Note, error) {
 	return note, errors.Join(err, c.close())
 }
 
-// check looks at all dialers. If the first dial of every dialer has succeeded or failed,
-// the event opened happens. If the client has been told to finish and all outstanding
-// echoes have arrived, the event finishing happens.
+// check marks the event opened when the first dial of every dialer has succeeded or
+// failed. It marks the event finishing when the client finishes and all echoes have
+// arrived.
 func (c *client) check() {
 	all, idle := true, true
 	for _, d := range c.dialers {
 		all = all && d.attempted
-		// finish does not wait for the echoes of an expendable connection, because an
-		// attack may end or block such a connection.
+		// An attack may end or block an expendable connection, so its echoes may never
+		// arrive.
 		idle = idle && (d.expendable || d.sent == d.echoed && d.state != dialerDialing)
 	}
 	if all {
@@ -138,7 +135,7 @@ func (c *client) check() {
 	}
 }
 
-// OnTick sends messages until Spec.MaxInFlight are in flight on each connection.
+// OnTick sends messages up to Spec.MaxInFlight on each connection.
 func (c *client) OnTick(*reactor.Loop) time.Duration {
 	for _, d := range c.dialers {
 		d.sendMore()
@@ -149,20 +146,18 @@ func (c *client) OnTick(*reactor.Loop) time.Duration {
 // OnOpen starts sending on the connection.
 func (c *client) OnOpen(conn *reactor.Conn) { conn.Context().(*dialer).onOpen(conn) }
 
-// OnMessage compares an echo with the message that was sent.
+// OnMessage compares an echo with its message.
 func (c *client) OnMessage(conn *reactor.Conn, msg reactor.Message) {
 	conn.Context().(*dialer).checkEcho(msg.Data())
 }
 
-// OnClose is called when a connection has closed. It counts the messages of the
-// connection that have no echo as lost.
+// OnClose counts the messages without an echo as lost.
 func (c *client) OnClose(conn *reactor.Conn, err error) { conn.Context().(*dialer).onClose(err) }
 
 // OnDialError counts the connection as failed.
 func (c *client) OnDialError(d *reactor.DialOptions, err error) { d.Context.(*dialer).onDialError(err) }
 
-// localAddr returns the address from which the client dials: Spec.From with any port, or
-// the zero value if Spec.From is not set.
+// localAddr returns Spec.From with any port, or the zero value if Spec.From is not set.
 func (c *client) localAddr() (addr netip.AddrPort) {
 	if c.spec.From.IsValid() {
 		addr = netip.AddrPortFrom(c.spec.From, 0)

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// A corruptingServer is a server that writes random bytes into all memory that it
-// shares with its clients.
+// A corruptingServer is a server that writes random bytes into all memory shared with
+// its clients.
 type corruptingServer struct {
 	server
 	attacker
@@ -43,8 +43,7 @@ func (m *corruptingServer) finish() (Note, error) {
 	return note, err
 }
 
-// corruptUntilStopped writes random bytes into all shared mappings until the server is
-// told to stop.
+// corruptUntilStopped writes random bytes into all shared mappings until told to stop.
 func corruptUntilStopped(a *attacker) error {
 	memory, err := os.OpenFile("/proc/self/mem", os.O_WRONLY, 0)
 	if err != nil {

@@ -11,40 +11,38 @@ import (
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
-// A dialerState says whether a dialer has a connection, and whether the connection is
-// opening or closing.
+// A dialerState is the state of a dialer's connection.
 type dialerState uint8
 
 const (
 	dialerIdle dialerState = iota // The dialer has no connection and is not dialing.
-	// The dialer has dialed, and the connection has neither opened nor failed yet.
+	// The connection has neither opened nor failed yet.
 	dialerDialing
 	dialerOpen // The connection is open, and messages are sent.
-	// This side has closed the connection, and OnClose has not been called yet.
+	// This side has closed the connection. OnClose follows.
 	dialerClosing
 )
 
-// A dialer keeps one connection to a server: when the connection ends, it dials again.
-// Only the loop of its client uses the dialer.
+// A dialer keeps one connection to a server, and dials again when it ends. Only the loop
+// of its client uses it.
 type dialer struct {
 	client *client
 	addr   netip.AddrPort // Address of the server.
-	// True if an attack may end connections of this dialer: see Spec.Expendable.
+	// True if an attack may end the connections: see Spec.Expendable.
 	expendable bool
 	seed       uint64
 	state      dialerState
-	// The connection in the states dialerOpen and dialerClosing, else nil.
+	// Connection in the states dialerOpen and dialerClosing, else nil.
 	conn      *reactor.Conn
-	dialedAt  time.Time // Time at which the dialer dialed last.
+	dialedAt  time.Time // Time of the last dial.
 	attempted bool      // True when the first dial has succeeded or failed.
 
-	// Numbers of messages sent and of echoes received. The messages on earlier
-	// connections of the dialer count too.
+	// Numbers of messages sent and of echoes received on all connections so far.
 	sent, echoed uint64
-	// Number of messages that had been sent when the present connection opened.
+	// Value of sent when the present connection opened.
 	sentAtOpen uint64
-	// The times at which the outstanding messages were sent. The time of message n is at
-	// the index n modulo the length of the slice.
+	// Times at which the outstanding messages were sent. Message n is at the index n
+	// modulo the length.
 	sentTimes []time.Time
 	out, want [maxMessage]byte
 }
@@ -53,7 +51,7 @@ func newDialer(c *client, index int, addr netip.AddrPort, spare bool) *dialer {
 	return &dialer{client: c, addr: addr, expendable: spare, seed: c.spec.Seed<<16 + uint64(index), sentTimes: make([]time.Time, c.spec.MaxInFlight)}
 }
 
-// dial starts to open a connection. It does nothing if the client is finishing.
+// dial starts to open a connection, unless the client is finishing.
 func (d *dialer) dial() {
 	c := d.client
 	if c.finishing != nil {
@@ -91,8 +89,7 @@ func (d *dialer) onDialError(err error) {
 	d.redial()
 }
 
-// countFailure counts a connection that did not open, or that ended before the client
-// closed it.
+// countFailure counts a connection that did not open or ended too early.
 func (d *dialer) countFailure(err error) {
 	t := &d.client.tally
 	if d.expendable {
@@ -105,9 +102,8 @@ func (d *dialer) countFailure(err error) {
 	}
 }
 
-// countLost adds the messages without an echo to Tally.Lost. The messages of an
-// expendable dialer are not counted. countLost is called when the connection has closed,
-// and at the end of the client.
+// countLost adds the messages without an echo to Tally.Lost, except for an expendable
+// dialer. It is called when the connection has closed, and at the end of the client.
 func (d *dialer) countLost() {
 	if !d.expendable {
 		d.client.tally.Lost += d.sent - d.echoed
@@ -130,7 +126,7 @@ func (d *dialer) onClose(err error) {
 	}
 }
 
-// sendMore sends messages until Spec.MaxInFlight are in flight.
+// sendMore sends messages up to Spec.MaxInFlight.
 func (d *dialer) sendMore() {
 	spec := &d.client.spec
 	for d.state == dialerOpen && d.client.finishing == nil && d.sent-d.echoed < uint64(spec.MaxInFlight) {
@@ -143,8 +139,7 @@ func (d *dialer) sendMore() {
 			return // The send queue is full. OnTick calls sendMore again.
 		}
 		if err != nil {
-			// Either the connection is ending already, or Abort ends it. OnClose is
-			// called later in both cases.
+			// The connection is ending, or Abort ends it. OnClose follows.
 			_ = d.conn.Abort(err)
 			return
 		}
@@ -153,26 +148,23 @@ func (d *dialer) sendMore() {
 	}
 }
 
-// closeWhenDone closes the connection when all its messages have been echoed. The dialer
-// has already sent the last message on this connection.
+// closeWhenDone closes the connection when its last message has been sent and all are
+// echoed.
 func (d *dialer) closeWhenDone() {
 	if d.echoed == d.sent {
 		d.state = dialerClosing
-		// Close fails if the connection is ending already. OnClose is called later in
-		// both cases.
+		// Close fails if the connection is ending already. OnClose follows.
 		_ = d.conn.Close()
 	}
 }
 
-// checkEcho compares an echo with the oldest outstanding message. Echoes arrive in
-// order.
+// checkEcho compares an echo with the oldest outstanding message.
 func (d *dialer) checkEcho(got []byte) {
 	t := &d.client.tally
 	switch {
 	case d.echoed < d.sent && bytes.Equal(got, message(d.want[:], d.seed, d.echoed)):
 		t.Echoes++
-	// An expendable connection may lead to a hostile server, which may send any message.
-	// So its wrong echoes are not counted.
+	// A hostile server may send any message on an expendable connection.
 	case d.expendable:
 	default:
 		t.Damaged++

@@ -4,8 +4,8 @@ package hostile
 
 import "sync"
 
-// An event is something that happens at most once, and for which goroutines can wait. Its
-// methods may be called from any goroutine.
+// An event happens at most once. Goroutines can wait for it. Any goroutine may call its
+// methods.
 type event struct {
 	once sync.Once
 	done chan struct{} // Closed when the event has happened.
@@ -13,5 +13,5 @@ type event struct {
 
 func newEvent() *event { return &event{done: make(chan struct{})} }
 
-// happen marks the event as happened. Further calls do nothing.
+// happen marks the event as happened. It may be called more than once.
 func (e *event) happen() { e.once.Do(func() { close(e.done) }) }

@@ -23,39 +23,34 @@ func TestMain(m *testing.M) {
 	leak.Main(m)
 }
 
-// settleLimit is the time within which a server must release the resources that an attack
-// has used. It must be longer than reactor.Config.DrainTimeout, because connections may
-// take that long to close.
+// settleLimit is the time within which a server must release the resources of an attack.
+// It is longer than reactor.Config.DrainTimeout, because closing may take that long.
 const settleLimit = 90 * time.Second
 
-// sameUser is passed to the function start in place of a user ID. It means that the
-// process runs as the user who runs the test.
+// sameUser is passed to start instead of a user ID. It means the user of the test.
 const sameUser = -1
 
 // otherUser is the ID of a user that is neither root nor the user of the test. No
-// account with this number needs to exist. The number is arbitrary.
+// account needs to exist. Arbitrary.
 const otherUser = 54321
 
-// A fixture has a server that is attacked, and a client of that server that must lose no
-// message and no connection.
+// A fixture has a server that is attacked, and a client that must lose nothing.
 type fixture struct {
 	t      *testing.T
 	addr   netip.AddrPort
 	server *hostile.Process
 	client *hostile.Process
-	before hostile.Usage // Usage of the server before the attack, with the client connected.
+	before hostile.Usage // Usage of the server before the attack.
 	state  hostile.ServerState
-	// At the end of the test, the server may have more mappings than before the attack,
-	// for two reasons: the Go runtime may add some, and a loop keeps unused buffers until
-	// a timer releases them. slack is the largest allowed number of additional mappings.
+	// slack is the number of mappings that the server may have gained at the end. The Go
+	// runtime may add some, and a loop keeps unused buffers for a while.
 	slack int
 }
 
-// newFixture starts a server, and a client with several connections. They use the local
-// path, unless the spec names another path.
+// newFixture starts a server, and a client with several connections. The default is the
+// local path.
 func newFixture(t *testing.T, s hostile.Spec) *fixture {
-	// The tests run in parallel. Each test counts only the resources of its own
-	// processes.
+	// Tests can run in parallel, because each counts only its own processes.
 	t.Parallel()
 	if !s.Addr.IsValid() {
 		s.Addr = netip.MustParseAddrPort("127.0.0.1:0")
@@ -71,7 +66,7 @@ func newFixture(t *testing.T, s hostile.Spec) *fixture {
 	return f
 }
 
-// start starts a process, which is killed when the test ends.
+// start starts a process, which is killed at the end of the test.
 func start(t *testing.T, r hostile.Role, uid int, s hostile.Spec) (*hostile.Process, hostile.Note) {
 	t.Helper()
 	p, note, err := hostile.Start(r, uid, &s)
@@ -90,7 +85,7 @@ func (f *fixture) start(r hostile.Role, uid int, s hostile.Spec) (*hostile.Proce
 	return start(f.t, r, uid, s)
 }
 
-// attack starts an attacker, waits until its rounds are over, and finishes it.
+// attack runs an attacker until its rounds are over.
 func (f *fixture) attack(r hostile.Role, uid int, s hostile.Spec) hostile.Attack {
 	f.t.Helper()
 	p, _ := f.start(r, uid, s)
@@ -128,10 +123,9 @@ func (f *fixture) usage() hostile.Usage {
 	return u
 }
 
-// waitReleased waits until the server has released the resources that the attack has
-// used. It compares the present numbers with those before the attack. There must be at
-// most as many connections and goroutines as before, at most two descriptors more, and at
-// most slack mappings more.
+// waitReleased waits until the server has released the resources of the attack. It may
+// then have two more descriptors and slack more mappings than before, but no more
+// connections and goroutines.
 func (f *fixture) waitReleased() {
 	f.t.Helper()
 	const slackDescriptors = 2
@@ -155,9 +149,8 @@ func (f *fixture) waitReleased() {
 	}
 }
 
-// requireGrowthBelow requires that the memory of the server has grown during the attack
-// by less than the limit in bytes. With the race detector the limit is multiplied by
-// memoryFactor.
+// requireGrowthBelow requires that the attack increased the server's memory by less than
+// limit bytes. With the race detector, limit is multiplied by memoryFactor.
 func (f *fixture) requireGrowthBelow(limit uint64) {
 	f.t.Helper()
 	grown := int64(f.usage().Peak) - int64(f.before.Resident)
@@ -165,9 +158,9 @@ func (f *fixture) requireGrowthBelow(limit uint64) {
 	require.Less(f.t, grown, int64(limit*memoryFactor))
 }
 
-// finish ends the server and the client. It requires three things. The client has lost
-// nothing and still gets echoes. The server uses no more resources than before the
-// attack. Both processes end without an error.
+// finish ends the server and the client without an error. The client must have lost
+// nothing and still get echoes. The server must use no more resources than before the
+// attack.
 func (f *fixture) finish() {
 	f.t.Helper()
 	f.waitEchoes(100)
@@ -183,5 +176,5 @@ func (f *fixture) finish() {
 // addrs counts the addresses that newAddr has returned.
 var addrs atomic.Uint32
 
-// newAddr returns an address of this host that no other process of these tests uses.
+// newAddr returns an address that no other process of these tests uses.
 func newAddr() netip.Addr { return hostile.Addr(int(addrs.Add(1))) }

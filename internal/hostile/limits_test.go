@@ -10,9 +10,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/hostile"
 )
 
-// TestDescriptorLimit runs a server that has no free descriptors. The server keeps its
-// connections and refuses new ones. When descriptors become free, it accepts clients
-// again.
+// TestDescriptorLimit checks a server without free descriptors. It keeps its connections
+// and refuses new ones. When descriptors become free, it accepts clients again.
 func TestDescriptorLimit(t *testing.T) {
 	f := newFixture(t, hostile.Spec{Descriptors: 100})
 	crowd, _ := f.start(hostile.RoleExhauster, sameUser, hostile.Spec{Seed: 1, Rounds: 200})
@@ -28,9 +27,8 @@ func TestDescriptorLimit(t *testing.T) {
 	f.finish()
 }
 
-// TestConnectionsOfOneUser lets one user open as many connections as the server accepts.
-// Other users can still connect. The server also has far fewer mappings than the limit
-// vm.max_map_count of the kernel.
+// TestConnectionsOfOneUser checks that other users can connect while one user has as
+// many connections as allowed. The server's mappings stay far below vm.max_map_count.
 func TestConnectionsOfOneUser(t *testing.T) {
 	needsRoot(t)
 	f := newFixture(t, hostile.Spec{AnyUser: true})
@@ -42,8 +40,7 @@ func TestConnectionsOfOneUser(t *testing.T) {
 	require.Less(t, f.usage().Mappings, 16<<10)
 	requireAdmitted(f, hostile.Spec{})
 	crowd.Kill()
-	// The server may keep this number of mappings for the buffers of the 2,500
-	// connections.
+	// The server may keep these mappings for the buffers of 2,500 connections.
 	f.slack = 200
 	f.requireGrowthBelow(256 * mebi)
 	f.finish()

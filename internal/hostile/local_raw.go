@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The protocol of the local path. A message is one packet of a Unix socket of type
-// SOCK_SEQPACKET, with the layout of provider/soft/internal/connmgr/unix_codec.go.
+// Protocol of the local path. A message is one packet of type SOCK_SEQPACKET. Its layout
+// is in provider/soft/internal/connmgr/unix_codec.go.
 const (
 	localHeader  = 64
 	localVersion = 1
@@ -22,18 +22,18 @@ const (
 	localREP     = 3
 )
 
-// localName returns the name of the socket of a listener. The parameter host is an IP
-// address, or "*4" for the IPv4 wildcard address.
+// localName returns the socket name of a listener. The parameter host is an IP address,
+// or "*4" for the IPv4 wildcard address.
 func localName(host string, port uint16) string {
 	return fmt.Sprintf("@rdmaloop/1/tcp/%s/%d", host, port)
 }
 
-// localRequest returns a connection request from the address src to the address dst.
+// localRequest returns a connection request from src to dst.
 func localRequest(src, dst netip.AddrPort) []byte {
 	b := make([]byte, localHeader)
 	b[0], b[1] = localVersion, localREQ
-	binary.LittleEndian.PutUint32(b[8:], 0x1234) // The queue pair number is arbitrary.
-	// These fields are the responder resources, the initiator depth and the retry counts.
+	binary.LittleEndian.PutUint32(b[8:], 0x1234) // Arbitrary queue pair number.
+	// Responder resources, initiator depth and retry counts.
 	b[20], b[21], b[22], b[23] = 1, 1, 7, 7
 	binary.LittleEndian.PutUint16(b[24:], src.Port())
 	binary.LittleEndian.PutUint16(b[26:], dst.Port())
@@ -46,9 +46,8 @@ func localRequest(src, dst netip.AddrPort) []byte {
 // A localSocket is a Unix socket of an attacker.
 type localSocket struct{ fd int }
 
-// localTimeout is the maximum time that receive waits for an answer: SO_RCVTIMEO of
-// socket(7). It is longer than the time after which the server closes a connection on
-// which the client sends nothing.
+// localTimeout is the maximum time that receive waits: SO_RCVTIMEO of socket(7). It is
+// longer than a server waits for a request.
 const localTimeout = 20 * time.Second
 
 func newLocalSocket() (localSocket, error) {
@@ -68,9 +67,9 @@ func newLocalSocket() (localSocket, error) {
 
 func (s localSocket) close() { _ = unix.Close(s.fd) }
 
-// uninterrupted calls fn again as long as fn returns EINTR. The Go runtime sends signals
-// to its threads, and a signal may interrupt a system call. The kernel does not restart
-// system calls on a socket with a timeout: signal(7).
+// uninterrupted calls fn again as long as fn returns EINTR. The Go runtime's signals may
+// interrupt a system call. On a socket with a timeout, the kernel does not restart the
+// call: signal(7).
 func uninterrupted(fn func() error) error {
 	for {
 		if err := fn(); !errors.Is(err, unix.EINTR) {
@@ -83,9 +82,7 @@ func (s localSocket) bind(name string) error {
 	return unix.Bind(s.fd, &unix.SockaddrUnix{Name: name})
 }
 
-// connect connects the socket to a listener. The parameter names has the names of
-// listeners, the preferred one first. connect tries one name after another, until it
-// finds a name on which a process listens.
+// connect connects the socket to the first of the names on which a process listens.
 func (s localSocket) connect(names ...string) (err error) {
 	for _, name := range names {
 		err = uninterrupted(func() error { return unix.Connect(s.fd, &unix.SockaddrUnix{Name: name}) })
@@ -96,8 +93,7 @@ func (s localSocket) connect(names ...string) (err error) {
 	return err
 }
 
-// send sends a packet and returns its length, or 0 if the peer has closed the
-// connection.
+// send sends a packet and returns its length, or 0 if the peer has closed.
 func (s localSocket) send(packet []byte, fds ...int) int {
 	var rights []byte
 	if len(fds) > 0 {
@@ -116,8 +112,8 @@ type answer struct {
 	fds  []int
 }
 
-// receive waits for one packet. It returns false if the peer has closed the connection,
-// or if no packet arrives within localTimeout.
+// receive waits for one packet. It returns false if the peer has closed, or after
+// localTimeout.
 func (s localSocket) receive() (a answer, ok bool) {
 	packet, rights := make([]byte, 4096), make([]byte, unix.CmsgSpace(4*8))
 	n, nRights := 0, 0
@@ -148,7 +144,7 @@ func (a answer) close() {
 	}
 }
 
-// waitForClose waits until the peer closes the connection, and reports whether it did.
+// waitForClose waits until the peer closes, and reports whether it did.
 func (s localSocket) waitForClose() bool {
 	var b [1]byte
 	for {

@@ -14,17 +14,15 @@ import (
 
 const mebi = 1 << 20
 
-// needsRoot skips the test if the test process is not allowed to start processes as
-// another user.
+// needsRoot skips the test if this process cannot start processes as another user.
 func needsRoot(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can start a process as another user")
 	}
 }
 
-// TestMemoryCorruption runs a client that writes random bytes into the memory that it
-// shares with the server. The connections of that client end. No other client loses a
-// connection.
+// TestMemoryCorruption checks a client that writes random bytes into the memory shared
+// with the server. Only its own connections end.
 func TestMemoryCorruption(t *testing.T) {
 	f := newFixture(t, hostile.Spec{})
 	did := f.attack(hostile.RoleCorrupter, sameUser, hostile.Spec{Conns: 4, Seed: 7, Rounds: 1000})
@@ -43,8 +41,8 @@ func TestMalformedPackets(t *testing.T) {
 	f.finish()
 }
 
-// The server refuses a request whose source address belongs to another host. It also
-// refuses a request with a source port whose socket name belongs to another socket.
+// TestSpoofedAddresses checks that the server refuses a source address of another host,
+// and a source port of another socket.
 func TestSpoofedAddresses(t *testing.T) {
 	f := newFixture(t, hostile.Spec{})
 	did := f.attack(hostile.RoleSpoofer, sameUser, hostile.Spec{Rounds: 40})
@@ -53,21 +51,20 @@ func TestSpoofedAddresses(t *testing.T) {
 	f.finish()
 }
 
-// TestRequestWithOwnAddress runs the spoofer with its own source address. The server
-// accepts these requests. So in the other tests the server refuses the spoofer's requests
-// because of the false address, and not for another reason.
+// TestRequestWithOwnAddress checks that the server accepts the spoofer's own address. So
+// it refuses the spoofer's other requests because of the false address.
 func TestRequestWithOwnAddress(t *testing.T) {
 	f := newFixture(t, hostile.Spec{})
 	did := f.attack(hostile.RoleSpoofer, sameUser, hostile.Spec{Rounds: 20, OwnAddress: true})
 	t.Logf("%+v", did)
-	// The spoofer sends no request in a round in which another socket has the port of the
-	// request. So the number of accepted requests may be lower than the number of rounds.
+	// The spoofer skips a round if another socket has the port. So there may be fewer
+	// requests than rounds.
 	require.NotZero(t, did.Admitted)
 	require.Zero(t, did.Refused)
 	f.finish()
 }
 
-// With default settings the server refuses the requests of processes of another user.
+// TestOtherUser checks that by default the server refuses processes of another user.
 func TestOtherUser(t *testing.T) {
 	needsRoot(t)
 	f := newFixture(t, hostile.Spec{})
@@ -82,10 +79,9 @@ func TestOtherUser(t *testing.T) {
 	f.finish()
 }
 
-// TestNameSquatting checks clients of a server that listens on the wildcard address. A
-// process of another user has bound the socket name of one exact address. Clients that
-// dial this exact address still reach the server, and send nothing to the socket of the
-// other user.
+// TestNameSquatting checks a server on the wildcard address while another user has bound
+// the socket name of one address. Clients of that address reach the server, and send
+// nothing to the other user.
 func TestNameSquatting(t *testing.T) {
 	needsRoot(t)
 	f := newFixture(t, hostile.Spec{Addr: netip.MustParseAddrPort("0.0.0.0:0")})

@@ -7,16 +7,15 @@ import (
 	"math/rand/v2"
 )
 
-// Sizes of a client's messages in bytes. The smallest size has space for the number of
-// the message. The largest size is the default of reactor.Config.MaxMessage.
+// Sizes of a client's messages in bytes. The smallest has space for the message's
+// number. The largest is the default of reactor.Config.MaxMessage.
 const (
 	minMessage = 16
 	maxMessage = 4096
 )
 
-// message writes the message with the number n into b, and returns the part of b that it
-// has written. The size and the bytes are pseudo-random and depend only on seed and n. b
-// must be at least maxMessage bytes long.
+// message writes message n into b and returns the part of b that it wrote. The message
+// depends only on seed and n. The length of b must be at least maxMessage.
 func message(b []byte, seed, n uint64) []byte {
 	r := rand.NewPCG(seed, n)
 	size := minMessage + int(r.Uint64()%(maxMessage-minMessage+1))
@@ -26,13 +25,12 @@ func message(b []byte, seed, n uint64) []byte {
 	b = b[:size]
 	binary.LittleEndian.PutUint64(b, seed)
 	binary.LittleEndian.PutUint64(b[8:], n)
-	// A different word for each message makes all bytes depend on the number of the
-	// message. Only one random number is computed for each message. More random numbers
+	// All bytes depend on the message's number. More random numbers for each message
 	// would take most of the client's time.
 	word := r.Uint64()
 	for i := minMessage; i < size; i++ {
 		b[i] = byte(word >> (i % 8 * 8))
-		// An arbitrary odd number: the fractional part of the golden ratio.
+		// Arbitrary odd number: the fractional part of the golden ratio.
 		word += 0x9e3779b97f4a7c15
 	}
 	return b

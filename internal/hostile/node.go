@@ -12,8 +12,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// shutdownLimit is the maximum time for a shutdown. After that time the shutdown counts
-// as hanging. The limit is far longer than reactor.Config.DrainTimeout.
+// shutdownLimit is the maximum time of a shutdown, far longer than
+// reactor.Config.DrainTimeout. After it, the shutdown counts as hanging.
 const shutdownLimit = time.Minute
 
 // A node is a device and an engine with one loop.
@@ -22,7 +22,7 @@ type node struct {
 	engine *reactor.Engine
 }
 
-// open opens the device and the engine. The spec overrides some of the default settings.
+// open opens the device and the engine with the settings of the spec.
 func (n *node) open(s *Spec, h reactor.Handler) error {
 	settings := &soft.Config{Path: s.Path, Vectors: 1, MaxConnsPerAddress: s.MaxConnsPerAddress}
 	if s.AnyUser {

@@ -13,13 +13,11 @@ import (
 	"time"
 )
 
-// answerLimit is the maximum time that the parent waits for an answer of a child. It is
-// arbitrary. It is long because up to nine test runs may run at the same time on two
-// processors.
+// answerLimit is the maximum time to wait for an answer of a child. It is arbitrary and
+// long, because nine test runs may share two processors.
 const answerLimit = 2 * time.Minute
 
-// A Process is the handle of a child process in its parent. Only one goroutine at a time
-// may call its methods.
+// A Process is a child process. Only one goroutine at a time may call its methods.
 type Process struct {
 	Role  Role
 	cmd   *exec.Cmd
@@ -28,22 +26,21 @@ type Process struct {
 	ended bool
 }
 
-// Start starts this program again in the role r, and waits until the child has started
-// its work. The child runs as the user with the ID uid. If uid is negative, it runs as
-// the user of the parent. If the child is a server, the returned Note has the server's
-// address. If the child could not start, the error says why, and the Process is nil.
+// Start starts this program again in the role r, and waits until the child works. The
+// child runs as the user uid, or as the parent's user if uid is negative. The Note of a
+// server has its address. On an error the Process is nil.
 func Start(r Role, uid int, s *Spec) (*Process, Note, error) {
 	p := &Process{Role: r, cmd: exec.Command("/proc/self/exe")}
 	p.cmd.Env = append(os.Environ(), RoleEnv+"="+string(r))
 	p.cmd.Stderr = os.Stderr
-	// The child has its own process group. So Ctrl-C at the keyboard sends a signal to
-	// the parent only. Pdeathsig kills the child when the thread that forked the child
-	// exits: see prctl(2). That thread lives as long as the parent, because the Go
-	// runtime ends a thread only if a goroutine exits while it is locked to the thread.
+	// In its own process group, the child does not get the signal of Ctrl-C. Pdeathsig
+	// kills the child when the thread that forked it exits: prctl(2). That thread lives
+	// as long as the parent, because the Go runtime ends only threads that exiting
+	// goroutines have locked.
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	if uid >= 0 {
 		p.cmd.SysProcAttr.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid)}
-		// The user uid may have no access to the present directory of the test.
+		// The user uid may have no access to the test's directory.
 		p.cmd.Dir = "/"
 	}
 	stdin, err := p.cmd.StdinPipe()
@@ -73,11 +70,11 @@ func (p *Process) PID() int { return p.cmd.Process.Pid }
 // Report returns the counters of the child.
 func (p *Process) Report() (Note, error) { return p.ask(orderReport) }
 
-// Await waits until an attacker has finished its rounds, and returns its counters.
+// Await waits until an attacker has finished its rounds and returns its counters.
 func (p *Process) Await() (Note, error) { return p.ask(orderAwait) }
 
-// Finish orders the child to finish, and waits until it has exited. A client waits for
-// its outstanding echoes before it finishes. Finish returns the final counters.
+// Finish orders the child to finish, waits until it has exited, and returns the final
+// counters. A client first waits for its outstanding echoes.
 func (p *Process) Finish() (Note, error) {
 	if p.ended {
 		return Note{}, os.ErrProcessDone
@@ -95,14 +92,14 @@ func (p *Process) Finish() (Note, error) {
 	return note, nil
 }
 
-// Kill kills the child with SIGKILL, and waits until it has exited. It does nothing if
-// the child has exited already.
+// Kill kills the child with SIGKILL and waits until it has exited. It may be called
+// again.
 func (p *Process) Kill() {
 	if p.ended {
 		return
 	}
 	p.ended = true
-	// If the process has already exited, Signal fails. The error is ignored.
+	// Signal fails if the process has already exited.
 	_ = p.cmd.Process.Kill()
 	p.stdin.Close()
 	_ = p.cmd.Wait()
@@ -114,8 +111,8 @@ func (p *Process) Stop() error { return p.cmd.Process.Signal(syscall.SIGSTOP) }
 // Continue continues a stopped child with SIGCONT.
 func (p *Process) Continue() error { return p.cmd.Process.Signal(syscall.SIGCONT) }
 
-// ask sends the spec or an order to the child, and returns the child's answer. If the
-// child does not answer in time, ask kills it.
+// ask sends the spec or an order and returns the child's answer. It kills a child that
+// does not answer in time.
 func (p *Process) ask(what any) (note Note, err error) {
 	overdue := time.AfterFunc(answerLimit, func() { _ = p.cmd.Process.Kill() })
 	err = json.NewEncoder(p.stdin).Encode(what)

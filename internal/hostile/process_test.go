@@ -10,8 +10,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/hostile"
 )
 
-// The server releases all resources of clients that are killed with messages in
-// flight.
+// TestKilledClients checks that the server releases all resources of clients killed with
+// messages in flight.
 func TestKilledClients(t *testing.T) {
 	f := newFixture(t, hostile.Spec{})
 	for seed := range uint64(5) {
@@ -22,9 +22,8 @@ func TestKilledClients(t *testing.T) {
 	f.finish()
 }
 
-// TestStoppedClient stops a client while messages are in flight. Meanwhile other clients
-// get their echoes without delay. After the stopped client is continued, it has lost no
-// message.
+// TestStoppedClient checks that a client stopped for a while loses no message and does
+// not delay other clients.
 func TestStoppedClient(t *testing.T) {
 	f := newFixture(t, hostile.Spec{})
 	other, _ := f.start(hostile.RoleClient, sameUser, hostile.Spec{Conns: 20, Seed: 3})
@@ -37,7 +36,8 @@ func TestStoppedClient(t *testing.T) {
 	f.finish()
 }
 
-// The server releases all resources of a client that is killed while it is stopped.
+// TestStoppedAndKilledClient checks that the server releases all resources of a client
+// killed while stopped.
 func TestStoppedAndKilledClient(t *testing.T) {
 	f := newFixture(t, hostile.Spec{})
 	other, _ := f.start(hostile.RoleClient, sameUser, hostile.Spec{Conns: 20, Seed: 3})
@@ -47,7 +47,8 @@ func TestStoppedAndKilledClient(t *testing.T) {
 	f.finish()
 }
 
-// When a server is killed, the connections of its clients end at once.
+// TestKilledServer checks that the clients' connections end at once when a server is
+// killed.
 func TestKilledServer(t *testing.T) {
 	f := newFixture(t, hostile.Spec{})
 	f.server.Kill()
@@ -56,8 +57,9 @@ func TestKilledServer(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// A server is stopped for a short time, on either path. No message or connection is
-// lost. When the server continues, it accepts the clients that dialed meanwhile.
+// TestStoppedServer checks that no message or connection is lost while a server is
+// stopped for a short time, on either path. Afterwards it accepts the clients that
+// dialed meanwhile.
 func TestStoppedServer(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -70,8 +72,7 @@ func TestStoppedServer(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			f := c.begin(t, hostile.Spec{})
 			require.NoError(t, f.server.Stop())
-			// The client is expendable, so the method start does not wait until the
-			// connections are open.
+			// For an expendable client, start does not wait for the connections.
 			late, _ := f.start(hostile.RoleClient, sameUser, c.spec(hostile.Spec{Conns: 4, Expendable: true, Messages: 20}))
 			require.Zero(t, f.report(late).Tally.Opened)
 			require.NoError(t, f.server.Continue())

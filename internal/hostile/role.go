@@ -7,15 +7,14 @@ import "fmt"
 // A Role is the name of the work that a child process does.
 type Role string
 
-// Roles of servers and clients. All of these processes use the protocol correctly, except
-// in the role RoleCorruptingServer.
+// Roles of servers and clients. All use the protocol correctly, except
+// RoleCorruptingServer.
 const (
 	// RoleServer sends every message back.
 	RoleServer Role = "server"
 	// RoleClient sends messages and compares the echoes with them.
 	RoleClient Role = "client"
-	// RoleCorruptingServer is a server that writes random bytes into all memory that it
-	// shares with its clients.
+	// RoleCorruptingServer writes random bytes into all memory shared with its clients.
 	RoleCorruptingServer Role = "mad server"
 )
 

@@ -9,10 +9,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
-// maxBacklog is the maximum number of echoes that a server stores for a client that does
-// not receive them. When the backlog is full, the server ends the connection. Correct
-// clients never fill it, because they have fewer messages in flight. The number is
-// arbitrary.
+// maxBacklog is the maximum number of echoes that wait for a client. With more, the
+// server ends the connection. Correct clients have fewer messages in flight. Arbitrary.
 const maxBacklog = 256
 
 var errBacklog = errors.New("the client does not receive its echoes")
@@ -49,21 +47,20 @@ func (s *server) finish() (Note, error) {
 	return note, s.close()
 }
 
-// A backlog has the echoes that the full send queue did not accept, oldest first.
+// A backlog has the echoes that wait for the send queue, oldest first.
 type backlog struct{ held []*reactor.Buffer }
 
 // OnOpen gives the connection an empty backlog.
 func (s *server) OnOpen(c *reactor.Conn) { c.SetContext(&backlog{}) }
 
-// OnMessage sends the message back, or puts it into the backlog when the send queue
-// is full.
+// OnMessage sends the message back, or adds it to the backlog if the send queue is full.
 func (s *server) OnMessage(c *reactor.Conn, msg reactor.Message) {
 	waiting := c.Context().(*backlog)
 	if len(waiting.held) == 0 && !errors.Is(c.Send(msg.Data()), reactor.ErrWouldBlock) {
 		return
 	}
 	if len(waiting.held) == maxBacklog {
-		// Abort fails if the connection is ending already. The error is ignored.
+		// Abort fails if the connection is ending already.
 		_ = c.Abort(errBacklog)
 		return
 	}

@@ -12,9 +12,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/hostile"
 )
 
-// A server writes random bytes into the memory that it shares with its clients. The
-// clients lose their connections to that server, and keep their connections to other
-// servers.
+// TestCorruptingServer checks the clients of a server that writes random bytes into
+// shared memory. They keep their connections to other servers.
 func TestCorruptingServer(t *testing.T) {
 	f := newFixture(t, hostile.Spec{})
 	corrupting, note := start(t, hostile.RoleCorruptingServer, sameUser, hostile.Spec{Addr: netip.MustParseAddrPort("127.0.0.1:0"), Seed: 9})
@@ -24,8 +23,8 @@ func TestCorruptingServer(t *testing.T) {
 	f.finish()
 }
 
-// A server on the wire path answers connection requests with wrong replies. Its clients
-// lose their connections to that server, and keep their connections to other servers.
+// TestWrongReplies checks the clients of a wire server that replies wrongly. They keep
+// their connections to other servers.
 func TestWrongReplies(t *testing.T) {
 	f := newWireFixture(t, hostile.Spec{})
 	from := newAddr()
@@ -36,9 +35,8 @@ func TestWrongReplies(t *testing.T) {
 	f.finish()
 }
 
-// requireSurvives starts a client with connections to a correct server and to a hostile
-// one. It requires that the client keeps its connections to the correct server, and
-// that its memory does not grow.
+// requireSurvives requires that a client of a correct server and a hostile one keeps its
+// connections to the correct one. Its memory must not grow.
 func requireSurvives(f *fixture, s hostile.Spec) {
 	f.t.Helper()
 	s.Conns, s.Seed = 4, 3

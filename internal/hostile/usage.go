@@ -11,14 +11,13 @@ import (
 	"strings"
 )
 
-// A Usage says how much memory, and how many descriptors and mappings a process has.
+// A Usage is the memory, descriptors and mappings of a process.
 type Usage struct {
 	Resident uint64 // Resident memory in bytes now: VmRSS of proc_pid_status(5).
 	// Largest resident memory in bytes so far: VmHWM of proc_pid_status(5).
 	Peak        uint64
 	Descriptors int // Number of open descriptors: entries of /proc/pid/fd.
-	// Number of mappings: lines of /proc/pid/maps. The kernel limits it by
-	// vm.max_map_count.
+	// Number of mappings: lines of /proc/pid/maps. The limit is vm.max_map_count.
 	Mappings int
 }
 
@@ -42,8 +41,8 @@ func UsageOf(pid int) (u Usage, err error) {
 	return u, nil
 }
 
-// kilobytes returns the number of kilobytes in a line of a status file, converted to
-// bytes. If the process has exited, the file has no such line, and the result is zero.
+// kilobytes returns the kilobytes in a line of a status file, converted to bytes. It
+// returns zero if the line is missing because the process has exited.
 func kilobytes(status []byte, name string) uint64 {
 	lines := bufio.NewScanner(bytes.NewReader(status))
 	for lines.Scan() {

@@ -11,8 +11,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/hostile"
 )
 
-// A client on the wire path is stopped for a short time. Other clients are not delayed.
-// When the stopped client continues, it has lost no message.
+// TestStoppedClientOnWire checks that a client stopped for a short time loses no message
+// and does not delay others.
 func TestStoppedClientOnWire(t *testing.T) {
 	f := newWireFixture(t, hostile.Spec{})
 	other, _ := f.start(hostile.RoleClient, sameUser, withWirePath(hostile.Spec{Conns: 10, Seed: 3}))
@@ -25,9 +25,8 @@ func TestStoppedClientOnWire(t *testing.T) {
 	f.finish()
 }
 
-// TestKilledClientsOnWire kills clients on the wire path, which cannot send a DREQ. The
-// server ends their connections when its keepalive fails, and then releases all their
-// resources.
+// TestKilledClientsOnWire checks that the server releases all resources of killed
+// clients when its keepalive fails. They cannot send a DREQ.
 func TestKilledClientsOnWire(t *testing.T) {
 	f := newWireFixture(t, hostile.Spec{Keepalive: 5 * time.Second})
 	for seed := range uint64(3) {
@@ -39,8 +38,8 @@ func TestKilledClientsOnWire(t *testing.T) {
 	f.finish()
 }
 
-// TestKilledServerOnWire kills a server on the wire path. The clients notice this when
-// they have used up their retries. Their connections then fail.
+// TestKilledServerOnWire checks that the clients' connections fail after their retries
+// when a server is killed.
 func TestKilledServerOnWire(t *testing.T) {
 	f := newWireFixture(t, hostile.Spec{})
 	f.server.Kill()

@@ -18,7 +18,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
-// A wireSocket is a UDP socket of an attacker, bound to the RoCEv2 port of one address.
+// A wireSocket is an attacker's UDP socket on the RoCEv2 port of one address.
 type wireSocket struct {
 	conn  *net.UDPConn
 	local netip.AddrPort
@@ -27,8 +27,8 @@ type wireSocket struct {
 }
 
 func openWire(local netip.Addr) (*wireSocket, error) {
-	// With IP_PMTUDISC_DO the kernel sets the identification in the IPv4 header to 0. The
-	// identification must be known, because the ICRC covers it: see wire.Flow.Seal.
+	// With IP_PMTUDISC_DO the identification in the IPv4 header is 0. The ICRC covers
+	// it: see wire.Flow.Seal.
 	control := func(_, _ string, c syscall.RawConn) (err error) {
 		failed := c.Control(func(fd uintptr) {
 			err = unix.SetsockoptInt(int(fd), unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_DO)
@@ -48,15 +48,13 @@ func openWire(local netip.Addr) (*wireSocket, error) {
 
 func (s *wireSocket) close() { _ = s.conn.Close() }
 
-// build begins a packet with the given opcode and payload length in the socket's buffer.
-// The caller fills in the rest.
+// build begins a packet in the socket's buffer. The caller fills in the rest.
 func (s *wireSocket) build(op wire.Opcode, payload int) wire.Packet {
 	return wire.Build(s.out, op, payload)
 }
 
-// send computes the ICRC of a packet, sends the packet, and returns its length in bytes.
-// If the kernel refuses to send the packet, send ignores the error, as if the network
-// had lost the packet.
+// send computes the ICRC of a packet, sends it, and returns its length in bytes. It
+// ignores errors, as if the network had lost the packet.
 func (s *wireSocket) send(p wire.Packet, to netip.Addr) int {
 	dst := netip.AddrPortFrom(to, wire.UDPPort)
 	var f wire.Flow
@@ -79,8 +77,7 @@ func (s *wireSocket) sendMAD(m *wire.MAD, to netip.Addr) int {
 	return s.send(p, to)
 }
 
-// receive waits for a valid packet and returns it. It drops invalid packets. It returns
-// an error if no valid packet has arrived by the deadline.
+// receive waits for a valid packet until the deadline. It drops invalid packets.
 func (s *wireSocket) receive(deadline time.Time) (p wire.Packet, err error) {
 	if err := s.conn.SetReadDeadline(deadline); err != nil {
 		return p, err
@@ -96,8 +93,7 @@ func (s *wireSocket) receive(deadline time.Time) (p wire.Packet, err error) {
 	}
 }
 
-// A wirePeer is the attacker's end of one connection. It does not use the library's
-// device: it builds every packet itself.
+// A wirePeer is the attacker's end of one connection. It builds every packet itself.
 type wirePeer struct {
 	*wireSocket
 	server netip.AddrPort
@@ -111,13 +107,11 @@ type wirePeer struct {
 	next      psn.Value // PSN of the next request to the server.
 	mtu       int
 
-	// Values that the connection request asks both sides to use: the code of the ACK
-	// timeout, and the retry count.
+	// ACK timeout code and retry count that the connection request sets for both sides.
 	ackTimeout, retries uint8
 }
 
-// newWirePeer makes a peer. The GUID, the communication ID, the queue pair number and
-// the first PSN are random.
+// newWirePeer makes a peer with random numbers.
 func newWirePeer(s *wireSocket, server netip.AddrPort, r *rand.Rand) *wirePeer {
 	return &wirePeer{
 		wireSocket: s, server: server, guid: r.Uint64(), id: r.Uint32() | 1,
@@ -126,8 +120,8 @@ func newWirePeer(s *wireSocket, server netip.AddrPort, r *rand.Rand) *wirePeer {
 	}
 }
 
-// request returns the REQ of this peer. It proposes the smallest path MTU. Source: IBTA
-// vol. 1, 12.6.5.
+// request returns the REQ of this peer with the smallest path MTU. Source: IBTA vol. 1,
+// 12.6.5.
 func (p *wirePeer) request() *wire.MAD {
 	const mtu256, timeout = 1, 18
 	r := wire.REQ{
@@ -167,9 +161,8 @@ func (p *wirePeer) connect() error {
 	return fmt.Errorf("no answer to a connection request from %v", p.local)
 }
 
-// onReply handles a packet that has arrived while the peer connects. If the packet is
-// the REP that answers this peer's REQ, onReply sends an RTU. After a REJ it returns
-// errRefused.
+// onReply handles a packet that arrives while the peer connects. It answers the REP for
+// this peer with an RTU. After a REJ it returns errRefused.
 func (p *wirePeer) onReply(in wire.Packet) (done bool, err error) {
 	if in.Opcode() != wire.UDSendOnly {
 		return false, nil
@@ -203,7 +196,7 @@ func (p *wirePeer) sendRTU() {
 	p.sendMAD(&m, p.server.Addr())
 }
 
-// disconnect sends DREQs until the server confirms with a DREP. It gives up after 10 s.
+// disconnect sends DREQs until a DREP arrives, for at most 10 s.
 func (p *wirePeer) disconnect() {
 	const repeatAfter, attempts = 250 * time.Millisecond, 40
 	r := wire.DREQ{LocalID: p.id, RemoteID: p.serverID, RemoteQPN: p.serverQPN}
@@ -223,7 +216,7 @@ func (p *wirePeer) disconnect() {
 	}
 }
 
-// confirms reports whether the packet is a DREP that answers the DREQ of this peer.
+// confirms reports whether the packet is the DREP for this peer's DREQ.
 func (p *wirePeer) confirms(in wire.Packet) bool {
 	if in.Opcode() != wire.UDSendOnly {
 		return false
@@ -248,7 +241,7 @@ func (p *wirePeer) post(op wire.Opcode, payload []byte) int {
 	return p.send(out, p.server.Addr())
 }
 
-// acknowledge sends an ACK for the server's request with the given PSN.
+// acknowledge sends an ACK for the server's request.
 func (p *wirePeer) acknowledge(num psn.Value) {
 	out := p.build(wire.Acknowledge, 0)
 	out.BTH().SetDestQP(p.serverQPN)
@@ -257,7 +250,7 @@ func (p *wirePeer) acknowledge(num psn.Value) {
 	p.send(out, p.server.Addr())
 }
 
-// echo sends a message, and waits for its echo.
+// echo sends a message and waits for its echo.
 func (p *wirePeer) echo(payload []byte) error {
 	const repeatAfter, attempts = 500 * time.Millisecond, 40
 	num := p.next

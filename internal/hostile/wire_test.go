@@ -25,16 +25,14 @@ func withWirePath(s hostile.Spec) hostile.Spec {
 	return s
 }
 
-// TestInvalidPackets sends invalid packets to a server. They end none of its connections.
-// The memory that the server uses for them is limited, and all its answers together have
-// fewer bytes than the invalid packets.
+// TestInvalidPackets checks that invalid packets end no connection, use limited memory,
+// and get answers with fewer bytes in all.
 func TestInvalidPackets(t *testing.T) {
-	// By chance some of the sent packets are valid connection requests. The server keeps
-	// a half-open connection for each of these until ConnectTimeout.
+	// By chance some packets are valid connection requests, which stay half-open until
+	// ConnectTimeout.
 	f := newWireFixture(t, hostile.Spec{ConnectTimeout: 10 * time.Second})
 	from := newAddr()
-	// The attack uses the attacker's own address and the next one. This call reserves the
-	// next address, so that no other process gets it.
+	// The attack also uses the next address, which this call reserves.
 	newAddr()
 	did := f.attack(hostile.RoleInvalid, sameUser, withWirePath(hostile.Spec{From: from, Seed: 4, Rounds: 100, Interval: 5 * time.Millisecond}))
 	t.Logf("%+v", did)
@@ -43,7 +41,8 @@ func TestInvalidPackets(t *testing.T) {
 	f.finish()
 }
 
-// If a peer violates the protocol on its connections, only these connections end.
+// TestProtocolViolations checks that violations of the protocol end only the connections
+// of the violator.
 func TestProtocolViolations(t *testing.T) {
 	f := newWireFixture(t, hostile.Spec{})
 	did := f.attack(hostile.RoleViolator, sameUser, withWirePath(hostile.Spec{Seed: 6, Rounds: 40}))
@@ -52,17 +51,16 @@ func TestProtocolViolations(t *testing.T) {
 	f.finish()
 }
 
-// One address opens as many connections as the server accepts from it. Clients with other
-// addresses can still connect.
+// TestIdleConnections checks that other addresses can connect while one address has as
+// many connections as allowed.
 func TestIdleConnections(t *testing.T) {
 	f := newWireFixture(t, hostile.Spec{MaxConnsPerAddress: 50})
 	idler, _ := f.start(hostile.RoleIdler, sameUser, withWirePath(hostile.Spec{Seed: 6, Rounds: 100}))
 	note, err := idler.Await()
 	require.NoError(t, err)
 	t.Logf("%+v", note.Attack)
-	// A connection counts towards the limit of an address only after its RTU has arrived.
-	// If the next request arrives before the RTU of the previous connection, the server
-	// accepts it. So a few more connections than the limit can open.
+	// A connection counts only after its RTU. Requests that arrive before that let a few
+	// more connections than the limit open.
 	require.GreaterOrEqual(t, note.Attack.Admitted, uint64(50))
 	require.LessOrEqual(t, note.Attack.Admitted, uint64(60))
 	requireAdmitted(f, withWirePath(hostile.Spec{}))
@@ -72,15 +70,14 @@ func TestIdleConnections(t *testing.T) {
 	f.finish()
 }
 
-// Packets that do not come from the peer's address do not end a connection, even if
-// their sender knows all numbers of the connection.
+// TestInjection checks that packets from another address do not end a connection, even
+// with all its numbers.
 func TestInjection(t *testing.T) {
-	// One of the injected messages is a valid connection request. It creates a connection
-	// that stays half-open until ConnectTimeout.
+	// One of the injected messages is a valid request, which stays half-open until
+	// ConnectTimeout.
 	f := newWireFixture(t, hostile.Spec{ConnectTimeout: 10 * time.Second})
 	from := newAddr()
-	// The attack uses the attacker's own address and the next one. This call reserves the
-	// next address, so that no other process gets it.
+	// The attack also uses the next address, which this call reserves.
 	newAddr()
 	did := f.attack(hostile.RoleInjector, sameUser, withWirePath(hostile.Spec{From: from, Seed: 5, Rounds: 60}))
 	t.Logf("%+v", did)
@@ -88,8 +85,8 @@ func TestInjection(t *testing.T) {
 	f.finish()
 }
 
-// An incomplete message holds a buffer of a shared receive queue only for a limited
-// time.
+// TestHalfMessages checks that an incomplete message holds a shared receive buffer only
+// for a limited time.
 func TestHalfMessages(t *testing.T) {
 	f := newWireFixture(t, hostile.Spec{SharedRecvBuffers: 64})
 	halves, _ := f.start(hostile.RoleHalves, sameUser, withWirePath(hostile.Spec{Conns: 80}))
@@ -102,9 +99,8 @@ func TestHalfMessages(t *testing.T) {
 	f.finish()
 }
 
-// During a flood of requests from many addresses, other clients can still connect. The
-// server sends a bounded number of bytes in answer to the flood, and uses a bounded
-// amount of memory.
+// TestFlood checks that other clients can connect during a flood of requests. The
+// server's answers and memory are limited.
 func TestFlood(t *testing.T) {
 	f := newWireFixture(t, hostile.Spec{ConnectTimeout: 10 * time.Second})
 	churn, _ := f.start(hostile.RoleClient, sameUser, withWirePath(hostile.Spec{Conns: 2, Messages: 1, Seed: 2}))

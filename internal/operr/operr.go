@@ -1,5 +1,4 @@
-// Package operr adds the name of the failed operation to the errors that the packages of
-// this module return.
+// Package operr adds the name of the failed operation to the errors of this module.
 package operr
 
 import (
@@ -8,10 +7,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Wrap returns err as a *verbs.OpError for the operation op. It returns nil if err is
-// nil. If the chain of err has a *verbs.OpError already, Wrap returns err unchanged. The
-// error then names only the innermost operation. That is enough: the caller knows which
-// function it has called, and the error says which step inside that function has failed.
+// Wrap returns err as a *verbs.OpError for the operation op, or nil if err is nil. An
+// error that already has a *verbs.OpError in its chain is returned unchanged. So the
+// error names the innermost operation, which the caller of the outer one does not know.
 func Wrap(op string, err error) error {
 	if err == nil {
 		return nil

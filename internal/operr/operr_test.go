@@ -21,7 +21,7 @@ func TestWrap(t *testing.T) {
 }
 
 // TestWrapTwice checks that an error that is wrapped twice names only the innermost
-// operation, even if other text was added between the two calls of Wrap.
+// operation.
 func TestWrapTwice(t *testing.T) {
 	err := operr.Wrap("create QP", verbs.ErrBusy)
 	require.Same(t, err, operr.Wrap("outer", err))

@@ -1,13 +1,12 @@
-// Package psn does arithmetic on the sequence numbers of the InfiniBand transport:
-// packet sequence numbers (PSN) and message sequence numbers (MSN). They have 24 bits
-// and wrap around (IBTA vol. 1, 9.7.1).
+// Package psn does arithmetic on the packet and message sequence numbers (PSN, MSN) of
+// InfiniBand. They have 24 bits and wrap around (IBTA vol. 1, 9.7.1).
 package psn
 
-// mask has ones in the 24 bits of a sequence number.
+// mask has the 24 bits of a sequence number.
 const mask = 1<<24 - 1
 
-// A Value is a sequence number from 0 to 1<<24 - 1. New and the methods return only
-// values in this range. Such values may be compared with == and used as map keys.
+// A Value is a sequence number from 0 to 1<<24 - 1. Values from New and the methods may
+// be compared with == and used as map keys.
 type Value uint32
 
 // New returns the sequence number in the low 24 bits of n.
@@ -16,21 +15,20 @@ func New(n uint32) Value { return Value(n & mask) }
 // Add returns v + n modulo 1<<24. n may be negative.
 func (v Value) Add(n int) Value { return Value(uint32(v)+uint32(n)) & mask }
 
-// Sub returns v - w as a signed number from -1<<23 to 1<<23 - 1: positive if v is
-// newer, negative if it is older. A difference of exactly 1<<23 counts as older.
+// Sub returns v - w, from -1<<23 to 1<<23 - 1. It is positive if v is newer, and
+// negative if v is older. A difference of 1<<23 counts as older.
 func (v Value) Sub(w Value) int {
 	const unused = 32 - 24
 	return int(int32((v-w)<<unused) >> unused) // Sign extension from 24 to 32 bits.
 }
 
-// Before reports whether v is older than w. If v and w differ by exactly 1<<23, v is
-// before w and w is before v. The sequence numbers that are in use at one time must
-// therefore lie in a range smaller than 1<<23.
+// Before reports whether v is older than w. If they differ by exactly 1<<23, each is
+// before the other. So all numbers in use must lie in a range smaller than 1<<23.
 func (v Value) Before(w Value) bool { return v.Sub(w) < 0 }
 
 // After reports whether v is newer than w.
 func (v Value) After(w Value) bool { return v.Sub(w) > 0 }
 
-// In reports whether v is one of the n values first, first+1, and so on. It is always
-// true if n is 1<<24 or more, and always false if n is 0 or less.
+// In reports whether v is one of the n values from first on. It is true if n is 1<<24 or
+// more, and false if n is 0 or less.
 func (v Value) In(first Value, n int) bool { return int((v-first)&mask) < n }

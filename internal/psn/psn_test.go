@@ -91,8 +91,7 @@ func TestIn(t *testing.T) {
 	}
 }
 
-// FuzzValue checks the relations between Add, Sub, Before, After and In for any two
-// values.
+// FuzzValue checks the relations between the methods for any two values.
 func FuzzValue(f *testing.F) {
 	f.Add(uint32(last), 1)
 	f.Add(uint32(0), -1)

@@ -1,7 +1,6 @@
-// Package slots provides a table of values with handles that become invalid on removal.
-// A handle is the index of a slot plus the slot's generation. Each reuse of a slot
-// changes its generation, so the handle of a removed value never finds the value that
-// is stored in the slot later.
+// Package slots provides a table of values with handles. A handle has the index of a
+// slot and the slot's generation, which changes with each use. So the handle of a
+// removed value never finds a later value in the slot.
 package slots
 
 import (
@@ -10,8 +9,8 @@ import (
 )
 
 // A Handle identifies one value from Put until Remove. The low 32 bits are the index of
-// the slot, the high 32 bits its generation. Zero is never a valid handle. Get and
-// Remove accept any number and report false if it is not a valid handle.
+// the slot, and the high 32 bits its generation. Zero is never valid. Get and Remove
+// accept any number.
 type Handle uint64
 
 // Index returns the index of the slot.
@@ -24,32 +23,30 @@ func newHandle(index int, gen uint32) Handle {
 	return Handle(gen)<<32 | Handle(uint32(index))
 }
 
-// A Table holds values of type T. The zero value is an empty table. One goroutine owns a
-// table, and only that goroutine may call its methods.
+// A Table holds values of type T. The zero value is an empty table. Only one goroutine,
+// its owner, may call its methods.
 //
-// Put uses the slot that was freed last, because that slot is most likely still in the
-// processor's cache. The generation of a slot increases by one with each use. After the
-// largest generation, 1<<32 - 1, comes the generation 1. So a handle of a removed value
-// stays invalid for the next 1<<32 - 2 uses of its slot.
+// Put uses the slot that was freed last, because it is most likely in the processor's
+// cache. The generation grows by one with each use of a slot, and wraps from 1<<32 - 1
+// to 1. So a handle of a removed value stays invalid for the next 1<<32 - 2 uses.
 type Table[T any] struct {
 	slots []slot[T]
-	free  uint32 // Index of the first free slot plus one. 0 if no slot is free.
+	free  uint32 // Index of the first free slot plus one. 0 means none.
 	live  int
 }
 
 type slot[T any] struct {
-	// Generation of the value in the slot, if the slot is in use. Otherwise the
-	// generation that the next value in the slot will have. It is never 0.
+	// Generation of the value in the slot, or of the next one if the slot is free. Never
+	// 0.
 	gen uint32
-	// Index of the next free slot plus one. 0 if this slot is in use or is the last free
-	// slot.
+	// Index of the next free slot plus one. 0 means none, or that this slot is in use.
 	next  uint32
 	used  bool
 	value T
 }
 
-// Put stores v and returns its handle. It allocates memory only when the table holds
-// more values than ever before. It panics if the table holds 1<<32 - 1 values.
+// Put stores v and returns its handle. It allocates memory only when the table becomes
+// larger than ever before. It panics if the table holds 1<<32 - 1 values.
 func (t *Table[T]) Put(v T) Handle {
 	if t.free == 0 {
 		t.grow()
@@ -63,7 +60,7 @@ func (t *Table[T]) Put(v T) Handle {
 }
 
 // Get returns a pointer to the value of h. It reports false if h is not valid. The
-// pointer is valid until the next Put or Remove.
+// pointer is valid until Put or Remove.
 func (t *Table[T]) Get(h Handle) (*T, bool) {
 	s := t.find(h)
 	if s == nil {
@@ -72,9 +69,8 @@ func (t *Table[T]) Get(h Handle) (*T, bool) {
 	return &s.value, true
 }
 
-// At returns the value in the slot with this index. It returns the zero value if the slot
-// is free or does not exist. At does not compare generations, so the caller has to check
-// that the value is the expected one.
+// At returns the value in the slot with this index, or the zero value if the slot is
+// free or does not exist. The caller has to check that this is the expected value.
 func (t *Table[T]) At(index int) (v T) {
 	if uint(index) < uint(len(t.slots)) {
 		v = t.slots[index].value
@@ -82,7 +78,7 @@ func (t *Table[T]) At(index int) (v T) {
 	return v
 }
 
-// Remove removes the value of h and returns it. It reports false if h is not valid.
+// Remove removes and returns the value of h. It reports false if h is not valid.
 func (t *Table[T]) Remove(h Handle) (v T, ok bool) {
 	if t.find(h) == nil {
 		return v, false
@@ -90,8 +86,8 @@ func (t *Table[T]) Remove(h Handle) (v T, ok bool) {
 	return t.RemoveAt(h.Index()), true
 }
 
-// RemoveAt removes the value in the slot with this index and returns it. It panics if the
-// slot is free or does not exist.
+// RemoveAt removes and returns the value in the slot with this index. It panics if there
+// is none.
 func (t *Table[T]) RemoveAt(index int) T {
 	s := &t.slots[index]
 	if !s.used {
@@ -99,7 +95,7 @@ func (t *Table[T]) RemoveAt(index int) T {
 	}
 	var zero T
 	v := s.value
-	// The slot must not keep a reference to the removed value.
+	// The slot must not refer to the removed value.
 	s.used, s.value = false, zero
 	s.gen = nextGen(s.gen)
 	s.next, t.free = t.free, uint32(index)+1
@@ -110,9 +106,8 @@ func (t *Table[T]) RemoveAt(index int) T {
 // Len returns the number of values in the table.
 func (t *Table[T]) Len() int { return t.live }
 
-// All iterates over the values in the order of their slots. The body of the loop may call
-// Put and Remove. If the body puts a new value into the table, the iteration may visit
-// that value or leave it out.
+// All iterates over the values in the order of their slots. The loop's body may call Put
+// and Remove. Values that it puts may be visited or not.
 func (t *Table[T]) All() iter.Seq2[Handle, *T] {
 	return func(yield func(Handle, *T) bool) {
 		for i := range len(t.slots) {

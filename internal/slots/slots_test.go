@@ -58,8 +58,7 @@ func TestUnknownHandles(t *testing.T) {
 	var table slots.Table[int]
 	removed := table.Put(1)
 	table.Remove(removed)
-	// The handle next has the generation that the next value in the slot will have. The
-	// slot has no such value yet, so the handle is not valid.
+	// The handle next has the slot's next generation, which no value has yet.
 	next := removed + 1<<32
 
 	for _, h := range []slots.Handle{0, 1, removed, next, 1<<32 | 1, math.MaxUint32, math.MaxUint64} {
@@ -130,8 +129,7 @@ func TestAllAllowsRemoveAndPut(t *testing.T) {
 	for h := range table.All() {
 		table.Remove(h)
 		if seen++; seen == 3 {
-			// Put uses the slot of the value that the body of the loop has just removed.
-			// The iteration has passed that slot, and does not visit it again.
+			// Put uses the slot just removed, which the iteration has passed already.
 			table.Put(100)
 		}
 	}
@@ -169,7 +167,7 @@ func TestSteadyStateDoesNotAllocate(t *testing.T) {
 	require.NotZero(t, sum)
 }
 
-// FuzzTable makes random calls on a table and on a map, and compares the results.
+// FuzzTable compares random calls on a table with a map.
 func FuzzTable(f *testing.F) {
 	f.Add([]byte{0, 0, 0, 1, 2, 0, 4, 0})
 	f.Add([]byte{0, 1, 0, 1, 1, 0, 0, 3, 5, 7, 9})

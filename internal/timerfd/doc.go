@@ -1,3 +1,3 @@
-// Package timerfd has timers that are file descriptors, so that epoll can wait for them.
-// See timerfd_create(2). The timers use CLOCK_MONOTONIC, the same clock as package time.
+// Package timerfd has timers that are file descriptors, for epoll. They use
+// CLOCK_MONOTONIC. See timerfd_create(2).
 package timerfd

@@ -12,8 +12,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/timerfd"
 )
 
-// testTimeout is the maximum time in milliseconds that a test waits. It is so long that
-// only a failing test reaches it.
+// testTimeout is the maximum time of a wait in milliseconds. Only a failing test reaches
+// it.
 const testTimeout = 10_000
 
 func newTimer(t *testing.T) int {
@@ -23,8 +23,7 @@ func newTimer(t *testing.T) int {
 	return fd
 }
 
-// readable waits for fd, at most the given number of milliseconds. It reports whether fd
-// is readable.
+// readable reports whether fd is readable within the given number of milliseconds.
 func readable(t *testing.T, fd, timeout int) bool {
 	fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
 	for {
@@ -46,10 +45,10 @@ func TestTimerExpiresOnce(t *testing.T) {
 	require.GreaterOrEqual(t, time.Since(start), 5*time.Millisecond)
 	timerfd.Drain(fd)
 	require.False(t, readable(t, fd, 20))
-	timerfd.Drain(fd) // The descriptor is not readable. Drain does not block.
+	timerfd.Drain(fd) // Drain does not block if the descriptor is not readable.
 }
 
-// A timer that is set to zero or to a negative time expires at once.
+// TestNoTimeLeft checks that a timer expires at once if it is set to zero or less.
 func TestNoTimeLeft(t *testing.T) {
 	fd := newTimer(t)
 	for _, after := range []time.Duration{0, -1, -time.Hour} {

@@ -1,43 +1,41 @@
-// Package timerheap has timers for an event loop. The loop starts and stops them, and
-// calls Expire to fire them. Starting and stopping a timer allocates memory only when the
-// heap has more timers than ever before.
+// Package timerheap has timers for an event loop, which fires them by calling Expire.
+// Starting and stopping a timer allocates memory only when there are more timers than
+// ever before.
 package timerheap
 
 import "time"
 
-// A Timer calls the function Fire once when the time of the timer has come. An object
-// that needs a timer has a field of type Timer. The owner sets the field Fire before the
-// first call of Heap.Set, and leaves all other fields zero.
+// A Timer calls the function Fire once at the timer's time. Its owner sets Fire before
+// the first call of Heap.Set. The zero value has no function.
 type Timer struct {
-	// Heap.Expire calls Fire, on the goroutine that owns the heap. During the call, the
-	// timer is not running any more, and Fire may set it again.
+	// Heap.Expire calls Fire on the goroutine that owns the heap. The timer is then not
+	// running, and Fire may set it again.
 	Fire func()
-	// Time at which the timer fires, counted from a point in time that the owner of the
-	// heap has chosen.
+	// Time at which the timer fires, from a starting point that the owner of the heap
+	// has chosen.
 	when time.Duration
-	// Index of the timer in Heap.timers plus one. 0 if the timer is not running.
+	// Index of the timer in Heap.timers plus one. 0 if not running.
 	pos int
 }
 
-// Running reports whether the timer has been set and has neither fired nor been stopped.
+// Running reports whether the timer has been set and not yet fired or stopped.
 func (t *Timer) Running() bool { return t.pos != 0 }
 
-// When returns the time to which the timer was set last, even if the timer is not running
-// any more.
+// When returns the time to which the timer was set last.
 func (t *Timer) When() time.Duration { return t.when }
 
-// A Heap is a binary heap of running timers. The zero value is empty. It may be used by
-// one goroutine at a time.
+// A Heap is a binary heap of running timers. The zero value is empty. Only one goroutine
+// at a time may use it.
 type Heap struct {
-	// The timers in heap order. The timer that fires first has index 0.
+	// The timers in heap order, the earliest first.
 	timers []*Timer
 }
 
 // Len returns the number of running timers.
 func (h *Heap) Len() int { return len(h.timers) }
 
-// Set starts the timer t. The parameter when is the time at which t fires. If t is
-// already running, the new time replaces the old one.
+// Set starts the timer t, which fires at the time when. It replaces the time of a
+// running timer.
 func (h *Heap) Set(t *Timer, when time.Duration) {
 	t.when = when
 	if t.pos == 0 {
@@ -63,7 +61,7 @@ func (h *Heap) Stop(t *Timer) bool {
 	return true
 }
 
-// Move moves the timer t to another heap and keeps its time. The owner of that heap must
+// Move moves the running timer t to another heap and keeps its time. Both heaps must
 // count time from the same point. Move does nothing if t is not running.
 func (h *Heap) Move(t *Timer, to *Heap) {
 	if h.Stop(t) {
@@ -71,8 +69,8 @@ func (h *Heap) Move(t *Timer, to *Heap) {
 	}
 }
 
-// Next returns the time at which the first timer will fire. The result ok is false if no
-// timer is running.
+// Next returns the time at which the first timer will fire. It reports false if there is
+// none.
 func (h *Heap) Next() (when time.Duration, ok bool) {
 	if len(h.timers) == 0 {
 		return 0, false
@@ -80,16 +78,14 @@ func (h *Heap) Next() (when time.Duration, ok bool) {
 	return h.timers[0].when, true
 }
 
-// Due reports whether at least one timer has to fire. The parameter now is the present
-// time.
+// Due reports whether a timer has to fire at the time now.
 func (h *Heap) Due(now time.Duration) bool {
 	return len(h.timers) > 0 && h.timers[0].when <= now
 }
 
-// Expire calls the functions Fire of all timers whose time has come, and returns the
-// number of these timers. The parameter now is the present time. These functions may set
-// and stop timers. Expire fires at most as many timers as were running before the call.
-// So it returns even if every timer is set again while it fires.
+// Expire fires all timers whose time has come at the time now, and returns their number.
+// Their functions may set and stop timers. Expire fires no more timers than were running
+// before the call, so it always returns.
 func (h *Heap) Expire(now time.Duration) (fired int) {
 	for limit := len(h.timers); fired < limit && h.Due(now); fired++ {
 		t := h.timers[0]
@@ -99,8 +95,7 @@ func (h *Heap) Expire(now time.Duration) (fired int) {
 	return fired
 }
 
-// fix restores the heap order after the time of one timer has changed. The parameter at
-// is the index of that timer in the slice timers.
+// fix restores the heap order after the time of the timer with index at has changed.
 func (h *Heap) fix(at int) {
 	for at > 0 && h.less(at, (at-1)/2) {
 		h.swap(at, (at-1)/2)

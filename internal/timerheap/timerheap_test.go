@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestTimersAgainstAModel sets and stops timers at random. The timers must fire in the
-// order of their times, and no timer may fire before its time.
+// TestTimersAgainstAModel checks that random timers fire in the order of their times,
+// and none too early.
 func TestTimersAgainstAModel(t *testing.T) {
 	for seed := range uint64(200) {
 		rng := rand.New(rand.NewPCG(seed, 0))
@@ -51,9 +51,8 @@ func TestTimersAgainstAModel(t *testing.T) {
 	}
 }
 
-// TestTimerSetWhileFiring checks a function Fire that sets its own timer again, to a time
-// that has come already. The same call of Expire must not call the function again. The
-// next call of Expire must.
+// TestTimerSetWhileFiring checks a function Fire that sets its own timer to a past time.
+// Only the next call of Expire fires it again.
 func TestTimerSetWhileFiring(t *testing.T) {
 	var ts Heap
 	var a, b Timer
@@ -82,8 +81,8 @@ func TestTimersDoNotAllocate(t *testing.T) {
 	}))
 }
 
-// Move moves a running timer to another heap and keeps its time. It does nothing to a
-// timer that is not running.
+// TestMove checks that Move keeps the time of a running timer, and does nothing to one
+// that is not running.
 func TestMove(t *testing.T) {
 	var from, to Heap
 	var running, stopped Timer
