@@ -1,7 +1,7 @@
 // Command comments prints random comments of this module without their code. A comment
 // that a reader must then read twice needs to be rewritten.
 //
-// \tgo run ./internal/comments -seed 1
+//	go run ./internal/comments -seed 1
 package main
 
 import (

@@ -14,28 +14,24 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft"
 )
 
-// floodSpec describes the flood that is measured: 60,000 requests from 250 addresses.
-// They are sent at a rate of 10,000 requests a second, or less if the machine is slow.
+// floodSpec describes the flood: 60,000 requests from 250 addresses, 10,000 a second or
+// fewer on a slow machine.
 var floodSpec = hostile.Spec{
-	// In a round 100 requests are sent. A round takes 10 ms: about 3 ms to send the
-	// requests, and then the interval of 7 ms.
+	// A round of 100 requests takes 10 ms: about 3 ms to send them and a pause of 7 ms.
 	From: hostile.FloodAddr(), Sources: 250, Rounds: 600, Interval: 7 * time.Millisecond,
 }
 
-// quietTime is how long the client opens connections before the flood. The times of
-// these connections are printed for comparison. Arbitrary.
+// quietTime is how long the client opens connections before the flood, for comparison.
+// Arbitrary.
 const quietTime = 6 * time.Second
 
-// memoryTime is the time from the end of the flood to the last report of the server's
-// memory. Arbitrary.
+// memoryTime is the time from the flood to the last report of memory. Arbitrary.
 const memoryTime = time.Minute
 
-// flood sends a flood of requests to a server with default settings, while a client
-// opens one connection after another. It prints how long these connections took to open,
-// and how much memory the server used.
+// flood sends a flood of requests to a server while a client opens connections. It
+// prints how long these took to open, and how much memory the server used.
 func flood(ctx context.Context, o *options, out io.Writer) error {
-	// The flood is measured with the default settings of a server. Servers have these
-	// settings in a soak of an hour: see options.durations.
+	// In a soak of an hour the servers have the default settings.
 	o.duration = time.Hour
 	s := newTestbed("wire", soft.PathWire, o)
 	defer s.kill()
@@ -78,7 +74,7 @@ func flood(ctx context.Context, o *options, out io.Writer) error {
 	return s.memoryAfter(ctx, usage.Resident, out)
 }
 
-// startForFlood starts a server, and a client that opens one connection after another.
+// startForFlood starts a server and a client that opens connections one by one.
 func (s *testbed) startForFlood() (err error) {
 	if s.server, s.addr, err = s.listenAnywhere(); err != nil {
 		return err
@@ -87,9 +83,8 @@ func (s *testbed) startForFlood() (err error) {
 	return err
 }
 
-// dialTimes returns how long each connection of the client took to open, in the order in
-// which they opened. It leaves out some connections at the beginning. The parameter
-// skipped is the number of these connections.
+// dialTimes returns how long each connection of the client took to open, in the order of
+// opening. It leaves out the first ones, as many as the parameter skipped.
 func (s *testbed) dialTimes(skipped int) ([]time.Duration, error) {
 	note, err := s.steadyClient.Report()
 	if err != nil {
@@ -98,7 +93,7 @@ func (s *testbed) dialTimes(skipped int) ([]time.Duration, error) {
 	return note.Tally.DialTimes[skipped:], lossOf(note.Tally)
 }
 
-// percentiles returns a description of the distribution of times.
+// percentiles describes the distribution of times.
 func percentiles(times []time.Duration) string {
 	if len(times) == 0 {
 		return "no connection"
@@ -110,8 +105,8 @@ func percentiles(times []time.Duration) string {
 	return fmt.Sprintf("%d connections, p50 %v, p99 %v, longest %v", len(sorted), at(50), at(99), at(100))
 }
 
-// memoryAfter prints three times how much memory the server uses: at the end of the
-// flood, after half of memoryTime, and after memoryTime.
+// memoryAfter prints the server's memory after the flood, after half of memoryTime, and
+// after memoryTime.
 func (s *testbed) memoryAfter(ctx context.Context, before uint64, out io.Writer) error {
 	end := time.Now()
 	for _, age := range []time.Duration{0, memoryTime / 2, memoryTime} {

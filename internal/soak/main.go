@@ -1,16 +1,16 @@
 //go:build linux
 
 // Command soak attacks the library for a given time, on the local path and on the wire
-// path. Meanwhile clients check every byte of their echoes. The command prints how many
-// messages were lost and damaged, and the longest round trip. It also prints how much
-// memory and how many descriptors and goroutines the servers have. The command fails if a
-// message was lost or damaged, or if a server has more memory, descriptors or goroutines
-// at the end than at the beginning.
+// path. Meanwhile clients check every byte of their echoes.
 //
 //	go run ./internal/soak -duration 10m
 //
-// With the flag -flood, the command measures two effects of a flood of connection
-// requests: how much memory the server uses, and how long other clients take to connect.
+// It prints the lost and damaged messages, the longest round trip, and the servers'
+// memory, descriptors and goroutines. It fails if a message was lost or damaged, or if a
+// server uses more at the end than at the beginning.
+//
+// With the flag -flood, it measures how a flood of connection requests affects the
+// memory of the server and the connect times of clients.
 package main
 
 import (
@@ -46,20 +46,20 @@ type options struct {
 	flood    bool
 }
 
-// A durations has times that depend on the duration of the whole soak.
+// A durations has times that depend on the length of the soak.
 type durations struct {
-	// attack is the maximum duration of one attack. Arbitrary: long enough for thousands
-	// of packets, and short enough that every attack is repeated many times.
+	// attack is the maximum duration of one attack: long enough for thousands of
+	// packets. Arbitrary.
 	attack time.Duration
-	// keepalive and connect are the values of reactor.Config.Keepalive and
-	// ConnectTimeout for the servers. Zero means the default. They determine how long a
-	// server keeps the connections of a peer that has vanished.
+	// keepalive and connect are reactor.Config.Keepalive and ConnectTimeout of the
+	// servers. Zero means the default. They determine how long a server keeps the
+	// connections of a vanished peer.
 	keepalive, connect time.Duration
 }
 
-// durations returns the times for a soak of the requested duration. In a long soak the
-// servers use the default settings. In a short soak they notice vanished peers earlier,
-// so that the resources of these peers are released before the soak ends.
+// durations returns the times for a soak of the requested duration. In a short soak,
+// servers notice vanished peers earlier than by default, and so release resources before
+// the end.
 func (o *options) durations() durations {
 	if o.duration < 2*time.Minute {
 		return durations{attack: 2 * time.Second, keepalive: 5 * time.Second, connect: 10 * time.Second}
@@ -93,9 +93,8 @@ func parse(args []string, stderr io.Writer) (o options, err error) {
 	return o, nil
 }
 
-// run runs the command and returns its exit status. The status is 0 if the soak has
-// succeeded: no message was lost, and no server uses more resources at the end than at
-// the beginning.
+// run runs the command. It returns the exit status: 0 if no message was lost and no
+// server uses more resources at the end.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	o, err := parse(args, stderr)
 	switch {

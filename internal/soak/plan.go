@@ -10,13 +10,13 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft"
 )
 
-// A namedAttack is an attack and its name.
+// A namedAttack is an attack with its name.
 type namedAttack struct {
 	name string
 	run  func(ctx context.Context, s *testbed) error
 }
 
-// attacks returns the attacks that can be made on the path of the testbed.
+// attacks returns the attacks for the path of the testbed.
 func (s *testbed) attacks() []namedAttack {
 	common := []namedAttack{
 		{"kill clients", killClients},
@@ -39,8 +39,8 @@ func (s *testbed) attacks() []namedAttack {
 	)
 }
 
-// roleAttack returns an attack that starts an attacker in the given role. When the attack
-// ends, the attacker is either told to finish or is killed. The choice is random.
+// roleAttack returns an attack by a process in the given role. At the end the process
+// is, at random, told to finish or killed.
 func roleAttack(r hostile.Role, spec hostile.Spec) namedAttack {
 	return namedAttack{string(r), func(ctx context.Context, s *testbed) error {
 		p, err := s.start(r, s.user, spec)
@@ -57,7 +57,7 @@ func roleAttack(r hostile.Role, spec hostile.Spec) namedAttack {
 	}}
 }
 
-// killClients starts clients, and kills them while messages are in flight.
+// killClients kills clients while messages are in flight.
 func killClients(ctx context.Context, s *testbed) error {
 	p, err := s.start(hostile.RoleClient, s.user, hostile.Spec{Conns: 8, Expendable: true})
 	if err != nil {
@@ -68,8 +68,8 @@ func killClients(ctx context.Context, s *testbed) error {
 	return nil
 }
 
-// stopClients stops client processes for a while. After that it either kills or continues
-// them. The choice is random. Clients that continue must have lost nothing.
+// stopClients stops clients for a while. At random, it then kills or continues them.
+// Those that continue must have lost nothing.
 func stopClients(ctx context.Context, s *testbed) error {
 	p, err := s.start(hostile.RoleClient, s.user, hostile.Spec{Conns: 8})
 	if err != nil {
@@ -93,13 +93,12 @@ func stopClients(ctx context.Context, s *testbed) error {
 	return lossOf(note.Tally)
 }
 
-// restartLimit is the maximum time that the client of a killed server may take to
-// connect again. On the wire path the client notices the end of the server only after
-// all retries.
+// restartLimit is the maximum time in which the client of a killed server must connect
+// again. On the wire path it notices the end only after all retries.
 const restartLimit = 90 * time.Second
 
-// restartServer kills the second server of the testbed and starts it again. Then it waits
-// until the client of that server has connected again.
+// restartServer kills and restarts the second server. It waits until the server's client
+// has connected again.
 func restartServer(ctx context.Context, s *testbed) error {
 	s.restarted.Kill()
 	s.wait(ctx, time.Second)
@@ -117,7 +116,7 @@ func restartServer(ctx context.Context, s *testbed) error {
 			return err
 		}
 		if ctx.Err() != nil {
-			// It is no error if ctx ends before the client has connected again.
+			// The soak may end before the client has connected again.
 			return nil
 		}
 	}

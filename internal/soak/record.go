@@ -21,15 +21,14 @@ type reading struct {
 	churn  hostile.Tally
 }
 
-// A record prints all readings, and stores those that the method verdict compares.
+// A record prints all readings and stores those for verdict.
 type record struct {
-	// mu protects the writer out, to which several goroutines write.
+	// mu protects the writer out, which several goroutines use.
 	mu       sync.Mutex
 	out      io.Writer
 	began    time.Time
 	testbeds []*testbed
-	// The readings that waitSettled has stored. The first index is the number of the call
-	// of waitSettled, and the second index is the number of the testbed.
+	// Readings that waitSettled has stored, by number of its call and by testbed.
 	settledReadings [][]reading
 	lines           int
 }
@@ -90,14 +89,13 @@ func (r *record) print(label string, s *testbed, now *reading) {
 
 const mebi = 1 << 20
 
-// settleLimit is the time within which servers must release the resources that an attack
-// has used. A server needs up to a minute to notice a vanished peer, and up to another
-// minute to return memory to the kernel.
+// settleLimit is the time within which servers must release the resources of an attack.
+// A server may need a minute to notice a vanished peer, and another one to return
+// memory.
 const settleLimit = 150 * time.Second
 
-// waitSettled waits until no testbed uses more resources than at the beginning of the
-// soak, or until settleLimit has passed. Then it stores a reading of every testbed. If a
-// testbed still uses more resources, verdict reports that later.
+// waitSettled waits until no testbed uses more resources than at first, or until
+// settleLimit has passed. It then stores a reading of every testbed for verdict.
 func (r *record) waitSettled(ctx context.Context, label string) error {
 	var now []reading
 	for deadline := time.Now().Add(settleLimit); ; {
@@ -125,27 +123,24 @@ func (r *record) waitSettled(ctx context.Context, label string) error {
 	return ctx.Err()
 }
 
-// Limits of the growth of a server. Small growth is no error: at the time of a reading, a
-// client may have just closed one connection and not opened the next, so the numbers of
-// connections and descriptors vary.
+// Limits of the growth of a server. Numbers of connections and descriptors vary a
+// little: a client may have closed a connection and not opened the next.
 const (
 	maxMoreConns       = 4
 	maxMoreDescriptors = 16
 	maxMoreMappings    = 48
 	maxMoreGoroutines  = 4
-	// maxMoreMemory is the limit for the growth of the memory of a server since the
-	// beginning. SECURITY.md allows more memory during a flood. But after the flood the
-	// server returns most of that memory to the kernel, and only the Go runtime keeps
-	// some. So this limit is lower.
+	// maxMoreMemory is the limit for the growth of a server's memory since the
+	// beginning. It is lower than the limit of SECURITY.md for a flood, because most of
+	// that memory is returned afterwards.
 	maxMoreMemory = 48 * mebi * memoryFactor
-	// maxMoreMemoryLater is the limit for the growth of the memory from the end of the
-	// first third of the soak to the end of the soak.
+	// maxMoreMemoryLater is the limit for the growth of memory after the first third of
+	// the soak.
 	maxMoreMemoryLater = 16 * mebi * memoryFactor
 )
 
 // grown returns an error that lists the resources of a server that have grown since the
-// first reading. For memory it also compares with the reading after the first third of
-// the soak.
+// first reading. It also compares the memory with the reading after the first third.
 func (r *record) grown(now []reading) (err error) {
 	if len(r.settledReadings) == 0 {
 		return nil
@@ -176,8 +171,7 @@ func (r *record) grown(now []reading) (err error) {
 	return err
 }
 
-// verdict returns nil if the soak has succeeded, or an error that lists everything that
-// is wrong.
+// verdict returns nil if the soak has succeeded, or an error with all that is wrong.
 func (r *record) verdict() error {
 	last := r.settledReadings[len(r.settledReadings)-1]
 	err := r.grown(last)
@@ -192,8 +186,7 @@ func (r *record) verdict() error {
 	return err
 }
 
-// lossOf returns an error if a client that must lose nothing has lost messages or
-// connections.
+// lossOf returns an error if a client has lost messages or connections and must not.
 func lossOf(t hostile.Tally) error {
 	if t.Lost+t.Damaged+t.Failed == 0 {
 		return nil

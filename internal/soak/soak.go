@@ -13,7 +13,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft"
 )
 
-// soak runs the attacks on both paths. It returns an error if a message was lost or if a
+// soak runs the attacks on both paths. It returns an error for lost messages or if a
 // server uses more resources at the end.
 func soak(ctx context.Context, o *options, out io.Writer) error {
 	testbeds := []*testbed{newTestbed("local", soft.PathLocal, o), newTestbed("wire", soft.PathWire, o)}
@@ -38,8 +38,8 @@ func soak(ctx context.Context, o *options, out io.Writer) error {
 	if err := r.waitSettled(ctx, "begin"); err != nil {
 		return err
 	}
-	// In the first third of the soak, memory may grow without a leak: caches are filled,
-	// and the Go runtime keeps freed memory. Later growth counts as a leak.
+	// In the first third, caches are filled and the Go runtime keeps freed memory. Later
+	// growth counts as a leak.
 	for _, part := range []struct {
 		name string
 		long time.Duration
@@ -54,8 +54,7 @@ func soak(ctx context.Context, o *options, out io.Writer) error {
 	return r.verdict()
 }
 
-// runAttacks attacks the servers of all testbeds for the given time. Meanwhile it prints
-// the state of the testbeds.
+// runAttacks attacks all testbeds for the given time and prints their state.
 func (r *record) runAttacks(ctx context.Context, long, every time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, long)
 	defer cancel()

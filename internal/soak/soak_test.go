@@ -13,8 +13,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/testutil/leak"
 )
 
-// The soak takes a minute. To save time, the test runs only in the run of all tests with
-// the race detector, which finds more errors than the run without.
+// The soak takes a minute. It runs only with the race detector, which finds more errors.
 
 func TestMain(m *testing.M) {
 	if hostile.IsChild() {
@@ -23,7 +22,7 @@ func TestMain(m *testing.M) {
 	leak.Main(m)
 }
 
-// A soak of the shortest duration reports no error.
+// TestSoak checks that a soak of the shortest duration reports no error.
 func TestSoak(t *testing.T) {
 	var out, errors strings.Builder
 	status := run(t.Context(), []string{"-duration", "20s"}, &out, &errors)

@@ -15,41 +15,37 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft"
 )
 
-// sameUser and otherUser are user IDs of child processes. sameUser means the user of this
-// process. The number of otherUser is arbitrary, and no account with this number needs to
-// exist.
+// User IDs of child processes. sameUser means the user of this process. otherUser is
+// arbitrary and needs no account.
 const (
 	sameUser  = -1
 	otherUser = 54321
 )
 
-// A testbed has the processes that use one path: a server whose clients must lose
-// nothing, and a second server that is killed and started again. Only one attack at a
-// time runs on a testbed.
+// A testbed has the processes of one path: a server whose clients must lose nothing, and
+// a server that is restarted. Only one attack at a time runs on it.
 type testbed struct {
 	name string
 	path soft.Path
-	// Random numbers that choose the attacks. After the goroutine of the attacks has
-	// started, only that goroutine uses this field.
+	// Random numbers for the attacks. They belong to the goroutine of the attacks.
 	rand *rand.Rand
-	// User as which attackers run: otherUser if this process is root, else sameUser.
+	// User of the attackers: otherUser if this process is root, else sameUser.
 	user      int
 	next      int // Number of the address that newAddr returns next.
 	durations durations
-	// onAttack is called with the name of each attack, on the goroutine of the attacks.
+	// onAttack is called with the name of each attack, on their goroutine.
 	onAttack func(attack string)
 
 	server *hostile.Process
 	addr   netip.AddrPort
-	// Clients of the first server. The first client keeps its connections open. The
-	// second client closes each connection after a few messages.
+	// Clients of the first server. The first one keeps its connections. The second one
+	// closes each after a few messages.
 	steadyClient, churningClient *hostile.Process
 
-	// The second server, which restartServer kills and starts again.
+	// The second server.
 	restarted     *hostile.Process
 	restartedAddr netip.AddrPort
-	// The client of the second server. It must connect again each time that server was
-	// restarted.
+	// Client of the second server. It must connect again after each restart.
 	restartedClient *hostile.Process
 }
 
@@ -79,15 +75,15 @@ func (s *testbed) startAll() (err error) {
 	return err
 }
 
-// Numbers of addresses: see hostile.Addr. Processes that run during the whole soak have
-// the first fixedAddrs addresses. The other addresses are given to the other processes in
-// turn. When an address is used again, its previous process has ended.
+// Numbers of addresses: see hostile.Addr. The first fixedAddrs are for processes that
+// run during the whole soak. The other processes use the rest in turn. Before an address
+// is used again, its process has ended.
 const (
 	fixedAddrs = 30
 	allAddrs   = 254 // Number of addresses that hostile.Addr returns.
 )
 
-// newAddr returns an address of the host that no other running process of the soak uses.
+// newAddr returns an address that no other running process of the soak uses.
 func (s *testbed) newAddr() netip.Addr {
 	if s.path != soft.PathWire {
 		return netip.MustParseAddr("127.0.0.1")
@@ -110,8 +106,7 @@ func (s *testbed) listen(at netip.AddrPort) (*hostile.Process, netip.AddrPort, e
 	return p, note.Addr, err
 }
 
-// start starts a process. The process dials the first server, unless the spec names
-// another address.
+// start starts a process that dials the first server or the address in the spec.
 func (s *testbed) start(r hostile.Role, user int, spec hostile.Spec) (*hostile.Process, error) {
 	spec.Path, spec.Seed = s.path, s.rand.Uint64()
 	if !spec.Addr.IsValid() {
@@ -119,8 +114,7 @@ func (s *testbed) start(r hostile.Role, user int, spec hostile.Spec) (*hostile.P
 	}
 	if s.path == soft.PathWire && !spec.From.IsValid() {
 		spec.From = s.newAddr()
-		// Some attackers also use the address after their own, so newAddr skips that
-		// address.
+		// Some attackers also use the next address, so it is skipped.
 		s.newAddr()
 	}
 	p, _, err := hostile.Start(r, user, &spec)
@@ -149,13 +143,12 @@ func (s *testbed) runAttacks(ctx context.Context) error {
 	return nil
 }
 
-// wait waits for a random time that is shorter than limit. It returns early when the
-// context ends.
+// wait waits for a random time below limit, or until the context ends.
 func (s *testbed) wait(ctx context.Context, limit time.Duration) {
 	pause(ctx, time.Duration(s.rand.Int64N(int64(limit))))
 }
 
-// pause waits for the duration d. It returns early when the context ends.
+// pause waits for the duration d, or until the context ends.
 func pause(ctx context.Context, d time.Duration) {
 	select {
 	case <-time.After(d):

@@ -6,7 +6,7 @@ package timerheap
 import "time"
 
 // A Timer calls the function Fire once at the timer's time. Its owner sets Fire before
-// the first call of Heap.Set. The zero value has no function.
+// the first call of Heap.Set, and leaves the other fields zero.
 type Timer struct {
 	// Heap.Expire calls Fire on the goroutine that owns the heap. The timer is then not
 	// running, and Fire may set it again.

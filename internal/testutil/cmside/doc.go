@@ -1,4 +1,3 @@
-// Package cmside has the helper Side for tests of connection management. A test makes a
-// Side for each side of a connection. A Side works with every implementation of
-// cm.Transport.
+// Package cmside has helpers for tests of connection management. A test makes a Side for
+// each side of a connection. It works with every cm.Transport.
 package cmside

@@ -9,8 +9,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// WantRejected waits for the event Rejected of the ID. It requires that the event and
-// its error have the given reason and private data.
+// WantRejected waits for a Rejected event with the given reason and private data.
 func (s *Side) WantRejected(id *cm.ID, reason cm.RejectReason, byApplication bool, private []byte) {
 	s.T.Helper()
 	ev := s.Want(cm.Rejected, id)
@@ -26,9 +25,8 @@ func (s *Side) WantRejected(id *cm.ID, reason cm.RejectReason, byApplication boo
 	}
 }
 
-// WantUnreachable waits for the event Unreachable, which says that the peer has refused a
-// lookup of its service. It requires that the event and its error have the given status
-// and private data.
+// WantUnreachable waits for an Unreachable event, the peer's refusal of a lookup, with
+// the given status and private data.
 func (s *Side) WantUnreachable(id *cm.ID, status cm.SIDRStatus, byApplication bool, private []byte) {
 	s.T.Helper()
 	ev := s.Want(cm.Unreachable, id)
@@ -43,8 +41,8 @@ func (s *Side) WantUnreachable(id *cm.ID, status cm.SIDRStatus, byApplication bo
 	}
 }
 
-// WantRefusal waits for the event that reports a refusal by the peer's application:
-// Rejected in the TCP port space, Unreachable in the UDP port space.
+// WantRefusal waits for the refusal by the peer's application: Rejected in the TCP port
+// space, Unreachable in the UDP port space.
 func (s *Side) WantRefusal(id *cm.ID, byApplication bool, private []byte) {
 	s.T.Helper()
 	if id.PortSpace() == cm.UDP {
@@ -54,8 +52,8 @@ func (s *Side) WantRefusal(id *cm.ID, byApplication bool, private []byte) {
 	}
 }
 
-// WantNoResources waits for the event that reports that the peer has refused for lack of
-// resources: Rejected in the TCP port space, Unreachable in the UDP port space.
+// WantNoResources waits for the refusal by a peer without resources: Rejected in the TCP
+// port space, Unreachable in the UDP port space.
 func (s *Side) WantNoResources(id *cm.ID) {
 	s.T.Helper()
 	if id.PortSpace() == cm.UDP {

@@ -15,13 +15,12 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Safety is the timeout of all waits of the tests. It is so long that a wait reaches it
-// only in a test that fails.
+// Safety is the timeout of all waits. Only a failing test reaches it.
 const Safety = 30 * time.Second
 
-// A Side is one side of a connection in a test. It has an event channel, a protection
-// domain and a completion queue. Only the goroutine of the test may call its methods. If
-// something fails, the method ends the test.
+// A Side is one side of a connection, with an event channel, a protection domain and a
+// completion queue. Only the test's goroutine may call its methods. They end the test if
+// something fails.
 type Side struct {
 	T       *testing.T
 	Channel *cm.EventChannel
@@ -29,8 +28,8 @@ type Side struct {
 	CQ      verbs.CQ
 }
 
-// Open makes a side that uses the device dev. The side is closed at the end of the test,
-// unless the test has failed: closing would fail too and hide the cause.
+// Open makes a side that uses the device dev. It is closed at the end of a successful
+// test. After a failure, closing could hide the cause.
 func Open(t *testing.T, transport cm.Transport, dev verbs.Device) *Side {
 	t.Helper()
 	s := &Side{T: t}
@@ -52,7 +51,7 @@ func Open(t *testing.T, transport cm.Transport, dev verbs.Device) *Side {
 	return s
 }
 
-// ID makes an ID. The ID is closed at the end of the test.
+// ID makes an ID, which is closed at the end of the test.
 func (s *Side) ID(ps cm.PortSpace) *cm.ID {
 	s.T.Helper()
 	id, err := s.Channel.NewID(ps)
@@ -61,7 +60,7 @@ func (s *Side) ID(ps cm.PortSpace) *cm.ID {
 	return id
 }
 
-// EndLater registers a function that calls End for the ID at the end of the test.
+// EndLater makes the end of the test call End for the ID.
 func (s *Side) EndLater(id *cm.ID) {
 	s.T.Cleanup(func() {
 		if !s.T.Failed() {
@@ -77,7 +76,7 @@ func (s *Side) End(id *cm.ID) {
 	require.NoError(s.T, id.Close())
 }
 
-// CreateQP creates the queue pair of an ID and returns it.
+// CreateQP creates the queue pair of an ID.
 func (s *Side) CreateQP(id *cm.ID) verbs.QP {
 	s.T.Helper()
 	require.NoError(s.T, id.CreateQP(s.PD, &verbs.QPInitAttr{
@@ -87,7 +86,7 @@ func (s *Side) CreateQP(id *cm.ID) verbs.QP {
 	return id.QP()
 }
 
-// Listen makes an ID that listens at the given address. Port 0 means any port.
+// Listen makes an ID that listens at the given address, with any port for 0.
 func (s *Side) Listen(ps cm.PortSpace, at string, backlog int) *cm.ID {
 	s.T.Helper()
 	id := s.ID(ps)
@@ -96,8 +95,7 @@ func (s *Side) Listen(ps cm.PortSpace, at string, backlog int) *cm.ID {
 	return id
 }
 
-// Resolved makes an ID and returns it after the address dst and the route to dst are
-// resolved.
+// Resolved makes an ID with a resolved address and route to dst.
 func (s *Side) Resolved(ps cm.PortSpace, dst netip.AddrPort) *cm.ID {
 	s.T.Helper()
 	id := s.ID(ps)
@@ -105,7 +103,7 @@ func (s *Side) Resolved(ps cm.PortSpace, dst netip.AddrPort) *cm.ID {
 	return id
 }
 
-// Resolve resolves the address dst and the route to dst, and waits for the two events.
+// Resolve resolves the address dst and the route to it.
 func (s *Side) Resolve(id *cm.ID, dst netip.AddrPort) {
 	s.T.Helper()
 	require.NoError(s.T, id.ResolveAddr(netip.AddrPort{}, dst, time.Second))
@@ -114,8 +112,7 @@ func (s *Side) Resolve(id *cm.ID, dst netip.AddrPort) {
 	s.Want(cm.RouteResolved, id)
 }
 
-// Connecting makes an ID with a queue pair, and sends a connection request from the ID to
-// the address dst. It does not wait for the answer.
+// Connecting makes an ID with a queue pair and sends its connection request to dst.
 func (s *Side) Connecting(ps cm.PortSpace, dst netip.AddrPort, param *cm.ConnParam) *cm.ID {
 	s.T.Helper()
 	id := s.Resolved(ps, dst)
@@ -127,8 +124,7 @@ func (s *Side) Connecting(ps cm.PortSpace, dst netip.AddrPort, param *cm.ConnPar
 // Next waits for an event. The caller acknowledges the event.
 func (s *Side) Next() *cm.Event { s.T.Helper(); return NextEvent(s.T, s.Channel) }
 
-// Want waits for the next event, and acknowledges the event. It requires that the event
-// has the given type and belongs to the given ID.
+// Want waits for the next event and acknowledges it. It requires the given type and ID.
 func (s *Side) Want(typ cm.EventType, id *cm.ID) cm.Event {
 	s.T.Helper()
 	ev := s.Next()
@@ -138,8 +134,8 @@ func (s *Side) Want(typ cm.EventType, id *cm.ID) cm.Event {
 	return *ev
 }
 
-// Request waits for a connection request to the listener. It returns the new ID of the
-// request, which is closed at the end of the test, and the event.
+// Request waits for a connection request to the listener. It returns the event and its
+// new ID, which is closed at the end of the test.
 func (s *Side) Request(listener *cm.ID) (*cm.ID, cm.Event) {
 	s.T.Helper()
 	ev := s.Next()
@@ -160,8 +156,7 @@ func (s *Side) Quiet() {
 	}
 }
 
-// NextEvent waits for the next event of an event channel. The caller acknowledges the
-// event.
+// NextEvent waits for the next event of a channel. The caller acknowledges it.
 func NextEvent(t *testing.T, ch *cm.EventChannel) *cm.Event {
 	t.Helper()
 	for limit := time.Now().Add(Safety); time.Now().Before(limit); {
@@ -191,8 +186,8 @@ func AwaitReadable(t *testing.T, fd int) {
 	}
 }
 
-// Connect connects the ID of the client to the listener l of the server. It returns the
-// two IDs of the connection, each with a queue pair.
+// Connect connects the ID of the client to the listener l. It returns the IDs of both
+// sides, each with a queue pair.
 func Connect(client, server *Side, l *cm.ID) (active, passive *cm.ID) {
 	client.T.Helper()
 	active = client.Connecting(cm.TCP, l.LocalAddr(), nil)
@@ -204,7 +199,7 @@ func Connect(client, server *Side, l *cm.ID) (active, passive *cm.ID) {
 	return active, passive
 }
 
-// Disconnect disconnects from the client's side, and waits for the events Disconnected
+// Disconnect disconnects from the client's side. It waits for the events Disconnected
 // and TimewaitExit of both sides.
 func Disconnect(client *Side, active *cm.ID, server *Side, passive *cm.ID) {
 	client.T.Helper()
@@ -216,7 +211,7 @@ func Disconnect(client *Side, active *cm.ID, server *Side, passive *cm.ID) {
 	client.Want(cm.TimewaitExit, active)
 }
 
-// FreePort returns a UDP port that is not bound on any address of the host.
+// FreePort returns a UDP port that is free on all addresses of the host.
 func FreePort(t *testing.T) uint16 {
 	t.Helper()
 	c, err := net.ListenUDP("udp", nil)
@@ -225,7 +220,7 @@ func FreePort(t *testing.T) uint16 {
 	return c.LocalAddr().(*net.UDPAddr).AddrPort().Port()
 }
 
-// Readable reports whether a descriptor is readable at the time of the call.
+// Readable reports whether a descriptor is readable now.
 func Readable(t testing.TB, fd int) bool {
 	t.Helper()
 	n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
@@ -233,8 +228,8 @@ func Readable(t testing.TB, fd int) bool {
 	return n > 0
 }
 
-// ConnectingFrom makes an ID that has the given source address and a queue pair. The ID
-// sends a connection request without parameters to the address dst.
+// ConnectingFrom makes an ID with the given source address and a queue pair. It sends a
+// connection request without parameters to dst.
 func (s *Side) ConnectingFrom(ps cm.PortSpace, from string, dst netip.AddrPort) *cm.ID {
 	s.T.Helper()
 	id := s.ResolvedFrom(ps, from, dst)
@@ -243,8 +238,8 @@ func (s *Side) ConnectingFrom(ps cm.PortSpace, from string, dst netip.AddrPort) 
 	return id
 }
 
-// ResolvedFrom makes an ID that has the given source address. It returns the ID after
-// the address dst and the route to dst are resolved.
+// ResolvedFrom makes an ID with the given source address and a resolved address and
+// route to dst.
 func (s *Side) ResolvedFrom(ps cm.PortSpace, from string, dst netip.AddrPort) *cm.ID {
 	s.T.Helper()
 	id := s.ID(ps)
@@ -255,8 +250,8 @@ func (s *Side) ResolvedFrom(ps cm.PortSpace, from string, dst netip.AddrPort) *c
 	return id
 }
 
-// OwnQP creates an RC queue pair that does not belong to any ID. The queue pair is in
-// RESET. A test moves it to other states with Drive.
+// OwnQP creates an RC queue pair in RESET that belongs to no ID. Drive moves it to other
+// states.
 func (s *Side) OwnQP() verbs.QP {
 	s.T.Helper()
 	qp, err := s.PD.CreateQP(&verbs.QPInitAttr{
@@ -272,8 +267,8 @@ func (s *Side) OwnQP() verbs.QP {
 	return qp
 }
 
-// Drive moves a queue pair that does not belong to an ID through the given states. For
-// each state, it uses the attributes that ID.InitQPAttr returns for that state.
+// Drive moves a queue pair without an ID through the given states, with the attributes
+// of ID.InitQPAttr.
 func Drive(t *testing.T, id *cm.ID, qp verbs.QP, states ...verbs.QPState) {
 	t.Helper()
 	for _, state := range states {

@@ -6,28 +6,26 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A Channel is a completion channel. The script of the device decides which of the
-// channel's events are lost, delayed, merged or duplicated.
+// A Channel is a completion channel with the faults of the device's script.
 type Channel struct {
 	dev      *Device
 	notifier *notifier
-	// All open completion queues that are attached to the channel.
+	// Open completion queues of the channel.
 	cqs []*CQ
-	// The events that Next will return, oldest first. An event is stored as a pointer to
-	// its CQ.
+	// Events that Next will return, oldest first. Each is a pointer to its CQ.
 	ready  []*CQ
 	late   []lateEvent
-	fail   error // The error that Next returns, or nil if Next works.
+	fail   error // Error that Next returns, or nil.
 	closed bool
 }
 
 type lateEvent struct {
 	cq *CQ
-	// Number of ticks of virtual time until the event arrives in the channel.
+	// Ticks of virtual time until the event arrives.
 	ticks int
 }
 
-// FD returns a descriptor that is readable while the channel has an event. It is part of
+// FD returns a descriptor that is readable while there is an event. Part of
 // verbs.CompChannel.
 func (c *Channel) FD() int { return c.notifier.fd }
 
@@ -38,8 +36,8 @@ func (c *Channel) Fail(err error) {
 	c.fail = err
 }
 
-// Next removes the oldest event from the channel and returns the cookie of the event's
-// CQ. If the channel has no event, ok is false. Next is part of verbs.CompChannel.
+// Next removes the oldest event and returns the cookie of its CQ. Without an event, ok
+// is false. Part of verbs.CompChannel.
 func (c *Channel) Next() (cookie uint64, ok bool, err error) {
 	c.dev.enter()
 	defer c.dev.leave()
@@ -59,8 +57,7 @@ func (c *Channel) Next() (cookie uint64, ok bool, err error) {
 }
 
 // Close closes the channel and its descriptor. It returns verbs.ErrBusy while a CQ is
-// attached to the channel. A second call does nothing. Close is part of
-// verbs.CompChannel.
+// attached. A second call does nothing. Part of verbs.CompChannel.
 func (c *Channel) Close() error {
 	c.dev.enter()
 	defer c.dev.leave()
@@ -75,8 +72,7 @@ func (c *Channel) Close() error {
 	return c.notifier.close()
 }
 
-// raise generates an event of the CQ q. The script of the device decides whether the
-// event is dropped, delayed, merged or duplicated.
+// raise generates an event of the CQ q, subject to the faults of the script.
 func (c *Channel) raise(q *CQ) {
 	d := c.dev
 	d.counts.Raised++
@@ -96,7 +92,7 @@ func (c *Channel) raise(q *CQ) {
 	c.updateReadable()
 }
 
-// send puts an event into the channel, either at once or after the given number of ticks.
+// send puts an event into the channel after the given number of ticks, which may be 0.
 func (c *Channel) send(q *CQ) {
 	d := c.dev
 	if d.random.happens(d.script.Delay) {
@@ -127,14 +123,13 @@ func (c *Channel) tick() {
 	c.updateReadable()
 }
 
-// due reports whether the channel has an event of q, or will get one after a delay.
+// due reports whether an event of q is in the channel or delayed.
 func (c *Channel) due(q *CQ) bool {
 	return slices.Contains(c.ready, q) ||
 		slices.ContainsFunc(c.late, func(e lateEvent) bool { return e.cq == q })
 }
 
-// drop removes a CQ from the channel, together with the events of the CQ. It is called
-// when the CQ is closed.
+// drop removes a CQ and its events from the channel when the CQ is closed.
 func (c *Channel) drop(q *CQ) {
 	c.cqs = slices.DeleteFunc(c.cqs, func(o *CQ) bool { return o == q })
 	if c.dev.script.KeepStale {
@@ -145,6 +140,6 @@ func (c *Channel) drop(q *CQ) {
 	c.updateReadable()
 }
 
-// updateReadable makes the descriptor readable if the channel has an event. Otherwise it
-// makes the descriptor unreadable.
+// updateReadable makes the descriptor readable while the channel has an event, else
+// unreadable.
 func (c *Channel) updateReadable() { c.notifier.set(len(c.ready) > 0) }

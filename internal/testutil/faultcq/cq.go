@@ -8,35 +8,33 @@ type CQ struct {
 	channel *Channel
 	cookie  uint64
 	depth   int
-	queue   []verbs.WC // Completions that have not been polled, oldest first.
+	queue   []verbs.WC // Completions not polled yet, oldest first.
 
 	armed bool
-	// True if the CQ is armed for solicited events only: then only the completion of a
-	// message with the solicited event flag, or a failed completion, raises an event.
+	// True if the CQ is armed for solicited events only. Only a failed completion or one
+	// with the solicited event flag then raises an event.
 	solicited bool
-	lost      bool // True if an event was dropped after the CQ was last armed.
+	lost      bool // True if an event was dropped since the CQ was armed.
 
-	// taken is the number of events of this CQ that Next has returned. acked is the
-	// number of these events that were acknowledged.
+	// taken is the number of events that Next has returned. acked is the number of those
+	// that were acknowledged.
 	taken, acked int
-	// Number of queue pairs that use the CQ. Use changes this number.
+	// Number of queue pairs that use the CQ.
 	users int
 
-	// The errors that Poll, Arm and Resize return, or nil for no error.
+	// Errors that Poll, Arm and Resize return, or nil.
 	failPoll, failArm, failResize error
 
-	// If this number is greater than 0, Poll returns len(dst) plus this number, as a
-	// broken driver might do.
+	// By how much the result of Poll is too large. 0 means no fault.
 	overReport int
 	closed     bool
 }
 
-// Complete adds a completion. If the CQ has no room for it, the CQ becomes unusable: from
-// then on Poll returns verbs.ErrOverrun.
+// Complete adds a completion. If there is no room, the CQ becomes unusable, and Poll
+// returns verbs.ErrOverrun.
 func (q *CQ) Complete(wc verbs.WC) { q.add(wc, false) }
 
-// CompleteSolicited adds a completion of a receive. The received message had the
-// solicited event flag.
+// CompleteSolicited adds the completion of a receive with the solicited event flag.
 func (q *CQ) CompleteSolicited(wc verbs.WC) { q.add(wc, true) }
 
 func (q *CQ) add(wc verbs.WC, solicited bool) {
@@ -52,7 +50,7 @@ func (q *CQ) add(wc verbs.WC, solicited bool) {
 	}
 }
 
-// fire raises an event and disarms the CQ. The CQ must be armed.
+// fire raises an event of the armed CQ and disarms it.
 func (q *CQ) fire() {
 	q.armed = false
 	q.channel.raise(q)
@@ -73,22 +71,22 @@ func (q *CQ) setFailure(which *error, err error) {
 	*which = err
 }
 
-// OverReport makes Poll return a number that exceeds the length of its slice by n.
+// OverReport makes Poll return n more than the length of its slice.
 func (q *CQ) OverReport(n int) {
 	q.dev.mu.Lock()
 	defer q.dev.mu.Unlock()
 	q.overReport = n
 }
 
-// Use adds n to the number of queue pairs that use the CQ. A CQ cannot be closed while
-// queue pairs use it.
+// Use adds n to the number of queue pairs that use the CQ. With one or more, it cannot
+// be closed.
 func (q *CQ) Use(n int) {
 	q.dev.mu.Lock()
 	defer q.dev.mu.Unlock()
 	q.users += n
 }
 
-// Waiting returns the number of completions that have not been polled.
+// Waiting returns the number of completions not polled yet.
 func (q *CQ) Waiting() int {
 	q.dev.mu.Lock()
 	defer q.dev.mu.Unlock()
@@ -102,22 +100,21 @@ func (q *CQ) Armed() bool {
 	return q.armed
 }
 
-// EventDue reports whether the channel has an event of the CQ, or will get one after a
-// delay.
+// EventDue reports whether an event of the CQ is in the channel or delayed.
 func (q *CQ) EventDue() bool {
 	q.dev.mu.Lock()
 	defer q.dev.mu.Unlock()
 	return q.channel.due(q)
 }
 
-// EventLost reports whether the device has dropped an event after the CQ was last armed.
+// EventLost reports whether an event was dropped since the CQ was armed.
 func (q *CQ) EventLost() bool {
 	q.dev.mu.Lock()
 	defer q.dev.mu.Unlock()
 	return q.lost
 }
 
-// Events returns how many events of the CQ Next has returned, and how many of these were
+// Events returns how many events of the CQ were taken with Next, and how many
 // acknowledged.
 func (q *CQ) Events() (taken, acked int) {
 	q.dev.mu.Lock()
@@ -125,9 +122,11 @@ func (q *CQ) Events() (taken, acked int) {
 	return q.taken, q.acked
 }
 
-// Poll moves the oldest completions from the CQ to dst, and returns their number. If
-// FailPoll has set an error, Poll only returns this error. If OverReport was called,
-// Poll only returns a number that is greater than len(dst). Poll is part of verbs.CQ.
+// Poll moves the oldest completions to dst and returns their number. Part of verbs.CQ.
+// Faults:
+//
+//   - After FailPoll, it only returns the error.
+//   - After OverReport, it only returns a number above len(dst).
 func (q *CQ) Poll(dst []verbs.WC) (int, error) {
 	q.dev.enter()
 	defer q.dev.leave()
@@ -144,10 +143,9 @@ func (q *CQ) Poll(dst []verbs.WC) (int, error) {
 	return n, nil
 }
 
-// Arm makes the CQ raise one event: at the next completion, or, if solicitedOnly is
-// true, at the next completion that is solicited or failed. If FailArm has set an error,
-// Arm only returns this error. Script.Eager and Script.ArmAfterTake describe two further
-// deviations. Arm is part of verbs.CQ.
+// Arm makes the CQ raise one event at the next completion. If solicitedOnly is true, the
+// completion must be solicited or failed. Part of verbs.CQ. After FailArm, Arm only
+// returns the error. See also Script.Eager and Script.ArmAfterTake.
 func (q *CQ) Arm(solicitedOnly bool) error {
 	q.dev.enter()
 	defer q.dev.leave()
@@ -166,24 +164,26 @@ func (q *CQ) Arm(solicitedOnly bool) error {
 	return nil
 }
 
-// AckEvents acknowledges n events that Next has returned. It is part of verbs.CQ.
+// AckEvents acknowledges n events that Next has returned. Part of verbs.CQ.
 func (q *CQ) AckEvents(n int) {
 	q.dev.enter()
 	defer q.dev.leave()
 	q.acked += n
 }
 
-// Depth returns the number of completions that the CQ can hold. It is part of verbs.CQ.
+// Depth returns the maximum number of completions. Part of verbs.CQ.
 func (q *CQ) Depth() int {
 	q.dev.mu.Lock()
 	defer q.dev.mu.Unlock()
 	return q.depth
 }
 
-// Resize changes the number of completions that the CQ can hold. It fails if the CQ
-// already holds more completions, or if the number is greater than Script.MaxCQE. It
-// also fails if FailResize has set an error, or if Script.NoResize is true. Resize is
-// part of verbs.CQ.
+// Resize changes the maximum number of completions. Part of verbs.CQ. It fails:
+//
+//   - if the CQ holds more completions
+//   - above Script.MaxCQE
+//   - after FailResize
+//   - with Script.NoResize
 func (q *CQ) Resize(depth int) error {
 	q.dev.enter()
 	defer q.dev.leave()
@@ -201,8 +201,8 @@ func (q *CQ) Resize(depth int) error {
 	return nil
 }
 
-// Close closes the CQ. It returns verbs.ErrBusy while queue pairs use the CQ or one of
-// its events is not acknowledged. A second call does nothing. Close is part of verbs.CQ.
+// Close closes the CQ. It returns verbs.ErrBusy while a queue pair uses the CQ or an
+// event is not acknowledged. A second call does nothing. Part of verbs.CQ.
 func (q *CQ) Close() error {
 	q.dev.enter()
 	defer q.dev.leave()

@@ -14,7 +14,7 @@ var (
 	_ verbs.CQ          = (*CQ)(nil)
 )
 
-// A Device is a simulated device that has only completion channels and completion queues.
+// A Device is a simulated device with only completion channels and queues.
 type Device struct {
 	script Script
 
@@ -22,15 +22,13 @@ type Device struct {
 	random   random
 	channels []*Channel // All channels that are open.
 	counts   Counts
-	// The error that the next call of CreateCompChannel or CreateCQ returns, or nil.
+	// Error of the next call of CreateCompChannel or CreateCQ, or nil.
 	fail error
 }
 
-// Counts has numbers of events and of faults. Each number is the sum for all channels of
-// a Device.
+// Counts has the numbers of events and faults of all channels.
 type Counts struct {
-	// Number of raised events. It also counts the events that the script has then dropped
-	// or merged.
+	// Number of raised events, including dropped and merged ones.
 	Raised     int
 	Dropped    int
 	Duplicated int
@@ -65,14 +63,14 @@ func (d *Device) Open() int {
 	return n
 }
 
-// FailNext makes the next call of CreateCompChannel or CreateCQ return err.
+// FailNext makes the next CreateCompChannel or CreateCQ return err.
 func (d *Device) FailNext(err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.fail = err
 }
 
-// Readable reports whether the descriptor of at least one channel is readable.
+// Readable reports whether at least one channel's descriptor is readable.
 func (d *Device) Readable() (bool, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -84,8 +82,7 @@ func (d *Device) Readable() (bool, error) {
 	return false, nil
 }
 
-// Advance advances the virtual time by one tick. Delayed events arrive if this was the
-// last tick of their delay. Spurious events may arrive too.
+// Advance advances the virtual time by one tick. Delayed and spurious events may arrive.
 func (d *Device) Advance() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -94,17 +91,15 @@ func (d *Device) Advance() {
 	}
 }
 
-// callBetween calls the function Between of the script. The caller must not hold the lock
-// of the device.
+// callBetween calls Script.Between. The caller must not hold the device's lock.
 func (d *Device) callBetween() {
 	if d.script.Between != nil {
 		d.script.Between()
 	}
 }
 
-// enter is called at the beginning of each method of a CQ or channel. It first calls the
-// function Between of the script, and then locks the device. The method leave is called
-// at the end. It first unlocks the device, and then calls Between.
+// enter begins a method of a CQ or channel: it calls Script.Between and then locks the
+// device. leave ends the method: it unlocks the device and then calls Script.Between.
 func (d *Device) enter() {
 	d.callBetween()
 	d.mu.Lock()
@@ -121,8 +116,7 @@ func (d *Device) takeFailure() error {
 	return err
 }
 
-// CreateCompChannel creates a channel. It ignores the attributes. It is part of
-// verbs.Device.
+// CreateCompChannel creates a channel and ignores the attributes. Part of verbs.Device.
 func (d *Device) CreateCompChannel(*verbs.CompChannelAttr) (verbs.CompChannel, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -138,8 +132,7 @@ func (d *Device) CreateCompChannel(*verbs.CompChannelAttr) (verbs.CompChannel, e
 	return c, nil
 }
 
-// CreateCQ creates a CQ. The channel in attr must be a channel of this device. CreateCQ
-// is part of verbs.Device.
+// CreateCQ creates a CQ. Its channel must belong to this device. Part of verbs.Device.
 func (d *Device) CreateCQ(attr *verbs.CQAttr) (verbs.CQ, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -155,32 +148,28 @@ func (d *Device) CreateCQ(attr *verbs.CQAttr) (verbs.CQ, error) {
 	return q, nil
 }
 
-// Name returns the name of every simulated device. It is part of verbs.Device.
+// Name returns the same name for all simulated devices. Part of verbs.Device.
 func (d *Device) Name() string { return "fault0" }
 
-// Caps returns the capabilities. The only capability is ResizeCQ, unless Script.NoResize
-// is true. Caps is part of verbs.Device.
+// Caps returns ResizeCQ, or nothing with Script.NoResize. Part of verbs.Device.
 func (d *Device) Caps() verbs.Caps { return verbs.Caps{ResizeCQ: !d.script.NoResize} }
 
-// Attr returns the number of completion vectors and the largest depth of a CQ. All other
-// attributes are zero. Attr is part of verbs.Device.
+// Attr returns the number of completion vectors and the largest depth of a CQ. The rest
+// is zero. Part of verbs.Device.
 func (d *Device) Attr() verbs.DeviceAttr {
 	return verbs.DeviceAttr{NumCompVectors: d.script.Vectors, MaxCQE: d.script.MaxCQE}
 }
 
-// Port always fails, because the device has no ports. It is part of verbs.Device.
+// Port fails: the device has no ports. Part of verbs.Device.
 func (d *Device) Port(uint8) (verbs.PortAttr, error) { return verbs.PortAttr{}, unsupported("port") }
 
-// AllocPD always fails, because the device has no protection domains. It is part of
-// verbs.Device.
+// AllocPD fails: the device has no protection domains. Part of verbs.Device.
 func (d *Device) AllocPD() (verbs.PD, error) { return nil, unsupported("protection domain") }
 
-// AsyncFD returns -1, because the device has no asynchronous events. It is part of
-// verbs.Device.
+// AsyncFD returns -1: the device has no asynchronous events. Part of verbs.Device.
 func (d *Device) AsyncFD() int { return -1 }
 
-// NextAsync always returns false, because the device has no asynchronous events. It is
-// part of verbs.Device.
+// NextAsync returns false: the device has no asynchronous events. Part of verbs.Device.
 func (d *Device) NextAsync(*verbs.AsyncEvent) (bool, error) { return false, nil }
 
 func unsupported(feature string) error {

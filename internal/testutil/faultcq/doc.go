@@ -1,11 +1,10 @@
-// Package faultcq is a simulated RDMA device for tests of completion events. It has
-// completion queues and channels, but no queue pairs. It drops, duplicates, delays and
-// merges events, and raises spurious events, as real devices and drivers do. The faults
-// are random. The same seed gives the same faults.
+// Package faultcq simulates an RDMA device for tests of completion events. It has
+// completion queues and channels, but no queue pairs. Like real devices and drivers, it
+// drops, duplicates, delays and merges events, and raises spurious ones. The same seed
+// gives the same faults.
 //
-// Time is virtual: each call of Device.Advance advances it by one tick. The descriptor of
-// a channel is a real file descriptor. It is readable as long as the channel has an
-// event.
+// Device.Advance advances the virtual time by one tick. The descriptor of a channel is a
+// real file descriptor.
 //
-// Methods may be called from any goroutine.
+// Any goroutine may call the methods.
 package faultcq

@@ -9,7 +9,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A rig is a device with one channel and one CQ, on which a test runs.
+// A rig is a device with one channel and one CQ.
 type rig struct {
 	t       *testing.T
 	dev     *faultcq.Device
@@ -22,8 +22,7 @@ func newRig(t *testing.T, script faultcq.Script) *rig {
 	channel, err := dev.CreateCompChannel(nil)
 	require.NoError(t, err)
 	t.Cleanup(func() {
-		// If the test has left CQs open, Close fails. The error is ignored, because no
-		// other test uses the channel.
+		// Close fails if the test has left CQs open. No other test uses the channel.
 		_ = channel.Close()
 	})
 	r := &rig{t: t, dev: dev, channel: channel}
@@ -43,8 +42,8 @@ func (r *rig) fire() {
 	r.cq.Complete(verbs.WC{})
 }
 
-// wantEvents takes n events from the channel. It requires that the descriptor is
-// readable before each event, and not readable after the last event.
+// wantEvents takes n events. It requires that the descriptor is readable exactly until
+// the last one.
 func (r *rig) wantEvents(n int) {
 	r.t.Helper()
 	for range n {

@@ -2,26 +2,24 @@ package faultcq
 
 import "math/rand/v2"
 
-// A Script describes a Device and its faults. With the zero value the Device has no
-// faults.
+// A Script describes a Device and its faults. The zero value has no faults.
 type Script struct {
 	Seed uint64
 
-	// The following six fields are probabilities from 0 to 100 percent.
+	// The next six fields are probabilities in percent.
 	Drop      int // Probability that an event is lost.
 	Duplicate int // Probability that an event arrives a second time.
-	// Probability that an event arrives later, after a delay of 1 to MaxDelay ticks.
+	// Probability that an event is delayed by 1 to MaxDelay ticks.
 	Delay    int
 	Merge    int // Probability that an event is merged with a waiting event of the same CQ.
 	Spurious int // Probability that a spurious event arrives in a tick.
 	// Probability that Arm raises an event at once if the CQ already has completions.
 	Eager int
 
-	// MaxDelay is the largest delay of an event, in ticks of Device.Advance. Zero means
-	// 1.
+	// MaxDelay is the largest delay of an event in ticks. Zero means 1.
 	MaxDelay int
-	// ArmAfterTake makes Arm do nothing while an event of the CQ waits in the channel.
-	// Devices of the driver mlx5 behave like this.
+	// ArmAfterTake makes Arm do nothing while an event waits in the channel, as mlx5
+	// devices do.
 	ArmAfterTake bool
 	// KeepStale makes the channel keep the events of a CQ that has been closed.
 	KeepStale bool
@@ -30,14 +28,12 @@ type Script struct {
 	Vectors  int  // Number of completion vectors. Zero means 1.
 	NoResize bool // True if Resize of a CQ fails.
 
-	// Between, if not nil, is called before and after each method of a CQ or channel.
-	// With it a test can add completions or advance the time between any two steps of
-	// the code under test.
+	// Between, if not nil, is called before and after each method of a CQ or channel. A
+	// test can add completions or advance the time there.
 	Between func()
 }
 
-// A random is a source of random numbers that decide which faults happen. The device's
-// lock protects it.
+// A random decides which faults happen. The device's lock protects it.
 type random struct {
 	rng *rand.Rand
 }

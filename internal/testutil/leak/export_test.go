@@ -5,10 +5,9 @@ import (
 	"time"
 )
 
-// Run does the same as Main with another time limit, but it returns the exit code instead
-// of exiting the process.
+// Run is Main with another time limit. It returns the exit code instead of exiting.
 func Run(m interface{ Run() int }, w io.Writer, limit time.Duration) int { return run(m, w, limit) }
 
-// Settle waits until no leaked resources are left, but not longer than limit. It returns
-// the text that Check would report about the remaining resources.
+// Settle waits up to limit until no leaked resources are left. It returns what Check
+// would report.
 func (b *Baseline) Settle(limit time.Duration) string { return b.settle(limit) }

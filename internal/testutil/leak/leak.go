@@ -1,5 +1,5 @@
-// Package leak fails a test run that leaves resources behind: goroutines, open
-// descriptors, or mappings of shared memory (memfd). Only tests import it.
+// Package leak fails a test run that leaves goroutines, open descriptors, or mappings of
+// shared memory (memfd) behind. Only tests import it.
 //
 // One line checks all tests of a package together:
 //
@@ -24,25 +24,22 @@ import (
 	"go.uber.org/goleak"
 )
 
-// Goroutines need some time to end. So after the end of the tests the resources are
-// listed once in each settleStep, for the time settleLimit. A resource that still exists
-// after this time counts as leaked. Both numbers are arbitrary.
+// Goroutines may need time to end. So resources are checked once in each settleStep, up
+// to settleLimit. A resource that still exists then is leaked. Arbitrary.
 const (
 	settleLimit = 5 * time.Second
 	settleStep  = 5 * time.Millisecond
 )
 
-// Main runs the tests of m and exits the process with the exit code of the run. If the
-// tests passed but left resources behind, Main lists them on standard error and exits
-// with 1.
+// Main runs the tests of m and exits with their exit code. If they passed but left
+// resources behind, it lists these on standard error and exits with 1.
 func Main(m *testing.M) { os.Exit(run(m, os.Stderr, settleLimit)) }
 
 func run(m interface{ Run() int }, w io.Writer, limit time.Duration) int {
 	before := Snapshot()
 	code := m.Run()
 	if code != 0 {
-		// If a test has failed, the remaining resources are not reported, because the
-		// failure may be their cause.
+		// After a failed test, the failure may be the cause of remaining resources.
 		return code
 	}
 	leaked := before.settle(limit)
@@ -53,14 +50,14 @@ func run(m interface{ Run() int }, w io.Writer, limit time.Duration) int {
 	return 1
 }
 
-// A Baseline is a list of the resources that the process had at one moment.
+// A Baseline is a list of the process's resources at one moment.
 type Baseline struct {
 	goroutines  goleak.Option
 	descriptors []string
 	mappings    []string
 }
 
-// Snapshot returns a list of the resources that the process has now.
+// Snapshot returns a list of the process's present resources.
 func Snapshot() *Baseline {
 	startNetpoll()
 	return &Baseline{
@@ -70,9 +67,8 @@ func Snapshot() *Baseline {
 	}
 }
 
-// Check fails the test if the process has resources that it did not have at the time of
-// the snapshot. Check waits up to five seconds for these resources to disappear. It must
-// be called from the goroutine of the test.
+// Check fails the test if the process has resources that the snapshot does not have. It
+// waits up to five seconds for them to disappear. Only the test's goroutine may call it.
 func (b *Baseline) Check(t testing.TB) {
 	t.Helper()
 	if leaked := b.settle(settleLimit); leaked != "" {
@@ -80,10 +76,9 @@ func (b *Baseline) Check(t testing.TB) {
 	}
 }
 
-// settle waits until the process has only resources that are in the baseline, or until
-// the time limit has passed. It returns a list of the other resources. settle does not
-// run the garbage collector. So a resource counts as leaked if only a finalizer closes
-// it.
+// settle waits up to a time limit until the process has only resources of the baseline.
+// It returns a list of the others. It does not run the garbage collector, so resources
+// that only a finalizer closes are leaks.
 func (b *Baseline) settle(limit time.Duration) string {
 	deadline := time.Now().Add(limit)
 	for {
@@ -109,7 +104,7 @@ func (b *Baseline) leaked() string {
 	return list.String()
 }
 
-// added returns those elements of the list current that the list earlier does not have.
+// added returns the elements of current that earlier does not have.
 func added(earlier, current []string) []string {
 	return slices.DeleteFunc(current, func(s string) bool { return slices.Contains(earlier, s) })
 }

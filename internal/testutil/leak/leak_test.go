@@ -16,9 +16,8 @@ import (
 
 func TestMain(m *testing.M) { leak.Main(m) }
 
-// Maximum times that tests wait for leaked resources to disappear. noWait is for tests
-// whose resource does not disappear. maxWait is for tests in which a goroutine releases
-// the resource during the wait.
+// Maximum times to wait for leaked resources. With noWait the resource never disappears.
+// With maxWait a goroutine releases it during the wait.
 const (
 	noWait  = 0
 	maxWait = 30 * time.Second
@@ -106,7 +105,7 @@ func TestExitCode(t *testing.T) {
 	}
 }
 
-// A runner stands for a test run, in place of a *testing.M. It has a fixed exit code.
+// A runner replaces a *testing.M. It has a fixed exit code.
 type runner struct {
 	do   func()
 	code int

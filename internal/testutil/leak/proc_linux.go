@@ -6,9 +6,8 @@ import (
 	"strings"
 )
 
-// descriptors returns the open descriptors of the process, each as a text of the form
-// "number -> target". The target says what the descriptor refers to, for example a path
-// or a socket with its inode. See proc_pid_fd(5).
+// descriptors returns the open descriptors of the process, each as "number -> target".
+// The target is, for example, a path. See proc_pid_fd(5).
 func descriptors() []string {
 	const dir = "/proc/self/fd"
 	entries, err := os.ReadDir(dir)
@@ -17,8 +16,8 @@ func descriptors() []string {
 	}
 	var list []string
 	for _, e := range entries {
-		// Readlink fails if the descriptor was closed after ReadDir had listed it. This
-		// is always so for the descriptor that ReadDir itself has used.
+		// The descriptor was closed after ReadDir had listed it, as ReadDir's own always
+		// is.
 		if target, err := os.Readlink(filepath.Join(dir, e.Name())); err == nil {
 			list = append(list, e.Name()+" -> "+target)
 		}
@@ -26,8 +25,7 @@ func descriptors() []string {
 	return list
 }
 
-// mappings returns the lines of /proc/self/maps for memory files. See proc_pid_maps(5)
-// and memfd_create(2).
+// mappings returns the lines of /proc/self/maps for memory files. See proc_pid_maps(5).
 func mappings() []string {
 	maps, err := os.ReadFile("/proc/self/maps")
 	if err != nil {
@@ -42,9 +40,8 @@ func mappings() []string {
 	return list
 }
 
-// startNetpoll makes the Go runtime open the descriptors of its network poller. The
-// runtime never closes them. They must be in the first snapshot, because they would
-// otherwise count as leaked.
+// startNetpoll makes the Go runtime open the descriptors of its network poller. They
+// stay open, so the first snapshot must have them.
 func startNetpoll() {
 	r, w, err := os.Pipe()
 	if err != nil {

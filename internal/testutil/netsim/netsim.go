@@ -1,6 +1,6 @@
-// Package netsim simulates a network for tests. It drops, duplicates, delays, reorders
-// and corrupts packets at random. The same seed and the same calls give the same
-// result. Time is virtual: the caller passes the current time, and no call waits.
+// Package netsim simulates a network that drops, duplicates, delays, reorders and
+// corrupts packets. The same seed and calls give the same result. The caller passes the
+// present time, and no call waits.
 package netsim
 
 import (
@@ -11,24 +11,22 @@ import (
 )
 
 // A Config describes a network. Drop, Duplicate, Corrupt and Reorder are probabilities
-// from 0 to 1. With the zero value, the network has no faults and no delay.
+// from 0 to 1. The zero value has no faults and no delay.
 type Config struct {
 	Drop      float64 // Probability that a packet does not arrive.
 	Duplicate float64 // Probability that a packet arrives twice.
 	Corrupt   float64 // Probability that a packet arrives with one flipped bit.
-	// Probability that a packet gets an additional delay. Packets that are sent later may
-	// then arrive before it.
+	// Probability that a packet gets an additional delay, so that later packets may
+	// overtake it.
 	Reorder float64
 	Delay   time.Duration // Delay of every packet.
-	// Reordered packets and duplicates get an additional random delay. Jitter is the
-	// maximum of this delay.
+	// Maximum additional delay of reordered packets and duplicates.
 	Jitter time.Duration
-	// Maximum number of packets in flight. Further packets are dropped. 0 means no
-	// limit.
+	// Maximum number of packets in flight. More are dropped. 0 means no limit.
 	Limit int
 }
 
-// A Packet is a packet with its addresses. The network does not interpret the addresses.
+// A Packet is a packet with its addresses, which have no meaning for the network.
 type Packet struct {
 	From, To netip.Addr
 	Data     []byte
@@ -41,27 +39,25 @@ type Stats struct {
 
 // A Net is a simulated network. Only one goroutine may use it.
 type Net struct {
-	// Config may be changed at any time. A change affects packets that are sent after
-	// it.
+	// Config may be changed at any time, for packets sent afterwards.
 	Config Config
 	Stats  Stats
 
 	rng   *rand.Rand
 	queue packetHeap
 	sent  uint64
-	spare [][]byte // Buffers of delivered packets, which Send uses again.
+	spare [][]byte // Buffers that Send uses again.
 	last  []byte   // Buffer of the packet that Receive returned last.
 }
 
-// New makes a network whose random decisions depend only on seed and on the calls.
+// New makes a network. Its faults depend only on seed and on the calls.
 func New(seed uint64, cfg Config) *Net {
 	// Second half of the seed of the random generator. Arbitrary.
 	const stream = 0x6e657473696d
 	return &Net{Config: cfg, rng: rand.New(rand.NewPCG(seed, stream))}
 }
 
-// Send sends a packet. The parameter now is the present time in nanoseconds. Send copies
-// the data.
+// Send sends a copy of the data at the time now, in nanoseconds.
 func (n *Net) Send(now int64, p Packet) {
 	n.Stats.Sent++
 	if n.happens(n.Config.Drop) || n.Config.Limit > 0 && len(n.queue) >= n.Config.Limit {
@@ -90,8 +86,8 @@ func (n *Net) queueAt(at int64, p Packet) {
 	heap.Push(&n.queue, packetInFlight{at: at, order: n.sent, packet: p})
 }
 
-// Next returns the arrival time of the packet that arrives next. It reports false if no
-// packet is in flight.
+// Next returns the arrival time of the next packet. It reports false if no packet is in
+// flight.
 func (n *Net) Next() (at int64, ok bool) {
 	if len(n.queue) == 0 {
 		return 0, false
@@ -99,8 +95,8 @@ func (n *Net) Next() (at int64, ok bool) {
 	return n.queue[0].at, true
 }
 
-// Receive returns the packet that arrives next, if its arrival time is not later than the
-// parameter now. The data of the packet is valid until the next call of Receive.
+// Receive returns the next packet that has arrived at the time now. Its data is valid
+// until the next call of Receive.
 func (n *Net) Receive(now int64) (p Packet, ok bool) {
 	if n.last != nil {
 		n.spare = append(n.spare, n.last)
@@ -115,8 +111,7 @@ func (n *Net) Receive(now int64) (p Packet, ok bool) {
 	return p, true
 }
 
-// happens returns true with the given probability. It draws a random number only if the
-// probability is not 0.
+// happens returns true with the given probability. For 0 it draws no random number.
 func (n *Net) happens(fraction float64) bool { return fraction > 0 && n.rng.Float64() < fraction }
 
 func (n *Net) jitter() int64 {
@@ -135,16 +130,15 @@ func (n *Net) buffer() []byte {
 	return nil
 }
 
-// A packetInFlight is a packet that has been sent and has not been delivered.
+// A packetInFlight is a packet that has not been delivered.
 type packetInFlight struct {
 	at int64
-	// Position of the packet in the order of sending. Packets with equal arrival times
-	// are delivered in this order.
+	// Number in the order of sending. It decides between equal arrival times.
 	order  uint64
 	packet Packet
 }
 
-// packetHeap is a heap of packets. The packet with the earliest arrival time is first.
+// packetHeap is a heap of packets by arrival time.
 type packetHeap []packetInFlight
 
 func (f packetHeap) Len() int { return len(f) }
@@ -153,10 +147,10 @@ func (f packetHeap) Less(i, j int) bool {
 }
 func (f packetHeap) Swap(i, j int) { f[i], f[j] = f[j], f[i] }
 
-// Push appends a packet. Only package heap calls it. See heap.Interface.
+// Push appends a packet. Only package heap calls it.
 func (f *packetHeap) Push(x any) { *f = append(*f, x.(packetInFlight)) }
 
-// Pop removes the last packet. Only package heap calls it. See heap.Interface.
+// Pop removes the last packet. Only package heap calls it.
 func (f *packetHeap) Pop() any {
 	last := len(*f) - 1
 	x := (*f)[last]
