@@ -1,6 +1,5 @@
-// Package access decides which peers may connect to a soft device. Users has the users of
-// this host that are allowed, UserLimit limits the connections of each user, and
-// ErrorLimit makes sources of access errors wait before they may connect again.
+// Package access decides which peers may connect to a soft device: Users by user,
+// UserLimit by the number of connections, and ErrorLimit by earlier access errors.
 package access
 
 // The files of this package, in reading order:

@@ -12,49 +12,42 @@ import (
 )
 
 const (
-	// freeAccessErrors is the number of connections of a source that may end with an
-	// access error before the source has to wait. It is arbitrary. A correct program
-	// causes a few such errors when its peer has closed a region that the program still
-	// uses.
+	// freeAccessErrors is the number of connections that may end with an access error
+	// before their source has to wait. A correct program causes a few, when its peer has
+	// closed a region. Arbitrary.
 	freeAccessErrors = 8
-	// minAccessWait is the length of the first wait of a source. Each further wait is
-	// twice as long as the one before it, up to maxAccessWait. Both numbers are
-	// arbitrary.
+	// The first wait of a source is minAccessWait. Each further one is twice as long, up
+	// to maxAccessWait. Arbitrary.
 	minAccessWait = time.Second
 	maxAccessWait = 10 * time.Minute
-	// accessRecordTTL is how long a record is kept. The time begins at the last error of
-	// the source or at the end of its last wait, whichever is later. The number is
-	// arbitrary.
+	// accessRecordTTL is how long a record is kept after the last error or the last
+	// wait. Arbitrary.
 	accessRecordTTL = 10 * time.Minute
-	// maxAccessSources is the largest number of records. The number is arbitrary: 4096
-	// records take less than 1 MiB. If the table is full, a new record replaces the
-	// record that would expire first. A peer that controls more than maxAccessSources
-	// sources can therefore avoid the wait. A larger table would only raise that number.
+	// maxAccessSources is the largest number of records, less than 1 MiB. In a full
+	// table a new record replaces the one that expires first. A peer with more sources
+	// than that can avoid the wait. Arbitrary.
 	maxAccessSources = 4096
 )
 
-// A Source identifies a group of peers whose access errors are counted together. On the
-// wire path the peers are in one network. On the local path they are the processes of one
-// user, or a single process.
+// A Source is a group of peers whose access errors are counted together: a network on
+// the wire path, and a user or a process on the local path.
 type Source struct {
-	// addr is set only on the wire path: the IPv4 address of the peer, or the /48 prefix
-	// of its IPv6 address.
+	// On the wire path: the IPv4 address of the peer, or its IPv6 /48 prefix.
 	addr netip.Addr
 	uid  uint32 // user ID of the peer, set only on the local path
-	// pid is set only on the local path: the process ID of the peer if its user is root
-	// or the user of this process. For other users it is 0.
+	// On the local path: the peer's process ID if its user is root or that of this
+	// process, else 0.
 	pid int32
 }
 
-// RemoteSource returns the source of a connection on the wire path: the IPv4 address, or
-// the /48 prefix of an IPv6 address. See siteOf for the reason.
+// RemoteSource returns the source of a connection on the wire path: the IPv4 address or
+// the IPv6 /48 prefix (see siteOf).
 func RemoteSource(addr netip.Addr) Source { return Source{addr: siteOf(addr)} }
 
-// LocalSource returns the source of a connection on the local path. All processes of one
-// user are a single source, with two exceptions: for root and for the user of this
-// process, each process is a source of its own. An error of one such process then does
-// not make the other processes of its user wait. This is safe, because these two users
-// gain nothing by guessing keys: they may trace this process anyway (ptrace(2)).
+// LocalSource returns the source of a connection on the local path. The processes of a
+// user are one source. But for root and the user of this process, each process is a
+// source, so they do not delay each other. These users need not guess keys: they may
+// trace this process (ptrace(2)).
 func LocalSource(uid uint32, pid int32) Source {
 	if uid != 0 && uid != uint32(os.Geteuid()) {
 		pid = 0
@@ -62,9 +55,8 @@ func LocalSource(uid uint32, pid int32) Source {
 	return Source{uid: uid, pid: pid}
 }
 
-// An ErrorLimit makes it slow to guess remote keys. A wrong key ends the connection.
-// After several such connections, their source has to wait before it may connect again.
-// Its open connections stay open.
+// An ErrorLimit makes it slow to guess remote keys. A wrong key ends a connection. After
+// several such ends, the source has to wait before it may connect again.
 type ErrorLimit struct {
 	// Clock returns the present time. A test may replace it before the first use.
 	Clock  func() time.Time
@@ -83,15 +75,14 @@ type errorRecord struct {
 	expires time.Time     // time at which the record expires
 }
 
-// NewErrorLimit returns an ErrorLimit without records. The ErrorLimit adds its refusals
-// to the counter AccessRefused of the parameter counts.
+// NewErrorLimit returns an ErrorLimit without records. It counts refusals as
+// AccessRefused.
 func NewErrorLimit(counts *counters.Set) *ErrorLimit {
 	return &ErrorLimit{Clock: time.Now, counts: counts, sources: make(map[Source]*errorRecord)}
 }
 
-// CountError counts an access error that has ended a connection of the source s. If the
-// source has to wait at the time of the error, the wait does not become longer, because
-// the connection was opened before the wait began.
+// CountError counts an access error that has ended a connection of s. During a wait it
+// has no effect, because the connection was opened before.
 func (a *ErrorLimit) CountError(s Source) {
 	now := a.Clock()
 	a.mu.Lock()
@@ -113,8 +104,7 @@ func (a *ErrorLimit) CountError(s Source) {
 	}
 }
 
-// addRecord adds a record. If there are maxAccessSources records already, the new one
-// replaces the record that would expire first.
+// addRecord adds a record. At maxAccessSources it replaces the one that expires first.
 func (a *ErrorLimit) addRecord(s Source, now time.Time) *errorRecord {
 	if len(a.sources) >= maxAccessSources {
 		var oldest Source
@@ -135,8 +125,8 @@ func (a *ErrorLimit) addRecord(s Source, now time.Time) *errorRecord {
 	return e
 }
 
-// Refuses reports whether a connection request of a source is to be refused, because the
-// source has to wait. It counts each refusal.
+// Refuses reports whether a source has to wait before it may connect, and counts the
+// refusal.
 func (a *ErrorLimit) Refuses(s Source) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// AnyUser stands for every user in a list of allowed users. No user has this ID: it is
-// (uid_t) -1, see chown(2).
+// AnyUser stands for every user in a list of allowed users. No user has this ID
+// (chown(2)).
 const AnyUser = math.MaxUint32
 
 // A Users decides which users of this host may be peers. Any goroutine may call its
@@ -17,8 +17,8 @@ const AnyUser = math.MaxUint32
 type Users struct {
 	own     uint32   // effective user ID of this process when the device was opened
 	allowed []uint32 // users that are allowed in addition to root and own
-	// unmapped is the user ID that the kernel reports for users who are not mapped into
-	// this user namespace. It is noUser if every user is mapped.
+	// User ID that the kernel reports for users outside of this user namespace; noUser
+	// if all are mapped.
 	unmapped uint32
 }
 
@@ -26,7 +26,7 @@ type Users struct {
 const noUser = math.MaxUint32
 
 // NewUsers returns a Users that allows root, the user of this process, and the users in
-// the list allowed. It keeps that list.
+// allowed. It keeps that list.
 func NewUsers(allowed []uint32) Users {
 	return Users{own: uint32(os.Geteuid()), allowed: allowed, unmapped: unmappedUser()}
 }
@@ -47,9 +47,8 @@ func unmappedUser() uint32 {
 	return 65534 // The file could not be read; 65534 is the kernel's default.
 }
 
-// mapsAllUsers reports whether the table of /proc/PID/uid_map maps every user ID, as that
-// of the initial user namespace does. The last number in each line of the table is the
-// number of IDs that the line maps.
+// mapsAllUsers reports whether the table of /proc/PID/uid_map maps every user ID. The
+// last number in a line is how many IDs it maps.
 func mapsAllUsers(table string) bool {
 	sum := uint64(0)
 	for line := range strings.Lines(table) {
@@ -62,9 +61,8 @@ func mapsAllUsers(table string) bool {
 	return sum == math.MaxUint32
 }
 
-// Allows reports whether the processes of a user may be peers. If uid is the unmapped
-// user ID, Allows returns false unless every user is allowed. The reason is that the
-// kernel reports this ID for many users, even if this process itself has the same ID.
+// Allows reports whether the processes of a user may be peers. The unmapped user ID is
+// allowed only with every user, because it stands for many users.
 func (p Users) Allows(uid uint32) bool {
 	switch {
 	case p.allowsAll():

@@ -9,8 +9,7 @@ import (
 // An ID identifies a counter.
 type ID uint8
 
-// IDs of the counters, in the order of their names. The documentation of provider/soft
-// describes each counter.
+// IDs of the counters, in the order of their names. Package soft describes each counter.
 const (
 	AccessRefused ID = iota
 	CMAddressFull
@@ -86,9 +85,8 @@ var names = [Num]string{
 	UserLimitErr:        "user_limit_err",
 }
 
-// A Set has the counters of one owner, such as a shard. Only the owner adds to them, and
-// any goroutine may read them. A Set is not a part of its owner, so that the counts
-// remain after the owner was closed.
+// A Set has the counters of one owner, such as a shard. Only the owner adds to them. Any
+// goroutine may read them, even after the owner was closed.
 type Set [Num]atomic.Uint64
 
 // Add adds n to a counter.
@@ -97,8 +95,7 @@ func (c *Set) Add(id ID, n uint64) { c[id].Add(n) }
 // Inc adds 1 to a counter.
 func (c *Set) Inc(id ID) { c[id].Add(1) }
 
-// Failed counts a failed request of a requester. Only two statuses have a counter, those
-// for exhausted retries; for other statuses Failed does nothing.
+// Failed counts a failed request whose retries are exhausted. It ignores other statuses.
 func (c *Set) Failed(status verbs.Status) {
 	switch status {
 	case verbs.StatusRetryExcErr:
@@ -108,14 +105,13 @@ func (c *Set) Failed(status verbs.Status) {
 	}
 }
 
-// RNRSent counts a message that found no receive buffer and was answered with an RNR NAK.
+// RNRSent counts a message without a receive buffer, which was answered with an RNR NAK.
 func (c *Set) RNRSent() {
 	c.Inc(OutOfBuffer)
 	c.Inc(sendRNRErr)
 }
 
-// Sum returns all counters, with their names. The value of a counter is the sum of its
-// values in all the given sets.
+// Sum returns the names of all counters with their sums over the given sets.
 func Sum(all []*Set) []verbs.Counter {
 	list := make([]verbs.Counter, Num)
 	for id, name := range names {

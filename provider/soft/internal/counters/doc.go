@@ -1,3 +1,3 @@
-// Package counters has the counters of a device, by the names that Linux has for the
-// counters of RDMA devices. The documentation of provider/soft describes each of them.
+// Package counters has the counters of a device. Their names are those of Linux for RDMA
+// devices. Package soft describes each.
 package counters

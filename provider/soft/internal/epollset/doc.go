@@ -1,5 +1,5 @@
-// Package epollset has sets of descriptors. One owner waits for all descriptors of a set,
-// and each descriptor has a handler for its events. See epoll(7).
+// Package epollset has sets of descriptors with a handler for each. One owner waits for
+// all descriptors of a set. See epoll(7).
 package epollset
 
 // The files of this package, in reading order:

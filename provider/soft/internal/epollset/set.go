@@ -5,17 +5,15 @@ package epollset
 import "golang.org/x/sys/unix"
 
 // A Handler handles the events of a descriptor. It never blocks. An event may be out of
-// date, because the handler of another descriptor may have read from this descriptor in
-// the meantime. The events always belong to the descriptor that was added with the
-// handler, and never to an earlier descriptor with the same number.
+// date, if another handler has read from the descriptor. It is never the event of an
+// earlier descriptor with the same number.
 type Handler interface {
 	// OnReady is called with the descriptor and its events, such as unix.EPOLLIN.
 	OnReady(fd int, events uint32)
 }
 
-// A Set is a set of descriptors with their handlers. Dispatch calls the handlers. Only
-// one goroutine, the owner, may call the methods of a Set, except where a method says
-// otherwise.
+// A Set is a set of descriptors with handlers, which Dispatch calls. Only one goroutine,
+// the owner, may call its methods, except where a method says otherwise.
 type Set struct {
 	fd int // epoll descriptor
 	// members has the descriptors of the set. It is nil after Close.
@@ -27,11 +25,9 @@ type Set struct {
 // A member is a descriptor in a Set.
 type member struct {
 	handler Handler // may be nil
-	// generation is how many calls of Add there were when the descriptor was added,
-	// modulo 2^32. The kernel returns the generation with each event. If a descriptor is
-	// removed and closed, a new descriptor may get the same descriptor number. Dispatch
-	// recognizes an event of the closed descriptor, because its generation is not that
-	// of the new descriptor.
+	// generation is the number of calls of Add before, modulo 2^32. The kernel returns
+	// it with each event. So Dispatch recognizes an event of a closed descriptor whose
+	// number is used again.
 	generation int32
 }
 
@@ -40,8 +36,7 @@ func (m member) event(fd int, events uint32) *unix.EpollEvent {
 	return &unix.EpollEvent{Events: events, Fd: int32(fd), Pad: m.generation}
 }
 
-// maxReady is the largest number of ready descriptors that one call of Dispatch handles.
-// It is arbitrary. The next call handles the others.
+// maxReady is the largest number of ready descriptors in one Dispatch. Arbitrary.
 const maxReady = 64
 
 // New makes an empty set. The caller closes it.
@@ -53,12 +48,11 @@ func New() (*Set, error) {
 	return &Set{fd: fd, members: make(map[int32]member)}, nil
 }
 
-// FD returns a descriptor that is readable while at least one descriptor of the set is
-// ready. Any goroutine may call FD. After Close, the number may belong to another file.
+// FD returns a descriptor that is readable while a descriptor of the set is ready. Any
+// goroutine may call FD. It is not valid after Close.
 func (s *Set) FD() int { return s.fd }
 
-// Close closes the set. The descriptors in the set stay open, and have no handlers any
-// more. Closing the set again does nothing.
+// Close closes the set, but not the descriptors in it. A second call does nothing.
 func (s *Set) Close() {
 	if s.members != nil {
 		_ = unix.Close(s.fd)
@@ -66,11 +60,9 @@ func (s *Set) Close() {
 	}
 }
 
-// Add adds the descriptor fd, which must not be in the set. When one of the events
-// occurs, Dispatch calls the handler h. If h is nil, Dispatch ignores the events of the
-// descriptor, but they make FD readable. The set does not own fd: the caller removes fd
-// from the set before closing it. The errors are those of epoll_ctl(2), and unix.EBADF
-// after Close.
+// Add adds the descriptor fd, which must not be in the set. Dispatch calls h for the
+// given events. With a nil h they only make FD readable. The caller removes fd before
+// closing it. The errors are those of epoll_ctl(2), and unix.EBADF after Close.
 func (s *Set) Add(fd int, events uint32, h Handler) error {
 	if s.members == nil {
 		return unix.EBADF
@@ -84,9 +76,8 @@ func (s *Set) Add(fd int, events uint32, h Handler) error {
 	return nil
 }
 
-// Modify replaces the events for which Dispatch calls the handler of the descriptor fd.
-// Dispatch also calls the handler for EPOLLHUP and EPOLLERR, which the kernel always
-// reports (epoll_ctl(2)).
+// Modify replaces the events of a descriptor. EPOLLHUP and EPOLLERR are always reported
+// (epoll_ctl(2)).
 func (s *Set) Modify(fd int, events uint32) {
 	_ = unix.EpollCtl(s.fd, unix.EPOLL_CTL_MOD, fd, s.members[int32(fd)].event(fd, events))
 }
@@ -98,8 +89,7 @@ func (s *Set) SetHandler(fd int, h Handler) {
 	s.members[int32(fd)] = m
 }
 
-// Handler returns the handler of a descriptor. It returns nil if the descriptor has no
-// handler or is not in the set.
+// Handler returns the handler of a descriptor, or nil.
 func (s *Set) Handler(fd int) Handler { return s.members[int32(fd)].handler }
 
 // Remove removes a descriptor, if it is in the set.
@@ -110,17 +100,16 @@ func (s *Set) Remove(fd int) {
 	}
 }
 
-// Dispatch calls the handler of each descriptor that is ready, once. It does not wait. A
-// handler may change the set. If epoll_wait(2) fails, Dispatch returns the error and has
-// called no handler. The error is never EINTR.
+// Dispatch calls the handler of each ready descriptor once, without waiting. A handler
+// may change the set. After an error of epoll_wait(2), never EINTR, it has called no
+// handler.
 func (s *Set) Dispatch() error {
 	n, err := epollNow(s.fd, s.ready[:])
 	if err != nil {
 		return err
 	}
 	for _, e := range s.ready[:n] {
-		// The handler of an earlier event may have removed the descriptor, and may have
-		// added another one with the same number.
+		// An earlier handler may have replaced the descriptor.
 		if m := s.members[e.Fd]; m.handler != nil && m.generation == e.Pad {
 			m.handler.OnReady(int(e.Fd), e.Events)
 		}
@@ -128,8 +117,8 @@ func (s *Set) Dispatch() error {
 	return nil
 }
 
-// Wait blocks until a descriptor of the set is ready. Unlike the other methods, Wait may
-// be called from any goroutine while the set is open.
+// Wait blocks until a descriptor of the set is ready. Any goroutine may call it while
+// the set is open.
 func (s *Set) Wait() {
 	fds := []unix.PollFd{{Fd: int32(s.fd), Events: unix.POLLIN}}
 	for {

@@ -8,9 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// epollNow is epoll_wait(2) with a timeout of zero. It never blocks, so it makes the
-// system call without informing the Go scheduler, which would take longer than the call
-// itself. If a signal interrupts the system call (EINTR), epollNow repeats it.
+// epollNow is epoll_wait(2) with a timeout of zero, repeated after EINTR. It does not
+// inform the Go scheduler, because that would take longer than the call.
 func epollNow(epfd int, events []unix.EpollEvent) (int, error) {
 	for {
 		n, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(epfd),

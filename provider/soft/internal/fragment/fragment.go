@@ -1,5 +1,5 @@
-// Package fragment has the type Fragment, in which the local path (shared memory) and the
-// wire path (UDP packets) pass received messages to the queue pair.
+// Package fragment has the type Fragment, which both paths, shared memory and UDP, pass
+// to the queue pair.
 package fragment
 
 // A Fragment is a whole message of the peer, or one piece of a long message.
@@ -12,13 +12,13 @@ type Fragment struct {
 	Key    uint32 // remote key, if Op.Remote returns true
 	// Number of bytes of the whole READ or WRITE, if Op.Remote returns true.
 	Total uint32
-	// Payload is the data of a SEND or WRITE, or the operands of an atomic. It may be in
-	// shared memory, which the peer can change at any time.
+	// Payload is the data of a SEND or WRITE, or the operands of an atomic. In shared
+	// memory the peer can change it.
 	Payload []byte
 }
 
-// AtomicOperands is the size in bytes of the payload of an atomic: the swap or add
-// operand, and the compare operand, both with the most significant byte first.
+// AtomicOperands is the size in bytes of an atomic's payload: the swap or add operand,
+// and the compare operand, both big-endian.
 const AtomicOperands = 16
 
 // First reports whether the fragment is the first one of its message.
@@ -27,8 +27,7 @@ func (f *Fragment) First() bool { return f.Flags&First != 0 }
 // Last reports whether the fragment is the last one of its message.
 func (f *Fragment) Last() bool { return f.Flags&Last != 0 }
 
-// An Op is the operation of a message. The numbers are part of the layout of shared
-// memory.
+// An Op is the operation of a message. Its number is part of the shared memory layout.
 type Op uint8
 
 const (
@@ -44,8 +43,7 @@ const (
 // Remote reports whether the operation is a request that names remote memory.
 func (op Op) Remote() bool { return op >= Write && op <= FetchAdd }
 
-// Flags is a set of properties of a fragment. The numbers are part of the layout of
-// shared memory.
+// Flags is a set of properties of a fragment, part of the shared memory layout.
 type Flags uint8
 
 const (
@@ -53,7 +51,6 @@ const (
 	Last                        // last fragment of a message
 	Imm                         // the message has immediate data
 	Solicited                   // The sender asks for a solicited event at the receiver.
-	// PathFlag is the lowest flag without a common meaning. The local path and the wire
-	// path may each give PathFlag and the higher bits a meaning of their own.
+	// PathFlag is the lowest flag that each path may use for itself.
 	PathFlag
 )

@@ -10,37 +10,33 @@ import (
 	"github.com/rdmaloop/rdmaloop/cm"
 )
 
-// namePrefix is the beginning of the name of every BindAddr. Processes in different
-// network namespaces may use the same name, because each network namespace has abstract
-// names of its own. The number in the prefix is the version of the protocol that
-// processes speak on the sockets with these names.
+// namePrefix begins the name of every BindAddr. Its number is the version of the
+// protocol on the sockets. Each network namespace has its own names.
 const namePrefix = "@rdmaloop/1/"
 
-// A BindAddr is the address and port that a cm.ID binds. The address is one address of
-// the host, or a wildcard.
+// A BindAddr is the address, or wildcard, and port that a cm.ID binds.
 //
-// Each BindAddr has a name, such as "@rdmaloop/1/tcp/127.0.0.1/7471". In a name, "*4" is
-// the IPv4 wildcard. "*6" is the IPv6 wildcard that also accepts IPv4, and "*6only" is
-// the IPv6 wildcard that does not. Several IDs can share a port (REUSEADDR). Their names
-// end with a number that differs between them, as in
+// Each BindAddr has a name, such as "@rdmaloop/1/tcp/127.0.0.1/7471". "*4" is the IPv4
+// wildcard, "*6" the IPv6 wildcard that also accepts IPv4, and "*6only" the one that
+// does not. IDs that share a port (REUSEADDR) add a number, as in
 // "@rdmaloop/1/tcp/127.0.0.1/7471/shared/9". Clients do not connect to such a name.
 type BindAddr struct {
 	ps     cm.PortSpace
 	Addr   netip.Addr // an address without a zone; never an IPv4-mapped one
 	v6Only bool       // true for the IPv6 wildcard that does not accept IPv4
 	Port   uint16
-	Shared uint32 // number of this ID on a shared port; 0 if the port is not shared
+	Shared uint32 // Number of this ID on a shared port, else 0.
 }
 
-// NewBindAddr returns the BindAddr for an address that a program binds. If afOnly is
-// true, the IPv6 wildcard does not accept IPv4.
+// NewBindAddr returns the BindAddr of an address. With afOnly the IPv6 wildcard does not
+// accept IPv4.
 func NewBindAddr(ps cm.PortSpace, at netip.AddrPort, afOnly bool) BindAddr {
 	addr := WithoutZone(at.Addr())
 	return BindAddr{ps: ps, Addr: addr, v6Only: afOnly && addr == netip.IPv6Unspecified(), Port: at.Port()}
 }
 
-// WithoutZone removes the zone of an address, and converts an IPv4-mapped IPv6 address to
-// an IPv4 address. Addresses are compared and sent in this form.
+// WithoutZone removes the zone and unmaps an IPv4-mapped address, to compare and send
+// it.
 func WithoutZone(a netip.Addr) netip.Addr { return a.Unmap().WithZone("") }
 
 // host returns the part of the name that stands for the address.
@@ -56,8 +52,7 @@ func (s BindAddr) host() string {
 	return s.Addr.String()
 }
 
-// Name returns the name in the abstract namespace, with '@' in place of the initial zero
-// byte.
+// Name returns the abstract name, with '@' for the initial zero byte.
 func (s BindAddr) Name() string {
 	name := namePrefix + s.ps.String() + "/" + s.host() + "/" + strconv.Itoa(int(s.Port))
 	if s.Shared != 0 {
@@ -66,12 +61,11 @@ func (s BindAddr) Name() string {
 	return name
 }
 
-// sharedInfix stands in a name before the number of an ID on a shared port.
+// sharedInfix stands before the number of an ID on a shared port.
 const sharedInfix = "/shared/"
 
-// ParseBindAddr returns the BindAddr with the given name. A process of any user can bind
-// any name, so ParseBindAddr checks the whole name: it returns false unless the method
-// Name of the result returns exactly this name.
+// ParseBindAddr returns the BindAddr with the given name. Any process can bind any name,
+// so a name that Name would not return gives false.
 func ParseBindAddr(ps cm.PortSpace, name string) (BindAddr, bool) {
 	rest, ok := strings.CutPrefix(name, namePrefix+ps.String()+"/")
 	host, digits, ok2 := strings.Cut(rest, "/")
@@ -82,8 +76,7 @@ func ParseBindAddr(ps cm.PortSpace, name string) (BindAddr, bool) {
 	}
 	s := BindAddr{ps: ps, Port: uint16(port)}
 	if shares {
-		// If the number is 0 or invalid, Name returns another name, so the comparison
-		// below fails.
+		// An invalid number fails in the comparison below.
 		n, _ := strconv.ParseUint(number, 10, 32)
 		s.Shared = uint32(n)
 	}
@@ -101,8 +94,8 @@ func ParseBindAddr(ps cm.PortSpace, name string) (BindAddr, bool) {
 // Wildcard reports whether the address is the IPv4 or an IPv6 wildcard.
 func (s BindAddr) Wildcard() bool { return s.Addr.IsUnspecified() }
 
-// Covers reports whether a listener that has bound the address s receives the connection
-// requests that clients send to the given address and port.
+// Covers reports whether a listener on s receives requests to the given address and
+// port.
 func (s BindAddr) Covers(at netip.AddrPort) bool {
 	addr := at.Addr()
 	switch {
@@ -116,8 +109,8 @@ func (s BindAddr) Covers(at netip.AddrPort) bool {
 	return s.Addr == addr
 }
 
-// overlaps reports whether two listeners on the addresses of s and o, with the same
-// port, would both receive the requests that clients send to some address.
+// overlaps reports whether listeners on s and o, with the same port, could receive the
+// same request.
 func (s BindAddr) overlaps(o BindAddr) bool {
 	if s.Wildcard() && o.Wildcard() {
 		takes4 := func(w BindAddr) bool { return w.Addr.Is4() || !w.v6Only }
@@ -132,15 +125,14 @@ func (s BindAddr) overlaps(o BindAddr) bool {
 // MaxTargets is the largest number of addresses that Targets returns.
 const MaxTargets = 3
 
-// Targets returns the addresses that a listener may have bound to receive requests for
-// dst: first dst itself, then the wildcards.
+// Targets returns the addresses of possible listeners for dst: dst itself, then the
+// wildcards.
 func Targets(ps cm.PortSpace, dst netip.AddrPort) []BindAddr {
 	s := NewBindAddr(ps, dst, false)
 	return append([]BindAddr{s}, s.wildcards()...)
 }
 
-// wildcards returns the wildcards that cover the address of s. That address must not be a
-// wildcard.
+// wildcards returns the wildcards that cover s, which must not be one.
 func (s BindAddr) wildcards() []BindAddr {
 	six := BindAddr{ps: s.ps, Addr: netip.IPv6Unspecified(), Port: s.Port}
 	if s.Addr.Is4() {

@@ -1,9 +1,8 @@
-// Package hostport has the addresses and ports that IDs of the connection manager bind on
-// one host, and finds out which addresses the host has.
+// Package hostport has the addresses and ports that IDs of the connection manager bind
+// on one host, and finds the addresses of the host.
 //
-// For each address and port there is a socket name in the abstract namespace of unix(7).
-// An ID reserves its port by binding that name, and a client on the same host finds a
-// listener by connecting to that name.
+// Each address and port has a name in the abstract namespace of unix(7). An ID reserves
+// its port by binding the name, and a client finds a listener by connecting to it.
 package hostport
 
 // The files of this package, in reading order:

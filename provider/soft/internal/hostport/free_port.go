@@ -15,25 +15,21 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
 )
 
-// Limits of the search for a free port. A process of any user can bind as many names as
-// it may have descriptors, and so occupy many ports. The search runs on the loop of the
-// caller, which must not be delayed for long, so it ends after a limited number of ports.
+// Limits of the search for a free port. A process can occupy many ports, and the search
+// must not delay the caller's loop.
 const (
-	// maxPortTries is the largest number of ports that the search on one address tries.
-	// Each client needs such a port. If 99 of 100 ports are occupied, 3 of 100,000
-	// searches fail. One try takes 2 to 30 microseconds, depending on the number of Unix
-	// sockets.
+	// maxPortTries is for the search on one address, which each client needs. If 99 of
+	// 100 ports are occupied, 3 of 100,000 searches fail. A try takes 2 to 30
+	// microseconds.
 	maxPortTries = 1024
-	// maxWildcardTries is the largest number of ports that the search on a wildcard
-	// tries. Each try may read the table of all Unix sockets, which takes milliseconds if
-	// there are thousands of sockets. If 9 of 10 ports are occupied, 1 of 1,000 searches
-	// fails.
+	// maxWildcardTries is for the search on a wildcard. A try takes milliseconds if
+	// there are thousands of Unix sockets. If 9 of 10 ports are occupied, 1 of 1,000
+	// searches fails.
 	maxWildcardTries = 64
 )
 
-// reserveAny reserves a free port of a range. A port is free if no socket has bound it on
-// this address, or on a wildcard that covers the address. If reserveAny finds no free
-// port, the error is cm.ErrAddrNotAvailable.
+// reserveAny reserves a port of a range that no socket has bound on this address or on a
+// wildcard that covers it. The error is cm.ErrAddrNotAvailable if none is free.
 func (s BindAddr) reserveAny(ports PortRange) (Reservation, error) {
 	var r Reservation
 	var err error
@@ -58,12 +54,10 @@ func (s BindAddr) reserveAnyOnWildcard(ports PortRange) (Reservation, error) {
 	return r, err
 }
 
-// reserveAnyOnAddress does the same as reserveAny for an address that is not a wildcard.
-// It tries to bind one port after another. To find out whether a wildcard has the same
-// port, it looks for the marker of the wildcard; reading the table of all sockets instead
-// would take long if there are many connections. The search does not notice IDs that
-// share a port on the same address (REUSEADDR), so it may choose their port. That does no
-// harm: a port that IDs share has no listener.
+// reserveAnyOnAddress is reserveAny for an address that is not a wildcard. It tries one
+// port after another, and looks for the marker of a wildcard, which is faster than
+// reading all sockets. It may choose a port that IDs share (REUSEADDR), which has no
+// listener.
 func (s BindAddr) reserveAnyOnAddress(ports PortRange) (Reservation, error) {
 	r, err := NoReservation(), error(cm.ErrAddrNotAvailable)
 	for s.Port = range ports.sample(maxPortTries) {
@@ -77,10 +71,8 @@ func (s BindAddr) reserveAnyOnAddress(ports PortRange) (Reservation, error) {
 	return r, err
 }
 
-// tryFree reserves s if its port is free, and otherwise returns a clashError. The
-// address of s must not be a wildcard. If r has no socket yet, tryFree makes one and
-// stores it in r. If the socket can not be bound because another socket has the same
-// name, it stays in r, so that the next call can use it.
+// tryFree reserves s, which is not a wildcard, or returns a clashError. It makes a
+// socket if r has none. A socket that could not be bound stays in r for the next call.
 func (s BindAddr) tryFree(r *Reservation) (err error) {
 	if r.FD < 0 {
 		if r.FD, err = unixsock.New(); err != nil {
@@ -106,8 +98,8 @@ func (s BindAddr) tryFree(r *Reservation) (err error) {
 // A PortRange has the ports from Low to High, including both.
 type PortRange struct{ Low, High int }
 
-// EphemeralPorts returns the range from which the kernel chooses free ports; see ip(7),
-// ip_local_port_range. A device calls it once.
+// EphemeralPorts returns the range from which the kernel chooses free ports (ip(7),
+// ip_local_port_range). A device calls it once.
 func EphemeralPorts() (r PortRange, err error) {
 	b, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range")
 	if err != nil {
@@ -122,13 +114,11 @@ func EphemeralPorts() (r PortRange, err error) {
 	return r, nil
 }
 
-// sample returns different ports of the range in an unpredictable order. It returns at
-// most limit ports.
+// sample returns up to limit different ports of the range in an unpredictable order.
 func (r PortRange) sample(limit int) iter.Seq[uint16] {
 	n := r.High - r.Low + 1
 	start, step := rand.IntN(n), 1+rand.IntN(n)
-	// The loop below reaches all ports only if the step and the number of ports have no
-	// common divisor.
+	// The step reaches all ports only if it has no common divisor with their number.
 	for gcd(step, n) != 1 {
 		step = 1 + rand.IntN(n)
 	}

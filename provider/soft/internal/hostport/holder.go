@@ -11,8 +11,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
 )
 
-// A clashError means that an address can not be bound because another socket is bound to
-// the same address or to an address that overlaps it.
+// A clashError means that an overlapping address is bound already.
 type clashError struct {
 	err  error    // cm.ErrAddrInUse or cm.ErrAddrNotAvailable
 	held BindAddr // address of the other socket
@@ -21,8 +20,8 @@ type clashError struct {
 func (e *clashError) Error() string { return e.err.Error() + ": " + e.held.Name() }
 func (e *clashError) Unwrap() error { return e.err }
 
-// ExplainClash returns a *cm.HolderError for a clashError. The HolderError names the user
-// of the other socket. ExplainClash returns any other error unchanged.
+// ExplainClash turns a clashError into a *cm.HolderError with the user of the other
+// socket. Other errors stay the same.
 func ExplainClash(err error) error {
 	var clash *clashError
 	if !errors.As(err, &clash) {
@@ -33,8 +32,8 @@ func ExplainClash(err error) error {
 	return holder
 }
 
-// holderUser returns the user of the socket that is bound to a name. If the kernel has no
-// unix_diag, holderUser finds the user only if the socket listens.
+// holderUser returns the user of the socket with a name. Without unix_diag in the
+// kernel, it finds only a listener's user.
 func holderUser(name string) (uid uint32, known bool) {
 	for _, kind := range []byte{unix.SOCK_SEQPACKET, unix.SOCK_DGRAM} {
 		if uid, known = unixsock.User(name, kind); known {

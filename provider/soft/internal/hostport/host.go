@@ -17,8 +17,8 @@ import (
 // firstUserPort is the lowest port that a process without privileges may bind.
 const firstUserPort = 1024
 
-// mayBindLow reports whether this process has the capability CAP_NET_BIND_SERVICE, which
-// is needed for ports below firstUserPort; see capabilities(7).
+// mayBindLow reports whether this process may bind ports below firstUserPort
+// (CAP_NET_BIND_SERVICE, capabilities(7)).
 func mayBindLow() bool {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var sets [2]unix.CapUserData
@@ -28,12 +28,9 @@ func mayBindLow() bool {
 	return sets[0].Effective&(1<<unix.CAP_NET_BIND_SERVICE) != 0
 }
 
-// OnThisHost reports whether packets to an address stay on this host. It asks the kernel
-// whether the route to the address is local. That is the case for all addresses of this
-// host, for all of 127.0.0.0/8, and for the IPv6 anycast addresses that this host serves.
-// An error means that the kernel has not answered. If the error matches
-// verbs.ErrNoResources, this process could not open the socket for the query, because no
-// descriptor was free.
+// OnThisHost reports whether the kernel's route to an address is local. That includes
+// 127.0.0.0/8 and IPv6 anycast addresses of this host. An error means that the kernel
+// has not answered; verbs.ErrNoResources means that no descriptor was free.
 func OnThisHost(a netip.Addr) (bool, error) {
 	if a.IsUnspecified() {
 		// Connecting to 0.0.0.0 or :: connects to this host; see ip(7).
@@ -49,11 +46,9 @@ func OnThisHost(a netip.Addr) (bool, error) {
 	return canBind(a)
 }
 
-// canBind does the work of OnThisHost if the kernel does not answer questions about
-// routes. It reports whether a UDP socket can be bound to the address. The result is
-// wrong in one case: with net.ipv6.ip_nonlocal_bind, a socket can be bound to every IPv6
-// address. Multicast and broadcast addresses can be bound too, but canBind returns false
-// for these. The errors are those of OnThisHost.
+// canBind is OnThisHost for kernels that do not answer about routes. It reports whether
+// a UDP socket can be bound to the address, other than multicast and broadcast. With
+// net.ipv6.ip_nonlocal_bind that is wrong for IPv6. The errors are those of OnThisHost.
 func canBind(a netip.Addr) (bool, error) {
 	if a.IsMulticast() {
 		return false, nil
@@ -73,13 +68,12 @@ func canBind(a netip.Addr) (bool, error) {
 	case err != nil:
 		return false, err
 	}
-	// Connect fails for a broadcast address, because the socket does not have the option
-	// SO_BROADCAST; see udp(7).
+	// Without SO_BROADCAST, Connect fails for a broadcast address (udp(7)).
 	return unix.Connect(fd, Sockaddr(a, discardPort)) == nil, nil
 }
 
-// CheckOwn returns cm.ErrAddrNotAvailable if an address is not one of this host. It is
-// for addresses that a program binds.
+// CheckOwn returns cm.ErrAddrNotAvailable for an address, to be bound, that is not of
+// this host.
 func CheckOwn(a netip.Addr) error {
 	own, err := OnThisHost(a.Unmap())
 	if err == nil && !own {
@@ -88,8 +82,8 @@ func CheckOwn(a netip.Addr) error {
 	return err
 }
 
-// SourceFor returns the address of this host that the kernel would use as the source of
-// packets to dst, or cm.ErrNoRoute. It sends nothing.
+// SourceFor returns the address from which the kernel would send to dst, or
+// cm.ErrNoRoute. It sends nothing.
 func SourceFor(dst netip.Addr) (netip.Addr, error) {
 	fd, err := UDPSocket(dst)
 	if err != nil {
@@ -115,8 +109,8 @@ func LocalAddr(fd int) (netip.AddrPort, error) {
 	return netip.AddrPort{}, cm.ErrNoRoute
 }
 
-// AddrOf returns the address and port in a socket address. It returns false if name is
-// not a socket address of IPv4 or IPv6.
+// AddrOf returns the address and port in a socket address, or false if it is not IPv4 or
+// IPv6.
 func AddrOf(name unix.Sockaddr) (at netip.AddrPort, ok bool) {
 	switch name := name.(type) {
 	case *unix.SockaddrInet4:
@@ -127,12 +121,10 @@ func AddrOf(name unix.Sockaddr) (at netip.AddrPort, ok bool) {
 	return at, false
 }
 
-// discardPort is a port for sockets that are connected only to look up a route, and send
-// nothing. 9 is the port of the discard service (RFC 863).
+// discardPort is for sockets that are connected only to look up a route (RFC 863).
 const discardPort = 9
 
-// UDPSocket makes a UDP socket for the address family of a. The socket is not bound, and
-// its calls never block.
+// UDPSocket makes an unbound, non-blocking UDP socket for the address family of a.
 func UDPSocket(a netip.Addr) (int, error) {
 	family := unix.AF_INET6
 	if a.Unmap().Is4() {
@@ -149,8 +141,8 @@ func Sockaddr(a netip.Addr, port int) unix.Sockaddr {
 	return &unix.SockaddrInet6{Addr: a.As16(), Port: port, ZoneId: ZoneID(a.Zone())}
 }
 
-// ZoneID returns the index of the interface with the name zone, or 0 if zone is empty or
-// there is no such interface; see ipv6(7), sin6_scope_id.
+// ZoneID returns the index of the interface with the given name, or 0; see ipv6(7),
+// sin6_scope_id.
 func ZoneID(zone string) uint32 {
 	if zone == "" {
 		return 0

@@ -7,13 +7,11 @@ import (
 	"time"
 )
 
-// A LocalAddrCache stores for some addresses whether they belong to this host. The
-// addresses come from the connection requests of peers. The cache exists because asking
-// the kernel takes about as long as all other checks of a request together. The zero
-// value is an empty cache.
+// A LocalAddrCache stores which addresses from connection requests belong to this host.
+// Asking the kernel takes about as long as all other checks of a request. The zero value
+// is empty.
 type LocalAddrCache struct {
-	// time at which the oldest entry was added, counted from the same origin as the
-	// present time that callers pass to Contains
+	// Time of the oldest entry, with the same origin as now in Contains.
 	since time.Duration
 	known map[netip.Addr]bool
 }
@@ -21,15 +19,14 @@ type LocalAddrCache struct {
 const (
 	// localAddrTTL is how long an entry is valid. It is arbitrary.
 	localAddrTTL = time.Second
-	// maxLocalAddrs is the largest number of entries. It is arbitrary. A limit is
-	// necessary because all addresses of a prefix may belong to this host, and a peer may
-	// name all of them.
+	// maxLocalAddrs is the largest number of entries. Peers may name many addresses of a
+	// local prefix. Arbitrary.
 	maxLocalAddrs = 64
 )
 
-// Contains reports whether an address belongs to this host. Every loopback address does.
-// The parameter now is the present time, counted from any origin that is the same in all
-// calls. The errors are those of OnThisHost.
+// Contains reports whether an address belongs to this host, as every loopback address
+// does. now is the present time, from the same origin in all calls. The errors are those
+// of OnThisHost.
 func (o *LocalAddrCache) Contains(a netip.Addr, now time.Duration) (bool, error) {
 	if a.IsLoopback() {
 		return true, nil

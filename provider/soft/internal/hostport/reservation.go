@@ -15,9 +15,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A Reservation is a socket that is bound to the name of an address and port. Until the
-// socket is closed, no other process of the network namespace can bind that name. The
-// Reservation of a wildcard has a second socket, the marker.
+// A Reservation is a socket that is bound to the name of an address and port. No other
+// process of the network namespace can bind the name. For a wildcard there is a second
+// socket, the marker.
 type Reservation struct {
 	Addr BindAddr
 	FD   int // descriptor of the bound socket; -1 if the Reservation owns none, as after Take
@@ -44,11 +44,11 @@ func (r *Reservation) Close() {
 	}
 }
 
-// Reserve reserves an address of this host and a port. Port 0 means any free port in the
-// range that freePorts returns. If reuse is true, other reservations for which reuse is
-// true too may have the same address and port. If another socket has the port, the error
-// is that of Clash. The error is EACCES for a port below 1024 if this process may not
-// bind such ports.
+// Reserve reserves an address of this host and a port; 0 means any port in the range
+// from freePorts. Reservations with reuse may share it. Errors:
+//
+//   - of Clash, if another socket has the port
+//   - EACCES, for a port below 1024 that this process may not bind
 func Reserve(ps cm.PortSpace, at netip.AddrPort, afOnly, reuse bool, freePorts func() (PortRange, error)) (Reservation, error) {
 	s := NewBindAddr(ps, at, afOnly)
 	if s.Port == 0 {
@@ -73,25 +73,24 @@ func Reserve(ps cm.PortSpace, at netip.AddrPort, afOnly, reuse bool, freePorts f
 	return s.reserve(mayNotShare)
 }
 
-// newShare returns a random number, other than 0, for an ID on a shared port.
+// newShare returns a random number, not 0, for an ID on a shared port.
 func newShare() uint32 { return max(1, rand.Uint32()) }
 
-// A sharing decides about a clash on one port between a new reservation that is not
-// shared and existing reservations that are shared.
+// A sharing decides about a clash of a new reservation that is not shared with shared
+// ones.
 type sharing bool
 
 const (
 	// With mayNotShare, the new reservation fails, as rdma_bind_addr(3) demands.
 	mayNotShare sharing = false
-	// With overShared, the new reservation succeeds. It is for a listener: the IDs that
-	// share the port do not listen, so there is only one listener (rdma_listen(3)).
+	// overShared: the new reservation succeeds. It is for a listener. The IDs that share
+	// the port do not listen (rdma_listen(3)).
 	overShared sharing = true
 )
 
-// reserve binds the name of s, and then checks for clashes. In this order, at most one of
-// two concurrent calls with overlapping addresses succeeds. The parameter mine has
-// addresses that the caller has bound itself and will release; reserve ignores clashes
-// with them.
+// reserve binds the name of s and then checks for clashes, so only one of two concurrent
+// calls succeeds. It ignores the addresses mine, which the caller has bound and will
+// release.
 func (s BindAddr) reserve(with sharing, mine ...BindAddr) (Reservation, error) {
 	r, err := s.bind()
 	if err != nil {
@@ -104,7 +103,7 @@ func (s BindAddr) reserve(with sharing, mine ...BindAddr) (Reservation, error) {
 	return r, nil
 }
 
-// bind binds the name of s. If s is a wildcard and not shared, it also binds the marker.
+// bind binds the name of s, and the marker of a wildcard that is not shared.
 func (s BindAddr) bind() (Reservation, error) {
 	r := NoReservation()
 	r.Addr = s
@@ -122,9 +121,9 @@ func (s BindAddr) bind() (Reservation, error) {
 	return r, err
 }
 
-// Clash returns the error for binding s while another process has bound o, which overlaps
-// s. As in rdma_bind_addr(3), it is cm.ErrAddrInUse if s and o are equal, and
-// cm.ErrAddrNotAvailable if s or o is a wildcard.
+// Clash returns the error for binding s while another process has bound o:
+// cm.ErrAddrInUse if they are equal, and cm.ErrAddrNotAvailable if one is a wildcard
+// (rdma_bind_addr(3)).
 func (s BindAddr) Clash(o BindAddr) error {
 	if s.Wildcard() || o.Wildcard() {
 		return &clashError{cm.ErrAddrNotAvailable, o}
@@ -136,9 +135,8 @@ func isClash(err error) bool {
 	return errors.Is(err, cm.ErrAddrInUse) || errors.Is(err, cm.ErrAddrNotAvailable)
 }
 
-// change replaces the reservation by one of the address target, which has the same port
-// as the reserved address. It first reserves target, and then releases the old
-// reservation. If target can not be reserved, the old reservation is unchanged.
+// change replaces the reservation by one of target with the same port. If that fails,
+// the old reservation remains.
 func (r *Reservation) change(target BindAddr) error {
 	if r.FD < 0 {
 		return &verbs.FeatureError{Feature: "option of a bound port", Reason: errPortInUse}
@@ -154,8 +152,8 @@ func (r *Reservation) change(target BindAddr) error {
 
 var errPortInUse = errors.New("a connection on the local path has taken the port over")
 
-// Share allows other IDs to bind the same address and port. It does nothing for an ID
-// that was made for a connection request, because such an ID has no port of its own.
+// Share allows other IDs to bind the same address and port. It does nothing for the ID
+// of a connection request, which has no port of its own.
 func (r *Reservation) Share() error {
 	if r.Addr.Port == 0 || r.Addr.Shared != 0 {
 		return nil
@@ -165,8 +163,8 @@ func (r *Reservation) Share() error {
 	return r.change(to)
 }
 
-// Restrict sets whether the IPv6 wildcard refuses IPv4. For all other addresses it does
-// nothing.
+// Restrict sets whether the IPv6 wildcard refuses IPv4. It does nothing for other
+// addresses.
 func (r *Reservation) Restrict(afOnly bool) error {
 	if r.Addr.Addr != netip.IPv6Unspecified() || r.Addr.v6Only == afOnly {
 		return nil
@@ -176,8 +174,8 @@ func (r *Reservation) Restrict(afOnly bool) error {
 	return r.change(to)
 }
 
-// Claim replaces a reservation that is shared by one of the same address and port that is
-// not shared. An ID that begins to listen on a shared port calls it.
+// Claim replaces a shared reservation by one that is not shared, for an ID that begins
+// to listen.
 func (r *Reservation) Claim() error {
 	if r.Addr.Shared == 0 {
 		return nil
@@ -193,10 +191,9 @@ func (r *Reservation) Claim() error {
 	return nil
 }
 
-// checkClash returns an error if another socket has bound an address that overlaps s. It
-// ignores the addresses in the parameter mine. The kernel lists the sockets in no
-// particular order. If several addresses overlap s, the error names a wildcard, so that
-// the result does not depend on that order.
+// checkClash returns an error if another socket has bound an overlapping address, except
+// those in mine. It prefers to name a wildcard, so the order of the sockets does not
+// matter.
 func (s BindAddr) checkClash(with sharing, mine []BindAddr) error {
 	others, err := boundAddrs(s.ps, s.Port)
 	if err != nil {

@@ -12,14 +12,12 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/netlink"
 )
 
-// errNoRouteAnswer means that the kernel has not answered the request for a route, or
-// that its answer has an unknown format.
+// errNoRouteAnswer means that the kernel has not answered, or in an unknown format.
 var errNoRouteAnswer = errors.New("no answer about a route")
 
-// routeType asks the kernel how it would route a packet to an address. It returns the
-// type of the route, for example unix.RTN_LOCAL for an address of this host. The kernel
-// looks up a link-local address without a zone on all interfaces. See rtnetlink(7),
-// RTM_GETROUTE.
+// routeType returns the type of the kernel's route to an address, for example
+// unix.RTN_LOCAL. A link-local address without a zone is looked up on all interfaces.
+// See rtnetlink(7), RTM_GETROUTE.
 func routeType(a netip.Addr) (uint8, error) {
 	answer, err := netlink.Ask(unix.NETLINK_ROUTE, routeRequest(a))
 	if err != nil {
@@ -47,8 +45,8 @@ func routeRequest(a netip.Addr) []byte {
 	return b
 }
 
-// parseRoute returns the type of the route in the kernel's answer. If the answer is that
-// there is no route, the type is RTN_UNREACHABLE.
+// parseRoute returns the type of the route in the answer. Without a route it is
+// RTN_UNREACHABLE.
 func parseRoute(b []byte) (uint8, error) {
 	kind, body, err := netlink.Parse(b)
 	switch {

@@ -15,8 +15,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
 )
 
-// boundAddrs returns every BindAddr with the given port that a process of this network
-// namespace has bound.
+// boundAddrs returns every BindAddr with the given port that is bound in this network
+// namespace.
 func boundAddrs(ps cm.PortSpace, port uint16) ([]BindAddr, error) {
 	f, err := os.Open("/proc/thread-self/net/unix")
 	if err != nil {
@@ -33,12 +33,11 @@ const connectedState = "03"
 //
 //	Num RefCount Protocol Flags Type St Inode Path
 //
-// A connected socket is listed with the name of its listener, even after the listener was
-// closed. For such a name, scanBound calls isBound to find out whether the name is bound.
+// A connected socket has the name of its listener, even a closed one. For such a name,
+// scanBound asks isBound.
 func scanBound(table io.Reader, ps cm.PortSpace, port uint16, isBound func(name string) (bool, error)) ([]BindAddr, error) {
 	var found []BindAddr
-	// bound has the results of isBound, so that isBound is called once for each name.
-	// Many connected sockets may have the same name.
+	// bound has the results of isBound, because many sockets may have the same name.
 	bound := make(map[BindAddr]bool)
 	lines := bufio.NewScanner(table)
 	for lines.Scan() {
@@ -68,21 +67,17 @@ func scanBound(table io.Reader, ps cm.PortSpace, port uint16, isBound func(name 
 	return found, lines.Err()
 }
 
-// A marker is a datagram socket. A process that binds a wildcard also binds a marker to
-// the same name; the names of datagram sockets are independent of those of other sockets
-// (unix(7)). Another process finds out that the wildcard is bound by connecting to the
-// marker. No process ever sends to it.
+// A marker is a datagram socket with the name of a wildcard. Names of datagram sockets
+// are independent of others (unix(7)). A process finds a bound wildcard by connecting to
+// the marker. Nothing is sent to it.
 //
-// The search for a free port needs markers for two reasons. Reading the table of all
-// sockets for each port would take too long. And the search can not find out whether a
-// wildcard is bound by binding its name, because another process may want to bind that
-// name at the same time.
+// The search for a free port needs markers. Reading all sockets for each port would take
+// too long, and binding the name could disturb another process.
 
 // bindMarker makes the marker with the given name.
 func bindMarker(name string) (int, error) { return unixsock.BindType(unix.SOCK_DGRAM, name) }
 
-// findMarker returns the first of the addresses that has a marker. If none of them has
-// one, findMarker returns false.
+// findMarker returns the first of the addresses that has a marker, or false.
 func findMarker(addrs []BindAddr) (marked BindAddr, found bool, err error) {
 	fd, err := unixsock.NewType(unix.SOCK_DGRAM)
 	if err != nil {
@@ -90,8 +85,7 @@ func findMarker(addrs []BindAddr) (marked BindAddr, found bool, err error) {
 	}
 	defer unix.Close(fd)
 	for _, s := range addrs {
-		// ECONNREFUSED means that no socket has the name. Success and all other errors
-		// mean that a socket has it.
+		// Only ECONNREFUSED means that no socket has the name.
 		if err := unix.Connect(fd, &unix.SockaddrUnix{Name: s.Name()}); !errors.Is(err, unix.ECONNREFUSED) {
 			return s, true, nil
 		}

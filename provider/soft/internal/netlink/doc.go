@@ -1,3 +1,3 @@
-// Package netlink sends requests to the kernel that are answered by a single netlink
-// message; see netlink(7).
+// Package netlink sends requests that the kernel answers with one netlink message; see
+// netlink(7).
 package netlink

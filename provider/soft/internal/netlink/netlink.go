@@ -12,9 +12,8 @@ import (
 // ErrShort means that the kernel's answer to a request is not complete.
 var ErrShort = errors.New("short netlink answer")
 
-// Ask sends a netlink request that the kernel answers with one message, and returns the
-// answer. The parameter protocol selects the part of the kernel that answers, such as
-// unix.NETLINK_ROUTE. See netlink(7).
+// Ask sends a netlink request and returns the one message of the answer. protocol
+// selects the part of the kernel, such as unix.NETLINK_ROUTE. See netlink(7).
 func Ask(protocol int, request []byte) (answer []byte, err error) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, protocol)
 	if err != nil {
@@ -24,8 +23,7 @@ func Ask(protocol int, request []byte) (answer []byte, err error) {
 	if err := unix.Sendto(fd, request, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
 		return nil, err
 	}
-	// The kernel puts the answer into the socket before sendto(2) returns, so the call
-	// below finds it without waiting.
+	// The answer is in the socket before sendto(2) returns, so this call does not wait.
 	answer = make([]byte, 4096)
 	n, _, err := unix.Recvfrom(fd, answer, unix.MSG_DONTWAIT)
 	if err != nil {
@@ -34,17 +32,16 @@ func Ask(protocol int, request []byte) (answer []byte, err error) {
 	return answer[:n], nil
 }
 
-// PutHeader writes the header of a request to the beginning of b. The parameter b is the
-// whole request, because the header has the length of the request. See struct nlmsghdr in
-// netlink(7).
+// PutHeader writes a header to the beginning of the request b, which has its final
+// length (struct nlmsghdr, netlink(7)).
 func PutHeader(b []byte, kind, flags uint16) {
 	binary.NativeEndian.PutUint32(b, uint32(len(b)))
 	binary.NativeEndian.PutUint16(b[4:], kind)
 	binary.NativeEndian.PutUint16(b[6:], unix.NLM_F_REQUEST|flags)
 }
 
-// Parse returns the type and the body of an answer. If the answer has the type
-// NLMSG_ERROR, Parse returns its error number as a unix.Errno.
+// Parse returns the type and the body of an answer. The error number of NLMSG_ERROR
+// becomes a unix.Errno.
 func Parse(b []byte) (kind uint16, body []byte, err error) {
 	if len(b) < unix.SizeofNlMsghdr+4 {
 		return 0, nil, ErrShort
@@ -56,7 +53,7 @@ func Parse(b []byte) (kind uint16, body []byte, err error) {
 	return kind, body, nil
 }
 
-// AppendAttr appends an attribute to a request. The length of value must be a multiple of
+// AppendAttr appends an attribute to a request. The value's length must be a multiple of
 // 4.
 func AppendAttr(b []byte, kind uint16, value []byte) []byte {
 	b = binary.NativeEndian.AppendUint16(b, uint16(unix.SizeofRtAttr+len(value)))

@@ -1,3 +1,3 @@
-// Package nettest changes the addresses of network interfaces in tests that run in a
-// network namespace of their own; see peerproc.InNetworkNamespace.
+// Package nettest changes interface addresses in tests with their own network namespace;
+// see peerproc.InNetworkNamespace.
 package nettest

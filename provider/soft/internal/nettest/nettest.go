@@ -17,23 +17,20 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/netlink"
 )
 
-// AddAddr adds the address of a prefix to an interface, and a route to the network of
-// the prefix. It waits until the kernel lists the address. That may be some time after
-// the request, because a new interface gets its addresses only when it is up.
+// AddAddr adds the address of a prefix to an interface, and a route to its network. It
+// waits until the kernel lists the address, after the interface is up.
 func AddAddr(t *testing.T, link, prefix string) {
 	t.Helper()
 	added := netip.MustParsePrefix(prefix)
 	setAddr(t, link, added, unix.RTM_NEWADDR, unix.NLM_F_CREATE|unix.NLM_F_EXCL)
-	// The calling thread may be in another network namespace than the rest of the
-	// process, so this thread itself has to call IsLocal. With require.Eventually, a
-	// goroutine on another thread would call it.
+	// Only this thread may be in the right network namespace. require.Eventually would
+	// use another one.
 	for deadline := time.Now().Add(30 * time.Second); !IsLocal(t, added.Addr()); time.Sleep(time.Millisecond) {
 		require.True(t, time.Now().Before(deadline), "the host does not get the address")
 	}
 }
 
-// RemoveAddr removes an address from an interface, and waits until the system has done
-// so.
+// RemoveAddr removes an address from an interface, and waits until it is gone.
 func RemoveAddr(t *testing.T, link, prefix string) {
 	t.Helper()
 	setAddr(t, link, netip.MustParsePrefix(prefix), unix.RTM_DELADDR, 0)
@@ -58,9 +55,8 @@ func setAddr(t *testing.T, link string, prefix netip.Prefix, kind, flags uint16)
 	require.NoError(t, Change(b))
 }
 
-// Change sends a rtnetlink request that changes the network configuration, and returns
-// the error of the kernel. With NLM_F_ACK the kernel answers each request by NLMSG_ERROR,
-// with error 0 on success.
+// Change sends a rtnetlink request and returns the kernel's error. With NLM_F_ACK the
+// kernel always answers with NLMSG_ERROR, whose error 0 means success.
 func Change(request []byte) error {
 	answer, err := netlink.Ask(unix.NETLINK_ROUTE, request)
 	if err != nil {

@@ -1,3 +1,3 @@
-// Package resource recognizes errors of system calls that mean a lack of descriptors,
-// memory or mappings, in this process or in the whole system.
+// Package resource recognizes errors that mean a lack of descriptors, memory or
+// mappings.
 package resource

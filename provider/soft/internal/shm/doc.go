@@ -1,10 +1,9 @@
-// Package shm has the shared memory of a connection between two processes of one host: a
-// segment, with one ring for requests and one ring for responses in each direction. It
-// also has the doorbells, by which one process wakes the other. A MappingLimit keeps the
-// number of segments of a process below the number of mappings that the kernel allows.
+// Package shm has the shared memory of a connection between two processes: a segment
+// with rings for requests and responses in each direction. Doorbells wake the other
+// process. A MappingLimit keeps a process below the kernel's limit of mappings.
 //
-// The other process can write any bytes into the memory at any time. This package
-// therefore copies each number once, and checks and uses only the copy.
+// The other process can write any bytes at any time. So this package copies each number
+// once, and checks and uses only the copy.
 package shm
 
 // The files of this package, in reading order:

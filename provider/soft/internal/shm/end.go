@@ -12,9 +12,8 @@ type End struct {
 }
 
 // NewEnd makes the shared memory and the doorbells of a connection. The accepting side
-// calls it, and gets its End and two descriptors: one for the segment, and one for the
-// other side's end of the doorbell. The accepting side sends these two descriptors to
-// the connecting side, which calls OpenEnd. The caller of NewEnd owns all three results.
+// calls it, and sends both descriptors, the segment and the peer's doorbell, to the
+// connecting side, which calls OpenEnd. The caller owns all results.
 func NewEnd(geom Geometry, maps *MappingLimit) (end *End, segment, doorbell int, err error) {
 	seg, err := newSegment(geom, maps)
 	if err != nil {
@@ -28,10 +27,9 @@ func NewEnd(geom Geometry, maps *MappingLimit) (end *End, segment, doorbell int,
 	return &End{Segment: seg, Side: 1, Doorbell: own}, seg.takeFD(), peers, nil
 }
 
-// OpenEnd makes the End of the connecting side. The parameters segment and doorbell are
-// the descriptors that the accepting side has got from NewEnd and has sent. OpenEnd
-// takes over both descriptors, even if it returns an error. An error that matches
-// ErrSegment means that the segment is not valid.
+// OpenEnd makes the End of the connecting side from the descriptors of the peer's
+// NewEnd. It owns them, even after an error. ErrSegment means that the segment is not
+// valid.
 func OpenEnd(segment, doorbell int, maps *MappingLimit) (*End, error) {
 	seg, err := openSegment(segment, maps)
 	if err != nil {

@@ -14,17 +14,16 @@ const (
 	maxRingBytes = 64 << 20
 )
 
-// Geometry has the sizes of the rings in a segment. Each size is a power of two.
+// Geometry has the sizes of the rings in a segment, each a power of two.
 type Geometry struct {
-	// RequestSlots is the number of slots, and RequestBytes the size in bytes of the
-	// payload area, of each ring for requests.
+	// Of each ring for requests: the number of slots, and the bytes of the payload area.
 	RequestSlots, RequestBytes uint32
-	// ResponseSlots is the number of slots, and ResponseBytes the size in bytes of the
-	// payload area, of each ring for responses.
+	// Of each ring for responses: the number of slots, and the bytes of the payload
+	// area.
 	ResponseSlots, ResponseBytes uint32
 }
 
-// Check returns a *verbs.ParamError if a size is out of range or is not a power of two.
+// Check returns a *verbs.ParamError if a size is out of range or no power of two.
 func (g Geometry) Check() error {
 	for _, f := range []struct {
 		name            string

@@ -19,11 +19,9 @@ import (
 )
 
 // A MappingLimit limits how many shared segments a device maps. The kernel limits the
-// number of mappings of a process (vm.max_map_count, see proc_sys_vm(5)). If the Go
-// runtime can not map memory for its heap, it ends the process. So a device leaves room:
-// from the number that the kernel allows it subtracts the mappings of all other parts of
-// the process, and uses at most half of the result. The other half is for the Go runtime,
-// the program, and other devices.
+// mappings of a process (vm.max_map_count, proc_sys_vm(5)), and the Go runtime ends the
+// process if it can map no memory. So a device uses at most half of the mappings that
+// the rest of the process leaves.
 type MappingLimit struct {
 	systemMax int // number of mappings that the kernel allows for a process
 	// count returns the present number of mappings, or false if it is not known.
@@ -41,35 +39,31 @@ type MappingLimit struct {
 }
 
 const (
-	// mappingStep is the number of further segments after which the mappings of the
-	// process are counted again. While this count runs, up to mappingStep more segments
-	// may be added. A count takes 0.75 to 1.4 µs for each mapping of a file. That was
-	// measured on two cores of a virtual machine: 65,003 mappings of files took 81 ms,
-	// and as many anonymous mappings took 24 ms. When several devices map segments at the
-	// same time, each of them can exceed its limit by at most 2*mappingStep.
+	// mappingStep is the number of further segments after which the process's mappings
+	// are counted again. Up to as many may be added during the count. A count takes 0.75
+	// to 1.4 µs for each mapping of a file (65,003 took 81 ms on a virtual machine with
+	// two cores). Devices that map at the same time can each exceed the limit by
+	// 2*mappingStep.
 	mappingStep = 1024
-	// mappingPause is the shortest time between two counts while the limit is reached.
-	// Other parts of the process may have released mappings since the last count, so
-	// counting again may help. The pause limits the work that peers can cause by
-	// connecting again and again. It is arbitrary.
+	// mappingPause is the shortest time between two counts at the limit, to limit the
+	// work that peers can cause. Arbitrary.
 	mappingPause = time.Second
 	// defaultMaxMappings is DEFAULT_MAX_MAP_COUNT of Linux.
 	defaultMaxMappings = 65530
 )
 
-// NewMappingLimit returns the MappingLimit of a device. The parameter systemMax is the
-// number of mappings that the kernel allows for a process. The function count returns the
-// present number of mappings of the process, or false if the number is not known.
-// NewMappingLimit calls count, which takes time, so a loop must not call NewMappingLimit.
+// NewMappingLimit returns the MappingLimit of a device. systemMax is the kernel's limit
+// for a process. count returns the process's present mappings, or false. NewMappingLimit
+// calls it, which takes time, so not on a loop.
 func NewMappingLimit(systemMax int, count func() (int, bool), counts *counters.Set) *MappingLimit {
 	l := &MappingLimit{systemMax: systemMax, count: count, now: time.Now, counts: counts}
 	l.recount()
 	return l
 }
 
-// Acquire counts one more segment before the caller maps it. If the limit is reached,
-// Acquire counts nothing and returns an error that matches verbs.ErrNoResources. It may
-// start a count of the mappings in another goroutine, and does not wait for that count.
+// Acquire counts a segment before it is mapped. At the limit it counts nothing and
+// returns verbs.ErrNoResources. It may start a count of the mappings in another
+// goroutine.
 func (l *MappingLimit) Acquire() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -91,16 +85,13 @@ func (l *MappingLimit) Release() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.mapped--
-	// Other parts of the process can use the mappings that were released. So after a
-	// while the last count is wrong. The next count therefore starts after at most
-	// mappingStep further segments.
+	// Other parts of the process can use released mappings, so the next count starts
+	// after at most mappingStep further segments.
 	l.nextCount = min(l.nextCount, l.mapped+mappingStep)
 }
 
-// mmapFailed undoes Acquire after mmap(2) has failed with the error err. If err is
-// ENOMEM, mmapFailed adds 1 to the counter NoMappingsErr. ENOMEM means either that there
-// is no memory, or that the process has too many mappings although the limit of the
-// device was not reached.
+// mmapFailed undoes Acquire after an error of mmap(2). For ENOMEM, which means no memory
+// or too many mappings, it counts NoMappingsErr.
 func (l *MappingLimit) mmapFailed(err error) {
 	l.Release()
 	if errors.Is(err, unix.ENOMEM) {
@@ -108,11 +99,9 @@ func (l *MappingLimit) mmapFailed(err error) {
 	}
 }
 
-// recount counts the mappings of the process and sets maxSegments. If the mappings can
-// not be counted, it assumes that the other parts of the process use a quarter of
-// systemMax. If a segment is mapped or unmapped during the count, the count may include
-// it or not; recount then treats it as a mapping of the other parts, so that the device
-// maps too few segments rather than too many. The caller does not hold the mutex.
+// recount counts the mappings of the process and sets maxSegments. Without a count, it
+// assumes a quarter of systemMax for other parts. A segment that is mapped or unmapped
+// meanwhile may count as another part. The mutex is not held.
 func (l *MappingLimit) recount() {
 	before := l.segments()
 	n, ok := l.count()
@@ -147,9 +136,8 @@ func MaxMappings() int {
 	return n
 }
 
-// CountMappings returns the number of mappings of this process, which is the number of
-// lines in /proc/self/maps; see proc_pid_maps(5). It returns false if it can not read
-// that file.
+// CountMappings returns the number of mappings of this process, or false; see
+// proc_pid_maps(5).
 func CountMappings() (lines int, ok bool) {
 	f, err := os.Open("/proc/self/maps")
 	if err != nil {

@@ -11,47 +11,44 @@ import (
 const (
 	SlotSize   = 128            // size of a slot in bytes: two cache lines
 	inlineSize = SlotSize - 4*8 // number of bytes of payload that a slot has space for
-	// maxFragment is the largest payload of one slot in bytes. A longer message is sent
-	// in several fragments: the receiver copies one fragment while the sender copies the
-	// next one. The number is arbitrary.
+	// maxFragment is the largest payload of a slot in bytes. The fragments of a longer
+	// message can be sent and received at the same time. Arbitrary.
 	maxFragment = 16 << 10
 )
 
-// A slotFrame is a slot of a ring. It has one fragment of a message. A payload of up to
-// 96 bytes is in the slot, and a longer one in the payload area of the ring.
+// A slotFrame is a slot of a ring, with one fragment. A payload of up to 96 bytes is in
+// the slot, and a longer one in the payload area.
 //
 //	word 0  sequence (32) | operation (8) << 32 | flags (8) << 40
 //	word 1  length (32) | immediate data (32) << 32
 //	word 2  remote address                      only operations on remote memory
 //	word 3  remote key (32) | total (32) << 32  only operations on remote memory
 //
-// The sequence is the number of slots that the sender has filled so far, including this
-// one. The sender stores word 0 last. The receiver knows the next sequence, so it sees in
-// word 0 whether the slot is filled. The total is the number of bytes of the whole
-// message.
+// The sequence is the number of slots filled so far, with this one. The sender stores
+// word 0 last. The receiver knows the next sequence, and so sees a filled slot. The
+// total is the bytes of the message.
 type slotFrame struct {
 	word [4]uint64
 	data [inlineSize]byte
 }
 
-// A ControlBlock belongs to one side of the connection, which writes it. The other side
-// reads it. The field WakeFor is an exception: the other side also sets it to WakeNone.
+// A ControlBlock is written by one side of the connection and read by the other. But the
+// other side also sets WakeFor to WakeNone.
 type ControlBlock struct {
-	// Ack acknowledges the requests of the other side. It has a value of the type Ack.
+	// Ack acknowledges the other side's requests; see the type Ack.
 	Ack atomic.Uint64
-	// Resend counts how often this side has retried after an RNR NAK. A new value makes
-	// the other side process the same slot again.
+	// Resend counts the retries after an RNR NAK. A new value makes the other side
+	// process the same slot again.
 	Resend atomic.Uint32
 	// Responses is the number of response slots that this side has consumed.
 	Responses atomic.Uint32
 	_         [48]byte
 
-	// The fields below rarely change, and the other side reads them after each message.
-	// They have a cache line of their own, so that changes of the fields above do not
-	// slow these reads down.
+	// These fields rarely change. The other side reads them after each message, so they
+	// have a cache line of their own.
 
-	// WakeFor is a WakeLevel. It says for which changes the other side has to ring the
-	// doorbell of this side.
+	// WakeFor is a WakeLevel: for which changes the other side rings this side's
+	// doorbell.
 	WakeFor atomic.Uint32
 	// State is the EndState of the side that writes this control block.
 	State atomic.Uint32
@@ -76,8 +73,7 @@ type EndState = uint32
 const (
 	sideAbsent EndState = iota // The side does not process requests yet.
 	SideActive                 // The side processes requests.
-	// The side does not process requests any more, because its queue pair is closed or in
-	// the error state.
+	// The queue pair is closed or in the error state and processes no requests.
 	SideStopped
 )
 
@@ -88,7 +84,7 @@ const (
 	FlagAckReq // The sender asks the receiver to acknowledge the slot at once.
 )
 
-// A Ring is the memory of one ring: the slots, and the payload area for long payloads.
+// A Ring is the memory of one ring: the slots and the payload area.
 type Ring struct {
 	slots []slotFrame
 	area  []byte
@@ -97,14 +93,12 @@ type Ring struct {
 // Len returns the number of slots.
 func (r *Ring) Len() int { return len(r.slots) }
 
-// A Producer is the sending side of a ring. Its fields are in memory of this process,
-// which the other process can not change. The numbers in it wrap around after 2^32-1, so
-// only their differences have a meaning.
+// A Producer is the sending side of a ring. Its fields are in private memory. Their
+// numbers wrap around, so only differences have a meaning.
 type Producer struct {
 	Ring
 	tail uint32 // number of slots filled since the beginning
-	// Unpublished is the number of slots that were filled and that the consumer can not
-	// see yet.
+	// Number of slots that were filled and that the consumer can not see yet.
 	Unpublished uint32
 	firstWord   uint64 // word 0 of the first unpublished slot
 	// number of slots that the consumer has consumed since the beginning
@@ -120,11 +114,9 @@ func NewProducer(r Ring) Producer {
 	return Producer{Ring: r, areaEnd: make([]uint32, len(r.slots))}
 }
 
-// Reserve returns memory for the payload of the next fragment. The parameter want is the
-// requested length in bytes. The result dst may be shorter than want, but is never
-// longer. The result inArea is true if dst is in the payload area, and false if it is in
-// the slot. The result ok is false if the ring has no free slot or its payload area is
-// full.
+// Reserve returns memory for the payload of the next fragment. want is the requested
+// length in bytes; dst may be shorter. inArea says whether dst is in the payload area or
+// in the slot. ok is false if the ring or the payload area is full.
 func (p *Producer) Reserve(want uint32) (dst []byte, inArea, ok bool) {
 	if p.tail-p.Freed == uint32(len(p.slots)) {
 		return nil, false, false
@@ -141,11 +133,9 @@ func (p *Producer) Reserve(want uint32) (dst []byte, inArea, ok bool) {
 	return p.area[at : at+room], true, true
 }
 
-// Put fills the next slot. The payload of the fragment is already in the memory that
-// Reserve has returned. The consumer sees the slot only after PublishFirst, because Put
-// does not store word 0 of the first unpublished slot. The consumer reads the slots in
-// order, so Put may store word 0 of the slots after that one at once and without an
-// atomic operation.
+// Put fills the next slot, whose payload is already in the memory from Reserve. The
+// consumer reads slots in order, so it sees none before PublishFirst stores word 0 of
+// the first one. Word 0 of later slots needs no atomic operation.
 func (p *Producer) Put(f *fragment.Fragment) {
 	index := p.tail & uint32(len(p.slots)-1)
 	s := &p.slots[index]
@@ -168,9 +158,8 @@ func (p *Producer) Put(f *fragment.Fragment) {
 	p.Unpublished++
 }
 
-// PutSend fills the next slot with a SEND of one fragment, whose payload is data and
-// which has the flags. It reports whether data fits into a slot and the ring has a free
-// slot; if not, it does nothing. Like Put, it does not publish the slot.
+// PutSend fills the next slot with a SEND of one fragment. It returns false if data does
+// not fit or the ring is full. Like Put, it does not publish the slot.
 func (p *Producer) PutSend(data []byte, flags fragment.Flags) bool {
 	if len(data) > inlineSize || p.tail-p.Freed == uint32(len(p.slots)) {
 		return false
@@ -191,8 +180,8 @@ func (p *Producer) PutSend(data []byte, flags fragment.Flags) bool {
 	return true
 }
 
-// PublishFirst stores word 0 of the first unpublished slot. The consumer then sees all
-// filled slots.
+// PublishFirst stores word 0 of the first unpublished slot. Then the consumer sees all
+// slots.
 func (p *Producer) PublishFirst() {
 	if p.Unpublished > 0 {
 		first := &p.slots[(p.tail-p.Unpublished)&uint32(len(p.slots)-1)]
@@ -207,10 +196,8 @@ func (p *Producer) Publish(f *fragment.Fragment) {
 	p.PublishFirst()
 }
 
-// Free makes consumed slots available again. The parameter head is the number of slots
-// that the consumer claims to have consumed since the beginning. The consumer is another
-// process and may write any number: Free returns false if head is less than before or
-// greater than the number of filled slots.
+// Free makes consumed slots available again. head is the number of slots that the other
+// process claims to have consumed. Free returns false if that is not possible.
 func (p *Producer) Free(head uint32) bool {
 	if head-p.Freed > p.tail-p.Freed {
 		return false
@@ -222,12 +209,10 @@ func (p *Producer) Free(head uint32) bool {
 	return true
 }
 
-// alignArea rounds a length up to a multiple of 64 bytes, so that no two fragments are in
-// the same cache line.
+// alignArea rounds a length up to 64 bytes, so that fragments share no cache line.
 func alignArea(n uint32) uint32 { return (n + 63) &^ 63 }
 
-// A Consumer is the receiving side of a ring. It checks all values that it reads from the
-// ring.
+// A Consumer is the receiving side of a ring. It checks all values from the ring.
 type Consumer struct {
 	Ring
 	Head     uint32
@@ -239,9 +224,9 @@ func (c *Consumer) Ready() bool {
 	return uint32(atomic.LoadUint64(&c.slots[c.Head&uint32(len(c.slots)-1)].word[0])) == c.Head+1
 }
 
-// Peek copies the header of the next slot to f and sets f.Payload, which refers to the
-// shared memory. If the next slot is not filled yet, the result filled is false and f is
-// not changed. The result ok is false if the slot is filled and its header is not valid.
+// Peek copies the header of the next slot to f. f.Payload refers to the shared memory.
+// If the slot is not filled, filled is false and f is unchanged. ok is false for an
+// invalid header.
 func (c *Consumer) Peek(f *fragment.Fragment) (filled, ok bool) {
 	s := &c.slots[c.Head&uint32(len(c.slots)-1)]
 	w := atomic.LoadUint64(&s.word[0])
@@ -249,8 +234,7 @@ func (c *Consumer) Peek(f *fragment.Fragment) (filled, ok bool) {
 		return false, true
 	}
 	s.fetch()
-	// Each word is loaded only once, because the peer could change the word between a
-	// check and a second load.
+	// Each word is loaded only once, because the peer could change it after a check.
 	f.Op, f.Flags = fragment.Op(w>>32), fragment.Flags(w>>40)
 	w = atomic.LoadUint64(&s.word[1])
 	f.Length, f.Imm = uint32(w), uint32(w>>32)
@@ -275,10 +259,9 @@ func (c *Consumer) Peek(f *fragment.Fragment) (filled, ok bool) {
 	return true, true
 }
 
-// PeekSend returns the payload of the next slot if the slot has a SEND that consists of
-// one fragment, whose payload is in the slot, and has no immediate data. Else the result
-// ok is false, and Peek tells more about the slot. The payload refers to the shared
-// memory.
+// PeekSend returns the payload of the next slot if it has a SEND of one fragment, in the
+// slot, without immediate data. Else ok is false, and Peek tells more. The payload is in
+// the shared memory.
 func (c *Consumer) PeekSend() (payload []byte, flags fragment.Flags, ok bool) {
 	s := &c.slots[c.Head&uint32(len(c.slots)-1)]
 	w := atomic.LoadUint64(&s.word[0])

@@ -10,16 +10,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Segment is the shared memory of one connection. The accepting side makes the segment,
-// and passes its descriptor to the connecting side. These are the offsets in the memory,
-// in bytes:
+// A Segment is the shared memory of one connection. The accepting side makes it and
+// passes the descriptor to the connecting side. Offsets in bytes:
 //
 //	0     header: magic, layout version, geometry
 //	1024  control block of side 0 (the connecting side)
 //	1280  control block of side 1 (the accepting side)
 //	4096  request slots 0->1, request slots 1->0,
-//	      response slots 0->1, response slots 1->0,
-//	      then the payload areas in the same order
+//	response slots 0->1, response slots 1->0,
+//	then the payload areas in the same order
 type Segment struct {
 	FD   int    // descriptor of the segment; -1 after it was closed or taken
 	Mem  []byte // the mapped memory
@@ -41,10 +40,8 @@ func (g Geometry) size() int {
 	return RingsOffset + 2*perSide
 }
 
-// segmentSeals are the seals of the segment's file. They prevent the other process from
-// changing the size of the file. If that process could shorten the file, an access of
-// this process to the missing part of its mapping would raise SIGBUS. See fcntl(2), "File
-// sealing".
+// segmentSeals fix the size of the segment's file. If the other process could shorten
+// it, an access would raise SIGBUS. See fcntl(2), "File sealing".
 const segmentSeals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
 
 // newSegment makes a segment. The accepting side calls it and owns the segment.
@@ -79,10 +76,9 @@ func (s *Segment) create() error {
 	return nil
 }
 
-// openSegment maps a segment that the peer has made. The connecting side calls it.
-// openSegment takes over the descriptor fd, even if it returns an error. It checks the
-// seals and the size of the file, which the peer can not change any more, and a copy of
-// the header. An error that matches ErrSegment means that the segment is not valid.
+// openSegment maps a segment of the peer, on the connecting side. It owns fd, even after
+// an error. It checks the seals, the file size, and a copy of the header. ErrSegment
+// means that the segment is not valid.
 func openSegment(fd int, maps *MappingLimit) (*Segment, error) {
 	s := &Segment{FD: fd, maps: maps}
 	if err := s.open(); err != nil {
@@ -152,8 +148,8 @@ func (s *Segment) closeFD() {
 	}
 }
 
-// Close unmaps the memory and closes the descriptor. After that, no goroutine may access
-// the memory.
+// Close unmaps the memory and closes the descriptor. No goroutine may use the memory any
+// more.
 func (s *Segment) Close() {
 	s.closeFD()
 	if s.Mem != nil {
@@ -163,8 +159,8 @@ func (s *Segment) Close() {
 	}
 }
 
-// Carve returns the control block of a side, and the two rings on which that side sends.
-// Side 0 is the connecting side, side 1 is the accepting side.
+// Carve returns the control block of a side, and the two rings on which it sends. Side 0
+// connects, and side 1 accepts.
 func (s *Segment) Carve(side int) (ctl *ControlBlock, request, response Ring) {
 	g := s.geom
 	at := RingsOffset
