@@ -19,11 +19,9 @@ type mmsg struct {
 // A rawAddr is memory for a socket address of IPv4 or IPv6.
 type rawAddr unix.RawSockaddrInet6
 
-// A batch has the messages of one call of recvmmsg(2) or sendmmsg(2), and their buffers.
-// One call transfers up to 64 packets, so they share the cost of one system call. Each
-// buffer is allocated when it is first needed, because most sockets never have many
-// packets at a time. A batch must not be copied, and only one goroutine at a time may use
-// it.
+// A batch has the messages of one recvmmsg(2) or sendmmsg(2), and their buffers. Up to
+// 64 packets share a system call. Buffers are allocated when first needed. A batch must
+// not be copied, and only one goroutine at a time may use it.
 type batch struct {
 	msgs         []mmsg
 	iovecs       []unix.Iovec
@@ -34,8 +32,8 @@ type batch struct {
 	wantsControl bool // receive also asks for control messages
 }
 
-// cmsgs are the control messages of one message; see cmsg(3). There are at most three:
-// UDP_SEGMENT of udp(7), and the traffic class and the hop limit of ip(7) and ipv6(7).
+// cmsgs are the control messages of one message (cmsg(3)): at most UDP_SEGMENT (udp(7)),
+// the traffic class and the hop limit (ip(7), ipv6(7)).
 type cmsgs struct {
 	list [3]cmsg
 	n    int
@@ -43,13 +41,12 @@ type cmsgs struct {
 
 type cmsg struct {
 	header unix.Cmsghdr
-	// value of the control message in the byte order of the machine, padded to the
-	// alignment of cmsg(3)
+	// Value in the byte order of the machine, padded to the alignment of cmsg(3).
 	value [unsafe.Sizeof(uintptr(0))]byte
 }
 
-// next adds a control message whose value has size bytes, and returns the memory for the
-// value.
+// next adds a control message with a value of size bytes, and returns the value's
+// memory.
 func (c *cmsgs) next(level, option int32, size int) []byte {
 	m := &c.list[c.n]
 	c.n++
@@ -63,7 +60,7 @@ func (c *cmsgs) addSegment(size int) {
 	binary.NativeEndian.PutUint16(c.next(unix.IPPROTO_UDP, unix.UDP_SEGMENT, 2), uint16(size))
 }
 
-// addHeader sets the traffic class and the hop limit of a destination in the IP header.
+// addHeader sets the traffic class and the hop limit of a destination.
 func (c *cmsgs) addHeader(h *destHeader) {
 	level, class, hops := int32(unix.IPPROTO_IP), int32(unix.IP_TOS), int32(unix.IP_TTL)
 	if h.remote.Is6() {
@@ -77,7 +74,7 @@ func (c *cmsgs) addHeader(h *destHeader) {
 	}
 }
 
-// newBatch returns a batch of n messages. It has n buffers of size bytes each.
+// newBatch returns a batch of n messages and n buffers of size bytes.
 func newBatch(n, size int) *batch {
 	return &batch{
 		msgs: make([]mmsg, n), iovecs: make([]unix.Iovec, n), buffers: make([][]byte, n), size: size,
@@ -107,9 +104,8 @@ func (b *batch) prepareReceive(i int) {
 	}
 }
 
-// ipFields returns the traffic class and the hop limit of datagram i, from the control
-// messages that were received with the datagram. A field that has no control message gets
-// the value that most hosts send.
+// ipFields returns the traffic class and the hop limit of datagram i, as received or
+// else as most hosts send them.
 func (b *batch) ipFields(i int) (class, hops uint8) {
 	h := &b.msgs[i].header
 	hops = DefaultHopLimit
@@ -118,7 +114,7 @@ func (b *batch) ipFields(i int) (class, hops uint8) {
 		if err != nil {
 			break
 		}
-		// The value of IP_TOS is a byte, and the other values are of type int; see ip(7).
+		// IP_TOS is a byte, the other values are of type int (ip(7)).
 		number := uint8(0)
 		switch {
 		case len(value) >= 4:
@@ -137,11 +133,9 @@ func (b *batch) ipFields(i int) (class, hops uint8) {
 	return class, hops
 }
 
-// prepareSend prepares message i for a destination. The message consists of the buffers
-// with the indexes first to first+count-1. If the parameter segment is not 0, the kernel
-// cuts the message into datagrams of that many bytes (udp(7), UDP_SEGMENT). If the
-// destination has a connected socket, the message has no address and no fields of the IP
-// header, because the socket itself has them.
+// prepareSend prepares message i from count buffers, beginning with first. If segment is
+// not 0, the kernel cuts the message into datagrams of that many bytes (udp(7),
+// UDP_SEGMENT). A connected socket needs no address and no header fields.
 func (b *batch) prepareSend(i, first, count int, dest *destination, segment int) {
 	h := &b.msgs[i].header
 	h.Name, h.Namelen = nil, 0
@@ -178,17 +172,15 @@ func (b *batch) swap(i, j int) {
 	b.iovecs[i], b.iovecs[j] = b.iovecs[j], b.iovecs[i]
 }
 
-// received returns datagram i. The result complete is false if the datagram was longer
-// than its buffer.
+// received returns datagram i. complete is false if it was longer than its buffer.
 func (b *batch) received(i int) (data []byte, complete bool) {
 	m := &b.msgs[i]
 	return b.buffers[i][:m.length], m.header.Flags&unix.MSG_TRUNC == 0
 }
 
-// receive receives up to len(msgs) datagrams, and returns their number. It never blocks,
-// so it does not inform the Go scheduler. It also returns 0 if the system call fails.
-// Such an error can only report an ICMP message about a packet that was sent before. The
-// retransmission timer handles the loss of that packet.
+// receive receives up to len(msgs) datagrams, without blocking, and returns their
+// number. After an error it returns 0: the error can only be an ICMP message about an
+// earlier packet, which the retransmission timer handles.
 func (b *batch) receive(fd int) int {
 	if b.buffers[len(b.buffers)-1] == nil {
 		for i := range b.buffers {
@@ -199,8 +191,8 @@ func (b *batch) receive(fd int) int {
 	return n
 }
 
-// receiveOne receives one datagram into the first buffer, and has the same result as
-// receive. It is faster than a batch of one message.
+// receiveOne receives one datagram into the first buffer. It is faster than a batch of
+// one.
 func (b *batch) receiveOne(fd int) int {
 	m, buffer := &b.msgs[0], b.buffer(0)
 	n, _, errno := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd),
@@ -217,8 +209,8 @@ func (b *batch) receiveOne(fd int) int {
 	return 1
 }
 
-// send sends the first messages of the batch through the socket fd. The parameter
-// messages is their number. send returns how many of them the kernel has accepted.
+// send sends the first messages of the batch through the socket fd. It returns how many
+// the kernel has accepted.
 func (b *batch) send(fd, messages int) (int, error) {
 	if messages == 1 && b.count(0) == 1 && b.control[0].n == 0 {
 		return b.sendOne(fd)
@@ -226,7 +218,7 @@ func (b *batch) send(fd, messages int) (int, error) {
 	return b.call(unix.SYS_SENDMMSG, fd, messages)
 }
 
-// sendOne sends a message that has one buffer. It is faster than a batch of one message.
+// sendOne sends a message of one buffer. It is faster than a batch of one.
 func (b *batch) sendOne(fd int) (int, error) {
 	h := &b.msgs[0].header
 	_, _, errno := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(fd),
@@ -281,10 +273,10 @@ func getPort(field *uint16) uint16 {
 	return uint16(b[0])<<8 | uint16(b[1])
 }
 
-// attachFilter makes the kernel run a classic BPF program for each packet to a socket.
-// With the option SO_ATTACH_FILTER the result of the program is the number of bytes of
-// the packet that the kernel keeps. With SO_ATTACH_REUSEPORT_CBPF the result is the
-// number of the socket in its group that gets the packet. See socket(7).
+// attachFilter makes the kernel run a classic BPF program for each packet. With
+// SO_ATTACH_FILTER the result is how many bytes to keep, and with
+// SO_ATTACH_REUSEPORT_CBPF the number of the receiving socket in its group. See
+// socket(7).
 func attachFilter(fd, option int, program []unix.SockFilter) error {
 	return unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, option,
 		&unix.SockFprog{Len: uint16(len(program)), Filter: unsafe.SliceData(program)})

@@ -13,36 +13,29 @@ import (
 )
 
 const (
-	// sendBatch and receiveBatch are the largest numbers of packets of one system call.
-	// With a smaller sendBatch, a message with UDP_SEGMENT could not have maxSegments
-	// packets. receiveBatch is arbitrary.
+	// Largest numbers of packets of one system call. sendBatch is needed for maxSegments
+	// packets, receiveBatch is arbitrary.
 	sendBatch    = 64
 	receiveBatch = 32
-	// receiveRounds is the largest number of calls of receive in one poll of a socket.
-	// The number is arbitrary.
+	// receiveRounds is the largest number of receive calls in one poll. Arbitrary.
 	receiveRounds = 2
-	// spinPolls is the number of times that Poll reads the sockets in a row while they
-	// have no packets. After Poll, the owner does its other work, which takes nearly as
-	// long as one read. A packet that arrives during that work has to wait. With several
-	// reads in a row, a packet more often arrives during a read and is then handled at
-	// once.
+	// spinPolls is how often Poll reads empty sockets in a row. The owner's other work
+	// takes nearly as long as one read, and delays a packet. With several reads in a row
+	// that is less likely.
 	spinPolls = 4
-	// drainRounds is the largest number of times that Drain reads one socket. 64 reads
-	// take up to 2,048 packets, which is more than a socket holds with the default of
-	// net.core.rmem_max.
+	// drainRounds is the largest number of reads of one socket in Drain: up to 2,048
+	// packets, more than a socket holds with the default of net.core.rmem_max.
 	drainRounds = 64
-	// packetBufSize is the size in bytes of a buffer for a packet: a multiple of a cache
-	// line.
+	// packetBufSize is the size in bytes of a packet buffer: whole cache lines.
 	packetBufSize = (wire.MaxPacket + 63) &^ 63
 )
 
 // A Config has the objects that a Conn uses. Only Slot may be zero.
 type Config struct {
 	Ports *Ports // the local addresses and sockets of the device
-	// Slot is the number of the shard. It is less than the number of slots of Ports.
+	// Slot is the number of the shard, below the number of slots of Ports.
 	Slot uint32
-	// Shards is the number of shards that share the limits of the process, such as the
-	// limit of open descriptors.
+	// Shards is the number of shards that share the limits of the process.
 	Shards  int
 	Sink    Sink          // gets the packets that arrive
 	Watcher Watcher       // wakes the owner when a socket has an event
@@ -50,8 +43,8 @@ type Config struct {
 }
 
 // A Conn sends and receives the packets of a shard. It has one UDP socket for each local
-// address that the queue pairs of the shard use. It belongs to the goroutine that drives
-// the shard. Its calls never block. The Conn owns the buffers of the packets.
+// address in use. It belongs to the goroutine that drives the shard, never blocks, and
+// owns the packet buffers.
 type Conn struct {
 	cfg           Config
 	sockets       []*localSocket
@@ -59,15 +52,15 @@ type Conn struct {
 	foundNothing  bool // the last Poll found no packets
 }
 
-// NewConn returns a Conn without sockets. The caller has to open a route before it sends.
-// NewConn copies cfg.
+// NewConn returns a Conn without sockets; it copies cfg. A route is opened before
+// sending.
 func NewConn(cfg *Config) *Conn { return &Conn{cfg: *cfg} }
 
 // InUse reports whether the Conn has sockets, so that its owner has to call Poll.
 func (c *Conn) InUse() bool { return len(c.sockets) > 0 }
 
-// OverflowSockets returns the number of overflow sockets of the Conn. Poll does not read
-// these sockets; the Watcher reports when they are readable.
+// OverflowSockets returns the number of overflow sockets. The Watcher reports when they
+// are readable; Poll does not read them.
 func (c *Conn) OverflowSockets() int { return c.overflowCount }
 
 // A localSocket is a shard's socket on one local address.
@@ -80,29 +73,25 @@ type localSocket struct {
 	// pairs.
 	connDests map[destHeader]*destination
 	udDests   map[destHeader]*destination
-	// connectedLimit limits the number of connected sockets. If connDests already has
-	// connectedLimit destinations, further destinations never get a connected socket. So
-	// there are never more than connectedLimit connected sockets.
+	// Largest number of connected sockets. At that number of connDests, further
+	// destinations never get one.
 	connectedLimit int
 	send           sender
 	recv           receiver
 	overflow       overflowSockets
-	// armedEvents has the bits of epoll_ctl(2) that Arm has requested last, or 0 if one
-	// of them has occurred since.
+	// Bits of epoll_ctl(2) that Arm has requested, or 0 after an event.
 	armedEvents uint32
 }
 
 // maxConnected is the largest value of localSocket.connectedLimit. It is arbitrary.
 const maxConnected = 512
 
-// connectedLimitOf returns how many connected sockets a localSocket may have. All shards
-// together use at most one quarter of the limit of open descriptors for connected
-// sockets.
+// connectedLimitOf returns how many connected sockets a localSocket may have: all shards
+// use a quarter of the descriptors for them.
 func connectedLimitOf(shards int) int { return min(maxConnected, descriptorShare(shards, 4)) }
 
-// descriptorShare returns how many descriptors one shard may use for one purpose: the
-// limit of open descriptors (setrlimit(2), RLIMIT_NOFILE) divided by parts*shards. All
-// shards together may then use 1/parts of the limit.
+// descriptorShare returns how many descriptors a shard may use for one purpose: the
+// limit (setrlimit(2), RLIMIT_NOFILE) divided by parts*shards.
 func descriptorShare(shards, parts int) int {
 	var limit unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil {
@@ -111,9 +100,8 @@ func descriptorShare(shards, parts int) int {
 	return int(min(limit.Cur, math.MaxInt32)) / parts / shards
 }
 
-// Open prepares a route, which can be used until Close. If the shard has no socket on the
-// route's local address, Open opens one. It returns an error if no packets can be sent
-// along the route.
+// Open prepares a route until Close, with a socket on its local address. It returns an
+// error if no packets can be sent along the route.
 func (c *Conn) Open(to *Route) error {
 	u, err := c.socketAt(to.Local)
 	if err != nil {
@@ -128,11 +116,9 @@ func (c *Conn) Open(to *Route) error {
 	return nil
 }
 
-// dest returns the destination with the given header, and counts one more user of it. If
-// there is none, dest creates the destination. Routes with the same header share a
-// destination, but a connection and a UD queue pair never share one. The reason is that
-// only the destination of connections may get a connected socket: if packets through that
-// socket were lost, a UD queue pair would not notice.
+// dest returns the destination with the given header, and counts a user of it. Routes
+// with the same header share one. But connections and UD queue pairs do not: a UD queue
+// pair would not notice lost packets of a connected socket.
 func (u *localSocket) dest(h destHeader, connected bool) *destination {
 	dests := u.udDests
 	if connected {
@@ -151,10 +137,9 @@ func (u *localSocket) dest(h destHeader, connected bool) *destination {
 	return d
 }
 
-// releaseDest counts one user of a destination less. If that was the last user,
-// releaseDest sends the queued packets, and then removes the destination. If the kernel
-// does not accept all packets at that time, the packets for the destination stay queued,
-// and the shared socket sends them later.
+// releaseDest counts one user of a destination less. The last one sends the queued
+// packets and removes it. Packets that the kernel does not accept now go through the
+// shared socket later.
 func (u *localSocket) releaseDest(d *destination) {
 	if d.users--; d.users > 0 {
 		return
@@ -164,8 +149,7 @@ func (u *localSocket) releaseDest(d *destination) {
 	delete(d.table, d.header)
 }
 
-// socketAt returns the shard's socket on a local address. It opens the socket if the
-// shard has none there.
+// socketAt returns the shard's socket on a local address, and opens it if necessary.
 func (c *Conn) socketAt(local netip.Addr) (*localSocket, error) {
 	for _, u := range c.sockets {
 		if u.port.local.Addr() == local {
@@ -185,9 +169,8 @@ func (c *Conn) socketAt(local netip.Addr) (*localSocket, error) {
 	return u, nil
 }
 
-// join gets the shard's socket from the localPort. The localPort may still have several
-// sockets from an earlier use by this shard. In that case join takes all of them over:
-// the first one is used as the shard's socket, and the others become overflow sockets.
+// join gets the shard's socket from the localPort. If the localPort has several from an
+// earlier use, the others become overflow sockets.
 func (u *localSocket) join() (err error) {
 	fds, err := u.port.join(u.conn.cfg.Slot)
 	if err != nil {
@@ -203,8 +186,7 @@ func (u *localSocket) join() (err error) {
 	return nil
 }
 
-// Close undoes Open. When no open route uses the socket of the local address any more,
-// Close closes the socket.
+// Close undoes Open. It closes a socket that no open route uses.
 func (c *Conn) Close(to *Route) {
 	u := to.socket
 	u.releaseDest(to.dest)
@@ -222,10 +204,9 @@ func (c *Conn) Close(to *Route) {
 	u.port.release()
 }
 
-// Buffer returns memory of size bytes for one packet along a route. It returns nil if
-// all buffers are in use and the kernel accepts no packets now. The caller may write to
-// the memory until Push. If the caller calls Buffer again without Push, the contents are
-// discarded.
+// Buffer returns size bytes for one packet along a route, until Push. It returns nil if
+// all buffers are in use and the kernel accepts no packets now. Without Push, another
+// Buffer discards the contents.
 func (c *Conn) Buffer(route *Route, size int) []byte {
 	if b := route.socket.send.buffer(); b != nil {
 		return b[:size]
@@ -233,12 +214,12 @@ func (c *Conn) Buffer(route *Route, size int) []byte {
 	return nil
 }
 
-// Push queues the packet that was built in the memory from the last call of Buffer. The
-// packet must be complete except for its ICRC.
+// Push queues the packet in the memory from the last Buffer. Only its ICRC may be
+// missing.
 func (c *Conn) Push(route *Route, p wire.Packet) { route.socket.send.put(p, route.dest) }
 
-// Flush sends the queued packets. A packet that the kernel does not accept now stays
-// queued until the next Flush or Poll.
+// Flush sends the queued packets. What the kernel does not accept stays queued until the
+// next Flush or Poll.
 func (c *Conn) Flush() {
 	for _, u := range c.sockets {
 		if u.send.queued > 0 {
@@ -247,16 +228,13 @@ func (c *Conn) Flush() {
 	}
 }
 
-// OnTimeout reports that the peer did not acknowledge a packet along a route in time. If
-// the destination has a connected socket, OnTimeout closes it, and the destination uses
-// the shared socket for some time. A possible cause of the timeout is that the Conn has
-// a wrong count of the identifications of the connected socket. Then the ICRC of each
-// packet from that socket is wrong, and the peer drops the packet.
+// OnTimeout reports that a packet was not acknowledged. The destination's connected
+// socket is closed, and the shared socket used for some time: the count of
+// identifications may be wrong, so that the peer drops all packets.
 func (c *Conn) OnTimeout(route *Route) { route.dest.disconnect() }
 
-// Poll receives some of the packets that have arrived, and sends the queued packets. If
-// spin is true and the last Poll found no packets, Poll reads the sockets up to spinPolls
-// times, until it finds packets.
+// Poll receives some of the packets that have arrived, and sends the queued ones. If
+// spin is true and the last Poll found nothing, it reads up to spinPolls times.
 func (c *Conn) Poll(spin bool) {
 	rounds := 1
 	if spin && c.foundNothing {
@@ -274,8 +252,8 @@ func (c *Conn) Poll(spin bool) {
 }
 
 // Drain receives all packets that have arrived, with at most drainRounds calls for each
-// socket. The owner calls Drain before it fires timers. Otherwise a retransmission timer
-// could expire although the acknowledgement already waits in a socket.
+// socket. The owner calls it before firing timers, because an acknowledgement may be
+// waiting.
 func (c *Conn) Drain() {
 	for _, u := range c.sockets {
 		for range drainRounds {
@@ -287,9 +265,8 @@ func (c *Conn) Drain() {
 	}
 }
 
-// poll receives some of the packets that have arrived, and reports whether there were
-// any. It also sets sender.mayConnect, so that one more destination can get a connected
-// socket.
+// poll receives some packets, and reports whether there were any. It sets
+// sender.mayConnect, for one more connected socket.
 func (u *localSocket) poll() (found bool) {
 	u.send.mayConnect = !u.send.connectDisabled
 	full := 0
@@ -305,8 +282,8 @@ func (u *localSocket) poll() (found bool) {
 	return found
 }
 
-// OnReady receives packets of the socket, and sends the queued packets of the Conn. It
-// implements epollset.Handler for the socket and for its connected sockets.
+// OnReady receives packets of the socket and sends the Conn's queued ones. It implements
+// epollset.Handler, also for the connected sockets.
 func (u *localSocket) OnReady(fd int, _ uint32) {
 	if fd == u.fd {
 		u.armedEvents = 0
@@ -315,12 +292,11 @@ func (u *localSocket) OnReady(fd int, _ uint32) {
 	u.conn.Flush()
 }
 
-// Arm makes the Watcher wake the owner when packets arrive, or when the kernel accepts
-// packets again. Each call requests one event of each socket (EPOLLONESHOT), so the
-// owner calls Arm each time before it may sleep. A lasting request would be slower:
-// while epoll watches a socket, each packet that arrives makes the kernel wake the
-// waiters of epoll, even if the owner polls and does not need that. In event mode the
-// round-trip time is 0.69 times that with a lasting request; see bench/README.md.
+// Arm makes the Watcher wake the owner for arriving packets or room to send. Each call
+// requests one event (EPOLLONESHOT), so the owner calls Arm each time before it may
+// sleep. A lasting request would make the kernel wake epoll for each packet. In event
+// mode the round-trip time is 0.69 times that with a lasting request; see
+// bench/README.md.
 func (c *Conn) Arm() {
 	for _, u := range c.sockets {
 		events := uint32(unix.EPOLLIN | unix.EPOLLONESHOT)

@@ -11,20 +11,17 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 )
 
-// A connectedSocket is a socket through which packets are sent. It is either connected to
-// one destination, or it is the shared socket of a localSocket, which is not connected.
+// A connectedSocket is a socket for sending: connected to one destination, or the shared
+// socket of a localSocket, which is not connected. For a connected one, the kernel does
+// not look up the route of each packet. That reduced the round-trip time to 0.86; see
+// bench/README.md.
 //
-// The kernel does not look up the route for each packet of a connected socket. That
-// reduced the round-trip time to 0.86 of its earlier value; see bench/README.md.
+// The ICRC covers the IPv4 identification, so the sender must know it. Without a
+// connection and with IP_PMTUDISC_DO it is 0. On a connected socket, the kernel numbers
+// the messages, beginning with a random number.
 //
-// The ICRC covers the identification field of the IPv4 header, so the sender must know
-// the value that the kernel writes. On a socket that is not connected, with
-// IP_PMTUDISC_DO, the kernel writes 0. On a connected socket the kernel numbers the
-// messages, beginning with a random number, and writes the number of the message.
-//
-// With UDP_SEGMENT a message becomes several packets. If the message has the number n,
-// its packets have the identifications n, n+1, n+2 and so on. The next message has the
-// number n+1 nevertheless.
+// With UDP_SEGMENT, the packets of message n have the identifications n, n+1, n+2 and so
+// on. The next message has n+1 nevertheless.
 type connectedSocket struct {
 	fd        int
 	local     netip.AddrPort
@@ -33,10 +30,8 @@ type connectedSocket struct {
 	watcher   Watcher // watches the socket; nil until watch is called
 }
 
-// newConnectedSocket opens a socket that only sends, and only to one peer. The kernel
-// chooses its source port. In RoCEv2 the source port is only for routers and network
-// cards, which use it to distribute flows. Answers go to the RoCEv2 port (IBTA annex
-// A17).
+// newConnectedSocket opens a socket that only sends to one peer, from a port of the
+// kernel's choice. Answers go to the RoCEv2 port (IBTA annex A17).
 func newConnectedSocket(local netip.Addr, peer netip.AddrPort, h destHeader) (*connectedSocket, error) {
 	fd, err := OpenSender(local)
 	if err != nil {
@@ -50,8 +45,7 @@ func newConnectedSocket(local netip.Addr, peer netip.AddrPort, h destHeader) (*c
 	return o, nil
 }
 
-// connect connects the socket. Over IPv4 it also finds out the identification of the
-// first message.
+// connect connects the socket. Over IPv4 it also finds out the first identification.
 func (c *connectedSocket) connect(local netip.Addr, peer netip.AddrPort, h destHeader) (err error) {
 	if err := c.prepare(h); err != nil {
 		return err
@@ -69,8 +63,8 @@ func (c *connectedSocket) connect(local netip.Addr, peer netip.AddrPort, h destH
 	return err
 }
 
-// prepare sets the fields of the IP header for a destination. It also makes the receive
-// buffer as small as possible, because no code reads from the socket.
+// prepare sets the IP header fields, and makes the receive buffer small, because nothing
+// is received.
 func (c *connectedSocket) prepare(h destHeader) error {
 	level, class, hops := unix.IPPROTO_IP, unix.IP_TOS, unix.IP_TTL
 	if h.remote.Is6() {
@@ -88,9 +82,7 @@ func (c *connectedSocket) prepare(h destHeader) error {
 	return unix.SetsockoptInt(c.fd, level, hops, int(h.hopLimit))
 }
 
-// identification returns the identification of a message that is not sent yet. The
-// parameter message is its position among the unsent messages: 0 is the next message to
-// be sent.
+// identification returns the identification of an unsent message. 0 is the next message.
 func (c *connectedSocket) identification(message int) uint16 {
 	if !c.countsIDs {
 		return 0
@@ -101,15 +93,14 @@ func (c *connectedSocket) identification(message int) uint16 {
 // sent records that the kernel has accepted the given number of messages.
 func (c *connectedSocket) sent(messages int) { c.nextID += uint16(messages) }
 
-// full reports whether the send buffer of this socket may lack room for a further
-// message. The kernel then reports the socket as not writable, because more than half of
-// the send buffer is in use.
+// full reports whether the send buffer may lack room. The kernel reports the socket as
+// not writable when more than half is in use.
 func (c *connectedSocket) full() bool {
 	writable, err := unix.Poll([]unix.PollFd{{Fd: int32(c.fd), Events: unix.POLLOUT}}, 0)
 	return writable == 0 && err == nil
 }
 
-// watch makes the Watcher w wake the owner, once, when the kernel accepts messages again.
+// watch makes w wake the owner once, when the kernel accepts messages again.
 func (c *connectedSocket) watch(w Watcher, h epollset.Handler) {
 	const events = unix.EPOLLOUT | unix.EPOLLONESHOT
 	if c.watcher != nil {
@@ -117,9 +108,7 @@ func (c *connectedSocket) watch(w Watcher, h epollset.Handler) {
 	} else if w.Watch(c.fd, events, h) == nil {
 		c.watcher = w
 	} else {
-		// Epoll can not watch the socket, so it will not wake the owner when the socket
-		// has room. Signal makes the owner drive the Conn again instead of sleeping, so
-		// that the owner tries again to send.
+		// Epoll can not watch the socket, so the owner must not sleep.
 		w.Signal()
 	}
 }

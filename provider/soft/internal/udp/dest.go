@@ -9,15 +9,12 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 )
 
-// connectAfter is the number of packets after which a destination gets a connected socket
-// for the first time. Opening and connecting the socket takes as long as sending 20
-// packets. 64 is arbitrary; it is larger than 20, so that the cost is small compared with
-// that of the packets.
+// connectAfter is the number of packets before a destination's first connected socket,
+// which costs as much as sending 20 packets. Arbitrary, but above 20.
 const connectAfter = 64
 
-// A destination is the peer of one or more routes. It has the peer's address in the form
-// of the system calls, and the values with which the ICRC of a packet begins: those of
-// the IP and UDP headers. It belongs to the owner of the socket.
+// A destination is the peer of one or more routes: the address for system calls, and the
+// ICRC of the headers. It belongs to the owner of the socket.
 type destination struct {
 	// the table that has this destination: connDests or udDests of the localSocket
 	table   map[destHeader]*destination
@@ -29,22 +26,21 @@ type destination struct {
 	flow    wire.Flow
 
 	socket *connectedSocket // nil while the destination uses the shared socket
-	// untilConnect is the number of packets that are to be sent before the destination
-	// gets a connected socket. It is 0 if the destination already has a connected socket
-	// or will never get one.
+	// Number of packets until the destination gets a connected socket; 0 if it has one
+	// or never gets one.
 	untilConnect int
 	connects     int // number of connected sockets that the destination has had so far
 }
 
-// A destHeader has the fields of the IP header that all packets to a destination share.
+// A destHeader has the IP header fields of all packets to a destination.
 type destHeader struct {
 	remote       netip.Addr
 	trafficClass uint8
 	hopLimit     uint8 // 0 means the default of the system
 }
 
-// set initializes the destination for packets from a local address. The peer receives at
-// the same UDP port as the local address.
+// set initializes the destination for packets from a local address. The peer has the
+// same UDP port.
 func (d *destination) set(local netip.AddrPort, h destHeader) {
 	d.local, d.header = local, h
 	to := d.peer()
@@ -57,11 +53,9 @@ func (d *destination) peer() netip.AddrPort {
 	return netip.AddrPortFrom(d.header.remote, d.local.Port())
 }
 
-// countPacket is called for each packet that is queued. It decrements untilConnect, and
-// opens the connected socket when untilConnect becomes 0. If mayConnect is false, no
-// connected socket may be opened now; countPacket then leaves untilConnect at 1, so that
-// a later packet opens the socket. If countPacket has called connect, it returns true
-// and the error of connect.
+// countPacket counts a queued packet, and opens the connected socket when untilConnect
+// becomes 0. If mayConnect is false, a later packet opens it. The results are whether
+// connect was called, and its error.
 func (d *destination) countPacket(mayConnect bool) (tried bool, err error) {
 	if d.untilConnect > 1 || mayConnect && d.untilConnect == 1 {
 		if d.untilConnect--; d.untilConnect == 0 {
@@ -71,8 +65,8 @@ func (d *destination) countPacket(mayConnect bool) (tried bool, err error) {
 	return false, nil
 }
 
-// connect opens the connected socket of the destination. After an error it is not called
-// again for this destination, because the cause of the error is expected to remain.
+// connect opens the connected socket. After an error it is not called again for this
+// destination.
 func (d *destination) connect() error {
 	socket, err := newConnectedSocket(d.local.Addr(), d.peer(), d.header)
 	if err != nil {
@@ -84,10 +78,8 @@ func (d *destination) connect() error {
 	return nil
 }
 
-// disconnect closes the connected socket. The destination then uses the shared socket
-// until it has sent enough packets for the next connected socket. That number of packets
-// is connectAfter * 2^n, where n is the number of connected sockets that the destination
-// has had, but at most 16.
+// disconnect closes the connected socket. The destination gets the next one after
+// connectAfter * 2^n packets. n is the number of connected sockets so far, at most 16.
 func (d *destination) disconnect() {
 	if d.socket == nil {
 		return

@@ -9,18 +9,17 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 )
 
-// A GSISocket is the first socket that a device opens on a local address. It sends from
-// that address, and receives the packets to queue pair 1, the queue pair of the general
-// services interface (IBTA vol. 1, 13.5). Only one goroutine at a time may use it.
+// A GSISocket is the first socket on a local address. It sends from there, and receives
+// the packets to queue pair 1, that of the general services interface (IBTA vol. 1,
+// 13.5). Only one goroutine at a time may use it.
 type GSISocket struct {
 	port *localPort
 	out  sender
 	in   receiver
 }
 
-// OpenGSI opens the socket of a local address for packets to queue pair 1. One call of
-// Receive reads at most batchSize packets of at most size bytes each. The GSISocket
-// counts packets in the Set counts.
+// OpenGSI opens the socket of a local address for packets to queue pair 1. One Receive
+// reads at most batchSize packets of at most size bytes. They are counted in counts.
 func (ps *Ports) OpenGSI(local netip.Addr, batchSize, size int, counts *counters.Set) (*GSISocket, error) {
 	port, err := ps.acquire(local)
 	if err != nil {
@@ -39,21 +38,19 @@ func (s *GSISocket) FD() int { return s.port.gsi }
 // Local returns the local address and port.
 func (s *GSISocket) Local() netip.AddrPort { return s.port.local }
 
-// Close counts one user of the local address less. The sockets of the address are closed
-// when no user is left.
+// Close counts one user of the local address less. The last one closes its sockets.
 func (s *GSISocket) Close() { s.port.release() }
 
-// Receive passes some of the packets that have arrived to the sink, and returns the
-// number of datagrams that it has read. It does not block.
+// Receive passes packets that have arrived to the sink, and returns the number of
+// datagrams. It does not block.
 func (s *GSISocket) Receive(to Sink) int { return s.in.receive(to) }
 
-// Buffer returns memory for the next packet. The memory is valid until Send. Buffer
-// returns nil while the kernel accepts no more packets.
+// Buffer returns memory for the next packet until Send, or nil while the kernel accepts
+// no packets.
 func (s *GSISocket) Buffer() []byte { return s.out.buffer() }
 
-// Send sends a packet that was built at the beginning of the memory from Buffer. The
-// packet must be complete except for its ICRC. If the kernel can not send the packet, the
-// packet is lost.
+// Send sends a packet from the memory of Buffer. Only its ICRC may be missing. If the
+// kernel can not send it, it is lost.
 func (s *GSISocket) Send(p wire.Packet, to netip.Addr) {
 	var dest destination
 	dest.set(s.port.local, destHeader{remote: to})

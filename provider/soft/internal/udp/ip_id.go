@@ -11,24 +11,22 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 )
 
-// Over IPv4 the kernel counts the messages of a connected socket, beginning with a secret
-// number. No system call returns that number. An ipIDProbe finds it out as follows. The
-// connected socket sends datagrams, the probes, to another socket of this package. That
-// socket has a classic BPF program. The program can read the identification in the IP
-// header, and its result is the number of bytes of the datagram that the kernel keeps. So
-// the program returns a number that depends on eight bits of the identification, and the
-// length of the received datagram shows these bits.
+// Over IPv4 the kernel numbers the messages of a connected socket from a secret number.
+// An ipIDProbe finds it out:
+//
+//   - The connected socket sends datagrams, the probes, to another socket of this
+//     package.
+//   - That socket has a BPF program, which reads the identification in the IP header.
+//     Its result is how many bytes of the datagram the kernel keeps.
+//   - So the length of the received datagram shows eight bits of the identification.
 
 const (
-	// probeSize is the length of a probe in bytes. The first byte of the probe selects
-	// eight bits of the identification. If these eight bits have the value v, the
-	// receiving socket gets the first 1+v bytes of the probe. The value v is at most 255,
-	// so a probe needs 256 bytes.
+	// probeSize is the length of a probe in bytes. Its first byte selects eight bits of
+	// the identification. If their value is v, the first 1+v bytes arrive.
 	probeSize = 1 + 255
-	// probeTimeout is the time in milliseconds after which a probe counts as lost. It is
-	// arbitrary: within one host a datagram usually arrives before the call that sends it
-	// returns. After a lost probe, no destination of the sender gets a connected socket
-	// any more; see sender.connectDisabled.
+	// probeTimeout is the time in milliseconds after which a probe counts as lost.
+	// Within one host a datagram usually arrives at once. After a loss the sender gets
+	// no connected sockets any more; see sender.connectDisabled. Arbitrary.
 	probeTimeout = 100
 )
 
@@ -37,17 +35,15 @@ var (
 	errUnknownCounting = errors.New("the kernel counts datagrams in an unknown way")
 )
 
-// An ipIDProbe finds out the identification that the kernel will write into the next
-// message of a connected socket.
+// An ipIDProbe finds out the identification of the next message of a connected socket.
 type ipIDProbe struct {
 	from *connectedSocket // the connected socket, which sends the probes
 	fd   int              // descriptor of the socket that receives the probes
 	at   unix.Sockaddr    // address of the receiving socket
 }
 
-// probeIPID returns the identification of the next message of a connected socket over
-// IPv4. It returns an error if the kernel does not count the messages as this package
-// expects.
+// probeIPID returns the identification of the next message over IPv4, or an error if the
+// kernel does not count as expected.
 func probeIPID(of *connectedSocket) (uint16, error) {
 	r := &ipIDProbe{from: of}
 	if err := r.open(); err != nil {
@@ -83,8 +79,8 @@ func (r *ipIDProbe) open() (err error) {
 	return err
 }
 
-// bind binds the receiving socket to a free port. Until connect is called, other sockets
-// could send to that port, so the socket drops all datagrams.
+// bind binds the receiving socket to a free port. Until connect, it drops all datagrams,
+// because others could send to it.
 func (r *ipIDProbe) bind(local netip.Addr) (err error) {
 	if err := DropAll(r.fd); err != nil {
 		return err
@@ -96,8 +92,7 @@ func (r *ipIDProbe) bind(local netip.Addr) (err error) {
 	return err
 }
 
-// connect connects the receiving socket to the connected socket. From then on it receives
-// the probes, and no datagrams of other sockets.
+// connect connects the receiving socket, which then receives only the probes.
 func (r *ipIDProbe) connect(to netip.AddrPort) error {
 	if err := unix.Connect(r.fd, hostport.Sockaddr(to.Addr(), int(to.Port()))); err != nil {
 		return err
@@ -108,32 +103,29 @@ func (r *ipIDProbe) connect(to netip.AddrPort) error {
 // probesPerRead is the number of messages that one call of readID sends.
 const probesPerRead = 2
 
-// readID sends two probes. The first probe returns the high byte of its own
-// identification, and the second probe returns the low byte of its own. readID returns
-// the identification of the second probe.
+// readID sends two probes, one for the high byte of its identification and one for the
+// low byte. It returns the identification of the second.
 func (r *ipIDProbe) readID() (uint16, error) {
 	high, err := r.probeByte(8)
 	if err != nil {
 		return 0, err
 	}
 	low, err := r.probeByte(0)
-	// The identification of the second probe is one higher than that of the first probe.
-	// If its low byte is 0, its high byte is one higher than the high byte that the
-	// first probe has returned.
+	// The second identification is one higher. If its low byte is 0, so is its high
+	// byte.
 	if low == 0 {
 		high++
 	}
 	return uint16(high)<<8 | uint16(low), err
 }
 
-// checkSegments sends one message of two segments. The first segment must have the
-// identification want, and the second the next number. Otherwise checkSegments returns an
-// error.
+// checkSegments sends a message of two segments. It returns an error unless their
+// identifications are want and the next number.
 func (r *ipIDProbe) checkSegments(want uint16) error {
 	if err := unix.SetsockoptInt(r.from.fd, unix.IPPROTO_UDP, unix.UDP_SEGMENT, probeSize); err != nil {
 		return err
 	}
-	// The first byte of each segment is 0, which asks for the low eight bits.
+	// The first byte 0 in each segment asks for the low eight bits.
 	var b [2 * probeSize]byte
 	if err := unix.Sendto(r.from.fd, b[:], unix.MSG_DONTWAIT, r.at); err != nil {
 		return err
@@ -150,8 +142,8 @@ func (r *ipIDProbe) checkSegments(want uint16) error {
 	return unix.SetsockoptInt(r.from.fd, unix.IPPROTO_UDP, unix.UDP_SEGMENT, 0)
 }
 
-// probeByte sends a probe and returns eight bits of its identification. The parameter
-// shift selects the bits: 0 means the low byte of the identification, 8 the high byte.
+// probeByte sends a probe and returns a byte of its identification: the low one for
+// shift 0, and the high one for 8.
 func (r *ipIDProbe) probeByte(shift byte) (uint8, error) {
 	var b [probeSize]byte
 	b[0] = shift
@@ -180,9 +172,9 @@ func (r *ipIDProbe) receive(b []byte) (int, error) {
 	}
 }
 
-// requestIPID returns the BPF program of the receiving socket. The program computes the
-// number (identification >> first) & 0xff, where first is the first byte of the datagram.
-// It then keeps that number of bytes of the datagram and one more.
+// requestIPID returns the BPF program of the receiving socket. It keeps one byte more
+// than the number (identification >> first) & 0xff, where first is the first byte of the
+// datagram.
 func requestIPID() []unix.SockFilter {
 	const (
 		network        = 0xfff00000 // offset of the IP header (SKF_NET_OFF in linux/filter.h)

@@ -4,46 +4,40 @@ package udp
 
 import "golang.org/x/sys/unix"
 
-// The kernel's Soft-RoCE sends up to 128 packets on a connection before it waits for an
-// acknowledgement (RXE_MAX_UNACKED_PSNS). If it sends on many connections at once, these
-// packets do not fit into one socket, which holds 185 packets of 1 KiB with the default
-// of net.core.rmem_max. The rest is lost, often all packets of a connection. Soft-RoCE
-// notices such a loss only by its retransmission timer. All connections then send again
-// at the same time, and soon have no retries left. A RoCE receiver has no means to slow
-// such a sender down: Soft-RoCE ignores credits, and RNR NAKs cause even more packets.
+// The kernel's Soft-RoCE sends up to 128 packets on a connection before an
+// acknowledgement (RXE_MAX_UNACKED_PSNS). A socket holds 185 packets of 1 KiB with the
+// default of net.core.rmem_max. So with many connections at once, packets are lost,
+// often all of a connection. Soft-RoCE notices that only by its retransmission timer,
+// sends again at the same time, and soon has no retries left. It ignores credits, and
+// RNR NAKs cause even more packets.
 //
-// When a socket has dropped packets, the shard therefore opens further sockets, the
-// overflow sockets, at the same address. The queue pairs of the shard are distributed
-// over all these sockets, each of which has a receive buffer of its own.
+// So after drops, the shard opens further sockets at the same address, the overflow
+// sockets. Its queue pairs are distributed over all of them.
 const (
 	// maxReceiveSockets is the largest number of sockets of a shard on one address. With
-	// 64 sockets and 64 connections, each connection has on average a socket of its own,
-	// which can hold the 128 packets that Soft-RoCE sends at once.
+	// 64 of them, 64 connections have on average one each.
 	maxReceiveSockets = 64
-	// receiveMemory is the largest number of bytes that all receive buffers of a shard
-	// together may have. The number is arbitrary. It is more than maxReceiveSockets
-	// buffers have with the default of net.core.rmem_max.
+	// receiveMemory is the largest number of bytes in all receive buffers of a shard.
+	// Arbitrary: more than maxReceiveSockets buffers have by default.
 	receiveMemory = 32 << 20
-	// fullPollsBeforeCheck says when the shard asks the kernel whether the socket has
-	// dropped packets: after so many polls in a row in which every batch was full. Each
-	// question takes a system call. With 2, the shard asks at most once for 128 packets.
+	// The shard asks for dropped packets after this number of full polls in a row. That
+	// is at most one system call for 128 packets.
 	fullPollsBeforeCheck = 2
 )
 
-// An overflowSockets has the overflow sockets of a localSocket. It opens them when the
-// localSocket has dropped packets; the comment above maxReceiveSockets has the reason. It
-// belongs to the shard.
+// An overflowSockets has the overflow sockets of a localSocket, for the reason above
+// maxReceiveSockets. It belongs to the shard.
 type overflowSockets struct {
 	first     *localSocket
 	sockets   []*overflowSocket
 	fullPolls int // number of polls in a row in which every batch was full
-	// limit is a number of dropped packets. The shard opens overflow sockets when the
-	// first socket has dropped at least limit packets.
+	// limit is the number of dropped packets at the first socket at which overflow
+	// sockets are opened.
 	limit   uint64
 	atLimit bool // The largest allowed number of sockets is open.
 }
 
-// An overflowSocket is an additional receiving socket of a localSocket. It belongs to the
+// An overflowSocket is a further receiving socket of a localSocket. It belongs to the
 // shard.
 type overflowSocket struct {
 	first *localSocket
@@ -51,17 +45,15 @@ type overflowSocket struct {
 	times arrivalTimes
 }
 
-// init takes over overflow sockets that the localPort still has from an earlier use by
-// this shard. The parameter fds has their descriptors.
+// init takes over overflow sockets, with the descriptors fds, from an earlier use of the
+// localPort.
 func (o *overflowSockets) init(u *localSocket, fds []int) {
 	o.first, o.limit = u, droppedAt(u.fd)+1
 	o.watch(fds)
 }
 
-// watch begins to receive from the overflow sockets with the descriptors fds. Epoll
-// watches them, because polling many sockets that rarely have packets would take too
-// long. If epoll can not watch a socket, packets wait in it until the shard calls drain,
-// which it does before a timer of the shard fires.
+// watch begins to receive from the overflow sockets fds. Epoll watches them, because
+// polling many idle sockets is slow. If it can not watch one, packets wait for drain.
 func (o *overflowSockets) watch(fds []int) {
 	for _, fd := range fds {
 		socket := &overflowSocket{first: o.first, fd: fd}
@@ -72,8 +64,8 @@ func (o *overflowSockets) watch(fds []int) {
 	o.receiveHeaders()
 }
 
-// receiveHeaders makes the kernel report IP headers at the overflow sockets if it reports
-// them at the first socket.
+// receiveHeaders makes the kernel report IP headers here if it does so at the first
+// socket.
 func (o *overflowSockets) receiveHeaders() {
 	for _, socket := range o.sockets {
 		if o.first.recv.receivesHeaders {
@@ -82,10 +74,9 @@ func (o *overflowSockets) receiveHeaders() {
 	}
 }
 
-// polled is called after each poll of the first socket. The parameter full is the number
-// of full batches that this poll has received. If the socket seems to be overloaded,
-// polled asks the kernel for the number of dropped packets. If this number is at least
-// limit, polled opens overflow sockets.
+// polled is called after each poll of the first socket. full is the number of full
+// batches. If the socket seems overloaded and has dropped at least limit packets, polled
+// opens overflow sockets.
 func (o *overflowSockets) polled(full int) {
 	if full < receiveRounds || o.atLimit {
 		o.fullPolls = 0
@@ -96,15 +87,14 @@ func (o *overflowSockets) polled(full int) {
 	}
 	o.fullPolls = 0
 	if dropped := droppedAt(o.first.fd); dropped >= o.limit {
-		// If the kernel can not open all sockets now, the shard tries again when twice as
-		// many packets were dropped. The number of dropped packets has 32 bits and
-		// doubles between two attempts, so there are at most 32 attempts.
+		// If not all sockets could be opened, the next attempt is after twice as many
+		// drops. Their number has 32 bits, so there are at most 32 attempts.
 		o.limit = 2 * dropped
 		o.widen()
 	}
 }
 
-// widen opens overflow sockets: as many as the limits allow and the kernel can open.
+// widen opens as many overflow sockets as the limits and the kernel allow.
 func (o *overflowSockets) widen() {
 	missing := o.mayOpen()
 	if missing > 0 {
@@ -116,7 +106,7 @@ func (o *overflowSockets) widen() {
 }
 
 // mayOpen returns how many further sockets the limits of descriptors and memory allow.
-// The result is negative if there are already more sockets than allowed.
+// It may be negative.
 func (o *overflowSockets) mayOpen() int {
 	size, err := unix.GetsockoptInt(o.first.fd, unix.SOL_SOCKET, unix.SO_RCVBUF)
 	if err != nil || size <= 0 {
@@ -127,8 +117,8 @@ func (o *overflowSockets) mayOpen() int {
 	return n - 1 - len(o.sockets)
 }
 
-// OnReady receives packets of the overflow socket, and sends the queued packets of the
-// Conn. It implements epollset.Handler.
+// OnReady receives packets of the overflow socket and sends the Conn's queued ones. It
+// implements epollset.Handler.
 func (s *overflowSocket) OnReady(int, uint32) {
 	for range receiveRounds {
 		if s.receive() < receiveBatch {
@@ -143,8 +133,8 @@ func (s *overflowSocket) receive() int {
 	return s.first.recv.receiveFrom(s.fd, &s.times, s.first.conn.cfg.Sink)
 }
 
-// drain reads the packets that have arrived at the overflow sockets, with at most
-// drainRounds calls for each socket.
+// drain reads the packets at the overflow sockets, with at most drainRounds calls for
+// each.
 func (o *overflowSockets) drain() {
 	for _, socket := range o.sockets {
 		for range drainRounds {

@@ -28,13 +28,12 @@ type Ports struct {
 }
 
 // A localPort has the sockets of one local address: one for connection management, and
-// one or more for each shard that has queue pairs at the address. The sockets share the
-// UDP port. A BPF program selects one of them for each packet, by the destination queue
-// pair. The mutex of Ports protects a localPort.
+// one or more for each shard with queue pairs there. They share the UDP port. A BPF
+// program selects one for each packet, by the destination queue pair. The mutex of Ports
+// protects a localPort.
 //
-// All sockets stay open until no user of the localPort is left. If one of them were
-// closed earlier, the kernel would renumber the others, and packets would reach the
-// wrong shard.
+// All sockets stay open until the last user is gone. Closing one would renumber the
+// others, and packets would reach the wrong shard.
 type localPort struct {
 	ports *Ports
 	local netip.AddrPort
@@ -44,22 +43,22 @@ type localPort struct {
 	members []member
 }
 
-// A member is one socket of a shard. If a shard has several sockets, steer distributes
-// the queue pairs of the shard over them.
+// A member is one socket of a shard. steer distributes the shard's queue pairs over
+// several.
 type member struct {
 	slot uint32 // the slot of the shard
 	fd   int
 }
 
-// NewPorts returns the Ports of a device, without open sockets. The parameter udpPort is
-// the UDP port at every address. The parameter slots is the largest number of shards. If
-// farOnly is true, the sockets drop packets of this host.
+// NewPorts returns the Ports of a device, without open sockets. udpPort is the UDP port
+// at every address, and slots the largest number of shards. If farOnly is true, packets
+// of this host are dropped.
 func NewPorts(udpPort uint16, slots uint32, farOnly bool) *Ports {
 	return &Ports{udpPort: udpPort, slots: slots, farOnly: farOnly, ports: make(map[netip.Addr]*localPort)}
 }
 
-// acquire returns the localPort of a local address, and counts one more user of it. The
-// first user opens the socket of connection management.
+// acquire returns the localPort of a local address and counts a user. The first one
+// opens the socket of connection management.
 func (ps *Ports) acquire(local netip.Addr) (*localPort, error) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
@@ -72,10 +71,9 @@ func (ps *Ports) acquire(local netip.Addr) (*localPort, error) {
 	if p.gsi, err = openSocket(p.local, socketOptions{farOnly: ps.farOnly}); err != nil {
 		return nil, err
 	}
-	// With SO_REUSEPORT, further sockets of this device can bind the same port. The
-	// option is set only now, after gsi was bound without it: gsi could not have been
-	// bound if a socket of another device had the port. The kernel therefore never mixes
-	// the sockets of two devices.
+	// With SO_REUSEPORT, further sockets can bind the same port. It is set after gsi was
+	// bound, which fails if another device has the port. So sockets of two devices never
+	// mix.
 	if err := unix.SetsockoptInt(p.gsi, unix.SOL_SOCKET, unix.SO_REUSEPORT, 1); err != nil {
 		_ = unix.Close(p.gsi)
 		return nil, err
@@ -84,8 +82,7 @@ func (ps *Ports) acquire(local netip.Addr) (*localPort, error) {
 	return p, nil
 }
 
-// release counts one user of the localPort less. When no user is left, release closes
-// the sockets.
+// release counts one user less. The last one closes the sockets.
 func (p *localPort) release() {
 	p.ports.mu.Lock()
 	defer p.ports.mu.Unlock()
@@ -100,8 +97,8 @@ func (p *localPort) release() {
 	_ = unix.Close(p.gsi)
 }
 
-// Overruns returns how many datagrams the kernel has dropped at sockets of the device,
-// including sockets that are closed by now.
+// Overruns returns how many datagrams the kernel has dropped at the device's sockets,
+// open or closed.
 func (ps *Ports) Overruns() uint64 {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
@@ -112,8 +109,7 @@ func (ps *Ports) Overruns() uint64 {
 	return sum
 }
 
-// dropped returns how many datagrams the kernel has dropped at the sockets of the
-// localPort.
+// dropped returns how many datagrams the kernel has dropped at the localPort.
 func (p *localPort) dropped() uint64 {
 	sum := droppedAt(p.gsi)
 	for _, m := range p.members {
@@ -122,8 +118,7 @@ func (p *localPort) dropped() uint64 {
 	return sum
 }
 
-// Addrs returns the local addresses at which the device has open sockets, in ascending
-// order.
+// Addrs returns the local addresses with open sockets, in ascending order.
 func (ps *Ports) Addrs() []netip.Addr {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
@@ -135,9 +130,8 @@ func (ps *Ports) Addrs() []netip.Addr {
 	return addrs
 }
 
-// join returns the descriptors of the shard's sockets at the localPort. If the shard has
-// no socket there, join opens one. The localPort owns the descriptors, and only the
-// shard reads from them.
+// join returns the descriptors of the shard's sockets, and opens one if there is none.
+// The localPort owns them, and only the shard reads from them.
 func (p *localPort) join(slot uint32) ([]int, error) {
 	p.ports.mu.Lock()
 	defer p.ports.mu.Unlock()
@@ -148,10 +142,9 @@ func (p *localPort) join(slot uint32) ([]int, error) {
 	return p.socketsOf(slot), err
 }
 
-// widen opens up to n further sockets for the shard with the given slot. The queue pairs
-// of the shard are then distributed over all its sockets. widen opens fewer than n
-// sockets if freePlaces allows fewer or if the kernel can not open more. It returns the
-// descriptors of all sockets of the shard, including those that were open before.
+// widen opens up to n further sockets for a shard, over which its queue pairs are
+// distributed. freePlaces or the kernel may allow fewer. It returns the descriptors of
+// all sockets of the shard.
 func (p *localPort) widen(slot uint32, n int) []int {
 	p.ports.mu.Lock()
 	defer p.ports.mu.Unlock()
@@ -162,9 +155,8 @@ func (p *localPort) widen(slot uint32, n int) []int {
 	return p.socketsOf(slot)
 }
 
-// freePlaces returns how many overflow sockets may still be opened at this address. At
-// most maxMembers sockets of shards may exist, and one place is kept for each shard that
-// has no socket yet. The caller holds the mutex.
+// freePlaces returns how many overflow sockets may still be opened: of maxMembers
+// places, one is kept for each shard without a socket. The caller holds the mutex.
 func (p *localPort) freePlaces() int {
 	absent := int(p.ports.slots)
 	seen := make(map[uint32]bool)
@@ -187,8 +179,8 @@ func (p *localPort) socketsOf(slot uint32) (fds []int) {
 	return fds
 }
 
-// add opens up to n sockets for a shard, and makes the kernel pass packets to them. It
-// returns an error if it could open none. The caller holds the mutex.
+// add opens up to n sockets for a shard, and directs packets to them. It returns an
+// error if it could open none. The caller holds the mutex.
 func (p *localPort) add(slot uint32, n int) error {
 	had := len(p.members)
 	members, err := p.openMembers(slot, n)
@@ -203,10 +195,9 @@ func (p *localPort) add(slot uint32, n int) error {
 	return nil
 }
 
-// openMembers opens up to n new sockets for a shard. It returns the members of the
-// localPort followed by the new ones. If there are fewer than n new ones, it also
-// returns an error. When the process runs out of descriptors, openMembers closes half of
-// the new sockets, because the program and new connections need descriptors too.
+// openMembers opens up to n sockets for a shard. It returns all members of the
+// localPort, and an error if it opened fewer. Without free descriptors it closes half of
+// the new sockets, because others need descriptors too.
 func (p *localPort) openMembers(slot uint32, n int) (members []member, err error) {
 	members = slices.Clone(p.members)
 	for range n {
@@ -227,8 +218,8 @@ func (p *localPort) openMembers(slot uint32, n int) (members []member, err error
 	return members, nil
 }
 
-// closeMembers closes the sockets that have joined last, the very last one first. In this
-// order the kernel renumbers none of the other sockets.
+// closeMembers closes the sockets that have joined last, in reverse order, so that none
+// is renumbered.
 func closeMembers(members []member) {
 	for _, m := range slices.Backward(members) {
 		_ = unix.Close(m.fd)

@@ -12,10 +12,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 )
 
-// A receiver reads packets from a socket, and drops datagrams that are not valid packets.
-// It never blocks. A call reads one packet while packets arrive one at a time, and a
-// batch while several packets wait. The reason is that reading a batch is slower than
-// reading one packet if only one packet or none waits.
+// A receiver reads packets from a socket, without blocking, and drops invalid ones. A
+// call reads a batch while several packets wait, and otherwise one packet, which is then
+// faster.
 type receiver struct {
 	fd              int
 	local           netip.AddrPort
@@ -34,8 +33,8 @@ type receiver struct {
 	counts *counters.Set // Each datagram adds 1 to one of these counters.
 }
 
-// newReceiver returns a receiver for the socket fd, which is bound to the address local.
-// A call of receive reads at most batchSize datagrams of at most size bytes each.
+// newReceiver returns a receiver for the socket fd on the address local. One receive
+// reads at most batchSize datagrams of at most size bytes.
 func newReceiver(fd int, local netip.AddrPort, batchSize, size int, counts *counters.Set) receiver {
 	start := time.Now()
 	r := receiver{
@@ -48,9 +47,8 @@ func newReceiver(fd int, local netip.AddrPort, batchSize, size int, counts *coun
 	return r
 }
 
-// receive reads some of the packets that have arrived, and passes each to the sink. It
-// returns the number of datagrams that it has read. If it has read a full batch, more
-// datagrams may wait.
+// receive passes packets that have arrived to the sink, and returns the number of
+// datagrams. After a full batch more may wait.
 func (r *receiver) receive(to Sink) (n int) {
 	n = r.read()
 	if n == 0 {
@@ -60,17 +58,15 @@ func (r *receiver) receive(to Sink) (n int) {
 	r.since = r.times.received(r.clock)
 	r.times.drained = r.batched() && n < len(r.batch.msgs)
 	r.successfulCalls++
-	// When an answer and an acknowledgement follow one another, two calls in a row find
-	// one packet each. That does not mean that several packets wait at a time, so only
-	// the third such call makes the next one read a batch.
+	// An answer and an acknowledgement give two calls with one packet each. Only the
+	// third such call makes the next one read a batch.
 	r.largeBatches = n > 1 || !r.largeBatches && r.successfulCalls > 2
 	r.deliver(n, to)
 	return n
 }
 
-// receiveFrom reads a batch from the socket fd, another socket of the same local address.
-// The parameter times has the arrival times of that socket. The packets are handled as in
-// receive.
+// receiveFrom reads a batch from another socket fd of the same local address, with the
+// arrival times of that socket. It handles packets as receive does.
 func (r *receiver) receiveFrom(fd int, times *arrivalTimes, to Sink) (n int) {
 	n = r.batch.receive(fd)
 	if n > 0 {
@@ -81,8 +77,7 @@ func (r *receiver) receiveFrom(fd int, times *arrivalTimes, to Sink) (n int) {
 	return n
 }
 
-// deliver checks the first n datagrams of the batch, and passes the valid ones to the
-// sink.
+// deliver checks the first n datagrams of the batch, and passes valid ones to the sink.
 func (r *receiver) deliver(n int, to Sink) {
 	taken := uint64(0)
 	for i := range n {
@@ -93,23 +88,19 @@ func (r *receiver) deliver(n int, to Sink) {
 		} else {
 			r.counts.Inc(counters.RcvdNoQPErr)
 		}
-		// The system call has overwritten the lengths in the structures of message i, so
-		// they have to be set again before the next call.
+		// The system call has overwritten the lengths in message i.
 		r.batch.prepareReceive(i)
 	}
 	r.counts.Add(counters.RcvdPkts, taken)
 }
 
-// stampEvery says how often the clock is read: once in stampEvery calls that found
-// packets. The number is arbitrary.
+// stampEvery is the number of calls with packets for each reading of the clock.
+// Arbitrary.
 const stampEvery = 16
 
-// An arrivalTimes estimates when packets have arrived at one socket. It finds a lower
-// bound: a time after which all packets of the last call have arrived. A packet can not
-// have arrived before a call that has emptied the socket, so the time of such a call is a
-// lower bound for the packets of later calls. Each socket has its own arrivalTimes,
-// because packets may wait in one socket while another is read. With the zero value, the
-// lower bound is the start of the clock.
+// An arrivalTimes finds a time after which the packets of a call have arrived at a
+// socket. That is the time of an earlier call that has emptied the socket. Each socket
+// has its own. In the zero value it is the start of the clock.
 type arrivalTimes struct {
 	stamp   time.Duration // time of a recent call that found packets
 	stamped uint8         // number of calls that found packets since the time stamp
@@ -118,10 +109,9 @@ type arrivalTimes struct {
 	drained bool // The last call has left no packets in the socket.
 }
 
-// received is called after each call that found packets. It returns a time after which
-// these packets arrived. A later time may also be correct, but finding it would need more
-// readings of the clock: received reads the clock only once in stampEvery calls, because
-// one reading takes a quarter of the time of checking a packet.
+// received is called after each call with packets, and returns a time after which they
+// arrived. It reads the clock only once in stampEvery calls, so the time may be earlier
+// than necessary.
 func (a *arrivalTimes) received(clock func() time.Duration) time.Duration {
 	if a.drained {
 		a.since = a.stamp
@@ -132,13 +122,11 @@ func (a *arrivalTimes) received(clock func() time.Duration) time.Duration {
 	return a.since
 }
 
-// receiveHeaders makes the kernel report the IP header of each packet. Each call then
-// takes longer. So only UD queue pairs call receiveHeaders, because they pass the header
-// to the program.
+// receiveHeaders makes the kernel report IP headers, which makes each call slower. UD
+// queue pairs call it, because they pass the header to the program.
 func (r *receiver) receiveHeaders() {
 	if r.receivesHeaders || !receiveHeadersAt(r.fd, r.local) {
-		// If the kernel does not report a field, Header has the default value of that
-		// field.
+		// Fields that are not reported keep their default value.
 		return
 	}
 	r.receivesHeaders, r.batch.wantsControl = true, true
@@ -147,8 +135,8 @@ func (r *receiver) receiveHeaders() {
 	}
 }
 
-// receiveHeadersAt makes the kernel report the IP headers of the packets at a socket. It
-// returns false if the kernel can not.
+// receiveHeadersAt makes the kernel report IP headers at a socket. It returns false if
+// the kernel can not.
 func receiveHeadersAt(fd int, local netip.AddrPort) bool {
 	level, options := unix.IPPROTO_IP, [...]int{unix.IP_RECVTOS, unix.IP_RECVTTL}
 	if local.Addr().Is6() {
@@ -162,8 +150,8 @@ func receiveHeadersAt(fd int, local netip.AddrPort) bool {
 	return true
 }
 
-// read reads a batch if batched returns true, and otherwise one datagram. It returns the
-// number of datagrams. IP headers are only available in a batch.
+// read reads a batch if batched returns true, and otherwise one datagram without IP
+// header. It returns the number of datagrams.
 func (r *receiver) read() (n int) {
 	if r.batched() {
 		return r.batch.receive(r.fd)
@@ -174,8 +162,8 @@ func (r *receiver) read() (n int) {
 // batched reports whether the next call reads a batch instead of one datagram.
 func (r *receiver) batched() bool { return r.largeBatches || r.receivesHeaders }
 
-// check decodes datagram i of the batch. It also returns the counter to which the
-// datagram belongs: RcvdPkts if the packet is valid, otherwise the counter of its error.
+// check decodes datagram i of the batch, and returns its counter: RcvdPkts or that of
+// its error.
 func (r *receiver) check(i int) (wire.Packet, counters.ID) {
 	data, complete := r.batch.received(i)
 	if !complete {
@@ -185,8 +173,8 @@ func (r *receiver) check(i int) (wire.Packet, counters.ID) {
 	if err != nil {
 		return p, counters.RcvdMalformedErr
 	}
-	// A network card may use several source ports for one peer. Each source port needs a
-	// source of its own, because the ICRC covers the source port.
+	// A network card may use several source ports for one peer. The ICRC covers the
+	// port, so each is a source.
 	from := r.from
 	if at := r.batch.addrs[i].get(); at != from.at {
 		from = r.sources.find(at, r.local)

@@ -8,12 +8,11 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
-// DefaultHopLimit is the hop limit that Linux uses unless it is configured otherwise
-// (ip_default_ttl, see ip(7)).
+// DefaultHopLimit is Linux's default hop limit (ip_default_ttl, ip(7)).
 const DefaultHopLimit = 64
 
-// A Route has the fields of the IP header for packets to a peer. Two routes may be
-// compared with == before they are opened.
+// A Route has the IP header fields of packets to a peer. Two routes may be compared with
+// == before they are opened.
 type Route struct {
 	Local, Remote netip.Addr
 	TrafficClass  uint8
@@ -34,7 +33,7 @@ type Header struct {
 
 // A Sink receives the packets of a socket.
 type Sink interface {
-	// Receive handles a packet whose ICRC is correct. The packet and its header are valid
-	// only during the call. Receive returns false if no queue pair exists for the packet.
+	// Receive handles a packet with a correct ICRC. The packet and its header are valid
+	// only during the call. It returns false if the packet has no queue pair.
 	Receive(p wire.Packet, from *Header) (taken bool)
 }

@@ -11,39 +11,34 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 )
 
-// A sender queues packets, and sends many of them with one system call. It never blocks.
-// Consecutive packets of the same length to the same queue pair become one message, which
-// the kernel or the network card cuts into datagrams (udp(7), UDP_SEGMENT).
+// A sender queues packets, and sends many with one system call. It never blocks. Packets
+// of equal length to one queue pair become one message, which the kernel or the network
+// card cuts into datagrams (udp(7), UDP_SEGMENT).
 type sender struct {
 	shared  connectedSocket // sends to destinations without a connected socket
 	batch   *batch
 	packets []wire.Packet  // for each buffer of the batch, the packet in it
 	dests   []*destination // for each packet, its destination
-	// queued is the number of packets that wait to be sent. They are in the first
-	// buffers.
+	// Number of packets that wait, in the first buffers.
 	queued       int
 	segmentation bool // The sender may use UDP_SEGMENT.
-	// mayConnect allows one destination to get a connected socket. Each poll of the owner
-	// sets it again, because opening and connecting a socket takes as long as sending 20
-	// packets.
+	// mayConnect allows one connected socket until the owner's next poll, because
+	// opening one takes as long as sending 20 packets.
 	mayConnect bool
-	// connectDisabled means that a probe was lost. No destination gets a connected socket
-	// any more.
+	// A probe was lost, so no destination gets a connected socket any more.
 	connectDisabled bool
 	counts          *counters.Set
 }
 
 const (
-	// maxSegments and maxSegmented are the largest number of packets and of bytes in one
-	// message with UDP_SEGMENT. Kernels before 6.9 accept 64 segments. A UDP datagram
-	// over IPv4 has at most 65507 bytes.
+	// Largest numbers of packets and of bytes in one message with UDP_SEGMENT. Kernels
+	// before 6.9 accept 64 segments. A UDP datagram over IPv4 has at most 65507 bytes.
 	maxSegments  = 64
 	maxSegmented = 65507
 )
 
-// newSender returns a sender for the shared socket fd. The parameter packets is the
-// largest number of packets in the queue. The parameter size is the largest length of a
-// packet in bytes.
+// newSender returns a sender for the shared socket fd, with room for the given number of
+// packets of at most size bytes.
 func newSender(fd, packets, size int, counts *counters.Set) sender {
 	return sender{
 		shared: connectedSocket{fd: fd}, batch: newBatch(packets, size),
@@ -52,15 +47,14 @@ func newSender(fd, packets, size int, counts *counters.Set) sender {
 	}
 }
 
-// canSegment reports whether the kernel supports UDP_SEGMENT. Even then the network
-// interface may not support it. In that case sending a message with segments fails, and
-// handleError turns segmentation off.
+// canSegment reports whether the kernel supports UDP_SEGMENT. If the network interface
+// does not, handleError turns segmentation off.
 func canSegment(fd int) bool {
 	return unix.SetsockoptInt(fd, unix.IPPROTO_UDP, unix.UDP_SEGMENT, 0) == nil
 }
 
-// buffer returns memory for the next packet. The memory is valid until put. buffer
-// returns nil if all buffers are in use and the kernel accepts no packets now.
+// buffer returns memory for the next packet until put, or nil if all buffers are in use
+// and the kernel accepts no packets now.
 func (s *sender) buffer() []byte {
 	if s.queued == len(s.packets) {
 		s.flush()
@@ -71,8 +65,7 @@ func (s *sender) buffer() []byte {
 	return s.batch.buffer(s.queued)
 }
 
-// put queues a packet that was built at the beginning of the memory from buffer. The
-// packet is complete except for its ICRC. A later call of flush sends it.
+// put queues a packet from the memory of buffer, without its ICRC. flush sends it.
 func (s *sender) put(p wire.Packet, to *destination) {
 	s.batch.setLength(s.queued, len(p.Bytes()))
 	s.packets[s.queued], s.dests[s.queued] = p, to
@@ -90,9 +83,8 @@ func (s *sender) socketFor(packet int) *connectedSocket {
 	return &s.shared
 }
 
-// blocked returns the socket for the first packet in the queue, or nil if the queue is
-// empty. After flush, a packet is left in the queue only because this socket accepts no
-// more packets.
+// blocked returns the socket of the first queued packet, or nil. After flush, that
+// socket accepts no more packets.
 func (s *sender) blocked() *connectedSocket {
 	if s.queued == 0 {
 		return nil
@@ -117,34 +109,29 @@ func (s *sender) flush() {
 			break
 		}
 		if err == nil && sent < messages && out.countsIDs && !out.full() {
-			// sendmmsg(2) has accepted some messages and refused the next one, and does
-			// not return the error of the refused message. The kernel may have used an
-			// identification for that message. The next identification of the connected
-			// socket is therefore unknown, and the socket is closed.
+			// sendmmsg(2) has refused a message after others, without its error, and may
+			// have used an identification for it. So the connected socket is closed.
 			s.dests[first].disconnect()
 		}
 	}
 	s.moveToFront(first)
 }
 
-// handleError handles the error of a message. The parameter first is the index of the
-// message's first packet. handleError returns true if flush shall continue. If the
-// message can never be sent, handleError skips and counts its packets.
+// handleError handles the error of the message whose first packet is first. It skips
+// packets that can never be sent. It returns true if flush shall continue.
 func (s *sender) handleError(err error, first *int) bool {
 	n := s.batch.count(0)
 	switch {
 	case errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR):
 		return false
 	case s.dests[*first].socket != nil:
-		// The error may be about an earlier packet (udp(7), ECONNREFUSED). The
-		// identification of the next message on the connected socket is not known, so the
-		// shared socket sends this packet.
+		// The error may be about an earlier packet (udp(7), ECONNREFUSED), so the next
+		// identification is unknown. The shared socket sends this packet.
 		s.dests[*first].disconnect()
 	case errors.Is(err, unix.ENOBUFS):
 		return false
 	case n > 1 && (errors.Is(err, unix.EIO) || errors.Is(err, unix.EINVAL)):
-		// The network interface can not compute checksums, or the segments are too long
-		// for it. From now on the sender makes each packet a message of its own.
+		// The network interface can not compute checksums or not cut messages this long.
 		s.segmentation = false
 	default:
 		*first += n
@@ -153,9 +140,8 @@ func (s *sender) handleError(err error, first *int) bool {
 	return true
 }
 
-// gather makes messages of consecutive packets, and computes their ICRCs. All of them are
-// sent through the given socket. The parameter first is the index of the first packet.
-// gather returns the number of messages.
+// gather makes messages of consecutive packets for one socket, with their ICRCs. first
+// is the index of the first packet. It returns the number of messages.
 func (s *sender) gather(out *connectedSocket, first int) (messages int) {
 	for first < s.queued && s.socketFor(first) == out {
 		n := s.segmentsFrom(first)
@@ -174,10 +160,9 @@ func (s *sender) gather(out *connectedSocket, first int) (messages int) {
 	return messages
 }
 
-// segmentsFrom returns how many of the queued packets can be sent as one message. The
-// parameter first is the index of the first of them. These packets have the same length,
-// except that the last one may be shorter. They are for the same queue pair: if the peer
-// is on this host, the kernel selects one receiving socket for the whole message.
+// segmentsFrom returns how many packets, beginning with first, can be sent as one
+// message. They have equal lengths, except a shorter last one, and one destination queue
+// pair, because a receiving kernel selects one socket for the message.
 func (s *sender) segmentsFrom(first int) int {
 	if !s.segmentation {
 		return 1
@@ -197,8 +182,7 @@ func (s *sender) segmentsFrom(first int) int {
 	return n
 }
 
-// moveToFront removes the packets with an index below first from the queue, and moves the
-// others to the front.
+// moveToFront removes the packets below the index first from the queue.
 func (s *sender) moveToFront(first int) {
 	if first == 0 {
 		return

@@ -14,30 +14,27 @@ import (
 )
 
 const (
-	// socketBuffer is the size in bytes that is requested for the send buffer and the
-	// receive buffer of a socket. It is arbitrary. The kernel limits it to
-	// net.core.wmem_max and rmem_max, which are 208 KiB by default. With CAP_NET_ADMIN
-	// the receive buffer may exceed that limit. Packets that do not fit into the receive
-	// buffer are lost, and are sent again after a timeout.
+	// socketBuffer is the requested size in bytes of each send and receive buffer,
+	// limited to net.core.wmem_max and rmem_max, by default 208 KiB. With CAP_NET_ADMIN
+	// the receive buffer may be larger. Packets that do not fit are lost. Arbitrary.
 	socketBuffer = 4 << 20
-	// ipMTUDiscoverDo is the value of both IP_PMTUDISC_DO and IPV6_PMTUDISC_DO. With this
-	// setting the kernel does not fragment packets. Over IPv4 it writes the
-	// identification 0 into the packets of a socket that is not connected. The ICRC
-	// covers the identification.
+	// ipMTUDiscoverDo is the value of IP_PMTUDISC_DO and IPV6_PMTUDISC_DO: the kernel
+	// fragments no packets. On an unconnected IPv4 socket, it sends the identification
+	// 0, which the ICRC covers.
 	ipMTUDiscoverDo = unix.IP_PMTUDISC_DO
 )
 
 // A socketOptions has the options of openSocket.
 type socketOptions struct {
-	// joining makes the socket share its address and port with open sockets of this
-	// device. Without it, openSocket fails if any socket has the address and port.
+	// joining makes the socket share its address and port with sockets of this device.
+	// Otherwise openSocket fails if they are in use.
 	joining bool
 	// farOnly makes the kernel drop packets of this host.
 	farOnly bool
 }
 
-// openSocket opens a socket for packets to and from one local address. The socket is not
-// connected, because a connected socket receives from one peer only.
+// openSocket opens an unconnected socket on one local address, because a connected one
+// receives from one peer only.
 func openSocket(local netip.AddrPort, o socketOptions) (int, error) {
 	fd, err := hostport.UDPSocket(local.Addr())
 	if err != nil {
@@ -53,14 +50,13 @@ func openSocket(local netip.AddrPort, o socketOptions) (int, error) {
 	return fd, nil
 }
 
-// OpenSender opens a socket that only sends. The kernel chooses its port. Over IPv4 the
-// kernel writes the identification 0 into its packets; see connectedSocket. The caller
-// owns the descriptor.
+// OpenSender opens a socket that only sends, from a port of the kernel's choice. Over
+// IPv4 its identifications are 0; see connectedSocket. The caller owns the descriptor.
 func OpenSender(local netip.Addr) (int, error) {
 	return openSocket(netip.AddrPortFrom(local, 0), socketOptions{})
 }
 
-// DropAll makes the kernel drop all datagrams to a socket, so that they use no memory.
+// DropAll makes the kernel drop all datagrams to a socket.
 func DropAll(fd int) error {
 	return attachFilter(fd, unix.SO_ATTACH_FILTER, []unix.SockFilter{{Code: unix.BPF_RET | unix.BPF_K, K: 0}})
 }
@@ -70,8 +66,8 @@ func prepareSocket(fd int, local netip.AddrPort, o socketOptions) error {
 	discover, level, option := ipMTUDiscoverDo, unix.IPPROTO_IP, unix.IP_MTU_DISCOVER
 	if local.Addr().Is6() {
 		level, option = unix.IPPROTO_IPV6, unix.IPV6_MTU_DISCOVER
-		// The kernel's Soft-RoCE and network cards send the UDP checksum 0. Over IPv6 the
-		// kernel drops such packets unless the socket allows them (RFC 6936).
+		// Soft-RoCE and network cards send the UDP checksum 0, which over IPv6 must be
+		// allowed (RFC 6936).
 		if err := unix.SetsockoptInt(fd, unix.IPPROTO_UDP, unix.UDP_NO_CHECK6_RX, 1); err != nil {
 			return fmt.Errorf("UDP_NO_CHECK6_RX: %w", err)
 		}
@@ -79,8 +75,7 @@ func prepareSocket(fd int, local netip.AddrPort, o socketOptions) error {
 	if err := unix.SetsockoptInt(fd, level, option, discover); err != nil {
 		return fmt.Errorf("IP_MTU_DISCOVER: %w", err)
 	}
-	// Without this option, sockets of this host would also receive a packet that is sent
-	// to a multicast address.
+	// Otherwise sockets of this host would also receive its multicast packets.
 	loop := unix.IP_MULTICAST_LOOP
 	if local.Addr().Is6() {
 		loop = unix.IPV6_MULTICAST_LOOP
@@ -96,7 +91,7 @@ func prepareSocket(fd int, local netip.AddrPort, o socketOptions) error {
 			return fmt.Errorf("SO_REUSEPORT: %w", err)
 		}
 	}
-	// The filter is attached before the socket is bound, so that it sees every packet.
+	// Before the bind, so that the filter sees every packet.
 	if o.farOnly {
 		if err := attachFilter(fd, unix.SO_ATTACH_FILTER, passFar); err != nil {
 			return fmt.Errorf("SO_ATTACH_FILTER: %w", err)
@@ -116,8 +111,8 @@ func setBuffers(fd int) error {
 	return unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, socketBuffer)
 }
 
-// portTaken returns the error for an address whose port another device or the kernel
-// uses. The text of the error tells the user what to do.
+// portTaken returns the error for a port that another device or the kernel uses. Its
+// text tells the user what to do.
 func portTaken(local netip.AddrPort) error {
 	return fmt.Errorf("%w: UDP %v belongs to another process, to another device of this process, or to the kernel's own RoCE (rdma_rxe). "+
 		"One device speaks RoCE on an address: give this one another local address (on loopback, 127.0.0.2), "+

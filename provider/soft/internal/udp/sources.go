@@ -8,12 +8,11 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
-// maxSources is the largest number of sources that a receiver remembers. It is arbitrary.
-// So many sources take about 1 MiB for each socket.
+// maxSources is the largest number of remembered sources, about 1 MiB for each socket.
+// Arbitrary.
 const maxSources = 4096
 
-// A source is an address and port from which packets arrive, with the state of the
-// receiver for it.
+// A source is an address and port of a sender, with the receiver's state for it.
 type source struct {
 	at     netip.AddrPort
 	flow   wire.Flow
@@ -26,28 +25,25 @@ type source struct {
 // A sources has the sources that a receiver remembers. The zero value has none.
 type sources struct {
 	known map[netip.AddrPort]*source
-	// candidate is the source that find has created last. It is not in known yet. When a
-	// packet from it turns out to be valid, keep copies it into known.
+	// candidate is the last source that find has created. keep copies it into known
+	// after a valid packet.
 	candidate source
 }
 
-// find returns the source with the address remote, for packets to the address local. If
-// the receiver does not remember that source, find creates one, which is valid until the
-// next call of find.
+// find returns the source of packets from remote to local. A new one is valid until the
+// next find.
 func (s *sources) find(remote, local netip.AddrPort) *source {
 	if source := s.known[remote]; source != nil {
 		return source
 	}
-	// The kernel may not report all fields of a packet's IP header. For fields that are
-	// not reported, the values here remain. They are the values that hosts usually send.
+	// The kernel may not report all header fields. These are the usual values.
 	s.candidate = source{at: remote, header: Header{From: remote.Addr(), To: local.Addr(), HopLimit: DefaultHopLimit}}
 	s.candidate.flow.Set(remote, local)
 	return &s.candidate
 }
 
-// keep adds a source to known, unless it is there already, and returns the entry. If
-// known is full, keep removes a random other source. It is called only for a source from
-// which a valid packet has arrived.
+// keep returns the source's entry in known, and adds it if necessary. A full table loses
+// a random other one. keep is called only after a valid packet.
 func (s *sources) keep(src *source) *source {
 	if src.kept {
 		return src

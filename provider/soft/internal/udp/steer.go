@@ -9,27 +9,25 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// maxMembers is the largest number of sockets of shards at one address. It limits the
-// length of the BPF program that selects a socket. The kernel accepts 4096 instructions
-// (BPF_MAXINSNS); the program has two for each socket and five more for each shard.
+// maxMembers is the largest number of sockets of shards at one address. The BPF program
+// has two instructions for each socket and five for each shard, and may have 4096
+// (BPF_MAXINSNS).
 const maxMembers = 1000
 
-// steer returns the BPF program that selects one of the sockets of an address for each
-// packet, by the destination queue pair. With it the kernel passes each packet to the
-// shard that has the queue pair, so shards share no socket. The program adds 100 ns to a
+// steer returns the BPF program that selects a socket of an address for each packet, by
+// the destination queue pair. So shards share no socket. The program adds 100 ns to a
 // sendto(2) to a socket of this host; see bench/README.md.
 //
-// Socket number 0 is that of connection management, and members[i] is socket number i+1.
-// The queue pair number is divided by the modulus: the remainder is the slot of the
-// shard. If the shard has several sockets, the quotient selects one of them, so that all
-// packets of a queue pair reach the same socket. A packet for a slot without a shard goes
-// to socket 0, which drops it.
+// Socket 0 is that of connection management, and members[i] is socket i+1. The queue
+// pair number modulo modulus is the slot of the shard. The quotient selects one of
+// several sockets of the shard. A packet for a slot without a shard goes to socket 0,
+// which drops it.
 //
 // The program reads the UDP payload, so the BTH is at offset 0. See bpf(4) for the
 // instructions, and socket(7) for SO_ATTACH_REUSEPORT_CBPF.
 func steer(members []member, modulus uint32) []unix.SockFilter {
-	// Offset of the word of the BTH whose low 24 bits are the queue pair number (IBTA vol.
-	// 1, 9.2).
+	// Offset of the BTH word with the queue pair number in its low 24 bits (IBTA vol. 1,
+	// 9.2).
 	const destQP = 4
 	p := []unix.SockFilter{
 		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: destQP},
@@ -55,9 +53,8 @@ func steer(members []member, modulus uint32) []unix.SockFilter {
 	return append(p, unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: 0})
 }
 
-// steerShard returns the part of the program that selects one of the sockets of a shard.
-// A shard has at most maxReceiveSockets sockets. The part expects the queue pair number
-// in the register X.
+// steerShard returns the instructions that select one of a shard's sockets, at most
+// maxReceiveSockets. The queue pair number is in the register X.
 func steerShard(sockets []uint32, modulus uint32) (p []unix.SockFilter) {
 	last := len(sockets) - 1
 	if last > 0 {

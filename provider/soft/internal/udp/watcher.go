@@ -7,9 +7,8 @@ import "github.com/rdmaloop/rdmaloop/provider/soft/internal/epollset"
 // A Watcher wakes the owner of a Conn when a descriptor has an event. It belongs to that
 // owner.
 type Watcher interface {
-	// Watch makes the events of a descriptor wake the owner. The parameter events has
-	// the bits of epoll_ctl(2). After an event of the descriptor, the owner calls
-	// OnReady of the handler h.
+	// Watch makes events of a descriptor, bits of epoll_ctl(2), wake the owner. The
+	// owner then calls OnReady of h.
 	Watch(fd int, events uint32, h epollset.Handler) error
 	// Rewatch replaces the events for which a watched descriptor wakes the owner.
 	Rewatch(fd int, events uint32)

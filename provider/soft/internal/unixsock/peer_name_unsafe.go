@@ -8,14 +8,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// PeerName returns the abstract name of the socket at the other end of a connected Unix
-// socket, with '@' in place of the initial zero byte. It returns false if that socket has
-// no name, or a name in the file system. See unix(7).
+// PeerName returns the abstract name of the other end of a connected Unix socket, with
+// '@' for the initial zero byte, or false if it has none. See unix(7).
 //
-// unix.Getpeername is not sufficient for two reasons. It ends an abstract name at the
-// first zero byte. And for a file whose path begins with '@' it returns the same result
-// as for an abstract name. In both cases a process could pretend to have the name of
-// another socket.
+// unix.Getpeername can be deceived. It ends an abstract name at a zero byte, and does
+// not distinguish a file whose path begins with '@'.
 func PeerName(fd int) (name string, ok bool) {
 	var raw unix.RawSockaddrUnix
 	size := uint32(unsafe.Sizeof(raw))

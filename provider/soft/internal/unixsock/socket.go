@@ -14,21 +14,20 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// New makes a socket without a name. Its calls never block. An error that matches
-// verbs.ErrNoResources means that no descriptor is free.
+// New makes a socket without a name and without blocking. verbs.ErrNoResources means
+// that no descriptor is free.
 func New() (int, error) { return NewType(unix.SOCK_SEQPACKET) }
 
-// NewType does the same as New for a socket of another type, such as unix.SOCK_DGRAM.
+// NewType is New for a socket of another type, such as unix.SOCK_DGRAM.
 func NewType(kind int) (int, error) {
 	fd, err := unix.Socket(unix.AF_UNIX, kind|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
 	return fd, resource.Wrap(err)
 }
 
-// Bind makes a socket that is bound to an abstract name, which begins with '@'.
+// Bind makes a socket with an abstract name, which begins with '@'.
 func Bind(name string) (int, error) { return BindType(unix.SOCK_SEQPACKET, name) }
 
-// BindType does the same as Bind for a socket of another type. Sockets of different types
-// can have the same name.
+// BindType is Bind for another type of socket. Types have separate names.
 func BindType(kind int, name string) (int, error) {
 	fd, err := NewType(kind)
 	if err != nil {
@@ -41,9 +40,8 @@ func BindType(kind int, name string) (int, error) {
 	return fd, nil
 }
 
-// IsBound reports whether a socket is bound to the name. To find out, it tries to bind
-// the name itself: EADDRINUSE means that another socket is bound to it. If binding fails
-// for another reason, IsBound returns that error.
+// IsBound reports whether a socket has the name, by trying to bind it. Errors other than
+// EADDRINUSE are returned.
 func IsBound(name string) (bool, error) {
 	fd, err := Bind(name)
 	switch {
@@ -76,12 +74,13 @@ func Send(fd int, packet []byte, fds []int) error {
 }
 
 // Receive receives one packet into buf, and up to maxFDs descriptors, which the caller
-// then owns. The kernel closes any further descriptors of the packet.
+// then owns. The kernel closes further ones. Errors:
 //
-// The error is EAGAIN if no packet waits. It matches verbs.ErrPeerGone at the end of the
-// connection, verbs.ErrProtocol if the packet has more than maxFDs descriptors or is
-// longer than buf, and verbs.ErrNoResources if this process can not open that many
-// descriptors.
+//   - EAGAIN: no packet waits
+//   - verbs.ErrPeerGone: the connection has ended
+//   - verbs.ErrProtocol: the packet has more than maxFDs descriptors or is longer than
+//     buf
+//   - verbs.ErrNoResources: this process can not open the descriptors
 func Receive(fd int, buf []byte, maxFDs int) (n int, fds []int, err error) {
 	var rights []byte
 	if maxFDs > 0 {
@@ -89,9 +88,8 @@ func Receive(fd int, buf []byte, maxFDs int) (n int, fds []int, err error) {
 	}
 	n, nRights, flags, _, err := unix.Recvmsg(fd, buf, rights, unix.MSG_DONTWAIT|unix.MSG_CMSG_CLOEXEC)
 	if errors.Is(err, unix.ECONNRESET) {
-		// ECONNRESET means that the peer has closed its socket before it read all packets
-		// of this side. The kernel reports this error only once. The packets that the
-		// peer sent before can still be received, so Receive tries again.
+		// ECONNRESET comes once, if the peer has closed its socket with unread packets.
+		// Packets of the peer may still wait, so Receive tries again.
 		n, nRights, flags, _, err = unix.Recvmsg(fd, buf, rights, unix.MSG_DONTWAIT|unix.MSG_CMSG_CLOEXEC)
 	}
 	switch {
@@ -114,10 +112,8 @@ func Receive(fd int, buf []byte, maxFDs int) (n int, fds []int, err error) {
 }
 
 // truncationError returns the error for a packet of which the kernel has dropped a part.
-// The parameter lostDescriptors is true if the kernel has dropped descriptors of the
-// packet (MSG_CTRUNC) although the caller of Receive allows some. There are two possible
-// causes (recvmsg(2)): the packet has too many descriptors, or this process can not open
-// more. truncationError opens a descriptor to find out which cause it is.
+// Dropped descriptors (MSG_CTRUNC) mean too many in the packet, or none free in this
+// process (recvmsg(2)). truncationError opens one to find out.
 func truncationError(lostDescriptors bool) error {
 	if lostDescriptors {
 		fd, err := eventfd.New()
@@ -150,9 +146,8 @@ func CloseAll(fds []int) {
 	}
 }
 
-// PeerCredentials returns the process and the user at the other end of a connected Unix
-// socket. On the accepting side this is the process that called connect(2), and on the
-// connecting side the process that called listen(2). See unix(7), SO_PEERCRED.
+// PeerCredentials returns the process and user at the other end of a Unix socket: the
+// one that called connect(2), or listen(2). See unix(7), SO_PEERCRED.
 func PeerCredentials(fd int) (cm.Credentials, error) {
 	c, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
 	if err != nil {
@@ -161,8 +156,8 @@ func PeerCredentials(fd int) (cm.Credentials, error) {
 	return cm.Credentials{PID: c.Pid, UID: c.Uid, GID: c.Gid}, nil
 }
 
-// ListenerUser returns the user of the process that listens on a name. It connects to the
-// name to find out.
+// ListenerUser returns the user of the process that listens on a name, by connecting to
+// it.
 func ListenerUser(name string) (uint32, error) {
 	fd, err := New()
 	if err != nil {

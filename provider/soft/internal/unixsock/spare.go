@@ -9,22 +9,20 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/resource"
 )
 
-// A SpareDescriptors has open descriptors that a device keeps in reserve. It closes them
-// when the process or the system has reached its limit of descriptors (EMFILE and ENFILE
-// of accept(2)). The device can then still accept a client in order to refuse it, or
-// complete the connection of a client that it has admitted before. While spare
-// descriptors are missing, the device admits no new client.
+// A SpareDescriptors keeps open descriptors in reserve. It closes them when the process
+// or the system has no others (EMFILE and ENFILE of accept(2)). So the device can still
+// refuse a client, or complete an admitted connection. While spare descriptors are
+// missing, no new client is admitted.
 type SpareDescriptors struct {
 	mu  sync.Mutex
 	fds []int
-	// listeners is the number of listening sockets, both of connection management and of
-	// UD queue pairs. If there are none, no spare descriptors are kept.
+	// Number of listening sockets, of connection management and of UD queue pairs.
+	// Without any, no descriptors are kept.
 	listeners int
 }
 
-// SpareCount is the number of spare descriptors. It is the number that the accepting side
-// needs to complete one connection, beside the accepted socket: one for the segment and
-// two for the doorbells.
+// SpareCount is the number of spare descriptors, as many as a connection needs beside
+// its socket: one for the segment and two for the doorbells.
 const SpareCount = 3
 
 // AddListener counts a listener, and opens the spare descriptors.
@@ -46,7 +44,7 @@ func (s *SpareDescriptors) RemoveListener() {
 	}
 }
 
-// Fill opens the missing spare descriptors. It reports whether all of them are open now.
+// Fill opens the missing spare descriptors, and reports whether all are open.
 func (s *SpareDescriptors) Fill() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -74,17 +72,14 @@ func (s *SpareDescriptors) closeSpare() bool {
 	return any
 }
 
-// Retry calls fn. If fn fails because no descriptor is free, Retry closes the spare
-// descriptors and calls fn again.
+// Retry calls fn. If no descriptor is free, it closes the spare ones and calls fn again.
 func (s *SpareDescriptors) Retry(fn func() error) error {
 	return resource.Retry(fn, s.closeSpare)
 }
 
-// Accept accepts the next client of a listening socket. If no descriptor is free, Accept
-// closes the spare descriptors and tries again. The device can not leave the client
-// waiting instead: only an accepted socket tells to which user the client belongs, and
-// the device needs the user to decide which connection it closes to make room. When the
-// caller has admitted or closed the client, it calls Fill.
+// Accept accepts the next client of a listening socket. If no descriptor is free, it
+// closes the spare ones and tries again, because only an accepted socket shows the
+// client's user. After admitting or closing the client, the caller calls Fill.
 func (s *SpareDescriptors) Accept(listener int) (fd int, err error) {
 	err = s.Retry(func() error {
 		fd, err = Accept(listener)

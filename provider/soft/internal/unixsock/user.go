@@ -11,9 +11,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/netlink"
 )
 
-// The kernel reports to every process which users have made the Unix sockets of its
-// network namespace; see sock_diag(7). These names and numbers are from
-// linux/unix_diag.h. UNIX_DIAG_UID exists since Linux 5.3.
+// The kernel reports the users of all Unix sockets in a network namespace
+// (sock_diag(7)). Names and numbers are from linux/unix_diag.h. UNIX_DIAG_UID exists
+// since Linux 5.3.
 const (
 	sockDiagByFamily = 20
 	udiagShowName    = 1 << 0
@@ -25,25 +25,21 @@ const (
 	diagMessageSize = 16 // size of struct unix_diag_msg
 )
 
-// States of a socket with a name: TCP_LISTEN if the socket listens, TCP_CLOSE if it is
-// bound and not connected, and TCP_ESTABLISHED if it is connected. A socket that was
-// accepted from a listener has the listener's name and the state TCP_ESTABLISHED.
+// States of a socket with a name: TCP_LISTEN, TCP_CLOSE if only bound, and
+// TCP_ESTABLISHED if connected. An accepted socket has the listener's name.
 const (
 	diagEstablished = 1
 	diagClosed      = 7
 	diagListening   = 10
 )
 
-// errNoDiag means that the kernel has no unix_diag, or that its answer has an unknown
-// format.
+// errNoDiag means that the kernel has no unix_diag, or answers in an unknown format.
 var errNoDiag = errors.New("no unix_diag")
 
-// User returns the user of the process that made the socket with an abstract name. The
-// name begins with '@'. The parameter kind is the type of the socket, such as
-// unix.SOCK_SEQPACKET, because sockets of different types can have the same name. User
-// returns false if there is no such socket, if it can not be distinguished from sockets
-// that were accepted from it, or if the kernel does not report users. The call takes time
-// in proportion to the number of Unix sockets in the network namespace.
+// User returns the user of the process that made the socket with an abstract name, which
+// begins with '@'. kind is the type, such as unix.SOCK_SEQPACKET. User returns false if
+// there is no such socket, if accepted sockets make it unclear, or if the kernel does
+// not tell. The call takes time in proportion to the number of Unix sockets.
 func User(name string, kind byte) (uid uint32, known bool) {
 	found := diagSearch{name: "\x00" + name[1:], kind: kind}
 	if err := dumpSockets(&found); err != nil {
@@ -52,19 +48,17 @@ func User(name string, kind byte) (uid uint32, known bool) {
 	return found.user()
 }
 
-// A diagSearch collects the user IDs of all Unix sockets that have a certain name and
-// type. The user ID of a socket is that of the process that has made the socket.
+// A diagSearch collects the users of all Unix sockets with a certain name and type.
 type diagSearch struct {
 	name string
 	kind byte
-	// User of the socket that listens or is only bound. There is at most one such socket.
+	// User of the socket that listens or is only bound; at most one.
 	holder    []uint32
 	connected []uint32
 }
 
-// user returns the user of the socket that listens or is only bound. If there is no such
-// socket, user returns the user of the connected sockets, provided that they all have the
-// same user.
+// user returns the user of the socket that listens or is only bound, or else the common
+// user of the connected ones.
 func (s *diagSearch) user() (uid uint32, known bool) {
 	if len(s.holder) > 0 {
 		return s.holder[0], true
@@ -117,8 +111,7 @@ func (s *diagSearch) add(b []byte) error {
 
 func align4(n int) int { return (n + 3) &^ 3 }
 
-// dumpSockets asks the kernel for a list of all Unix sockets, and passes each socket in
-// the list to diagSearch.add.
+// dumpSockets asks the kernel for all Unix sockets, and passes each to diagSearch.add.
 func dumpSockets(s *diagSearch) error {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, unix.NETLINK_SOCK_DIAG)
 	if err != nil {
@@ -128,8 +121,7 @@ func dumpSockets(s *diagSearch) error {
 	if err := unix.Sendto(fd, diagRequest(), 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
 		return err
 	}
-	// The kernel creates the answer during the calls of recvfrom, so these calls never
-	// block.
+	// The answer is created during the calls of recvfrom, so they never block.
 	buf := make([]byte, 32<<10)
 	for done := false; !done; {
 		n, _, err := unix.Recvfrom(fd, buf, unix.MSG_DONTWAIT)
@@ -143,8 +135,8 @@ func dumpSockets(s *diagSearch) error {
 	return nil
 }
 
-// diagRequest returns a request for a list of the sockets in all states: a netlink header
-// and a struct unix_diag_req.
+// diagRequest returns a request for the sockets in all states: a netlink header and a
+// struct unix_diag_req.
 func diagRequest() []byte {
 	b := make([]byte, unix.SizeofNlMsghdr+diagRequestSize)
 	netlink.PutHeader(b, sockDiagByFamily, unix.NLM_F_DUMP)
@@ -155,8 +147,8 @@ func diagRequest() []byte {
 	return b
 }
 
-// addAll parses the messages in one packet of the answer. It returns true if the packet
-// is the last one.
+// addAll parses the messages in one packet of the answer. It returns true for the last
+// packet.
 func (s *diagSearch) addAll(b []byte) (done bool, err error) {
 	for len(b) >= unix.SizeofNlMsghdr {
 		size := int(binary.NativeEndian.Uint32(b))
