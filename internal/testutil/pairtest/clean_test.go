@@ -2,10 +2,9 @@ package pairtest_test
 
 import "github.com/rdmaloop/rdmaloop/verbs"
 
-// cleanScenarios returns scenarios for a network that neither loses nor damages packets.
-// The connections of these scenarios have a retry count of zero. If a receiver drops an
-// undamaged packet because it wrongly takes the packet for damaged, the connection ends
-// and the scenario fails.
+// cleanScenarios returns scenarios for a network without faults. Their connections have
+// a retry count of zero. So a scenario fails if a receiver wrongly drops a packet as
+// damaged.
 func cleanScenarios() []scenario {
 	return []scenario{
 		bothLead("without retries", noRetryParams(), requireNoDamage(sendMessages), requireNoDamage(receiveMessages)),
@@ -13,8 +12,8 @@ func cleanScenarios() []scenario {
 	}
 }
 
-// requireNoDamage returns a function that calls do, and requires that the device drops no
-// packet as damaged during that call.
+// requireNoDamage returns a function that calls do and requires that the device drops no
+// packet as damaged.
 func requireNoDamage(do func(*conn)) func(*conn) {
 	return func(c *conn) {
 		before := c.p.damagedPackets()
@@ -23,9 +22,8 @@ func requireNoDamage(do func(*conn)) func(*conn) {
 	}
 }
 
-// damagedPackets returns how many packets the soft device has dropped as damaged, because
-// their ICRC was wrong or because the identification computed from it did not fit. For
-// any other device it returns 0.
+// damagedPackets returns how many packets the soft device has dropped because of a wrong
+// ICRC or identification. For other devices it returns 0.
 func (p *peer) damagedPackets() (sum uint64) {
 	reader, ok := p.device.(verbs.CounterReader)
 	if !ok {
@@ -42,20 +40,19 @@ func (p *peer) damagedPackets() (sum uint64) {
 }
 
 // noRetryParams returns parameters with a retry count of zero and a local ACK timeout of
-// four seconds (code 20).
+// 4 s (code 20).
 func noRetryParams() connParams {
 	const ackTimeout = 20
 	return connParams{recvBuffers: recvBuffers, retries: -1, rnrRetries: verbs.RNRRetryForever, ackTimeout: ackTimeout}
 }
 
 const (
-	// messageCount is the number of messages of a scenario. At first the soft device
-	// sends them through a UDP socket that is not connected. After a number of messages
-	// that is smaller than messageCount, it opens a connected UDP socket for the peer.
-	// So the scenario tests the packets of both sockets.
+	// messageCount is the number of messages of a scenario. The soft device opens a
+	// connected UDP socket for the peer after fewer messages than that. So the scenario
+	// tests packets of both kinds of socket.
 	messageCount = 300
-	// longMessage is the length in bytes of every fourth message. A message of this
-	// length needs several packets.
+	// longMessage is the length in bytes of every fourth message, which needs several
+	// packets.
 	longMessage = 16 << 10
 )
 
@@ -74,7 +71,7 @@ func sendMessages(c *conn) {
 	}
 }
 
-// receiveMessages requires that the messages of sendMessages arrive in their order.
+// receiveMessages requires that the messages of sendMessages arrive in order.
 func receiveMessages(c *conn) {
 	for i := range messageCount {
 		c.p.EqualValues(messageLength(i), c.recvs.takeOne().ByteLen)
@@ -82,16 +79,14 @@ func receiveMessages(c *conn) {
 	}
 }
 
-// A scenario posts readCount READs. Each READ has readSize bytes. With a path MTU of
-// 1024, their responses are 3200 packets. That is about a twentieth of the 65536
-// identifications of IPv4.
+// A scenario posts readCount READs of readSize bytes. With a path MTU of 1024, their
+// responses are 3200 packets, about a twentieth of the 65536 identifications of IPv4.
 const (
 	readCount = 100
 	readSize  = 32 << 10
 )
 
-// sendReads posts READs one after another: it waits for the completion of each READ
-// before it posts the next. At the end it signals the peer.
+// sendReads posts READs one after another and waits for each. Then it signals the peer.
 func sendReads(c *conn) {
 	for range readCount {
 		c.post(c.withRemote(c.newWR(verbs.OpRead, sinkArea, readSize), 0))
@@ -100,5 +95,5 @@ func sendReads(c *conn) {
 	c.signal()
 }
 
-// waitForReads waits until the peer has signaled that all its READs have completed.
+// waitForReads waits until the peer's READs have completed.
 func waitForReads(c *conn) { c.waitForSignal() }

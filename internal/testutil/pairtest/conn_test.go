@@ -9,25 +9,25 @@ import (
 )
 
 const (
-	// mebibyte is a number of bytes. The largest WRITE and READ of the tests have this
-	// length.
+	// mebibyte is the length in bytes of the largest WRITE and READ.
 	mebibyte = 1 << 20
-	// Offsets of the four areas of the memory of a connection. Messages and WRITEs are
-	// sent from the first area. The peer reads and writes the second area. READs and
-	// atomics store their results in the third area. Receives store messages in the
-	// fourth area.
+	// Offsets of four areas of a connection's memory:
+	//
+	//   - Messages and WRITEs are sent from the first.
+	//   - The peer reads and writes the second.
+	//   - READs and atomics store their results in the third.
+	//   - Receives store messages in the fourth.
 	sourceArea, sharedArea, sinkArea, recvArea = 0, mebibyte, 2 * mebibyte, 3 * mebibyte
 
 	recvBufferSize = 64 << 10
 	memorySize     = recvArea + recvBuffers*recvBufferSize
 	// recvBuffers is the usual number of receive buffers of a connection.
 	recvBuffers = 8
-	// depth is the number of work requests that each queue of a queue pair holds.
+	// depth is the number of work requests in each queue of a queue pair.
 	depth = 32
 )
 
-// A conn is one side of a connection. In the scenarios with datagrams it is the UD queue
-// pair of one side.
+// A conn is one side of a connection, or its UD queue pair in scenarios with datagrams.
 type conn struct {
 	p     *peer
 	id    *cm.ID
@@ -35,41 +35,40 @@ type conn struct {
 	mr    verbs.MR
 	sends *queue
 	recvs *queue
-	// Number of receives posted so far. The index of the buffer of the next receive is
-	// this number modulo the number of buffers.
+	// Number of receives posted so far. It determines the next buffer, modulo the number
+	// of buffers.
 	posted int
 
-	// Address and key of the peer's shared memory, which the peer has sent in its private
-	// data.
+	// Address and key of the peer's shared memory, from its private data.
 	remote uint64
 	rkey   uint32
 }
 
-// connParams are the parameters of one side of a connection. The transport retry count
-// and the ACK timeout of the side that connects apply to both sides.
+// connParams are the parameters of one side. The transport retry count and ACK timeout
+// of the connecting side apply to both.
 type connParams struct {
-	// Number of receive buffers to post before the connection is established.
+	// Number of receive buffers posted before the connection is established.
 	recvBuffers int
 	// Transport retry count, as in cm.ConnParam.
 	retries int
-	// RNR retry count that the peer's queue pair gets, as in cm.ConnParam. The peer uses
-	// it when it sends a message while this side has no receive posted.
+	// RNR retry count of the peer's queue pair, as in cm.ConnParam. The peer uses it
+	// when this side has no receive posted.
 	rnrRetries int
-	// Code of the local ACK timeout. The code c means 4.096 µs * 2^c.
+	// Code c of the local ACK timeout, 4.096 µs * 2^c.
 	ackTimeout uint8
 }
 
 // defaultParams returns parameters with the largest retry counts. With a transport retry
-// count of 7, the kernel's Soft-RoCE retransmits without a limit.
+// count of 7, Soft-RoCE retransmits without a limit.
 func defaultParams() connParams {
 	return connParams{recvBuffers: recvBuffers, retries: 7, rnrRetries: verbs.RNRRetryForever, ackTimeout: ackTimeout}
 }
 
-// ackTimeout is the code 15 of the local ACK timeout, which means 134 ms.
+// ackTimeout is the code of a local ACK timeout of 134 ms.
 const ackTimeout = 15
 
-// newConn creates completion queues, memory and a queue pair for a connection ID, and
-// posts receives. The parameter recvs is the number of receives.
+// newConn creates the completion queues, memory and queue pair of a connection ID, and
+// posts as many receives as recvs says.
 func (p *peer) newConn(id *cm.ID, recvs int) *conn {
 	p.t.Helper()
 	c := &conn{p: p, id: id, sends: p.newQueue(2 * depth), recvs: p.newQueue(2 * depth)}
@@ -89,8 +88,7 @@ func (p *peer) newConn(id *cm.ID, recvs int) *conn {
 	return c
 }
 
-// connect resolves the peer's address, connects to it, and waits until the connection is
-// established.
+// connect resolves the peer's address and connects until the connection is established.
 func (p *peer) connect(params connParams) *conn {
 	p.t.Helper()
 	c := p.newConn(p.resolve(cm.TCP, p.remoteAddr.Port(), params.ackTimeout), params.recvBuffers)
@@ -101,8 +99,7 @@ func (p *peer) connect(params connParams) *conn {
 	return c
 }
 
-// accept waits for a request from connect on the other side, accepts the request, and
-// waits until the connection is established.
+// accept accepts a request from connect and waits until the connection is established.
 func (p *peer) accept(params connParams) *conn {
 	p.t.Helper()
 	ev := p.awaitMarkedRequest(descriptorMark)
@@ -115,19 +112,18 @@ func (p *peer) accept(params connParams) *conn {
 	return c
 }
 
-// descriptorMark is the first byte of an encoded memory descriptor. By this byte the
-// receiver distinguishes a memory descriptor from other private data.
+// descriptorMark is the first byte of a memory descriptor. It distinguishes the
+// descriptor from other private data.
 const descriptorMark = 0xca
 
 // memoryDescriptor encodes the address and the key of this side's shared memory. Both
-// sides send the result as private data, in the connection request and in the reply.
+// sides send it as private data.
 func (c *conn) memoryDescriptor() []byte {
 	b := binary.BigEndian.AppendUint64([]byte{descriptorMark}, c.mr.Addr()+sharedArea)
 	return binary.BigEndian.AppendUint32(b, c.mr.RKey())
 }
 
-// readDescriptor stores the peer's memory descriptor, which is the private data of an
-// event.
+// readDescriptor stores the peer's memory descriptor from an event's private data.
 func (c *conn) readDescriptor(ev event) {
 	b := ev.param.PrivateData
 	c.p.GreaterOrEqual(len(b), 13)
@@ -138,11 +134,10 @@ func (c *conn) bytes(offset, length int) []byte { return c.mr.Bytes()[offset : o
 
 func (c *conn) uint64At(offset int) uint64 { return binary.NativeEndian.Uint64(c.bytes(offset, 8)) }
 
-// recvOffset returns the offset of the buffer that receive number i uses.
+// recvOffset returns the offset of the buffer of receive i.
 func recvOffset(i int) int { return recvArea + i%recvBuffers*recvBufferSize }
 
-// postRecv posts the next receive. The id of the work request is the number of the
-// receive, counted from 0.
+// postRecv posts the next receive. Its id is its number, counted from 0.
 func (c *conn) postRecv() {
 	c.p.t.Helper()
 	_, err := c.qp.PostRecv([]verbs.RecvWR{{
@@ -152,14 +147,13 @@ func (c *conn) postRecv() {
 	c.posted++
 }
 
-// newWR returns a signaled work request. Its local buffer has the given length and begins
-// at the given offset in the memory of c.
+// newWR returns a signaled work request with a local buffer of the given offset and
+// length.
 func (c *conn) newWR(op verbs.Opcode, offset, length int) verbs.SendWR {
 	return verbs.SendWR{Opcode: op, Flags: verbs.SendSignaled, SGEs: []verbs.SGE{verbs.SGEOf(c.mr, offset, length)}}
 }
 
-// withRemote returns a copy of the work request wr. The copy has a remote address: the
-// given offset in the peer's shared memory.
+// withRemote returns a copy of wr for an offset in the peer's shared memory.
 func (c *conn) withRemote(wr verbs.SendWR, offset int) verbs.SendWR {
 	wr.RemoteAddr, wr.RKey = c.remote+uint64(offset), c.rkey
 	return wr
@@ -175,23 +169,22 @@ func (c *conn) post(wrs ...verbs.SendWR) {
 	c.p.Equal(len(wrs), n)
 }
 
-// signal sends an empty message. waitForSignal on the other side waits for it.
+// signal sends an empty message, which waitForSignal receives.
 func (c *conn) signal() {
 	c.p.t.Helper()
 	c.post(c.newWR(verbs.OpSend, sourceArea, 0))
 	c.sends.takeOne()
 }
 
-// waitForSignal waits for the empty message that signal sends.
+// waitForSignal waits for the peer's signal.
 func (c *conn) waitForSignal() {
 	c.p.t.Helper()
 	c.p.Zero(c.recvs.takeOne().ByteLen)
 }
 
-// signalAndAwaitDisconnect sends an empty message and waits until the peer has
-// disconnected. The peer disconnects when it has received the message. The send may then
-// fail with a flush error: if the ACK of the message is lost, the peer may disconnect
-// before this side has retransmitted the message.
+// signalAndAwaitDisconnect sends an empty message, upon which the peer disconnects. The
+// send may fail with a flush error: if the ACK is lost, the peer may disconnect before
+// this side has retransmitted.
 func (c *conn) signalAndAwaitDisconnect() {
 	c.p.t.Helper()
 	c.post(c.newWR(verbs.OpSend, sourceArea, 0))
@@ -200,8 +193,7 @@ func (c *conn) signalAndAwaitDisconnect() {
 	c.p.Contains([]verbs.Status{verbs.StatusSuccess, verbs.StatusWRFlushErr}, c.sends.wcs[0].Status)
 }
 
-// disconnect ends the connection. The queue pair enters the error state, and the peer
-// gets a Disconnected event.
+// disconnect ends the connection. The queue pair enters the error state.
 func (c *conn) disconnect() {
 	c.p.t.Helper()
 	c.p.NoError(c.id.Disconnect())
@@ -209,8 +201,7 @@ func (c *conn) disconnect() {
 	c.p.Equal(verbs.StateError, c.qp.State())
 }
 
-// awaitDisconnect waits until the peer has disconnected, and then disconnects this side
-// too.
+// awaitDisconnect waits until the peer has disconnected. Then it disconnects this side.
 func (c *conn) awaitDisconnect() {
 	c.p.t.Helper()
 	c.p.await(c.id, cm.Disconnected)

@@ -17,8 +17,7 @@ func connectionScenarios() []scenario {
 	}
 }
 
-// text returns n bytes of private data without zero bytes. The parameter start chooses
-// the contents.
+// text returns n bytes of private data without zeros. start chooses the contents.
 func text(start byte, n int) []byte {
 	b := make([]byte, n)
 	for i := range b {
@@ -27,9 +26,8 @@ func text(start byte, n int) []byte {
 	return b
 }
 
-// connectWithParams and acceptWithParams are the two sides of a scenario. Each connection
-// parameter has a different value. Each side requires that it gets the values of the
-// other side, and that its queue pair uses the negotiated values.
+// connectWithParams and acceptWithParams use a different value for each parameter. Each
+// side requires the other's values, and the negotiated ones in its queue pair.
 func connectWithParams(p *peer) {
 	c := p.newConn(p.resolve(cm.TCP, p.remoteAddr.Port(), ackTimeout), recvBuffers)
 	p.NoError(c.id.Connect(&cm.ConnParam{
@@ -70,8 +68,8 @@ func acceptWithParams(p *peer) {
 	c.signalAndAwaitDisconnect()
 }
 
-// expectRejects connects twice. Both times the peer rejects the request, first with
-// private data and then without.
+// expectRejects connects twice. The peer rejects the request first with private data and
+// then without.
 func expectRejects(p *peer) {
 	for i, want := range []struct {
 		data          []byte
@@ -102,10 +100,9 @@ func connectUnboundPort(p *peer) {
 	p.False(refused.ByApplication)
 }
 
-// When either side disconnects, the outstanding work requests of both sides are flushed.
-// The active side waits for a message of the peer before it disconnects. Without that
-// wait its DREQ could arrive before its RTU, and the passive side is established only by
-// the RTU.
+// A disconnect by either side flushes the outstanding work requests of both. The active
+// side first waits for a message. Otherwise its DREQ could arrive before its RTU, which
+// establishes the passive side.
 
 func disconnectActive(p *peer) {
 	c := p.connect(defaultParams())

@@ -16,11 +16,11 @@ func datagramScenarios() []scenario {
 	}
 }
 
-// datagramSize is the payload of a datagram in bytes. It is equal to the path MTU.
+// datagramSize is the payload of a datagram in bytes: the path MTU.
 const datagramSize = 1024
 
-// datagram returns a work request that sends a datagram with immediate data to the given
-// queue pair of the peer.
+// datagram returns a work request for a datagram with immediate data to the given queue
+// pair.
 func (c *conn) datagram(to verbs.AHAttr, qpn uint32, imm uint32) verbs.SendWR {
 	c.p.t.Helper()
 	ah, err := c.p.pd.CreateAH(&to)
@@ -31,8 +31,7 @@ func (c *conn) datagram(to verbs.AHAttr, qpn uint32, imm uint32) verbs.SendWR {
 	return wr
 }
 
-// recvDatagram waits for a datagram. It requires that the payload is the pattern that
-// fill makes from the given seed.
+// recvDatagram waits for a datagram with the pattern that fill makes from the seed.
 func (c *conn) recvDatagram(seed uint64, imm uint32) verbs.WC {
 	c.p.t.Helper()
 	wc := c.recvs.takeOne()
@@ -45,8 +44,8 @@ func (c *conn) recvDatagram(seed uint64, imm uint32) verbs.WC {
 	return wc
 }
 
-// lookUp asks for the queue pair of the peer's service (SIDR REQ), sends a datagram to
-// that queue pair, and receives the answer.
+// lookUp looks up the peer's queue pair (SIDR REQ), sends a datagram to it, and receives
+// the answer.
 func lookUp(p *peer) {
 	c := p.newConn(p.resolve(cm.UDP, p.remoteAddr.Port(), 0), recvBuffers)
 	p.NoError(c.id.Connect(&cm.ConnParam{PrivateData: text(4, 180)}))
@@ -59,8 +58,7 @@ func lookUp(p *peer) {
 	p.Equal(ev.ud.QPN, c.recvDatagram(2, 0xbeef).SrcQPN)
 }
 
-// answerLookup accepts the SIDR request of lookUp, receives a datagram, and sends a
-// datagram back to the sender of the request.
+// answerLookup accepts the SIDR request of lookUp, receives a datagram, and answers it.
 func answerLookup(p *peer) {
 	ev := p.awaitRequest(p.udpListener)
 	p.Equal(text(4, 180), ev.param.PrivateData)
@@ -72,7 +70,7 @@ func answerLookup(p *peer) {
 	c.sends.takeOne()
 }
 
-// remoteAH returns the attributes of an address handle for the peer of the connection ID.
+// remoteAH returns the attributes of an address handle for the peer.
 func (c *conn) remoteAH() verbs.AHAttr {
 	c.p.t.Helper()
 	port, err := c.p.device.Port(c.id.Port())

@@ -2,19 +2,18 @@ package pairtest_test
 
 import "github.com/rdmaloop/rdmaloop/verbs"
 
-// A failure describes a scenario in which a request fails and the connection ends because
-// of this. The side that posts the request is called the requester, and the other side
-// the observer.
+// A failure is a scenario in which a failing request ends the connection. The side that
+// posts it is the requester, and the other side the observer.
 type failure struct {
 	name    string
 	request func(*conn) verbs.SendWR
-	// Status of the completion of the failing request.
+	// Completion status of the failing request.
 	status verbs.Status
-	// True if the observer moves its queue pair to the error state before the request
-	// arrives. It then does not answer the request.
+	// True if the observer's queue pair enters the error state before the request
+	// arrives. Then nothing answers the request.
 	observerStopped bool
-	// True if the observer must not allow the request. The observer's queue pair then
-	// enters the error state too.
+	// True if the observer must refuse the request. Its queue pair then enters the error
+	// state.
 	observerFails bool
 	// Number of receive buffers that the observer posts.
 	recvBuffers int
@@ -43,8 +42,7 @@ func failureScenarios() (pieces []scenario) {
 	return pieces
 }
 
-// fewRetries is the transport retry count of both sides in the scenarios of this file.
-// The side that connects sets it for both.
+// fewRetries is the transport retry count of both sides. The connecting side sets it.
 const fewRetries = 3
 
 // requesterParams returns the connection parameters of the requester.
@@ -61,8 +59,8 @@ func (f *failure) observerParams() connParams {
 	return params
 }
 
-// runRequester posts the failing request and one more request. It requires that the
-// second request and all receives are flushed.
+// runRequester posts the failing request and another one. It requires that the other one
+// and all receives are flushed.
 func (f *failure) runRequester(c *conn) {
 	c.post(f.request(c), c.newWR(verbs.OpSend, sourceArea, 8))
 	c.p.Zero(c.sends.take(1, f.status)[0].ID)
@@ -72,9 +70,8 @@ func (f *failure) runRequester(c *conn) {
 	c.disconnect()
 }
 
-// observe runs the observer's side of a failure. The observer notices the end of the
-// connection when its own queue pair enters the error state. If that does not happen, it
-// notices only the disconnect of the requester.
+// observe runs the observer's side. It waits until its own queue pair enters the error
+// state or, if that does not happen, for the disconnect.
 func (f *failure) observe(c *conn) {
 	if f.observerStopped {
 		c.p.NoError(c.qp.Modify(&verbs.QPAttr{State: verbs.StateError}, verbs.AttrState))

@@ -17,27 +17,27 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A fixture has the objects that one side creates once and uses in all scenarios.
+// A fixture has the objects of one side for all scenarios.
 type fixture struct {
 	device verbs.Device
-	// Number of the completion vector on which all completion queues are created.
+	// Number of the completion vector of all completion queues.
 	vector  int
 	channel *cm.EventChannel
 	pd      verbs.PD
-	// Address at which the passive side listens. Only the active side sets this field.
+	// Address of the passive side. Set on the active side only.
 	remoteAddr netip.AddrPort
-	// The listeners of the passive side. They are nil on the active side.
+	// Listeners of the passive side, or nil on the active side.
 	tcpListener, udpListener *cm.ID
-	// The events that takeEvent has stored and that await has not returned yet.
+	// Events that takeEvent has stored for await.
 	events []event
 }
 
-// An event has the fields of a cm.Event that the tests use.
+// An event has those fields of a cm.Event that are tested.
 type event struct {
 	typ cm.EventType
 	id  *cm.ID
-	// The ID that a caller of await passes to get this event. For a connection request
-	// this is the listener. For any other event it is the ID of the event.
+	// ID for which await returns this event: the listener of a connection request, or
+	// the ID of another event.
 	owner *cm.ID
 	err   error
 	param cm.MessageParam
@@ -65,7 +65,7 @@ func TestPairInProcess(t *testing.T) {
 	})
 }
 
-// freeUDPPort returns a UDP port that no socket is bound to at the moment.
+// freeUDPPort returns a UDP port that no socket is bound to.
 func freeUDPPort(t *testing.T) uint16 {
 	c, err := net.ListenUDP("udp", nil)
 	require.NoError(t, err)
@@ -73,19 +73,17 @@ func freeUDPPort(t *testing.T) uint16 {
 	return c.LocalAddr().(*net.UDPAddr).AddrPort().Port()
 }
 
-// Names of the environment variables that choose the device and the side of a process.
+// Environment variables that choose a process's device and side.
 const (
 	envProvider = "PAIR_PROVIDER" // Name of the provider.
 	envPath     = "PAIR_PATH"
-	// Address at which the process listens. If it is set, the process is the passive
-	// side.
+	// Address at which a passive side listens.
 	envListen = "PAIR_LISTEN"
-	// Address to which the process connects. If it is set, the process is the active
-	// side.
+	// Address to which an active side connects.
 	envConnect = "PAIR_CONNECT"
 )
 
-// TestPeer runs one side of all scenarios. Another process runs the other side.
+// TestPeer runs one side of all scenarios. Another process runs the other.
 func TestPeer(t *testing.T) {
 	f := fixtureFromEnv(t)
 	stopped, cancel := signal.NotifyContext(t.Context(), os.Interrupt)
@@ -96,17 +94,16 @@ func TestPeer(t *testing.T) {
 	}
 }
 
-// serveRetransmissions handles events until ctx ends. The passive side calls it after the
-// last scenario, for this reason: the last answer of the passive side may be lost. The
-// active side then sends its message again and needs another answer.
+// serveRetransmissions handles events until ctx ends. The passive side calls it at its
+// end, because its last answer may be lost. The active side then sends its message
+// again.
 func (f *fixture) serveRetransmissions(t *testing.T, ctx context.Context) {
 	for ; ctx.Err() == nil; runtime.Gosched() {
 		f.takeEvent(t)
 	}
 }
 
-// fixtureFromEnv makes a fixture for the device and the side that the environment
-// variables choose.
+// fixtureFromEnv makes the fixture that the environment variables choose.
 func fixtureFromEnv(t *testing.T) *fixture {
 	listen, connect := os.Getenv(envListen), os.Getenv(envConnect)
 	if listen+connect == "" {
@@ -140,8 +137,8 @@ func newFixture(t *testing.T, p cm.Provider, vector int) *fixture {
 	return f
 }
 
-// listen creates the listeners of the passive side. Both have the same port number, one
-// in the TCP port space and one in the UDP port space.
+// listen creates the listeners of the passive side: one port number in the TCP and the
+// UDP port space.
 func (f *fixture) listen(t *testing.T, addr netip.AddrPort) {
 	for _, l := range []struct {
 		ps cm.PortSpace
@@ -166,7 +163,7 @@ func (f *fixture) run(p *peer, sc scenario) {
 	}
 }
 
-// takeEvent takes an event from the channel, if one is waiting, and stores it.
+// takeEvent stores an event of the channel, if there is one.
 func (f *fixture) takeEvent(t *testing.T) {
 	ev, ok, err := f.channel.Next()
 	require.NoError(t, err)

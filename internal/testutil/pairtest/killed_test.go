@@ -13,20 +13,18 @@ import (
 // Roles of the two processes of TestKilled.
 const (
 	envRole = "PAIR_ROLE"
-	// The process with this role kills itself while the peer writes to the memory of
-	// this process.
+	// This process kills itself while the peer writes to its memory.
 	roleKilled = "killed"
-	// The peer of this process is killed, and the peer's device belongs to the kernel.
-	// The kernel disconnects, so this process gets a Disconnected event.
+	// The peer is killed, and its device belongs to the kernel. The kernel disconnects,
+	// so a Disconnected event arrives.
 	roleDisconnected = "disconnected"
-	// The peer of this process is killed, and the peer's device ends with the peer.
-	// After that, nothing answers the packets of this process, so its requests fail with
-	// a timeout.
+	// The peer is killed, and its device ends with it. Nothing answers the packets, so
+	// requests fail with a timeout.
 	roleTimeout = "timeout"
 )
 
-// TestKilled runs in two processes with a connection between them. One process kills
-// itself, and the requests of the other process must fail.
+// TestKilled checks two connected processes. One kills itself, and the requests of the
+// other must fail.
 func TestKilled(t *testing.T) {
 	p := fixtureFromEnv(t).newPeer(t)
 	params := connParams{recvBuffers, fewRetries, verbs.RNRRetryForever, ackTimeout}
@@ -49,8 +47,7 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// connectOrAccept connects if this process is the active side, and accepts a connection
-// if it is the passive side.
+// connectOrAccept connects on the active side and accepts on the passive side.
 func (p *peer) connectOrAccept(params connParams) *conn {
 	if p.tcpListener != nil {
 		return p.accept(params)
@@ -58,8 +55,7 @@ func (p *peer) connectOrAccept(params connParams) *conn {
 	return p.connect(params)
 }
 
-// writeUntilTimeout sends a signal to the peer, and then writes to the peer's memory
-// until a request fails with a timeout.
+// writeUntilTimeout signals the peer and writes to its memory until a request times out.
 func (c *conn) writeUntilTimeout() {
 	wr := c.newWR(verbs.OpSend, sourceArea, 0)
 	for {

@@ -13,14 +13,13 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// hangTimeout is how long a wait may last before it counts as a hang. Arbitrary.
+// hangTimeout is the maximum time of a wait. Arbitrary.
 const hangTimeout = 30 * time.Second
 
 // A scenario is a test with two sides.
 type scenario struct {
 	name string
-	// The functions of the two sides. The active side connects, and the passive side
-	// listens.
+	// Functions of the side that connects and of the side that listens.
 	active, passive func(*peer)
 }
 
@@ -44,7 +43,7 @@ func runScenarios(t *testing.T, run func(*testing.T, scenario)) {
 	}
 }
 
-// A peer is one side of one scenario while the scenario runs.
+// A peer is one side of a running scenario.
 type peer struct {
 	*require.Assertions
 	*fixture
@@ -56,8 +55,7 @@ func (f *fixture) newPeer(t *testing.T) *peer {
 	return &peer{Assertions: require.New(t), fixture: f, t: t}
 }
 
-// waitUntil repeats three steps until the function done returns true: it polls the
-// completion queues, takes events from the channel, and calls done.
+// waitUntil polls the completion queues and takes events until done returns true.
 func (p *peer) waitUntil(condition string, done func() bool) {
 	p.t.Helper()
 	for deadline := time.Now().Add(hangTimeout); !done(); runtime.Gosched() {
@@ -71,8 +69,7 @@ func (p *peer) waitUntil(condition string, done func() bool) {
 	}
 }
 
-// await waits for the next event of a connection ID, and requires that the event has the
-// given type.
+// await waits for the next event of an ID, which must have the given type.
 func (p *peer) await(owner *cm.ID, typ cm.EventType) event {
 	p.t.Helper()
 	mine := func(ev event) bool { return ev.owner == owner }
@@ -84,8 +81,7 @@ func (p *peer) await(owner *cm.ID, typ cm.EventType) event {
 	return ev
 }
 
-// resolve returns a new connection ID that is ready to connect to the given port of the
-// peer.
+// resolve returns a new ID that is ready to connect to the given port of the peer.
 func (p *peer) resolve(ps cm.PortSpace, port uint16, ackTimeout uint8) *cm.ID {
 	p.t.Helper()
 	id, err := p.channel.NewID(ps)
@@ -101,7 +97,7 @@ func (p *peer) resolve(ps cm.PortSpace, port uint16, ackTimeout uint8) *cm.ID {
 	return id
 }
 
-// awaitRequest waits for the next request to a listener, which is a REQ or a SIDR REQ.
+// awaitRequest waits for the next REQ or SIDR REQ to a listener.
 func (p *peer) awaitRequest(listener *cm.ID) event {
 	p.t.Helper()
 	ev := p.await(listener, cm.ConnectRequest)
@@ -109,10 +105,9 @@ func (p *peer) awaitRequest(listener *cm.ID) event {
 	return ev
 }
 
-// awaitMarkedRequest waits for a connection request whose private data begins with the
-// byte mark, and rejects all other requests. Other requests arrive when the active side
-// has sent a request of an earlier scenario twice: if the second copy arrives after this
-// side has rejected the first one, it causes another ConnectRequest event.
+// awaitMarkedRequest waits for a connection request whose private data begins with mark.
+// It rejects all others: the second copy of an earlier request, for example, may arrive
+// after the first one was rejected.
 func (p *peer) awaitMarkedRequest(mark byte) event {
 	p.t.Helper()
 	for {
@@ -124,8 +119,8 @@ func (p *peer) awaitMarkedRequest(mark byte) event {
 	}
 }
 
-// A queue is a completion queue with a list of completions. A completion is in the list
-// from the time when it was polled until the method take returns it.
+// A queue is a completion queue with a list of completions that were polled and not yet
+// taken.
 type queue struct {
 	p   *peer
 	cq  verbs.CQ
@@ -150,7 +145,7 @@ func (q *queue) poll() {
 	q.wcs = append(q.wcs, wcs[:n]...)
 }
 
-// take waits for n completions, and requires that all have the given status.
+// take waits for n completions with the given status.
 func (q *queue) take(n int, status verbs.Status) []verbs.WC {
 	q.p.t.Helper()
 	q.p.waitUntil("completions", func() bool { return len(q.wcs) >= n })
@@ -162,7 +157,7 @@ func (q *queue) take(n int, status verbs.Status) []verbs.WC {
 	return got
 }
 
-// takeOne waits for one completion and requires that it is successful.
+// takeOne waits for one successful completion.
 func (q *queue) takeOne() verbs.WC {
 	q.p.t.Helper()
 	return q.take(1, verbs.StatusSuccess)[0]

@@ -16,9 +16,8 @@ func trafficScenarios() []scenario {
 	}
 }
 
-// bothLead returns a scenario with two roles. Each role is a function: lead or follow.
-// First the active side leads and the passive side follows. After that the two sides
-// exchange their roles.
+// bothLead returns a scenario of two roles, lead and follow. The active side leads
+// first. Then the sides exchange their roles.
 func bothLead(name string, params connParams, lead, follow func(*conn)) scenario {
 	return scenario{
 		name: name,
@@ -40,19 +39,17 @@ func bothLead(name string, params connParams, lead, follow func(*conn)) scenario
 	}
 }
 
-// fill fills b with a pattern that depends on the seed.
+// fill fills b with a pattern for the seed.
 func fill(b []byte, seed uint64) {
 	for i := 0; i+8 <= len(b); i += 8 {
 		binary.NativeEndian.PutUint64(b[i:], (seed<<32+uint64(i)+1)*0x9e3779b97f4a7c15)
 	}
 }
 
-// lengths returns the lengths of messages to be tested: some are close to the path MTU,
-// where the number of packets changes, and others need many packets.
+// lengths returns the message lengths to test: around the path MTU, and of many packets.
 func lengths() []int { return []int{0, 1, 1023, 1024, 1025, 4096, recvBufferSize} }
 
-// sendLengths sends one message of each length that lengths returns. Every second message
-// has immediate data.
+// sendLengths sends a message of each length. Every second one has immediate data.
 func sendLengths(c *conn) {
 	fill(c.bytes(sourceArea, recvBufferSize), 1)
 	for i, n := range lengths() {
@@ -81,9 +78,8 @@ func recvLengths(c *conn) {
 	}
 }
 
-// writeAndRead writes a mebibyte to the peer's memory and reads it back. At the end it
-// sends a WRITE with immediate data and no payload, which consumes a receive of the peer.
-// The peer waits for it with waitForSignal.
+// writeAndRead writes a mebibyte to the peer's memory and reads it back. It ends with a
+// WRITE with immediate data and no payload, for which the peer's waitForSignal waits.
 func writeAndRead(c *conn) {
 	fill(c.bytes(sourceArea, mebibyte), 2)
 	clear(c.bytes(sinkArea, mebibyte))
@@ -96,9 +92,8 @@ func writeAndRead(c *conn) {
 	c.sends.takeOne()
 }
 
-// readAmongWrites posts WRITEs and READs in turn. It posts more READs than the connection
-// may have outstanding at a time. Each READ must return the data of the WRITE that was
-// posted before the READ.
+// readAmongWrites posts WRITEs and READs in turn, with more READs than may be
+// outstanding. Each READ must return the data of the WRITE before it.
 func readAmongWrites(c *conn) {
 	const rounds, size = 8, 32 << 10
 	var wrs []verbs.SendWR
@@ -118,17 +113,15 @@ func readAmongWrites(c *conn) {
 }
 
 const (
-	// sumOffset and lockOffset are offsets in the shared memory. At each of the two
-	// offsets there is a word of eight bytes for atomic operations.
+	// sumOffset and lockOffset are offsets of eight-byte words for atomics in the shared
+	// memory.
 	sumOffset, lockOffset = 64, 72
 	additions             = 10
 	step                  = 3
 )
 
-// addAndSwap changes two words in the memory of the peer. It adds to the word at
-// sumOffset. Then it tries twice to change the word at lockOffset from 0 to another
-// value. The first try succeeds. The second one fails, because the word is not 0 any
-// more.
+// addAndSwap adds to the peer's word at sumOffset. Then it tries twice to change the
+// word at lockOffset from 0 to another value. Only the first try succeeds.
 func addAndSwap(c *conn) {
 	for i := range uint64(additions) {
 		wr := c.withRemote(c.newWR(verbs.OpFetchAdd, sinkArea, 8), sumOffset)
@@ -147,8 +140,7 @@ func addAndSwap(c *conn) {
 	c.signal()
 }
 
-// checkAtomics requires that the shared memory has the values that addAndSwap of the peer
-// has written.
+// checkAtomics requires the values that the peer's addAndSwap has written.
 func checkAtomics(c *conn) {
 	c.waitForSignal()
 	c.p.EqualValues(additions*step, c.uint64At(sharedArea+sumOffset))

@@ -20,26 +20,23 @@ func OpenDescriptors(t *testing.T) int {
 	return len(open)
 }
 
-// LimitDescriptors limits the number of open descriptors of this process to n
-// (RLIMIT_NOFILE). Only peer processes may call it, because the test process needs its
-// descriptors.
+// LimitDescriptors limits this process to n open descriptors (RLIMIT_NOFILE). Only peer
+// processes may call it.
 func LimitDescriptors(t *testing.T, n int) {
 	require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: uint64(n), Max: uint64(n)}))
 }
 
-// ExhaustDescriptors lowers the limit of open descriptors of this process, and opens
-// descriptors until no more can be opened. It returns these descriptors. Only peer
-// processes may call it.
+// ExhaustDescriptors lowers the limit of open descriptors, and then opens and returns as
+// many as possible. Only peer processes may call it.
 func ExhaustDescriptors(t *testing.T) (taken []int) {
 	LimitDescriptors(t, OpenDescriptors(t)+2)
 	return TakeDescriptors(t)
 }
 
-// TakeDescriptors opens descriptors until the limit set with LimitDescriptors is reached.
-// It returns these descriptors.
+// TakeDescriptors opens and returns descriptors until the limit of LimitDescriptors is
+// reached.
 func TakeDescriptors(t *testing.T) (taken []int) {
-	// A new descriptor gets the lowest free number, which must be below the limit. There
-	// may be several free numbers below the limit, so the loop continues until a call
+	// Several numbers below the limit may be free, so the loop continues until a call
 	// fails.
 	for {
 		fd, err := eventfd.New()

@@ -1,3 +1,3 @@
-// Package peerproc starts the binary of a test a second time, as a process that is the
-// peer of the test. The peer process may belong to another user.
+// Package peerproc starts a test's binary again, as a process that is the test's peer.
+// The peer may belong to another user.
 package peerproc

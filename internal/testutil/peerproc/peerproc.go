@@ -14,21 +14,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Environment variables of a peer process. roleVariable is the name of the variable that
-// contains the role. The process of the test itself does not have this variable.
-// addressVariable is the name of the variable that contains the address for the role.
+// Names of the environment variables with the role and the address of a peer process.
+// The test process does not have the first one.
 const (
 	roleVariable    = "RDMALOOP_TEST_PEER"
 	addressVariable = "RDMALOOP_TEST_ADDRESS"
 )
 
-// A Role is a function that a peer process runs. The parameter address is the string that
-// the test has passed to Command.
+// A Role is a function that a peer process runs. Its address was passed to Command.
 type Role func(t *testing.T, address string)
 
-// Main runs the role of a peer process, and then ends the process. In the process of the
-// test itself Main does nothing. Each package that starts peer processes needs a test
-// with the name TestPeer that calls Main, because a peer process runs only this test.
+// Main runs the role of a peer process and ends it. In the test process it does nothing.
+// Each package with peer processes needs a test named TestPeer that calls Main, because
+// a peer process runs only this test.
 func Main(t *testing.T, roles map[string]Role) {
 	if role := os.Getenv(roleVariable); role != "" {
 		roles[role](t, os.Getenv(addressVariable))
@@ -36,12 +34,12 @@ func Main(t *testing.T, roles map[string]Role) {
 	}
 }
 
-// User is the user ID of the peer processes if this process is root. The number is
-// arbitrary, and no account with this number needs to exist.
+// User is the user ID of the peer processes if this process is root. It needs no
+// account. Arbitrary.
 const User = 20001
 
-// Command returns the command that starts a peer process. If this process is root, the
-// peer process runs as the user User.
+// Command returns a command for a peer process. If this process is root, the peer runs
+// as User.
 func Command(role, address string) *exec.Cmd {
 	cmd := exec.Command("/proc/self/exe", "-test.run=^TestPeer$")
 	cmd.Env = append(os.Environ(), roleVariable+"="+role, addressVariable+"="+address)
@@ -52,16 +50,15 @@ func Command(role, address string) *exec.Cmd {
 	return cmd
 }
 
-// Start starts a peer process. The result line is a function that returns the next line
-// that the peer process prints. The result kill is a function that ends the peer process
-// with SIGKILL. If the test does not call kill, the peer process is killed at the end of
-// the test.
+// Start starts a peer process. The function line returns the next line that the process
+// prints. The function kill kills the process with SIGKILL, which also happens at the
+// end of the test.
 func Start(t *testing.T, role, address string) (line func() string, kill func()) {
 	t.Helper()
 	return Run(t, Command(role, address))
 }
 
-// Run starts the peer process of the command cmd. It returns the same functions as Start.
+// Run starts the process of cmd. It returns the same functions as Start.
 func Run(t *testing.T, cmd *exec.Cmd) (line func() string, kill func()) {
 	t.Helper()
 	out, err := cmd.StdoutPipe()
@@ -87,9 +84,9 @@ func Run(t *testing.T, cmd *exec.Cmd) (line func() string, kill func()) {
 	return line, kill
 }
 
-// InNetworkNamespace runs a peer process as root in a new network namespace, and waits
-// until the process ends. No network interface of the namespace is up. If the system
-// does not allow new network namespaces, InNetworkNamespace skips the test.
+// InNetworkNamespace runs a peer process as root in a new network namespace without
+// active interfaces, and waits for its end. It skips the test if the system does not
+// allow this.
 func InNetworkNamespace(t *testing.T, role string) {
 	t.Helper()
 	cmd := Command(role, "")
@@ -107,10 +104,10 @@ func InNetworkNamespace(t *testing.T, role string) {
 	require.NoError(t, err, "%s", out)
 }
 
-// Say prints a line, which the test process reads with the function line of Start.
+// Say prints a line for the function line of Start.
 func Say(text string) { _, _ = os.Stdout.WriteString(text + "\n") }
 
-// Linger waits until this process is killed, or until the test process has ended.
+// Linger waits until this process is killed or the test process has ended.
 func Linger() { _, _ = io.Copy(io.Discard, os.Stdin) }
 
 // LinkUp brings a network interface up (netdevice(7), SIOCSIFFLAGS).
@@ -125,7 +122,7 @@ func LinkUp(t *testing.T, name string) {
 	require.NoError(t, unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, ifr))
 }
 
-// NeedsRoot skips the test if this process is not root. Only root can start a process of
+// NeedsRoot skips the test if this process is not root, and so cannot start a process of
 // another user.
 func NeedsRoot(t *testing.T) {
 	t.Helper()
