@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// wellKnown lists the names of methods that need no comment, because the standard library
-// defines the meaning of these methods.
+// wellKnown lists methods that need no comment, because the standard library defines
+// them.
 var wellKnown = []string{"String", "Error", "Is", "Unwrap"}
 
-// checkDocs requires a comment on every exported type, function, method, constant and
-// variable. If a group of declarations has a comment, its members need none.
+// checkDocs requires a comment on every exported declaration. The comment of a group is
+// enough for its members.
 func checkDocs(s *source) []string {
 	if s.isTest() || s.file.Name.Name == "main" {
 		return nil
@@ -44,8 +44,7 @@ func undocumented(decl ast.Decl) (names []string) {
 }
 
 // exportedReceiver reports whether a function with an exported name needs a comment.
-// Functions without a receiver and methods of exported types do, except the methods in
-// wellKnown.
+// Functions and methods of exported types do, except those in wellKnown.
 func exportedReceiver(fn *ast.FuncDecl) bool {
 	if fn.Recv == nil {
 		return true
@@ -89,9 +88,9 @@ func undocumentedSpec(spec ast.Spec) (names []string) {
 	return names
 }
 
-// checkExamples requires two things of a file with examples. The examples must have an
-// output comment, so that go test executes them. And the file must contain all functions
-// that they use, because the documentation shows only this file.
+// checkExamples requires that examples have an output comment, so that go test executes
+// them. Their file must contain all functions that they use, because the documentation
+// shows only this file.
 func checkExamples(s *source) (problems []string) {
 	if !s.isExample() {
 		return nil
@@ -106,10 +105,8 @@ func checkExamples(s *source) (problems []string) {
 	return problems
 }
 
-// checkDocNames requires that the comment of a function begins with the name of the
-// function. A comment with another name was probably written before the function was
-// renamed. The comments of tests are exempt: they may begin with the behaviour that the
-// test checks.
+// checkDocNames requires that a function's comment begins with its name. Another name
+// was probably the name before a renaming. Comments of tests may begin otherwise.
 func checkDocNames(s *source) (problems []string) {
 	if s.isTest() {
 		return nil

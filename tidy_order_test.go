@@ -21,18 +21,17 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The files of a package have a reading order. A file should use only declarations in
-// this file or in an earlier one. doc.go lists the files of the package in this order.
-// Without such a list, the order is that of the file names. This test counts the
-// references between the files of each package. A reference to a later file runs against
+// A file should use only its own declarations and those of earlier files. The order is
+// the list of files in doc.go, or else that of the file names. This test counts the
+// references between the files of each package. A reference to a later file is against
 // the order.
 
-// maxAgainst is the limit for the references of a package that run against the order, in
-// percent of all references between its files. Arbitrary.
+// maxAgainst is the largest part, in percent, of a package's references between files
+// that may be against the order. Arbitrary.
 const maxAgainst = 10
 
-// ordered lists the packages for which the test requires the limit. A name that ends in
-// /* means all packages below that directory.
+// ordered lists the packages for which the test requires the limit. A final /* means all
+// packages below that directory.
 var ordered = []string{"cm", "cq", "poller", "provider/soft", "provider/soft/internal/*", "reactor", "verbs"}
 
 func TestFileOrder(t *testing.T) {
@@ -51,20 +50,19 @@ func TestFileOrder(t *testing.T) {
 	}
 }
 
-// A listedPackage is the description of a package that go list prints.
+// A listedPackage describes a package, as go list prints it.
 type listedPackage struct {
 	ImportPath string
 	Dir        string
 	GoFiles    []string
-	// Name of the file with the compiled package, from which the type checker reads the
-	// package's types.
+	// File of the compiled package, from which the type checker reads types.
 	Export string
 
-	exports map[string]string // The field Export of each listed package, by import path.
+	exports map[string]string // Field Export of each listed package, by import path.
 }
 
-// loadPackages returns the packages reactor and provider/soft, and all packages that
-// these import, by import path.
+// loadPackages returns reactor, provider/soft and all packages that they import, by
+// import path.
 func loadPackages(t *testing.T) map[string]*listedPackage {
 	args := []string{"list", "-export", "-deps", "-json=ImportPath,Dir,GoFiles,Export", "./reactor", "./provider/soft/..."}
 	out, err := exec.Command("go", args...).Output()
@@ -81,8 +79,7 @@ func loadPackages(t *testing.T) map[string]*listedPackage {
 	}
 }
 
-// order returns the position of each file in the reading order. The file doc.go has
-// position 0.
+// order returns the position of each file in the reading order. doc.go has position 0.
 func (p *listedPackage) order(t *testing.T) map[string]int {
 	files := p.GoFiles
 	text, err := os.ReadFile(filepath.Join(p.Dir, "doc.go"))
@@ -99,7 +96,7 @@ func (p *listedPackage) order(t *testing.T) map[string]int {
 	return positions
 }
 
-// readingOrder returns the files of the list in a doc.go, or nil if there is no list.
+// readingOrder returns the list of files in a doc.go, or nil.
 func readingOrder(text string) (files []string) {
 	const heading = "// The files of this package, in reading order:"
 	_, list, found := strings.Cut(text, heading)
@@ -114,8 +111,8 @@ func readingOrder(text string) (files []string) {
 	return files
 }
 
-// compareFiles returns the differences between the list in a doc.go and the files of the
-// package. The list must not have tests or doc.go itself.
+// compareFiles returns the differences between the list in a doc.go and the package's
+// files. The list has neither tests nor doc.go.
 func compareFiles(listed, names []string) (problems []string) {
 	present := make(map[string]bool)
 	for _, name := range names {
@@ -135,12 +132,11 @@ func compareFiles(listed, names []string) (problems []string) {
 	return problems
 }
 
-// A fileRef is a reference from one file of a package to a declaration in another one.
+// A fileRef is a reference from one file of a package to another.
 type fileRef struct{ from, to, name string }
 
-// refs returns the references between the files of the package. A reference is a use of a
-// package-level name or of a method of a type of the package. A call of a method through
-// an interface refers to the file that declares the interface.
+// refs returns the references between the files of the package: uses of package-level
+// names and of methods. A call through an interface refers to the file of the interface.
 func (p *listedPackage) refs(t *testing.T) (all []fileRef) {
 	fset := token.NewFileSet()
 	var files []*ast.File
@@ -168,8 +164,7 @@ func (p *listedPackage) refs(t *testing.T) (all []fileRef) {
 	return all
 }
 
-// A refCount has the number of all references, and how often each reference against the
-// order occurs.
+// A refCount counts all references, and each kind of reference against the order.
 type refCount struct {
 	total   int
 	against map[fileRef]int
@@ -193,7 +188,7 @@ func (c refCount) percent() float64 {
 	return 100 * float64(n) / float64(max(1, c.total))
 }
 
-// worst describes the n most frequent references that run against the order.
+// worst describes the n most frequent references against the order.
 func (c refCount) worst(n int) string {
 	refs := slices.SortedFunc(maps.Keys(c.against), func(a, b fileRef) int { return c.against[b] - c.against[a] })
 	var b strings.Builder

@@ -75,8 +75,8 @@ func TestRulesCanPass(t *testing.T) {
 	}
 }
 
-// TestRatchet checks that a file is accepted if it has as many lines as its entry in
-// oversized says, and that it is reported if it has more or fewer.
+// TestRatchet checks that a file must have exactly as many lines as its entry in
+// oversized.
 func TestRatchet(t *testing.T) {
 	const listed = maxFileLines + 10
 	oversized["cm/x.go"] = listed
@@ -90,7 +90,7 @@ func TestRatchet(t *testing.T) {
 	require.Len(t, checkSize(file(listed+1)), 1)
 }
 
-// imports returns the text of a file that imports the packages.
+// imports returns a file that imports the packages.
 func imports(names ...string) string {
 	text := "package x\n"
 	for _, name := range names {

@@ -18,9 +18,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The tests in this file and in the other files tidy_*_test.go check those style rules
-// that a program can check. The tests parse all files, whatever their build tags are. So
-// a rule holds in every build.
+// The tests in tidy_test.go and tidy_*_test.go check the style rules that a program can
+// check. They parse all files, whatever their build tags are.
 
 const module = "github.com/rdmaloop/rdmaloop"
 
@@ -30,13 +29,13 @@ const (
 	maxComment   = 90 // maximum number of characters in a line of a comment
 )
 
-// oversized lists the files and functions that exceed the limits above, as "file" or
-// "file:function", with their number of lines. The list may only shrink.
+// oversized lists the files and functions above the limits, as "file" or
+// "file:function", with their lines. It may only shrink.
 var oversized = map[string]int{}
 
-// arrows lists, for each package, the packages of this module that it may import. A name
-// that ends in /* means all packages below that directory. If several entries match a
-// package, only the entry with the longest name applies.
+// arrows lists, for each package, the packages of this module that it may import. A
+// final /* means all packages below that directory. If several entries match, only the
+// longest applies.
 var arrows = map[string][]string{
 	".":                          {},
 	"internal/*":                 {},
@@ -93,8 +92,8 @@ var arrows = map[string][]string{
 
 var public = []string{"verbs", "poller", "cq", "cm", "reactor", "provider", "provider/soft", "provider/rdmacore"}
 
-// testArrows lists, for each package, the packages that only its tests may import. The
-// tests may also import the packages in arrows.
+// testArrows lists, for each package, the packages that only its tests may import,
+// besides those in arrows.
 var testArrows = map[string][]string{
 	".":       slices.Concat(public, testSupport),
 	"*":       testSupport,
@@ -110,7 +109,7 @@ type source struct {
 	file *ast.File
 }
 
-// A rule checks one file. It returns a description of each violation.
+// A rule checks one file and describes each violation.
 type rule func(*source) []string
 
 var rules = map[string]rule{
@@ -150,9 +149,8 @@ func TestOversizedExist(t *testing.T) {
 	}
 }
 
-// TestArrowsExist requires that every entry of the tables names an existing package. An
-// entry for a removed package would otherwise apply to a later package with the same
-// name.
+// TestArrowsExist checks that the tables name only existing packages. The entry of a
+// removed package could otherwise apply to a new one.
 func TestArrowsExist(t *testing.T) {
 	for from, allowed := range arrows {
 		for _, pkg := range append(slices.Clone(allowed), from) {
@@ -186,8 +184,7 @@ func readSources(t *testing.T, root string) []*source {
 	return sources
 }
 
-// parse parses a file. If text is not nil, it parses this text instead of the contents of
-// the file.
+// parse parses a file, or text instead if that is not nil.
 func parse(t *testing.T, path, name string, text any) *source {
 	fset := token.NewFileSet()
 	file, err := parser.ParseFile(fset, name, text, parser.ParseComments)
@@ -207,8 +204,8 @@ func (s *source) dir() string { return path.Dir(s.path) }
 
 func (s *source) isTest() bool { return strings.HasSuffix(s.path, "_test.go") }
 
-// isExample reports whether the file has examples for the documentation of a package. The
-// rules for applications apply to such a file.
+// isExample reports whether the file has documentation examples. The rules for
+// applications apply to it.
 func (s *source) isExample() bool { return path.Base(s.path) == "example_test.go" }
 
 // isApplication reports whether the file belongs to an application.
@@ -220,13 +217,13 @@ func (s *source) lines(n ast.Node) int {
 	return s.fset.Position(n.End()).Line - s.fset.Position(n.Pos()).Line + 1
 }
 
-// problem returns a description of a violation, which begins with the file and the line.
+// problem describes a violation, beginning with the file and the line.
 func (s *source) problem(at ast.Node, format string, args ...any) string {
 	return fmt.Sprintf("%s:%d: ", s.path, s.fset.Position(at.Pos()).Line) + fmt.Sprintf(format, args...)
 }
 
-// eachImport calls report with the path of each import of the file. A result of report
-// that is not empty is the text of a violation. eachImport returns these violations.
+// eachImport calls report for the path of each import of the file. It returns the
+// results that are not empty: the texts of violations.
 func (s *source) eachImport(report func(name string) string) (problems []string) {
 	for _, spec := range s.file.Imports {
 		if text := report(strings.Trim(spec.Path.Value, `"`)); text != "" {
@@ -236,16 +233,15 @@ func (s *source) eachImport(report func(name string) string) (problems []string)
 	return problems
 }
 
-// fits reports whether the name of a table entry matches the path of a package. A name
-// that ends in * matches all paths with this beginning.
+// fits reports whether the name of a table entry matches a package. A final * matches
+// any ending.
 func fits(name, pkg string) bool {
 	below, wild := strings.CutSuffix(name, "*")
 	return pkg == name || wild && strings.HasPrefix(pkg, below)
 }
 
-// lookup returns the table entry that applies to a package. Of all entries that match the
-// package, this is the one with the longest name. The names "*" and "." have the same
-// length. If both match, lookup returns the entry ".", because it is sorted after "*".
+// lookup returns the table entry for a package: of those that match, the one with the
+// longest name. The entry "." has precedence over "*".
 func lookup(table map[string][]string, pkg string) (allowed []string, ok bool) {
 	longest := ""
 	for _, name := range slices.Sorted(maps.Keys(table)) {
@@ -278,15 +274,14 @@ func checkArrows(s *source) []string {
 }
 
 // checkModules requires that the library imports only the standard library and x/sys.
-// Its tests may import two more modules. Applications may import all modules of go.mod.
+// Tests may import two more modules. Applications may import all of go.mod.
 func checkModules(s *source) []string {
 	if s.isApplication() {
 		return nil
 	}
 	allowed := []string{"golang.org/x/sys/*"}
 	if s.dir() == "verbs" && !s.isTest() {
-		// The package verbs has only data types and interfaces, so it needs no system
-		// calls.
+		// The package verbs needs no system calls.
 		allowed = nil
 	}
 	if s.isTest() || slices.Contains(testSupport, s.dir()) {
@@ -338,8 +333,8 @@ func checkUnfinished(s *source) (problems []string) {
 	return problems
 }
 
-// checkComments limits the width of comments. Directives, which have no space after the
-// slashes, are exempt.
+// checkComments limits the width of comments, except directives, which have no space
+// after the slashes.
 func checkComments(s *source) (problems []string) {
 	for _, group := range s.file.Comments {
 		for _, c := range group.List {
@@ -351,9 +346,8 @@ func checkComments(s *source) (problems []string) {
 	return problems
 }
 
-// eachSize calls yield for the file and for each function in the file. The arguments are
-// the name of the file or function, the number of its lines, and the limit for this
-// number.
+// eachSize calls yield for the file and each of its functions, with its name, its number
+// of lines and the limit for them.
 func (s *source) eachSize(yield func(name string, lines, limit int)) {
 	yield(s.path, s.fset.File(s.file.FileStart).LineCount(), maxFileLines)
 	for _, decl := range s.file.Decls {
@@ -372,9 +366,8 @@ func checkSize(s *source) (problems []string) {
 	return problems
 }
 
-// checkOversized requires that an entry of oversized has the present number of lines of
-// its file or function. When the file or function has become shorter, the entry must be
-// reduced.
+// checkOversized requires that an entry of oversized has the present number of lines. It
+// must be reduced when the file or function becomes shorter.
 func checkOversized(s *source) (problems []string) {
 	s.eachSize(func(name string, lines, limit int) {
 		if listed := oversized[name]; lines < listed {

@@ -10,9 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// givenUp has words that identifiers and comments must not use, because readers from
-// outside did not know their meaning. The value of each word says which words are used
-// instead.
+// givenUp has words that must not be used, because readers from outside did not know
+// their meaning. The values say what is used instead.
 var givenUp = map[string]string{
 	"abandon":    "fail, cancel",
 	"babbler":    "malformed",
@@ -54,9 +53,8 @@ var givenUp = map[string]string{
 	"widow":      "client that was restarted",
 }
 
-// givenUpNames has identifiers that must not be used, also not as a part of a longer
-// identifier. Their words, such as "take" and "back", are allowed. The value of each
-// identifier says which one is used instead.
+// givenUpNames has identifiers that must not be used, not even in longer ones. Their
+// single words are allowed. The values say what is used instead.
 var givenUpNames = map[string]string{
 	"giveUp":      "fail, failOutstanding",
 	"identReader": "IP ID probe",
@@ -64,11 +62,11 @@ var givenUpNames = map[string]string{
 	"takeBack":    "forgetSent",
 }
 
-// wordsOf matches the words of an identifier in camel case, and of a text.
+// wordsOf matches the words of a text or a camel-case identifier.
 var wordsOf = regexp.MustCompile(`[A-Z]+(?:[A-Z][a-z]|\b)|[A-Z]?[a-z]+|[A-Z]+`)
 
-// givenUpIn returns the words in an identifier or text that are listed in givenUp, in the
-// singular or plural, and the identifiers that are listed in givenUpNames.
+// givenUpIn returns the words in a text that are listed in givenUp, in the singular or
+// plural, and the identifiers listed in givenUpNames.
 func givenUpIn(text string) (found []string) {
 	for _, word := range wordsOf.FindAllString(text, -1) {
 		word = strings.ToLower(word)
@@ -87,7 +85,7 @@ func givenUpIn(text string) (found []string) {
 	return found
 }
 
-// insteadOf returns which words or identifiers are used instead of a given-up one.
+// insteadOf returns what is used instead of a given-up word or identifier.
 func insteadOf(word string) string {
 	if instead, ok := givenUp[word]; ok {
 		return instead

@@ -11,8 +11,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// openAuto opens rdmacore if one of its devices can reach cfg.Addr. Otherwise it opens
-// soft.
+// openAuto opens rdmacore if one of its devices can reach cfg.Addr, else soft.
 func openAuto(cfg *Config, path soft.Path) (cm.Provider, error) {
 	if path != soft.PathAuto {
 		return openSoft(cfg, path)
@@ -34,26 +33,24 @@ func openAuto(cfg *Config, path soft.Path) (cm.Provider, error) {
 	return openSoft(cfg, path)
 }
 
-// leadsTo reports whether a device of p can reach addr. The comment of Config.Addr has
-// the rules.
+// leadsTo reports whether a device of p can reach addr. Config.Addr has the rules.
 func leadsTo(p verbs.Provider, addr netip.Addr) (bool, error) {
 	switch {
 	case !addr.IsValid() || addr.IsUnspecified():
 		return true, nil
-	// For a loopback address the answer is always no, even if a device of the kernel has
-	// the address, so that Open("auto") opens soft.
+	// For a loopback address Open("auto") opens soft, even if a device of the kernel has
+	// it.
 	case addr.Unmap().IsLoopback():
 		return false, nil
 	}
 	return owns(p, addr, sourceFor(addr))
 }
 
-// sourceFor returns the local address from which this host sends to addr. If addr is an
-// address of this host, the result is usually addr itself. If addr can not be reached,
-// the result is addr.
+// sourceFor returns the local address from which this host sends to addr. For an address
+// of this host, that is usually addr itself. If addr cannot be reached, it returns addr.
 func sourceFor(addr netip.Addr) netip.Addr {
-	// Connecting a datagram socket makes the kernel choose a route and a source address,
-	// and sends nothing. The port number 1 has no meaning.
+	// Connecting a datagram socket chooses a route and a source address, and sends
+	// nothing. The port 1 has no meaning.
 	conn, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(netip.AddrPortFrom(addr, 1)))
 	if err != nil {
 		return addr
@@ -62,7 +59,7 @@ func sourceFor(addr netip.Addr) netip.Addr {
 	return conn.LocalAddr().(*net.UDPAddr).AddrPort().Addr()
 }
 
-// owns reports whether at least one of the addresses is a GID of a port of a device of p.
+// owns reports whether one of the addresses is a GID of a device of p.
 func owns(p verbs.Provider, addrs ...netip.Addr) (bool, error) {
 	devices, err := p.Devices()
 	if err != nil {

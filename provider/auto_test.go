@@ -11,7 +11,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A fakeProvider has devices with GIDs and no other properties.
+// A fakeProvider has devices with GIDs only.
 type fakeProvider struct {
 	verbs.Provider
 	devices []verbs.Device
@@ -29,7 +29,7 @@ type fakeDevice struct {
 func (d *fakeDevice) Attr() verbs.DeviceAttr { return verbs.DeviceAttr{NumPorts: len(d.ports)} }
 
 func (d *fakeDevice) Port(num uint8) (attr verbs.PortAttr, err error) {
-	// The zero GID is an unused entry of the table. It must not match any address.
+	// The zero GID marks an unused entry. It must not match.
 	attr.GIDs = []verbs.GID{{}}
 	for _, addr := range d.ports[num-1] {
 		attr.GIDs = append(attr.GIDs, verbs.GIDFromAddr(netip.MustParseAddr(addr)))
@@ -37,8 +37,8 @@ func (d *fakeDevice) Port(num uint8) (attr verbs.PortAttr, err error) {
 	return attr, d.err
 }
 
-// leadsTo returns true only if a device has the address. The addresses are reserved for
-// documentation (RFC 5737, RFC 3849), so this host neither has them nor sends from them.
+// TestLeadsTo checks that leadsTo requires a device with the address. The addresses are
+// for documentation (RFC 5737, RFC 3849), so this host does not use them.
 func TestLeadsTo(t *testing.T) {
 	p := &fakeProvider{devices: []verbs.Device{
 		&fakeDevice{},
@@ -59,8 +59,8 @@ func TestLeadsTo(t *testing.T) {
 	require.True(t, got, "no address means any device")
 }
 
-// For an address of another host, leadsTo returns true if a device has the local address
-// from which this host sends to that host.
+// TestLeadsToThePeer checks an address of another host. A device must have the local
+// address from which this host sends to it.
 func TestLeadsToThePeer(t *testing.T) {
 	peer := netip.MustParseAddr("192.0.2.1")
 	source := provider.SourceFor(peer)

@@ -1,6 +1,6 @@
 package provider
 
-// LeadsTo and SourceFor are the functions with which Open("auto") chooses a provider.
+// LeadsTo and SourceFor choose the provider for Open("auto").
 var (
 	LeadsTo   = leadsTo
 	SourceFor = sourceFor

@@ -1,7 +1,6 @@
-// Package provider opens a provider by its name, for programs whose user chooses the
-// provider. A program that always uses the same provider may open it directly, for
-// example with soft.Open. The packages that this package uses never choose a provider.
-// There is no registry: this package imports all providers of the build.
+// Package provider opens a provider by its name, for programs whose user chooses it.
+// Other programs may open one directly, for example with soft.Open. There is no
+// registry: this package imports all providers of the build.
 package provider
 
 import (
@@ -15,38 +14,44 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A Config has the parameters of Open. A nil Config means the zero value. Open does not
-// keep the Config.
+// A Config has the parameters of Open, which does not keep it. Nil means the zero value.
 type Config struct {
-	// Path is the path that the soft device uses to its peers: "local" for shared memory
-	// on this host, or "wire" for RoCEv2. With "auto" or an empty string, the device
-	// chooses a path for each peer. With "local" or "wire", Open("auto") opens the soft
-	// device.
+	// Path is the path of the soft device to its peers:
+	//
+	//   - "local": shared memory on this host
+	//   - "wire": RoCEv2
+	//   - "auto" or empty: the device chooses for each peer
+	//
+	// With "local" or "wire", Open("auto") opens the soft device.
 	Path string
-	// Vectors is the number of completion vectors of a soft device. The best number is
-	// one for each loop. Zero means GOMAXPROCS. Devices of provider rdmacore have a fixed
-	// number.
+	// Vectors is the number of completion vectors of a soft device, best one for each
+	// loop. Zero means GOMAXPROCS. Other devices have a fixed number.
 	Vectors int
-	// Addr is the address on which the program will listen or to which it will connect.
-	// Only Open("auto") uses it.
+	// Addr is the address to which the program will connect, or at which it will listen.
+	// Only Open("auto") uses it. Open("auto") opens:
 	//
-	// Open("auto") opens rdmacore if a GID of one of its devices is equal to Addr, or to
-	// the local address from which this host sends to Addr. Loopback addresses are an
-	// exception: for these it always opens soft. If Addr is the zero value or a wildcard
-	// address, Open("auto") opens rdmacore if rdmacore has any device.
+	//   - soft, for a loopback address
+	//   - rdmacore, if a GID of its devices is Addr or the local address from which this
+	//     host sends to Addr
+	//   - rdmacore, if it has any device and Addr is zero or a wildcard address
+	//   - soft, in all other cases
 	//
-	// The GIDs of RoCE devices are IP addresses; those of other devices are not, so
-	// Open("auto") does not find these devices by an address. For such a device the user
-	// opens "rdmacore" by name.
+	// Only the GIDs of RoCE devices are IP addresses. For another device the user opens
+	// "rdmacore" by name.
 	Addr netip.Addr
 }
 
-// Open opens a provider: "soft", "rdmacore", or "auto". With "auto" it opens rdmacore if
-// that has a device for Config.Addr, and otherwise soft. The caller owns the provider,
-// and closes it last, after all objects that were created from it are closed. If the
-// name or the path is unknown, or is not part of this build, the error is a
-// *verbs.FeatureError that lists the available names or paths. Other errors come from
-// the provider. Any goroutine may call Open.
+// Open opens a provider: "soft", "rdmacore" or "auto". "auto" is rdmacore if that has a
+// device for Config.Addr, and otherwise soft.
+//
+// The caller owns the provider and closes it last, after all objects created from it.
+// Any goroutine may call Open.
+//
+// Errors:
+//
+//   - *verbs.FeatureError: the name or path is unknown or not part of this build. The
+//     error lists the available ones.
+//   - Other errors come from the provider.
 func Open(name string, cfg *Config) (cm.Provider, error) {
 	if cfg == nil {
 		cfg = &Config{}
@@ -58,8 +63,8 @@ func Open(name string, cfg *Config) (cm.Provider, error) {
 	return p, nil
 }
 
-// Names returns the names of the providers in this build. Open accepts these names, and
-// "auto". The caller owns the slice.
+// Names returns the names of the providers in this build. Open also accepts "auto". The
+// caller owns the slice.
 func Names() []string {
 	names := []string{"soft"}
 	if hasRDMACore {
@@ -87,7 +92,7 @@ func open(name string, cfg *Config) (cm.Provider, error) {
 func openSoft(cfg *Config, path soft.Path) (cm.Provider, error) {
 	p, err := soft.Open(&soft.Config{Vectors: cfg.Vectors, Path: path})
 	if err != nil {
-		return nil, err // A nil pointer in an interface would not be equal to nil.
+		return nil, err // A nil pointer in an interface would not equal nil.
 	}
 	return p, nil
 }

@@ -17,7 +17,7 @@ func TestOpen(t *testing.T) {
 		t.Run(test.name+" "+test.path, func(t *testing.T) {
 			p, err := provider.Open(test.name, &provider.Config{
 				Path: test.path, Vectors: 2,
-				// This address makes Open("auto") open soft, even on a machine with RDMA
+				// For this address Open("auto") opens soft, even on a machine with RDMA
 				// devices.
 				Addr: netip.MustParseAddr("127.0.0.1"),
 			})
@@ -38,8 +38,8 @@ func TestOpenWithoutConfig(t *testing.T) {
 	require.NoError(t, p.Close())
 }
 
-// For an unknown name or path, Open returns a *verbs.FeatureError that lists the
-// available names or paths.
+// TestOpenRefuses checks that the *verbs.FeatureError for an unknown name or path lists
+// the available ones.
 func TestOpenRefuses(t *testing.T) {
 	for _, test := range []struct{ name, path, want string }{
 		{"verbs5", "", "available are auto, soft"},
@@ -57,8 +57,8 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// If the build has no rdmacore or the machine has no device, Open("rdmacore") returns a
-// *verbs.FeatureError.
+// TestOpenRDMACore checks the *verbs.FeatureError of Open("rdmacore") without rdmacore
+// or without a device.
 func TestOpenRDMACore(t *testing.T) {
 	p, err := provider.Open("rdmacore", nil)
 	if err == nil {

@@ -8,16 +8,15 @@ import (
 	"path/filepath"
 )
 
-// A base is a directory with the files of the guest that come from Debian packages. It
-// has two files: the kernel, and an archive of kernel modules, programs and libraries.
-// The libraries are those that the programs need.
+// A base is a directory with the guest's files from Debian packages: the kernel, and an
+// archive of kernel modules, programs and their libraries.
 type base string
 
 func (b base) kernel() string  { return filepath.Join(string(b), "vmlinuz") }
 func (b base) archive() string { return filepath.Join(string(b), "base.cpio") }
 
-// prepareBase returns the base that is made from the packages that apt would install now.
-// If the cache has no base for the versions of these packages, prepareBase makes one.
+// prepareBase returns the base of the packages that apt would install now. It makes the
+// base if it is not in the cache.
 func prepareBase(ctx context.Context) (base, error) {
 	selected, err := selectPackages(ctx)
 	if err != nil {
@@ -32,7 +31,7 @@ func prepareBase(ctx context.Context) (base, error) {
 	if _, err := os.Stat(string(b)); err == nil {
 		return b, nil
 	}
-	// The cache may have bases for older versions of the packages. These are deleted.
+	// Bases for older versions of the packages are deleted.
 	if err := os.RemoveAll(cache); err != nil {
 		return "", err
 	}
@@ -42,9 +41,8 @@ func prepareBase(ctx context.Context) (base, error) {
 	return b, b.make(ctx, selected, cache)
 }
 
-// make makes the base in a temporary directory of the cache, and then renames that
-// directory. So a directory with the name of a base always has all its files, even if
-// make is interrupted.
+// make makes the base in a temporary directory, which it then renames. So an interrupted
+// make leaves no incomplete base.
 func (b base) make(ctx context.Context, selected *selection, cache string) error {
 	root, err := os.MkdirTemp(cache, "root-")
 	if err != nil {

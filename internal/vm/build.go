@@ -7,12 +7,11 @@ import (
 	"path/filepath"
 )
 
-// module is the path of this module, with a slash at the end.
+// module is the path of this module with a slash at the end.
 const module = "github.com/rdmaloop/rdmaloop/"
 
-// goPrograms lists the programs of this module that run in the guest. The key is the file
-// name in the directory /go of the guest, and the value is the go command that builds the
-// program.
+// goPrograms lists the programs of this module for the guest's directory /go. The value
+// is the go command that builds the program.
 var goPrograms = []struct {
 	name string
 	make []string
@@ -25,7 +24,7 @@ var goPrograms = []struct {
 	{"rdmacore.test", []string{"test", "-c", module + "provider/rdmacore"}},
 }
 
-// buildPrograms builds the programs of this module in dir.
+// buildPrograms builds these programs in dir.
 func buildPrograms(ctx context.Context, dir string) (tree, error) {
 	files := tree{}
 	for _, program := range goPrograms {
@@ -33,7 +32,7 @@ func buildPrograms(ctx context.Context, dir string) (tree, error) {
 		last := len(program.make) - 1
 		args := append(program.make[:last:last],
 			"-tags=rdmacore",
-			// Symbols are left out, because the guest keeps these files in its memory.
+			// Without symbols, the files need less of the guest's memory.
 			"-ldflags=-s -w",
 			"-o", out, program.make[last])
 		if err := command(ctx, "", "go", args...); err != nil {

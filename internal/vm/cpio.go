@@ -8,20 +8,19 @@ import (
 	"slices"
 )
 
-// File types in the mode of an archive entry: see inode(7).
+// File types in the mode of an entry: inode(7).
 const (
 	typeDirectory = 0o040000
 	typeFile      = 0o100000
 )
 
-// A tree is the contents of an archive. It maps the path of each file, without a leading
-// slash, to the contents of the file. All files are executable. The method writeTo also
-// writes the directories of the files.
+// A tree is the contents of an archive: files by path, without a leading slash. All
+// files are executable. writeTo also writes their directories.
 type tree map[string][]byte
 
-// writeTo writes the tree as a cpio archive that the kernel unpacks at boot. Several
-// archives may follow one another in an initrd. See
-// Documentation/driver-api/early-userspace/buffer-format.rst in the kernel's source.
+// writeTo writes the tree as a cpio archive that the kernel unpacks at boot. An initrd
+// may have several. See Documentation/driver-api/early-userspace/buffer-format.rst of
+// the kernel.
 func (t tree) writeTo(w io.Writer) error {
 	archive := &cpio{w: w}
 	for _, dir := range t.directories() {
@@ -34,7 +33,7 @@ func (t tree) writeTo(w io.Writer) error {
 	return archive.err
 }
 
-// directories lists the directories of all files. A directory comes after its parent.
+// directories lists the directories of all files, each after its parent.
 func (t tree) directories() []string {
 	need := map[string]bool{}
 	for name := range t {
@@ -45,8 +44,8 @@ func (t tree) directories() []string {
 	return slices.Sorted(maps.Keys(need))
 }
 
-// A cpio writes the entries of an archive in the format "newc". It stores the first error
-// of a write, and writes nothing after that error.
+// A cpio writes archive entries in the format "newc". After the first error it writes
+// nothing.
 type cpio struct {
 	w     io.Writer
 	inode int
@@ -57,10 +56,10 @@ func (c *cpio) entry(name string, mode int, data []byte) {
 	c.inode++
 	header := "070701"
 	for _, field := range []int{
-		c.inode, mode, 0, 0, // The zeros are the user ID and the group ID of the owner: root.
-		1, 0, // The number of links and the modification time.
-		len(data), 0, 0, 0, 0, // The size of the file and four device numbers.
-		// The size of the name, including the zero byte at its end, and the checksum.
+		c.inode, mode, 0, 0, // User ID and group ID of root.
+		1, 0, // Number of links and modification time.
+		len(data), 0, 0, 0, 0, // File size and four device numbers.
+		// Size of the name with its zero byte, and the checksum.
 		len(name) + 1, 0,
 	} {
 		header += fmt.Sprintf("%08x", field)
@@ -69,8 +68,7 @@ func (c *cpio) entry(name string, mode int, data []byte) {
 	c.padded(data)
 }
 
-// padded writes the bytes b. After them it writes as many zeros as are needed for a
-// multiple of four bytes.
+// padded writes the bytes b, and zeros up to a multiple of four bytes.
 func (c *cpio) padded(b []byte) {
 	for _, part := range [][]byte{b, make([]byte, -len(b)&3)} {
 		if c.err == nil {

@@ -10,16 +10,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// An entry is one entry that readArchive has found in an archive.
+// An entry is an entry that readArchive has found.
 type entry struct {
 	name string
 	mode fs.FileMode
 	data string
 }
 
-// readArchive reads an archive according to the kernel's description of the format. Each
-// entry has a header, a name and data. The header is a magic number and thirteen other
-// numbers. The name and the data are padded to a multiple of four bytes.
+// readArchive reads an archive in the kernel's format. Each entry has a magic number,
+// thirteen other numbers, a name and data. The name and the data are padded to a
+// multiple of four bytes.
 func readArchive(t *testing.T, archive []byte) (entries []entry) {
 	take := func(n int) string {
 		require.LessOrEqual(t, n, len(archive))

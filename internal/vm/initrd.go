@@ -14,12 +14,11 @@ import (
 //go:embed guest
 var guest embed.FS
 
-// caseNames lists the names of the cases that match the pattern, in the order in which
-// they run.
+// caseNames lists the cases that match the pattern, in the order of running.
 func caseNames(match *regexp.Regexp) (names []string) {
 	files, err := fs.Glob(guest, "guest/cases/*.sh")
 	if err != nil {
-		panic(err) // Match fails only if the pattern is malformed, and the pattern is a constant.
+		panic(err) // Match fails only if the pattern is malformed. It is a constant.
 	}
 	for _, file := range files {
 		name := strings.TrimSuffix(filepath.Base(file), ".sh")
@@ -30,8 +29,8 @@ func caseNames(match *regexp.Regexp) (names []string) {
 	return names
 }
 
-// writeInitrd writes the guest's archive to the file with the given name. The archive
-// has the base, the programs of this module, the scripts and the cases.
+// writeInitrd writes the guest's archive to a file: the base, the programs of this
+// module, the scripts and the cases.
 func writeInitrd(ctx context.Context, name string, b base, cases []string) error {
 	files, err := buildPrograms(ctx, filepath.Dir(name))
 	if err != nil {
@@ -51,7 +50,7 @@ func writeInitrd(ctx context.Context, name string, b base, cases []string) error
 	return os.WriteFile(name, out.Bytes(), 0o644)
 }
 
-// addGuest adds files to the tree: the scripts init and lib.sh, and the requested cases.
+// addGuest adds the scripts init and lib.sh and the requested cases to the tree.
 func addGuest(files tree, cases []string) error {
 	for _, name := range []string{"init", "lib.sh"} {
 		if err := addScript(files, name); err != nil {

@@ -13,7 +13,7 @@ func TestCaseNames(t *testing.T) {
 	require.Empty(t, caseNames(regexp.MustCompile("no such case")))
 }
 
-// addGuest adds the requested cases, and no other cases.
+// TestGuestFiles checks that addGuest adds exactly the requested cases.
 func TestGuestFiles(t *testing.T) {
 	files := tree{}
 	require.NoError(t, addGuest(files, []string{"rping"}))

@@ -1,13 +1,12 @@
 // Command vm runs the tests that need the kernel's RDMA stack. It boots a Debian kernel
-// in qemu, creates a Soft-RoCE device in it, and runs the cases of guest/cases, which
-// use programs of this module and programs of Debian packages. It needs no RDMA device,
-// no kernel module on the host and no hardware virtualisation.
+// in qemu with a Soft-RoCE device and runs the cases there. They use programs of this
+// module and of Debian packages. The host needs no RDMA device, no kernel module and no
+// hardware virtualisation.
 //
 // Command vm prints PASS vm/NAME or FAIL vm/NAME for each case. Its exit status is 0 if
-// every case passed. It keeps the files of downloaded packages in the user's cache
-// directory.
+// all passed. It keeps downloaded packages in the user's cache directory.
 //
-// A case is a shell script in guest/cases. A new file there is a new case.
+// Each shell script in guest/cases is a case.
 package main
 
 import (
@@ -37,7 +36,7 @@ func main() {
 	}
 }
 
-// test makes a guest, and runs in it the cases whose names match the pattern.
+// test makes a guest and runs the cases whose names match the pattern.
 func test(ctx context.Context, pattern string, limit time.Duration, accel string, out io.Writer) error {
 	match, err := regexp.Compile(pattern)
 	if err != nil {

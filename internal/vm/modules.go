@@ -11,29 +11,26 @@ import (
 	"strings"
 )
 
-// modules lists the kernel modules that the guest loads. It also loads the modules on
-// which they depend.
+// modules lists the kernel modules of the guest, without those on which they depend.
 var modules = []string{
-	// rdma_rxe requests this module at run time by the alias crc32. So no list of
-	// dependencies has this module.
+	// rdma_rxe requests this module at run time as crc32. No list of dependencies has
+	// it.
 	"crc32_generic",
 	"veth", "rdma_rxe", "ib_uverbs", "rdma_ucm",
 	"sch_netem",
 }
 
-// A loadOrder collects the names of kernel modules. Each module comes after the modules
-// on which it depends, so the guest can load the modules in this order.
+// A loadOrder lists kernel modules, each after those on which it depends.
 type loadOrder struct {
-	// The path of each module file of the kernel, by the name of the module.
+	// Paths of the kernel's module files by module name.
 	found map[string]string
 	done  map[string]bool
 	names []string
 	files tree
 }
 
-// addModules adds the modules to the directory modules/ of the tree. It also adds the
-// file modules/order, which lists the names of the modules in the order in which the
-// guest must load them.
+// addModules adds the modules to the tree's directory modules/. Its file modules/order
+// lists them in the order of loading.
 func (r sysroot) addModules(files tree) error {
 	found, err := r.findModules()
 	if err != nil {
@@ -67,13 +64,12 @@ func (r sysroot) findModules() (map[string]string, error) {
 	return found, err
 }
 
-// moduleName replaces the hyphens in a name by underscores. A module can have a hyphen in
-// the name of its file, and an underscore in the lists of dependencies. After the
-// replacement both names are equal.
+// moduleName replaces hyphens by underscores. File names have hyphens where lists of
+// dependencies may have underscores.
 func moduleName(name string) string { return strings.ReplaceAll(name, "-", "_") }
 
-// add adds a module, and before it the modules on which it depends. If a module has no
-// file, it is built into the kernel, and add leaves it out.
+// add adds a module after those on which it depends. It leaves out a module without a
+// file, which is built into the kernel.
 func (o *loadOrder) add(name string) error {
 	file := o.found[name]
 	if file == "" || o.done[name] {
@@ -98,9 +94,8 @@ func (o *loadOrder) add(name string) error {
 	return nil
 }
 
-// moduleDepends returns the names of the modules on which a module depends. It reads them
-// from the section .modinfo of the module's file. This section is a list of entries
-// key=value, and a zero byte ends each entry.
+// moduleDepends returns the names of the modules on which a module depends. They are in
+// the section .modinfo of its file, a list of entries key=value that end in a zero byte.
 func moduleDepends(module []byte) ([]string, error) {
 	file, err := elf.NewFile(bytes.NewReader(module))
 	if err != nil {

@@ -32,9 +32,9 @@ func fakeModule(t *testing.T, modinfo string) []byte {
 	return out.Bytes()
 }
 
-// fakeKernel returns a directory with module files: one for each entry of the variable
-// modules, and two more. rdma_rxe depends on the first additional module, which depends
-// on the second one.
+// fakeKernel returns a directory with a file for each module in the variable modules,
+// and two more. rdma_rxe depends on the first one of these, which depends on the second
+// one.
 func fakeKernel(t *testing.T) sysroot {
 	root := t.TempDir()
 	dir := filepath.Join(root, "usr", "lib", "modules", "6.1", "kernel", "drivers")

@@ -9,32 +9,30 @@ import (
 	"strings"
 )
 
-// kernelPackage is a Debian package that has no files. It depends on the package that has
-// the current kernel.
+// kernelPackage is a Debian package without files. It depends on the one with the
+// current kernel.
 const kernelPackage = "linux-image-amd64"
 
-// programPackages lists the packages with programs that run in the guest and are not part
-// of this module.
+// programPackages lists the Debian packages with programs for the guest.
 var programPackages = []string{
 	"busybox-static", "iproute2", "ibverbs-providers", "ibverbs-utils", "perftest", "rdmacm-utils", "util-linux",
 }
 
-// A selection is the set of packages from which a guest is made.
+// A selection is the set of packages for a guest.
 type selection struct {
 	packages []string
-	// Output of apt-get download --print-uris. It has the URL, the file name, the size
-	// and the checksum of each package.
+	// Output of apt-get download --print-uris: URL, file name, size and checksum of each
+	// package.
 	files string
 }
 
-// selectPackages chooses packages and their versions from the package lists of the
-// system.
+// selectPackages chooses packages and versions from the system's package lists.
 func selectPackages(ctx context.Context) (*selection, error) {
 	s, err := readLists(ctx)
 	if err == nil || os.Geteuid() != 0 {
 		return s, err
 	}
-	// On a new system there may be no package lists yet.
+	// A new system may have no package lists.
 	if err := command(ctx, "", "apt-get", "update", "-q"); err != nil {
 		return nil, err
 	}
@@ -59,10 +57,9 @@ func depends(ctx context.Context, args ...string) (string, error) {
 	return output(ctx, "", "apt-cache", append([]string{"depends", "--important"}, args...)...)
 }
 
-// packagesNamed returns the names of packages in the output of apt-cache depends. In this
-// output, the name of a package is at the beginning of a line, and its dependencies are
-// in indented lines after it. A name in angle brackets is a virtual package. There is no
-// file for it, so packagesNamed leaves it out.
+// packagesNamed returns the names of packages in the output of apt-cache depends: those
+// at the beginning of a line. Indented lines are dependencies. A name in angle brackets
+// is a virtual package, which has no file and is left out.
 func packagesNamed(listing string) (packages []string) {
 	for line := range strings.Lines(listing) {
 		if name := strings.TrimRight(line, "\n"); !strings.HasPrefix(name, " ") && !strings.HasPrefix(name, "<") {
@@ -72,22 +69,21 @@ func packagesNamed(listing string) (packages []string) {
 	return packages
 }
 
-// dependencyNamed returns the first dependency in the output of apt-cache depends.
+// dependencyNamed returns the first dependency in that output.
 func dependencyNamed(listing string) string {
 	_, rest, _ := strings.Cut(listing, "Depends: ")
 	name, _, _ := strings.Cut(rest, "\n")
 	return name
 }
 
-// key returns the name of the cache directory for the base that is made from the
-// selection. The name is different if a package has another version, or if this program
-// copies other files from the packages.
+// key returns the name of the cache directory for the selection's base. It changes with
+// the packages' versions and with the files that this program copies.
 func (s *selection) key() string {
 	sum := sha256.Sum256(fmt.Append(nil, s.files, packagedPrograms, runtimeFiles, modules))
 	return fmt.Sprintf("%x", sum[:8])
 }
 
-// unpack downloads the packages and unpacks all of them into dir.
+// unpack downloads and unpacks all packages into dir.
 func (s *selection) unpack(ctx context.Context, dir string) error {
 	debs, err := os.MkdirTemp(dir, "debs-")
 	if err != nil {

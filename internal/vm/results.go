@@ -8,21 +8,21 @@ import (
 	"slices"
 )
 
-// A results is an io.Writer for the console output of the guest. It finds the results of
-// the cases in the output.
+// A results finds the results of the cases in the guest's console output, as an
+// io.Writer.
 type results struct {
-	missing []string // Names of the cases whose results were not found yet.
+	missing []string // Cases whose results were not found yet.
 	failed  []string
-	line    []byte // The beginning of a line whose end was not written yet.
+	line    []byte // Beginning of a line that was not completely written yet.
 }
 
 func newResults(cases []string) *results { return &results{missing: slices.Clone(cases)} }
 
-// resultLine matches the result of a case. The result need not be at the beginning of a
-// line, because a program may have written to the same line before.
+// resultLine matches the result of a case. Another program may have written to the same
+// line before.
 var resultLine = regexp.MustCompile(`(PASS|FAIL) vm/([\w.-]+)`)
 
-// Write takes the next part of the console's output. It implements io.Writer.
+// Write takes the next part of the console's output.
 func (r *results) Write(b []byte) (int, error) {
 	r.line = append(r.line, b...)
 	for {
@@ -51,8 +51,8 @@ func (r *results) read(line []byte) {
 	}
 }
 
-// finish prints FAIL for each case whose result was not found. It returns an error unless
-// all cases have passed.
+// finish prints FAIL for each case without a result. It returns an error unless all
+// passed.
 func (r *results) finish(out io.Writer) error {
 	for _, name := range r.missing {
 		fmt.Fprintf(out, "FAIL vm/%s (no result)\n", name)

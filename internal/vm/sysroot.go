@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 )
 
-// packagedPrograms lists the programs that are copied from packages to the directory
-// usr/bin of the guest. The comment after each group of programs names their package.
+// packagedPrograms lists the packages' programs for the guest's directory usr/bin.
+// Comments name the package.
 var packagedPrograms = []string{
 	"busybox",          // package busybox-static
 	"ip", "rdma", "tc", // package iproute2
@@ -20,25 +20,22 @@ var packagedPrograms = []string{
 	"setpriv", // package util-linux
 }
 
-// runtimeFiles lists files that programs open while they run. They must be listed here,
-// because the programs do not list them among the libraries that they need. In the guest
-// the files have the same paths as in the packages.
+// runtimeFiles lists files that programs open while they run. They are not among the
+// libraries that a program names. In the guest they have the same paths.
 var runtimeFiles = []string{
 	"etc/libibverbs.d/rxe.driver",
 	"lib/*/libibverbs/librxe-*.so",
 	"lib/*/libgcc_s.so.1", // The C library opens this library for pthread_exit(3).
 }
 
-// loader is the path of the dynamic loader. Each program has this path in its PT_INTERP
-// header.
+// loader is the path of the dynamic loader: the PT_INTERP header of each program.
 const loader = "lib64/ld-linux-x86-64.so.2"
 
-// A sysroot is a directory with the files of unpacked packages.
+// A sysroot is a directory of unpacked packages.
 type sysroot string
 
-// find returns the path, relative to the sysroot, of the first file that matches one of
-// the patterns. It looks for each pattern below the root directory and below the
-// directory usr, because some packages install their files outside usr.
+// find returns the relative path of the first file that matches one of the patterns. It
+// looks below the root and below usr, because packages use either.
 func (r sysroot) find(patterns ...string) (string, error) {
 	for _, pattern := range patterns {
 		for _, usr := range []string{"", "usr"} {
@@ -54,7 +51,7 @@ func (r sysroot) find(patterns ...string) (string, error) {
 	return "", fmt.Errorf("no package has %s", patterns[0])
 }
 
-// addPrograms adds the programs, their libraries, the runtime files and the loader.
+// addPrograms adds the programs with all files that they need.
 func (r sysroot) addPrograms(files tree) error {
 	for _, name := range packagedPrograms {
 		file, err := r.find("bin/"+name, "sbin/"+name)
@@ -81,7 +78,7 @@ func (r sysroot) addPrograms(files tree) error {
 	return r.add(files, loader, file)
 }
 
-// add adds a file and the libraries that the file needs.
+// add adds a file and the libraries that it needs.
 func (r sysroot) add(files tree, target, file string) (err error) {
 	if _, have := files[target]; have {
 		return nil
@@ -108,8 +105,7 @@ func (r sysroot) add(files tree, target, file string) (err error) {
 	return nil
 }
 
-// neededBy lists the libraries that a program or library needs. For other files the
-// list is empty.
+// neededBy lists the libraries that a program or library needs. Other files need none.
 func neededBy(data []byte) ([]string, error) {
 	if !bytes.HasPrefix(data, []byte(elf.ELFMAG)) {
 		return nil, nil

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// tools lists files that must exist on the host, with the Debian package of each.
+// tools lists required files of the host, with their Debian packages.
 var tools = []struct{ pkg, probe string }{
 	{"qemu-system-x86", "qemu-system-x86_64"},
 	{"gcc", "gcc"},
@@ -19,9 +19,8 @@ var tools = []struct{ pkg, probe string }{
 	{"librdmacm-dev", "/usr/include/rdma/rdma_cma.h"},
 }
 
-// needTools requires that the host has the tools. If some are missing and this process is
-// root, needTools installs the packages of the missing tools. If this process is not
-// root, it returns an error with the names of these packages.
+// needTools requires that the host has the tools. If some are missing, root installs
+// their packages. For other users it returns an error with the packages' names.
 func needTools(ctx context.Context) error {
 	if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" {
 		return fmt.Errorf("the guest needs linux/amd64, this is %s/%s", runtime.GOOS, runtime.GOARCH)
