@@ -40,8 +40,8 @@ func (p *pd) CreateAH(attr *verbs.AHAttr) (verbs.AH, error) {
 	return a, nil
 }
 
-// findRoute stores the route to the destination, or the source address if the
-// destination is on the local path.
+// findRoute stores the route to the destination. For the local path it stores the source
+// address.
 func (a *ah) findRoute() (err error) {
 	path, addr := a.pd.dev.cfg.Path, a.attr.DestGID.Addr()
 	if path != PathWire {
@@ -60,7 +60,7 @@ func (a *ah) findRoute() (err error) {
 	return err
 }
 
-// routeOf returns the route of an address vector. The route starts at the address of the
+// routeOf returns the route of an address vector, which starts at the address of its
 // source index.
 func (d *device) routeOf(attr *verbs.AHAttr) (udp.Route, error) {
 	local, err := d.gids.at(attr.SourceIndex)
@@ -89,8 +89,7 @@ func (a *ah) findSource() error {
 // overWire reports whether datagrams use the wire path.
 func (a *ah) overWire() bool { return a.to.Remote.IsValid() }
 
-// checkAH checks the local port, the source GID index and the flow label of an address
-// vector.
+// checkAH checks an address vector.
 func (d *device) checkAH(attr *verbs.AHAttr) error {
 	if attr.SourceIndex == 0 && attr.Port == 1 && attr.FlowLabel == 0 {
 		// These values are always valid, so the addresses of the host need not be

@@ -13,8 +13,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// An asyncQueue stores the asynchronous events of a device until the application fetches
-// them. Any goroutine may call its methods.
+// An asyncQueue stores the asynchronous events of a device. Any goroutine may call its
+// methods.
 type asyncQueue struct {
 	fd int // eventfd, readable while the queue has events
 

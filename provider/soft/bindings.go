@@ -27,7 +27,7 @@ type bindings struct {
 
 	mu      sync.Mutex
 	bound   map[uint32]*boundQP  // bindings of connection management, by queue pair number
-	offered map[endKey]*localEnd // ends that one queue pair has offered and the other one has not taken
+	offered map[endKey]*localEnd // offered ends that were not taken
 }
 
 // A boundQP is the binding of one queue pair.
@@ -36,15 +36,14 @@ type boundQP struct {
 	taken bool // true once the queue pair owns the end of the binding
 }
 
-// An endKey identifies an offered end by two queue pair numbers. The field maker is the
-// number of the queue pair that offers the end.
+// An endKey identifies an offered end by two queue pair numbers. The field maker is that
+// of the queue pair that offers it.
 type endKey struct{ taker, maker uint32 }
 
 // A localEnd is an end of a connection on the local path.
 type localEnd struct {
 	*shm.End
-	// source to which access errors of the peer are counted; zero if the peer is this
-	// process
+	// source for counting access errors of the peer; zero if the peer is this process
 	peer access.Source
 	// true if the queue pair has made both ends itself
 	provisional bool
@@ -57,8 +56,8 @@ func newBindings(geom shm.Geometry, maps *shm.MappingLimit) *bindings {
 	}
 }
 
-// add sets the binding of a queue pair. The parameter taken is true if the queue pair
-// already owns the new end.
+// add sets the binding of a queue pair. The parameter taken means that the queue pair
+// already owns the end.
 func (t *bindings) add(qpn uint32, b *connmgr.Binding, taken bool) {
 	t.mu.Lock()
 	old := t.bound[qpn]
@@ -80,8 +79,8 @@ func (t *bindings) remove(qpn uint32, b *connmgr.Binding) {
 	e.release()
 }
 
-// release releases the end of a removed binding, unless the queue pair has taken it. A
-// nil receiver is allowed.
+// release releases the end of a removed binding, unless it was taken. A nil receiver is
+// allowed.
 func (e *boundQP) release() {
 	if e != nil && e.hasEnd() {
 		e.End.Release()
@@ -92,8 +91,7 @@ func (e *boundQP) release() {
 func (e *boundQP) hasEnd() bool { return e.End != nil && !e.taken }
 
 // path returns the path of a queue pair that enters RTR. The result local means that an
-// end waits to be taken. The result wire means that the binding is for the wire path.
-// Both may be false.
+// end waits to be taken, and wire means a binding for the wire path. Both may be false.
 func (t *bindings) path(qpn uint32) (local, wire bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -104,8 +102,8 @@ func (t *bindings) path(qpn uint32) (local, wire bool) {
 	return e.hasEnd(), e.End == nil
 }
 
-// flow returns which sides of a connection use end-to-end flow control. Without a
-// binding, neither side does.
+// flow returns which sides of a connection use end-to-end flow control: none without a
+// binding.
 func (t *bindings) flow(qpn uint32) connmgr.CreditFlow {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -128,9 +126,9 @@ func (t *bindings) dataHeard(qpn uint32) {
 
 var errSelf = errors.New("a queue pair can not be connected to itself")
 
-// take returns the end for a queue pair that enters RTR. The queue pair then owns the
-// end. If there is none, take makes two ends, and offers one to the peer. The parameters
-// are the numbers of both queue pairs.
+// take returns the end for a queue pair that enters RTR, which then owns the end. If
+// there is none, take makes two, and offers one to the peer. The parameters are the
+// numbers of both queue pairs.
 func (t *bindings) take(own, peer uint32) (*localEnd, error) {
 	t.mu.Lock()
 	end := t.existing(own, peer)
@@ -152,8 +150,8 @@ func (t *bindings) take(own, peer uint32) (*localEnd, error) {
 	return end, nil
 }
 
-// existing takes the bound or offered end of a queue pair, or returns nil. The caller
-// holds the mutex.
+// existing takes the bound or offered end of a queue pair, or returns nil. The mutex is
+// held.
 func (t *bindings) existing(own, peer uint32) *localEnd {
 	if e := t.bound[own]; e != nil && e.hasEnd() {
 		e.taken = true
@@ -164,9 +162,9 @@ func (t *bindings) existing(own, peer uint32) *localEnd {
 	return end
 }
 
-// takeOrOffer looks for an end again, because take did not hold the mutex while it made
-// two ends. If there is none, takeOrOffer uses ownEnd, and offers peerEnd to the peer.
-// The caller has to release the ends that are unused.
+// takeOrOffer looks for an end again, because take did not hold the mutex meanwhile. If
+// there is none, it uses ownEnd, and offers peerEnd to the peer. The caller has to
+// release the unused ends.
 func (t *bindings) takeOrOffer(own, peer uint32, ownEnd, peerEnd *shm.End) (end *localEnd, unused []*shm.End) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -181,7 +179,7 @@ func (t *bindings) takeOrOffer(own, peer uint32, ownEnd, peerEnd *shm.End) (end 
 }
 
 // drop releases the end that a queue pair has offered to its peer. It returns false if
-// the peer has taken the end, or none was offered.
+// there is none any more.
 func (t *bindings) drop(own, peer uint32) bool {
 	t.mu.Lock()
 	end := t.offered[endKey{peer, own}]

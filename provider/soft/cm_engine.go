@@ -26,8 +26,8 @@ func (e qpEngine) RemoveChannel() { e.dev.remove(objEventChannel) }
 // SourceIndex implements connmgr.Engine. It finds the address in the table of GIDs.
 func (e qpEngine) SourceIndex(of netip.Addr) (int, error) { return e.dev.gids.index(of) }
 
-// Bind implements connmgr.Engine. It adds the binding to the table of the device. A
-// connected queue pair may use the new end at once; see rebind.
+// Bind implements connmgr.Engine. A connected queue pair may use the new end at once;
+// see rebind.
 func (e qpEngine) Bind(qpn uint32, b *connmgr.Binding) error {
 	taken := false
 	if q := e.dev.qp(qpn); q != nil && b.End != nil {
@@ -58,8 +58,8 @@ func (d *device) qp(num uint32) *qp {
 }
 
 // rebind offers a new end to the path of the queue pair; see path.rebind. If the path
-// changes, the queue pair sends its requests again. The result taken is true if the
-// caller does not own the end any more.
+// changes, the requests are sent again. The result taken is true if the caller does not
+// own the end any more.
 func (q *qp) rebind(end *localEnd) (taken bool, err error) {
 	q.shard.enter()
 	defer q.shard.leave()
@@ -75,8 +75,8 @@ func (q *qp) rebind(end *localEnd) (taken bool, err error) {
 	return taken, err
 }
 
-// peerGone tells the path that the process of the peer has ended without closing the
-// connection with the given end.
+// peerGone tells the path that the peer's process has ended without closing the
+// connection.
 func (q *qp) peerGone(end *shm.End) {
 	q.shard.enter()
 	defer q.shard.leave()

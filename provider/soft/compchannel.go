@@ -66,7 +66,7 @@ func (c *compChannel) FD() int {
 	return c.fd
 }
 
-// attach counts a new CQ that uses the channel. A channel with CQs can not be closed.
+// attach counts a new CQ of the channel. A channel with CQs can not be closed.
 func (c *compChannel) attach(q *cq) error {
 	c.shard.enter()
 	defer c.shard.leave()
@@ -104,8 +104,7 @@ func (c *compChannel) push(q *cq) {
 	}
 }
 
-// countEvents adds n to the shard's number of queued events, if the channel is in manual
-// progress.
+// countEvents adds n to the shard's number of queued events in manual progress.
 func (c *compChannel) countEvents(n int) {
 	if c.fd < 0 {
 		c.shard.events += n

@@ -10,8 +10,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// This file has the part of the requester that completes requests: after
-// acknowledgements, responses, NAKs and timeouts.
+// This file has the part of the requester that completes requests.
 
 // acknowledged processes a new acknowledgement of all path sequences below seq.
 func (q *qp) acknowledged(seq uint64) {
@@ -21,8 +20,8 @@ func (q *qp) acknowledged(seq uint64) {
 }
 
 // retire completes, in order, the requests with path sequences below the parameter
-// acked. A failed request ends the queue pair. In SQD retire raises verbs.AsyncSQDrained
-// when nothing is outstanding.
+// acked. A failed request ends the queue pair. When SQD is drained, retire raises
+// verbs.AsyncSQDrained.
 func (q *qp) retire(acked uint64) {
 	for q.sq.outstanding() && q.state != verbs.StateError {
 		w := q.sq.at(q.sq.oldest)
@@ -115,8 +114,7 @@ func (q *qp) response(op fragment.Op, data []byte, last bool) bool {
 	return true
 }
 
-// onNAK fails the oldest unacknowledged request with the outcome in a NAK. It is not
-// called for sequence NAKs.
+// onNAK fails the oldest unacknowledged request with the outcome in a NAK.
 func (q *qp) onNAK(a outcome) {
 	status := verbs.StatusRemOpErr
 	switch a {
@@ -129,7 +127,7 @@ func (q *qp) onNAK(a outcome) {
 }
 
 // onRNR processes an RNR NAK for the oldest unacknowledged request. The parameter code
-// says how long to wait; see verbs.RNRDelay. Without a retry left, the request fails.
+// says how long to wait; see verbs.RNRDelay. Without a retry left, that request fails.
 func (q *qp) onRNR(code uint8) {
 	q.shard.counts.Inc(counters.RcvdRNRErr)
 	if !q.rnr.refused(code) {
@@ -146,8 +144,8 @@ func (q *qp) onRNRTimer() {
 	}
 }
 
-// onPeerStopped starts the response timer, when the peer on the local path does not
-// process requests. The timer runs as long as all retries would take on the wire path.
+// onPeerStopped starts the response timer, because the peer on the local path does not
+// process requests. The timer runs as long as all retries on the wire path would take.
 func (q *qp) onPeerStopped() {
 	r := &q.requester
 	if r.responseTimer.Running() || q.attr.Timeout == 0 {
@@ -157,23 +155,22 @@ func (q *qp) onPeerStopped() {
 	r.responseTimer.start(wait)
 }
 
-// onPeerActive stops the response timer. The local path calls it when the peer processes
-// requests.
+// onPeerActive stops the response timer.
 func (q *qp) onPeerActive() { q.responseTimer.stop() }
 
 // onInvalidResponse fails the oldest request, because the peer has violated the
 // protocol.
 func (q *qp) onInvalidResponse() { q.failOldest(verbs.StatusBadRespErr) }
 
-// onInvalidMemory fails the queue pair, because the peer has written an invalid value to
+// onInvalidMemory fails the queue pair after the peer has written an invalid value to
 // shared memory.
 func (q *qp) onInvalidMemory() {
 	q.dev.async.push(verbs.AsyncEvent{Type: verbs.AsyncQPFatal, QP: q})
 	q.onInvalidResponse()
 }
 
-// onRetriesExceeded fails the oldest request. The path calls it when no retry is left,
-// or the peer's process has ended.
+// onRetriesExceeded fails the oldest request, when no retry is left or the peer's
+// process has ended.
 func (q *qp) onRetriesExceeded() { q.failOldest(verbs.StatusRetryExcErr) }
 
 // onResponseTimer fails the oldest request with verbs.StatusRetryExcErr.
@@ -183,8 +180,8 @@ func (q *qp) onResponseTimer() {
 	}
 }
 
-// failOldest completes the oldest outstanding request, if there is one, with an error.
-// The queue pair enters the error state.
+// failOldest completes the oldest outstanding request with an error, and enters the
+// error state.
 func (q *qp) failOldest(status verbs.Status) {
 	if q.sq.outstanding() {
 		q.shard.counts.Failed(status)

@@ -75,7 +75,7 @@ type Config struct {
 	Path Path
 	// RingBytes is the size of the shared memory for payload in flight, for each
 	// direction of a local connection. It is a power of two from 4 KiB to 64 MiB. Zero
-	// means 256 KiB. The system allocates pages when they are used.
+	// means 256 KiB. Unused pages take no memory.
 	RingBytes int
 	// RingSlots is the largest number of requests in flight, for each direction of a
 	// local connection. It is a power of two from 8 to 65536. Zero means 256.
@@ -120,9 +120,9 @@ type Config struct {
 	// MaxHalfOpenPerAddress is the largest number of half-open connections and lookups
 	// of one source address. IPv6 addresses with the same first 64 bits count as one.
 	//
-	// At the limit, a new request replaces an entry of the address that is older than a
-	// second. Otherwise it is dropped, and the peer retransmits it. Zero means half of
-	// MaxHalfOpen, rounded up. The maximum is MaxHalfOpen.
+	// At the limit, a new request replaces the oldest entry of the address, if that is
+	// older than a second. Otherwise the request is dropped, and the peer retransmits
+	// it. Zero means half of MaxHalfOpen, rounded up. The maximum is MaxHalfOpen.
 	MaxHalfOpenPerAddress int
 	// MaxConnsPerAddress is the largest number of connections from one source address to
 	// the listeners of the device on the wire path. Half-open connections count, lookups
@@ -132,9 +132,8 @@ type Config struct {
 	// while the address has half-open connections. Zero means 4096. The maximum is
 	// 1048576.
 	MaxConnsPerAddress int
-	// WirePort is the UDP port of both ends of the wire path. Zero means 4791, the port
-	// of RoCEv2. Other implementations use only that port. Only one process can have the
-	// port at an address.
+	// WirePort is the UDP port of both ends of the wire path. Zero means 4791, the only
+	// port of other implementations. Only one process can have the port at an address.
 	WirePort uint16
 }
 
@@ -144,12 +143,12 @@ const (
 	defaultRingBytes = 256 << 10
 	defaultRingSlots = 256
 
-	// A half-open connection takes 26 KiB, including the queues of the reactor. So a
-	// listener needs up to 13 MiB, or 26 MiB before the garbage collector has run.
+	// A half-open connection takes 26 KiB, including the queues of the reactor. So 512 of
+	// them take up to 13 MiB, or 26 MiB before the garbage collector has run.
 	defaultHalfOpen = 512
 	maxHalfOpen     = 1 << 16
-	// By default, a loop of the reactor accepts twice as many connections. So one
-	// address can not fill a loop.
+	// A loop of the reactor accepts twice as many connections by default. So one address
+	// can not fill it.
 	defaultConnsPerAddress = 4096
 	maxConnsPerAddress     = 1 << 20 // number of queue pairs that a device can have
 )
@@ -209,13 +208,11 @@ func (c *Config) setWireLimits() error {
 	return nil
 }
 
-// slots returns the largest number of shards of the device. Each shard has a slot, a
-// number below this limit. It is the remainder of the shard's queue pair numbers modulo
-// slots.
+// slots returns the largest number of shards of the device. The slot of a shard is below
+// this number. It is the remainder of the shard's queue pair numbers modulo slots.
 func (c *Config) slots() uint32 { return 2 * uint32(c.Vectors) }
 
-// numberFor changes the random number num into a queue pair number for the shard with
-// the given slot.
+// numberFor changes the random number num into a queue pair number of the given slot.
 func (c *Config) numberFor(slot, num uint32) uint32 { return num - num%c.slots() + slot }
 
 // geometry returns the layout of the shared memory of a local connection.

@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	// These values are congestion windows in packets. A new peer address has
-	// initialWindow. The numbers are arbitrary.
+	// congestion windows in packets; initialWindow is that of a new peer address;
+	// arbitrary
 	initialWindow = 32
 	minWindow     = 4
 	maxWindow     = 1024
@@ -35,7 +35,7 @@ type congestion struct {
 	conns int // number of connections to the address
 	// packets that may be in flight, from minWindow to maxWindow
 	window uint64
-	// common part of the window, in packets: window minus the parts of all connections
+	// common part of the window, in packets
 	sharedPart int64
 	inFlight   uint64 // packets in flight, of all connections to the address
 	// connections that wait for room in the window, longest wait first
@@ -71,7 +71,7 @@ func (g *congestion) allows(n uint64) bool { return g.inFlight+n <= g.window }
 func (g *congestion) fillsWindow(n uint64) bool { return !g.allows(n + 1) }
 
 // resume lets the connection that has waited longest send, if the window has room. That
-// connection then calls resume for the next one.
+// connection then calls resume again.
 func (g *congestion) resume() {
 	if len(g.waiting) == 0 || !g.allows(1) {
 		return
@@ -88,27 +88,25 @@ type connCongestion struct {
 	inFlight uint64 // packets of this connection in flight
 	waiting  bool   // true if the connection is in shared.waiting
 	onRoom   func() // called when a connection that has waited may send again
-	// part of this connection in the shared window, in packets; negative if its losses
-	// have reduced the common part
+	// part of this connection in the shared window, in packets; may be negative
 	part int64
-	// slow start threshold (RFC 5681, 3.1): while the shared window is smaller, each
-	// acknowledged packet of this connection adds one to it
+	// slow start threshold (RFC 5681, 3.1): up to this size of the shared window, each
+	// acknowledged packet adds one
 	ssthresh uint64
-	// packets acknowledged since this connection last enlarged the shared window; used
-	// above ssthresh only
+	// packets acknowledged since this connection enlarged the shared window; used above
+	// ssthresh
 	sinceGrowth uint64
 	acked       uint64 // packets acknowledged since the connection was made
-	// value of acked; until it is reached, further losses are ignored, because losses of
-	// packets that were in flight together count once (RFC 9002, 7.3.2)
+	// value of acked; before it, further losses are ignored, because losses of packets
+	// that were in flight together count once (RFC 9002, 7.3.2)
 	recoveryEnd uint64
-	// limit of the packets of this connection in flight, from minWindow to
-	// maxConnWindow; the losses of this connection reduce it
+	// limit of the packets of this connection in flight, from minWindow to maxConnWindow
 	ownWindow      uint64
 	ownSinceGrowth uint64 // packets acknowledged since ownWindow last grew
 }
 
-// join adds the connection to a congestion. It calls onRoom later, when a waiting
-// connection may send again.
+// join adds the connection to a congestion. When a waiting connection may send again,
+// onRoom is called.
 func (f *connCongestion) join(g *congestion, onRoom func()) {
 	f.shared, f.ownWindow, f.ssthresh, f.onRoom = g, maxConnWindow, maxWindow, onRoom
 }
@@ -126,8 +124,8 @@ func (f *connCongestion) leave() {
 }
 
 // returnPart adds the part of an ended connection to the common part. A negative part
-// enlarges the window again, so that many short connections with losses do not use up
-// the common part.
+// enlarges the window again. Otherwise connections with losses would use up the common
+// part.
 func (f *connCongestion) returnPart() {
 	g := f.shared
 	if f.part < 0 {
@@ -145,9 +143,9 @@ func (f *connCongestion) setInFlight(n uint64) {
 	f.inFlight = n
 }
 
-// allows reports whether the connection may send n more packets. It may always use its
-// equal share of the shared window, and at least one packet. If the window is full, the
-// connection waits for onRoom.
+// allows reports whether the connection may send n more packets. Each connection may use
+// an equal share of the shared window, and at least one packet. If the window is full,
+// the connection waits for onRoom.
 func (f *connCongestion) allows(n uint64) bool {
 	if f.inFlight > 0 && f.inFlight+n > f.ownWindow {
 		return false
@@ -173,8 +171,8 @@ func (f *connCongestion) quarterWindow() int {
 	return max(1, int(min(f.shared.window, f.ownWindow)/4))
 }
 
-// grow counts n acknowledged packets. If less than half of the window was in use, the
-// window stays as it is, because it was not tested.
+// grow counts n acknowledged packets. The shared window does not grow if less than half
+// of it was in use.
 func (f *connCongestion) grow(n uint64) {
 	g := f.shared
 	f.acked += n
@@ -198,9 +196,9 @@ func (f *connCongestion) grow(n uint64) {
 	f.part += int64(more)
 }
 
-// shrink counts a loss. The parameter flight is how many packets the connection had in
-// flight. It may now have half of that number in flight. Slow start ends, and the shared
-// window shrinks.
+// shrink counts a loss, when the connection had as many packets in flight as the
+// parameter flight. It may now have half of them in flight. Slow start ends, and the
+// shared window shrinks.
 func (f *connCongestion) shrink(flight uint64) {
 	if f.acked < f.recoveryEnd {
 		return
@@ -210,8 +208,8 @@ func (f *connCongestion) shrink(flight uint64) {
 	g := f.shared
 	used := min(g.window, g.inFlight-f.inFlight+flight)
 	mine := min(used, flight)
-	// Without limits, the window loses its unused part and half of the connection's
-	// packets.
+	// The window loses its unused part and half of the connection's packets, unless a
+	// limit is smaller.
 	lost := g.window - used + mine - mine/2
 	// The first limit is the connection's part plus its equal share of the common part.
 	conns := int64(g.conns)

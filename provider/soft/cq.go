@@ -21,11 +21,11 @@ type cq struct {
 	// the slices that the last call of Poll or PollInline has passed
 	dst  []verbs.WC
 	data []verbs.InlineData
-	// limit is how many completions drive may store in dst, and inlineLimit is the same
-	// for small messages. Both are 0 outside a poll.
+	// limit is how many completions drive may store in dst. inlineLimit is that for
+	// small messages. Both are 0 outside a poll.
 	limit, inlineLimit int
-	// stored counts the completions in dst. fromRing counts those that the poll has
-	// taken from the ring. Both are equal outside a call of drive.
+	// stored counts the completions in dst. fromRing counts those from the ring. Both
+	// are equal outside a call of drive.
 	stored, fromRing int
 	ring             []cqe // queued completions; grows up to depth
 	// head counts the completions taken from the ring, and tail those added. Both wrap.
@@ -44,18 +44,17 @@ type cq struct {
 }
 
 // A cqe is a queued completion. It occupies an entry of its work queue until it is
-// polled (IBTA vol. 1, 10.8.5.1). So a CQ that is as deep as its work queues together
-// never overruns.
+// polled (IBTA vol. 1, 10.8.5.1). So a CQ as deep as its work queues together never
+// overruns.
 type cqe struct {
 	wc    verbs.WC
 	space *cqSpace // counts the entries of the work queue of the completed request
 }
 
-// A cqSpace counts the entries of a work queue that completions in a CQ occupy.
+// A cqSpace counts the entries of a work queue that queued completions occupy.
 type cqSpace struct {
 	held uint32 // number of occupied entries
-	// destroyed is true once the queue pair is destroyed. Poll then skips its
-	// completions.
+	// true once the queue pair is destroyed; Poll then skips its completions
 	destroyed bool
 }
 
@@ -122,12 +121,11 @@ func checkCQDepth(depth int) error {
 	return nil
 }
 
-// initialCQEs is how many completions the ring of a CQ can hold before it grows. The
-// ring rarely holds more, because drive usually fills dst. Arbitrary.
+// initialCQEs is how many completions the ring of a CQ can hold at first. The ring is
+// rarely full, because drive usually fills dst. Arbitrary.
 const initialCQEs = 64
 
-// resize gives the ring room for size completions, a power of two. It keeps the queued
-// completions.
+// resize changes the number of completions that the ring can hold, a power of two.
 func (c *cq) resize(size int) {
 	ring := make([]cqe, size)
 	n := uint32(0)
@@ -161,25 +159,24 @@ func (c *cq) Resize(depth int) error {
 	return nil
 }
 
-// copyWC copies a completion field by field. One wide load would stall, because the
-// fields were just written one by one.
+// copyWC copies a completion field by field. One wide load would stall after the recent
+// writes.
 func copyWC(to, from *verbs.WC) {
 	to.ID, to.Opcode, to.ByteLen, to.QPN = from.ID, from.Opcode, from.ByteLen, from.QPN
 	to.Status, to.Imm, to.SrcQPN = from.Status, from.Imm, from.SrcQPN
 	to.Flags, to.VendorErr = from.Flags, from.VendorErr
 }
 
-// push adds the completion of a request. The parameter from is its work queue. The
-// parameter solicited is true for a receive with the solicited event bit. Failed
-// completions always count as solicited (IBTA vol. 1, 11.4.2.2).
+// push adds a completion for the work queue in the parameter from. The parameter
+// solicited is true for a receive with the solicited event bit. Failed completions
+// always count as solicited (IBTA vol. 1, 11.4.2.2).
 func (c *cq) push(wc *verbs.WC, from *cqSpace, solicited bool) {
 	switch queued := int(c.tail - c.head); {
 	case queued == 0 && c.stored < c.limit:
 		copyWC(&c.dst[c.stored], wc)
 		c.stored++
 		from.held--
-	// The completions that this call of drive has stored in dst count towards the depth
-	// too.
+	// The completions in dst count towards the depth too.
 	case queued < c.depth-(c.stored-c.fromRing):
 		if queued == len(c.ring) {
 			c.resize(2 * len(c.ring))
@@ -216,8 +213,8 @@ func (c *cq) fire() {
 // Poll implements verbs.CQ.
 func (c *cq) Poll(dst []verbs.WC) (int, error) { return c.PollInline(dst, nil) }
 
-// PollInline implements verbs.InlinePoller. It usually calls drive only if the ring has
-// too few completions; see drivePolls.
+// PollInline implements verbs.InlinePoller. If the ring has enough completions, it
+// rarely calls drive; see drivePolls.
 func (c *cq) PollInline(dst []verbs.WC, data []verbs.InlineData) (int, error) {
 	s := c.shard
 	s.enter()
@@ -243,8 +240,8 @@ func (c *cq) PollInline(dst []verbs.WC, data []verbs.InlineData) (int, error) {
 	return n, nil
 }
 
-// setBatch stores the slices of a poll. They are usually the same as before, and
-// comparing is cheaper than storing pointers.
+// setBatch stores the slices of a poll. They rarely change, and comparing is cheaper
+// than storing pointers.
 func (c *cq) setBatch(dst []verbs.WC, data []verbs.InlineData) {
 	if len(dst) != len(c.dst) || len(dst) > 0 && &dst[0] != &c.dst[0] {
 		c.dst = dst
@@ -254,12 +251,12 @@ func (c *cq) setBatch(dst []verbs.WC, data []verbs.InlineData) {
 	}
 }
 
-// One of drivePolls polls that were satisfied from the ring calls drive too. So other
-// queue pairs make progress. Arbitrary.
+// One of drivePolls polls with enough completions in the ring calls drive too, for the
+// progress of other queue pairs. Arbitrary.
 const drivePolls = 4
 
-// driveIsDue counts a poll that was satisfied from the ring. It reports whether that
-// poll has to call drive too.
+// driveIsDue counts a poll with enough completions in the ring, and reports whether it
+// has to call drive too.
 func (c *cq) driveIsDue() bool {
 	c.ringPolls++
 	return c.ringPolls%drivePolls == 0
@@ -300,8 +297,7 @@ func (c *cq) Arm(solicitedOnly bool) error {
 	if c.arming == disarmed {
 		c.shard.armed++
 	}
-	// A request for any completion is stronger than one for a solicited completion
-	// (ibv_req_notify_cq(3)).
+	// armedAny is stronger than armedSolicited (ibv_req_notify_cq(3)).
 	want := armedAny
 	if solicitedOnly {
 		want = armedSolicited

@@ -5,9 +5,9 @@ package soft
 import "github.com/rdmaloop/rdmaloop/verbs"
 
 // A CQ that gets more completions than it can hold stays in error, and its queue pairs
-// fail (IBTA vol. 1, 10.8.5 and 11.6.3.1). Asynchronous events report them; see
+// fail (IBTA vol. 1, 10.8.5 and 11.6.3.1). Asynchronous events report this; see
 // ibv_get_async_event(3). The queue pairs fail in the next call of drive, because one of
-// them is in the middle of a request.
+// them is processing a request.
 
 // overflow puts a full CQ in error.
 func (c *cq) overflow() {
@@ -28,8 +28,8 @@ func (c *cq) failNow() {
 	}
 }
 
-// failQPs moves the queue pairs of an overrun CQ to the error state. The completions of
-// their flushed requests are dropped.
+// failQPs fails the queue pairs of an overrun CQ. Their flushed requests have no
+// completions.
 func (c *cq) failQPs() {
 	for _, q := range c.dev.qpsOn(c) {
 		if q.state != verbs.StateReset && q.state != verbs.StateError {
@@ -39,7 +39,7 @@ func (c *cq) failQPs() {
 	}
 }
 
-// qpsOn returns the queue pairs whose send queue or receive queue completes on a CQ.
+// qpsOn returns the queue pairs that complete on a CQ.
 func (d *device) qpsOn(c *cq) (on []*qp) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -8,8 +8,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// This file has the parts of the requester and the responder that only UD queue pairs
-// use.
+// This file has the parts of the requester and the responder for UD only.
 
 // checkDatagram checks a UD request before it is queued.
 func checkDatagram(wr *verbs.SendWR) error {
@@ -25,9 +24,9 @@ func checkDatagram(wr *verbs.SendWR) error {
 	return nil
 }
 
-// checkQueuedDatagram returns verbs.StatusSuccess, or the status with which a UD request
-// fails: if it does not fit into one packet (IBTA vol. 1, 9.8.2.2), or its address
-// handle has another protection domain (10.2.2.2).
+// checkQueuedDatagram returns the status with which a UD request fails, or
+// verbs.StatusSuccess. A request fails if it is longer than one packet (IBTA vol. 1,
+// 9.8.2.2), or its address handle is of another protection domain (10.2.2.2).
 func (q *qp) checkQueuedDatagram(w *wqe) verbs.Status {
 	switch {
 	case w.total > datagramMTU:
@@ -49,8 +48,8 @@ type datagram struct {
 	payload   []byte
 }
 
-// deliverDatagram delivers a datagram, or drops and counts it. The Q_Key has to be right
-// (IBTA vol. 1, 9.6.1.4.2), and a receive buffer has to be large enough.
+// deliverDatagram delivers a datagram, or drops and counts it. It needs the right Q_Key
+// (IBTA vol. 1, 9.6.1.4.2) and a large enough receive buffer.
 func (q *qp) deliverDatagram(d *datagram) {
 	if !q.isServing() || d.qkey != q.attr.QKey {
 		q.shard.counts.Inc(counters.RcvdDatagramErr)

@@ -26,8 +26,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// These limits bound the memory that one caller can make the device allocate. They are
-// arbitrary, unless their comment names a reason.
+// These limits bound the memory that one caller can allocate. They are arbitrary, unless
+// their comment names a reason.
 const (
 	maxQP        = 1 << 20
 	maxWR        = 1 << 15
@@ -45,7 +45,7 @@ const (
 )
 
 // device implements verbs.Device. Any goroutine may call its methods. The mutex mu
-// guards the fields after it. It is not taken on the hot path.
+// guards the fields after it.
 type device struct {
 	cfg       Config
 	attr      verbs.DeviceAttr
@@ -60,8 +60,8 @@ type device struct {
 	cm        *connmgr.Manager // connection management
 	// connections of RC queue pairs
 	bindings *bindings
-	// access refuses connections of a source after too many access errors, because the
-	// source may be guessing remote keys.
+	// access refuses connections of a source after too many access errors: it may be
+	// guessing remote keys.
 	access *access.ErrorLimit
 
 	mu     sync.Mutex
@@ -83,8 +83,7 @@ type shardKey struct {
 // slot returns the slot of the shard; see Config.slots.
 func (k shardKey) slot() uint32 { return 2*uint32(k.vector) + uint32(k.progress) }
 
-// objectKind is a kind of objects that a device counts. A device with open objects can
-// not be closed.
+// objectKind is a kind of objects that have to be closed before the device.
 type objectKind uint8
 
 const (
@@ -127,8 +126,8 @@ func newDevice(cfg *Config) (*device, error) {
 	return d, nil
 }
 
-// managerConfig returns the configuration of connection management. The parameter wireCM
-// has its counters of the wire path.
+// managerConfig returns the configuration of connection management, with its counters of
+// the wire path.
 func (d *device) managerConfig(wireCM *counters.Set) *connmgr.Config {
 	return &connmgr.Config{
 		Device: d, Engine: qpEngine{d}, Start: d.start,
@@ -144,7 +143,7 @@ func (d *device) managerConfig(wireCM *counters.Set) *connmgr.Config {
 
 func deviceAttr(cfg *Config, guid uint64) verbs.DeviceAttr {
 	return verbs.DeviceAttr{
-		// Each opened device has a new GUID, because communication IDs can repeat after
+		// A new GUID for each opened device, because communication IDs can repeat after
 		// a restart.
 		NodeGUID: guid,
 		Vendor:   "rdmaloop",
@@ -191,8 +190,8 @@ func (d *device) Caps() verbs.Caps {
 	}
 }
 
-// Port implements verbs.Device. The only port has number 1. Its GIDs are the current
-// addresses of the host, and those in 127.0.0.0/8 where the device has a socket.
+// Port implements verbs.Device. The only port has number 1. Its GIDs are the addresses
+// of the host, and those of 127.0.0.0/8 at which the device has a socket.
 func (d *device) Port(num uint8) (verbs.PortAttr, error) {
 	if err := checkPort(num); err != nil {
 		return verbs.PortAttr{}, operr.Wrap("query port", err)
@@ -226,8 +225,8 @@ func (d *device) NextAsync(ev *verbs.AsyncEvent) (bool, error) { return d.async.
 // now returns the time since the device was opened.
 func (d *device) now() time.Duration { return time.Since(d.start) }
 
-// add counts a new object of a kind. It returns an error if the device has reached the
-// limit. The parameter name is the name of the kind in the error.
+// add counts a new object of a kind, up to a limit. The parameter name is the kind's
+// name in the error.
 func (d *device) add(kind objectKind, name string, limit int) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -247,8 +246,7 @@ func (d *device) remove(kind objectKind) {
 	d.objects[kind]--
 }
 
-// claimShard makes a completion channel the owner of a shard in manual progress. Only
-// one channel can own the shard.
+// claimShard makes a completion channel the only owner of a shard in manual progress.
 func (d *device) claimShard(s *shard) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -265,8 +263,8 @@ func (d *device) releaseShard(s *shard) {
 	s.owned = false
 }
 
-// shard returns the shard of a completion vector and progress mode. It makes the shard
-// at the first call.
+// shard returns the shard of a completion vector and progress mode, and makes it if
+// needed.
 func (d *device) shard(vector int, progress verbs.Progress) (*shard, error) {
 	if vector < 0 || vector >= d.cfg.Vectors {
 		return nil, &verbs.ParamError{Field: "vector", Value: int64(vector), Limit: int64(d.cfg.Vectors - 1)}
@@ -292,9 +290,8 @@ func (d *device) shard(vector int, progress verbs.Progress) (*shard, error) {
 	return s, nil
 }
 
-// register gives a queue pair a random number that belongs to its shard. The numbers 0,
-// 1 and 0xffffff have other uses. If the function reserve returns an error for a number,
-// register tries another one.
+// register gives a queue pair a random number of its shard, but not 0, 1 or 0xffffff. If
+// the function reserve refuses a number, register tries another one.
 func (d *device) register(q *qp, reserve func(num uint32) error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -326,7 +323,7 @@ func (d *device) unregister(q *qp) {
 }
 
 // waitForShards waits until each shard in automatic progress has ended its present call.
-// In manual progress, the application must not close a region during such a call.
+// The application has to do the same in manual progress.
 func (d *device) waitForShards() {
 	d.mu.Lock()
 	shards := slices.Collect(maps.Values(d.shards))
@@ -344,8 +341,8 @@ func (d *device) isClosed() bool {
 	return d.closed
 }
 
-// openObjects returns the numbers of open objects, such as "1 CQ, 2 PD", or "". The
-// caller holds mu.
+// openObjects returns the numbers of open objects, such as "1 CQ, 2 PD". The caller
+// holds mu.
 func (d *device) openObjects() string {
 	var list []string
 	for kind, name := range [...]string{objPD: "PD", objCQ: "CQ", objChannel: "completion channel", objEventChannel: "event channel"} {

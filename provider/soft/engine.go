@@ -25,8 +25,8 @@ type engine interface {
 	// isServing reports whether the queue pair processes packets of the peer.
 	isServing() bool
 
-	// These methods give the path the requests to send. The path calls markBegun after
-	// the first packet of a request, and markSent after the last one.
+	// These methods give the path the requests to send. For each one it calls markBegun
+	// at its first packet, and markSent after its last one.
 	nextToSend() *wqe
 	nextIsNew() bool
 	gather(dst []byte, w *wqe, offset uint32) bool
@@ -56,8 +56,8 @@ type engine interface {
 	onPeerStopped()
 	onPeerActive()
 
-	// These methods execute requests of the peer. For a failed request, the path sends a
-	// NAK, and then calls requestFailed.
+	// These methods execute requests of the peer. The path calls requestFailed after the
+	// NAK for a failed request.
 	deliver(r *fragment.Fragment) outcome
 	deliverInline(payload []byte, solicited bool) bool
 	deliverRead(r *fragment.Fragment) (memoryRange, outcome)

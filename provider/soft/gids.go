@@ -12,8 +12,8 @@ import (
 )
 
 // A gidTable has the addresses of the host in the system's order. The index of an
-// address is its GID index. Reading the addresses is slow, so the table is read again
-// only if an entry is missing or all are needed.
+// address is its GID index. Reading the addresses is slow, so they are read again only
+// if needed.
 type gidTable struct {
 	inUse func() []netip.Addr // returns the local addresses of the device's sockets of the wire path
 
@@ -21,8 +21,8 @@ type gidTable struct {
 	gids []verbs.GID
 }
 
-// all reads the table again, and returns a copy. The table also has the addresses in
-// 127.0.0.0/8 where the device has a socket.
+// all reads the table again, and returns a copy. It also has addresses of 127.0.0.0/8 at
+// which the device has a socket.
 func (t *gidTable) all() ([]verbs.GID, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -30,8 +30,7 @@ func (t *gidTable) all() ([]verbs.GID, error) {
 	return slices.Clone(t.gids), err
 }
 
-// index returns the GID index of an address. It returns 0 for an address that is not in
-// the table.
+// index returns the GID index of an address, or 0 if the table does not have it.
 func (t *gidTable) index(of netip.Addr) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

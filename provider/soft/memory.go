@@ -50,7 +50,7 @@ func (p *pd) Close() error {
 // errNilAttr is the error of a call whose attributes are nil.
 var errNilAttr = &verbs.ParamError{Field: "attributes", NotNumber: true, Reason: "missing"}
 
-// checkDevice checks that the domain is open, and that it belongs to the device dev.
+// checkDevice checks that the domain is open and belongs to a device.
 func (p *pd) checkDevice(dev *device) error {
 	if p.closed.Load() {
 		return verbs.ErrClosed
@@ -69,8 +69,7 @@ type mr struct {
 	base   uint64
 	key    uint32
 	access verbs.Access
-	// mapping that Close unmaps: buf, rounded up for huge pages; nil for a region made
-	// by Register
+	// mapping that Close unmaps: buf, rounded up for huge pages; nil after Register
 	mapped []byte
 	huge   bool // mapped consists of huge pages
 
@@ -140,8 +139,7 @@ func (p *pd) newMR(buf []byte, access verbs.Access, mapped []byte) (*mr, error) 
 	return m, nil
 }
 
-// mapAnonymous maps zeroed memory. It uses huge pages if the parameter huge is true and
-// enough are reserved.
+// mapAnonymous maps zeroed memory, with huge pages if these are wanted and free.
 func mapAnonymous(size int, huge bool) (buf []byte, isHuge bool, err error) {
 	const prot, flags = unix.PROT_READ | unix.PROT_WRITE, unix.MAP_PRIVATE | unix.MAP_ANONYMOUS
 	if huge {
@@ -214,8 +212,8 @@ func (m *mr) Discard(offset, length int) error {
 	return operr.Wrap(op, unix.Madvise(m.buf[begin:end], unix.MADV_DONTNEED))
 }
 
-// bytesAt returns bytes of the region from an address on. It returns false if they are
-// not all inside the region.
+// bytesAt returns bytes of the region, from an address on. It returns false if they are
+// not in the region.
 func (m *mr) bytesAt(addr uint64, length uint32) ([]byte, bool) {
 	// For an address below base the difference wraps, and the check fails.
 	off := addr - m.base
@@ -226,8 +224,8 @@ func (m *mr) bytesAt(addr uint64, length uint32) ([]byte, bool) {
 	return m.buf[off : off+uint64(length) : off+uint64(length)], true
 }
 
-// sgeMemory returns the memory of an SGE. It returns false if there is no such region,
-// or if the region does not allow the access.
+// sgeMemory returns the memory of an SGE. It returns false if the region does not exist
+// or does not allow the access.
 func (p *pd) sgeMemory(sge *verbs.SGE, access verbs.Access) ([]byte, bool) {
 	m := p.dev.mrs.find(sge.LKey)
 	if m == nil || m.pd != p || m.access&access != access {
@@ -236,7 +234,7 @@ func (p *pd) sgeMemory(sge *verbs.SGE, access verbs.Access) ([]byte, bool) {
 	return m.bytesAt(sge.Addr, sge.Length)
 }
 
-// sgeBytesFrom returns the memory from an offset in sges to the end of the SGE there. It
+// sgeBytesFrom returns the memory from an offset in sges to the end of that SGE. It
 // returns false if the memory is not accessible.
 func (p *pd) sgeBytesFrom(sges []verbs.SGE, offset uint32, access verbs.Access) ([]byte, bool) {
 	for i := range sges {
@@ -252,8 +250,8 @@ func (p *pd) sgeBytesFrom(sges []verbs.SGE, offset uint32, access verbs.Access) 
 	return nil, false
 }
 
-// scatter copies data to the memory of sges, beginning at an offset. It returns false if
-// some memory is not accessible; it may then have copied a part.
+// scatter copies data to the memory of sges, from an offset on. It returns false if some
+// memory is not accessible; a part may be copied then.
 func (p *pd) scatter(sges []verbs.SGE, offset uint32, data []byte) bool {
 	for len(data) > 0 {
 		to, ok := p.sgeBytesFrom(sges, offset, verbs.AccessLocalWrite)
@@ -266,8 +264,8 @@ func (p *pd) scatter(sges []verbs.SGE, offset uint32, data []byte) bool {
 	return true
 }
 
-// gather fills dst from the memory of sges, beginning at an offset. It returns false if
-// some memory is not accessible; it may then have filled a part.
+// gather fills dst from the memory of sges, from an offset on. It returns false if some
+// memory is not accessible; a part may be filled then.
 func (p *pd) gather(dst []byte, sges []verbs.SGE, offset uint32) bool {
 	for len(dst) > 0 {
 		from, ok := p.sgeBytesFrom(sges, offset, 0)
@@ -280,9 +278,8 @@ func (p *pd) gather(dst []byte, sges []verbs.SGE, offset uint32) bool {
 	return true
 }
 
-// acquireRemote returns the memory that a peer's request names, and its region. It
-// returns nil if the key, the bounds or the access rights are wrong. The memory stays
-// mapped until release.
+// acquireRemote returns the region and the memory that a peer's request names. It
+// returns nil if the request is not allowed. The memory stays mapped until release.
 func (p *pd) acquireRemote(key uint32, addr uint64, length uint32, access verbs.Access) (*mr, []byte) {
 	m := p.dev.mrs.find(key)
 	if m == nil || m.pd != p || m.access&access != access {

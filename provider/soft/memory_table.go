@@ -13,14 +13,13 @@ import (
 const (
 	// maxMR is how many regions a device can have.
 	maxMR = 1<<20 - 1
-	// minTableSlots is the number of slots of the smallest table. It is arbitrary; 128
-	// slots take 1 KiB.
+	// minTableSlots is the number of slots of the smallest table, 1 KiB. Arbitrary.
 	minTableSlots = 128
 )
 
-// An mrTable finds a region by its key, a random number of 32 bits. Lookups take no
-// lock. The zero value is an empty table. It is a hash table with open addressing: the
-// low bits of a key are its hash, and at most half of the slots are used.
+// An mrTable finds a region by its key, a random number of 32 bits, without a lock. The
+// zero value is empty. It is a hash table with open addressing: the low bits of a key
+// are its hash, and at most half of the slots are used.
 type mrTable struct {
 	slots atomic.Pointer[mrSlots]
 
@@ -29,13 +28,13 @@ type mrTable struct {
 	regions int // number of regions in the table
 	// number of slots that are not nil
 	used int
-	// Slots of removed regions point to removedMark. Its key is 0, which no region has,
-	// so no search finds it.
+	// Slots of removed regions point to removedMark. Its key is 0, which is never
+	// searched.
 	removedMark mr
 }
 
-// mrSlots are the slots of an mrTable. Their number is a power of two. A removed region
-// leaves a mark instead of nil, because searches for other keys continue after it.
+// mrSlots are the slots of an mrTable, a power of two. A removed region leaves a mark
+// and not nil, because some searches continue after it.
 type mrSlots []atomic.Pointer[mr]
 
 // find returns the region with the key, or nil.
@@ -73,8 +72,8 @@ func (t *mrTable) insert(m *mr) error {
 	return nil
 }
 
-// makeRoom replaces the slots by more slots if half of them are used. A search in the
-// old slots may continue.
+// makeRoom makes a new table of slots if half of the slots are used. Searches in the old
+// one may continue.
 func (t *mrTable) makeRoom() {
 	old := t.slots.Load()
 	if old != nil && 2*(t.used+1) <= len(*old) {
@@ -92,8 +91,8 @@ func (t *mrTable) makeRoom() {
 	t.slots.Store(&slots)
 }
 
-// put stores a region in the first slot that is nil or removed. The result fresh is true
-// if the slot was nil.
+// put stores a region in the first slot that is nil or removed. It returns true if that
+// slot was nil.
 func (s mrSlots) put(m, removedMark *mr) (fresh bool) {
 	mask := uint32(len(s) - 1)
 	for i := m.key & mask; ; i = (i + 1) & mask {

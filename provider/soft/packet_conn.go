@@ -10,28 +10,27 @@ import (
 // A packetConn sends and receives the packets of a shard, and owns their buffers. It may
 // lose packets without an error.
 type packetConn interface {
-	// Open prepares a route for use until Close. It fails if no packets can be sent
-	// along it.
+	// Open prepares a route for use until Close. It fails if the route can not be used.
 	Open(to *udp.Route) error
 	Close(to *udp.Route)
-	// Buffer returns memory for one packet on a route. It returns nil if there is no
-	// room until the next call of drive. The bytes belong to the caller until Push or
-	// the next Buffer.
+	// Buffer returns memory for one packet on a route, or nil if there is no room until
+	// the next call of drive. The bytes belong to the caller until Push or the next
+	// Buffer.
 	Buffer(to *udp.Route, size int) []byte
 	// Push queues the packet in the bytes of the last Buffer. The packetConn computes
 	// the ICRC.
 	Push(to *udp.Route, p wire.Packet)
 	// Flush sends the queued packets.
 	Flush()
-	// OnTimeout is called when a packet on the route was not acknowledged in time. The
-	// packetConn then forgets what it knows about the network path.
+	// OnTimeout is called after a missing acknowledgement on the route. The packetConn
+	// then forgets what it knows about the network path.
 	OnTimeout(to *udp.Route)
 }
 
 // A wireQP is a queue pair on the wire path.
 type wireQP interface {
-	// receive processes a packet with a correct partition key and ICRC. The packet is
-	// valid during the call.
+	// receive processes a packet with a correct partition key and ICRC. It must not keep
+	// the packet.
 	receive(p wire.Packet, from *udp.Header)
 	// sendDue sends the packets that are due. It returns true if all were sent.
 	sendDue() (done bool)

@@ -11,58 +11,58 @@ import (
 )
 
 // A path transfers the requests of one queue pair, and delivers those of its peer. It
-// belongs to the queue pair's shard. Of the queue pair it uses only the interface
+// belongs to the queue pair's shard. It uses the queue pair only through the methods in
 // engine.
 type path interface {
 	// ready makes the path usable when the queue pair enters RTR.
 	ready() error
-	// transmit sends requests until the send queue is empty or the path is full. When a
-	// path has room again, it calls transmit itself.
+	// transmit sends requests until the send queue is empty or the path is full. The
+	// path calls transmit itself when it has room again.
 	transmit()
 	// sendInline sends one SEND, and returns the path sequence of its last fragment. The
-	// message may wait until transmit. sendInline returns false if the path can not send
-	// the whole message now, or has to keep a copy. No other request may be waiting.
+	// message may wait for transmit. sendInline returns false if it can not send the
+	// whole message now, or has to keep a copy. No other request may be waiting.
 	sendInline(flags verbs.SendFlags, data []byte) (seq uint64, ok bool)
-	// resend repeats the request that got an RNR NAK, and the requests after it.
+	// resend repeats the request with the RNR NAK, and the requests after it.
 	resend()
-	// takeAcks processes the acknowledgements that have arrived. It returns false if
+	// takeAcks processes the acknowledgements that have arrived, and returns false if
 	// there were none.
 	takeAcks() bool
 	// acked returns the first path sequence that the peer has not acknowledged.
 	acked() uint64
 	// receivesPosted is called after receive buffers were posted.
 	receivesPosted()
-	// requestsPending reports whether packets or ring slots of the peer wait to be
-	// processed.
+	// requestsPending reports whether unprocessed packets or ring slots of the peer are
+	// known.
 	requestsPending() bool
-	// abort sends a NAK for a request whose remaining fragments did not arrive, and then
-	// calls requestFailed.
+	// abort sends a NAK for an incomplete request, and then calls requestFailed.
 	abort(a outcome)
-	// accessSource returns the source for counting access errors of the peer; see
-	// access.ErrorLimit. It returns false if the peer is this process.
+	// accessSource returns the source for counting access errors of the peer, or false
+	// if the peer is this process; see access.ErrorLimit.
 	accessSource() (access.Source, bool)
 	// rebind offers the path another end. The path accepts it if its present end is
-	// provisional and the peer has not taken the other provisional end. Then the queue
-	// pair has to use the path moved, and to send its requests again. Otherwise moved is
-	// nil. The result taken is true if the caller does not own the end any more.
+	// provisional and the peer has not taken the other provisional end. Then the result
+	// moved is the path that the queue pair has to use, and the queue pair sends its
+	// requests again. The result taken is true if the caller does not own the end any
+	// more.
 	rebind(end *localEnd) (moved path, taken bool, err error)
 	// peerGone reports that the peer's process has ended without closing the connection
-	// with the given end. Other paths ignore the call.
+	// of the given end. Other paths ignore the call.
 	peerGone(end *shm.End)
-	// receiveAt makes a UD queue pair receive datagrams at one address of this host
-	// only; see connmgr.QueuePair.
+	// receiveAt makes a UD queue pair receive at one address only; see
+	// connmgr.QueuePair.
 	receiveAt(at netip.Addr) error
 	// stopResponding ends the processing of the peer's requests in the error state.
 	stopResponding()
-	// reset is called when the queue pair enters RESET. It drops unsent requests. It
+	// reset is called when the queue pair enters RESET. It drops unsent requests, and
 	// returns false if it has detached the path.
 	reset() (usable bool)
-	// detach releases the resources of the path. It is the last call of a method.
+	// detach releases the resources of the path. It is the last call.
 	detach()
 }
 
-// An outcome is the result of executing a request of the peer. It decides which
-// acknowledgement the peer gets.
+// An outcome is the result of executing a request of the peer. It decides how the peer
+// is answered.
 type outcome uint8
 
 const (

@@ -5,26 +5,25 @@ package soft
 import "slices"
 
 const (
-	// Active connections are polled in each call of drive. The sockets of the wire path,
-	// timers and epoll are checked in one of rareEvery calls at most. So the next
-	// numbers are multiples of it. Arbitrary.
+	// Active connections are polled in each call of drive. At most one of rareEvery
+	// calls checks sockets, timers and epoll, so the next numbers are multiples of it.
+	// Arbitrary.
 	rareEvery = 16
 	// One of epollEvery calls of drive polls epoll, for owners that never sleep.
 	// Arbitrary.
 	epollEvery = 64 * rareEvery
-	// epollEveryUD replaces epollEvery if the shard has sockets that only epoll polls:
-	// UD on the local path, or overflow sockets of the wire path. Arbitrary.
+	// epollEveryUD replaces epollEvery if some sockets are polled only by epoll: those
+	// of UD on the local path, and overflow sockets. Arbitrary.
 	epollEveryUD = rareEvery
 	// One of clockEvery calls of drive checks the timers. Arbitrary.
 	clockEvery = rareEvery
-	// In one of ackEvery calls of drive, a connection reads acknowledgements even if no
-	// signaled request is outstanding. Arbitrary.
+	// In one of ackEvery calls of drive, acknowledgements are read although no signaled
+	// request waits for them. Arbitrary.
 	ackEvery = 64
 	// A connection becomes idle after idleAfter calls of drive without work. Arbitrary.
 	idleAfter = 256
 	// If more than maxPolledIdle connections are polled, those without work for
-	// parkAfter calls of drive are parked. So the others are polled more often. Both
-	// numbers are arbitrary.
+	// parkAfter calls of drive are parked. Both numbers are arbitrary.
 	maxPolledIdle = 8
 	parkAfter     = 4096
 )
@@ -34,21 +33,20 @@ type pollState uint8
 
 const (
 	// pollParked: the shard does not poll the connection. A connection begins and ends
-	// in this state. If more than maxPolledIdle connections are polled, it is also
-	// parked after parkAfter calls of drive without work, and when the owner may sleep.
-	// The peer is then asked to ring the doorbell. A ring makes the connection active.
+	// in this state. If more than maxPolledIdle connections are polled, one is parked
+	// after parkAfter calls of drive without work, or when the owner may sleep. Its peer
+	// is asked to ring the doorbell, which makes the connection active.
 	pollParked pollState = iota
 	// pollActive: each call of drive polls the connection. It becomes active when it
-	// sends, when its doorbell rings, or when a poll finds work. It becomes idle after
-	// idleAfter calls of drive without work.
+	// sends, its doorbell rings, or a poll finds work. It becomes idle after idleAfter
+	// calls without work.
 	pollActive
-	// pollIdle: each call of drive polls one of the idle connections, in turn. If the
-	// poll finds work, that connection becomes active.
+	// pollIdle: each call of drive polls one of the idle connections, in turn. If that
+	// connection has work, it becomes active.
 	pollIdle
 )
 
-// A pollEntry is the entry of a connection in the schedule of its shard. The zero value
-// is parked.
+// A pollEntry is the entry of a connection in the schedule. The zero value is parked.
 type pollEntry struct {
 	state    pollState
 	index    int    // index in pollSchedule.active or pollSchedule.idle
@@ -56,7 +54,7 @@ type pollEntry struct {
 }
 
 // A pollSchedule decides what each call of drive polls. It counts calls, because reading
-// the clock each time is too expensive.
+// the clock is expensive.
 type pollSchedule struct {
 	drives   uint32     // number of calls of drive so far; wraps
 	active   []*shmConn // connections that each call of drive polls
@@ -67,9 +65,9 @@ type pollSchedule struct {
 // begin counts a call of drive.
 func (p *pollSchedule) begin() { p.drives++ }
 
-// rareDue reports whether this call of drive polls the sockets of the wire path, and
-// checks timers and epoll. The parameter wireInUse is true if there are such sockets.
-// Without active connections they are always polled.
+// rareDue reports whether this call of drive checks sockets, timers and epoll. The
+// parameter wireInUse is true if there are sockets of the wire path. Without active
+// connections these are always polled.
 func (p *pollSchedule) rareDue(wireInUse bool) bool {
 	return p.drives%rareEvery == 0 || wireInUse && len(p.active) == 0
 }
@@ -77,12 +75,11 @@ func (p *pollSchedule) rareDue(wireInUse bool) bool {
 // timers reports whether this call of drive checks the running timers.
 func (p *pollSchedule) timers() bool { return p.drives%clockEvery == 0 }
 
-// acks reports whether this call of drive reads the acknowledgements of all polled
-// connections; see ackEvery.
+// acks reports whether this call of drive reads all acknowledgements; see ackEvery.
 func (p *pollSchedule) acks() bool { return p.drives%ackEvery == 0 }
 
 // epoll reports whether this call of drive polls epoll. The parameter epollOnly means
-// that some messages are reported only by epoll. The parameter wireInUse is that of
+// that some sockets are polled only by epoll. The parameter wireInUse is that of
 // rareDue.
 func (p *pollSchedule) epoll(epollOnly, wireInUse bool) bool {
 	return p.drives%epollEvery == 0 || epollOnly && (p.drives%epollEveryUD == 0 || len(p.active) == 0 && wireInUse)
@@ -107,7 +104,7 @@ func (p *pollSchedule) activate(c *shmConn) {
 	}
 }
 
-// rests reports whether an active connection had no work in the last idleAfter calls.
+// rests reports whether an active connection had no work for idleAfter calls.
 func (p *pollSchedule) rests(c *shmConn) bool { return p.drives-c.schedule.lastWork > idleAfter }
 
 // makeIdle makes a connection idle.
@@ -119,10 +116,9 @@ func (p *pollSchedule) remove(c *shmConn) { p.move(c, pollParked) }
 // crowded reports whether more than maxPolledIdle connections are polled.
 func (p *pollSchedule) crowded() bool { return len(p.active)+len(p.idle) > maxPolledIdle }
 
-// armForSleep calls the function arm for each polled connection, before the owner may
-// sleep. The function asks the peer to ring the doorbell, or returns false if there is
-// work. Then armForSleep returns false at once. Connections beyond maxPolledIdle are
-// parked.
+// armForSleep is called before the owner may sleep. The function arm asks the peer of a
+// connection to ring the doorbell. If there is work, arm and armForSleep return false.
+// Connections beyond maxPolledIdle are parked.
 func (p *pollSchedule) armForSleep(arm func(*shmConn) bool) bool {
 	return p.armList(p.idle, arm) && p.armList(p.active, arm)
 }
@@ -140,8 +136,8 @@ func (p *pollSchedule) armList(conns []*shmConn, arm func(*shmConn) bool) bool {
 }
 
 // parkUnused parks connections without work for parkAfter calls of drive, until
-// maxPolledIdle are left. The function arm asks the peer to ring the doorbell. If it
-// returns false, the connection has work, and is not parked.
+// maxPolledIdle are left. The function arm asks a peer to ring the doorbell. If there is
+// work, it returns false.
 func (p *pollSchedule) parkUnused(arm func(*shmConn) bool) {
 	if !p.crowded() {
 		return
@@ -155,8 +151,7 @@ func (p *pollSchedule) parkUnused(arm func(*shmConn) bool) {
 	}
 }
 
-// move moves a connection to the list of another state. The last connection of the old
-// list takes its index.
+// move moves a connection to the list of another state.
 func (p *pollSchedule) move(c *shmConn, to pollState) {
 	if from := p.list(c.schedule.state); from != nil {
 		last := len(*from) - 1

@@ -10,8 +10,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// qp implements verbs.QP. It belongs to its shard. The fields from state on are accessed
-// only between shard.enter and shard.leave.
+// qp implements verbs.QP. It belongs to its shard. The fields from state on are guarded
+// by shard.enter and shard.leave.
 type qp struct {
 	dev       *device
 	pd        *pd
@@ -94,8 +94,7 @@ func (p *pd) createQP(attr *verbs.QPInitAttr) (*qp, error) {
 }
 
 // register gives the queue pair a free number, and attaches it to its shard. A UD number
-// is free on the whole host; see udPath.claim. An RC queue pair gets its path later,
-// when it enters RTR.
+// is free on the whole host; see udPath.claim.
 func (q *qp) register() error {
 	claim, attach := func(uint32) error { return nil }, func() error { return nil }
 	if q.typ == verbs.QPTypeUD {
@@ -113,7 +112,7 @@ func (q *qp) register() error {
 }
 
 // attachToShard checks the CQs and the SRQ, and calls the function attach. It counts the
-// queue pair in refs, so that the PD, the CQs and the SRQ can not be closed.
+// queue pair in refs of its PD, CQs and SRQ, which then can not be closed.
 func (q *qp) attachToShard(attach func() error) error {
 	q.shard.enter()
 	defer q.shard.leave()
@@ -136,7 +135,7 @@ func (q *qp) attachToShard(attach func() error) error {
 	return nil
 }
 
-// checkQueues checks that the CQs and the SRQ are open, and that no CQ has overrun.
+// checkQueues checks that the CQs and the SRQ are usable.
 func (q *qp) checkQueues() error {
 	if q.sendCQ.closed.Load() || q.recvCQ.closed.Load() || q.srq != nil && q.srq.closed {
 		return verbs.ErrClosed
@@ -147,8 +146,7 @@ func (q *qp) checkQueues() error {
 	return nil
 }
 
-// checkCQ converts a CQ of the application. The CQ must be open, and belong to the
-// device of the domain.
+// checkCQ checks that a CQ is open, and belongs to the device of the domain.
 func (p *pd) checkCQ(c verbs.CQ) (*cq, error) {
 	own, ok := c.(*cq)
 	if !ok {
@@ -175,8 +173,7 @@ func (q *qp) attachSRQ(s verbs.SRQ) error {
 	return nil
 }
 
-// checkQPCaps checks the capabilities of a new queue pair, and raises values that are
-// too small.
+// checkQPCaps checks the capabilities of a new queue pair, and raises too small ones.
 func checkQPCaps(caps *verbs.QPCaps, hasSRQ bool) error {
 	if hasSRQ {
 		caps.MaxRecvWR = 0
@@ -304,7 +301,7 @@ func (q *qp) postSend(wrs []verbs.SendWR) (n int, err error) {
 }
 
 // SendInline implements verbs.InlineSender. It returns false in automatic progress, and
-// if the message would have to wait.
+// if the message has to wait.
 func (q *qp) SendInline(id uint64, flags verbs.SendFlags, data []byte) bool {
 	if q.shard.auto || q.state != verbs.StateRTS || q.hasUnsent() || q.rnr.waiting || q.sq.full() ||
 		len(data) > q.caps.MaxInline || flags&verbs.SendFence != 0 {
@@ -357,8 +354,8 @@ func (q *qp) Close() error {
 	q.closed.Store(true)
 	q.reset()
 	q.sq.destroyed = true
-	// From now on Poll skips the completions of these queues. It still returns
-	// completions of SRQ buffers.
+	// From now on Poll skips the completions of these queues, but not those of SRQ
+	// buffers.
 	q.rq.destroyed = true
 	if q.path != nil {
 		q.path.detach()

@@ -10,22 +10,21 @@ import (
 )
 
 // A qpDemux is a shard's part of the wire path. It delivers packets to queue pairs by
-// number, and lists the queue pairs that have something to send. A queue pair sends its
-// responses only after all packets that have arrived. So a burst gets one
-// acknowledgement.
+// number, and lists the queue pairs that have something to send. Responses are sent
+// after all packets that have arrived. So a burst gets one acknowledgement.
 type qpDemux struct {
 	conn packetConn
 	qps  map[uint32]wireQP // queue pairs by number
 	due  []wireQP          // queue pairs that have something to send
 	// congestions has the congestion control of the reliable connections, by peer address.
 	congestions map[netip.Addr]*congestion
-	// flushAll is true during sendAll. The owner may sleep after sendAll, so no
-	// acknowledgement may be delayed.
+	// true during sendAll; no acknowledgement may be delayed, because the owner may
+	// sleep next
 	flushAll bool
 }
 
 // receive delivers a packet to its queue pair. It returns false if the partition or the
-// number is wrong (IBTA vol. 1, 9.6.1). The caller has checked the ICRC.
+// number is wrong (IBTA vol. 1, 9.6.1). The ICRC was checked.
 func (s *qpDemux) receive(p wire.Packet, from *udp.Header) (taken bool) {
 	bth := p.BTH()
 	if !wire.PKeysMatch(bth.PKey(), wire.DefaultPKey) {
@@ -46,8 +45,8 @@ func (s *qpDemux) sendDue() {
 	}
 }
 
-// sendListed calls sendDue of the listed queue pairs. Those that could not send
-// everything stay in the list. It is separate so that the compiler inlines sendDue.
+// sendListed calls sendDue of the listed queue pairs, and keeps those with unsent
+// packets. It is separate so that the compiler inlines sendDue.
 func (s *qpDemux) sendListed() {
 	n := 0
 	// q.sendDue can append to s.due.
@@ -62,8 +61,8 @@ func (s *qpDemux) sendListed() {
 	s.conn.Flush()
 }
 
-// sendAll sends the packets that are due, and delayed acknowledgements. It returns false
-// if some were not sent.
+// sendAll sends what is due, and delayed acknowledgements. It returns false if something
+// is left.
 func (s *qpDemux) sendAll() bool {
 	s.flushAll = true
 	s.sendDue()

@@ -92,8 +92,7 @@ func (q *qp) setAttrs(attr *verbs.QPAttr, mask verbs.QPAttrMask) {
 	set(verbs.AttrRNRRetry, func() { a.RNRRetry = attr.RNRRetry; q.rnr.retriesLeft = attr.RNRRetry })
 }
 
-// enterState changes the state, and does the work of the new state. Both states may be
-// equal.
+// enterState does the work of a state change. Both states may be equal.
 func (q *qp) enterState(from, to verbs.QPState) {
 	switch to {
 	case verbs.StateReset:
@@ -170,8 +169,7 @@ func (q *qp) flushReceives() {
 	}
 }
 
-// reset enters RESET. It empties the queues without completions. An RC queue pair loses
-// its path.
+// reset enters RESET. It empties the queues without completions. RC loses its path.
 func (q *qp) reset() {
 	q.rnr.timer.stop()
 	q.responseTimer.stop()
@@ -191,7 +189,7 @@ func (q *qp) reset() {
 	q.rnr.waiting = false
 }
 
-// connect makes the path to the peer of an RC queue pair that enters RTR.
+// connect makes the path of an RC queue pair that enters RTR.
 func (q *qp) connect(attr *verbs.QPAttr) error {
 	wire, err := q.overWire(attr.AH.DestGID.Addr())
 	switch {
@@ -213,8 +211,8 @@ func (q *qp) connect(attr *verbs.QPAttr) error {
 	return nil
 }
 
-// overWire reports whether an RC queue pair uses the wire path. With PathAuto, a binding
-// decides. Without a binding, peers on other hosts are on the wire path.
+// overWire reports whether an RC queue pair uses the wire path. With PathAuto, its
+// binding decides, or the host of the peer if there is no binding.
 func (q *qp) overWire(peer netip.Addr) (bool, error) {
 	local, wire := q.dev.bindings.path(q.num)
 	switch {

@@ -3,11 +3,11 @@
 package soft
 
 const (
-	// maxDelayedPackets is the largest number of packets that one delayed
-	// acknowledgement covers. It is arbitrary.
+	// maxDelayedPackets is how many packets one delayed acknowledgement may cover.
+	// Arbitrary.
 	maxDelayedPackets = 16
 	// maxAckDelays is for how many calls of drive an acknowledgement may be delayed:
-	// about ten microseconds if the owner polls without a pause.
+	// about ten microseconds of constant polling.
 	maxAckDelays = 64
 )
 
@@ -16,21 +16,20 @@ type ackState uint8
 
 const (
 	// ackNotDue: the peer waits for no acknowledgement. A connection begins in this
-	// state, and returns to it when an acknowledgement or a NAK is sent. The state ends
-	// when an acknowledgement is requested.
+	// state, and returns to it when an acknowledgement or a NAK is sent. It ends when a
+	// request asks for an acknowledgement.
 	ackNotDue ackState = iota
 	// ackDue: the next call of drive sends an acknowledgement. The state is entered when
 	// an executed request asks for one.
 	ackDue
 	// ackDelayed: the due acknowledgement may be delayed. The state is entered from
-	// ackDue when this side sends a request. That request is probably a reply, and the
-	// peer does not need the acknowledgement soon.
+	// ackDue when this side sends a request, which is probably a reply.
 	ackDelayed
 )
 
 // ackDelay decides how long an acknowledgement is delayed. A peer that gets a reply does
-// not need it soon, so one acknowledgement can cover several messages. Without a reply
-// there is no delay. The zero value is ready to use.
+// not need it soon, so it can cover several messages. Without a reply there is no delay.
+// The zero value is ready to use.
 type ackDelay struct {
 	state ackState
 	// number of calls of drive for which the acknowledgement was delayed
@@ -54,17 +53,15 @@ func (a *ackDelay) scheduleNow() {
 	a.drives = maxAckDelays
 }
 
-// requestSent is called when this side has sent a request. A due acknowledgement may
-// then be delayed.
+// requestSent is called after this side has sent a request.
 func (a *ackDelay) requestSent() {
 	if a.state == ackDue {
 		a.state = ackDelayed
 	}
 }
 
-// delay reports whether the due acknowledgement may wait for a later call of drive. It
-// is called once in each call. The parameter end is the sequence after the executed
-// packets.
+// delay reports whether the due acknowledgement may wait for a later call of drive, and
+// counts this call. The parameter end is the sequence after the executed packets.
 func (a *ackDelay) delay(end uint64) bool {
 	a.drives++
 	return a.state == ackDelayed && a.drives < maxAckDelays && end-a.ackedTo < maxDelayedPackets
@@ -73,5 +70,5 @@ func (a *ackDelay) delay(end uint64) bool {
 // sent records that all sequences below end were acknowledged.
 func (a *ackDelay) sent(end uint64) { a.state, a.ackedTo = ackNotDue, end }
 
-// cancel is called when a NAK was sent. A NAK also acknowledges the requests before it.
+// cancel is called when a NAK was sent, which is also an acknowledgement.
 func (a *ackDelay) cancel() { a.state = ackNotDue }

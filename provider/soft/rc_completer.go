@@ -10,8 +10,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/fragment"
 )
 
-// receiveResponse processes a response packet. It drops responses to packets that were
-// never sent (IBTA vol. 1, 9.7.5.1.1).
+// receiveResponse processes a response packet. It drops responses to unsent packets
+// (IBTA vol. 1, 9.7.5.1.1).
 func (c *rcConn) receiveResponse(p wire.Packet) {
 	seq, ok := nearestSeq(p.BTH().PSN(), c.ownBase(), c.req.ackedEnd)
 	if !ok || seq >= c.req.sentEnd {
@@ -42,8 +42,7 @@ func (c *rcConn) receiveAck(syndrome wire.Syndrome, seq uint64) {
 
 // ackUpTo processes an acknowledgement of all requests below seq. If the response of a
 // READ or atomic is missing, it was lost, and is requested again (IBTA vol. 1,
-// 9.7.5.1.4). ackUpTo then returns false. It also returns false if the queue pair has
-// failed.
+// 9.7.5.1.4). ackUpTo returns false after a loss, and if the queue pair has failed.
 func (c *rcConn) ackUpTo(seq uint64) bool {
 	known := seq
 	if w := c.q.expectedResponse(); w != nil {
@@ -58,8 +57,7 @@ func (c *rcConn) ackUpTo(seq uint64) bool {
 	return known >= seq && c.q.isServing()
 }
 
-// onProgress processes a new acknowledgement of all packets below seq. A queue pair that
-// has failed has already left the congestion control.
+// onProgress processes a new acknowledgement of all packets below seq.
 func (c *rcConn) onProgress(seq uint64) {
 	c.req.acknowledge(seq)
 	c.q.acknowledged(seq)
@@ -78,9 +76,9 @@ func (c *rcConn) onProgress(seq uint64) {
 	}
 }
 
-// receiveData processes a response packet of the oldest READ or atomic. The sequence of
-// the packet says which part of the response it has. Its opcode does not: rxe repeats a
-// part with the opcode MIDDLE.
+// receiveData processes a response packet of the oldest READ or atomic. The packet's
+// sequence says which part of the response it has. The opcode does not, because rxe
+// repeats parts with MIDDLE.
 func (c *rcConn) receiveData(p wire.Packet, seq uint64) {
 	w := c.q.expectedResponse()
 	if w == nil || seq < c.req.responseFrom(w) {

@@ -14,8 +14,7 @@ import (
 )
 
 // rcConn is the wire path of an RC queue pair: the reliable connection of the InfiniBand
-// transport. It belongs to the shard. The shard passes received packets to it, and calls
-// it when a timer fires.
+// transport. It belongs to the shard, which passes it packets and timer events.
 //
 // Packets are counted by sequences of 64 bits, which do not wrap. nearestSeq converts a
 // packet sequence number (PSN) to a sequence.
@@ -68,9 +67,9 @@ func (c *rcConn) receive(p wire.Packet, from *udp.Header) {
 	c.receiveRequest(p)
 }
 
-// checkFirstPacket tells connection management when the first packet of the peer has the
-// expected PSN. Only a host that receives at the peer's address can know the PSN of the
-// accepting side; see connmgr.Binding.DataHeard.
+// checkFirstPacket tells connection management when a packet has the expected first PSN.
+// The accepting side has sent this PSN to the peer's address only; see
+// connmgr.Binding.DataHeard.
 func (c *rcConn) checkFirstPacket(p wire.Packet) {
 	if p.BTH().PSN() == c.resp.psn(c.resp.expected) {
 		c.peerSent = true
@@ -95,7 +94,7 @@ func (c *rcConn) sendDue() (done bool) {
 }
 
 // send sends all packets that can be sent now, and returns false if some are left.
-// Requests go first, because an application waits for them.
+// Requests go first: an application waits for them.
 func (c *rcConn) send() (done bool) {
 	requested := c.sendRequests()
 	return c.sendResponses() && requested
@@ -112,8 +111,8 @@ func (c *rcConn) schedule() {
 
 // resend implements path. The packet with the RNR NAK is the oldest unacknowledged one.
 func (c *rcConn) resend() {
-	// The peer may still send sequence NAKs for packets that were in flight. They are
-	// ignored in recoveryResend.
+	// The peer may still send sequence NAKs for packets in flight. recoveryResend
+	// ignores them.
 	c.retry.goBack(recoveryResend)
 	c.goBack()
 }
@@ -124,8 +123,8 @@ func (c *rcConn) takeAcks() bool { return false }
 // acked implements path.
 func (c *rcConn) acked() uint64 { return c.req.ackedEnd }
 
-// stopResponding implements path. It sends a due acknowledgement, so that executed
-// requests succeed at the peer. Later requests get no answer.
+// stopResponding implements path. A due acknowledgement is sent, so that executed
+// requests succeed at the peer.
 func (c *rcConn) stopResponding() {
 	c.stopSending()
 	if c.acks.due() && c.resp.resources.nextPending() == nil {
@@ -170,7 +169,7 @@ func (*rcConn) peerGone(*shm.End) {}
 func (*rcConn) receiveAt(netip.Addr) error { return nil }
 
 // newPacket returns a packet with space for the payload. The caller fills it, and calls
-// push. newPacket returns false if the packetConn has no room.
+// push. It returns false if the packetConn has no room.
 func (c *rcConn) newPacket(op wire.Opcode, payload int, num psn.Value) (wire.Packet, bool) {
 	b := c.demux.conn.Buffer(&c.to, op.Size(payload))
 	if b == nil {
@@ -185,8 +184,8 @@ func (c *rcConn) newPacket(op wire.Opcode, payload int, num psn.Value) (wire.Pac
 
 func (c *rcConn) push(p wire.Packet) { c.demux.conn.Push(&c.to, p) }
 
-// packetCount returns the number of packets of a message or READ response (IBTA vol. 1,
-// 9.7.2). An empty message has one packet.
+// packetCount returns the number of packets of a message or READ response, at least one
+// (IBTA vol. 1, 9.7.2).
 func (c *rcConn) packetCount(total uint32) uint64 {
 	return max(1, (uint64(total)+uint64(c.mtu)-1)>>c.mtuShift)
 }

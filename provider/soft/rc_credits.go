@@ -11,8 +11,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// probeDelay is how long a requester without credits waits before it sends a probe. The
-// advertisement may be lost, and not every peer sends one. Arbitrary.
+// probeDelay is how long a requester without credits waits before it sends a probe,
+// because the advertisement may be lost. Arbitrary.
 const probeDelay = 500 * time.Microsecond
 
 // creditProbe is the state of the probe of a requester without credit.
@@ -20,15 +20,15 @@ type creditProbe uint8
 
 const (
 	// creditProbeNone: no message may be sent without a credit. The state is entered
-	// when a probe was sent, or an advertisement has arrived. It ends when the next
-	// message has no credit, and all packets before it are acknowledged.
+	// when a probe was sent or an advertisement has arrived. It ends when the next
+	// message needs a credit, and all packets before it are acknowledged.
 	creditProbeNone creditProbe = iota
-	// creditProbeWait: the timer runs. An advertisement leads to creditProbeNone, and
-	// the timer to creditProbeAllowed.
+	// creditProbeWait: the timer runs, and leads to creditProbeAllowed. An advertisement
+	// leads to creditProbeNone.
 	creditProbeWait
-	// creditProbeAllowed: one message may be sent without a credit. A connection begins
-	// in this state, because advertisements come with acknowledgements. Sending the
-	// message leads to creditProbeNone.
+	// creditProbeAllowed: one message may be sent without a credit, which leads to
+	// creditProbeNone. A connection begins in this state, because advertisements come
+	// with acknowledgements.
 	creditProbeAllowed
 )
 
@@ -47,8 +47,7 @@ type rcCredits struct {
 	advertised   psn.Value // number of the peer's last message for which this side has advertised a buffer
 }
 
-// init prepares the credits of a connection. The timer calls the function fire, which
-// has to call probeAllowed.
+// init prepares the credits of a connection. The timer calls the function fire.
 func (r *rcCredits) init(flow connmgr.CreditFlow, s *shard, fire func()) {
 	r.CreditFlow, r.probe = flow, creditProbeAllowed
 	r.timer.init(s, fire)
@@ -84,7 +83,7 @@ func (r *rcCredits) allows(w *wqe, req *rcRequester) bool {
 }
 
 // probeSent records that a packet was sent without a credit. In creditProbeWait that
-// packet is a retransmission and no probe.
+// packet was a retransmission.
 func (r *rcCredits) probeSent() {
 	if r.probe == creditProbeAllowed {
 		r.probe = creditProbeNone
@@ -102,8 +101,8 @@ func (r *rcCredits) stop() {
 	}
 }
 
-// update processes an AETH, and reports whether the requester may send more than before.
-// A NAK has no credits, but it has the number of complete messages.
+// update processes an AETH, and reports whether the requester may send more. A NAK has
+// no credits, but the number of complete messages.
 func (r *rcCredits) update(h *wire.AETH) bool {
 	n, _ := h.Syndrome().Credits()
 	completed, ok := nearestSeq(h.MSN(), 0, r.messagesSent)
@@ -119,8 +118,8 @@ func (r *rcCredits) update(h *wire.AETH) bool {
 	return true
 }
 
-// advertise returns the syndrome of an ACK that advertises receive buffers. The
-// parameter msn is the number of the peer's complete messages.
+// advertise returns the syndrome of an ACK with the number of receive buffers. The
+// parameter msn is the number of complete messages.
 func (r *rcCredits) advertise(msn psn.Value, buffers int) wire.Syndrome {
 	s := wire.Ack(buffers)
 	n, _ := s.Credits()
@@ -131,13 +130,13 @@ func (r *rcCredits) advertise(msn psn.Value, buffers int) wire.Syndrome {
 // usedUp reports whether the peer has no credit left.
 func (r *rcCredits) usedUp(msn psn.Value) bool { return r.Sends && r.advertised.Sub(msn) <= 0 }
 
-// enough reports whether the peer has enough credits for the time of a delayed
-// acknowledgement.
+// enough reports whether the credits last for the time of a delayed acknowledgement.
 func (r *rcCredits) enough(msn psn.Value) bool {
 	return !r.Sends || r.advertised.Sub(msn) > maxDelayedPackets
 }
 
-// messageCount returns how many messages w is for the peer. Each piece of a READ is one.
+// messageCount returns how many messages w is for the peer: one for each piece of a
+// READ.
 func (c *rcConn) messageCount(w *wqe) uint64 {
 	if w.op != verbs.OpRead {
 		return 1
@@ -146,7 +145,7 @@ func (c *rcConn) messageCount(w *wqe) uint64 {
 }
 
 // flowOf returns which sides of a connection use end-to-end flow control. A side with an
-// SRQ advertises no buffers: other queue pairs can take them.
+// SRQ does not advertise its buffers.
 func flowOf(q *qp) connmgr.CreditFlow {
 	flow := q.dev.bindings.flow(q.num)
 	flow.Sends = flow.Sends && !q.sharesReceives()
@@ -159,9 +158,8 @@ func (c *rcConn) onCreditTimer() {
 	c.transmit()
 }
 
-// ack returns the syndrome of an ACK for all executed requests. The buffer of an
-// incomplete message counts as a credit, because credits count from the complete
-// messages (MSN).
+// ack returns the syndrome of an ACK for all executed requests. Credits count from the
+// complete messages (MSN), so the buffer of an incomplete message is a credit.
 func (c *rcConn) ack() wire.Syndrome {
 	if !c.credits.Sends {
 		return wire.AckNoCredits

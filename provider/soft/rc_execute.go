@@ -24,8 +24,7 @@ func (c *rcConn) receiveRequest(p wire.Packet) {
 	}
 }
 
-// onSequenceGap is called when earlier packets are missing. It makes one sequence error
-// NAK due for each gap.
+// onSequenceGap makes a sequence error NAK due, once for each gap.
 func (c *rcConn) onSequenceGap() {
 	if c.resp.nakState == nakNone {
 		c.q.shard.counts.Inc(counters.OutOfSeqRequest)
@@ -34,8 +33,7 @@ func (c *rcConn) onSequenceGap() {
 	}
 }
 
-// execute executes the expected request packet. If that is not possible, a NAK or an RNR
-// NAK becomes due.
+// execute executes the expected request packet, or makes a NAK or an RNR NAK due.
 func (c *rcConn) execute(p wire.Packet) {
 	op := p.Opcode()
 	a := outcomeInvalidRequest
@@ -68,8 +66,7 @@ func (c *rcConn) execute(p wire.Packet) {
 // accessSource implements path. The source is the peer's IP address.
 func (c *rcConn) accessSource() (access.Source, bool) { return access.RemoteSource(c.to.Remote), true }
 
-// requestsPending implements path. It returns false, because all packets that have
-// arrived are processed before a timer fires.
+// requestsPending implements path. All packets are processed before a timer fires.
 func (c *rcConn) requestsPending() bool { return false }
 
 // abort implements path. The next call of drive sends the NAK, and calls requestFailed.
@@ -125,8 +122,7 @@ func dataFlags(op wire.Opcode, solicited bool) (flags fragment.Flags) {
 	return flags
 }
 
-// executeRead checks the memory of a READ, and makes the response due. The memory is
-// read when the response is sent.
+// executeRead checks the memory of a READ, and makes the response due.
 func (c *rcConn) executeRead(p wire.Packet) outcome {
 	h := p.RETH()
 	r := fragment.Fragment{Op: fragment.Read, Flags: fragment.First | fragment.Last, Addr: h.Addr(), Key: h.RKey(), Total: h.Length()}
@@ -158,12 +154,11 @@ func (c *rcConn) executeAtomic(p wire.Packet) outcome {
 
 // duplicate answers a request that was executed before (IBTA vol. 1, 9.7.4.2). A SEND or
 // WRITE gets an acknowledgement, a READ the present contents of the memory, and an
-// atomic its first result. A request without a response resource is dropped.
+// atomic its first result.
 func (c *rcConn) duplicate(p wire.Packet, seq uint64) {
 	c.q.shard.counts.Inc(counters.DuplicateRequest)
 	if c.resp.onDuplicate(seq) {
-		// The peer did not get the repeated response. Perhaps the network path has
-		// changed.
+		// The repeated response did not arrive. Perhaps the network path has changed.
 		c.demux.conn.OnTimeout(&c.to)
 	}
 	repeated := false

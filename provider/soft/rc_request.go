@@ -8,8 +8,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// sendRequests sends what the congestion window and the credits allow. If it returns
-// false, the packetConn had no room, and it has to be called again.
+// sendRequests sends what the congestion window and the credits allow. If the packetConn
+// has no room, it returns false, and has to be called again.
 func (c *rcConn) sendRequests() bool {
 	c.req.blocked = false
 	for w := c.q.nextToSend(); w != nil; w = c.q.nextToSend() {
@@ -24,7 +24,7 @@ func (c *rcConn) sendRequests() bool {
 	return !c.req.blocked
 }
 
-// sendRequest sends the packets of w from c.req.seq on. It returns false if some are
+// sendRequest sends the packets of w from c.req.seq on, and returns false if some are
 // left.
 func (c *rcConn) sendRequest(w *wqe) bool {
 	if c.q.nextIsNew() {
@@ -51,8 +51,7 @@ func (c *rcConn) sendRequest(w *wqe) bool {
 	return true
 }
 
-// sendData sends the next packet of a SEND or WRITE. A repeated packet has the same
-// opcode as before.
+// sendData sends the next packet of a SEND or WRITE. Its opcode is always the same.
 func (c *rcConn) sendData(w *wqe, last uint64) bool {
 	if !c.windowAllows(1) || !c.credits.allows(w, &c.req) {
 		return false
@@ -105,7 +104,7 @@ func dataOpcode(w *wqe, first, last bool) wire.Opcode {
 }
 
 // sendReadRequest requests the next piece of a READ's response, or the rest of a piece
-// after a loss (IBTA vol. 1, 9.7.5.1.2). For the peer each one is a READ of its own.
+// after a loss (IBTA vol. 1, 9.7.5.1.2). Each is a READ for the peer.
 func (c *rcConn) sendReadRequest(w *wqe, last uint64) bool {
 	n := min(readPiece-(c.req.seq-w.rc.firstSeq)%readPiece, last+1-c.req.seq)
 	if c.req.readsInFlight >= int(c.q.attributes().MaxRdAtomic) || !c.windowAllows(n) {
@@ -154,8 +153,8 @@ func (c *rcConn) requestPacket(op wire.Opcode, payload int) (wire.Packet, bool) 
 // ownBase returns the PSN of the first request packet that this side sends.
 func (c *rcConn) ownBase() psn.Value { return psn.Value(c.q.attributes().SQPSN) }
 
-// windowAllows reports whether maxConnWindow and the congestion window allow n more
-// packets. In recoveryTailProbe it allows only the probe.
+// windowAllows reports whether the windows allow n more packets. In recoveryTailProbe
+// they allow only the probe.
 func (c *rcConn) windowAllows(n uint64) bool {
 	if c.req.unacked()+n > maxConnWindow || c.cong.inFlight > 0 && c.retry.tailProbing() {
 		return false
@@ -163,12 +162,11 @@ func (c *rcConn) windowAllows(n uint64) bool {
 	return c.cong.allows(n)
 }
 
-// sendInline implements path. It sends nothing, because the send queue has to keep the
-// data for a retransmission.
+// sendInline implements path. It sends nothing, because the data may be needed again.
 func (*rcConn) sendInline(verbs.SendFlags, []byte) (seq uint64, ok bool) { return 0, false }
 
-// wantsAck reports whether the next packet, which takes n sequences, needs the AckReq
-// bit in the middle of a message. These packets need it:
+// wantsAck reports whether the next packet, of n sequences, needs the AckReq bit in the
+// middle of a message. These packets need it:
 //
 //   - a tail probe
 //   - one of ackEveryPackets packets, or more if the window is small
@@ -178,8 +176,8 @@ func (c *rcConn) wantsAck(n uint64) bool {
 	return c.retry.tailProbing() || c.req.sinceAckRequest+1 >= interval || c.cong.fills(n)
 }
 
-// pushRequest queues a request packet that takes n sequences. It sets the AckReq bit if
-// the parameter ask or wantsAck says so.
+// pushRequest queues a request packet of n sequences. It sets the AckReq bit if the
+// parameter ask or wantsAck says so.
 func (c *rcConn) pushRequest(p wire.Packet, n uint64, ask bool) {
 	ask = ask || c.wantsAck(n)
 	if ask {
@@ -192,8 +190,8 @@ func (c *rcConn) pushRequest(p wire.Packet, n uint64, ask bool) {
 }
 
 // updateInFlight tells the congestion control how many packets are in flight. While the
-// RNR timer runs there are none, because the peer has dropped them. A failed queue pair
-// has none either.
+// RNR timer runs, there are none: the peer has dropped them. A failed queue pair has
+// none either.
 func (c *rcConn) updateInFlight() {
 	n := c.req.unacked()
 	if c.q.awaitsRNRTimer() || !c.q.isServing() {

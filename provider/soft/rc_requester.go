@@ -3,14 +3,14 @@
 package soft
 
 const (
-	// maxConnWindow is the largest number of unacknowledged packets of a connection. It
-	// is the limit of rxe (RXE_MAX_UNACKED_PSNS).
+	// maxConnWindow is the largest number of unacknowledged packets of a connection, as
+	// in rxe (RXE_MAX_UNACKED_PSNS).
 	maxConnWindow = 128
-	// ackEveryPackets is the largest number of packets of a message that are sent
-	// without the AckReq bit. It is arbitrary.
+	// ackEveryPackets is how many packets of a message are sent without the AckReq bit.
+	// Arbitrary.
 	ackEveryPackets = 32
-	// readPiece is how many packets of a READ's response are requested at a time. They
-	// arrive without a pause, so the socket needs room for all of them.
+	// readPiece is how many packets of a READ's response are requested at a time. The
+	// socket needs room for all of them.
 	readPiece = 32
 )
 
@@ -33,8 +33,7 @@ func (r *rcRequester) unacked() uint64 { return r.seq - r.ackedEnd }
 // wasSent reports whether the next packet was sent before.
 func (r *rcRequester) wasSent() bool { return r.seq < r.sentEnd }
 
-// sent records that a packet of n sequences was sent. The parameter ackReq is its AckReq
-// bit.
+// sent records that a packet of n sequences was sent, with or without the AckReq bit.
 func (r *rcRequester) sent(n uint64, ackReq bool) {
 	r.seq += n
 	r.sentEnd = max(r.sentEnd, r.seq)
@@ -44,7 +43,7 @@ func (r *rcRequester) sent(n uint64, ackReq bool) {
 }
 
 // acknowledge records that all sequences below the parameter end were acknowledged.
-// After goBack, packets below end need not be sent again.
+// After goBack some of them need not be sent again.
 func (r *rcRequester) acknowledge(end uint64) {
 	r.ackedEnd, r.seq = end, max(r.seq, end)
 }
@@ -54,12 +53,11 @@ func (r *rcRequester) goBack() {
 	r.seq, r.readsInFlight, r.sinceAckRequest = r.ackedEnd, 0, 0
 }
 
-// responseFrom returns the sequence of the next response packet of w, an outstanding
-// READ or atomic.
+// responseFrom returns the sequence of the next response packet of w, a READ or atomic.
 func (r *rcRequester) responseFrom(w *wqe) uint64 { return max(r.ackedEnd, w.rc.firstSeq) }
 
 // readDone records that the response of an atomic, or of a piece of a READ, is complete.
-// After goBack the counter may be 0 already.
+// It may have been requested before goBack.
 func (r *rcRequester) readDone() {
 	if r.readsInFlight > 0 {
 		r.readsInFlight--

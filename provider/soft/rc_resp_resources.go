@@ -6,7 +6,7 @@ package soft
 // may request the response again.
 type respResource struct {
 	atomic bool
-	// first and last are the sequences of the first and the last response packet
+	// sequences of the first and the last response packet
 	first, last uint64
 	source      memoryRange // for a READ: the memory that was read
 	result      uint64      // for an atomic: the value of the memory before the atomic
@@ -16,13 +16,12 @@ type respResource struct {
 	start   uint64 // sequence of the first packet of the pending response
 	next    uint64 // sequence of the next packet of the pending response
 	end     uint64 // sequence of the last packet of the pending response
-	// for a READ: memory of the pending response that is still to be sent
+	// for a READ: memory that is still to be sent
 	unsent memoryRange
 }
 
-// respResources holds the resources of the last READs and atomics, as many as the peer
-// may have outstanding (IBTA vol. 1, 9.7.4.2). The index of a resource counts from 0,
-// and does not wrap.
+// respResources holds the resources of the last READs and atomics, as many as may be
+// outstanding (IBTA vol. 1, 9.7.4.2). The index of a resource counts from 0 without end.
 type respResources struct {
 	entries      []respResource
 	added        uint64 // number of resources added so far
@@ -33,8 +32,8 @@ func newRespResources(size int) respResources {
 	return respResources{entries: make([]respResource, max(size, 1))}
 }
 
-// add adds a pending resource in place of the oldest one. The peer has received the
-// response of the oldest one; see full.
+// add adds a pending resource in place of the oldest one, whose response has arrived;
+// see full.
 func (r *respResources) add() *respResource {
 	res := r.at(r.added)
 	r.added++
@@ -43,14 +42,13 @@ func (r *respResources) add() *respResource {
 	return res
 }
 
-// full reports whether the peer has reached its limit of outstanding READs and atomics:
-// the oldest response was not sent completely.
+// full reports whether the peer has reached its limit of outstanding READs and atomics.
+// Then the oldest response was not sent completely.
 func (r *respResources) full() bool {
 	return r.added >= uint64(len(r.entries)) && !r.at(r.oldest()).sent
 }
 
-// find returns the resource whose response has the packet seq, and its index. It returns
-// nil if there is none.
+// find returns the resource whose response has the packet seq, and its index, or nil.
 func (r *respResources) find(seq uint64) (res *respResource, index uint64) {
 	for i := r.added; i > r.oldest(); i-- {
 		if res := r.at(i - 1); res.first <= seq && seq <= res.last {
@@ -60,7 +58,7 @@ func (r *respResources) find(seq uint64) (res *respResource, index uint64) {
 	return nil, 0
 }
 
-// repeatFrom makes a part of a response pending again: the packets from start to end.
+// repeatFrom makes the packets of a response from start to end pending again.
 func (r *respResources) repeatFrom(index, start, end uint64) {
 	res := r.at(index)
 	res.pending, res.start, res.next, res.end = true, start, start, end

@@ -10,23 +10,22 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// nakState is the state of the NAK for the packet that a responder expects.
+// nakState is the state of the NAK for the expected packet.
 type nakState uint8
 
 const (
 	// nakNone: there is no NAK for the expected packet. A connection begins in this
-	// state. The arrival of the expected packet leads back to it.
+	// state, and returns to it when that packet arrives.
 	nakNone nakState = iota
 	// nakDue: the next call of drive sends a NAK or an RNR NAK. The state is entered
-	// when a packet is missing, or the expected packet can not be executed.
+	// when a packet is missing or can not be executed.
 	nakDue
-	// nakSent: the NAK was sent. Later packets that were in flight are dropped without a
-	// second NAK.
+	// nakSent: the NAK was sent. Packets that were in flight are dropped without another
+	// NAK.
 	nakSent
 )
 
-// nakOutcomes has the outcome for each NAK code of a failed request. Other codes have
-// outcomeAck.
+// nakOutcomes has the outcome for each NAK code of a failed request.
 var nakOutcomes = [...]outcome{
 	wire.NAKInvalidRequest:    outcomeInvalidRequest,
 	wire.NAKRemoteAccess:      outcomeAccessError,
@@ -47,8 +46,8 @@ type rcResponder struct {
 
 	nakState nakState
 	nak      wire.Syndrome // syndrome of the last NAK that was due
-	// sequence of the first duplicate since the last new request, plus 1; 0 if there was
-	// none
+	// 1 plus the sequence of the first duplicate since the last new request; 0 without
+	// one
 	duplicateEnd uint64
 	fatal        outcome // outcome of the request that ends the queue pair, or outcomeAck
 }
@@ -59,7 +58,7 @@ func (r *rcResponder) init(attr *verbs.QPAttr) {
 }
 
 // accepts returns the sequence of a request packet. It returns false if the sequence is
-// negative, or an earlier request ends the queue pair.
+// negative, or the queue pair ends.
 func (r *rcResponder) accepts(v psn.Value) (seq uint64, ok bool) {
 	seq, ok = nearestSeq(v, r.base, r.expected)
 	return seq, ok && r.fatal == outcomeAck
@@ -86,15 +85,14 @@ func (r *rcResponder) executedData(ends bool) {
 	r.dataEnd = r.expected
 }
 
-// executedRead records that the expected READ was executed, and makes its response of n
-// packets due.
+// executedRead records that the expected READ was executed. Its response of n packets is
+// due.
 func (r *rcResponder) executedRead(memory memoryRange, n uint64) {
 	res := r.addResource(n)
 	res.source, res.unsent = memory, memory
 }
 
-// executedAtomic records that the expected atomic was executed, and makes its response
-// with the value old due.
+// executedAtomic records that the expected atomic was executed. Its response is due.
 func (r *rcResponder) executedAtomic(old uint64) {
 	res := r.addResource(1)
 	res.atomic, res.result = true, old
@@ -109,7 +107,7 @@ func (r *rcResponder) addResource(n uint64) *respResource {
 	return res
 }
 
-// advance records that a request of n sequences was executed. The parameter ends marks
+// advance records that a packet of n sequences was executed. The parameter ends marks
 // the last packet of a message.
 func (r *rcResponder) advance(n uint64, ends bool) {
 	r.expected += n
@@ -118,8 +116,8 @@ func (r *rcResponder) advance(n uint64, ends bool) {
 	}
 }
 
-// onDuplicate is called for a packet that was executed before. If it returns true, the
-// peer has not received the response that was already repeated for this packet.
+// onDuplicate is called for a packet that was executed before. It returns true if the
+// repeated response did not arrive either.
 func (r *rcResponder) onDuplicate(seq uint64) (again bool) {
 	if r.duplicateEnd == 0 {
 		r.duplicateEnd = seq + 1
@@ -129,7 +127,7 @@ func (r *rcResponder) onDuplicate(seq uint64) (again bool) {
 }
 
 // repeatAtomic makes the response of the atomic seq due again. It returns false if the
-// response is not known any more.
+// response is not known.
 func (r *rcResponder) repeatAtomic(seq uint64) bool {
 	res, index := r.resources.find(seq)
 	if res == nil || !res.atomic {
@@ -140,8 +138,8 @@ func (r *rcResponder) repeatAtomic(seq uint64) bool {
 }
 
 // repeatRead makes n packets of a READ's response due again, from the packet seq on. It
-// returns false if the response is not known any more, or the first request did not name
-// the memory.
+// returns false if the response is not known, or the memory is not that of the first
+// request.
 func (r *rcResponder) repeatRead(memory memoryRange, seq, n uint64, mtu uint32) bool {
 	res, index := r.resources.find(seq)
 	if res == nil || res.atomic {
@@ -157,7 +155,7 @@ func (r *rcResponder) repeatRead(memory memoryRange, seq, n uint64, mtu uint32) 
 }
 
 // responseSent records that the next packet of a response was sent. It reports whether
-// this packet acknowledges all executed SENDs and WRITEs.
+// all SENDs and WRITEs are acknowledged.
 func (r *rcResponder) responseSent(res *respResource) (acknowledges bool) {
 	acknowledges = res.next >= r.dataEnd
 	res.pending = res.next != res.end

@@ -4,8 +4,8 @@ package soft
 
 import "github.com/rdmaloop/rdmaloop/internal/wire"
 
-// respondBudget is how many response packets a connection sends in one call of drive. A
-// large READ must not overflow the peer's socket or delay other connections. Arbitrary.
+// respondBudget is how many response packets a connection sends in one call of drive.
+// More could overflow the peer's socket or delay other connections. Arbitrary.
 const respondBudget = 32
 
 // sendResponses sends due responses in order, and then a due NAK or acknowledgement. It
@@ -30,14 +30,14 @@ func (c *rcConn) sendResponses() (done bool) {
 }
 
 // delaysAck reports whether the due acknowledgement is delayed. It is called once in
-// each call of drive. If the owner may sleep or the peer needs credits, there is no
-// delay.
+// each call of drive. There is no delay if the owner may sleep or the peer needs
+// credits.
 func (c *rcConn) delaysAck() bool {
 	return c.acks.delay(c.resp.dataEnd) && !c.demux.flushAll && c.credits.enough(c.resp.msn)
 }
 
-// sendResponse sends the next packet of a response. If the memory is not accessible any
-// more, it sends a NAK. It returns false if the packetConn has no room.
+// sendResponse sends the next packet of a response, or a NAK if the memory is not
+// accessible. It returns false if the packetConn has no room.
 func (c *rcConn) sendResponse(res *respResource) bool {
 	if res.atomic {
 		return c.sendAtomicResponse(res)
@@ -60,8 +60,8 @@ func (c *rcConn) sendResponse(res *respResource) bool {
 	return true
 }
 
-// responseOpcode returns the opcode of the next packet of a READ's response. A repeated
-// part begins with FIRST or ONLY too, which rxe accepts.
+// responseOpcode returns the opcode of the next packet of a READ's response. Repeated
+// parts begin with FIRST or ONLY too.
 func responseOpcode(res *respResource) wire.Opcode {
 	switch first, last := res.next == res.start, res.next == res.end; {
 	case first && last:
@@ -74,8 +74,8 @@ func responseOpcode(res *respResource) wire.Opcode {
 	return wire.ReadResponseMiddle
 }
 
-// sendAtomicResponse sends the response of an atomic. It returns false if the packetConn
-// has no room.
+// sendAtomicResponse sends the response of an atomic, or returns false if there is no
+// room.
 func (c *rcConn) sendAtomicResponse(res *respResource) bool {
 	p, ok := c.newPacket(wire.AtomicAcknowledge, 0, c.resp.psn(res.next))
 	if !ok {
@@ -88,16 +88,15 @@ func (c *rcConn) sendAtomicResponse(res *respResource) bool {
 	return true
 }
 
-// responseSent records that the next packet of a response was sent. It also acknowledges
-// the requests before it.
+// responseSent records that the next packet of a response was sent.
 func (c *rcConn) responseSent(res *respResource) {
 	if c.resp.responseSent(res) {
 		c.acks.sent(c.resp.dataEnd)
 	}
 }
 
-// sendAck acknowledges the last executed SEND or WRITE packet, and all requests before
-// it. It returns false if the packetConn has no room.
+// sendAck acknowledges all executed requests up to the last SEND or WRITE packet. It
+// returns false if there is no room.
 func (c *rcConn) sendAck() bool {
 	sent := c.sendAETH(c.ack(), c.resp.dataEnd-1)
 	if sent {
@@ -106,8 +105,8 @@ func (c *rcConn) sendAck() bool {
 	return sent
 }
 
-// sendNAK sends the due NAK or RNR NAK for the packet seq. After a NAK for a failed
-// request, the queue pair fails. sendNAK returns false if the packetConn has no room.
+// sendNAK sends the due NAK or RNR NAK for the packet seq. The queue pair then fails if
+// its request has failed. sendNAK returns false if there is no room.
 func (c *rcConn) sendNAK(seq uint64) bool {
 	if !c.sendAETH(c.resp.nak, seq) {
 		return false

@@ -18,12 +18,12 @@ const (
 	// back to it.
 	recoveryNone recovery = iota
 	// recoveryResend: all unacknowledged packets are sent again, after the peer has
-	// reported a loss or the RNR timer has fired. Further reports are about the same
-	// loss, and are ignored.
+	// reported a loss or the RNR timer has fired. Further reports of the loss are
+	// ignored.
 	recoveryResend
-	// recoveryTailProbe: the oldest unacknowledged packet was sent again as a tail probe
-	// (see sendTailProbe), and no other packet is sent. An acknowledgement or an ACK
-	// timeout leads to recoveryNone, and a NAK to recoveryResend.
+	// recoveryTailProbe: a tail probe was sent (see sendTailProbe), and no other packet
+	// is sent. An acknowledgement or an ACK timeout leads to recoveryNone, and a NAK to
+	// recoveryResend.
 	recoveryTailProbe
 )
 
@@ -36,8 +36,8 @@ const (
 	timerExpired                    // There was no progress during the ACK timeout.
 )
 
-// retransmission decides when a requester sends packets again. Before use, the timer
-// needs a call of its method init.
+// retransmission decides when a requester sends packets again. The field timer has to be
+// initialized.
 type retransmission struct {
 	state   recovery
 	retries uint8 // retries since the last acknowledgement of a new packet
@@ -45,8 +45,7 @@ type retransmission struct {
 	progressed bool
 	// time without progress, up to the last check
 	sinceProgress time.Duration
-	// packets in flight when the tail probe was sent, at least 1; only in
-	// recoveryTailProbe
+	// packets in flight before the tail probe, at least 1; only in recoveryTailProbe
 	tailProbed uint64
 	timer      timer
 }
@@ -55,14 +54,14 @@ type retransmission struct {
 const maxCheckCode = 12
 
 // checkPeriod returns how often the timer checks for progress: a quarter of the ACK
-// timeout, limited by maxCheckCode. The parameter code is that of the ACK timeout.
+// timeout with this code, limited by maxCheckCode.
 func checkPeriod(code uint8) time.Duration {
 	return min(verbs.AckTimeout(code)/4, verbs.AckTimeout(maxCheckCode))
 }
 
-// start begins to watch for an ACK timeout. The timer fires after each checkPeriod, and
-// onTimer checks for progress. So no packet needs a clock reading. A loss is noticed
-// after 1 to 1.25 ACK timeouts; four are allowed (IBTA vol. 1, 9.7.6.1.3).
+// start begins to watch for an ACK timeout. The timer fires after each checkPeriod, so
+// no packet needs a clock reading. A loss is noticed after 1 to 1.25 ACK timeouts; four
+// are allowed (IBTA vol. 1, 9.7.6.1.3).
 func (r *retransmission) start(code uint8) {
 	r.progressed, r.sinceProgress = false, 0
 	r.timer.start(checkPeriod(code))
@@ -78,7 +77,7 @@ func (r *retransmission) onTimer(code uint8) timerAction {
 	if r.sinceProgress >= verbs.AckTimeout(code) {
 		return timerExpired
 	}
-	// The next period begins when the timer was due. So missed checks are made at once.
+	// The next period begins when the timer was due. Missed checks are made at once.
 	r.timer.again(checkPeriod(code))
 	return timerWait
 }
@@ -93,12 +92,12 @@ func (r *retransmission) countRetry(limit uint8) bool {
 	return true
 }
 
-// goBack records that all unacknowledged packets are sent again. The parameter entered
-// is the new state: recoveryNone or recoveryResend.
+// goBack records that all unacknowledged packets are sent again, in recoveryNone or
+// recoveryResend.
 func (r *retransmission) goBack(entered recovery) { r.state, r.progressed = entered, true }
 
-// startTailProbe enters recoveryTailProbe. A probe is no progress: if it is not
-// acknowledged, the timer expires.
+// startTailProbe enters recoveryTailProbe. If the probe is not acknowledged, the timer
+// expires.
 func (r *retransmission) startTailProbe(inFlight uint64) {
 	r.state, r.progressed, r.tailProbed = recoveryTailProbe, false, max(1, inFlight)
 }
@@ -141,8 +140,8 @@ func (c *rcConn) goBack() {
 	c.cong.shared.resume()
 }
 
-// countRetry counts a retry. If the retry count is used up, it fails the oldest request,
-// and returns false.
+// countRetry counts a retry. If none is left, it fails the oldest request, and returns
+// false.
 func (c *rcConn) countRetry() bool {
 	ok := c.retry.countRetry(c.q.attributes().RetryCount)
 	if !ok {
@@ -177,8 +176,7 @@ func (c *rcConn) onRetransmitTimer() {
 	}
 }
 
-// onAckTimeout sends the unacknowledged packets again. If the retry count is used up, it
-// fails the oldest request.
+// onAckTimeout sends the unacknowledged packets again, or fails the oldest request.
 func (c *rcConn) onAckTimeout() {
 	c.demux.conn.OnTimeout(&c.to)
 	if !c.countRetry() {
@@ -190,9 +188,9 @@ func (c *rcConn) onAckTimeout() {
 }
 
 // sendTailProbe sends the oldest unacknowledged packet again after a check period
-// without progress. If the last packets or their acknowledgement were lost, the peer
-// sends no NAK. The acknowledgement of the probe shows what is missing, long before the
-// ACK timeout. A probe is no retry. See also RFC 8985, 7.
+// without progress. If the last packets were lost, the peer sends no NAK, but the
+// acknowledgement of the probe shows what is missing. That is long before the ACK
+// timeout. A probe is no retry. See also RFC 8985, 7.
 func (c *rcConn) sendTailProbe() {
 	if c.retry.tailProbing() || c.q.attributes().RetryCount == 0 {
 		return

@@ -8,9 +8,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A recvQueue is the receive queue of a queue pair or an SRQ. A buffer that was taken
-// occupies its entry until its completion is polled; see cqSpace. The counters head and
-// tail wrap.
+// A recvQueue is the receive queue of a queue pair or an SRQ. A taken buffer occupies
+// its entry until its completion is polled; see cqSpace. The counters head and tail
+// wrap.
 type recvQueue struct {
 	entries    []rqe
 	head, tail uint32
@@ -86,7 +86,7 @@ func (q *recvQueue) peek() *rqe {
 }
 
 // pop takes the oldest buffer, and copies its description to dst. The slice dst.sges
-// must be long enough. pop returns false if there is no buffer.
+// needs enough capacity. pop returns false if there is no buffer.
 func (q *recvQueue) pop(dst *rqe) bool {
 	e := q.peek()
 	if e == nil {
@@ -99,7 +99,7 @@ func (q *recvQueue) pop(dst *rqe) bool {
 	return true
 }
 
-// sizeOf returns the size of the memory of sges in bytes, at most the largest uint32.
+// sizeOf returns the bytes of the memory of sges, at most the largest uint32.
 func sizeOf(sges []verbs.SGE) uint32 {
 	var n uint64
 	for i := range sges {

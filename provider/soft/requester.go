@@ -6,8 +6,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// requester is the sending half of a queue pair. It decides which request is sent next,
-// and completes requests.
+// requester is the sending half of a queue pair. It chooses the next request, and
+// completes requests.
 type requester struct {
 	reads int // number of READs and atomics outstanding
 	// position in the send queue: no READ or atomic before it waits for a response
@@ -18,8 +18,8 @@ type requester struct {
 	responseTimer timer // runs on the local path while the peer does not respond
 }
 
-// forgetSent records that no request is outstanding. The parameter oldest is the
-// position of the oldest request.
+// forgetSent records that no request is outstanding. The parameter is the position of
+// the oldest request.
 func (r *requester) forgetSent(oldest uint32) { r.reads, r.signaledCount, r.nextRead = 0, 0, oldest }
 
 // validate checks a request before it is queued, and returns its length in bytes.
@@ -62,8 +62,8 @@ func (q *qp) validate(wr *verbs.SendWR) (total uint32, err error) {
 	return uint32(sum), nil
 }
 
-// nextToSend returns the next request of which packets may be sent, or nil. It returns
-// the same request until markSent.
+// nextToSend returns the next request to send, or nil. It returns the same request until
+// markSent.
 func (q *qp) nextToSend() *wqe {
 	if q.sq.next == q.sq.tail || q.rnr.waiting {
 		return nil
@@ -102,7 +102,7 @@ func (q *qp) mayStart(w *wqe) bool {
 	return !w.expectsResponse() || q.reads < int(q.attr.MaxRdAtomic) || q.attr.MaxRdAtomic == 0
 }
 
-// outstanding reports whether a request was sent, at least in part, and has not
+// outstanding reports whether a request was sent, in part or as a whole, and has not
 // completed.
 func (q *qp) outstanding() bool { return q.sq.outstanding() }
 
@@ -112,8 +112,7 @@ func (q *qp) hasUnsent() bool { return q.sq.next != q.sq.tail }
 // sendQueueEmpty reports whether all posted requests have completed.
 func (q *qp) sendQueueEmpty() bool { return q.sq.oldest == q.sq.tail }
 
-// awaitsAck reports whether acknowledgements are needed soon: for a completion, to send
-// more, or to drain the send queue in SQD.
+// awaitsAck reports whether acknowledgements are needed soon.
 func (q *qp) awaitsAck() bool {
 	return q.signaledCount > 0 || q.hasUnsent() || q.state == verbs.StateSQD
 }
@@ -124,8 +123,8 @@ func (q *qp) awaitsResponse() bool { return q.reads > 0 }
 // awaitsRNRTimer reports whether the RNR timer runs. Until it fires, no request is sent.
 func (q *qp) awaitsRNRTimer() bool { return q.rnr.waiting }
 
-// failRequest is called if the next request can not be sent. The request completes with
-// an error when the requests before it are acknowledged. No later request is sent.
+// failRequest is called if the next request can not be sent. It completes with an error
+// after the requests before it. No later request is sent.
 func (q *qp) failRequest(w *wqe, status verbs.Status) {
 	if q.nextIsNew() {
 		q.sq.firstNew++
@@ -168,8 +167,8 @@ func (q *qp) markBegun(w *wqe) {
 	}
 }
 
-// markSent records that the request from nextToSend was sent completely. The parameter
-// seq is the sequence of its last fragment.
+// markSent records that the request from nextToSend was sent. The parameter seq is the
+// sequence of its last fragment.
 func (q *qp) markSent(w *wqe, seq uint64) {
 	q.markBegun(w)
 	w.lastSeq = seq
@@ -182,15 +181,13 @@ func (q *qp) signaled(w *wqe) bool { return q.signalAll || w.flags&verbs.SendSig
 // rewind makes the oldest unacknowledged request the next one to be sent.
 func (q *qp) rewind() { q.sq.rewind() }
 
-// resetSent marks all requests as never sent, when the queue pair moves to another
-// connection.
+// resetSent marks all requests as never sent, for another connection.
 func (q *qp) resetSent() {
 	q.sq.forgetSent()
 	q.requester.forgetSent(q.sq.oldest)
 }
 
-// gather copies bytes of the message, from an offset on. It returns false if the memory
-// is not accessible.
+// gather copies bytes of the message. It returns false if the memory is not accessible.
 func (q *qp) gather(dst []byte, w *wqe, offset uint32) bool {
 	if w.flags&verbs.SendInline != 0 {
 		copy(dst, w.inline[offset:])

@@ -14,8 +14,8 @@ type messageState uint8
 
 const (
 	// messageNone: no message has begun. The next fragment has to be the first one of a
-	// message. A queue pair begins in this state. The last fragment of a message leads
-	// back to it, and so does a failed SEND.
+	// message. A queue pair begins in this state. The last fragment of a message and a
+	// failed SEND lead back to it.
 	messageNone messageState = iota
 	// messageSend: a SEND has begun, and has taken a receive buffer. The next fragment
 	// must be of that SEND.
@@ -37,7 +37,7 @@ type responder struct {
 }
 
 // expects reports whether a fragment may come next. The parameter first marks the first
-// fragment of a message. The parameter state is messageSend or messageWrite.
+// fragment of a message. The parameter state is the state of its message.
 func (rs *responder) expects(first bool, state messageState) bool {
 	if first {
 		return rs.message == messageNone
@@ -46,15 +46,15 @@ func (rs *responder) expects(first bool, state messageState) bool {
 }
 
 // A memoryRange is the memory of a READ or WRITE that was not accessed yet. Its region
-// may be closed at any time, so it is looked up for each fragment.
+// is looked up for each fragment, because it may be closed.
 type memoryRange struct {
 	addr uint64
 	key  uint32
 	left uint32
 }
 
-// deliver executes one fragment of a SEND or WRITE. With outcomeRNR it has changed
-// nothing, and may be called again.
+// deliver executes one fragment of a SEND or WRITE. After outcomeRNR it may be called
+// again.
 func (q *qp) deliver(r *fragment.Fragment) outcome {
 	switch r.Op {
 	case fragment.Send:
@@ -65,8 +65,7 @@ func (q *qp) deliver(r *fragment.Fragment) outcome {
 	return outcomeInvalidRequest
 }
 
-// receiveQueue returns the queue of receive buffers: that of the SRQ if there is one,
-// else the queue pair's own.
+// receiveQueue returns the receive queue of the SRQ if there is one, else the own one.
 func (q *qp) receiveQueue() *recvQueue {
 	if q.srq != nil {
 		return &q.srq.rq
@@ -74,8 +73,8 @@ func (q *qp) receiveQueue() *recvQueue {
 	return &q.rq
 }
 
-// receiveBuffers returns the number of posted receive buffers, and that of an incomplete
-// SEND. Buffers of an SRQ do not count.
+// receiveBuffers returns the number of posted receive buffers, including that of an
+// incomplete SEND. Buffers of an SRQ do not count.
 func (q *qp) receiveBuffers() int {
 	n := q.rq.len()
 	if q.message == messageSend {
@@ -122,9 +121,8 @@ func (q *qp) deliverSend(r *fragment.Fragment) outcome {
 	return outcomeAck
 }
 
-// deliverInline executes a SEND of one fragment, if PollInline can return its bytes. The
-// message must be small, and no completion may wait in the CQ. deliverInline returns
-// false if it did nothing.
+// deliverInline executes a small SEND of one fragment, if PollInline can return its
+// bytes. No completion may wait in the CQ. It returns false if it did nothing.
 func (q *qp) deliverInline(payload []byte, solicited bool) bool {
 	c := q.recvCQ
 	at := c.stored
@@ -159,23 +157,21 @@ func (q *qp) completeReceive(r *fragment.Fragment, op verbs.WCOpcode, length uin
 	q.receiveDone(&wc, r.Flags&fragment.Solicited != 0)
 }
 
-// receiveDone adds the completion of the current receive buffer. It sets the ID and the
-// queue pair number in wc.
+// receiveDone adds the completion of the current receive buffer.
 func (q *qp) receiveDone(wc *verbs.WC, solicited bool) {
 	wc.ID, wc.QPN = q.buffer.id, q.num
 	q.message = messageNone
 	q.recvCQ.push(wc, &q.receiveQueue().cqSpace, solicited)
 }
 
-// onInvalidRequest returns the outcome of an invalid request. The receive buffer of an
-// incomplete SEND completes with an error.
+// onInvalidRequest returns the outcome of an invalid request. An incomplete SEND fails
+// too.
 func (q *qp) onInvalidRequest() outcome {
 	return q.failReceive(verbs.StatusRemInvReqErr, outcomeInvalidRequest)
 }
 
-// failReceive completes the receive buffer of an incomplete SEND with the given status,
-// when a request fails. It returns the outcome of that request, for which the path sends
-// a NAK.
+// failReceive is called when a request fails with the outcome a, which it returns. The
+// receive buffer of an incomplete SEND completes with the given status.
 func (q *qp) failReceive(status verbs.Status, a outcome) outcome {
 	if q.message == messageSend {
 		q.receiveDone(&verbs.WC{Status: status}, false)
@@ -225,8 +221,8 @@ func (q *qp) deliverWrite(r *fragment.Fragment) outcome {
 }
 
 // beginWrite checks and stores the memory of a WRITE. A queue pair that allows no WRITE
-// refuses it as invalid. A wrong key, address or access right is an access error. A
-// WRITE of zero bytes is not checked (IBTA vol. 1, 9.7.4.1.3).
+// refuses it as invalid. A wrong key, address or access right is an access error; a
+// WRITE of zero bytes has none (IBTA vol. 1, 9.7.4.1.3).
 func (q *qp) beginWrite(r *fragment.Fragment) outcome {
 	if q.attr.Access&verbs.AccessRemoteWrite == 0 {
 		return outcomeInvalidRequest
@@ -248,8 +244,7 @@ func (q *qp) accessAllowed(r *fragment.Fragment, access verbs.Access) bool {
 	return true
 }
 
-// deliverRead checks a READ, and returns its memory. The path then copies the memory
-// with readInto, piece by piece.
+// deliverRead checks a READ, and returns its memory for readInto.
 func (q *qp) deliverRead(r *fragment.Fragment) (memoryRange, outcome) {
 	rs := &q.responder
 	if rs.message != messageNone || !r.First() || !r.Last() || q.attr.MaxDestRdAtomic == 0 ||
@@ -263,7 +258,7 @@ func (q *qp) deliverRead(r *fragment.Fragment) (memoryRange, outcome) {
 }
 
 // readInto copies the beginning of a range to dst, and removes it from the range. It
-// returns false if the memory is not accessible any more.
+// returns false if the memory is not accessible.
 func (q *qp) readInto(dst []byte, w *memoryRange) bool {
 	if len(dst) > 0 {
 		m, src := q.pd.acquireRemote(w.key, w.addr, uint32(len(dst)), verbs.AccessRemoteRead)
@@ -278,8 +273,8 @@ func (q *qp) readInto(dst []byte, w *memoryRange) bool {
 	return true
 }
 
-// deliverAtomic executes an atomic, and returns the value before it. The payload has the
-// swap or add operand, then the compare operand (IBTA vol. 1, 9.3.4).
+// deliverAtomic executes an atomic, and returns the old value. The payload has the swap
+// or add operand, then the compare operand (IBTA vol. 1, 9.3.4).
 func (q *qp) deliverAtomic(r *fragment.Fragment) (old uint64, a outcome) {
 	rs := &q.responder
 	if rs.message != messageNone || len(r.Payload) != fragment.AtomicOperands || r.Addr%8 != 0 || q.attr.MaxDestRdAtomic == 0 ||

@@ -10,26 +10,24 @@ import (
 )
 
 const (
-	// The time limit for a message is partialFactor ACK timeouts for each attempt. A
-	// sender may wait for four of them (IBTA vol. 1, 9.7.6.1.3).
+	// The time limit for a message is partialFactor ACK timeouts for each attempt, as
+	// long as a sender may wait (IBTA vol. 1, 9.7.6.1.3).
 	partialFactor = 4
 	// minPartialLimit is the shortest time limit, for senders with very short ACK
 	// timeouts. Arbitrary.
 	minPartialLimit = time.Second
-	// maxPartialLimit is the longest time limit. It is enough for eight attempts of 69 s
-	// (code 24 of the ACK timeout). A client with a longer timeout could occupy receive
-	// buffers for too long. Arbitrary.
+	// maxPartialLimit is the longest time limit, enough for eight attempts of 69 s (code
+	// 24). A client with a longer timeout could occupy receive buffers for too long.
+	// Arbitrary.
 	maxPartialLimit = 10 * time.Minute
 	// partialProgress is how many bytes have to arrive within the time limit: one packet
-	// with the largest path MTU.
+	// of the largest path MTU.
 	partialProgress = 4096
 )
 
 // A partialMessage limits the time for the rest of a SEND, which has taken a receive
-// buffer. Without a limit, one peer could occupy all buffers of an SRQ.
-//
-// Restarting a timer for each fragment would need a clock reading. Instead,
-// onPartialTimer checks how much has arrived since the start of the timer.
+// buffer. Without a limit, one peer could occupy all buffers of an SRQ. To avoid clock
+// readings, the timer is not restarted for each fragment.
 type partialMessage struct {
 	timer timer
 	// number of messages of several fragments so far
@@ -42,22 +40,20 @@ type partialMessage struct {
 // begin counts a message of several fragments.
 func (p *partialMessage) begin() { p.messages++ }
 
-// watch starts the timer. The parameter offset is how many bytes of the message have
-// arrived.
+// watch starts the timer. The parameter offset is how many bytes have arrived.
 func (p *partialMessage) watch(offset uint32, limit time.Duration) {
 	p.seen, p.offset = p.messages, offset
 	p.timer.start(limit)
 }
 
-// stalled reports whether fewer than partialProgress bytes of a message have arrived
-// since watch. It returns false for a newer message. The parameter offset is how many
-// bytes have arrived.
+// stalled reports whether fewer than partialProgress bytes of the same message have
+// arrived since watch. The parameter offset is how many bytes have arrived.
 func (p *partialMessage) stalled(offset uint32) bool {
 	return p.seen == p.messages && offset-p.offset < partialProgress
 }
 
-// partialLimit returns how long a message may make no progress. Up to maxPartialLimit, a
-// sender retries for less than this time.
+// partialLimit returns how long a message may make no progress. A sender usually retries
+// for less than this time.
 func (q *qp) partialLimit() time.Duration {
 	timeout := verbs.AckTimeout(q.attr.Timeout)
 	// Without an ACK timeout the sender waits without end.
@@ -67,7 +63,7 @@ func (q *qp) partialLimit() time.Duration {
 	return min(max(partialFactor*timeout*time.Duration(q.attr.RetryCount+1), minPartialLimit), maxPartialLimit)
 }
 
-// onFragment is called for each fragment of a SEND except the last. It starts the timer.
+// onFragment is called for each fragment of a SEND except the last.
 func (q *qp) onFragment(first bool) {
 	if first {
 		q.partial.begin()
@@ -77,8 +73,8 @@ func (q *qp) onFragment(first bool) {
 	}
 }
 
-// onPartialTimer fails the queue pair if the current message has stalled. The receive
-// buffer completes with verbs.StatusRespTimeoutErr. Otherwise the timer starts again.
+// onPartialTimer fails the queue pair if the current message has stalled. Otherwise it
+// starts the timer again.
 func (q *qp) onPartialTimer() {
 	switch {
 	case q.message != messageSend || !q.isServing():

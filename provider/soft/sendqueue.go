@@ -52,12 +52,11 @@ type udRequest struct {
 	qkey uint32
 }
 
-// expectsResponse reports whether the request is a READ or an atomic, which the peer
-// answers with data.
+// expectsResponse reports whether the request is a READ or an atomic.
 func (w *wqe) expectsResponse() bool { return w.op == verbs.OpRead || w.op.Atomic() }
 
-// done reports whether the peer has executed the request. It has acknowledged all path
-// sequences below acked.
+// done reports whether the peer has executed the request. All path sequences below the
+// parameter acked are acknowledged.
 func (w *wqe) done(acked uint64) bool {
 	if w.expectsResponse() {
 		return w.responseComplete
@@ -86,8 +85,8 @@ type sendQueue struct {
 	maxSGE, maxInline int
 }
 
-// initialSendEntries is how many requests a send queue can hold before it grows. A
-// program may have many connections with few requests each. Arbitrary.
+// initialSendEntries is how many requests a send queue can hold at first. A program may
+// have many connections with few requests. Arbitrary.
 const initialSendEntries = 8
 
 func newSendQueue(caps *verbs.QPCaps) sendQueue {
@@ -96,7 +95,7 @@ func newSendQueue(caps *verbs.QPCaps) sendQueue {
 	return q
 }
 
-// resize gives the queue size entries, a power of two, and keeps the queued requests.
+// resize changes the number of entries, a power of two, and keeps the queued requests.
 func (q *sendQueue) resize(size int) {
 	old := *q
 	q.entries = make([]wqe, size)
@@ -117,7 +116,7 @@ func (q *sendQueue) at(i uint32) *wqe { return &q.entries[i&uint32(len(q.entries
 // full reports whether requests and unpolled completions occupy all entries.
 func (q *sendQueue) full() bool { return q.tail-q.oldest+q.held >= q.depth }
 
-// outstanding reports whether a request was sent, at least in part, and has not
+// outstanding reports whether a request was sent, in part or as a whole, and has not
 // completed.
 func (q *sendQueue) outstanding() bool { return q.oldest != q.firstNew }
 
@@ -134,8 +133,8 @@ func (q *sendQueue) forgetSent() {
 	q.next, q.firstNew = q.oldest, q.oldest
 }
 
-// retire removes the oldest request. If it was flushed, or acknowledged before it was
-// sent again, next and firstNew may still have its position. Then they move on too.
+// retire removes the oldest request. After a flush or goBack, next and firstNew may have
+// its position, and move on too.
 func (q *sendQueue) retire() {
 	if q.next == q.oldest {
 		q.next++
@@ -171,7 +170,7 @@ func (q *sendQueue) push(wr *verbs.SendWR, total uint32) {
 	q.tail++
 }
 
-// pushSent appends a SEND that the path has already sent, without a copy of its data.
+// pushSent appends a SEND that the path has already sent.
 func (q *sendQueue) pushSent(id uint64, flags verbs.SendFlags, total uint32, seq uint64) {
 	if int(q.tail-q.oldest) == len(q.entries) {
 		q.resize(2 * len(q.entries))

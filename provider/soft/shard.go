@@ -36,7 +36,7 @@ type shard struct {
 	owned bool
 
 	epoll *epollset.Set // descriptors of the shard
-	// readable while a channel has an event, or the owner has to call drive
+	// readable while a channel has an event or the owner has to call drive
 	eventfd int
 	// true if eventfd is readable; the owner can not sleep before drive
 	signaled bool
@@ -52,7 +52,7 @@ type shard struct {
 	datagrams     int // number of UD queue pairs on the local path
 	udQueuedBytes int // bytes of UD datagrams that wait for a socket; see maxShardQueue
 	timers        timerheap.Heap
-	alarmAt       time.Duration // time for which timerfd is set, on the shard's clock; 0 if not set
+	alarmAt       time.Duration // time for which timerfd is set; 0 if not set
 	doorbellBuf   [64]byte      // buffer for bytes read from doorbells
 	counts        *counters.Set
 
@@ -97,8 +97,7 @@ func (s *shard) open() (err error) {
 	return nil
 }
 
-// enter begins a call into the shard, and leave ends it. In manual progress only the
-// owner may call them.
+// enter begins a call into the shard, and leave ends it.
 func (s *shard) enter() {
 	if s.auto {
 		s.mu.Lock()
@@ -111,8 +110,8 @@ func (s *shard) leave() {
 	}
 }
 
-// beforeSleep ends a call after which the owner may sleep. It sends what is due. It
-// calls prepareSleep, unless eventfd is readable, because the owner can not sleep then.
+// beforeSleep ends a call after which the owner may sleep. It sends what is due. If
+// eventfd is readable, the owner can not sleep, and prepareSleep is not called.
 func (s *shard) beforeSleep() {
 	done := s.demux.sendAll()
 	if !s.signaled {
@@ -123,10 +122,9 @@ func (s *shard) beforeSleep() {
 	}
 }
 
-// prepareSleep makes sure that a doorbell, a descriptor or a timer wakes the sleeping
-// owner. If there is work already, it makes eventfd readable. The parameter wireDone is
-// false if the wire path has work. Frequent calls are fast, because most connections are
-// then parked.
+// prepareSleep makes sure that a doorbell, a descriptor or a timer wakes the owner. If
+// there is work already, it makes eventfd readable. The parameter wireDone is false if
+// the wire path has work.
 func (s *shard) prepareSleep(wireDone bool) {
 	if !wireDone || !s.polls.armForSleep((*shmConn).armDoorbell) {
 		s.signal()
@@ -137,7 +135,7 @@ func (s *shard) prepareSleep(wireDone bool) {
 }
 
 // drive does all work that is possible without waiting. It sends what is due, and polls
-// connections. Every few calls it polls sockets, timers and epoll.
+// connections. Sockets, timers and epoll are checked less often.
 func (s *shard) drive() {
 	s.polls.begin()
 	s.timeRead = false
@@ -175,8 +173,8 @@ func (s *shard) handleReady() {
 	_ = s.epoll.Dispatch()
 }
 
-// driveTime returns the time on the shard's clock. It reads the clock at most once in
-// each call of drive.
+// driveTime returns the shard's time. It reads the clock at most once in each call of
+// drive.
 func (s *shard) driveTime() time.Duration {
 	if !s.timeRead {
 		s.timeRead, s.timeOfDrive = true, s.clock()

@@ -8,8 +8,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
 )
 
-// failureOutcomes has the outcome for each reason of a failure. No reason has the number
-// 0.
+// failureOutcomes has the outcome for each reason of a failure.
 var failureOutcomes = [...]outcome{
 	shm.InvalidRequest: outcomeInvalidRequest,
 	shm.AccessError:    outcomeAccessError,
@@ -20,16 +19,16 @@ var failureOutcomes = [...]outcome{
 func failureOf(a outcome) shm.Failure { return shm.Failure(slices.Index(failureOutcomes[:], a)) }
 
 // shmSent has the positions of a shmConn in the ring of its requests. The zero value is
-// ready to use.
+// valid.
 type shmSent struct {
 	seq     uint64  // number of slots published; also the path sequence
 	acked   uint64  // number of slots that the peer has acknowledged
 	lastAck shm.Ack // last acknowledgement that was processed
 }
 
-// acknowledge processes an acknowledgement of the peer. The results progress and nak
-// mean that it covers more slots than before, and that it has a new NAK. The result ok
-// is false if the acknowledgement is invalid.
+// acknowledge processes an acknowledgement of the peer. The result progress means more
+// acknowledged slots, and nak a new NAK. The result ok is false if the acknowledgement
+// is invalid.
 func (s *shmSent) acknowledge(ack shm.Ack) (progress, nak, ok bool) {
 	n := uint64(ack.Consumed() - uint32(s.acked))
 	if n > s.seq-s.acked {
@@ -40,7 +39,7 @@ func (s *shmSent) acknowledge(ack shm.Ack) (progress, nak, ok bool) {
 	return n > 0, nak, true
 }
 
-// shmAcks has the acknowledgements that a shmConn sends. The zero value is ready to use.
+// shmAcks has the acknowledgements that a shmConn sends. The zero value is valid.
 type shmAcks struct {
 	unacked   uint32  // number of slots consumed and not acknowledged
 	requested bool    // true if the peer waits for an acknowledgement
@@ -48,27 +47,26 @@ type shmAcks struct {
 	last      shm.NAK // last NAK sent, repeated in each acknowledgement; 0 if none
 }
 
-// consumed counts a consumed slot. The parameter ask is true if the peer waits for its
+// consumed counts a consumed slot. The parameter ask means that the peer waits for its
 // acknowledgement.
 func (a *shmAcks) consumed(ask bool) {
 	a.unacked++
 	a.requested = a.requested || ask
 }
 
-// due reports whether an acknowledgement has to be sent now: the peer waits for it, or
-// the number of slots has reached the limit. Otherwise it may wait until there is no
-// other work; see shmConn.poll.
+// due reports whether an acknowledgement has to be sent now, because the peer waits for
+// it or the number of slots has reached the limit. Otherwise it is sent when there is no
+// other work.
 func (a *shmAcks) due(limit uint32) bool { return a.requested || a.unacked >= limit }
 
-// acknowledge returns the acknowledgement of all slots before the position in the
-// parameter head. The caller stores it in shared memory.
+// acknowledge returns the acknowledgement of all slots before the position head, to be
+// stored in shared memory.
 func (a *shmAcks) acknowledge(head uint32) shm.Ack {
 	a.unacked, a.requested = 0, false
 	return shm.NewAck(head, a.last, a.naks)
 }
 
-// refuse returns an acknowledgement of all slots before the position head, with a NAK
-// for the slot at head.
+// refuse is like acknowledge, with a NAK for the slot at the position head.
 func (a *shmAcks) refuse(head uint32, nak shm.NAK) shm.Ack {
 	a.naks++
 	a.last = nak

@@ -79,8 +79,7 @@ func (c *shmConn) OnReady(_ int, events uint32) {
 func (c *shmConn) isServing() bool { return c.q.isServing() }
 
 // poll processes slots of the peer, and sends what can be sent. It returns false if
-// there was no work. After idleAfter calls of drive without work, the connection becomes
-// idle.
+// there was no work. After idleAfter calls without work, the connection becomes idle.
 func (c *shmConn) poll() bool {
 	polls := &c.shard.polls
 	if polls.rests(c) && c.isIdle() {
@@ -111,14 +110,14 @@ func (c *shmConn) poll() bool {
 	return work
 }
 
-// isIdle reports whether the connection has no work. Unacknowledged requests count as
-// work, because the peer does not always ring for an acknowledgement.
+// isIdle reports whether the connection has no work. Unacknowledged requests are work,
+// because the peer does not always ring for an acknowledgement.
 func (c *shmConn) isIdle() bool {
 	return !c.requestsIn.Ready() && c.acks.unacked == 0 && c.q.sendQueueEmpty() && !c.serving.inRead()
 }
 
-// armDoorbell asks the peer to ring the doorbell at its next slot, and at its next
-// acknowledgement if needed. It returns false if there is work already.
+// armDoorbell asks the peer to ring the doorbell at its next slot, and if needed at its
+// next acknowledgement. It returns false if there is work.
 func (c *shmConn) armDoorbell() bool {
 	want := shm.WakeSlots
 	if c.q.awaitsAck() {
@@ -146,8 +145,8 @@ func (c *shmConn) armDoorbell() bool {
 }
 
 // reserveRing makes sure that the doorbell's socket has room for one more byte. The peer
-// writes at most one byte after each armDoorbell. epoll is edge-triggered (epoll(7)), so
-// the bytes are read only after as many rings as fit into doorbellBuf.
+// writes one byte after an armDoorbell. epoll is edge-triggered (epoll(7)), so the bytes
+// are read only when they fill doorbellBuf.
 func (c *shmConn) reserveRing() {
 	if c.pendingRings++; c.pendingRings == len(c.shard.doorbellBuf) {
 		c.pendingRings = 0
@@ -155,24 +154,23 @@ func (c *shmConn) reserveRing() {
 	}
 }
 
-// workMissed reports whether the peer has published something that was not processed. It
-// may not have rung, because it had not seen the new own.WakeFor.
+// workMissed reports whether the peer has published something before it could see the
+// new own.WakeFor.
 func (c *shmConn) workMissed(want shm.WakeLevel) bool {
 	ack := shm.Ack(c.peer.Ack.Load())
 	return c.requestMissed() || c.q.awaitsResponse() && c.responsesIn.Ready() ||
 		want == shm.WakeAll && ack != c.sent.lastAck || ack.NAKs() != c.sent.lastAck.NAKs()
 }
 
-// wake rings the doorbell of the peer, once, if the peer has asked for wake-ups of this
-// kind.
+// wake rings the doorbell of the peer, once, if the peer has asked for this kind.
 func (c *shmConn) wake(kind shm.WakeLevel) {
 	if c.peer.WakeFor.Load() >= kind && c.peer.WakeFor.Swap(shm.WakeNone) != shm.WakeNone {
 		shm.RingDoorbell(c.end.Doorbell)
 	}
 }
 
-// stopResponding implements path. It publishes shm.SideStopped. A peer with an
-// outstanding request then starts its response timer; see updatePeerTimer.
+// stopResponding implements path. It publishes shm.SideStopped, which starts the
+// response timer of a peer with outstanding requests; see updatePeerTimer.
 func (c *shmConn) stopResponding() {
 	c.acknowledge()
 	c.own.State.Store(shm.SideStopped)
@@ -190,8 +188,8 @@ func (c *shmConn) reset() (usable bool) {
 	return false
 }
 
-// detach implements path. It releases this side's end, and an offered end that the peer
-// has not taken.
+// detach implements path. It releases this side's end, and an end that was offered but
+// not taken.
 func (c *shmConn) detach() {
 	c.shard.polls.remove(c)
 	c.shard.epoll.Remove(c.end.Doorbell)
@@ -199,8 +197,8 @@ func (c *shmConn) detach() {
 	c.end.Release()
 }
 
-// rebind implements path. It returns a new shmConn with the offered end, and detaches
-// this one. If it can not, it releases that end.
+// rebind implements path. It returns a new shmConn with the offered end, or releases
+// that end.
 func (c *shmConn) rebind(end *localEnd) (moved path, taken bool, err error) {
 	if !c.end.provisional || !c.q.dev.bindings.drop(c.q.num, c.q.attributes().DestQPN) {
 		end.Release()
@@ -245,7 +243,7 @@ func (c *shmConn) onHangUp() {
 }
 
 // updatePeerTimer starts the response timer if the peer does not process outstanding
-// requests, and stops it otherwise.
+// requests. Otherwise it stops the timer.
 func (c *shmConn) updatePeerTimer() {
 	if !c.q.outstanding() {
 		return
@@ -257,8 +255,7 @@ func (c *shmConn) updatePeerTimer() {
 	}
 }
 
-// protocolError fails the queue pair, because the peer has written an invalid value to
-// shared memory.
+// protocolError fails the queue pair, because the peer has written an invalid value.
 func (c *shmConn) protocolError() {
 	c.q.onInvalidMemory()
 }

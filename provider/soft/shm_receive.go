@@ -10,8 +10,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
 )
 
-// This file has the receiving half of the local path: it executes requests, and sends
-// acknowledgements and responses.
+// This file has the receiving half of the local path, which executes requests.
 
 // serveState is the state of the responder of a shmConn.
 type serveState uint8
@@ -26,11 +25,11 @@ const (
 	// serveRead: the response of a READ is not complete. The next slot is executed after
 	// it.
 	serveRead
-	// serveReadBlocked: the response of a READ waits for room in the ring of responses.
-	// The state ends when the peer has consumed a response.
+	// serveReadBlocked: the response of a READ waits for room in the ring. The state
+	// ends when the peer has consumed a response.
 	serveReadBlocked
-	// serveAtomicBlocked: the next slot has an atomic, which waits for room in the ring
-	// of responses.
+	// serveAtomicBlocked: the next slot has an atomic. Its response waits for room in
+	// the ring.
 	serveAtomicBlocked
 )
 
@@ -85,7 +84,7 @@ func (c *shmConn) receive() bool {
 }
 
 // resumeServing continues a READ response, and reports whether the next slot may be
-// executed. It is not called in serveNext.
+// executed.
 func (c *shmConn) resumeServing() bool {
 	switch c.serving {
 	case serveRead, serveReadBlocked:
@@ -99,8 +98,8 @@ func (c *shmConn) resumeServing() bool {
 	return true
 }
 
-// serveInline executes the next slot if PollInline can return its message, and returns
-// false if not.
+// serveInline executes the next slot if PollInline can return its message. If not, it
+// returns false.
 func (c *shmConn) serveInline() bool {
 	payload, flags, ok := c.requestsIn.PeekSend()
 	if !ok || !c.q.deliverInline(payload, flags&fragment.Solicited != 0) {
@@ -160,8 +159,8 @@ func (c *shmConn) abort(a outcome) {
 	c.q.requestFailed(a)
 }
 
-// serveAtomic executes an atomic, and publishes the old value in the reserved response
-// slot with the payload dst.
+// serveAtomic executes an atomic, and publishes the old value in the reserved slot,
+// whose payload is dst.
 func (c *shmConn) serveAtomic(r *fragment.Fragment, dst []byte) outcome {
 	old, a := c.q.deliverAtomic(r)
 	if a == outcomeAck {
@@ -173,9 +172,9 @@ func (c *shmConn) serveAtomic(r *fragment.Fragment, dst []byte) outcome {
 	return a
 }
 
-// reserveResponse reserves a slot in the ring of responses; see shm.Producer.Reserve. If
-// the ring is full, it first frees the slots that the peer has consumed. It returns
-// false if the ring stays full, or the peer has written an invalid value.
+// reserveResponse reserves a slot in the ring of responses; see shm.Producer.Reserve. It
+// first frees consumed slots if the ring is full. It returns false if the ring stays
+// full, or the peer has written an invalid value.
 func (c *shmConn) reserveResponse(want uint32) (dst []byte, inArea, ok bool) {
 	if dst, inArea, ok = c.responsesOut.Reserve(want); !ok {
 		if !c.responsesOut.Free(c.peer.Responses.Load()) {
@@ -187,8 +186,8 @@ func (c *shmConn) reserveResponse(want uint32) (dst []byte, inArea, ok bool) {
 	return dst, inArea, ok
 }
 
-// sendReadResponse publishes data of the current READ. It returns false if the ring of
-// responses is full.
+// sendReadResponse publishes data of the current READ. It returns false if the ring is
+// full.
 func (c *shmConn) sendReadResponse() bool {
 	defer c.wakePeer()
 	for c.serving.inRead() {
@@ -216,21 +215,20 @@ func (c *shmConn) sendReadResponse() bool {
 	return true
 }
 
-// acknowledge acknowledges all consumed slots. It wakes the peer if the peer has asked
-// to be woken for acknowledgements.
+// acknowledge acknowledges all consumed slots. It wakes a peer that waits for this.
 func (c *shmConn) acknowledge() {
 	c.own.Ack.Store(uint64(c.acks.acknowledge(c.requestsIn.Head)))
 	c.wake(shm.WakeAll)
 }
 
-// sendNAK acknowledges the consumed slots, and sends a NAK or RNR NAK for the next one.
+// sendNAK acknowledges the consumed slots, with a NAK or RNR NAK for the next one.
 func (c *shmConn) sendNAK(nak shm.NAK) {
 	c.own.Ack.Store(uint64(c.acks.refuse(c.requestsIn.Head, nak)))
 	c.wake(shm.WakeSlots)
 }
 
-// receivesPosted implements path. It does nothing, because a waiting peer repeats its
-// request when its RNR timer fires.
+// receivesPosted implements path. A waiting peer repeats its request when its RNR timer
+// fires.
 func (c *shmConn) receivesPosted() {}
 
 var _ path = (*shmConn)(nil)

@@ -10,13 +10,12 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// This file has the sending half of the local path: it publishes requests, and processes
-// acknowledgements and responses.
+// This file has the sending half of the local path.
 
 // transmit implements path.
 func (c *shmConn) transmit() {
-	// A connection that sends has to be polled for acknowledgements. The peer may ring
-	// for new slots only.
+	// The connection has to be polled for acknowledgements. The peer may ring for new
+	// slots only.
 	c.shard.polls.activate(c)
 	for w := c.q.nextToSend(); w != nil; w = c.q.nextToSend() {
 		if !c.send(w) {
@@ -27,8 +26,8 @@ func (c *shmConn) transmit() {
 	c.wakePeer()
 }
 
-// sendInline implements path. The first message after wakePeer is published at once. The
-// messages after it are published together.
+// sendInline implements path. The first message after wakePeer is published at once, and
+// the next ones together.
 func (c *shmConn) sendInline(flags verbs.SendFlags, data []byte) (seq uint64, ok bool) {
 	if c.end.provisional && c.peer.State.Load() != shm.SideActive {
 		// Until a peer has taken the other end, requests may have to be sent again; see
@@ -53,16 +52,15 @@ func (c *shmConn) sendInline(flags verbs.SendFlags, data []byte) (seq uint64, ok
 	return c.sent.seq - 1, true
 }
 
-// freeRequests frees the acknowledged slots of a full ring. It returns false if nothing
-// was acknowledged, or the queue pair has failed.
+// freeRequests frees the acknowledged slots of a full ring. It returns false if there
+// were none, or the queue pair has failed.
 func (c *shmConn) freeRequests() bool { return c.takeAcks() && c.isServing() }
 
 // publishEvery is how many slots are published together. Publishing is expensive, but
 // the peer should begin early. Arbitrary.
 const publishEvery = 8
 
-// wakePeer wakes the peer, if it wants that, once for all slots published since the last
-// call.
+// wakePeer wakes the peer once for all slots published since the last call.
 func (c *shmConn) wakePeer() {
 	if c.wakeDue {
 		c.wakeDue = false
@@ -83,8 +81,7 @@ func (c *shmConn) send(w *wqe) bool {
 			f.Flags |= shm.FlagArea
 		}
 		// The peer polls the cache line of the slot. While the slot is written, that
-		// line may move between the processors with each access. So nothing else is done
-		// now.
+		// line may move between the processors. So nothing else is done now.
 		if !c.fill(dst, w) {
 			// The memory region was closed after the request was checked.
 			c.q.failRequest(w, verbs.StatusLocProtErr)
@@ -118,7 +115,7 @@ func (c *shmConn) payloadLeft(w *wqe) uint32 {
 }
 
 // reserveRequest reserves a slot in the ring of requests; see shm.Producer.Reserve. It
-// returns false if the ring stays full, or the queue pair has failed.
+// returns false if the ring stays full or the queue pair has failed.
 func (c *shmConn) reserveRequest(want uint32) (dst []byte, inArea, ok bool) {
 	dst, inArea, ok = c.requestsOut.Reserve(want)
 	if ok {
@@ -130,8 +127,8 @@ func (c *shmConn) reserveRequest(want uint32) (dst []byte, inArea, ok bool) {
 	return c.requestsOut.Reserve(want)
 }
 
-// describeFragment sets f to the header of the next fragment, which has length payload
-// bytes.
+// describeFragment sets f to the header of the next fragment. The parameter length is
+// the size of its payload.
 func (c *shmConn) describeFragment(f *fragment.Fragment, w *wqe, length uint32) {
 	f.Op, f.Flags, f.Length = frameOf[w.op], 0, length
 	f.Addr, f.Key, f.Total = w.addr, w.key, w.total
@@ -168,7 +165,7 @@ var frameOf = [...]fragment.Op{
 	verbs.OpFetchAdd:    fragment.FetchAdd,
 }
 
-// fill copies the payload of a fragment to dst. It returns false if the memory is not
+// fill copies the payload of a fragment. It returns false if the memory is not
 // accessible.
 func (c *shmConn) fill(dst []byte, w *wqe) bool {
 	switch {
@@ -186,23 +183,22 @@ func (c *shmConn) fill(dst []byte, w *wqe) bool {
 	return c.q.gather(dst, w, w.shm.sent)
 }
 
-// resend implements path. The request is still in its slot. The counter Resend tells the
+// resend implements path. The request is still in its slot. The counter Resend asks the
 // peer to execute it again.
 func (c *shmConn) resend() {
 	c.own.Resend.Add(1)
 	c.wake(shm.WakeSlots)
 }
 
-// takeAcks implements path. It reads the acknowledgement in shared memory, and frees the
-// acknowledged slots.
+// takeAcks implements path. It frees the acknowledged slots.
 func (c *shmConn) takeAcks() bool {
 	c.updatePeerTimer()
 	ack := shm.Ack(c.peer.Ack.Load())
 	if ack == c.sent.lastAck || !c.isServing() {
 		return false
 	}
-	// The peer publishes a response before it acknowledges the request. So all these
-	// responses are in the ring.
+	// The peer publishes a response before its acknowledgement. So these responses are
+	// in the ring.
 	if c.q.awaitsResponse() {
 		c.takeResponses()
 	}
@@ -220,11 +216,10 @@ func (c *shmConn) takeAcks() bool {
 	return true
 }
 
-// acked implements path. It returns the number of slots that the peer has acknowledged.
+// acked implements path.
 func (c *shmConn) acked() uint64 { return c.sent.acked }
 
-// takeNAK processes a NAK or RNR NAK. Without an outstanding request it is a protocol
-// error.
+// takeNAK processes a NAK or RNR NAK for an outstanding request.
 func (c *shmConn) takeNAK(nak shm.NAK) {
 	timer, rnr := nak.RNRTimer()
 	failure, failed := nak.Failure()
@@ -240,7 +235,7 @@ func (c *shmConn) takeNAK(nak shm.NAK) {
 	}
 }
 
-// takeResponses processes the responses that have arrived. It returns false if there
+// takeResponses processes the responses that have arrived, and returns false if there
 // were none.
 func (c *shmConn) takeResponses() bool {
 	work := false

@@ -14,8 +14,7 @@ type srq struct {
 	shard *shard
 	rq    recvQueue
 	caps  verbs.SRQCaps
-	// AsyncSRQLimit is raised once, when fewer buffers than limit are left; 0 if not
-	// armed
+	// AsyncSRQLimit is raised once, below this number of buffers; 0 if not armed
 	limit  int
 	refs   int // number of queue pairs with this SRQ
 	closed bool
@@ -87,8 +86,7 @@ func (s *srq) pop(into *rqe) bool {
 	return true
 }
 
-// checkLimit raises AsyncSRQLimit and disarms the SRQ, if it has fewer buffers than the
-// limit.
+// checkLimit raises AsyncSRQLimit and disarms the SRQ, if the limit is reached.
 func (s *srq) checkLimit() {
 	if s.limit > 0 && s.rq.len() < s.limit {
 		s.limit = 0

@@ -8,8 +8,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/timerheap"
 )
 
-// A timer calls a function once, at or after a given time, while its shard is driven.
-// Before use, init has to be called.
+// A timer calls a function once, at or after a given time, while its shard is driven. It
+// has to be initialized with init.
 type timer struct {
 	timerheap.Timer
 	shard *shard
@@ -17,17 +17,15 @@ type timer struct {
 
 func (t *timer) init(s *shard, fire func()) { t.shard, t.Fire = s, fire }
 
-// start makes the timer fire after the given time. It replaces the time of a running
-// timer.
+// start makes the timer fire after the given time, also if it is running.
 func (t *timer) start(after time.Duration) {
 	t.shard.timers.Set(&t.Timer, t.shard.clock()+after)
 }
 
-// again restarts a timer that has fired. The new time counts from when the timer was
-// due.
+// again restarts a timer that has fired. The new time counts from the last one.
 func (t *timer) again(after time.Duration) { t.shard.timers.Set(&t.Timer, t.When()+after) }
 
-// stop stops the timer. It may be called if the timer is not running.
+// stop stops the timer if it is running.
 func (t *timer) stop() {
 	if t.Running() {
 		t.shard.timers.Stop(&t.Timer)

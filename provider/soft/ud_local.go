@@ -40,11 +40,11 @@ const (
 type udLocalState uint8
 
 const (
-	// udBound: the name is bound, so no other queue pair of the host gets the number.
-	// Connections wait in the backlog. A new udLocal is in this state.
+	// udBound: the name is bound, so the number is taken. Connections wait in the
+	// backlog. A new udLocal is in this state.
 	udBound udLocalState = iota
 	// udAttached: the shard accepts connections and reads datagrams. The state is
-	// entered when the queue pair is created completely.
+	// entered when the queue pair is complete.
 	udAttached
 	// udClosed: all sockets are closed, and the name is free. This is the last state.
 	udClosed
@@ -68,15 +68,15 @@ type udLocal struct {
 // '@' stands for the NUL at the beginning of an abstract name
 const datagramName = "@rdmaloop/1/qp/"
 
-// datagramBacklog is how many connections may wait to be accepted. Further senders try
-// again later. The number is arbitrary.
+// datagramBacklog is how many connections may wait to be accepted. Other senders try
+// again. Arbitrary.
 const datagramBacklog = 128
 
 // datagramBindAddr returns the socket name of the UD queue pair with a number.
 func datagramBindAddr(num uint32) string { return datagramName + strconv.FormatUint(uint64(num), 10) }
 
-// newUDLocal makes the local path of the UD queue pair num. It fails if another UD queue
-// pair of this host has the number.
+// newUDLocal makes the local path of the UD queue pair num. It fails if the number is
+// taken on this host.
 func newUDLocal(q *qp, num uint32) (*udLocal, error) {
 	fd, err := unixsock.Bind(datagramBindAddr(num))
 	if err != nil {
@@ -106,8 +106,7 @@ func (u *udLocal) attach() error {
 	return nil
 }
 
-// detach closes all sockets. It drops and counts datagrams that were not sent or not
-// read.
+// detach closes all sockets. It drops and counts unsent and unread datagrams.
 func (u *udLocal) detach() {
 	was := u.state
 	if was == udClosed {
@@ -116,8 +115,8 @@ func (u *udLocal) detach() {
 	u.state = udClosed
 	u.clear()
 	if was == udAttached {
-		// No further connection can arrive now. Those in the backlog are accepted, so
-		// that their datagrams are received or counted.
+		// No further connection can arrive. Those in the backlog are accepted, and their
+		// datagrams read or counted.
 		_ = unix.Shutdown(u.listener, unix.SHUT_RD)
 		for u.accept() {
 		}
@@ -139,13 +138,12 @@ func (u *udLocal) clear() {
 	}
 }
 
-// countDropped counts n datagrams that were not sent. Their requests complete with
-// success, as on a network that loses datagrams.
+// countDropped counts n dropped datagrams. Their requests complete with success, as on a
+// lossy network.
 func (u *udLocal) countDropped(n uint64) { u.q.shard.counts.Add(counters.DatagramUnsent, n) }
 
 // sendOne sends the datagram of the request w, or queues it until the receiver's socket
-// has room. If neither is possible, it drops and counts the datagram, and still returns
-// success.
+// has room. If it has to drop the datagram, it still returns success.
 func (u *udLocal) sendOne(w *wqe, to *ah) verbs.Status {
 	b := u.out[:datagramHeader+int(w.total)]
 	clear(b[:datagramHeader])
@@ -171,8 +169,8 @@ func (u *udLocal) sendOne(w *wqe, to *ah) verbs.Status {
 	return verbs.StatusSuccess
 }
 
-// receive delivers one packet of the Unix socket. It returns false if the length of the
-// packet is invalid.
+// receive delivers one packet of the Unix socket. It returns false for an invalid
+// length.
 func (u *udLocal) receive(b []byte) bool {
 	if len(b) < datagramHeader || len(b) > datagramHeader+datagramMTU {
 		return false

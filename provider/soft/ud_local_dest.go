@@ -19,18 +19,18 @@ const (
 	// usual RLIMIT_NOFILE.
 	maxDatagramDests = 256
 	// maxDatagramQueue is how many bytes may wait for one destination: 253 datagrams of
-	// the largest size. Bytes in the socket do not count. Arbitrary.
+	// the largest size. Arbitrary.
 	maxDatagramQueue = 1 << 20
 	// maxShardQueue is how many bytes may wait for all destinations of a shard.
 	// Arbitrary.
 	maxShardQueue = 16 << 20
-	// connectRetryFirst and connectRetryMost are the shortest and longest interval
-	// between attempts to connect. The interval doubles each time. The system does not
-	// report when a full backlog has room; see connect(2), EAGAIN.
+	// shortest and longest interval between attempts to connect. The interval doubles
+	// each time. The system does not report room in a full backlog; see connect(2),
+	// EAGAIN.
 	connectRetryFirst = time.Millisecond
 	connectRetryMost  = 256 * time.Millisecond
-	// After connectTries attempts, the waiting datagrams are dropped. The attempts take
-	// 10 s in all. The numbers are arbitrary.
+	// After connectTries attempts, in 10 s, the waiting datagrams are dropped.
+	// Arbitrary.
 	connectTries = 48
 )
 
@@ -43,20 +43,20 @@ const (
 	// begins in this state, without the timer.
 	udDestRefused udDestState = iota
 	// udDestOpen: there is a connection, and the queue is empty. The state is entered
-	// when the connection is made, and when the queue was sent. A queue that was waiting
-	// for the connection is sent next.
+	// when the connection is made, or the queue was sent. If datagrams waited for the
+	// connection, they are sent next.
 	udDestOpen
 	// udDestFull: there is a connection, but its socket has no room. Datagrams wait in
-	// the queue until it has room (EPOLLOUT).
+	// the queue until EPOLLOUT.
 	udDestFull
 	// udDestRemoved: the destination was removed. This is the last state. It is entered
-	// if the queue pair does not exist, its user is not allowed, all attempts to connect
-	// have failed, or another destination needs the place.
+	// if the queue pair does not exist or its user is not allowed, after too many
+	// attempts to connect, or when another destination needs the place.
 	udDestRemoved
 )
 
 // A udLocalDest is a destination of a UD queue pair on this host: a connection and a
-// queue. It belongs to the shard.
+// queue.
 type udLocalDest struct {
 	local      *udLocal
 	qpn        uint32
@@ -71,8 +71,8 @@ type udLocalDest struct {
 // errPeerUser: the peer's user is not allowed.
 var errPeerUser = errors.New("the user of the destination queue pair is not allowed")
 
-// dest returns the destination with a queue pair number. It returns nil if there is no
-// such queue pair, or if its user is not allowed.
+// dest returns the destination with a queue pair number, or nil if it does not exist or
+// its user is not allowed.
 func (u *udLocal) dest(qpn uint32) *udLocalDest {
 	u.uses++
 	if d := u.dests[qpn]; d != nil {
@@ -91,9 +91,9 @@ func (u *udLocal) dest(qpn uint32) *udLocalDest {
 	return d
 }
 
-// removeLeastRecentlyUsed removes a destination, but not that of the parameter except.
-// It prefers idle ones. From a socket that is not empty, old datagrams could arrive
-// after newer ones. It returns false if there is none.
+// removeLeastRecentlyUsed removes a destination other than the one in the parameter
+// except. It prefers idle ones, because datagrams in a socket could arrive after newer
+// ones. It returns false if there is none.
 func (u *udLocal) removeLeastRecentlyUsed(except *udLocalDest) bool {
 	var idle, any *udLocalDest
 	for _, d := range u.dests {
@@ -116,7 +116,7 @@ func (u *udLocal) removeLeastRecentlyUsed(except *udLocalDest) bool {
 	return any != nil
 }
 
-// idle reports whether the receiver has read all datagrams, and the queue is empty.
+// idle reports whether all datagrams were read by the receiver.
 func (d *udLocalDest) idle() bool {
 	if d.state != udDestOpen {
 		return false
@@ -126,7 +126,7 @@ func (d *udLocalDest) idle() bool {
 }
 
 // connect makes the connection and enters udDestOpen, or udDestRefused if the backlog is
-// full. If both fail, it removes the destination and returns false.
+// full. On other errors it removes the destination and returns false.
 func (d *udLocalDest) connect() bool {
 	fd := -1
 	err := resource.Retry(func() (err error) {
@@ -154,7 +154,7 @@ func (d *udLocalDest) connect() bool {
 	return false
 }
 
-// connectSocket connects a socket to a queue pair whose user is allowed. On failure it
+// connectSocket connects a socket to a queue pair of an allowed user. On failure it
 // closes the socket.
 func (u *udLocal) connectSocket(fd int, qpn uint32) error {
 	err := unix.Connect(fd, &unix.SockaddrUnix{Name: datagramBindAddr(qpn)})
@@ -177,8 +177,8 @@ func (d *udLocalDest) connectAgain() {
 	}
 }
 
-// send sends a datagram if none waits and the socket has room. Otherwise it queues it,
-// or drops and counts it if the queue is full.
+// send sends a datagram, or queues it if others wait or the socket is full. If the queue
+// is full, it drops and counts the datagram.
 func (d *udLocalDest) send(b []byte) {
 	if d.state == udDestOpen && d.transmit(b) {
 		return
@@ -207,9 +207,9 @@ func (d *udLocalDest) awaitRoom() {
 // connected reports whether there is a connection.
 func (d *udLocalDest) connected() bool { return d.state == udDestOpen || d.state == udDestFull }
 
-// transmit passes a datagram to the socket. If the receiver has closed the connection,
-// it connects once more; if that fails, the destination may be removed. It returns false
-// if the socket did not take the datagram.
+// transmit passes a datagram to the socket, and returns false if the socket is full. If
+// the receiver has closed the connection, it connects once more. If that fails, the
+// destination may be removed.
 func (d *udLocalDest) transmit(b []byte) bool {
 	for range 2 {
 		err := unix.Send(d.fd, b, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
@@ -228,7 +228,7 @@ func (d *udLocalDest) transmit(b []byte) bool {
 }
 
 // flush sends the queue as far as the socket has room, and enters udDestOpen or
-// udDestFull. Without a connection it does nothing.
+// udDestFull.
 func (d *udLocalDest) flush() {
 	for d.connected() && !d.queue.empty() && d.transmit(d.queue.first()) {
 		d.local.q.shard.udQueuedBytes -= d.queue.pop()
@@ -243,7 +243,7 @@ func (d *udLocalDest) flush() {
 	}
 }
 
-// OnReady is called when the socket has room, or the receiver has closed the connection.
+// OnReady is called when the socket has room or the connection was closed.
 func (d *udLocalDest) OnReady(_ int, events uint32) {
 	if events&(unix.EPOLLHUP|unix.EPOLLERR) != 0 {
 		if d.queue.empty() {
@@ -259,7 +259,7 @@ func (d *udLocalDest) OnReady(_ int, events uint32) {
 }
 
 // disconnect closes the connection, if there is one, and keeps the queue. The caller
-// then changes the state.
+// changes the state.
 func (d *udLocalDest) disconnect() {
 	if d.fd >= 0 {
 		d.local.q.shard.epoll.Remove(d.fd)
@@ -268,8 +268,7 @@ func (d *udLocalDest) disconnect() {
 	}
 }
 
-// remove removes the destination, and drops and counts the queued datagrams. Datagrams
-// in the socket still reach the receiver.
+// remove removes the destination, and drops and counts the queued datagrams.
 func (d *udLocalDest) remove() {
 	d.disconnect()
 	d.retryTimer.stop()

@@ -4,8 +4,8 @@ package soft
 
 import "encoding/binary"
 
-// A packetQueue is a FIFO queue of packets in one piece of memory. Each packet has a
-// length of 4 bytes before it. The zero value is empty.
+// A packetQueue is a FIFO queue of packets in one piece of memory. Each packet follows
+// its length (4 bytes). The zero value is empty.
 type packetQueue struct {
 	buf   []byte // length (32 bits), packet, length (32 bits), packet, ...
 	head  int    // offset of the first packet's length
@@ -25,8 +25,8 @@ func (q *packetQueue) size() int { return len(q.buf) - q.head }
 
 // push adds a copy of a packet, and returns its size in the queue.
 func (q *packetQueue) push(b []byte) int {
-	// The bytes are moved only after as many bytes were popped. So each pushed byte
-	// causes at most one move.
+	// The bytes are moved only after as many were popped. So each byte is moved once at
+	// most.
 	if q.head > len(q.buf)/2 {
 		q.buf = append(q.buf[:0], q.buf[q.head:]...)
 		q.head = 0
@@ -43,8 +43,7 @@ func (q *packetQueue) first() []byte {
 	return q.buf[q.head+packetLength:][:n]
 }
 
-// pop removes the oldest packet, and returns its size in the queue. An empty queue uses
-// no memory.
+// pop removes the oldest packet, and returns its size in the queue.
 func (q *packetQueue) pop() int {
 	size := queuedSize(q.first())
 	q.head += size

@@ -17,14 +17,12 @@ import (
 
 const (
 	// maxDatagramSources is how many connections a queue pair accepts. A further one
-	// replaces the one that evictionCandidate returns. Its sender connects again.
-	// Arbitrary.
+	// replaces the one from evictionCandidate. Arbitrary.
 	maxDatagramSources = 1024
 	// datagramBudget is how many datagrams of a connection, and how many new
-	// connections, are handled before other descriptors. Arbitrary.
+	// connections, are handled at a time. Arbitrary.
 	datagramBudget = 64
-	// acceptRetry is how long a queue pair without a free descriptor waits before it
-	// accepts connections again. Arbitrary.
+	// acceptRetry is how long a queue pair waits if no descriptor is free. Arbitrary.
 	acceptRetry = 100 * time.Millisecond
 )
 
@@ -37,8 +35,8 @@ type udLocalSource struct {
 	lastUse uint64 // value of udLocal.uses at the last use
 }
 
-// OnReady accepts connections. Accepting may use up spare descriptors, which are opened
-// again at the end; see unixsock.SpareDescriptors.
+// OnReady accepts connections. Spare descriptors that this uses are opened again; see
+// unixsock.SpareDescriptors.
 func (u *udLocal) OnReady(int, uint32) {
 	defer u.q.dev.spare.Fill()
 	for range datagramBudget {
@@ -56,8 +54,8 @@ func (u *udLocal) accept() bool {
 		return true
 	}
 	if resource.NoDescriptors(err) {
-		// The connection stays in the backlog, so the socket stays readable. The owner
-		// could not sleep if epoll watched it.
+		// The connection stays in the backlog, and the socket stays readable. If epoll
+		// watched it, the owner could not sleep.
 		u.q.shard.epoll.Remove(u.listener)
 		u.acceptTimer.start(acceptRetry)
 	}
@@ -71,8 +69,8 @@ func (u *udLocal) acceptAgain() {
 	}
 }
 
-// admit adds a new connection if its user is allowed, and reads its datagrams. Without
-// room, it then closes the connection.
+// admit adds a new connection of an allowed user, and reads its datagrams. If there is
+// no room, it then closes the connection.
 func (u *udLocal) admit(fd int) {
 	peer, err := unixsock.PeerCredentials(fd)
 	if err != nil || !u.q.dev.users.Allows(peer.UID) {
@@ -91,9 +89,8 @@ func (u *udLocal) admit(fd int) {
 }
 
 // enter adds a connection to the queue pair. At the limit of its user, it first closes
-// another connection of that user. At other limits, it closes the one that
-// evictionCandidate returns. If there is no room, it returns the counter for the refused
-// connection.
+// another one of that user. At other limits, it closes the one from evictionCandidate.
+// If there is no room, it returns the counter for refused connections.
 func (src *udLocalSource) enter() (refused counters.ID, ok bool) {
 	p, conns := src.local, src.local.q.dev.connLimit
 	if !conns.Acquire(src.uid) && !(p.closeLeastRecentlyUsed(src.uid) && conns.Acquire(src.uid)) {
@@ -110,9 +107,9 @@ func (src *udLocalSource) enter() (refused counters.ID, ok bool) {
 	return 0, true
 }
 
-// fillSpare opens spare descriptors again after an accept. If none is free, it closes
-// connections; see evictionCandidate. It closes at most SpareCount of them, because
-// other goroutines may take the free descriptors. It returns false on failure.
+// fillSpare opens spare descriptors again after an accept. If none is free, it closes up
+// to SpareCount connections; see evictionCandidate. More would not help if other
+// goroutines take the descriptors. It returns false on failure.
 func (u *udLocal) fillSpare(newUser uint32) bool {
 	for range unixsock.SpareCount {
 		if u.q.dev.spare.Fill() {
@@ -143,7 +140,7 @@ func (u *udLocal) closeLeastRecentlyUsed(uid uint32) bool {
 }
 
 // evictionCandidate returns the connection to close for a new connection of newUser, or
-// nil; see access.LeastUsedOfBusiest. The longest idle connection of a user comes first.
+// nil. It is the longest idle one of its user; see access.LeastUsedOfBusiest.
 func (u *udLocal) evictionCandidate(newUser uint32) *udLocalSource {
 	return access.LeastUsedOfBusiest(maps.Values(u.sources), newUser,
 		func(src *udLocalSource) uint32 { return src.uid },
@@ -160,8 +157,8 @@ func (src *udLocalSource) OnReady(int, uint32) {
 }
 
 // readOne reads one datagram, and reports whether more may have arrived. It closes the
-// connection after an invalid packet, or if the peer has closed it. A read of 0 bytes is
-// one of these two cases.
+// connection after an invalid packet, or if the peer has closed it. In both cases the
+// read may return 0 bytes.
 func (src *udLocalSource) readOne() bool {
 	p := src.local
 	n, err := unix.Read(src.fd, p.in)
@@ -180,8 +177,7 @@ func (src *udLocalSource) readOne() bool {
 	return true
 }
 
-// finish reads the datagrams that the peer has sent, and closes the connection. The peer
-// can not send more.
+// finish reads the datagrams that the peer has sent, and closes the connection.
 func (src *udLocalSource) finish() {
 	_ = unix.Shutdown(src.fd, unix.SHUT_RD)
 	for src.readOne() {

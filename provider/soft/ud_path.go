@@ -25,8 +25,8 @@ type udPath struct {
 	closed    bool // true after detach
 }
 
-// claim binds the socket name of the queue pair number. It fails if another UD queue
-// pair of the host has the number.
+// claim binds the socket name of the queue pair number. It fails if the number is taken
+// on this host.
 func (p *udPath) claim(num uint32) (err error) {
 	if p.q.dev.cfg.Path != PathWire {
 		p.local, err = newUDLocal(p.q, num)
@@ -78,8 +78,8 @@ func (p *udPath) sendDue() (done bool) {
 // receive implements wireQP; see udWire.receive.
 func (p *udPath) receive(pkt wire.Packet, from *udp.Header) { p.wire.receive(pkt, from) }
 
-// send sends the queued requests. It returns false if the wire path has no room. A
-// datagram completes when it was sent.
+// send sends the queued requests, and completes them. It returns false if the wire path
+// has no room.
 func (p *udPath) send() (done bool) {
 	q := p.q
 	for w := q.nextToSend(); w != nil; w = q.nextToSend() {
@@ -148,8 +148,7 @@ func (p *udPath) receiveAt(at netip.Addr) error {
 	return p.wire.receiveAt(at)
 }
 
-// reset implements path. It drops and counts datagrams that wait on the local path. The
-// queue pair keeps the path.
+// reset implements path. It drops and counts datagrams that wait on the local path.
 func (p *udPath) reset() (usable bool) {
 	if p.local != nil {
 		p.local.clear()

@@ -34,7 +34,7 @@ func newUDWire(q *qp) *udWire {
 }
 
 // sendOne sends the datagram of the request w with the PSN of seq. The result room is
-// false if the packetConn has no room; nothing was sent then.
+// false if it was not sent, because the packetConn has no room.
 func (u *udWire) sendOne(w *wqe, along *ah, seq uint64) (status verbs.Status, room bool) {
 	to := u.route(&along.to)
 	if to == nil {
@@ -99,8 +99,7 @@ func (u *udWire) listenAt(local netip.Addr) error {
 	return nil
 }
 
-// receiveAt makes the queue pair receive at one address only, or at none if the address
-// is zero.
+// receiveAt makes the queue pair receive at one address only, or at none if it is zero.
 func (u *udWire) receiveAt(at netip.Addr) error {
 	u.hasAddress = true
 	if !at.IsValid() {
@@ -109,9 +108,9 @@ func (u *udWire) receiveAt(at netip.Addr) error {
 	return u.listenAt(at)
 }
 
-// listenAtAll makes the queue pair receive at every present address of this host, unless
+// listenAtAll makes the queue pair receive at all present addresses of this host, unless
 // receiveAt was called. With PathAuto it leaves out loopback and link-local addresses,
-// and ignores errors. With PathWire it returns an error if no UDP port can be opened.
+// and ignores errors. With PathWire it fails if no UDP port can be opened.
 func (u *udWire) listenAtAll() error {
 	if u.hasAddress || len(u.reachableAt) > 0 {
 		return nil
