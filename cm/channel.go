@@ -43,10 +43,9 @@ type EventChannel struct {
 	lastSerial uint64
 }
 
-// OpenChannel opens an event channel of t. The caller closes it before the provider. If t
-// is nil, the error is a *verbs.ParamError. Other errors are those of the transport: for
-// example, the error matches verbs.ErrClosed if the provider is closed.
-// Source: rdma_create_event_channel(3).
+// OpenChannel opens an event channel of t. The caller closes it before the provider. A
+// nil t is a *verbs.ParamError. Other errors are those of the transport. If the provider
+// is closed, the error matches verbs.ErrClosed. Source: rdma_create_event_channel(3).
 func OpenChannel(t Transport) (*EventChannel, error) {
 	if t == nil {
 		return nil, operr.Wrap("cm open channel", missing("transport"))
@@ -60,10 +59,10 @@ func OpenChannel(t Transport) (*EventChannel, error) {
 	return c, nil
 }
 
-// FD returns the descriptor of the channel. When the descriptor is readable
-// (level-triggered), the caller calls Next, which may still find no event. The channel
-// owns the descriptor: callers never read, write or close it. After Close, the number
-// that FD returns may belong to another file. Any goroutine may call FD.
+// FD returns the descriptor of the channel. When it is readable (level-triggered), the
+// caller calls Next, which may still find no event. Callers never read, write or close
+// the descriptor. After Close, the number may belong to another file. Any goroutine may
+// call FD.
 func (c *EventChannel) FD() int { return c.t.FD() }
 
 // NewID creates an ID whose events arrive on this channel. The caller closes it with

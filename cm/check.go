@@ -22,7 +22,7 @@ func atMost[T int | uint8 | uint32 | time.Duration](field string, value, limit T
 }
 
 // invalid returns a *verbs.ParamError for an argument that breaks a rule. The parameter
-// reason states the rule. For an upper limit see atMost.
+// reason states the rule.
 func invalid(field string, value int, reason string) error {
 	return &verbs.ParamError{Field: field, Value: int64(value), Reason: reason}
 }

@@ -1,13 +1,13 @@
 package cm
 
 // Connect sends a connection request to the peer, or in the UDP port space a datagram
-// lookup. The caller posts receive buffers before the call. A nil param means the zero
-// ConnParam. Source: rdma_connect(3).
+// lookup. The caller posts receive buffers first. A nil param means the zero ConnParam.
+// After an error nothing was sent, and the call may be repeated. Source:
+// rdma_connect(3).
 //
-// If the peer accepts, Established follows, or ConnectResponse if the ID has no queue
+// If the peer accepts, Established follows, or ConnectResponse for an ID without a queue
 // pair. After Rejected, Unreachable or ConnectError the ID can only be closed. Only
-// Close cancels a request. If Connect returns an error, nothing was sent and the call
-// may be repeated.
+// Close cancels a request.
 func (id *ID) Connect(param *ConnParam) error {
 	return id.do(callConnect, func() error {
 		e, err := id.endpoint(callConnect)
@@ -23,16 +23,14 @@ func (id *ID) Connect(param *ConnParam) error {
 }
 
 // Accept accepts the connection request of this ID. The caller posts receive buffers
-// before the call, since messages may arrive before Established. Source: rdma_accept(3).
+// first, because messages may arrive before Established. A nil param means the zero
+// ConnParam. Source: rdma_accept(3).
 //
 // In the TCP port space Established follows, or after a failure Rejected, Unreachable or
 // Disconnected. In the UDP port space no event follows.
 //
-// A nil param means the zero ConnParam. The InitiatorDepth of the request limits
-// param.InitiatorDepth.
-//
-// After a *verbs.ParamError or *StateError the call may be repeated. After another
-// error, the ID can only be closed.
+// After a *verbs.ParamError or *StateError the call may be repeated. After another error
+// the ID can only be closed.
 func (id *ID) Accept(param *ConnParam) error {
 	return id.do(callAccept, func() error {
 		e, err := id.endpoint(callAccept)
@@ -51,9 +49,9 @@ func (id *ID) Accept(param *ConnParam) error {
 	})
 }
 
-// Reject refuses the connection request of this ID, or the peer's response on an active
-// ID without a queue pair. The peer gets Rejected with RejectConsumer, or in the UDP
-// port space Unreachable with SIDRReject. Source: rdma_reject(3).
+// Reject refuses the connection request of this ID. On an active ID without a queue pair
+// it refuses the peer's response. The peer gets Rejected with RejectConsumer, or in the
+// UDP port space Unreachable with SIDRReject. Source: rdma_reject(3).
 //
 // The private data is copied. Its limit is 148 bytes, or 136 in the UDP port space.
 // After a *verbs.ParamError the call may be repeated. Otherwise the ID can only be
@@ -79,23 +77,21 @@ func (id *ID) RejectNoResources() error {
 }
 
 // Establish confirms the connection after the event ConnectResponse, on an ID without a
-// queue pair. The caller has moved its own queue pair to RTS before. The peer gets
-// Established; this side gets no event. If the peer has gone, the error is
-// verbs.ErrPeerGone, or EINVAL with librdmacm. Source: rdma_establish(3).
+// queue pair. The caller moves its own queue pair to RTS first. The peer gets
+// Established. If the peer has gone, the error is verbs.ErrPeerGone, or EINVAL with
+// librdmacm. Source: rdma_establish(3).
 func (id *ID) Establish() error {
 	return id.do(callEstablish, func() error { return id.t.Establish() })
 }
 
-// Disconnect ends the connection, or answers the peer that has ended it. It flushes the
-// queue pair of the ID. Disconnected follows when the peer answers, or after about 70
-// seconds. The caller may close the ID before. Source: rdma_disconnect(3).
+// Disconnect ends the connection, or answers the peer's disconnect request. It flushes
+// the queue pair of the ID. Disconnected follows when the peer answers, or after about
+// 70 seconds. A second call has no effect. Before Connect or Accept the error is a
+// *StateError. Source: rdma_disconnect(3).
 //
-//   - After the peer's Disconnected, the peer waits until this side calls Disconnect or
-//     Close.
-//   - A second call, or a call for a failed connection, has no effect.
-//   - Between Accept and Established, see StateDisconnectPending.
-//   - Between Connect and Established, Disconnect does not cancel the request: see Close.
-//   - Before Connect or Accept, the error is a *StateError.
+// After Accept, Disconnect may precede Established: see StateDisconnectPending. After
+// Connect, it does not cancel the request: see Close. After the peer's disconnect
+// request, the peer waits until this side calls Disconnect or Close.
 func (id *ID) Disconnect() error {
 	return id.do(callDisconnect, func() error { return id.t.Disconnect() })
 }

@@ -3,9 +3,8 @@ package cm
 import "fmt"
 
 // Credentials are the process and the user at the other end of a connection within one
-// host. The kernel stores them when that process creates its end of the connection.
-// Decisions should use the user ID only: the kernel reuses process IDs. Source: unix(7),
-// SO_PEERCRED.
+// host, from the time when that end was created. Decisions should use the user ID only,
+// because the kernel reuses process IDs. Source: unix(7), SO_PEERCRED.
 type Credentials struct {
 	// PID is the process ID, or 0 for a process outside this PID namespace.
 	PID int32
@@ -15,10 +14,9 @@ type Credentials struct {
 	UID, GID uint32
 }
 
-// Credentials returns the process and the user at the other end: for a ConnectRequest
-// the process that connects, otherwise the process that listens. The second result is
-// false if they are not known: over the network, with librdmacm, for a listener, and
-// before the request is sent.
+// Credentials returns the process and the user at the other end of the connection. The
+// second result is false if they are not known: over the network, with librdmacm, for a
+// listener, and before the request is sent.
 func (id *ID) Credentials() (Credentials, bool) {
 	id.mu.Lock()
 	defer id.mu.Unlock()
@@ -53,9 +51,8 @@ type HolderError struct {
 	Err error
 	// Name is the name of the Unix socket that holds the address.
 	Name string
-	// UID is the user of the process that holds the socket. It is valid if Known is true.
-	// Known is false if the system does not report the user, for example because the
-	// kernel has no unix_diag (sock_diag(7)).
+	// UID is the user of the process that holds the socket. Known is false if the system
+	// does not report the user, for example without unix_diag (sock_diag(7)).
 	UID   uint32
 	Known bool
 }

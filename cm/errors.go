@@ -98,17 +98,15 @@ func (r RejectReason) String() string {
 // A RejectError reports that the other side refused the connection.
 type RejectError struct {
 	Reason RejectReason
-	// PrivateData is the private data of the refusal. If ByApplication is true, the
-	// peer's application has chosen it. The holder of the error owns the slice. It may be
-	// padded with zeros to 148 bytes.
+	// PrivateData is the private data of the refusal, which may be padded with zeros to
+	// 148 bytes. The holder of the error owns the slice.
 	PrivateData []byte
-	// ByApplication is true if the peer's application refused. It is false if the peer's
-	// host refused, for example because there is no listener. A transport that can not
-	// tell them apart sets it for RejectConsumer with private data.
+	// ByApplication is true if the peer's application refused, and false if the peer's
+	// host refused. If the transport does not know, it is true for RejectConsumer with
+	// private data.
 	ByApplication bool
-	// Cause explains Reason, or is nil if only Reason is known. It is a *UserError if one
-	// process does not accept the user of the other. It is a *MTUError if the peer
-	// accepts none of the path MTUs.
+	// Cause explains Reason, or is nil. It is a *UserError if one process does not accept
+	// the user of the other, and a *MTUError if the peer accepts none of the path MTUs.
 	Cause error
 }
 
@@ -184,9 +182,9 @@ type UnreachableError struct {
 	PrivateData []byte
 	// ByApplication is true if the peer's application refused; see RejectError.
 	ByApplication bool
-	// Cause is RejectError.Cause if the peer refused a lookup, and nil after a timeout.
-	// Otherwise it says why no answer will come. It matches syscall.ECONNREFUSED if no
-	// process uses the UDP port of the peer.
+	// Cause is RejectError.Cause after a refusal, and nil after a timeout. Otherwise it
+	// says why no answer will come. It matches syscall.ECONNREFUSED if no process uses
+	// the peer's UDP port.
 	Cause error
 }
 

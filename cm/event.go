@@ -63,8 +63,8 @@ func (t EventType) String() string {
 }
 
 // An Event reports a change of an ID. The caller may copy it. All fields stay valid
-// after Ack and after ID.Close, other than after rdma_ack_cm_event. Source:
-// rdma_get_cm_event(3).
+// after Ack and after ID.Close. Source: rdma_get_cm_event(3), where they are valid until
+// rdma_ack_cm_event.
 type Event struct {
 	Type EventType // what has happened
 	// ID is the ID to which the event belongs. For ConnectRequest it is the new ID, on
@@ -77,14 +77,14 @@ type Event struct {
 	// RejectReason, or the SIDRStatus of a refused lookup.
 	Status int
 	// Err is nil for success. For a failure it is a *RejectError, an *UnreachableError, a
-	// *StatusError, or another cause from the transport. For Disconnected it is
-	// verbs.ErrPeerGone if the peer's process ended without a disconnect request, and
-	// ErrStale if the peer does not have the connection any more.
+	// *StatusError, or another cause. For Disconnected it is verbs.ErrPeerGone if the
+	// peer's process ended, and ErrStale if the peer does not have the connection any
+	// more.
 	Err error
 
 	// Param has the peer's parameters from this side's point of view. It is set for
 	// ConnectRequest, ConnectResponse, and Established on the active side of an RC
-	// connection. Other events may have PrivateData only. PrivateData is a copy.
+	// connection. Other events may have PrivateData only, which is a copy.
 	Param MessageParam
 	// UD is the destination for datagrams. It is set for Established in the UDP port
 	// space.
@@ -102,10 +102,10 @@ type UDParam struct {
 	QKey uint32       // Q_Key that datagrams to the peer must carry
 }
 
-// Ack acknowledges the event. An ID can not be closed or migrated before that. A
-// ConnectRequest counts as an event of the listener. All copies of an event are the same
-// event. A second Ack, or Ack of the zero Event, returns an error that matches
-// verbs.ErrState. Any goroutine may call Ack. Source: rdma_ack_cm_event(3).
+// Ack acknowledges the event. Before that, the ID can not be closed or migrated; for
+// ConnectRequest the listener can not. A second Ack, of this or another copy, returns an
+// error that matches verbs.ErrState. So does Ack of the zero Event. Any goroutine may
+// call Ack. Source: rdma_ack_cm_event(3).
 func (e *Event) Ack() error {
 	if e.channel == nil {
 		return operr.Wrap("cm ack event", verbs.ErrState)

@@ -28,9 +28,9 @@ func (c *EventChannel) Next() (ev Event, ok bool, err error) {
 	return ev, true, nil
 }
 
-// deliver applies an event of the transport to its ID and stores the event in e. It
-// drops the event and returns false if the ID is closed or its state does not allow the
-// event.
+// deliver applies an event of the transport to its ID and stores the event in e. If the
+// ID is closed, or its state does not allow the event, deliver drops the event and
+// returns false.
 func (c *EventChannel) deliver(raw *TransportEvent, e *Event) bool {
 	if raw.Type == ConnectRequest {
 		return c.deliverRequest(raw, e)
@@ -76,7 +76,7 @@ func (c *EventChannel) deliverRequest(raw *TransportEvent, e *Event) bool {
 }
 
 // refuse destroys the transport's ID of a request, which refuses the request. The result
-// is always false, for the return statement of deliverRequest.
+// is always false.
 func (c *EventChannel) refuse(raw *TransportEvent) bool {
 	// The error of Destroy is dropped, because no caller waits for it.
 	_ = raw.ID.Destroy()

@@ -9,13 +9,12 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// An ID is one end of a connection, a listener, or a datagram lookup. It is used for one
-// connection only. No call waits for the peer: a nil error means that the operation has
-// started. See the package comment for goroutines. Source: rdma_cm(7).
+// An ID is one end of one connection, a listener, or a datagram lookup. No call waits
+// for the peer: a nil error means that the operation has started. See the package
+// comment for goroutines. Source: rdma_cm(7).
 //
-// After Close, Close and CloseQP return nil, and other methods verbs.ErrClosed. State
-// returns StateClosed. PortSpace, Channel and Context return the same values as before.
-// The other methods return the zero value.
+// After Close, Close and CloseQP return nil, and other methods verbs.ErrClosed.
+// PortSpace, Channel, Context and State still work. Other getters return the zero value.
 type ID struct {
 	ps PortSpace
 	t  TransportID
@@ -64,9 +63,9 @@ func (id *ID) allows(c call) (State, error) {
 	return to, nil
 }
 
-// applyEvent changes the state of the ID for an event that is about to be delivered, and
-// counts the event in unacked. It returns the state before the event. If that state does
-// not allow the event, applyEvent returns false and changes nothing.
+// applyEvent changes the state of the ID for an event, and counts the event in unacked.
+// It returns the state before the event. If that state does not allow the event,
+// applyEvent returns false and changes nothing.
 func (id *ID) applyEvent(t EventType) (oldState State, ok bool) {
 	id.mu.Lock()
 	defer id.mu.Unlock()
@@ -97,12 +96,12 @@ func (id *ID) acked() {
 }
 
 // Close ends the ID. A pending operation is cancelled, a connection is disconnected, and
-// an unanswered request is refused with RejectConsumer. Events and requests that were
-// not fetched are dropped or refused. Close never blocks and is idempotent.
+// an unanswered request is refused with RejectConsumer. Unfetched events are dropped. A
+// listener refuses unfetched requests; IDs of fetched ones continue to work. Close never
+// blocks and is idempotent.
 //
-// While the ID has a queue pair or events that are not acknowledged, Close returns
-// verbs.ErrBusy and changes nothing. Source: rdma_destroy_id(3), which waits for the
-// acknowledgements instead.
+// While the ID has a queue pair or unacknowledged events, Close returns verbs.ErrBusy
+// and changes nothing. Source: rdma_destroy_id(3), which waits instead.
 func (id *ID) Close() error {
 	id.mu.Lock()
 	defer id.mu.Unlock()

@@ -96,7 +96,7 @@ func count(field string, wanted int, usualNumber, limit uint8) (uint8, error) {
 }
 
 // describe returns a message without counts: private data, flow control, and this side's
-// queue pair. If the ID has no queue pair, p describes it.
+// queue pair. That is the ID's queue pair, or else the one in p.
 func (e *endpoint) describe(p *ConnParam) (*MessageParam, error) {
 	out := &MessageParam{PrivateData: p.PrivateData, FlowControl: p.FlowControl, SRQ: p.SRQ, QPNum: p.QPNum, QKey: p.QKey}
 	if e.hasQP {

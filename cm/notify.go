@@ -2,13 +2,13 @@ package cm
 
 import "github.com/rdmaloop/rdmaloop/verbs"
 
-// Notify reports that the queue pair has got a message before the peer's confirmation,
-// which may be late or lost. Established follows, and a later confirmation is ignored.
-// The argument is verbs.AsyncCommEst. A caller that has polled such a message may call
-// Notify without an asynchronous event. TCP port space only. Source: rdma_notify(3).
+// Notify takes the place of the peer's confirmation when the queue pair has got a
+// message before it. Established follows, and a later confirmation is ignored. The
+// argument is verbs.AsyncCommEst. A caller that has polled such a message needs no
+// asynchronous event. TCP port space only. Source: rdma_notify(3).
 //
 // Another argument is a *verbs.ParamError. If the ID is established, the error matches
-// verbs.ErrState. The caller may ignore that error.
+// verbs.ErrState, and may be ignored.
 func (id *ID) Notify(event verbs.AsyncEventType) error {
 	return id.do(callNotify, func() error {
 		if event != verbs.AsyncCommEst {

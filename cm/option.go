@@ -13,10 +13,10 @@ func (id *ID) SetTOS(tos uint8) error {
 	return id.setOption(callSetTOS, OptionTOS, int(tos))
 }
 
-// SetReuseAddr allows the ID to share its address and port with other IDs that set the
-// option too. At most one of them can listen. A listener can not set the option. It can
-// be cleared only before Bind. If the port can not be shared any more, the error is a
-// *verbs.FeatureError. Source: rdma_set_option(3).
+// SetReuseAddr allows IDs that set it to share an address and port. At most one of them
+// can listen. It must be set before Listen, and can be cleared only before Bind. If the
+// port can not be shared any more, the error is a *verbs.FeatureError. Source:
+// rdma_set_option(3).
 func (id *ID) SetReuseAddr(on bool) error {
 	if on {
 		return id.setOption(callSetReuseAddr, OptionReuseAddr, 1)
@@ -24,10 +24,9 @@ func (id *ID) SetReuseAddr(on bool) error {
 	return id.setOption(callClearReuseAddr, OptionReuseAddr, 0)
 }
 
-// SetAFOnly restricts an ID on the IPv6 wildcard to IPv6 requests, or with false allows
-// IPv4 requests too. The call must precede Listen. If another ID has bound the port on
-// IPv4 since Bind, SetAFOnly(false) returns ErrAddrNotAvailable and changes nothing;
-// with librdmacm, Listen returns that error. Source: rdma_set_option(3).
+// SetAFOnly decides whether an ID on the IPv6 wildcard accepts IPv6 requests only. The
+// call must precede Listen. SetAFOnly(false) returns ErrAddrNotAvailable if another ID
+// has taken the port on IPv4; with librdmacm, Listen does. Source: rdma_set_option(3).
 func (id *ID) SetAFOnly(on bool) error {
 	value := 0
 	if on {
@@ -36,19 +35,18 @@ func (id *ID) SetAFOnly(on bool) error {
 	return id.setOption(callSetAFOnly, OptionAFOnly, value)
 }
 
-// SetAckTimeout sets the local ACK timeout of the ID's queue pair, as a code from 0 to
-// 31: see verbs.AckTimeout. It must be called before Connect or Accept. Before
+// SetAckTimeout sets the local ACK timeout of the queue pair, as a code for
+// verbs.AckTimeout from 0 to 31. The call must precede Connect or Accept. Before
 // ResolveRoute it also sets the retransmission time of connection messages. In the UDP
 // port space the error is a *verbs.FeatureError. Source: rdma_set_option(3).
 func (id *ID) SetAckTimeout(code uint8) error {
 	return id.setOption(callSetAckTimeout, OptionAckTimeout, int(code))
 }
 
-// SetMinRNRTimer sets the minimum RNR timer of the ID's queue pair, as a code from 0 to
-// 31: see verbs.RNRDelay. The peer waits for this time before it repeats a message for
-// which this side had no receive buffer. The default is DefaultMinRNRTimer. It must be
-// called before Connect or Accept. In the UDP port space the error is a
-// *verbs.FeatureError.
+// SetMinRNRTimer sets how long the peer waits before it repeats a message for which this
+// side had no receive buffer. The value is a code for verbs.RNRDelay from 0 to 31. The
+// default is DefaultMinRNRTimer. The call must precede Connect or Accept. In the UDP
+// port space the error is a *verbs.FeatureError.
 func (id *ID) SetMinRNRTimer(code uint8) error {
 	return id.setOption(callSetMinRNRTimer, OptionMinRNRTimer, int(code))
 }

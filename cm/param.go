@@ -38,14 +38,12 @@ const DefaultQKey = 0x01234567
 // that is too large is a *verbs.ParamError. A nil *ConnParam means the zero ConnParam.
 //
 // The usual values are those that librdmacm uses for a null pointer. In Connect they are
-// the largest values; in Accept the values of the request, up to the device's limits. A
-// C structure of zeros would mean no retries, READs or atomics. Source: rdma_connect(3),
-// rdma_accept(3).
+// the largest values. In Accept they are the values of the request, up to the device's
+// limits. Source: rdma_connect(3), rdma_accept(3).
 type ConnParam struct {
 	// PrivateData is sent to the peer, and copied before the call returns. See
-	// MaxPrivateData for its limits. The peer may get it padded with zeros to the limit
-	// (rdma_accept(3)), so it should contain its own length or end with a byte other than
-	// zero. The local path of the soft device does not pad.
+	// MaxPrivateData for its limits. It may arrive padded with zeros (rdma_accept(3)), so
+	// it should contain its own length or end with a byte other than zero.
 	PrivateData []byte
 
 	// ResponderResources is how many READs and atomics of the peer this side serves at a
@@ -56,23 +54,23 @@ type ConnParam struct {
 	// limits are DeviceAttr.MaxQPInitRdAtom and, in Accept, the InitiatorDepth of the
 	// request. Zero means the limit, a negative value none. TCP only.
 	InitiatorDepth int
-	// FlowControl announces that this side supports end-to-end flow control. The device
-	// then tells the peer how many receive buffers it has, and the peer waits for one
-	// instead of getting an RNR NAK (IBTA vol. 1, 9.7.7.2). To announce what the request
-	// announces, pass Event.Param.FlowControl to Accept. TCP only.
+	// FlowControl announces that this side supports end-to-end flow control. The peer
+	// then waits for a receive buffer instead of getting an RNR NAK (IBTA vol. 1,
+	// 9.7.7.2). To announce what the request announces, pass Event.Param.FlowControl to
+	// Accept. TCP only.
 	FlowControl bool
 	// RetryCount is the number of retries after a missing acknowledgement, at most 7, for
 	// both sides. Zero means 7, and a negative value none. Accept ignores it: the value
 	// of Connect applies. TCP only.
 	RetryCount int
 	// RNRRetryCount is how often the peer repeats a message for which this side has no
-	// receive buffer. It is at most 7, and 7 means no limit. Zero means 7 in Connect, and
-	// the value of the request in Accept. A negative value means no retries. TCP only.
+	// receive buffer, up to 7, which means no limit. Zero means 7 in Connect, and the
+	// value of the request in Accept. A negative value means none. TCP only.
 	RNRRetryCount int
 
-	// SRQ and QPNum describe a queue pair that was not created on the ID: whether it uses
-	// a shared receive queue, and its 24-bit number. Both are ignored if the ID has a
-	// queue pair.
+	// SRQ and QPNum describe a queue pair that was not created on the ID: whether it has
+	// a shared receive queue, and its 24-bit number. With a queue pair on the ID both are
+	// ignored.
 	SRQ   bool
 	QPNum uint32
 	// QKey is the Q_Key of a queue pair that was not created on the ID; zero means
@@ -107,12 +105,9 @@ type MessageParam struct {
 }
 
 // ConnParam returns the ConnParam with which Connect or Accept sends the counts and the
-// flow control of p. A zero count becomes negative, since zero means the usual value in
-// ConnParam. PrivateData, SRQ, QPNum and QKey become zero, because they describe the
-// peer.
-//
-// The device's limits still apply. To accept a request with its own counts, lowered to
-// the limits, call Accept with nil.
+// flow control of p. Fields that describe the peer become zero. The device's limits
+// still apply. To accept a request with its own counts, lowered to the limits, call
+// Accept with nil.
 func (p *MessageParam) ConnParam() *ConnParam {
 	return &ConnParam{
 		ResponderResources: exactCount(p.ResponderResources),
@@ -151,9 +146,9 @@ func (m Message) String() string {
 }
 
 // MaxPrivateData returns how many bytes of private data a message can carry. For
-// connect, accept and reject the limits are 56, 196 and 148 in the TCP port space, and
-// 180, 136 and 136 in the UDP port space. For an unknown m it returns 0. Source:
-// rdma_connect(3), rdma_accept(3), rdma_reject(3).
+// connect, accept and reject that is 56, 196 and 148 in the TCP port space, and 180, 136
+// and 136 in the UDP port space. Source: rdma_connect(3), rdma_accept(3),
+// rdma_reject(3).
 func MaxPrivateData(ps PortSpace, m Message) int {
 	limits := [...]int{MessageConnect: 56, MessageAccept: 196, MessageReject: 148}
 	if ps == UDP {

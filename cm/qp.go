@@ -5,13 +5,15 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// CreateQP creates the queue pair of the ID. The type must be that of the port space,
-// and both CQs must be set. An RC queue pair starts in INIT, where receive buffers can
-// be posted, and follows the state of the connection. A UD queue pair starts in RTS with
-// DefaultQKey. Source: rdma_create_qp(3).
+// CreateQP creates the queue pair of the ID, of the port space's type and with both CQs.
+// It does not keep attr. The caller closes the queue pair with CloseQP. Source:
+// rdma_create_qp(3).
 //
-// CreateQP does not keep attr. The caller closes the queue pair with CloseQP. A pd of
-// another device is verbs.ErrForeign. The other errors are those of verbs.PD.CreateQP.
+// An RC queue pair starts in INIT, where receive buffers can be posted, and follows the
+// state of the connection. A UD queue pair starts in RTS with DefaultQKey.
+//
+// A pd of another device is verbs.ErrForeign. The other errors are those of
+// verbs.PD.CreateQP.
 func (id *ID) CreateQP(pd verbs.PD, attr *verbs.QPInitAttr) error {
 	return id.do(callCreateQP, func() error {
 		dev, err := id.device(callCreateQP)
@@ -55,9 +57,9 @@ func (id *ID) CloseQP() error {
 }
 
 // InitQPAttr returns the attributes and their mask for moving the application's own
-// queue pair to INIT, RTR or RTS. In the TCP port space RTR and RTS need the peer's
-// parameters, so call it after ConnectRequest or ConnectResponse. Another state is a
-// *verbs.ParamError. Source: rdma_init_qp_attr(3).
+// queue pair to INIT, RTR or RTS. RTR and RTS in the TCP port space are available after
+// ConnectRequest or ConnectResponse. Another state is a *verbs.ParamError. Source:
+// rdma_init_qp_attr(3).
 func (id *ID) InitQPAttr(state verbs.QPState) (attr verbs.QPAttr, mask verbs.QPAttrMask, err error) {
 	c := callInitQPAttr
 	if state == verbs.StateRTR || state == verbs.StateRTS {

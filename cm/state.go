@@ -140,9 +140,8 @@ var callNames = [...]string{
 
 func (c call) String() string { return callNames[c] }
 
-// withoutQP reports whether the call needs an ID without a queue pair. A listener has
-// none, an ID has at most one, and Establish and InitQPAttr are for queue pairs that
-// were not created on the ID.
+// withoutQP reports whether the call needs an ID without a queue pair: for a listener,
+// for a second CreateQP, and where a queue pair on the ID changes its state by itself.
 func (c call) withoutQP() bool {
 	switch c {
 	case callListen, callCreateQP, callInitQPAttr, callReadyQPAttr, callEstablish:
@@ -178,8 +177,8 @@ var (
 	waitingStates = setOf(StateConnecting, StateResponded, StateAccepted, StateDisconnectPending)
 )
 
-// sameState stands for the next state in a rule that does not change the state. No rule
-// leads to StateIdle, so its value is free.
+// sameState stands for the next state in a rule that does not change the state. It has
+// the value of StateIdle, to which no rule leads.
 const sameState = StateIdle
 
 // A rule says in which states a call or event is possible, and the next state.

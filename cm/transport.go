@@ -15,8 +15,8 @@ type Provider interface {
 }
 
 // A Transport is the part of a provider that manages connections. Only EventChannel and
-// ID call it. They check parameters and the order of calls; a transport checks only the
-// rest, such as whether an address is in use. See the package comment for goroutines.
+// ID call it. They check parameters and the order of calls, so a transport need not. See
+// the package comment for goroutines.
 type Transport interface {
 	// OpenChannel opens an event channel. The caller closes it before the provider.
 	OpenChannel() (TransportChannel, error)
@@ -29,9 +29,8 @@ type TransportChannel interface {
 	// channel owns the descriptor.
 	FD() int
 	// Next does the transport's pending work, such as processing received messages, and
-	// stores the oldest event in ev. Without an event it returns false. Next never
-	// blocks. The caller owns the event, but ev.PrivateData is only valid until the next
-	// call.
+	// stores the oldest event in ev. Without an event it returns false. It never blocks.
+	// ev.PrivateData is only valid until the next call.
 	Next(ev *TransportEvent) (ok bool, err error)
 	// NewID creates an ID whose events arrive on this channel.
 	NewID(ps PortSpace) (TransportID, error)
@@ -46,9 +45,8 @@ type TransportEvent struct {
 	Listener TransportID // listening ID for ConnectRequest, and nil for other events
 	Status   int         // number that Event.Status describes
 	// Err is the cause of AddrError, RouteError and ConnectError. For Rejected and
-	// Unreachable it is nil, unless the transport knows more than Status. For
-	// Disconnected without a disconnect request of the peer it may be verbs.ErrPeerGone
-	// or ErrStale.
+	// Unreachable it may say more than Status. For Disconnected it may be
+	// verbs.ErrPeerGone or ErrStale.
 	Err error
 	// Param has the peer's parameters from this side's point of view, without private
 	// data.
@@ -86,9 +84,9 @@ type TransportID interface {
 	// Accept accepts a request. The caller never passes a nil param.
 	Accept(param *MessageParam) error
 	// Reject refuses a request, or on an active ID without a QP the peer's response. The
-	// reason is RejectConsumer, or RejectNoResources without private data. In the UDP
-	// port space RejectNoResources is sent as SIDRNoQP. A transport that can not send
-	// RejectNoResources sends RejectConsumer.
+	// reason is RejectConsumer, or RejectNoResources without private data. In the UDP port
+	// space RejectNoResources is sent as SIDRNoQP. A transport that can not send it sends
+	// RejectConsumer.
 	Reject(reason RejectReason, privateData []byte) error
 	// Establish confirms a connection on an active ID without a QP.
 	Establish() error
@@ -96,10 +94,9 @@ type TransportID interface {
 	// confirmation. Established follows, and the confirmation is ignored. If Established
 	// is already queued, the error matches verbs.ErrState.
 	Notify(event verbs.AsyncEventType) error
-	// Disconnect moves the QP, if there is one, to the error state. It answers a
-	// disconnect request of the peer. On an established connection it sends a disconnect
-	// request. In all other cases, and in a second call, it sends nothing and returns
-	// nil.
+	// Disconnect moves the QP, if there is one, to the error state. It answers the peer's
+	// disconnect request, or sends one if the connection is established. In all other
+	// cases, and in a second call, it sends nothing and returns nil.
 	Disconnect() error
 	// InitQPAttr returns the attributes and the mask for moving the application's own
 	// queue pair to the given state.

@@ -35,14 +35,13 @@ func (c *EventChannel) Wait(ctx context.Context) (Event, error) {
 	}
 }
 
-// Expect waits for the next event, as Wait does, and acknowledges it. Other types than
-// the expected one return the event with Event.Err or an error that matches
-// verbs.ErrState. The caller must answer or close an unexpected ConnectRequest. Expect
-// skips TimewaitExit, AddrChange, and Unreachable for an established ID, unless
-// expected.
+// Expect waits for the next event, as Wait does, and acknowledges it. If the type is not
+// the expected one, the error is Event.Err, or else matches verbs.ErrState. The caller
+// must answer or close an unexpected ConnectRequest. TimewaitExit, AddrChange, and
+// Unreachable for an established ID are skipped.
 //
-// Expect takes the events of all IDs of the channel, so each ID should have a channel of
-// its own: see ID.Migrate. Source: rdma_get_request(3), rdma_create_id(3).
+// Expect takes events of all IDs, so each ID should have its own channel: see
+// ID.Migrate. Source: rdma_get_request(3), rdma_create_id(3).
 func (c *EventChannel) Expect(ctx context.Context, want EventType) (Event, error) {
 	for {
 		ev, err := c.Wait(ctx)

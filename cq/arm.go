@@ -13,14 +13,14 @@ import (
 const maxEvents = 1024
 
 // Arm prepares for a sleep. It arms every CQ that is not armed, and then polls every CQ
-// again. It allocates memory only if something fails. Source: ibv_req_notify_cq(3).
+// again. It allocates memory only after a failure. Source: ibv_req_notify_cq(3).
 //
-// If busy is true, the owner calls Queue.Poll instead of sleeping: a CQ has completions,
-// has failed, or could not be armed. If busy is false, the owner sleeps until FD is
-// readable, with a time limit.
+// If busy is true, a CQ has completions, has failed, or could not be armed: the owner
+// calls Queue.Poll. If busy is false, the owner sleeps until FD is readable, with a time
+// limit.
 //
-// The error joins the *verbs.OpErrors of the CQs that could not be armed. The next Arm
-// tries them again. The other CQs are not affected.
+// The error joins the *verbs.OpErrors of CQs that could not be armed. The next Arm tries
+// them again.
 func (g *Group) Arm() (busy bool, err error) {
 	if g.closed {
 		return true, operr.Wrap("arm CQ", verbs.ErrClosed)
@@ -39,9 +39,9 @@ func (g *Group) Arm() (busy bool, err error) {
 }
 
 // Consume takes events from the channel and returns their number. The owner calls it
-// when FD is readable. Consume never blocks and does not allocate memory. If more events
-// wait than one call takes, FD stays readable. The error is a *verbs.OpError; events
-// taken before it are counted. Source: ibv_get_cq_event(3).
+// when FD is readable. It never blocks and does not allocate memory. FD stays readable
+// if more events wait. The error is a *verbs.OpError; events taken before it count.
+// Source: ibv_get_cq_event(3).
 func (g *Group) Consume() (events int, err error) {
 	for events < maxEvents {
 		cookie, ok, err := g.channel.Next()
@@ -66,16 +66,13 @@ func (g *Group) handleEvent(cookie slots.Handle) {
 	(*q).eventArrived()
 }
 
-// Rescued repairs the group after a lost event: the next Arm arms every CQ. Otherwise
-// the CQ of the lost event would count as armed for ever. The owner calls Rescued when
-// three things follow each other:
+// Rescued repairs the group after a lost event: the next Arm arms every CQ. Rescued adds
+// 1 to Stats.Rescues, except with Config.SolicitedOnly. The owner calls it when three
+// things follow each other:
 //
 //   - The safety timeout ends a sleep.
 //   - Consume finds no event.
 //   - The next polls find completions.
-//
-// Rescued adds 1 to Stats.Rescues, except with Config.SolicitedOnly, where completions
-// without an event are normal.
 func (g *Group) Rescued() {
 	for _, q := range g.queues {
 		q.armed = false

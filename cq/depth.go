@@ -8,14 +8,13 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Reserve sets aside n places for the completions of a new QP. The owner calls it before
-// it creates the QP. A CQ that is too small is resized, so reserved completions never
-// overrun it. The number n is the QP's MaxSendWR if it sends on this CQ, plus its
-// MaxRecvWR if it receives on this CQ. An SRQ counts once, with its MaxWR.
+// Reserve sets aside n places for the completions of a new QP, before the QP is created.
+// If necessary it resizes the CQ, so reserved completions never overrun it. The number n
+// is the QP's MaxSendWR if it sends on this CQ, plus its MaxRecvWR if it receives on
+// this CQ. An SRQ counts once, with its MaxWR.
 //
-// The error is a *verbs.OpError, and nothing is reserved. If the CQ can not become deep
-// enough, it wraps a *verbs.ParamError for "completions". An error of the device is
-// wrapped too.
+// After an error, a *verbs.OpError, nothing is reserved. If the CQ can not become deep
+// enough, it wraps a *verbs.ParamError, and possibly an error of the device.
 func (q *Queue) Reserve(n int) error {
 	const op = "reserve completions"
 	if q.err != nil {
@@ -35,13 +34,13 @@ func (q *Queue) Reserve(n int) error {
 	return nil
 }
 
-// Release returns n reserved places after the QP was closed. The CQ may still hold
-// completions of the QP, so the places become free when a Poll finds the CQ empty. If n
-// is negative or more than the reserved places, Release does nothing.
+// Release returns n reserved places after the QP was closed. They become free when a
+// Poll finds the CQ empty, because it may still hold completions of the QP. For an
+// invalid n Release does nothing.
 func (q *Queue) Release(n int) { q.reserved.release(n) }
 
-// Room returns the number of places that Reserve could set aside now. Places that a
-// resize would add count. Room is 0 after the CQ has failed, and after Close.
+// Room returns the number of places that Reserve could set aside now, including those
+// that a resize would add. It is 0 after the CQ has failed, and after Close.
 func (q *Queue) Room() int {
 	if q.err != nil {
 		return 0

@@ -36,12 +36,12 @@ type Queue struct {
 // arm, resize or close it: the Queue does that.
 func (q *Queue) CQ() verbs.CQ { return q.cq }
 
-// Poll returns the oldest completions, at most Config.Batch. If it returns Config.Batch
-// completions, there may be more. The slice is valid until the next Poll of the Queue or
-// Arm of the Group. Poll does not allocate memory. Source: ibv_poll_cq(3).
+// Poll returns the oldest completions, at most Config.Batch. If it returns that many,
+// there may be more. The slice is valid until the next Poll of the Queue or Arm of the
+// Group. Poll does not allocate memory. Source: ibv_poll_cq(3).
 //
 // The error is a *verbs.OpError: the CQ is unusable, and all later Polls return the same
-// error. Completions before the error are returned first. Other queues are not affected.
+// error. Other queues are not affected.
 func (q *Queue) Poll() ([]verbs.WC, error) {
 	if q.held == 0 {
 		q.fill()
@@ -51,9 +51,8 @@ func (q *Queue) Poll() ([]verbs.WC, error) {
 	return q.takeHeld()
 }
 
-// Emptied reports whether the last Poll has left the CQ empty. It is false if that Poll
-// has only returned completions that Arm had found, because it did not poll the device.
-// Only the owner may call Emptied.
+// Emptied reports whether the last Poll has left the CQ empty. It is false for a Poll
+// that only returned completions found by Arm. Only the owner may call Emptied.
 func (q *Queue) Emptied() bool { return q.emptied }
 
 // InlineData returns the message of completion i of the last Poll. The completion must

@@ -12,10 +12,9 @@ import (
 // Arbitrary: an idle program needs almost no processor time.
 const safetyTimeout = 100 * time.Millisecond
 
-// Wait waits until a queue of the group has completions or has failed; Queue.Poll then
-// returns them. Wait is for programs without an event loop: it calls Arm, sleeps in
-// poll(2), and calls Consume and Rescued. The owner calls it when Queue.Poll of every
-// queue has returned nothing.
+// Wait waits until Queue.Poll of a queue has something to return: completions or an
+// error. It is for programs without an event loop. The owner calls it when no queue has
+// completions. Wait calls Arm, sleeps in poll(2), and calls Consume and Rescued.
 //
 // The errors:
 //

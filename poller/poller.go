@@ -62,11 +62,9 @@ func New(maxEvents int) (*Poller, error) {
 // returns -1.
 func (p *Poller) FD() int { return p.epoll.fd }
 
-// Add registers the descriptor fd, level-triggered. Each Event of the registration has
-// this data. The caller keeps the descriptor. Source: epoll_ctl(2).
-//
-// The caller must call Remove before it closes the descriptor. Otherwise, if a duplicate
-// is still open, the kernel continues to report it, and it can not be removed.
+// Add registers the descriptor fd, level-triggered. Events of the registration have this
+// data. The caller must call Remove before it closes the descriptor. Otherwise the
+// kernel may report a closed descriptor that can not be removed. Source: epoll_ctl(2).
 //
 // The error is ErrClosed or an *os.SyscallError: EEXIST if fd is registered, EPERM if
 // epoll can not wait for fd, and ELOOP if pollers would form a cycle.
@@ -110,13 +108,12 @@ func (p *Poller) Remove(t Token) error {
 }
 
 // Wait waits until a descriptor is ready, Wake is called, or the timeout has passed. It
-// returns the number of events, which may be 0 for any reason. Signals do not end the
+// returns the number of events, which may be 0 in all cases. Signals do not end the
 // wait. The error is ErrClosed or an *os.SyscallError. Source: epoll_wait(2).
 //
-// A negative timeout means no limit. A zero timeout never blocks and is cheap enough for
-// spinning. Other timeouts have a resolution of 1 ns. Kernels before 5.11 round them up
-// to 1 ms. The kernel adds the thread's timer slack, 50 µs by default
-// (prctl(2), PR_SET_TIMERSLACK).
+// A negative timeout means no limit. A zero timeout never blocks and is cheap. Other
+// timeouts have a resolution of 1 ns, or before Linux 5.11 of 1 ms, rounded up. The
+// kernel adds the thread's timer slack (prctl(2), PR_SET_TIMERSLACK).
 func (p *Poller) Wait(timeout time.Duration) (n int, err error) {
 	p.n, p.woken = 0, false
 	if p.closed {
@@ -157,17 +154,17 @@ func (p *Poller) Event(i int) (ev Event, ok bool) {
 	return Event{Token: t, Data: r.data, Ready: p.epoll.ready(i)}, true
 }
 
-// Wake ends the current Wait or, if the owner is not in Wait, the next one. Any
-// goroutine may call it. Repeated calls before that cost one atomic operation each. The
-// owner then sees all memory writes that precede Wake. After Close, Wake does nothing.
+// Wake ends the current Wait, or else the next one. Any goroutine may call it. Repeated
+// calls cost one atomic operation each. The owner then sees all earlier memory writes of
+// the caller. After Close, Wake does nothing.
 func (p *Poller) Wake() { p.waker.wake() }
 
 // Woken reports whether the last Wait has noticed a call of Wake.
 func (p *Poller) Woken() bool { return p.woken }
 
 // Close closes the poller, but not the registered descriptors. Only the owner may call
-// it; another goroutine uses Wake to ask the owner. After Close, methods return
-// ErrClosed, false or nothing, and a second Close nil.
+// it. After Close, Add, Modify, Remove and Wait return ErrClosed. A second Close returns
+// nil.
 func (p *Poller) Close() error {
 	if p.closed {
 		return nil

@@ -11,9 +11,9 @@ import (
 )
 
 // An acceptor holds the listeners of an engine and the unanswered connection requests.
-// Their IDs (cm.ID) are on one event channel, which the first loop reads. They have no
-// queue pair and belong to no loop: any goroutine may listen, accept and reject. An
-// accepted request's ID moves to the channel of its loop.
+// Their IDs (cm.ID) are on one event channel, which the first loop reads. Any goroutine
+// may listen, accept and reject, because these IDs have no queue pair. The loop of an
+// accepted request moves the ID to its own channel.
 type acceptor struct {
 	engine  *Engine
 	channel *cm.EventChannel

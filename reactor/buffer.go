@@ -7,13 +7,12 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A Buffer is registered memory of Config.MaxMessage bytes, outside the Go heap. It
-// belongs to one loop. Lease returns an empty Buffer for sending, and Message.Keep
-// returns that of a received message. The application owns it until Release, or until
-// SendBuffer accepts it.
+// A Buffer is registered memory of Config.MaxMessage bytes, outside the Go heap. Lease
+// returns an empty Buffer for sending, and Message.Keep that of a received message. The
+// application owns it until Release, or until SendBuffer accepts it.
 //
-// Its methods are for the loop's goroutine; its bytes may be used on any. The memory is
-// unmapped when the loop ends: see Handler.OnShutdown.
+// A Buffer belongs to one loop, whose goroutine may call its methods. Any goroutine may
+// use its bytes. When the loop ends, the memory is unmapped: see Handler.OnShutdown.
 type Buffer struct {
 	chunk  *chunk       // chunk to which the buffer belongs
 	memory []byte       // nil once the memory was returned to the system
@@ -128,13 +127,13 @@ func (m Message) Imm() (imm uint32, ok bool) {
 // at the address that the peer has chosen; Data is empty.
 func (m Message) IsWriteImm() bool { return m.buffer.opcode == verbs.WCRecvWriteImm }
 
-// Keep gives the message to the caller in a buffer that stays valid after OnMessage. The
-// caller later calls SendBuffer or Buffer.Release. A second call returns the same
-// buffer. After OnMessage has returned, Keep returns nil.
+// Keep returns the message in a buffer that stays valid after OnMessage. The caller
+// later calls SendBuffer or Buffer.Release. A second call returns the same buffer. After
+// OnMessage Keep returns nil.
 //
-// Usually nothing is copied, and another buffer replaces this one in the receive queue.
-// A message without a buffer (verbs.InlinePoller) is copied, and Data then returns the
-// copy. If there is no memory for the copy, Keep returns nil.
+// Usually nothing is copied. A message that was received without a buffer
+// (verbs.InlinePoller) is copied, and Data then returns the copy. Without memory for the
+// copy, Keep returns nil.
 func (m Message) Keep() *Buffer {
 	b := m.buffer
 	switch {

@@ -6,9 +6,8 @@ import (
 )
 
 const (
-	// clockEvery is how many turns without work follow one reading of the clock. See
-	// workCost for turns with work. 64 turns without work take a few microseconds.
-	// Arbitrary.
+	// clockEvery is the number of turns without work between two readings of the clock, a
+	// few microseconds. For turns with work see workCost. Arbitrary.
 	clockEvery = 64
 	// workCost is the estimated duration of one piece of work, measured in empty turns.
 	// The number is arbitrary.

@@ -9,8 +9,7 @@ import (
 
 // A completionQueue is one CQ of a loopDevice. A connection uses one CQ, and reserves as
 // many places as it can have completions. When the CQs have too few free places, the
-// loopDevice opens another one. A CQ of rdma_rxe, for example, is enough for 258
-// connections with the default Config.MaxInFlight.
+// loopDevice opens another one.
 type completionQueue struct {
 	device *loopDevice
 	queue  *cq.Queue
@@ -109,8 +108,8 @@ func (q *completionQueue) release() {
 }
 
 // trimQueues closes each CQ, except the first, that had no connections at the previous
-// call and has none now. It reports whether others than the first are left. The second
-// look prevents that a CQ is opened and closed again and again.
+// call and has none now. So a varying number of connections does not open and close a CQ
+// again and again. It reports whether others than the first are left.
 func (d *loopDevice) trimQueues() (others bool) {
 	d.queues = slices.DeleteFunc(d.queues, func(q *completionQueue) bool {
 		idle := q.conns == 0 && q != d.queues[0]

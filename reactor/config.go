@@ -36,8 +36,8 @@ type Config struct {
 	// Stats.Rescues counts lost events. Zero means 100ms.
 	SafetyTimeout time.Duration
 	// EpollEvery is how many turns a loop that does not sleep takes between two checks of
-	// epoll: for connection events, device events and registered descriptors. Zero means
-	// 1024. While a connection opens, it is at most 16.
+	// epoll. Epoll reports connection events, device events and registered descriptors.
+	// Zero means 1024. While a connection opens, it is at most 16.
 	EpollEvery int
 	// CompletionBudget is how many completions of one device a loop handles in one turn.
 	// With several completion queues a turn may handle up to CompletionBudget-1 more.
@@ -56,33 +56,31 @@ type Config struct {
 	SlowCallback time.Duration
 
 	// MaxInFlight is how many operations one connection may have outstanding. Without
-	// SharedRecvBuffers it is also the number of its receive buffers. Zero means 63. A
-	// send queue has one more entry, for a probe, and sizes are rounded up to a power of
-	// two. So 63 needs less memory than 64.
+	// SharedRecvBuffers it is also the number of its receive buffers. Zero means 63,
+	// which needs less memory than 64: a send queue has one more entry, and its size
+	// becomes a power of two.
 	MaxInFlight int
 	// MaxMessage is the size in bytes of a receive buffer and of the longest message.
-	// Both sides should use the same value. Zero means 4096.
-	//
-	// A message longer than the peer's buffer ends the connection. The sender gets
-	// verbs.StatusRemInvReqErr and the receiver verbs.StatusLocLenErr, in OnAcceptError
-	// if it has not called OnOpen yet.
+	// Both sides should use the same value. Zero means 4096. A message longer than the
+	// peer's buffer ends the connection: the sender gets verbs.StatusRemInvReqErr and the
+	// receiver verbs.StatusLocLenErr.
 	MaxMessage int
 	// MaxInline is the size in bytes of the largest message whose bytes are sent in the
 	// work request instead of registered memory. The device may have a lower limit. Zero
 	// means 128, negative none.
 	MaxInline int
-	// MaxConns is the maximum number of connections of one loop. Further ones are refused
-	// with cm.RejectNoResources. Opening and closing connections count, even after
-	// OnClose until the peer has disconnected. Zero means 8192. Negative means 1,048,576,
-	// the largest possible number.
+	// MaxConns is the maximum number of connections of one loop, including those that are
+	// opening, closing or disconnecting. Further ones are refused with
+	// cm.RejectNoResources. Zero means 8192. Negative means 1,048,576, the largest
+	// possible number.
 	//
 	// With the defaults, 8192 connections need up to 2 GiB for receive buffers. With
 	// provider/soft they need 16,384 descriptors if their peers are on this host.
 	MaxConns int
 	// SharedRecvBuffers is the number of receive buffers that all connections of a loop
-	// share. Zero means that each connection has a receive queue of its own, with
-	// MaxInFlight times MaxMessage bytes. The system provides this memory page by page,
-	// at its first use. With many connections it is most of a loop's memory.
+	// share. Zero means a receive queue of MaxInFlight buffers for each connection. The
+	// system provides their memory at its first use. With many connections it is most of
+	// a loop's memory.
 	SharedRecvBuffers int
 	// SignalEvery is the number of sends per completion. The completion confirms all
 	// sends before it. Zero means a quarter of MaxInFlight, rounded up.
@@ -103,8 +101,8 @@ type Config struct {
 	MinRNRTimer time.Duration
 	// AckTimeout is how long the transport waits for an acknowledgement before it
 	// retransmits, at most 8796s. It is rounded up: see verbs.AckTimeoutCode. Zero means
-	// the provider's choice. The soft provider's choice is 1.07s: with a RetryCount of 7,
-	// a connection survives a network outage of 5s.
+	// the provider's choice. The soft provider chooses 1.07s: with 7 retries a connection
+	// survives a network outage of 5s.
 	AckTimeout time.Duration
 	// ResponderResources is how many READs and atomics of the peer this side executes at
 	// a time, for each connection. Zero means 16 or the device's lower limit. Negative
@@ -128,30 +126,25 @@ type Config struct {
 	// DrainTimeout limits each of two waits of a closing connection. Zero means 5s. The
 	// waits are:
 	//
-	//   - from the first step of closing until the peer has confirmed all sends. In a
-	//     busy loop this step may be later than Conn.Close.
-	//   - from OnClose until the peer has disconnected.
+	//   - before OnClose, until the peer has confirmed all sends.
+	//   - after OnClose, until the peer has disconnected.
 	DrainTimeout time.Duration
-	// Keepalive is the time without a message or confirmation of the peer after which the
-	// loop sends a probe. Zero means 30s. Negative means no probes. The probe is a WRITE
-	// of zero bytes and consumes no receive buffer. A loop may send it up to a sixteenth
-	// later, to save wake-ups.
+	// Keepalive is how long the peer may be silent before the loop sends a probe, up to a
+	// sixteenth later. The probe is a WRITE of zero bytes, for which the peer needs no
+	// receive buffer. Zero means 30s. Negative means no probes.
 	//
-	// If a probe is not answered within another Keepalive, or the transport exhausts its
-	// retries for it, the connection ends with ErrKeepalive. While sends are unconfirmed,
-	// only the retries of the transport end the connection (see AckTimeout): the peer may
-	// merely have no receive buffers.
-	//
-	// A peer whose loop hangs may still answer probes: see Conn.SetIdleTimeout.
+	// If a probe is not answered within another Keepalive, the connection ends with
+	// ErrKeepalive. While sends are unconfirmed, only the retries of the transport end it
+	// (see AckTimeout): the peer may merely have no receive buffers. A peer whose loop
+	// hangs may still answer: see Conn.SetIdleTimeout.
 	Keepalive time.Duration
 
 	// Balance chooses the loops of new connections. Zero means RoundRobin.
 	Balance Balance
-	// Place, if not nil, chooses the loop of an accepted connection, from
-	// ConnRequest.Engine. If Place returns nil or another engine's loop, Balance chooses.
-	// Place is called before OnConnectRequest, on the loop with index 0. It may call
-	// Reject, which skips OnConnectRequest. Accept and Steer return verbs.ErrState in
-	// Place.
+	// Place, if not nil, chooses the loop of an accepted connection. If it returns no
+	// loop of ConnRequest.Engine, Balance chooses. Place is called before
+	// OnConnectRequest, on the loop with index 0. It may call Reject, which skips
+	// OnConnectRequest. Accept and Steer return verbs.ErrState in Place.
 	Place func(req *ConnRequest) *Loop
 }
 

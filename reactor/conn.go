@@ -101,8 +101,8 @@ type ConnStats struct {
 	Messages     uint64 // messages received and passed to OnMessage
 	MessageBytes uint64 // bytes of the messages that were passed to OnMessage
 	// Accepted counts the operations whose call, such as Send, returned nil. Each is
-	// outstanding until it is counted in Confirmed or Failed. Config.SignalEvery confirms
-	// several at a time.
+	// outstanding until it is counted in Confirmed or Failed. One completion may confirm
+	// several: see Config.SignalEvery.
 	Accepted  uint64
 	Confirmed uint64 // operations that have succeeded
 	Failed    uint64 // operations that have failed

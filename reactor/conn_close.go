@@ -58,9 +58,9 @@ func (c *Conn) onStateTimer() {
 }
 
 // onOpenTimeout is called at the time limit of stateDialing and stateConnecting. It
-// first handles waiting connection events, because a delayed loop may not have seen one
-// that was in time. If there may be more, the next turn calls it again. A connection
-// that is still opening then ends with cm.ErrTimedOut.
+// first handles waiting connection events, because the loop may have been delayed. If
+// there may be more events, the next turn calls it again. A connection that is still
+// opening ends with cm.ErrTimedOut.
 func (c *Conn) onOpenTimeout() {
 	handled := (*eventSource)(c.loop).ready(0)
 	switch {
@@ -74,8 +74,8 @@ func (c *Conn) onOpenTimeout() {
 
 // drain takes the next step of a connection in stateDraining. If every send is
 // confirmed, it begins to close. Otherwise it posts a probe, whose completion confirms
-// sends that are not signaled. The first call starts the time limit, which may be much
-// later than Conn.Close in a loop that closes thousands of connections.
+// unsignaled sends. The first call starts the time limit, and not Conn.Close, because a
+// busy loop may call drain late.
 func (c *Conn) drain() {
 	if c.flow.outstanding() == 0 {
 		c.closeReason.setCause(nil)
@@ -91,10 +91,10 @@ func (c *Conn) drain() {
 	}
 }
 
-// onDrainTimeout is called at the time limit of stateDraining. It first handles
-// confirmations that have arrived meanwhile, in several calls if necessary, because the
-// loop may be delayed. If sends are still unconfirmed, it ends the connection with
-// ErrDrainTimeout. Otherwise the next drain closes it.
+// onDrainTimeout is called at the time limit of stateDraining. It first handles the
+// confirmations that have arrived, because the loop may have been delayed. If sends are
+// still unconfirmed, it ends the connection with ErrDrainTimeout. Otherwise the next
+// drain closes it.
 func (c *Conn) onDrainTimeout() {
 	done := c.flow.outstanding() == 0 || c.catchUp.poll(c.queue)
 	switch {

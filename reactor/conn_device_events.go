@@ -2,12 +2,11 @@ package reactor
 
 import "github.com/rdmaloop/rdmaloop/verbs"
 
-// If the peer sends a request that is not allowed, the device of this side reports an
-// asynchronous event and moves the queue pair to the error state. The effects of that may
-// become known before the event: flushed requests, and the disconnect of the peer. The
-// event is the reason, so the connection waits for the events of the device before it
-// ends because of such an effect. The event is in the device by then, because a device
-// reports it before it flushes the queue pair.
+// If the peer sends a forbidden request, this side's device reports an asynchronous
+// event and moves the queue pair to the error state. The connection may notice the
+// effects first: flushed requests and the peer's disconnect. Before it ends because of
+// such an effect, it waits for the events of the device, because the event is the
+// reason. A device reports the event before it flushes the queue pair.
 
 // A deviceEventsState says whether a connection that ends has waited for the events of
 // its device.

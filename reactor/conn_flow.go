@@ -83,8 +83,7 @@ func (f *sendFlow) covers(slot uint32) uint32 {
 func (f *sendFlow) retire() (slot uint32) {
 	slot = f.tail & f.mask
 	f.tail++
-	// A request that was staged but never posted leaves posted below tail, which must not
-	// be.
+	// If the request was never posted, posted is now less than tail.
 	if f.posted-f.tail > f.mask {
 		f.posted = f.tail
 	}

@@ -5,11 +5,10 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Close closes the connection. Accepted messages and operations are still sent, and
-// Config.DrainTimeout limits the wait for the peer's confirmation. Afterwards only
-// OnCompletion and OnClose are called. Received messages are discarded and counted in
-// Stats.Discarded, although the peer sees them confirmed. If the connection is closing
-// already, the error matches ErrClosed.
+// Close closes the connection. Accepted messages and operations are still sent and
+// confirmed, within Config.DrainTimeout. Afterwards only OnCompletion and OnClose are
+// called. Received messages are discarded and counted in Stats.Discarded; for the peer
+// they are confirmed. If the connection is closing already, the error matches ErrClosed.
 func (c *Conn) Close() error {
 	if c.state != stateOpen {
 		return operr.Wrap("close", errClosing)
@@ -37,7 +36,7 @@ func (c *Conn) Abort(cause error) error {
 	return nil
 }
 
-// beginClose begins to close a connection. OnClose gets cause, or nil after the
+// beginClose begins to close a connection. OnClose gets cause, which is nil after the
 // application's Close. beginClose calls no callback, so all code on the loop may call
 // it.
 func (c *Conn) beginClose(cause error) {

@@ -65,8 +65,8 @@ func (l *liveness) probePosted(now time.Duration, onlyRequest bool) {
 func (l *liveness) probeCompleted() { l.probe = noProbe }
 
 // check returns ErrIdle after the idle timeout, ErrKeepalive if a probe was not answered
-// in time, and else nil. A send or receive only sets activeSinceCheck, to save readings
-// of the clock. In that case check restarts the idle timeout at now.
+// in time, and else nil. If something was sent or received since the last check
+// (activeSinceCheck), the idle timeout restarts now.
 func (l *liveness) check(now, keepalive time.Duration) error {
 	if l.activeSinceCheck {
 		l.lastActive, l.activeSinceCheck = now, false
@@ -94,8 +94,8 @@ func (l *liveness) probeDue(now, keepalive time.Duration) bool {
 	return false
 }
 
-// nextCheck returns when check and probeDue must be called next. The second result is
-// true if that is never, without an idle timeout and probes.
+// nextCheck returns when check and probeDue must be called next. The result none is true
+// without an idle timeout and probes.
 func (l *liveness) nextCheck(keepalive time.Duration) (when time.Duration, none bool) {
 	none = true
 	if l.idleTimeout > 0 {

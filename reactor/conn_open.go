@@ -32,7 +32,7 @@ func (l *Loop) newConn(timeout time.Duration) (c *Conn, err error) {
 	return c, err
 }
 
-// tooManyConns returns the error for a connection above the loop's maximum, limit.
+// tooManyConns returns the error of a loop that already has limit connections.
 func tooManyConns(limit int) error {
 	return asNoResources(&verbs.ParamError{Field: "connections", Value: int64(limit) + 1, Limit: int64(limit)})
 }

@@ -5,14 +5,14 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Write writes the local.Length bytes of local to the peer's memory at remote, without
-// notifying the peer. Later messages and READs on the connection are executed after it
-// (IBTA vol. 1, 10.8.3.3, table 79). Source: ibv_post_send(3).
+// Write writes local.Length bytes of the memory local to the peer's memory at remote,
+// without notifying the peer. The peer executes later messages and READs of the
+// connection after it (IBTA vol. 1, 10.8.3.3, table 79). Source: ibv_post_send(3).
 //
-// The local memory comes from Alloc of the same loop and device. The application must
-// not change it until OnCompletion. The errors are those of Send, and a
-// *verbs.ParamError for a wrong option. If the peer forbids the access, the connection
-// ends with verbs.StatusRemAccessErr.
+// The memory local is from Alloc of the same loop and device, and must not change until
+// OnCompletion. The errors are those of Send, and a *verbs.ParamError for a wrong
+// option. If the peer forbids the access, the connection ends with
+// verbs.StatusRemAccessErr.
 func (c *Conn) Write(local verbs.SGE, remote Remote, o SendOptions) error {
 	return c.oneSided(verbs.OpWrite, local, remote, 0, &o)
 }
@@ -31,17 +31,17 @@ func (c *Conn) Read(local verbs.SGE, remote Remote, o SendOptions) error {
 }
 
 // CompareSwap compares the 8 bytes of the peer's memory at remote with compare, and if
-// they are equal replaces them by swap, as one atomic operation. Op.Value in
-// OnCompletion has the old value. The address is a multiple of 8. Values are in host
-// byte order. Errors are as for Write. Source: ibv_post_send(3).
+// they are equal writes swap, as one atomic operation. OnCompletion gets the old value
+// in Op.Value. The address is a multiple of 8. Values are in host byte order. Errors are
+// as for Write. Source: ibv_post_send(3).
 func (c *Conn) CompareSwap(remote Remote, compare, swap uint64, o SendOptions) error {
 	return c.atomic(verbs.OpCompareSwap, remote, compare, swap, &o)
 }
 
 // FetchAdd adds the parameter add to the 8 bytes of the peer's memory at remote, as one
-// atomic operation. Op.Value in OnCompletion has the old value. The address is a
-// multiple of 8. Values are in host byte order. Only connections to the same loop of the
-// peer can share a counter. Errors are as for Write.
+// atomic operation. OnCompletion gets the old value in Op.Value. The address is a
+// multiple of 8. Values are in host byte order. Connections can share a counter only on
+// one loop of the peer. Errors are as for Write.
 func (c *Conn) FetchAdd(remote Remote, add uint64, o SendOptions) error {
 	return c.atomic(verbs.OpFetchAdd, remote, add, 0, &o)
 }

@@ -67,7 +67,7 @@ func (c *Conn) deliver(b *Buffer) {
 func (c *Conn) discardsMessages() bool { return c.endedByApp || c.state >= stateDisconnecting }
 
 // replace puts another buffer into the receive queue for b, which the application keeps.
-// Without memory for another one, b itself returns at Release.
+// If there is no memory for one, Release puts b back.
 func (c *Conn) replace(b *Buffer) {
 	fresh, err := c.device.slab.get()
 	if err != nil {

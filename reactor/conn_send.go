@@ -7,18 +7,17 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Send sends a copy of b, at most Config.MaxMessage bytes. Send accepts the message; it
-// is posted at the end of the loop's turn, or by Flush. An accepted message is confirmed
-// later, or the connection ends with an error. See the section Sending of the package
-// comment.
+// Send sends a copy of b, at most Config.MaxMessage bytes. The message is posted at the
+// end of the loop's turn, or by Flush. After nil it is confirmed later, or the
+// connection ends with an error: see the section Sending of the package comment.
 //
-// Send rarely allocates: when the slab grows, or when a turn sends more than any before.
-// The errors:
+// Send allocates only when the slab grows, or a turn sends more than any before. The
+// errors:
 //
 //   - ErrWouldBlock: the send queue is full.
 //   - *verbs.ParamError: b is too long.
 //   - ErrClosed: the connection is closing.
-//   - the system's error: the slab must grow and can not.
+//   - syscall.Errno: there is no memory for the slab.
 func (c *Conn) Send(b []byte) error { return c.send(b, &SendOptions{}) }
 
 // SendWith is Send with options. The error is also a *verbs.ParamError if a message can

@@ -22,8 +22,8 @@ func (c *Conn) SetIdleTimeout(d time.Duration) {
 	c.startKeepalive()
 }
 
-// onKeepaliveTimer is called when a probe may be due, or a timeout of liveness may have
-// passed.
+// onKeepaliveTimer is called when a probe may be due, or when the idle timeout or the
+// time for an answer to a probe may have passed.
 func (c *Conn) onKeepaliveTimer() {
 	if c.state == stateOpen && c.checkLiveness() != nil && !c.checkLivenessAgain() {
 		return
@@ -51,10 +51,10 @@ func (c *Conn) checkLiveness() error {
 	return err
 }
 
-// checkLivenessAgain follows an error of checkLiveness. It polls the CQ and checks
-// again, because messages may have arrived while the loop was delayed. Without an error
-// it returns true, and the connection continues. With an error, it ends the connection
-// when all those messages are handled. Until then the next turn checks again.
+// checkLivenessAgain is called after an error of checkLiveness. It polls the CQ and
+// checks again, because the loop may have been delayed. Without an error it returns
+// true. With an error it ends the connection, or, if waiting messages are not handled
+// yet, checks again in the next turn.
 func (c *Conn) checkLivenessAgain() (alive bool) {
 	done := c.catchUp.poll(c.queue)
 	if c.state != stateOpen {

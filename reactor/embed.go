@@ -10,12 +10,12 @@ import (
 )
 
 // NewLoop makes a loop without a goroutine, for an application with its own event loop.
-// One goroutine at a time may use the loop, at first the caller's. NewLoop calls OnBoot,
-// and returns its error. Config.NumLoops must be 0 or 1, and Config.CPUs empty. For p
-// and the errors see New.
+// Only one goroutine at a time may use the loop. NewLoop calls OnBoot, and returns its
+// error. Config.NumLoops must be 0 or 1, and Config.CPUs empty. For p and the errors see
+// New.
 //
-// Either RunOnce waits for work, or the application waits for input on FD, together with
-// its own descriptors:
+// Either RunOnce waits for work, or the application waits for FD together with its own
+// descriptors:
 //
 //	for {
 //		for {
@@ -43,8 +43,8 @@ func NewLoop(p cm.Provider, h Handler, cfg *Config) (*Loop, error) {
 	return l, nil
 }
 
-// checkEmbedded returns a *verbs.ParamError for a setting that does not apply to such a
-// loop.
+// checkEmbedded returns a *verbs.ParamError for a setting that a loop made with NewLoop
+// can not have.
 func (c *Config) checkEmbedded() error {
 	switch {
 	case c == nil:
@@ -56,8 +56,7 @@ func (c *Config) checkEmbedded() error {
 }
 
 // initEmbedded opens the timerFD of a loop made with NewLoop, marks the engine as
-// started, and calls OnBoot and OnTick. The mark comes first, so that Stop in OnBoot
-// does not end the loop at once.
+// started, and calls OnBoot and OnTick. The order matters for a call of Stop in OnBoot.
 func (l *Loop) initEmbedded() (err error) {
 	if l.timerFD, err = newTimerFD(); err != nil {
 		return err
@@ -72,9 +71,8 @@ func (l *Loop) initEmbedded() (err error) {
 }
 
 // RunOnce runs one turn of the loop. Without work it waits as the idle policy says, at
-// most for the timeout, and runs another turn. A timeout of zero means no waiting; a
-// negative one means no limit. The result counts pieces of work: completions, events,
-// functions and timers (see IdlePolicy).
+// most for the timeout, and runs another turn. Zero means no waiting, and a negative
+// timeout no limit. The result is the number of pieces of work: see IdlePolicy.
 //
 // If the loop has ended, the error is ErrClosed. In a callback, or for a loop that an
 // engine runs, it matches verbs.ErrState.

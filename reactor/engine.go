@@ -39,16 +39,15 @@ type Engine struct {
 }
 
 // New makes an engine for the devices of the provider p and the callbacks of h. The
-// provider comes from soft.Open, rdmacore.Open or provider.Open. It belongs to the
-// caller, who may close it when the engine has ended. New copies cfg; nil means the
-// defaults. Any goroutine may call New. The loops do not run before Start. If there is
-// no Start, call Shutdown.
+// provider is from soft.Open, rdmacore.Open or provider.Open. The caller may close it
+// when the engine has ended. New copies cfg; nil means the defaults. Any goroutine may
+// call New. The caller then calls Start, or only Shutdown.
 //
-// A loop uses the completion vector with its index modulo the device's number. With
-// verbs.Caps.ProgressManual only one loop can use a vector. Config.NumLoops must not
-// exceed their number, and a second engine on the provider fails with verbs.ErrBusy.
+// With verbs.Caps.ProgressManual each loop needs its own completion vector, so
+// Config.NumLoops is limited. A second engine on the provider then fails with
+// verbs.ErrBusy.
 //
-// The error is a *verbs.ParamError for a value of cfg, or comes from the system or the
+// The error is a *verbs.ParamError for a value of cfg, or that of the system or the
 // provider. A nil p or h is an error too.
 func New(p cm.Provider, h Handler, cfg *Config) (*Engine, error) {
 	const op = "create engine"
@@ -106,9 +105,9 @@ func (e *Engine) release() (err error) {
 }
 
 // Start runs each loop on its own goroutine, and returns after OnBoot on every loop. If
-// OnBoot fails, Start ends the engine and returns that error. If the engine was started
-// or stopped before, the error matches verbs.ErrState. If a thread can not be pinned
-// (Config.CPUs), it is the system's error.
+// OnBoot fails, Start ends the engine and returns that error. After an earlier Start or
+// Stop the error matches verbs.ErrState. If a thread can not be pinned, it is that of
+// the system.
 func (e *Engine) Start() error {
 	if err := e.markStarted(); err != nil {
 		return err

@@ -3,7 +3,7 @@ package reactor
 import "time"
 
 // maxEpollInterval is the longest time between two checks of epoll in a loop that does
-// not sleep, if Config.EpollEvery turns take longer. Arbitrary.
+// not sleep. It counts if Config.EpollEvery turns take longer. Arbitrary.
 const maxEpollInterval = 200 * time.Microsecond
 
 // An epollSchedule decides in which turns a loop that does not sleep checks epoll.

@@ -74,8 +74,8 @@ func (c *Conn) handleEvent(typ cm.EventType, err error) {
 	}
 }
 
-// failOpenOn ends a connection that is opening with err. For a nil err, or another
-// connection, it does nothing.
+// failOpenOn ends a connection with err if it is still opening. For a nil err it does
+// nothing.
 func (c *Conn) failOpenOn(err error) {
 	if err != nil && c.state < stateOpen {
 		c.failOpen(err)
@@ -232,9 +232,8 @@ func (l *Loop) deviceFailed(dev verbs.Device, err error) {
 }
 
 // An AsyncError is the error of a connection that an asynchronous event of its device
-// has ended. The callback gets it inside a *verbs.OpError. If an invalid
-// (verbs.AsyncQPRequestError) or forbidden (verbs.AsyncQPAccessError) request of the
-// peer is the cause, the error matches verbs.ErrProtocol. Source:
+// has ended. The callback gets it inside a *verbs.OpError. It matches verbs.ErrProtocol
+// if an invalid or forbidden request of the peer is the cause. Source:
 // ibv_get_async_event(3).
 type AsyncError struct {
 	Device string               // name of the device

@@ -7,8 +7,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// fullRetry is when the engine tries again to make a connection on a loop that had no
-// room. The system may have memory by then. Arbitrary.
+// fullRetry is the time after which the engine tries a loop without room again. The
+// system may have memory by then. Arbitrary.
 const fullRetry = time.Second
 
 // fullLoops records which loops had no room for another connection on a device. The
@@ -49,10 +49,10 @@ func (f *fullLoops) clear(k loopOnDevice) {
 	delete(f.entries, k)
 }
 
-// full reports whether k.loop is known to have no room on k.dev. The loop has conns
-// connections now, which include accepted requests. It reports false, so that the engine
-// tries again, if the loop has fewer connections than at the record, or if fullRetry has
-// passed since the last try. So n ended connections lead to at most n tries at a time.
+// full reports whether k.loop is known to have no room on k.dev. It has conns
+// connections now, including accepted requests. The engine tries it again when it has
+// fewer connections than at the record, or when fullRetry has passed since the last try.
+// So n ended connections lead to at most n tries at a time.
 func (f *fullLoops) full(k loopOnDevice, conns int64, now time.Time) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -78,8 +78,9 @@ func (l *Loop) full(dev verbs.Device, now time.Time) bool {
 	return l.engine.fullLoops.full(loopOnDevice{l, dev}, conns, now)
 }
 
-// recordRoom records whether the loop had room for a connection on dev. It must precede
-// the destruction of a refused connection, which Loop.load must still include.
+// recordRoom records whether the loop had room for a connection on dev. It is called
+// before a refused connection is destroyed, because Loop.load must still count that
+// connection.
 func (l *Loop) recordRoom(dev verbs.Device, room bool) {
 	k := loopOnDevice{l, dev}
 	if room {

@@ -2,10 +2,10 @@ package reactor
 
 import "time"
 
-// A Handler is implemented by the application. It embeds BaseHandler and overrides the
-// methods that it needs. Each method runs on the goroutine of its loop, which does
-// nothing else meanwhile. All loops of an engine share the Handler, so with several
-// loops its fields need synchronization. A panic in a callback is not recovered.
+// A Handler is implemented by the application, which embeds BaseHandler and overrides
+// some methods. Each method runs on the goroutine of its loop, which does nothing else
+// meanwhile. All loops of an engine share the Handler and its fields. A panic in a
+// callback is not recovered.
 type Handler interface {
 	// OnBoot is the first callback on every loop. If it returns an error, the engine
 	// stops.
@@ -14,8 +14,8 @@ type Handler interface {
 	// connections are closed then. The loop's buffers and memory are unmapped when
 	// OnShutdown returns.
 	OnShutdown(l *Loop)
-	// OnTick is called after OnBoot, and again after the time that it returns, unless
-	// that is zero or less.
+	// OnTick is called after OnBoot. The result is the time until the next call; zero or
+	// less means none.
 	OnTick(l *Loop) time.Duration
 
 	// ConnHandler has the callbacks of the listeners and connections that have no
@@ -24,9 +24,8 @@ type Handler interface {
 }
 
 // A ConnHandler has the callbacks of listeners and connections. The application embeds
-// BaseConnHandler and overrides the methods that it needs. For goroutines see Handler.
-// ListenOptions.Handler is for a listener and its connections, DialOptions.Handler for
-// one connection. The default is the Handler of the engine.
+// BaseConnHandler and overrides some methods. For goroutines see Handler. ListenOptions
+// and DialOptions may name a ConnHandler. The default is the Handler of the engine.
 type ConnHandler interface {
 	// OnConnectRequest is called for a connection request at a listener, on the loop with
 	// index 0. The application answers with Accept or Reject, then or later, on any
@@ -51,15 +50,15 @@ type ConnHandler interface {
 	// may use msg and its data until OnMessage returns, and longer after msg.Keep.
 	OnMessage(c *Conn, msg Message)
 	// OnCompletion is called when a one-sided or atomic operation, or a message sent with
-	// SendOptions.Notify, has completed. Each is reported exactly once, in the order of
-	// the calls, before OnClose. The application may use the operation's memory again.
+	// SendOptions.Notify, has completed. It is called once for each, in order, before
+	// OnClose. The application may use the operation's memory again.
 	//
 	// If err is nil, a message is in a receive buffer of the peer, whose OnMessage may
 	// run later or never. A failure usually is a *verbs.CompletionError, and the
 	// connection ends.
 	//
-	// OnCompletion is also called after Conn.Close. A send then returns ErrClosed. Do not
-	// call Abort for that: it would make other operations fail.
+	// After Conn.Close a send in OnCompletion returns ErrClosed. Do not call Abort for
+	// that: it would make other operations fail.
 	OnCompletion(c *Conn, op Op, err error)
 	// OnWritable is called once after sends were refused with ErrWouldBlock, when at most
 	// half of MaxInFlight operations are outstanding.
@@ -67,25 +66,23 @@ type ConnHandler interface {
 	// OnClose is called once for each OnOpen, as the last callback for c. See also
 	// CloseError. err is or matches:
 	//
-	//   - nil: this side has closed, and the peer has confirmed everything. The peer's
-	//     OnMessage may not have run for all of it.
+	//   - nil: this side has closed, and the peer has confirmed everything.
 	//   - ErrPeerClosed: the peer has closed or aborted.
 	//   - verbs.ErrPeerGone: the peer's process has ended.
 	//   - cm.ErrStale: the peer does not know the connection any more.
-	//   - verbs.ErrProtocol: the peer has sent an invalid or forbidden request
-	//     (AsyncError).
-	//   - verbs.CompletionError, or another error of this package.
+	//   - verbs.ErrProtocol: the peer has sent an invalid or forbidden request.
+	//   - *verbs.CompletionError, or another error of this package.
 	OnClose(c *Conn, err error)
 
-	// OnDialError is called when a Dial did not lead to a connection. After each Dial
-	// without an error, OnOpen or OnDialError follows. o is the argument of Dial, or a
-	// new DialOptions for nil. err is a *DialError, which has the address and contains:
+	// OnDialError is called when a Dial that returned nil did not lead to a connection. o
+	// is the argument of Dial, or a new DialOptions for nil. err is a *DialError, which
+	// has the address and contains:
 	//
 	//   - *cm.RejectError: the peer has rejected the request.
-	//   - verbs.ErrNoResources: no room here, or with a *cm.RejectError at the peer.
+	//   - verbs.ErrNoResources: no room on this side, or with *cm.RejectError at the
+	//     peer.
 	//   - cm.ErrTimedOut: no answer within DialOptions.Timeout or Config.ConnectTimeout.
-	//   - *cm.UnreachableError: the connection manager has given up earlier, or the
-	//     peer's port is closed.
+	//   - *cm.UnreachableError: the peer does not answer, or its port is closed.
 	OnDialError(o *DialOptions, err error)
 }
 

@@ -36,9 +36,9 @@ func (p IdlePolicy) String() string {
 }
 
 // yieldEvery is the shortest time between two calls of the Go scheduler, which a loop
-// makes before it sleeps. Without them the Go runtime preempts the loop's goroutine
-// after 10 ms (forcePreemptNS in runtime/proc.go). From then on its monitor thread wakes
-// up thousands of times a second, and takes the processor (P) away in each sleep.
+// makes before it sleeps. Otherwise the Go runtime preempts the loop's goroutine after
+// 10 ms (forcePreemptNS in runtime/proc.go). From then on its monitor thread disturbs
+// the loop in each sleep.
 const yieldEvery = 8 * time.Millisecond
 
 // An idleState decides whether a loop without work polls again or sleeps.

@@ -31,9 +31,8 @@ type ListenOptions struct {
 	// retries.
 	RNRRetryCount int
 	// TOS is the type of service (with IPv6: the traffic class) of this side's packets.
-	// It only has an effect with provider/soft and iWARP devices. The dialing side's
-	// DialOptions.TOS takes precedence. Zero means the provider's default. Source:
-	// rdma_set_option(3).
+	// Zero means the provider's default. Only provider/soft and iWARP devices use it, and
+	// only without DialOptions.TOS of the dialing side. Source: rdma_set_option(3).
 	TOS uint8
 	// ReuseAddr lets other IDs that also set the option share the address. At most one of
 	// them can listen. Source: rdma_set_option(3), see cm.ID.SetReuseAddr.
@@ -44,10 +43,9 @@ type ListenOptions struct {
 }
 
 // Listen makes a Listener at addr. Port 0 means any free port, and an unspecified
-// address all addresses of this host. OnConnectRequest is called for each request.
-// Listen copies o; nil means the defaults. Any goroutine may call it, also before Start.
-// The errors are those of cm.ID.Bind and cm.ID.Listen, *verbs.ParamError, ErrShutdown
-// and ErrClosed.
+// address all addresses of this host. Listen copies o; nil means the defaults. Any
+// goroutine may call it, also before Start. The errors are those of cm.ID.Bind and
+// cm.ID.Listen, *verbs.ParamError, ErrShutdown and ErrClosed.
 func (e *Engine) Listen(addr netip.AddrPort, o *ListenOptions) (*Listener, error) {
 	if o == nil {
 		o = &ListenOptions{}

@@ -103,13 +103,13 @@ func (l *Loop) SetIdle(p IdlePolicy) error {
 	return nil
 }
 
-// Alloc maps and registers size bytes of new memory outside the Go heap. One-sided
-// operations of this loop's connections on dev can use it. MR.Close, or the end of the
-// loop, unmaps it. A peer needs access, MR.Addr and MR.RKey: see Remote.
+// Alloc maps and registers size bytes of new memory outside the Go heap, for one-sided
+// operations on this loop's connections on dev. MR.Close, or the end of the loop, unmaps
+// it. For the access of peers see Remote.
 //
 // Only the goroutine of the loop may call Alloc: see ConnRequest.Loop. A dev of another
-// provider is verbs.ErrForeign. Other errors are those of verbs.PD.Alloc, and at first
-// use those of opening the device.
+// provider is verbs.ErrForeign. Other errors are those of verbs.PD.Alloc and of opening
+// the device.
 func (l *Loop) Alloc(dev verbs.Device, size int, access verbs.Access) (verbs.MR, error) {
 	d, err := l.ownDevice(dev)
 	if err != nil {
@@ -118,11 +118,10 @@ func (l *Loop) Alloc(dev verbs.Device, size int, access verbs.Access) (verbs.MR,
 	return d.alloc(size, access)
 }
 
-// Lease returns a send buffer of Config.MaxMessage bytes for this loop's connections on
-// dev. Its length is 0: see Buffer.SetLen. The caller owns it until Buffer.Release or
-// SendBuffer. Only the goroutine of the loop may call Lease. A dev of another provider
-// is verbs.ErrForeign. Other errors mean that there is no memory, or that the device can
-// not be opened.
+// Lease returns an empty send buffer of Config.MaxMessage bytes for this loop's
+// connections on dev. The caller owns it until Buffer.Release or SendBuffer. Only the
+// goroutine of the loop may call Lease. A dev of another provider is verbs.ErrForeign.
+// Other errors mean that there is no memory, or that the device can not be opened.
 func (l *Loop) Lease(dev verbs.Device) (*Buffer, error) {
 	d, err := l.ownDevice(dev)
 	if err != nil {
@@ -133,8 +132,8 @@ func (l *Loop) Lease(dev verbs.Device) (*Buffer, error) {
 
 // Post makes the loop call fn, in the order of posting. Any goroutine may call Post,
 // which does not block. After an error fn is not called. ErrTooManyPosted means that
-// Config.MaxPosted functions wait, and ErrClosed that OnShutdown is running or the loop
-// has ended.
+// Config.MaxPosted functions wait. ErrClosed means that OnShutdown is running or the
+// loop has ended.
 func (l *Loop) Post(fn func()) error { return l.post("post", fn, false) }
 
 // Wake ends the present sleep of the loop, or its next one if it is not asleep. It may be

@@ -263,8 +263,8 @@ func (d *loopDevice) lease() (*Buffer, error) {
 }
 
 // consume makes a device with verbs.ProgressManual process everything that has arrived,
-// so that completions can be polled. It works once in a turn, since all connection
-// events precede the steps of closing connections that call it.
+// so that completions can be polled. Further calls in the same turn do nothing, since
+// the loop handles all connection events before them.
 func (d *loopDevice) consume() {
 	if turn := d.loop.stats.Turns + 1; d.consumedTurn != turn {
 		d.consumedTurn = turn

@@ -32,11 +32,11 @@ func (c WakeCause) String() string {
 }
 
 // Stats are the counters of a loop since it was made, or their sums over an engine's
-// loops. The tag "help" describes a field. Busy, Spin and Slept consist of the intervals
-// between the loop's own clock readings.
+// loops. The tag "help" describes a field. Busy, Spin and Slept are sums of intervals
+// between clock readings.
 //
-// The tag kind:"gauge" marks a present number, which may decrease. The tag kind:"max"
-// marks the largest value so far; an engine has its loops' largest value.
+// The tag kind:"gauge" marks a value that may decrease. The tag kind:"max" marks the
+// largest value so far; for an engine it is the largest of its loops.
 type Stats struct {
 	Turns       uint64 `help:"turns of the loop"`
 	Polls       uint64 `help:"polls of completion queues"`
@@ -51,9 +51,8 @@ type Stats struct {
 	Spin  time.Duration `help:"time awake without work"`
 	Slept time.Duration `help:"time asleep, or between Arm and RunOnce"`
 	// LongestTurn is the longest time between two clock readings of an awake loop: one
-	// long turn or several short ones. Time in which the system did not run the loop
-	// counts. A loop made with NewLoop is awake between calls of RunOnce, unless Arm was
-	// called.
+	// long turn or several short ones. Interruptions by the system count. A loop made
+	// with NewLoop is awake between calls of RunOnce, unless Arm was called.
 	LongestTurn time.Duration `help:"longest time between two readings of the clock while the loop was awake" kind:"max"`
 	// LongestCallback and SlowCallbacks are 0 if Config.SlowCallback is 0.
 	LongestCallback time.Duration `help:"duration of the longest callback" kind:"max"`

@@ -77,8 +77,7 @@ func (q *recvQueue) take() *Buffer {
 	b := q.buffers[slot]
 	q.buffers[slot] = nil
 	q.tail++
-	// A buffer that was staged but never posted leaves posted below tail, which must not
-	// be.
+	// If the buffer was never posted, posted is now less than tail.
 	if q.posted-q.tail > q.mask+1 {
 		q.posted = q.tail
 	}

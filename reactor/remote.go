@@ -14,20 +14,20 @@ import (
 // Only the key protects the memory from other peers:
 //
 //   - A key is sent unencrypted, so anybody who can read the packets knows it.
-//   - Connections of one loop and device share a protection domain. Each of their peers
-//     can use every key that it knows. Other loops and devices refuse it.
+//   - All peers of one loop and device can use a key that they know. Other loops and
+//     devices refuse it.
 //   - To limit the time of access, register the region for one operation and close it
-//     afterwards. Later keys can not be derived from its key.
+//     afterwards.
 //
-// The software device (provider/soft) makes keys of 32 random bits and slows down
-// guessing. Each wrong guess ends its connection. After eight wrong guesses a source
-// must wait one second, and then twice as long each time, up to ten minutes. A source is
-// a local user, an IPv4 address or an IPv6 prefix of 48 bits.
+// The software device (provider/soft) makes keys of 32 random bits. Each wrong guess
+// ends its connection. After eight wrong guesses a source must wait one second, and then
+// twice as long each time, up to ten minutes. A source is a local user, an IPv4 address
+// or an IPv6 prefix of 48 bits.
 //
-// For example, with 16,384 connections at a time, one source needs two and a half years
-// on average to guess the only key of a domain. The time is divided by the number of
-// keys, and by the number of sources. A peer with more than 4,096 sources does not have
-// to wait. Keys of kernel devices can be easier to guess: rdma_rxe has 8 random bits.
+// With 16,384 connections at a time, one source needs two and a half years on average to
+// guess the only key of a domain. The time is divided by the number of keys, and by the
+// number of sources. A peer with more than 4,096 sources does not have to wait. Keys of
+// kernel devices can be easier to guess: rdma_rxe has 8 random bits.
 type Remote struct {
 	Addr uint64 // virtual address at the peer: the result of MR.Addr there, plus an offset
 	RKey uint32 // remote key of the region: the result of MR.RKey at the peer

@@ -72,8 +72,8 @@ func (l *Loop) expireRequest(req *ConnRequest) {
 
 // cancelRequest closes the ID of a request that has ended without an answer. The
 // parameter endedBy is byPeer if the peer has given up, and byRemoval if the device was
-// removed. If an answer came first, cancelRequest does nothing: moveID or rejectWith
-// then fails with the reason in ConnRequest.endedBy.
+// removed. An answered request stays as it is: its answer fails with the reason in
+// ConnRequest.endedBy.
 func (l *Loop) cancelRequest(req *ConnRequest, endedBy decision) {
 	if !req.decide(endedBy) {
 		return

@@ -36,16 +36,13 @@ func (e *Engine) Stop() {
 }
 
 // Shutdown calls Stop, waits until the engine has ended, and returns the result of Wait.
-// Accepted messages and operations are confirmed, within Config.DrainTimeout. Do not
-// call Shutdown or Wait in a callback, which would wait for its own end. Call Stop
-// there.
+// Accepted messages and operations are confirmed, within Config.DrainTimeout. In a
+// callback call Stop instead: Shutdown and Wait would wait for the callback's end.
 //
 // When ctx is done, the remaining connections end with ErrShutdown, and Shutdown returns
-// context.Cause(ctx). If a callback does not return within a second, the error also
-// matches verbs.ErrBusy.
-//
-// With NewLoop, use Loop.Stop and Loop.Close. Until that engine has ended, Shutdown and
-// Wait return an error that matches verbs.ErrState.
+// context.Cause(ctx). If a callback blocks, the error also matches verbs.ErrBusy. With
+// NewLoop, use Loop.Stop and Loop.Close: the error matches verbs.ErrState until that
+// engine has ended.
 func (e *Engine) Shutdown(ctx context.Context) error {
 	if err := e.checkWaitable("shut down"); err != nil {
 		return err

@@ -1,10 +1,12 @@
 package reactor
 
-// A wrID is the id of a work request. From the most significant bit, it has the
-// connection's index in connTable (20 bits), its generation (20 bits), one bit for send
-// requests, and the request's slot (23 bits). The generation distinguishes late
-// completions of an earlier connection with the index. A request of a shared receive
-// queue has the buffer's index in slab.all as its id.
+// A wrID is the id of a work request. For a shared receive queue it is the buffer's
+// index in slab.all. Otherwise it has these parts, from the most significant bit:
+//
+//   - 20 bits: the connection's index in connTable.
+//   - 20 bits: its generation, for late completions of an earlier connection.
+//   - 1 bit: set for send requests.
+//   - 23 bits: the slot of the request.
 type wrID uint64
 
 const (
