@@ -28,7 +28,7 @@ func (c *tally) drain(from *cm.EventChannel) {
 }
 
 // TestConcurrentMigrate migrates IDs while other goroutines fetch their events. Each
-// event is fetched once, from any channel. A channel keeps no ID that has moved.
+// event must be fetched exactly once.
 func TestConcurrentMigrate(t *testing.T) {
 	for range 20 {
 		transport := &fakeTransport{}
@@ -68,8 +68,8 @@ func TestConcurrentMigrate(t *testing.T) {
 	}
 }
 
-// TestConcurrentClose checks that Close of a channel does not overlap with Next of
-// another goroutine. The fake transport panics if they do.
+// TestConcurrentClose checks that a channel is not closed during a Next on another
+// goroutine. The fake transport panics otherwise.
 func TestConcurrentClose(t *testing.T) {
 	for range 200 {
 		p := reach(t, cm.TCP, cm.StateConnecting)

@@ -11,12 +11,11 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// The label of a test case begins with the names of the tested statements, such as "C1".
-// The letter names the manual page: A is rdma_accept(3) of 2014, C is rdma_connect(3), R
-// is rdma_reject(3). manual_test.go lists the statements.
+// The label of a test case begins with the tested statements of manual_test.go, such as
+// "C1". A is rdma_accept(3) of 2014, C is rdma_connect(3), R is rdma_reject(3).
 //
-// The fake device serves at most 16 READs and atomics of the peer at a time, and can
-// have at most 8 of its own outstanding.
+// The fake device serves at most 16 READs and atomics of the peer, and can have 8 of its
+// own outstanding.
 
 // withQP creates the queue pair of p and returns p.
 func withQP(p *peer) *peer {
@@ -358,7 +357,7 @@ func TestReject(t *testing.T) {
 }
 
 // TestLengthsBeyondAByte checks that private data of more than 255 bytes is refused. In
-// rdma_cm the length has eight bits; truncated to these, it could look valid.
+// rdma_cm the length has only eight bits.
 func TestLengthsBeyondAByte(t *testing.T) {
 	for _, ps := range []cm.PortSpace{cm.TCP, cm.UDP} {
 		for _, n := range []int{255, 256, 257, 1 << 16} {

@@ -9,8 +9,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/cm"
 )
 
-// failureEvent brings a new ID into the given state. The transport then reports the
-// event raw. The result is the event that Next returns.
+// failureEvent delivers a failure to a new ID in the given state. It returns the event
+// of Next.
 func failureEvent(t *testing.T, ps cm.PortSpace, state cm.State, raw cm.TransportEvent) *cm.Event {
 	t.Helper()
 	p := reach(t, ps, state)

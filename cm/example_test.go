@@ -15,8 +15,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// This example makes and ends a connection, with both sides on one event channel. Each
-// event determines the next call. No messages are sent; see the example of package cq.
+// This example makes and ends a connection. Both sides are on one event channel, and
+// each event determines the next call.
 func Example() {
 	provider, err := soft.Open(nil) // an RDMA device in software
 	check(err)
@@ -62,7 +62,7 @@ func Example() {
 // timeout is the timeout of address and route resolution.
 const timeout = 10 * time.Second
 
-// A pair has both sides of the connection with their queue pairs' objects.
+// A pair has the IDs of both sides, and the objects of their queue pairs.
 type pair struct {
 	client, server *cm.ID
 	pd             verbs.PD
@@ -71,8 +71,8 @@ type pair struct {
 	queue          *cq.Queue
 }
 
-// step reacts to an event. The server gets Disconnected first, and calls Disconnect.
-// That gives the client Disconnected; its Disconnect has no effect.
+// step reacts to an event. Both sides call Disconnect after Disconnected; on the client
+// this has no effect.
 func (p *pair) step(ev *cm.Event) {
 	switch ev.Type {
 	case cm.AddrResolved:
@@ -99,7 +99,7 @@ func (p *pair) step(ev *cm.Event) {
 }
 
 // createQP creates an ID's queue pair, and posts one receive buffer. The first call also
-// creates the PD, the memory and the CQ: before, the device is unknown.
+// creates the PD, the memory and the CQ.
 func (p *pair) createQP(id *cm.ID) {
 	if p.pd == nil {
 		p.open(id.Device())
@@ -166,9 +166,8 @@ func check(err error) {
 	}
 }
 
-// This example has a client and a server without an event loop. Each has its own event
-// channel, and sleeps in Expect until the next event. The client sends one message. Both
-// sides sleep in cq.Group.Wait until it is complete.
+// This example has a client and a server without an event loop. Each sleeps in Expect
+// until the next event, and in cq.Group.Wait until the message is complete.
 func ExampleEventChannel_Expect() {
 	provider, err := soft.Open(nil)
 	check(err)

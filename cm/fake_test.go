@@ -15,7 +15,7 @@ import (
 )
 
 // fakeTransport is a transport whose events come from the test. Its channels and IDs
-// record calls, and panic if they are used after Close.
+// panic if they are used after Close.
 type fakeTransport struct {
 	fail error // error that OpenChannel returns
 

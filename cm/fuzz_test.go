@@ -20,9 +20,8 @@ var sortedCalls = func() []string {
 	return list
 }()
 
-// FuzzStates makes calls and delivers events by a script: even bytes are calls, odd
-// bytes events. Only what the ID's state allows may have an effect. Nothing panics, and
-// at the end everything can be closed.
+// FuzzStates makes calls (even bytes) and delivers events (odd bytes). Only what the
+// state of the ID allows may have an effect, and at the end everything can be closed.
 func FuzzStates(f *testing.F) {
 	f.Add(true, []byte{0, 1, 2, 3})
 	f.Add(true, fuzzScript("resolve address", cm.AddrResolved, "resolve route", cm.RouteResolved, "create QP", "connect", cm.Established, "disconnect", cm.Disconnected, cm.TimewaitExit))

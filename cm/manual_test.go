@@ -163,9 +163,8 @@ func TestStatementsAreComplete(t *testing.T) {
 	require.Equal(t, want, have)
 }
 
-// TestStatementsKnowTheirTests checks the labels of this package's test cases. A label
-// such as "A1: ..." says that the case tests A1. The statement must list the case's test
-// function.
+// TestStatementsKnowTheirTests checks the labels of the test cases. For a label such as
+// "A1: ...", the statement A1 must list the test function.
 func TestStatementsKnowTheirTests(t *testing.T) {
 	tests := make(map[string][]string)
 	for _, s := range statements {

@@ -14,9 +14,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// legalSteps lists, for each state, the calls and events of an ID without a queue pair.
-// After "=" stands the next state, if it changes. The source is the manual pages.
-// callRules and eventRules were written independently, so the tests check both.
+// legalSteps lists the calls and events of each state, without a queue pair, from the
+// manual pages. After "=" stands the next state. callRules and eventRules were written
+// independently.
 var legalSteps = map[cm.State]string{
 	cm.StateIdle: `bind=bound, resolve address=resolving address, migrate, set TOS,
 		set REUSEADDR, clear REUSEADDR, set AFONLY, set ACK_TIMEOUT, set MIN_RNR_TIMER`,
@@ -264,8 +264,8 @@ func TestEstablishWithQP(t *testing.T) {
 	require.Equal(t, cm.StateResponded, p.id.State())
 }
 
-// TestTransportRefuses checks that a call that the transport refuses changes nothing and
-// may be repeated. Only a refused Accept loses its request.
+// TestTransportRefuses checks that a call that the transport refuses changes nothing.
+// Only Accept loses its request.
 func TestTransportRefuses(t *testing.T) {
 	everyState(t, func(t *testing.T, ps cm.PortSpace, state cm.State) {
 		for name, call := range callFuncs {

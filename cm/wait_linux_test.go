@@ -16,9 +16,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// waitingID returns an ID that waits for AddrResolved. Its channel's descriptor is
-// readable while an event is queued. The Go channel fdCalls gets a value when Wait calls
-// FD, right before it sleeps.
+// waitingID returns an ID that waits for AddrResolved; see makeReadable for its channel.
+// Wait calls FD right before it sleeps.
 func waitingID(t *testing.T) (p *peer, fdCalls chan struct{}) {
 	t.Helper()
 	p = reach(t, cm.TCP, cm.StateResolvingAddr)
@@ -108,8 +107,8 @@ func TestWaitDeadline(t *testing.T) {
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 }
 
-// TestWaitClosed checks that Close wakes goroutines in Wait, and then closes the
-// descriptor. The fake transport panics if the descriptor is used after Close.
+// TestWaitClosed checks that Close first ends all calls of Wait, and then closes the
+// descriptor.
 func TestWaitClosed(t *testing.T) {
 	for range 100 {
 		c, under := open(t)

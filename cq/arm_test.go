@@ -36,8 +36,8 @@ func TestArmFindsCompletionDuringArm(t *testing.T) {
 	calls := 0
 	script := &faultcq.Script{Between: func() {
 		// The device calls Between before and after each call of the group. Calls 1 to 4
-		// belong to the arming of the two CQs. Call 6 follows the poll of the first CQ,
-		// and adds a completion to this CQ. The completion must raise an event.
+		// arm the two CQs. Call 6 follows the poll of the first CQ: the completion that
+		// it adds must raise an event.
 		if calls++; calls == 6 {
 			complete(c[0], 1)
 		}
@@ -167,7 +167,7 @@ func TestConsumeIgnoresEventsOfClosedQueues(t *testing.T) {
 	complete(c, 1)
 	require.NoError(t, old.Close())
 
-	// The new queue has the table index of the closed one, but an event of the closed
+	// The new queue has the table index of the closed queue. An event of the closed
 	// queue must not count for it.
 	_, successor := newQueue(t, g, 8)
 	requireIdle(t, g)

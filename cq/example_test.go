@@ -48,8 +48,8 @@ func Example() {
 	// Output: request 1 received "hello"
 }
 
-// nextCompletions returns the next completions. It sleeps until there are some. Some
-// devices lose events, so each sleep has a time limit.
+// nextCompletions sleeps until there are completions, and returns them. Each sleep has a
+// time limit, because some devices lose events.
 func nextCompletions(group *cq.Group, queue *cq.Queue, epoll *poller.Poller) []verbs.WC {
 	for lost := false; ; {
 		wcs, err := queue.Poll()
@@ -74,8 +74,7 @@ func nextCompletions(group *cq.Group, queue *cq.Queue, epoll *poller.Poller) []v
 }
 
 // connect connects two queue pairs of this process. It returns both, and a function that
-// ends the connection. The events come in a known order here; the example of package cm
-// handles any order.
+// ends the connection. The order of the events is known here.
 func connect(p cm.Provider, pd verbs.PD, queue *cq.Queue) (client, server verbs.QP, disconnect func()) {
 	channel, err := cm.OpenChannel(p)
 	check(err)

@@ -22,10 +22,10 @@ const (
 	maxTurns = 100 * completions
 )
 
-// TestProtocol runs the owner's loop in virtual time on a simulated device. The device
-// adds completions between any two steps. It loses, duplicates, delays and merges
-// events, and raises spurious ones. Whenever the loop sleeps while a completion waits,
-// an event must be pending or lost.
+// TestProtocol runs the owner's loop in virtual time. Between any two steps, the
+// simulated device adds completions. It also loses, duplicates, delays and merges
+// events. When the loop sleeps while a completion waits, an event must be pending or
+// lost.
 func TestProtocol(t *testing.T) {
 	first, last := uint64(1), uint64(seeds)
 	if *seedFlag != 0 {
@@ -64,8 +64,8 @@ type simulation struct {
 	replaced int  // number of queues that were closed during the run
 }
 
-// A testQueue is a queue with the CQ of the simulated device. Its completions are
-// numbered from 0.
+// A testQueue is a queue with its CQ of the simulated device. Completions are numbered
+// from 0.
 type testQueue struct {
 	queue     *cq.Queue
 	cq        *faultcq.CQ
@@ -99,8 +99,8 @@ func newSimulation(t *testing.T, seed uint64) *simulation {
 	return w
 }
 
-// chance returns the probability of one kind of fault, in percent. It is 0 in half of
-// the runs, and 1 to 60 in the others.
+// chance returns a random probability of a fault in percent. In half of the runs it is
+// 0.
 func (sim *simulation) chance() int { return max(0, sim.rng.IntN(120)-60) }
 
 func (sim *simulation) in(percent int) bool { return sim.rng.IntN(100) < percent }
@@ -113,8 +113,8 @@ func (sim *simulation) newQueue() *testQueue {
 	return &testQueue{queue: q, cq: deviceCQ(q)}
 }
 
-// betweenSteps runs between two steps of the owner's loop. with the probability sim.rate,
-// the device adds completions. With a probability of 20 %, its time advances.
+// betweenSteps runs between two steps of the owner's loop. It lets the device add
+// completions, and sometimes advances the device's time.
 func (sim *simulation) betweenSteps() {
 	if sim.quiet {
 		return
@@ -187,12 +187,11 @@ func (sim *simulation) poll() (found bool) {
 	return found
 }
 
-// sleep waits until the descriptor is readable or the safety timeout has passed. Then it
-// calls Group.Consume. It returns true if the timeout has ended the sleep.
+// sleep waits until the descriptor is readable or the safety timeout has passed, and
+// then calls Group.Consume. It returns true after a timeout.
 //
-// The device adds no completions in the last maxDelay ticks before the timeout, nor
-// between the timeout and the next polls. Otherwise the test could not tell a delayed
-// event from a lost one.
+// The device adds no completions shortly before and after the timeout. Otherwise the
+// test could not tell a delayed event from a lost one.
 func (sim *simulation) sleep() (timedOut bool) {
 	sim.sleeps++
 	for tick := range safetyTimeout {
@@ -288,8 +287,8 @@ func (sim *simulation) close() {
 	if c.Dropped == 0 && s.Rescues > 0 {
 		sim.t.Fatalf("%d rescues, but no event was lost", s.Rescues)
 	}
-	// A CQ is armed because it is new, because its event was consumed, or because
-	// Rescued was called, which arms every CQ once. The sum of these is the limit.
+	// A CQ is armed when it is new, after each event, and after each call of Rescued.
+	// The sum is the limit.
 	made := uint64(len(sim.queues) + sim.replaced)
 	if most := made + s.Events + s.Rescues*uint64(len(sim.queues)); s.Arms > most {
 		sim.t.Fatalf("armed %d times, more than %d", s.Arms, most)

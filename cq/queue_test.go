@@ -190,8 +190,8 @@ func TestQueuePollsInline(t *testing.T) {
 	}
 }
 
-// TestEmptiedAfterArm checks that a Poll that only returns what Arm has found does not
-// report an empty CQ. Completions may have arrived since.
+// TestEmptiedAfterArm checks that a Poll that returns only completions of Arm does not
+// report an empty CQ.
 func TestEmptiedAfterArm(t *testing.T) {
 	g, _ := newGroup(t, nil, &cq.Config{Batch: 2})
 	q, c := newQueue(t, g, 8)

@@ -84,8 +84,8 @@ func wait(t *testing.T, p *poller.Poller, timeout time.Duration) []poller.Event 
 	return events
 }
 
-// onThread runs f on its own thread. It returns the ID of the thread, and a channel that
-// is closed when f returns.
+// onThread runs f on its own thread. It returns the thread's ID, and a channel that is
+// closed at the end.
 func onThread(f func()) (tid int, done <-chan struct{}) {
 	ids, end := make(chan int), make(chan struct{})
 	go func() {

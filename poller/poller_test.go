@@ -138,8 +138,8 @@ func TestEventOutOfRange(t *testing.T) {
 	}
 }
 
-// Event returns false for a stale event. While the first event is handled, the second
-// registration is removed, and a new one gets its index and its descriptor number.
+// Event returns false for a stale event: its registration was removed meanwhile, and a
+// new one got the same index and descriptor number.
 func TestStaleEvents(t *testing.T) {
 	p := newPoller(t, 8)
 	data := map[uint64]poller.Token{}

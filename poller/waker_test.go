@@ -114,8 +114,8 @@ func TestWakeFromManyGoroutines(t *testing.T) {
 
 func TestWakePublishes(t *testing.T) {
 	p := newPoller(t, 8)
-	// Two goroutines access this variable, and only Wake and Wait order the accesses.
-	// Without that order, the race detector would report them.
+	// Only Wake and Wait order the accesses of two goroutines to this variable.
+	// Otherwise the race detector reports them.
 	var shared int
 	for i := range 1000 {
 		go func() {
@@ -142,8 +142,8 @@ func TestWakesCoalesce(t *testing.T) {
 	require.NoError(t, w.Close())
 }
 
-// Close waits for a goroutine that is about to signal the eventfd. By then, the
-// descriptor number could belong to another file.
+// Close waits for a goroutine that is about to signal the eventfd, so it never writes to
+// another file.
 func TestCloseWaitsForPendingSignal(t *testing.T) {
 	w, err := poller.NewWaker()
 	require.NoError(t, err)

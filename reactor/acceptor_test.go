@@ -10,10 +10,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// TestAnswerAfterRequestEnded checks answers to a request that has ended, before the
-// loop has handled the end. The peer has withdrawn the request, or its device was
-// removed. Reject returns this reason, and Accept passes the reason to OnAcceptError.
-// The engine closes the request.
+// TestAnswerAfterRequestEnded checks answers to a request that was withdrawn, or whose
+// device was removed, before the loop knows it. Reject returns this reason, and
+// OnAcceptError gets it after Accept.
 func TestAnswerAfterRequestEnded(t *testing.T) {
 	for removed, want := range map[bool]error{false: verbs.ErrPeerGone, true: reactor.ErrDeviceRemoved} {
 		kept := make(chan *reactor.ConnRequest, 1)

@@ -39,9 +39,8 @@ func TestCatchUpEndsOnEmptyQueue(t *testing.T) {
 	require.True(t, u.poll(q), "the CQ is still empty")
 }
 
-// TestCatchUpEndsOnFullQueue checks a CQ that returns a full batch in each poll. A
-// catchUp ends when it has handled the completions that were there at its first poll.
-// After a reset, the next catchUp does the same.
+// TestCatchUpEndsOnFullQueue checks that a catchUp ends when it has handled the
+// completions that were there at its first poll.
 func TestCatchUpEndsOnFullQueue(t *testing.T) {
 	const depth, batch = 10, 2
 	q, device := newFaultQueue(t, depth, batch)

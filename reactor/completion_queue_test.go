@@ -127,8 +127,8 @@ func TestConnectionsBeyondOneCQ(t *testing.T) {
 	}
 }
 
-// TestUnusedCQIsClosed checks that a loop closes an unused CQ. The loop calls trim at
-// intervals. A CQ is closed when trim finds it unused for the second time.
+// TestUnusedCQIsClosed checks that a loop closes a CQ when trim finds it unused for the
+// second time.
 func TestUnusedCQIsClosed(t *testing.T) {
 	w := newManyConns(t, 100, nil, reactor.Config{MaxInFlight: 7})
 	w.dial(7)
@@ -159,7 +159,7 @@ func TestUnusedCQIsClosed(t *testing.T) {
 }
 
 // TestNoMoreCQs checks that a connection is refused if all CQs are full and the device
-// has no more. The open connections stay. After one closes, another can take its place.
+// has no more. After one closes, another can take its place.
 func TestNoMoreCQs(t *testing.T) {
 	w := newManyConns(t, 2, nil, reactor.Config{MaxInFlight: 7})
 	w.dial(6)
@@ -186,8 +186,8 @@ func TestNoMoreCQs(t *testing.T) {
 	w.echo()
 }
 
-// TestCQsArePolledInTurn checks that two busy CQs do not delay a completion on a third
-// one. Each of the two has more completions than Config.CompletionBudget.
+// TestCQsArePolledInTurn checks that two CQs with more completions than
+// Config.CompletionBudget do not delay a third one.
 func TestCQsArePolledInTurn(t *testing.T) {
 	w := newManyConns(t, 100, nil, reactor.Config{MaxInFlight: 7, CompletionBudget: 1})
 	w.dial(2*connsPerCQ + 1)
@@ -210,8 +210,8 @@ func TestCQsArePolledInTurn(t *testing.T) {
 	require.EqualValues(t, 1, last.Stats().Messages)
 }
 
-// TestHeldCompletionsAreNotAnEmptyPoll checks a poll that only returns what Arm has
-// found. Other completions may have arrived since, so the CQ does not count as empty.
+// TestHeldCompletionsAreNotAnEmptyPoll checks that a poll that only returns what Arm has
+// found does not count as empty.
 func TestHeldCompletionsAreNotAnEmptyPoll(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, nil)
 	require.NoError(t, p.accepted.Send(nil))

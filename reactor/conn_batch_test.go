@@ -34,8 +34,7 @@ func (s *fakeQP) PostSend(wrs []verbs.SendWR) (n int, err error) {
 }
 
 // TestSendBatch checks that the requests in a batch keep their contents when others are
-// added, which may move the batch's memory. Requests that the queue pair refuses stay in
-// the batch.
+// added. Requests that the queue pair refuses stay in the batch.
 func TestSendBatch(t *testing.T) {
 	var batch sendBatch
 	stage := func(text string, addr uint64) {

@@ -26,8 +26,8 @@ func wireLoop(t *testing.T, h reactor.Handler, port uint16) *reactor.Loop {
 	p, err := soft.Open(&soft.Config{Vectors: 1, Path: soft.PathWire, WirePort: port})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, p.Close()) })
-	// The ACK timeout is short, so that an absent peer soon uses up the retries. The
-	// device rounds it up to 4.096 µs * 2^13 = 33.6 ms.
+	// The ACK timeout is short, so that an absent peer soon uses up the retries. It is
+	// rounded up to 4.096 µs * 2^13 = 33.6 ms.
 	l, err := reactor.NewLoop(p, h, &reactor.Config{AckTimeout: 33 * time.Millisecond})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, l.Close()) })
@@ -62,8 +62,7 @@ func TestKeepaliveOnWirePath(t *testing.T) {
 }
 
 // TestKeepaliveWithUnconfirmedSends checks that an unanswered probe does not end a
-// connection with unconfirmed sends. A peer without receive buffers answers neither the
-// sends nor the probe. Only one probe may be outstanding.
+// connection with unconfirmed sends. The peer may only lack receive buffers.
 func TestKeepaliveWithUnconfirmedSends(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, &reactor.Config{MaxInFlight: 4, Keepalive: time.Hour})
 	sent := uint64(0)
@@ -80,8 +79,7 @@ func TestKeepaliveWithUnconfirmedSends(t *testing.T) {
 }
 
 // TestKeepaliveNotAnsweredOnBusyQueue checks that an unanswered probe ends its
-// connection even if another connection keeps the CQ busy. The only completion of the
-// turn in which the probe times out belongs to the other connection.
+// connection while another connection keeps the CQ busy.
 func TestKeepaliveNotAnsweredOnBusyQueue(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, &reactor.Config{Keepalive: time.Hour, CompletionBudget: 1})
 	var busy *reactor.Conn

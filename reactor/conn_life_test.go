@@ -130,8 +130,7 @@ func TestDataNeverPrecedesOpen(t *testing.T) {
 }
 
 // TestDrainTimeoutOfDelayedLoop checks that a connection closes without an error if its
-// sends were confirmed within DrainTimeout, even if a delayed loop handles the
-// confirmation later.
+// sends were confirmed in time, even if a delayed loop learns that later.
 func TestDrainTimeoutOfDelayedLoop(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, &reactor.Config{DrainTimeout: time.Hour})
 	require.NoError(t, p.dialed.Send([]byte("received")))
@@ -150,8 +149,7 @@ func TestDrainTimeoutOfDelayedLoop(t *testing.T) {
 }
 
 // TestDrainTimeoutBeginsWithTheFirstStep checks that DrainTimeout begins when the loop
-// asks the peer to confirm the sends. While many connections close, that may be long
-// after Close.
+// asks the peer to confirm the sends.
 func TestDrainTimeoutBeginsWithTheFirstStep(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, &reactor.Config{DrainTimeout: time.Hour})
 	require.NoError(t, p.dialed.Send([]byte("received")))

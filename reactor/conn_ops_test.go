@@ -70,7 +70,7 @@ func TestOneSidedOperations(t *testing.T) {
 }
 
 // TestRefusedOperationFailsTheConnection checks that an operation that the peer does not
-// allow ends the connection. Before OnClose, every operation is reported in order.
+// allow ends the connection, after every operation was reported.
 func TestRefusedOperationFailsTheConnection(t *testing.T) {
 	var tags []uint64
 	var errs []error

@@ -74,9 +74,8 @@ func TestHeldMessagesOfDisconnectedPeer(t *testing.T) {
 	require.Equal(t, ErrPeerClosed, c.closeReason.cause)
 }
 
-// TestMessagesWhileClosing checks messages that the loop handles while a connection
-// closes. After a failure or a close by the peer, they are delivered. After Close, Abort
-// or OnClose, they are discarded.
+// TestMessagesWhileClosing checks that messages are delivered after a failure or a close
+// by the peer, and discarded after Close, Abort or OnClose.
 func TestMessagesWhileClosing(t *testing.T) {
 	for name, test := range map[string]struct {
 		end       func(*Conn)
@@ -104,9 +103,8 @@ func TestMessagesWhileClosing(t *testing.T) {
 	}
 }
 
-// TestUnmatchedCompletions checks completions that only a faulty device reports. One
-// without a connection is counted and dropped. One without a posted buffer ends its
-// connection.
+// TestUnmatchedCompletions checks completions of a faulty device. Without a connection,
+// they are dropped. Without a posted buffer, they end the connection.
 func TestUnmatchedCompletions(t *testing.T) {
 	r := &recorder{}
 	c := newTestConn(t, r)
@@ -144,8 +142,8 @@ func arriveInline(c *Conn, data []byte) {
 	c.device.completeInline(&verbs.WC{ID: uint64(c.key), Opcode: verbs.WCRecv, Flags: verbs.WCInline, ByteLen: uint32(len(data))}, data)
 }
 
-// TestInlineMessage checks a message without a buffer. It takes no buffer from the
-// receive queue. It takes one from the slab only if it is kept.
+// TestInlineMessage checks that a message without a buffer takes none from the receive
+// queue, and one from the slab only if it is kept.
 func TestInlineMessage(t *testing.T) {
 	k := &keeper{}
 	c := newTestConn(t, k)

@@ -21,8 +21,8 @@ func TestConnStatesAreOrdered(t *testing.T) {
 	require.Equal(t, reactor.StateClosed, last)
 }
 
-// TestStatesAfterFailedRequest checks the states after a failed request. The connection
-// waits for cm.Disconnected, then for an empty CQ, then for the flush of its queues.
+// TestStatesAfterFailedRequest checks that the connection waits for cm.Disconnected,
+// then for an empty CQ, then for the flush of its queues.
 func TestStatesAfterFailedRequest(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, nil)
 	c := p.dialed
@@ -40,9 +40,8 @@ func TestStatesAfterFailedRequest(t *testing.T) {
 	require.ErrorIs(t, p.dialCloseErr, verbs.ErrPeerGone)
 }
 
-// TestStatesAfterSecondFailure checks a connection that waits for cm.Disconnected after
-// a failed request, because the event may tell the reason. A fatal event of the queue
-// pair is a definite reason and ends the wait.
+// TestStatesAfterSecondFailure checks that a fatal event of the queue pair ends the wait
+// for cm.Disconnected.
 func TestStatesAfterSecondFailure(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, nil)
 	c := p.dialed

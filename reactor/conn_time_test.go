@@ -47,8 +47,8 @@ func TestKeepaliveNotAnswered(t *testing.T) {
 	require.Equal(t, reactor.ErrKeepalive, p.dialCloseErr)
 }
 
-// runLate advances the loop's clock by d, as a delay would, and calls fn on the loop.
-// After that the loop reads its clock and polls.
+// runLate advances the loop's clock by d, as a delay would, and calls fn before the loop
+// polls.
 func runLate(t *testing.T, l *reactor.Loop, d time.Duration, fn func()) {
 	done := false
 	require.NoError(t, l.Post(func() {
@@ -59,8 +59,8 @@ func runLate(t *testing.T, l *reactor.Loop, d time.Duration, fn func()) {
 	drive(t, func() bool { return done }, l)
 }
 
-// TestIdleTimeoutCountsLateSend checks that a send counts as activity after a delay
-// longer than the idle timeout, even before the loop has read its clock.
+// TestIdleTimeoutCountsLateSend checks that a send after a long delay counts as
+// activity, even before the loop reads its clock.
 func TestIdleTimeoutCountsLateSend(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, nil)
 	p.dialed.SetIdleTimeout(time.Hour)

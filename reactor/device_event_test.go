@@ -48,9 +48,8 @@ func (c *failingCQ) Arm(solicited bool) error {
 	return c.CQ.Arm(solicited)
 }
 
-// TestFatalDeviceEvent checks a device whose events and CQs fail after a fatal event.
-// The engine continues, and the loop can sleep, although the device's descriptor stays
-// readable.
+// TestFatalDeviceEvent checks that the engine continues, and the loop can sleep, after a
+// fatal event of a device.
 func TestFatalDeviceEvent(t *testing.T) {
 	r, w, err := os.Pipe()
 	require.NoError(t, err)

@@ -11,9 +11,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// TestDeviceEvents checks asynchronous events of a device. An event that reports a
-// failure ends the affected connections with an error that names it. Other events do
-// not.
+// TestDeviceEvents checks that only an event that reports a failure ends the affected
+// connections. The error names the event.
 func TestDeviceEvents(t *testing.T) {
 	for _, eventType := range []verbs.AsyncEventType{
 		verbs.AsyncQPFatal, verbs.AsyncQPAccessError, verbs.AsyncCQError, verbs.AsyncDeviceFatal,
@@ -32,8 +31,8 @@ func TestDeviceEvents(t *testing.T) {
 	}
 }
 
-// TestBrokenCompletionQueue checks that a failing CQ ends its connections at once. The
-// CQ returns no more flushed requests, but every operation is reported.
+// TestBrokenCompletionQueue checks that a failing CQ ends its connections at once, and
+// that every operation is reported.
 func TestBrokenCompletionQueue(t *testing.T) {
 	broken := errors.New("broken")
 	var ends []error
@@ -85,8 +84,7 @@ func (p *limitedChannels) OpenChannel() (cm.TransportChannel, error) {
 }
 
 func TestNewReleasesResourcesOnFailure(t *testing.T) {
-	// New needs three channels: one for the acceptor, and one for each loop. It fails
-	// here, and must close those that it has opened.
+	// New needs three channels. It fails here, and must close those that it has opened.
 	for channels := range 3 {
 		p := &limitedChannels{Provider: openSoft(t, 2), channelsLeft: channels}
 		_, err := reactor.New(p, &hooks{}, &reactor.Config{NumLoops: 2})
@@ -117,7 +115,7 @@ func TestPeerGoneWhileDraining(t *testing.T) {
 }
 
 // TestMemoryOfDevice checks that Alloc and Lease open a device that the loop does not
-// use yet. They refuse a device of another provider.
+// use yet, and refuse another provider's.
 func TestMemoryOfDevice(t *testing.T) {
 	p, other := openSoft(t, 1), openSoft(t, 1)
 	l, err := reactor.NewLoop(p, &hooks{}, nil)

@@ -34,8 +34,8 @@ func TestWaitingDialsAreLimited(t *testing.T) {
 	drive(t, func() bool { return failed == 1 }, client, server)
 }
 
-// TestOpenedDuringDelay checks a loop that is delayed beyond the time limit of an
-// opening connection. The peer has accepted during the delay, so the connection opens.
+// TestOpenedDuringDelay checks that a connection that the peer accepts during a delay
+// opens, even if its time limit has passed.
 func TestOpenedDuringDelay(t *testing.T) {
 	var dialed *reactor.Conn
 	server := newLoop(t, &hooks{}, nil)

@@ -50,8 +50,8 @@ func TestLoopsInsideAnotherEpoll(t *testing.T) {
 	require.Zero(t, client.Stats().Rescues+server.Stats().Rescues)
 }
 
-// runAll runs each loop until a turn finds no work, and then arms all loops. It returns
-// true if Arm has found work.
+// runAll runs each loop until a turn finds no work, and arms all loops. It returns true
+// if Arm has found work.
 func runAll(t *testing.T, loops []*reactor.Loop) (busy bool) {
 	for _, l := range loops {
 		for {
@@ -221,7 +221,7 @@ func TestSafetyTimeout(t *testing.T) {
 }
 
 // TestWaitRefusedForEmbeddedLoop checks that Wait and Shutdown fail while an embedded
-// loop has not ended. Only the application can run such a loop.
+// loop, which only the application can run, has not ended.
 func TestWaitRefusedForEmbeddedLoop(t *testing.T) {
 	loop := newLoop(t, &hooks{}, nil)
 	require.ErrorIs(t, loop.Engine().Wait(), verbs.ErrState)

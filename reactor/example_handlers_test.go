@@ -64,8 +64,8 @@ type watcher struct {
 	found chan uint64
 }
 
-// OnOpen sets a turn function, which keeps the loop awake. It checks the first word of
-// the region in every turn, and removes itself when the word was written.
+// OnOpen sets a turn function, which keeps the loop awake until the first word of the
+// region was written.
 func (w *watcher) OnOpen(c *reactor.Conn) {
 	loop := c.Loop()
 	loop.SetTurnFunc(func() (worked bool) {

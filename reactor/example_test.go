@@ -16,8 +16,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
-// serve starts a server with the handler h, in a real program in another process. It
-// returns the server's address and a function that stops the server.
+// serve starts a server with the handler h. It returns the server's address and a
+// function that stops the server.
 func serve(h reactor.Handler) (addr netip.AddrPort, stop func()) {
 	engine, stop := run(h)
 	listener, err := engine.Listen(netip.MustParseAddrPort("127.0.0.1:0"), nil)
@@ -111,8 +111,8 @@ func ExampleConn_SendBuffer() {
 
 type formatter struct{ asker }
 
-// OnOpen sends a text in a leased buffer. The buffer's length is 0 at first, so Appendf
-// writes to its beginning. SetLen sets the text's length.
+// OnOpen sends a text in a leased buffer, whose length is 0 at first. Appendf writes the
+// text, and SetLen sets its length.
 func (*formatter) OnOpen(c *reactor.Conn) {
 	buf, err := c.Lease()
 	check(err)
@@ -149,8 +149,8 @@ func (a *asker) OnOpen(c *reactor.Conn) { check(c.Send([]byte(a.question))) }
 
 func (a *asker) OnMessage(_ *reactor.Conn, msg reactor.Message) { a.answer <- string(msg.Data()) }
 
-// This example works on a message on another goroutine. The handler keeps the message,
-// the goroutine changes it, and a posted function sends the answer.
+// This example changes a message on another goroutine. The handler keeps the message,
+// and a posted function sends the answer.
 func ExampleMessage_Keep() {
 	addr, end := serve(&worker{})
 	defer end()
@@ -167,9 +167,8 @@ type worker struct {
 	busy sync.WaitGroup
 }
 
-// OnMessage keeps the message and starts a goroutine, which only uses its bytes. Only
-// the loop's goroutine calls methods of the loop and the connection: in OnMessage and in
-// the posted function.
+// OnMessage keeps the message and starts a goroutine that changes its bytes. The posted
+// function runs on the loop's goroutine again.
 func (w *worker) OnMessage(c *reactor.Conn, msg reactor.Message) {
 	loop, buf, text := c.Loop(), msg.Keep(), msg.Data()
 	w.busy.Go(func() {
@@ -186,7 +185,7 @@ func (w *worker) OnMessage(c *reactor.Conn, msg reactor.Message) {
 func (w *worker) OnShutdown(*reactor.Loop) { w.busy.Wait() }
 
 // This example accepts or rejects a request by its private data, a book title. The
-// private data of the reject is the reason.
+// reject carries the reason.
 func ExampleConnRequest_Reject() {
 	addr, end := serve(library{titles: map[string]bool{"Emma": true}})
 	defer end()
@@ -223,8 +222,8 @@ type reader struct {
 
 func (r reader) OnOpen(*reactor.Conn) { r.answer <- "accepted" }
 
-// OnDialError is called when the peer rejects the request. Other causes are that nobody
-// listens at the address, or that the peer does not answer.
+// OnDialError is called when the peer rejects the request. Other causes are a peer that
+// does not answer and an address at which no process listens.
 func (r reader) OnDialError(_ *reactor.DialOptions, err error) {
 	if reject, ok := errors.AsType[*cm.RejectError](err); ok && reject.ByApplication {
 		r.answer <- "rejected: " + unpadded(reject.PrivateData)

@@ -8,8 +8,7 @@ import (
 )
 
 // This example uses one-sided operations. The server sends each client the address and
-// key of a memory region, as private data. The client writes to the region and reads it,
-// without any call of the server's handler.
+// key of a memory region, as private data. The client writes to the region and reads it.
 func ExampleConn_Write() {
 	addr, end := serve(&region{})
 	defer end()
@@ -45,8 +44,7 @@ type regionUser struct {
 	done   chan error
 }
 
-// OnOpen posts a WRITE and then a READ. The peer's device executes them in order, so the
-// READ returns the written bytes.
+// OnOpen posts a WRITE and then a READ, which returns the written bytes.
 func (u *regionUser) OnOpen(c *reactor.Conn) {
 	var remote reactor.Remote
 	err := remote.UnmarshalBinary(c.PeerPrivateData())

@@ -123,8 +123,8 @@ func OutstandingProbes(l *Loop) (n uint32) {
 // ProbeBudget is the largest number of keepalive probes in one turn.
 const ProbeBudget = probeBudget
 
-// EndPendingRequest ends req as an event that the loop has not handled yet: a device
-// removal if deviceRemoved is true, otherwise a withdrawal by the peer.
+// EndPendingRequest ends req by a device removal or a withdrawal of the peer. The loop
+// has not handled that event yet.
 func EndPendingRequest(req *ConnRequest, deviceRemoved bool) {
 	req.engine.acceptor.mu.Lock()
 	defer req.engine.acceptor.mu.Unlock()
@@ -135,8 +135,7 @@ func EndPendingRequest(req *ConnRequest, deviceRemoved bool) {
 }
 
 // FetchRequestDuringShutdown makes a new engine fetch one event, as if Shutdown had
-// already collected the pending requests. The first result is false if there was no
-// event.
+// collected the requests. The first result is false without an event.
 func FetchRequestDuringShutdown(e *Engine) (fetched bool, err error) {
 	e.acceptor.mu.Lock()
 	e.acceptor.closing = true

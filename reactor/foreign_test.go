@@ -45,9 +45,9 @@ func TestForeignDescriptor(t *testing.T) {
 	require.Zero(t, n)
 }
 
-// TestForeignClosedInCallback checks two descriptors that are readable in one turn. The
-// first callback closes the second registration. The second callback must not run,
-// although its event was fetched.
+// TestForeignClosedInCallback checks two descriptors that are readable in one turn.
+// After the first callback closes the second registration, the second callback must not
+// run.
 func TestForeignClosedInCallback(t *testing.T) {
 	loop := newLoop(t, &hooks{}, nil)
 	calls := 0

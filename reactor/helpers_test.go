@@ -214,8 +214,8 @@ func connect(t testing.TB, client, server *hooks, cfg *reactor.Config) *pair {
 	return p
 }
 
-// watch extends two callbacks of h. OnOpen stores the connection in *conn. OnClose
-// stores its error in *closeErr and adds 1 to *closes.
+// watch extends two callbacks of h. OnOpen stores the connection. OnClose stores its
+// error and counts.
 func watch(h *hooks, conn **reactor.Conn, closeErr *error, closes *int) {
 	open, closed := h.open, h.close
 	h.open = func(c *reactor.Conn) {

@@ -44,8 +44,8 @@ func killedProcess(addr string) {
 	panic(engine.Wait())
 }
 
-// TestPeerIsKilled kills the peer's process while both sides send. Each connection must
-// end once with an error, every operation must be reported, and nothing may leak.
+// TestPeerIsKilled kills the peer's process while both sides send. Every operation must
+// be reported, and nothing may leak.
 func TestPeerIsKilled(t *testing.T) {
 	defer leak.Snapshot().Check(t)
 	t.Run("killed", func(t *testing.T) {

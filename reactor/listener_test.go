@@ -35,8 +35,8 @@ func recordCalls(calls *[]string) *hooks {
 	}
 }
 
-// TestOwnHandlers checks a listener and a dialed connection with Handlers of their own.
-// These get only their callbacks; the engine's Handler gets those of the loop.
+// TestOwnHandlers checks that a listener's or a dialed connection's own Handler gets its
+// callbacks, and the engine's Handler those of the loop.
 func TestOwnHandlers(t *testing.T) {
 	var ofServer, ofListener, ofClient, ofDial []string
 	var c *reactor.Conn

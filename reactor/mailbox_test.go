@@ -30,7 +30,7 @@ func TestMailboxOrderAndBounds(t *testing.T) {
 }
 
 // TestMailboxPutWhileRunning checks that a function that is added during a turn runs in
-// the next turn. Otherwise a function that adds itself would prolong the turn forever.
+// the next turn.
 func TestMailboxPutWhileRunning(t *testing.T) {
 	m := mailbox{limit: 10}
 	n := 0

@@ -11,7 +11,7 @@ import (
 )
 
 // TestDeviceRemoved checks that a device removal ends connections at once. Nothing else
-// could end them: the peer's loop does not run, and the timeouts are long.
+// could end them here.
 func TestDeviceRemoved(t *testing.T) {
 	removals := map[string]func(*reactor.Conn){
 		"removed": reactor.RemoveDevice,

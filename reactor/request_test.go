@@ -13,8 +13,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// dialFor starts a client that dials the server. It returns a channel for the open
-// connection, and one for the dial error.
+// dialFor starts a client that dials the server. It returns channels for the open
+// connection and for the dial error.
 func dialFor(t *testing.T, server *reactor.Engine, d *reactor.DialOptions) (opened chan *reactor.Conn, failed chan error) {
 	opened, failed = make(chan *reactor.Conn, 1), make(chan error, 1)
 	client := start(t, &hooks{

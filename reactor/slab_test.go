@@ -72,8 +72,8 @@ func TestSlabGrowsAndReuses(t *testing.T) {
 	require.Zero(t, s.bytes())
 }
 
-// TestSlabBoundsTheBytesOfAChunk checks that a chunk, one memory region of a slab, has
-// few buffers if they are large. This bounds the time to return its memory.
+// TestSlabBoundsTheBytesOfAChunk checks that a chunk, a memory region of the slab, has
+// few buffers if they are large.
 func TestSlabBoundsTheBytesOfAChunk(t *testing.T) {
 	for size, first := range map[int]int{1 << 10: minChunk, 1 << 20: 16, chunkBytes: 1, chunkBytes + 1: 1} {
 		s := slab{pd: &fakePD{}, size: size}

@@ -13,8 +13,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// trimRound calls slab.trim until it has checked each chunk once, and returns the number
-// of calls. A chunk is a memory region with many buffers.
+// trimRound calls slab.trim until it has checked each chunk, a memory region with many
+// buffers. It returns the number of calls.
 func trimRound(t *testing.T, s *slab) (steps int) {
 	t.Helper()
 	for {
@@ -45,8 +45,8 @@ func release(t *testing.T, held []*Buffer) {
 	}
 }
 
-// TestSlabReturnsMemory checks that trim returns a chunk's memory to the system if no
-// buffer was used since the last round. The first chunk always stays.
+// TestSlabReturnsMemory checks that trim returns the memory of a chunk that was not used
+// since the last round. The first chunk stays.
 func TestSlabReturnsMemory(t *testing.T) {
 	pd := &fakePD{}
 	s := slab{pd: pd, size: 100}

@@ -12,7 +12,7 @@ import (
 )
 
 // TestTurnFunc checks that a loop calls its turn function once per turn and never
-// sleeps, despite IdleEvent. RunOnce returns if the function had work.
+// sleeps, despite IdleEvent.
 func TestTurnFunc(t *testing.T) {
 	l := newLoop(t, &hooks{}, &reactor.Config{Idle: reactor.IdleEvent, SafetyTimeout: testTimeout})
 	calls := 0
@@ -48,8 +48,8 @@ func TestTurnFuncRemovesItself(t *testing.T) {
 	require.Equal(t, 1, calls)
 }
 
-// TestTurnFuncWatchesMemory checks a turn function that waits for a peer's WRITE and
-// sends an answer. The answer leaves in the same turn.
+// TestTurnFuncWatchesMemory checks a turn function that waits for a peer's WRITE. Its
+// answer leaves in the same turn.
 func TestTurnFuncWatchesMemory(t *testing.T) {
 	answered := false
 	p := connect(t, &hooks{message: func(*reactor.Conn, reactor.Message) { answered = true }}, &hooks{}, nil)

@@ -8,9 +8,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// This example connects two queue pairs of one device; then one writes into the other's
-// memory. Both are in one process, so package cm is not needed. The example polls for
-// completions; with package cq, a program can sleep instead.
+// This example connects two queue pairs of one device without package cm. One writes
+// into the other's memory. The example polls for completions.
 func Example() {
 	provider, err := soft.Open(nil) // an RDMA device in software
 	check(err)
@@ -51,8 +50,7 @@ func Example() {
 }
 
 // connect moves a queue pair through its states until it is connected to peer, on the
-// same device. The connection can send and receive. For READs and atomics,
-// MaxDestRdAtomic and MaxRdAtomic are also needed.
+// same device. READs and atomics would also need MaxDestRdAtomic and MaxRdAtomic.
 func connect(qp, peer verbs.QP) {
 	const port = 1
 	attr, err := qp.PD().Device().Port(port)

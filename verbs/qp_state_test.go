@@ -23,14 +23,14 @@ var attributes = []verbs.QPAttrMask{
 	verbs.AttrDestQPN,
 }
 
-// A rule has the attributes of one transition as keys. The value is 'r' for a required
-// attribute and 'o' for an optional one. No others are allowed.
+// A rule has the attributes of one transition: 'r' for a required attribute, 'o' for an
+// optional one. No others are allowed.
 type rule map[verbs.QPAttrMask]rune
 
 type step struct{ from, to verbs.QPState }
 
 // rcRules returns the transitions of RC queue pairs (ibv_modify_qp(3); IBTA vol. 1,
-// 11.2.5.2). The list was written independently of the package's table.
+// 11.2.5.2), written independently of the package's table.
 func rcRules() map[step]rule {
 	return map[step]rule{
 		{verbs.StateReset, verbs.StateInit}: {verbs.AttrPort: 'r', verbs.AttrAccess: 'r'},
@@ -70,8 +70,8 @@ func udRules() map[step]rule {
 	}
 }
 
-// expectation returns the rule of a transition, and whether the transition exists. Every
-// state leads to RESET and ERROR; there only AttrState is allowed.
+// expectation returns the rule of a transition, and whether it exists. Every state leads
+// to RESET and ERROR.
 func expectation(rules map[step]rule, from, to verbs.QPState) (rule, bool) {
 	if to == verbs.StateReset || to == verbs.StateError {
 		return rule{}, true
@@ -109,8 +109,8 @@ func TestCheckTransitionIsTheManualPagesTable(t *testing.T) {
 	}
 }
 
-// checkStep checks CheckTransition for one transition: first with exactly the required
-// attributes, then with each of these left out, and each other attribute added.
+// checkStep checks CheckTransition for one transition: with the required attributes,
+// without each of them, and with each other one.
 func checkStep(t *testing.T, qpType verbs.QPType, from, to verbs.QPState, rules map[step]rule) {
 	want, exists := expectation(rules, from, to)
 	required := want.required()

@@ -22,8 +22,7 @@ func TestBTH(t *testing.T) {
 	require.Equal(t, psn.Value(0xabcdef), h.PSN())
 }
 
-// TestBTHSetters requires that each setter sets all bits of its field and no others. It
-// starts from all zeros, and from all ones.
+// TestBTHSetters requires that each setter sets all bits of its field and no others.
 func TestBTHSetters(t *testing.T) {
 	for _, c := range []struct {
 		name string

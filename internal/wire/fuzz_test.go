@@ -8,8 +8,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
-// FuzzDecode calls Decode with arbitrary bytes. A packet that is built from the decoded
-// headers and payload must equal the original, except for the pad and the ICRC.
+// FuzzDecode decodes arbitrary bytes, and builds a packet from the result. It must equal
+// the original except for the pad and the ICRC.
 func FuzzDecode(f *testing.F) {
 	for _, v := range vectors {
 		f.Add(captured(f, v.name).packet)
@@ -90,8 +90,8 @@ func FuzzVerify(f *testing.F) {
 	})
 }
 
-// FuzzMessages decodes arbitrary data as each type of message, and encodes it again. The
-// bits that are not reserved must be equal; fieldsOf finds these.
+// FuzzMessages decodes arbitrary data as each type of message, and encodes the result.
+// All bits that are not reserved must be equal.
 func FuzzMessages(f *testing.F) {
 	f.Add(captured(f, vectorREQ).decoded(f).Payload())
 	for attr := range newMessage {

@@ -89,8 +89,8 @@ func TestFlowCanBeSetAgain(t *testing.T) {
 	}
 }
 
-// TestFlowRemembersOneLength seals packets of several lengths. A Flow stores its
-// headers' ICRC for one length, and must not use it for another.
+// TestFlowRemembersOneLength seals packets of several lengths. The Flow stores the ICRC
+// of its headers for one length only.
 func TestFlowRemembersOneLength(t *testing.T) {
 	f := captured(t, vectorSend).flow()
 	b := make([]byte, wire.MaxPacket)

@@ -31,9 +31,8 @@ func unconnectedSender(rng *rand.Rand) countingSender {
 	}
 }
 
-// connectedSender returns a sender like a connected socket of the soft device. The first
-// identification of each message is one larger than that of the message before. The
-// segments of a message have consecutive identifications.
+// connectedSender returns a sender like a connected socket of the soft device. A message
+// begins one above the first identification of the last message. Its segments count on.
 func connectedSender(rng *rand.Rand) countingSender {
 	left, next, message, now := 0, uint16(0), uint16(rng.Uint32()), time.Duration(0)
 	return func() (uint16, time.Duration) {
@@ -52,12 +51,9 @@ func connectedSender(rng *rand.Rand) countingSender {
 }
 
 // sharedCounter returns a sender on a Linux host with one counter for several flows.
-// Between two packets of this flow:
-//
-//   - The other flows send a random number of packets, at most others.
-//   - This flow is idle for the duration that pause returns.
-//
-// A clock tick of the host takes the duration tick.
+// Between two packets, the other flows send a random number of packets, at most others.
+// The flow itself is idle for the duration pause(). A clock tick takes the duration
+// tick.
 func sharedCounter(rng *rand.Rand, tick time.Duration, others int, pause func() time.Duration) countingSender {
 	counter, now, stamp := rng.Uint32(), time.Duration(0), time.Duration(0)
 	reserve := func() uint16 {
@@ -136,9 +132,8 @@ func damage(p Packet, check func()) {
 	}
 }
 
-// TestNoDamagedBytePasses requires that Flow.Verify or IdentWindow.Fits rejects a packet
-// with one wrong byte, if no packet was lost before. It tries several lengths and
-// counter values.
+// TestNoDamagedBytePasses requires that Flow.Verify or IdentWindow.Fits rejects each
+// packet with one wrong byte, if no packet is lost.
 func TestNoDamagedBytePasses(t *testing.T) {
 	all := senders()
 	for _, name := range []string{"own", "own, connected", "rxe, 250 ticks", "rxe, 1000 ticks", "rxe, many flows"} {
@@ -176,8 +171,8 @@ func TestNoDamagedBytePasses(t *testing.T) {
 	}
 }
 
-// TestIdentSlackIsBelowEveryError damages a packet by each wrong byte. Verify must then
-// find an identification more than identSlack away from the sent one.
+// TestIdentSlackIsBelowEveryError requires that a wrong byte changes the identification
+// that Verify finds by more than identSlack.
 func TestIdentSlackIsBelowEveryError(t *testing.T) {
 	const size = 4096
 	var f Flow
@@ -201,8 +196,8 @@ func TestIdentSlackIsBelowEveryError(t *testing.T) {
 	require.Less(t, identSlack, nearest)
 }
 
-// TestIdentWindowFollowsJumps simulates a sender whose counter jumps. One jump drops one
-// packet. Jumps at every packet drop a few packets at first, and none later.
+// TestIdentWindowFollowsJumps simulates a counter that jumps. One jump drops one packet.
+// Constant jumps drop only a few packets.
 func TestIdentWindowFollowsJumps(t *testing.T) {
 	var w IdentWindow
 	now := time.Duration(0)
@@ -265,9 +260,8 @@ func TestIdentWindowOfUnconnectedSocket(t *testing.T) {
 	require.True(t, fits(50_000), "after an hour every identification fits")
 }
 
-// TestDamagedBytesAfterIdleTime counts the damaged packets that IdentWindow.Fits passes.
-// After idle time the window for a shared counter is wider, so some pass. Packets that
-// Verify rejects do not count.
+// TestDamagedBytesAfterIdleTime counts the damaged packets that pass Verify and
+// IdentWindow.Fits. After idle time, the window for a shared counter is wider.
 func TestDamagedBytesAfterIdleTime(t *testing.T) {
 	const size = 1024
 	var f Flow

@@ -31,9 +31,8 @@ var newMessage = map[wire.Attribute]func() message{
 
 const tid = 0x0123456789abcdef
 
-// requireLayout requires that Encode converts m to the expected bytes, and Decode
-// converts them back. The map data has these bytes by offset, in hex. All others are
-// zero.
+// requireLayout requires that Encode converts m to the expected bytes, and Decode back.
+// The map data lists the bytes by offset, in hex, except zeros.
 func requireLayout(t *testing.T, attr wire.Attribute, m message, data map[int]string) {
 	t.Helper()
 	want := unhex(t, "01070203 00000000 0123456789abcdef")

@@ -10,8 +10,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
-// An expectation is a line of the expected table of opcodes, written from IBTA vol. 1,
-// 9.2 and 9.3, independently of the package's table.
+// An expectation is a line of the expected table of opcodes (IBTA vol. 1, 9.2 and 9.3).
+// The package's table was written independently.
 type expectation struct {
 	code    uint8
 	name    string

@@ -59,8 +59,8 @@ func TestHeaders(t *testing.T) {
 	}
 }
 
-// firstBytes returns the first byte of each header, or -1 without that header. In these
-// packets each byte is its offset, so the result has the headers' offsets.
+// firstBytes returns the first byte of each header, or -1 without that header. Each byte
+// of these packets is its own offset.
 func firstBytes(p wire.Packet) map[string]int {
 	all := map[string]int{"DETH": -1, "RETH": -1, "AtomicETH": -1, "AETH": -1, "AtomicAckETH": -1, "ImmDt": -1, "IETH": -1}
 	if h := p.DETH(); h != nil {

@@ -39,8 +39,8 @@ func (s sample) expected() map[string]string {
 	return all
 }
 
-// packetSamples returns one packet of each kind except CNP. fillHeaders gives the fields
-// different values, so a wrong offset gives a wrong value.
+// packetSamples returns one packet of each kind except CNP. All fields have different
+// values, so a wrong offset is noticed.
 func packetSamples() []sample {
 	samples := []sample{bits}
 	for _, e := range expectations {

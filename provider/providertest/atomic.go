@@ -16,9 +16,8 @@ func atomicCases() []testCase {
 	}
 }
 
-// cas returns a compare-and-swap request, faa a fetch-and-add request. They change a
-// 64-bit word at an offset of the peer's memory. The word's old value is stored in this
-// end's memory at the offset into.
+// cas returns a compare-and-swap request, faa a fetch-and-add request, for a 64-bit word
+// of the peer. The parameter into is the offset of the place for the old value.
 func (e *end) cas(id uint64, peer *end, offset, into int, compare, swap uint64) verbs.SendWR {
 	wr := e.remote(verbs.OpCompareSwap, id, peer, offset, e.sge(into, 8))
 	wr.CompareAdd, wr.Swap = compare, swap
@@ -90,9 +89,8 @@ func atomicMany(r *rig) {
 	r.Equal(uint64(32), p.b.word(0))
 }
 
-// atomicContention adds 1 to one word over two connections at once, perhaps on different
-// threads of the device. Each old value may be returned only once; otherwise an addition
-// was lost.
+// atomicContention adds 1 to one word over two connections at once. Each old value may
+// be returned only once.
 func atomicContention(r *rig) {
 	const rounds, batch = 25, 16
 	p, q := r.pair(nil), r.pair(func(a, b *plan) { a.vector, b.vector = b.vector, a.vector })

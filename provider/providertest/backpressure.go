@@ -53,7 +53,7 @@ func (q *queue) inOrder(ids ...uint64) {
 }
 
 // batches posts many requests with one call, and then overwrites the slices. The
-// requests must be executed as they were at the call.
+// requests must not change.
 func batches(r *rig) {
 	p := r.pair(nil)
 	n := 20
@@ -73,9 +73,8 @@ func batches(r *rig) {
 	p.b.recvs.inOrder(sequence(100, n)...)
 }
 
-// fullSendQueue fills end a's send queue. End b has no receive buffer, so one more
-// request must be refused. Then b posts buffers. After the completions were polled, the
-// queue must have room again.
+// fullSendQueue fills end a's send queue while end b has no receive buffer. One more
+// request must be refused. After b has posted buffers, the queue must have room again.
 func fullSendQueue(r *rig) {
 	p := r.pair(func(a, b *plan) { a.caps.MaxSendWR, b.caps.MaxRecvWR = 4, 64 })
 	depth := p.a.qp.Caps().MaxSendWR
@@ -94,8 +93,7 @@ func fullSendQueue(r *rig) {
 }
 
 // sendsNeedPolling checks that a request occupies its place until its completion is
-// polled. So a CQ with as many places as its queues can not be overrun (IBTA vol. 1,
-// 10.8.5.1).
+// polled (IBTA vol. 1, 10.8.5.1).
 func sendsNeedPolling(r *rig) {
 	p := r.pair(func(a, _ *plan) { a.caps.MaxSendWR = 4 })
 	depth := p.a.qp.Caps().MaxSendWR
@@ -129,8 +127,8 @@ func recvsNeedPolling(r *rig) {
 	p.ping()
 }
 
-// pong sends a message from end b to end a, and waits until it arrives. By then, a has
-// also processed all earlier acknowledgements of b.
+// pong sends a message from end b to end a. When it has arrived, all earlier
+// acknowledgements have, too.
 func (p *pair) pong() {
 	p.t.Helper()
 	p.a.recv(1, p.a.sge(0, 8))
@@ -194,8 +192,8 @@ func fullOfUnsignaled(r *rig) {
 	}
 }
 
-// badInBatch posts a batch with an invalid request. The call must return its index.
-// Earlier requests must be executed, later ones not examined.
+// badInBatch posts a batch with an invalid request. The call must return its index, and
+// execute only the requests before it.
 func badInBatch(r *rig) {
 	p := r.pair(nil)
 	p.b.mustRecv(0, 5)

@@ -27,8 +27,8 @@ func channelCases() []testCase {
 // sendsCookie and recvsCookie are the cookies of the CQs; see plan.channel.
 const sendsCookie, recvsCookie = 1, 2
 
-// A watched is a pair whose end b has a completion channel. Each case decides when b's
-// CQs are polled; rig.turn polls all others.
+// A watched is a pair whose end b has a completion channel. rig.turn does not poll the
+// CQs of end b.
 type watched struct {
 	*pair
 	channel verbs.CompChannel
@@ -54,9 +54,8 @@ func (r *rig) watched() *watched {
 	return w
 }
 
-// awaitEvent waits for an event of the channel, and returns its cookie. The descriptor
-// may become readable for other work of the device. Next does that work, and awaitEvent
-// waits again.
+// awaitEvent waits for an event of the channel, and returns its cookie. If Next finds
+// other work of the device, awaitEvent waits again.
 func (w *watched) awaitEvent() uint64 {
 	w.t.Helper()
 	var cookie uint64
@@ -144,8 +143,8 @@ func armTwice(r *rig) {
 	w.b.recvs.cq.AckEvents(1)
 }
 
-// armTooLate arms a CQ that holds a completion. Only the next completion raises an
-// event, so a caller must poll after arming (ibv_req_notify_cq(3)).
+// armTooLate arms a CQ that holds a completion. Only the next completion raises an event
+// (ibv_req_notify_cq(3)).
 func armTooLate(r *rig) {
 	w := r.watched()
 	w.deliver(1, 0)
@@ -195,8 +194,7 @@ func severalCQs(r *rig) {
 	w.b.sends.cq.AckEvents(1)
 }
 
-// eventsTakeTurns checks the order of two CQs' events. Each fetched event is followed by
-// another one of its CQ. The other CQ's event has waited longer, and must come next.
+// eventsTakeTurns checks that the events of two busy CQs are fetched in turn.
 func eventsTakeTurns(r *rig) {
 	const rounds = 4
 	w := r.watched()
@@ -232,9 +230,8 @@ func unacknowledged(r *rig) {
 	r.NoError(w.b.recvs.cq.Close())
 }
 
-// oneOwner creates a second channel on a completion vector. With manual progress, the
-// first channel owns the vector, so the call fails until that channel is closed. With
-// automatic progress it succeeds.
+// oneOwner creates a second channel on a completion vector. With manual progress, this
+// fails until the first channel is closed. With automatic progress it succeeds.
 func oneOwner(r *rig) {
 	first := r.newChannel(0)
 	attr := &verbs.CompChannelAttr{Progress: r.progress}
@@ -328,8 +325,8 @@ func (s *sleeper) await() error {
 	}
 }
 
-// poll polls until it finds a received message or the CQ is empty. It ignores sends. The
-// result message is true if it found one.
+// poll polls until it finds a received message or the CQ is empty. It returns true for a
+// message.
 func (s *sleeper) poll() (message bool, err error) {
 	var wcs [1]verbs.WC
 	for {

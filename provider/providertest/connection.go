@@ -15,8 +15,8 @@ func connectionCases() []testCase {
 	}
 }
 
-// requestEvents makes two connection requests to one listener. It returns their events,
-// which are not acknowledged. Private data and initiator depths differ.
+// requestEvents makes two different connection requests to one listener. It returns
+// their events, which are not acknowledged.
 func (r *rig) requestEvents() (listener *cm.ID, first, second cm.Event) {
 	r.t.Helper()
 	listener = r.listen(cm.TCP)
@@ -55,8 +55,8 @@ func eventsStayValid(r *rig) {
 	r.NotEqual(first.Param.QPNum, second.Param.QPNum)
 }
 
-// ackTwice acknowledges one of two events twice. The second Ack must fail and not affect
-// the other event. So the listener stays busy until that one is acknowledged.
+// ackTwice acknowledges one of two events twice. The second Ack must fail, and the other
+// event keeps the listener busy.
 func ackTwice(r *rig) {
 	listener, first, second := r.requestEvents()
 	r.NoError(first.Ack())

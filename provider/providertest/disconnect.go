@@ -6,7 +6,7 @@ import (
 )
 
 // disconnectCases returns the cases about Disconnect. They expect what librdmacm does,
-// except that a Disconnect before the RTU must not be lost.
+// but a Disconnect before the RTU must not be lost.
 func disconnectCases() []testCase {
 	return []testCase{
 		{"twice", disconnectTwice},

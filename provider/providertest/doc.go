@@ -1,20 +1,20 @@
-// Package providertest is the conformance suite for providers. It checks the contracts of
-// package verbs on a real device, through connections made with package cm. A provider's
-// test calls Run:
+// Package providertest is the conformance suite for providers. It checks the contracts
+// of package verbs through connections made with package cm. A provider's test calls
+// Run:
 //
 //	func TestConformance(t *testing.T) {
 //		open := func(t *testing.T) cm.Provider { ... }
 //		providertest.Run(t, open, providertest.Options{Addr: addr})
 //	}
 //
-// Every case opens its own provider, works from the goroutine of the test, and closes
-// all objects in the reverse order of their creation. At its end each case also checks
-// two things: the provider closes without ErrBusy, and the case has taken every
-// completion. If the device has ProgressManual, all cases run in both progress modes.
+// Every case opens its own provider, uses it on the goroutine of the test, and closes
+// all objects in reverse order. At the end, the provider must close without ErrBusy, and
+// the case must have taken every completion. With ProgressManual, all cases run in both
+// progress modes.
 //
-// No case waits for time to pass. A wait ends with the expected event, or fails after a
+// No case waits for time to pass: a wait ends with the expected event, or fails after a
 // time limit that only a hang reaches. A case is skipped only if the device reports that
-// it does not have the necessary capability.
+// it lacks the capability.
 //
 // # Terms
 //

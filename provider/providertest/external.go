@@ -5,9 +5,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A stateSteps moves queue pairs without an ID through their states, instead of the
-// connection manager. The attributes come from the connection's ID (ID.InitQPAttr).
-// Source: rdma_init_qp_attr(3), rdma_establish(3).
+// A stateSteps moves queue pairs without an ID through their states. The attributes come
+// from ID.InitQPAttr of the connection. Source: rdma_init_qp_attr(3), rdma_establish(3).
 type stateSteps struct {
 	// True if the passive side calls Accept before it goes to RTR.
 	rtrAfterAccept bool

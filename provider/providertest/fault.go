@@ -9,7 +9,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A fault is a test case in which a request of end a violates one rule. Only faulty must
+// A fault is a test case with a request of end a that violates a rule. Only faulty must
 // not be nil.
 type fault struct {
 	name    string
@@ -22,10 +22,9 @@ type fault struct {
 	faulty func(p *pair) verbs.SendWR // returns the request that violates the rule
 }
 
-// Ids and place of a fault's requests. End a posts the faulty request wrongID and the
-// correct request afterID. End b posts two receive buffers: recvID for the faulty
-// request, then recvAfterID. Both are at faultRecvAt in b's memory, with faultRecvLen
-// bytes.
+// End a posts the faulty request wrongID and then the correct request afterID. End b
+// posts the receive buffers recvID and recvAfterID. Both are at the offset faultRecvAt,
+// with faultRecvLen bytes.
 const (
 	wrongID, afterID          = 1, 2
 	recvID, recvAfterID       = 3, 4
@@ -131,8 +130,7 @@ func recvFaults() []fault {
 	return faults
 }
 
-// A badSGE makes an SGE of 64 bytes to which the device must refuse to write, for
-// example because of a wrong key.
+// A badSGE makes an SGE of 64 bytes to which the device must refuse to write.
 type badSGE struct {
 	name string
 	sge  func(e *end) verbs.SGE
@@ -166,8 +164,8 @@ func badMemory() []badSGE {
 	}
 }
 
-// localFaults returns the faults of requests with a bad SGE for end a's memory. A SEND
-// or WRITE reads that memory, a READ writes to it.
+// localFaults returns the faults of requests with a bad SGE in end a's memory: a SEND or
+// WRITE reads it, a READ writes to it.
 func localFaults() []fault {
 	var faults []fault
 	for _, bad := range badMemory() {
@@ -192,8 +190,8 @@ func localFaults() []fault {
 	return faults
 }
 
-// A badTarget makes a correct request of end a invalid. Its function apply changes the
-// remote address or key, so that end a may not access that memory.
+// A badTarget makes a request of end a invalid: apply changes the remote address or key
+// to memory without access.
 type badTarget struct {
 	name  string
 	apply func(p *pair, wr *verbs.SendWR)

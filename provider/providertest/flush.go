@@ -18,9 +18,8 @@ func flushCases() []testCase {
 	}
 }
 
-// flushOutstanding moves a queue pair with outstanding requests to the error state. All
-// must be flushed with completions, even unsignaled ones. End b has no receive buffer,
-// so none succeeds before.
+// flushOutstanding moves a queue pair with outstanding requests to the error state. Each
+// request must have a flushed completion, even an unsignaled one.
 func flushOutstanding(r *rig) {
 	p := r.pair(nil)
 	for i := range 10 {
@@ -89,16 +88,16 @@ func (e *end) postFlushed() {
 	}
 }
 
-// flushed requires that the buffers of postFlushed are flushed, and that the queue pair
-// is in the error state.
+// flushed requires that the buffers of postFlushed are flushed and the queue pair is in
+// the error state.
 func (e *end) flushed() {
 	e.r.t.Helper()
 	e.recvs.fail(verbs.StatusWRFlushErr, e.qp, sequence(0, 4)...)
 	e.r.Equal(verbs.StateError, e.qp.State())
 }
 
-// flushDisconnect checks that Disconnect flushes the caller's queue pair at once, and
-// the peer's when the peer calls it too. Source: rdma_disconnect(3).
+// flushDisconnect checks that Disconnect flushes the queue pair of its caller at once.
+// Source: rdma_disconnect(3).
 func flushDisconnect(r *rig) {
 	p := r.pair(nil)
 	p.a.postFlushed()

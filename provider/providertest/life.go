@@ -26,8 +26,8 @@ func lifeCases() []testCase {
 
 type closer interface{ Close() error }
 
-// closeOrder gets an object and a second one that uses it. Close of the first must be
-// refused without effect. Then the second is closed.
+// closeOrder gets an object and a second one that uses it. Close of the first object
+// must fail until the second is closed.
 func (r *rig) closeOrder(lower, upper closer) {
 	r.t.Helper()
 	r.ErrorIs(lower.Close(), verbs.ErrBusy)

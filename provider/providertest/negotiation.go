@@ -15,8 +15,8 @@ func negotiationCases() []testCase {
 	}
 }
 
-// A counts has the negotiated values of a queue pair: how many READs and atomics of the
-// peer it serves at a time, how many of its own may be outstanding, and two retry
+// A counts has the negotiated values of a queue pair: the READs and atomics of the peer
+// that it serves at a time, those of its own that may be outstanding, and two retry
 // counts.
 type counts struct{ served, outstanding, retry, rnrRetry uint8 }
 
@@ -27,9 +27,8 @@ func (e *end) counts() counts {
 	return counts{attr.MaxDestRdAtomic, attr.MaxRdAtomic, attr.RetryCount, attr.RNRRetry}
 }
 
-// usual returns each queue pair's counts if both sides ask for the defaults. An end may
-// have as many outstanding READs and atomics as the other serves. Both use one device,
-// so the numbers are equal.
+// usual returns the counts of both queue pairs when both sides ask for the defaults.
+// Both use one device, so the counts are equal.
 func (r *rig) usual() counts {
 	depth := min(r.attr.MaxQPRdAtom, r.attr.MaxQPInitRdAtom)
 	return counts{served: depth, outstanding: depth, retry: verbs.MaxRetry, rnrRetry: verbs.RNRRetryForever}
@@ -54,8 +53,8 @@ func nilParam(r *rig) {
 }
 
 // zeroCounts passes negative counts, which mean zero, to Connect and Accept. The request
-// and the answer must have zeros. Only the request has the transport retry count, which
-// applies to both queue pairs.
+// and the answer must have zeros. The transport retry count of the request applies to
+// both queue pairs.
 func zeroCounts(r *rig) {
 	none := cm.ConnParam{ResponderResources: -1, InitiatorDepth: -1, RetryCount: -1, RNRRetryCount: -1}
 	request := r.request(&none)
@@ -87,8 +86,8 @@ func repeatRequest(r *rig) {
 	r.await(request.b.id, cm.Established)
 }
 
-// repeatRNRRetry makes two requests with an RNR retry count. Accept first gets nil, and
-// then zero counts. Each answer must have the count of the request.
+// repeatRNRRetry checks that the answer has the RNR retry count of the request, if
+// Accept gets nil or zero counts.
 func repeatRNRRetry(r *rig) {
 	for _, param := range []*cm.ConnParam{nil, {PrivateData: []byte("welcome")}} {
 		request := r.request(&cm.ConnParam{RNRRetryCount: 3})

@@ -77,8 +77,8 @@ func (r *rig) connect(a, b *plan) *pair {
 	return p
 }
 
-// A request is a pair before the answer: end a has called Connect, and end b has the
-// request. Both have queue pairs.
+// A request is a pair without an answer yet: end a has called Connect, and end b has the
+// request.
 type request struct {
 	*pair
 	asked event // end b's ConnectRequest event
@@ -115,8 +115,8 @@ func (r *rig) newID(ps cm.PortSpace) *cm.ID {
 	return id
 }
 
-// separate moves an ID to its own event channel, whose events the rig does not fetch,
-// until the end of the test.
+// separate moves an ID to its own event channel until the end of the test. The rig does
+// not fetch its events.
 func (r *rig) separate(id *cm.ID) *cm.EventChannel {
 	r.t.Helper()
 	own, err := cm.OpenChannel(r.provider)

@@ -12,8 +12,8 @@ import (
 
 // Options has the parameters of Run.
 type Options struct {
-	// Addr is an address of this host on the device, for both ends of every connection.
-	// The soft device can use 127.0.0.1.
+	// Addr is an address of this host on the device. Both ends of every connection use
+	// it. The soft device can use 127.0.0.1.
 	Addr netip.Addr
 
 	// Credentials is true if IDs know the process at the other end; see
@@ -25,8 +25,8 @@ type Options struct {
 	Deviations map[Violation]Outcome
 }
 
-// Run runs the suite against a provider. Each case calls open, which reports its own
-// failures to t, and closes the provider.
+// Run runs the suite against a provider. Each case calls open, and closes the provider.
+// If open fails, it reports that to t.
 func Run(t *testing.T, open func(t *testing.T) cm.Provider, opts Options) {
 	t.Helper()
 	caps := capabilities(t, open)
@@ -63,8 +63,8 @@ func modes(caps verbs.Caps) []verbs.Progress {
 // A topic is a group of cases that need the same capability.
 type topic struct {
 	name string
-	// missing returns the name of a needed capability that the device lacks, or "". The
-	// field is nil if the cases need none.
+	// missing returns the name of a needed capability that the device lacks, or "". Nil
+	// means that none is needed.
 	missing func(verbs.Caps) string
 	cases   []testCase
 }

@@ -80,9 +80,8 @@ func readBothWays(r *rig) {
 	}
 }
 
-// readFence posts a READ, and a fenced SEND of the memory that the READ fills. The SEND
-// must have the new data; without the fence, it could have the old (ibv_post_send(3),
-// IBV_SEND_FENCE).
+// readFence posts a READ and a fenced SEND of the same memory. The SEND must have the
+// new data (ibv_post_send(3), IBV_SEND_FENCE).
 func readFence(r *rig) {
 	p := r.pair(nil)
 	for i := range 20 {
@@ -99,7 +98,7 @@ func readFence(r *rig) {
 	}
 }
 
-// readAfterWrite posts a WRITE and a READ of the same memory. The READ must return the
+// readAfterWrite posts a WRITE and a READ of the same memory, which must return the
 // written data (IBTA vol. 1, 10.8.3.3, table 79).
 func readAfterWrite(r *rig) {
 	p := r.pair(nil)

@@ -18,7 +18,7 @@ import (
 const waitLimit = 30 * time.Second
 
 // A rig is the device under test with the objects of every case. One goroutine uses it.
-// At the end of the test, all objects are closed in reverse order.
+// The end of the test closes all objects in reverse order.
 type rig struct {
 	*require.Assertions
 	t        *testing.T
@@ -51,8 +51,8 @@ func newRig(t *testing.T, open func(t *testing.T) cm.Provider, opts Options, pro
 	return r
 }
 
-// findDevice finds the device and port with the address. The GID tables may lack a
-// loopback address, for which it chooses the first device.
+// findDevice finds the device and port with the address. It uses the first device for a
+// loopback address without a GID.
 func (r *rig) findDevice() {
 	devices, err := r.provider.Devices()
 	r.NoError(err)
@@ -72,8 +72,8 @@ func (r *rig) findDevice() {
 	r.True(r.dev.Caps().LoopbackAddrs && r.opts.Addr.IsLoopback(), "no device owns %v", r.opts.Addr)
 }
 
-// closing calls closeObject at the end of the test. If that fails, so does the test, but
-// other objects are still closed. The text what names the object.
+// closing closes an object at the end of the test. An error fails the test; the other
+// objects are still closed.
 func (r *rig) closing(what string, closeObject func() error) {
 	r.t.Cleanup(func() { assert.NoError(r.t, closeObject(), "close %s", what) })
 }

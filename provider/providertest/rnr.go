@@ -15,12 +15,12 @@ func rnrCases() []testCase {
 	}
 }
 
-// rnrTimer is the RNR timer code of end b: 12, a delay of 0.64 ms. With a much shorter
-// delay, a software device would only be busy with retries.
+// rnrTimer is the RNR timer code of end b: 0.64 ms. With a much shorter delay, retries
+// would keep a software device busy.
 const rnrTimer = 12
 
-// rnrPair connects a pair with rnrTimer at end b. The RNR retry count of end a is
-// retries, as in cm.ConnParam: negative means none.
+// rnrPair connects a pair with rnrTimer at end b. The RNR retry count of end a is as in
+// cm.ConnParam: negative means none.
 func (r *rig) rnrPair(retries int) *pair {
 	r.t.Helper()
 	// The RNR retry count of Accept applies to the other side, end a (rdma_accept(3)).
@@ -29,8 +29,8 @@ func (r *rig) rnrPair(retries int) *pair {
 	return p
 }
 
-// rnrExhausted sends a message without a receive buffer until the RNR retries are used
-// up. The request must fail. The responder has no completion and stays in RTS.
+// rnrExhausted sends a message that finds no receive buffer until the RNR retries are
+// used up. The request must fail, but the responder stays in RTS.
 func (p *pair) rnrExhausted() {
 	p.t.Helper()
 	p.a.post(send(1, p.a.sge(0, 8)), send(2, p.a.sge(0, 8)))
@@ -42,8 +42,8 @@ func (p *pair) rnrExhausted() {
 
 func rnrZero(r *rig) { r.rnrPair(-1).rnrExhausted() }
 
-// rnrFinite checks the number of RNR retries. Each one follows an RNR delay, so the
-// request must not fail before that many delays.
+// rnrFinite checks the number of RNR retries: before the request fails, at least as many
+// RNR delays must pass.
 func rnrFinite(r *rig) {
 	for _, retries := range []int{1, 6} {
 		p := r.rnrPair(retries)
@@ -53,9 +53,8 @@ func rnrFinite(r *rig) {
 	}
 }
 
-// rnrForever checks that RNRRetryForever survives more RNR NAKs than any finite count
-// allows. To let time pass, three other pairs use up six retries each, one after the
-// other.
+// rnrForever checks that RNRRetryForever outlasts every finite retry count. Meanwhile
+// three other pairs use up six retries each, one after the other.
 func rnrForever(r *rig) {
 	waiting := r.rnrPair(verbs.RNRRetryForever)
 	waiting.a.post(send(1, waiting.a.sge(0, 8)))

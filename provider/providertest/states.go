@@ -153,8 +153,8 @@ func unconnectedSteps(r *rig) {
 	e.toState(verbs.StateReset)
 }
 
-// connectedStates checks every state of a connection from RESET to RTS and back. Receive
-// buffers from INIT and RTR must work in RTS.
+// connectedStates checks every state of a connection from RESET to RTS and back. Buffers
+// from INIT and RTR must work in RTS.
 func connectedStates(r *rig, late bool) {
 	var visited []verbs.QPState
 	p := r.connectExternal(&stateSteps{rtrAfterAccept: late, afterStep: func(e *end) {
@@ -252,8 +252,8 @@ func changeConnected(r *rig) {
 	r.Error(p.a.qp.Modify(&verbs.QPAttr{RetryCount: 3}, verbs.AttrRetryCount), "the retry count can not be changed in RTS")
 }
 
-// drainedSendQueue posts a request in SQD. It must not start before RTS. Messages must
-// still be received in SQD (IBTA vol. 1, 10.3.1.5).
+// drainedSendQueue posts a request in SQD. It must not start before RTS, but messages
+// are still received (IBTA vol. 1, 10.3.1.5).
 func drainedSendQueue(r *rig) {
 	p := r.pair(nil)
 	p.a.recv(1, p.a.sge(0, 64))

@@ -27,8 +27,7 @@ func udCases() []testCase {
 // qkey is the Q_Key of UD queue pairs without an ID.
 const qkey = 0x11223344
 
-// A datagrams is two ends with UD queue pairs. End a knows the address handle and the
-// queue pair number of end b.
+// A datagrams is two ends with UD queue pairs. End a has what it needs to send to end b.
 type datagrams struct {
 	*pair
 	ah  verbs.AH
@@ -121,8 +120,8 @@ func udImmediate(r *rig) {
 	r.Equal(uint32(0xcafebabe), got.Imm)
 }
 
-// udReply sends a datagram to end b, and an answer to end a: to the address of a's ID,
-// and to the source queue pair number in b's completion.
+// udReply sends a datagram to end b, and an answer to end a, whose queue pair number is
+// in the datagram's completion.
 func udReply(r *rig) {
 	d := r.lookup()
 	d.b.recv(1, d.b.sge(0, d.slot))
@@ -169,8 +168,8 @@ func udBare(r *rig) {
 	}
 }
 
-// marker sends a datagram and waits until it arrives. Datagrams between two queue pairs
-// stay in order, so earlier ones that have not arrived are lost.
+// marker sends a datagram and waits until it arrives. Datagrams stay in order, so
+// earlier ones that are missing are lost.
 func (d *datagrams) marker(recvID uint64) {
 	d.t.Helper()
 	d.a.post(d.datagram(99, d.a.sge(0, 8)))
@@ -179,8 +178,8 @@ func (d *datagrams) marker(recvID uint64) {
 	d.Empty(d.b.recvs.wcs)
 }
 
-// udWrongQKey sends a datagram with a wrong Q_Key. It must be dropped without an error
-// at the sender (IBTA vol. 1, 10.2.5).
+// udWrongQKey sends a datagram with a wrong Q_Key, which must be dropped without an
+// error at the sender (IBTA vol. 1, 10.2.5).
 func udWrongQKey(r *rig) {
 	d := r.lookup()
 	d.b.recv(1, d.b.sge(0, d.slot))
@@ -191,9 +190,9 @@ func udWrongQKey(r *rig) {
 	d.marker(1)
 }
 
-// udNoBuffer sends two datagrams without a receive buffer. Then it posts buffers, and
-// sends a third one, which must arrive. The first two may be lost or arrive late. No
-// datagram may arrive twice or out of order.
+// udNoBuffer sends two datagrams without a receive buffer. Then it posts buffers and
+// sends a third datagram, which must arrive. The first two may be lost or late.
+// Duplicates and a wrong order are errors.
 func udNoBuffer(r *rig) {
 	const last = 3
 	d := r.lookup()
@@ -226,8 +225,8 @@ func udUnknownQP(r *rig) {
 	d.marker(1)
 }
 
-// udTooLong posts a datagram longer than the path MTU. The call must fail, or the
-// request completes with an error. Nothing may be sent.
+// udTooLong posts a datagram longer than the path MTU. The call or the request must
+// fail, and nothing may be sent.
 func udTooLong(r *rig) {
 	d := r.lookup()
 	n, err := d.a.qp.PostSend([]verbs.SendWR{d.datagram(5, d.a.sge(0, d.mtu+1))})

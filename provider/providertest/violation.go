@@ -3,7 +3,7 @@ package providertest
 import "github.com/rdmaloop/rdmaloop/verbs"
 
 // A Violation is a rule that a request violates. The specification demands an outcome
-// for each (IBTA vol. 1, 9.9 and 10.10).
+// for each rule (IBTA vol. 1, 9.9 and 10.10).
 type Violation string
 
 // The violations, with the statuses of the request and of the responder's oldest receive

@@ -58,8 +58,8 @@ func writeInline(r *rig) {
 	p.b.requireZero(64+len(payload), 64)
 }
 
-// writeNothing posts a WRITE of zero bytes with an invalid key and address. The
-// responder does not check these, so it must succeed (IBTA vol. 1, C9-88).
+// writeNothing posts a WRITE of zero bytes with an invalid key and address. It must
+// succeed (IBTA vol. 1, C9-88).
 func writeNothing(r *rig) {
 	p := r.pair(nil)
 	p.a.post(verbs.SendWR{ID: 1, Opcode: verbs.OpWrite, Flags: verbs.SendSignaled, RemoteAddr: 1, RKey: 2})
@@ -75,8 +75,8 @@ func writeWholeRegion(r *rig) {
 	r.True(bytes.Equal(p.a.mr.Bytes(), p.b.mr.Bytes()))
 }
 
-// writeBeforeSend posts a WRITE and a SEND. When the SEND arrives, the memory must have
-// the written data, even if the WRITE is not complete (IBTA vol. 1, 9.5).
+// writeBeforeSend posts a WRITE and a SEND. When the SEND arrives, the written data must
+// be there (IBTA vol. 1, 9.5).
 func writeBeforeSend(r *rig) {
 	p := r.pair(nil)
 	for i := range 50 {

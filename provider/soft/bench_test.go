@@ -74,8 +74,8 @@ func BenchmarkRing(b *testing.B) {
 	}
 }
 
-// BenchmarkDoorbell writes a byte to the socket of a doorbell and reads it. One
-// goroutine does both, so no wake-up is measured.
+// BenchmarkDoorbell rings a doorbell and reads the byte from its socket. No wake-up is
+// measured.
 func BenchmarkDoorbell(b *testing.B) {
 	cfg, err := (&Config{}).withDefaults()
 	require.NoError(b, err)

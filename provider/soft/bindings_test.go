@@ -21,8 +21,8 @@ func newTestBindings() *bindings {
 	}, newMaps())
 }
 
-// A binding has the end of the shared memory for its queue pair, which can take it once.
-// The removal of a binding releases an end that was not taken.
+// A queue pair can take the end in its binding once. If it has not, the removal of the
+// binding releases the end.
 func TestBindingWithEnd(t *testing.T) {
 	before := peerproc.OpenDescriptors(t)
 	tab := newTestBindings()
@@ -76,9 +76,9 @@ func TestBindingOfTheWirePath(t *testing.T) {
 	require.False(t, local || wire)
 }
 
-// Two queue pairs connect to each other without bindings. The first one to call
-// bindings.take makes a pair of ends. It takes one as its provisional end, and offers
-// the other to its peer, which gets it from take.
+// Two queue pairs connect without bindings. The first call of bindings.take makes a pair
+// of ends. It returns one as a provisional end, and offers the other one to the peer's
+// call.
 func TestProvisionalEnds(t *testing.T) {
 	before := peerproc.OpenDescriptors(t)
 	tab := newTestBindings()
@@ -104,9 +104,8 @@ func TestProvisionalEnds(t *testing.T) {
 	require.Equal(t, before, peerproc.OpenDescriptors(t))
 }
 
-// Two queue pairs without bindings may call bindings.take at the same time. Then both
-// make a pair of ends, but only one offers an end. The other queue pair takes this end
-// and drops its own pair.
+// Two queue pairs without bindings may call bindings.take at the same time. Both make a
+// pair of ends, but only one offers an end. The other queue pair takes this end.
 func TestProvisionalEndsAtTheSameTime(t *testing.T) {
 	before := peerproc.OpenDescriptors(t)
 	tab := newTestBindings()
@@ -145,9 +144,8 @@ func (e *end) renumber(num uint32) {
 	d.qps[num] = e.qp
 }
 
-// Queue pairs of two devices can have the same number. With a binding of connection
-// management, they can be connected to each other. Without a binding, the peer belongs
-// to the same device, so that number means the queue pair itself.
+// Queue pairs of two devices can have the same number, and be connected with a binding
+// of connection management. Without a binding, the number means the queue pair itself.
 func TestEqualNumbersOnTheLocalPath(t *testing.T) {
 	a := newEnd(t, openDevice(t, localConfig()), 0, verbs.ProgressManual)
 	b := newEnd(t, openDevice(t, localConfig()), 0, verbs.ProgressManual)

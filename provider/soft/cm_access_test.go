@@ -14,15 +14,15 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// guesses is the number of access errors after which the server refuses a source; see
-// access.ErrorLimit. maxWait is the longest time for which it refuses a source.
+// After guesses access errors, the server refuses a source, at most for the time
+// maxWait; see access.ErrorLimit.
 const (
 	guesses = 9
 	maxWait = 10 * time.Minute
 )
 
-// guess acts as a client that guesses remote keys. Its WRITE has a wrong key, and fails
-// with a remote access error, which ends the connection.
+// guess acts as a client that guesses remote keys. Its WRITE fails with a remote access
+// error, which ends the connection.
 func guess(t *testing.T, client *party, active *cm.ID) {
 	t.Helper()
 	_, err := active.QP().PostSend([]verbs.SendWR{{Opcode: verbs.OpWrite, Flags: verbs.SendInline | verbs.SendSignaled,
@@ -54,8 +54,8 @@ func TestGuessingKeysOnTheLocalPath(t *testing.T) {
 	connectTo(client, server, l)
 }
 
-// After too many wrong keys on the wire path, the server refuses connections of the
-// client's host. After maxWait it accepts them again.
+// After too many wrong keys on the wire path, the server refuses connections of that
+// host until maxWait has passed.
 func TestGuessingKeysOnTheWire(t *testing.T) {
 	port := cmside.FreePort(t)
 	client := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: port})

@@ -19,13 +19,12 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A connection request with the private data askCount is a question. The server answers
-// in the private data of a REJ: how many requests it has refused for lack of
-// descriptors.
+// A connection request with the private data askCount is a question: how many requests
+// has the server refused for lack of descriptors? The REJ has the answer.
 const askCount = "how many?"
 
 // requireSpare requires that this process has no free descriptor, and that the device
-// holds all its spare ones. The device closes spare descriptors when a call needs one.
+// has all its spare descriptors.
 func requireSpare(t *testing.T, d *device) {
 	t.Helper()
 	_, err := eventfd.New()
@@ -33,8 +32,8 @@ func requireSpare(t *testing.T, d *device) {
 	require.True(t, d.spare.Fill())
 }
 
-// When a call fails with EMFILE or ENFILE, resource.Retry calls a second function to
-// make room. If this function returns true, the call is repeated.
+// When a call fails with EMFILE or ENFILE, resource.Retry calls a function to make room,
+// and then repeats the call.
 func TestRetryOutOfDescriptors(t *testing.T) {
 	for _, c := range []struct {
 		err   error
@@ -65,8 +64,8 @@ func TestRetryOutOfDescriptors(t *testing.T) {
 	}
 }
 
-// peerFewDescriptors is the function of a peer process. It listens, limits itself to 20
-// more descriptors, and accepts as many connections as it can.
+// peerFewDescriptors is the function of a peer process. It listens with only 20 free
+// descriptors, and accepts as many connections as it can.
 func peerFewDescriptors(t *testing.T, _ string) {
 	s := newParty(t)
 	l := s.Listen(cm.TCP, "127.0.0.1:0", 0)
@@ -153,9 +152,8 @@ func peerFewToDial(t *testing.T, address string) {
 	s := newParty(t)
 	used := peerproc.OpenDescriptors(t)
 	failed := 0
-	// The kernel gives out the lowest free number, and compares it with the limit. Some
-	// low numbers may be free, so some dials succeed at limits below the number of open
-	// descriptors.
+	// The kernel gives out the lowest free number, and compares it with the limit. So
+	// some dials succeed below the number of open descriptors.
 	for room := 8; room >= -8; room-- {
 		peerproc.LimitDescriptors(t, used+room)
 		err := dialOnce(s, netip.MustParseAddrPort(address))
@@ -240,9 +238,9 @@ func TestDialOutOfDescriptors(t *testing.T) {
 	}
 }
 
-// An unexpected descriptor in a message of connection management is a protocol error,
-// even if the receiving process has no free descriptor. If a descriptor is expected but
-// none is free, the error is verbs.ErrNoResources.
+// A message of connection management with an unexpected descriptor violates the
+// protocol. If an expected descriptor can not be received, the error is
+// verbs.ErrNoResources.
 func TestUnexpectedDescriptor(t *testing.T) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	require.NoError(t, err)
@@ -262,7 +260,7 @@ func TestUnexpectedDescriptor(t *testing.T) {
 }
 
 // peerUnknownHost is the function of a peer process without free descriptors. CreateAH
-// fails there, because it needs one to find out whether an address is local.
+// needs one, so it fails.
 func peerUnknownHost(t *testing.T, _ string) {
 	s := newParty(t)
 	peerproc.ExhaustDescriptors(t)

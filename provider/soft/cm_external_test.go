@@ -133,7 +133,7 @@ func TestCloseInsteadOfEstablish(t *testing.T) {
 }
 
 // On the wire path an RTU may be lost, so the first message also establishes the
-// server's connection. This client sends no RTU, because it does not call Establish.
+// connection. This client never calls Establish, which would send the RTU.
 func TestDataInsteadOfRTU(t *testing.T) {
 	port := cmside.FreePort(t)
 	client := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: port})

@@ -15,7 +15,7 @@ import (
 )
 
 // limitMappings lets a party's device map at most n shared memory segments. A
-// MappingLimit uses half of the system's mappings, so the limit is made for 2*n.
+// MappingLimit uses half of the system's mappings, so the argument is 2*n.
 func limitMappings(s *party, n int) {
 	none := func() (int, bool) { return 0, true }
 	limit := shm.NewMappingLimit(2*n, none, &s.p.dev.local)
@@ -46,9 +46,8 @@ func works(t *testing.T, s *party, qp verbs.QP) {
 	require.Fail(t, "the peer does not answer")
 }
 
-// A listener at its limit of shared memory segments refuses new connections; the others
-// still work. When one ends, there is room again. The limit of the test is small,
-// because at the system's limit the Go runtime would fail.
+// A listener at its limit of shared memory segments refuses new connections until one
+// ends. The test sets a small limit, because the Go runtime needs mappings too.
 func TestListenerOutOfMappings(t *testing.T) {
 	const room = 3
 	client, server := newParty(t), newParty(t)
@@ -73,8 +72,7 @@ func TestListenerOutOfMappings(t *testing.T) {
 	connectTo(client, server, l)
 }
 
-// When the active side is at its limit of shared memory segments, the dial fails, and
-// the passive side gets a REJ.
+// At the limit of shared memory segments, a dial fails, and the passive side gets a REJ.
 func TestDialOutOfMappings(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	limitMappings(client, 1)

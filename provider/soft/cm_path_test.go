@@ -70,9 +70,8 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-// A listener with PathWire serves only the wire path. On the same host, a client needs
-// PathWire too, because PathAuto takes the local path there. The error says that no
-// process listens on the local path.
+// A listener with PathWire serves only the wire path. On the same host, a client with
+// PathAuto takes the local path, and is refused. The error says so.
 func TestPathWireOnThisHost(t *testing.T) {
 	for path, cause := range map[Path]string{PathLocal: "", PathAuto: "no process listens on the local path"} {
 		port := cmside.FreePort(t)
@@ -103,8 +102,8 @@ func TestPathWireToOwnAddress(t *testing.T) {
 	server.Quiet()
 }
 
-// Only one device of a host can use the wire path at an address and UDP port. The second
-// one gets an error before it sends.
+// Only one device of a host can use the wire path at an address and UDP port. Another
+// one gets an error.
 func TestPathWireTaken(t *testing.T) {
 	port := cmside.FreePort(t)
 	first := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: port})
@@ -139,8 +138,8 @@ func TestPathWireWildcard(t *testing.T) {
 	exchange(t, s, active.QP(), s, passive.QP())
 }
 
-// Connection management decides two parameters of a queue pair on the wire path: the
-// type of service of its packets, and the sides that advertise receive buffers.
+// Connection management decides two parameters of the wire path: the type of service,
+// and which sides advertise receive buffers.
 func TestWireConnectionParameters(t *testing.T) {
 	const tos = 0x68
 	port := cmside.FreePort(t)
@@ -169,8 +168,8 @@ func TestWireConnectionParameters(t *testing.T) {
 }
 
 // Data may arrive before the peer's RTU. A packet with the first PSN then makes the
-// queue pair call DataHeard once. Only the peer's address got this PSN, so its packet
-// proves that the sender receives there.
+// queue pair call DataHeard once. Only a sender that receives at the peer's address
+// knows this PSN.
 func TestFirstDataNeedsItsPSN(t *testing.T) {
 	port := cmside.FreePort(t)
 	s := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: port})

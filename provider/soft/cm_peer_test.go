@@ -174,7 +174,7 @@ func wantFlushed(t *testing.T, cq verbs.CQ, n int) {
 }
 
 // The client sends an invalid message on the Unix socket. The server's queue pair enters
-// the error state. The client's stays in RTS and keeps its end of the shared memory.
+// the error state; the client's stays in RTS.
 func TestClientViolatesProtocol(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	active, passive := connected(t, client, server)
@@ -186,8 +186,8 @@ func TestClientViolatesProtocol(t *testing.T) {
 	wantFlushed(t, server.CQ, 4)
 }
 
-// socketTo returns the descriptor of the Unix socket of an ID that has connected to a
-// listener. The ID owns the descriptor.
+// socketTo returns the descriptor of the Unix socket between an ID and a listener. The
+// ID owns the descriptor.
 func socketTo(t *testing.T, listener netip.AddrPort) int {
 	t.Helper()
 	name := hostport.NewBindAddr(cm.TCP, listener, false).Name()

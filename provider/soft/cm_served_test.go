@@ -20,8 +20,8 @@ func TestListenOnAll(t *testing.T)        { peerproc.InNetworkNamespace(t, "list
 func TestServesAddedAddress(t *testing.T) { peerproc.InNetworkNamespace(t, "added-address") }
 func TestServesAddedLookup(t *testing.T)  { peerproc.InNetworkNamespace(t, "added-address-udp") }
 
-// serves converts the result of ID.Serves to a map. A key is the path, a space and the
-// address. The value is the reason why the listener does not serve the address, or nil.
+// serves converts the result of ID.Serves to a map from "path address" to the reason why
+// the listener does not serve the address, or nil.
 func serves(l *cm.ID) map[string]error {
 	out := make(map[string]error)
 	for _, s := range l.Serves() {
@@ -37,7 +37,7 @@ func (s *party) listenWildcard(ps cm.PortSpace, wildcard string) *cm.ID {
 }
 
 // peerServes checks that Serves lists every path and address of a listener, with an
-// error if the listener can not serve the address.
+// error for addresses that are not served.
 func peerServes(t *testing.T, _ string) {
 	nettest.AddHostAddrs(t, "10.77.0.1", "10.77.0.2", "fd00::1")
 	other := openParty(t, &Config{Vectors: 1, Path: PathWire})
@@ -69,8 +69,8 @@ func peerServes(t *testing.T, _ string) {
 	require.Equal(t, []cm.ServedAddr{{Path: "local", Addr: l.LocalAddr()}}, l.Serves())
 }
 
-// With Config.ListenOnAll, Listen fails if the listener can not serve one of its
-// addresses. peerListenOnAll checks that no address is served then.
+// peerListenOnAll checks Config.ListenOnAll: Listen fails, and serves no address, if it
+// can not serve one of them.
 func peerListenOnAll(t *testing.T, _ string) {
 	nettest.AddHostAddrs(t, "10.77.0.1", "10.77.0.2")
 	other := openParty(t, &Config{Vectors: 1, Path: PathWire})
@@ -131,9 +131,8 @@ func peerAddedAddress(t *testing.T, _ string) {
 	server.Quiet()
 }
 
-// peerAddedLookup checks that a wildcard listener of UD queue pairs answers lookups at
-// an address that is added later. The listener was moved to another event channel
-// before.
+// peerAddedLookup checks that a wildcard listener of UD queue pairs serves an address
+// that is added after a migration.
 func peerAddedLookup(t *testing.T, _ string) {
 	peerproc.LinkUp(t, "lo")
 	n := newFarNetwork(t)

@@ -16,8 +16,8 @@ import (
 // userConns is Config.MaxConnsPerUser in this file.
 const userConns = 3
 
-// peerOverLimit is the function of a peer process. It opens userConns connections; the
-// server refuses two more. Then it replaces one connection by a new one.
+// peerOverLimit is the function of a peer process. It opens userConns connections, two
+// more that are refused, and one in place of a closed one.
 func peerOverLimit(t *testing.T, address string) {
 	s := newParty(t)
 	at := netip.MustParseAddrPort(address)
@@ -67,8 +67,8 @@ func TestUserOverLimit(t *testing.T) {
 			}
 		}
 	}
-	// The peer does not wait for the server. The server may have refused more than two
-	// requests, or have accepted the last connection already.
+	// By now the server may have refused more than two requests, or have accepted the
+	// peer's last connection.
 	acceptAll(func() bool { return countsOf(t, server.p.dev)["user_limit_err"] >= 2 })
 	require.LessOrEqual(t, requests, userConns+1, "refused requests are not delivered")
 	require.Equal(t, "refused", line())

@@ -13,16 +13,15 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// stopClock stops the clock of an end's shard. It returns the function advance, which
-// moves the clock forward.
+// stopClock stops an end's clock, and returns a function that advances it.
 func (e *end) stopClock() (advance func(time.Duration)) {
 	now := e.qp.shard.clock()
 	e.qp.shard.clock = func() time.Duration { return now }
 	return func(d time.Duration) { now += d }
 }
 
-// pollForTimers polls an end often enough for its shard to examine the timers at least
-// once. It returns the completions.
+// pollForTimers polls an end until its shard has surely examined the timers. It returns
+// the completions.
 func (e *end) pollForTimers() []verbs.WC { return e.pollN(2 * ackEvery) }
 
 func TestRNRRetriesAreCountedAndTimed(t *testing.T) {
@@ -116,8 +115,8 @@ func TestPeerGoneFlushesInOrder(t *testing.T) {
 	require.Equal(t, []verbs.Status{verbs.StatusSuccess, verbs.StatusRetryExcErr, verbs.StatusWRFlushErr, verbs.StatusWRFlushErr, verbs.StatusWRFlushErr}, statuses)
 }
 
-// A queue pair that sends its requests again on another end waits for the response of
-// each READ again, even of a READ whose response was complete on the old end.
+// A queue pair that repeats its requests on another end waits again for each READ's
+// response, even if it was complete on the old end.
 func TestResponsesAreExpectedAgain(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 1})
 	a, b := newEnd(t, d, 0, verbs.ProgressManual), newEnd(t, d, 0, verbs.ProgressManual)
@@ -137,8 +136,8 @@ func TestResponsesAreExpectedAgain(t *testing.T) {
 	require.Equal(t, a.qp.sq.at(1), a.qp.expectedResponse())
 }
 
-// When a queue pair goes to the error state, it does not flush requests that the peer
-// has already acknowledged. These requests complete with success.
+// A queue pair in the error state does not flush acknowledged requests. These complete
+// with success.
 func TestAnsweredRequestsAreNotFlushed(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	a, b := newPair(t, d, verbs.ProgressManual)
@@ -159,8 +158,8 @@ func modifyToSQD(t *testing.T, e *end) {
 	require.NoError(t, e.qp.Modify(&verbs.QPAttr{State: verbs.StateSQD}, verbs.AttrState))
 }
 
-// In the SQD state a queue pair continues the requests that it began before SQD. That
-// includes a request that waits for an RNR retry.
+// A queue pair in SQD continues the requests that it has begun, even one that waits for
+// an RNR retry.
 func TestRNRInSQD(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	a, b := newPair(t, d, verbs.ProgressManual)
@@ -179,8 +178,7 @@ func TestRNRInSQD(t *testing.T) {
 }
 
 // When the queue pair of a parked connection goes to SQD, the shard polls the connection
-// again. Otherwise the shard would not see the acknowledgements of the requests in
-// flight, and the send queue would never drain.
+// again. Otherwise the send queue would never drain.
 func TestParkedConnDrains(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	a, b := newPair(t, d, verbs.ProgressManual)

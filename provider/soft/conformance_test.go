@@ -16,7 +16,7 @@ import (
 )
 
 // TestConformanceWire runs the conformance suite on the wire path. Each device has a UDP
-// port of its own, so other processes do not interfere.
+// port of its own.
 func TestConformanceWire(t *testing.T) {
 	for vectors := 1; vectors <= 2; vectors++ {
 		t.Run(fmt.Sprintf("%d vectors", vectors), func(t *testing.T) {
@@ -40,9 +40,8 @@ func freeUDPPort(t *testing.T) uint16 {
 	return c.LocalAddr().(*net.UDPAddr).AddrPort().Port()
 }
 
-// TestConformance runs the conformance suite on the local path. With one completion
-// vector, both ends share a shard; with two, each has its own. The second configuration
-// has small rings, around whose ends large messages wrap.
+// TestConformance runs the conformance suite on the local path: with both ends on one
+// shard, and with two shards and small rings, so that large messages wrap.
 func TestConformance(t *testing.T) {
 	for _, cfg := range []soft.Config{
 		{Vectors: 1},

@@ -138,9 +138,8 @@ func TestCongestionLossesOfOneConn(t *testing.T) {
 	require.InDelta(t, was/2, p.window, 2)
 }
 
-// A peer can fake losses. However many it fakes, and however often it reconnects, the
-// window shrinks at most by its connection's share. The other connections stay in slow
-// start.
+// Faked losses of a connection reduce the window at most by its share. The other
+// connections stay in slow start.
 func TestCongestionFakedLosses(t *testing.T) {
 	p := newTestCongestion()
 	honest, lossy := newTestConn(p), newTestConn(p)
@@ -166,9 +165,8 @@ func TestCongestionFakedLosses(t *testing.T) {
 	require.GreaterOrEqual(t, int64(p.window), honest.part+initialWindow/2)
 }
 
-// A connection may have its equal share of the window in flight. At its share it waits
-// for acknowledgements of other packets. Waiting connections continue in order; a closed
-// connection leaves the list.
+// A connection may always have its equal share of the window in flight, and then waits.
+// Waiting connections continue in order.
 func TestCongestionWaits(t *testing.T) {
 	p := newTestCongestion()
 	p.window = 12
@@ -235,8 +233,8 @@ func TestCongestionParts(t *testing.T) {
 	}
 }
 
-// A connection sends no more packets than the window allows. With a small window, it
-// requests an acknowledgement before the window is full.
+// A connection sends no more packets than the window allows. In a small window it
+// requests an acknowledgement early.
 func TestWireSmallWindow(t *testing.T) {
 	p := newScript(t)
 	p.conn.cong.shared.window = 6
@@ -258,8 +256,8 @@ func TestWireSmallWindow(t *testing.T) {
 	require.EqualValues(t, p.conn.cong.inFlight, p.conn.cong.shared.inFlight)
 }
 
-// Connections to one peer address share a window. Each may send its equal share, and
-// then waits. When one of two fails, the other may use the whole window.
+// Connections to one peer address share a window. Each may send its equal share. When
+// one fails, the other may use the whole window.
 func TestWireSharedWindow(t *testing.T) {
 	p := newScript(t)
 	peer := p.conn.cong.shared

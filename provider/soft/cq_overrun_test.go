@@ -24,8 +24,8 @@ func overrunPair(t *testing.T, progress verbs.Progress) (d *device, a *end) {
 	return d, a
 }
 
-// A CQ that overruns its depth goes to an error state, with the queue pair whose
-// completions it gets. Until then, Poll has returned at most depth completions.
+// A CQ that gets more completions than its depth fails, and so does the queue pair.
+// Until then, Poll has returned at most depth completions.
 func TestCQOverrun(t *testing.T) {
 	for name, progress := range map[string]verbs.Progress{"manual": verbs.ProgressManual, "automatic": verbs.ProgressAuto} {
 		t.Run(name, func(t *testing.T) {

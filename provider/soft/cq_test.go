@@ -52,8 +52,8 @@ func TestCopyWCIsWhole(t *testing.T) {
 	require.Equal(t, from, to)
 }
 
-// A poll first returns completions from the ring, then its own. Those that do not fit
-// the caller's slice stay in the ring.
+// A poll first returns completions from the ring. New completions that do not fit the
+// caller's slice stay in the ring.
 func TestPollKeepsTheOrder(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	a, b := newPair(t, d, verbs.ProgressManual)
@@ -110,8 +110,8 @@ func TestCQGrowsToItsDepth(t *testing.T) {
 	require.Zero(t, from.held)
 }
 
-// addFlushed adds n completions with StatusWRFlushErr to the end's CQ. They come from
-// another queue pair, in the error state, which it returns.
+// addFlushed adds n completions with StatusWRFlushErr to the end's CQ. It returns the
+// queue pair from which they come.
 func (e *end) addFlushed(n int) verbs.QP {
 	q, err := e.pd.CreateQP(&verbs.QPInitAttr{Type: verbs.QPTypeRC, SendCQ: e.cq, RecvCQ: e.cq, Caps: verbs.QPCaps{MaxSendWR: n}})
 	require.NoError(e.t, err)
@@ -142,8 +142,8 @@ func TestPollSkipsDestroyedQueuePairs(t *testing.T) {
 	require.NoError(t, after.Close())
 }
 
-// Some polls call drive even if the CQ never becomes empty. Otherwise an owner with one
-// completion per poll would miss its peers' messages.
+// Some polls call drive even if the CQ never becomes empty. Otherwise messages could
+// wait forever.
 func TestPollDrivesWithFullRing(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	a, b := newPair(t, d, verbs.ProgressManual)

@@ -298,8 +298,8 @@ func (c *counterRig) shrinkBuffers() {
 	}
 }
 
-// The device counts datagrams that the kernel drops at a full socket. The counter
-// survives the socket, and all counters survive the close of the device.
+// The device counts datagrams that the kernel drops at a full socket. Counters survive
+// the close of the socket and of the device.
 func TestCountersAreKept(t *testing.T) {
 	const sent = 1000
 	c := newCounterRig(t)

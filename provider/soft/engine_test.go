@@ -30,8 +30,8 @@ func pathFiles(t *testing.T) []string {
 	return files
 }
 
-// The files of the paths may use only what the interface engine has of a queue pair, and
-// fields that never change. In these files a queue pair is always named q.
+// The files of the paths may use a queue pair only through the interface engine and
+// fields that never change. A queue pair is always named q there.
 func TestPathsUseOnlyEngine(t *testing.T) {
 	allowed := map[string]bool{"dev": true, "shard": true, "num": true}
 	methods := reflect.TypeFor[engine]()
@@ -57,8 +57,8 @@ func TestPathsUseOnlyEngine(t *testing.T) {
 	}
 }
 
-// hasReceiverQ reports whether a declaration is a method with a receiver named q. This
-// method belongs to a queue or a qp, so TestPathsUseOnlyEngine skips it.
+// hasReceiverQ reports whether a declaration is a method with a receiver named q. Such a
+// method belongs to no path.
 func hasReceiverQ(decl ast.Decl) bool {
 	f, ok := decl.(*ast.FuncDecl)
 	return ok && f.Recv != nil && len(f.Recv.List[0].Names) == 1 && f.Recv.List[0].Names[0].Name == "q"

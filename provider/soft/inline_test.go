@@ -39,8 +39,8 @@ func (e *end) pollInline(n int, others ...*end) (wcs []verbs.WC, data [][]byte) 
 	return nil, nil
 }
 
-// A small message needs a receive buffer, but leaves it in the queue. The buffer then
-// receives a message that is too long for InlineData.
+// A small message needs a receive buffer, but leaves it in the queue for the next
+// message.
 func TestReceiveInlineLeavesTheBuffer(t *testing.T) {
 	x, y := newPair(t, openDevice(t, &Config{Vectors: 2}), verbs.ProgressManual)
 	y.qp.ReceiveInline()
@@ -133,8 +133,8 @@ func TestReceiveInlineKeepsOrder(t *testing.T) {
 	require.Less(t, inline, messages)
 }
 
-// Without a receive buffer, the sender gets an RNR NAK and retries. A message that
-// exceeds the buffer fails on both sides.
+// Without a receive buffer, the sender gets an RNR NAK and retries. A message longer
+// than the buffer fails on both sides.
 func TestReceiveInlineNeedsABuffer(t *testing.T) {
 	x, y := newPair(t, openDevice(t, &Config{Vectors: 2}), verbs.ProgressManual)
 	y.qp.ReceiveInline()
@@ -154,8 +154,8 @@ func TestReceiveInlineNeedsABuffer(t *testing.T) {
 	require.Equal(t, verbs.StatusRemInvReqErr, x.wait(1, y)[0].Status)
 }
 
-// A CQ that is armed for solicited completions raises its event only for a small message
-// with a solicited event. The message before came with a poll that called drive.
+// A CQ that is armed for solicited completions raises its event only for a message with
+// a solicited event.
 func TestReceiveInlineRaisesEvents(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	chn, err := d.CreateCompChannel(&verbs.CompChannelAttr{Vector: 1, Progress: verbs.ProgressManual})
@@ -268,8 +268,8 @@ func TestSendInlineRefuses(t *testing.T) {
 	})
 }
 
-// The peer may never take its end of a provisional pair. Requests are then sent again on
-// another end, so the send queue must have their data.
+// The peer may never take its end of a provisional pair. Requests are then sent again,
+// so the send queue must have their data.
 func TestSendInlineOnProvisionalEnd(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	x, y := newEnd(t, d, 0, verbs.ProgressManual), newEnd(t, d, 1, verbs.ProgressManual)

@@ -67,8 +67,8 @@ func TestDiscard(t *testing.T) {
 	require.ErrorIs(t, memory.Discard(0, page), verbs.ErrClosed)
 }
 
-// Discard fails for registered memory of the caller, which other code may use. Only
-// memory from Alloc belongs to its region alone.
+// Discard fails for memory that the caller has registered, because other code may use
+// it.
 func TestDiscardRegistered(t *testing.T) {
 	p, err := soft.Open(nil)
 	require.NoError(t, err)

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A region's key does not depend on the key of the region before, even in the same table
-// entry. A peer that knows one key can not guess another.
+// The keys of two regions are independent, even in the same table entry. A peer that
+// knows one can not guess another.
 func TestKeysCanNotBeGuessed(t *testing.T) {
 	const regions, near = 2000, 1 << 12
 	var table mrTable
@@ -30,8 +30,8 @@ func TestKeysCanNotBeGuessed(t *testing.T) {
 			table.remove(m) // The next region may get this region's entry.
 		}
 	}
-	// The test counts keys that differ by less than 4096 from the key before. For 2000
-	// random keys, the expected number is 2000 * 8192 / 2^32 = 0.004.
+	// Keys near the key before are rare: for 2000 random keys, the expected number is
+	// 2000 * 8192 / 2^32 = 0.004.
 	require.LessOrEqual(t, close, 1)
 	require.InDelta(t, 0.5, float64(set)/(32*regions), 0.02, "every bit is random")
 }

@@ -58,8 +58,8 @@ func (e *end) close() {
 	}
 }
 
-// connect connects e to peer, and moves e's queue pair to RTS. If change is not nil, it
-// may modify the attributes first.
+// connect connects e to peer, and moves e's queue pair to RTS. Unless change is nil, it
+// changes the attributes first.
 func (e *end) connect(peer *end, change func(*verbs.QPAttr)) {
 	attr := verbs.QPAttr{
 		Port: 1, Access: verbs.AccessAll, DestQPN: peer.qp.num, PathMTU: verbs.MTU4096,
@@ -83,8 +83,8 @@ func (e *end) connect(peer *end, change func(*verbs.QPAttr)) {
 	}
 }
 
-// newPair makes two ends connected on the local path. The end a uses completion vector
-// 0, the end b vector 1: different shards if the device has two.
+// newPair makes two ends connected on the local path. They use the completion vectors 0
+// and 1, if there are two.
 func newPair(t testing.TB, d *device, progress verbs.Progress) (a, b *end) {
 	a, b = newEnd(t, d, 0, progress), newEnd(t, d, 1, progress)
 	a.connect(b, nil)
@@ -105,8 +105,7 @@ func (e *end) post(wr verbs.SendWR) {
 // pollLimit is the number of polls after which a test fails. Arbitrary.
 const pollLimit = 10_000_000
 
-// wait polls an end until it has returned n completions. It also polls the ends in
-// others, whose work may be needed.
+// wait polls an end until it has returned n completions. It also polls the other ends.
 func (e *end) wait(n int, others ...*end) []verbs.WC {
 	e.t.Helper()
 	var got []verbs.WC

@@ -67,8 +67,8 @@ func TestPollScheduleRests(t *testing.T) {
 	require.False(t, p.rests(conns[0]))
 }
 
-// Active and idle connections are each on the list of their state only. Connections in
-// the state pollParked are on no list. Any order of state changes keeps this.
+// Each connection is only on the list of its state, active or idle. In the state
+// pollParked it is on no list.
 func TestPollScheduleMoves(t *testing.T) {
 	p, conns := newSchedule(5)
 	for _, c := range conns[:3] {
@@ -104,8 +104,7 @@ func TestPollScheduleIdleInTurn(t *testing.T) {
 }
 
 // armForSleep arms the doorbells of the connections on the lists, idle ones first. It
-// stops with false at a connection with work. It removes armed connections from their
-// lists, until only maxPolledIdle connections are left.
+// stops at a connection with work. It leaves maxPolledIdle connections on the lists.
 func TestPollScheduleArmsForSleep(t *testing.T) {
 	p, conns := newSchedule(maxPolledIdle + 3)
 	p.makeIdle(conns[0])

@@ -11,8 +11,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// exchangeMessage delivers a SEND with AckReq, and then posts a SEND. The queue pair
-// must send it at once, and delay the acknowledgement.
+// exchangeMessage delivers a SEND with AckReq, and posts a SEND, which must be sent
+// before the acknowledgement.
 func (p *script) exchangeMessage(seq uint64) {
 	p.t.Helper()
 	p.e.recv(seq, 0, 10)
@@ -31,8 +31,8 @@ func TestWireAckWithoutReply(t *testing.T) {
 	p.wantSyndrome("the acknowledgement is not delayed", wire.AckNoCredits, 0)
 }
 
-// If the queue pair sends a request of its own, it delays the acknowledgement, for at
-// most maxAckDelays calls of drive. A later acknowledgement often includes it.
+// A queue pair that sends a request delays acknowledgements, for at most maxAckDelays
+// calls of drive.
 func TestWireAckIsDelayed(t *testing.T) {
 	p := newScript(t)
 	p.exchangeMessage(0)

@@ -12,8 +12,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A memoryConn is a packetConn that keeps packets in memory. deliver passes them to
-// another shard. It does not allocate memory for packets.
+// A memoryConn is a packetConn that passes packets to another shard in memory, without
+// allocations.
 type memoryConn struct {
 	peer    *qpDemux
 	from    udp.Header

@@ -73,8 +73,8 @@ func TestWireResponsesAckEarlierRequests(t *testing.T) {
 	require.Equal(t, uint64(0x0102030405060708), binary.NativeEndian.Uint64(p.e.mr.Bytes()))
 }
 
-// The acknowledgement of a later request shows that a READ's response was lost. It does
-// not complete the READ, nor does an ACK with the READ's own sequence.
+// The acknowledgement of a later request shows that a READ's response was lost. No
+// acknowledgement completes the READ.
 func TestWireAckAfterLostReadResponse(t *testing.T) {
 	for name, seq := range map[string]uint64{"ACK of the READ's last packet": 3, "ACK of the request after the READ": 4} {
 		p := newScript(t)
@@ -107,9 +107,8 @@ func TestWireReadGoesOnFromTheFirstMissingPacket(t *testing.T) {
 	p.wantRequest("the requests after it are sent again", wire.SendOnly, 4)
 	p.send(p.response(wire.ReadResponseLast, 3, scriptMTU))
 	p.wantQuiet("the READ is requested again once")
-	// When a READ is requested again from the middle, rxe begins with a MIDDLE packet,
-	// and network cards with a FIRST. The requester accepts both, and ignores late
-	// duplicates.
+	// When a READ is requested again, rxe continues with a MIDDLE packet, and network
+	// cards with a FIRST. The requester accepts both, and ignores late duplicates.
 	p.send(p.response(wire.ReadResponseFirst, 0, scriptMTU), p.response(wire.ReadResponseMiddle, 1, scriptMTU),
 		p.response(wire.ReadResponseOnly, 2, scriptMTU), p.response(wire.ReadResponseLast, 3, scriptMTU))
 	p.wantDone("the READ has completed", verbs.StatusSuccess, 1)
@@ -118,9 +117,8 @@ func TestWireReadGoesOnFromTheFirstMissingPacket(t *testing.T) {
 	}
 }
 
-// When a READ's response seems lost, the count of outstanding READs and atomics
-// decreases until the READ is requested again. If the response arrives before, the count
-// must not decrease twice.
+// When a READ's response seems lost, the READ stops counting as outstanding until it is
+// requested again. A response before that must not reduce the count again.
 func TestWireLateResponseAndTheDepth(t *testing.T) {
 	p := newScript(t, func(attr *verbs.QPAttr) { attr.MaxRdAtomic = 1 })
 	p.post(1, verbs.OpRead, 1)
@@ -165,8 +163,8 @@ func TestWireReadIntoMemoryThatWasClosed(t *testing.T) {
 	p.wantDone("the first response packet fails the request", verbs.StatusLocProtErr, 1)
 }
 
-// A READ whose response can not be stored fails the connection. The packets after it are
-// no longer in flight, and the shared congestion window does not grow.
+// A READ whose response can not be stored fails the connection. Its later packets are no
+// longer in flight, and the shared window does not grow.
 func TestWireCongestionAfterFailedRead(t *testing.T) {
 	p := newScript(t)
 	g := p.conn.cong.shared
@@ -185,8 +183,8 @@ func TestWireCongestionAfterFailedRead(t *testing.T) {
 	require.EqualValues(t, 16, g.window)
 }
 
-// One acknowledgement may complete a request with an error, and show the loss of a later
-// READ's response. The connection has failed, so the READ is not requested again.
+// An acknowledgement may fail a request and also show the loss of a READ's response. The
+// failed connection does not request the READ again.
 func TestWireNoRetransmissionAfterFailure(t *testing.T) {
 	p := newScript(t)
 	g := p.conn.cong.shared

@@ -55,8 +55,8 @@ func TestWireEverySizeAndOperation(t *testing.T) {
 				require.EqualValues(t, 77, got[0].Imm)
 			}
 		}
-		// A WRITE without immediate data and a READ use no receive buffer. The test
-		// removes the buffer that it has posted for them.
+		// A WRITE without immediate data and a READ leave their receive buffer unused.
+		// The test removes it.
 		b.qp.rq.head = b.qp.rq.tail
 	}
 }

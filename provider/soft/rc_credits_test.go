@@ -95,8 +95,7 @@ func TestWireCreditsLimit(t *testing.T) {
 	p.wantDone("", verbs.StatusSuccess, 3, 4, 5)
 }
 
-// Without a credit, only the first packet of a long SEND is sent, as a probe. The others
-// follow the probe's acknowledgement.
+// Without a credit, only the first packet of a long SEND is sent, as a probe.
 func TestWireCreditsOfALongMessage(t *testing.T) {
 	p := newCreditScript(t)
 	p.post(1, verbs.OpSend, 3*scriptMTU)
@@ -131,8 +130,8 @@ func TestWireCreditsCountAllMessages(t *testing.T) {
 	p.post(3, verbs.OpFetchAdd, 8)
 	p.post(4, verbs.OpSend, 1)
 	p.post(5, verbs.OpSend, 1)
-	// The WRITE and the two pieces of the READ. Only two READs or atomics may be
-	// outstanding, and each piece counts, so the atomic waits.
+	// The WRITE and the two pieces of the READ. Each piece counts as a READ, so the
+	// atomic waits.
 	p.wantCount(3)
 	p.send(p.ack(0))
 	require.EqualValues(t, 3, p.conn.credits.messagesSent, "a WRITE, and two pieces of a READ")
@@ -173,9 +172,8 @@ func TestWireCreditsAvoidRNR(t *testing.T) {
 // newTestShard returns a shard with its clock at 0. Expire fires its timers.
 func newTestShard() *shard { return &shard{clock: func() time.Duration { return 0 }} }
 
-// newRCCredits returns the credits of a connection with flow control on both sides,
-// without an advertisement yet. The result wqe is a SEND with the message number 1,
-// without a credit.
+// newRCCredits returns the credits of a connection with flow control, before any
+// advertisement. The result wqe is a SEND that lacks a credit.
 func newRCCredits() (*rcCredits, *wqe) {
 	r := new(rcCredits)
 	r.init(connmgr.CreditFlow{Sends: true, Receives: true}, newTestShard(), r.probeAllowed)

@@ -167,8 +167,8 @@ func TestWireAtomicIsCarriedOutOnce(t *testing.T) {
 	require.EqualValues(t, 8, binary.NativeEndian.Uint64(word))
 }
 
-// When a request arrives for the third time, its second response was lost too. The
-// responder then calls OnTimeout of the packetConn, which may change its socket.
+// A request that arrives for the third time shows that responses are lost. The responder
+// calls OnTimeout of the packetConn.
 func TestWireReportsLostResponses(t *testing.T) {
 	p := newScript(t)
 	for seq := range uint64(2) {

@@ -11,9 +11,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// FuzzWirePeer acts as a peer that sends arbitrary packets. A step takes four bytes: the
-// opcode or another action, the distance to the expected sequence, the payload's length
-// or the syndrome, and the flags and addresses.
+// FuzzWirePeer acts as a peer that sends arbitrary packets. Four bytes of input make one
+// step; see fuzzStep.
 func FuzzWirePeer(f *testing.F) {
 	f.Add([]byte{byte(wire.SendOnly), 128, 4, 0, byte(wire.SendOnly), 129, 4, 1})
 	f.Add([]byte{byte(wire.ReadRequest), 128, 200, 0, byte(wire.ReadRequest), 129, 100, 0, 0xfe, 0, 0, 0})
@@ -37,8 +36,8 @@ func FuzzWirePeer(f *testing.F) {
 	})
 }
 
-// fuzzStep performs one step: it delivers a packet, posts a request, advances the clock,
-// or sends waiting packets. It returns how many requests it has posted.
+// fuzzStep delivers a packet, posts a request, advances the clock, or sends waiting
+// packets. It returns the number of posted requests.
 func (p *script) fuzzStep(what, where, size, how byte) (posted int) {
 	switch op := wire.Opcode(what); {
 	case what >= 0xf0 && what < 0xfd:

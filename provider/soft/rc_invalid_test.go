@@ -80,8 +80,8 @@ var invalidRequests = []struct {
 	}, wire.NAKRemoteAccess, bufferUnused},
 }
 
-// An invalid request moves the queue pair to the error state. The peer gets a NAK for
-// it, and no later responses.
+// An invalid request moves the queue pair to the error state. The peer gets a NAK, and
+// no later responses.
 func TestWireInvalidRequests(t *testing.T) {
 	for _, c := range invalidRequests {
 		t.Run(c.name, func(t *testing.T) {

@@ -15,9 +15,8 @@ import (
 // A modelEnd is one end of a simulated connection. It posts random requests, whose
 // results it knows.
 //
-// An end's memory has several areas of modelSlots slots. Request i uses slot i modulo
-// modelSlots. A packet that is executed twice or out of order overwrites another
-// request's data, and a check fails.
+// Request i uses slot i modulo modelSlots of its area of the memory. A packet that is
+// executed twice or out of order overwrites another request's data.
 type modelEnd struct {
 	e    *end
 	peer *modelEnd
@@ -198,8 +197,8 @@ func (s *modelEnd) checkMessage(wc *verbs.WC) {
 	s.received++
 }
 
-// check checks the memory that the completed request i has changed: this end's for a
-// READ or an atomic, the peer's for a WRITE.
+// check checks the memory that request i has changed: this end's for a READ or an
+// atomic, the peer's for a WRITE.
 func (s *modelEnd) check(i int) {
 	switch o := s.ops[i]; o.op {
 	case verbs.OpWrite, verbs.OpWriteImm:

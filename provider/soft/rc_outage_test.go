@@ -14,8 +14,8 @@ import (
 // defaultAckTimeout is the code of the ACK timeout that connection management sets.
 const defaultAckTimeout = 18
 
-// The network loses all packets for five seconds. Connections with the default ACK
-// timeout and the largest retry count lose no message.
+// Connections with the default ACK timeout and the largest retry count survive an outage
+// of five seconds.
 func TestWireOutage(t *testing.T) {
 	const messages, size = 64, 4096
 	s := newSim(t, 1, quietNet)

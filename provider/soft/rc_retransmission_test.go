@@ -103,8 +103,8 @@ func TestWireProgressStartsTheCountAnew(t *testing.T) {
 	require.Zero(t, p.e.qp.shard.timers.Len(), "no timer is running")
 }
 
-// The retransmission timer may fire soon after a NAK has repeated packets. The packets
-// are sent a third time only after another ACK timeout.
+// When the retransmission timer fires soon after a NAK, the repeated packets are not
+// sent again at once.
 func TestWireTimeoutAfterRetransmission(t *testing.T) {
 	p := newScript(t)
 	p.post(1, verbs.OpSend, 1)
@@ -207,9 +207,9 @@ func TestWireReceiverNotReady(t *testing.T) {
 	for range 2 {
 		p.send(p.syndrome(wire.RNRNAK(code), 1))
 		p.post(3, verbs.OpSend, 1)
-		// The peer has refused the first packet with the RNR NAK. The next packets are
-		// out of sequence, so it also sends a NAK. That is no retry, and the requester
-		// still waits for the RNR timer.
+		// The peer has refused the first packet with the RNR NAK. It sends a NAK for the
+		// next packets, which are out of sequence. The requester still waits for the RNR
+		// timer.
 		p.send(p.nak(wire.NAKSequence, 1))
 		p.advance(wait - 1)
 		p.wantQuiet("the RNR timer has not fired")
@@ -251,8 +251,8 @@ func TestWireRNRDelayIsNoTimeout(t *testing.T) {
 }
 
 // When a message's last packets are lost, the requester repeats its oldest
-// unacknowledged packet as a tail probe, before the ACK timeout. The answer says which
-// packets are missing; only these are sent again.
+// unacknowledged packet before the ACK timeout. The answer to this tail probe shows
+// which packets are missing.
 func TestWireTailProbeBeforeTimeout(t *testing.T) {
 	p := newScript(t)
 	p.post(1, verbs.OpSend, 6*scriptMTU)

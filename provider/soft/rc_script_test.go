@@ -17,8 +17,7 @@ import (
 )
 
 // A script is the peer of one queue pair, and the packetConn of its shard. A test makes
-// the peer's packets, and checks those of the queue pair. Sequences count from 0 on both
-// sides. The PSNs soon wrap.
+// the peer's packets, and checks those of the queue pair. Sequences count from 0.
 type script struct {
 	t        testing.TB
 	e        *end
@@ -186,8 +185,8 @@ func (p *script) wantResponse(why string, op wire.Opcode, seq uint64) wire.Packe
 	return p.next(why, op, psnOf(theirBase, seq))
 }
 
-// wantSyndrome removes the oldest packet from out. It must be an ACK or NAK with the
-// syndrome s and the sequence seq.
+// wantSyndrome removes the oldest packet from out, an ACK or NAK with the syndrome s and
+// the sequence seq.
 func (p *script) wantSyndrome(why string, s wire.Syndrome, seq uint64) {
 	p.t.Helper()
 	require.Equal(p.t, s, p.wantResponse(why, wire.Acknowledge, seq).AETH().Syndrome(), why)
@@ -222,8 +221,8 @@ func (p *script) post(id uint64, op verbs.Opcode, n int, flags ...verbs.SendFlag
 	p.e.post(wr)
 }
 
-// wantDone requires that exactly these requests have completed, in order. The first has
-// the given status. If it is a failure, the others are flushed; otherwise they succeed.
+// wantDone requires that exactly these requests have completed, in order. After a first
+// one that failed, the others must be flushed.
 func (p *script) wantDone(why string, status verbs.Status, ids ...uint64) {
 	p.t.Helper()
 	got := p.e.drainCQ()

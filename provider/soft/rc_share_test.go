@@ -14,8 +14,7 @@ import (
 )
 
 // neighbours are two connections from one shard to one host, with one congestion window.
-// The honest peer obeys the protocol. The second peer is another program, which
-// misbehaves.
+// The peer of the second one misbehaves.
 type neighbours struct {
 	*sim
 	// Element 0 of each array is the end of this side, element 1 that of the peer.
@@ -100,7 +99,7 @@ func TestWireFakedLossesSlowOwnConnOnly(t *testing.T) {
 }
 
 // A peer with late acknowledgements slows down its own connection. Another connection to
-// the address keeps its share of the window, even of a small one.
+// its address keeps its share of the window.
 func TestWireLateAcksSlowOwnConnOnly(t *testing.T) {
 	narrow := func() *neighbours {
 		n := newNeighbours(t)

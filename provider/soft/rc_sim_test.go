@@ -29,10 +29,9 @@ type sim struct {
 	late func(p wire.Packet) time.Duration
 }
 
-// A simHost is the packetConn of a shard, with an address of its own. It computes and
-// checks the ICRC as udp.Conn does. The address is an IPv6 address for documentation
-// (RFC 3849). With IPv4, the ICRC would depend on the identification in the IP header,
-// which the sender does not know.
+// A simHost is the packetConn of a shard, with an IPv6 address for documentation (RFC
+// 3849). It computes and checks the ICRC as udp.Conn does. With IPv4, the sender would
+// not know the identification in the IP header.
 type simHost struct {
 	sim   *sim
 	addr  netip.Addr
@@ -86,8 +85,8 @@ func (s *sim) host(e *end) *simHost {
 	panic("an end without a host")
 }
 
-// step advances the time to the next event, and processes all events that are due. It
-// returns false if there is none.
+// step advances the time to the next event, and processes what is due. It returns false
+// if there is no event.
 func (s *sim) step() bool {
 	next, ok := s.net.Next()
 	for _, h := range s.hosts {

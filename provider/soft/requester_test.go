@@ -12,9 +12,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Without an end from connection management, requests are sent on a provisional end,
-// which perhaps no peer reads. When connection management offers the end to the peer,
-// the requests are sent again on it.
+// Requests may be sent on a provisional end, which perhaps no peer reads. When
+// connection management offers the end that leads to the peer, they are sent again.
 func TestRequestsMoveToAnotherEnd(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	a, b := newEnd(t, d, 0, verbs.ProgressManual), newEnd(t, d, 1, verbs.ProgressManual)

@@ -48,8 +48,8 @@ func (s *srq) fill(t *testing.T, mr verbs.MR) {
 	}
 }
 
-// Many peers send only the first byte of a message, and so take all buffers of a shared
-// receive queue. After the time limit, the connections end, and the buffers return.
+// Many peers send only the first byte of a message, and take all shared receive buffers.
+// After the time limit, the buffers return.
 func TestHalfSentMessagesGiveBuffersBack(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	shard, err := d.shard(0, verbs.ProgressManual)
@@ -93,8 +93,8 @@ func TestHalfSentMessagesGiveBuffersBack(t *testing.T) {
 	require.EqualValues(t, sharedBuffers, shard.counts[counters.PartialExpired].Load())
 }
 
-// A slow message is completed if each time limit brings partialProgress bytes. Bytes
-// that are in the ring when the timer fires count.
+// A slow message is completed if partialProgress bytes arrive in each time limit. Bytes
+// in the ring count.
 func TestSlowMessagesComplete(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	victim, sender := newPair(t, d, verbs.ProgressManual)
@@ -155,8 +155,8 @@ func TestTricklingMessagesEnd(t *testing.T) {
 	require.Equal(t, verbs.StateError, victim.qp.State())
 }
 
-// When a message on the wire path exceeds the time limit, the responder sends a NAK, and
-// the queue pair goes to the error state.
+// When a message on the wire path exceeds the time limit, the peer gets a NAK, and the
+// queue pair fails.
 func TestWireHalfSentMessage(t *testing.T) {
 	p := newScript(t)
 	p.e.recv(1, 0, 4096)
@@ -171,7 +171,7 @@ func TestWireHalfSentMessage(t *testing.T) {
 }
 
 // A FIRST or MIDDLE packet must fill the path MTU (IBTA vol. 1, 9.7.4.1.6). A shorter
-// one is invalid and takes no receive buffer.
+// packet is an invalid request and takes no receive buffer.
 func TestWireShortFirstPacket(t *testing.T) {
 	p := newScript(t)
 	p.e.recv(1, 0, 4096)
@@ -197,8 +197,8 @@ func TestPartialLimit(t *testing.T) {
 	}
 }
 
-// A message has stalled if it was the current one at the call of watch, and fewer than
-// partialProgress bytes have arrived since.
+// A message has stalled if fewer than partialProgress bytes of it have arrived since the
+// call of watch.
 func TestPartialMessageStalls(t *testing.T) {
 	var p partialMessage
 	p.timer.init(newTestShard(), func() {})

@@ -56,8 +56,8 @@ func requireNumbered(t *testing.T, n uint64, caps *verbs.QPCaps, w *wqe) {
 	require.Equal(t, caps.MaxSendSGE, cap(w.sges))
 }
 
-// sentRequests returns a send queue with n sent requests of one fragment. Request i has
-// the sequence number i. The queue's 32-bit counters overflow after the first request.
+// sentRequests returns a send queue with n sent requests of one fragment, numbered from
+// 0. The queue's 32-bit counters overflow after the first request.
 func sentRequests(n int) sendQueue {
 	caps := verbs.QPCaps{MaxSendWR: n, MaxSendSGE: 1, MaxInline: 8}
 	q := newSendQueue(&caps)

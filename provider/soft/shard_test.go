@@ -13,9 +13,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// While a CQ is armed, each call of a queue pair's method looks for a connection with
-// work, until it finds one. Later calls need not look again until the shard is driven.
-// So n calls look at about n connections in all, not n each.
+// While a CQ is armed, calls of a queue pair's methods look for a connection with work.
+// They remember the result until the shard is driven. So n calls look at about n
+// connections in all.
 func TestPreparingForSleepIsLinear(t *testing.T) {
 	for _, n := range []int{16, 32} {
 		visits, rings := prepareForSleep(t, n)
@@ -24,9 +24,8 @@ func TestPreparingForSleepIsLinear(t *testing.T) {
 	}
 }
 
-// prepareForSleep makes n connections with an acknowledgement to process, and arms the
-// CQ. Then it calls QP.State n times. It returns how often these calls armed a doorbell,
-// and how often they wrote to the eventfd.
+// prepareForSleep makes n connections with work, arms the CQ, and calls QP.State n
+// times. It returns how often these calls armed a doorbell and wrote to the eventfd.
 func prepareForSleep(t *testing.T, n int) (visits int, rings uint64) {
 	d := openDevice(t, &Config{Vectors: 2})
 	s := newSleeper(t, d, 0, verbs.ProgressManual)

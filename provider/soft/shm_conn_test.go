@@ -44,9 +44,8 @@ func TestReadWriteAtomic(t *testing.T) {
 	require.EqualValues(t, 42, b.mr.Bytes()[8])
 }
 
-// A connection that has to send a READ's response can not be parked. The peer waits for
-// the response, and would not ring the doorbell. Here the READ is the last slot of a
-// call of drive, which ends before the response.
+// A connection that still has to send a READ's response can not be parked, because the
+// peer rings no doorbell for it. Here the call of drive ends before the response.
 func TestUnsentReadResponseIsNotParked(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	a, b := newPair(t, d, verbs.ProgressManual)

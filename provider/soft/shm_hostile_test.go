@@ -32,8 +32,7 @@ func (e *end) pollN(drives int) []verbs.WC {
 }
 
 // FuzzHostilePeer lets a peer write random bytes into the shared memory. The victim may
-// lose the connection, but its requests and buffers complete at most once. In every
-// second run the victim also receives messages without buffers.
+// lose the connection, but its requests and buffers complete at most once.
 func FuzzHostilePeer(f *testing.F) {
 	for seed := range uint64(40) {
 		f.Add(seed, uint16(seed*13))
@@ -80,7 +79,7 @@ func hostileRequest(e, peer *end, id uint64, kind int) verbs.SendWR {
 }
 
 // writeRandom writes random bytes to the shared memory: half of them anywhere, half to
-// control blocks and slot headers, which the victim interprets.
+// control blocks and slot headers.
 func writeRandom(r *rand.Rand, mem []byte, writes int) {
 	for range writes {
 		at := r.IntN(len(mem))
@@ -97,8 +96,8 @@ func writeRandom(r *rand.Rand, mem []byte, writes int) {
 	}
 }
 
-// Each case is one kind of invalid value of a peer. It moves the victim's queue pair to
-// the error state. Another connection on the same CQ still works.
+// An invalid value of a peer moves the victim's queue pair to the error state. Other
+// connections on its CQ still work.
 func TestInvalidPeerWrites(t *testing.T) {
 	writes := map[string]func(ctl *shm.ControlBlock, out *shm.Producer){
 		"more acknowledged than sent": func(c *shm.ControlBlock, _ *shm.Producer) { c.Ack.Store(1000) },
@@ -197,8 +196,8 @@ func (s *sleeper) requireAsleep() {
 	require.False(s.t, cmside.Readable(s.t, s.ch.FD()))
 }
 
-// If a peer leaves the responses to its atomics unread, the ring becomes full. The
-// victim's owner can sleep while the victim waits for room.
+// If a peer leaves the responses to its atomics unread, the ring fills up. The victim's
+// owner can sleep meanwhile.
 func TestStalledAtomicsLetTheVictimSleep(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	a, b := newEnd(t, d, 0, verbs.ProgressManual), newSleeper(t, d, 1, verbs.ProgressManual)

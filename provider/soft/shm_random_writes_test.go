@@ -16,11 +16,11 @@ import (
 )
 
 // randomWrites is the number of bytes that peerRandomWriter writes while it posts
-// requests, 1000 before each, and again after the last. Arbitrary.
+// requests, and again afterwards. Arbitrary.
 const randomWrites = 200_000
 
-// peerRandomWriter is the function of a peer process. It connects, and then writes
-// random bytes to the shared memory. The port is the seed.
+// peerRandomWriter is the function of a peer process. It writes random bytes to a
+// connection's shared memory. The port is the seed.
 func peerRandomWriter(t *testing.T, address string) {
 	at := netip.MustParseAddrPort(address)
 	s := newParty(t)
@@ -37,8 +37,8 @@ func peerRandomWriter(t *testing.T, address string) {
 	peerproc.Linger()
 }
 
-// A peer process writes invalid indexes, lengths and counts to its rings. This process
-// may lose that connection, but an honest connection on the same CQ still works.
+// A peer process writes invalid values to its rings. This process may lose that
+// connection, but another one on the same CQ still works.
 func TestRandomWriterProcess(t *testing.T) {
 	s := newHostParty(t)
 	honest, victim := connected(t, s, s)
@@ -63,8 +63,8 @@ func TestRandomWriterProcess(t *testing.T) {
 			// After its last write to the shared memory, the writer says "ready".
 			require.Equal(t, "ready", line())
 		}
-		// The attacked queue pair gets a request and a receive buffer, so its requester
-		// and responder use the shared memory. These calls may fail.
+		// This request and buffer make the attacked queue pair use the shared memory.
+		// The calls may fail.
 		_, _ = attacked.QP().PostSend([]verbs.SendWR{{ID: 2, Opcode: verbs.OpSend, Flags: verbs.SendInline, Inline: []byte("to the writer")}})
 		_ = post(attacked.QP(), 1, 4096)
 		require.NoError(t, post(victim.QP(), 100, 0))

@@ -197,8 +197,8 @@ func TestIdleConnsAreParked(t *testing.T) {
 	}
 }
 
-// Each call of drive polls all active connections, and one idle connection in turn. So
-// idle connections do not slow down active ones.
+// Each call of drive polls all active connections and one idle connection, so idle ones
+// do not slow down active ones.
 func TestIdleConnsArePolledInTurn(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	var as, bs [maxPolledIdle]*end

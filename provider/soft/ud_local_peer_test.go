@@ -16,17 +16,16 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// lastNumber is the number of the last datagram to a sink. The payload of datagram n is
-// at the offset n*datagramMTU modulo endSize. The low 9 bits of lastNumber are ones, so
-// its payload is at the end of the region, where no other is.
+// lastNumber is the number of the last datagram to a sink. Its low 9 bits are ones, so
+// its payload is at the end of the memory region, apart from all others.
 const lastNumber = 1<<30 | 511
 
 // sinkBuffers is the number of receive buffers of a sink.
 const sinkBuffers = 256
 
 // peerDatagramSink is the function of a peer process with a UD queue pair, whose number
-// it prints. At each datagram lastNumber, it prints how many datagrams arrived before,
-// and counts from zero again. Datagrams out of order fail the test.
+// it prints. At each datagram lastNumber, it prints how many others arrived. Datagrams
+// out of order fail the test.
 func peerDatagramSink(t *testing.T, _ string) {
 	cfg := localConfig()
 	cfg.AllowedUsers = []uint32{AnyUser}
@@ -60,8 +59,7 @@ func peerDatagramSink(t *testing.T, _ string) {
 }
 
 // peerDatagramSource is the function of a peer process. It sends one datagram to the
-// queue pair whose number is the text address. Then it prints how many counters are not
-// zero.
+// queue pair in the text address, and prints its number of nonzero counters.
 func peerDatagramSource(t *testing.T, address string) {
 	cfg := localConfig()
 	cfg.AllowedUsers = []uint32{AnyUser}
@@ -74,9 +72,9 @@ func peerDatagramSource(t *testing.T, address string) {
 	peerproc.Linger()
 }
 
-// peerDatagramDestNoDescriptors is the function of a peer process with two connected
-// destinations and no free descriptors. A datagram to a third destination must close one
-// connection. If none can be closed, the datagram is dropped.
+// peerDatagramDestNoDescriptors is the function of a peer process with two destinations
+// and no free descriptors. A datagram to a third destination closes a connection, or is
+// dropped if none can be closed.
 func peerDatagramDestNoDescriptors(t *testing.T, _ string) {
 	d := openDevice(t, localConfig())
 	e := newDatagramEnd(t, d, verbs.ProgressManual)
@@ -104,8 +102,8 @@ func peerDatagramDestNoDescriptors(t *testing.T, _ string) {
 	peerproc.Linger()
 }
 
-// A sender without free descriptors closes a connection for a new destination. If it can
-// close none, it drops the datagram and counts it in datagram_unsent.
+// A sender without free descriptors closes a connection for a new destination, or drops
+// the datagram and counts it in datagram_unsent.
 func TestDatagramDestsOutOfDescriptors(t *testing.T) {
 	line, kill := peerproc.Start(t, "datagram-dest-full", "")
 	require.Equal(t, "done", line())
@@ -113,8 +111,8 @@ func TestDatagramDestsOutOfDescriptors(t *testing.T) {
 }
 
 // startSink starts a process with peerDatagramSink as the user uid. It returns the
-// sink's queue pair number, and two functions: one signals the process, the other
-// returns its next line.
+// sink's queue pair number, a function that signals the process, and a function that
+// reads its next line.
 func startSink(t *testing.T, uid uint32) (num uint32, signal func(syscall.Signal), line func() string) {
 	cmd := peerproc.Command("datagram-sink", "")
 	cmd.SysProcAttr = nil

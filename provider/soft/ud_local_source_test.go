@@ -18,9 +18,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// connectDatagrams connects to the UD queue pair dst, and sends a datagram whose header
-// has the source src. If the backlog is full, or the receiver closes too early, it
-// connects again, as a udLocalDest does.
+// connectDatagrams connects to the UD queue pair dst, and sends a datagram from src. If
+// the receiver can not take it, it connects again, as a udLocalDest does.
 func connectDatagrams(t *testing.T, dst, src uint32) int {
 	for {
 		fd, err := unixsock.New()
@@ -40,8 +39,8 @@ func connectDatagrams(t *testing.T, dst, src uint32) int {
 }
 
 // peerDatagramSenders is the function of a peer process. It sends one datagram on each
-// of several connections, and keeps them open. The text address has the queue pair
-// number and the number of connections.
+// of several connections. The text address has the queue pair number and the number of
+// connections.
 func peerDatagramSenders(t *testing.T, address string) {
 	var to uint32
 	var n int
@@ -88,8 +87,8 @@ func (e *end) receiveFrom(n int) {
 }
 
 // Connections for UD count towards their user's limit. At the limit, a new connection
-// replaces the user's longest idle connection to the same queue pair. Without such a
-// connection, it is closed after its datagram. No datagram is lost.
+// replaces the user's longest idle one to the same queue pair, or is closed after its
+// datagram.
 func TestDatagramUserLimit(t *testing.T) {
 	peerproc.NeedsRoot(t)
 	cfg := localConfig()
@@ -163,9 +162,8 @@ func TestEvictionCandidate(t *testing.T) {
 	require.Same(t, third, p.evictionCandidate(3))
 }
 
-// peerDatagramNoDescriptors is the function of a peer process with three connections to
-// a UD queue pair and no free descriptors. A connection of an allowed user closes one of
-// the three; another user's closes none.
+// peerDatagramNoDescriptors is the function of a peer process with three UD connections
+// and no free descriptors. Only a new connection of an allowed user closes one of them.
 func peerDatagramNoDescriptors(t *testing.T, _ string) {
 	e := newDatagramEnd(t, openDevice(t, localConfig()), verbs.ProgressManual)
 	p, dev := udLocalOf(e), e.qp.dev

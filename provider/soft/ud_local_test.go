@@ -38,9 +38,8 @@ func (e *end) sendNumbered(to verbs.AH, qpn uint32, first, n, extra int) {
 	}
 }
 
-// nonReadingQP simulates a UD queue pair that reads no datagrams: it listens on the
-// socket name of the number num. The function accept returns the descriptor of one
-// connection.
+// nonReadingQP simulates a UD queue pair that reads no datagrams: it only listens on the
+// socket name. The function accept returns a connection's descriptor.
 func nonReadingQP(t testing.TB, num uint32) (accept func() int) {
 	fd, err := unixsock.Bind(datagramBindAddr(num))
 	require.NoError(t, err)
@@ -113,8 +112,8 @@ func TestDatagramQueueBounded(t *testing.T) {
 	require.Equal(t, unsent, countsOf(t, d)["datagram_unsent"], "the queue has room again")
 }
 
-// readNumbered reads an end's datagrams from a socket until no more arrive, and returns
-// their numbers. It polls the end, which may have queued datagrams.
+// readNumbered reads an end's datagrams from a socket until no more arrive. It returns
+// their numbers.
 func readNumbered(t *testing.T, a *end, fd int) (numbers []uint32) {
 	packet := make([]byte, 8192)
 	for idle := 0; idle < 4*epollEvery; idle++ {

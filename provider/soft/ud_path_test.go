@@ -29,8 +29,8 @@ func (e *end) sendTo(dst verbs.AH, peer *end, size int) {
 		SGEs: []verbs.SGE{verbs.SGEOf(e.mr, 0, size)}})
 }
 
-// The address handle of a request selects the local or the wire path. One queue pair may
-// use both, even for one peer. Requests complete in order.
+// The address handle of a request selects the local or the wire path. Requests complete
+// in order, even on both paths.
 func TestDatagramsBothWays(t *testing.T) {
 	s := newSim(t, 1, quietNet)
 	s.dev.cfg.Path = PathAuto
@@ -115,8 +115,7 @@ func receivingAddrs(id *cm.ID) (at []netip.Addr) {
 	return at
 }
 
-// An ID's queue pair opens a UDP port only for peers on other hosts, and only at the
-// address that they use.
+// An ID's queue pair opens a UDP port only at the address that peers on other hosts use.
 func TestDatagramsPlaced(t *testing.T) {
 	s := openParty(t, &Config{Vectors: 1, WirePort: cmside.FreePort(t)})
 	l := s.Listen(cm.UDP, "127.9.1.1:0", 1)

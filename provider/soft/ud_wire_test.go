@@ -112,8 +112,8 @@ func TestWireDatagramForAConnection(t *testing.T) {
 	require.Empty(t, a.drainCQ())
 }
 
-// With PathAuto, the wire path drops packets from this host. Its processes must use the
-// local path, where the sender's user is checked.
+// With PathAuto, the wire path drops packets from this host. Only the local path checks
+// the sender's user.
 func TestUDWireFromThisHost(t *testing.T) {
 	s := newSim(t, 1, quietNet)
 	a, b := s.newUDEnd(), s.newUDEnd()

@@ -24,8 +24,7 @@ import (
 )
 
 // A farNetwork is a second network namespace, whose processes seem to be on another
-// host. A pair of virtual Ethernet interfaces connects the namespaces: "near" in the
-// test's namespace, "far" in the second.
+// host. The virtual Ethernet interfaces "near" and "far" connect the namespaces.
 type farNetwork struct {
 	t         *testing.T
 	near, far *os.File // open files of the two namespaces, for setns(2)
@@ -77,15 +76,14 @@ func (n *farNetwork) start(role, address string) (line func() string, kill func(
 	require.NoError(n.t, unix.Setns(int(n.far.Fd()), unix.CLONE_NEWNET))
 	defer n.back()
 	cmd := peerproc.Command(role, address)
-	// The command is to run as another user, which may not exist in this process's user
-	// namespace. So the new process runs as this process's user.
+	// The other user may not exist in this user namespace, so the new process runs as
+	// this process's user.
 	cmd.SysProcAttr = nil
 	return peerproc.Run(n.t, cmd)
 }
 
-// vethRequest returns an rtnetlink request for a pair of virtual Ethernet interfaces:
-// one in the calling thread's namespace, and peerName in the namespace peerNetwork. See
-// linux/if_link.h. Names have at most 7 bytes.
+// vethRequest returns an rtnetlink request for a pair of virtual Ethernet interfaces
+// (linux/if_link.h). The peer is in peerNetwork. Names have at most 7 bytes.
 func vethRequest(name, peerName string, peerNetwork *os.File) []byte {
 	const peerOfVeth = 1 // VETH_INFO_PEER in linux/veth.h
 	padded := func(name string) []byte { return append([]byte(name), make([]byte, 8-len(name))...) }
@@ -112,8 +110,8 @@ func peerFarClient(t *testing.T, address string) {
 	peerproc.Linger()
 }
 
-// peerFarLookup is the function of a peer process. It looks up a UD listener's service,
-// and prints the returned queue pair number.
+// peerFarLookup is the function of a peer process. It looks up a UD listener, and prints
+// the queue pair number.
 func peerFarLookup(t *testing.T, address string) {
 	s := openParty(t, &Config{Vectors: 1})
 	id := s.Connecting(cm.UDP, netip.MustParseAddrPort(address), nil)
@@ -140,8 +138,8 @@ func (s *party) acceptFar(l *cm.ID) *cm.ID {
 
 func TestFarOnly(t *testing.T) { peerproc.InNetworkNamespace(t, "far-only") }
 
-// peerFarOnly checks that PathAuto accepts wire packets only from other hosts. The
-// kernel drops packets of this host's processes, whatever their source address.
+// peerFarOnly checks that PathAuto accepts wire packets only from other hosts, whatever
+// the source address.
 func peerFarOnly(t *testing.T, _ string) {
 	peerproc.LinkUp(t, "lo")
 	n := newFarNetwork(t)
@@ -183,9 +181,8 @@ func peerFarOnly(t *testing.T, _ string) {
 
 func TestFromHereByAnotherLink(t *testing.T) { peerproc.InNetworkNamespace(t, "from-here") }
 
-// peerFromHere connects two interfaces of this host. A request of this host leaves by
-// one and arrives at the other, as from another host. PathAuto drops it if its source is
-// an address of this host.
+// peerFromHere sends a request from one interface of this host to another. PathAuto
+// drops it if its source is an address of this host.
 func peerFromHere(t *testing.T, _ string) {
 	peerproc.LinkUp(t, "lo")
 	err := nettest.Change(vethRequest("out", "back", ownNetwork(t)))
@@ -208,9 +205,8 @@ func peerFromHere(t *testing.T, _ string) {
 	require.EqualValues(t, 1, countsOf(t, s.p.dev)["rcvd_pkts"], "the filter passes the packet")
 }
 
-// sendSpoofed sends a connection request to the queue pair qpn at dst. The source src
-// need not belong to this host. If link is not empty, the request leaves through that
-// interface.
+// sendSpoofed sends a connection request with the source src to the queue pair qpn at
+// dst. A nonempty link names the interface to use.
 func sendSpoofed(t *testing.T, src netip.Addr, dst netip.AddrPort, qpn uint32, link string) {
 	t.Helper()
 	fd, err := hostport.UDPSocket(src)

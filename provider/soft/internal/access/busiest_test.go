@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The connection to close belongs to the user with the most, including the new one. If
-// several users have equally many, all their connections are compared.
+// The connection to close belongs to the user with the most connections, including the
+// new one. Several such users are compared together.
 func TestLeastUsedOfBusiest(t *testing.T) {
 	type conn struct {
 		uid     uint32

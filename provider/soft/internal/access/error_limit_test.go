@@ -22,8 +22,8 @@ func accessLimitForTest() (a *ErrorLimit, now *time.Time) {
 	return a, now
 }
 
-// After freeAccessErrors errors, each further one makes the source wait before its next
-// connection: first minAccessWait, then twice as long each time, up to maxAccessWait.
+// After freeAccessErrors errors, each further error makes the source wait: first
+// minAccessWait, then twice as long each time, up to maxAccessWait.
 func TestAccessErrorsMakeASourceWait(t *testing.T) {
 	a, now := accessLimitForTest()
 	bad, good := RemoteSource(netip.MustParseAddr("10.0.0.1")), RemoteSource(netip.MustParseAddr("10.0.0.2"))
@@ -71,8 +71,7 @@ func TestAccessSourcesAreBounded(t *testing.T) {
 	require.Len(t, a.sources, 1, "the expired records are removed")
 }
 
-// A peer with a /48 prefix may use another /64 network for each attempt. It waits as if
-// it had one address.
+// A peer that uses many /64 networks of one /48 prefix waits as if it had one address.
 func TestAccessErrorsOfASite(t *testing.T) {
 	a, _ := accessLimitForTest()
 	network := func(i int) Source {

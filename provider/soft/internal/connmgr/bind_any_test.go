@@ -16,8 +16,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// onlyPorts makes the party take free ports only from a range of count ports, from the
-// port of the ID first on.
+// onlyPorts makes the party take free ports only from a range of count ports. The range
+// begins at the port of the given ID.
 func (s *party) onlyPorts(first *cm.ID, count int) {
 	low := int(first.LocalAddr().Port())
 	s.m.FreePorts = func() (hostport.PortRange, error) { return hostport.PortRange{Low: low, High: low + count - 1}, nil }
@@ -29,8 +29,8 @@ func (s *party) onlyPorts(first *cm.ID, count int) {
 // binds ports.
 func TestBindAnyClashes(t *testing.T) { peerproc.InNetworkNamespace(t, "bind-any-clashes") }
 
-// peerBindAnyClashes tests binds to port 0. They avoid a port that is bound on the same
-// address, or on a wildcard that covers it. Either address may be bound first.
+// peerBindAnyClashes tests binds to port 0. They avoid ports that are bound on the same
+// address or on a covering wildcard.
 func peerBindAnyClashes(t *testing.T, _ string) {
 	peerproc.LinkUp(t, "lo")
 	for _, c := range []struct {

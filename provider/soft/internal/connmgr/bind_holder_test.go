@@ -57,8 +57,8 @@ func TestListenTellsHolder(t *testing.T) {
 	requireHolder(t, id.Listen(0), cm.HolderError{Err: cm.ErrAddrInUse, Name: name, UID: peerproc.User, Known: true})
 }
 
-// A wildcard has two sockets of one name: one to listen on, and the marker, a datagram
-// socket. If a process has bound only the marker, the error of Bind names its user.
+// A wildcard has a socket to listen on, and a datagram socket of the same name, the
+// marker. If only the marker is bound, the error of Bind names its user.
 func TestBindTellsHolderOfMarker(t *testing.T) {
 	const name = "@rdmaloop/1/tcp/*4/7472"
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)

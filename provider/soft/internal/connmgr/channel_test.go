@@ -100,8 +100,7 @@ func TestEventQueue(t *testing.T) {
 	require.True(t, q.empty())
 }
 
-// The application can not fetch events of a destroyed ID. The queue frees them when all
-// events of other IDs were fetched.
+// The queue frees events of a destroyed ID when all events of other IDs were fetched.
 func TestEventQueueDrop(t *testing.T) {
 	var q eventQueue
 	ids := []*id{{}, {}, {}}

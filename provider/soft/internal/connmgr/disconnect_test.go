@@ -98,8 +98,8 @@ func TestDisconnectUnanswered(t *testing.T) {
 	require.ErrorIs(t, ev.Err, cm.ErrTimedOut)
 }
 
-// A passive side that is destroyed before the RTU sends a REJ, while the active side
-// sends a DREQ. The active side takes the REJ as the confirmation of its DREQ.
+// A passive side that is destroyed before the RTU sends a REJ. An active side that has
+// just sent a DREQ takes the REJ as its confirmation.
 func TestDisconnectCrossesReject(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
@@ -130,8 +130,8 @@ func TestDisconnectedWithoutEstablished(t *testing.T) {
 	client.close()
 }
 
-// The passive side calls Disconnect before the RTU. Then a DREQ arrives instead of the
-// RTU. The passive side answers it without another Disconnect.
+// The passive side calls Disconnect before the RTU. If a DREQ arrives instead of the
+// RTU, it is answered without another Disconnect.
 func TestDREQAfterEarlyDisconnect(t *testing.T) {
 	server := newParty(t)
 	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)

@@ -265,8 +265,8 @@ func (q *fakeQP) ReceiveAt(at netip.Addr) error {
 	return q.receiveAtErr
 }
 
-// exchange simulates a message between two queue pairs, which must be connected. Then it
-// calls DataHeard of the receiver's binding, as a device would.
+// exchange simulates a message between two connected queue pairs: it calls DataHeard of
+// the receiver's binding, as a device would.
 func exchange(t *testing.T, _ *party, sender verbs.QP, to *party, receiver verbs.QP) {
 	t.Helper()
 	sends, err := sender.Query()

@@ -15,10 +15,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// FuzzConversation performs random steps: messages of the client, and calls of the
-// passive application. There must be no panic, and at most one Disconnected per
-// connection. At the end no descriptor, timer, binding, channel or counted connection is
-// left.
+// FuzzConversation performs random steps: messages of the client, and calls on the
+// passive side. A connection has at most one Disconnected. At the end nothing is left of
+// any connection.
 func FuzzConversation(f *testing.F) {
 	const request, accept, ready, leave, next = 0x00, 0x81, 0x03, 0x83, 0x80
 	f.Add([]byte{request, next, accept, ready, next, leave, next})
@@ -84,8 +83,8 @@ func (c *conversation) send(what byte) {
 	_ = unixsock.Send(c.client, packet, nil)
 }
 
-// act makes one call on the passive side. For 0 it fetches an event, for 1 to 5 it calls
-// a method of the ID; other values do nothing.
+// act makes one call on the passive side: 0 fetches an event, 1 to 5 call a method of
+// the ID.
 func (c *conversation) act(what byte) {
 	if what == 0 {
 		c.next()

@@ -42,8 +42,8 @@ func TestLookup(t *testing.T) {
 	client.Quiet()
 }
 
-// The passive side may accept a lookup without its ID's queue pair. Accept names another
-// one, and may set the client's Q_Key.
+// Accept of a lookup may name a queue pair without an ID, and may set the client's
+// Q_Key.
 func TestLookupWithoutQP(t *testing.T) {
 	for given, want := range map[uint32]uint32{0: cm.DefaultQKey, 77: 77} {
 		client, server := newParty(t), newParty(t)

@@ -9,8 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A source gets answers up to its rate; other sources still get theirs. All together get
-// answers up to the total rate.
+// The rate of answers to one source is limited, and so is the rate of all answers.
 func TestAnswerLimit(t *testing.T) {
 	l := newAnswerLimit()
 	now := time.Unix(1000, 0)

@@ -12,9 +12,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
-// Before a connection is evicted, the peer uses its queue pair in another request, so
-// the connection is stale. The application gets Disconnected, and can end it with Close
-// or Disconnect.
+// Before a connection is evicted, it becomes stale: the peer uses its queue pair in
+// another request. The application gets Disconnected, and can call Close or Disconnect.
 func TestWireCMEvictsStale(t *testing.T) {
 	for name, end := range map[string]func(*cm.ID) error{
 		"close":      func(id *cm.ID) error { return errors.Join(id.CloseQP(), id.Close()) },

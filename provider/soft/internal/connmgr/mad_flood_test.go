@@ -16,7 +16,7 @@ import (
 )
 
 // A floodSim simulates a flood. Many sources send requests and confirm no REP, and one
-// client connects now and then. The server accepts all. Messages take one millisecond.
+// client connects normally. Messages take one millisecond.
 type floodSim struct {
 	*madSim
 	l        *cm.ID
@@ -123,9 +123,9 @@ func (f *floodSim) wantNoOtherRecords(mux *madMux) {
 	require.Zero(f.t, half.total+half.evicting+len(half.sources)+len(half.busiest))
 }
 
-// In a second, ten thousand sources each send a request and confirm no REP. The client
-// still opens and closes connections in 5 ms. Messages and records are bounded, and a
-// minute later all records are gone.
+// In a second, ten thousand sources send a request and confirm no REP. The client still
+// connects within 5 ms. Messages and records are bounded, and the records disappear
+// within a minute.
 func TestWireCMFloodOfSources(t *testing.T) {
 	const perTick = 10
 	const requests = 60_000 / seedDivisor

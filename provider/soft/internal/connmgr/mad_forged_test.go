@@ -14,8 +14,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A REJ needs the communication IDs of both sides to end a connection. Without the
-// passive side's ID, it can only cancel an unanswered request.
+// A REJ without the communication IDs of both sides ends no connection. It can only
+// cancel an unanswered request.
 func TestWireCMForgedRejects(t *testing.T) {
 	w := newMADSim(t)
 	active, passive := w.connected()
@@ -50,8 +50,8 @@ func TestWireCMForgedRejects(t *testing.T) {
 	w.want(w.server, cm.Disconnected, passive)
 }
 
-// A passive side was established by Notify, and has sent a DREQ. A late RTU does not
-// stop the retransmission, even if the ID was closed.
+// After Notify and a DREQ of the passive side, a late RTU does not stop the
+// retransmission of the DREQ.
 func TestWireCMLateRTU(t *testing.T) {
 	t.Run("disconnected", func(t *testing.T) {
 		lateRTU(t, func(_ *madPeer, id *cm.ID) { require.NoError(t, id.Disconnect()) })

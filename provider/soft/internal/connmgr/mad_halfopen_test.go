@@ -104,9 +104,8 @@ func TestHalfOpenBurstIsBounded(t *testing.T) {
 	require.Same(t, first, victim)
 }
 
-// A source with the most connections can not add one if the table is full, nor beyond
-// its limit. Its request is dropped, or evicts its own oldest connection once that is
-// older than graceTime.
+// The source with the most connections can not add one to a full table. Its request is
+// dropped, or evicts its own oldest connection after graceTime.
 func TestHalfOpenOwnSource(t *testing.T) {
 	s := newTableTest(t, 8, 3)
 	oldest, _ := s.ask(1)
@@ -128,8 +127,8 @@ func TestHalfOpenOwnSource(t *testing.T) {
 	require.NotNil(t, accepted)
 }
 
-// A source at its limit gets no other connection. Its request evicts its own oldest
-// half-open connection if that is older than graceTime, and never another source's.
+// A source at its limit gets no other connection. Its request evicts only its own oldest
+// half-open connection, after graceTime.
 func TestHalfOpenSourceFull(t *testing.T) {
 	s := newTableTest(t, 2, 2)
 	s.ask(1)

@@ -187,8 +187,8 @@ func TestForgedPortUnreachable(t *testing.T) {
 	w.quiet()
 }
 
-// An ICMP error may quote only a part of a request. The request fails if that part
-// identifies it; otherwise the error is ignored.
+// An ICMP error may quote only a part of a request. It is ignored if that part does not
+// identify the request.
 func TestPartlyQuotedPortUnreachable(t *testing.T) {
 	w := newMADSim(t)
 	var sent wire.MAD

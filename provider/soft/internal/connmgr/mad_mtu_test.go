@@ -80,8 +80,8 @@ func TestWireCMSmallerMTULost(t *testing.T) {
 	w.quiet()
 }
 
-// If the peer's REJ has no usable MTU, the client tries each smaller one. If all are
-// refused, the error names the largest and the smallest.
+// If the peer's REJ has no usable MTU, the client tries each smaller one. The last error
+// names the largest and the smallest.
 func TestWireCMNoMTU(t *testing.T) {
 	for _, info := range [][]byte{nil, {0}, {uint8(verbs.MTU4096)}, {0x30}, {1, 1}} {
 		w := newMADSim(t)

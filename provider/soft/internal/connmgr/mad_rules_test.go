@@ -115,8 +115,8 @@ func TestWireCMRefusals(t *testing.T) {
 	require.Empty(t, s.server.m.mux.conns, "refused requests leave no connection")
 }
 
-// If a listener has the requested port only at another address, the REJ has the reason
-// of a refusal by the application, as in the kernel.
+// If a listener has the requested port only at another address, the REJ looks like a
+// refusal by the application, as in the kernel.
 func TestWireCMListenerOnAnotherAddress(t *testing.T) {
 	s := newMADPeer(t)
 	l := s.server.Listen(cm.TCP, "127.8.0.3:0", 0)
@@ -282,8 +282,8 @@ func TestWireCMSpoofed(t *testing.T) {
 	require.Equal(t, wire.AttrDREP, s.send(&m)[0].Attribute(), "a copy of the DREQ gets the same answer")
 }
 
-// A peer that cancels its request does not know this side's communication ID. Its REJ
-// ends the request by its own GUID and ID.
+// The REJ of a peer that cancels its request has no communication ID of this side. It
+// ends the request nevertheless.
 func TestWireCMTimeoutREJ(t *testing.T) {
 	s := newMADPeer(t)
 	l := s.listen(cm.TCP, 0)
@@ -360,14 +360,14 @@ func FuzzWireCM(f *testing.F) {
 	})
 }
 
-// If a peer's address moves to this host during a dial, the request fails without
-// retransmissions. Another user's process could receive them.
+// If a peer's address moves to this host during a dial, the request fails. Another
+// user's process could receive a retransmission.
 func TestNoRequestToThisHost(t *testing.T) {
 	w := newMADSim(t)
 	w.lose(wire.AttrREQ, math.MaxInt)
 	id := w.connecting(cm.TCP, netip.AddrPortFrom(serverAddr, 7), nil)
-	// serverAddr is a loopback address. Once the device uses the local path, it is an
-	// address of this host, as if it had moved there.
+	// serverAddr is a loopback address. With the local path, it counts as an address of
+	// this host.
 	w.client.m.Local = true
 	w.await(w.client)
 	ev := w.client.Want(cm.Rejected, id)

@@ -16,8 +16,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/udp"
 )
 
-// A madSim has two parties whose management datagrams go through a simulated network in
-// virtual time. Only tests advance the clock. Data packets go through UDP.
+// A madSim has two parties whose management datagrams go through a simulated network, in
+// virtual time. Data packets go through UDP.
 type madSim struct {
 	t              *testing.T
 	client, server *party
@@ -67,8 +67,7 @@ type simMADs struct {
 }
 
 func (n *simMADs) open(local netip.Addr) (madSocket, error) {
-	// The data path also receives at this address. So the simulation opens the UDP port,
-	// although it sends no management datagrams there.
+	// The data path receives at this address too, so the simulation opens the UDP port.
 	socket, err := n.ports.OpenGSI(local, 1, madBufSize, new(counters.Set))
 	return &simSocket{n.w, socket}, err
 }

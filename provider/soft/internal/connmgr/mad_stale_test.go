@@ -15,8 +15,8 @@ import (
 // otherAddr is the address of a third host.
 var otherAddr = netip.MustParseAddr("127.8.0.9")
 
-// resendREQ sends the REQ r with a new communication ID: a request for another
-// connection with the same queue pair. It returns the reason of the refusal, or 0.
+// resendREQ sends the REQ r with a new communication ID, so it requests another
+// connection. It returns the reason of the refusal, or 0.
 func (s *madPeer) resendREQ(r *wire.REQ) cm.RejectReason {
 	s.t.Helper()
 	again := *r
@@ -31,9 +31,8 @@ func (s *madPeer) resendREQ(r *wire.REQ) cm.RejectReason {
 	return cm.RejectReason(rej.Reason)
 }
 
-// A peer requests a connection with a queue pair that has one. So the peer has lost the
-// old connection. The first request is refused and ends the old connection; the next is
-// accepted.
+// A peer that requests another connection with the same queue pair has lost the old one.
+// The first request ends the old connection; the next is accepted.
 func TestWireCMStale(t *testing.T) {
 	s := newMADPeer(t)
 	l := s.listen(cm.TCP, 0)
@@ -73,8 +72,8 @@ func TestWireCMStaleNeedsTheAddress(t *testing.T) {
 	require.NoError(t, s.server.Want(cm.Disconnected, passive).Err)
 }
 
-// A closed ID retransmits its DREQ. When the peer requests a new connection with the
-// same queue pair, it has forgotten the old one, so the retransmission ends.
+// A closed ID retransmits its DREQ until the peer uses the queue pair in a new request:
+// then the peer has forgotten the old connection.
 func TestWireCMStaleOrphan(t *testing.T) {
 	s := newMADPeer(t)
 	l := s.listen(cm.TCP, 0)

@@ -31,8 +31,8 @@ func (s *madPeer) requestFrom(l *cm.ID, n uint32) *cm.ID {
 	return passive
 }
 
-// A peer that never confirms the REP gets at most three messages for each of its own,
-// even after a long time. Each copy of its REQ is answered.
+// A peer that never confirms the REP gets at most three messages for each of its own.
+// Each copy of its REQ is answered.
 func TestWireCMAmplification(t *testing.T) {
 	s := newMADPeer(t)
 	l := s.listen(cm.TCP, 0)
@@ -119,9 +119,8 @@ func connCounts(p *party) map[string]sourceConns {
 	return all
 }
 
-// When the table is full, another source's request evicts the oldest connection. Three
-// are evicted: one after Accept, one fetched, and one not fetched. The application gets
-// events about the first two.
+// When the table is full, another source's request evicts the oldest connection. The
+// application gets an event, if it has fetched the connection's request.
 func TestWireCMEvicts(t *testing.T) {
 	s := newMADPeer(t, func(c *Config) { c.MaxHalfOpen, c.MaxHalfOpenPerAddress = 3, 3 })
 	l := s.listen(cm.TCP, 0)
@@ -181,8 +180,7 @@ func TestWireCMEvicts(t *testing.T) {
 }
 
 // A request that its peer has cancelled counts as half-open until the application closes
-// the ID. So the limit also bounds these IDs. If one is evicted, an event makes the
-// application close it.
+// the ID. Its eviction gives the application an event.
 func TestWireCMWithdrawnRequestsAreBounded(t *testing.T) {
 	const most, requests = 4, 20
 	s := newMADPeer(t, func(c *Config) { c.MaxHalfOpen, c.MaxHalfOpenPerAddress = most, most })
@@ -253,9 +251,9 @@ func TestWireCMAddressFull(t *testing.T) {
 	s.server.Request(l)
 }
 
-// A peer sends a burst of requests to two listeners, which accept MaxConnsPerAddress in
-// all and drop the others. The application takes none. Later, a copy of a dropped
-// request evicts an old connection, and the next copy is accepted.
+// Two listeners get a burst of requests from one peer. They accept MaxConnsPerAddress in
+// all. Later, a copy of a dropped request evicts an old connection, and the next copy is
+// accepted.
 func TestWireCMBurstAboveAddressLimit(t *testing.T) {
 	const most = 3
 	s := newMADPeer(t, func(c *Config) { c.MaxConnsPerAddress = most })

@@ -69,8 +69,8 @@ func TestMigratePendingEvents(t *testing.T) {
 	other.Quiet()
 }
 
-// A listener moves to another channel, with its queued requests and the clients without
-// a request. Later requests arrive at the new channel.
+// A listener moves to another channel with its queued requests and waiting clients.
+// Later requests arrive there.
 func TestMigrateListener(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	other := newSibling(server)

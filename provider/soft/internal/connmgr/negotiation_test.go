@@ -21,9 +21,8 @@ func TestNegotiationLimits(t *testing.T) {
 	require.Equal(t, negotiation{resources: 1, depth: 2}, mine)
 }
 
-// A REP has larger numbers of READs and atomics than the REQ has offered. The offered
-// numbers stay. If no responder resources were offered, the peer may not use READ and
-// atomics.
+// A REP with more READs and atomics than offered does not change the offered numbers. If
+// none were offered, the peer may not use READ and atomics.
 func TestREPAboveTheOffer(t *testing.T) {
 	for _, offer := range []cm.ConnParam{
 		{ResponderResources: -1, InitiatorDepth: -1}, {ResponderResources: 3, InitiatorDepth: 2},

@@ -59,8 +59,8 @@ func TestNotifyAndLeave(t *testing.T) {
 	require.Zero(t, server.Want(cm.Disconnected, passive).Status)
 }
 
-// The active side has a queue pair without an ID. The passive side disconnects before
-// this queue pair is in RTS, and before Establish.
+// The active side uses a queue pair without an ID. The passive side disconnects before
+// the call of Establish.
 func TestNotifyAndLeaveWithoutQP(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)

@@ -2,7 +2,6 @@
 
 package connmgr
 
-// seedDivisor divides the number of seeds of each simulation. With the race detector a
-// simulation takes ten times as long, and more seeds would find no more: it runs in one
-// goroutine.
+// seedDivisor divides the number of seeds of each simulation, which is ten times slower
+// with the race detector. Each simulation runs in one goroutine.
 const seedDivisor = 10

@@ -177,8 +177,7 @@ func TestConnectTimesOut(t *testing.T) {
 	server.Quiet()
 }
 
-// A lookup that times out changes no queue pair. Its late answer is ignored: a lookup
-// can not be cancelled, so the server still answers.
+// A lookup that times out changes no queue pair, and its late answer is ignored.
 func TestLookupTimesOut(t *testing.T) {
 	client, server, active, passive := timeOut(t, cm.UDP, sidrTimeout)
 	require.Equal(t, verbs.StateRTS, active.QP().State())

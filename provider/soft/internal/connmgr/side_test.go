@@ -46,7 +46,7 @@ func newHostParty(t *testing.T) *party {
 }
 
 // openParty makes a party that accepts peers of the given users. Zero fields of cfg get
-// the values of a device with both paths.
+// the defaults.
 func openParty(t *testing.T, cfg *Config, allowed ...uint32) *party {
 	t.Helper()
 	before := leak.Snapshot()

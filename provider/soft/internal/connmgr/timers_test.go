@@ -32,9 +32,8 @@ func TestAckTimeoutCode(t *testing.T) {
 	}
 }
 
-// The passive side uses the REQ's ACK timeout, except the code 0, which means none, and
-// the kernel's default, which is too short for an outage of 5 s. Instead of these, it
-// uses its own.
+// The passive side uses the ACK timeout of the REQ. It uses its own instead of the code
+// 0, which means none, and of the kernel's default, which is too short.
 func TestAckTimeoutReceived(t *testing.T) {
 	for told, want := range map[uint8]uint8{0: 18, 14: 14, 17: 18, 19: 19, 31: 31} {
 		w := newMADSim(t)

@@ -20,8 +20,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
 )
 
-// A squatter is another user's process that binds names of the server. Its role's
-// argument is the list of names, separated by commas.
+// A squatter is another user's process that binds names of the server. Its argument is
+// the list of names, separated by commas.
 
 // squat binds a socket to each name, and calls prepare with each.
 func squat(t *testing.T, names string, prepare func(fd int)) {
@@ -35,8 +35,8 @@ func squat(t *testing.T, names string, prepare func(fd int)) {
 
 func squatListening(t *testing.T, fd int) { require.NoError(t, unix.Listen(fd, 16)) }
 
-// squatAccepting listens on the names and accepts clients on the last. When a client has
-// sent something or closed, it prints the number of received bytes.
+// squatAccepting listens on the names and accepts clients on the last one. It prints the
+// number of bytes that each client has sent.
 func squatAccepting(t *testing.T, names string) {
 	var listener int
 	squat(t, names, func(fd int) { listener = fd; squatListening(t, fd) })
@@ -74,8 +74,8 @@ func squatBound(t *testing.T, names string) {
 	peerproc.Linger()
 }
 
-// squatted returns 127.0.0.1 with the port of l, and the socket name of a listener
-// there. The ID l listens on the wildcard.
+// squatted returns the address 127.0.0.1 with the port of l, and the socket name of a
+// listener there.
 func squatted(l *cm.ID) (at netip.AddrPort, name string) {
 	at = netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), l.LocalAddr().Port())
 	return at, hostport.NewBindAddr(l.PortSpace(), at, false).Name()
@@ -99,8 +99,8 @@ func wantConnected(client *party, active *cm.ID, server *party, l *cm.ID) (passi
 	return passive
 }
 
-// Another user listens on an address, and the server on the wildcard with the same port.
-// The client reaches the server, and sends the other process nothing.
+// Another user listens on an address, and the server on the wildcard. The client sends
+// nothing to the other user's process.
 func TestDialSkipsForeignListener(t *testing.T) {
 	peerproc.NeedsRoot(t)
 	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
@@ -143,8 +143,8 @@ func TestDialFindsForeignListenerOnly(t *testing.T) {
 }
 
 // Another user listens on an address with a full backlog, and the server on the
-// wildcard. A client reaches the server. After the server's listener is closed, a dial
-// finds out the other user, and fails with an error that names them.
+// wildcard. When the server's listener is closed, the error of a dial names the other
+// user.
 func TestDialSkipsForeignQueue(t *testing.T) {
 	peerproc.NeedsRoot(t)
 	client, server := newParty(t), newParty(t)

@@ -17,8 +17,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// dialNamed connects a socket with the given name, or none if it is empty, to a
-// listener. The rawPeer's requests have the source src.
+// dialNamed connects a socket with the given name, if any, to a listener. The requests
+// of the rawPeer have the source src.
 func dialNamed(t *testing.T, l *cm.ID, name, src string) *rawPeer {
 	t.Helper()
 	fd, err := unixsock.New()
@@ -111,8 +111,8 @@ func TestForgedDestination(t *testing.T) {
 	})
 }
 
-// A request is accepted if the client's socket has a name of its source: the address, a
-// covering wildcard, or the shared port.
+// A request is accepted if its socket's name fits the source: the address, a covering
+// wildcard, or the shared port.
 func TestSource(t *testing.T) {
 	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
 		for _, name := range []string{"127.0.0.1/22", "*4/22", "*6/22", "127.0.0.1/22/shared/9", "*4/22/shared/9", "*6/22/shared/9"} {
@@ -128,8 +128,8 @@ func TestSource(t *testing.T) {
 	})
 }
 
-// A client on a shared port is refused if another socket holds the port alone, unless a
-// process of the client's user listens there.
+// A client on a shared port is refused if another socket holds the port alone, unless
+// the client's user listens there.
 func TestSharedSource(t *testing.T) {
 	const src = "127.0.0.1:7471"
 	for _, c := range []struct {
@@ -182,8 +182,8 @@ func wantNoRoom(t *testing.T, server *party, r *rawPeer, ps cm.PortSpace, counte
 	require.Equal(t, counted{counter: 1}, server.counted())
 }
 
-// A client on a shared port is refused with RejectNoResources if the listener there has
-// a full backlog. The server then can not find out the listener's user.
+// A client on a shared port is refused if the listener there has a full backlog: its
+// user can not be found out.
 func TestSharedSourceOfBusyListener(t *testing.T) {
 	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
 		name := "@rdmaloop/1/" + ps.String() + "/127.0.0.1/7471"
@@ -310,7 +310,7 @@ func peerUnknownHost(t *testing.T, _ string) {
 }
 
 // Without free descriptors, a process can not find out whether an address is local. It
-// gets an error instead of "no": users on other hosts are not checked.
+// gets an error, so that no user remains unchecked.
 func TestOnThisHostOutOfDescriptors(t *testing.T) {
 	line, kill := peerproc.Start(t, "unknown-host", "")
 	require.Equal(t, "done", line())

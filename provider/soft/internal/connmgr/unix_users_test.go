@@ -54,9 +54,8 @@ func TestListenerRefusesUser(t *testing.T) {
 	require.NoError(t, lookups.Close())
 }
 
-// peerUnmappedServer runs a server in a user namespace without the test's user, whom
-// this server must refuse. It also sends a request to that user's server, which must
-// fail because this server is not accepted.
+// peerUnmappedServer runs a server in a user namespace without the test's user. This
+// server must refuse that user, and be refused by that user's server.
 func peerUnmappedServer(t *testing.T, address string) {
 	s := newParty(t)
 	l := s.Listen(cm.TCP, "127.0.0.1:0", 0)
@@ -74,7 +73,7 @@ func peerUnmappedServer(t *testing.T, address string) {
 }
 
 // The kernel reports one number, the overflow user ID, for all users outside a user
-// namespace. They are refused, even if this process has the number itself.
+// namespace. Such users are refused.
 func TestUnmappedUser(t *testing.T) {
 	peerproc.NeedsRoot(t)
 	s := newHostParty(t)

@@ -79,8 +79,8 @@ func TestRemovedDescriptorIsNotDispatched(t *testing.T) {
 	require.Len(t, r.ready, 1)
 }
 
-// A handler may close another ready descriptor, and add a new one with the same number.
-// The new one gets no events of the old one.
+// A handler may close a ready descriptor and add a new one with the same number. The new
+// one gets no old events.
 func TestReusedNumberIsNotDispatched(t *testing.T) {
 	s, a, b := openSet(t), newEvent(t), newEvent(t)
 	r, added := new(recorder), new(recorder)

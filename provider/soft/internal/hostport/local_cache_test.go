@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The cache asks the kernel about an address at most once per localAddrTTL, and never
-// about a loopback address. Its entries are bounded.
+// The cache asks the kernel about an address at most once per localAddrTTL. The number
+// of entries is bounded.
 func TestLocalAddrCache(t *testing.T) {
 	var c LocalAddrCache
 	now := time.Hour

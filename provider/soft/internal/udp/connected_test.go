@@ -43,8 +43,8 @@ func (r *identified) Receive(p wire.Packet, _ *Header) bool {
 	return true
 }
 
-// The sender computes the ICRC with the identification that the kernel writes: for one
-// packet, for several in a message, and for several messages.
+// The sender computes the ICRC with the identification that the kernel writes, for all
+// forms of messages.
 func TestConnectedSocketKnowsTheIPID(t *testing.T) {
 	for _, segment := range []bool{true, false} {
 		r := newRig(t, "127.9.0.1", "127.9.0.2")
@@ -153,8 +153,8 @@ func TestConnectedAndSharedSocketInOrder(t *testing.T) {
 	require.Equal(t, want, r.received().sizes)
 }
 
-// If nobody receives at the peer's port, a connected socket returns the error of an
-// earlier packet. The shared socket then sends the new one.
+// If nobody receives at the peer's port, a connected socket reports the error later. The
+// shared socket then sends the packet.
 func TestConnectedSocketRefused(t *testing.T) {
 	r := newRig(t, "127.9.0.1", "127.9.0.2")
 	refused := &destination{}
@@ -175,8 +175,7 @@ func TestConnectedSocketRefused(t *testing.T) {
 }
 
 // If sendmmsg(2) fails at the second message, it returns no error. The next
-// identification is then unknown. So the connected socket is closed, and the shared one
-// sends the rest.
+// identification is then unknown, so the connected socket is closed.
 func TestConnectedSocketFailsAfterFirstMessage(t *testing.T) {
 	r := newRig(t, "127.9.0.1", "127.9.0.2")
 	r.send.segmentation = false
@@ -200,8 +199,8 @@ func TestConnectedSocketFailsAfterFirstMessage(t *testing.T) {
 func TestConnectedSocketFull(t *testing.T) {
 	r := newRig(t, "127.9.0.1", "127.9.0.2")
 	r.send.segmentation = false
-	// A Unix socket replaces the connected UDP socket, because it becomes full while its
-	// peer does not read. A UDP send buffer never fills up on the loopback interface.
+	// A Unix socket replaces the connected UDP socket, because a UDP socket never fills
+	// up on the loopback interface.
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_NONBLOCK, 0)
 	require.NoError(t, err)
 	defer unix.Close(pair[1])

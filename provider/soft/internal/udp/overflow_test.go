@@ -86,9 +86,8 @@ func TestOverflowLosesNothing(t *testing.T) {
 }
 
 // A packet waits in an overflow socket while the receiver reads the first socket many
-// times. Its sender may pause after it, and then continue with a distant identification.
-// The receiver must not take the reads for the packet's arrival time. Otherwise it would
-// see no pause, and drop the next packet.
+// times. The waiting packet has arrived earlier than these reads. The sender may have
+// paused since, so its next identification may be far away.
 func TestOverflowArrivalTimes(t *testing.T) {
 	f := newFanRig(t, 2)
 	f.u.overflow.widen()

@@ -15,8 +15,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 )
 
-// A receiver reads single packets until several have arrived in a row. Then it reads
-// batches, until one has a single packet.
+// A receiver reads batches after several packets in a row, until a batch has a single
+// packet.
 func TestReceiveBatchSize(t *testing.T) {
 	r := newRig(t, "127.9.0.1", "127.9.0.2")
 	take := func(packets int, large bool) {

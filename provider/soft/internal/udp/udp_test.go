@@ -106,7 +106,7 @@ func (r *rig) received() *basket {
 }
 
 // Packets arrive in order, at another socket and at the same one. On the loopback
-// interface they arrive before the sending call returns.
+// interface they arrive at once.
 func TestSend(t *testing.T) {
 	sizes := []int{4096, 4096, 4096, 100, 100, 100, 0, 3, 1, 2, 4096}
 	for range 80 {
@@ -259,8 +259,8 @@ func (c *counter) Receive(wire.Packet, *Header) bool {
 	return true
 }
 
-// A packet arrives at a socket of its queue pair's shard. A MAD, and a packet for a slot
-// without a shard, arrive at connection management.
+// A packet arrives at a socket of its queue pair's shard. Other packets, such as MADs,
+// arrive at connection management.
 func TestSteer(t *testing.T) {
 	const slots = 6
 	ports := testPorts(freePort(t), slots)

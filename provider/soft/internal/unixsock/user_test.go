@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The search returns the user of the socket that has bound the name. Sockets of other
-// users may have the same name, because they were accepted from it.
+// The search returns the user of the socket that has bound the name, not of a connected
+// socket with the same name.
 func TestDiagSearch(t *testing.T) {
 	for _, c := range []struct {
 		name      string
