@@ -43,7 +43,7 @@ type endKey struct{ taker, maker uint32 }
 // A localEnd is an end of a connection on the local path.
 type localEnd struct {
 	*shm.End
-	// source for counting access errors of the peer; zero if the peer is this process
+	// source to which access errors of the peer count; zero if the peer is this process
 	peer access.Source
 	// true if the queue pair has made both ends itself
 	provisional bool

@@ -97,8 +97,8 @@ type connCongestion struct {
 	// ssthresh
 	sinceGrowth uint64
 	acked       uint64 // packets acknowledged since the connection was made
-	// value of acked; before it, further losses are ignored, because losses of packets
-	// that were in flight together count once (RFC 9002, 7.3.2)
+	// Until acked reaches this value, losses are ignored, because losses of packets that
+	// were in flight together count once (RFC 9002, 7.3.2).
 	recoveryEnd uint64
 	// limit of the packets of this connection in flight, from minWindow to maxConnWindow
 	ownWindow      uint64
@@ -196,9 +196,9 @@ func (f *connCongestion) grow(n uint64) {
 	f.part += int64(more)
 }
 
-// shrink counts a loss, when the connection had as many packets in flight as the
-// parameter flight. It may now have half of them in flight. Slow start ends, and the
-// shared window shrinks.
+// shrink counts a loss. The parameter flight is how many packets the connection had in
+// flight. From now on it may have half of that number in flight. Slow start ends, and
+// the shared window shrinks.
 func (f *connCongestion) shrink(flight uint64) {
 	if f.acked < f.recoveryEnd {
 		return
@@ -208,8 +208,8 @@ func (f *connCongestion) shrink(flight uint64) {
 	g := f.shared
 	used := min(g.window, g.inFlight-f.inFlight+flight)
 	mine := min(used, flight)
-	// The window loses its unused part and half of the connection's packets, unless a
-	// limit is smaller.
+	// Without a limit, the window loses its unused part and half of the connection's
+	// packets.
 	lost := g.window - used + mine - mine/2
 	// The first limit is the connection's part plus its equal share of the common part.
 	conns := int64(g.conns)

@@ -21,7 +21,7 @@ type cq struct {
 	// the slices that the last call of Poll or PollInline has passed
 	dst  []verbs.WC
 	data []verbs.InlineData
-	// limit is how many completions drive may store in dst. inlineLimit is that for
+	// limit is how many completions drive may store in dst. inlineLimit is the same for
 	// small messages. Both are 0 outside a poll.
 	limit, inlineLimit int
 	// stored counts the completions in dst. fromRing counts those from the ring. Both

@@ -323,7 +323,7 @@ func (d *device) unregister(q *qp) {
 }
 
 // waitForShards waits until each shard in automatic progress has ended its present call.
-// The application has to do the same in manual progress.
+// In manual progress, the application must not close a region during a call.
 func (d *device) waitForShards() {
 	d.mu.Lock()
 	shards := slices.Collect(maps.Values(d.shards))

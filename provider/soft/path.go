@@ -37,8 +37,8 @@ type path interface {
 	requestsPending() bool
 	// abort sends a NAK for an incomplete request, and then calls requestFailed.
 	abort(a outcome)
-	// accessSource returns the source for counting access errors of the peer, or false
-	// if the peer is this process; see access.ErrorLimit.
+	// accessSource returns the source to which access errors of the peer count; see
+	// access.ErrorLimit. It returns false if the peer is this process.
 	accessSource() (access.Source, bool)
 	// rebind offers the path another end. The path accepts it if its present end is
 	// provisional and the peer has not taken the other provisional end. Then the result

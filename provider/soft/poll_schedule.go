@@ -5,9 +5,9 @@ package soft
 import "slices"
 
 const (
-	// Active connections are polled in each call of drive. At most one of rareEvery
-	// calls checks sockets, timers and epoll, so the next numbers are multiples of it.
-	// Arbitrary.
+	// If there are active connections, each call of drive polls them. Only one of
+	// rareEvery calls also checks sockets, timers and epoll. So the next numbers are
+	// multiples of it. Arbitrary.
 	rareEvery = 16
 	// One of epollEvery calls of drive polls epoll, for owners that never sleep.
 	// Arbitrary.

@@ -173,7 +173,8 @@ func (q *qp) attachSRQ(s verbs.SRQ) error {
 	return nil
 }
 
-// checkQPCaps checks the capabilities of a new queue pair, and raises too small ones.
+// checkQPCaps checks the capabilities of a new queue pair, and raises values that are
+// too small.
 func checkQPCaps(caps *verbs.QPCaps, hasSRQ bool) error {
 	if hasSRQ {
 		caps.MaxRecvWR = 0

@@ -20,7 +20,7 @@ const (
 	// request asks for an acknowledgement.
 	ackNotDue ackState = iota
 	// ackDue: the next call of drive sends an acknowledgement. The state is entered when
-	// an executed request asks for one.
+	// a request that asks for one is executed or repeated.
 	ackDue
 	// ackDelayed: the due acknowledgement may be delayed. The state is entered from
 	// ackDue when this side sends a request, which is probably a reply.

@@ -77,8 +77,8 @@ func (c *rcConn) onProgress(seq uint64) {
 }
 
 // receiveData processes a response packet of the oldest READ or atomic. The packet's
-// sequence says which part of the response it has. The opcode does not, because rxe
-// repeats parts with MIDDLE.
+// sequence says which part of the response it has. The opcode does not: rxe repeats a
+// part with the opcode MIDDLE.
 func (c *rcConn) receiveData(p wire.Packet, seq uint64) {
 	w := c.q.expectedResponse()
 	if w == nil || seq < c.req.responseFrom(w) {

@@ -67,9 +67,9 @@ func (c *rcConn) receive(p wire.Packet, from *udp.Header) {
 	c.receiveRequest(p)
 }
 
-// checkFirstPacket tells connection management when a packet has the expected first PSN.
-// The accepting side has sent this PSN to the peer's address only; see
-// connmgr.Binding.DataHeard.
+// checkFirstPacket tells connection management when the first packet of the peer
+// arrives. On the accepting side, its PSN shows that the peer has received the reply
+// (REP); see connmgr.Binding.DataHeard.
 func (c *rcConn) checkFirstPacket(p wire.Packet) {
 	if p.BTH().PSN() == c.resp.psn(c.resp.expected) {
 		c.peerSent = true
@@ -100,8 +100,8 @@ func (c *rcConn) send() (done bool) {
 	return c.sendResponses() && requested
 }
 
-// schedule makes the next call of drive call sendDue, or the shard before its owner
-// sleeps.
+// schedule makes sure that sendDue is called: in the next call of drive, or before the
+// owner sleeps.
 func (c *rcConn) schedule() {
 	if !c.scheduled {
 		c.scheduled = true

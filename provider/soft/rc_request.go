@@ -51,7 +51,8 @@ func (c *rcConn) sendRequest(w *wqe) bool {
 	return true
 }
 
-// sendData sends the next packet of a SEND or WRITE. Its opcode is always the same.
+// sendData sends the next packet of a SEND or WRITE. A repeated packet has the same
+// opcode as before.
 func (c *rcConn) sendData(w *wqe, last uint64) bool {
 	if !c.windowAllows(1) || !c.credits.allows(w, &c.req) {
 		return false

@@ -15,8 +15,8 @@ const (
 )
 
 // An rcRequester counts request packets: how many were acknowledged, and how many were
-// sent. The count of a packet, from 0, is its sequence. ackedEnd <= seq <= sentEnd <=
-// ackedEnd + maxConnWindow always holds. The zero value is ready to use.
+// sent. Packets are numbered from 0; the number is called the sequence. ackedEnd <= seq
+// <= sentEnd <= ackedEnd + maxConnWindow always holds. The zero value is ready to use.
 type rcRequester struct {
 	ackedEnd        uint64 // all sequences below ackedEnd were acknowledged by the peer
 	seq             uint64 // sequence of the next packet to be sent

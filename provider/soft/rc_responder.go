@@ -58,7 +58,7 @@ func (r *rcResponder) init(attr *verbs.QPAttr) {
 }
 
 // accepts returns the sequence of a request packet. It returns false if the sequence is
-// negative, or the queue pair ends.
+// negative, or an earlier request ends the queue pair.
 func (r *rcResponder) accepts(v psn.Value) (seq uint64, ok bool) {
 	seq, ok = nearestSeq(v, r.base, r.expected)
 	return seq, ok && r.fatal == outcomeAck
@@ -155,7 +155,7 @@ func (r *rcResponder) repeatRead(memory memoryRange, seq, n uint64, mtu uint32) 
 }
 
 // responseSent records that the next packet of a response was sent. It reports whether
-// all SENDs and WRITEs are acknowledged.
+// this packet acknowledges all executed SENDs and WRITEs.
 func (r *rcResponder) responseSent(res *respResource) (acknowledges bool) {
 	acknowledges = res.next >= r.dataEnd
 	res.pending = res.next != res.end

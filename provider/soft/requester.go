@@ -123,8 +123,8 @@ func (q *qp) awaitsResponse() bool { return q.reads > 0 }
 // awaitsRNRTimer reports whether the RNR timer runs. Until it fires, no request is sent.
 func (q *qp) awaitsRNRTimer() bool { return q.rnr.waiting }
 
-// failRequest is called if the next request can not be sent. It completes with an error
-// after the requests before it. No later request is sent.
+// failRequest is called if the next request can not be sent. That request completes with
+// an error after the requests before it. No later request is sent.
 func (q *qp) failRequest(w *wqe, status verbs.Status) {
 	if q.nextIsNew() {
 		q.sq.firstNew++
@@ -181,7 +181,8 @@ func (q *qp) signaled(w *wqe) bool { return q.signalAll || w.flags&verbs.SendSig
 // rewind makes the oldest unacknowledged request the next one to be sent.
 func (q *qp) rewind() { q.sq.rewind() }
 
-// resetSent marks all requests as never sent, for another connection.
+// resetSent marks all requests as never sent, when the queue pair moves to another
+// connection.
 func (q *qp) resetSent() {
 	q.sq.forgetSent()
 	q.requester.forgetSent(q.sq.oldest)

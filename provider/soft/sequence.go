@@ -5,9 +5,9 @@ package soft
 import "github.com/rdmaloop/rdmaloop/internal/psn"
 
 // nearestSeq converts a PSN to a sequence. PSNs have 24 bits and wrap (IBTA vol. 1,
-// 9.7.1), so the result is the sequence closest to the parameter reference. The
-// parameter base is the PSN of sequence 0. nearestSeq returns false if the result is
-// negative.
+// 9.7.1). Of the sequences with this PSN, nearestSeq returns the one closest to the
+// parameter reference. The parameter base is the PSN of sequence 0. nearestSeq returns
+// false if the result is negative.
 func nearestSeq(v, base psn.Value, reference uint64) (uint64, bool) {
 	seq := int64(reference) + int64(v.Sub(psnOf(base, reference)))
 	return uint64(seq), seq >= 0

@@ -59,14 +59,14 @@ func (a *shmAcks) consumed(ask bool) {
 // other work.
 func (a *shmAcks) due(limit uint32) bool { return a.requested || a.unacked >= limit }
 
-// acknowledge returns the acknowledgement of all slots before the position head, to be
-// stored in shared memory.
+// acknowledge returns the acknowledgement of all slots before a position, to be stored
+// in shared memory.
 func (a *shmAcks) acknowledge(head uint32) shm.Ack {
 	a.unacked, a.requested = 0, false
 	return shm.NewAck(head, a.last, a.naks)
 }
 
-// refuse is like acknowledge, with a NAK for the slot at the position head.
+// refuse is like acknowledge, and adds a NAK for the slot at the position.
 func (a *shmAcks) refuse(head uint32, nak shm.NAK) shm.Ack {
 	a.naks++
 	a.last = nak

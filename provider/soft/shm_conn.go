@@ -162,7 +162,8 @@ func (c *shmConn) workMissed(want shm.WakeLevel) bool {
 		want == shm.WakeAll && ack != c.sent.lastAck || ack.NAKs() != c.sent.lastAck.NAKs()
 }
 
-// wake rings the doorbell of the peer, once, if the peer has asked for this kind.
+// wake rings the doorbell of the peer, once, if the peer has asked for this kind of
+// wake-up.
 func (c *shmConn) wake(kind shm.WakeLevel) {
 	if c.peer.WakeFor.Load() >= kind && c.peer.WakeFor.Swap(shm.WakeNone) != shm.WakeNone {
 		shm.RingDoorbell(c.end.Doorbell)

@@ -215,7 +215,8 @@ func (c *shmConn) sendReadResponse() bool {
 	return true
 }
 
-// acknowledge acknowledges all consumed slots. It wakes a peer that waits for this.
+// acknowledge acknowledges all consumed slots. It wakes a peer that waits for
+// acknowledgements.
 func (c *shmConn) acknowledge() {
 	c.own.Ack.Store(uint64(c.acks.acknowledge(c.requestsIn.Head)))
 	c.wake(shm.WakeAll)

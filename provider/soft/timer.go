@@ -22,7 +22,8 @@ func (t *timer) start(after time.Duration) {
 	t.shard.timers.Set(&t.Timer, t.shard.clock()+after)
 }
 
-// again restarts a timer that has fired. The new time counts from the last one.
+// again restarts a timer that has fired. The new time counts from when the timer was
+// due.
 func (t *timer) again(after time.Duration) { t.shard.timers.Set(&t.Timer, t.When()+after) }
 
 // stop stops the timer if it is running.

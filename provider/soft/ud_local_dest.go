@@ -24,9 +24,9 @@ const (
 	// maxShardQueue is how many bytes may wait for all destinations of a shard.
 	// Arbitrary.
 	maxShardQueue = 16 << 20
-	// shortest and longest interval between attempts to connect. The interval doubles
-	// each time. The system does not report room in a full backlog; see connect(2),
-	// EAGAIN.
+	// These are the shortest and the longest interval between attempts to connect. The
+	// interval doubles each time. The system does not report room in a full backlog; see
+	// connect(2), EAGAIN.
 	connectRetryFirst = time.Millisecond
 	connectRetryMost  = 256 * time.Millisecond
 	// After connectTries attempts, in 10 s, the waiting datagrams are dropped.
@@ -207,9 +207,9 @@ func (d *udLocalDest) awaitRoom() {
 // connected reports whether there is a connection.
 func (d *udLocalDest) connected() bool { return d.state == udDestOpen || d.state == udDestFull }
 
-// transmit passes a datagram to the socket, and returns false if the socket is full. If
-// the receiver has closed the connection, it connects once more. If that fails, the
-// destination may be removed.
+// transmit passes a datagram to the socket. If the receiver has closed the connection,
+// it connects once more; if that fails, the destination may be removed. It returns false
+// if the datagram was not sent.
 func (d *udLocalDest) transmit(b []byte) bool {
 	for range 2 {
 		err := unix.Send(d.fd, b, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
