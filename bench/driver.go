@@ -115,9 +115,9 @@ func (d *driver) start() {
 	}
 }
 
-// sendPaced sends the next message of workIdle once in every idleInterval. It sends none
-// while the previous message has no answer. Then recordPaced adds the times of the
-// messages that were left out.
+// sendPaced sends the next message of workIdle, once in every idleInterval. It sends
+// none while the previous message has no answer: recordPaced corrects the times for
+// this.
 func (d *driver) sendPaced(s *session) {
 	now := d.clock.now()
 	if d.stopping = now >= d.deadline && d.tally.Msgs > 0; d.stopping {

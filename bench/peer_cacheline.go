@@ -83,7 +83,7 @@ func connectMemory(s *spec) (client, error) {
 	return b, nil
 }
 
-// A memoryCaller is the caller of the client on shared memory.
+// A memoryCaller implements caller on shared memory.
 type memoryCaller struct {
 	*sharedMemory
 	message []byte

@@ -85,7 +85,7 @@ func connectDatagrams(s *spec) (client, error) {
 	return b, nil
 }
 
-// A datagramCaller is the caller of the client on a UDP socket.
+// A datagramCaller implements caller on a UDP socket.
 type datagramCaller struct {
 	*datagramSocket
 	message []byte

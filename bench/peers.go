@@ -21,7 +21,7 @@ type peer struct {
 	connect func(*spec) (client, error)
 }
 
-// A variant is the path of the messages and the mode of waiting for them.
+// A variant is a path of the messages and a mode of waiting for them.
 type variant struct{ path, mode string }
 
 func ownPeers() []*peer {

@@ -29,8 +29,8 @@ func next(set *unix.CPUSet, cpu int) int {
 
 // startPinned starts a program that runs only on the processor cpu. A negative cpu means
 // no pinning. The program's timer slack is 1 ns instead of 50 µs, so its sleeps end on
-// time. The program inherits both settings from the present thread, which gets its own
-// back afterwards.
+// time. The present thread has both settings only during the start, so that the program
+// inherits them.
 //
 // See sched_setaffinity(2) and PR_SET_TIMERSLACK(2const).
 func startPinned(cmd *exec.Cmd, cpu int) error {

@@ -64,8 +64,8 @@ func (cl *rdmaClient) OnMessage(c *reactor.Conn, msg reactor.Message) {
 	c.Context().(*session).onAnswer(msg.Data())
 }
 
-// OnCompletion tells the session that a one-sided operation has completed. After a
-// failed operation OnClose brings the error.
+// OnCompletion tells the session that a one-sided operation has completed. OnClose
+// reports failures.
 func (cl *rdmaClient) OnCompletion(c *reactor.Conn, _ reactor.Op, err error) {
 	if err == nil {
 		c.Context().(*session).onComplete()

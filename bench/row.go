@@ -46,10 +46,9 @@ type Row struct {
 	// warm-up, in bytes for each connection. Both processes are included.
 	RSSPerConn float64 `json:"rss_bytes_per_conn,omitempty"`
 
-	// RatioToGnet and RatioToFloor compare the row with another row of the same run. One
-	// is the row of gnet. The other is the row of the peer that floorOf names. A ratio
-	// is the quotient of the p50, or of the rates if only rates are measured. Zero means
-	// that no such row exists.
+	// RatioToGnet compares the row with the row of gnet in the same run. RatioToFloor
+	// compares it with the row of the peer that floorOf names. A ratio is the quotient
+	// of both p50, or of both rates. Zero means that there is no other row.
 	RatioToGnet  float64 `json:"ratio_to_gnet,omitempty"`
 	RatioToFloor float64 `json:"ratio_to_floor,omitempty"`
 }
@@ -58,8 +57,8 @@ type Row struct {
 type runner interface {
 	// Name returns the name of the peer for the flag -peers.
 	Name() string
-	// Missing returns nil if the peer can run here. Otherwise the error says how to
-	// install it.
+	// Missing returns nil if the peer can run here. Otherwise the error gives the
+	// reason.
 	Missing() error
 	// Cases lists the requested cases that the runner can measure.
 	Cases(o options) []Case

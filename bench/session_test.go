@@ -95,7 +95,7 @@ func TestStream(t *testing.T) {
 	require.Zero(t, d.tally.Times.TotalCount())
 }
 
-// TestBlocked checks that the session sends a message again, once, after errBlocked.
+// TestBlocked checks that after errBlocked the session sends the message again, once.
 func TestBlocked(t *testing.T) {
 	d, f := startedDriver(t, Case{Workload: workStream, Size: 64, InFlight: 1, Connections: 1})
 	s := d.sessions[0]

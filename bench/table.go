@@ -95,7 +95,7 @@ func printGroup(b *strings.Builder, rows []Row) {
 	align(b, grid)
 }
 
-// align writes a table in aligned columns: the first one left, the others right.
+// align writes a table with the first column aligned left and the others right.
 func align(b *strings.Builder, grid [][]string) {
 	widths := make([]int, len(grid[0]))
 	for _, cells := range grid {

@@ -19,7 +19,7 @@ type ucxFigure struct {
 	Rate float64
 }
 
-// The names of the two columns that are used end with these texts. An example is
+// Ends of the names of the two columns that are used. A full name is, for example,
 // 50.0_percentile_lat.
 const (
 	ucxPercentile = "percentile_lat"

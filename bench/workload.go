@@ -72,8 +72,8 @@ func casesOf(workload string, o options) (cases []Case) {
 }
 
 // group returns the number of messages for which the server sends one answer. In a
-// stream it is a quarter of the messages in flight. While one quarter is answered, the
-// others are in flight.
+// stream it is a quarter of those in flight. The other three quarters stay in flight
+// meanwhile.
 func (c Case) group() int {
 	if c.Workload == workStream {
 		return max(1, c.InFlight/4)

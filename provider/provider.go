@@ -36,8 +36,8 @@ type Config struct {
 	//   - rdmacore, if it has any device and Addr is zero or a wildcard address
 	//   - soft, in all other cases
 	//
-	// Only the GIDs of RoCE devices are IP addresses. For another device the user opens
-	// "rdmacore" by name.
+	// Only GIDs of RoCE devices are IP addresses. Other devices need the name
+	// "rdmacore".
 	Addr netip.Addr
 }
 

@@ -9,15 +9,15 @@ import (
 )
 
 const (
-	// chartRows is the number of rows without the last one. chartWidth is the length of
+	// chartRows is the number of rows without the last row. chartWidth is the length of
 	// the longest bar in characters.
 	chartRows  = 10
 	chartWidth = 40
 )
 
 // chart draws a histogram of the times as text. The first chartRows rows go up to the
-// 99.9th percentile. Each upper bound is the one before, multiplied by a constant
-// factor. One more row counts all longer times.
+// 99.9th percentile. Their upper bounds grow by a constant factor. One more row counts
+// all longer times.
 func chart(times *hdrhistogram.Histogram) string {
 	if times.TotalCount() == 0 {
 		return ""

@@ -54,7 +54,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 }
 
 // stopContext returns a context that ends at Ctrl-C. In the server of the demo it ends
-// with the standard input instead, which also ends when the demo is killed.
+// with the standard input instead.
 func stopContext(opts *options) (context.Context, context.CancelFunc) {
 	if !opts.untilEOF {
 		ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

@@ -106,7 +106,8 @@ func newReport(opts *options, provider string, server netip.Addr, results []*loo
 	return r
 }
 
-// pathOf returns the name of the path to the server. A hardware device has only one.
+// pathOf returns the name of the path to the server. A hardware device has only one
+// path.
 func pathOf(provider, path string, server netip.Addr) string {
 	switch {
 	case provider != "soft":

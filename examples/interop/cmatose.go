@@ -12,8 +12,8 @@ import (
 // ucmatose is a program of librdmacm:
 //
 //   - The client opens several connections.
-//   - The server sends the same number of messages, the flag -count, on each.
-//   - The client sends the same number back on each.
+//   - The server sends messages on each. The flag -count is their number.
+//   - The client sends as many messages back.
 //   - The server disconnects.
 //
 // The contents do not matter. See ucmatose(1).
@@ -30,10 +30,10 @@ type cmatose struct {
 // A connState counts the messages of one connection, in each direction.
 type connState struct{ sent, got int }
 
-// opened counts an opened connection. It returns true for the last one.
+// opened counts an opened connection. It returns true when all connections are open.
 func (m *cmatose) opened(c *reactor.Conn) bool {
-	// OnWritable may be called before startSending and must not send then. So all
-	// messages count as sent.
+	// OnWritable may be called before startSending and must not send then. So at first
+	// all messages count as sent.
 	c.SetContext(&connState{sent: m.opts.count})
 	m.open = append(m.open, c)
 	return len(m.open) >= m.opts.conns
@@ -58,7 +58,7 @@ func (m *cmatose) OnWritable(c *reactor.Conn) {
 	}
 }
 
-// count counts a received message. It returns true for the connection's last one.
+// count counts a received message. It returns true for the connection's last message.
 func (m *cmatose) count(c *reactor.Conn, msg reactor.Message) bool {
 	if len(msg.Data()) != m.opts.size {
 		c.Abort(fmt.Errorf("a message of %d bytes, not %d", len(msg.Data()), m.opts.size))
@@ -69,7 +69,7 @@ func (m *cmatose) count(c *reactor.Conn, msg reactor.Message) bool {
 	return t.got == m.opts.count
 }
 
-// onClosed counts a closed connection. The last one stops the endpoint.
+// onClosed counts a closed connection. After the last one it stops the endpoint.
 func (m *cmatose) onClosed(c *reactor.Conn, err error) {
 	m.check(err)
 	if t := c.Context().(*connState); t.got != m.opts.count {
@@ -156,8 +156,8 @@ func (m cmatoseClient) OnDialError(_ *reactor.DialOptions, err error) {
 }
 
 // rejectTime is how long the client waits before it sends messages, if the server must
-// reject additional requests. A ucmatose server exits soon after the messages. Because
-// of the wait, the requests arrive before that.
+// reject additional requests. They must arrive before the messages, because a ucmatose
+// server exits soon after these.
 const rejectTime = 500 * time.Millisecond
 
 // OnMessage sends the client's messages after the last message of the server.

@@ -144,5 +144,6 @@ func (o *options) run(p protocol, stdout io.Writer) error {
 		return errors.Join(err, s.engine.Wait())
 	}
 	err = s.engine.Wait()
-	return errors.Join(s.err, err) // The loop has ended, so this goroutine may use s.
+	// The loop has ended, so this goroutine may use the endpoint s.
+	return errors.Join(s.err, err)
 }

@@ -1,10 +1,9 @@
 // Package asyncq holds asynchronous events of a device until the application fetches
 // them.
 //
-// Only such an event may tell an application that a queue pair or a completion queue has
-// failed. So the application must get at least one event of each type for each object.
-// But a device may report the same event any number of times, and the memory must be
-// limited.
+// An event may be the only sign that a queue pair or a completion queue has failed. So
+// the application must get at least one event of each type for each object. But a device
+// may report the same event any number of times, and memory must be limited.
 //
 // A Queue therefore holds at most one event of each type for each object.
 package asyncq
@@ -16,7 +15,7 @@ import "github.com/rdmaloop/rdmaloop/verbs"
 type Queue struct {
 	head, tail *entry
 	count      int
-	// First waiting entry of each subject. The field sibling links the others.
+	// First waiting entry of each subject. Its field sibling leads to the others.
 	objects map[any]*entry
 }
 

@@ -21,9 +21,8 @@ type comment struct {
 	text string
 }
 
-// find returns the comments of all Go files below a directory. It leaves out directives
-// such as //go:build. It also leaves out directories named testdata or with a dot at the
-// beginning.
+// find returns the comments of all Go files below a directory, without directives such
+// as //go:build. It skips directories named testdata and hidden ones.
 func find(dir fs.FS) (all []comment, err error) {
 	err = fs.WalkDir(dir, ".", func(name string, entry fs.DirEntry, err error) error {
 		switch {

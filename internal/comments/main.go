@@ -1,5 +1,5 @@
 // Command comments prints random comments of this module without their code. A comment
-// that a reader must then read twice needs to be rewritten.
+// that must be read twice is to be rewritten.
 //
 //	go run ./internal/comments -seed 1
 package main

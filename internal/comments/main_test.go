@@ -57,8 +57,8 @@ func TestFindReportsInvalidGo(t *testing.T) {
 	require.Error(t, err)
 }
 
-// TestSeeds checks that the same seed chooses the same comments, and another seed
-// others.
+// TestSeeds checks that the same seed chooses the same comments, and that another seed
+// chooses others.
 func TestSeeds(t *testing.T) {
 	printed := func(args ...string) string {
 		var out, messages strings.Builder

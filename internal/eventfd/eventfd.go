@@ -17,6 +17,6 @@ func New() (int, error) {
 // means that fd is readable already, and any other error that fd is closed.
 func Signal(fd int) { _, _ = unix.Write(fd, increment) }
 
-// increment is what Signal adds to the counter of a descriptor: 64 bits in host byte
-// order. It is never changed.
+// increment is the number that Signal adds to a descriptor's counter: 64 bits in host
+// byte order.
 var increment = binary.NativeEndian.AppendUint64(nil, 1)

@@ -14,7 +14,7 @@ import (
 const floodBurst = 100
 
 // flood sends floodBurst connection requests in each round from many addresses to
-// Spec.Addr. It answers no replies. Attack.Received counts the server's packets.
+// Spec.Addr. It never answers replies. Attack.Received counts the server's packets.
 func flood(a *attacker) error {
 	sockets, err := a.openSources()
 	var counting sync.WaitGroup

@@ -10,7 +10,7 @@ import (
 )
 
 // corruptMemory runs a client, and writes random bytes into all memory that the client
-// shares with the server. Its connections then end, and it opens new ones.
+// shares with the server. The client's connections then end, and it opens new ones.
 func corruptMemory(a *attacker) error {
 	c := &client{}
 	s := a.spec
@@ -62,10 +62,9 @@ func sharedMappings() (list []mapping, err error) {
 // first slots. Random bytes do the most harm there.
 const headerBytes = 8 << 10
 
-// corruptMapping writes up to 64 random bytes at each of a few random offsets. This is a
-// data race with the server and with this process's own device, on purpose. Another
-// goroutine may unmap the mapping. Therefore corruptMapping uses the file
-// /proc/self/mem, in which a write to an unmapped address only returns an error.
+// corruptMapping writes up to 64 random bytes at each of a few random offsets. The data
+// race with the server and with this process's own device is intended. Another goroutine
+// may unmap the mapping. Then a write through /proc/self/mem only returns an error.
 func (a *attacker) corruptMapping(memory *os.File, m mapping) {
 	for range 1 + a.rand.IntN(4) {
 		size := m.to - m.from
@@ -74,8 +73,8 @@ func (a *attacker) corruptMapping(memory *os.File, m mapping) {
 		}
 		b := a.bytes(1 + a.rand.IntN(64))
 		if a.rand.IntN(4) == 0 {
-			// Zero bytes make some numbers small. Counters start from zero, so small
-			// numbers more likely look valid.
+			// Counters start from zero, so small numbers are more likely to look valid.
+			// Zero bytes make some numbers small.
 			clear(b)
 		}
 		n, err := memory.WriteAt(b, int64(m.from+a.rand.Uint64N(size)))

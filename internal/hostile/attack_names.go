@@ -101,8 +101,8 @@ func (a *attacker) requestFromOwn() error {
 }
 
 // request sends one request on a new connection and counts it as accepted or refused. If
-// name is not empty, the socket is bound to it. An accepted connection is closed at
-// once.
+// name is not empty, it first binds the socket to this name. It closes an accepted
+// connection at once.
 func (a *attacker) request(src, dst netip.AddrPort, name string) error {
 	s, err := newLocalSocket()
 	if err != nil {

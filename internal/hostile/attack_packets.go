@@ -150,9 +150,9 @@ func violateProtocol(a *attacker) error {
 	})
 }
 
-// inject opens a valid connection from Spec.From. Then it sends messages and packets
-// with the numbers of that connection from the next address. From Spec.From they would
-// end the connection. From the wrong address, the server must ignore them.
+// inject opens a valid connection from Spec.From. From the next address, it then sends
+// messages and packets with the numbers of that connection. The server must ignore them.
+// From Spec.From they would end the connection.
 func inject(a *attacker) error {
 	valid, err := openWire(a.spec.From)
 	if err != nil {

@@ -62,7 +62,7 @@ func (a *attacker) finish() (Note, error) {
 	return a.report(), nil
 }
 
-// count calls a function that changes the attacker's counters, with the lock held.
+// count holds the lock while it calls a function that changes the attacker's counters.
 func (a *attacker) count(change func(c *Attack)) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

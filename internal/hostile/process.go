@@ -34,9 +34,8 @@ func Start(r Role, uid int, s *Spec) (*Process, Note, error) {
 	p.cmd.Env = append(os.Environ(), RoleEnv+"="+string(r))
 	p.cmd.Stderr = os.Stderr
 	// In its own process group, the child does not get the signal of Ctrl-C. Pdeathsig
-	// kills the child when the thread that forked it exits: prctl(2). That thread lives
-	// as long as the parent, because the Go runtime ends only threads that exiting
-	// goroutines have locked.
+	// kills the child when the thread that forked it exits: prctl(2). The Go runtime
+	// keeps that thread: it ends only threads that are locked by an exiting goroutine.
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	if uid >= 0 {
 		p.cmd.SysProcAttr.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid)}

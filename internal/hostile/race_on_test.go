@@ -2,6 +2,6 @@
 
 package hostile_test
 
-// memoryFactor is the growth of a process's memory with the race detector, whose
+// memoryFactor is the factor by which the race detector increases the use of memory. Its
 // documentation says 5 to 10.
 const memoryFactor = 10

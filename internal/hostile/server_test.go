@@ -13,7 +13,7 @@ import (
 )
 
 // TestCorruptingServer checks the clients of a server that writes random bytes into
-// shared memory. They keep their connections to other servers.
+// shared memory. The clients keep their connections to other servers.
 func TestCorruptingServer(t *testing.T) {
 	f := newFixture(t, hostile.Spec{})
 	corrupting, note := start(t, hostile.RoleCorruptingServer, sameUser, hostile.Spec{Addr: netip.MustParseAddrPort("127.0.0.1:0"), Seed: 9})
@@ -23,8 +23,8 @@ func TestCorruptingServer(t *testing.T) {
 	f.finish()
 }
 
-// TestWrongReplies checks the clients of a wire server that replies wrongly. They keep
-// their connections to other servers.
+// TestWrongReplies checks the clients of a wire server that replies wrongly. The clients
+// keep their connections to other servers.
 func TestWrongReplies(t *testing.T) {
 	f := newWireFixture(t, hostile.Spec{})
 	from := newAddr()
@@ -35,8 +35,8 @@ func TestWrongReplies(t *testing.T) {
 	f.finish()
 }
 
-// requireSurvives requires that a client of a correct server and a hostile one keeps its
-// connections to the correct one. Its memory must not grow.
+// requireSurvives starts a client of a correct server and of a hostile one. The client
+// must keep its connections to the correct server, and its memory must not grow.
 func requireSurvives(f *fixture, s hostile.Spec) {
 	f.t.Helper()
 	s.Conns, s.Seed = 4, 3

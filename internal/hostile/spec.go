@@ -21,7 +21,8 @@ type Spec struct {
 	// Addr is the address of the server.
 	Addr netip.AddrPort
 	// SecondAddr is the address of a second server, or the zero value. The client opens
-	// Conns connections to each server. Those to the second one are expendable.
+	// Conns connections to each server. The connections to the second server are
+	// expendable.
 	SecondAddr netip.AddrPort
 	// Seed is the seed of the random numbers. Equal seeds give equal messages and
 	// attacks.
@@ -34,21 +35,22 @@ type Spec struct {
 	MaxInFlight int
 	// Pause is the time between two bursts of messages of a client. Zero means 2 ms.
 	Pause time.Duration
-	// Messages is the number of messages on one connection. After their echoes, the
-	// client closes it and dials again. Zero means that it keeps the connection.
+	// Messages is the number of messages on one connection. When all are echoed, the
+	// client closes the connection and dials again. Zero means that it keeps the
+	// connection.
 	Messages int
 	// Expendable means that an attack may end the client's connections. The client dials
 	// again and counts the end in Tally.Ends instead of Tally.Failed.
 	Expendable bool
 	// RecordDials makes a client fill Tally.DialTimes.
 	RecordDials bool
-	// Rounds is the number of rounds of an attack. Zero means until the parent orders
-	// the end.
+	// Rounds is the number of rounds of an attack. Zero means that the parent ends the
+	// attack.
 	Rounds int
 	// Interval is the pause of an attacker between two rounds.
 	Interval time.Duration
-	// OwnAddress makes an address spoofer use its own address. If the server accepts
-	// these requests, it refuses the others because of their address.
+	// OwnAddress makes an address spoofer use its own address. The server must accept
+	// these requests, and so refuses the others because of their address.
 	OwnAddress bool
 	// NoDisconnect makes an attacker exit without closing its connections. The server
 	// notices this after up to a minute.
@@ -64,8 +66,8 @@ type Spec struct {
 	SharedRecvBuffers int
 	// MaxConns is passed to a server as reactor.Config.MaxConns.
 	MaxConns int
-	// Keepalive and ConnectTimeout are passed to a server or client as in
-	// reactor.Config.
+	// Keepalive and ConnectTimeout are the fields of reactor.Config for a server or
+	// client.
 	Keepalive, ConnectTimeout time.Duration
 	// Descriptors is the child's limit of open descriptors (RLIMIT_NOFILE). Zero leaves
 	// it unchanged.

@@ -25,8 +25,8 @@ func TestStoppedClientOnWire(t *testing.T) {
 	f.finish()
 }
 
-// TestKilledClientsOnWire checks that the server releases all resources of killed
-// clients when its keepalive fails. They cannot send a DREQ.
+// TestKilledClientsOnWire checks killed clients, which cannot send a DREQ. The server
+// must release their resources when its keepalive fails.
 func TestKilledClientsOnWire(t *testing.T) {
 	f := newWireFixture(t, hostile.Spec{Keepalive: 5 * time.Second})
 	for seed := range uint64(3) {

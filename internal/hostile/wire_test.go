@@ -25,8 +25,8 @@ func withWirePath(s hostile.Spec) hostile.Spec {
 	return s
 }
 
-// TestInvalidPackets checks that invalid packets end no connection, use limited memory,
-// and get answers with fewer bytes in all.
+// TestInvalidPackets checks that invalid packets end no connection and use limited
+// memory. The answers must have fewer bytes than the packets.
 func TestInvalidPackets(t *testing.T) {
 	// By chance some packets are valid connection requests, which stay half-open until
 	// ConnectTimeout.
@@ -59,8 +59,8 @@ func TestIdleConnections(t *testing.T) {
 	note, err := idler.Await()
 	require.NoError(t, err)
 	t.Logf("%+v", note.Attack)
-	// A connection counts only after its RTU. Requests that arrive before that let a few
-	// more connections than the limit open.
+	// A connection counts only after its RTU. If requests arrive before the RTU, a few
+	// more connections than the limit can open.
 	require.GreaterOrEqual(t, note.Attack.Admitted, uint64(50))
 	require.LessOrEqual(t, note.Attack.Admitted, uint64(60))
 	requireAdmitted(f, withWirePath(hostile.Spec{}))
@@ -71,7 +71,7 @@ func TestIdleConnections(t *testing.T) {
 }
 
 // TestInjection checks that packets from another address do not end a connection, even
-// with all its numbers.
+// if they have all numbers of the connection.
 func TestInjection(t *testing.T) {
 	// One of the injected messages is a valid request, which stays half-open until
 	// ConnectTimeout.

@@ -9,7 +9,7 @@ import (
 
 // Wrap returns err as a *verbs.OpError for the operation op, or nil if err is nil. An
 // error that already has a *verbs.OpError in its chain is returned unchanged. So the
-// error names the innermost operation, which the caller of the outer one does not know.
+// error names only the innermost operation.
 func Wrap(op string, err error) error {
 	if err == nil {
 		return nil

@@ -2,7 +2,7 @@
 // InfiniBand. They have 24 bits and wrap around (IBTA vol. 1, 9.7.1).
 package psn
 
-// mask has the 24 bits of a sequence number.
+// mask has ones in the 24 bits of a sequence number.
 const mask = 1<<24 - 1
 
 // A Value is a sequence number from 0 to 1<<24 - 1. Values from New and the methods may
@@ -29,6 +29,6 @@ func (v Value) Before(w Value) bool { return v.Sub(w) < 0 }
 // After reports whether v is newer than w.
 func (v Value) After(w Value) bool { return v.Sub(w) > 0 }
 
-// In reports whether v is one of the n values from first on. It is true if n is 1<<24 or
-// more, and false if n is 0 or less.
+// In reports whether v is one of the n values that begin with first. It is true if n is
+// 1<<24 or more, and false if n is 0 or less.
 func (v Value) In(first Value, n int) bool { return int((v-first)&mask) < n }

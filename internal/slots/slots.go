@@ -107,7 +107,7 @@ func (t *Table[T]) RemoveAt(index int) T {
 func (t *Table[T]) Len() int { return t.live }
 
 // All iterates over the values in the order of their slots. The loop's body may call Put
-// and Remove. Values that it puts may be visited or not.
+// and Remove. Values that the body puts may be visited or not.
 func (t *Table[T]) All() iter.Seq2[Handle, *T] {
 	return func(yield func(Handle, *T) bool) {
 		for i := range len(t.slots) {

@@ -129,7 +129,8 @@ func TestAllAllowsRemoveAndPut(t *testing.T) {
 	for h := range table.All() {
 		table.Remove(h)
 		if seen++; seen == 3 {
-			// Put uses the slot just removed, which the iteration has passed already.
+			// Put uses the slot of the removed value. The iteration has passed that slot
+			// already.
 			table.Put(100)
 		}
 	}

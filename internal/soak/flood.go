@@ -84,7 +84,7 @@ func (s *testbed) startForFlood() (err error) {
 }
 
 // dialTimes returns how long each connection of the client took to open, in the order of
-// opening. It leaves out the first ones, as many as the parameter skipped.
+// opening. It leaves out the first connections. The parameter skipped is their number.
 func (s *testbed) dialTimes(skipped int) ([]time.Duration, error) {
 	note, err := s.steadyClient.Report()
 	if err != nil {

@@ -5,12 +5,12 @@
 //
 //	go run ./internal/soak -duration 10m
 //
-// It prints the lost and damaged messages, the longest round trip, and the servers'
-// memory, descriptors and goroutines. It fails if a message was lost or damaged, or if a
-// server uses more at the end than at the beginning.
+// It prints lost and damaged messages, the longest round trip, and the resources of the
+// servers. It fails if a message was lost or damaged, or if a server uses more at the
+// end than at the beginning.
 //
-// With the flag -flood, it measures how a flood of connection requests affects the
-// memory of the server and the connect times of clients.
+// The flag -flood measures memory and connect times during a flood of connection
+// requests.
 package main
 
 import (

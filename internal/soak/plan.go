@@ -39,8 +39,8 @@ func (s *testbed) attacks() []namedAttack {
 	)
 }
 
-// roleAttack returns an attack by a process in the given role. At the end the process
-// is, at random, told to finish or killed.
+// roleAttack returns an attack by a process in the given role. At the end the process is
+// told to finish or is killed, at random.
 func roleAttack(r hostile.Role, spec hostile.Spec) namedAttack {
 	return namedAttack{string(r), func(ctx context.Context, s *testbed) error {
 		p, err := s.start(r, s.user, spec)
@@ -94,7 +94,7 @@ func stopClients(ctx context.Context, s *testbed) error {
 }
 
 // restartLimit is the maximum time in which the client of a killed server must connect
-// again. On the wire path it notices the end only after all retries.
+// again. On the wire path the client notices the end only after all retries.
 const restartLimit = 90 * time.Second
 
 // restartServer kills and restarts the second server. It waits until the server's client

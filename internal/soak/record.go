@@ -28,7 +28,8 @@ type record struct {
 	out      io.Writer
 	began    time.Time
 	testbeds []*testbed
-	// Readings that waitSettled has stored, by number of its call and by testbed.
+	// Readings that waitSettled has stored. The first index is the number of its call,
+	// and the second is the testbed.
 	settledReadings [][]reading
 	lines           int
 }
@@ -186,7 +187,8 @@ func (r *record) verdict() error {
 	return err
 }
 
-// lossOf returns an error if a client has lost messages or connections and must not.
+// lossOf returns an error if a client that must lose nothing has lost messages or
+// connections.
 func lossOf(t hostile.Tally) error {
 	if t.Lost+t.Damaged+t.Failed == 0 {
 		return nil

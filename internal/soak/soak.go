@@ -13,7 +13,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft"
 )
 
-// soak runs the attacks on both paths. It returns an error for lost messages or if a
+// soak runs the attacks on both paths. It returns an error if messages were lost or a
 // server uses more resources at the end.
 func soak(ctx context.Context, o *options, out io.Writer) error {
 	testbeds := []*testbed{newTestbed("local", soft.PathLocal, o), newTestbed("wire", soft.PathWire, o)}

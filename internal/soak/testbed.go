@@ -33,7 +33,7 @@ type testbed struct {
 	user      int
 	next      int // Number of the address that newAddr returns next.
 	durations durations
-	// onAttack is called with the name of each attack, on their goroutine.
+	// onAttack is called with the name of each attack, on the goroutine of the attacks.
 	onAttack func(attack string)
 
 	server *hostile.Process

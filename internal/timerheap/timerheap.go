@@ -83,8 +83,8 @@ func (h *Heap) Due(now time.Duration) bool {
 	return len(h.timers) > 0 && h.timers[0].when <= now
 }
 
-// Expire fires all timers whose time has come at the time now, and returns their number.
-// Their functions may set and stop timers. Expire fires no more timers than were running
+// Expire fires all timers that are due at the time now, and returns their number. The
+// functions Fire may set and stop timers. Expire fires no more timers than were running
 // before the call, so it always returns.
 func (h *Heap) Expire(now time.Duration) (fired int) {
 	for limit := len(h.timers); fired < limit && h.Due(now); fired++ {
@@ -95,7 +95,8 @@ func (h *Heap) Expire(now time.Duration) (fired int) {
 	return fired
 }
 
-// fix restores the heap order after the time of the timer with index at has changed.
+// fix restores the heap order after one timer has changed. The parameter at is its
+// index.
 func (h *Heap) fix(at int) {
 	for at > 0 && h.less(at, (at-1)/2) {
 		h.swap(at, (at-1)/2)

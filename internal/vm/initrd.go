@@ -18,7 +18,7 @@ var guest embed.FS
 func caseNames(match *regexp.Regexp) (names []string) {
 	files, err := fs.Glob(guest, "guest/cases/*.sh")
 	if err != nil {
-		panic(err) // Match fails only if the pattern is malformed. It is a constant.
+		panic(err) // Match fails only for a malformed pattern. This pattern is a constant.
 	}
 	for _, file := range files {
 		name := strings.TrimSuffix(filepath.Base(file), ".sh")

@@ -1,12 +1,10 @@
 // Command vm runs the tests that need the kernel's RDMA stack. It boots a Debian kernel
-// in qemu with a Soft-RoCE device and runs the cases there. They use programs of this
-// module and of Debian packages. The host needs no RDMA device, no kernel module and no
-// hardware virtualisation.
+// in qemu with a Soft-RoCE device and runs the cases there. The host needs no RDMA
+// device, no kernel module and no hardware virtualisation.
 //
-// Command vm prints PASS vm/NAME or FAIL vm/NAME for each case. Its exit status is 0 if
-// all passed. It keeps downloaded packages in the user's cache directory.
-//
-// Each shell script in guest/cases is a case.
+// Each shell script in guest/cases is a case. Command vm prints PASS vm/NAME or FAIL
+// vm/NAME for each. Its exit status is 0 if all passed. It keeps downloaded packages in
+// the user's cache directory.
 package main
 
 import (

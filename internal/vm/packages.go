@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// kernelPackage is a Debian package without files. It depends on the one with the
+// kernelPackage is a Debian package without files. It depends on the package with the
 // current kernel.
 const kernelPackage = "linux-image-amd64"
 

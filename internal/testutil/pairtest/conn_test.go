@@ -137,7 +137,8 @@ func (c *conn) uint64At(offset int) uint64 { return binary.NativeEndian.Uint64(c
 // recvOffset returns the offset of the buffer of receive i.
 func recvOffset(i int) int { return recvArea + i%recvBuffers*recvBufferSize }
 
-// postRecv posts the next receive. Its id is its number, counted from 0.
+// postRecv posts the next receive. The work request's id is the number of the receive,
+// counted from 0.
 func (c *conn) postRecv() {
 	c.p.t.Helper()
 	_, err := c.qp.PostRecv([]verbs.RecvWR{{
@@ -153,7 +154,8 @@ func (c *conn) newWR(op verbs.Opcode, offset, length int) verbs.SendWR {
 	return verbs.SendWR{Opcode: op, Flags: verbs.SendSignaled, SGEs: []verbs.SGE{verbs.SGEOf(c.mr, offset, length)}}
 }
 
-// withRemote returns a copy of wr for an offset in the peer's shared memory.
+// withRemote returns a copy of wr with a remote address: the given offset in the peer's
+// shared memory.
 func (c *conn) withRemote(wr verbs.SendWR, offset int) verbs.SendWR {
 	wr.RemoteAddr, wr.RKey = c.remote+uint64(offset), c.rkey
 	return wr

@@ -17,7 +17,8 @@ func connectionScenarios() []scenario {
 	}
 }
 
-// text returns n bytes of private data without zeros. start chooses the contents.
+// text returns n bytes of private data without zeros. The parameter start chooses the
+// contents.
 func text(start byte, n int) []byte {
 	b := make([]byte, n)
 	for i := range b {

@@ -18,7 +18,7 @@ const (
 	// The peer is killed, and its device belongs to the kernel. The kernel disconnects,
 	// so a Disconnected event arrives.
 	roleDisconnected = "disconnected"
-	// The peer is killed, and its device ends with it. Nothing answers the packets, so
+	// The peer is killed together with its device. Nothing answers the packets, so
 	// requests fail with a timeout.
 	roleTimeout = "timeout"
 )

@@ -46,7 +46,8 @@ func fill(b []byte, seed uint64) {
 	}
 }
 
-// lengths returns the message lengths to test: around the path MTU, and of many packets.
+// lengths returns message lengths: some near the path MTU, and some that need many
+// packets.
 func lengths() []int { return []int{0, 1, 1023, 1024, 1025, 4096, recvBufferSize} }
 
 // sendLengths sends a message of each length. Every second one has immediate data.

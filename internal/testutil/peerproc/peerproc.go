@@ -21,7 +21,8 @@ const (
 	addressVariable = "RDMALOOP_TEST_ADDRESS"
 )
 
-// A Role is a function that a peer process runs. Its address was passed to Command.
+// A Role is a function that a peer process runs. Its parameter is the address that was
+// passed to Command.
 type Role func(t *testing.T, address string)
 
 // Main runs the role of a peer process and ends it. In the test process it does nothing.
