@@ -12,9 +12,8 @@ import (
 // An EventChannel is a queue of the events of its IDs, first in first out. See the
 // package comment for goroutines. Source: rdma_create_event_channel(3).
 type EventChannel struct {
-	// The lock order is EventChannel.fetch, ID.mu, EventChannel.mu. The locks may be held
-	// during a call of the transport. The transport never blocks and never calls this
-	// package.
+	// The lock order is EventChannel.fetch, ID.mu, EventChannel.mu. All of them may be
+	// held during a call of the transport.
 
 	transport Transport
 	t         TransportChannel
@@ -36,9 +35,8 @@ type EventChannel struct {
 	mu     sync.Mutex
 	ids    map[TransportID]*ID
 	closed bool
-	// unacked has the events that are not acknowledged. The key is Event.serial. The
-	// value is the ID that waits for the acknowledgement: for ConnectRequest the
-	// listener, otherwise Event.ID.
+	// unacked has the unacknowledged events. The key is Event.serial. The value is the ID
+	// that can not be closed: for ConnectRequest the listener, otherwise Event.ID.
 	unacked    map[uint64]*ID
 	lastSerial uint64
 }

@@ -131,9 +131,8 @@ func (e *Event) fill(raw *TransportEvent, ps PortSpace, oldState State) {
 	e.Param.PrivateData = slices.Clone(raw.PrivateData)
 }
 
-// hasParam reports whether the message of an event has connection parameters. A request
-// and its answer have them, a confirmation has not. oldState is the state of the ID
-// before the event.
+// hasParam reports whether the message of an event has connection parameters, as a
+// request and its answer do. oldState is the ID's state before the event.
 func hasParam(t EventType, oldState State) bool {
 	return t == ConnectRequest || t == ConnectResponse || t == Established && oldState == StateConnecting
 }

@@ -28,9 +28,8 @@ func (c *EventChannel) Next() (ev Event, ok bool, err error) {
 	return ev, true, nil
 }
 
-// deliver applies an event of the transport to its ID and stores the event in e. If the
-// ID is closed, or its state does not allow the event, deliver drops the event and
-// returns false.
+// deliver applies an event of the transport to its ID and stores it in e. It drops an
+// event that the ID can not get, and returns false.
 func (c *EventChannel) deliver(raw *TransportEvent, e *Event) bool {
 	if raw.Type == ConnectRequest {
 		return c.deliverRequest(raw, e)
@@ -83,8 +82,8 @@ func (c *EventChannel) refuse(raw *TransportEvent) bool {
 	return false
 }
 
-// addUnacked records an event for Ack and returns its serial number. The owner is the ID
-// that can not be closed before Ack.
+// addUnacked records an unacknowledged event and returns its serial number. The owner is
+// the ID that the event keeps open.
 func (c *EventChannel) addUnacked(owner *ID) (serial uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -93,8 +92,8 @@ func (c *EventChannel) addUnacked(owner *ID) (serial uint64) {
 	return c.lastSerial
 }
 
-// takeUnacked removes the record of an event and returns the owner that addUnacked has
-// recorded. If the event was acknowledged before, takeUnacked returns nil.
+// takeUnacked removes the record of an event and returns its owner. It returns nil if
+// the event was acknowledged before.
 func (c *EventChannel) takeUnacked(serial uint64) (owner *ID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -63,9 +63,8 @@ func (id *ID) allows(c call) (State, error) {
 	return to, nil
 }
 
-// applyEvent changes the state of the ID for an event, and counts the event in unacked.
-// It returns the state before the event. If that state does not allow the event,
-// applyEvent returns false and changes nothing.
+// applyEvent changes the state of the ID for an event, and returns the state before. If
+// that state does not allow the event, applyEvent returns false and changes nothing.
 func (id *ID) applyEvent(t EventType) (oldState State, ok bool) {
 	id.mu.Lock()
 	defer id.mu.Unlock()

@@ -55,8 +55,7 @@ func (e *endpoint) acceptParam(p *ConnParam, request *MessageParam) (*MessagePar
 	}
 	out.RetryCount = request.RetryCount
 	// request.InitiatorDepth is the number of READs and atomics that the peer serves at a
-	// time. It limits the answer's InitiatorDepth (rdma_accept(3)). The answer's
-	// ResponderResources may exceed the peer's need.
+	// time. It limits the answer's InitiatorDepth (rdma_accept(3)).
 	usual := usualCounts{served: min(e.maxServed, request.ResponderResources), rnrRetry: min(request.RNRRetryCount, verbs.MaxRetry)}
 	return out, out.setCounts(p, usual, e.maxServed, min(e.maxIssued, request.InitiatorDepth))
 }
@@ -68,9 +67,8 @@ type usualCounts struct {
 	rnrRetry uint8 // usual value of RNRRetryCount
 }
 
-// setCounts sets the counts of the message p to those of wanted. A zero count becomes
-// usual.served, maxIssued or usual.rnrRetry. The limits are maxServed for
-// ResponderResources and maxIssued for InitiatorDepth.
+// setCounts sets the counts of the message p to those of wanted, up to maxServed and
+// maxIssued. Zero becomes usual.served, maxIssued or usual.rnrRetry.
 func (p *MessageParam) setCounts(wanted *ConnParam, usual usualCounts, maxServed, maxIssued uint8) (err error) {
 	if p.ResponderResources, err = count("responder resources", wanted.ResponderResources, usual.served, maxServed); err != nil {
 		return err
@@ -83,8 +81,7 @@ func (p *MessageParam) setCounts(wanted *ConnParam, usual usualCounts, maxServed
 }
 
 // count converts a count of ConnParam to the number in the message. Zero becomes
-// usualNumber, and a negative count zero. A count above limit is a *verbs.ParamError;
-// librdmacm would lower it.
+// usualNumber, and a negative count zero. A count above limit is a *verbs.ParamError.
 func count(field string, wanted int, usualNumber, limit uint8) (uint8, error) {
 	switch {
 	case wanted == 0:

@@ -140,8 +140,7 @@ var callNames = [...]string{
 
 func (c call) String() string { return callNames[c] }
 
-// withoutQP reports whether the call needs an ID without a queue pair: for a listener,
-// for a second CreateQP, and where a queue pair on the ID changes its state by itself.
+// withoutQP reports whether the call needs an ID without a queue pair.
 func (c call) withoutQP() bool {
 	switch c {
 	case callListen, callCreateQP, callInitQPAttr, callReadyQPAttr, callEstablish:

@@ -66,9 +66,8 @@ func (c *EventChannel) Expect(ctx context.Context, want EventType) (Event, error
 	}
 }
 
-// endsNothing reports whether the ID continues as before after this event. Expect may
-// skip such an event. On an established ID, Unreachable is one; in other states it ends
-// the attempt to connect.
+// endsNothing reports whether the ID continues as before after this event. Unreachable
+// is such an event on an established ID; otherwise it ends the attempt to connect.
 func (e *Event) endsNothing() bool {
 	switch e.Type {
 	case TimewaitExit, AddrChange:

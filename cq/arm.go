@@ -8,8 +8,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// maxEvents limits the events of one Consume, so that a defective channel with endless
-// events can not block the caller. FD stays readable if there are more. Arbitrary.
+// maxEvents limits the events of one Consume, in case a defective channel returns events
+// without end. Arbitrary.
 const maxEvents = 1024
 
 // Arm prepares for a sleep. It arms every CQ that is not armed, and then polls every CQ
@@ -54,8 +54,8 @@ func (g *Group) Consume() (events int, err error) {
 	return events, nil
 }
 
-// handleEvent handles one event. An event of an unknown or closed queue only adds 1 to
-// Stats.StaleEvents, because its CQ does not exist any more.
+// handleEvent handles one event. For an event of a closed or unknown queue it adds 1 to
+// Stats.StaleEvents.
 func (g *Group) handleEvent(cookie slots.Handle) {
 	g.stats.Events++
 	q, ok := g.byCookie.Get(cookie)

@@ -75,9 +75,8 @@ func (q *Queue) grow(n, depth int) error {
 	return nil
 }
 
-// tooDeep returns the error for a reservation of n places that does not fit. The
-// parameter reserved counts the places already reserved. The CQ can hold limit
-// completions.
+// tooDeep returns the error for a reservation of n places. The parameter reserved is the
+// number of places reserved before. The CQ can hold limit completions.
 func tooDeep(reserved, n, limit int) error {
 	total := reserved + min(n, math.MaxInt-reserved)
 	return &verbs.ParamError{Field: "completions", Value: int64(total), Limit: int64(limit)}

@@ -167,9 +167,8 @@ func (q *Queue) Close() error {
 	if q.closed {
 		return nil
 	}
-	// A CQ with unacknowledged events can not be destroyed. Some events may still be in
-	// the channel, so Close takes them first. The owner's next Consume returns an error
-	// of the channel.
+	// A CQ with unacknowledged events can not be destroyed, so Close takes the events
+	// first. The owner's next Consume returns an error of the channel.
 	_, _ = g.Consume()
 	q.ack()
 	if err := q.cq.Close(); err != nil {

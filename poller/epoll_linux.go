@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An epoll is an epoll instance with the events of its last wait. Events have tokens,
-// because the garbage collector does not see pointers in the kernel's memory.
+// An epoll is an epoll instance with the events of its last wait. The garbage collector
+// does not see pointers in the kernel's memory, so events have tokens.
 type epoll struct {
 	fd        int
 	hasPwait2 bool // The kernel has epoll_pwait2(2).
@@ -89,9 +89,8 @@ func (e *epoll) ready(i int) (r Readiness) {
 // copy overwrites event dst of the last wait with event src.
 func (e *epoll) copy(dst, src int) { e.events[dst] = e.events[src] }
 
-// wait waits for events, at most until the timeout. After a signal it continues with the
-// rest of the timeout: the Go runtime sends signals to preempt goroutines, and they end
-// epoll_wait(2) (signal(7)).
+// wait waits for events, at most until the timeout. After a signal it continues: the Go
+// runtime sends signals to preempt goroutines (signal(7)).
 func (e *epoll) wait(timeout time.Duration) (int, error) {
 	if timeout == 0 {
 		return result(epollPeek(e.fd, e.events))

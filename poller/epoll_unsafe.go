@@ -30,8 +30,8 @@ func epollPwait(fd int, events []unix.EpollEvent, ms int) (int, unix.Errno) {
 	return int(n), errno
 }
 
-// epollPeek stores the events that are ready now, and returns their number. The system
-// call never blocks, so the scheduler of the Go runtime is not informed. That is faster.
+// epollPeek stores the events that are ready now, and returns their number. It never
+// blocks, so it skips the scheduler of the Go runtime, which is faster.
 func epollPeek(fd int, events []unix.EpollEvent) (int, unix.Errno) {
 	n, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(fd),
 		uintptr(unsafe.Pointer(&events[0])), uintptr(len(events)),

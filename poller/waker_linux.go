@@ -41,16 +41,14 @@ func (w *waker) wake() {
 }
 
 // consume is called by the owner when the descriptor is readable. It drains the eventfd
-// before it clears wakePending. In the other order it could drain the signal of a later
-// wake, and leave the bit set.
+// before it clears wakePending, or it could drain the signal of a later wake.
 func (w *waker) consume() {
 	eventfd.Drain(w.fd)
 	w.state.And(^wakePending)
 }
 
-// close closes the descriptor. It first waits for a goroutine that has set wakePending
-// and is about to write. Otherwise that write could reach another file with the same
-// descriptor number.
+// close closes the descriptor, after goroutines that are about to write have written.
+// Later writes could reach another file with the same descriptor number.
 func (w *waker) close() error {
 	if w.state.Or(wakeClosed)&wakePending != 0 {
 		w.awaitSignal()

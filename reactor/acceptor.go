@@ -11,16 +11,15 @@ import (
 )
 
 // An acceptor holds the listeners of an engine and the unanswered connection requests.
-// Their IDs (cm.ID) are on one event channel, which the first loop reads. Any goroutine
-// may listen, accept and reject, because these IDs have no queue pair. The loop of an
-// accepted request moves the ID to its own channel.
+// Their IDs (cm.ID) are on one event channel, which the first loop reads. They have no
+// queue pair, so any goroutine may use them. The loop of an accepted request moves its
+// ID to the loop's channel.
 type acceptor struct {
 	engine  *Engine
 	channel *cm.EventChannel
 
-	// mu guards the fields below. It also keeps an ID from being closed or moved while an
-	// event is unacknowledged: next holds mu from fetching an event to its
-	// acknowledgement.
+	// mu guards the fields below. It is also held while an event is unacknowledged,
+	// because its ID can not be closed or moved then.
 	mu        sync.Mutex
 	listeners map[*Listener]struct{}
 	// Connection requests whose ID is on the acceptor's channel.
@@ -64,9 +63,6 @@ func (a *acceptor) ready(poller.Readiness) (work int) {
 
 // next fetches and acknowledges one event. It returns a function that handles the event
 // on the goroutine of the first loop, or nil if there was no event.
-//
-// A request whose peer has given up may still seem valid. Then cm.ID.Accept fails, and
-// OnAcceptError is called (see rdma_accept(3)).
 func (a *acceptor) next() (act func(*Loop), err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -100,8 +96,8 @@ func (a *acceptor) next() (act func(*Loop), err error) {
 	return act, ev.Ack()
 }
 
-// removeListener removes and returns the listener of an ID whose device was removed. The
-// caller holds mu. The result is nil if the listener was already closed.
+// removeListener removes and returns the listener of an ID whose device was removed, or
+// nil if the listener was closed. The caller holds mu.
 func (a *acceptor) removeListener(id *cm.ID) *Listener {
 	for ln := range a.listeners {
 		if ln.id == id {
@@ -132,15 +128,15 @@ func (a *acceptor) reject(req *ConnRequest, privateData []byte) error {
 	return a.rejectWith(req, func() error { return req.id.Reject(privateData) })
 }
 
-// rejectNoResources rejects a request because this side has no room for a connection.
-// The caller must have called req.decide before, with the result true.
+// rejectNoResources rejects a request because this side has no room. The caller must
+// have called req.decide before, with the result true.
 func (a *acceptor) rejectNoResources(req *ConnRequest) error {
 	return a.rejectWith(req, req.id.RejectNoResources)
 }
 
 // rejectWith rejects a request by sendReject, and closes its ID. If the request has
-// already ended, rejectWith only closes the ID and returns the reason. It holds
-// acceptor.mu, because Close fails while an event of the ID is unacknowledged.
+// already ended, rejectWith returns the reason. It holds mu so that no event of the ID
+// is unacknowledged.
 func (a *acceptor) rejectWith(req *ConnRequest, sendReject func() error) error {
 	a.mu.Lock()
 	err := req.endedBy.err()
@@ -154,8 +150,8 @@ func (a *acceptor) rejectWith(req *ConnRequest, sendReject func() error) error {
 }
 
 // moveID moves the ID of an accepted request to the event channel of its loop. If the
-// request has ended since Accept, moveID returns the reason. It holds acceptor.mu,
-// because Migrate fails while an event of the ID is unacknowledged.
+// request has ended, moveID returns the reason. It holds mu so that no event of the ID
+// is unacknowledged.
 func (a *acceptor) moveID(req *ConnRequest, channel *cm.EventChannel) error {
 	a.mu.Lock()
 	err := req.endedBy.err()
@@ -169,8 +165,8 @@ func (a *acceptor) moveID(req *ConnRequest, channel *cm.EventChannel) error {
 	return err
 }
 
-// removeRequest removes a request whose ID was closed or moved. A shutdown waits for the
-// last request, so removeRequest then wakes the first loop.
+// removeRequest removes a request whose ID was closed or moved. After the last request
+// it wakes a first loop that shuts down.
 func (a *acceptor) removeRequest(req *ConnRequest) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -27,8 +27,8 @@ func (b Balance) String() string {
 	return "unknown balance"
 }
 
-// loopFor chooses the loop for a request: the preferredLoop, or the next loop with room
-// (Loop.full) in the order of the indexes. It returns nil if no loop has room.
+// loopFor chooses the loop for a request: the preferredLoop, or the next one with room
+// (Loop.full). It returns nil if no loop has room.
 func (e *Engine) loopFor(req *ConnRequest, now time.Time) *Loop {
 	l := e.preferredLoop(req)
 	for range e.loops {

@@ -27,14 +27,13 @@ type Buffer struct {
 	state bufferState
 	index uint32  // index in slab.all
 	next  *Buffer // next buffer in a free list or a bufferList
-	// Only Loop.inlineBuffer uses the next two fields. The field kept is the copy that
-	// Keep has returned, or nil. The field serial counts the messages of inlineBuffer,
-	// modulo 2^32.
+	// Only Loop.inlineBuffer uses these two fields. The field kept is the copy that Keep
+	// has returned, or nil. The field serial counts the messages, modulo 2^32.
 	kept   *Buffer
 	serial uint32
-	// refillFor is a connection with one receive buffer too few, because the application
-	// keeps this one and there was no memory for another. Release returns the buffer to
-	// that connection. Usually nil.
+	// refillFor is a connection with one receive buffer too few, or nil. The application
+	// keeps this buffer, and there was no memory for another. Release returns it to the
+	// connection.
 	refillFor *Conn
 }
 
@@ -90,7 +89,7 @@ func (b *Buffer) recycle() {
 }
 
 // setMessage stores the length, immediate data, flags and opcode of a received message.
-// It limits the length, which comes from the device, to the size of the memory.
+// It limits the device's length to the size of the memory.
 func (b *Buffer) setMessage(wc *verbs.WC) {
 	b.length = 0
 	if wc.Opcode == verbs.WCRecv {

@@ -1,8 +1,8 @@
 package reactor
 
 // A catchUp polls a CQ until the completions that it had at the first poll are handled.
-// A connection uses it before a time limit ends the connection, because the loop may
-// have been delayed. The zero value is ready to use.
+// A connection uses it before a time limit ends the connection: a delayed loop may not
+// have seen them. The zero value is ready to use.
 type catchUp struct {
 	// The catchUp is complete when completionQueue.handled reaches this value. The value
 	// is 0 if no catchUp is in progress.
@@ -10,8 +10,7 @@ type catchUp struct {
 }
 
 // poll polls the CQ once. It returns true if the completions that the CQ had at the
-// first poll are handled. Otherwise the next turn of the loop calls it again. The calls
-// end, because a CQ is in order and has a limited depth.
+// first poll are handled. Otherwise the next turn of the loop calls it again.
 func (u *catchUp) poll(q *completionQueue) (done bool) {
 	if u.end == 0 {
 		u.end = q.handled + uint64(q.cq().Depth())

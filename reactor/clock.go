@@ -15,8 +15,8 @@ const (
 )
 
 // A clock has the time of a loop since the loop was made. It seldom reads the system's
-// clock, because one reading takes as long as an empty turn. The time between two
-// readings counts as busy if the loop had work, and otherwise as spinning.
+// clock, because that takes long. The time between two readings counts as busy or
+// spinning.
 type clock struct {
 	origin      time.Time     // time at which the loop was made
 	now         time.Duration // time of the last reading, since origin
@@ -74,8 +74,8 @@ func (k *clock) advance(now time.Duration) {
 	k.now, k.pendingCost, k.worked = now, 0, false
 }
 
-// wake ends a sleep. It reads the system's clock and adds the time since the last
-// reading, which was just before the sleep, to slept.
+// wake ends a sleep, which began at the last reading. It reads the system's clock and
+// adds the time in between to slept.
 func (k *clock) wake() { k.wakeAt(time.Since(k.origin)) }
 
 // wakeAt ends a sleep. It adds the time since the last reading to slept, and sets the

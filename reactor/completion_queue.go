@@ -7,9 +7,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A completionQueue is one CQ of a loopDevice. A connection uses one CQ, and reserves as
-// many places as it can have completions. When the CQs have too few free places, the
-// loopDevice opens another one.
+// A completionQueue is one CQ of a loopDevice. A connection uses one CQ, and reserves a
+// place for each possible completion. When places become few, the loopDevice opens
+// another CQ.
 type completionQueue struct {
 	device *loopDevice
 	queue  *cq.Queue
@@ -42,9 +42,9 @@ func (d *loopDevice) cqDepth() int {
 	return min(conns*d.completionsPerConn()+cfg.SharedRecvBuffers, d.dev.Attr().MaxCQE)
 }
 
-// completionsPerConn returns how many completions one connection can have in a CQ. After
-// an error, unsignaled requests complete too, so every request counts. For a shared
-// receive queue see openQueue.
+// completionsPerConn returns how many completions one connection can have in a CQ.
+// Unsignaled requests count, because they complete after an error. For a shared receive
+// queue see openQueue.
 func (d *loopDevice) completionsPerConn() int {
 	sends := d.loop.cfg.MaxInFlight + 1
 	if d.loop.cfg.SharedRecvBuffers > 0 {
@@ -53,8 +53,8 @@ func (d *loopDevice) completionsPerConn() int {
 	return sends + d.loop.cfg.MaxInFlight
 }
 
-// openQueue opens another CQ. All buffers of a shared receive queue may complete on the
-// same CQ, so each CQ has additional places for them.
+// openQueue opens another CQ. It has additional places for all buffers of a shared
+// receive queue.
 func (d *loopDevice) openQueue() (*completionQueue, error) {
 	queue, err := d.group.NewQueue(d.cqDepth())
 	if err != nil {
@@ -72,8 +72,7 @@ func (d *loopDevice) openQueue() (*completionQueue, error) {
 }
 
 // reserve reserves places for one connection on the oldest CQ that has enough, or on a
-// new one, and returns that CQ. So the newest CQs become unused first, and trimQueues
-// can close them.
+// new one. So the newest CQs become unused first, for trimQueues.
 func (d *loopDevice) reserve() (*completionQueue, error) {
 	need := d.completionsPerConn()
 	for _, q := range d.queues {
@@ -108,8 +107,8 @@ func (q *completionQueue) release() {
 }
 
 // trimQueues closes each CQ, except the first, that had no connections at the previous
-// call and has none now. So a varying number of connections does not open and close a CQ
-// again and again. It reports whether others than the first are left.
+// call and has none now. The delay prevents repeated closing and opening. It reports
+// whether more than one is left.
 func (d *loopDevice) trimQueues() (others bool) {
 	d.queues = slices.DeleteFunc(d.queues, func(q *completionQueue) bool {
 		idle := q.conns == 0 && q != d.queues[0]
@@ -125,9 +124,8 @@ func (d *loopDevice) trimQueues() (others bool) {
 	return len(d.queues) > 1
 }
 
-// poll polls the CQs of the device and handles up to Config.CompletionBudget
-// completions, or somewhat more with several CQs. It begins with the CQ after the last
-// one that was polled.
+// poll polls the CQs of the device until Config.CompletionBudget completions are
+// handled. It begins with the CQ after the last one that was polled.
 func (d *loopDevice) poll() (found int) {
 	if len(d.queues) == 1 {
 		return d.queues[0].poll()

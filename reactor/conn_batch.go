@@ -3,7 +3,6 @@ package reactor
 import "github.com/rdmaloop/rdmaloop/verbs"
 
 // A sendBatch holds the unposted send requests of one connection. Its slices are reused.
-// They grow to the most requests of one turn of the loop, which usually is one or two.
 type sendBatch struct {
 	wrs   []verbs.SendWR
 	sges  []verbs.SGE // scatter/gather lists of the requests in wrs

@@ -18,7 +18,7 @@ const (
 )
 
 // advance takes the next step of a connection that is closing or has failed to open, if
-// its wait has ended. When the loop aborts all connections, it calls abortNow.
+// its wait has ended.
 func (c *Conn) advance() {
 	if c.loop.state >= loopAborting && c.state != stateClosed {
 		c.abortNow()
@@ -58,9 +58,8 @@ func (c *Conn) onStateTimer() {
 }
 
 // onOpenTimeout is called at the time limit of stateDialing and stateConnecting. It
-// first handles waiting connection events, because the loop may have been delayed. If
-// there may be more events, the next turn calls it again. A connection that is still
-// opening ends with cm.ErrTimedOut.
+// first handles waiting connection events, because the loop may have been delayed; then
+// or in a later turn it ends the connection with cm.ErrTimedOut.
 func (c *Conn) onOpenTimeout() {
 	handled := (*eventSource)(c.loop).ready(0)
 	switch {
@@ -72,10 +71,9 @@ func (c *Conn) onOpenTimeout() {
 	}
 }
 
-// drain takes the next step of a connection in stateDraining. If every send is
-// confirmed, it begins to close. Otherwise it posts a probe, whose completion confirms
-// unsignaled sends. The first call starts the time limit, and not Conn.Close, because a
-// busy loop may call drain late.
+// drain takes the next step of a connection in stateDraining. It begins to close if
+// every send is confirmed. Otherwise it posts a probe, whose completion confirms
+// unsignaled sends. The first call starts the time limit.
 func (c *Conn) drain() {
 	if c.flow.outstanding() == 0 {
 		c.closeReason.setCause(nil)
@@ -93,8 +91,7 @@ func (c *Conn) drain() {
 
 // onDrainTimeout is called at the time limit of stateDraining. It first handles the
 // confirmations that have arrived, because the loop may have been delayed. If sends are
-// still unconfirmed, it ends the connection with ErrDrainTimeout. Otherwise the next
-// drain closes it.
+// still unconfirmed, it ends the connection with ErrDrainTimeout.
 func (c *Conn) onDrainTimeout() {
 	done := c.flow.outstanding() == 0 || c.catchUp.poll(c.queue)
 	switch {
@@ -156,8 +153,8 @@ func (c *Conn) await(s connState) {
 }
 
 // enterFlushing enters stateFlushing and disconnects, which flushes the queues. It posts
-// a probe as the last request. When the probe has completed, all messages that were
-// received before the flush have been polled, even those from a shared receive queue.
+// a probe as the last request. When the probe has completed, all messages received
+// before have been polled.
 func (c *Conn) enterFlushing() {
 	c.enterFor(stateFlushing, flushTimeout)
 	c.disconnect()
@@ -176,8 +173,7 @@ func (c *Conn) reportIfFlushed() {
 }
 
 // onCloseTimeout is called at the time limit of stateAwaitingDisconnected,
-// stateAwaitingEmptyCQ or stateFlushing. It takes the next step as if the wait had
-// ended.
+// stateAwaitingEmptyCQ or stateFlushing. It takes the next step.
 func (c *Conn) onCloseTimeout() {
 	if c.state == stateFlushing {
 		c.reportClose()
@@ -189,8 +185,8 @@ func (c *Conn) onCloseTimeout() {
 	c.reportIfFlushed()
 }
 
-// disconnect disconnects the connection, which flushes its queues. If the connection
-// manager returns an error, disconnect itself moves the queue pair to the error state.
+// disconnect disconnects the connection, which flushes its queues. After an error it
+// moves the queue pair to the error state itself.
 func (c *Conn) disconnect() {
 	if c.id.Disconnect() != nil {
 		c.loop.recordError(c.qp.Modify(&verbs.QPAttr{State: verbs.StateError}, verbs.AttrState))
@@ -216,7 +212,7 @@ func (c *Conn) reportClose() {
 func (c *Conn) peerDone() bool { return c.closeReason.peerErr != nil || c.device.removed }
 
 // failOutstanding fails the requests that the device has not flushed. It closes the
-// queue pair first, so the device does not use their buffers any more.
+// queue pair first, so the device no longer uses their buffers.
 func (c *Conn) failOutstanding() {
 	if c.flow.inFlight() > 0 {
 		c.loop.recordError(c.id.CloseQP())
@@ -238,9 +234,8 @@ func (c *Conn) failOpen(err error) {
 	}
 }
 
-// destroy releases all resources of the connection. Its completions may still be in the
-// CQ; the loop drops them, because Loop.conns does not know the connection any more. For
-// its places see cq.Queue.Release.
+// destroy releases all resources of the connection. The loop drops completions that are
+// still in the CQ. For the places on the CQ see cq.Queue.Release.
 func (c *Conn) destroy() {
 	l := c.loop
 	if c.state < stateOpen {

@@ -47,9 +47,8 @@ const (
 	// fails with an error that is not provisional leads to requestCause.
 	deviceCause
 
-	// finalCause: cause was passed to setCause. The kind and the cause do not change any
-	// more, with one exception: if cause may be only an effect of an event of the device,
-	// the method deviceEvent leads to deviceCause. See isEffect.
+	// finalCause: cause was passed to setCause, and is final. Only deviceEvent may still
+	// lead to deviceCause, if cause may be an effect of the event: see isEffect.
 	finalCause
 )
 
@@ -63,15 +62,15 @@ func (e *closeReason) setCause(cause error) {
 	}
 }
 
-// isEffect reports whether the reason may be only an effect of a failure of the queue
-// pair: a flushed request, a disconnect of the peer, or a connection that failed early.
+// isEffect reports whether a failure of the queue pair may have caused the reason: a
+// flushed request, a disconnect of the peer, or errFailedEarly.
 func (e *closeReason) isEffect() bool {
 	return e.provisional() || e.cause != nil && (e.cause == e.peerErr || e.cause == errFailedEarly)
 }
 
 // deviceEvent sets the reason after an event of the device about the queue pair, such as
-// a request of the peer with a wrong key. The event replaces a reason that may be only an
-// effect of the failure that the event reports.
+// a peer's request with a wrong key. It replaces a reason that may be an effect of the
+// event.
 func (e *closeReason) deviceEvent(cause error) {
 	if e.kind == noCause || e.isEffect() {
 		e.kind, e.cause = deviceCause, cause
@@ -79,8 +78,8 @@ func (e *closeReason) deviceEvent(cause error) {
 }
 
 // requestFailed records the error err of a request with the completion status s. It
-// becomes the reason if there is none. It also replaces a provisional reason or an event
-// of the device, unless err is provisional too.
+// becomes the reason if there is none, or, unless it is provisional, in place of a
+// provisional reason or a device event.
 func (e *closeReason) requestFailed(err error, s verbs.Status) {
 	flushed := s == verbs.StatusWRFlushErr
 	if e.firstFailed == nil || e.firstFlushed && !flushed {

@@ -2,11 +2,10 @@ package reactor
 
 import "github.com/rdmaloop/rdmaloop/verbs"
 
-// If the peer sends a forbidden request, this side's device reports an asynchronous
-// event and moves the queue pair to the error state. The connection may notice the
-// effects first: flushed requests and the peer's disconnect. Before it ends because of
-// such an effect, it waits for the events of the device, because the event is the
-// reason. A device reports the event before it flushes the queue pair.
+// If the peer sends a forbidden request, this side's device reports an event, moves the
+// queue pair to the error state and flushes it. The connection may notice the flush or
+// the peer's disconnect before the event. Before it ends because of them, it waits for
+// the events of the device, because the event is the reason.
 
 // A deviceEventsState says whether a connection that ends has waited for the events of
 // its device.
@@ -19,8 +18,7 @@ const (
 )
 
 // awaitsDeviceEvents reports whether the connection must wait for the events of its
-// device. At the first call it asks the loop that watches the device to fetch the events.
-// The method advance is called when the events were handled.
+// device. The first call requests them. When they were handled, advance is called.
 func (c *Conn) awaitsDeviceEvents() bool {
 	if c.deviceEvents == deviceEventsNotFetched && c.mayHaveDeviceEvent() {
 		c.fetchDeviceEvents()
@@ -36,8 +34,7 @@ func (c *Conn) mayHaveDeviceEvent() bool {
 }
 
 // fetchDeviceEvents asks the loop that watches the device to fetch the events. That loop
-// posts the events to all loops, and then the answer to this loop, so this loop handles
-// the events first.
+// posts them to all loops, and then the answer to this loop.
 func (c *Conn) fetchDeviceEvents() {
 	s := c.loop.engine.asyncSourceOf(c.device.dev)
 	if s == nil {

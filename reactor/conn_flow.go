@@ -45,9 +45,9 @@ func (f *sendFlow) staged() uint32 { return f.head - f.posted }
 // full reports whether there is no room for another request of the application.
 func (f *sendFlow) full() bool { return f.outstanding()-f.probes >= f.limit }
 
-// next returns the slot of the next request, and whether to signal it. That is so if
-// signal is true, after signalEvery-1 unsignaled requests, and for the request that
-// fills the queue. A full queue without a signaled request would never have room again.
+// next returns the slot of the next request, and whether to signal it: if signal is
+// true, after signalEvery-1 unsignaled requests, or if it fills the queue. A full queue
+// without a signaled request would stay full.
 func (f *sendFlow) next(signal bool) (slot uint32, signaled bool) {
 	return f.head & f.mask, signal || f.unsignaled+1 >= f.signalEvery || f.outstanding()+1-f.probes >= f.limit
 }
@@ -91,8 +91,7 @@ func (f *sendFlow) retire() (slot uint32) {
 }
 
 // writable reports whether OnWritable must be called: a send was refused, and at most
-// half of the application's requests are outstanding. After true it reports false until
-// another refusal.
+// half of the requests are outstanding. It reports true once for a refusal.
 func (f *sendFlow) writable() bool {
 	if !f.writableDue || f.outstanding()-f.probes > f.limit/2 {
 		return false

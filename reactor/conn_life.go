@@ -37,8 +37,7 @@ func (c *Conn) Abort(cause error) error {
 }
 
 // beginClose begins to close a connection. OnClose gets cause, which is nil after the
-// application's Close. beginClose calls no callback, so all code on the loop may call
-// it.
+// application's Close. beginClose calls no callback.
 func (c *Conn) beginClose(cause error) {
 	c.closeReason.setCause(cause)
 	c.enterClosing()
@@ -59,7 +58,7 @@ func (c *Conn) enterClosing() {
 }
 
 // fail records a failed request, begins to close the connection, and returns the
-// request's error. For a keepalive probe with exhausted retries it matches ErrKeepalive.
+// request's error. For a keepalive probe it may match ErrKeepalive.
 func (c *Conn) fail(wc *verbs.WC, keepalive bool) error {
 	switch wc.Status {
 	case verbs.StatusWRFlushErr:

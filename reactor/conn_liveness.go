@@ -3,8 +3,7 @@ package reactor
 import "time"
 
 // A liveness determines whether a connection is idle, whether its peer is alive, and
-// when a probe is due. Times are those of clock.now. The parameter keepalive is
-// Config.Keepalive; 0 means no probes.
+// when a probe is due. The parameter keepalive is Config.Keepalive; 0 means no probes.
 type liveness struct {
 	idleTimeout time.Duration // set by SetIdleTimeout; 0 means none
 	// Time from which the idle timeout counts: the last check that found
@@ -14,9 +13,8 @@ type liveness struct {
 
 	lastFromPeer time.Duration // time of the last receive or confirmed send
 	probe        probeState
-	// lastProbe is when the outstanding probe was posted. If the probe is unanswered but
-	// can not end the connection (probeBehindSends), each further Keepalive sets it to
-	// the present time.
+	// lastProbe is when the outstanding probe was posted, or when its answer was last
+	// found missing without ending the connection (probeBehindSends).
 	lastProbe time.Duration
 }
 
@@ -53,7 +51,7 @@ func (l *liveness) setIdleTimeout(timeout, now time.Duration) {
 }
 
 // probePosted records that a probe was posted. The parameter onlyRequest is true if no
-// other request was outstanding when the probe was posted.
+// other request was outstanding.
 func (l *liveness) probePosted(now time.Duration, onlyRequest bool) {
 	l.lastProbe, l.probe = now, probeBehindSends
 	if onlyRequest {
@@ -65,8 +63,7 @@ func (l *liveness) probePosted(now time.Duration, onlyRequest bool) {
 func (l *liveness) probeCompleted() { l.probe = noProbe }
 
 // check returns ErrIdle after the idle timeout, ErrKeepalive if a probe was not answered
-// in time, and else nil. If something was sent or received since the last check
-// (activeSinceCheck), the idle timeout restarts now.
+// in time, and else nil. After activity since the last check, the idle timeout restarts.
 func (l *liveness) check(now, keepalive time.Duration) error {
 	if l.activeSinceCheck {
 		l.lastActive, l.activeSinceCheck = now, false
@@ -116,7 +113,7 @@ func (l *liveness) nextCheck(keepalive time.Duration) (when time.Duration, none 
 
 // keepaliveSteps is the number of steps into which Config.Keepalive is divided.
 // Keepalive timers are rounded up to a step, so one wake-up handles many connections.
-// More steps mean more wake-ups; fewer steps detect a failure later. Arbitrary.
+// Arbitrary.
 const keepaliveSteps = 16
 
 // roundUp returns the smallest multiple of step that is not less than t. If step is not

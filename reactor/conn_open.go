@@ -10,7 +10,7 @@ import (
 )
 
 // newConn makes a connection, adds it to the loop, and sets the time limit for opening.
-// After an error it returns the connection too, which the caller passes to failOpen.
+// The caller passes an error, with the connection, to failOpen.
 func (l *Loop) newConn(timeout time.Duration) (c *Conn, err error) {
 	c = &Conn{loop: l}
 	c.stateTimer.Fire = c.onStateTimer
@@ -37,9 +37,8 @@ func tooManyConns(limit int) error {
 	return asNoResources(&verbs.ParamError{Field: "connections", Value: int64(limit) + 1, Limit: int64(limit)})
 }
 
-// asNoResources makes an error match verbs.ErrNoResources: this side has no room for a
-// connection. Errors with another cause stay unchanged: verbs.ErrPeerGone,
-// verbs.ErrState, verbs.ErrClosed.
+// asNoResources makes an error match verbs.ErrNoResources, unless it has another cause:
+// verbs.ErrPeerGone, verbs.ErrState or verbs.ErrClosed.
 func asNoResources(err error) error {
 	for _, other := range []error{verbs.ErrNoResources, verbs.ErrPeerGone, verbs.ErrState, verbs.ErrClosed} {
 		if errors.Is(err, other) {
@@ -107,8 +106,7 @@ func (c *Conn) setTransportTimers(ackTimeout time.Duration) error {
 	return c.id.SetMinRNRTimer(c.loop.cfg.rnrTimerCode())
 }
 
-// connParam returns the parameters that the connection manager sends to the peer: the
-// ResponderResources, InitiatorDepth, flow control, retry counts and private data of p.
+// connParam returns the parameters that the connection manager sends to the peer.
 func connParam(p *cm.MessageParam) *cm.ConnParam {
 	param := p.ConnParam()
 	param.PrivateData = p.PrivateData
@@ -166,12 +164,8 @@ func (l *Loop) startAccept(req *ConnRequest, p *AcceptParams) {
 }
 
 // rejectNoRoom rejects an accepted request for which making the connection failed with
-// cause. It sends nothing in these cases:
-//
-//   - The peer has given up, or the device was removed.
-//   - The engine is shutting down. Closing the ID then rejects the request.
-//   - Accept of the ID has failed, so the provider has rejected it. RejectNoResources
-//     then returns an error, which is ignored.
+// cause. It sends no answer if the peer has given up or the device was removed. During a
+// shutdown, closing the ID rejects the request.
 func (c *Conn) rejectNoRoom(cause error) {
 	reject := func() error { return nil }
 	if !errors.Is(cause, ErrShutdown) && !errors.Is(cause, verbs.ErrPeerGone) && !errors.Is(cause, ErrDeviceRemoved) {
@@ -185,8 +179,8 @@ func (c *Conn) rejectNoRoom(cause error) {
 	}
 }
 
-// moveID moves the ID of the request from the acceptor to the loop. It precedes the
-// queue pair, which belongs to the goroutine that polls its CQ.
+// moveID moves the ID of the request from the acceptor to the loop, before the ID gets a
+// queue pair.
 func (c *Conn) moveID() error {
 	if err := c.loop.engine.acceptor.moveID(c.request, c.loop.channel); err != nil {
 		return err
@@ -219,8 +213,8 @@ func (c *Conn) acceptRequest(p *AcceptParams) error {
 	return nil
 }
 
-// makeQP makes the queue pair and reserves places on a CQ for its completions. It posts
-// receive buffers, because the peer's first message may precede cm.Established.
+// makeQP makes the queue pair and reserves places on a CQ. It posts receive buffers,
+// because the peer's first message may precede cm.Established.
 func (c *Conn) makeQP() (err error) {
 	if c.device, err = c.loop.device(c.id.Device()); err != nil {
 		return err
@@ -296,9 +290,8 @@ func (c *Conn) enterOpen() {
 	}
 }
 
-// setRNRTimer sets the RNR timer of the queue pair to Config.MinRNRTimer. Some connection
-// managers ignore the time on the ID (setTransportTimers), and set the timer of the queue
-// pair to 655 ms (rdma_accept(3)).
+// setRNRTimer sets the RNR timer of the queue pair to Config.MinRNRTimer. Some
+// connection managers ignore setTransportTimers and use 655 ms (rdma_accept(3)).
 func (c *Conn) setRNRTimer() error {
 	attr := verbs.QPAttr{MinRNRTimer: c.loop.cfg.rnrTimerCode()}
 	err := c.qp.Modify(&attr, verbs.AttrMinRNRTimer)

@@ -78,8 +78,7 @@ func (c *Conn) replace(b *Buffer) {
 }
 
 // repost stages a buffer for the receive queue, or returns it to the slab if the
-// connection receives no more. Staged buffers are posted at the end of the turn, or at
-// once if they are half of the queue's buffers.
+// connection receives no more. At half of the queue's buffers it posts them at once.
 func (c *Conn) repost(b *Buffer) {
 	switch {
 	case b.chunk == nil: // Loop.inlineBuffer is in no queue

@@ -95,8 +95,8 @@ func (c *Conn) checkSend(size int) error {
 	return nil
 }
 
-// acceptOp stages an operation of the application and counts it as accepted. If notify
-// is true, OnCompletion follows. The caller sets the payload of the returned request.
+// acceptOp stages an operation of the application and counts it as accepted. With
+// notify, OnCompletion follows. The caller sets the request's payload.
 func (c *Conn) acceptOp(code verbs.Opcode, o *SendOptions, notify bool) (*verbs.SendWR, *sendRequest) {
 	c.stats.Accepted++
 	c.loop.stats.Accepted++
@@ -134,7 +134,7 @@ func (c *Conn) markDirty() {
 }
 
 // sendDirect passes a message to the device at once, if the device accepts that and no
-// request is staged. The doorbell rings at the end of the turn.
+// request is staged. The doorbell follows at the end of the turn.
 func (c *Conn) sendDirect(b []byte, o *SendOptions) bool {
 	if c.inlineSender == nil || o.HasImm || c.flow.staged() != 0 {
 		return false
@@ -184,8 +184,7 @@ func (c *Conn) sendBuffer(b *Buffer, o *SendOptions) {
 	}
 }
 
-// post posts the staged requests: sends first, because the peer waits for them. At least
-// half of the receive buffers are posted already, see repost.
+// post posts the staged requests: sends first, because the peer waits for them.
 func (c *Conn) post() {
 	c.postSends()
 	c.postRecvs()
@@ -212,8 +211,8 @@ func (c *Conn) postSends() {
 }
 
 // sendCompleted handles the completion of the send request in the given slot. It also
-// confirms all requests before that one: they are executed in order, and failures always
-// have completions (IBTA vol. 1, 10.8.6).
+// confirms all earlier requests, because failures always have completions of their own
+// (IBTA vol. 1, 10.8.6).
 func (c *Conn) sendCompleted(wc *verbs.WC, slot uint32) {
 	n := c.flow.covers(slot)
 	if n == 0 {
@@ -233,8 +232,8 @@ func (c *Conn) sendCompleted(wc *verbs.WC, slot uint32) {
 	c.afterSent()
 }
 
-// retire completes the oldest request, with the error err or successfully. It frees the
-// place before OnCompletion, so that the callback can use it.
+// retire completes the oldest request, successfully or with the error err. OnCompletion
+// can already use its place.
 func (c *Conn) retire(err error) {
 	r := &c.sendRequests[c.flow.retire()]
 	switch {
@@ -272,8 +271,8 @@ func (c *Conn) countResult(err error) {
 	c.loop.stats.Failed++
 }
 
-// afterSent is called when the send queue has got free places. It schedules the next
-// step of a closing connection, or calls OnWritable if that is due.
+// afterSent is called when the send queue has free places. It schedules the next step of
+// a closing connection, or calls OnWritable.
 func (c *Conn) afterSent() {
 	switch {
 	case c.state != stateOpen:

@@ -34,9 +34,8 @@ func (s ConnState) String() string {
 	return "unknown connection state"
 }
 
-// A connState is the state of a connection, as the loop sees it. One ConnState of the
-// application stands for one or more connStates: see coarse. Conn.stateTimer measures
-// the time limits.
+// A connState is the state of a connection, as the loop sees it. The application sees a
+// ConnState: see coarse. Conn.stateTimer measures the time limits.
 type connState uint8
 
 // The states, in the order in which a connection passes through them.
@@ -55,8 +54,7 @@ const (
 
 	// stateOpenFailed: the connection could not be opened, and closeReason has the error.
 	// The next advance calls OnDialError or OnAcceptError, and destroys the connection.
-	// Until then the caller of enterClosing may use it. If an event of the device may be
-	// the cause of the error, the connection first waits for the events, for at most
+	// Before that, the connection may wait for the events of the device, for at most
 	// disconnectTimeout. Events of the opening are ignored.
 	stateOpenFailed
 
@@ -77,13 +75,12 @@ const (
 	// time limit.
 	stateCloseBegun
 
-	// stateAwaitingDisconnected: a request has failed as after a disconnect of the peer,
-	// but cm.Disconnected was not received yet. The connection waits, because OnClose
-	// should get that event's error. If an event of the device may be the reason, it also
-	// waits for the events of the device: see awaitsDeviceEvents. The next state is
-	// stateAwaitingEmptyCQ, or stateFlushing if the CQ was empty since cm.Disconnected. A
-	// reason that is not provisional and the time limit also lead to stateFlushing. The
-	// time limit, together with the next state, is disconnectTimeout.
+	// stateAwaitingDisconnected: a request has failed, probably because of a disconnect
+	// of the peer. The connection waits for cm.Disconnected, whose error OnClose should
+	// get, and if necessary for the events of the device (awaitsDeviceEvents). The next
+	// state is stateAwaitingEmptyCQ, or stateFlushing if the CQ was empty since
+	// cm.Disconnected. A reason that is not provisional and the time limit also lead to
+	// stateFlushing. The time limit, together with the next state, is disconnectTimeout.
 	stateAwaitingDisconnected
 
 	// stateAwaitingEmptyCQ: cm.Disconnected was received, but earlier completions may be

@@ -52,9 +52,8 @@ func (c *Conn) checkLiveness() error {
 }
 
 // checkLivenessAgain is called after an error of checkLiveness. It polls the CQ and
-// checks again, because the loop may have been delayed. Without an error it returns
-// true. With an error it ends the connection, or, if waiting messages are not handled
-// yet, checks again in the next turn.
+// checks again, because the loop may have been delayed. It returns true without an
+// error. Otherwise it ends the connection, now or after another turn.
 func (c *Conn) checkLivenessAgain() (alive bool) {
 	done := c.catchUp.poll(c.queue)
 	if c.state != stateOpen {
@@ -72,9 +71,8 @@ func (c *Conn) checkLivenessAgain() (alive bool) {
 	return false
 }
 
-// One turn posts at most probeBudget probes, which takes less than a millisecond.
-// Further ones are delayed: the next probeBudget by probePause, the next by
-// 2*probePause, and so on. Both numbers are arbitrary.
+// One turn posts at most probeBudget probes. The next probeBudget wait for probePause,
+// the next for 2*probePause, and so on. Both numbers are arbitrary.
 const (
 	probeBudget = 64
 	probePause  = time.Millisecond

@@ -55,8 +55,9 @@ func (c *Config) checkEmbedded() error {
 	return checkRange("NumLoops", c.NumLoops, 0, 1)
 }
 
-// initEmbedded opens the timerFD of a loop made with NewLoop, marks the engine as
-// started, and calls OnBoot and OnTick. The order matters for a call of Stop in OnBoot.
+// initEmbedded opens the timerFD of a loop made with NewLoop, and calls OnBoot and
+// OnTick. It marks the engine as started first, so that Stop in OnBoot does not end the
+// loop at once.
 func (l *Loop) initEmbedded() (err error) {
 	if l.timerFD, err = newTimerFD(); err != nil {
 		return err
@@ -103,9 +104,8 @@ func (l *Loop) beginRunOnce() {
 	l.countWake(l.fetchEvents(), WakeByLimit)
 }
 
-// runOnceCost makes the clock advance faster in RunOnce, because the application spends
-// time between the calls. RunOnce(0) reads the clock and checks timers in every eighth
-// call, instead of every 64th (see clock.pendingCost and clockEvery).
+// runOnceCost makes RunOnce(0) read the clock in every eighth call, instead of every
+// 64th. The application spends time between the calls.
 const runOnceCost = clockEvery/8 - 1
 
 // waitForWork runs turns of the loop, with sleeps in between, until there was work or
@@ -125,8 +125,8 @@ func (l *Loop) waitForWork(timeout time.Duration) (work int) {
 	return work
 }
 
-// remaining returns how long the next sleep of waitForWork may take: timeLeft, but at
-// least 0, or noLimit if the timeout is negative.
+// remaining returns how long the next sleep of waitForWork may take: timeLeft, at least
+// 0, or noLimit if the timeout is negative.
 func remaining(timeout, timeLeft time.Duration) time.Duration {
 	if timeout < 0 {
 		return noLimit

@@ -69,8 +69,8 @@ func New(p cm.Provider, h Handler, cfg *Config) (*Engine, error) {
 	return e, nil
 }
 
-// isNilPointer reports whether p is a nil pointer: the result of a failed call, such as
-// soft.Open, whose error the caller has ignored.
+// isNilPointer reports whether p is a nil pointer, such as the result of a failed
+// soft.Open.
 func isNilPointer(p cm.Provider) bool {
 	v := reflect.ValueOf(p)
 	return v.Kind() == reflect.Pointer && v.IsNil()
@@ -160,8 +160,8 @@ func (e *Engine) Stats() Stats {
 	return sum
 }
 
-// claimAsync records that the loop of s watches the asynchronous events of a device. It
-// reports false if another loop does so already.
+// claimAsync records that the loop of s watches a device's asynchronous events. It
+// reports false if another loop does.
 func (e *Engine) claimAsync(s *asyncSource) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -3,7 +3,7 @@ package reactor
 import "time"
 
 // maxEpollInterval is the longest time between two checks of epoll in a loop that does
-// not sleep. It counts if Config.EpollEvery turns take longer. Arbitrary.
+// not sleep, even if Config.EpollEvery turns take longer. Arbitrary.
 const maxEpollInterval = 200 * time.Microsecond
 
 // An epollSchedule decides in which turns a loop that does not sleep checks epoll.
@@ -25,8 +25,8 @@ func (s *epollSchedule) due(now time.Duration) bool {
 	return s.turns >= s.interval || now-s.last >= maxEpollInterval
 }
 
-// checked records a check of epoll now. The next check follows after the given number of
-// turns. Events fetched before count as handled.
+// checked records a check of epoll at the time now. The next one follows after the given
+// number of turns.
 func (s *epollSchedule) checked(now time.Duration, interval int) {
 	*s = epollSchedule{interval: interval, last: now}
 }

@@ -48,8 +48,7 @@ var (
 )
 
 // errFailedEarly is the error of a connection whose queue pair has failed before
-// cm.Established. A request of a peer that has got its own cm.Established earlier can
-// cause that.
+// cm.Established, because of a request of the peer.
 var errFailedEarly = fmt.Errorf("%w: the queue pair failed before the connection was open", verbs.ErrState)
 
 // errClosing is the error of Close and Abort of a connection that was closed before.

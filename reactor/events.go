@@ -83,9 +83,8 @@ func (c *Conn) failOpenOn(err error) {
 }
 
 // onDisconnected handles cm.Disconnected: the peer has disconnected, or has confirmed
-// this side's disconnect. The error err is set if the peer's process has ended or does
-// not know the connection any more. Earlier completions may still be in the CQ: see
-// stateAwaitingEmptyCQ.
+// this side's disconnect. The error err is verbs.ErrPeerGone, cm.ErrStale or nil.
+// Earlier completions may still be in the CQ: see stateAwaitingEmptyCQ.
 func (c *Conn) onDisconnected(err error) {
 	if c.queue != nil {
 		c.emptyPollsAtDisconnect = c.queue.emptyPolls

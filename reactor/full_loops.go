@@ -12,8 +12,8 @@ import (
 const fullRetry = time.Second
 
 // fullLoops records which loops had no room for another connection on a device. The
-// engine rejects requests for them without OnConnectRequest. The zero value has no
-// records. Any goroutine may call its methods.
+// engine rejects requests for them. The zero value has no records. Any goroutine may
+// call its methods.
 type fullLoops struct {
 	mu      sync.Mutex
 	entries map[loopOnDevice]fullRecord
@@ -49,10 +49,9 @@ func (f *fullLoops) clear(k loopOnDevice) {
 	delete(f.entries, k)
 }
 
-// full reports whether k.loop is known to have no room on k.dev. It has conns
-// connections now, including accepted requests. The engine tries it again when it has
-// fewer connections than at the record, or when fullRetry has passed since the last try.
-// So n ended connections lead to at most n tries at a time.
+// full reports whether k.loop, which has conns connections now, is known to have no room
+// on k.dev. It reports false, so that the engine tries again, with fewer connections
+// than at the record, or when fullRetry has passed since the last try.
 func (f *fullLoops) full(k loopOnDevice, conns int64, now time.Time) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -78,9 +77,8 @@ func (l *Loop) full(dev verbs.Device, now time.Time) bool {
 	return l.engine.fullLoops.full(loopOnDevice{l, dev}, conns, now)
 }
 
-// recordRoom records whether the loop had room for a connection on dev. It is called
-// before a refused connection is destroyed, because Loop.load must still count that
-// connection.
+// recordRoom records whether the loop had room for a connection on dev. Loop.load must
+// still count a refused connection.
 func (l *Loop) recordRoom(dev verbs.Device, room bool) {
 	k := loopOnDevice{l, dev}
 	if room {

@@ -35,10 +35,9 @@ func (p IdlePolicy) String() string {
 	return "unknown idle policy"
 }
 
-// yieldEvery is the shortest time between two calls of the Go scheduler, which a loop
-// makes before it sleeps. Otherwise the Go runtime preempts the loop's goroutine after
-// 10 ms (forcePreemptNS in runtime/proc.go). From then on its monitor thread disturbs
-// the loop in each sleep.
+// yieldEvery is the shortest time between two calls of the Go scheduler before a sleep.
+// Without them the Go runtime preempts the loop after 10 ms (forcePreemptNS in
+// runtime/proc.go), and then disturbs each sleep.
 const yieldEvery = 8 * time.Millisecond
 
 // An idleState decides whether a loop without work polls again or sleeps.
@@ -50,9 +49,9 @@ type idleState struct {
 	lastYield time.Duration // last call of the Go scheduler, in the loop's time
 }
 
-// busyPolls is how many polls of the completion queues precede the other steps of a turn
-// in a loop that never sleeps. A poll takes about half as long as an empty turn, so
-// messages are noticed earlier. Arbitrary.
+// busyPolls is how many polls precede the other steps of a turn in a loop that never
+// sleeps. A poll takes half as long as an empty turn, so messages are noticed earlier.
+// Arbitrary.
 const busyPolls = 8
 
 // pollsPerTurn returns how often a turn of the loop polls the completion queues if it

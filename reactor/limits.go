@@ -8,8 +8,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// checkDevices checks the configuration against the limits of every device, for New. A
-// device that is added later is checked when a loop first uses it.
+// checkDevices checks the configuration against the limits of every device, for New.
+// Later devices are checked at their first use.
 func (c *Config) checkDevices(p cm.Provider) error {
 	devices, err := p.Devices()
 	if err != nil {
@@ -30,9 +30,9 @@ func (c *Config) checkDevice(dev verbs.Device) error {
 	if caps.ProgressManual && c.NumLoops > attr.NumCompVectors {
 		return operr.Wrap(op, tooManyLoops(c.NumLoops, attr.NumCompVectors))
 	}
-	// The send queue has MaxInFlight+1 entries, with one for a probe. The receive queue
-	// has MaxInFlight. A CQ needs a place for each entry of both. With a shared receive
-	// queue it needs SharedRecvBuffers places instead.
+	// A CQ needs a place for each entry of the send queue and the receive queue. One
+	// send entry is for a probe. A shared receive queue needs SharedRecvBuffers places
+	// in place of the receive queue.
 	inFlight := min(attr.MaxQPWR-1, (attr.MaxCQE-1)/2)
 	if c.SharedRecvBuffers > 0 {
 		if err := c.checkSharedRecv(attr, caps); err != nil {

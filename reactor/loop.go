@@ -61,14 +61,13 @@ type Loop struct {
 	published  publishedStats
 	safetyWake bool // the safety timeout ended the last sleep, and there was no event
 	booted     bool // OnBoot has returned nil
-	// running is set during boot, RunOnce and closeNow, and thus in callbacks. A loop
-	// made with NewLoop then refuses RunOnce, Arm and Close.
+	// running is set during boot, RunOnce and closeNow. A loop made with NewLoop then
+	// refuses RunOnce, Arm and Close.
 	running bool
 	err     error // first error that neither a callback nor the result of a call has reported
 }
 
-// enter moves the loop to the state s, but never back to an earlier state. A function
-// that was posted before the loop ends may call drain or abortConns late.
+// enter moves the loop to the state s, but never back to an earlier state.
 func (l *Loop) enter(s loopState) { l.state = max(l.state, s) }
 
 // recordError keeps the first error that is passed to it. Engine.Wait returns that error,

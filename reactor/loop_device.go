@@ -171,8 +171,8 @@ func (d *loopDevice) completeInline(wc *verbs.WC, data []byte) {
 	c.recvInline(wc, data)
 }
 
-// recvShared handles a completion of the shared receive queue. It passes the buffer to
-// the connection whose queue pair number is in the completion.
+// recvShared handles a completion of the shared receive queue. It finds the connection
+// by the queue pair number.
 func (d *loopDevice) recvShared(wc *verbs.WC) {
 	b := d.slab.at(wrID(wc.ID).slot())
 	if b == nil || b.state != bufferPosted {
@@ -263,8 +263,7 @@ func (d *loopDevice) lease() (*Buffer, error) {
 }
 
 // consume makes a device with verbs.ProgressManual process everything that has arrived,
-// so that completions can be polled. Further calls in the same turn do nothing, since
-// the loop handles all connection events before them.
+// so that completions can be polled. One call in a turn is enough; others do nothing.
 func (d *loopDevice) consume() {
 	if turn := d.loop.stats.Turns + 1; d.consumedTurn != turn {
 		d.consumedTurn = turn

@@ -44,8 +44,8 @@ func (l *Loop) boot() error {
 	return nil
 }
 
-// main is the function of a loop's goroutine. It calls pin and boot, sends the first
-// error or nil to booted, and runs the loop until its end.
+// main is the function of a loop's goroutine. It calls pin and boot, sends their error
+// to booted, and runs the loop until its end.
 func (l *Loop) main(booted chan<- error) {
 	err := l.pin()
 	if err == nil {
@@ -55,9 +55,9 @@ func (l *Loop) main(booted chan<- error) {
 	l.run()
 }
 
-// pin locks the goroutine to a thread, and the thread to a CPU of Config.CPUs. This
-// precedes the loop's registered memory, which Linux then takes from the CPU's NUMA
-// node. The goroutine is never unlocked, so the Go runtime ends the thread with it.
+// pin locks the goroutine to a thread, and the thread to a CPU of Config.CPUs. Linux
+// then takes the loop's memory from the CPU's NUMA node. The goroutine stays locked, so
+// the thread ends with it.
 func (l *Loop) pin() error {
 	if len(l.cfg.CPUs) == 0 {
 		return nil

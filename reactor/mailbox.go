@@ -5,16 +5,16 @@ import (
 	"sync/atomic"
 )
 
-// A mailbox is a queue of functions that other goroutines want the loop to call. It has
-// no descriptor: the sender wakes the loop only while the loop sleeps. So posting to a
-// loop that is awake needs no system call.
+// A mailbox is a queue of functions that other goroutines want the loop to call. The
+// sender wakes the loop only while the loop sleeps, so posting to a loop that is awake
+// needs no system call.
 //
-// No function waits while the loop sleeps, because all accesses are atomic:
+// No function waits while the loop sleeps:
 //
 //   - A sender sets pending, and then reads sleeping.
 //   - The loop sets sleeping, and then reads pending.
 //
-// Either the sender wakes the loop, or the loop sees the function.
+// All accesses are atomic. So the sender wakes the loop, or the loop sees the function.
 type mailbox struct {
 	pending  atomic.Bool   // queue is not empty
 	sleeping atomic.Bool   // the loop sleeps, or is about to sleep
@@ -25,15 +25,14 @@ type mailbox struct {
 	limit  int // Config.MaxPosted
 	closed bool
 
-	// spare is an empty slice, so that put need not allocate. When the loop takes the
-	// queue, spare replaces it; the old slice becomes spare afterwards. Only the loop
-	// uses spare.
+	// spare is an empty slice, so that put need not allocate. The loop exchanges spare
+	// and queue when it takes the functions. Only the loop uses spare.
 	spare []func()
 }
 
-// put adds fn. The first result is true if the caller must wake the loop. After close it
-// returns ErrClosed, and above Config.MaxPosted functions ErrTooManyPosted. The limit
-// does not apply to internal functions, such as those of Dial.
+// put adds fn, and reports whether the caller must wake the loop. The errors are
+// ErrClosed and ErrTooManyPosted. The limit does not apply to functions of the library
+// (internal).
 func (m *mailbox) put(fn func(), internal bool) (wake bool, err error) {
 	m.mu.Lock()
 	switch {

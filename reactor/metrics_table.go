@@ -108,8 +108,7 @@ func (c *statCounter) stat() Stat {
 }
 
 // snakeCase returns a field's name in lower case with "_" between its words: EmptyPolls
-// becomes empty_polls, and RNRErrors rnr_errors. A capital letter begins a word if a
-// small letter precedes or follows it.
+// becomes empty_polls, and RNRErrors rnr_errors.
 func snakeCase(name string) string {
 	var b strings.Builder
 	for i := range len(name) {

@@ -3,8 +3,8 @@ package reactor
 import "github.com/rdmaloop/rdmaloop/verbs"
 
 // A recvQueue is the receive queue of one connection. Buffers complete in the order of
-// posting (IBTA vol. 1, 10.8.3) and are numbered in that order. A buffer's slot is its
-// number modulo the number of slots.
+// posting (IBTA vol. 1, 10.8.3). A buffer's slot is its running number modulo the number
+// of slots.
 type recvQueue struct {
 	buffers []*Buffer      // buffers in the queue; the index is the slot
 	wrs     []verbs.RecvWR // receive requests for the buffers; the index is the slot

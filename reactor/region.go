@@ -7,14 +7,14 @@ import (
 )
 
 // A regionSet has the open memory regions of Loop.Alloc and Conn.Alloc. The loop closes
-// them when it ends. The zero value is empty. Any goroutine may call the methods.
+// them when it ends. Any goroutine may call the methods.
 type regionSet struct {
 	mu   sync.Mutex
 	open map[*region]struct{}
 }
 
-// A region is a memory region that leaves its regionSet when it is closed. Every
-// one-sided operation needs its address and local key, so it has copies of both.
+// A region is a memory region that leaves its regionSet when it is closed. It has copies
+// of the address and the local key, which every operation needs.
 type region struct {
 	verbs.MR
 	set  *regionSet

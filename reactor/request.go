@@ -29,7 +29,7 @@ type ConnRequest struct {
 	decided atomic.Uint32        // a decision: who has answered the request, or why it has ended
 	expiry  timerheap.Timer      // timer for Config.DecisionTimeout
 	// endedBy is byPeer or byRemoval if the request has ended without an answer, and else
-	// undecided. The mutex of the acceptor guards it.
+	// undecided. The acceptor's mutex guards it.
 	endedBy decision
 }
 
@@ -143,15 +143,14 @@ func (r *ConnRequest) Reject(privateData []byte) error {
 	return nil
 }
 
-// decide records who answers the request. It returns false if the request was answered
-// before. In that case the caller must not answer it.
+// decide records who answers the request. If it returns false, the request was answered
+// before, and the caller must not answer it.
 func (r *ConnRequest) decide(who decision) bool {
 	return r.decided.CompareAndSwap(uint32(undecided), uint32(who))
 }
 
-// placedErr returns nil if the request has a loop and can still be answered. An answered
-// request gets the error of a further answer. Without a loop the error is
-// verbs.ErrState.
+// placedErr returns nil if the request has a loop and can still be answered. Otherwise
+// it returns the error for an answer. Without a loop that is verbs.ErrState.
 func (r *ConnRequest) placedErr() error {
 	err := r.decisionErr()
 	if err == nil && r.Loop() == nil {
@@ -175,9 +174,8 @@ func (p *AcceptParams) check() error {
 	return checkRange("initiator depth", p.InitiatorDepth, -1, math.MaxUint8)
 }
 
-// acceptParam returns the parameters of the reply: what this side wants, lowered to the
-// device's limits. The initiator depth is also lowered to the peer's responder resources
-// (rdma_accept(3)).
+// acceptParam returns the parameters of the reply: what this side wants, up to the
+// device's limits and the peer's responder resources (rdma_accept(3)).
 func (r *ConnRequest) acceptParam(p *AcceptParams, attr verbs.DeviceAttr) cm.MessageParam {
 	cfg := r.engine.cfg
 	return cm.MessageParam{

@@ -71,9 +71,8 @@ func (l *Loop) expireRequest(req *ConnRequest) {
 }
 
 // cancelRequest closes the ID of a request that has ended without an answer. The
-// parameter endedBy is byPeer if the peer has given up, and byRemoval if the device was
-// removed. An answered request stays as it is: its answer fails with the reason in
-// ConnRequest.endedBy.
+// parameter endedBy is byPeer or byRemoval. If an answer came first, the answer fails
+// because of ConnRequest.endedBy.
 func (l *Loop) cancelRequest(req *ConnRequest, endedBy decision) {
 	if !req.decide(endedBy) {
 		return

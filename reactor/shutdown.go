@@ -9,8 +9,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// abortTimeout is how long Shutdown waits for the loops to end after ctx is done. Only a
-// callback that does not return takes longer. Arbitrary.
+// abortTimeout is how long Shutdown waits for the loops after ctx is done, in case a
+// callback blocks. Arbitrary.
 const abortTimeout = time.Second
 
 // Stop begins to shut down the engine, and returns at once. It closes the listeners,
@@ -107,8 +107,8 @@ func (e *Engine) checkWaitable(op string) error {
 	return nil
 }
 
-// drain closes all connections of the loop as Conn.Close does. Those that are opening
-// end with ErrShutdown. finishTurn ends the loop after the last connection.
+// drain closes all connections of the loop. Those that are opening end with ErrShutdown.
+// After the last connection finishTurn ends the loop.
 func (l *Loop) drain() {
 	l.enter(loopDraining)
 	for c := range l.conns.all() {

@@ -8,8 +8,8 @@ import (
 
 const (
 	cacheLine = 64
-	// A new chunk (a memory region) has as many buffers as all earlier ones together, but
-	// at least minChunk and at most maxChunk. Arbitrary.
+	// A new chunk has as many buffers as all earlier ones together, from minChunk to
+	// maxChunk. Arbitrary.
 	minChunk = 64
 	maxChunk = 4096
 	// chunkBytes is the largest size of a chunk with more than one buffer. Unmapping 16
@@ -39,9 +39,8 @@ type slab struct {
 	trimNext int // index of the chunk that trim checks next
 }
 
-// A chunk is one memory region, divided into buffers with consecutive indexes. Without
-// memory it stays in slab.chunks with its indexes, and gets new memory when the slab
-// grows again.
+// A chunk is one memory region, divided into buffers with consecutive indexes. A chunk
+// without memory keeps its indexes until the slab grows again.
 type chunk struct {
 	slab    *slab
 	pos     int      // index of the chunk in slab.chunks
@@ -54,8 +53,8 @@ type chunk struct {
 	used int     // number of the chunk's buffers that are not free
 
 	usedSinceTrim bool // pickChunk has chosen this chunk since the last round of trim
-	// freeAtDiscard is the head of the free list at the last discard. If it is unchanged,
-	// and no buffer was taken from the chunk, there is nothing to discard.
+	// freeAtDiscard is the head of the free list at the last discard. If it is
+	// unchanged, and no buffer was taken since, no buffer was released either.
 	freeAtDiscard *Buffer
 	// Number of buffers that discard has checked so far. The value 0 means that discard
 	// begins with the first buffer.
@@ -100,8 +99,8 @@ func (s *slab) put(b *Buffer) {
 	}
 }
 
-// pickChunk chooses the chunk for get: the first one with a free buffer, or else a new
-// one. So trim can release the last chunks.
+// pickChunk chooses the chunk for get: the first with a free buffer, or else a new one.
+// So trim can release the last ones.
 func (s *slab) pickChunk() (*chunk, error) {
 	for s.searchFrom < len(s.chunks) && s.chunks[s.searchFrom].free == nil {
 		s.searchFrom++

@@ -6,21 +6,19 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// The slab returns memory to the system in two ways:
+// The slab returns memory to the system in two ways, both for chunks that pickChunk has
+// not chosen since the last round of trim:
 //
 //   - It closes the memory region of a chunk without buffers in use.
 //   - It discards the pages of free buffers in other chunks, if the provider can do that.
 //     The buffers can still be used.
-//
-// Both apply only to chunks that pickChunk has not chosen since the last round of trim.
-// So get and put are not slower because of trim.
 
 // maxDiscards is how often one step of trim calls the system to discard memory, which
 // takes up to about 10 µs. Arbitrary.
 const maxDiscards = 64
 
-// trim takes one step: it closes or discards memory of one chunk. It reports whether the
-// round, which checks all chunks once, has further steps.
+// trim closes or discards memory of one chunk. It reports whether this round over all
+// chunks has further steps.
 func (s *slab) trim() (more bool, err error) {
 	s.current = nil // the next get must call pickChunk, which sets usedSinceTrim
 	for s.trimNext < len(s.chunks) {
@@ -49,8 +47,8 @@ func (s *slab) trim() (more bool, err error) {
 	return false, nil
 }
 
-// freeChunk closes the memory region of an unused chunk. It sets the memory of the
-// buffers to nil, so that nobody can access unmapped memory after Release.
+// freeChunk closes the memory region of an unused chunk. The memory of its buffers
+// becomes nil, so that nobody can access it after Release.
 func (s *slab) freeChunk(c *chunk) error {
 	if err := c.mr.Close(); err != nil {
 		c.usedSinceTrim = true // a later round of trim tries again

@@ -12,8 +12,8 @@ const noLimit time.Duration = -1
 // without work. With a turn function it does (SetTurnFunc).
 func (l *Loop) keepsSpinning() bool { return l.turnFunc != nil || l.idle.keepSpinning(&l.clock) }
 
-// sleep waits for an event, at most for the time limit. With noLimit, only
-// Config.SafetyTimeout and timers limit it. If there is work, sleep does not wait.
+// sleep waits for an event, at most for the time limit, Config.SafetyTimeout and timers.
+// If there is work, it does not wait.
 func (l *Loop) sleep(limit time.Duration) {
 	l.publish(true)
 	if l.prepareSleep() {

@@ -3,7 +3,7 @@ package reactor
 import "github.com/rdmaloop/rdmaloop/poller"
 
 // openingEpollEvery limits the turns between two checks of epoll while a connection is
-// opening. Opening takes several events one after the other. Arbitrary.
+// opening, which takes several events. Arbitrary.
 const openingEpollEvery = 16
 
 // A source handles the events of a descriptor of the loop's poller.
@@ -53,8 +53,7 @@ func (l *Loop) unwatch(s source) error {
 }
 
 // pollEpoll handles the events that ended the last sleep. If there are none, it checks
-// epoll when epollInterval turns or maxEpollInterval have passed since the last check.
-// After events that counted as work, the next turn checks again.
+// epoll when that is due: see epollSchedule.
 func (l *Loop) pollEpoll() (work int) {
 	n := l.epoll.fetched
 	if n == 0 {

@@ -29,8 +29,8 @@ func (l *Loop) After(d time.Duration, fn func()) *Timer {
 	return t
 }
 
-// setTimer makes t fire after d from now. It reads the clock, because with an older time
-// the timer would fire too early.
+// setTimer makes t fire after d from now. It reads the clock, because an older time
+// would be too early.
 func (l *Loop) setTimer(t *timerheap.Timer, d time.Duration) {
 	l.timers.Set(t, l.clock.after(d))
 }

@@ -10,9 +10,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/poller"
 )
 
-// A timerFD is a timer with a descriptor (timerfd_create(2)). A loop made with NewLoop
-// has one in its poller, so that the application's wait ends when the first timer is
-// due.
+// A timerFD is a timer with a descriptor (timerfd_create(2)). It ends the application's
+// wait on a loop made with NewLoop when a timer is due.
 type timerFD struct {
 	fd     int
 	setFor WakeCause // reason for which the timer was set: WakeByTimer or WakeBySafety

@@ -3,11 +3,11 @@ package reactor
 import "time"
 
 const (
-	// trimEvery is the time between two rounds of trim. A round releases what was not
-	// used since the previous one, so unused memory is released within 40 s. Arbitrary.
+	// trimEvery is the time between two rounds of trim. A round releases memory that was
+	// unused since the previous one, so within 40 s. Arbitrary.
 	trimEvery = 20 * time.Second
-	// trimPause is the time between two steps of trim. A step may take a millisecond, so
-	// trim takes at most a fifth of the loop's time. Arbitrary.
+	// trimPause is the time between two steps of trim, which take up to a millisecond: at
+	// most a fifth of the loop's time. Arbitrary.
 	trimPause = 4 * time.Millisecond
 )
 
@@ -21,7 +21,7 @@ func (d *loopDevice) startTrimTimer() {
 }
 
 // trim releases unused memory, one step in each call, and then unused completion queues.
-// It sets its timer again while there is something to release.
+// It sets its timer again if necessary.
 func (d *loopDevice) trim() {
 	more, err := d.slab.trim()
 	d.loop.recordError(err)

@@ -86,13 +86,11 @@ func (l *Loop) postStaged() {
 }
 
 // closeBudget is how many closing connections may take a step in one turn. A measured
-// step, with its system calls, took up to about 150 µs. So a turn spends at most 5 ms on
-// them.
+// step took up to about 150 µs, so all take at most 5 ms.
 const closeBudget = 32
 
 // advanceClosing calls advance of closing connections, at most once in a turn for each.
-// advance disconnects, calls OnClose and releases resources, which must not happen
-// inside a callback.
+// advance must not run inside a callback.
 func (l *Loop) advanceClosing() (work int) {
 	for n := min(l.closing.len(), closeBudget); work < n; work++ {
 		c := l.closing.pop()

@@ -1,7 +1,6 @@
 package verbs
 
-// This file has two optional abilities of devices, for small messages. They follow the
-// rules of PostSend and Poll, with less work for each message.
+// This file has two optional abilities of devices, for small messages.
 
 // An InlineSender is a QP that accepts SENDs with inline data one by one, with a single
 // copy of the data. A type assertion finds out whether a QP is one. The model is

@@ -18,7 +18,7 @@ type WC struct {
 type WCOpcode uint8
 
 // Completion opcodes, in the order of enum ibv_wc_opcode. WCRecv and WCRecvWriteImm have
-// other numbers than in the enum: they follow WCFetchAdd without a gap.
+// smaller numbers than there.
 const (
 	WCSend         WCOpcode = iota // a SEND completed
 	WCWrite                        // a WRITE completed
