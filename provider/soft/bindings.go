@@ -150,8 +150,8 @@ func (t *bindings) take(own, peer uint32) (*localEnd, error) {
 	return end, nil
 }
 
-// existing takes the bound or offered end of a queue pair, or returns nil. The mutex is
-// held.
+// existing takes the bound or offered end of a queue pair, or returns nil. The caller
+// holds the mutex.
 func (t *bindings) existing(own, peer uint32) *localEnd {
 	if e := t.bound[own]; e != nil && e.hasEnd() {
 		e.taken = true

@@ -18,33 +18,30 @@ type Path uint8
 
 const (
 	// PathAuto uses the local path to peers on this host, and the wire path (RoCEv2) to
-	// peers on other hosts. A UD queue pair may have peers on both paths.
+	// peers on other hosts. A UD queue pair may have both.
 	//
-	// A listener accepts requests on both paths, with two exceptions:
+	// A listener accepts requests on both paths, but only on the local path in two
+	// cases:
 	//
-	//   - At a loopback address it accepts requests on the local path only.
-	//   - If another process has the UDP port of an address, the same is true for that
-	//     address. See cm.ID.Serves and Config.ListenOnAll.
+	//   - at a loopback address
+	//   - at an address whose UDP port another process has; see cm.ID.Serves and
+	//     Config.ListenOnAll
 	//
-	// Packets that arrive on the wire path from this host are dropped, because they do
-	// not show which user has sent them. A dial to this host fails if no process listens
-	// on the local path, or if a security module of the kernel forbids the connection.
+	// Packets from this host are dropped on the wire path, because they do not show
+	// their user. So a dial to this host fails if no process listens on the local path,
+	// or if a security module of the kernel forbids the connection.
 	PathAuto Path = iota
 	// PathLocal uses the local path only.
 	PathLocal
-	// PathWire uses the wire path only. A peer on this host has to use PathWire too. The
-	// device does not check the user of such a peer.
-	//
-	// A device with PathWire needs UDP port 4791 of its local address for itself. Two
-	// such devices on one host need different addresses, such as 127.0.0.1 and
-	// 127.0.0.2. The dialing side chooses its address with reactor.DialOptions.LocalAddr
-	// or cm.ID.Bind.
+	// PathWire uses the wire path only, without a check of users. A peer on this host
+	// needs PathWire too. Each of the two needs UDP port 4791 of an address of its own,
+	// such as 127.0.0.1 and 127.0.0.2. The dialing side chooses its address with
+	// reactor.DialOptions.LocalAddr or cm.ID.Bind.
 	//
 	// A dial to a device with PathAuto on this host fails with one of these errors:
 	//
-	//   - *cm.RejectError with cm.RejectInvalidServiceID: the dial has the same address
-	//     as the listener, and so refuses its own request.
-	//   - cm.ErrAddrInUse: the other device has the UDP port of the local address.
+	//   - *cm.RejectError with cm.RejectInvalidServiceID: both have the same address.
+	//   - cm.ErrAddrInUse: the other device has the UDP port of the dial's address.
 	//   - *cm.UnreachableError: no process has the UDP port of the listener's address.
 	//   - cm.ErrTimedOut: the other device has dropped the requests.
 	PathWire
@@ -80,34 +77,29 @@ type Config struct {
 	// RingSlots is the largest number of requests in flight, for each direction of a
 	// local connection. It is a power of two from 8 to 65536. Zero means 256.
 	RingSlots int
-	// AllowedUsers are the user IDs whose processes may be peers on the local path. Root
-	// and the user of the device (the effective user ID at Open) are always allowed.
-	// AnyUser in the list allows every user. PathWire does not check users.
+	// AllowedUsers are the user IDs whose processes may be peers on the local path,
+	// besides root and the user of the device (the effective user ID at Open). AnyUser
+	// in the list allows every user. PathWire does not check users.
 	//
-	// The kernel gives all users outside this user namespace the same number (see
-	// /proc/sys/kernel/overflowuid). Such a user is allowed only by AnyUser. If the user
-	// of the device has this number too, that user also needs AnyUser, unless every user
-	// is mapped.
+	// All users outside this user namespace have one number (see
+	// /proc/sys/kernel/overflowuid). Only AnyUser allows them. If the user of the device
+	// has this number too, only AnyUser allows that user, unless every user is mapped.
 	AllowedUsers []uint32
 	// ListenOnAll makes Listen return an error if it can not serve an address on each
 	// path that Path allows. False means that Listen serves what it can; see
 	// cm.ID.Serves.
 	ListenOnAll bool
-	// MaxConnsPerUser is the largest number of local connections that one other user may
-	// have to the device. Root and the user of the device have no limit. Zero means an
-	// eighth of RLIMIT_NOFILE at Open. Negative means no limit. A connection needs two
-	// descriptors.
+	// MaxConnsPerUser is the largest number of local connections of one other user to
+	// the device. Root and the user of the device have no limit. Zero means an eighth of
+	// RLIMIT_NOFILE at Open. Negative means no limit.
 	//
-	// These connections count:
+	//   - Connections to listeners count from the request on. Further requests are
+	//     refused with cm.RejectNoResources.
+	//   - UD connections count once for each sender and receiver. A further one replaces
+	//     the longest idle one of the user. No datagram is lost.
 	//
-	//   - Connections to listeners of the device, from the request on. Further requests
-	//     are refused with cm.RejectNoResources.
-	//   - UD connections to the device, one for each pair of sender and receiver. At the
-	//     limit, a new one replaces the longest idle one of the same user and receiver.
-	//     No datagram is lost: the sender connects again when it sends.
-	//
-	// All users outside this user namespace count as one user; see AllowedUsers. If the
-	// user of the device can not be told from them, that user has the limit too.
+	// Users outside this user namespace count as one user. If the user of the device can
+	// not be told from them, the limit is for that user too; see AllowedUsers.
 	MaxConnsPerUser int
 	// MaxHalfOpen is the largest number of half-open connections and lookups of one
 	// listener on the wire path. A connection is half-open until the address of its peer
@@ -209,7 +201,7 @@ func (c *Config) setWireLimits() error {
 }
 
 // slots returns the largest number of shards of the device. The slot of a shard is below
-// this number. It is the remainder of the shard's queue pair numbers modulo slots.
+// this number. The slot is the remainder of the shard's queue pair numbers modulo slots.
 func (c *Config) slots() uint32 { return 2 * uint32(c.Vectors) }
 
 // numberFor changes the random number num into a queue pair number of the given slot.

@@ -17,19 +17,13 @@ const (
 
 // A congestion is the congestion control of a shard for one peer address. Its window
 // limits the packets in flight of all connections to that address. The window shrinks
-// after a loss and grows with acknowledged packets, as in TCP (RFC 5681, 3.1).
+// after a loss and grows with acknowledgements, as in TCP (RFC 5681, 3.1).
 //
-// A peer can fake losses, and must not slow down the connections of other users. So the
-// window is divided:
-//
-//   - Each connection has a part: the packets that its acknowledgements have added,
-//     minus those that its losses have removed.
-//   - The rest is the common part.
-//   - The losses of a connection remove at most its own part and an equal share of the
-//     common part.
-//
-// If all connections lose packets, together they halve the window (compare RFC 6356, 3).
-// Packets of READ responses count too.
+// A peer can fake losses, and must not slow down other users. So each connection has a
+// part of the window: the packets that its acknowledgements have added, minus those that
+// its losses have removed. The rest is the common part. The losses of a connection
+// remove at most its part and an equal share of the common part. If all connections lose
+// packets, together they halve the window (compare RFC 6356, 3).
 type congestion struct {
 	addr  netip.Addr
 	conns int // number of connections to the address
@@ -37,7 +31,7 @@ type congestion struct {
 	window uint64
 	// common part of the window, in packets
 	sharedPart int64
-	inFlight   uint64 // packets in flight, of all connections to the address
+	inFlight   uint64 // packets in flight of all connections, with those of READ responses
 	// connections that wait for room in the window, longest wait first
 	waiting []*connCongestion
 }

@@ -60,8 +60,8 @@ type device struct {
 	cm        *connmgr.Manager // connection management
 	// connections of RC queue pairs
 	bindings *bindings
-	// access refuses connections of a source after too many access errors: it may be
-	// guessing remote keys.
+	// access refuses connections of a source after too many access errors, because the
+	// source may be guessing remote keys.
 	access *access.ErrorLimit
 
 	mu     sync.Mutex

@@ -9,13 +9,11 @@ import (
 
 // engine has the methods of a queue pair that its path may call. Only qp implements it.
 // A test checks that the paths use only these methods, and the fields dev, shard and
-// num. The paths call them directly on *qp, because calls through an interface are not
-// inlined: they add 7 to 8 % of instructions (BenchmarkSendReceive,
-// BenchmarkWireRoundTrip; amd64).
+// num. The paths call them directly on *qp. Calls through an interface would not be
+// inlined, and need 7 to 8 % more instructions (amd64).
 //
-// A path numbers its packets or fragments with the path sequence. It reports which
-// sequences the peer has acknowledged. The queue pair knows the last sequence of each
-// request.
+// A path numbers its packets or fragments with the path sequence, and reports which
+// sequences the peer has acknowledged.
 //
 // The methods on*, failRequest, acknowledged, response and requestFailed may end the
 // queue pair. The queue pair then calls path.stopResponding.

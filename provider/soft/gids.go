@@ -15,7 +15,7 @@ import (
 // address is its GID index. Reading the addresses is slow, so they are read again only
 // if needed.
 type gidTable struct {
-	inUse func() []netip.Addr // returns the local addresses of the device's sockets of the wire path
+	inUse func() []netip.Addr // returns the local addresses of the wire path's sockets
 
 	mu   sync.Mutex
 	gids []verbs.GID

@@ -32,8 +32,8 @@ type path interface {
 	acked() uint64
 	// receivesPosted is called after receive buffers were posted.
 	receivesPosted()
-	// requestsPending reports whether unprocessed packets or ring slots of the peer are
-	// known.
+	// requestsPending reports whether packets or ring slots of the peer wait to be
+	// processed.
 	requestsPending() bool
 	// abort sends a NAK for an incomplete request, and then calls requestFailed.
 	abort(a outcome)
@@ -57,7 +57,7 @@ type path interface {
 	// reset is called when the queue pair enters RESET. It drops unsent requests, and
 	// returns false if it has detached the path.
 	reset() (usable bool)
-	// detach releases the resources of the path. It is the last call.
+	// detach releases the resources of the path. No method may be called after it.
 	detach()
 }
 

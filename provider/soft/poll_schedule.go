@@ -67,7 +67,7 @@ func (p *pollSchedule) begin() { p.drives++ }
 
 // rareDue reports whether this call of drive checks sockets, timers and epoll. The
 // parameter wireInUse is true if there are sockets of the wire path. Without active
-// connections these are always polled.
+// connections, these sockets are always polled.
 func (p *pollSchedule) rareDue(wireInUse bool) bool {
 	return p.drives%rareEvery == 0 || wireInUse && len(p.active) == 0
 }

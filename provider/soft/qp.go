@@ -10,8 +10,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// qp implements verbs.QP. It belongs to its shard. The fields from state on are guarded
-// by shard.enter and shard.leave.
+// qp implements verbs.QP. It belongs to its shard. The field state and those after it
+// are guarded by shard.enter and shard.leave.
 type qp struct {
 	dev       *device
 	pd        *pd

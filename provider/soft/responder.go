@@ -65,7 +65,8 @@ func (q *qp) deliver(r *fragment.Fragment) outcome {
 	return outcomeInvalidRequest
 }
 
-// receiveQueue returns the receive queue of the SRQ if there is one, else the own one.
+// receiveQueue returns the receive queue of the SRQ, or the queue pair's own if there is
+// none.
 func (q *qp) receiveQueue() *recvQueue {
 	if q.srq != nil {
 		return &q.srq.rq
@@ -148,7 +149,8 @@ func (q *qp) scatter(data []byte, offset uint32) bool {
 	return q.pd.scatter(q.buffer.sges, offset, data)
 }
 
-// completeReceive completes the receive buffer of a message with the last fragment r.
+// completeReceive completes the receive buffer of a message. The parameter r is the last
+// fragment.
 func (q *qp) completeReceive(r *fragment.Fragment, op verbs.WCOpcode, length uint32) {
 	wc := verbs.WC{Opcode: op, ByteLen: length}
 	if r.Flags&fragment.Imm != 0 {

@@ -19,7 +19,7 @@ type wqe struct {
 	imm              uint32
 	total            uint32 // number of bytes of the message
 	received         uint32 // number of bytes of the response received
-	// path sequence of the last fragment; unsent until it was sent
+	// path sequence of the last fragment; the constant unsent before it was sent
 	lastSeq uint64
 	addr    uint64
 	key     uint32
@@ -133,8 +133,8 @@ func (q *sendQueue) forgetSent() {
 	q.next, q.firstNew = q.oldest, q.oldest
 }
 
-// retire removes the oldest request. After a flush or goBack, next and firstNew may have
-// its position, and move on too.
+// retire removes the oldest request. After a flush or a retransmission, next and
+// firstNew may still have its position. Then they move on too.
 func (q *sendQueue) retire() {
 	if q.next == q.oldest {
 		q.next++

@@ -25,8 +25,8 @@ func (q *packetQueue) size() int { return len(q.buf) - q.head }
 
 // push adds a copy of a packet, and returns its size in the queue.
 func (q *packetQueue) push(b []byte) int {
-	// The bytes are moved only after as many were popped. So each byte is moved once at
-	// most.
+	// The bytes are moved only after as many bytes were popped. So no more bytes are
+	// moved than pushed.
 	if q.head > len(q.buf)/2 {
 		q.buf = append(q.buf[:0], q.buf[q.head:]...)
 		q.head = 0

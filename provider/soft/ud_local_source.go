@@ -90,7 +90,7 @@ func (u *udLocal) admit(fd int) {
 
 // enter adds a connection to the queue pair. At the limit of its user, it first closes
 // another one of that user. At other limits, it closes the one from evictionCandidate.
-// If there is no room, it returns the counter for refused connections.
+// If there is no room, it returns false and the counter for the refusal.
 func (src *udLocalSource) enter() (refused counters.ID, ok bool) {
 	p, conns := src.local, src.local.q.dev.connLimit
 	if !conns.Acquire(src.uid) && !(p.closeLeastRecentlyUsed(src.uid) && conns.Acquire(src.uid)) {

@@ -34,7 +34,7 @@ func newUDWire(q *qp) *udWire {
 }
 
 // sendOne sends the datagram of the request w with the PSN of seq. The result room is
-// false if it was not sent, because the packetConn has no room.
+// false if the packetConn has no room; nothing was sent then.
 func (u *udWire) sendOne(w *wqe, along *ah, seq uint64) (status verbs.Status, room bool) {
 	to := u.route(&along.to)
 	if to == nil {
