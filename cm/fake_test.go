@@ -57,7 +57,7 @@ func (c *fakeChannel) FD() int {
 
 func (c *fakeChannel) Next(ev *cm.TransportEvent) (bool, error) {
 	ok, err := c.pop(ev)
-	// Another goroutine could close the channel before the check below.
+	// Gosched lets another goroutine close the channel here.
 	runtime.Gosched()
 	c.transport.mu.Lock()
 	defer c.transport.mu.Unlock()
@@ -291,7 +291,7 @@ func qpAttr(ps cm.PortSpace) *verbs.QPInitAttr {
 	return &verbs.QPInitAttr{Type: ps.QPType(), SendCQ: cq, RecvCQ: cq}
 }
 
-// A peer is an ID with its channel, and their fakes.
+// A peer is an ID with its channel, and the fakes behind both.
 type peer struct {
 	t                testing.TB
 	ps               cm.PortSpace

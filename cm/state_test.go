@@ -14,9 +14,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// legalSteps lists the calls and events of each state, without a queue pair, from the
-// manual pages. After "=" stands the next state. callRules and eventRules were written
-// independently.
+// legalSteps lists the calls and events that each state of an ID without a queue pair
+// allows (manual pages). After "=" stands the next state. The package's tables were
+// written independently.
 var legalSteps = map[cm.State]string{
 	cm.StateIdle: `bind=bound, resolve address=resolving address, migrate, set TOS,
 		set REUSEADDR, clear REUSEADDR, set AFONLY, set ACK_TIMEOUT, set MIN_RNR_TIMER`,

@@ -287,8 +287,8 @@ func (sim *simulation) close() {
 	if c.Dropped == 0 && s.Rescues > 0 {
 		sim.t.Fatalf("%d rescues, but no event was lost", s.Rescues)
 	}
-	// A CQ is armed when it is new, after each event, and after each call of Rescued.
-	// The sum is the limit.
+	// A CQ is armed only when it is new, after each event, and after each call of
+	// Rescued.
 	made := uint64(len(sim.queues) + sim.replaced)
 	if most := made + s.Events + s.Rescues*uint64(len(sim.queues)); s.Arms > most {
 		sim.t.Fatalf("armed %d times, more than %d", s.Arms, most)

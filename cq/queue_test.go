@@ -51,7 +51,7 @@ func TestQueueDeliversCompletionsBeforeError(t *testing.T) {
 	requireIdle(t, g)
 }
 
-// A pollFails is a device whose CQs return a completion and an error at once.
+// A pollFails is a device whose CQs return a completion together with an error.
 type pollFails struct{ *faultcq.Device }
 
 type pollFailsCQ struct{ verbs.CQ }
@@ -190,8 +190,8 @@ func TestQueuePollsInline(t *testing.T) {
 	}
 }
 
-// TestEmptiedAfterArm checks that a Poll that returns only completions of Arm does not
-// report an empty CQ.
+// TestEmptiedAfterArm checks that a Poll that returns only completions that Arm has
+// found does not report an empty CQ.
 func TestEmptiedAfterArm(t *testing.T) {
 	g, _ := newGroup(t, nil, &cq.Config{Batch: 2})
 	q, c := newQueue(t, g, 8)

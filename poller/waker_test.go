@@ -142,8 +142,8 @@ func TestWakesCoalesce(t *testing.T) {
 	require.NoError(t, w.Close())
 }
 
-// Close waits for a goroutine that is about to signal the eventfd, so it never writes to
-// another file.
+// Close waits for a goroutine that is about to signal the eventfd. Otherwise the
+// goroutine could write to another file.
 func TestCloseWaitsForPendingSignal(t *testing.T) {
 	w, err := poller.NewWaker()
 	require.NoError(t, err)

@@ -10,8 +10,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// newFaultQueue makes a completionQueue of a loop without connections. One poll handles
-// at most batch completions.
+// newFaultQueue makes a completionQueue of a loop without connections. The parameter
+// batch is the largest number of completions per poll.
 func newFaultQueue(t *testing.T, depth, batch int) (*completionQueue, *faultcq.CQ) {
 	group, err := cq.NewGroup(faultcq.New(&faultcq.Script{}), &cq.Config{Batch: batch})
 	require.NoError(t, err)

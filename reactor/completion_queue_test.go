@@ -210,8 +210,8 @@ func TestCQsArePolledInTurn(t *testing.T) {
 	require.EqualValues(t, 1, last.Stats().Messages)
 }
 
-// TestHeldCompletionsAreNotAnEmptyPoll checks that a poll that only returns what Arm has
-// found does not count as empty.
+// TestHeldCompletionsAreNotAnEmptyPoll checks that a poll that returns only what Arm has
+// found is not taken for one that empties the CQ.
 func TestHeldCompletionsAreNotAnEmptyPoll(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, nil)
 	require.NoError(t, p.accepted.Send(nil))

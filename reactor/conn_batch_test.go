@@ -9,8 +9,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A fakeQP is a queue pair that accepts at most room requests per PostSend. It records
-// their inline data and addresses.
+// A fakeQP is a queue pair that records the inline data and addresses of its requests.
+// The field room limits the requests per PostSend.
 type fakeQP struct {
 	verbs.QP
 	room     int

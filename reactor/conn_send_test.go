@@ -120,7 +120,7 @@ func TestSendChecks(t *testing.T) {
 }
 
 // TestOneDoorbellPerTurn checks that the messages of one turn share a doorbell, and that
-// every SignalEvery-th is signaled.
+// only every SignalEvery-th is signaled.
 func TestOneDoorbellPerTurn(t *testing.T) {
 	received := 0
 	p := connect(t, &hooks{}, &hooks{message: func(*reactor.Conn, reactor.Message) { received++ }},

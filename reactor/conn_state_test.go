@@ -67,7 +67,7 @@ func TestStatesAfterAbort(t *testing.T) {
 }
 
 // TestStatesAfterFailureToOpen checks that a connection that has failed to open ignores
-// the events of a further opening.
+// later events of the opening.
 func TestStatesAfterFailureToOpen(t *testing.T) {
 	var refused error
 	client := &hooks{dialError: func(_ *reactor.DialOptions, err error) { refused = err }}

@@ -17,9 +17,8 @@ func requireViolation(t *testing.T, err error) {
 	require.EqualError(t, err, "rdma: device: soft0: QP access error")
 }
 
-// TestViolationHasOneError checks a peer that sends a request with a wrong key. The error
-// is the same, whether the loop sees the event of the device before the flushed requests
-// and the disconnect of the peer, or after them.
+// TestViolationHasOneError checks that a request with a wrong key gives one error, in
+// whatever order the loop sees the events.
 func TestViolationHasOneError(t *testing.T) {
 	for name, late := range map[string]bool{"event first": false, "event last": true} {
 		for _, outstanding := range []bool{false, true} {
@@ -43,7 +42,8 @@ func TestViolationHasOneError(t *testing.T) {
 	}
 }
 
-// TestViolationBeforeOpen checks the same for a connection that is not open yet.
+// TestViolationBeforeOpen checks the error of a request with a wrong key before the
+// connection is open.
 func TestViolationBeforeOpen(t *testing.T) {
 	var failed error
 	var dialed *reactor.Conn

@@ -68,7 +68,8 @@ func TestRescue(t *testing.T) {
 	require.EqualValues(t, 1, p.server.Stats().Rescues)
 }
 
-// limitedChannels is a provider that can open only channelsLeft more event channels.
+// limitedChannels is a provider with a limited number of event channels: it can open
+// channelsLeft more.
 type limitedChannels struct {
 	cm.Provider
 	channelsLeft int

@@ -154,7 +154,7 @@ func TestVerifyEveryLength(t *testing.T) {
 }
 
 // TestVerifyFindsDamage requires that Verify accepts at most one in 1<<16 damaged
-// packets, as its comment says.
+// packets.
 func TestVerifyFindsDamage(t *testing.T) {
 	const rounds = 1 << 18
 	random := rand.New(rand.NewPCG(1, 2))

@@ -31,8 +31,9 @@ func unconnectedSender(rng *rand.Rand) countingSender {
 	}
 }
 
-// connectedSender returns a sender like a connected socket of the soft device. A message
-// begins one above the first identification of the last message. Its segments count on.
+// connectedSender returns a sender like a connected socket of the soft device. The first
+// identification of a message is one larger than that of the message before. Further
+// segments of a message count on from it.
 func connectedSender(rng *rand.Rand) countingSender {
 	left, next, message, now := 0, uint16(0), uint16(rng.Uint32()), time.Duration(0)
 	return func() (uint16, time.Duration) {
@@ -242,7 +243,8 @@ func TestIdentWindowFollowsJumps(t *testing.T) {
 }
 
 // TestIdentWindowOfUnconnectedSocket sends three packets with identification 0. After
-// that, maxSegments and above never fit, whatever the idle time.
+// that, identifications of maxSegments or more do not fit, however long the flow was
+// idle.
 func TestIdentWindowOfUnconnectedSocket(t *testing.T) {
 	var w IdentWindow
 	now := time.Duration(0)

@@ -31,8 +31,8 @@ var newMessage = map[wire.Attribute]func() message{
 
 const tid = 0x0123456789abcdef
 
-// requireLayout requires that Encode converts m to the expected bytes, and Decode back.
-// The map data lists the bytes by offset, in hex, except zeros.
+// requireLayout requires that Encode converts m to the expected bytes, and that Decode
+// converts them back. The map data lists the bytes by offset, in hex, except zeros.
 func requireLayout(t *testing.T, attr wire.Attribute, m message, data map[int]string) {
 	t.Helper()
 	want := unhex(t, "01070203 00000000 0123456789abcdef")
@@ -93,7 +93,7 @@ func TestReservedBits(t *testing.T) {
 type byteRange struct{ from, to int }
 
 // partlyReserved lists the partly reserved bytes, by attribute and offset. The value is
-// a mask of the other bits.
+// a mask of the bits that are not reserved.
 var partlyReserved = map[wire.Attribute]map[int]byte{
 	wire.AttrREQ: {50: 0xf7, 51: 0xf8, 90: 0xf0, 91: 0x3f, 94: 0xf8, 95: 0xf8},
 	wire.AttrREP: {27: 0xf0},

@@ -95,8 +95,8 @@ func TestDecodeVectors(t *testing.T) {
 	require.Equal(t, wire.CNP, captured(t, vectorCNP).decoded(t).Opcode())
 }
 
-// TestBuildVectors builds the vectors that were not captured from their field values.
-// Each packet must equal its vector.
+// TestBuildVectors builds a packet from the fields of each vector that was not captured.
+// The packet must equal the vector.
 func TestBuildVectors(t *testing.T) {
 	for name, build := range map[string]func([]byte) wire.Packet{
 		vectorSend: func(b []byte) wire.Packet {

@@ -8,8 +8,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
-// expected returns the values that tshark must find in s: those of all samples, and
-// those of s.
+// expected returns the values that tshark must find in s: the values common to all
+// samples, and the values of s.
 func (s sample) expected() map[string]string {
 	icrc := s.packet().Bytes()
 	icrc = icrc[len(icrc)-wire.ICRCSize:]

@@ -18,7 +18,7 @@ func queueCases() []testCase {
 	}
 }
 
-// manySends returns n signaled SENDs of 8 bytes with consecutive ids from first.
+// manySends returns n signaled SENDs of 8 bytes with the ids first, first+1 and so on.
 func (e *end) manySends(first uint64, n int) []verbs.SendWR {
 	wrs := make([]verbs.SendWR, n)
 	for i := range wrs {
@@ -27,7 +27,7 @@ func (e *end) manySends(first uint64, n int) []verbs.SendWR {
 	return wrs
 }
 
-// manyRecvs returns receive requests of 8 bytes with n consecutive ids from first.
+// manyRecvs returns n receive requests of 8 bytes with the ids first, first+1 and so on.
 func (e *end) manyRecvs(first uint64, n int) []verbs.RecvWR {
 	wrs := make([]verbs.RecvWR, n)
 	for i := range wrs {
@@ -36,7 +36,7 @@ func (e *end) manyRecvs(first uint64, n int) []verbs.RecvWR {
 	return wrs
 }
 
-// mustRecv posts n buffers of 8 bytes with consecutive ids from first.
+// mustRecv posts n buffers of 8 bytes with the ids first, first+1 and so on.
 func (e *end) mustRecv(first uint64, n int) {
 	e.r.t.Helper()
 	got, err := e.qp.PostRecv(e.manyRecvs(first, n))
@@ -53,7 +53,7 @@ func (q *queue) inOrder(ids ...uint64) {
 }
 
 // batches posts many requests with one call, and then overwrites the slices. The
-// requests must not change.
+// requests must be executed as they were at the call.
 func batches(r *rig) {
 	p := r.pair(nil)
 	n := 20
@@ -127,8 +127,8 @@ func recvsNeedPolling(r *rig) {
 	p.ping()
 }
 
-// pong sends a message from end b to end a. When it has arrived, all earlier
-// acknowledgements have, too.
+// pong sends a message from end b to end a, and waits until it arrives. Earlier
+// acknowledgements of end b arrive before the message.
 func (p *pair) pong() {
 	p.t.Helper()
 	p.a.recv(1, p.a.sge(0, 8))

@@ -6,14 +6,14 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// sge returns an SGE of length bytes at offset of the end's memory.
+// sge returns an SGE of length bytes at the given offset of the end's memory.
 func (e *end) sge(offset, length int) verbs.SGE { return verbs.SGEOf(e.mr, offset, length) }
 
-// bytes returns length bytes at offset of the end's memory.
+// bytes returns length bytes at the given offset of the end's memory.
 func (e *end) bytes(offset, length int) []byte { return e.mr.Bytes()[offset : offset+length] }
 
-// word returns the 64-bit word at offset in the end's memory, in the byte order of
-// atomics.
+// word returns the 64-bit word at the given offset of the end's memory, in the byte
+// order of atomics.
 func (e *end) word(offset int) uint64 { return binary.NativeEndian.Uint64(e.bytes(offset, 8)) }
 
 func (e *end) setWord(offset int, v uint64) { binary.NativeEndian.PutUint64(e.bytes(offset, 8), v) }

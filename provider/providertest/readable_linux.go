@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// readable waits until a descriptor has input, at most for the duration limit. It
-// returns false if there is none.
+// readable waits until a descriptor has input or the time limit has passed. It returns
+// false after the time limit.
 func readable(fd int, limit time.Duration) (bool, error) {
 	fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
 	for deadline := time.Now().Add(limit); ; {

@@ -113,8 +113,8 @@ func (r *rig) until(what string, done func() bool) {
 	}
 }
 
-// turn polls each queue and the event channel once. It returns true if there was
-// anything.
+// turn polls each queue and the event channel once. It returns true if there was a
+// completion or an event.
 func (r *rig) turn() bool {
 	r.t.Helper()
 	progress := false

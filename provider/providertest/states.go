@@ -270,8 +270,8 @@ func drainedSendQueue(r *rig) {
 	p.b.recvs.one()
 }
 
-// resetQueuePair moves a queue pair with requests to RESET. They must disappear without
-// completions.
+// resetQueuePair moves a queue pair with requests to RESET. The requests must be removed
+// without completions.
 func resetQueuePair(r *rig) {
 	p := r.pair(nil)
 	for i := range 4 {

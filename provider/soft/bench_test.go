@@ -41,7 +41,7 @@ func BenchmarkSendReceive(b *testing.B) {
 	}
 }
 
-// BenchmarkPostRecv measures one receive buffer's way into and out of the receive queue.
+// BenchmarkPostRecv posts one receive buffer and removes it from the receive queue.
 func BenchmarkPostRecv(b *testing.B) {
 	d := openDevice(b, &Config{Vectors: 2})
 	x, _ := newPair(b, d, verbs.ProgressManual)

@@ -123,7 +123,7 @@ func TestProvisionalEndsAtTheSameTime(t *testing.T) {
 	}
 
 	// A second call of bindings.take before the peer's call offers another end. The
-	// table releases the first one.
+	// table releases the end that was offered first.
 	first, err := tab.take(2, 3)
 	require.NoError(t, err)
 	second, err := tab.take(2, 3)
@@ -145,7 +145,7 @@ func (e *end) renumber(num uint32) {
 }
 
 // Queue pairs of two devices can have the same number, and be connected with a binding
-// of connection management. Without a binding, the number means the queue pair itself.
+// of connection management. Without a binding, that number means the queue pair itself.
 func TestEqualNumbersOnTheLocalPath(t *testing.T) {
 	a := newEnd(t, openDevice(t, localConfig()), 0, verbs.ProgressManual)
 	b := newEnd(t, openDevice(t, localConfig()), 0, verbs.ProgressManual)

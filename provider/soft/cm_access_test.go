@@ -14,8 +14,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// After guesses access errors, the server refuses a source, at most for the time
-// maxWait; see access.ErrorLimit.
+// guesses is the number of access errors after which the server refuses a source.
+// maxWait is the longest time of the refusal; see access.ErrorLimit.
 const (
 	guesses = 9
 	maxWait = 10 * time.Minute

@@ -32,8 +32,8 @@ func requireSpare(t *testing.T, d *device) {
 	require.True(t, d.spare.Fill())
 }
 
-// When a call fails with EMFILE or ENFILE, resource.Retry calls a function to make room,
-// and then repeats the call.
+// When a call fails with EMFILE or ENFILE, resource.Retry calls a function to make room.
+// If the function succeeds, the call is repeated.
 func TestRetryOutOfDescriptors(t *testing.T) {
 	for _, c := range []struct {
 		err   error

@@ -16,8 +16,8 @@ import (
 // userConns is Config.MaxConnsPerUser in this file.
 const userConns = 3
 
-// peerOverLimit is the function of a peer process. It opens userConns connections, two
-// more that are refused, and one in place of a closed one.
+// peerOverLimit is the function of a peer process. It opens userConns connections; two
+// more are refused. After it has closed one, it opens another.
 func peerOverLimit(t *testing.T, address string) {
 	s := newParty(t)
 	at := netip.MustParseAddrPort(address)

@@ -75,8 +75,8 @@ func TestCQOverrunUnnoticed(t *testing.T) {
 	require.FailNow(t, "the queue pair is not in error")
 }
 
-// A CQ may get depth completions before the owner polls, whatever the length of the
-// owner's slice.
+// A CQ may get as many completions as its depth before the owner polls, whatever the
+// length of the owner's slice.
 func TestCQFull(t *testing.T) {
 	for _, batch := range []int{1, 3, 4, 64} {
 		d, a := overrunPair(t, verbs.ProgressManual)

@@ -180,8 +180,8 @@ func newRCCredits() (*rcCredits, *wqe) {
 	return r, &wqe{op: verbs.OpSend, rc: rcRequest{messageNumber: 1}}
 }
 
-// advertisement returns an AETH. Its peer has executed msn messages, and s says for how
-// many more it has receive buffers.
+// advertisement returns an AETH: the peer has executed msn messages, and the syndrome s
+// says for how many more it has receive buffers.
 func advertisement(s wire.Syndrome, msn uint64) *wire.AETH {
 	h := new(wire.AETH)
 	h.Set(s, psnOf(0, msn))

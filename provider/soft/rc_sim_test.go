@@ -23,9 +23,10 @@ type sim struct {
 	net   *netsim.Net
 	now   int64
 	hosts []*simHost
-	// lose chooses packets to lose, in addition to the losses of net. nil: none.
+	// lose reports whether a packet is lost, in addition to the losses of net; may be
+	// nil.
 	lose func(p wire.Packet) bool
-	// late returns the additional delay of a packet. nil: no delay.
+	// late returns the additional delay of a packet; may be nil.
 	late func(p wire.Packet) time.Duration
 }
 

@@ -18,8 +18,8 @@ import (
 // sharedBuffers is the number of buffers of newSharedEnds. Arbitrary.
 const sharedBuffers = 64
 
-// newSharedEnds returns a shared receive queue and sharedBuffers ends that use it. It
-// has one buffer per end.
+// newSharedEnds returns a shared receive queue and sharedBuffers ends that use it. The
+// queue has one buffer per end.
 func newSharedEnds(t *testing.T, d *device) (*srq, []*end) {
 	first := newEnd(t, d, 0, verbs.ProgressManual)
 	s, err := first.pd.CreateSRQ(&verbs.SRQAttr{CQ: first.cq, MaxWR: sharedBuffers, MaxSGE: 1})

@@ -65,8 +65,8 @@ func TestResponderMessageOrder(t *testing.T) {
 	}
 }
 
-// If a WRITE with immediate data loses its memory, the receive buffer completes with an
-// error.
+// If the memory of a WRITE with immediate data is no longer accessible, the receive
+// buffer completes with an error.
 func TestResponderWriteImmWithoutMemory(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 1})
 	e := newEnd(t, d, 0, verbs.ProgressManual)

@@ -13,8 +13,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A send queue takes depth requests, which keep their contents when it grows. Its 32-bit
-// counters overflow during the test.
+// A send queue takes as many requests as its depth, and they keep their contents when it
+// grows. The 32-bit counters overflow during the test.
 func TestSendQueueGrows(t *testing.T) {
 	for seed := range uint64(100) {
 		rng := rand.New(rand.NewPCG(seed, 1))

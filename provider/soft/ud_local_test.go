@@ -21,15 +21,16 @@ func newDatagramEnd(t testing.TB, d *device, progress verbs.Progress) *end {
 	return e
 }
 
-// numberedDatagram returns a request for a datagram: the number n in 4 bytes, and extra
-// more bytes.
+// numberedDatagram returns a request for a datagram. The first 4 bytes are the number n.
+// The parameter extra is the number of further bytes.
 func (e *end) numberedDatagram(to verbs.AH, qpn uint32, n, extra int) verbs.SendWR {
 	binary.BigEndian.PutUint32(e.mr.Bytes()[n*datagramMTU%endSize:], uint32(n))
 	return verbs.SendWR{Opcode: verbs.OpSend, Flags: verbs.SendSignaled, AH: to, RemoteQPN: qpn, RemoteQKey: simQKey,
 		SGEs: []verbs.SGE{verbs.SGEOf(e.mr, n*datagramMTU%endSize, 4+extra)}}
 }
 
-// sendNumbered sends n datagrams, numbered from first. It waits for each completion.
+// sendNumbered sends n datagrams with the numbers first, first+1 and so on. It waits for
+// each completion.
 func (e *end) sendNumbered(to verbs.AH, qpn uint32, first, n, extra int) {
 	e.t.Helper()
 	for i := range n {
@@ -237,8 +238,8 @@ func TestDatagramConnectAgain(t *testing.T) {
 	require.Empty(t, a.qp.path.(*udPath).local.dests)
 }
 
-// A queue pair's connections are bounded, in each direction. Before a bound closes a
-// connection, all its datagrams are delivered.
+// The connections of a queue pair are bounded, in each direction. A connection that is
+// closed because of a bound has delivered all its datagrams.
 func TestDatagramConnectionsBounded(t *testing.T) {
 	d := openDevice(t, localConfig())
 	a, b := newDatagramEnd(t, d, verbs.ProgressManual), newDatagramEnd(t, d, verbs.ProgressManual)

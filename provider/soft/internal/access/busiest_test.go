@@ -8,7 +8,8 @@ import (
 )
 
 // The connection to close belongs to the user with the most connections, including the
-// new one. Several such users are compared together.
+// new one. If several users have equally many, the connections of all of them are
+// compared.
 func TestLeastUsedOfBusiest(t *testing.T) {
 	type conn struct {
 		uid     uint32

@@ -99,7 +99,7 @@ func TestDisconnectUnanswered(t *testing.T) {
 }
 
 // A passive side that is destroyed before the RTU sends a REJ. An active side that has
-// just sent a DREQ takes the REJ as its confirmation.
+// just sent a DREQ takes the REJ as the answer.
 func TestDisconnectCrossesReject(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
@@ -130,8 +130,8 @@ func TestDisconnectedWithoutEstablished(t *testing.T) {
 	client.close()
 }
 
-// The passive side calls Disconnect before the RTU. If a DREQ arrives instead of the
-// RTU, it is answered without another Disconnect.
+// The passive side calls Disconnect before the RTU. A DREQ that arrives instead of the
+// RTU is answered without another Disconnect.
 func TestDREQAfterEarlyDisconnect(t *testing.T) {
 	server := newParty(t)
 	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)

@@ -73,8 +73,8 @@ func newConversation(t *testing.T, m *Manager) *conversation {
 	return c
 }
 
-// send sends a packet of the client: the message with the index what, or an invalid
-// packet if there is none.
+// send sends a packet of the client. The parameter what is the index of a message; any
+// other value means an invalid packet.
 func (c *conversation) send(what byte) {
 	packet := []byte{what}
 	if int(what) < len(c.messages) {

@@ -12,7 +12,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
 )
 
-// Jobs of connections run before requests, and are not dropped for too many requests.
+// Jobs of connections run before requests, and are kept even if there are too many
+// requests.
 func TestInboxPriorities(t *testing.T) {
 	fd, err := eventfd.New()
 	require.NoError(t, err)

@@ -27,7 +27,7 @@ func reaches(client, server *party, l *cm.ID, dst netip.AddrPort) {
 	server.End(passive)
 }
 
-// refuses connects to an address, where no process may listen.
+// refuses connects to an address, and requires the event that no process listens there.
 func refuses(client *party, dst netip.AddrPort) {
 	client.T.Helper()
 	active := client.Connecting(cm.TCP, dst, nil)
@@ -154,8 +154,8 @@ func TestBacklogWaits(t *testing.T) {
 	}
 }
 
-// A listener with a full backlog accepts no request. Requests that were not fetched
-// count.
+// A listener with a full backlog accepts no request. The backlog counts requests that
+// were not fetched.
 func TestBacklogCountsUnfetched(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	l := server.Listen(cm.TCP, "127.0.0.1:0", 2)

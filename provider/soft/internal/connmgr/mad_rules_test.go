@@ -22,7 +22,7 @@ type madPeer struct {
 	received []wire.MAD
 }
 
-// newMADPeer returns a madPeer in a simulation with a server. It replaces the client.
+// newMADPeer returns a madPeer, which replaces the client in a simulation with a server.
 func newMADPeer(t *testing.T, change ...func(*Config)) *madPeer {
 	t.Helper()
 	s := &madPeer{madSim: newMADSim(t, change...)}

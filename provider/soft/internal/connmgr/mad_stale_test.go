@@ -146,8 +146,8 @@ func TestWireCMSameQueuePairAgain(t *testing.T) {
 	}
 }
 
-// A REP may have the identifiers of another connection. If that one is with another
-// address, it is not affected. At the same address:
+// A REP may have the identifiers of another connection. A connection with another
+// address is not affected. At the same address:
 //
 //   - A REP with the same communication ID is dropped.
 //   - A REP with only the same queue pair is accepted, and ends the other connection

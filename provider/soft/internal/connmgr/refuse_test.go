@@ -149,8 +149,8 @@ func TestClientLeavesAccepted(t *testing.T) {
 	server.WantRejected(passive, cm.RejectTimeout, false, nil)
 }
 
-// timeOut makes a request without an answer, and waits for its timeout, which comes
-// after the duration limit.
+// timeOut makes a request without an answer, and waits until it times out. The parameter
+// limit is the time until then.
 func timeOut(t *testing.T, ps cm.PortSpace, limit time.Duration) (client, server *party, active, passive *cm.ID) {
 	t.Helper()
 	client, server = newParty(t), newParty(t)

@@ -111,8 +111,8 @@ func TestForgedDestination(t *testing.T) {
 	})
 }
 
-// A request is accepted if its socket's name fits the source: the address, a covering
-// wildcard, or the shared port.
+// A request is accepted if the name of the client's socket fits the source: the address,
+// a covering wildcard, or the shared port.
 func TestSource(t *testing.T) {
 	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
 		for _, name := range []string{"127.0.0.1/22", "*4/22", "*6/22", "127.0.0.1/22/shared/9", "*4/22/shared/9", "*6/22/shared/9"} {

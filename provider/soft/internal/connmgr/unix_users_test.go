@@ -54,8 +54,9 @@ func TestListenerRefusesUser(t *testing.T) {
 	require.NoError(t, lookups.Close())
 }
 
-// peerUnmappedServer runs a server in a user namespace without the test's user. This
-// server must refuse that user, and be refused by that user's server.
+// peerUnmappedServer runs a server in a user namespace without the test's user. The
+// server must refuse a client of that user. A request to a server of that user must fail
+// too.
 func peerUnmappedServer(t *testing.T, address string) {
 	s := newParty(t)
 	l := s.Listen(cm.TCP, "127.0.0.1:0", 0)
@@ -102,8 +103,8 @@ func TestUnmappedUser(t *testing.T) {
 	s.Quiet()
 }
 
-// overflowUser returns the number of users outside the user namespace; see
-// proc_sys_kernel(5), overflowuid.
+// overflowUser returns the user ID that the kernel reports for users outside the user
+// namespace; see proc_sys_kernel(5), overflowuid.
 func overflowUser(t *testing.T) int {
 	t.Helper()
 	text, err := os.ReadFile("/proc/sys/kernel/overflowuid")

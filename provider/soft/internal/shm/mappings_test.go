@@ -39,8 +39,8 @@ func (l *MappingLimit) busy() bool {
 	return l.counting
 }
 
-// One count is enough for mappingStep segments. At the limit, at most one count starts
-// per mappingPause.
+// One count of the mappings is enough for mappingStep segments. At the limit, at most
+// one count starts per mappingPause.
 func TestMappingsAreCountedRarely(t *testing.T) {
 	const most = 40 * mappingStep
 	now, others, counts := time.Unix(1, 0), 2*mappingStep, 0

@@ -213,7 +213,7 @@ func TestOverflowIsBounded(t *testing.T) {
 	f.conn.cfg.Shards = 1
 }
 
-// Whatever overflow sockets exist, every shard can open its first socket.
+// However many overflow sockets exist, every shard can open its first socket.
 func TestOverflowLeavesPlacesForOtherShards(t *testing.T) {
 	const vectors = 64
 	ports := testPorts(freePort(t), 2*vectors)

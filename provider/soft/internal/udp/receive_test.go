@@ -85,8 +85,8 @@ func TestReceiveChecksIPID(t *testing.T) {
 	require.Zero(t, r.count(counters.RxICRCEncapsulated))
 }
 
-// A packet arrives after the last call that emptied the socket. The receiver reports
-// that call's time.
+// A packet can not have arrived before the last call that emptied the socket. The
+// receiver reports the time of that call.
 func TestArrivalTimes(t *testing.T) {
 	r := newRig(t, "127.9.0.1", "127.9.0.2")
 	now := time.Duration(0)

@@ -84,7 +84,7 @@ func joinRig(t *testing.T, out int, src netip.AddrPort, in int, dst netip.AddrPo
 // count returns the value of a counter, which sender and receiver share.
 func (r *rig) count(id counters.ID) uint64 { return r.recv.counts[id].Load() }
 
-// queue queues a packet with payload bytes of payload.
+// queue queues a packet. The parameter payload is the length of its payload in bytes.
 func (r *rig) queue(payload int) {
 	b := r.send.buffer()
 	require.NotNil(r.t, b)
