@@ -88,9 +88,9 @@ func undocumentedSpec(spec ast.Spec) (names []string) {
 	return names
 }
 
-// checkExamples requires that examples have an output comment, so that go test executes
-// them. Their file must contain all functions that they use, because the documentation
-// shows only this file.
+// checkExamples requires that examples have an output comment, so that go test runs
+// them. The documentation shows only their file, which must have all functions that they
+// use.
 func checkExamples(s *source) (problems []string) {
 	if !s.isExample() {
 		return nil

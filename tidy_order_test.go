@@ -21,10 +21,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A file should use only its own declarations and those of earlier files. The order is
-// the list of files in doc.go, or else that of the file names. This test counts the
-// references between the files of each package. A reference to a later file is against
-// the order.
+// A file should use only its own declarations and those of earlier files. doc.go lists
+// the files in order. The default is the order of the names. This test counts the
+// references between the files of a package. A reference to a later file is against the
+// order.
 
 // maxAgainst is the largest part, in percent, of a package's references between files
 // that may be against the order. Arbitrary.
@@ -136,7 +136,7 @@ func compareFiles(listed, names []string) (problems []string) {
 type fileRef struct{ from, to, name string }
 
 // refs returns the references between the files of the package: uses of package-level
-// names and of methods. A call through an interface refers to the file of the interface.
+// names and of methods. A call through an interface refers to the interface's file.
 func (p *listedPackage) refs(t *testing.T) (all []fileRef) {
 	fset := token.NewFileSet()
 	var files []*ast.File

@@ -29,15 +29,15 @@ func peersHere() []*peer {
 	return slices.DeleteFunc(ownPeers(), func(p *peer) bool { return p.name == "rdmacore" || needsTwoProcessors(p) })
 }
 
-// needsTwoProcessors reports whether the peer needs two processors and this process may
-// use only one. The two processes of such a peer never sleep.
+// needsTwoProcessors reports whether the peer needs a second processor and this process
+// has none. Its two processes never sleep.
 func needsTwoProcessors(p *peer) bool {
 	client, _ := processors()
 	return client < 0 && p.variants[0].mode == "busy"
 }
 
-// TestEveryWorkload checks that every workload of every peer gives plausible rows. To
-// save time, only the first variant of a peer runs all workloads.
+// TestEveryWorkload checks that every workload of every peer gives plausible rows. Only
+// a peer's first variant runs all workloads.
 func TestEveryWorkload(t *testing.T) {
 	for _, p := range peersHere() {
 		t.Run(p.name, func(t *testing.T) {

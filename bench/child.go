@@ -37,7 +37,7 @@ type spec struct {
 }
 
 // A note is a message from a child process to its parent. A server sends its address,
-// and then its usage at each request. A client sends its usage before it connects,
+// and later its usage when requested. A client sends its usage before it connects,
 // before it measures, and with the result.
 type note struct {
 	Addr   string  `json:",omitempty"`
@@ -63,8 +63,7 @@ type client interface {
 }
 
 // manyConns is the smallest number of connections for which the memory of one connection
-// is reported. With fewer connections, other changes of the process's memory are too
-// large in comparison.
+// is reported. With fewer connections, the figure is too inexact.
 const manyConns = 100
 
 // measuresMemory reports whether the measurement reports the memory of one connection.

@@ -52,7 +52,7 @@ func (d *datagramSocket) send(message []byte) error {
 }
 
 // receive receives one datagram and returns its length, or 0 if none waits. It returns
-// the sender's address only if wantSource is true.
+// the sender only if wantSource is true.
 func (d *datagramSocket) receive(message []byte, wantSource bool) (n int, from netip.AddrPort, err error) {
 	if !wantSource {
 		n, err = unix.Read(d.fd, message)

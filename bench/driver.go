@@ -26,8 +26,7 @@ type transport interface {
 }
 
 // A driver runs the workload of a client whose library has callbacks. It belongs to the
-// goroutine of the event loop. Only open, drive and Close are called from another
-// goroutine.
+// event loop's goroutine. Other goroutines only call open, drive and Close.
 type driver struct {
 	spec      *spec
 	transport transport
@@ -115,9 +114,8 @@ func (d *driver) start() {
 	}
 }
 
-// sendPaced sends the next message of workIdle, once in every idleInterval. It sends
-// none while the previous message has no answer: recordPaced corrects the times for
-// this.
+// sendPaced sends a message of workIdle in every idleInterval. It sends none while the
+// previous one has no answer: recordPaced corrects the times for this.
 func (d *driver) sendPaced(s *session) {
 	now := d.clock.now()
 	if d.stopping = now >= d.deadline && d.tally.Msgs > 0; d.stopping {

@@ -27,8 +27,7 @@ func connectGnet(s *spec) (client, error) {
 }
 
 // post runs f on the event loop. Before the first connection has opened, the loop is
-// unknown, and post runs f at once. This is safe, because gnet calls no callbacks at
-// that time.
+// unknown, and gnet calls no callbacks. So post then runs f at once.
 func (g *gnetClient) post(f func()) error {
 	if g.loop == nil {
 		f()

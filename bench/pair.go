@@ -15,7 +15,7 @@ import (
 )
 
 // childProcs sets GOMAXPROCS to 2 in the child processes. One thread may run a loop that
-// never sleeps, and the Go runtime uses the other. Both run on the same processor.
+// never sleeps. The other one is for the Go runtime.
 const childProcs = "GOMAXPROCS=2"
 
 // hangTimeout is how much longer than planned a measurement may take. Arbitrary.
@@ -167,9 +167,8 @@ func loopbackAddresses() (server, client string) {
 	own := func(second byte) string {
 		return netip.AddrFrom4([4]byte{127, second + byte(pid>>16), byte(pid >> 8), byte(pid)}).String()
 	}
-	// The second byte of an address is one of these numbers plus the upper 6 bits of the
-	// process ID, which has at most 22 bits. So this byte is 64 to 127 for a server, and
-	// 128 to 191 for a client.
+	// The second byte of an address is one of these numbers plus the upper 6 of the 22
+	// bits of the process ID. It is 64 to 127 for a server, and 128 to 191 for a client.
 	const servers, clients = 64, 128
 	return own(servers), own(clients)
 }

@@ -24,8 +24,8 @@ type cell struct {
 	bytes []byte
 }
 
-// cellSize returns the distance in bytes from one cell to the next. It is a multiple of
-// 128, because some processors fetch cache lines of 64 bytes in pairs.
+// cellSize is the distance in bytes between cells. It is a multiple of 128, because some
+// processors fetch cache lines of 64 bytes in pairs.
 func cellSize(message int) int {
 	const apart, counter = 128, 8
 	return (counter + message + apart - 1) / apart * apart

@@ -13,8 +13,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// The paths of rdmaloop. The soft device has the local path and the wire path. A
-// hardware device has one path, called device.
+// The paths of rdmaloop. The soft device has the first two. A hardware device has the
+// path called device.
 const (
 	pathLocal  = "local"
 	pathWire   = "wire"

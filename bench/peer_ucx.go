@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// A ucx measures UCX with its program ucx_perftest. It uses the protocol layer (UCP),
-// and both sides poll.
+// A ucx measures UCX with its program ucx_perftest. Both sides poll and use the protocol
+// layer (UCP).
 //
-// Most paths use active messages. UCX does not copy these, and the receiver does not
-// read their payload. The path ucxTagPath uses messages with tags, which UCX copies to a
-// buffer of the receiver, as the other peers do.
+// Most paths use active messages, which UCX does not copy. The path ucxTagPath uses
+// messages with tags. UCX copies these to a buffer of the receiver, as the other peers
+// do.
 type ucx struct {
 	program     string
 	minMessages int // Smallest number of messages that a test sends.
@@ -41,9 +41,9 @@ func (u *ucx) Cases(o options) (cases []Case) {
 	}
 	for _, workload := range []string{workPingPong, workStream} {
 		for _, c := range casesOf(workload, o) {
-			// In ucx_perftest a message is in flight until the transport has taken it.
-			// In the other peers it is in flight until its answer arrives. So their
-			// rates with one message in flight cannot be compared.
+			// In ucx_perftest a message is in flight until the transport has taken it,
+			// in the other peers until its answer arrives. So rates with one message in
+			// flight cannot be compared.
 			if workload == workStream && c.InFlight == 1 {
 				continue
 			}
@@ -69,10 +69,10 @@ func ucxTransport(path string) string {
 	return path
 }
 
-// Bounds of the number of messages in a test. The lower bound is larger than 2,048,
-// because ucx_perftest computes percentiles from 2,048 messages. The first tests send
-// this lower number, and their rate determines the number for the next ones. The upper
-// bound is arbitrary.
+// Bounds of the number of messages in a test. The first tests send the lower number, and
+// their rate determines the number for the next ones. The lower number is above 2,048,
+// because ucx_perftest computes percentiles from 2,048 messages. The upper number is
+// arbitrary.
 const (
 	ucxMinMessages = 2500
 	ucxMaxMessages = 1_000_000_000
@@ -98,8 +98,8 @@ func (u *ucx) Run(ctx context.Context, c Case) (row Row, err error) {
 	return measured.row(c), nil
 }
 
-// A ucxBatch is a list of tests with the same number of messages. It has one latency
-// test for each percentile, because such a test reports only one.
+// A ucxBatch is a list of tests with the same number of messages. A latency test reports
+// one percentile, so each percentile needs its own test.
 type ucxBatch struct {
 	Case
 	messages int
@@ -151,8 +151,8 @@ func (r *ucxRun) row(c Case) Row {
 		const ways = 2
 		row.MsgsPerSec /= ways
 		row.P50 = ways * float64(r.figures[0].Percentile)
-		// Each percentile is the result of a separate test. A higher percentile may
-		// therefore be smaller than a lower one, and is then set to the lower one.
+		// Each percentile comes from its own test. One that is smaller than a lower
+		// percentile is set to the lower one.
 		row.P99 = max(row.P50, ways*float64(r.figures[1].Percentile))
 		row.P999 = max(row.P99, ways*float64(r.figures[2].Percentile))
 	}

@@ -67,8 +67,8 @@ func (p *peer) Run(ctx context.Context, c Case) (Row, error) {
 	return measurePair(ctx, spec{Case: c, Measure: c.For, WarmUp: c.warmUp()})
 }
 
-// warmUp returns the duration of the warm-up. It grows with the number of active
-// connections, because the first use of each one is slow.
+// warmUp returns the duration of the warm-up. It grows with the active connections,
+// because the first use of each is slow.
 func (c Case) warmUp() time.Duration {
 	const most, sharing = 100 * time.Millisecond, 50
 	d := min(c.For/4, most)

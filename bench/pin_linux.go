@@ -9,8 +9,8 @@ import (
 )
 
 // processors returns the processors for the client and the server: the first two on
-// which this process may run. If there is only one, both results are -1, and the
-// children are not pinned.
+// which this process may run. With only one, both results are -1, which means no
+// pinning.
 func processors() (client, server int) {
 	var set unix.CPUSet
 	if unix.SchedGetaffinity(0, &set) != nil || set.Count() < 2 {
@@ -27,10 +27,10 @@ func next(set *unix.CPUSet, cpu int) int {
 	return cpu
 }
 
-// startPinned starts a program that runs only on the processor cpu. A negative cpu means
-// no pinning. The program's timer slack is 1 ns instead of 50 µs, so its sleeps end on
-// time. The present thread has both settings only during the start, so that the program
-// inherits them.
+// startPinned starts a program on the processor cpu. A negative cpu means no pinning.
+// The program's timer slack is 1 ns instead of 50 µs, so its sleeps end on time. The
+// program inherits both settings from the present thread, which has them only during the
+// start.
 //
 // See sched_setaffinity(2) and PR_SET_TIMERSLACK(2const).
 func startPinned(cmd *exec.Cmd, cpu int) error {

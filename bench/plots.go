@@ -18,9 +18,8 @@ import (
 // plotWidth is the width of all plots. Arbitrary.
 const plotWidth = 8 * vg.Inch
 
-// writePlots writes the plots of a run as SVG files into a directory: for each message
-// size, the percentiles of the ping-pong and the rates of the stream. It leaves out
-// plots without rows.
+// writePlots writes the plots of a run as SVG files: for each message size, the
+// percentiles of the ping-pong and the rates of the stream.
 func writePlots(dir string, rows []Row) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err

@@ -4,8 +4,8 @@ package main
 // without RDMA.
 const baseline = "gnet"
 
-// floorOf returns the name of the peer that shows the shortest possible time of a path.
-// A hardware device has no such peer, and floorOf returns "".
+// floorOf returns the peer with the shortest possible time of a path. For a hardware
+// device there is none, and floorOf returns "".
 func floorOf(path string) string {
 	switch path {
 	case "local", "posix", ucxTagPath, "memory":

@@ -25,8 +25,8 @@ type Case struct {
 type Row struct {
 	Case
 
-	// P50, P99, P999 and Max are times in nanoseconds of one round trip. In other
-	// workloads they are times of the repeated operation, for example a READ.
+	// P50, P99, P999 and Max are times in nanoseconds of one round trip, or of one
+	// repetition of another operation, for example a READ.
 	P50  float64 `json:"p50_ns"`
 	P99  float64 `json:"p99_ns"`
 	P999 float64 `json:"p999_ns"`
@@ -42,8 +42,8 @@ type Row struct {
 	Allocs      float64 `json:"allocs_per_msg,omitempty"`
 	CtxSwitches float64 `json:"ctx_switches_per_msg,omitempty"`
 
-	// Growth of the resident memory from before the connections to the end of the
-	// warm-up, in bytes for each connection. Both processes are included.
+	// Growth of the resident memory of both processes from before the connections to the
+	// end of the warm-up, in bytes for each connection.
 	RSSPerConn float64 `json:"rss_bytes_per_conn,omitempty"`
 
 	// RatioToGnet compares the row with the row of gnet in the same run. RatioToFloor

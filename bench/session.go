@@ -114,9 +114,8 @@ func (s *session) onComplete() {
 	}
 }
 
-// onClose is called when the connection has closed. In workConnect this is expected, and
-// onClose dials the next connection or stops the session. In other workloads it is an
-// error.
+// onClose is called when the connection has closed. In workConnect it dials the next
+// connection or stops the session. In other workloads the close is an error.
 func (s *session) onClose(err error) {
 	d := s.driver
 	switch {

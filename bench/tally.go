@@ -27,9 +27,9 @@ func (t *tally) record(took time.Duration) {
 }
 
 // recordPaced adds the time of one message of a workload that sends at fixed intervals.
-// If the answer was late, the messages due in the meantime were not sent. recordPaced
-// adds the times that they would have taken. Without these, a stall would count as one
-// late message. This error is called coordinated omission.
+// A late answer delays the next messages. recordPaced also adds the times that these
+// would have taken. Otherwise a stall would count as one late message. This error is
+// called coordinated omission.
 func (t *tally) recordPaced(took, interval time.Duration) {
 	_ = t.Times.RecordCorrectedValue(min(max(int64(took), 1), maxTime), int64(interval))
 }

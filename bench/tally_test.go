@@ -22,9 +22,9 @@ func TestResult(t *testing.T) {
 }
 
 // TestCoordinatedOmission checks a message whose answer takes three and a half
-// intervals. The tally counts it and two of the three messages that were due in the
-// meantime. These would have taken two and a half and one and a half intervals. The
-// third would have taken half an interval, which is not late.
+// intervals. The tally must also count two messages that were due meanwhile: they would
+// have taken two and a half and one and a half intervals. A third would have taken half
+// an interval, which is not late.
 func TestCoordinatedOmission(t *testing.T) {
 	c := newTally()
 	c.recordPaced(35*time.Millisecond, 10*time.Millisecond)

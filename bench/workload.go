@@ -2,9 +2,9 @@ package main
 
 import "time"
 
-// Names of the workloads, in the order of measurement. In workRead and workWrite the
-// server sends no answers. In workStream it answers the last message of each group. In
-// the others it answers every message.
+// Names of the workloads, in the order of measurement. The server answers the last
+// message of each group in workStream, none in workRead and workWrite, and every message
+// in the others.
 const (
 	workPingPong = "pingpong" // Round trips of one message, one after another.
 	// Messages in one direction, with InFlight messages in flight.

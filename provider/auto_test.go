@@ -38,7 +38,7 @@ func (d *fakeDevice) Port(num uint8) (attr verbs.PortAttr, err error) {
 }
 
 // TestLeadsTo checks that leadsTo requires a device with the address. The addresses are
-// for documentation (RFC 5737, RFC 3849), so this host does not use them.
+// for documentation (RFC 5737, RFC 3849), so no host has them.
 func TestLeadsTo(t *testing.T) {
 	p := &fakeProvider{devices: []verbs.Device{
 		&fakeDevice{},

@@ -12,8 +12,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
-// A client runs the ping-pong and the stream and prints a report. As the reactor.Handler
-// it passes each callback to a session.
+// A client runs the ping-pong and the stream and prints a report. It passes each
+// callback to a session.
 type client struct {
 	reactor.BaseHandler
 	opts   *options
@@ -96,9 +96,8 @@ func (cl *client) measure(ctx context.Context, addr netip.AddrPort) (streamed ti
 }
 
 // maxDialing is the number of connections that are dialed at the same time. In an
-// emulator on a busy machine, 16 connections took up to 2.7 s to open, but some of 64
-// took longer than 30 s, which is the default timeout. The limit is also below a
-// listener's usual maximum of 128 waiting requests (net.core.somaxconn).
+// emulator on a busy machine, 16 took up to 2.7 s to open, and some of 64 longer than
+// the timeout of 30 s. Many listeners let only 128 requests wait (net.core.somaxconn).
 const maxDialing = 16
 
 // dial opens the sessions and waits until all have opened or failed.
@@ -123,8 +122,8 @@ func (cl *client) dial(ctx context.Context, addr netip.AddrPort) error {
 	return nil
 }
 
-// phase runs one phase to its end. It calls start on every loop. The parameter total is
-// the number of messages, or -1 if unknown.
+// phase runs one phase to its end. It calls start on every loop. total is the number of
+// messages, or -1.
 func (cl *client) phase(ctx context.Context, name string, total int, start func(*reactor.Loop, *loopResult)) error {
 	if ctx.Err() != nil {
 		return nil

@@ -6,10 +6,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
-// placement assigns a processor to each loop: the first ones of the list to the client,
-// and the next ones to the server. Without the flag -cpus, it pins only busy loops, and
-// only if there are two or more processors. On one processor, pinned busy loops would
-// delay each other.
+// placement assigns a processor to each loop, first to the client's and then to the
+// server's. Without the flag -cpus, it pins only busy loops, and only if there are two
+// or more processors. On one processor, pinned busy loops delay each other.
 func (o *options) placement() (client, server []int) {
 	cpus := o.cpus
 	if cpus == nil && o.mode == "busy" {
@@ -54,8 +53,8 @@ func (o *options) processorWarning() string {
 	return fmt.Sprintf("-mode busy: %d loops share %d processors and will delay each other", loops, len(different))
 }
 
-// start starts the loops of the engine. Its error contains the list of processors,
-// because the start fails if a loop cannot be pinned.
+// start starts the loops of the engine. Its error contains the processors, because a
+// loop cannot be pinned to every processor.
 func start(engine *reactor.Engine, cpus []int) error {
 	err := engine.Start()
 	if err != nil && cpus != nil {

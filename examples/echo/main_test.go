@@ -262,8 +262,7 @@ func TestInterrupt(t *testing.T) {
 }
 
 // TestInterruptWhileConnecting checks that Ctrl-C ends a client without an error while
-// it connects. Its server gives no answer, because the private data of the reject is too
-// long.
+// it connects. Its server cannot answer, because the private data is too long.
 func TestInterruptWhileConnecting(t *testing.T) {
 	said, stderr := io.Pipe()
 	s := &server{reject: make([]byte, 200), stderr: stderr}

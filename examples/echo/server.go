@@ -13,9 +13,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
-// shutdownTime is the limit for the shutdown of a client or server. A connection may
-// take reactor.Config.DrainTimeout to deliver its messages, and as long again to
-// disconnect. The limit is longer than twice the default.
+// shutdownTime is the limit for the shutdown of a client or server. It is more than
+// twice the default of reactor.Config.DrainTimeout: once to deliver messages, and once
+// to disconnect.
 const shutdownTime = 12 * time.Second
 
 // A server sends back every message. The methods run on the loop of their connection.
@@ -28,7 +28,8 @@ type server struct {
 	lost   chan error // Receives the error if the listener fails.
 }
 
-// OnConnectRequest accepts the client with the client's own private data, or rejects it.
+// OnConnectRequest accepts the client and returns the client's private data, or rejects
+// the client.
 func (s *server) OnConnectRequest(req *reactor.ConnRequest) {
 	var err error
 	if len(s.reject) > 0 {
@@ -122,8 +123,8 @@ func printServed(served []cm.ServedAddr, stdout, stderr io.Writer) {
 	}
 }
 
-// closeTime is the additional time for the shutdown of each open connection. In an
-// emulator on a busy machine, closing one took 6 ms.
+// closeTime is the additional time for the shutdown of each open connection. One took 6
+// ms in an emulator on a busy machine.
 const closeTime = 30 * time.Millisecond
 
 // shutdown closes the connections and stops the engine. It takes at most shutdownTime

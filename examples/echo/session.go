@@ -152,9 +152,9 @@ func (s *session) checkEcho(got []byte) {
 	s.finishPhase()
 }
 
-// onClose ends the session when its connection has closed. The parameter err is nil if
-// this side closed the connection, and ErrShutdown if this side stopped an attempt to
-// connect. With any other error the session has failed.
+// onClose ends the session when its connection has closed. err is nil if this side
+// closed the connection, and ErrShutdown if it stopped connecting. With any other error
+// the session has failed.
 func (s *session) onClose(err error) {
 	if err != nil && !errors.Is(err, reactor.ErrShutdown) {
 		s.result.failed++
@@ -167,8 +167,8 @@ func (s *session) onClose(err error) {
 	s.finishPhase()
 }
 
-// finishPhase is called when the phase may be complete. If so, it reports this once, and
-// the session enters the phase waiting.
+// finishPhase reports the end of the phase once, if the phase is complete. The session
+// is then waiting.
 func (s *session) finishPhase() {
 	over := s.phase == opening || s.left == 0 && s.echoed == s.sent
 	if !over || s.phase == waiting {

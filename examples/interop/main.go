@@ -119,7 +119,7 @@ func (o *options) check(p protocol) error {
 }
 
 // drainTimeout is the maximum time that a closing connection waits for its operations.
-// It is long, because the other program may be slow or busy.
+// It is long, because the other program may be slow.
 const drainTimeout = 30 * time.Second
 
 // run runs one endpoint until its protocol has finished or failed.

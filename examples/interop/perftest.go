@@ -11,9 +11,9 @@ import (
 )
 
 // ib_send_lat and ib_send_bw are programs of the perftest package. With the flag -R,
-// their first connection is a control connection. On it they exchange messages in steps:
-// the client sends a message, and the server answers with one of the same kind. In one
-// of the steps the client opens a second connection, to the same port, for the data.
+// they exchange messages in steps on a control connection: the client sends a message,
+// and the server answers with one of the same kind. In one of the steps the client opens
+// a second connection for the data.
 
 // Numbers of the steps. The steps without a name only synchronize both sides.
 const (
@@ -36,8 +36,8 @@ const (
 // or later from their peer. From 6.28 on there are more steps.
 const version = "6.00"
 
-// stepMessage returns the message of a step, which both sides send. The parameter data
-// is the data connection, or nil if not open yet.
+// stepMessage returns the message of a step, which both sides send. data is the data
+// connection, or nil if not open.
 func stepMessage(step int, data *reactor.Conn) []byte {
 	switch step {
 	case stepVersion:

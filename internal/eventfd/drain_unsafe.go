@@ -9,8 +9,7 @@ import (
 )
 
 // Drain makes fd unreadable until the next Signal. It does nothing if fd is not
-// readable. With the race detector, unix.Read would allocate memory, so Drain does not
-// use it.
+// readable. It does not use unix.Read, which would allocate with the race detector.
 func Drain(fd int) {
 	var count uint64
 	_, _, _ = unix.Syscall(unix.SYS_READ, uintptr(fd), uintptr(unsafe.Pointer(&count)), unsafe.Sizeof(count))

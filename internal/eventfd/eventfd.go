@@ -13,8 +13,8 @@ func New() (int, error) {
 	return unix.Eventfd(0, unix.EFD_NONBLOCK|unix.EFD_CLOEXEC)
 }
 
-// Signal makes fd readable. Any goroutine may call it. Signal ignores errors: EAGAIN
-// means that fd is readable already, and any other error that fd is closed.
+// Signal makes fd readable. Any goroutine may call it. Signal ignores errors: fd is
+// readable already (EAGAIN) or closed.
 func Signal(fd int) { _, _ = unix.Write(fd, increment) }
 
 // increment is the number that Signal adds to a descriptor's counter: 64 bits in host

@@ -7,10 +7,9 @@ import (
 	"os"
 )
 
-// Addr returns an address in 127.0.0.0/8 for process number n of a test run. Each
-// process needs its own, because on the wire path only one process can bind the UDP port
-// of an address. The numbers n and n+254 have the same address. Test runs at the same
-// time have the same addresses with a probability of 1/16384.
+// Addr returns an address in 127.0.0.0/8 for process n of a test run. On the wire path
+// only one process can bind the UDP port of an address. The numbers n and n+254 have the
+// same address. Two test runs have the same addresses with a probability of 1/16384.
 func Addr(n int) netip.Addr { return block(64, byte(1+n%254)) }
 
 // FloodAddr returns the first of 254 consecutive addresses for RoleFlood. Addr returns

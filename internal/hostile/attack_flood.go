@@ -114,8 +114,8 @@ func holdConnections(a *attacker) error {
 }
 
 // sendHalves opens connections and sends only the first half of a message on each.
-// Attack.Admitted counts them. The server gives up an incomplete message after the time
-// in which a correct sender may retransmit, at least one second. The small ACK timeout
+// Attack.Admitted counts them. The server gives up an incomplete message when a correct
+// sender would no longer retransmit, but not before one second. The small ACK timeout
 // and retry count keep this time short.
 func sendHalves(a *attacker) error {
 	s, err := openWire(a.spec.From)

@@ -77,11 +77,10 @@ func (a *attacker) bytes(n int) []byte {
 // limit of open descriptors may be lower.
 const maxKept = 4000
 
-// exhaust opens one connection in each round and keeps the sockets open until it is told
-// to stop. With more than maxKept sockets it closes the oldest one. It never closes a
-// descriptor that the server sends. The requests are correct, so the server has no
-// reason to refuse them. Attack.Admitted counts accepted requests, and Attack.Refused
-// refused ones.
+// exhaust opens one connection in each round and keeps it open. With maxKept sockets
+// open it closes the oldest one, but never a descriptor from the server. The requests
+// are correct, so the server has no reason to refuse them. Attack.Admitted counts
+// accepted requests, and Attack.Refused refused ones.
 func exhaust(a *attacker) error {
 	raiseDescriptors()
 	var kept []localSocket
@@ -115,7 +114,7 @@ func exhaust(a *attacker) error {
 }
 
 // bindNext binds the socket to the name of an address and a port. It tries one port
-// after another until a name is free, and stores and returns that port.
+// after another, and stores and returns the first free one.
 func (s localSocket) bindNext(at netip.Addr, port *uint16) uint16 {
 	for range 1 << 16 {
 		if *port++; *port != 0 && s.bind(localName(at.String(), *port)) == nil {

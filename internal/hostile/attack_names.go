@@ -10,10 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// squat listens on the socket name of exactly the address Spec.Addr. Clients of that
-// address try this name before the name of the wildcard address, at which the server
-// listens. Attack.Rounds becomes 1 when squat listens. Attack.Received counts packets
-// from clients.
+// squat listens on the socket name of exactly Spec.Addr. Clients of that address try
+// this name first, and then the wildcard address, at which the server listens.
+// Attack.Rounds becomes 1 when squat listens. Attack.Received counts packets from
+// clients.
 func squat(a *attacker) error {
 	s, err := newLocalSocket()
 	if err != nil {
@@ -44,8 +44,8 @@ func squat(a *attacker) error {
 	return nil
 }
 
-// receiveFrom counts the packets of a client on a new connection. It returns when the
-// client closes it, or after 50 ms: a client sends its request right after connecting.
+// receiveFrom counts the packets of a client until the client closes the connection, or
+// for 50 ms. A client sends its request right after connecting.
 func (a *attacker) receiveFrom(s localSocket) {
 	defer s.close()
 	limit := unix.NsecToTimeval(50e6)

@@ -12,10 +12,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// sendWrongReplies answers every connection request at Spec.From: with a reject, random
-// bytes, or a reply with random values. If a client opens the connection nevertheless,
-// sendWrongReplies sends packets on it that violate the protocol. Attack.Rounds counts
-// the requests.
+// sendWrongReplies answers every connection request at Spec.From with a reject, random
+// bytes, or a reply with random values. If a client opens the connection, the protocol
+// is violated on it. Attack.Rounds counts the requests.
 func sendWrongReplies(a *attacker) error {
 	s, err := openWire(a.spec.From)
 	if err != nil {

@@ -70,7 +70,7 @@ func (a *attacker) count(change func(c *Attack)) {
 }
 
 // eachRound calls the given function once in each round. It returns after Spec.Rounds
-// rounds, when told to stop, or with the first error.
+// rounds, when told to stop, or after an error.
 func (a *attacker) eachRound(round func() error) error {
 	for n := 0; a.spec.Rounds == 0 || n < a.spec.Rounds; n++ {
 		if a.ctx.Err() != nil {
@@ -86,7 +86,7 @@ func (a *attacker) eachRound(round func() error) error {
 }
 
 // waitForStop marks all rounds as finished and waits until the attacker is told to stop.
-// An attack calls it at its end to keep sockets and connections open.
+// It keeps sockets and connections open.
 func (a *attacker) waitForStop() {
 	a.done.happen()
 	<-a.ctx.Done()

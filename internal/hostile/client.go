@@ -116,9 +116,8 @@ func (c *client) finish() (Note, error) {
 	return note, errors.Join(err, c.close())
 }
 
-// check marks the event opened when the first dial of every dialer has succeeded or
-// failed. It marks the event finishing when the client finishes and all echoes have
-// arrived.
+// check marks the event opened when the first dial of every dialer is over. It marks the
+// event finishing when the client finishes and all echoes have arrived.
 func (c *client) check() {
 	all, idle := true, true
 	for _, d := range c.dialers {

@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 }
 
 // settleLimit is the time within which a server must release the resources of an attack.
-// It is longer than reactor.Config.DrainTimeout, because closing may take that long.
+// It is longer than reactor.Config.DrainTimeout.
 const settleLimit = 90 * time.Second
 
 // sameUser is passed to start instead of a user ID. It means the user of the test.
@@ -42,8 +42,8 @@ type fixture struct {
 	client *hostile.Process
 	before hostile.Usage // Usage of the server before the attack.
 	state  hostile.ServerState
-	// slack is the number of mappings that the server may have gained at the end. The Go
-	// runtime may add some, and a loop keeps unused buffers for a while.
+	// slack is how many more mappings the server may have at the end. The Go runtime
+	// adds some, and a loop keeps unused buffers for a while.
 	slack int
 }
 
@@ -159,7 +159,7 @@ func (f *fixture) requireGrowthBelow(limit uint64) {
 }
 
 // finish ends the server and the client without an error. The client must have lost
-// nothing and still get echoes. The server must use no more resources than before the
+// nothing and still get echoes. The server must have released the resources of the
 // attack.
 func (f *fixture) finish() {
 	f.t.Helper()

@@ -67,9 +67,9 @@ func newLocalSocket() (localSocket, error) {
 
 func (s localSocket) close() { _ = unix.Close(s.fd) }
 
-// uninterrupted calls fn again as long as fn returns EINTR. The Go runtime's signals may
-// interrupt a system call. On a socket with a timeout, the kernel does not restart the
-// call: signal(7).
+// uninterrupted repeats fn while it returns EINTR. A signal of the Go runtime may
+// interrupt a system call, and the kernel does not restart it on a socket with a
+// timeout: signal(7).
 func uninterrupted(fn func() error) error {
 	for {
 		if err := fn(); !errors.Is(err, unix.EINTR) {

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// answerLimit is the maximum time to wait for an answer of a child. It is arbitrary and
+// answerLimit is the maximum time to wait for an answer of a child. Arbitrary. It is
 // long, because nine test runs may share two processors.
 const answerLimit = 2 * time.Minute
 

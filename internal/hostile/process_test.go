@@ -57,9 +57,8 @@ func TestKilledServer(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// TestStoppedServer checks that no message or connection is lost while a server is
-// stopped for a short time, on either path. Afterwards it accepts the clients that
-// dialed meanwhile.
+// TestStoppedServer checks that a server stopped for a short time loses no message or
+// connection, on either path. Afterwards it accepts the clients that dialed meanwhile.
 func TestStoppedServer(t *testing.T) {
 	for _, c := range []struct {
 		name  string

@@ -10,7 +10,7 @@ import (
 )
 
 // maxBacklog is the maximum number of echoes that wait for a client. With more, the
-// server ends the connection. Correct clients have fewer messages in flight. Arbitrary.
+// server ends the connection. Correct clients never need as many. Arbitrary.
 const maxBacklog = 256
 
 var errBacklog = errors.New("the client does not receive its echoes")

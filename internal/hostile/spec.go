@@ -49,8 +49,9 @@ type Spec struct {
 	Rounds int
 	// Interval is the pause of an attacker between two rounds.
 	Interval time.Duration
-	// OwnAddress makes an address spoofer use its own address. The server must accept
-	// these requests, and so refuses the others because of their address.
+	// OwnAddress makes an address spoofer use its own address, which the server must
+	// accept. It shows that the server refuses the spoofer's other requests because of
+	// their address.
 	OwnAddress bool
 	// NoDisconnect makes an attacker exit without closing its connections. The server
 	// notices this after up to a minute.

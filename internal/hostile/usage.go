@@ -41,8 +41,8 @@ func UsageOf(pid int) (u Usage, err error) {
 	return u, nil
 }
 
-// kilobytes returns the kilobytes in a line of a status file, converted to bytes. It
-// returns zero if the line is missing because the process has exited.
+// kilobytes returns the kilobytes in a line of a status file, converted to bytes. An
+// exited process has no such line, and the result is zero.
 func kilobytes(status []byte, name string) uint64 {
 	lines := bufio.NewScanner(bytes.NewReader(status))
 	for lines.Scan() {

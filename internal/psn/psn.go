@@ -5,8 +5,8 @@ package psn
 // mask has ones in the 24 bits of a sequence number.
 const mask = 1<<24 - 1
 
-// A Value is a sequence number from 0 to 1<<24 - 1. Values from New and the methods may
-// be compared with == and used as map keys.
+// A Value is a sequence number from 0 to 1<<24 - 1. Values from New and the methods can
+// be compared with == and be map keys.
 type Value uint32
 
 // New returns the sequence number in the low 24 bits of n.
@@ -16,14 +16,14 @@ func New(n uint32) Value { return Value(n & mask) }
 func (v Value) Add(n int) Value { return Value(uint32(v)+uint32(n)) & mask }
 
 // Sub returns v - w, from -1<<23 to 1<<23 - 1. It is positive if v is newer, and
-// negative if v is older. A difference of 1<<23 counts as older.
+// negative if older. A difference of 1<<23 counts as older.
 func (v Value) Sub(w Value) int {
 	const unused = 32 - 24
 	return int(int32((v-w)<<unused) >> unused) // Sign extension from 24 to 32 bits.
 }
 
 // Before reports whether v is older than w. If they differ by exactly 1<<23, each is
-// before the other. So all numbers in use must lie in a range smaller than 1<<23.
+// before the other. So numbers in use must span less than 1<<23.
 func (v Value) Before(w Value) bool { return v.Sub(w) < 0 }
 
 // After reports whether v is newer than w.

@@ -1,6 +1,6 @@
 // Package slots provides a table of values with handles. A handle has the index of a
-// slot and the slot's generation, which changes with each use. So the handle of a
-// removed value never finds a later value in the slot.
+// slot and the slot's generation, which changes with each use. So an old handle never
+// finds a later value.
 package slots
 
 import (
@@ -23,12 +23,12 @@ func newHandle(index int, gen uint32) Handle {
 	return Handle(gen)<<32 | Handle(uint32(index))
 }
 
-// A Table holds values of type T. The zero value is an empty table. Only one goroutine,
-// its owner, may call its methods.
+// A Table holds values of type T. The zero value is an empty table. Only its owner, one
+// goroutine, may call its methods.
 //
 // Put uses the slot that was freed last, because it is most likely in the processor's
 // cache. The generation grows by one with each use of a slot, and wraps from 1<<32 - 1
-// to 1. So a handle of a removed value stays invalid for the next 1<<32 - 2 uses.
+// to 1. So the handle of a removed value stays invalid for 1<<32 - 2 uses.
 type Table[T any] struct {
 	slots []slot[T]
 	free  uint32 // Index of the first free slot plus one. 0 means none.
@@ -70,7 +70,7 @@ func (t *Table[T]) Get(h Handle) (*T, bool) {
 }
 
 // At returns the value in the slot with this index, or the zero value if the slot is
-// free or does not exist. The caller has to check that this is the expected value.
+// free or does not exist. The caller must check that the value is the expected one.
 func (t *Table[T]) At(index int) (v T) {
 	if uint(index) < uint(len(t.slots)) {
 		v = t.slots[index].value

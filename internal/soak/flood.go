@@ -29,7 +29,7 @@ const quietTime = 6 * time.Second
 const memoryTime = time.Minute
 
 // flood sends a flood of requests to a server while a client opens connections. It
-// prints how long these took to open, and how much memory the server used.
+// prints how long these took, and the server's memory.
 func flood(ctx context.Context, o *options, out io.Writer) error {
 	// In a soak of an hour the servers have the default settings.
 	o.duration = time.Hour
@@ -83,8 +83,8 @@ func (s *testbed) startForFlood() (err error) {
 	return err
 }
 
-// dialTimes returns how long each connection of the client took to open, in the order of
-// opening. It leaves out the first connections. The parameter skipped is their number.
+// dialTimes returns how long each connection of the client took to open, in order. It
+// leaves out the first ones. The parameter skipped is their number.
 func (s *testbed) dialTimes(skipped int) ([]time.Duration, error) {
 	note, err := s.steadyClient.Report()
 	if err != nil {

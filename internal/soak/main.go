@@ -58,8 +58,7 @@ type durations struct {
 }
 
 // durations returns the times for a soak of the requested duration. In a short soak,
-// servers notice vanished peers earlier than by default, and so release resources before
-// the end.
+// servers must notice vanished peers early, to release their resources before the end.
 func (o *options) durations() durations {
 	if o.duration < 2*time.Minute {
 		return durations{attack: 2 * time.Second, keepalive: 5 * time.Second, connect: 10 * time.Second}

@@ -90,9 +90,8 @@ func (r *record) print(label string, s *testbed, now *reading) {
 
 const mebi = 1 << 20
 
-// settleLimit is the time within which servers must release the resources of an attack.
-// A server may need a minute to notice a vanished peer, and another one to return
-// memory.
+// settleLimit is the time within which servers must release the resources of an attack:
+// a minute to notice a vanished peer, and another one to return memory.
 const settleLimit = 150 * time.Second
 
 // waitSettled waits until no testbed uses more resources than at first, or until
@@ -132,16 +131,15 @@ const (
 	maxMoreMappings    = 48
 	maxMoreGoroutines  = 4
 	// maxMoreMemory is the limit for the growth of a server's memory since the
-	// beginning. It is lower than the limit of SECURITY.md for a flood, because most of
-	// that memory is returned afterwards.
+	// beginning. SECURITY.md allows more during a flood, but most of that is returned.
 	maxMoreMemory = 48 * mebi * memoryFactor
 	// maxMoreMemoryLater is the limit for the growth of memory after the first third of
 	// the soak.
 	maxMoreMemoryLater = 16 * mebi * memoryFactor
 )
 
-// grown returns an error that lists the resources of a server that have grown since the
-// first reading. It also compares the memory with the reading after the first third.
+// grown returns an error that lists the resources of a server that have grown. It
+// compares memory also with the reading after the first third.
 func (r *record) grown(now []reading) (err error) {
 	if len(r.settledReadings) == 0 {
 		return nil

@@ -23,7 +23,7 @@ const (
 )
 
 // A testbed has the processes of one path: a server whose clients must lose nothing, and
-// a server that is restarted. Only one attack at a time runs on it.
+// a server that is restarted. Attacks run one at a time.
 type testbed struct {
 	name string
 	path soft.Path
@@ -76,8 +76,8 @@ func (s *testbed) startAll() (err error) {
 }
 
 // Numbers of addresses: see hostile.Addr. The first fixedAddrs are for processes that
-// run during the whole soak. The other processes use the rest in turn. Before an address
-// is used again, its process has ended.
+// run during the whole soak. The others are reused in turn, when their process has
+// ended.
 const (
 	fixedAddrs = 30
 	allAddrs   = 254 // Number of addresses that hostile.Addr returns.

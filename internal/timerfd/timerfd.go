@@ -16,8 +16,8 @@ func New() (int, error) {
 }
 
 // Set makes the timer fd expire once, after the given time, or at once if that is zero
-// or negative. It replaces an earlier time. Until the timer expires, fd is unreadable.
-// Set fails only if fd is not a timer.
+// or negative. Until then fd is unreadable. An earlier time is replaced. Set fails only
+// if fd is not a timer.
 func Set(fd int, after time.Duration) error {
 	// Zero would stop the timer: timerfd_settime(2).
 	return settime(fd, max(1, after))

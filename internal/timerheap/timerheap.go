@@ -1,6 +1,5 @@
-// Package timerheap has timers for an event loop, which fires them by calling Expire.
-// Starting and stopping a timer allocates memory only when there are more timers than
-// ever before.
+// Package timerheap has timers for an event loop, which calls Expire to fire them. A
+// timer costs memory only when there are more than ever before.
 package timerheap
 
 import "time"
@@ -62,7 +61,7 @@ func (h *Heap) Stop(t *Timer) bool {
 }
 
 // Move moves the running timer t to another heap and keeps its time. Both heaps must
-// count time from the same point. Move does nothing if t is not running.
+// have the same starting point. Move does nothing if t is not running.
 func (h *Heap) Move(t *Timer, to *Heap) {
 	if h.Stop(t) {
 		to.Set(t, t.when)

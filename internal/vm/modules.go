@@ -95,7 +95,7 @@ func (o *loadOrder) add(name string) error {
 }
 
 // moduleDepends returns the names of the modules on which a module depends. They are in
-// the section .modinfo of its file, a list of entries key=value that end in a zero byte.
+// the section .modinfo of its file: entries key=value that end in a zero byte.
 func moduleDepends(module []byte) ([]string, error) {
 	file, err := elf.NewFile(bytes.NewReader(module))
 	if err != nil {

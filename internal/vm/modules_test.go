@@ -33,8 +33,7 @@ func fakeModule(t *testing.T, modinfo string) []byte {
 }
 
 // fakeKernel returns a directory with a file for each module in the variable modules,
-// and two more. rdma_rxe depends on the first one of these, which depends on the second
-// one.
+// and two more: rdma_rxe depends on the first, which depends on the second.
 func fakeKernel(t *testing.T) sysroot {
 	root := t.TempDir()
 	dir := filepath.Join(root, "usr", "lib", "modules", "6.1", "kernel", "drivers")

@@ -58,8 +58,8 @@ func depends(ctx context.Context, args ...string) (string, error) {
 }
 
 // packagesNamed returns the names of packages in the output of apt-cache depends: those
-// at the beginning of a line. Indented lines are dependencies. A name in angle brackets
-// is a virtual package, which has no file and is left out.
+// that are not indented. A name in angle brackets is a virtual package without a file,
+// and is left out.
 func packagesNamed(listing string) (packages []string) {
 	for line := range strings.Lines(listing) {
 		if name := strings.TrimRight(line, "\n"); !strings.HasPrefix(name, " ") && !strings.HasPrefix(name, "<") {

@@ -19,8 +19,8 @@ var tools = []struct{ pkg, probe string }{
 	{"librdmacm-dev", "/usr/include/rdma/rdma_cma.h"},
 }
 
-// needTools requires that the host has the tools. If some are missing, root installs
-// their packages. For other users it returns an error with the packages' names.
+// needTools requires that the host has the tools. Root installs the packages of missing
+// tools. Other users get an error with the packages' names.
 func needTools(ctx context.Context) error {
 	if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" {
 		return fmt.Errorf("the guest needs linux/amd64, this is %s/%s", runtime.GOOS, runtime.GOARCH)

@@ -19,8 +19,8 @@ import (
 const Safety = 30 * time.Second
 
 // A Side is one side of a connection, with an event channel, a protection domain and a
-// completion queue. Only the test's goroutine may call its methods. They end the test if
-// something fails.
+// completion queue. Only the test's goroutine may call its methods, which end the test
+// on failure.
 type Side struct {
 	T       *testing.T
 	Channel *cm.EventChannel

@@ -6,7 +6,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A Channel is a completion channel with the faults of the device's script.
+// A Channel is a completion channel with the faults of the device's script. It implements
+// verbs.CompChannel.
 type Channel struct {
 	dev      *Device
 	notifier *notifier
@@ -25,8 +26,7 @@ type lateEvent struct {
 	ticks int
 }
 
-// FD returns a descriptor that is readable while there is an event. Part of
-// verbs.CompChannel.
+// FD returns a descriptor that is readable while there is an event.
 func (c *Channel) FD() int { return c.notifier.fd }
 
 // Fail makes Next return err until Fail is called with nil.
@@ -37,7 +37,7 @@ func (c *Channel) Fail(err error) {
 }
 
 // Next removes the oldest event and returns the cookie of its CQ. Without an event, ok
-// is false. Part of verbs.CompChannel.
+// is false.
 func (c *Channel) Next() (cookie uint64, ok bool, err error) {
 	c.dev.enter()
 	defer c.dev.leave()
@@ -57,7 +57,7 @@ func (c *Channel) Next() (cookie uint64, ok bool, err error) {
 }
 
 // Close closes the channel and its descriptor. It returns verbs.ErrBusy while a CQ is
-// attached. A second call does nothing. Part of verbs.CompChannel.
+// attached. A second call does nothing.
 func (c *Channel) Close() error {
 	c.dev.enter()
 	defer c.dev.leave()

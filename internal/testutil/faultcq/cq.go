@@ -2,7 +2,8 @@ package faultcq
 
 import "github.com/rdmaloop/rdmaloop/verbs"
 
-// A CQ is a completion queue. Tests add completions to it with Complete.
+// A CQ is a completion queue. Tests add completions with Complete. It implements
+// verbs.CQ.
 type CQ struct {
 	dev     *Device
 	channel *Channel
@@ -122,8 +123,7 @@ func (q *CQ) Events() (taken, acked int) {
 	return q.taken, q.acked
 }
 
-// Poll moves the oldest completions to dst and returns their number. Part of verbs.CQ.
-// Faults:
+// Poll moves the oldest completions to dst and returns their number. Faults:
 //
 //   - After FailPoll, it only returns the error.
 //   - After OverReport, it only returns a number above len(dst).
@@ -144,8 +144,8 @@ func (q *CQ) Poll(dst []verbs.WC) (int, error) {
 }
 
 // Arm makes the CQ raise one event at the next completion. If solicitedOnly is true, the
-// completion must be solicited or failed. Part of verbs.CQ. After FailArm, Arm only
-// returns the error. See also Script.Eager and Script.ArmAfterTake.
+// completion must be solicited or failed. After FailArm, Arm only returns the error. See
+// also Script.Eager and Script.ArmAfterTake.
 func (q *CQ) Arm(solicitedOnly bool) error {
 	q.dev.enter()
 	defer q.dev.leave()
@@ -164,21 +164,21 @@ func (q *CQ) Arm(solicitedOnly bool) error {
 	return nil
 }
 
-// AckEvents acknowledges n events that Next has returned. Part of verbs.CQ.
+// AckEvents acknowledges n events that Next has returned.
 func (q *CQ) AckEvents(n int) {
 	q.dev.enter()
 	defer q.dev.leave()
 	q.acked += n
 }
 
-// Depth returns the maximum number of completions. Part of verbs.CQ.
+// Depth returns the maximum number of completions.
 func (q *CQ) Depth() int {
 	q.dev.mu.Lock()
 	defer q.dev.mu.Unlock()
 	return q.depth
 }
 
-// Resize changes the maximum number of completions. Part of verbs.CQ. It fails:
+// Resize changes the maximum number of completions. It fails:
 //
 //   - if the CQ holds more completions
 //   - above Script.MaxCQE
@@ -202,7 +202,7 @@ func (q *CQ) Resize(depth int) error {
 }
 
 // Close closes the CQ. It returns verbs.ErrBusy while a queue pair uses the CQ or an
-// event is not acknowledged. A second call does nothing. Part of verbs.CQ.
+// event is not acknowledged. A second call does nothing.
 func (q *CQ) Close() error {
 	q.dev.enter()
 	defer q.dev.leave()

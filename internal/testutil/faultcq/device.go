@@ -14,7 +14,8 @@ var (
 	_ verbs.CQ          = (*CQ)(nil)
 )
 
-// A Device is a simulated device with only completion channels and queues.
+// A Device is a simulated device with only completion channels and queues. It implements
+// verbs.Device.
 type Device struct {
 	script Script
 
@@ -116,7 +117,7 @@ func (d *Device) takeFailure() error {
 	return err
 }
 
-// CreateCompChannel creates a channel and ignores the attributes. Part of verbs.Device.
+// CreateCompChannel creates a channel and ignores the attributes.
 func (d *Device) CreateCompChannel(*verbs.CompChannelAttr) (verbs.CompChannel, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -132,7 +133,7 @@ func (d *Device) CreateCompChannel(*verbs.CompChannelAttr) (verbs.CompChannel, e
 	return c, nil
 }
 
-// CreateCQ creates a CQ. Its channel must belong to this device. Part of verbs.Device.
+// CreateCQ creates a CQ. Its channel must belong to this device.
 func (d *Device) CreateCQ(attr *verbs.CQAttr) (verbs.CQ, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -148,28 +149,28 @@ func (d *Device) CreateCQ(attr *verbs.CQAttr) (verbs.CQ, error) {
 	return q, nil
 }
 
-// Name returns the same name for all simulated devices. Part of verbs.Device.
+// Name returns the same name for all simulated devices.
 func (d *Device) Name() string { return "fault0" }
 
-// Caps returns ResizeCQ, or nothing with Script.NoResize. Part of verbs.Device.
+// Caps returns ResizeCQ, or nothing with Script.NoResize.
 func (d *Device) Caps() verbs.Caps { return verbs.Caps{ResizeCQ: !d.script.NoResize} }
 
 // Attr returns the number of completion vectors and the largest depth of a CQ. The rest
-// is zero. Part of verbs.Device.
+// is zero.
 func (d *Device) Attr() verbs.DeviceAttr {
 	return verbs.DeviceAttr{NumCompVectors: d.script.Vectors, MaxCQE: d.script.MaxCQE}
 }
 
-// Port fails: the device has no ports. Part of verbs.Device.
+// Port fails: the device has no ports.
 func (d *Device) Port(uint8) (verbs.PortAttr, error) { return verbs.PortAttr{}, unsupported("port") }
 
-// AllocPD fails: the device has no protection domains. Part of verbs.Device.
+// AllocPD fails: the device has no protection domains.
 func (d *Device) AllocPD() (verbs.PD, error) { return nil, unsupported("protection domain") }
 
-// AsyncFD returns -1: the device has no asynchronous events. Part of verbs.Device.
+// AsyncFD returns -1: the device has no asynchronous events.
 func (d *Device) AsyncFD() int { return -1 }
 
-// NextAsync returns false: the device has no asynchronous events. Part of verbs.Device.
+// NextAsync returns false: the device has no asynchronous events.
 func (d *Device) NextAsync(*verbs.AsyncEvent) (bool, error) { return false, nil }
 
 func unsupported(feature string) error {

@@ -3,8 +3,7 @@
 // drops, duplicates, delays and merges events, and raises spurious ones. The same seed
 // gives the same faults.
 //
-// Device.Advance advances the virtual time by one tick. The descriptor of a channel is a
-// real file descriptor.
+// Device.Advance advances the virtual time. The descriptor of a channel is real.
 //
 // Any goroutine may call the methods.
 package faultcq

@@ -24,15 +24,15 @@ import (
 	"go.uber.org/goleak"
 )
 
-// Goroutines may need time to end. So resources are checked once in each settleStep, up
-// to settleLimit. A resource that still exists then is leaked. Arbitrary.
+// Goroutines may need time to end. So resources are listed in each settleStep. Those
+// that still exist after settleLimit are leaked. Arbitrary.
 const (
 	settleLimit = 5 * time.Second
 	settleStep  = 5 * time.Millisecond
 )
 
 // Main runs the tests of m and exits with their exit code. If they passed but left
-// resources behind, it lists these on standard error and exits with 1.
+// resources behind, it prints these and exits with 1.
 func Main(m *testing.M) { os.Exit(run(m, os.Stderr, settleLimit)) }
 
 func run(m interface{ Run() int }, w io.Writer, limit time.Duration) int {
@@ -68,7 +68,7 @@ func Snapshot() *Baseline {
 }
 
 // Check fails the test if the process has resources that the snapshot does not have. It
-// waits up to five seconds for them to disappear. Only the test's goroutine may call it.
+// waits up to five seconds for them to go. Only the test's goroutine may call it.
 func (b *Baseline) Check(t testing.TB) {
 	t.Helper()
 	if leaked := b.settle(settleLimit); leaked != "" {
@@ -77,8 +77,7 @@ func (b *Baseline) Check(t testing.TB) {
 }
 
 // settle waits up to a time limit until the process has only resources of the baseline.
-// It returns a list of the others. It does not run the garbage collector, so resources
-// that only a finalizer closes are leaks.
+// It returns the others. A resource that only a finalizer closes is a leak.
 func (b *Baseline) settle(limit time.Duration) string {
 	deadline := time.Now().Add(limit)
 	for {

@@ -47,9 +47,9 @@ func noRetryParams() connParams {
 }
 
 const (
-	// messageCount is the number of messages of a scenario. The soft device opens a
-	// connected UDP socket for the peer after fewer messages than that. So the scenario
-	// tests packets of both kinds of socket.
+	// messageCount is the number of messages of a scenario. After fewer messages than
+	// that, the soft device opens a connected UDP socket for the peer. So both kinds of
+	// socket are tested.
 	messageCount = 300
 	// longMessage is the length in bytes of every fourth message, which needs several
 	// packets.

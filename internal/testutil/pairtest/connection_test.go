@@ -102,8 +102,8 @@ func connectUnboundPort(p *peer) {
 }
 
 // A disconnect by either side flushes the outstanding work requests of both. The active
-// side first waits for a message. Otherwise its DREQ could arrive before its RTU, which
-// establishes the passive side.
+// side waits for a message before it disconnects. Otherwise its DREQ could arrive before
+// its RTU.
 
 func disconnectActive(p *peer) {
 	c := p.connect(defaultParams())

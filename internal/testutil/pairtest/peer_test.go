@@ -106,8 +106,8 @@ func (p *peer) awaitRequest(listener *cm.ID) event {
 }
 
 // awaitMarkedRequest waits for a connection request whose private data begins with mark.
-// It rejects all others: the second copy of an earlier request, for example, may arrive
-// after the first one was rejected.
+// It rejects others, for example the second copy of an earlier request that was
+// rejected.
 func (p *peer) awaitMarkedRequest(mark byte) event {
 	p.t.Helper()
 	for {

@@ -25,9 +25,8 @@ const (
 // passed to Command.
 type Role func(t *testing.T, address string)
 
-// Main runs the role of a peer process and ends it. In the test process it does nothing.
-// Each package with peer processes needs a test named TestPeer that calls Main, because
-// a peer process runs only this test.
+// Main runs the role of a peer process and ends the process. In the test process it does
+// nothing. A peer process runs only the test TestPeer, which must call Main.
 func Main(t *testing.T, roles map[string]Role) {
 	if role := os.Getenv(roleVariable); role != "" {
 		roles[role](t, os.Getenv(addressVariable))
@@ -52,8 +51,7 @@ func Command(role, address string) *exec.Cmd {
 }
 
 // Start starts a peer process. The function line returns the next line that the process
-// prints. The function kill kills the process with SIGKILL, which also happens at the
-// end of the test.
+// prints. The function kill sends SIGKILL, which the end of the test does too.
 func Start(t *testing.T, role, address string) (line func() string, kill func()) {
 	t.Helper()
 	return Run(t, Command(role, address))
@@ -86,8 +84,7 @@ func Run(t *testing.T, cmd *exec.Cmd) (line func() string, kill func()) {
 }
 
 // InNetworkNamespace runs a peer process as root in a new network namespace without
-// active interfaces, and waits for its end. It skips the test if the system does not
-// allow this.
+// active interfaces, until it ends. It skips the test if that is not allowed.
 func InNetworkNamespace(t *testing.T, role string) {
 	t.Helper()
 	cmd := Command(role, "")
