@@ -13,11 +13,10 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// bindings is a device's table of RC connections.
-//
-// Connection management adds a binding for each of its connections. An application can
-// also connect two queue pairs of the device itself. The first of them to enter RTR
-// makes both ends of the shared memory, keeps one, and offers the other one to its peer.
+// bindings is a device's table of RC connections. Connection management adds a binding
+// for each of its connections. An application can also connect two queue pairs of the
+// device itself. The first of them to enter RTR makes both ends of the shared memory,
+// and offers one to its peer.
 //
 // Any goroutine may call the methods. No method maps or unmaps memory while it holds the
 // mutex, because shards take the mutex when they receive packets.

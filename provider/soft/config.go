@@ -20,16 +20,15 @@ const (
 	// PathAuto uses the local path to peers on this host, and the wire path (RoCEv2) to
 	// peers on other hosts. A UD queue pair may have both.
 	//
-	// A listener accepts requests on both paths, but only on the local path in two
-	// cases:
+	// A listener accepts requests on the local path only in two cases:
 	//
 	//   - at a loopback address
 	//   - at an address whose UDP port another process has; see cm.ID.Serves and
 	//     Config.ListenOnAll
 	//
-	// Packets from this host are dropped on the wire path, because they do not show
-	// their user. So a dial to this host fails if no process listens on the local path,
-	// or if a security module of the kernel forbids the connection.
+	// The wire path drops packets from this host, because they do not show their user.
+	// So a dial to this host fails if no process listens on the local path, or if a
+	// security module of the kernel forbids the connection.
 	PathAuto Path = iota
 	// PathLocal uses the local path only.
 	PathLocal
@@ -72,7 +71,7 @@ type Config struct {
 	Path Path
 	// RingBytes is the size of the shared memory for payload in flight, for each
 	// direction of a local connection. It is a power of two from 4 KiB to 64 MiB. Zero
-	// means 256 KiB. Unused pages take no memory.
+	// means 256 KiB.
 	RingBytes int
 	// RingSlots is the largest number of requests in flight, for each direction of a
 	// local connection. It is a power of two from 8 to 65536. Zero means 256.
@@ -98,8 +97,8 @@ type Config struct {
 	//   - UD connections count once for each sender and receiver. A further one replaces
 	//     the longest idle one of the user. No datagram is lost.
 	//
-	// Users outside this user namespace count as one user. If the user of the device can
-	// not be told from them, the limit is for that user too; see AllowedUsers.
+	// Users outside this user namespace count as one user, even with the user of the
+	// device if that user has the same number.
 	MaxConnsPerUser int
 	// MaxHalfOpen is the largest number of half-open connections and lookups of one
 	// listener on the wire path. A connection is half-open until the address of its peer

@@ -21,9 +21,9 @@ const (
 //
 // A peer can fake losses, and must not slow down other users. So each connection has a
 // part of the window: the packets that its acknowledgements have added, minus those that
-// its losses have removed. The rest is the common part. The losses of a connection
-// remove at most its part and an equal share of the common part. If all connections lose
-// packets, together they halve the window (compare RFC 6356, 3).
+// its losses have removed. The rest is the common part. A connection's losses remove at
+// most its part and an equal share of the common part. If all connections lose packets,
+// together they halve the window (compare RFC 6356, 3).
 type congestion struct {
 	addr  netip.Addr
 	conns int // number of connections to the address

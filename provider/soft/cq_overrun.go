@@ -5,9 +5,8 @@ package soft
 import "github.com/rdmaloop/rdmaloop/verbs"
 
 // A CQ that gets more completions than it can hold stays in error, and its queue pairs
-// fail (IBTA vol. 1, 10.8.5 and 11.6.3.1). Asynchronous events report this; see
-// ibv_get_async_event(3). The queue pairs fail in the next call of drive, because one of
-// them is processing a request.
+// fail (IBTA vol. 1, 10.8.5 and 11.6.3.1; ibv_get_async_event(3)). They fail in the next
+// call of drive, because one of them is processing a request now.
 
 // overflow puts a full CQ in error.
 func (c *cq) overflow() {

@@ -18,7 +18,7 @@ const (
 )
 
 // An mrTable finds a region by its key, a random number of 32 bits, without a lock. The
-// zero value is empty. It is a hash table with open addressing: the low bits of a key
+// zero value is empty. It is a hash table with open addressing. The low bits of a key
 // are its hash, and at most half of the slots are used.
 type mrTable struct {
 	slots atomic.Pointer[mrSlots]

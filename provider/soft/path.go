@@ -40,11 +40,10 @@ type path interface {
 	// accessSource returns the source to which access errors of the peer count; see
 	// access.ErrorLimit. It returns false if the peer is this process.
 	accessSource() (access.Source, bool)
-	// rebind offers the path another end. The path accepts it if its present end is
-	// provisional and the peer has not taken the other provisional end. Then the result
-	// moved is the path that the queue pair has to use, and the queue pair sends its
-	// requests again. The result taken is true if the caller does not own the end any
-	// more.
+	// rebind offers the path another end. The path accepts it if its own end is
+	// provisional and the peer has not taken the other provisional end. The result moved
+	// is then the new path, over which the queue pair sends its requests again. The
+	// result taken is true if the caller does not own the end any more.
 	rebind(end *localEnd) (moved path, taken bool, err error)
 	// peerGone reports that the peer's process has ended without closing the connection
 	// of the given end. Other paths ignore the call.

@@ -10,8 +10,8 @@ import (
 )
 
 // A qpDemux is a shard's part of the wire path. It delivers packets to queue pairs by
-// number, and lists the queue pairs that have something to send. Responses are sent
-// after all packets that have arrived. So a burst gets one acknowledgement.
+// number. Responses are sent later, after all packets that have arrived. So a burst gets
+// one acknowledgement.
 type qpDemux struct {
 	conn packetConn
 	qps  map[uint32]wireQP // queue pairs by number

@@ -28,8 +28,7 @@ const (
 )
 
 // ackDelay decides how long an acknowledgement is delayed. A peer that gets a reply does
-// not need it soon, so it can cover several messages. Without a reply there is no delay.
-// The zero value is ready to use.
+// not need it soon, so it can cover several messages. The zero value is ready to use.
 type ackDelay struct {
 	state ackState
 	// number of calls of drive for which the acknowledgement was delayed

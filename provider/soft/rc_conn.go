@@ -14,10 +14,8 @@ import (
 )
 
 // rcConn is the wire path of an RC queue pair: the reliable connection of the InfiniBand
-// transport. It belongs to the shard, which passes it packets and timer events.
-//
-// Packets are counted by sequences of 64 bits, which do not wrap. nearestSeq converts a
-// packet sequence number (PSN) to a sequence.
+// transport. It belongs to the shard, which passes it packets and timer events. Packets
+// are counted by sequences of 64 bits, which do not wrap; see nearestSeq.
 type rcConn struct {
 	q         *qp
 	demux     *qpDemux

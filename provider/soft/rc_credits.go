@@ -34,10 +34,8 @@ const (
 
 // rcCredits is end-to-end flow control (IBTA vol. 1, 9.7.7.2). Each ACK advertises how
 // many messages are complete, and how many more receive buffers there are. The sum is
-// the number of the last message that may be sent.
-//
-// Messages count from 1. READs, WRITEs and atomics count too, although they take no
-// buffer.
+// the number of the last message that may be sent. All messages count from 1, also those
+// without a buffer.
 type rcCredits struct {
 	connmgr.CreditFlow
 	messagesSent uint64 // number of the last message that this side has sent
@@ -59,13 +57,12 @@ func (r *rcCredits) lacks(w *wqe) bool {
 }
 
 // allows reports whether the credits allow the next packet of w, a SEND or WRITE. A
-// packet may always be sent again. Without a credit, a message may be a probe when all
+// packet may always be sent again. Without a credit, a message may be a probe if all
 // earlier packets are acknowledged:
 //
 //   - The first packet of a SEND is the probe. Its acknowledgement shows that the peer
-//     has taken a buffer, and allows the other packets.
-//   - A WRITE with immediate data is sent completely, because its last packet takes the
-//     buffer.
+//     has taken a buffer for the rest.
+//   - A WRITE with immediate data is sent completely. Its last packet takes the buffer.
 func (r *rcCredits) allows(w *wqe, req *rcRequester) bool {
 	switch {
 	case !r.lacks(w) || req.wasSent():

@@ -14,9 +14,9 @@ const (
 	readPiece = 32
 )
 
-// An rcRequester counts request packets: how many were acknowledged, and how many were
-// sent. Packets are numbered from 0; the number is called the sequence. ackedEnd <= seq
-// <= sentEnd <= ackedEnd + maxConnWindow always holds. The zero value is ready to use.
+// An rcRequester counts request packets. Packets are numbered from 0; the number is
+// called the sequence. ackedEnd <= seq <= sentEnd <= ackedEnd + maxConnWindow always
+// holds. The zero value is ready to use.
 type rcRequester struct {
 	ackedEnd        uint64 // all sequences below ackedEnd were acknowledged by the peer
 	seq             uint64 // sequence of the next packet to be sent

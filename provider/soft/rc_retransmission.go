@@ -188,9 +188,9 @@ func (c *rcConn) onAckTimeout() {
 }
 
 // sendTailProbe sends the oldest unacknowledged packet again after a check period
-// without progress. If the last packets were lost, the peer sends no NAK, but the
-// acknowledgement of the probe shows what is missing. That is long before the ACK
-// timeout. A probe is no retry. See also RFC 8985, 7.
+// without progress. If the last packets were lost, the peer sends no NAK. But the
+// acknowledgement of the probe shows what is missing, long before the ACK timeout. See
+// also RFC 8985, 7.
 func (c *rcConn) sendTailProbe() {
 	if c.retry.tailProbing() || c.q.attributes().RetryCount == 0 {
 		return

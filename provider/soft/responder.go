@@ -222,9 +222,9 @@ func (q *qp) deliverWrite(r *fragment.Fragment) outcome {
 	return outcomeAck
 }
 
-// beginWrite checks and stores the memory of a WRITE. A queue pair that allows no WRITE
-// refuses it as invalid. A wrong key, address or access right is an access error; a
-// WRITE of zero bytes has none (IBTA vol. 1, 9.7.4.1.3).
+// beginWrite checks and stores the memory of a WRITE. If the queue pair allows no WRITE,
+// the request is invalid. A wrong key, address or right is an access error, except for
+// zero bytes (IBTA vol. 1, 9.7.4.1.3).
 func (q *qp) beginWrite(r *fragment.Fragment) outcome {
 	if q.attr.Access&verbs.AccessRemoteWrite == 0 {
 		return outcomeInvalidRequest

@@ -25,9 +25,9 @@ const (
 	partialProgress = 4096
 )
 
-// A partialMessage limits the time for the rest of a SEND, which has taken a receive
-// buffer. Without a limit, one peer could occupy all buffers of an SRQ. To avoid clock
-// readings, the timer is not restarted for each fragment.
+// A partialMessage limits the time for the rest of a SEND. Otherwise one peer could
+// occupy all receive buffers of an SRQ. To avoid clock readings, the timer is not
+// restarted for each fragment.
 type partialMessage struct {
 	timer timer
 	// number of messages of several fragments so far

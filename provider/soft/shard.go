@@ -17,9 +17,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A shard owns all objects that complete on the CQs of one completion vector: queue
-// pairs, paths and timers. To drive a shard is to do all work that is possible without
-// waiting.
+// A shard owns all objects that complete on the CQs of one completion vector. To drive a
+// shard is to do all work that is possible without waiting.
 //
 // In manual progress one goroutine, the owner, drives the shard by polling a CQ; nothing
 // is locked. In automatic progress a goroutine of the shard drives it too, and each call

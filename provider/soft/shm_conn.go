@@ -13,12 +13,11 @@ import (
 // receiveBudget is how many slots a connection consumes in one call of drive. Arbitrary.
 const receiveBudget = 64
 
-// A shmConn is the local path of an RC queue pair: a connection through shared memory,
-// with a ring for requests and a ring for responses in each direction. It belongs to the
-// shard.
+// A shmConn is the local path of an RC queue pair: shared memory with a ring for
+// requests and a ring for responses in each direction. It belongs to the shard.
 //
-// The shard polls its active and idle connections. The peers of other connections ring
-// the doorbell. Before the owner may sleep, all peers are asked to do so.
+// The shard polls active and idle connections. The peers of other connections ring the
+// doorbell. Before the owner may sleep, all peers are asked to ring.
 type shmConn struct {
 	q     *qp
 	shard *shard
@@ -224,11 +223,11 @@ func (c *shmConn) peerGone(end *shm.End) {
 // receiveAt implements path. It is called for UD queue pairs only.
 func (*shmConn) receiveAt(netip.Addr) error { return nil }
 
-// onHangUp is called when the peer has closed the doorbell. It first processes the
-// requests and acknowledgements of the peer.
+// onHangUp is called when the peer has closed the doorbell. It first processes what the
+// peer has published.
 //
 //   - If the peer has published shm.SideStopped, it has closed its queue pair.
-//     Outstanding requests fail later, by the response timer or connection management.
+//     Outstanding requests fail later.
 //   - Otherwise the peer's process has ended, and the queue pair fails at once.
 func (c *shmConn) onHangUp() {
 	c.shard.epoll.Remove(c.end.Doorbell)

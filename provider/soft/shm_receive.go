@@ -173,8 +173,8 @@ func (c *shmConn) serveAtomic(r *fragment.Fragment, dst []byte) outcome {
 }
 
 // reserveResponse reserves a slot in the ring of responses; see shm.Producer.Reserve. It
-// first frees consumed slots if the ring is full. It returns false if the ring stays
-// full, or the peer has written an invalid value.
+// first frees consumed slots if the ring is full. It returns false if that does not
+// help.
 func (c *shmConn) reserveResponse(want uint32) (dst []byte, inArea, ok bool) {
 	if dst, inArea, ok = c.responsesOut.Reserve(want); !ok {
 		if !c.responsesOut.Free(c.peer.Responses.Load()) {

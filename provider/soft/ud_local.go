@@ -16,9 +16,9 @@ import (
 )
 
 // Datagrams on the local path go over Unix sockets of type SOCK_SEQPACKET. Each UD queue
-// pair listens on a name with its number in the abstract namespace, and has one
-// connection to each destination. A connected socket shows the user of the other end
-// (SO_PEERCRED), and when the receiver has room (EPOLLOUT). One packet is one datagram:
+// pair listens on a name with its number, and has one connection to each destination. A
+// connected socket shows the user of the other end (SO_PEERCRED), and when the receiver
+// has room (EPOLLOUT). One packet is one datagram:
 //
 //	0   Q_Key (32) | flags (8) | source queue pair number (24) | immediate data (32)
 //	12  source GID (128) | destination GID (128)

@@ -89,8 +89,8 @@ func (u *udLocal) admit(fd int) {
 }
 
 // enter adds a connection to the queue pair. At the limit of its user, it first closes
-// another one of that user. At other limits, it closes the one from evictionCandidate.
-// If there is no room, it returns false and the counter for the refusal.
+// another one of that user, and at other limits the one from evictionCandidate. If there
+// is no room, it returns false and the counter for the refusal.
 func (src *udLocalSource) enter() (refused counters.ID, ok bool) {
 	p, conns := src.local, src.local.q.dev.connLimit
 	if !conns.Acquire(src.uid) && !(p.closeLeastRecentlyUsed(src.uid) && conns.Acquire(src.uid)) {
@@ -108,8 +108,7 @@ func (src *udLocalSource) enter() (refused counters.ID, ok bool) {
 }
 
 // fillSpare opens spare descriptors again after an accept. If none is free, it closes up
-// to SpareCount connections; see evictionCandidate. More would not help if other
-// goroutines take the descriptors. It returns false on failure.
+// to SpareCount connections; see evictionCandidate. It returns false on failure.
 func (u *udLocal) fillSpare(newUser uint32) bool {
 	for range unixsock.SpareCount {
 		if u.q.dev.spare.Fill() {
