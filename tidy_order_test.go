@@ -22,12 +22,11 @@ import (
 )
 
 // A file should use only its own declarations and those of earlier files. doc.go lists
-// the files in order. The default is the order of the names. This test counts the
-// references between the files of a package. A reference to a later file is against the
-// order.
+// the files in order. The default is the order of their names. A reference to a later
+// file is against the order.
 
-// maxAgainst is the largest part, in percent, of a package's references between files
-// that may be against the order. Arbitrary.
+// maxAgainst is the largest percentage of a package's references between files that may
+// be against the order. Arbitrary.
 const maxAgainst = 10
 
 // ordered lists the packages for which the test requires the limit. A final /* means all

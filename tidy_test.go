@@ -30,7 +30,7 @@ const (
 )
 
 // oversized lists the files and functions above the limits, as "file" or
-// "file:function", with their lines. It may only shrink.
+// "file:function". The value is the number of lines. The list may only shrink.
 var oversized = map[string]int{}
 
 // arrows lists, for each package, the packages of this module that it may import. A
@@ -149,8 +149,8 @@ func TestOversizedExist(t *testing.T) {
 	}
 }
 
-// TestArrowsExist checks that the tables name only existing packages. The entry of a
-// removed package could otherwise apply to a new one.
+// TestArrowsExist checks that the tables name only existing packages. Otherwise an entry
+// could apply to a new package.
 func TestArrowsExist(t *testing.T) {
 	for from, allowed := range arrows {
 		for _, pkg := range append(slices.Clone(allowed), from) {

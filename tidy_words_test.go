@@ -65,8 +65,8 @@ var givenUpNames = map[string]string{
 // wordsOf matches the words of a text or a camel-case identifier.
 var wordsOf = regexp.MustCompile(`[A-Z]+(?:[A-Z][a-z]|\b)|[A-Z]?[a-z]+|[A-Z]+`)
 
-// givenUpIn returns the words in a text that are listed in givenUp, in the singular or
-// plural, and the identifiers listed in givenUpNames.
+// givenUpIn returns the words of givenUp in a text, in the singular or plural, and the
+// identifiers of givenUpNames.
 func givenUpIn(text string) (found []string) {
 	for _, word := range wordsOf.FindAllString(text, -1) {
 		word = strings.ToLower(word)

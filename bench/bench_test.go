@@ -30,7 +30,7 @@ func peersHere() []*peer {
 }
 
 // needsTwoProcessors reports whether the peer needs a second processor and this process
-// has none. Its two processes never sleep.
+// has none.
 func needsTwoProcessors(p *peer) bool {
 	client, _ := processors()
 	return client < 0 && p.variants[0].mode == "busy"

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A fakeCaller stores the number of the last message it was given. It fails for the
-// message with the number failAt.
+// A fakeCaller stores the number of the last message. It fails for the message with the
+// number failAt.
 type fakeCaller struct {
 	last   atomic.Uint64
 	failAt uint64

@@ -66,8 +66,8 @@ func (g *gnetServer) OnOpen(c gnet.Conn) ([]byte, gnet.Action) {
 	return nil, gnet.None
 }
 
-// OnTraffic answers the last message of each group. It does not use the method Next,
-// which may allocate.
+// OnTraffic answers the last message of each group. It avoids the method Next, which may
+// allocate.
 func (g *gnetServer) OnTraffic(c gnet.Conn) gnet.Action {
 	state := c.Context().(*serverConn)
 	for c.InboundBuffered() >= g.spec.Size {

@@ -1,5 +1,5 @@
 // Command bench compares rdmaloop with other networking libraries, and with programs
-// that use no library. All run the same workloads. See README.md.
+// that use none. See README.md.
 package main
 
 import (
@@ -70,8 +70,7 @@ func runners() (all []runner) {
 	return append(all, newUCX())
 }
 
-// available returns the runners that can run on this machine. For each other runner it
-// prints the reason.
+// available returns the runners that can run here. For the others it prints the reason.
 func available(all []runner, o options, stderr io.Writer) (here []runner) {
 	for _, r := range all {
 		if !o.wantsPeer(r.Name()) {

@@ -16,8 +16,8 @@ const maxSize = 1 << 20
 
 // options are the values of the flags.
 type options struct {
-	// Variants to measure, each in the form peer, peer/path or peer/path/mode. A missing
-	// part selects all. An empty list selects all variants.
+	// Variants to measure: peer, peer/path or peer/path/mode. A missing part selects
+	// all. An empty list selects all variants.
 	peers []string
 	// Names of the workloads. An empty list selects all.
 	workloads []string
@@ -124,7 +124,7 @@ func (o options) wantsCase(c Case) bool {
 }
 
 // sizesOr returns the message sizes to measure: those that the user has requested,
-// smallSize in a quick run, or else the usual ones.
+// smallSize in a quick run, else usual.
 func (o options) sizesOr(usual ...int) []int {
 	switch {
 	case len(o.sizes) > 0:

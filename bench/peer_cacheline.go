@@ -5,8 +5,8 @@ import (
 	"sync/atomic"
 )
 
-// cacheLinePeer returns the peer with the shortest possible time of the local path: two
-// processors and shared memory, without any library.
+// cacheLinePeer returns the peer with the shortest possible time of the local path. It
+// uses shared memory without a library.
 func cacheLinePeer() *peer {
 	return &peer{
 		name:     "cacheline",

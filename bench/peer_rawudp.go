@@ -6,8 +6,8 @@ import (
 	"sync/atomic"
 )
 
-// rawUDPPeer returns the peer with the shortest possible time of the wire path: two
-// polled UDP sockets, without any library.
+// rawUDPPeer returns the peer with the shortest possible time of the wire path. It uses
+// polled UDP sockets without a library.
 func rawUDPPeer() *peer {
 	// Largest payload of a UDP datagram in an IPv4 packet (RFC 768).
 	const largest = 65507

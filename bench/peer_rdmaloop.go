@@ -13,8 +13,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// The paths of rdmaloop. The soft device has the first two. A hardware device has the
-// path called device.
+// Paths of rdmaloop. The soft device has the first two. A hardware device has the last
+// one.
 const (
 	pathLocal  = "local"
 	pathWire   = "wire"
@@ -116,8 +116,8 @@ func openProvider(s *spec) (cm.Provider, error) {
 	return provider.Open("soft", &provider.Config{Path: s.Path, Vectors: 1})
 }
 
-// engineConfig returns the configuration for a case. The loop is pinned to a processor
-// except in the mode "event", in which it sleeps.
+// engineConfig returns the configuration for a case. The loop is pinned to a processor,
+// unless it sleeps in the mode "event".
 func engineConfig(s *spec) *reactor.Config {
 	policies := map[string]reactor.IdlePolicy{
 		"event": reactor.IdleEvent, "adaptive": reactor.IdleAdaptive, "busy": reactor.IdleBusy,

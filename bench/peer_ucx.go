@@ -16,8 +16,8 @@ import (
 type ucx struct {
 	program     string
 	minMessages int // Smallest number of messages that a test sends.
-	// Estimated rate of each case in messages a second. It determines the number of
-	// messages of a test.
+	// Estimated rate of each case in messages a second. The number of messages depends
+	// on it.
 	rates map[Case]float64
 }
 
@@ -151,8 +151,8 @@ func (r *ucxRun) row(c Case) Row {
 		const ways = 2
 		row.MsgsPerSec /= ways
 		row.P50 = ways * float64(r.figures[0].Percentile)
-		// Each percentile comes from its own test. One that is smaller than a lower
-		// percentile is set to the lower one.
+		// Each percentile comes from its own test, and so may be smaller than a lower
+		// percentile. It is then set to the lower one.
 		row.P99 = max(row.P50, ways*float64(r.figures[1].Percentile))
 		row.P999 = max(row.P99, ways*float64(r.figures[2].Percentile))
 	}

@@ -15,7 +15,7 @@ type task struct {
 }
 
 // A plan lists the cases in the order of measurement. Each round measures every case
-// once. Cases that differ only in the peer follow one another, to find the machine in
+// once. Cases that differ only in the peer follow one another, while the machine is in
 // the same state.
 type plan struct {
 	tasks  []*task
@@ -44,7 +44,7 @@ func newPlan(runners []runner, o options) *plan {
 func (p *plan) steps() int { return p.rounds * len(p.tasks) }
 
 // run measures until all cases are done or ctx ends. It calls onStart before each
-// measurement, and onFailure after one that has failed.
+// measurement, and onFailure after each failure.
 func (p *plan) run(ctx context.Context, onStart func(Case), onFailure func(Case, error)) {
 	for range p.rounds {
 		for _, t := range p.tasks {

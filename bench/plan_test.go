@@ -33,8 +33,8 @@ func notFailed(t *testing.T) func(Case, error) {
 	return func(_ Case, err error) { require.NoError(t, err) }
 }
 
-// TestInterleaved checks that each round measures every case once, and that cases that
-// differ only in the peer follow one another.
+// TestInterleaved checks that each round measures every case once, and all peers of a
+// case one after another.
 func TestInterleaved(t *testing.T) {
 	p := newPlan([]runner{&fakeRunner{"a", ok}, &fakeRunner{"b", ok}}, options{rounds: 2})
 	require.Equal(t, 12, p.steps())

@@ -8,7 +8,7 @@ import (
 	"github.com/schollz/progressbar/v3"
 )
 
-// A progress shows the present case and the number of cases that remain. Without a
+// A progress shows the present case and the number of remaining cases. Without a
 // terminal it prints one line for each workload.
 type progress struct {
 	w io.Writer

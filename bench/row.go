@@ -36,8 +36,8 @@ type Row struct {
 	MsgsPerSec  float64 `json:"msgs_per_sec"`
 	BytesPerSec float64 `json:"bytes_per_sec"`
 
-	// CPU, Allocs and CtxSwitches are CPU nanoseconds, heap allocations and context
-	// switches for each answered message. Both processes are included.
+	// CPU nanoseconds, heap allocations and context switches of both processes for each
+	// answered message.
 	CPU         float64 `json:"cpu_ns_per_msg,omitempty"`
 	Allocs      float64 `json:"allocs_per_msg,omitempty"`
 	CtxSwitches float64 `json:"ctx_switches_per_msg,omitempty"`

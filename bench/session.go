@@ -9,8 +9,8 @@ import (
 
 // A sender sends the messages of one connection.
 type sender interface {
-	// send sends message n, or starts one-sided operation n. Message n begins with the
-	// number n in eight bytes. send may return errBlocked.
+	// send sends message n, or starts one-sided operation n. Message n begins with n in
+	// eight bytes. The error may be errBlocked.
 	send(n uint64) error
 }
 

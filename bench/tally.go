@@ -52,8 +52,8 @@ func (t *tally) result() *result {
 	return r
 }
 
-// A stopwatch measures the time since it was created. It reads only the monotonic clock.
-// time.Now takes twice as long.
+// A stopwatch measures the time since it was created. It reads only the monotonic clock,
+// because time.Now takes twice as long.
 type stopwatch struct{ origin time.Time }
 
 func newStopwatch() stopwatch { return stopwatch{time.Now()} }

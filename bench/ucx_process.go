@@ -48,8 +48,8 @@ func runUCX(ctx context.Context, program string, batch ucxBatch) (run *ucxRun, e
 	return p.result(output, client.ProcessState, server.ProcessState)
 }
 
-// command returns a command that runs ucx_perftest and gives it the batch as standard
-// input. Only the client needs further arguments.
+// command returns a command that runs ucx_perftest and gives it the batch. Only the
+// client needs further arguments.
 func (p *ucxProgram) command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, p.name, slices.Concat([]string{"-b", "/dev/stdin", "-p", p.port}, args)...)
 	cmd.Stdin = strings.NewReader(strings.Join(p.batch.tests(), "\n") + "\n")
@@ -57,8 +57,7 @@ func (p *ucxProgram) command(ctx context.Context, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// ucxRetry is the time between two attempts of the client to connect. The server does
-// not report when it listens.
+// ucxRetry is the time between two attempts of the client to connect.
 const ucxRetry = 2 * time.Millisecond
 
 // runClient runs the client until the server accepts the connection. It returns the last

@@ -93,6 +93,6 @@ func (c Case) answer() int {
 // the server.
 func (c Case) oneSided() bool { return c.Workload == workRead || c.Workload == workWrite }
 
-// timed reports whether each single message is timed. This requires that a connection
-// has at most one message in flight.
+// timed reports whether each single message is timed. At most one may then be in flight
+// on a connection.
 func (c Case) timed() bool { return c.InFlight == 1 && c.Workload != workStream }

@@ -49,8 +49,8 @@ func leadsTo(p verbs.Provider, addr netip.Addr) (bool, error) {
 // sourceFor returns the local address from which this host sends to addr. For an address
 // of this host, that is usually addr itself. If addr cannot be reached, it returns addr.
 func sourceFor(addr netip.Addr) netip.Addr {
-	// Connecting a datagram socket chooses a route and a source address, and sends
-	// nothing. The port 1 has no meaning.
+	// Connecting a datagram socket chooses a source address, and sends nothing. The port
+	// 1 has no meaning.
 	conn, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(netip.AddrPortFrom(addr, 1)))
 	if err != nil {
 		return addr

@@ -53,8 +53,8 @@ func (o *options) processorWarning() string {
 	return fmt.Sprintf("-mode busy: %d loops share %d processors and will delay each other", loops, len(different))
 }
 
-// start starts the loops of the engine. Its error contains the processors, because a
-// loop cannot be pinned to every processor.
+// start starts the loops of the engine. Its error contains the processors to which the
+// loops are pinned.
 func start(engine *reactor.Engine, cpus []int) error {
 	err := engine.Start()
 	if err != nil && cpus != nil {

@@ -1,5 +1,5 @@
 // Command echo measures round trips to a server over RDMA. Without flags it starts the
-// server itself, in a second process. See README.md.
+// server itself. See README.md.
 package main
 
 import (

@@ -13,9 +13,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
-// shutdownTime is the limit for the shutdown of a client or server. It is more than
-// twice the default of reactor.Config.DrainTimeout: once to deliver messages, and once
-// to disconnect.
+// shutdownTime is the limit for the shutdown of a client or server. A connection may
+// need reactor.Config.DrainTimeout twice: to deliver messages and to disconnect.
 const shutdownTime = 12 * time.Second
 
 // A server sends back every message. The methods run on the loop of their connection.
@@ -107,8 +106,8 @@ func serve(ctx context.Context, opts *options, stdout, stderr io.Writer) error {
 	return errors.Join(err, shutdown(engine))
 }
 
-// printServed prints the addresses at which clients can reach the server, and for each
-// other address the reason.
+// printServed prints the addresses at which clients can reach the server. For each other
+// address it prints the reason.
 func printServed(served []cm.ServedAddr, stdout, stderr io.Writer) {
 	for _, s := range served {
 		path := "device"

@@ -152,9 +152,9 @@ func (s *session) checkEcho(got []byte) {
 	s.finishPhase()
 }
 
-// onClose ends the session when its connection has closed. err is nil if this side
-// closed the connection, and ErrShutdown if it stopped connecting. With any other error
-// the session has failed.
+// onClose ends the session when its connection has closed. The parameter err is nil if
+// this side closed the connection, and ErrShutdown if it stopped connecting. With any
+// other error the session has failed.
 func (s *session) onClose(err error) {
 	if err != nil && !errors.Is(err, reactor.ErrShutdown) {
 		s.result.failed++
@@ -167,8 +167,7 @@ func (s *session) onClose(err error) {
 	s.finishPhase()
 }
 
-// finishPhase reports the end of the phase once, if the phase is complete. The session
-// is then waiting.
+// finishPhase reports once that the phase is complete. The session is then waiting.
 func (s *session) finishPhase() {
 	over := s.phase == opening || s.left == 0 && s.echoed == s.sent
 	if !over || s.phase == waiting {

@@ -7,8 +7,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
-// minMaxMessage is the smallest reactor.Config.MaxMessage of this program, in bytes. It
-// has room for every control message of all protocols.
+// minMaxMessage is the smallest reactor.Config.MaxMessage of this program. It has room
+// for every control message of all protocols.
 const minMaxMessage = 64
 
 // An endpoint is the common part of all handlers. After the start only the engine's

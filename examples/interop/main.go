@@ -1,5 +1,5 @@
-// Command interop tests this library against other implementations. It implements the
-// protocols of rping, ucmatose, ib_send_lat and ib_send_bw. See README.md.
+// Command interop tests this library against other implementations: rping, ucmatose,
+// ib_send_lat and ib_send_bw. See README.md.
 package main
 
 import (

@@ -36,8 +36,8 @@ const (
 // or later from their peer. From 6.28 on there are more steps.
 const version = "6.00"
 
-// stepMessage returns the message of a step, which both sides send. data is the data
-// connection, or nil if not open.
+// stepMessage returns the message of a step, which both sides send. The parameter data
+// is the data connection, or nil if not open.
 func stepMessage(step int, data *reactor.Conn) []byte {
 	switch step {
 	case stepVersion:

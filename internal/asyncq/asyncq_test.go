@@ -67,8 +67,7 @@ func TestObjectsAndTypesAreSeparate(t *testing.T) {
 	require.Equal(t, events, drained(&q))
 }
 
-// TestForget checks that Forget drops the events of a closed object. Otherwise the queue
-// would grow without a limit.
+// TestForget checks that Forget drops the events of a closed object.
 func TestForget(t *testing.T) {
 	var q asyncq.Queue
 	q.Push(verbs.AsyncEvent{Type: verbs.AsyncPortError, Port: 1})

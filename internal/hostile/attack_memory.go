@@ -73,8 +73,8 @@ func (a *attacker) corruptMapping(memory *os.File, m mapping) {
 		}
 		b := a.bytes(1 + a.rand.IntN(64))
 		if a.rand.IntN(4) == 0 {
-			// Counters start from zero, so small numbers are more likely to look valid.
-			// Zero bytes make some numbers small.
+			// Zero bytes make some numbers small. Small numbers are more likely to look
+			// valid, because counters start from zero.
 			clear(b)
 		}
 		n, err := memory.WriteAt(b, int64(m.from+a.rand.Uint64N(size)))

@@ -110,7 +110,7 @@ func (a *attacker) randomPacket(s *wireSocket, qpn uint32) wire.Packet {
 
 // violateProtocol opens a connection and sends packets on it that violate the protocol.
 // Most sequence numbers are near the expected one, so the server does not simply drop
-// them. When the connection ends, it opens the next one.
+// the packets. When the connection ends, violateProtocol opens the next one.
 func violateProtocol(a *attacker) error {
 	s, err := openWire(a.spec.From)
 	if err != nil {

@@ -29,8 +29,8 @@ type role interface {
 // call Child and exit with its result.
 func IsChild() bool { return os.Getenv(RoleEnv) != "" }
 
-// Child runs the role of a child process and returns its exit status. It is 0 if the
-// parent has ordered the end or has exited, unless the role has failed.
+// Child runs the role of a child process and returns its exit status. The status is 0 if
+// the child ended because of an order or because the parent exited.
 func Child() int {
 	err := runRole(os.Getenv(RoleEnv), os.Stdin, os.Stdout)
 	if err != nil {

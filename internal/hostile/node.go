@@ -12,8 +12,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// shutdownLimit is the maximum time of a shutdown, far longer than
-// reactor.Config.DrainTimeout. After it, the shutdown counts as hanging.
+// shutdownLimit is the time after which a shutdown counts as hanging. It is far longer
+// than reactor.Config.DrainTimeout.
 const shutdownLimit = time.Minute
 
 // A node is a device and an engine with one loop.

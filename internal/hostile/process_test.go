@@ -22,8 +22,8 @@ func TestKilledClients(t *testing.T) {
 	f.finish()
 }
 
-// TestStoppedClient checks that a client stopped for a while loses no message and does
-// not delay other clients.
+// TestStoppedClient checks that a stopped client loses no message and does not delay
+// other clients.
 func TestStoppedClient(t *testing.T) {
 	f := newFixture(t, hostile.Spec{})
 	other, _ := f.start(hostile.RoleClient, sameUser, hostile.Spec{Conns: 20, Seed: 3})
@@ -57,8 +57,9 @@ func TestKilledServer(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// TestStoppedServer checks that a server stopped for a short time loses no message or
-// connection, on either path. Afterwards it accepts the clients that dialed meanwhile.
+// TestStoppedServer checks that no message or connection is lost while a server is
+// stopped, on either path. Afterwards the server accepts the clients that dialed
+// meanwhile.
 func TestStoppedServer(t *testing.T) {
 	for _, c := range []struct {
 		name  string

@@ -12,8 +12,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/hostile"
 )
 
-// TestCorruptingServer checks the clients of a server that writes random bytes into
-// shared memory. The clients keep their connections to other servers.
+// TestCorruptingServer checks that clients keep their connections to other servers while
+// one server corrupts shared memory.
 func TestCorruptingServer(t *testing.T) {
 	f := newFixture(t, hostile.Spec{})
 	corrupting, note := start(t, hostile.RoleCorruptingServer, sameUser, hostile.Spec{Addr: netip.MustParseAddrPort("127.0.0.1:0"), Seed: 9})
@@ -23,8 +23,8 @@ func TestCorruptingServer(t *testing.T) {
 	f.finish()
 }
 
-// TestWrongReplies checks the clients of a wire server that replies wrongly. The clients
-// keep their connections to other servers.
+// TestWrongReplies checks that clients keep their connections to other servers while one
+// server replies wrongly.
 func TestWrongReplies(t *testing.T) {
 	f := newWireFixture(t, hostile.Spec{})
 	from := newAddr()

@@ -11,8 +11,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/hostile"
 )
 
-// TestStoppedClientOnWire checks that a client stopped for a short time loses no message
-// and does not delay others.
+// TestStoppedClientOnWire checks that a stopped client loses no message and does not
+// delay others.
 func TestStoppedClientOnWire(t *testing.T) {
 	f := newWireFixture(t, hostile.Spec{})
 	other, _ := f.start(hostile.RoleClient, sameUser, withWirePath(hostile.Spec{Conns: 10, Seed: 3}))
@@ -25,8 +25,8 @@ func TestStoppedClientOnWire(t *testing.T) {
 	f.finish()
 }
 
-// TestKilledClientsOnWire checks killed clients, which cannot send a DREQ. The server
-// must release their resources when its keepalive fails.
+// TestKilledClientsOnWire checks that the server releases the resources of killed
+// clients, which send no DREQ, when its keepalive fails.
 func TestKilledClientsOnWire(t *testing.T) {
 	f := newWireFixture(t, hostile.Spec{Keepalive: 5 * time.Second})
 	for seed := range uint64(3) {

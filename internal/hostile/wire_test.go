@@ -71,7 +71,7 @@ func TestIdleConnections(t *testing.T) {
 }
 
 // TestInjection checks that packets from another address do not end a connection, even
-// if they have all numbers of the connection.
+// with the connection's numbers.
 func TestInjection(t *testing.T) {
 	// One of the injected messages is a valid request, which stays half-open until
 	// ConnectTimeout.

@@ -23,7 +23,7 @@ func (v Value) Sub(w Value) int {
 }
 
 // Before reports whether v is older than w. If they differ by exactly 1<<23, each is
-// before the other. So numbers in use must span less than 1<<23.
+// before the other. So numbers in use must lie in a range smaller than 1<<23.
 func (v Value) Before(w Value) bool { return v.Sub(w) < 0 }
 
 // After reports whether v is newer than w.

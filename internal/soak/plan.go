@@ -68,8 +68,8 @@ func killClients(ctx context.Context, s *testbed) error {
 	return nil
 }
 
-// stopClients stops clients for a while. At random, it then kills or continues them.
-// Those that continue must have lost nothing.
+// stopClients stops clients, and then kills or continues them at random. Those that
+// continue must have lost nothing.
 func stopClients(ctx context.Context, s *testbed) error {
 	p, err := s.start(hostile.RoleClient, s.user, hostile.Spec{Conns: 8})
 	if err != nil {

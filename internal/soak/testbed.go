@@ -38,8 +38,8 @@ type testbed struct {
 
 	server *hostile.Process
 	addr   netip.AddrPort
-	// Clients of the first server. The first one keeps its connections. The second one
-	// closes each after a few messages.
+	// Clients of the first server. One keeps its connections. The other closes each
+	// after a few messages.
 	steadyClient, churningClient *hostile.Process
 
 	// The second server.

@@ -1,5 +1,5 @@
-// Package timerheap has timers for an event loop, which calls Expire to fire them. A
-// timer costs memory only when there are more than ever before.
+// Package timerheap has timers for an event loop, which calls Expire to fire them.
+// Setting a timer allocates memory only when there are more timers than ever before.
 package timerheap
 
 import "time"

@@ -51,8 +51,8 @@ func TestTimersAgainstAModel(t *testing.T) {
 	}
 }
 
-// TestTimerSetWhileFiring checks a function Fire that sets its own timer to a past time.
-// Only the next call of Expire fires it again.
+// TestTimerSetWhileFiring checks a timer whose function sets it to a past time. Only the
+// next call of Expire fires it again.
 func TestTimerSetWhileFiring(t *testing.T) {
 	var ts Heap
 	var a, b Timer

@@ -10,8 +10,8 @@ import (
 // module is the path of this module with a slash at the end.
 const module = "github.com/rdmaloop/rdmaloop/"
 
-// goPrograms lists the programs of this module for the guest's directory /go. The value
-// is the go command that builds the program.
+// goPrograms lists the programs for the guest's directory /go. The value is the go
+// command that builds the program.
 var goPrograms = []struct {
 	name string
 	make []string

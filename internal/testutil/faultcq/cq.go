@@ -17,8 +17,8 @@ type CQ struct {
 	solicited bool
 	lost      bool // True if an event was dropped since the CQ was armed.
 
-	// taken is the number of events that Next has returned. acked is the number of those
-	// that were acknowledged.
+	// Number of events that Next has returned, and number of those that were
+	// acknowledged.
 	taken, acked int
 	// Number of queue pairs that use the CQ.
 	users int
@@ -79,8 +79,8 @@ func (q *CQ) OverReport(n int) {
 	q.overReport = n
 }
 
-// Use adds n to the number of queue pairs that use the CQ. With one or more, it cannot
-// be closed.
+// Use adds n to the number of queue pairs that use the CQ. While there are any, it
+// cannot be closed.
 func (q *CQ) Use(n int) {
 	q.dev.mu.Lock()
 	defer q.dev.mu.Unlock()

@@ -16,8 +16,8 @@ import (
 
 func TestMain(m *testing.M) { leak.Main(m) }
 
-// Maximum times to wait for leaked resources. With noWait the resource never disappears.
-// With maxWait a goroutine releases it during the wait.
+// Maximum times to wait for leaked resources. With noWait they never disappear. With
+// maxWait a goroutine releases them.
 const (
 	noWait  = 0
 	maxWait = 30 * time.Second

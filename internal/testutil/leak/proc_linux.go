@@ -7,7 +7,7 @@ import (
 )
 
 // descriptors returns the open descriptors of the process, each as "number -> target".
-// The target is, for example, a path. See proc_pid_fd(5).
+// See proc_pid_fd(5).
 func descriptors() []string {
 	const dir = "/proc/self/fd"
 	entries, err := os.ReadDir(dir)

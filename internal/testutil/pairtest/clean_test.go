@@ -23,7 +23,7 @@ func requireNoDamage(do func(*conn)) func(*conn) {
 }
 
 // damagedPackets returns how many packets the soft device has dropped because of a wrong
-// ICRC or identification. For other devices it returns 0.
+// ICRC or identification. Other devices have none.
 func (p *peer) damagedPackets() (sum uint64) {
 	reader, ok := p.device.(verbs.CounterReader)
 	if !ok {

@@ -68,7 +68,7 @@ func defaultParams() connParams {
 const ackTimeout = 15
 
 // newConn creates the completion queues, memory and queue pair of a connection ID, and
-// posts as many receives as recvs says.
+// posts receives.
 func (p *peer) newConn(id *cm.ID, recvs int) *conn {
 	p.t.Helper()
 	c := &conn{p: p, id: id, sends: p.newQueue(2 * depth), recvs: p.newQueue(2 * depth)}

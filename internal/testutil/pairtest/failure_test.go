@@ -59,8 +59,8 @@ func (f *failure) observerParams() connParams {
 	return params
 }
 
-// runRequester posts the failing request and another one. It requires that the other one
-// and all receives are flushed.
+// runRequester posts the failing request and another one. The other one and all receives
+// must be flushed.
 func (f *failure) runRequester(c *conn) {
 	c.post(f.request(c), c.newWR(verbs.OpSend, sourceArea, 8))
 	c.p.Zero(c.sends.take(1, f.status)[0].ID)

@@ -15,8 +15,8 @@ const (
 	envRole = "PAIR_ROLE"
 	// This process kills itself while the peer writes to its memory.
 	roleKilled = "killed"
-	// The peer is killed, and its device belongs to the kernel. The kernel disconnects,
-	// so a Disconnected event arrives.
+	// The peer is killed. Its device belongs to the kernel, which disconnects. So a
+	// Disconnected event arrives.
 	roleDisconnected = "disconnected"
 	// The peer is killed together with its device. Nothing answers the packets, so
 	// requests fail with a timeout.

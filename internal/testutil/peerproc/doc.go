@@ -1,3 +1,3 @@
-// Package peerproc starts a test's binary again, as a process that is the test's peer.
-// The peer may belong to another user.
+// Package peerproc starts a test's binary again, as the test's peer process. The peer
+// may belong to another user.
 package peerproc

@@ -120,8 +120,8 @@ func LinkUp(t *testing.T, name string) {
 	require.NoError(t, unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, ifr))
 }
 
-// NeedsRoot skips the test if this process is not root, and so cannot start a process of
-// another user.
+// NeedsRoot skips the test if this process is not root, and so cannot start another
+// user's process.
 func NeedsRoot(t *testing.T) {
 	t.Helper()
 	if os.Geteuid() != 0 {
