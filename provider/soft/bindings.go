@@ -162,8 +162,8 @@ func (t *bindings) existing(own, peer uint32) *localEnd {
 }
 
 // takeOrOffer looks for an end again, because take did not hold the mutex meanwhile. If
-// there is none, it uses ownEnd, and offers peerEnd to the peer. The caller has to
-// release the unused ends.
+// there is none, it uses ownEnd, and offers peerEnd to the peer. The caller releases the
+// unused ends.
 func (t *bindings) takeOrOffer(own, peer uint32, ownEnd, peerEnd *shm.End) (end *localEnd, unused []*shm.End) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

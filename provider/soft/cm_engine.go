@@ -57,9 +57,9 @@ func (d *device) qp(num uint32) *qp {
 	return d.qps[num]
 }
 
-// rebind offers a new end to the path of the queue pair; see path.rebind. If the path
-// changes, the requests are sent again. The result taken is true if the caller does not
-// own the end any more.
+// rebind offers a new end to the path; see path.rebind. If the path changes, the
+// requests are sent again. The result taken is true if the caller does not own the end
+// any more.
 func (q *qp) rebind(end *localEnd) (taken bool, err error) {
 	q.shard.enter()
 	defer q.shard.leave()

@@ -90,8 +90,7 @@ func (q *qp) expectedResponse() *wqe {
 }
 
 // response stores data of the response to the oldest READ or atomic. The parameter last
-// marks the last data. response returns false if the data is not expected, or has a
-// wrong length.
+// marks the last data. response returns false if the data is invalid.
 func (q *qp) response(op fragment.Op, data []byte, last bool) bool {
 	w := q.expectedResponse()
 	if w == nil || (op == fragment.ReadData) != (w.op == verbs.OpRead) || uint64(w.received)+uint64(len(data)) > uint64(w.total) {

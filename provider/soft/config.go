@@ -20,11 +20,10 @@ const (
 	// PathAuto uses the local path to peers on this host, and the wire path (RoCEv2) to
 	// peers on other hosts. A UD queue pair may have both.
 	//
-	// A listener accepts requests on the local path only in two cases:
+	// In two cases a listener accepts requests on the local path only:
 	//
 	//   - at a loopback address
-	//   - at an address whose UDP port another process has; see cm.ID.Serves and
-	//     Config.ListenOnAll
+	//   - at an address whose UDP port another process has; see Config.ListenOnAll
 	//
 	// The wire path drops packets from this host, because they do not show their user.
 	// So a dial to this host fails if no process listens on the local path, or if a
@@ -34,7 +33,7 @@ const (
 	PathLocal
 	// PathWire uses the wire path only, without a check of users. A peer on this host
 	// needs PathWire too. Each of the two needs UDP port 4791 of an address of its own,
-	// such as 127.0.0.1 and 127.0.0.2. The dialing side chooses its address with
+	// such as 127.0.0.2. The dialing side chooses its address with
 	// reactor.DialOptions.LocalAddr or cm.ID.Bind.
 	//
 	// A dial to a device with PathAuto on this host fails with one of these errors:
@@ -124,7 +123,7 @@ type Config struct {
 	// 1048576.
 	MaxConnsPerAddress int
 	// WirePort is the UDP port of both ends of the wire path. Zero means 4791, the only
-	// port of other implementations. Only one process can have the port at an address.
+	// port of other implementations. Only one process can have it at an address.
 	WirePort uint16
 }
 

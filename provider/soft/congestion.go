@@ -20,8 +20,7 @@ const (
 // after a loss and grows with acknowledgements, as in TCP (RFC 5681, 3.1).
 //
 // A peer can fake losses, and must not slow down other users. So each connection has a
-// part of the window: the packets that its acknowledgements have added, minus those that
-// its losses have removed. The rest is the common part. A connection's losses remove at
+// part of the window, and the rest is the common part. A connection's losses remove at
 // most its part and an equal share of the common part. If all connections lose packets,
 // together they halve the window (compare RFC 6356, 3).
 type congestion struct {
@@ -82,7 +81,8 @@ type connCongestion struct {
 	inFlight uint64 // packets of this connection in flight
 	waiting  bool   // true if the connection is in shared.waiting
 	onRoom   func() // called when a connection that has waited may send again
-	// part of this connection in the shared window, in packets; may be negative
+	// part of this connection in the shared window: packets that its acknowledgements
+	// have added, minus those that its losses have removed; may be negative
 	part int64
 	// slow start threshold (RFC 5681, 3.1): up to this size of the shared window, each
 	// acknowledged packet adds one

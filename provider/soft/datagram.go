@@ -25,8 +25,8 @@ func checkDatagram(wr *verbs.SendWR) error {
 }
 
 // checkQueuedDatagram returns the status with which a UD request fails, or
-// verbs.StatusSuccess. A request fails if it is longer than one packet (IBTA vol. 1,
-// 9.8.2.2), or its address handle is of another protection domain (10.2.2.2).
+// verbs.StatusSuccess. A request fails if it is too long (IBTA vol. 1, 9.8.2.2), or its
+// address handle is of another protection domain (10.2.2.2).
 func (q *qp) checkQueuedDatagram(w *wqe) verbs.Status {
 	switch {
 	case w.total > datagramMTU:

@@ -125,9 +125,8 @@ func (q *qp) isServing() bool {
 	return q.state == verbs.StateRTR || q.state == verbs.StateRTS || q.state == verbs.StateSQD
 }
 
-// enterError enters the error state, and flushes both queues: each request completes
-// with StatusWRFlushErr, in order (IBTA vol. 1, 10.3.1.7). The path stays until Close or
-// RESET.
+// enterError enters the error state, and flushes both queues with StatusWRFlushErr in
+// order (IBTA vol. 1, 10.3.1.7). The path stays until Close or RESET.
 func (q *qp) enterError() {
 	if q.state == verbs.StateError {
 		return

@@ -152,9 +152,9 @@ func (c *rcConn) executeAtomic(p wire.Packet) outcome {
 	return outcomeAck
 }
 
-// duplicate answers a request that was executed before (IBTA vol. 1, 9.7.4.2). A SEND or
-// WRITE gets an acknowledgement, a READ the present contents of the memory, and an
-// atomic its first result.
+// duplicate answers a request that was executed before (IBTA vol. 1, 9.7.4.2): a SEND or
+// WRITE with an acknowledgement, a READ with the present contents of the memory, and an
+// atomic with its first result.
 func (c *rcConn) duplicate(p wire.Packet, seq uint64) {
 	c.q.shard.counts.Inc(counters.DuplicateRequest)
 	if c.resp.onDuplicate(seq) {

@@ -54,9 +54,8 @@ func (a *shmAcks) consumed(ask bool) {
 	a.requested = a.requested || ask
 }
 
-// due reports whether an acknowledgement has to be sent now, because the peer waits for
-// it or the number of slots has reached the limit. Otherwise it is sent when there is no
-// other work.
+// due reports whether an acknowledgement has to be sent now: the peer waits for it, or
+// the number of slots has reached the limit. It may also be sent later.
 func (a *shmAcks) due(limit uint32) bool { return a.requested || a.unacked >= limit }
 
 // acknowledge returns the acknowledgement of all slots before a position, to be stored

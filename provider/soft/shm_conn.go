@@ -144,8 +144,8 @@ func (c *shmConn) armDoorbell() bool {
 }
 
 // reserveRing makes sure that the doorbell's socket has room for one more byte. The peer
-// writes one byte after an armDoorbell. epoll is edge-triggered (epoll(7)), so the bytes
-// are read only when they fill doorbellBuf.
+// writes one byte after an armDoorbell. The bytes are read only when they fill
+// doorbellBuf, because epoll is edge-triggered (epoll(7)).
 func (c *shmConn) reserveRing() {
 	if c.pendingRings++; c.pendingRings == len(c.shard.doorbellBuf) {
 		c.pendingRings = 0

@@ -172,9 +172,8 @@ func (c *shmConn) serveAtomic(r *fragment.Fragment, dst []byte) outcome {
 	return a
 }
 
-// reserveResponse reserves a slot in the ring of responses; see shm.Producer.Reserve. It
-// first frees consumed slots if the ring is full. It returns false if that does not
-// help.
+// reserveResponse reserves a slot in the ring of responses; see shm.Producer.Reserve. If
+// the ring is full, it first frees consumed slots. It returns false on failure.
 func (c *shmConn) reserveResponse(want uint32) (dst []byte, inArea, ok bool) {
 	if dst, inArea, ok = c.responsesOut.Reserve(want); !ok {
 		if !c.responsesOut.Free(c.peer.Responses.Load()) {
