@@ -27,21 +27,22 @@ func Chunks(l *Loop) (mrs []verbs.MR) {
 	return mrs
 }
 
-// InjectDeviceEvent makes c's loop handle an asynchronous event of c's device.
+// InjectDeviceEvent makes the loop of c handle an asynchronous event of its device.
 func InjectDeviceEvent(c *Conn, what verbs.AsyncEventType) {
 	c.loop.deviceEvent(c.device.dev, verbs.AsyncEvent{Type: what, QP: c.qp, CQ: c.queue.cq()})
 }
 
-// FetchAsyncEvents makes c's loop fetch the asynchronous events of c's device.
+// FetchAsyncEvents makes the loop of c fetch the asynchronous events of its device.
 func FetchAsyncEvents(c *Conn) { (&asyncSource{loop: c.loop, dev: c.device.dev}).ready(0) }
 
-// FailCQ makes c's loop handle the error err of c's CQ.
+// FailCQ makes the loop of c handle the error err of its CQ.
 func FailCQ(c *Conn, err error) { c.device.fail(err) }
 
 // FailRequest makes c handle a request that has failed with the status s.
 func FailRequest(c *Conn, s verbs.Status) { _ = c.fail(&verbs.WC{Status: s}, false) }
 
-// EndSleepByTimeout sets l's state as if the safety timeout had ended its last sleep.
+// EndSleepByTimeout sets the state of l as if the safety timeout had ended its last
+// sleep.
 func EndSleepByTimeout(l *Loop) { l.safetyWake = true }
 
 // Internal states of a connection. Several of them may belong to one ConnState.
@@ -56,8 +57,8 @@ const (
 	LastConnState             = stateClosed
 )
 
-// InternalState returns c's internal state. Coarse returns the ConnState of an internal
-// state.
+// InternalState returns the internal state of c. Coarse returns the ConnState of an
+// internal state.
 func InternalState(c *Conn) connState { return c.state }
 func Coarse(s connState) ConnState    { return s.coarse() }
 
@@ -148,7 +149,7 @@ func FetchRequestDuringShutdown(e *Engine) (fetched bool, err error) {
 	return true, nil
 }
 
-// QueryQP returns the attributes of c's queue pair.
+// QueryQP returns the attributes of the queue pair of c.
 func QueryQP(c *Conn) (verbs.QPAttr, error) { return c.qp.Query() }
 
 // FailListeners makes l handle the failure err of the device dev.
@@ -157,7 +158,8 @@ func FailListeners(l *Loop, dev verbs.Device, err error) { l.deviceFailed(dev, e
 // CloseMailbox makes l refuse posted functions, like an ended loop.
 func CloseMailbox(l *Loop) { l.mailbox.close() }
 
-// PollCQ polls c's CQ once. EmptyPolls returns how many polls have left that CQ empty.
+// PollCQ polls the CQ of c once. EmptyPolls returns how many polls have left that CQ
+// empty.
 func PollCQ(c *Conn)            { c.queue.poll() }
 func EmptyPolls(c *Conn) uint64 { return c.queue.emptyPolls }
 

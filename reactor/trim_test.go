@@ -12,7 +12,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
-// residentBytes returns the physical memory of l's buffers in bytes: the pages that
+// residentBytes returns the physical memory of the buffers of l in bytes: the pages that
 // /proc/self/pagemap reports as present (proc_pid_pagemap(5)).
 func residentBytes(t *testing.T, l *reactor.Loop) (bytes int) {
 	t.Helper()
@@ -31,8 +31,8 @@ func residentBytes(t *testing.T, l *reactor.Loop) (bytes int) {
 	return bytes
 }
 
-// passTrimInterval advances l's clock by TrimEvery, and runs l until it has checked all
-// chunks.
+// passTrimInterval advances the clock of l by TrimEvery, and runs l until it has checked
+// all chunks.
 func passTrimInterval(t *testing.T, l *reactor.Loop) {
 	t.Helper()
 	reactor.AdvanceClock(l, reactor.TrimEvery)

@@ -76,7 +76,7 @@ func TestTurnFuncWatchesMemory(t *testing.T) {
 }
 
 // TestTurnFuncOfEngine checks that an engine's loop with a turn function does not sleep,
-// but shuts down.
+// and still shuts down.
 func TestTurnFuncOfEngine(t *testing.T) {
 	e := start(t, &hooks{}, &reactor.Config{Idle: reactor.IdleEvent, SafetyTimeout: testTimeout})
 	calls, done := 0, make(chan struct{})

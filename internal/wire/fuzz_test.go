@@ -8,8 +8,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
-// FuzzDecode decodes arbitrary bytes, and builds a packet from the result. It must equal
-// the original except for the pad and the ICRC.
+// FuzzDecode decodes arbitrary bytes, and builds a packet from the result. The packet
+// must equal the original except for the pad and the ICRC.
 func FuzzDecode(f *testing.F) {
 	for _, v := range vectors {
 		f.Add(captured(f, v.name).packet)

@@ -32,8 +32,8 @@ func unconnectedSender(rng *rand.Rand) countingSender {
 }
 
 // connectedSender returns a sender like a connected socket of the soft device. The first
-// identification of a message is one larger than that of the message before. Further
-// segments of a message count on from it.
+// identification of a message is one larger than that of the message before. The
+// segments of a message have consecutive identifications.
 func connectedSender(rng *rand.Rand) countingSender {
 	left, next, message, now := 0, uint16(0), uint16(rng.Uint32()), time.Duration(0)
 	return func() (uint16, time.Duration) {
@@ -52,9 +52,9 @@ func connectedSender(rng *rand.Rand) countingSender {
 }
 
 // sharedCounter returns a sender on a Linux host with one counter for several flows.
-// Between two packets, the other flows send a random number of packets, at most others.
-// The flow itself is idle for the duration pause(). A clock tick takes the duration
-// tick.
+// Between two packets, the other flows send a random number of packets; the parameter
+// others is its maximum. The function pause returns how long this flow is idle. The
+// parameter tick is the duration of a clock tick.
 func sharedCounter(rng *rand.Rand, tick time.Duration, others int, pause func() time.Duration) countingSender {
 	counter, now, stamp := rng.Uint32(), time.Duration(0), time.Duration(0)
 	reserve := func() uint16 {
@@ -116,8 +116,8 @@ func TestIdentWindowFitsSenders(t *testing.T) {
 	}
 }
 
-// damage calls a function for each packet with one wrong byte: each byte under the ICRC,
-// with each wrong value.
+// damage calls a function for each packet with one wrong byte: each byte that the ICRC
+// covers, with each wrong value.
 func damage(p Packet, check func()) {
 	for i := range p.bytes {
 		if i == 4 {

@@ -19,8 +19,8 @@ func rnrCases() []testCase {
 // would keep a software device busy.
 const rnrTimer = 12
 
-// rnrPair connects a pair with rnrTimer at end b. The RNR retry count of end a is as in
-// cm.ConnParam: negative means none.
+// rnrPair connects a pair with rnrTimer at end b. The parameter retries is the RNR retry
+// count of end a; negative means none, as in cm.ConnParam.
 func (r *rig) rnrPair(retries int) *pair {
 	r.t.Helper()
 	// The RNR retry count of Accept applies to the other side, end a (rdma_accept(3)).

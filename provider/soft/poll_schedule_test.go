@@ -19,8 +19,8 @@ func newSchedule(n int) (*pollSchedule, []*shmConn) {
 	return p, conns
 }
 
-// count simulates n calls of drive, and returns in how many the function due has
-// returned true.
+// count simulates n calls of drive. It returns how often the function due has returned
+// true.
 func (p *pollSchedule) count(n int, due func() bool) (times int) {
 	for range n {
 		p.begin()

@@ -31,8 +31,8 @@ func TestWireCMLookup(t *testing.T) {
 	}
 }
 
-// A REJ with private data is a refusal by the application, one without is a refusal by
-// the system.
+// A REJ with private data is a refusal by the application. A REJ without private data is
+// a refusal by the system.
 func TestWireCMRefused(t *testing.T) {
 	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
 		w := newMADSim(t)
