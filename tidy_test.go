@@ -34,7 +34,7 @@ const (
 var oversized = map[string]int{}
 
 // arrows lists, for each package, the packages of this module that it may import. A
-// final /* means all packages below that directory. If several entries match, only the
+// final /* means all packages below that directory. Of several matching entries only the
 // longest applies.
 var arrows = map[string][]string{
 	".":                          {},

@@ -27,8 +27,8 @@ type Config struct {
 	// Vectors is the number of completion vectors of a soft device, best one for each
 	// loop. Zero means GOMAXPROCS. Other devices have a fixed number.
 	Vectors int
-	// Addr is the address to which the program will connect, or at which it will listen.
-	// Only Open("auto") uses it. Open("auto") opens:
+	// Addr is the address to connect to or to listen at. Only Open("auto") uses it, and
+	// opens:
 	//
 	//   - soft, for a loopback address
 	//   - rdmacore, if a GID of its devices is Addr or the local address from which this

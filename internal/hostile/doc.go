@@ -10,6 +10,5 @@
 //   - The child exits when its standard input ends or its parent has exited.
 //
 // The server is an echo server on package reactor. A client compares every byte of the
-// echoes. The attacker that corrupts shared memory runs such a client too. The other
-// attackers do not use the library: they build their packets themselves.
+// echoes. Most attackers do not use the library: they build their packets themselves.
 package hostile

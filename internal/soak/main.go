@@ -1,7 +1,7 @@
 //go:build linux
 
-// Command soak attacks the library for a given time, on the local path and on the wire
-// path. Meanwhile clients check every byte of their echoes.
+// Command soak attacks the library for a given time, on both paths. Meanwhile clients
+// check every byte of their echoes.
 //
 //	go run ./internal/soak -duration 10m
 //
