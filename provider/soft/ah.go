@@ -73,8 +73,8 @@ func (d *device) routeOf(attr *verbs.AHAttr) (udp.Route, error) {
 	}, nil
 }
 
-// findSource stores the source address of datagrams on the local path. If the host has
-// no address with the source index, the source is the destination.
+// findSource stores the source address of datagrams on the local path: that of the
+// source index, or else the destination.
 func (a *ah) findSource() error {
 	addr, err := a.pd.dev.gids.at(a.attr.SourceIndex)
 	var none *verbs.ParamError

@@ -89,8 +89,8 @@ func (e *boundQP) release() {
 // hasEnd reports whether the binding has an end that was not taken yet.
 func (e *boundQP) hasEnd() bool { return e.End != nil && !e.taken }
 
-// path returns the path of a queue pair that enters RTR. The result local means that an
-// end waits to be taken, and wire means a binding for the wire path. Both may be false.
+// path returns the path of a queue pair that enters RTR: local if an end waits to be
+// taken, and wire if the binding is for the wire path. Both may be false.
 func (t *bindings) path(qpn uint32) (local, wire bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -125,9 +125,9 @@ func (t *bindings) dataHeard(qpn uint32) {
 
 var errSelf = errors.New("a queue pair can not be connected to itself")
 
-// take returns the end for a queue pair that enters RTR, which then owns the end. If
-// there is none, take makes two, and offers one to the peer. The parameters are the
-// numbers of both queue pairs.
+// take returns the end for a queue pair that enters RTR, and that then owns the end. If
+// there is none, take makes two, and offers one to the peer. The parameters are queue
+// pair numbers.
 func (t *bindings) take(own, peer uint32) (*localEnd, error) {
 	t.mu.Lock()
 	end := t.existing(own, peer)

@@ -85,16 +85,16 @@ type Config struct {
 	AllowedUsers []uint32
 	// ListenOnAll makes Listen return an error if it can not serve an address on each
 	// path that Path allows. False means that Listen serves what it can; see
-	// cm.ID.Serves.
+	// cm.ID.Serves. Addresses that are added later cause no error.
 	ListenOnAll bool
 	// MaxConnsPerUser is the largest number of local connections of one other user to
 	// the device. Root and the user of the device have no limit. Zero means an eighth of
 	// RLIMIT_NOFILE at Open. Negative means no limit.
 	//
-	//   - Connections to listeners count from the request on. Further requests are
-	//     refused with cm.RejectNoResources.
+	//   - Connections to listeners count from the request on. Further ones are refused
+	//     with cm.RejectNoResources.
 	//   - UD connections count once for each sender and receiver. A further one replaces
-	//     the longest idle one of the user. No datagram is lost.
+	//     the longest idle one of the user to that receiver, without loss.
 	//
 	// Users outside this user namespace count as one user, even with the user of the
 	// device if that user has the same number.
@@ -198,8 +198,8 @@ func (c *Config) setWireLimits() error {
 	return nil
 }
 
-// slots returns the largest number of shards of the device. The slot of a shard is below
-// this number. The slot is the remainder of the shard's queue pair numbers modulo slots.
+// slots returns the largest number of shards. Each shard has a slot below this number:
+// the remainder of its queue pair numbers modulo slots.
 func (c *Config) slots() uint32 { return 2 * uint32(c.Vectors) }
 
 // numberFor changes the random number num into a queue pair number of the given slot.

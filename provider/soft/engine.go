@@ -7,10 +7,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// engine has the methods of a queue pair that its path may call. Only qp implements it.
-// A test checks that the paths use only these methods, and the fields dev, shard and
-// num. The paths call them directly on *qp: calls through an interface need 7 to 8 %
-// more instructions (amd64).
+// engine has the methods of a queue pair that its path may call. A test checks that the
+// paths use only these methods, and the fields dev, shard and num. The paths call them
+// directly on *qp: calls through an interface need 7 to 8 % more instructions (amd64).
 //
 // A path numbers its packets or fragments with the path sequence, and reports which
 // sequences the peer has acknowledged.

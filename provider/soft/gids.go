@@ -12,8 +12,8 @@ import (
 )
 
 // A gidTable has the addresses of the host in the system's order. The index of an
-// address is its GID index. Reading the addresses is slow, so they are read again only
-// if needed.
+// address is its GID index. The table is read again only if needed, because reading is
+// slow.
 type gidTable struct {
 	inUse func() []netip.Addr // returns the local addresses of the wire path's sockets
 

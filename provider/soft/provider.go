@@ -36,7 +36,7 @@ func Open(cfg *Config) (*Provider, error) {
 //
 //   - verbs.ErrClosed: the device was closed.
 //   - *verbs.ParamError: the device has 65536 event channels.
-//   - errors of the system, for example if no descriptor is free
+//   - errors of the system, such as a lack of descriptors
 func (p *Provider) OpenChannel() (cm.TransportChannel, error) { return p.dev.cm.OpenChannel() }
 
 // Name returns "soft".

@@ -112,7 +112,7 @@ func (q *qp) register() error {
 }
 
 // attachToShard checks the CQs and the SRQ, and calls the function attach. It counts the
-// queue pair in refs of its PD, CQs and SRQ, which then can not be closed.
+// queue pair in refs of its PD, CQs and SRQ.
 func (q *qp) attachToShard(attach func() error) error {
 	q.shard.enter()
 	defer q.shard.leave()

@@ -59,8 +59,8 @@ func (a *ackDelay) requestSent() {
 	}
 }
 
-// delay reports whether the due acknowledgement may wait for a later call of drive, and
-// counts this call. The parameter end is the sequence after the executed packets.
+// delay counts a call of drive, and reports whether the due acknowledgement may wait for
+// a later one. The parameter end is the sequence after the executed packets.
 func (a *ackDelay) delay(end uint64) bool {
 	a.drives++
 	return a.state == ackDelayed && a.drives < maxAckDelays && end-a.ackedTo < maxDelayedPackets

@@ -41,8 +41,8 @@ func (c *rcConn) receiveAck(syndrome wire.Syndrome, seq uint64) {
 }
 
 // ackUpTo processes an acknowledgement of all requests below seq. If the response of a
-// READ or atomic is missing, it was lost, and is requested again (IBTA vol. 1,
-// 9.7.5.1.4). ackUpTo returns false after a loss, and if the queue pair has failed.
+// READ or atomic is missing, it is requested again (IBTA vol. 1, 9.7.5.1.4). ackUpTo
+// then returns false, and also if the queue pair has failed.
 func (c *rcConn) ackUpTo(seq uint64) bool {
 	known := seq
 	if w := c.q.expectedResponse(); w != nil {

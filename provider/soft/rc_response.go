@@ -29,9 +29,8 @@ func (c *rcConn) sendResponses() (done bool) {
 	return true
 }
 
-// delaysAck reports whether the due acknowledgement is delayed. It is called once in
-// each call of drive. There is no delay if the owner may sleep or the peer needs
-// credits.
+// delaysAck reports whether the due acknowledgement is delayed in this call of drive.
+// There is no delay if the owner may sleep or the peer needs credits.
 func (c *rcConn) delaysAck() bool {
 	return c.acks.delay(c.resp.dataEnd) && !c.demux.flushAll && c.credits.enough(c.resp.msn)
 }

@@ -77,8 +77,8 @@ func (c *shmConn) OnReady(_ int, events uint32) {
 // isServing reports whether the queue pair processes the peer's requests.
 func (c *shmConn) isServing() bool { return c.q.isServing() }
 
-// poll processes slots of the peer, and sends what can be sent. It returns false if
-// there was no work. After idleAfter calls without work, the connection becomes idle.
+// poll processes slots of the peer, and sends what can be sent. It returns false without
+// work. After idleAfter calls without work, the connection becomes idle.
 func (c *shmConn) poll() bool {
 	polls := &c.shard.polls
 	if polls.rests(c) && c.isIdle() {

@@ -125,8 +125,8 @@ func (d *udLocalDest) idle() bool {
 	return err == nil && held == 0
 }
 
-// connect makes the connection and enters udDestOpen, or udDestRefused if the backlog is
-// full. On other errors it removes the destination and returns false.
+// connect makes the connection, or enters udDestRefused if the backlog is full. On other
+// errors it removes the destination and returns false.
 func (d *udLocalDest) connect() bool {
 	fd := -1
 	err := resource.Retry(func() (err error) {

@@ -156,8 +156,8 @@ func (src *udLocalSource) OnReady(int, uint32) {
 }
 
 // readOne reads one datagram, and reports whether more may have arrived. It closes the
-// connection after an invalid packet, or if the peer has closed it. In both cases the
-// read may return 0 bytes.
+// connection after an invalid packet, such as an empty one, or if the peer has closed
+// it.
 func (src *udLocalSource) readOne() bool {
 	p := src.local
 	n, err := unix.Read(src.fd, p.in)
