@@ -193,7 +193,7 @@ func TestReceiveBadPackets(t *testing.T) {
 
 	send(good.Bytes())
 	require.Len(t, r.received().sizes, 1)
-	// Offset of a byte of the BTH outside the ICRC.
+	// Offset of the byte of the BTH that the ICRC does not cover.
 	const notCovered = 4
 	for i := range good.Bytes() {
 		if i == notCovered {
