@@ -53,10 +53,9 @@ func (id *ID) Accept(param *ConnParam) error {
 // it refuses the peer's response. The peer gets Rejected with RejectConsumer, or in the
 // UDP port space Unreachable with SIDRReject. Source: rdma_reject(3).
 //
-// The private data is copied. Its limit is 148 bytes, or 136 in the UDP port space.
-// After a *verbs.ParamError the call may be repeated. Otherwise the ID can only be
-// closed. If the peer has gone, the error is verbs.ErrPeerGone, or EINVAL with
-// librdmacm.
+// The private data is copied; for its limit see MaxPrivateData. After a
+// *verbs.ParamError the call may be repeated. Otherwise the ID can only be closed. If
+// the peer has gone, the error is verbs.ErrPeerGone, or EINVAL with librdmacm.
 func (id *ID) Reject(privateData []byte) error {
 	return id.do(callReject, func() error {
 		if err := checkPrivateData(id.ps, MessageReject, privateData); err != nil {

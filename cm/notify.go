@@ -2,13 +2,13 @@ package cm
 
 import "github.com/rdmaloop/rdmaloop/verbs"
 
-// Notify takes the place of the peer's confirmation when the queue pair has got a
-// message before it. Established follows, and a later confirmation is ignored. The
-// argument is verbs.AsyncCommEst. A caller that has polled such a message needs no
-// asynchronous event. TCP port space only. Source: rdma_notify(3).
+// Notify reports that the queue pair has got a message before the peer's confirmation.
+// Established follows, and a later confirmation is ignored. The argument is
+// verbs.AsyncCommEst. A caller that has polled such a message needs no asynchronous
+// event. TCP port space only. Source: rdma_notify(3).
 //
 // Another argument is a *verbs.ParamError. If the ID is established, the error matches
-// verbs.ErrState, and may be ignored.
+// verbs.ErrState, which the caller may ignore.
 func (id *ID) Notify(event verbs.AsyncEventType) error {
 	return id.do(callNotify, func() error {
 		if event != verbs.AsyncCommEst {

@@ -37,9 +37,9 @@ const DefaultQKey = 0x01234567
 // count or depth, zero means the usual value, and a negative value means zero. A count
 // that is too large is a *verbs.ParamError. A nil *ConnParam means the zero ConnParam.
 //
-// The usual values are those that librdmacm uses for a null pointer. In Connect they are
-// the largest values. In Accept they are the values of the request, up to the device's
-// limits. Source: rdma_connect(3), rdma_accept(3).
+// The usual values in Connect are the largest ones. In Accept they are those of the
+// request, up to the device's limits. librdmacm uses the same for a null pointer.
+// Source: rdma_connect(3), rdma_accept(3).
 type ConnParam struct {
 	// PrivateData is sent to the peer, and copied before the call returns. See
 	// MaxPrivateData for its limits. It may arrive padded with zeros (rdma_accept(3)), so

@@ -5,9 +5,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// CreateQP creates the queue pair of the ID, of the port space's type and with both CQs.
-// It does not keep attr. The caller closes the queue pair with CloseQP. Source:
-// rdma_create_qp(3).
+// CreateQP creates the queue pair of the ID. attr.Type must be that of the port space,
+// and both CQs must be set. CreateQP does not keep attr. The caller closes the queue
+// pair with CloseQP. Source: rdma_create_qp(3).
 //
 // An RC queue pair starts in INIT, where receive buffers can be posted, and follows the
 // state of the connection. A UD queue pair starts in RTS with DefaultQKey.

@@ -14,7 +14,7 @@ import (
 // this CQ. An SRQ counts once, with its MaxWR.
 //
 // After an error, a *verbs.OpError, nothing is reserved. If the CQ can not become deep
-// enough, it wraps a *verbs.ParamError, and possibly an error of the device.
+// enough, the error wraps a *verbs.ParamError.
 func (q *Queue) Reserve(n int) error {
 	const op = "reserve completions"
 	if q.err != nil {

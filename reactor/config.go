@@ -21,9 +21,8 @@ type Config struct {
 	// len(CPUs)]. If CPUs is empty, nothing is pinned. A loop made with NewLoop can not
 	// be pinned.
 	//
-	// Pinning is for loops that spin. A loop that sleeps has lower tail latencies without
-	// it. GOMAXPROCS should exceed the number of spinning loops, or other goroutines
-	// interrupt them for 10ms at a time.
+	// Pinning is for loops that spin; it makes the tail latencies of loops that sleep
+	// longer. GOMAXPROCS should exceed the number of spinning loops.
 	CPUs []int
 
 	// Idle says what a loop does after a turn without work: see IdlePolicy. Zero means

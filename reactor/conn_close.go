@@ -57,9 +57,9 @@ func (c *Conn) onStateTimer() {
 	}
 }
 
-// onOpenTimeout is called at the time limit of stateDialing and stateConnecting. It
-// first handles waiting connection events, because the loop may have been delayed; then
-// or in a later turn it ends the connection with cm.ErrTimedOut.
+// onOpenTimeout is called at the time limit of stateDialing and stateConnecting. It ends
+// the connection with cm.ErrTimedOut. Before that, it handles waiting connection events,
+// because the loop may have been delayed.
 func (c *Conn) onOpenTimeout() {
 	handled := (*eventSource)(c.loop).ready(0)
 	switch {

@@ -56,9 +56,9 @@ type dialRequest struct {
 }
 
 // Dial begins to connect to addr. A nil o means the defaults. When Dial returns nil,
-// OnOpen or OnDialError follows, on the loop of the connection. OnDialError gets o, or a
-// new DialOptions for nil; so does Conn.DialOptions. Any goroutine may call Dial, also
-// before Start.
+// OnOpen or OnDialError follows, on the loop of the connection. OnDialError and
+// Conn.DialOptions have o, or a new DialOptions if o is nil. Any goroutine may call
+// Dial, also before Start.
 //
 // After an error no callback follows. The errors:
 //

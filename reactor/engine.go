@@ -106,8 +106,8 @@ func (e *Engine) release() (err error) {
 
 // Start runs each loop on its own goroutine, and returns after OnBoot on every loop. If
 // OnBoot fails, Start ends the engine and returns that error. After an earlier Start or
-// Stop the error matches verbs.ErrState. If a thread can not be pinned, it is that of
-// the system.
+// Stop the error matches verbs.ErrState. If a thread can not be pinned, the error is
+// that of the system.
 func (e *Engine) Start() error {
 	if err := e.markStarted(); err != nil {
 		return err

@@ -31,8 +31,8 @@ type fullRecord struct {
 	tried time.Time // time of the last try to make a connection
 }
 
-// record records that k.loop had no room on k.dev at the time now, with conns
-// connections besides the refused one.
+// record records that k.loop had no room on k.dev at the time now. The loop had conns
+// connections then, without the refused one.
 func (f *fullLoops) record(k loopOnDevice, conns int64, now time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -75,8 +75,8 @@ type ConnHandler interface {
 	OnClose(c *Conn, err error)
 
 	// OnDialError is called when a Dial that returned nil did not lead to a connection. o
-	// is the argument of Dial, or a new DialOptions for nil. err is a *DialError, which
-	// has the address and contains:
+	// is the argument of Dial, or a new DialOptions if that was nil. err is a *DialError,
+	// which has the address and contains:
 	//
 	//   - *cm.RejectError: the peer has rejected the request.
 	//   - verbs.ErrNoResources: no room on this side, or with *cm.RejectError at the

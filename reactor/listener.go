@@ -109,9 +109,9 @@ func (ln *Listener) open(addr netip.AddrPort) error {
 // 0.0.0.0, stays a wildcard, which Dial does not accept.
 func (ln *Listener) Addr() netip.AddrPort { return ln.addr }
 
-// Serves returns the addresses at which the listener should receive requests. If it can
-// not, the field Err is the reason. On the soft device an element also names the path.
-// After Close, Serves returns nil. See cm.ID.Serves.
+// Serves returns the addresses at which the listener should receive requests. Where it
+// can not, the field Err is the reason. On the soft device an element also names the
+// path. After Close, Serves returns nil. See cm.ID.Serves.
 func (ln *Listener) Serves() []cm.ServedAddr { return ln.id.Serves() }
 
 // Close stops listening and frees the address. Requests before OnConnectRequest are

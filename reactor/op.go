@@ -20,8 +20,8 @@ type Op struct {
 type SendOptions struct {
 	// Tag is returned in Op.Tag.
 	Tag uint64
-	// Notify requests OnCompletion when the peer has confirmed the message; see there.
-	// One-sided and atomic operations always have it. The completion also confirms the
+	// Notify requests a call of OnCompletion when the peer has confirmed the message.
+	// One-sided and atomic operations always have one. The completion also confirms the
 	// connection's earlier sends and releases their buffers.
 	Notify bool
 	// Imm is the immediate data of a message, sent if HasImm is true. Only SendWith and

@@ -10,7 +10,6 @@ import (
 
 // Remote is the address and key of the peer's memory, for one-sided operations. The peer
 // makes it with RemoteOf and sends it, usually as private data or in a first message.
-//
 // Only the key protects the memory from other peers:
 //
 //   - A key is sent unencrypted, so anybody who can read the packets knows it.
@@ -22,12 +21,13 @@ import (
 // The software device (provider/soft) makes keys of 32 random bits. Each wrong guess
 // ends its connection. After eight wrong guesses a source must wait one second, and then
 // twice as long each time, up to ten minutes. A source is a local user, an IPv4 address
-// or an IPv6 prefix of 48 bits.
+// or an IPv6 prefix of 48 bits. A peer with more than 4,096 sources does not have to
+// wait.
 //
 // With 16,384 connections at a time, one source needs two and a half years on average to
 // guess the only key of a domain. The time is divided by the number of keys, and by the
-// number of sources. A peer with more than 4,096 sources does not have to wait. Keys of
-// kernel devices can be easier to guess: rdma_rxe has 8 random bits.
+// number of sources. Keys of kernel devices can be easier to guess: rdma_rxe has 8
+// random bits.
 type Remote struct {
 	Addr uint64 // virtual address at the peer: the result of MR.Addr there, plus an offset
 	RKey uint32 // remote key of the region: the result of MR.RKey at the peer

@@ -75,7 +75,7 @@ func (r *ConnRequest) Loop() *Loop { return r.loop.Load() }
 
 // Steer assigns the connection to the loop l, before Accept. If l is not a loop of
 // Engine, the error matches verbs.ErrForeign. In Config.Place it matches verbs.ErrState.
-// After an answer, or the end of the request, it is that of Accept.
+// If the request was answered or has ended, the errors are those of Accept.
 func (r *ConnRequest) Steer(l *Loop) error {
 	const op = "steer"
 	if !r.engine.owns(l) {

@@ -99,7 +99,7 @@ func (e *Engine) Wait() error {
 }
 
 // checkWaitable returns an error if the application runs the engine's loop and that loop
-// has not ended. Wait would block it.
+// has not ended. Wait would block that loop.
 func (e *Engine) checkWaitable(op string) error {
 	if e.embedded && !e.hasEnded() {
 		return operr.Wrap(op, verbs.ErrState)

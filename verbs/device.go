@@ -35,7 +35,7 @@ type Device interface {
 	AsyncFD() int
 	// NextAsync stores the oldest asynchronous event in ev. Without an event it returns
 	// false. It never blocks. A new event replaces a waiting one of the same type about
-	// the same object. Events about closed objects are dropped, and no others. After an
+	// the same object. Otherwise only events about closed objects are dropped. After an
 	// error the events can not be read any more. Source: ibv_get_async_event(3).
 	NextAsync(ev *AsyncEvent) (ok bool, err error)
 }

@@ -30,15 +30,14 @@ type InlineData [InlineBytes]byte
 // completions. A type assertion finds out whether a CQ is one. Some network cards have
 // this ability too.
 type InlinePoller interface {
-	// PollInline is a Poll that may also return small messages of QPs with
+	// PollInline is Poll, but may also return small messages of QPs with
 	// InlineReceiver.ReceiveInline. If dst[i] has the flag WCInline, data[i] begins with
-	// the dst[i].ByteLen bytes of a SEND without immediate data.
+	// the dst[i].ByteLen bytes of a SEND without immediate data. Only the first len(data)
+	// completions can have it.
 	//
-	// Such a message still needs a large enough receive buffer, but the buffer remains
-	// posted. The ID of the completion is that of the oldest buffer.
-	//
-	// Completions beyond len(data) have no message. The caller owns both slices. The CQ
-	// may keep references to them until the next call.
+	// Such a message still needs a large enough receive buffer, but leaves it posted. The
+	// ID of the completion is that of the oldest buffer. The caller owns both slices. The
+	// CQ may keep references to them until the next call.
 	PollInline(dst []WC, data []InlineData) (n int, err error)
 }
 

@@ -96,14 +96,13 @@ type MR interface {
 }
 
 // A Discarder is an MR that can return part of its memory to the system. A type
-// assertion finds out whether an MR is one. A device that pins memory has no Discarder,
-// because it would continue to use the old pages.
+// assertion finds out whether an MR is one. An MR that a device pins is none.
 type Discarder interface {
 	// Discard returns the whole pages in a range of the region to the system. Offset and
 	// length are in bytes. The pages then read as zero, and occupy memory again when they
-	// are used. During the call neither work requests, the program nor a peer may use
-	// them. The error is a *ParamError for a range outside the region, a *FeatureError,
-	// or that of madvise(2). Source: madvise(2), MADV_DONTNEED.
+	// are used. During the call no work request, program or peer may use them. The error
+	// is a *ParamError for a range outside the region, a *FeatureError, or that of
+	// madvise(2). Source: madvise(2), MADV_DONTNEED.
 	Discard(offset, length int) error
 }
 

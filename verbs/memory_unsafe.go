@@ -6,8 +6,8 @@ import (
 )
 
 // LoadUint64 returns the 8 bytes of mr at offset, in host byte order, with one atomic
-// load. A program can wait in a loop for a value that a device writes. Bytes that the
-// device has written before the value are then visible too. Any goroutine may call.
+// load. A program can wait for a value that a device writes; bytes that the device has
+// written before are then visible too. Any goroutine may call LoadUint64.
 //
 // LoadUint64 panics if the address is not a multiple of 8 or the bytes are not in the
 // region. Memory of PD.Alloc begins at a multiple of 8.

@@ -25,18 +25,18 @@ type QP interface {
 	// Query returns the current attributes. Source: ibv_query_qp(3).
 	Query() (QPAttr, error)
 
-	// PostSend appends work requests to the send queue, and notifies the device once for
-	// all of them. It returns the number of accepted requests. It needs state RTS or SQD;
-	// in StateError all requests are flushed. Source: ibv_post_send(3).
+	// PostSend appends work requests to the send queue, and notifies the device once. It
+	// returns the number of accepted requests. It needs state RTS or SQD; in StateError
+	// all requests are flushed. Source: ibv_post_send(3).
 	//
 	// After an error, request n was not accepted, and later ones were not examined:
 	//
-	//   - ErrQueueFull: the queue has room again after a poll of completions.
+	//   - ErrQueueFull: there is room again after a poll of completions.
 	//   - ErrState: the state of the QP does not allow the call.
 	//   - *ParamError, *FeatureError: the request can not be executed.
 	//
-	// The caller owns wrs, SGE lists and inline data again after the call. Memory named
-	// by SGEs belongs to the device until the completion.
+	// The slices, SGE lists and inline data belong to the caller again after the call.
+	// Memory named by SGEs belongs to the device until the completion.
 	PostSend(wrs []SendWR) (n int, err error)
 
 	// PostRecv appends work requests, with one buffer each, to the receive queue.

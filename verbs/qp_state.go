@@ -44,9 +44,9 @@ var udTransitions = []transition{
 // changed.
 var transitions = map[QPType][]transition{QPTypeRC: rcTransitions, QPTypeUD: udTransitions}
 
-// A TransitionError reports that a QP can not change from From to To with the given
-// attributes. If Missing and Extra are zero, there is no such transition. It matches
-// ErrState. Source: ibv_modify_qp(3).
+// A TransitionError reports that a QP can not change from the state From to the state To
+// with the given attributes. If Missing and Extra are zero, there is no such transition.
+// It matches ErrState. Source: ibv_modify_qp(3).
 type TransitionError struct {
 	Type     QPType
 	From, To QPState
