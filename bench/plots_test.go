@@ -67,8 +67,8 @@ func TestPlots(t *testing.T) {
 	}
 }
 
-// TestPlotsOfNothing checks that rows that a logarithmic scale cannot show, and plots
-// without rows, are left out.
+// TestPlotsOfNothing checks that rows that a logarithmic scale cannot show are left out,
+// and that empty plots are not written.
 func TestPlotsOfNothing(t *testing.T) {
 	require.Empty(t, plotTexts(t, nil))
 	bad := testRow("gnet", "tcp", "event", workPingPong, 64, 0, 0)

@@ -25,8 +25,8 @@ type Case struct {
 type Row struct {
 	Case
 
-	// P50, P99, P999 and Max are times in nanoseconds of one round trip, or of one
-	// repetition of another operation, for example a READ.
+	// P50, P99, P999 and Max are times in nanoseconds of one round trip or one other
+	// operation, for example a READ.
 	P50  float64 `json:"p50_ns"`
 	P99  float64 `json:"p99_ns"`
 	P999 float64 `json:"p999_ns"`

@@ -24,8 +24,8 @@ type Config struct {
 	//
 	// With "local" or "wire", Open("auto") opens the soft device.
 	Path string
-	// Vectors is the number of completion vectors of a soft device, best one for each
-	// loop. Zero means GOMAXPROCS. Other devices have a fixed number.
+	// Vectors is the number of completion vectors of a soft device. One for each loop is
+	// best. Zero means GOMAXPROCS. Other devices have a fixed number.
 	Vectors int
 	// Addr is the address to connect to or to listen at. Only Open("auto") uses it, and
 	// opens:

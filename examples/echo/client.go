@@ -18,7 +18,7 @@ type client struct {
 	reactor.BaseHandler
 	opts   *options
 	engine *reactor.Engine
-	// Results by loop index.
+	// Results of each loop, by its index.
 	results  []*loopResult
 	sessions []*session
 	// Receives one value from each session per phase.

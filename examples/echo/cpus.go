@@ -47,7 +47,7 @@ func (o *options) processorWarning() string {
 		different[cpu] = true
 	}
 	if len(different) == 0 || loops <= len(different) {
-		// The processors suffice, or their number is unknown.
+		// There are enough processors, or their number is unknown.
 		return ""
 	}
 	return fmt.Sprintf("-mode busy: %d loops share %d processors and will delay each other", loops, len(different))

@@ -126,8 +126,8 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// TestManyConnections checks more connections than loops, and a number of messages that
-// is not a multiple of the connections.
+// TestManyConnections checks a client with more connections than loops. The number of
+// messages is not a multiple of the connections.
 func TestManyConnections(t *testing.T) {
 	p := program(t, "-json", "-conns", "20", "-loops", "2", "-count", "1000", "-inflight", "3", "-duration", "20ms")
 	require.Equal(t, exitOK, p.exit(t), "%s", &p.stderr)

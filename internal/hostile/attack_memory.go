@@ -10,7 +10,7 @@ import (
 )
 
 // corruptMemory runs a client, and writes random bytes into all memory that the client
-// shares with the server. The client then opens new connections.
+// shares with the server. The client's connections end, and it opens new ones.
 func corruptMemory(a *attacker) error {
 	c := &client{}
 	s := a.spec

@@ -50,8 +50,7 @@ type Spec struct {
 	// Interval is the pause of an attacker between two rounds.
 	Interval time.Duration
 	// OwnAddress makes an address spoofer use its own address, which the server must
-	// accept. It shows that the server refuses the spoofer's other requests because of
-	// their address.
+	// accept. So the server refuses other addresses because they are false.
 	OwnAddress bool
 	// NoDisconnect makes an attacker exit without closing its connections. The server
 	// notices this after up to a minute.
@@ -105,8 +104,8 @@ type Note struct {
 type Tally struct {
 	// Echoes is the number of messages that came back unchanged.
 	Echoes uint64
-	// Lost is the number of messages that did not come back. It includes failed
-	// connections, but not expendable ones.
+	// Lost is the number of messages that did not come back. Messages on expendable
+	// connections do not count.
 	Lost uint64
 	// Damaged is the number of echoes that differ from their message, or have no
 	// message. Expendable connections do not count.

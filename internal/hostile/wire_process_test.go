@@ -26,7 +26,7 @@ func TestStoppedClientOnWire(t *testing.T) {
 }
 
 // TestKilledClientsOnWire checks that the server releases the resources of killed
-// clients, which send no DREQ, when its keepalive fails.
+// clients when its keepalive fails.
 func TestKilledClientsOnWire(t *testing.T) {
 	f := newWireFixture(t, hostile.Spec{Keepalive: 5 * time.Second})
 	for seed := range uint64(3) {

@@ -24,8 +24,8 @@ import (
 	"go.uber.org/goleak"
 )
 
-// Goroutines may need time to end. So resources are listed in each settleStep until
-// settleLimit. Those that then still exist are leaked. Arbitrary.
+// Goroutines may need time to end. So resources are listed in each settleStep. Those
+// that exist after settleLimit are leaked. Both times are arbitrary.
 const (
 	settleLimit = 5 * time.Second
 	settleStep  = 5 * time.Millisecond

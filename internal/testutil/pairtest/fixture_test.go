@@ -137,8 +137,8 @@ func newFixture(t *testing.T, p cm.Provider, vector int) *fixture {
 	return f
 }
 
-// listen creates the listeners of the passive side: one port number in the TCP and the
-// UDP port space.
+// listen creates the listeners of the passive side, with the same port in the TCP and
+// the UDP port space.
 func (f *fixture) listen(t *testing.T, addr netip.AddrPort) {
 	for _, l := range []struct {
 		ps cm.PortSpace
