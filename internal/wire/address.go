@@ -12,12 +12,12 @@ func NewGID(a netip.Addr) GID { return a.As16() }
 // Addr returns the IP address. A mapped IPv4 address becomes an IPv4 address.
 func (g GID) Addr() netip.Addr { return netip.AddrFrom16(g).Unmap() }
 
-// A ServiceID names a service of a host. In the RDMA IP CM service it consists of a port
-// space and a port (IBTA annex A11.2).
+// A ServiceID names a service of a host: in the RDMA IP CM service, a port space and a
+// port (IBTA annex A11.2).
 type ServiceID uint64
 
-// NewServiceID returns the service id of a port. Port spaces are numbered as in the
-// kernel's enum rdma_port_space: 0x0106 for RC, 0x0111 for UD.
+// NewServiceID returns the service id of a port. The port space is 0x0106 for RC and
+// 0x0111 for UD (the kernel's enum rdma_port_space).
 func NewServiceID(portSpace, port uint16) ServiceID {
 	return ServiceID(portSpace)<<16 | ServiceID(port)
 }

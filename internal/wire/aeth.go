@@ -29,7 +29,7 @@ func (h *AETH) Set(s Syndrome, msn psn.Value) {
 }
 
 // A Syndrome says how a responder answers a request. The top three bits are the kind of
-// the answer. Ack, RNRNAK and NAK make a Syndrome.
+// the answer.
 type Syndrome uint8
 
 // A SyndromeKind is the kind of an answer. Values without a name are reserved.
@@ -72,8 +72,8 @@ var creditCounts = [noCredits]uint16{
 	1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768,
 }
 
-// Ack returns an ACK that grants the given number of credits. A number without a code is
-// rounded down to the next one that has a code.
+// Ack returns an ACK that grants credits. If the number has no code, Ack takes the next
+// smaller number that has one.
 func Ack(credits int) Syndrome {
 	code, exact := slices.BinarySearch(creditCounts[:], uint16(min(max(credits, 0), 1<<15)))
 	if !exact {
@@ -82,8 +82,8 @@ func Ack(credits int) Syndrome {
 	return Syndrome(code)
 }
 
-// RNRNAK returns an RNR NAK: the responder has no receive buffer. The parameter timer is
-// the code of the time to wait, 0 to 31.
+// RNRNAK returns the answer of a responder without a receive buffer. The parameter timer
+// is the code of the time to wait, 0 to 31.
 func RNRNAK(timer uint8) Syndrome {
 	return Syndrome(SyndromeRNRNAK<<codeBits) | Syndrome(timer&codeMask)
 }
@@ -95,9 +95,8 @@ func NAK(code NAKCode) Syndrome { return Syndrome(SyndromeNAK<<codeBits) | Syndr
 // Kind returns the kind of the answer.
 func (s Syndrome) Kind() SyndromeKind { return SyndromeKind(s >> codeBits) }
 
-// Credits returns the number of credits that an ACK grants. A requester needs one credit
-// for each request that uses a receive buffer. Credits returns false if the syndrome is
-// not an ACK, or is AckNoCredits.
+// Credits returns the number of credits in an ACK. A requester needs one credit for each
+// receive buffer. Credits returns false for AckNoCredits, an RNR NAK and a NAK.
 func (s Syndrome) Credits() (n int, ok bool) {
 	code := s & codeMask
 	if s.Kind() != SyndromeAck || code == noCredits {

@@ -38,8 +38,8 @@ type BTH [BTHSize]byte
 // Opcode returns the operation code.
 func (h *BTH) Opcode() Opcode { return Opcode(h[0]) }
 
-// Solicited reports whether the message requests a completion event at the receiver. It
-// is valid in the last packet of a message.
+// Solicited reports whether the message requests a completion event at the receiver.
+// Only the last packet of a message has a valid bit.
 func (h *BTH) Solicited() bool { return h[1]&0x80 != 0 }
 
 // SetSolicited sets the solicited event bit.
@@ -81,9 +81,8 @@ func (h *BTH) PSN() psn.Value { return psn.Value(uint24(h[9:12])) }
 // SetPSN sets the packet sequence number.
 func (h *BTH) SetPSN(v psn.Value) { putUint24(h[9:12], uint32(v)) }
 
-// PKeysMatch reports whether two ports with these partition keys may communicate: the
-// partition numbers are equal, and at least one key is of a full member (IBTA vol. 1,
-// 10.9.3).
+// PKeysMatch reports whether ports with these partition keys may communicate (IBTA vol.
+// 1, 10.9.3). They need the same partition number, and at least one full member.
 func PKeysMatch(a, b uint16) bool {
 	const full = 0x8000
 	return (a^b)&^full == 0 && (a|b)&full != 0 && a&^full != 0

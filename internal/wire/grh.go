@@ -8,9 +8,8 @@ import (
 // GRHSize is the length of a GRH in bytes.
 const GRHSize = 40
 
-// A GRH is the IP header that a received UD datagram has before its payload: an IPv6
-// header, or 20 zero bytes and an IPv4 header. The version fields tell which. Source:
-// IBTA vol. 1, 11.4.1.2; annex A17.4.5.2.
+// A GRH is the IP header before the payload of a received UD datagram: an IPv6 header,
+// or 20 zero bytes and an IPv4 header. Source: IBTA vol. 1, 11.4.1.2; annex A17.4.5.2.
 type GRH [GRHSize]byte
 
 // Set writes the IP header of a received packet:
@@ -19,8 +18,7 @@ type GRH [GRHSize]byte
 //   - tos is the type of service or the traffic class.
 //   - ttl is the time to live or the hop limit.
 //
-// The identification and the flow label are 0: a socket does not report them. IPv4
-// addresses may be IPv4-mapped.
+// The identification and the flow label are 0. Addresses may be IPv4-mapped.
 func (h *GRH) Set(src, dst netip.Addr, packet int, tos, ttl uint8) {
 	*h = GRH{}
 	from, to := src.Unmap(), dst.Unmap()

@@ -2,8 +2,8 @@ package wire
 
 import "math/bits"
 
-// A headerSet is a set of extended headers, one bit for each. The lowest bit is the
-// header that comes first (IBTA vol. 1, 5.2).
+// A headerSet is a set of extended headers, one bit for each. The order of the bits is
+// that in a packet (IBTA vol. 1, 5.2).
 type headerSet uint8
 
 const (

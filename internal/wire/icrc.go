@@ -8,8 +8,8 @@ import (
 )
 
 // An ICRC is the invariant CRC at the end of a packet, or an intermediate value. It is
-// Ethernet's CRC-32 over all fields of the packet and its IP and UDP headers that the
-// network does not change. Source: IBTA vol. 1, 7.8.1; annex A17.3.3.
+// the CRC-32 of Ethernet over all fields that the network does not change. Source: IBTA
+// vol. 1, 7.8.1; annex A17.3.3.
 type ICRC uint32
 
 // icrcSeed is the CRC of eight bytes of ones, in place of the local route header.
@@ -28,11 +28,10 @@ const (
 	protoUDP = 17
 )
 
-// A Flow computes and verifies the ICRCs of packets from one endpoint to another. An
-// ICRC also covers fields of the IP and UDP headers, of which the Flow has a copy.
+// A Flow computes and verifies the ICRCs of packets from one endpoint to another. It has
+// a copy of the IP and UDP header fields that the ICRC covers. Set must be called first.
 //
-// A Flow remembers values of the last packet to save time, so a caller should keep a
-// Flow that it uses often. Set must be called before any other method.
+// Using the same Flow for all packets is faster than creating one for each packet.
 type Flow struct {
 	ip int // Size of the IP header in bytes.
 	// The headers as the ICRC covers them: fields that routers may change are all ones,
@@ -87,8 +86,8 @@ func (f *Flow) setIP6(src, dst [16]byte) {
 	copy(h[24:], dst[:])
 }
 
-// headerICRC returns the ICRC of the IP and UDP headers. The length is in bytes, from
-// the BTH to the ICRC. id is the IPv4 identification.
+// headerICRC returns the ICRC of the IP and UDP headers. The parameter length is in
+// bytes, from the BTH to the ICRC. The parameter id is the IPv4 identification.
 func (f *Flow) headerICRC(length int, id uint16) ICRC {
 	if length != f.length {
 		f.setLength(length)
@@ -110,25 +109,23 @@ func (f *Flow) setLength(length int) {
 	f.length, f.headerSum = length, icrcSeed.add(f.headers[:f.ip+udpSize])
 }
 
-// Seal computes the ICRC of a packet and writes it to the end of the packet. All other
-// bytes must have their final values.
+// Seal writes the ICRC to the end of a packet, whose other bytes are final.
 //
 // The parameter id is the identification that the kernel will write into the IPv4 header
-// (RFC 791, 3.1). An unconnected socket with IP_PMTUDISC_DO sends identification 0, and
-// with UDP_SEGMENT identification i for segment i. Seal ignores id for IPv6.
+// (RFC 791, 3.1). On a socket that is not connected, with IP_PMTUDISC_DO, it is 0. With
+// UDP_SEGMENT it is the number of the segment. Seal ignores id for IPv6.
 func (f *Flow) Seal(p Packet, id uint16) {
 	binary.LittleEndian.PutUint32(p.bytes[len(p.bytes)-ICRCSize:], uint32(f.icrcOf(p, id)))
 }
 
 // Verify reports whether the ICRC of a received packet is correct.
 //
-// A UDP socket does not report the IPv4 identification, which the ICRC covers. So for
-// IPv4, Verify computes the identification with which the ICRC is correct, and the
-// caller must check it with an IdentWindow. A damaged packet has such an identification
-// with a probability of 1 in 1<<16. For IPv6, a damaged packet passes with a probability
-// of 1 in 1<<32.
+// For IPv4 the ICRC also covers the identification, which a UDP socket does not report.
+// So Verify returns the identification with which the ICRC is correct. The caller checks
+// it with an IdentWindow. A damaged packet passes Verify with a probability of 1 in
+// 1<<16 for IPv4, and 1 in 1<<32 for IPv6.
 //
-// Verify changes a byte of the packet and restores it before it returns.
+// Verify changes a byte of the packet, and restores the byte before it returns.
 func (f *Flow) Verify(p Packet) (id uint16, ok bool) {
 	difference := p.ICRC() ^ f.icrcOf(p, f.expectedID)
 	if f.ip == ip6Size {
@@ -147,7 +144,7 @@ func (f *Flow) Verify(p Packet) (id uint16, ok bool) {
 }
 
 // predict predicts the next identification: the same again if the last two were equal,
-// and otherwise the last one plus one. Most senders do one or the other.
+// and otherwise the last one plus one.
 func (f *Flow) predict(id uint16) {
 	f.expectedID = id + 1
 	if id == f.lastID {
@@ -156,8 +153,8 @@ func (f *Flow) predict(id uint16) {
 	f.lastID = id
 }
 
-// icrcOf computes the ICRC of a packet with the given identification. The ICRC covers
-// the byte with FECN and BECN as all ones, because switches may change it.
+// icrcOf computes the ICRC of a packet with the given identification. Switches may
+// change the byte with FECN and BECN, so the ICRC covers it as all ones.
 func (f *Flow) icrcOf(p Packet, id uint16) ICRC {
 	const maskedByte = 4
 	kept := p.bytes[maskedByte]
@@ -167,16 +164,14 @@ func (f *Flow) icrcOf(p Packet, id uint16) ICRC {
 	return sum
 }
 
-// solve finds by which bits two identifications of the same packet differ. The parameter
-// difference is the exclusive or of the two ICRCs. The length is that of the packet in
-// bytes. solve returns the exclusive or of the two identifications, or false if there is
-// none.
+// solve finds out by which bits two identifications of a packet differ. The parameter
+// difference is the exclusive or of the two ICRCs. The parameter length is the length of
+// the packet in bytes. solve returns false if no identifications have this difference.
 //
-// The CRC is linear, and multiplies its register by x for each bit that it processes. So
-// solve divides the difference by x for each bit from the identification to the end of
-// the covered data. The result is the difference of the four-byte words that begin with
-// the identifications. The second half of the words has equal flags and fragment
-// offsets, so the second half of the result must be zero.
+// The CRC is linear, and multiplies its register by x for each bit. So solve divides the
+// difference by x for each bit from the identification on. The result is the difference
+// of the four-byte words that begin with the identification. Only their first halves may
+// differ.
 func solve(difference ICRC, length int) (changed uint16, ok bool) {
 	four := bits.ReverseBytes32(multiply(uint32(difference), inversePowers[length/4]))
 	return uint16(four >> 16), uint16(four) == 0

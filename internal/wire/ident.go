@@ -3,57 +3,52 @@ package wire
 import "time"
 
 const (
-	// identSlack is the largest usual distance of an identification from the previous
-	// one, up or down. Distances above one come from loss, reordering, segmentation, and
-	// other flows with the same counter.
+	// identSlack is the largest usual distance between the identifications of two
+	// packets, up or down. Causes of distances above one are loss, reordering,
+	// segmentation, and other flows that use the same counter.
 	//
-	// The number is small enough to detect damage. If one byte is damaged, the
-	// identification from Flow.Verify is wrong by at least 231 in packets of up to 4
-	// KiB, and by at least 586 up to 2 KiB.
+	// A damaged byte changes the identification from Flow.Verify by at least 231 in
+	// packets of up to 4 KiB, and by at least 586 up to 2 KiB. identSlack is smaller.
 	identSlack = 200
-	// The window gets wider by one for every identIdleStep of idle time, for two
-	// reasons:
-	//
-	//   - Linux adds up to one for each millisecond of idle time.
-	//   - Other flows may use the same counter. At 2 Gbit/s (arbitrary), packets of 1
-	//     KiB add 250 in a millisecond.
-	//
-	// Together this is about one in 4 µs.
+	// The window gets wider by one for every identIdleStep of idle time. Linux increases
+	// a counter by up to one in a millisecond. Other flows with the same counter
+	// increase it by 250, with packets of 1 KiB at 2 Gbit/s (arbitrary). Together that
+	// is about one in 4 µs.
 	identIdleStep = 4 * time.Microsecond
 	// maxSegments is the largest number of segments into which Linux cuts a message
 	// (udp(7), UDP_SEGMENT).
 	maxSegments = 128
-	// identWidening is the factor by which a misfit that is accepted widens the window.
-	// After four of them every packet fits. Arbitrary.
+	// identWidening is the factor by which the window gets wider when a packet that does
+	// not fit is accepted. Arbitrary. After four such packets every packet fits.
 	identWidening = 4
-	// narrowAfter is the number of packets in a row that make a wide window narrower:
-	// they would fit a quarter of its additional width. Arbitrary.
+	// A wide window gets narrower after narrowAfter packets in a row that fit a quarter
+	// of extraWidth. Arbitrary.
 	narrowAfter = 1024
 	// After this number of packets with identification 0, the sender is assumed to
-	// number the segments of each message from 0. Other senders send 0 at most twice in
-	// a row, when a counter overflows.
+	// number the segments of each message from 0. Other senders use 0 at most twice in a
+	// row.
 	segmentingZeros = 3
-	// maxMisfits is the maximum number of misfits in a row that are dropped. The next
-	// one is accepted, because a sender may choose any identification (RFC 6864, 4.1).
+	// maxMisfits is the maximum number of packets in a row that are dropped because they
+	// do not fit. The next packet is accepted, because senders may choose any
+	// identification (RFC 6864, 4.1).
 	maxMisfits = 2
 )
 
-// An IdentWindow detects damaged IPv4 packets by their identification (RFC 791, 3.1), as
-// Flow.Verify has computed it. A wrong identification seldom fits those of earlier
-// packets. Each flow has its own IdentWindow.
+// An IdentWindow detects damaged IPv4 packets. If a packet is damaged, the
+// identification from Flow.Verify is wrong, and seldom fits those of earlier packets
+// (RFC 791, 3.1). Each flow has its own IdentWindow.
 //
 // Linux numbers packets in three ways:
 //
-//   - An unconnected socket numbers the segments of each message 0, 1, 2 and so on.
-//     After three zeros, no identification of maxSegments or more fits.
+//   - A socket that is not connected numbers the segments of each message 0, 1, 2 and so
+//     on. After three zeros, no identification of maxSegments or more fits.
 //   - A connected socket adds one for each message. The segments of a message have
 //     consecutive identifications.
-//   - Other packets, for example those of rxe, are numbered by a counter of the host,
-//     which flows share. Its steps are irregular, and larger after idle time.
+//   - Other packets, for example those of rxe, use a counter of the host, which several
+//     flows share. The steps of the counter are irregular, and larger after idle time.
 //
-// The caller drops a packet that does not fit, but the window stores its identification.
-// So the packet fits when the sender sends it again, even if the sender's counter has
-// jumped.
+// The caller drops a packet that does not fit. The window stores its identification, so
+// the packet fits when it is sent again.
 //
 // The zero value is a new window. The first packet always fits.
 type IdentWindow struct {
@@ -79,10 +74,9 @@ type identMark struct {
 	since time.Duration
 }
 
-// Fits reports whether the sender may have sent a packet with the identification id. If
-// not, the caller drops the packet. The parameter since is a time when the packet was
-// not in the socket yet. Fits calls clock, which returns the present time, only when
-// needed.
+// Fits reports whether the sender may have sent a packet with the identification id. The
+// parameter since is a time before the packet arrived. Fits calls the function clock to
+// get the present time, if it needs it.
 func (w *IdentWindow) Fits(id uint16, since time.Duration, clock func() time.Duration) bool {
 	mark := identMark{id, since}
 	switch {
@@ -115,9 +109,9 @@ func (w *IdentWindow) follows(id uint16, before *identMark, clock func() time.Du
 	return distance <= narrow || distance <= narrow+int(w.extraWidth)+int(min((clock()-before.since)/identIdleStep, 1<<16))
 }
 
-// narrow counts an accepted packet. After narrowAfter packets that would fit a quarter
-// of the additional width, it halves that width. The parameter step is the distance from
-// the previous identification.
+// narrow counts an accepted packet. After narrowAfter packets that fit a quarter of
+// extraWidth, it halves extraWidth. The parameter step is the distance from the previous
+// identification.
 func (w *IdentWindow) narrow(step uint16) {
 	if w.extraWidth == 0 {
 		return

@@ -1,7 +1,7 @@
 package wire
 
-// A layout copies fields from a struct to bytes if toBytes is true, and otherwise from
-// bytes to a struct. Each message lists its fields once, for Encode and Decode.
+// A layout copies the fields of a message: from a struct to bytes if toBytes is true,
+// and otherwise back. Encode and Decode use the same list of fields.
 type layout struct {
 	data    *[MADDataSize]byte
 	toBytes bool
@@ -15,9 +15,9 @@ type unsigned interface {
 // length in bits.
 func number[T unsigned](l layout, off, width int, v *T) { field(l, off, 0, width, v) }
 
-// field copies an integer field that begins at any bit. off is the offset of the first
-// byte, bit is the first bit (0 is the most significant), and width is the length in
-// bits. Only the low bits of v are encoded.
+// field copies an integer field. The parameter off is the offset of its first byte, bit
+// is the first bit in that byte (0 is the most significant), and width is the length in
+// bits.
 func field[T unsigned](l layout, off, bit, width int, v *T) {
 	size := (bit + width + 7) / 8
 	b := l.data[off : off+size]

@@ -13,9 +13,9 @@ const (
 	MADDataOffset = 24
 )
 
-// A MAD is a management datagram: the payload of a datagram from GSIQPN to GSIQPN with
-// GSIQKey. Another length than MADSize must never be sent, because it would stop the
-// connection management of Linux up to 6.1. Source: IBTA vol. 1, 13.4.
+// A MAD is a management datagram from GSIQPN to GSIQPN with GSIQKey. Its length is
+// always MADSize. Other lengths stop the connection management of Linux up to 6.1.
+// Source: IBTA vol. 1, 13.4.
 //
 //	0   base version (8) | class (8) | class version (8) | method (8)
 //	4   status (16) | class specific (16)
@@ -61,8 +61,8 @@ func DecodeMAD(payload []byte) (*MAD, error) {
 // Attribute returns the type of the message, even one without a constant.
 func (m *MAD) Attribute() Attribute { return Attribute(binary.BigEndian.Uint16(m[16:])) }
 
-// TID returns the transaction id. REP, MRA, REJ and RTU have the id of their REQ, and a
-// DREP has the id of its DREQ.
+// TID returns the transaction id. REP, MRA, REJ and RTU have that of the REQ. A DREP has
+// that of the DREQ.
 func (m *MAD) TID() uint64 { return binary.BigEndian.Uint64(m[8:]) }
 
 // encoding writes the header of a message to m and clears the other bytes. It returns a

@@ -2,9 +2,8 @@ package wire
 
 import "fmt"
 
-// An Opcode is the operation code of a packet. The top three bits are the transport
-// service. The opcode determines the extended headers and the payload's possible length.
-// Source: IBTA vol. 1, 9.2.
+// An Opcode is the operation code of a packet. Its top three bits are the transport
+// service. It determines the extended headers. Source: IBTA vol. 1, 9.2.
 type Opcode uint8
 
 // Opcodes of reliable connections.
@@ -154,9 +153,8 @@ func (o Opcode) HasImm() bool { return formats[o].headers&hasImm != 0 }
 // length.
 func (o Opcode) Size(payload int) int { return o.headerSize() + payload + pad(payload) + ICRCSize }
 
-// FitsPayload reports whether the opcode allows a payload of n bytes for a path MTU of
-// mtu bytes. Decode does not check this, because a wrong length needs a NAK (IBTA vol.
-// 1, 9.7.4.1).
+// FitsPayload reports whether the opcode allows a payload of n bytes with a path MTU of
+// mtu bytes. The responder answers a wrong length with a NAK (IBTA vol. 1, 9.7.4.1).
 func (o Opcode) FitsPayload(n, mtu int) bool {
 	switch formats[o].payload {
 	case payloadFull:

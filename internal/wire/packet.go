@@ -14,8 +14,8 @@ const MaxPacket = BTHSize + RETHSize + ImmDtSize + MaxPayload + ICRCSize
 
 // Errors of Decode.
 var (
-	// ErrLength means that the packet is too short for its headers or that its payload
-	// is too long or wrong for its opcode.
+	// ErrLength means that the packet is too short, too long, or has a length that its
+	// opcode does not allow.
 	ErrLength = errors.New("wire: invalid packet length")
 	// ErrVersion means that the version of the transport header is not 0.
 	ErrVersion = errors.New("wire: unknown transport header version")
@@ -23,22 +23,21 @@ var (
 	ErrOpcode = errors.New("wire: unknown opcode")
 )
 
-// A Packet is a packet whose length has been checked. It is a view of the slice that
-// Decode or Build got, and is valid until the caller reuses that slice.
+// A Packet is a packet whose length has been checked. It is a view of the caller's
+// slice, and valid until the caller reuses the slice.
 //
-// A method for a header returns nil if the opcode does not have that header.
+// A method that returns a header returns nil if the opcode does not have the header.
 //
-// A Packet has only the slice, so that the compiler passes it in registers.
+// A Packet has no other fields, so that the compiler passes it in registers.
 type Packet struct {
 	bytes []byte // The bytes of the packet, from the BTH to the ICRC.
 }
 
-// Decode checks a received packet, the payload of a UDP datagram, and returns a view of
-// it. The error is ErrLength, ErrVersion or ErrOpcode. After an error the caller drops
-// the packet (IBTA vol. 1, 9.6).
+// Decode checks a received packet, and returns a view of b. The caller drops a packet
+// with an error (IBTA vol. 1, 9.6). The error is ErrLength, ErrVersion or ErrOpcode.
 //
-// Decode does not check the ICRC (see Flow.Verify), keys, or the length for the path MTU
-// (see Opcode.FitsPayload).
+// Decode does not check the ICRC (see Flow.Verify), the keys, or the path MTU (see
+// Opcode.FitsPayload).
 func Decode(b []byte) (Packet, error) {
 	if len(b) < BTHSize+ICRCSize || len(b)%4 != 0 {
 		return Packet{}, ErrLength
@@ -57,13 +56,13 @@ func Decode(b []byte) (Packet, error) {
 	return Packet{b}, nil
 }
 
-// Build begins a packet with a payload of the given length in bytes, at the beginning of
-// b. It sets the opcode, the pad count and DefaultPKey, clears the other fields and the
-// pad, and leaves the payload as it is. The caller then fills in headers and payload,
-// and calls Flow.Seal.
+// Build begins a packet in b. The parameter payload is the length of the payload in
+// bytes. Build sets the opcode, the pad count and DefaultPKey, and clears the other
+// fields and the pad. Then the caller fills in the headers and the payload, and calls
+// Flow.Seal.
 //
-// Build panics if the opcode is unknown, if the payload length is not allowed, or if b
-// is too short.
+// Build panics if the opcode is unknown, if it does not allow the length, or if b is too
+// short.
 func Build(b []byte, op Opcode, payload int) Packet {
 	if op.Kind() == KindUnknown || !op.allows(payload) {
 		panic("wire: invalid opcode or payload length")

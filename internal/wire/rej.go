@@ -7,8 +7,8 @@ type Answered uint8
 const (
 	AnsweredREQ Answered = 0
 	AnsweredREP Answered = 1
-	// An MRA with this value answers a LAP. A REJ with this value answers no message,
-	// but reports for example a timeout.
+	// An MRA with this value answers a LAP. A REJ with this value answers no message.
+	// Its cause is for example a timeout.
 	AnsweredOther Answered = 2
 )
 
@@ -18,8 +18,8 @@ type REJ struct {
 	RemoteID uint32
 	Rejected Answered // Message that is rejected, 2 bits.
 	Reason   uint16   // Reason of the reject: see IBTA vol. 1, 12.6.7.2.
-	// Additional information; its meaning depends on Reason. InfoLength (7 bits) is its
-	// length in bytes as the sender states it, and may exceed len(Info).
+	// Additional information, depending on Reason. InfoLength (7 bits) is the length
+	// that the sender states. It may exceed len(Info).
 	Info       [72]byte
 	InfoLength uint8
 

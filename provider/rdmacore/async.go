@@ -44,27 +44,25 @@ func (t *objectTable) find(address uintptr) any {
 	return t.table[address]
 }
 
-// A rawAsync is an event of libibverbs: a type of enum ibv_event_type, and the address
-// of a C object or the number of a port.
+// A rawAsync is an event of libibverbs. It has a type of enum ibv_event_type, and the
+// address of a C object or a port number.
 type rawAsync struct {
 	object uint64
 	typ    uint32
 	port   uint32
 }
 
-// An asyncQueue holds asynchronous events that were fetched from the device and that
-// NextAsync has not returned yet. A CQ that has been empty for a long time fetches
-// events too, because it may have been overrun.
+// An asyncQueue has asynchronous events for NextAsync that were already fetched from the
+// device. A CQ fetches events to find out whether it was overrun.
 //
-// After such a fetch the device's descriptor is not readable any more. So the
-// application gets an epoll descriptor for both the device's descriptor and an eventfd.
-// The eventfd is readable while the asyncQueue has events.
+// The application waits on an epoll descriptor. It is readable while the device has an
+// event, or the asyncQueue has one (eventfd).
 type asyncQueue struct {
 	epoll, eventfd int
 	// take fetches one event. It returns 1, 0 if there is none, or a negated errno.
 	take func(*rawAsync) int32
-	// identify converts an event and finds its object. It returns false if the object is
-	// not an open object of this package.
+	// identify converts an event and finds its object. It returns false for unknown and
+	// closed objects.
 	identify func(*rawAsync) (verbs.AsyncEvent, bool)
 
 	mu     sync.Mutex
@@ -154,8 +152,8 @@ func (a *asyncQueue) dropEvents(object any) {
 	}
 }
 
-// fetchAll fetches the device's events, because a CQ has been empty for a long time and
-// may have been overrun.
+// fetchAll fetches the events of the device. A CQ that seems empty calls it to detect an
+// overrun.
 func (a *asyncQueue) fetchAll() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -167,8 +165,8 @@ func (a *asyncQueue) fetchAll() {
 	a.signal()
 }
 
-// fetch fetches all events of the device. It acknowledges them at once, because an
-// unacknowledged event would block the destruction of its object.
+// fetch fetches all events of the device, and acknowledges them. An event that is not
+// acknowledged blocks the destruction of its object.
 func (a *asyncQueue) fetch() error {
 	for {
 		var raw rawAsync
@@ -195,8 +193,8 @@ func (d *device) takeAsync(raw *rawAsync) int32 {
 	return int32(n)
 }
 
-// asyncEvent converts an event of libibverbs, and marks the CQ of an overrun. It returns
-// false if the object of the event is not an open object of this package.
+// asyncEvent converts an event of libibverbs. It marks a CQ that was overrun. It returns
+// false for unknown and closed objects.
 func (d *device) asyncEvent(raw *rawAsync) (ev verbs.AsyncEvent, ok bool) {
 	ev = verbs.AsyncEvent{Type: verbs.AsyncEventType(raw.typ), Port: uint8(raw.port)}
 	if raw.object == 0 {

@@ -14,8 +14,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// channel implements cm.TransportChannel. Its lock is held during every call of
-// librdmacm for the channel or its IDs; see the package comment.
+// channel implements cm.TransportChannel. Its lock is held during calls of librdmacm for
+// the channel and its IDs.
 type channel struct {
 	provider *Provider
 	fd       int

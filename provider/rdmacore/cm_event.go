@@ -14,8 +14,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Next fetches one event. For some events librdmacm also changes the state of a queue
-// pair or sends messages during this call.
+// Next fetches one event. During this call librdmacm may change the state of a queue
+// pair.
 //
 // Implements: rdma_get_cm_event(3), rdma_ack_cm_event(3).
 func (ch *channel) Next(ev *cm.TransportEvent) (bool, error) {
@@ -35,8 +35,7 @@ func (ch *channel) Next(ev *cm.TransportEvent) (bool, error) {
 	}
 }
 
-// translate converts the event in ch.raw. It returns false if the ID was destroyed
-// meanwhile; the event is then dropped.
+// translate converts the event in ch.raw. It returns false if the ID was destroyed.
 func (ch *channel) translate(ev *cm.TransportEvent) bool {
 	raw := &ch.raw
 	*ev = cm.TransportEvent{Type: cm.EventType(raw._type), Status: int(raw.status)}
@@ -72,9 +71,8 @@ func (ch *channel) request(ev *cm.TransportEvent) *id {
 	return ch.adopt(c)
 }
 
-// byApplication reports whether an application has rejected a request. The peer's kernel
-// sends an application's reason code for other causes too, but then the private data is
-// all zero.
+// byApplication reports whether an application has rejected a request. A reject by the
+// peer's kernel may have the same reason code, but its private data is all zero.
 func byApplication(ev *cm.TransportEvent) bool {
 	refused := ev.Type == cm.Rejected && ev.Status == int(cm.RejectConsumer) ||
 		ev.Type == cm.Unreachable && ev.Status == int(cm.SIDRReject)

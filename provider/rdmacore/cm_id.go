@@ -21,8 +21,8 @@ import (
 // id implements cm.TransportID. The channel's lock protects the fields below channel.
 type id struct {
 	provider *Provider
-	// The event channel of the ID. It changes only while the locks of both the old and
-	// the new channel are held.
+	// The event channel of the ID. To change it, a goroutine holds the locks of both
+	// channels.
 	channel atomic.Pointer[channel]
 	c       *C.struct_rdma_cm_id
 	qp      *qp // queue pair that was created on the ID, or nil
@@ -51,8 +51,8 @@ func (i *id) do(op string, call func() C.int) error {
 	return cmError(op, int32(call()))
 }
 
-// Bind binds the ID to a local address. A loopback address is an error, because
-// librdmacm would treat it as the wildcard.
+// Bind binds the ID to a local address. It returns an error for a loopback address,
+// which librdmacm would treat as the wildcard.
 //
 // Implements: rdma_bind_addr(3).
 func (i *id) Bind(addr netip.AddrPort) error {
@@ -132,8 +132,7 @@ func (i *id) Accept(param *cm.MessageParam) error {
 	return nil
 }
 
-// Reject rejects a request or a reply. The peer always gets the reason RejectConsumer,
-// because librdmacm has no parameter for another one.
+// Reject rejects a request or a reply. The reason is always RejectConsumer.
 //
 // Implements: rdma_reject(3).
 func (i *id) Reject(_ cm.RejectReason, data []byte) error {
@@ -155,8 +154,8 @@ func (i *id) Notify(event verbs.AsyncEventType) error {
 	return i.do("notify", func() C.int { return C.rl_notify(i.c, C.int(event)) })
 }
 
-// Disconnect moves the queue pair to ERROR and sends a disconnect request. It returns no
-// error if there is no peer.
+// Disconnect moves the queue pair to ERROR and sends a disconnect request. A missing
+// peer is not an error.
 //
 // Implements: rdma_disconnect(3).
 func (i *id) Disconnect() error {
@@ -172,7 +171,7 @@ func (i *id) Disconnect() error {
 }
 
 // SetOption sets an option. OptionMinRNRTimer takes effect when the queue pair reaches
-// RTS; librdmacm does not have it.
+// RTS.
 //
 // Implements: rdma_set_option(3).
 func (i *id) SetOption(option cm.Option, value int) error {
@@ -185,8 +184,8 @@ func (i *id) SetOption(option cm.Option, value int) error {
 	return i.do("set option", func() C.int { return C.rl_set_option(i.c, C.int(option), C.int(value)) })
 }
 
-// Migrate moves the ID to another channel. It does not wait for unacknowledged events,
-// because there are none.
+// Migrate moves the ID to another channel. It does not wait, because all events are
+// acknowledged.
 //
 // Implements: rdma_migrate_id(3).
 func (i *id) Migrate(to cm.TransportChannel) error {

@@ -24,8 +24,7 @@ func (i *id) CreateQP(domain verbs.PD, attr *verbs.QPInitAttr) (verbs.QP, error)
 	return q, nil
 }
 
-// createQP creates the C object of q. librdmacm moves an RC queue pair to INIT, and a UD
-// queue pair to RTS.
+// createQP creates the C object of q. librdmacm moves it to INIT (RC) or RTS (UD).
 func (i *id) createQP(q *qp, init *C.struct_ibv_qp_init_attr) error {
 	ch := i.lock()
 	defer ch.mu.Unlock()
@@ -50,8 +49,8 @@ func (i *id) destroyQP() {
 	i.qp = nil
 }
 
-// InitQPAttr returns the attributes and the mask that move a queue pair to the given
-// state, if the queue pair was not created on the ID.
+// InitQPAttr returns the attributes that move a queue pair to the given state. It is for
+// a queue pair that was not created on the ID.
 //
 // Implements: rdma_init_qp_attr(3).
 func (i *id) InitQPAttr(state verbs.QPState) (verbs.QPAttr, verbs.QPAttrMask, error) {

@@ -69,7 +69,7 @@ func (d *device) createCompChannel(attr *verbs.CompChannelAttr) (*compChannel, e
 func (ch *compChannel) FD() int { return ch.fd }
 
 // Next fetches one event. Callers repeat the call until it returns false. The field arms
-// usually shows without a system call that there is no other event.
+// saves a system call if no other event can come.
 //
 // Implements: ibv_get_cq_event(3).
 func (ch *compChannel) Next() (cookie uint64, ok bool, err error) {
@@ -78,8 +78,8 @@ func (ch *compChannel) Next() (cookie uint64, ok bool, err error) {
 	if ch.c == nil {
 		return 0, false, operr.Wrap("next completion event", verbs.ErrClosed)
 	}
-	// A device may send events that arms does not count. So after a false result because
-	// of arms, the next call asks the library.
+	// A device may send events that arms does not count, so the second call asks the
+	// library.
 	drained := ch.drained && ch.arms.Load() <= 0
 	if ch.drained = false; drained {
 		return 0, false, nil
@@ -89,8 +89,8 @@ func (ch *compChannel) Next() (cookie uint64, ok bool, err error) {
 	if n <= 0 {
 		return 0, false, verbsError("next completion event", int32(n))
 	}
-	// find does not return nil: cq.destroy removes the CQ from the table while it holds
-	// the guard of the channel, and drops the events of the CQ too.
+	// The CQ is still in the table. cq.destroy holds the guard of the channel while it
+	// destroys the CQ and removes it from the table.
 	q := ch.dev.objects.find(uintptr(address)).(*cq)
 	q.unacked.Add(1)
 	q.arms.Add(-1)

@@ -72,9 +72,8 @@ func (p *Provider) Devices() ([]verbs.Device, error) {
 	return list, nil
 }
 
-// Close implements verbs.Provider. librdmacm keeps the contexts of devices until the
-// process ends. Close closes the descriptors of removed devices, so that Open can open
-// them again.
+// Close implements verbs.Provider. It closes the descriptors of removed devices, so that
+// Open can open them again. librdmacm keeps the other contexts.
 //
 // Implements: rdma_free_devices(3).
 func (p *Provider) Close() error {
@@ -151,8 +150,8 @@ func openDevice(p *Provider, ctx *C.struct_ibv_context) (*device, error) {
 // maxInline is the largest inline size in bytes that describe tries. Arbitrary.
 const maxInline = 4096
 
-// maxRdAtomic is the largest number of READs and atomics that librdmacm accepts for one
-// connection (struct rdma_conn_param). 255 would mean the device's limit.
+// maxRdAtomic is the largest number of READs and atomics of a connection in librdmacm.
+// 255 would mean the limit of the device (struct rdma_conn_param).
 const maxRdAtomic = 254
 
 // describe queries those attributes of the device that never change.
@@ -250,8 +249,8 @@ func (d *device) queryPort(num uint8, a *C.struct_ibv_port_attr) error {
 	return verbsError("query port", int32(C.rl_query_port(d.ctx, C.uint8_t(num), a)))
 }
 
-// gids returns the GID table of a port up to the last used entry. Entries for RoCE
-// version 1 are zero.
+// gids returns the GID table of a port, without unused entries at the end. Entries for
+// RoCE version 1 are zero.
 //
 // Implements: ibv_query_gid_table(3).
 func (d *device) gids(num uint8) ([]verbs.GID, error) {

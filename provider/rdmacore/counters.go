@@ -14,9 +14,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Counters implements verbs.CounterReader. The counters come from sysfs, and include the
-// traffic of all programs on the port. The kernel caches them for some milliseconds.
-// Source: Documentation/ABI/stable/sysfs-class-infiniband, hw_counters.
+// Counters implements verbs.CounterReader. The counters include the traffic of all
+// programs on the port. The kernel caches them for some milliseconds. Source:
+// Documentation/ABI/stable/sysfs-class-infiniband, hw_counters.
 func (d *device) Counters(port uint8) ([]verbs.Counter, error) {
 	list, err := d.counters(port)
 	return list, operr.Wrap("read counters", err)
@@ -29,8 +29,8 @@ func (d *device) counters(port uint8) ([]verbs.Counter, error) {
 	return readCounters(filepath.Join("/sys/class/infiniband", d.name, "ports", strconv.Itoa(int(port)), "hw_counters"))
 }
 
-// readCounters reads a directory with one file for each counter. It skips the file
-// lifespan, which is not a counter. A driver without counters has no such directory.
+// readCounters reads a directory with one file for each counter. The file lifespan is
+// not a counter. The directory may be missing.
 func readCounters(dir string) ([]verbs.Counter, error) {
 	files, err := os.ReadDir(dir) // ReadDir sorts the files by name.
 	if errors.Is(err, fs.ErrNotExist) {

@@ -89,7 +89,7 @@ func (d *device) checkVector(vector int, progress verbs.Progress) error {
 }
 
 // dependencies returns the user counts of the provider and the completion channel, which
-// can not be closed while the CQ is open.
+// the CQ uses.
 func (q *cq) dependencies() []*userCount {
 	if q.channel == nil {
 		return []*userCount{&q.dev.provider.users}
@@ -100,8 +100,8 @@ func (q *cq) dependencies() []*userCount {
 func (q *cq) address() uintptr    { return uintptr(unsafe.Pointer(q.c)) }
 func (q *cq) handle() C.uintptr_t { return C.uintptr_t(q.address()) }
 
-// Arm requests an event for the next completion. If solicitedOnly is true, only failed
-// and solicited completions cause an event.
+// Arm requests an event for the next completion, or only for the next failed or
+// solicited completion.
 //
 // Implements: ibv_req_notify_cq(3).
 func (q *cq) Arm(solicitedOnly bool) error {
@@ -195,8 +195,8 @@ func (q *cq) destroy() error {
 	return nil
 }
 
-// ownCQ returns the CQ behind an interface, or an error if it belongs to another device.
-// The parameter field is the name in the error, for example "send CQ".
+// ownCQ returns the CQ behind an interface. It returns an error with the name in field
+// if the CQ belongs to another device.
 func (d *device) ownCQ(c verbs.CQ, field string) (*cq, error) {
 	if c == nil {
 		return nil, &verbs.ParamError{Field: field, NotNumber: true, Reason: "missing"}

@@ -12,7 +12,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Package verbs and cm use the numbers of the C enumerations. Each line below compiles
+// Packages verbs and cm use the numbers of the C enumerations. Each line below compiles
 // only if its two numbers are equal.
 const (
 	_ = -uint(verbs.OpWrite ^ C.IBV_WR_RDMA_WRITE)

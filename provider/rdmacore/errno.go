@@ -34,8 +34,8 @@ func createError(op string, err error) error {
 	return failure(op, int32(errno), verbsMeaning)
 }
 
-// failure returns the error for the result code of a call, or nil for 0. It wraps the
-// errno and the error that meaning returns for it, such as verbs.ErrBusy.
+// failure returns the error for a result code, or nil for 0. The error wraps the errno
+// and the error that the function meaning returns for it.
 func failure(op string, code int32, meaning func(syscall.Errno) error) error {
 	if code == 0 {
 		return nil
@@ -66,8 +66,8 @@ func postMeaning(errno syscall.Errno) error {
 	return nil
 }
 
-// cmMeaning returns the error of package cm for an errno. ENODEV: no device has the
-// address. EISCONN: the connection is already established (rdma_notify(3)).
+// cmMeaning returns the error of package cm for an errno. ENODEV means that no device
+// has the address, and EISCONN that the connection is established (rdma_notify(3)).
 func cmMeaning(errno syscall.Errno) error {
 	switch errno {
 	case unix.EADDRINUSE:

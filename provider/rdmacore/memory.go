@@ -128,8 +128,7 @@ func (m *mr) mmap(size int, huge bool) (err error) {
 	return nil
 }
 
-// register creates the memory region. The address is a number, because the memory is
-// pinned or not in the Go heap.
+// register creates the memory region. C gets the address as a number.
 //
 // Implements: ibv_reg_mr(3).
 func (m *mr) register(op string) error {

@@ -2,9 +2,9 @@
 
 package rdmacore
 
-// An orderedPlaces has the places of a send queue, one for each request. Requests
-// complete in order. A completion also frees the places of unsignaled requests before it
-// (IBTA vol. 1, 10.8.5.1).
+// An orderedPlaces has the places of a send queue, whose requests complete in order. A
+// completion also frees the places of earlier unsignaled requests (IBTA vol. 1,
+// 10.8.5.1).
 type orderedPlaces struct {
 	ids []uint64 // for each place, the ID that the caller gave to its request
 	// head counts the places that were ever occupied, and tail those that became free
@@ -28,8 +28,8 @@ func (p *orderedPlaces) occupy(id uint64) uint32 {
 // returnLast frees the n places that were occupied last.
 func (p *orderedPlaces) returnLast(n int) { p.head -= uint64(n) }
 
-// settle frees a place and all places that were occupied before it, and returns the
-// request ID in the place. It returns false if the place is not in use.
+// settle frees a place and all places before it. It returns the ID of the request in the
+// place, or false if the place is not in use.
 func (p *orderedPlaces) settle(place uint32) (id uint64, ok bool) {
 	n := uint64(len(p.ids))
 	if uint64(place) >= n {
@@ -46,8 +46,7 @@ func (p *orderedPlaces) settle(place uint32) (id uint64, ok bool) {
 // reset frees all places.
 func (p *orderedPlaces) reset() { p.tail = p.head }
 
-// A poolPlaces has the places of a receive queue. They become free in any order, because
-// queue pairs may share the queue.
+// A poolPlaces has the places of a receive queue, which become free in any order.
 type poolPlaces struct {
 	ids  []uint64
 	used []bool
@@ -73,8 +72,8 @@ func (p *poolPlaces) occupy(id uint64) uint32 {
 	return i
 }
 
-// settle frees a place and returns the request ID in it. It returns false if the place
-// is not in use.
+// settle frees a place and returns the ID of its request, or false if the place is not
+// in use.
 func (p *poolPlaces) settle(place uint32) (id uint64, ok bool) {
 	if int(place) >= len(p.used) || !p.used[place] {
 		return 0, false

@@ -29,8 +29,8 @@ func (q *cq) Poll(dst []verbs.WC) (int, error) {
 	return q.poll(dst)
 }
 
-// poll fetches completions and drops those of closed queues. If all were dropped and dst
-// was full, it fetches again.
+// poll fetches completions and drops those of closed queues. If it has dropped a full
+// slice, it fetches again.
 func (q *cq) poll(dst []verbs.WC) (n int, err error) {
 	for {
 		raw := 0
@@ -54,9 +54,9 @@ func (q *cq) usable() error {
 	return nil
 }
 
-// afterPoll handles the result of rl_poll: n completions, or a negated errno. On some
-// devices an overrun CQ looks empty. So after every idlePolls polls without a
-// completion, afterPoll fetches the asynchronous events, which report an overrun.
+// afterPoll handles the result of rl_poll: n completions, or a negated errno. After
+// idlePolls polls without a completion it fetches asynchronous events, because on some
+// devices an overrun CQ looks empty.
 func (q *cq) afterPoll(dst []verbs.WC, n int) (int, error) {
 	if n < 0 {
 		return 0, verbsError("poll CQ", int32(n))
@@ -70,8 +70,8 @@ func (q *cq) afterPoll(dst []verbs.WC, n int) (int, error) {
 	return 0, nil
 }
 
-// settle frees the places of completed requests and restores the caller's IDs. It
-// removes completions of closed queues, and returns how many completions remain.
+// settle frees the places of completed requests and sets the caller's IDs. It drops
+// completions of closed queues, and returns the number of others.
 func (q *cq) settle(wcs []verbs.WC) int {
 	n := 0
 	for i := range wcs {

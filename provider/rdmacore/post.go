@@ -19,8 +19,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// PostSend posts send requests with one call into C, up to the first one that is invalid
-// or has no room.
+// PostSend posts send requests with one call into C. It stops at the first error or when
+// the queue is full.
 //
 // Implements: ibv_post_send(3).
 func (q *qp) PostSend(wrs []verbs.SendWR) (int, error) {
@@ -46,8 +46,8 @@ func (q *qp) PostSend(wrs []verbs.SendWR) (int, error) {
 	return n, operr.Wrap("post send", err)
 }
 
-// PostRecv posts receive buffers with one call into C, up to the first one that is
-// invalid or has no room.
+// PostRecv posts receive buffers with one call into C. It stops at the first error or
+// when the queue is full.
 //
 // Implements: ibv_post_recv(3).
 func (q *qp) PostRecv(wrs []verbs.RecvWR) (int, error) {
@@ -71,8 +71,8 @@ func (q *qp) PostRecv(wrs []verbs.RecvWR) (int, error) {
 	return n, operr.Wrap("post receive", err)
 }
 
-// PostRecv posts receive buffers with one call into C, up to the first one that is
-// invalid or has no room.
+// PostRecv posts receive buffers with one call into C. It stops at the first error or
+// when the queue is full.
 //
 // Implements: ibv_post_srq_recv(3).
 func (s *srq) PostRecv(wrs []verbs.RecvWR) (int, error) {
@@ -98,7 +98,7 @@ func (r *recvQueue) cSGEs() *C.struct_ibv_sge {
 }
 
 // posted handles the result of a call with n requests. It frees the places of requests
-// that the device did not accept, and returns the number of accepted ones.
+// that were not accepted, and returns the number of the others.
 func (r *recvQueue) posted(n int, err error, done C.struct_rl_posted) (int, error) {
 	if done.err == 0 {
 		return n, err

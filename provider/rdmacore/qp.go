@@ -100,8 +100,8 @@ func (q *qp) dependencies() []*userCount {
 	return list
 }
 
-// prepareCaps checks the queue sizes and converts them. Each queue gets room for at
-// least one request with one SGE.
+// prepareCaps checks and converts the queue sizes. Each queue gets room for at least one
+// request with one SGE.
 func (q *qp) prepareCaps(caps *verbs.QPCaps) (out C.struct_ibv_qp_cap, err error) {
 	limits := q.pd.dev.attr
 	for _, size := range []struct {
@@ -128,8 +128,8 @@ func (q *qp) prepareCaps(caps *verbs.QPCaps) (out C.struct_ibv_qp_cap, err error
 	return out, nil
 }
 
-// initAttr returns the attributes for the library. The CQs and the SRQ stay open,
-// because the caller has called addUsers.
+// initAttr returns the attributes for the library. The caller has called addUsers, so
+// the CQs and the SRQ are open.
 func (q *qp) initAttr(attr *verbs.QPInitAttr, caps C.struct_ibv_qp_cap) *C.struct_ibv_qp_init_attr {
 	init := &C.struct_ibv_qp_init_attr{
 		send_cq: q.sendCQ.c, recv_cq: q.recvCQ.c, cap: caps, qp_type: uint32(q.kind),
@@ -185,8 +185,8 @@ func (q *qp) start(init *C.struct_ibv_qp_init_attr) error {
 	return q.register()
 }
 
-// findMTU sets the largest datagram size to the largest MTU of all ports, because a new
-// UD queue pair is not bound to a port.
+// findMTU sets the largest datagram size. A new UD queue pair has no port, so it is the
+// largest MTU of all ports.
 func (q *qp) findMTU() error {
 	d := q.pd.dev
 	for num := 1; num <= d.attr.NumPorts; num++ {
@@ -199,8 +199,7 @@ func (q *qp) findMTU() error {
 	return nil
 }
 
-// register gives both queues a new tag in the registry. Completions of requests that
-// were posted before have other tags, and are dropped.
+// register gives both queues new tags. Completions with older tags are dropped.
 func (q *qp) register() error {
 	queues := &q.pd.dev.queues
 	var sends, recvs bool
@@ -242,9 +241,8 @@ func (q *qp) PD() verbs.PD            { return q.pd }
 func (q *qp) Caps() verbs.QPCaps      { return q.caps }
 func (q *qp) setLast(s verbs.QPState) { q.last.Store(uint32(s)) }
 
-// lastState returns the last state that this process knows, without asking the device.
-// PostSend and PostRecv use it. If the state is ERROR meanwhile, the device flushes what
-// they post.
+// lastState returns the last known state of the queue pair, without asking the device.
+// If the state has changed to ERROR, the device flushes new requests.
 func (q *qp) lastState() verbs.QPState { return verbs.QPState(q.last.Load()) }
 
 // Close destroys the queue pair.

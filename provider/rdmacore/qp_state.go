@@ -71,8 +71,8 @@ func (q *qp) checkModify(from verbs.QPState, attr *verbs.QPAttr, mask verbs.QPAt
 	return nil
 }
 
-// move changes attributes that the caller has checked. From SQD to RTS, rxe needs two
-// more steps: the send queue is drained before, and the doorbell is rung after.
+// move changes attributes that the caller has checked. From SQD to RTS it also waits
+// until the send queue is drained, and rings the doorbell, as rxe requires.
 func (q *qp) move(from verbs.QPState, attr *verbs.QPAttr, mask verbs.QPAttrMask) error {
 	sqdToRTS := q.pd.dev.rxe && from == verbs.StateSQD && mask&verbs.AttrState != 0 && attr.State == verbs.StateRTS
 	if sqdToRTS {
@@ -104,8 +104,8 @@ func (q *qp) modify(attr *verbs.QPAttr, mask verbs.QPAttrMask) error {
 	return nil
 }
 
-// moved records a new state. In RESET the device forgets all requests. So moved frees
-// all places, and gives the queues new tags: old completions on a CQ are then dropped.
+// moved records a new state. In RESET the device forgets all requests. Then moved frees
+// all places, and gives the queues new tags, so that old completions are dropped.
 func (q *qp) moved(to verbs.QPState) error {
 	q.setLast(to)
 	if to != verbs.StateReset {
@@ -122,7 +122,7 @@ func (q *qp) moved(to verbs.QPState) error {
 }
 
 // setRNRTimer replaces the RNR timer of librdmacm. The queue pair must be in RTR or RTS
-// (ibv_modify_qp(3)). After an error the longer timer remains.
+// (ibv_modify_qp(3)). Errors are ignored.
 func (q *qp) setRNRTimer(code uint8) {
 	if q.kind == verbs.QPTypeRC {
 		raw := C.struct_ibv_qp_attr{min_rnr_timer: C.uint8_t(code)}

@@ -46,8 +46,8 @@ type sendQueue struct {
 	inline []byte
 }
 
-// gather puts requests into the batch, up to the first one that is invalid or has no
-// room. It returns how many are in the batch.
+// gather puts requests into the batch, and returns their number. It stops at the first
+// error or when the queue is full.
 func (s *sendQueue) gather(wrs []verbs.SendWR) (int, error) {
 	s.reqs, s.sges, s.inline = s.reqs[:0], s.sges[:0], s.inline[:0]
 	for i := range wrs {
@@ -121,8 +121,8 @@ func (s *sendQueue) checkInline(wr *verbs.SendWR) error {
 	return nil
 }
 
-// route returns the address of a datagram's address handle, or an error if the datagram
-// is longer than a packet.
+// route returns the address of a datagram's address handle. It returns an error if the
+// datagram is too long.
 func (s *sendQueue) route(wr *verbs.SendWR) (uint64, error) {
 	if s.qp.kind != verbs.QPTypeUD {
 		return 0, nil
@@ -158,8 +158,8 @@ func (s *sendQueue) settle(place uint32, wc *verbs.WC) (ok bool) {
 
 func (s *sendQueue) failed() { s.qp.failed() }
 
-// A recvQueue checks receive requests and collects them in a batch for the C code. It is
-// the receive queue of a queue pair, or an SRQ.
+// A recvQueue checks receive requests and collects them for the C code. It is the
+// receive queue of a queue pair, or an SRQ.
 type recvQueue struct {
 	qp        *qp // queue pair of this receive queue; nil for an SRQ
 	maxSGE    int
@@ -174,8 +174,8 @@ type recvQueue struct {
 	sges []verbs.SGE
 }
 
-// gather puts requests into the batch, up to the first one that is invalid or has no
-// room. It returns how many are in the batch.
+// gather puts requests into the batch, and returns their number. It stops at the first
+// error or when the queue is full.
 func (r *recvQueue) gather(wrs []verbs.RecvWR) (int, error) {
 	r.reqs, r.sges = r.reqs[:0], r.sges[:0]
 	for i := range wrs {

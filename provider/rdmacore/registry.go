@@ -9,8 +9,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// The wr_id of a request has three parts. The upper two are the queue's tag: a
-// generation and an index in the registry, 20 bits each. The lower 24 bits are a place.
+// A wr_id has three parts: a generation (20 bits) and an index in the registry (20
+// bits), which are the tag of a queue, and a place (24 bits).
 const (
 	placeBits  = 24
 	indexBits  = 20
@@ -31,16 +31,16 @@ func splitWRID(id uint64) (tag uint64, place uint32) {
 
 // A settler is a send queue or a receive queue. Each completion belongs to one.
 type settler interface {
-	// settle frees the place of a completed request and restores fields such as the ID
-	// of the caller. It returns false if the place is not in use.
+	// settle frees the place of a completed request and sets the caller's ID. It returns
+	// false if the place is not in use.
 	settle(place uint32, wc *verbs.WC) bool
 	// failed is called after settle if the status of the completion is an error.
 	failed()
 }
 
-// A registry finds the queue of a completion. find takes no lock, and may run while
-// other goroutines add and remove queues. A slot gets another generation with each
-// queue, so a tag is used again only after 2^20 other queues.
+// A registry finds the queue of a completion. The method find takes no lock. Other
+// goroutines may add and remove queues meanwhile. Each new queue in a slot gets another
+// generation, so its tag is new.
 type registry struct {
 	slots atomic.Pointer[[]atomic.Pointer[tagged]]
 
@@ -91,8 +91,8 @@ func (r *registry) find(tag uint64) settler {
 	return nil
 }
 
-// grow copies the slots to an array of twice the size. A concurrent find may read the
-// old array, which does not change any more.
+// grow copies the slots to an array of twice the size. A concurrent find may still read
+// the old array.
 func (r *registry) grow() bool {
 	old := len(r.gens)
 	if old == maxQueues {

@@ -11,9 +11,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// This file works around properties of the kernel's software device, rxe. rxe shares the
-// memory of its queues with this process. In the error state and in SQD, it does not
-// notice new requests, so the functions below call it.
+// This file works around properties of rxe, the kernel's software device. Its queues are
+// memory that it shares with this process. In the error state and in SQD, rxe does not
+// notice new requests.
 
 // rxeVendor is the vendor ID of an rxe device.
 const rxeVendor = 0xffffff
@@ -28,8 +28,7 @@ func (q *qp) flushLateRecvs() {
 }
 
 // failed is called for each failed completion. The first one shows that the queue pair
-// is in ERROR. Buffers may have been posted since then, so failed flushes the receive
-// queue.
+// is in ERROR. Then failed flushes buffers that were posted late.
 func (q *qp) failed() {
 	if !q.pd.dev.rxe || verbs.QPState(q.last.Swap(uint32(verbs.StateError))) == verbs.StateError {
 		return
@@ -42,9 +41,8 @@ func (q *qp) failed() {
 // drainPolls is how often awaitDrained asks the device. Arbitrary.
 const drainPolls = 1000
 
-// awaitDrained waits until the send queue is drained, as rxe requires for the transition
-// from SQD to RTS. If requests still wait for the peer, it returns ErrBusy, and the
-// caller of Modify may wait for AsyncSQDrained.
+// awaitDrained waits until the send queue is drained, as rxe requires before the
+// transition from SQD to RTS. It returns ErrBusy if requests still wait for the peer.
 func (q *qp) awaitDrained() error {
 	for range drainPolls {
 		var raw C.struct_ibv_qp_attr

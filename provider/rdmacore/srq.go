@@ -21,8 +21,8 @@ type srq struct {
 	recvs recvQueue
 }
 
-// CreateSRQ creates a shared receive queue. If the CQ in attr has manual progress, the
-// SRQ takes no lock: one goroutine makes all calls.
+// CreateSRQ creates a shared receive queue. It takes no lock if the CQ in attr has
+// manual progress.
 //
 // Implements: ibv_create_srq(3).
 func (p *pd) CreateSRQ(attr *verbs.SRQAttr) (verbs.SRQ, error) {

@@ -8,9 +8,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A userCount counts the open objects that need an object, which can not be closed while
-// there are any. It also ensures that the object is closed once. Any goroutine may call
-// its methods.
+// A userCount counts the open objects that use an object. While there are any, the
+// object can not be closed. Any goroutine may call the methods.
 type userCount struct {
 	mu     sync.Mutex
 	count  int // number of users
@@ -35,8 +34,8 @@ func (u *userCount) remove() {
 	u.count--
 }
 
-// close calls destroy. If that fails, the object stays open. close returns ErrBusy if
-// the object has users, and does nothing after the first success.
+// close calls destroy. If destroy fails, the object stays open. close returns ErrBusy if
+// the object has users. A second close does nothing.
 func (u *userCount) close(destroy func() error) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -53,9 +52,8 @@ func (u *userCount) close(destroy func() error) error {
 	return nil
 }
 
-// whileOpen calls fn while the object is open, and otherwise returns ErrClosed. The
-// object can not be closed until fn returns. Other calls of whileOpen for the object
-// wait.
+// whileOpen calls fn if the object is open, and otherwise returns ErrClosed. Until fn
+// returns, close and other calls of whileOpen wait.
 func (u *userCount) whileOpen(fn func() error) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -2,13 +2,13 @@ package access
 
 import "iter"
 
-// LeastUsedOfBusiest selects the connection to close for a new one of newUser. Of the
-// user with the most connections, it returns the one that comes before all others. So a
-// user with many connections hurts only itself.
+// LeastUsedOfBusiest selects the connection to close for a new connection of newUser. It
+// selects the user with the most connections, and of these the one that comes before all
+// others.
 //
-// user returns the user of a connection. before reports whether a is closed before b;
-// among equals the first in conns is selected. The result is the zero value if conns is
-// empty. LeastUsedOfBusiest goes through conns twice.
+// The function user returns the user of a connection. The function before reports
+// whether a is closed before b. LeastUsedOfBusiest goes through conns twice. It returns
+// the zero value if conns is empty.
 func LeastUsedOfBusiest[C any](conns iter.Seq[C], newUser uint32, user func(C) uint32, before func(a, b C) bool) (found C) {
 	count := map[uint32]int{newUser: 1}
 	for c := range conns {

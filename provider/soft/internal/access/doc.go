@@ -1,5 +1,5 @@
-// Package access decides which peers may connect to a soft device: Users by user,
-// UserLimit by the number of connections, and ErrorLimit by earlier access errors.
+// Package access decides which peers may connect to a soft device. Users checks the
+// user, UserLimit the number of connections, and ErrorLimit earlier access errors.
 package access
 
 // The files of this package, in reading order:

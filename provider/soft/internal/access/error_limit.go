@@ -12,42 +12,39 @@ import (
 )
 
 const (
-	// freeAccessErrors is the number of connections that may end with an access error
-	// before their source has to wait. A correct program causes a few, when its peer has
-	// closed a region. Arbitrary.
+	// freeAccessErrors is the number of access errors before a source has to wait. A
+	// correct program causes a few, when its peer has closed a region. Arbitrary.
 	freeAccessErrors = 8
-	// The first wait of a source is minAccessWait. Each further one is twice as long, up
-	// to maxAccessWait. Arbitrary.
+	// The first wait of a source is minAccessWait. Each further wait is twice as long,
+	// up to maxAccessWait. Both are arbitrary.
 	minAccessWait = time.Second
 	maxAccessWait = 10 * time.Minute
 	// accessRecordTTL is how long a record is kept after the last error or the last
 	// wait. Arbitrary.
 	accessRecordTTL = 10 * time.Minute
 	// maxAccessSources is the largest number of records, less than 1 MiB. In a full
-	// table a new record replaces the one that expires first. A peer with more sources
-	// than that can avoid the wait. Arbitrary.
+	// table, a new record replaces the first to expire. Arbitrary.
 	maxAccessSources = 4096
 )
 
-// A Source is a group of peers whose access errors are counted together: a network on
-// the wire path, and a user or a process on the local path.
+// A Source is a group of peers whose access errors are counted together. It is a
+// network, or on the local path a user or a process.
 type Source struct {
 	// On the wire path: the IPv4 address of the peer, or its IPv6 /48 prefix.
 	addr netip.Addr
 	uid  uint32 // user ID of the peer, set only on the local path
-	// On the local path: the peer's process ID if its user is root or that of this
-	// process, else 0.
+	// On the local path: the process ID if the user is root or that of this process,
+	// else 0.
 	pid int32
 }
 
-// RemoteSource returns the source of a connection on the wire path: the IPv4 address or
-// the IPv6 /48 prefix (see siteOf).
+// RemoteSource returns the source of a peer on the wire path: its IPv4 address or its
+// IPv6 /48 prefix.
 func RemoteSource(addr netip.Addr) Source { return Source{addr: siteOf(addr)} }
 
-// LocalSource returns the source of a connection on the local path. The processes of a
-// user are one source. But for root and the user of this process, each process is a
-// source, so they do not delay each other. These users need not guess keys: they may
-// trace this process (ptrace(2)).
+// LocalSource returns the source of a peer on the local path: its user. For root and the
+// user of this process it is the process. These users need not guess keys, because they
+// may trace this process (ptrace(2)).
 func LocalSource(uid uint32, pid int32) Source {
 	if uid != 0 && uid != uint32(os.Geteuid()) {
 		pid = 0
@@ -56,7 +53,7 @@ func LocalSource(uid uint32, pid int32) Source {
 }
 
 // An ErrorLimit makes it slow to guess remote keys. A wrong key ends a connection. After
-// several such ends, the source has to wait before it may connect again.
+// several wrong keys, their source has to wait before it may connect again.
 type ErrorLimit struct {
 	// Clock returns the present time. A test may replace it before the first use.
 	Clock  func() time.Time
@@ -81,8 +78,8 @@ func NewErrorLimit(counts *counters.Set) *ErrorLimit {
 	return &ErrorLimit{Clock: time.Now, counts: counts, sources: make(map[Source]*errorRecord)}
 }
 
-// CountError counts an access error that has ended a connection of s. During a wait it
-// has no effect, because the connection was opened before.
+// CountError counts an access error that has ended a connection of s. An error during a
+// wait does not make the wait longer.
 func (a *ErrorLimit) CountError(s Source) {
 	now := a.Clock()
 	a.mu.Lock()

@@ -2,17 +2,16 @@ package access
 
 import "net/netip"
 
-// SourceOf returns an IPv4 address, or the /64 network of an IPv6 address. It is one
-// source, because a host may use all addresses of its network (RFC 4291, 2.5.4).
+// SourceOf returns an IPv4 address, or the /64 network of an IPv6 address, whose
+// addresses may all belong to one host (RFC 4291, 2.5.4).
 func SourceOf(addr netip.Addr) netip.Addr { return networkOf(addr, 64) }
 
-// siteOf returns an IPv4 address, or the /48 prefix of an IPv6 address. A site may use
-// all networks of its prefix (RFC 6177, 2), which are too many for a table with
-// long-lived records.
+// siteOf returns an IPv4 address, or the /48 prefix of an IPv6 address, whose networks
+// may all belong to one site (RFC 6177, 2).
 func siteOf(addr netip.Addr) netip.Addr { return networkOf(addr, 48) }
 
-// networkOf returns the network of an IPv6 address with a prefix of the given bits, and
-// an IPv4 address unchanged.
+// networkOf returns the network of an IPv6 address. bits is the length of the prefix.
+// IPv4 addresses stay the same.
 func networkOf(addr netip.Addr, bits int) netip.Addr {
 	if addr = addr.Unmap().WithZone(""); addr.Is4() {
 		return addr

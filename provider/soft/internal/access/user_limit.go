@@ -9,12 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A UserLimit limits the connections of one user to the listeners and UD queue pairs of
-// a device. Otherwise a user could take all descriptors and memory. Root and the user of
-// this process have no limit, because they can end this process anyway. The user ID for
-// unmapped users always has the limit.
-//
-// Any goroutine may call the methods.
+// A UserLimit limits the connections of each user to a device, because they take
+// descriptors and memory. Root and the user of this process have no limit. The user ID
+// for unmapped users always has the limit. Any goroutine may call the methods.
 type UserLimit struct {
 	own      uint32 // user ID of the process that has opened the device
 	unmapped uint32 // user ID that the kernel reports for unmapped users; see Users
@@ -26,8 +23,7 @@ type UserLimit struct {
 }
 
 // NewUserLimit returns a UserLimit. The parameter limit is the largest number of
-// connections of a user. 0 means a default from the limit of descriptors, and a negative
-// number no limit.
+// connections of a user. 0 means a default, and a negative number no limit.
 func NewUserLimit(limit int, users Users) *UserLimit {
 	if limit == 0 {
 		limit = defaultConnsPerUser()
@@ -35,8 +31,8 @@ func NewUserLimit(limit int, users Users) *UserLimit {
 	return &UserLimit{own: users.own, unmapped: users.unmapped, limit: limit, conns: make(map[uint32]int)}
 }
 
-// defaultConnsPerUser returns one eighth of the limit of open descriptors (getrlimit(2),
-// RLIMIT_NOFILE): a connection takes two, and a user gets a quarter of all.
+// defaultConnsPerUser returns one eighth of the limit of open descriptors
+// (RLIMIT_NOFILE). A connection takes two descriptors, and a user gets a quarter.
 func defaultConnsPerUser() int {
 	const parts, descriptors = 4, 2
 	// maxDescriptors replaces a larger limit of open descriptors, or none. Arbitrary.

@@ -26,7 +26,7 @@ type Users struct {
 const noUser = math.MaxUint32
 
 // NewUsers returns a Users that allows root, the user of this process, and the users in
-// allowed. It keeps that list.
+// allowed. It keeps the list.
 func NewUsers(allowed []uint32) Users {
 	return Users{own: uint32(os.Geteuid()), allowed: allowed, unmapped: unmappedUser()}
 }
@@ -47,8 +47,8 @@ func unmappedUser() uint32 {
 	return 65534 // The file could not be read; 65534 is the kernel's default.
 }
 
-// mapsAllUsers reports whether the table of /proc/PID/uid_map maps every user ID. The
-// last number in a line is how many IDs it maps.
+// mapsAllUsers reports whether a table of /proc/PID/uid_map maps every user ID. The last
+// number in a line is the number of IDs.
 func mapsAllUsers(table string) bool {
 	sum := uint64(0)
 	for line := range strings.Lines(table) {
@@ -61,8 +61,8 @@ func mapsAllUsers(table string) bool {
 	return sum == math.MaxUint32
 }
 
-// Allows reports whether the processes of a user may be peers. The unmapped user ID is
-// allowed only with every user, because it stands for many users.
+// Allows reports whether a user's processes may be peers. The unmapped user ID stands
+// for many users. It is allowed only with AnyUser.
 func (p Users) Allows(uid uint32) bool {
 	switch {
 	case p.allowsAll():

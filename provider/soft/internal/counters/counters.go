@@ -86,7 +86,7 @@ var names = [Num]string{
 }
 
 // A Set has the counters of one owner, such as a shard. Only the owner adds to them. Any
-// goroutine may read them, even after the owner was closed.
+// goroutine may read them.
 type Set [Num]atomic.Uint64
 
 // Add adds n to a counter.

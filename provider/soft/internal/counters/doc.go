@@ -1,3 +1,3 @@
-// Package counters has the counters of a device. Their names are those of Linux for RDMA
-// devices. Package soft describes each.
+// Package counters has the counters of a device, with the names that Linux has for RDMA
+// devices.
 package counters

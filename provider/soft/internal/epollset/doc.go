@@ -1,5 +1,5 @@
-// Package epollset has sets of descriptors with a handler for each. One owner waits for
-// all descriptors of a set. See epoll(7).
+// Package epollset has sets of descriptors. Each descriptor has a handler. One owner
+// waits for all of them. See epoll(7).
 package epollset
 
 // The files of this package, in reading order:

@@ -4,16 +4,15 @@ package epollset
 
 import "golang.org/x/sys/unix"
 
-// A Handler handles the events of a descriptor. It never blocks. An event may be out of
-// date, if another handler has read from the descriptor. It is never the event of an
-// earlier descriptor with the same number.
+// A Handler handles the events of a descriptor. It never blocks. If another handler has
+// read from the descriptor, the event is out of date.
 type Handler interface {
 	// OnReady is called with the descriptor and its events, such as unix.EPOLLIN.
 	OnReady(fd int, events uint32)
 }
 
-// A Set is a set of descriptors with handlers, which Dispatch calls. Only one goroutine,
-// the owner, may call its methods, except where a method says otherwise.
+// A Set is a set of descriptors with handlers. Only one goroutine, the owner, may call
+// its methods, except where a method says otherwise.
 type Set struct {
 	fd int // epoll descriptor
 	// members has the descriptors of the set. It is nil after Close.
@@ -25,9 +24,8 @@ type Set struct {
 // A member is a descriptor in a Set.
 type member struct {
 	handler Handler // may be nil
-	// generation is the number of calls of Add before, modulo 2^32. The kernel returns
-	// it with each event. So Dispatch recognizes an event of a closed descriptor whose
-	// number is used again.
+	// generation counts the calls of Add. It distinguishes the events of a descriptor
+	// from those of an earlier, closed descriptor with the same number.
 	generation int32
 }
 
@@ -49,7 +47,7 @@ func New() (*Set, error) {
 }
 
 // FD returns a descriptor that is readable while a descriptor of the set is ready. Any
-// goroutine may call FD. It is not valid after Close.
+// goroutine may call FD before Close.
 func (s *Set) FD() int { return s.fd }
 
 // Close closes the set, but not the descriptors in it. A second call does nothing.
@@ -60,9 +58,9 @@ func (s *Set) Close() {
 	}
 }
 
-// Add adds the descriptor fd, which must not be in the set. Dispatch calls h for the
-// given events. With a nil h they only make FD readable. The caller removes fd before
-// closing it. The errors are those of epoll_ctl(2), and unix.EBADF after Close.
+// Add adds the descriptor fd. Dispatch calls h for the given events. If h is nil, they
+// only make FD readable. The caller removes fd before closing it. The errors are those
+// of epoll_ctl(2), and unix.EBADF after Close.
 func (s *Set) Add(fd int, events uint32, h Handler) error {
 	if s.members == nil {
 		return unix.EBADF
@@ -101,8 +99,7 @@ func (s *Set) Remove(fd int) {
 }
 
 // Dispatch calls the handler of each ready descriptor once, without waiting. A handler
-// may change the set. After an error of epoll_wait(2), never EINTR, it has called no
-// handler.
+// may change the set. The error is that of epoll_wait(2), but never EINTR.
 func (s *Set) Dispatch() error {
 	n, err := epollNow(s.fd, s.ready[:])
 	if err != nil {
@@ -117,8 +114,8 @@ func (s *Set) Dispatch() error {
 	return nil
 }
 
-// Wait blocks until a descriptor of the set is ready. Any goroutine may call it while
-// the set is open.
+// Wait blocks until a descriptor of the set is ready. Any goroutine may call it before
+// Close.
 func (s *Set) Wait() {
 	fds := []unix.PollFd{{Fd: int32(s.fd), Events: unix.POLLIN}}
 	for {

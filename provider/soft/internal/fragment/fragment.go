@@ -12,13 +12,13 @@ type Fragment struct {
 	Key    uint32 // remote key, if Op.Remote returns true
 	// Number of bytes of the whole READ or WRITE, if Op.Remote returns true.
 	Total uint32
-	// Payload is the data of a SEND or WRITE, or the operands of an atomic. In shared
-	// memory the peer can change it.
+	// Payload is the data of a SEND or WRITE, or the operands of an atomic. The peer can
+	// change it while it is in shared memory.
 	Payload []byte
 }
 
-// AtomicOperands is the size in bytes of an atomic's payload: the swap or add operand,
-// and the compare operand, both big-endian.
+// AtomicOperands is the payload size of an atomic in bytes: the swap or add operand, and
+// the compare operand, both big-endian.
 const AtomicOperands = 16
 
 // First reports whether the fragment is the first one of its message.

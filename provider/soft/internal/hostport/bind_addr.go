@@ -10,16 +10,15 @@ import (
 	"github.com/rdmaloop/rdmaloop/cm"
 )
 
-// namePrefix begins the name of every BindAddr. Its number is the version of the
-// protocol on the sockets. Each network namespace has its own names.
+// namePrefix begins the name of every BindAddr. The number in it is the version of the
+// protocol.
 const namePrefix = "@rdmaloop/1/"
 
-// A BindAddr is the address, or wildcard, and port that a cm.ID binds.
+// A BindAddr is the port and the address, or wildcard, that a cm.ID binds.
 //
-// Each BindAddr has a name, such as "@rdmaloop/1/tcp/127.0.0.1/7471". "*4" is the IPv4
-// wildcard, "*6" the IPv6 wildcard that also accepts IPv4, and "*6only" the one that
-// does not. IDs that share a port (REUSEADDR) add a number, as in
-// "@rdmaloop/1/tcp/127.0.0.1/7471/shared/9". Clients do not connect to such a name.
+// Its name is for example "@rdmaloop/1/tcp/127.0.0.1/7471". In a name, "*4" is the IPv4
+// wildcard, "*6" is the IPv6 wildcard, and "*6only" is the IPv6 wildcard that does not
+// accept IPv4. If IDs share a port (REUSEADDR), "/shared/" and a number follow.
 type BindAddr struct {
 	ps     cm.PortSpace
 	Addr   netip.Addr // an address without a zone; never an IPv4-mapped one
@@ -65,7 +64,7 @@ func (s BindAddr) Name() string {
 const sharedInfix = "/shared/"
 
 // ParseBindAddr returns the BindAddr with the given name. Any process can bind any name,
-// so a name that Name would not return gives false.
+// so ParseBindAddr returns false unless Name returns the same name.
 func ParseBindAddr(ps cm.PortSpace, name string) (BindAddr, bool) {
 	rest, ok := strings.CutPrefix(name, namePrefix+ps.String()+"/")
 	host, digits, ok2 := strings.Cut(rest, "/")

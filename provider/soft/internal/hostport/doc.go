@@ -1,5 +1,5 @@
 // Package hostport has the addresses and ports that IDs of the connection manager bind
-// on one host, and finds the addresses of the host.
+// on one host.
 //
 // Each address and port has a name in the abstract namespace of unix(7). An ID reserves
 // its port by binding the name, and a client finds a listener by connecting to it.

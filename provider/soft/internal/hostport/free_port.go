@@ -15,21 +15,18 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
 )
 
-// Limits of the search for a free port. A process can occupy many ports, and the search
-// must not delay the caller's loop.
+// Limits of the search for a free port, which must not delay the caller's loop for long.
 const (
-	// maxPortTries is for the search on one address, which each client needs. If 99 of
-	// 100 ports are occupied, 3 of 100,000 searches fail. A try takes 2 to 30
-	// microseconds.
+	// maxPortTries is for the search on one address. If 99 of 100 ports are occupied, 3
+	// of 100,000 searches fail. A try takes 2 to 30 microseconds.
 	maxPortTries = 1024
-	// maxWildcardTries is for the search on a wildcard. A try takes milliseconds if
-	// there are thousands of Unix sockets. If 9 of 10 ports are occupied, 1 of 1,000
-	// searches fails.
+	// maxWildcardTries is for the search on a wildcard. If 9 of 10 ports are occupied, 1
+	// of 1,000 searches fails. With thousands of Unix sockets, a try takes milliseconds.
 	maxWildcardTries = 64
 )
 
-// reserveAny reserves a port of a range that no socket has bound on this address or on a
-// wildcard that covers it. The error is cm.ErrAddrNotAvailable if none is free.
+// reserveAny reserves a free port of a range, on this address and the wildcards that
+// cover it. The error is cm.ErrAddrNotAvailable if no port is free.
 func (s BindAddr) reserveAny(ports PortRange) (Reservation, error) {
 	var r Reservation
 	var err error
@@ -54,10 +51,9 @@ func (s BindAddr) reserveAnyOnWildcard(ports PortRange) (Reservation, error) {
 	return r, err
 }
 
-// reserveAnyOnAddress is reserveAny for an address that is not a wildcard. It tries one
-// port after another, and looks for the marker of a wildcard, which is faster than
-// reading all sockets. It may choose a port that IDs share (REUSEADDR), which has no
-// listener.
+// reserveAnyOnAddress is reserveAny for an address that is not a wildcard. It tries to
+// bind one port after another. It finds wildcards by their markers, which is faster than
+// reading all sockets.
 func (s BindAddr) reserveAnyOnAddress(ports PortRange) (Reservation, error) {
 	r, err := NoReservation(), error(cm.ErrAddrNotAvailable)
 	for s.Port = range ports.sample(maxPortTries) {
@@ -71,8 +67,8 @@ func (s BindAddr) reserveAnyOnAddress(ports PortRange) (Reservation, error) {
 	return r, err
 }
 
-// tryFree reserves s, which is not a wildcard, or returns a clashError. It makes a
-// socket if r has none. A socket that could not be bound stays in r for the next call.
+// tryFree reserves s, which is not a wildcard, or returns a clashError. A socket that
+// could not be bound stays in r for the next call.
 func (s BindAddr) tryFree(r *Reservation) (err error) {
 	if r.FD < 0 {
 		if r.FD, err = unixsock.New(); err != nil {

@@ -20,8 +20,8 @@ type clashError struct {
 func (e *clashError) Error() string { return e.err.Error() + ": " + e.held.Name() }
 func (e *clashError) Unwrap() error { return e.err }
 
-// ExplainClash turns a clashError into a *cm.HolderError with the user of the other
-// socket. Other errors stay the same.
+// ExplainClash converts a clashError to a *cm.HolderError, which names the user of the
+// other socket. It returns other errors unchanged.
 func ExplainClash(err error) error {
 	var clash *clashError
 	if !errors.As(err, &clash) {
@@ -32,8 +32,8 @@ func ExplainClash(err error) error {
 	return holder
 }
 
-// holderUser returns the user of the socket with a name. Without unix_diag in the
-// kernel, it finds only a listener's user.
+// holderUser returns the user of the socket that has a name. If the kernel has no
+// unix_diag, the socket must listen.
 func holderUser(name string) (uid uint32, known bool) {
 	for _, kind := range []byte{unix.SOCK_SEQPACKET, unix.SOCK_DGRAM} {
 		if uid, known = unixsock.User(name, kind); known {

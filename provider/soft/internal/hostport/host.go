@@ -28,9 +28,9 @@ func mayBindLow() bool {
 	return sets[0].Effective&(1<<unix.CAP_NET_BIND_SERVICE) != 0
 }
 
-// OnThisHost reports whether the kernel's route to an address is local. That includes
-// 127.0.0.0/8 and IPv6 anycast addresses of this host. An error means that the kernel
-// has not answered; verbs.ErrNoResources means that no descriptor was free.
+// OnThisHost reports whether the kernel's route to an address is local. This includes
+// 127.0.0.0/8 and anycast addresses of this host. An error means that the kernel has not
+// answered. verbs.ErrNoResources means that no descriptor was free.
 func OnThisHost(a netip.Addr) (bool, error) {
 	if a.IsUnspecified() {
 		// Connecting to 0.0.0.0 or :: connects to this host; see ip(7).
@@ -47,8 +47,8 @@ func OnThisHost(a netip.Addr) (bool, error) {
 }
 
 // canBind is OnThisHost for kernels that do not answer about routes. It reports whether
-// a UDP socket can be bound to the address, other than multicast and broadcast. With
-// net.ipv6.ip_nonlocal_bind that is wrong for IPv6. The errors are those of OnThisHost.
+// a UDP socket can be bound to the address. With net.ipv6.ip_nonlocal_bind the result is
+// wrong for IPv6.
 func canBind(a netip.Addr) (bool, error) {
 	if a.IsMulticast() {
 		return false, nil
@@ -109,8 +109,8 @@ func LocalAddr(fd int) (netip.AddrPort, error) {
 	return netip.AddrPort{}, cm.ErrNoRoute
 }
 
-// AddrOf returns the address and port in a socket address, or false if it is not IPv4 or
-// IPv6.
+// AddrOf returns the address and port in a socket address. It returns false for other
+// families.
 func AddrOf(name unix.Sockaddr) (at netip.AddrPort, ok bool) {
 	switch name := name.(type) {
 	case *unix.SockaddrInet4:

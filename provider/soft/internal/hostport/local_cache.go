@@ -7,9 +7,8 @@ import (
 	"time"
 )
 
-// A LocalAddrCache stores which addresses from connection requests belong to this host.
-// Asking the kernel takes about as long as all other checks of a request. The zero value
-// is empty.
+// A LocalAddrCache stores whether addresses in requests belong to this host, because
+// asking the kernel takes time. The zero value is empty.
 type LocalAddrCache struct {
 	// Time of the oldest entry, with the same origin as now in Contains.
 	since time.Duration
@@ -24,9 +23,8 @@ const (
 	maxLocalAddrs = 64
 )
 
-// Contains reports whether an address belongs to this host, as every loopback address
-// does. now is the present time, from the same origin in all calls. The errors are those
-// of OnThisHost.
+// Contains reports whether an address belongs to this host. The parameter now is the
+// present time, from any fixed origin. The errors are those of OnThisHost.
 func (o *LocalAddrCache) Contains(a netip.Addr, now time.Duration) (bool, error) {
 	if a.IsLoopback() {
 		return true, nil

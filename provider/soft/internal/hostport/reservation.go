@@ -16,8 +16,7 @@ import (
 )
 
 // A Reservation is a socket that is bound to the name of an address and port. No other
-// process of the network namespace can bind the name. For a wildcard there is a second
-// socket, the marker.
+// process can bind the name. A wildcard has a second socket, the marker.
 type Reservation struct {
 	Addr BindAddr
 	FD   int // descriptor of the bound socket; -1 if the Reservation owns none, as after Take
@@ -44,11 +43,12 @@ func (r *Reservation) Close() {
 	}
 }
 
-// Reserve reserves an address of this host and a port; 0 means any port in the range
-// from freePorts. Reservations with reuse may share it. Errors:
+// Reserve reserves an address of this host and a port. Port 0 means any port in the
+// range from freePorts. If reuse is true, other reservations with reuse may have the
+// same port. Errors:
 //
-//   - of Clash, if another socket has the port
-//   - EACCES, for a port below 1024 that this process may not bind
+//   - The error of Clash: another socket has the port.
+//   - EACCES: this process may not bind a port below 1024.
 func Reserve(ps cm.PortSpace, at netip.AddrPort, afOnly, reuse bool, freePorts func() (PortRange, error)) (Reservation, error) {
 	s := NewBindAddr(ps, at, afOnly)
 	if s.Port == 0 {
@@ -83,14 +83,13 @@ type sharing bool
 const (
 	// With mayNotShare, the new reservation fails, as rdma_bind_addr(3) demands.
 	mayNotShare sharing = false
-	// overShared: the new reservation succeeds. It is for a listener. The IDs that share
-	// the port do not listen (rdma_listen(3)).
+	// With overShared the new reservation succeeds. It is for a listener: the IDs that
+	// share the port do not listen (rdma_listen(3)).
 	overShared sharing = true
 )
 
-// reserve binds the name of s and then checks for clashes, so only one of two concurrent
-// calls succeeds. It ignores the addresses mine, which the caller has bound and will
-// release.
+// reserve binds the name of s, and then checks for clashes. In this order two concurrent
+// calls can not both succeed. It ignores addresses in the parameter mine.
 func (s BindAddr) reserve(with sharing, mine ...BindAddr) (Reservation, error) {
 	r, err := s.bind()
 	if err != nil {
@@ -121,9 +120,8 @@ func (s BindAddr) bind() (Reservation, error) {
 	return r, err
 }
 
-// Clash returns the error for binding s while another process has bound o:
-// cm.ErrAddrInUse if they are equal, and cm.ErrAddrNotAvailable if one is a wildcard
-// (rdma_bind_addr(3)).
+// Clash returns the error for binding s while o is bound: cm.ErrAddrInUse if they are
+// equal, and cm.ErrAddrNotAvailable if one is a wildcard (rdma_bind_addr(3)).
 func (s BindAddr) Clash(o BindAddr) error {
 	if s.Wildcard() || o.Wildcard() {
 		return &clashError{cm.ErrAddrNotAvailable, o}
@@ -135,7 +133,7 @@ func isClash(err error) bool {
 	return errors.Is(err, cm.ErrAddrInUse) || errors.Is(err, cm.ErrAddrNotAvailable)
 }
 
-// change replaces the reservation by one of target with the same port. If that fails,
+// change replaces the reservation by one of target, with the same port. After an error
 // the old reservation remains.
 func (r *Reservation) change(target BindAddr) error {
 	if r.FD < 0 {
@@ -153,7 +151,7 @@ func (r *Reservation) change(target BindAddr) error {
 var errPortInUse = errors.New("a connection on the local path has taken the port over")
 
 // Share allows other IDs to bind the same address and port. It does nothing for the ID
-// of a connection request, which has no port of its own.
+// of a connection request.
 func (r *Reservation) Share() error {
 	if r.Addr.Port == 0 || r.Addr.Shared != 0 {
 		return nil
@@ -191,9 +189,9 @@ func (r *Reservation) Claim() error {
 	return nil
 }
 
-// checkClash returns an error if another socket has bound an overlapping address, except
-// those in mine. It prefers to name a wildcard, so the order of the sockets does not
-// matter.
+// checkClash returns an error if another socket has bound an overlapping address. It
+// ignores addresses in the parameter mine. If several overlap, the error names a
+// wildcard.
 func (s BindAddr) checkClash(with sharing, mine []BindAddr) error {
 	others, err := boundAddrs(s.ps, s.Port)
 	if err != nil {

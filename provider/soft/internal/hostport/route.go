@@ -16,8 +16,7 @@ import (
 var errNoRouteAnswer = errors.New("no answer about a route")
 
 // routeType returns the type of the kernel's route to an address, for example
-// unix.RTN_LOCAL. A link-local address without a zone is looked up on all interfaces.
-// See rtnetlink(7), RTM_GETROUTE.
+// unix.RTN_LOCAL (rtnetlink(7), RTM_GETROUTE).
 func routeType(a netip.Addr) (uint8, error) {
 	answer, err := netlink.Ask(unix.NETLINK_ROUTE, routeRequest(a))
 	if err != nil {

@@ -33,8 +33,8 @@ const connectedState = "03"
 //
 //	Num RefCount Protocol Flags Type St Inode Path
 //
-// A connected socket has the name of its listener, even a closed one. For such a name,
-// scanBound asks isBound.
+// A connected socket is listed with the name of its listener, which may be closed. So
+// scanBound calls isBound for its name.
 func scanBound(table io.Reader, ps cm.PortSpace, port uint16, isBound func(name string) (bool, error)) ([]BindAddr, error) {
 	var found []BindAddr
 	// bound has the results of isBound, because many sockets may have the same name.
@@ -67,12 +67,12 @@ func scanBound(table io.Reader, ps cm.PortSpace, port uint16, isBound func(name 
 	return found, lines.Err()
 }
 
-// A marker is a datagram socket with the name of a wildcard. Names of datagram sockets
-// are independent of others (unix(7)). A process finds a bound wildcard by connecting to
-// the marker. Nothing is sent to it.
+// A marker is a datagram socket with the name of a wildcard. Datagram sockets have names
+// of their own (unix(7)). If another process can connect to the marker, the wildcard is
+// bound.
 //
-// The search for a free port needs markers. Reading all sockets for each port would take
-// too long, and binding the name could disturb another process.
+// The search for a free port uses markers. To read the table of all sockets for each
+// port would take too long.
 
 // bindMarker makes the marker with the given name.
 func bindMarker(name string) (int, error) { return unixsock.BindType(unix.SOCK_DGRAM, name) }

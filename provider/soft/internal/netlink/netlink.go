@@ -12,8 +12,8 @@ import (
 // ErrShort means that the kernel's answer to a request is not complete.
 var ErrShort = errors.New("short netlink answer")
 
-// Ask sends a netlink request and returns the one message of the answer. protocol
-// selects the part of the kernel, such as unix.NETLINK_ROUTE. See netlink(7).
+// Ask sends a netlink request and returns the answer, which is one message. The
+// parameter protocol is for example unix.NETLINK_ROUTE. See netlink(7).
 func Ask(protocol int, request []byte) (answer []byte, err error) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, protocol)
 	if err != nil {
@@ -32,8 +32,8 @@ func Ask(protocol int, request []byte) (answer []byte, err error) {
 	return answer[:n], nil
 }
 
-// PutHeader writes a header to the beginning of the request b, which has its final
-// length (struct nlmsghdr, netlink(7)).
+// PutHeader writes the header of the request b, which already has its whole length
+// (struct nlmsghdr, netlink(7)).
 func PutHeader(b []byte, kind, flags uint16) {
 	binary.NativeEndian.PutUint32(b, uint32(len(b)))
 	binary.NativeEndian.PutUint16(b[4:], kind)

@@ -18,7 +18,7 @@ import (
 )
 
 // AddAddr adds the address of a prefix to an interface, and a route to its network. It
-// waits until the kernel lists the address, after the interface is up.
+// waits until the kernel lists the address.
 func AddAddr(t *testing.T, link, prefix string) {
 	t.Helper()
 	added := netip.MustParsePrefix(prefix)
@@ -55,8 +55,8 @@ func setAddr(t *testing.T, link string, prefix netip.Prefix, kind, flags uint16)
 	require.NoError(t, Change(b))
 }
 
-// Change sends a rtnetlink request and returns the kernel's error. With NLM_F_ACK the
-// kernel always answers with NLMSG_ERROR, whose error 0 means success.
+// Change sends a rtnetlink request and returns the kernel's error. The flag NLM_F_ACK
+// makes the kernel always answer.
 func Change(request []byte) error {
 	answer, err := netlink.Ask(unix.NETLINK_ROUTE, request)
 	if err != nil {

@@ -12,8 +12,7 @@ import (
 )
 
 // Wrap makes an errno for a lack of memory, mappings or descriptors match
-// verbs.ErrNoResources: see mmap(2), memfd_create(2), socketpair(2) and epoll_ctl(2).
-// Other errors stay the same.
+// verbs.ErrNoResources. It returns other errors unchanged.
 func Wrap(err error) error {
 	for _, errno := range []unix.Errno{unix.EMFILE, unix.ENFILE, unix.ENOMEM, unix.ENOBUFS, unix.ENOSPC} {
 		if errors.Is(err, errno) && !errors.Is(err, verbs.ErrNoResources) {
@@ -23,8 +22,8 @@ func Wrap(err error) error {
 	return err
 }
 
-// Retry calls fn. If no descriptor is free, and makeRoom closes some and returns true,
-// Retry calls fn again.
+// Retry calls fn. If no descriptor is free, Retry calls makeRoom. If makeRoom returns
+// true, Retry calls fn again.
 func Retry(fn func() error, makeRoom func() bool) error {
 	err := fn()
 	if NoDescriptors(err) && makeRoom() {

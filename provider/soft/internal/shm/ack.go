@@ -1,16 +1,15 @@
 package shm
 
-// An Ack is the field Ack of a ControlBlock, which acknowledges the other side's
-// requests. It has three numbers, here with their sizes in bits:
+// An Ack is a value of the field Ack of a ControlBlock. It has three numbers, here with
+// their sizes in bits:
 //
 //	number of slots consumed (32) | last NAK (8) << 32 | number of NAKs (24) << 40
 //
-// The NAK is about the first slot that was not consumed. It is new if the number of NAKs
-// has changed.
+// The NAK is about the first slot that was not consumed. A new NAK changes the number of
+// NAKs.
 type Ack uint64
 
-// NewAck returns an Ack with the number of slots consumed, the last NAK, and the low 24
-// bits of the number of NAKs.
+// NewAck returns an Ack. Only the low 24 bits of naks are stored.
 func NewAck(consumed uint32, last NAK, naks uint32) Ack {
 	return Ack(consumed) | Ack(last)<<32 | Ack(naks)<<40
 }
@@ -24,8 +23,8 @@ func (a Ack) NAK() NAK { return NAK(a >> 32) }
 // NAKs returns the number of NAKs sent, modulo 2^24.
 func (a Ack) NAKs() uint32 { return uint32(a >> 40) }
 
-// A NAK says why the request in a slot was not executed. The upper three bits are the
-// kind, and the lower five a value. It is part of the shared memory layout.
+// A NAK says why a request was not executed. The upper three bits are the kind. The
+// lower five bits are a value. It is part of the shared memory layout.
 type NAK uint8
 
 const (
@@ -34,8 +33,8 @@ const (
 	nakValue    NAK = 0x1f
 )
 
-// RNRNAK returns the NAK for a missing receive buffer. timer is the code of the RNR
-// timer, 0 to 31.
+// RNRNAK returns the NAK for a missing receive buffer. The parameter timer is the code
+// of the RNR timer, 0 to 31.
 func RNRNAK(timer uint8) NAK { return kindRNR | NAK(timer)&nakValue }
 
 // RNRTimer returns the code of the RNR timer, or false for another NAK.

@@ -1,6 +1,6 @@
-// Package shm has the shared memory of a connection between two processes: a segment
-// with rings for requests and responses in each direction. Doorbells wake the other
-// process. A MappingLimit keeps a process below the kernel's limit of mappings.
+// Package shm has the shared memory of a connection between two processes. A segment has
+// rings for requests and responses in each direction. Doorbells wake the other process.
+// A MappingLimit limits the number of segments.
 //
 // The other process can write any bytes at any time. So this package copies each number
 // once, and checks and uses only the copy.

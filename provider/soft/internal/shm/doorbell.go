@@ -4,12 +4,10 @@ package shm
 
 import "golang.org/x/sys/unix"
 
-// A doorbell is a pair of connected Unix sockets, one for each process. A byte sent on
-// one makes the other readable, which wakes its process. A doorbell also shows the end
-// of a process.
+// A doorbell is a pair of connected Unix sockets, one for each process. A byte on one
+// socket makes the other socket readable. When a process ends, its socket is closed.
 //
-// An eventfd would be faster. But a hostile peer could make it blocking, and so block
-// the sender's loop.
+// An eventfd would be faster, but a hostile peer could make it blocking.
 
 // noDoorbell is the result of newDoorbells after an error.
 const noDoorbell = -1

@@ -11,9 +11,9 @@ type End struct {
 	Doorbell int // descriptor of this side's doorbell; see doorbell.go
 }
 
-// NewEnd makes the shared memory and the doorbells of a connection. The accepting side
-// calls it, and sends both descriptors, the segment and the peer's doorbell, to the
-// connecting side, which calls OpenEnd. The caller owns all results.
+// NewEnd makes the shared memory and the doorbells of a connection, on the accepting
+// side. The caller owns all results. It sends both descriptors to the connecting side
+// for OpenEnd.
 func NewEnd(geom Geometry, maps *MappingLimit) (end *End, segment, doorbell int, err error) {
 	seg, err := newSegment(geom, maps)
 	if err != nil {
@@ -27,9 +27,8 @@ func NewEnd(geom Geometry, maps *MappingLimit) (end *End, segment, doorbell int,
 	return &End{Segment: seg, Side: 1, Doorbell: own}, seg.takeFD(), peers, nil
 }
 
-// OpenEnd makes the End of the connecting side from the descriptors of the peer's
-// NewEnd. It owns them, even after an error. ErrSegment means that the segment is not
-// valid.
+// OpenEnd makes the End of the connecting side from the descriptors of NewEnd. It owns
+// them, even after an error. ErrSegment means that the segment is not valid.
 func OpenEnd(segment, doorbell int, maps *MappingLimit) (*End, error) {
 	seg, err := openSegment(segment, maps)
 	if err != nil {

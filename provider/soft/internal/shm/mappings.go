@@ -18,10 +18,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A MappingLimit limits how many shared segments a device maps. The kernel limits the
-// mappings of a process (vm.max_map_count, proc_sys_vm(5)), and the Go runtime ends the
-// process if it can map no memory. So a device uses at most half of the mappings that
-// the rest of the process leaves.
+// A MappingLimit limits how many segments a device maps. The kernel limits the mappings
+// of a process (vm.max_map_count). If none is left for its heap, the Go runtime ends the
+// process. So a device uses at most half of the mappings that are free.
 type MappingLimit struct {
 	systemMax int // number of mappings that the kernel allows for a process
 	// count returns the present number of mappings, or false if it is not known.
@@ -39,31 +38,29 @@ type MappingLimit struct {
 }
 
 const (
-	// mappingStep is the number of further segments after which the process's mappings
-	// are counted again. Up to as many may be added during the count. A count takes 0.75
-	// to 1.4 µs for each mapping of a file (65,003 took 81 ms on a virtual machine with
-	// two cores). Devices that map at the same time can each exceed the limit by
-	// 2*mappingStep.
+	// mappingStep is the number of further segments after which the mappings of the
+	// process are counted again. Up to as many may be added during the count. A count
+	// takes about 1 µs for each mapping of a file (65,003 took 81 ms on two virtual
+	// cores).
 	mappingStep = 1024
-	// mappingPause is the shortest time between two counts at the limit, to limit the
+	// mappingPause is the shortest time between two counts at the limit. It limits the
 	// work that peers can cause. Arbitrary.
 	mappingPause = time.Second
 	// defaultMaxMappings is DEFAULT_MAX_MAP_COUNT of Linux.
 	defaultMaxMappings = 65530
 )
 
-// NewMappingLimit returns the MappingLimit of a device. systemMax is the kernel's limit
-// for a process. count returns the process's present mappings, or false. NewMappingLimit
-// calls it, which takes time, so not on a loop.
+// NewMappingLimit returns the MappingLimit of a device. systemMax is the kernel's limit.
+// The function count returns the mappings of the process, or false. NewMappingLimit
+// calls count, which takes time.
 func NewMappingLimit(systemMax int, count func() (int, bool), counts *counters.Set) *MappingLimit {
 	l := &MappingLimit{systemMax: systemMax, count: count, now: time.Now, counts: counts}
 	l.recount()
 	return l
 }
 
-// Acquire counts a segment before it is mapped. At the limit it counts nothing and
-// returns verbs.ErrNoResources. It may start a count of the mappings in another
-// goroutine.
+// Acquire counts a segment before it is mapped. The error at the limit matches
+// verbs.ErrNoResources. Acquire may start a count of the mappings in another goroutine.
 func (l *MappingLimit) Acquire() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -85,13 +82,13 @@ func (l *MappingLimit) Release() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.mapped--
-	// Other parts of the process can use released mappings, so the next count starts
-	// after at most mappingStep further segments.
+	// Other parts of the process can use the released mappings, so the next count comes
+	// soon.
 	l.nextCount = min(l.nextCount, l.mapped+mappingStep)
 }
 
-// mmapFailed undoes Acquire after an error of mmap(2). For ENOMEM, which means no memory
-// or too many mappings, it counts NoMappingsErr.
+// mmapFailed undoes Acquire after an error of mmap(2). ENOMEM is counted as
+// NoMappingsErr: it means no memory or too many mappings.
 func (l *MappingLimit) mmapFailed(err error) {
 	l.Release()
 	if errors.Is(err, unix.ENOMEM) {
@@ -99,9 +96,9 @@ func (l *MappingLimit) mmapFailed(err error) {
 	}
 }
 
-// recount counts the mappings of the process and sets maxSegments. Without a count, it
-// assumes a quarter of systemMax for other parts. A segment that is mapped or unmapped
-// meanwhile may count as another part. The mutex is not held.
+// recount counts the mappings of the process and sets maxSegments. If that fails, it
+// assumes that other parts use a quarter of systemMax. The caller does not hold the
+// mutex.
 func (l *MappingLimit) recount() {
 	before := l.segments()
 	n, ok := l.count()

@@ -11,13 +11,13 @@ import (
 const (
 	SlotSize   = 128            // size of a slot in bytes: two cache lines
 	inlineSize = SlotSize - 4*8 // number of bytes of payload that a slot has space for
-	// maxFragment is the largest payload of a slot in bytes. The fragments of a longer
-	// message can be sent and received at the same time. Arbitrary.
+	// maxFragment is the largest payload of a slot in bytes. One fragment of a message
+	// is received while the next one is sent. Arbitrary.
 	maxFragment = 16 << 10
 )
 
 // A slotFrame is a slot of a ring, with one fragment. A payload of up to 96 bytes is in
-// the slot, and a longer one in the payload area.
+// the slot. A longer payload is in the payload area.
 //
 //	word 0  sequence (32) | operation (8) << 32 | flags (8) << 40
 //	word 1  length (32) | immediate data (32) << 32
@@ -25,27 +25,26 @@ const (
 //	word 3  remote key (32) | total (32) << 32  only operations on remote memory
 //
 // The sequence is the number of slots filled so far, with this one. The sender stores
-// word 0 last. The receiver knows the next sequence, and so sees a filled slot. The
-// total is the bytes of the message.
+// word 0 last. The total is the length of the message.
 type slotFrame struct {
 	word [4]uint64
 	data [inlineSize]byte
 }
 
-// A ControlBlock is written by one side of the connection and read by the other. But the
-// other side also sets WakeFor to WakeNone.
+// A ControlBlock belongs to one side, which writes it. The other side reads it, and also
+// sets WakeFor to WakeNone.
 type ControlBlock struct {
 	// Ack acknowledges the other side's requests; see the type Ack.
 	Ack atomic.Uint64
-	// Resend counts the retries after an RNR NAK. A new value makes the other side
-	// process the same slot again.
+	// Resend counts retries after RNR NAKs. A new value makes the other side process the
+	// same slot again.
 	Resend atomic.Uint32
 	// Responses is the number of response slots that this side has consumed.
 	Responses atomic.Uint32
 	_         [48]byte
 
-	// These fields rarely change. The other side reads them after each message, so they
-	// have a cache line of their own.
+	// These fields rarely change, and the other side reads them often. So they have a
+	// cache line of their own.
 
 	// WakeFor is a WakeLevel: for which changes the other side rings this side's
 	// doorbell.
@@ -93,8 +92,8 @@ type Ring struct {
 // Len returns the number of slots.
 func (r *Ring) Len() int { return len(r.slots) }
 
-// A Producer is the sending side of a ring. Its fields are in private memory. Their
-// numbers wrap around, so only differences have a meaning.
+// A Producer is the sending side of a ring. The peer can not change its fields. Its
+// numbers wrap around.
 type Producer struct {
 	Ring
 	tail uint32 // number of slots filled since the beginning
@@ -114,9 +113,9 @@ func NewProducer(r Ring) Producer {
 	return Producer{Ring: r, areaEnd: make([]uint32, len(r.slots))}
 }
 
-// Reserve returns memory for the payload of the next fragment. want is the requested
-// length in bytes; dst may be shorter. inArea says whether dst is in the payload area or
-// in the slot. ok is false if the ring or the payload area is full.
+// Reserve returns memory for the payload of the next fragment. want is the length in
+// bytes. The result dst may be shorter. It is in the payload area if inArea is true, and
+// otherwise in the slot. ok is false if there is no room.
 func (p *Producer) Reserve(want uint32) (dst []byte, inArea, ok bool) {
 	if p.tail-p.Freed == uint32(len(p.slots)) {
 		return nil, false, false
@@ -133,9 +132,9 @@ func (p *Producer) Reserve(want uint32) (dst []byte, inArea, ok bool) {
 	return p.area[at : at+room], true, true
 }
 
-// Put fills the next slot, whose payload is already in the memory from Reserve. The
-// consumer reads slots in order, so it sees none before PublishFirst stores word 0 of
-// the first one. Word 0 of later slots needs no atomic operation.
+// Put fills the next slot. The payload is already in the memory from Reserve. The
+// consumer sees the slot after PublishFirst. Until then, word 0 of the first unpublished
+// slot is not stored.
 func (p *Producer) Put(f *fragment.Fragment) {
 	index := p.tail & uint32(len(p.slots)-1)
 	s := &p.slots[index]
@@ -158,8 +157,8 @@ func (p *Producer) Put(f *fragment.Fragment) {
 	p.Unpublished++
 }
 
-// PutSend fills the next slot with a SEND of one fragment. It returns false if data does
-// not fit or the ring is full. Like Put, it does not publish the slot.
+// PutSend fills the next slot with a SEND of one fragment. It returns false if data is
+// too long or the ring is full. PublishFirst publishes the slot.
 func (p *Producer) PutSend(data []byte, flags fragment.Flags) bool {
 	if len(data) > inlineSize || p.tail-p.Freed == uint32(len(p.slots)) {
 		return false
@@ -196,8 +195,8 @@ func (p *Producer) Publish(f *fragment.Fragment) {
 	p.PublishFirst()
 }
 
-// Free makes consumed slots available again. head is the number of slots that the other
-// process claims to have consumed. Free returns false if that is not possible.
+// Free makes consumed slots available again. The peer states the number head of consumed
+// slots. Free returns false if head is not possible.
 func (p *Producer) Free(head uint32) bool {
 	if head-p.Freed > p.tail-p.Freed {
 		return false
@@ -225,8 +224,7 @@ func (c *Consumer) Ready() bool {
 }
 
 // Peek copies the header of the next slot to f. f.Payload refers to the shared memory.
-// If the slot is not filled, filled is false and f is unchanged. ok is false for an
-// invalid header.
+// filled is false if there is no next slot yet. ok is false for an invalid header.
 func (c *Consumer) Peek(f *fragment.Fragment) (filled, ok bool) {
 	s := &c.slots[c.Head&uint32(len(c.slots)-1)]
 	w := atomic.LoadUint64(&s.word[0])
@@ -259,9 +257,9 @@ func (c *Consumer) Peek(f *fragment.Fragment) (filled, ok bool) {
 	return true, true
 }
 
-// PeekSend returns the payload of the next slot if it has a SEND of one fragment, in the
-// slot, without immediate data. Else ok is false, and Peek tells more. The payload is in
-// the shared memory.
+// PeekSend returns the payload of the next slot, in the shared memory. ok is false
+// unless the slot has a SEND of one fragment without immediate data, whose payload is in
+// the slot.
 func (c *Consumer) PeekSend() (payload []byte, flags fragment.Flags, ok bool) {
 	s := &c.slots[c.Head&uint32(len(c.slots)-1)]
 	w := atomic.LoadUint64(&s.word[0])

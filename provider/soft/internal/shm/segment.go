@@ -10,15 +10,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Segment is the shared memory of one connection. The accepting side makes it and
-// passes the descriptor to the connecting side. Offsets in bytes:
+// A Segment is the shared memory of one connection. The accepting side makes it. Offsets
+// in bytes:
 //
 //	0     header: magic, layout version, geometry
 //	1024  control block of side 0 (the connecting side)
 //	1280  control block of side 1 (the accepting side)
 //	4096  request slots 0->1, request slots 1->0,
-//	response slots 0->1, response slots 1->0,
-//	then the payload areas in the same order
+//	      response slots 0->1, response slots 1->0,
+//	      then the payload areas in the same order
 type Segment struct {
 	FD   int    // descriptor of the segment; -1 after it was closed or taken
 	Mem  []byte // the mapped memory
@@ -40,8 +40,8 @@ func (g Geometry) size() int {
 	return RingsOffset + 2*perSide
 }
 
-// segmentSeals fix the size of the segment's file. If the other process could shorten
-// it, an access would raise SIGBUS. See fcntl(2), "File sealing".
+// segmentSeals prevent the peer from changing the size of the file. In a file that is
+// too short, an access raises SIGBUS. See fcntl(2), "File sealing".
 const segmentSeals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
 
 // newSegment makes a segment. The accepting side calls it and owns the segment.
@@ -76,9 +76,8 @@ func (s *Segment) create() error {
 	return nil
 }
 
-// openSegment maps a segment of the peer, on the connecting side. It owns fd, even after
-// an error. It checks the seals, the file size, and a copy of the header. ErrSegment
-// means that the segment is not valid.
+// openSegment maps a segment of the peer and checks it. It owns fd, even after an error.
+// ErrSegment means that the segment is not valid.
 func openSegment(fd int, maps *MappingLimit) (*Segment, error) {
 	s := &Segment{FD: fd, maps: maps}
 	if err := s.open(); err != nil {
@@ -159,8 +158,8 @@ func (s *Segment) Close() {
 	}
 }
 
-// Carve returns the control block of a side, and the two rings on which it sends. Side 0
-// connects, and side 1 accepts.
+// Carve returns the control block of a side and the two rings on which the side sends.
+// Side 0 is the connecting side.
 func (s *Segment) Carve(side int) (ctl *ControlBlock, request, response Ring) {
 	g := s.geom
 	at := RingsOffset

@@ -19,8 +19,8 @@ func slotsOf(mem []byte) []slotFrame {
 	return unsafe.Slice((*slotFrame)(unsafe.Pointer(unsafe.SliceData(mem))), len(mem)/SlotSize)
 }
 
-// fetch loads the second cache line of a slot, with most of the payload, during the work
-// on the first.
+// fetch loads the second cache line of a slot early. Most of the payload is in that
+// line.
 func (s *slotFrame) fetch() {
 	_ = atomic.LoadUint64((*uint64)(unsafe.Pointer(&s.data[64-4*8])))
 }

@@ -20,8 +20,8 @@ type mmsg struct {
 type rawAddr unix.RawSockaddrInet6
 
 // A batch has the messages of one recvmmsg(2) or sendmmsg(2), and their buffers. Up to
-// 64 packets share a system call. Buffers are allocated when first needed. A batch must
-// not be copied, and only one goroutine at a time may use it.
+// 64 packets share a system call. Only one goroutine at a time may use a batch. It must
+// not be copied.
 type batch struct {
 	msgs         []mmsg
 	iovecs       []unix.Iovec
@@ -32,8 +32,8 @@ type batch struct {
 	wantsControl bool // receive also asks for control messages
 }
 
-// cmsgs are the control messages of one message (cmsg(3)): at most UDP_SEGMENT (udp(7)),
-// the traffic class and the hop limit (ip(7), ipv6(7)).
+// cmsgs are the control messages of one message (cmsg(3)): UDP_SEGMENT, the traffic
+// class and the hop limit.
 type cmsgs struct {
 	list [3]cmsg
 	n    int
@@ -104,8 +104,8 @@ func (b *batch) prepareReceive(i int) {
 	}
 }
 
-// ipFields returns the traffic class and the hop limit of datagram i, as received or
-// else as most hosts send them.
+// ipFields returns the traffic class and the hop limit of datagram i. Values that were
+// not received have defaults.
 func (b *batch) ipFields(i int) (class, hops uint8) {
 	h := &b.msgs[i].header
 	hops = DefaultHopLimit
@@ -133,9 +133,9 @@ func (b *batch) ipFields(i int) (class, hops uint8) {
 	return class, hops
 }
 
-// prepareSend prepares message i from count buffers, beginning with first. If segment is
-// not 0, the kernel cuts the message into datagrams of that many bytes (udp(7),
-// UDP_SEGMENT). A connected socket needs no address and no header fields.
+// prepareSend prepares message i. It has count buffers, beginning with the buffer first.
+// If segment is not 0, the kernel cuts the message into datagrams of that many bytes
+// (udp(7), UDP_SEGMENT).
 func (b *batch) prepareSend(i, first, count int, dest *destination, segment int) {
 	h := &b.msgs[i].header
 	h.Name, h.Namelen = nil, 0
@@ -178,9 +178,8 @@ func (b *batch) received(i int) (data []byte, complete bool) {
 	return b.buffers[i][:m.length], m.header.Flags&unix.MSG_TRUNC == 0
 }
 
-// receive receives up to len(msgs) datagrams, without blocking, and returns their
-// number. After an error it returns 0: the error can only be an ICMP message about an
-// earlier packet, which the retransmission timer handles.
+// receive receives up to len(msgs) datagrams and returns their number. It does not
+// block. It ignores errors, which are ICMP messages about earlier packets.
 func (b *batch) receive(fd int) int {
 	if b.buffers[len(b.buffers)-1] == nil {
 		for i := range b.buffers {
@@ -209,8 +208,8 @@ func (b *batch) receiveOne(fd int) int {
 	return 1
 }
 
-// send sends the first messages of the batch through the socket fd. It returns how many
-// the kernel has accepted.
+// send sends the first messages of the batch through the socket fd. It returns the
+// number of accepted messages.
 func (b *batch) send(fd, messages int) (int, error) {
 	if messages == 1 && b.count(0) == 1 && b.control[0].n == 0 {
 		return b.sendOne(fd)
@@ -273,10 +272,9 @@ func getPort(field *uint16) uint16 {
 	return uint16(b[0])<<8 | uint16(b[1])
 }
 
-// attachFilter makes the kernel run a classic BPF program for each packet. With
-// SO_ATTACH_FILTER the result is how many bytes to keep, and with
-// SO_ATTACH_REUSEPORT_CBPF the number of the receiving socket in its group. See
-// socket(7).
+// attachFilter makes the kernel run a classic BPF program for each packet (socket(7)).
+// Its result with SO_ATTACH_FILTER is how many bytes are kept. With
+// SO_ATTACH_REUSEPORT_CBPF the result is the number of the receiving socket.
 func attachFilter(fd, option int, program []unix.SockFilter) error {
 	return unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, option,
 		&unix.SockFprog{Len: uint16(len(program)), Filter: unsafe.SliceData(program)})

@@ -19,12 +19,12 @@ const (
 	receiveBatch = 32
 	// receiveRounds is the largest number of receive calls in one poll. Arbitrary.
 	receiveRounds = 2
-	// spinPolls is how often Poll reads empty sockets in a row. The owner's other work
-	// takes nearly as long as one read, and delays a packet. With several reads in a row
-	// that is less likely.
+	// spinPolls is how often Poll reads empty sockets in a row. Between two polls the
+	// owner does other work, which delays an arriving packet. More reads in a row make
+	// that less likely.
 	spinPolls = 4
-	// drainRounds is the largest number of reads of one socket in Drain: up to 2,048
-	// packets, more than a socket holds with the default of net.core.rmem_max.
+	// drainRounds is the largest number of reads of one socket in Drain. They read up to
+	// 2,048 packets, more than a socket holds by default (net.core.rmem_max).
 	drainRounds = 64
 	// packetBufSize is the size in bytes of a packet buffer: whole cache lines.
 	packetBufSize = (wire.MaxPacket + 63) &^ 63
@@ -43,8 +43,8 @@ type Config struct {
 }
 
 // A Conn sends and receives the packets of a shard. It has one UDP socket for each local
-// address in use. It belongs to the goroutine that drives the shard, never blocks, and
-// owns the packet buffers.
+// address in use. It belongs to the goroutine that drives the shard. Its calls never
+// block.
 type Conn struct {
 	cfg           Config
 	sockets       []*localSocket
@@ -86,8 +86,8 @@ type localSocket struct {
 // maxConnected is the largest value of localSocket.connectedLimit. It is arbitrary.
 const maxConnected = 512
 
-// connectedLimitOf returns how many connected sockets a localSocket may have: all shards
-// use a quarter of the descriptors for them.
+// connectedLimitOf returns how many connected sockets a localSocket may have. All shards
+// together use at most a quarter of the descriptors.
 func connectedLimitOf(shards int) int { return min(maxConnected, descriptorShare(shards, 4)) }
 
 // descriptorShare returns how many descriptors a shard may use for one purpose: the
@@ -100,8 +100,8 @@ func descriptorShare(shards, parts int) int {
 	return int(min(limit.Cur, math.MaxInt32)) / parts / shards
 }
 
-// Open prepares a route until Close, with a socket on its local address. It returns an
-// error if no packets can be sent along the route.
+// Open prepares a route until Close. If necessary it opens a socket on the local
+// address. It returns an error if the route can not be used.
 func (c *Conn) Open(to *Route) error {
 	u, err := c.socketAt(to.Local)
 	if err != nil {
@@ -116,9 +116,9 @@ func (c *Conn) Open(to *Route) error {
 	return nil
 }
 
-// dest returns the destination with the given header, and counts a user of it. Routes
-// with the same header share one. But connections and UD queue pairs do not: a UD queue
-// pair would not notice lost packets of a connected socket.
+// dest returns the destination with the given header, and counts a user of it. A
+// connection and a UD queue pair never share a destination, because only connections
+// notice lost packets.
 func (u *localSocket) dest(h destHeader, connected bool) *destination {
 	dests := u.udDests
 	if connected {
@@ -137,9 +137,9 @@ func (u *localSocket) dest(h destHeader, connected bool) *destination {
 	return d
 }
 
-// releaseDest counts one user of a destination less. The last one sends the queued
-// packets and removes it. Packets that the kernel does not accept now go through the
-// shared socket later.
+// releaseDest counts one user of a destination less. After the last user it sends the
+// queued packets and removes the destination. Packets that remain go through the shared
+// socket.
 func (u *localSocket) releaseDest(d *destination) {
 	if d.users--; d.users > 0 {
 		return
@@ -169,8 +169,8 @@ func (c *Conn) socketAt(local netip.Addr) (*localSocket, error) {
 	return u, nil
 }
 
-// join gets the shard's socket from the localPort. If the localPort has several from an
-// earlier use, the others become overflow sockets.
+// join gets the shard's socket from the localPort. Further sockets of an earlier use
+// become overflow sockets.
 func (u *localSocket) join() (err error) {
 	fds, err := u.port.join(u.conn.cfg.Slot)
 	if err != nil {
@@ -204,9 +204,8 @@ func (c *Conn) Close(to *Route) {
 	u.port.release()
 }
 
-// Buffer returns size bytes for one packet along a route, until Push. It returns nil if
-// all buffers are in use and the kernel accepts no packets now. Without Push, another
-// Buffer discards the contents.
+// Buffer returns size bytes for one packet along a route, valid until Push. It returns
+// nil if all buffers are in use and the kernel accepts no packets.
 func (c *Conn) Buffer(route *Route, size int) []byte {
 	if b := route.socket.send.buffer(); b != nil {
 		return b[:size]
@@ -228,13 +227,13 @@ func (c *Conn) Flush() {
 	}
 }
 
-// OnTimeout reports that a packet was not acknowledged. The destination's connected
-// socket is closed, and the shared socket used for some time: the count of
-// identifications may be wrong, so that the peer drops all packets.
+// OnTimeout reports that a packet was not acknowledged. If the destination has a
+// connected socket, its count of identifications may be wrong. So OnTimeout closes it,
+// and the shared socket is used.
 func (c *Conn) OnTimeout(route *Route) { route.dest.disconnect() }
 
-// Poll receives some of the packets that have arrived, and sends the queued ones. If
-// spin is true and the last Poll found nothing, it reads up to spinPolls times.
+// Poll receives some packets, and sends the queued packets. If spin is true and the last
+// Poll found nothing, it reads up to spinPolls times.
 func (c *Conn) Poll(spin bool) {
 	rounds := 1
 	if spin && c.foundNothing {
@@ -252,8 +251,8 @@ func (c *Conn) Poll(spin bool) {
 }
 
 // Drain receives all packets that have arrived, with at most drainRounds calls for each
-// socket. The owner calls it before firing timers, because an acknowledgement may be
-// waiting.
+// socket. It is called before timers fire, because an acknowledgement may wait in a
+// socket.
 func (c *Conn) Drain() {
 	for _, u := range c.sockets {
 		for range drainRounds {
@@ -282,8 +281,8 @@ func (u *localSocket) poll() (found bool) {
 	return found
 }
 
-// OnReady receives packets of the socket and sends the Conn's queued ones. It implements
-// epollset.Handler, also for the connected sockets.
+// OnReady implements epollset.Handler. It receives packets of the socket, and sends the
+// queued packets of the Conn.
 func (u *localSocket) OnReady(fd int, _ uint32) {
 	if fd == u.fd {
 		u.armedEvents = 0
@@ -292,11 +291,10 @@ func (u *localSocket) OnReady(fd int, _ uint32) {
 	u.conn.Flush()
 }
 
-// Arm makes the Watcher wake the owner for arriving packets or room to send. Each call
-// requests one event (EPOLLONESHOT), so the owner calls Arm each time before it may
-// sleep. A lasting request would make the kernel wake epoll for each packet. In event
-// mode the round-trip time is 0.69 times that with a lasting request; see
-// bench/README.md.
+// Arm makes the Watcher wake the owner when packets arrive or can be sent. Each call
+// requests one event of each socket (EPOLLONESHOT), so it is called before each sleep.
+// With a lasting request the kernel would wake epoll for each packet. Round trips in
+// event mode would take 1.45 times as long; see bench/README.md.
 func (c *Conn) Arm() {
 	for _, u := range c.sockets {
 		events := uint32(unix.EPOLLIN | unix.EPOLLONESHOT)

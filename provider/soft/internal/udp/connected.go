@@ -11,17 +11,17 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 )
 
-// A connectedSocket is a socket for sending: connected to one destination, or the shared
-// socket of a localSocket, which is not connected. For a connected one, the kernel does
-// not look up the route of each packet. That reduced the round-trip time to 0.86; see
+// A connectedSocket is a socket for sending. It is connected to one destination, or is
+// the shared socket of a localSocket. On a connected socket the kernel does not look up
+// the route of each packet, which reduced the round-trip time to 0.86 of its value; see
 // bench/README.md.
 //
-// The ICRC covers the IPv4 identification, so the sender must know it. Without a
-// connection and with IP_PMTUDISC_DO it is 0. On a connected socket, the kernel numbers
-// the messages, beginning with a random number.
+// The ICRC covers the IPv4 identification, so the sender must know it. On the shared
+// socket it is 0. On a connected socket the kernel numbers the messages, beginning with
+// a random number.
 //
 // With UDP_SEGMENT, the packets of message n have the identifications n, n+1, n+2 and so
-// on. The next message has n+1 nevertheless.
+// on. The next message has the number n+1 nevertheless.
 type connectedSocket struct {
 	fd        int
 	local     netip.AddrPort
@@ -30,8 +30,8 @@ type connectedSocket struct {
 	watcher   Watcher // watches the socket; nil until watch is called
 }
 
-// newConnectedSocket opens a socket that only sends to one peer, from a port of the
-// kernel's choice. Answers go to the RoCEv2 port (IBTA annex A17).
+// newConnectedSocket opens a socket that only sends, to one peer. Answers go to the
+// RoCEv2 port (IBTA annex A17).
 func newConnectedSocket(local netip.Addr, peer netip.AddrPort, h destHeader) (*connectedSocket, error) {
 	fd, err := OpenSender(local)
 	if err != nil {
@@ -93,8 +93,8 @@ func (c *connectedSocket) identification(message int) uint16 {
 // sent records that the kernel has accepted the given number of messages.
 func (c *connectedSocket) sent(messages int) { c.nextID += uint16(messages) }
 
-// full reports whether the send buffer may lack room. The kernel reports the socket as
-// not writable when more than half is in use.
+// full reports whether the send buffer may lack room: the kernel reports that more than
+// half is in use.
 func (c *connectedSocket) full() bool {
 	writable, err := unix.Poll([]unix.PollFd{{Fd: int32(c.fd), Events: unix.POLLOUT}}, 0)
 	return writable == 0 && err == nil

@@ -9,12 +9,12 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 )
 
-// connectAfter is the number of packets before a destination's first connected socket,
-// which costs as much as sending 20 packets. Arbitrary, but above 20.
+// connectAfter is the number of packets before a destination gets a connected socket.
+// Opening one takes as long as sending 20 packets. Arbitrary.
 const connectAfter = 64
 
-// A destination is the peer of one or more routes: the address for system calls, and the
-// ICRC of the headers. It belongs to the owner of the socket.
+// A destination is the peer of one or more routes. It has the address for system calls,
+// and the ICRC of the headers.
 type destination struct {
 	// the table that has this destination: connDests or udDests of the localSocket
 	table   map[destHeader]*destination
@@ -53,9 +53,9 @@ func (d *destination) peer() netip.AddrPort {
 	return netip.AddrPortFrom(d.header.remote, d.local.Port())
 }
 
-// countPacket counts a queued packet, and opens the connected socket when untilConnect
-// becomes 0. If mayConnect is false, a later packet opens it. The results are whether
-// connect was called, and its error.
+// countPacket counts a queued packet. When untilConnect becomes 0, it opens the
+// connected socket, or waits for a later packet if mayConnect is false. It returns
+// whether it has called connect, and the error.
 func (d *destination) countPacket(mayConnect bool) (tried bool, err error) {
 	if d.untilConnect > 1 || mayConnect && d.untilConnect == 1 {
 		if d.untilConnect--; d.untilConnect == 0 {
@@ -78,8 +78,8 @@ func (d *destination) connect() error {
 	return nil
 }
 
-// disconnect closes the connected socket. The destination gets the next one after
-// connectAfter * 2^n packets. n is the number of connected sockets so far, at most 16.
+// disconnect closes the connected socket. The next one is opened after connectAfter *
+// 2^n packets, where n is the number of connected sockets so far, at most 16.
 func (d *destination) disconnect() {
 	if d.socket == nil {
 		return

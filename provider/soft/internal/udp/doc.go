@@ -5,8 +5,7 @@
 // belongs to the goroutine that drives the shard, as do all objects that the Conn uses,
 // except Ports.
 //
-// These types reduce the cost of a packet. The comment of each has the measured gain, if
-// there is one:
+// These types reduce the cost of a packet:
 //
 //   - batch: one system call sends or receives many packets, and UDP_SEGMENT sends
 //     several in one message.

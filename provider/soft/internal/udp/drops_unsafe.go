@@ -8,9 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// droppedAt returns how many datagrams the kernel has dropped at a socket: the socket
-// was full, the UDP checksum was wrong, or the filter said so. See SO_MEMINFO in
-// linux/sock_diag.h. It returns 0 if the kernel does not tell.
+// droppedAt returns how many datagrams the kernel has dropped at a socket (SO_MEMINFO in
+// linux/sock_diag.h). It returns 0 if the number is not known.
 func droppedAt(fd int) uint64 {
 	var info [unix.SK_MEMINFO_VARS]uint32
 	size := uint32(unsafe.Sizeof(info))

@@ -5,18 +5,17 @@ package udp
 import "golang.org/x/sys/unix"
 
 // With soft.PathAuto, peers on this host use the local path, where the kernel reports
-// their user. A process of another user could evade that check with UDP packets, and
-// with any source address of this host, or over IPv6 any at all (IPV6_FREEBIND in
-// linux/in6.h).
+// their user. A process of another user could evade that check with UDP packets. It can
+// send from any address of this host, and over IPv6 from any address at all
+// (IPV6_FREEBIND in linux/in6.h).
 //
-// The kernel routes unicast packets within this host through the loopback interface. So
-// with PathAuto the sockets drop all packets from that interface.
+// The kernel routes packets within this host through the loopback interface. So with
+// PathAuto the sockets drop all packets from that interface.
 //
-// A packet of this host can also leave it and come back: through a tunnel, a bridge or
-// address translation, between two interfaces on one network (SO_BINDTODEVICE), or in a
-// VRF. It is dropped if it is a connection request or a UD packet with a source address
-// of this host; see channel.acceptsFrom in package connmgr. Other such packets count as
-// those of other hosts. So do packets of containers and virtual machines.
+// A packet of this host can also leave it and come back on another interface, for
+// example through a tunnel or address translation. If such a packet is a connection
+// request or a UD packet, and its source is an address of this host, it is dropped; see
+// channel.acceptsFrom in package connmgr.
 
 // loopbackInterface is the index of the loopback interface in every network namespace
 // (LOOPBACK_IFINDEX in linux/net/core).

@@ -10,8 +10,8 @@ import (
 )
 
 // A GSISocket is the first socket on a local address. It sends from there, and receives
-// the packets to queue pair 1, that of the general services interface (IBTA vol. 1,
-// 13.5). Only one goroutine at a time may use it.
+// the packets to queue pair 1 (IBTA vol. 1, 13.5). Only one goroutine at a time may use
+// it.
 type GSISocket struct {
 	port *localPort
 	out  sender
@@ -19,7 +19,7 @@ type GSISocket struct {
 }
 
 // OpenGSI opens the socket of a local address for packets to queue pair 1. One Receive
-// reads at most batchSize packets of at most size bytes. They are counted in counts.
+// reads at most batchSize packets of at most size bytes.
 func (ps *Ports) OpenGSI(local netip.Addr, batchSize, size int, counts *counters.Set) (*GSISocket, error) {
 	port, err := ps.acquire(local)
 	if err != nil {
@@ -49,8 +49,8 @@ func (s *GSISocket) Receive(to Sink) int { return s.in.receive(to) }
 // no packets.
 func (s *GSISocket) Buffer() []byte { return s.out.buffer() }
 
-// Send sends a packet from the memory of Buffer. Only its ICRC may be missing. If the
-// kernel can not send it, it is lost.
+// Send sends a packet from the memory of Buffer. The packet is complete except for its
+// ICRC. Errors are ignored.
 func (s *GSISocket) Send(p wire.Packet, to netip.Addr) {
 	var dest destination
 	dest.set(s.port.local, destHeader{remote: to})

@@ -11,22 +11,21 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 )
 
-// Over IPv4 the kernel numbers the messages of a connected socket from a secret number.
-// An ipIDProbe finds it out:
+// Over IPv4 the kernel numbers the messages of a connected socket, beginning with a
+// secret number. An ipIDProbe finds the number out:
 //
-//   - The connected socket sends datagrams, the probes, to another socket of this
-//     package.
-//   - That socket has a BPF program, which reads the identification in the IP header.
-//     Its result is how many bytes of the datagram the kernel keeps.
-//   - So the length of the received datagram shows eight bits of the identification.
+//   - The connected socket sends datagrams, the probes, to another socket.
+//   - A BPF program of that socket reads the identification in the IP header. Its result
+//     is how many bytes of the datagram the kernel keeps.
+//   - So the length of a received datagram shows eight bits of the identification.
 
 const (
-	// probeSize is the length of a probe in bytes. Its first byte selects eight bits of
-	// the identification. If their value is v, the first 1+v bytes arrive.
+	// probeSize is the length of a probe in bytes. The first byte selects eight bits of
+	// the identification. If they have the value v, 1+v bytes arrive.
 	probeSize = 1 + 255
-	// probeTimeout is the time in milliseconds after which a probe counts as lost.
-	// Within one host a datagram usually arrives at once. After a loss the sender gets
-	// no connected sockets any more; see sender.connectDisabled. Arbitrary.
+	// probeTimeout is the time in milliseconds after which a probe counts as lost. After
+	// a loss the sender opens no more connected sockets. Arbitrary: within one host a
+	// datagram usually arrives at once.
 	probeTimeout = 100
 )
 
@@ -42,8 +41,8 @@ type ipIDProbe struct {
 	at   unix.Sockaddr    // address of the receiving socket
 }
 
-// probeIPID returns the identification of the next message over IPv4, or an error if the
-// kernel does not count as expected.
+// probeIPID returns the identification of the next message over IPv4. It returns an
+// error if the kernel does not count as expected.
 func probeIPID(of *connectedSocket) (uint16, error) {
 	r := &ipIDProbe{from: of}
 	if err := r.open(); err != nil {
@@ -79,8 +78,8 @@ func (r *ipIDProbe) open() (err error) {
 	return err
 }
 
-// bind binds the receiving socket to a free port. Until connect, it drops all datagrams,
-// because others could send to it.
+// bind binds the receiving socket to a free port. The socket drops all datagrams until
+// connect.
 func (r *ipIDProbe) bind(local netip.Addr) (err error) {
 	if err := DropAll(r.fd); err != nil {
 		return err
@@ -103,8 +102,8 @@ func (r *ipIDProbe) connect(to netip.AddrPort) error {
 // probesPerRead is the number of messages that one call of readID sends.
 const probesPerRead = 2
 
-// readID sends two probes, one for the high byte of its identification and one for the
-// low byte. It returns the identification of the second.
+// readID sends two probes, for the high and the low byte of the identification. It
+// returns the identification of the second probe.
 func (r *ipIDProbe) readID() (uint16, error) {
 	high, err := r.probeByte(8)
 	if err != nil {
@@ -119,8 +118,8 @@ func (r *ipIDProbe) readID() (uint16, error) {
 	return uint16(high)<<8 | uint16(low), err
 }
 
-// checkSegments sends a message of two segments. It returns an error unless their
-// identifications are want and the next number.
+// checkSegments sends a message of two segments. Their identifications must be want and
+// the next number.
 func (r *ipIDProbe) checkSegments(want uint16) error {
 	if err := unix.SetsockoptInt(r.from.fd, unix.IPPROTO_UDP, unix.UDP_SEGMENT, probeSize); err != nil {
 		return err
@@ -142,8 +141,8 @@ func (r *ipIDProbe) checkSegments(want uint16) error {
 	return unix.SetsockoptInt(r.from.fd, unix.IPPROTO_UDP, unix.UDP_SEGMENT, 0)
 }
 
-// probeByte sends a probe and returns a byte of its identification: the low one for
-// shift 0, and the high one for 8.
+// probeByte sends a probe and returns a byte of its identification: the low byte for
+// shift 0, and the high byte for shift 8.
 func (r *ipIDProbe) probeByte(shift byte) (uint8, error) {
 	var b [probeSize]byte
 	b[0] = shift
@@ -172,9 +171,8 @@ func (r *ipIDProbe) receive(b []byte) (int, error) {
 	}
 }
 
-// requestIPID returns the BPF program of the receiving socket. It keeps one byte more
-// than the number (identification >> first) & 0xff, where first is the first byte of the
-// datagram.
+// requestIPID returns the BPF program of the receiving socket. It keeps (identification
+// >> first) & 0xff bytes and one more, where first is the first byte of the datagram.
 func requestIPID() []unix.SockFilter {
 	const (
 		network        = 0xfff00000 // offset of the IP header (SKF_NET_OFF in linux/filter.h)

@@ -4,24 +4,23 @@ package udp
 
 import "golang.org/x/sys/unix"
 
-// The kernel's Soft-RoCE sends up to 128 packets on a connection before an
-// acknowledgement (RXE_MAX_UNACKED_PSNS). A socket holds 185 packets of 1 KiB with the
-// default of net.core.rmem_max. So with many connections at once, packets are lost,
-// often all of a connection. Soft-RoCE notices that only by its retransmission timer,
-// sends again at the same time, and soon has no retries left. It ignores credits, and
-// RNR NAKs cause even more packets.
+// The kernel's Soft-RoCE sends up to 128 packets on a connection without an
+// acknowledgement (RXE_MAX_UNACKED_PSNS). By default a socket holds 185 packets of 1
+// KiB. So with many connections packets are lost. Soft-RoCE notices that only by its
+// retransmission timer, and soon has no retries left. It ignores credits, and RNR NAKs
+// cause even more packets.
 //
-// So after drops, the shard opens further sockets at the same address, the overflow
-// sockets. Its queue pairs are distributed over all of them.
+// So after losses the shard opens further sockets at the same address, the overflow
+// sockets. The queue pairs of the shard are distributed over all its sockets.
 const (
 	// maxReceiveSockets is the largest number of sockets of a shard on one address. With
-	// 64 of them, 64 connections have on average one each.
+	// it, 64 connections have on average one socket each.
 	maxReceiveSockets = 64
 	// receiveMemory is the largest number of bytes in all receive buffers of a shard.
 	// Arbitrary: more than maxReceiveSockets buffers have by default.
 	receiveMemory = 32 << 20
-	// The shard asks for dropped packets after this number of full polls in a row. That
-	// is at most one system call for 128 packets.
+	// The shard asks for dropped packets after this number of full polls in a row, so at
+	// most once for 128 packets.
 	fullPollsBeforeCheck = 2
 )
 
@@ -53,7 +52,7 @@ func (o *overflowSockets) init(u *localSocket, fds []int) {
 }
 
 // watch begins to receive from the overflow sockets fds. Epoll watches them, because
-// polling many idle sockets is slow. If it can not watch one, packets wait for drain.
+// polling many idle sockets is slow.
 func (o *overflowSockets) watch(fds []int) {
 	for _, fd := range fds {
 		socket := &overflowSocket{first: o.first, fd: fd}
@@ -74,9 +73,9 @@ func (o *overflowSockets) receiveHeaders() {
 	}
 }
 
-// polled is called after each poll of the first socket. full is the number of full
-// batches. If the socket seems overloaded and has dropped at least limit packets, polled
-// opens overflow sockets.
+// polled is called after each poll of the first socket. The parameter full is the number
+// of full batches. If the socket has dropped at least limit packets, polled opens
+// overflow sockets.
 func (o *overflowSockets) polled(full int) {
 	if full < receiveRounds || o.atLimit {
 		o.fullPolls = 0
@@ -88,7 +87,7 @@ func (o *overflowSockets) polled(full int) {
 	o.fullPolls = 0
 	if dropped := droppedAt(o.first.fd); dropped >= o.limit {
 		// If not all sockets could be opened, the next attempt is after twice as many
-		// drops. Their number has 32 bits, so there are at most 32 attempts.
+		// drops. So there are at most 32 attempts.
 		o.limit = 2 * dropped
 		o.widen()
 	}

@@ -28,12 +28,12 @@ type Ports struct {
 }
 
 // A localPort has the sockets of one local address: one for connection management, and
-// one or more for each shard with queue pairs there. They share the UDP port. A BPF
-// program selects one for each packet, by the destination queue pair. The mutex of Ports
-// protects a localPort.
+// one or more for each shard. They share the UDP port. A BPF program selects the socket
+// for each packet, by the destination queue pair. The mutex of Ports protects a
+// localPort.
 //
-// All sockets stay open until the last user is gone. Closing one would renumber the
-// others, and packets would reach the wrong shard.
+// All sockets stay open until no user is left. If a socket were closed, the kernel would
+// renumber the others.
 type localPort struct {
 	ports *Ports
 	local netip.AddrPort
@@ -50,14 +50,13 @@ type member struct {
 	fd   int
 }
 
-// NewPorts returns the Ports of a device, without open sockets. udpPort is the UDP port
-// at every address, and slots the largest number of shards. If farOnly is true, packets
-// of this host are dropped.
+// NewPorts returns the Ports of a device, without open sockets. slots is the largest
+// number of shards. If farOnly is true, packets of this host are dropped.
 func NewPorts(udpPort uint16, slots uint32, farOnly bool) *Ports {
 	return &Ports{udpPort: udpPort, slots: slots, farOnly: farOnly, ports: make(map[netip.Addr]*localPort)}
 }
 
-// acquire returns the localPort of a local address and counts a user. The first one
+// acquire returns the localPort of a local address and counts a user. The first user
 // opens the socket of connection management.
 func (ps *Ports) acquire(local netip.Addr) (*localPort, error) {
 	ps.mu.Lock()
@@ -71,9 +70,8 @@ func (ps *Ports) acquire(local netip.Addr) (*localPort, error) {
 	if p.gsi, err = openSocket(p.local, socketOptions{farOnly: ps.farOnly}); err != nil {
 		return nil, err
 	}
-	// With SO_REUSEPORT, further sockets can bind the same port. It is set after gsi was
-	// bound, which fails if another device has the port. So sockets of two devices never
-	// mix.
+	// With SO_REUSEPORT, further sockets can bind the same port. gsi was bound without
+	// it, so no other device has the port.
 	if err := unix.SetsockoptInt(p.gsi, unix.SOL_SOCKET, unix.SO_REUSEPORT, 1); err != nil {
 		_ = unix.Close(p.gsi)
 		return nil, err
@@ -130,8 +128,8 @@ func (ps *Ports) Addrs() []netip.Addr {
 	return addrs
 }
 
-// join returns the descriptors of the shard's sockets, and opens one if there is none.
-// The localPort owns them, and only the shard reads from them.
+// join returns the descriptors of the shard's sockets. If there is none, it opens one.
+// The localPort owns them.
 func (p *localPort) join(slot uint32) ([]int, error) {
 	p.ports.mu.Lock()
 	defer p.ports.mu.Unlock()
@@ -142,9 +140,8 @@ func (p *localPort) join(slot uint32) ([]int, error) {
 	return p.socketsOf(slot), err
 }
 
-// widen opens up to n further sockets for a shard, over which its queue pairs are
-// distributed. freePlaces or the kernel may allow fewer. It returns the descriptors of
-// all sockets of the shard.
+// widen opens up to n further sockets for a shard. It opens fewer if freePlaces or the
+// kernel does not allow more. It returns the descriptors of all sockets of the shard.
 func (p *localPort) widen(slot uint32, n int) []int {
 	p.ports.mu.Lock()
 	defer p.ports.mu.Unlock()
@@ -155,8 +152,8 @@ func (p *localPort) widen(slot uint32, n int) []int {
 	return p.socketsOf(slot)
 }
 
-// freePlaces returns how many overflow sockets may still be opened: of maxMembers
-// places, one is kept for each shard without a socket. The caller holds the mutex.
+// freePlaces returns how many overflow sockets may still be opened. One place is kept
+// for each shard without a socket. The caller holds the mutex.
 func (p *localPort) freePlaces() int {
 	absent := int(p.ports.slots)
 	seen := make(map[uint32]bool)
@@ -179,8 +176,8 @@ func (p *localPort) socketsOf(slot uint32) (fds []int) {
 	return fds
 }
 
-// add opens up to n sockets for a shard, and directs packets to them. It returns an
-// error if it could open none. The caller holds the mutex.
+// add opens up to n sockets for a shard, and makes the kernel pass packets to them. It
+// returns an error if it could open none. The caller holds the mutex.
 func (p *localPort) add(slot uint32, n int) error {
 	had := len(p.members)
 	members, err := p.openMembers(slot, n)
@@ -196,8 +193,8 @@ func (p *localPort) add(slot uint32, n int) error {
 }
 
 // openMembers opens up to n sockets for a shard. It returns all members of the
-// localPort, and an error if it opened fewer. Without free descriptors it closes half of
-// the new sockets, because others need descriptors too.
+// localPort, and an error if it opened fewer. When no descriptor is free, it closes half
+// of the new sockets again.
 func (p *localPort) openMembers(slot uint32, n int) (members []member, err error) {
 	members = slices.Clone(p.members)
 	for range n {

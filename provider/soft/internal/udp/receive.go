@@ -12,9 +12,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 )
 
-// A receiver reads packets from a socket, without blocking, and drops invalid ones. A
-// call reads a batch while several packets wait, and otherwise one packet, which is then
-// faster.
+// A receiver reads packets from a socket, and drops invalid datagrams. It never blocks.
+// A call reads a batch if several packets wait, and otherwise one packet.
 type receiver struct {
 	fd              int
 	local           netip.AddrPort
@@ -47,8 +46,8 @@ func newReceiver(fd int, local netip.AddrPort, batchSize, size int, counts *coun
 	return r
 }
 
-// receive passes packets that have arrived to the sink, and returns the number of
-// datagrams. After a full batch more may wait.
+// receive passes packets to the sink, and returns the number of datagrams that it has
+// read. After a full batch more datagrams may wait.
 func (r *receiver) receive(to Sink) (n int) {
 	n = r.read()
 	if n == 0 {
@@ -58,15 +57,15 @@ func (r *receiver) receive(to Sink) (n int) {
 	r.since = r.times.received(r.clock)
 	r.times.drained = r.batched() && n < len(r.batch.msgs)
 	r.successfulCalls++
-	// An answer and an acknowledgement give two calls with one packet each. Only the
-	// third such call makes the next one read a batch.
+	// An answer and an acknowledgement can cause two such calls in a row. So only the
+	// third call makes the next one read a batch.
 	r.largeBatches = n > 1 || !r.largeBatches && r.successfulCalls > 2
 	r.deliver(n, to)
 	return n
 }
 
-// receiveFrom reads a batch from another socket fd of the same local address, with the
-// arrival times of that socket. It handles packets as receive does.
+// receiveFrom reads a batch from another socket fd of the same local address. times has
+// the arrival times of that socket.
 func (r *receiver) receiveFrom(fd int, times *arrivalTimes, to Sink) (n int) {
 	n = r.batch.receive(fd)
 	if n > 0 {
@@ -98,9 +97,9 @@ func (r *receiver) deliver(n int, to Sink) {
 // Arbitrary.
 const stampEvery = 16
 
-// An arrivalTimes finds a time after which the packets of a call have arrived at a
-// socket. That is the time of an earlier call that has emptied the socket. Each socket
-// has its own. In the zero value it is the start of the clock.
+// An arrivalTimes finds a time before the arrival of packets at one socket: the time of
+// an earlier call that has emptied the socket. The zero value has the start of the
+// clock.
 type arrivalTimes struct {
 	stamp   time.Duration // time of a recent call that found packets
 	stamped uint8         // number of calls that found packets since the time stamp
@@ -109,9 +108,8 @@ type arrivalTimes struct {
 	drained bool // The last call has left no packets in the socket.
 }
 
-// received is called after each call with packets, and returns a time after which they
-// arrived. It reads the clock only once in stampEvery calls, so the time may be earlier
-// than necessary.
+// received is called after each call that found packets. It returns a time before their
+// arrival. It reads the clock only once in stampEvery calls.
 func (a *arrivalTimes) received(clock func() time.Duration) time.Duration {
 	if a.drained {
 		a.since = a.stamp
@@ -122,8 +120,8 @@ func (a *arrivalTimes) received(clock func() time.Duration) time.Duration {
 	return a.since
 }
 
-// receiveHeaders makes the kernel report IP headers, which makes each call slower. UD
-// queue pairs call it, because they pass the header to the program.
+// receiveHeaders makes the kernel report IP headers, which makes calls slower. UD queue
+// pairs need the headers.
 func (r *receiver) receiveHeaders() {
 	if r.receivesHeaders || !receiveHeadersAt(r.fd, r.local) {
 		// Fields that are not reported keep their default value.
@@ -150,7 +148,7 @@ func receiveHeadersAt(fd int, local netip.AddrPort) bool {
 	return true
 }
 
-// read reads a batch if batched returns true, and otherwise one datagram without IP
+// read reads a batch if batched returns true, and otherwise one datagram, without its IP
 // header. It returns the number of datagrams.
 func (r *receiver) read() (n int) {
 	if r.batched() {
@@ -173,8 +171,8 @@ func (r *receiver) check(i int) (wire.Packet, counters.ID) {
 	if err != nil {
 		return p, counters.RcvdMalformedErr
 	}
-	// A network card may use several source ports for one peer. The ICRC covers the
-	// port, so each is a source.
+	// A network card may use several source ports for one peer. Each is a source,
+	// because the ICRC covers the port.
 	from := r.from
 	if at := r.batch.addrs[i].get(); at != from.at {
 		from = r.sources.find(at, r.local)

@@ -11,8 +11,8 @@ import (
 // DefaultHopLimit is Linux's default hop limit (ip_default_ttl, ip(7)).
 const DefaultHopLimit = 64
 
-// A Route has the IP header fields of packets to a peer. Two routes may be compared with
-// == before they are opened.
+// A Route has the IP header fields of packets to a peer. Before Open, routes may be
+// compared with ==.
 type Route struct {
 	Local, Remote netip.Addr
 	TrafficClass  uint8
@@ -34,6 +34,6 @@ type Header struct {
 // A Sink receives the packets of a socket.
 type Sink interface {
 	// Receive handles a packet with a correct ICRC. The packet and its header are valid
-	// only during the call. It returns false if the packet has no queue pair.
+	// only during the call. Receive returns false if no queue pair exists.
 	Receive(p wire.Packet, from *Header) (taken bool)
 }

@@ -12,8 +12,8 @@ import (
 )
 
 // A sender queues packets, and sends many with one system call. It never blocks. Packets
-// of equal length to one queue pair become one message, which the kernel or the network
-// card cuts into datagrams (udp(7), UDP_SEGMENT).
+// of the same length to the same queue pair become one message, which is cut into
+// datagrams (udp(7), UDP_SEGMENT).
 type sender struct {
 	shared  connectedSocket // sends to destinations without a connected socket
 	batch   *batch
@@ -22,8 +22,8 @@ type sender struct {
 	// Number of packets that wait, in the first buffers.
 	queued       int
 	segmentation bool // The sender may use UDP_SEGMENT.
-	// mayConnect allows one connected socket until the owner's next poll, because
-	// opening one takes as long as sending 20 packets.
+	// mayConnect allows one connected socket until the next poll. Opening one takes as
+	// long as sending 20 packets.
 	mayConnect bool
 	// A probe was lost, so no destination gets a connected socket any more.
 	connectDisabled bool
@@ -31,14 +31,14 @@ type sender struct {
 }
 
 const (
-	// Largest numbers of packets and of bytes in one message with UDP_SEGMENT. Kernels
-	// before 6.9 accept 64 segments. A UDP datagram over IPv4 has at most 65507 bytes.
+	// Largest numbers of packets and of bytes in one message with UDP_SEGMENT, for
+	// kernels before 6.9 and over IPv4.
 	maxSegments  = 64
 	maxSegmented = 65507
 )
 
-// newSender returns a sender for the shared socket fd, with room for the given number of
-// packets of at most size bytes.
+// newSender returns a sender for the shared socket fd. Its queue has room for the given
+// number of packets of at most size bytes.
 func newSender(fd, packets, size int, counts *counters.Set) sender {
 	return sender{
 		shared: connectedSocket{fd: fd}, batch: newBatch(packets, size),
@@ -53,8 +53,8 @@ func canSegment(fd int) bool {
 	return unix.SetsockoptInt(fd, unix.IPPROTO_UDP, unix.UDP_SEGMENT, 0) == nil
 }
 
-// buffer returns memory for the next packet until put, or nil if all buffers are in use
-// and the kernel accepts no packets now.
+// buffer returns memory for the next packet, valid until put. It returns nil if all
+// buffers are in use and the kernel accepts no packets.
 func (s *sender) buffer() []byte {
 	if s.queued == len(s.packets) {
 		s.flush()
@@ -109,24 +109,24 @@ func (s *sender) flush() {
 			break
 		}
 		if err == nil && sent < messages && out.countsIDs && !out.full() {
-			// sendmmsg(2) has refused a message after others, without its error, and may
-			// have used an identification for it. So the connected socket is closed.
+			// The kernel has refused a message, and may have used an identification for
+			// it. So the connected socket is closed.
 			s.dests[first].disconnect()
 		}
 	}
 	s.moveToFront(first)
 }
 
-// handleError handles the error of the message whose first packet is first. It skips
-// packets that can never be sent. It returns true if flush shall continue.
+// handleError handles the error of the message that begins with the packet first. It
+// drops packets that can never be sent. It returns true if flush shall continue.
 func (s *sender) handleError(err error, first *int) bool {
 	n := s.batch.count(0)
 	switch {
 	case errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR):
 		return false
 	case s.dests[*first].socket != nil:
-		// The error may be about an earlier packet (udp(7), ECONNREFUSED), so the next
-		// identification is unknown. The shared socket sends this packet.
+		// The error may be about an earlier packet (udp(7), ECONNREFUSED). The next
+		// identification is unknown, so the shared socket sends this packet.
 		s.dests[*first].disconnect()
 	case errors.Is(err, unix.ENOBUFS):
 		return false
@@ -140,8 +140,8 @@ func (s *sender) handleError(err error, first *int) bool {
 	return true
 }
 
-// gather makes messages of consecutive packets for one socket, with their ICRCs. first
-// is the index of the first packet. It returns the number of messages.
+// gather makes messages for one socket of consecutive packets, beginning with the packet
+// first. It returns the number of messages.
 func (s *sender) gather(out *connectedSocket, first int) (messages int) {
 	for first < s.queued && s.socketFor(first) == out {
 		n := s.segmentsFrom(first)
@@ -160,9 +160,9 @@ func (s *sender) gather(out *connectedSocket, first int) (messages int) {
 	return messages
 }
 
-// segmentsFrom returns how many packets, beginning with first, can be sent as one
-// message. They have equal lengths, except a shorter last one, and one destination queue
-// pair, because a receiving kernel selects one socket for the message.
+// segmentsFrom returns how many packets, beginning with the packet first, can be one
+// message. They have the same length, except the last, which may be shorter. They are
+// for one queue pair, because one socket receives the message.
 func (s *sender) segmentsFrom(first int) int {
 	if !s.segmentation {
 		return 1

@@ -14,20 +14,20 @@ import (
 )
 
 const (
-	// socketBuffer is the requested size in bytes of each send and receive buffer,
-	// limited to net.core.wmem_max and rmem_max, by default 208 KiB. With CAP_NET_ADMIN
-	// the receive buffer may be larger. Packets that do not fit are lost. Arbitrary.
+	// socketBuffer is the size in bytes that is requested for the send and receive
+	// buffers. The kernel limits it to net.core.wmem_max and rmem_max, by default 208
+	// KiB. Arbitrary.
 	socketBuffer = 4 << 20
-	// ipMTUDiscoverDo is the value of IP_PMTUDISC_DO and IPV6_PMTUDISC_DO: the kernel
-	// fragments no packets. On an unconnected IPv4 socket, it sends the identification
-	// 0, which the ICRC covers.
+	// ipMTUDiscoverDo is the value of IP_PMTUDISC_DO and IPV6_PMTUDISC_DO. The kernel
+	// then fragments no packets. On an IPv4 socket that is not connected, it writes the
+	// identification 0.
 	ipMTUDiscoverDo = unix.IP_PMTUDISC_DO
 )
 
 // A socketOptions has the options of openSocket.
 type socketOptions struct {
-	// joining makes the socket share its address and port with sockets of this device.
-	// Otherwise openSocket fails if they are in use.
+	// joining makes the socket share its address and port with open sockets of this
+	// device.
 	joining bool
 	// farOnly makes the kernel drop packets of this host.
 	farOnly bool
@@ -50,8 +50,8 @@ func openSocket(local netip.AddrPort, o socketOptions) (int, error) {
 	return fd, nil
 }
 
-// OpenSender opens a socket that only sends, from a port of the kernel's choice. Over
-// IPv4 its identifications are 0; see connectedSocket. The caller owns the descriptor.
+// OpenSender opens a socket that only sends. Over IPv4 the identification of its packets
+// is 0. The caller owns the descriptor.
 func OpenSender(local netip.Addr) (int, error) {
 	return openSocket(netip.AddrPortFrom(local, 0), socketOptions{})
 }
@@ -111,8 +111,8 @@ func setBuffers(fd int) error {
 	return unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, socketBuffer)
 }
 
-// portTaken returns the error for a port that another device or the kernel uses. Its
-// text tells the user what to do.
+// portTaken returns the error for a port that is in use. Its text says what the user can
+// do.
 func portTaken(local netip.AddrPort) error {
 	return fmt.Errorf("%w: UDP %v belongs to another process, to another device of this process, or to the kernel's own RoCE (rdma_rxe). "+
 		"One device speaks RoCE on an address: give this one another local address (on loopback, 127.0.0.2), "+

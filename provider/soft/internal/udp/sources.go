@@ -42,8 +42,8 @@ func (s *sources) find(remote, local netip.AddrPort) *source {
 	return &s.candidate
 }
 
-// keep returns the source's entry in known, and adds it if necessary. A full table loses
-// a random other one. keep is called only after a valid packet.
+// keep adds a source to known after a valid packet, and returns its entry. If known is
+// full, keep removes a random source.
 func (s *sources) keep(src *source) *source {
 	if src.kept {
 		return src

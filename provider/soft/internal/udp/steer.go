@@ -9,19 +9,19 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// maxMembers is the largest number of sockets of shards at one address. The BPF program
-// has two instructions for each socket and five for each shard, and may have 4096
-// (BPF_MAXINSNS).
+// maxMembers is the largest number of sockets of shards at one address. It limits the
+// BPF program, which may have 4096 instructions (BPF_MAXINSNS): two for each socket and
+// five for each shard.
 const maxMembers = 1000
 
-// steer returns the BPF program that selects a socket of an address for each packet, by
-// the destination queue pair. So shards share no socket. The program adds 100 ns to a
-// sendto(2) to a socket of this host; see bench/README.md.
+// steer returns the BPF program that selects a socket for each packet, by the
+// destination queue pair. It adds 100 ns to a sendto(2) to a socket of this host; see
+// bench/README.md.
 //
 // Socket 0 is that of connection management, and members[i] is socket i+1. The queue
-// pair number modulo modulus is the slot of the shard. The quotient selects one of
-// several sockets of the shard. A packet for a slot without a shard goes to socket 0,
-// which drops it.
+// pair number modulo the parameter modulus is the slot of the shard. The quotient
+// selects one of the shard's sockets. A packet for a slot without a shard goes to socket
+// 0, which drops it.
 //
 // The program reads the UDP payload, so the BTH is at offset 0. See bpf(4) for the
 // instructions, and socket(7) for SO_ATTACH_REUSEPORT_CBPF.
@@ -53,8 +53,8 @@ func steer(members []member, modulus uint32) []unix.SockFilter {
 	return append(p, unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: 0})
 }
 
-// steerShard returns the instructions that select one of a shard's sockets, at most
-// maxReceiveSockets. The queue pair number is in the register X.
+// steerShard returns the instructions that select one of a shard's sockets. The queue
+// pair number is in the register X.
 func steerShard(sockets []uint32, modulus uint32) (p []unix.SockFilter) {
 	last := len(sockets) - 1
 	if last > 0 {

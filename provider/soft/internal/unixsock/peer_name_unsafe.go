@@ -8,11 +8,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// PeerName returns the abstract name of the other end of a connected Unix socket, with
-// '@' for the initial zero byte, or false if it has none. See unix(7).
+// PeerName returns the abstract name of the other end of a connected Unix socket. It
+// begins with '@'. PeerName returns false if there is none.
 //
-// unix.Getpeername can be deceived. It ends an abstract name at a zero byte, and does
-// not distinguish a file whose path begins with '@'.
+// unix.Getpeername is not sufficient: it ends a name at a zero byte, and a file path may
+// also begin with '@'.
 func PeerName(fd int) (name string, ok bool) {
 	var raw unix.RawSockaddrUnix
 	size := uint32(unsafe.Sizeof(raw))

@@ -74,12 +74,11 @@ func Send(fd int, packet []byte, fds []int) error {
 }
 
 // Receive receives one packet into buf, and up to maxFDs descriptors, which the caller
-// then owns. The kernel closes further ones. Errors:
+// then owns. Errors:
 //
 //   - EAGAIN: no packet waits
 //   - verbs.ErrPeerGone: the connection has ended
-//   - verbs.ErrProtocol: the packet has more than maxFDs descriptors or is longer than
-//     buf
+//   - verbs.ErrProtocol: the packet is longer than buf or has too many descriptors
 //   - verbs.ErrNoResources: this process can not open the descriptors
 func Receive(fd int, buf []byte, maxFDs int) (n int, fds []int, err error) {
 	var rights []byte
@@ -88,8 +87,8 @@ func Receive(fd int, buf []byte, maxFDs int) (n int, fds []int, err error) {
 	}
 	n, nRights, flags, _, err := unix.Recvmsg(fd, buf, rights, unix.MSG_DONTWAIT|unix.MSG_CMSG_CLOEXEC)
 	if errors.Is(err, unix.ECONNRESET) {
-		// ECONNRESET comes once, if the peer has closed its socket with unread packets.
-		// Packets of the peer may still wait, so Receive tries again.
+		// ECONNRESET comes once, if the peer has closed its socket before it read all
+		// packets. Packets of the peer may still wait, so Receive tries again.
 		n, nRights, flags, _, err = unix.Recvmsg(fd, buf, rights, unix.MSG_DONTWAIT|unix.MSG_CMSG_CLOEXEC)
 	}
 	switch {
@@ -111,9 +110,9 @@ func Receive(fd int, buf []byte, maxFDs int) (n int, fds []int, err error) {
 	return n, fds, nil
 }
 
-// truncationError returns the error for a packet of which the kernel has dropped a part.
-// Dropped descriptors (MSG_CTRUNC) mean too many in the packet, or none free in this
-// process (recvmsg(2)). truncationError opens one to find out.
+// truncationError returns the error for a packet that the kernel has shortened. If
+// descriptors are missing, the packet had too many, or none was free in this process
+// (recvmsg(2)). truncationError opens one to find out.
 func truncationError(lostDescriptors bool) error {
 	if lostDescriptors {
 		fd, err := eventfd.New()
@@ -146,8 +145,8 @@ func CloseAll(fds []int) {
 	}
 }
 
-// PeerCredentials returns the process and user at the other end of a Unix socket: the
-// one that called connect(2), or listen(2). See unix(7), SO_PEERCRED.
+// PeerCredentials returns the process and user at the other end of a Unix socket, which
+// called connect(2) or listen(2) (unix(7), SO_PEERCRED).
 func PeerCredentials(fd int) (cm.Credentials, error) {
 	c, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
 	if err != nil {

@@ -9,10 +9,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/resource"
 )
 
-// A SpareDescriptors keeps open descriptors in reserve. It closes them when the process
-// or the system has no others (EMFILE and ENFILE of accept(2)). So the device can still
-// refuse a client, or complete an admitted connection. While spare descriptors are
-// missing, no new client is admitted.
+// A SpareDescriptors keeps open descriptors in reserve. It closes them when no other
+// descriptor is free (EMFILE and ENFILE). Then the device can still refuse a client, or
+// complete a connection. While some are missing, no new client is admitted.
 type SpareDescriptors struct {
 	mu  sync.Mutex
 	fds []int
@@ -21,8 +20,8 @@ type SpareDescriptors struct {
 	listeners int
 }
 
-// SpareCount is the number of spare descriptors, as many as a connection needs beside
-// its socket: one for the segment and two for the doorbells.
+// SpareCount is the number of spare descriptors: one for the segment and two for the
+// doorbells of a connection.
 const SpareCount = 3
 
 // AddListener counts a listener, and opens the spare descriptors.
@@ -78,8 +77,8 @@ func (s *SpareDescriptors) Retry(fn func() error) error {
 }
 
 // Accept accepts the next client of a listening socket. If no descriptor is free, it
-// closes the spare ones and tries again, because only an accepted socket shows the
-// client's user. After admitting or closing the client, the caller calls Fill.
+// closes the spare descriptors and tries again. The caller then admits or closes the
+// client, and calls Fill.
 func (s *SpareDescriptors) Accept(listener int) (fd int, err error) {
 	err = s.Retry(func() error {
 		fd, err = Accept(listener)

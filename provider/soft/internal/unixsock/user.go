@@ -11,9 +11,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/netlink"
 )
 
-// The kernel reports the users of all Unix sockets in a network namespace
-// (sock_diag(7)). Names and numbers are from linux/unix_diag.h. UNIX_DIAG_UID exists
-// since Linux 5.3.
+// The kernel reports the users of all Unix sockets in a network namespace (sock_diag(7),
+// linux/unix_diag.h). UNIX_DIAG_UID exists since Linux 5.3.
 const (
 	sockDiagByFamily = 20
 	udiagShowName    = 1 << 0
@@ -25,8 +24,8 @@ const (
 	diagMessageSize = 16 // size of struct unix_diag_msg
 )
 
-// States of a socket with a name: TCP_LISTEN, TCP_CLOSE if only bound, and
-// TCP_ESTABLISHED if connected. An accepted socket has the listener's name.
+// States of a socket with a name: it listens, is only bound, or is connected. An
+// accepted socket has the name of its listener.
 const (
 	diagEstablished = 1
 	diagClosed      = 7
@@ -37,9 +36,9 @@ const (
 var errNoDiag = errors.New("no unix_diag")
 
 // User returns the user of the process that made the socket with an abstract name, which
-// begins with '@'. kind is the type, such as unix.SOCK_SEQPACKET. User returns false if
-// there is no such socket, if accepted sockets make it unclear, or if the kernel does
-// not tell. The call takes time in proportion to the number of Unix sockets.
+// begins with '@'. The parameter kind is the type, such as unix.SOCK_SEQPACKET. User
+// returns false if the user is not known. The call takes time in proportion to the
+// number of Unix sockets.
 func User(name string, kind byte) (uid uint32, known bool) {
 	found := diagSearch{name: "\x00" + name[1:], kind: kind}
 	if err := dumpSockets(&found); err != nil {
@@ -57,8 +56,8 @@ type diagSearch struct {
 	connected []uint32
 }
 
-// user returns the user of the socket that listens or is only bound, or else the common
-// user of the connected ones.
+// user returns the user of the socket that is not connected. Without it, user returns
+// the user that all connected sockets have.
 func (s *diagSearch) user() (uid uint32, known bool) {
 	if len(s.holder) > 0 {
 		return s.holder[0], true
