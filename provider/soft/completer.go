@@ -161,8 +161,7 @@ func (q *qp) onPeerActive() { q.responseTimer.stop() }
 // protocol.
 func (q *qp) onInvalidResponse() { q.failOldest(verbs.StatusBadRespErr) }
 
-// onInvalidMemory fails the queue pair after the peer has written an invalid value to
-// shared memory.
+// onInvalidMemory fails the queue pair after an invalid value in shared memory.
 func (q *qp) onInvalidMemory() {
 	q.dev.async.push(verbs.AsyncEvent{Type: verbs.AsyncQPFatal, QP: q})
 	q.onInvalidResponse()

@@ -251,8 +251,8 @@ func (c *cq) setBatch(dst []verbs.WC, data []verbs.InlineData) {
 	}
 }
 
-// One of drivePolls polls with enough completions in the ring calls drive too, for the
-// progress of other queue pairs. Arbitrary.
+// One of drivePolls polls with enough completions in the ring calls drive too. Other
+// queue pairs need this. Arbitrary.
 const drivePolls = 4
 
 // driveIsDue counts a poll with enough completions in the ring, and reports whether it

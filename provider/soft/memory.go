@@ -181,8 +181,7 @@ func (m *mr) Close() error {
 	for m.inUse.Load() > 0 {
 		runtime.Gosched()
 	}
-	// A shard in automatic progress may be copying a posted buffer, which inUse does not
-	// count.
+	// inUse does not count copies of posted buffers.
 	m.pd.dev.waitForShards()
 	m.pd.refs.Add(-1)
 	if m.mapped == nil {

@@ -211,7 +211,7 @@ func (q *qp) connect(attr *verbs.QPAttr) error {
 }
 
 // overWire reports whether an RC queue pair uses the wire path. With PathAuto, its
-// binding decides, or the host of the peer if there is no binding.
+// binding decides. Without a binding, peers on other hosts use the wire path.
 func (q *qp) overWire(peer netip.Addr) (bool, error) {
 	local, wire := q.dev.bindings.path(q.num)
 	switch {

@@ -34,7 +34,7 @@ type rcConn struct {
 	credits rcCredits
 }
 
-// newRCConn makes the wire path of a queue pair that enters RTR with attr.
+// newRCConn makes the wire path of a queue pair that enters RTR.
 func newRCConn(q *qp, to udp.Route, attr *verbs.QPAttr) (*rcConn, error) {
 	mtu := uint32(attr.PathMTU.Bytes())
 	c := &rcConn{q: q, demux: &q.shard.demux, to: to, mtu: mtu, mtuShift: bits.TrailingZeros32(mtu)}
@@ -157,10 +157,10 @@ func (c *rcConn) detach() {
 	c.demux.conn.Close(&c.to)
 }
 
-// rebind implements path. It does nothing, because the wire path has no shared memory.
+// rebind implements path. The wire path has no shared memory.
 func (*rcConn) rebind(*localEnd) (moved path, taken bool, err error) { return nil, false, nil }
 
-// peerGone implements path. It does nothing, because the wire path has no shared memory.
+// peerGone implements path. The wire path has no shared memory.
 func (*rcConn) peerGone(*shm.End) {}
 
 // receiveAt implements path. It is called for UD queue pairs only.

@@ -151,7 +151,7 @@ func (c *rcConn) requestPacket(op wire.Opcode, payload int) (wire.Packet, bool) 
 	return p, ok
 }
 
-// ownBase returns the PSN of the first request packet that this side sends.
+// ownBase returns the PSN of the first request packet.
 func (c *rcConn) ownBase() psn.Value { return psn.Value(c.q.attributes().SQPSN) }
 
 // windowAllows reports whether the windows allow n more packets. In recoveryTailProbe

@@ -57,7 +57,7 @@ func (r *rcRequester) goBack() {
 func (r *rcRequester) responseFrom(w *wqe) uint64 { return max(r.ackedEnd, w.rc.firstSeq) }
 
 // readDone records that the response of an atomic, or of a piece of a READ, is complete.
-// It may have been requested before goBack.
+// After goBack, readsInFlight may be 0 already.
 func (r *rcRequester) readDone() {
 	if r.readsInFlight > 0 {
 		r.readsInFlight--

@@ -154,8 +154,8 @@ func (r *rcResponder) repeatRead(memory memoryRange, seq, n uint64, mtu uint32) 
 	return true
 }
 
-// responseSent records that the next packet of a response was sent. It reports whether
-// this packet acknowledges all executed SENDs and WRITEs.
+// responseSent records that the next packet of a response was sent, and reports whether
+// it acknowledges all executed SENDs and WRITEs.
 func (r *rcResponder) responseSent(res *respResource) (acknowledges bool) {
 	acknowledges = res.next >= r.dataEnd
 	res.pending = res.next != res.end

@@ -102,7 +102,7 @@ func (q *qp) mayStart(w *wqe) bool {
 	return !w.expectsResponse() || q.reads < int(q.attr.MaxRdAtomic) || q.attr.MaxRdAtomic == 0
 }
 
-// outstanding reports whether a request was sent, in part or as a whole, and has not
+// outstanding reports whether a request was sent, at least in part, and has not
 // completed.
 func (q *qp) outstanding() bool { return q.sq.outstanding() }
 

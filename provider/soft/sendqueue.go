@@ -116,7 +116,7 @@ func (q *sendQueue) at(i uint32) *wqe { return &q.entries[i&uint32(len(q.entries
 // full reports whether requests and unpolled completions occupy all entries.
 func (q *sendQueue) full() bool { return q.tail-q.oldest+q.held >= q.depth }
 
-// outstanding reports whether a request was sent, in part or as a whole, and has not
+// outstanding reports whether a request was sent, at least in part, and has not
 // completed.
 func (q *sendQueue) outstanding() bool { return q.oldest != q.firstNew }
 

@@ -63,7 +63,7 @@ func newSHMConn(q *qp, end *localEnd) (*shmConn, error) {
 	return c, nil
 }
 
-// OnReady is called when the peer has rung the doorbell or closed it.
+// OnReady is called when the peer has rung or closed the doorbell.
 func (c *shmConn) OnReady(_ int, events uint32) {
 	c.wakeFor = shm.WakeNone
 	if c.isServing() {
@@ -255,7 +255,7 @@ func (c *shmConn) updatePeerTimer() {
 	}
 }
 
-// protocolError fails the queue pair, because the peer has written an invalid value.
+// protocolError fails the queue pair after an invalid value in shared memory.
 func (c *shmConn) protocolError() {
 	c.q.onInvalidMemory()
 }

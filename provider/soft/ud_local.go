@@ -113,8 +113,8 @@ func (u *udLocal) detach() {
 	u.state = udClosed
 	u.clear()
 	if was == udAttached {
-		// No further connection can arrive. Those in the backlog are accepted, and their
-		// datagrams read or counted.
+		// The connections in the backlog are accepted, and their datagrams read or
+		// counted.
 		_ = unix.Shutdown(u.listener, unix.SHUT_RD)
 		for u.accept() {
 		}

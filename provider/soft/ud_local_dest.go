@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	// maxDatagramDests is how many connections a queue pair has to other queue pairs. A
-	// further one replaces the least recently used one. Arbitrary: a quarter of the
-	// usual RLIMIT_NOFILE.
+	// maxDatagramDests is how many connections a queue pair has to others. A further one
+	// replaces the least recently used one. Arbitrary: a quarter of the usual
+	// RLIMIT_NOFILE.
 	maxDatagramDests = 256
 	// maxDatagramQueue is how many bytes may wait for one destination: 253 datagrams of
 	// the largest size. Arbitrary.

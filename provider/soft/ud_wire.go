@@ -14,8 +14,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// maxUDRoutes is how many routes a UD queue pair keeps open. A further route first
-// closes all of them. Arbitrary.
+// maxUDRoutes is how many routes a UD queue pair keeps open. A further one closes all of
+// them. Arbitrary.
 const maxUDRoutes = 1024
 
 // udWire is the wire path of a UD queue pair. It belongs to the shard.
