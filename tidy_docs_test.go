@@ -105,8 +105,8 @@ func checkExamples(s *source) (problems []string) {
 	return problems
 }
 
-// checkDocNames requires that a function's comment begins with its name. Another name
-// was probably the name before a renaming. Comments of tests may begin otherwise.
+// checkDocNames requires that a function's comment begins with its name. Another name is
+// probably out of date. Comments of tests are exempt.
 func checkDocNames(s *source) (problems []string) {
 	if s.isTest() {
 		return nil

@@ -151,8 +151,8 @@ func (r *ucxRun) row(c Case) Row {
 		const ways = 2
 		row.MsgsPerSec /= ways
 		row.P50 = ways * float64(r.figures[0].Percentile)
-		// Each percentile comes from its own test, and so may be smaller than a lower
-		// percentile. It is then set to the lower one.
+		// Each percentile comes from its own test. If it is smaller than a lower
+		// percentile, the row gets the lower one for both.
 		row.P99 = max(row.P50, ways*float64(r.figures[1].Percentile))
 		row.P999 = max(row.P99, ways*float64(r.figures[2].Percentile))
 	}

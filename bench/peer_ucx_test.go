@@ -123,7 +123,7 @@ func TestUCXTests(t *testing.T) {
 }
 
 // TestUCXItself checks that an installed ucx_perftest gives plausible rows. It sends few
-// messages, because two processes that never sleep are slow beside other tests.
+// messages, to save time.
 func TestUCXItself(t *testing.T) {
 	u := newUCX()
 	u.minMessages = 100

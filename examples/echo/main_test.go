@@ -190,7 +190,6 @@ func TestListenAndConnect(t *testing.T) {
 }
 
 // TestNoServer checks that a client on the wire path fails at once if no server listens.
-// The kernel answers with an ICMP error.
 func TestNoServer(t *testing.T) {
 	addr := netip.AddrPortFrom(demoAddr("wire", false), 7471)
 	p := program(t, "-path", "wire", "-connect", addr.String(), "-from", demoAddr("wire", true).String())
@@ -261,8 +260,8 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
-// TestInterruptWhileConnecting checks that Ctrl-C ends a client without an error while
-// it connects. Its server cannot answer, because the private data is too long.
+// TestInterruptWhileConnecting checks that Ctrl-C ends a connecting client without an
+// error. Its server cannot answer, because the private data is too long.
 func TestInterruptWhileConnecting(t *testing.T) {
 	said, stderr := io.Pipe()
 	s := &server{reject: make([]byte, 200), stderr: stderr}

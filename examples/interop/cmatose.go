@@ -156,8 +156,8 @@ func (m cmatoseClient) OnDialError(_ *reactor.DialOptions, err error) {
 }
 
 // rejectTime is how long the client waits before it sends messages, if the server must
-// reject additional requests. They must arrive before the messages, because a ucmatose
-// server exits soon after these.
+// reject additional requests. A ucmatose server exits soon after the messages, so the
+// requests must arrive first.
 const rejectTime = 500 * time.Millisecond
 
 // OnMessage sends the client's messages after the last message of the server.

@@ -17,7 +17,7 @@ import (
 // floodSpec describes the flood: 60,000 requests from 250 addresses, 10,000 a second or
 // fewer on a slow machine.
 var floodSpec = hostile.Spec{
-	// A round of 100 requests takes 10 ms: about 3 ms to send them and a pause of 7 ms.
+	// A round of 100 requests takes about 3 ms to send them and a pause of 7 ms.
 	From: hostile.FloodAddr(), Sources: 250, Rounds: 600, Interval: 7 * time.Millisecond,
 }
 

@@ -22,7 +22,7 @@ func (m *machine) run(ctx context.Context, console io.Writer) error {
 		"-no-reboot", // qemu exits when the guest tries to reboot.
 		"-kernel", m.kernel, "-initrd", m.initrd,
 		// Without hardware virtualization, the kernel uses the TSC as its clock only
-		// with tsc=reliable. Other clocks are slower to read than a message is to send.
+		// with tsc=reliable. Reading another clock takes longer than sending a message.
 		"-append", "console=ttyS0 quiet oops=panic panic=-1 tsc=reliable",
 	)
 	cmd.Stdout, cmd.Stderr = console, os.Stderr

@@ -8,8 +8,8 @@ import (
 	"slices"
 )
 
-// A results finds the results of the cases in the guest's console output, as an
-// io.Writer.
+// A results is an io.Writer that finds the results of the cases in the guest's console
+// output.
 type results struct {
 	missing []string // Cases whose results were not found yet.
 	failed  []string

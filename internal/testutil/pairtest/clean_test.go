@@ -23,7 +23,7 @@ func requireNoDamage(do func(*conn)) func(*conn) {
 }
 
 // damagedPackets returns how many packets the soft device has dropped because of a wrong
-// ICRC or identification. Other devices have none.
+// ICRC or identification. For other devices it returns 0.
 func (p *peer) damagedPackets() (sum uint64) {
 	reader, ok := p.device.(verbs.CounterReader)
 	if !ok {
@@ -80,7 +80,7 @@ func receiveMessages(c *conn) {
 }
 
 // A scenario posts readCount READs of readSize bytes. With a path MTU of 1024, their
-// responses are 3200 packets, about a twentieth of the 65536 identifications of IPv4.
+// responses are 3200 packets, a twentieth of all IPv4 identifications.
 const (
 	readCount = 100
 	readSize  = 32 << 10
