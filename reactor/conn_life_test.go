@@ -130,7 +130,7 @@ func TestDataNeverPrecedesOpen(t *testing.T) {
 }
 
 // TestDrainTimeoutOfDelayedLoop checks that a connection closes without an error if its
-// sends were confirmed in time, even if a delayed loop learns that later.
+// sends were confirmed in time. A delayed loop may learn that later.
 func TestDrainTimeoutOfDelayedLoop(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, &reactor.Config{DrainTimeout: time.Hour})
 	require.NoError(t, p.dialed.Send([]byte("received")))

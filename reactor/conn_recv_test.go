@@ -143,7 +143,7 @@ func arriveInline(c *Conn, data []byte) {
 }
 
 // TestInlineMessage checks that a message without a buffer takes none from the receive
-// queue, and one from the slab only if it is kept.
+// queue. It takes a buffer from the slab only if it is kept.
 func TestInlineMessage(t *testing.T) {
 	k := &keeper{}
 	c := newTestConn(t, k)

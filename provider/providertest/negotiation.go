@@ -15,9 +15,8 @@ func negotiationCases() []testCase {
 	}
 }
 
-// A counts has the negotiated values of a queue pair: the READs and atomics of the peer
-// that it serves at a time, those of its own that may be outstanding, and two retry
-// counts.
+// A counts has the negotiated values of a queue pair: the limits for READs and atomics
+// of the peer and of its own, and two retry counts.
 type counts struct{ served, outstanding, retry, rnrRetry uint8 }
 
 func (e *end) counts() counts {

@@ -20,8 +20,9 @@ func TestListenOnAll(t *testing.T)        { peerproc.InNetworkNamespace(t, "list
 func TestServesAddedAddress(t *testing.T) { peerproc.InNetworkNamespace(t, "added-address") }
 func TestServesAddedLookup(t *testing.T)  { peerproc.InNetworkNamespace(t, "added-address-udp") }
 
-// serves converts the result of ID.Serves to a map from "path address" to the reason why
-// the listener does not serve the address, or nil.
+// serves converts the result of ID.Serves to a map. A key is the path and the address,
+// with a space between them. The value is the reason why the listener does not serve the
+// address, or nil.
 func serves(l *cm.ID) map[string]error {
 	out := make(map[string]error)
 	for _, s := range l.Serves() {

@@ -115,8 +115,8 @@ func TestPeerGoneFlushesInOrder(t *testing.T) {
 	require.Equal(t, []verbs.Status{verbs.StatusSuccess, verbs.StatusRetryExcErr, verbs.StatusWRFlushErr, verbs.StatusWRFlushErr, verbs.StatusWRFlushErr}, statuses)
 }
 
-// A queue pair that repeats its requests on another end waits again for each READ's
-// response, even if it was complete on the old end.
+// A queue pair that repeats its requests on another end waits for all READ responses
+// again. A complete response on the old end does not count.
 func TestResponsesAreExpectedAgain(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 1})
 	a, b := newEnd(t, d, 0, verbs.ProgressManual), newEnd(t, d, 0, verbs.ProgressManual)

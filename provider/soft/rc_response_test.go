@@ -52,8 +52,8 @@ func TestWireReadIsRepeated(t *testing.T) {
 	p.wantResponse("", wire.ReadResponseOnly, 6)
 }
 
-// If the peer requests a READ again, the responder drops the present response, and sends
-// a new one from the requested packet on.
+// If the peer requests a READ again, the responder drops the present response. The new
+// response begins with the requested packet.
 func TestWireReadRepeatedEarly(t *testing.T) {
 	p := newScript(t)
 	p.send(p.read(0, 0, (respondBudget+2)*scriptMTU))

@@ -87,8 +87,8 @@ func (e *end) receiveFrom(n int) {
 }
 
 // Connections for UD count towards their user's limit. At the limit, a new connection
-// replaces the user's longest idle one to the same queue pair, or is closed after its
-// datagram.
+// replaces the user's longest idle connection to the queue pair. If there is none, the
+// new connection is closed after its datagram.
 func TestDatagramUserLimit(t *testing.T) {
 	peerproc.NeedsRoot(t)
 	cfg := localConfig()

@@ -116,7 +116,7 @@ func TestWireCMRefusals(t *testing.T) {
 }
 
 // If a listener has the requested port only at another address, the REJ looks like a
-// refusal by the application, as in the kernel.
+// refusal by the application. The kernel does the same.
 func TestWireCMListenerOnAnotherAddress(t *testing.T) {
 	s := newMADPeer(t)
 	l := s.server.Listen(cm.TCP, "127.8.0.3:0", 0)
