@@ -143,8 +143,8 @@ func (q *qp) onRNRTimer() {
 	}
 }
 
-// onPeerStopped starts the response timer, because the peer on the local path does not
-// process requests. The timer runs as long as all retries on the wire path would take.
+// onPeerStopped starts the response timer, because the peer does not process requests.
+// The timer runs as long as all retries on the wire path would take.
 func (q *qp) onPeerStopped() {
 	r := &q.requester
 	if r.responseTimer.Running() || q.attr.Timeout == 0 {

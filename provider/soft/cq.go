@@ -121,8 +121,8 @@ func checkCQDepth(depth int) error {
 	return nil
 }
 
-// initialCQEs is how many completions the ring of a CQ can hold at first. The ring is
-// rarely full, because drive usually fills dst. Arbitrary.
+// initialCQEs is how many completions the ring of a CQ can hold at first. Usually drive
+// stores completions in dst. Arbitrary.
 const initialCQEs = 64
 
 // resize changes the number of completions that the ring can hold, a power of two.

@@ -181,7 +181,7 @@ func (m *mr) Close() error {
 	for m.inUse.Load() > 0 {
 		runtime.Gosched()
 	}
-	// inUse does not count copies of posted buffers.
+	// The field inUse does not count copies of posted buffers.
 	m.pd.dev.waitForShards()
 	m.pd.refs.Add(-1)
 	if m.mapped == nil {

@@ -191,8 +191,7 @@ func (c *rcConn) pushRequest(p wire.Packet, n uint64, ask bool) {
 }
 
 // updateInFlight tells the congestion control how many packets are in flight. While the
-// RNR timer runs, there are none: the peer has dropped them. A failed queue pair has
-// none either.
+// RNR timer runs, or after a failure, there are none.
 func (c *rcConn) updateInFlight() {
 	n := c.req.unacked()
 	if c.q.awaitsRNRTimer() || !c.q.isServing() {

@@ -60,8 +60,8 @@ func checkPeriod(code uint8) time.Duration {
 }
 
 // start begins to watch for an ACK timeout. The timer fires after each checkPeriod, so
-// no packet needs a clock reading. A loss is noticed after 1 to 1.25 ACK timeouts (IBTA
-// vol. 1, 9.7.6.1.3 allows four).
+// no packet needs a clock reading. A loss is noticed after 1 to 1.25 ACK timeouts; four
+// are allowed (IBTA vol. 1, 9.7.6.1.3).
 func (r *retransmission) start(code uint8) {
 	r.progressed, r.sinceProgress = false, 0
 	r.timer.start(checkPeriod(code))

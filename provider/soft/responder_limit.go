@@ -26,8 +26,7 @@ const (
 )
 
 // A partialMessage limits the time for the rest of a SEND. Otherwise one peer could
-// occupy all receive buffers of an SRQ. To avoid clock readings, the timer is not
-// restarted for each fragment.
+// occupy all receive buffers of an SRQ. The timer is not restarted for each fragment.
 type partialMessage struct {
 	timer timer
 	// number of messages of several fragments so far

@@ -80,8 +80,8 @@ func (c *shmConn) send(w *wqe) bool {
 		if inArea {
 			f.Flags |= shm.FlagArea
 		}
-		// The peer polls the cache line of the slot. While the slot is written, that
-		// line may move between the processors. So nothing else is done now.
+		// The peer polls the cache line of the slot, which may move between the
+		// processors while the slot is written. So nothing else is done now.
 		if !c.fill(dst, w) {
 			// The memory region was closed after the request was checked.
 			c.q.failRequest(w, verbs.StatusLocProtErr)

@@ -208,8 +208,8 @@ func (d *udLocalDest) awaitRoom() {
 func (d *udLocalDest) connected() bool { return d.state == udDestOpen || d.state == udDestFull }
 
 // transmit passes a datagram to the socket. If the receiver has closed the connection,
-// it connects once more; if that fails, the destination may be removed. It returns false
-// if the datagram was not sent.
+// it connects once more, and removes the destination on failure. It returns false if the
+// datagram was not sent.
 func (d *udLocalDest) transmit(b []byte) bool {
 	for range 2 {
 		err := unix.Send(d.fd, b, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
