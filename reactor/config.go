@@ -128,14 +128,16 @@ type Config struct {
 	//   - before OnClose, until the peer has confirmed all sends.
 	//   - after OnClose, until the peer has disconnected.
 	DrainTimeout time.Duration
-	// Keepalive is how long the peer may be silent before the loop sends a probe, up to a
-	// sixteenth later. The probe is a WRITE of zero bytes, for which the peer needs no
-	// receive buffer. Zero means 30s. Negative means no probes.
+	// Keepalive is the time without a message or confirmation of the peer after which the
+	// loop sends a probe, up to a sixteenth later. The probe is a WRITE of zero bytes,
+	// for which the peer needs no receive buffer. Zero means 30s. Negative means no
+	// probes.
 	//
 	// If a probe is not answered within another Keepalive, the connection ends with
 	// ErrKeepalive. While sends are unconfirmed, only the retries of the transport end it
-	// (see AckTimeout): the peer may merely have no receive buffers. A peer whose loop
-	// hangs may still answer: see Conn.SetIdleTimeout.
+	// (see AckTimeout), because the peer may merely have no receive buffers.
+	//
+	// A peer whose loop hangs may still answer: see Conn.SetIdleTimeout.
 	Keepalive time.Duration
 
 	// Balance chooses the loops of new connections. Zero means RoundRobin.

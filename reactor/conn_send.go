@@ -8,8 +8,9 @@ import (
 )
 
 // Send sends a copy of b, at most Config.MaxMessage bytes. The message is posted at the
-// end of the loop's turn, or by Flush. After nil it is confirmed later, or the
-// connection ends with an error: see the section Sending of the package comment.
+// end of the loop's turn, or by Flush. If Send returns nil, the message is confirmed
+// later, or the connection ends with an error: see the section Sending of the package
+// comment.
 //
 // Send allocates only when the slab grows, or a turn sends more than any before. The
 // errors:
@@ -49,10 +50,10 @@ func (c *Conn) send(b []byte, o *SendOptions) error {
 	return nil
 }
 
-// SendBuffer sends buf.Bytes without copying. After nil, the buffer belongs to the
-// connection, which releases it when the message is confirmed. After an error it still
-// belongs to the caller. The errors are those of Send, and verbs.ErrForeign for a buffer
-// of another owner, loop or device.
+// SendBuffer sends buf.Bytes without copying. If it returns nil, the connection releases
+// the buffer when the message is confirmed. After an error the buffer still belongs to
+// the caller. The errors are those of Send, and verbs.ErrForeign for a buffer of another
+// owner, loop or device.
 func (c *Conn) SendBuffer(buf *Buffer) error { return c.SendBufferWith(buf, SendOptions{}) }
 
 // SendBufferWith is SendBuffer with options. The error is also a *verbs.ParamError if a

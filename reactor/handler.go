@@ -39,10 +39,10 @@ type ConnHandler interface {
 	// verbs.ErrNoResources if this side had no room, and verbs.ErrProtocol if the peer
 	// sent a forbidden request. It may also mean that the peer has given up.
 	OnAcceptError(req *ConnRequest, err error)
-	// OnListenError is called on the loop with index 0 when a failure of its device has
-	// closed a listener. err matches ErrDeviceRemoved, or is the error of reading the
-	// device's asynchronous events. Connections on this device end with the same error,
-	// others are not affected.
+	// OnListenError is called on the loop with index 0 when the engine has closed a
+	// listener because its device has failed. err matches ErrDeviceRemoved, or is the
+	// error of reading the device's asynchronous events. Connections on this device end
+	// with the same error.
 	OnListenError(ln *Listener, err error)
 	// OnOpen is called when a connection is established. It is the first callback for c.
 	OnOpen(c *Conn)

@@ -40,9 +40,10 @@ func (e *Engine) Stop() {
 // callback call Stop instead: Shutdown and Wait would wait for the callback's end.
 //
 // When ctx is done, the remaining connections end with ErrShutdown, and Shutdown returns
-// context.Cause(ctx). If a callback blocks, the error also matches verbs.ErrBusy. With
-// NewLoop, use Loop.Stop and Loop.Close: the error matches verbs.ErrState until that
-// engine has ended.
+// context.Cause(ctx). If a callback blocks, the error also matches verbs.ErrBusy.
+//
+// For NewLoop, use Loop.Stop and Loop.Close. Until that loop has ended, Shutdown and
+// Wait return an error that matches verbs.ErrState.
 func (e *Engine) Shutdown(ctx context.Context) error {
 	if err := e.checkWaitable("shut down"); err != nil {
 		return err
