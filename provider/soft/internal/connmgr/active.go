@@ -14,9 +14,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Timeouts of unanswered messages: sixteen times the interval in which the kernel's CM
-// sends an unanswered message. On the local path no message gets lost, and the timeout
-// is the time that the peer's application has for its answer.
+// Timeouts of unanswered messages. A timeout is sixteen intervals in which the kernel's
+// CM sends an unanswered message. On the local path it is the time that the peer's
+// application has for its answer.
 const (
 	// requestTimeout, 73.7 s, is the timeout of a REQ.
 	requestTimeout = 16 * 4608 * time.Millisecond
@@ -26,13 +26,12 @@ const (
 	activeDREQTimeout = 16 * 4608 * time.Millisecond
 	// passiveDREQTimeout, 65.5 s, is the timeout of a DREQ that the passive side sends.
 	passiveDREQTimeout = 16 * 4096 * time.Millisecond
-	// rtuTimeout, 49 s, is the timeout of a REP. The kernel waits sixteen intervals.
-	// Here it is twelve, so that the memory of a flood of requests is free within a
-	// minute.
+	// rtuTimeout, 49 s, is the timeout of a REP. It is twelve intervals, so that the
+	// memory of a flood of requests is free within a minute.
 	rtuTimeout = 12 * 4096 * time.Millisecond
 	// maxServiceTime, 16.6 minutes, is the longest wait for the peer's application after
-	// an MRA. As in the kernel's CM: 4.6 s for the first attempt, and for each of
-	// fifteen more 65.5 s of service time and 0.5 s of transfer time.
+	// an MRA. As in the kernel's CM: 4.6 s, and fifteen times 65.5 s of service time and
+	// 0.5 s of transfer time.
 	maxServiceTime = 4608*time.Millisecond + 15*(65536+512)*time.Millisecond
 )
 
@@ -54,11 +53,11 @@ func (i *id) Connect(param *cm.MessageParam) error {
 	}, maxServiceTime)
 }
 
-// request sends m to the listener at the remote address. If there is none, the
+// request sends m to the listener at the remote address. If there is no listener, the
 // application gets an event. If request returns an error, nothing was sent.
 //
-// The parameter timeout limits the wait for the answer. On the wire path dialMAD
-// shortens it until the peer has confirmed the request.
+// The parameter timeout limits the wait for the answer. On the wire path it is shorter
+// until the peer has confirmed the request (dialMAD).
 func (i *id) request(ch *channel, m message, timeout time.Duration) error {
 	i.active = true
 	i.state = stateREQSent
@@ -72,8 +71,8 @@ func (i *id) request(ch *channel, m message, timeout time.Duration) error {
 	return nil
 }
 
-// onREP handles a REP: the peer has accepted. It moves the ID's queue pair to RTS and
-// sends the RTU. Without a queue pair the application gets the event ConnectResponse.
+// onREP handles a REP. It moves the ID's queue pair to RTS and sends the RTU. Without a
+// queue pair, it queues the event ConnectResponse.
 func (i *id) onREP(m *repMsg) bool {
 	if i.state != stateREQSent || i.ps != cm.TCP {
 		return false
@@ -99,8 +98,8 @@ func (i *id) onREP(m *repMsg) bool {
 	return true
 }
 
-// setupFailed ends a connection whose queue pair could not be moved to RTS: the offered
-// data path can not be used, or the peer has gone.
+// setupFailed ends a connection whose queue pair could not be moved to RTS. Either the
+// peer has gone, or this side can not use the data path.
 func (i *id) setupFailed(err error, m *repMsg) {
 	err = resource.Wrap(err)
 	reason := cm.RejectConsumer
@@ -157,14 +156,12 @@ func (i *id) requestRejected(m *rejMsg) {
 	i.fail(ev)
 }
 
-// errLocalOnly is the cause of a failed dial if the device has both paths, and the
-// remote address belongs to this host. To such an address the device uses only the local
-// path. So the dial fails even if a process listens at the address on the wire path.
+// errLocalOnly is the cause of a failed dial to an address of this host, if the device
+// has both paths. Such a dial uses only the local path.
 var errLocalOnly = errors.New("no process listens on the local path, and PathAuto does not use the wire path to an address of this host")
 
-// noListener fails a request for which no listener was found. The parameter cause is
-// additional information for the application, such as the user of a skipped process. It
-// may be nil.
+// noListener fails a request for which no listener was found. The parameter cause tells
+// the application more. It may be nil.
 func (i *id) noListener(cause error) {
 	ev := cm.TransportEvent{Type: cm.Rejected, Status: int(cm.RejectInvalidServiceID)}
 	if i.ps == cm.UDP {

@@ -12,15 +12,14 @@ import (
 )
 
 // addressWatch is a netlink socket that becomes readable when an address of this network
-// namespace changes (rtnetlink(7)). The contents of its messages are not used. The lock
-// of its channel guards it.
+// namespace changes (rtnetlink(7)). The lock of its channel guards it.
 type addressWatch struct {
 	fd       int
 	listener *madListener // listener whose method addressesChanged is called
 }
 
-// watchAddresses opens an addressWatch for a listener. The channel ch watches its
-// descriptor. The process needs no privilege for the watch.
+// watchAddresses opens an addressWatch for a listener on the channel ch. It needs no
+// privilege.
 func watchAddresses(ch *channel, l *madListener) (*addressWatch, error) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, unix.NETLINK_ROUTE)
 	if err != nil {

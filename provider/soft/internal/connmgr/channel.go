@@ -19,12 +19,11 @@ import (
 )
 
 // A channel is a queue of connection-management events. It implements
-// cm.TransportChannel. Next also reads the sockets of the channel's IDs and calls the
-// timers that are due.
+// cm.TransportChannel. Next does the work: it reads the sockets and calls the timers of
+// the channel's IDs.
 //
-// The lock of a channel guards its IDs too. Of two channels, the one with the lower
-// epoll descriptor is locked first. Methods of the Engine may be called with the lock
-// held.
+// The lock of a channel guards its IDs. The lock of the channel with the lower epoll
+// descriptor is taken first. Methods of the Engine may be called with the lock held.
 type channel struct {
 	m *Manager
 	// epoll watches the sockets, timerFD and the eventfd of the inbox.
@@ -39,14 +38,14 @@ type channel struct {
 	timers        timerheap.Heap
 	timerFDSet    bool // true if timerFD is set to expire at timerFDExpiry
 	timerFDExpiry time.Duration
-	// packet is the receive buffer of the local path. It has one byte more than a valid
-	// message, to recognize packets that are too long.
+	// packet is the receive buffer of the local path. It is one byte longer than a valid
+	// message, to detect longer packets.
 	packet     [maxMessage + 1]byte
 	localAddrs hostport.LocalAddrCache
 
-	// These two fields are for the wire path. ports has the UDP ports that the channel
-	// reads, and how many of its IDs use each. orphans are connections without an ID
-	// whose DREQ is unanswered.
+	// ports has the UDP ports that the channel reads, and the number of its IDs that use
+	// each. orphans are connections whose ID was destroyed while the DREQ was
+	// unanswered.
 	ports   map[*madPort]int
 	orphans map[*madConn]struct{}
 }
@@ -163,8 +162,8 @@ func (ch *channel) expire() {
 	}
 }
 
-// now returns the time since the start of the device. All timers use this origin, so a
-// timer can move to another channel.
+// now returns the time since the start of the device, on which the timers of all
+// channels are based.
 func (ch *channel) now() time.Duration { return ch.sinceStart(ch.clock()) }
 
 func (ch *channel) sinceStart(t time.Time) time.Duration { return t.Sub(ch.m.Start) }
@@ -184,9 +183,8 @@ func (ch *channel) unlock() {
 	ch.mu.Unlock()
 }
 
-// armTimerFD sets timerFD if the next timer is due before timerFDExpiry. After a timer
-// was stopped, timerFD keeps its expiry, which saves a system call and may wake the
-// owner needlessly.
+// armTimerFD sets timerFD if the next timer is due before timerFDExpiry. It does not set
+// timerFD later after a timer was stopped, which saves a system call.
 func (ch *channel) armTimerFD() {
 	if ch.timers.Len() == 0 && !ch.timerFDSet {
 		return
@@ -220,10 +218,9 @@ func (ch *channel) isLocalAddr(a netip.Addr) (bool, error) {
 }
 
 // acceptsFrom reports whether a request on the wire path may come from the address a. A
-// device with both paths refuses addresses of this host, which use the local path. The
-// socket's packet filter drops most such requests, but not those that a network sends
-// back (package udp, far_only.go). If the system can not tell, the result is false, and
-// the peer sends the request again.
+// device with both paths refuses addresses of this host. The socket's packet filter does
+// not drop all of their packets (package udp, far_only.go). If the system does not
+// answer, the result is false.
 func (ch *channel) acceptsFrom(a netip.Addr) bool {
 	if !ch.m.Local || !ch.m.Wire {
 		return true

@@ -9,8 +9,7 @@ import (
 )
 
 // Disconnect implements cm.TransportID. It moves the queue pair to the error state. It
-// sends a DREQ if the connection is open, a DREP after a DREQ of the peer, and otherwise
-// nothing.
+// sends a DREQ if the connection is open, and a DREP after a DREQ of the peer.
 func (i *id) Disconnect() error {
 	ch := i.lock()
 	defer ch.unlock()
@@ -42,8 +41,8 @@ func (i *id) dreqTimeout() time.Duration {
 func (i *id) onDREQ() bool {
 	switch i.state {
 	case stateREPReceived, stateREPSent, stateEstablished:
-		// In stateREPSent the peer's RTU was late. In stateREPReceived the peer has
-		// called Notify, and this side has not called Establish.
+		// In stateREPSent the DREQ has arrived before the RTU. In stateREPReceived the
+		// peer has called Notify before this side has called Establish.
 		i.enter(stateDREQReceived)
 		i.raise(cm.TransportEvent{Type: cm.Disconnected})
 	case stateDREQSent:

@@ -4,23 +4,21 @@
 //
 // # Engine
 //
-// The package has no queue pairs and moves no data: the device does both. The interface
-// Engine has the operations that the package needs of the device. For each connection the
-// package gives the engine a Binding, which says how the queue pair reaches its peer:
-// through shared memory, or through packets. The package moves the queue pair of an ID
-// through its states by the methods of verbs.QP.
+// The package moves no data. The device does that, behind the interface Engine. For each
+// connection the package gives the engine a Binding, which says how the queue pair
+// reaches its peer: through shared memory, or through packets.
 //
 // # Channels
 //
-// A channel is an event channel, and has the lock of its IDs. All work is done by calls
-// of the application: Next reads the sockets of the channel, runs the jobs that other
-// channels have queued for it (inbox), and calls its timers.
+// All work is done by calls of the application. Next reads the sockets of its channel,
+// runs the jobs that other channels have queued for it (inbox), and calls its timers.
+// The lock of a channel guards its IDs.
 //
 // # IDs and paths
 //
-// An id is the state machine of a connection. It exchanges messages with the peer through
-// the interface cmConn, and a listening id receives requests through the interface
-// listener. Each has an implementation for each path:
+// An id is the state machine of a connection. It exchanges messages with the peer
+// through the interface cmConn. A listening id receives requests through the interface
+// listener. Each interface has an implementation for each path:
 //
 //   - On the local path, unixConn and unixListener use Unix sockets (unix_*.go). A
 //     message is one packet of a socket. The kernel reports the user of the peer, and

@@ -11,30 +11,27 @@ import (
 )
 
 // An Engine has the operations of a device that connection management needs. Any
-// goroutine may call its methods. The engine may hold a lock when it calls
-// Binding.DataHeard. So no method of the engine is called with a lock held that
-// DataHeard takes, such as the multiplexer's.
+// goroutine may call them. The engine may call DataHeard with a lock held. So a lock
+// that DataHeard takes must not be held in calls of the engine.
 type Engine interface {
 	// AddChannel is called before an event channel is opened. The error is
-	// verbs.ErrClosed, or a *verbs.ParamError if there are too many. A device with event
-	// channels can not be closed.
+	// verbs.ErrClosed for a closed device, or a *verbs.ParamError for too many channels.
+	// A device can not be closed while it has channels.
 	AddChannel() error
 	// RemoveChannel is called after an event channel was closed.
 	RemoveChannel()
 	// SourceIndex returns the GID index of an address of this host, or 0 if there is
 	// none.
 	SourceIndex(of netip.Addr) (int, error)
-	// Bind tells the queue pair qpn how it reaches its peer. The binding takes effect
-	// when the queue pair enters RTR, or at once if it is in RTR and not connected. The
-	// engine owns the binding's End, even after an error. Another call replaces the
-	// binding.
+	// Bind tells the queue pair qpn how it reaches its peer. The queue pair uses the
+	// binding when it enters RTR, or at once if it is in RTR and not connected. The
+	// engine owns End, even after an error. Another Bind replaces the binding.
 	Bind(qpn uint32, b *Binding) error
 	// Unbind removes a binding, unless another one has replaced it. It releases End if
 	// no queue pair has used it.
 	Unbind(qpn uint32, b *Binding)
 	// PeerGone tells a queue pair that the peer's process has ended without closing the
-	// connection. It has no effect if the queue pair does not use the End of the
-	// binding.
+	// connection. It does nothing if the queue pair does not use the field End.
 	PeerGone(qpn uint32, b *Binding)
 }
 
@@ -42,7 +39,7 @@ type Engine interface {
 const PortNumber = 1
 
 // LargestMTU is the largest path MTU (IBTA vol. 1, 6.8). Queue pairs of the local path
-// have it as an attribute.
+// have it.
 const LargestMTU = verbs.MTU4096
 
 // A Binding describes the connection of a queue pair to the engine. It does not change
@@ -55,10 +52,9 @@ type Binding struct {
 	Peer access.Source
 	// Flow is the flow control of the wire path.
 	Flow CreditFlow
-	// DataHeard is called when the peer's first data packet has arrived. Its packet
-	// sequence number proves that the peer has received this side's message. Any
-	// goroutine may call DataHeard, with a lock of the engine held, so it does not call
-	// the engine. It is nil on the local path.
+	// DataHeard is called when the peer's first data packet has arrived. The packet
+	// proves that the peer has received this side's message. Any goroutine may call
+	// DataHeard, with a lock of the engine held. It is nil on the local path.
 	DataHeard func()
 }
 
@@ -75,9 +71,9 @@ type QueuePair interface {
 	// Closed reports whether the queue pair was closed. Any goroutine may call it.
 	Closed() bool
 	// ReceiveAt makes a UD queue pair receive datagrams of the wire path only at one
-	// address of this host, or nowhere for the zero value. Initially it receives at all
-	// addresses. After an error it receives nowhere. On a device without the wire path,
-	// ReceiveAt does nothing.
+	// address, or at none for the zero value. Before the call it receives at all
+	// addresses of this host, and after an error at none. It does nothing if the device
+	// does not use the wire path.
 	ReceiveAt(at netip.Addr) error
 }
 

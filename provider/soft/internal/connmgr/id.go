@@ -15,8 +15,7 @@ import (
 
 // An id implements cm.TransportID. It is the state machine of one side of a connection
 // or lookup, or a listener. The lock of its channel guards it. Package cm checks the
-// order of the application's calls. The methods check for changes of the state by
-// messages.
+// order of the application's calls, so the methods check only for messages of the peer.
 type id struct {
 	ch    atomic.Pointer[channel]
 	m     *Manager // manager of the channel
@@ -38,8 +37,8 @@ type id struct {
 	notified bool
 
 	lastQP QueuePair // last queue pair made on the ID; see ownQP
-	// Number of the connection's queue pair. Without one on the ID, the application has
-	// passed the number to Connect or Accept.
+	// Number of the connection's queue pair. It is from the ID's queue pair, or from
+	// Connect or Accept.
 	qpn        uint32
 	negotiated negotiation
 
@@ -78,8 +77,8 @@ const (
 )
 
 // idState is the state of a connection or a lookup (IBTA vol. 1, 12.9.7 and 12.11). The
-// active side sends the request. Destroy leads to stateEnded from every state. Methods
-// compare states, so their order matters.
+// active side sends the request. Destroy leads to stateEnded from every state. The order
+// of the states matters.
 type idState uint8
 
 const (
@@ -139,8 +138,7 @@ func newID(ch *channel, ps cm.PortSpace) *id {
 	return i
 }
 
-// lock locks the channel of the ID and returns it. The caller unlocks it. If the ID has
-// moved to another channel meanwhile, lock tries again.
+// lock locks the channel of the ID and returns it. The caller unlocks it.
 func (i *id) lock() *channel {
 	for {
 		ch := i.ch.Load()
@@ -177,8 +175,8 @@ func (i *id) extendTimer(within time.Duration) {
 	ch.timers.Set(&i.timer, ch.sinceStart(at))
 }
 
-// enter changes the state and stops the timer. From stateDREQReceived on, it also ends
-// the delivery of messages to the ID.
+// enter changes the state and stops the timer. From stateDREQReceived on, the ID gets no
+// messages any more.
 func (i *id) enter(p idState) {
 	i.state = p
 	ch := i.ch.Load()
@@ -189,8 +187,7 @@ func (i *id) enter(p idState) {
 }
 
 // deliver handles a message of the peer. It returns false if the present state does not
-// allow the message. The cmConn then closes the connection on the local path, and drops
-// the message on the wire path.
+// allow the message.
 func (i *id) deliver(m message) bool {
 	switch m := m.(type) {
 	case *repMsg:
@@ -209,9 +206,8 @@ func (i *id) deliver(m message) bool {
 	return false
 }
 
-// peerGone handles the end of the connection's socket: the peer has closed it without a
-// message, has died, or has violated the protocol. The events are those of the kernel's
-// CM.
+// peerGone handles the end of the connection's socket. The application gets the same
+// events as from the kernel's CM.
 func (i *id) peerGone() {
 	switch i.state {
 	case stateREQSent, stateREPReceived, stateREPSent:
@@ -254,8 +250,8 @@ func (i *id) fail(ev cm.TransportEvent) {
 	i.raise(ev)
 }
 
-// disconnected ends a connection after its DREQ was answered or has timed out.
-// TimewaitExit follows Disconnected at once, because no packet is in flight any more.
+// disconnected ends a connection whose DREQ was answered or has timed out. TimewaitExit
+// follows Disconnected at once, because no packet is in flight.
 func (i *id) disconnected(status int) {
 	i.enter(stateEnded)
 	i.raise(cm.TransportEvent{Type: cm.Disconnected, Status: status})
@@ -310,8 +306,8 @@ func (i *id) refuseUnfetched(ch *channel) {
 	}
 }
 
-// announceEnd tells the peer, if it does not know, that this side ends the connection or
-// request. It ignores errors of send.
+// announceEnd tells the peer that this side ends the connection or request. It ignores
+// errors of send.
 func (i *id) announceEnd() {
 	var last message
 	switch i.state {

@@ -9,16 +9,16 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/eventfd"
 )
 
-// An inbox is the job queue of a channel. Any goroutine may add jobs, without the
-// channel's lock. The goroutine that calls Next runs them. An eventfd makes the
-// channel's descriptor readable while jobs or events are queued.
+// An inbox is the job queue of a channel. Any goroutine may add jobs. The goroutine that
+// calls Next runs them. An eventfd makes the channel readable while jobs or events are
+// queued.
 //
 // An inbox differs from the mailbox of package reactor:
 //
 //   - Each kind of job has a queue, so a flood of requests does not delay connections.
-//   - It signals an eventfd, because it can not know whether its owner sleeps.
-//   - It always locks its mutex. A mailbox has an atomic flag, because a loop checks it
-//     often.
+//   - It signals an eventfd, because it does not know whether its owner sleeps.
+//   - It always locks its mutex. A mailbox has an atomic flag, because it is checked
+//     more often.
 type inbox struct {
 	mu       sync.Mutex
 	eventfd  int  // eventfd, watched by the epoll descriptor of the channel
@@ -33,8 +33,8 @@ type inbox struct {
 type jobKind uint8
 
 const (
-	// jobInternal is a job of this device. Such jobs are not dropped. A connection has
-	// at most two: for its eviction, and for the first data of its peer.
+	// jobInternal is a job of this device, which is never dropped. A connection has at
+	// most two: for its eviction, and for the first data.
 	jobInternal jobKind = iota
 	// jobMessage is a datagram of an existing connection.
 	jobMessage
@@ -59,8 +59,8 @@ func (k jobKind) limit() int {
 	return maxJobs
 }
 
-// add adds a job, which runs with the channel locked. Any goroutine may call it. It
-// returns false and drops the job if the queue is full or the inbox is closed.
+// add adds a job, which runs with the channel locked. Any goroutine may call it. If the
+// queue is full or the inbox is closed, add drops the job and returns false.
 func (b *inbox) add(kind jobKind, job func()) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -74,8 +74,8 @@ func (b *inbox) add(kind jobKind, job func()) bool {
 	return true
 }
 
-// begin announces calls of takeBatch and signal. Until signal, add makes no system call.
-// Most jobs are datagrams that the channel reads for its own connections in that time.
+// begin begins a call of Next. Until signal, add makes no system call, because takeBatch
+// or signal finds the job.
 func (b *inbox) begin() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -105,8 +105,8 @@ func (b *inbox) waiting() (n int) {
 	return n
 }
 
-// signal ends the interval since begin. It makes the eventfd readable exactly if jobs
-// are queued or the parameter events is true.
+// signal ends the interval since begin. It makes the eventfd readable if jobs or events
+// are queued, and otherwise not readable.
 func (b *inbox) signal(events bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

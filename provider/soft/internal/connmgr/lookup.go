@@ -22,7 +22,7 @@ func (i *id) acceptLookup(param *cm.MessageParam) error {
 }
 
 // onSIDRREP handles the answer to a lookup. A refusal does not change the local queue
-// pair, which may communicate with other peers.
+// pair.
 func (i *id) onSIDRREP(m *sidrRepMsg) bool {
 	if i.state != stateREQSent || i.ps != cm.UDP {
 		return false

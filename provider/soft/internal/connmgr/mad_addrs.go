@@ -10,8 +10,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/cm"
 )
 
-// A madAddr is an address for requests on the wire path. It is served only if its UDP
-// port could be opened.
+// A madAddr is an address of a listener on the wire path. It is served if its UDP port
+// is open.
 type madAddr struct {
 	addr netip.Addr
 	port *madPort // open UDP port of the address; nil if it could not be opened
@@ -31,8 +31,8 @@ func (as *madAddrs) add(l *madListener, addr netip.Addr) {
 // open tries to open the UDP port of the address.
 func (a *madAddr) open(l *madListener) { a.port, a.err = l.mux.open(a.addr, l.ch) }
 
-// set replaces the addresses. It opens and closes UDP ports, and tries failed ones
-// again. It reports whether anything has changed.
+// set replaces the addresses. It opens and closes UDP ports. It reports whether anything
+// has changed.
 func (as *madAddrs) set(l *madListener, addrs []netip.Addr) (changed bool) {
 	for _, a := range *as {
 		if !slices.Contains(addrs, a.addr) {
@@ -78,8 +78,8 @@ func (as madAddrs) ports() (open []*madPort) {
 	return open
 }
 
-// interfaceAddrs returns the addresses for a listener on a wildcard, without link-local
-// ones. With the local path it also omits loopback addresses.
+// interfaceAddrs returns the addresses of a listener on a wildcard. It omits link-local
+// addresses and, if the device has the local path, loopback addresses.
 func (l *madListener) interfaceAddrs() (addrs []netip.Addr, err error) {
 	all, err := net.InterfaceAddrs()
 	for _, a := range all {

@@ -8,12 +8,11 @@ import (
 	"time"
 )
 
-// An answerLimit limits REJs, SIDR_REPs and DREPs to unknown peers. An answer is no
-// longer than the datagram, so it amplifies nothing. But without a limit, a flood with
-// forged sources would cause an equal flood of answers.
+// An answerLimit limits the answers to unknown peers: REJs, SIDR_REPs and DREPs.
+// Otherwise a flood of datagrams with forged sources would cause an equal flood of
+// answers.
 //
-// The memory is fixed: a keyed hash assigns each source to a rate, which sources may
-// share.
+// The memory is fixed: a keyed hash assigns each source to one of the rates.
 type answerLimit struct {
 	seed    maphash.Seed
 	start   time.Time // Origin of the times in the rates: the first call of allow.
@@ -21,9 +20,9 @@ type answerLimit struct {
 	sources [answerBuckets]answerRate
 }
 
-// Limits of the answers; all arbitrary. A host may send many requests without a
-// listener, for example if a thousand clients start before their server. Linux sends at
-// most a thousand ICMP errors in a second (icmp_msgs_per_sec).
+// Limits of the answers, all arbitrary. Many clients may start before their server, so
+// one host may need many answers. Linux limits ICMP errors to a thousand in a second
+// (icmp_msgs_per_sec).
 const (
 	// answersPerSecond is the largest number of answers per second, and at once.
 	answersPerSecond = 2048
@@ -34,8 +33,8 @@ const (
 )
 
 // An answerRate limits the answers per second. The answers of one second may be sent at
-// once. Its value is the theoretical arrival time of the virtual scheduling algorithm
-// (ITU-T I.371, annex A), in nanoseconds since answerLimit.start.
+// once. Its value is the theoretical arrival time of ITU-T I.371, annex A, in
+// nanoseconds since answerLimit.start.
 type answerRate int64
 
 func newAnswerLimit() *answerLimit { return &answerLimit{seed: maphash.MakeSeed()} }

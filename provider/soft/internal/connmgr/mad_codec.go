@@ -62,8 +62,8 @@ func (e *endpoints) header(private []byte) []byte {
 	return h.Encode(private)
 }
 
-// parseREQ decodes a REQ, or returns the reason to refuse it. from and to are the
-// addresses of the datagram, which the REQ has to name too.
+// parseREQ decodes a REQ, or returns the reason to refuse it. The REQ has to name the
+// datagram's addresses from and to.
 func parseREQ(r *wire.REQ, from, to netip.Addr) (*reqMsg, cm.RejectReason) {
 	ps, port, ok := r.ServiceID.Port()
 	m := &reqMsg{
@@ -131,8 +131,8 @@ func parseREP(r *wire.REP) *repMsg {
 	}
 }
 
-// parseREJ decodes a REJ. byApplication is true if the private data is not all zero,
-// because only an application sends private data.
+// parseREJ decodes a REJ. Private data that is not all zero means that an application
+// has refused.
 func parseREJ(r *wire.REJ) *rejMsg {
 	reason := cm.RejectReason(r.Reason)
 	hasPrivate := len(bytes.TrimRight(r.PrivateData[:], "\x00")) > 0

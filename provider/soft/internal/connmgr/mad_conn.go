@@ -34,14 +34,11 @@ const (
 	madOrphan
 )
 
-// A madConn exchanges the messages of one ID as datagrams, which may be lost, duplicated
-// and reordered. It retransmits messages until they are answered, and answers the
-// retransmissions of the peer, so that the ID gets each message once. The ID itself
-// times out if no answer arrives.
+// A madConn exchanges the messages of one ID as datagrams. It retransmits messages until
+// they are answered, and drops duplicates. The ID itself times out.
 //
 // The lock of its channel guards a madConn. The multiplexer's lock guards the embedded
-// addrValidation. Fields that the multiplexer reads are written with the multiplexer's
-// lock held too.
+// addrValidation. Fields that the multiplexer reads are written with both locks held.
 type madConn struct {
 	jobTarget
 	state  madConnState
@@ -177,8 +174,8 @@ func (c *madConn) encodeREJ(mad *wire.MAD, m *rejMsg) {
 	case c.id.state == stateREPReceived || c.id.state == stateREQSent && c.peerID != 0:
 		r.Rejected = wire.AnsweredREP
 	case m.reason == cm.RejectTimeout:
-		// No REP has told the communication ID of the peer. With this GUID the peer
-		// finds its request (IBTA vol. 1, 12.6.7.3).
+		// The peer's communication ID is not known. The peer finds its request by this
+		// GUID (IBTA vol. 1, 12.6.7.3).
 		binary.BigEndian.PutUint64(r.Info[:], c.mux.m.limits.NodeGUID)
 		r.InfoLength = 8
 	}
@@ -195,9 +192,8 @@ func (c *madConn) usesDatagrams() bool { return true }
 // credentials implements cmConn. They are not known on the wire path.
 func (c *madConn) credentials() (cm.Credentials, bool) { return cm.Credentials{}, false }
 
-// stopDelivery implements cmConn. Retransmissions by the peer are still answered. After
-// the end of the connection, the peer may use its queue pair for another one, so
-// stopDelivery removes this one from madMux.byQP.
+// stopDelivery implements cmConn. Retransmissions of the peer are still answered. When
+// the connection has ended, stopDelivery removes it from madMux.byQP.
 func (c *madConn) stopDelivery() {
 	c.state = madAnswering
 	c.retransmit.stop()

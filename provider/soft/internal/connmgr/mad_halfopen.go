@@ -12,8 +12,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/access"
 )
 
-// A halfOpen is a connection or lookup with an address that is not validated and may be
-// forged. The multiplexer's lock guards it.
+// A halfOpen is a connection or lookup whose peer address may be forged. The
+// multiplexer's lock guards it.
 type halfOpen struct {
 	c      *madConn
 	since  time.Time       // time of the request
@@ -31,9 +31,8 @@ type halfOpenSource struct {
 	index int // index of the source in halfOpenTable.busiest
 }
 
-// A halfOpenTable has the half-open connections of one listener. Each takes memory, and
-// their source addresses may be forged. So their number is limited, in total and for
-// each source.
+// A halfOpenTable has the half-open connections of one listener. Their source addresses
+// may be forged. So their number is limited, in total and for each source.
 type halfOpenTable struct {
 	// Largest numbers of connections: in the table, and of one source.
 	max, maxPerSource int
@@ -46,18 +45,18 @@ type halfOpenTable struct {
 	byAge list.List
 }
 
-// A source with several requests at once may have the most half-open connections for a
-// round trip. They are not evicted by another source if they are younger than burstTime,
-// at most burstSize, and not the oldest of the table. Both arbitrary.
+// A source that opens several connections at once has many half-open connections for a
+// short time. A connection younger than burstTime is spared if its source has at most
+// burstSize of them and it is not the oldest in the table. Both are arbitrary.
 const (
 	burstSize = 16
 	burstTime = 250 * time.Millisecond
 )
 
-// graceTime is the age up to which a half-open connection can not be evicted by its own
-// source. A peer with many requests keeps the first ones, and the later ones are
-// dropped. Arbitrary: longer than the first retransmission of a REP (256 ms), and much
-// shorter than the retransmission of a request (74 s).
+// graceTime is the age up to which a connection is not evicted by a request of the same
+// source. Later requests of the source are dropped instead. Arbitrary: longer than the
+// time to the first retransmission of a REP (256 ms), and much shorter than that of all
+// retransmissions of a request (74 s).
 const graceTime = time.Second
 
 func newHalfOpenTable(most, perSource int) halfOpenTable {
@@ -67,22 +66,21 @@ func newHalfOpenTable(most, perSource int) halfOpenTable {
 	}
 }
 
-// room reports whether a request can be accepted, and returns the connection to evict or
-// nil. sourceFull is true if the source must not have more connections
+// room reports whether a request can be accepted. It also returns the connection to
+// evict, or nil. The parameter sourceFull is true if the source has too many connections
 // (sourceCounts.full).
 //
-// In a full table, room evicts the oldest connection of the source with the most
-// connections, except:
+// If the table is full, room evicts the oldest connection of the source with the most
+// connections. There are two exceptions:
 //
-//   - For a burst (see burstSize), room evicts the oldest connection of the table.
-//   - If the request's own source has the most connections or is at its limit, room
-//     evicts its oldest one. If that is younger than graceTime, the request is dropped.
+//   - If that connection belongs to a burst (see burstSize), room evicts the oldest
+//     connection of the table.
+//   - If the source of the request has the most connections, or too many, room evicts
+//     its oldest connection. If that is younger than graceTime, the request is dropped.
 //
-// If sourceFull is true, room evicts the source's oldest half-open connection if it is
-// older than graceTime, and drops the request. The peer retransmits it.
-//
-// So a flood from few addresses affects only these. A flood from very many addresses
-// evicts a connection only after filling the table.
+// If sourceFull is true, the request is dropped. But room evicts the oldest connection
+// of the source, if it is older than graceTime, so that the retransmitted request has
+// room.
 func (t *halfOpenTable) room(source netip.Addr, sourceFull bool, now time.Time) (victim *halfOpen, ok bool) {
 	own := t.sources[source]
 	full := t.total >= t.max

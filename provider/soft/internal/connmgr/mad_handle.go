@@ -7,10 +7,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
-// enqueueMAD queues a datagram for the connection, with the multiplexer's lock held.
-//
-// It never handles the datagram at once: handleMAD takes locks in another order, and the
-// queue keeps the order of the datagrams.
+// enqueueMAD queues a datagram for the connection. The caller holds the multiplexer's
+// lock, so it can not call handleMAD, which takes other locks first.
 func (c *madConn) enqueueMAD(m *wire.MAD) {
 	kept := *m
 	c.received++
@@ -44,9 +42,8 @@ func (c *madConn) handleMAD(m *wire.MAD) {
 // fromPeer reports whether the datagram has the communication ID of the peer.
 func (c *madConn) fromPeer(m *wire.MAD) bool { return c.peerID != 0 && firstID(m) == c.peerID }
 
-// deliver passes a message to the ID. If the ID accepts the message, the message answers
-// the one that is being retransmitted, so deliver stops the retransmission. In madOrphan
-// a DREQ is retransmitted, and every message except an RTU ends the connection.
+// deliver passes a message to the ID. An accepted message stops the retransmission. In
+// madOrphan, every message except an RTU ends the connection.
 func (c *madConn) deliver(m message) {
 	_, isRTU := m.(*rtuMsg)
 	switch c.state {
@@ -127,9 +124,9 @@ func (c *madConn) acceptREP(r *wire.REP) bool {
 	return c.recordPeer(r.CAGUID, r.LocalID, r.QPN)
 }
 
-// recordPeer records the peer's GUID, communication ID and queue pair. It records
-// nothing and returns false if another connection has that communication ID. It ends
-// another connection with that queue pair as stale.
+// recordPeer records the peer's GUID, communication ID and queue pair. It returns false
+// if another connection has the same communication ID. If another connection has the
+// same queue pair, recordPeer ends it as stale.
 func (c *madConn) recordPeer(guid uint64, id, qpn uint32) bool {
 	c.mux.mu.Lock()
 	defer c.mux.mu.Unlock()
@@ -155,8 +152,7 @@ func (c *madConn) sendMRA(what wire.Answered) {
 	c.transmit(&m)
 }
 
-// onREJ handles a REJ: the peer refuses a message or cancels its request. A lookup has
-// no REJ (IBTA vol. 1, 12.11).
+// onREJ handles a REJ: the peer refuses a message or cancels its request.
 func (c *madConn) onREJ(m *wire.MAD) {
 	var r wire.REJ
 	r.Decode(m)
@@ -194,16 +190,16 @@ func (c *madConn) onDREQ(m *wire.MAD) {
 	c.deliver(&dreqMsg{})
 }
 
-// dataHeard is called for the peer's first data, which proves the connection even
-// without an RTU (IBTA vol. 1, 12.9.7.2). Any goroutine may call it.
+// dataHeard is called for the peer's first data. The data proves that the peer is
+// connected (IBTA vol. 1, 12.9.7.2). Any goroutine may call dataHeard.
 func (c *madConn) dataHeard() {
 	c.mux.mu.Lock()
 	defer c.mux.mu.Unlock()
 	c.enqueue(jobInternal, c.peerSentData)
 }
 
-// peerSentData handles the peer's first data. In stateREPSent it counts as the RTU. On
-// the active side it stops the retransmission of the RTU.
+// peerSentData handles the peer's first data. In stateREPSent the data confirms the REP.
+// On the active side it confirms the RTU.
 func (c *madConn) peerSentData() {
 	switch {
 	case c.state == madOrphan:

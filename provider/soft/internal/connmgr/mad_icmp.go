@@ -17,15 +17,15 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/udp"
 )
 
-// If no process has a peer's UDP port, the peer's host sends an ICMP error (RFC 1122,
-// 3.2.2.1; RFC 4443, 3.1).
+// If no process has the UDP port of a peer, the peer's host sends an ICMP error (RFC
+// 1122, 3.2.2.1; RFC 4443, 3.1).
 //
-// Requests have a socket and port of their own for two reasons. With several sockets on
-// one port, the system could give the error to the wrong one. And an ICMP error makes
-// the next call on its socket fail, which must not happen to data.
+// Requests are sent from a socket and port of their own. If several sockets had the same
+// port, the system could give the error to the wrong socket. And an error makes the next
+// call on its socket fail.
 
-// A requestSocket sends requests from one local address and receives their ICMP errors,
-// but no datagrams (IBTA annex A17). Only one goroutine at a time may use it.
+// A requestSocket sends requests from one local address, and receives their ICMP errors.
+// It receives no datagrams. Only one goroutine at a time may use it.
 type requestSocket struct {
 	fd       int
 	local    netip.AddrPort
@@ -97,14 +97,14 @@ type requestPort struct {
 	socket *requestSocket
 }
 
-// isRequest reports whether a message is a request. Only a request may meet a host
-// without a process on the UDP port.
+// isRequest reports whether a message is a request. Other messages go to hosts that have
+// sent a message.
 func isRequest(m *wire.MAD) bool {
 	return m.Attribute() == wire.AttrREQ || m.Attribute() == wire.AttrSIDRREQ
 }
 
-// openRequestPort opens the requestSocket and watches it for errors. Without one,
-// requests use the socket of the madPort, and a missing peer causes a timeout.
+// openRequestPort opens the requestSocket, and watches it for errors. If that fails,
+// requests use the socket of the madPort.
 func (p *madPort) openRequestPort(ch *channel) {
 	p.mux.mu.Lock()
 	defer p.mux.mu.Unlock()
@@ -119,8 +119,8 @@ func (p *madPort) openRequestPort(ch *channel) {
 // watchRequests makes the channel watch the requestSocket of a port, if there is one.
 func (ch *channel) watchRequests(p *madPort) {
 	if a := p.requests.Load(); a != nil && ch.epoll.Handler(a.socket.fd) == nil {
-		// epoll reports errors without any requested event (epoll_ctl(2)). If Add fails,
-		// a request to a missing peer fails by its timeout.
+		// epoll always reports errors (epoll_ctl(2)). If Add fails, a request to a
+		// missing peer times out.
 		_ = ch.epoll.Add(a.socket.fd, 0, a)
 	}
 }
@@ -138,16 +138,16 @@ var _ epollset.Handler = (*requestPort)(nil)
 const errorBatch = 64
 
 // readErrors reads ICMP errors, and calls handle for each port-unreachable error. dst is
-// the destination of the request. quoted is what the error quotes of it after the UDP
-// header.
+// the destination of the request. quoted is the part of the request that the error
+// quotes, without the UDP header.
 func (s *requestSocket) readErrors(handle func(dst netip.AddrPort, quoted []byte)) {
 	var quoted [madBufSize]byte
 	var control [512]byte // room for one error and the address of its sender
 	for range errorBatch {
 		n, used, _, name, err := unix.Recvmsg(s.fd, quoted[:], control[:], unix.MSG_ERRQUEUE|unix.MSG_DONTWAIT)
 		if err != nil {
-			// An ICMP error that did not fit into the queue is pending. Reading SO_ERROR
-			// clears it, so the descriptor does not stay ready.
+			// If the queue was full, an ICMP error is still pending. Reading SO_ERROR
+			// clears it.
 			_, _ = unix.GetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_ERROR)
 			return
 		}
@@ -157,8 +157,8 @@ func (s *requestSocket) readErrors(handle func(dst netip.AddrPort, quoted []byte
 	}
 }
 
-// isPortUnreachable reports whether the control messages say that no process has the
-// port. The type and code matter, because temporary causes have the same errno (ip(7),
+// isPortUnreachable reports whether the control messages mean that no process has the
+// port. Temporary errors have the same errno, but another ICMP type or code (ip(7),
 // IP_RECVERR).
 func isPortUnreachable(control []byte) bool {
 	const origin, kind, code = 4, 5, 6 // offsets in struct sock_extended_err
@@ -195,8 +195,8 @@ type quotedMAD struct {
 	id   uint32 // communication ID, or request ID of a lookup
 }
 
-// quoteOf decodes the quoted part of a request, or returns false if it is too short. RFC
-// 792 requires eight bytes of the datagram; Linux quotes up to 548 (RFC 1812, 4.3.2.3).
+// quoteOf decodes the quoted part of a request. It returns false if the part is too
+// short. Linux quotes up to 548 bytes, and some hosts only eight (RFC 792).
 func quoteOf(quoted []byte) (q quotedMAD, ok bool) {
 	const mad = wire.BTHSize + wire.DETHSize
 	if len(quoted) < mad+wire.MADDataOffset+4 {
@@ -207,9 +207,8 @@ func quoteOf(quoted []byte) (q quotedMAD, ok bool) {
 	return quotedMAD{m.Attribute(), m.TID(), firstID(&m)}, true
 }
 
-// onPortUnreachable handles an ICMP error for a request to dst. Errors can be forged, so
-// it affects only the unanswered request that it quotes, which has random IDs, and never
-// a connection.
+// onPortUnreachable handles an ICMP error for a request to dst. The error may be forged.
+// So it affects only the unanswered request that it quotes.
 func (mux *madMux) onPortUnreachable(port *madPort, dst netip.AddrPort, quoted []byte) {
 	q, quotes := quoteOf(quoted)
 	if !quotes {

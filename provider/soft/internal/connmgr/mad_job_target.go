@@ -3,9 +3,7 @@
 package connmgr
 
 // A jobTarget is the part of a madConn or a madListener that receives jobs. The jobs run
-// on the channel of the ID. A goroutine that queues a job does not have to hold the lock
-// of that channel, so the ID can move to another channel before the job runs. In that
-// case the job moves too.
+// on the channel of the ID. If the ID moves to another channel, they move too.
 type jobTarget struct {
 	mux    *madMux
 	ch     *channel // channel of the ID; written with the multiplexer's lock held
@@ -23,9 +21,9 @@ func (t *jobTarget) enqueue(kind jobKind, job func()) bool {
 	})
 }
 
-// onChannel reports whether the job can run on the channel ch, whose lock the caller
-// holds. If the ID has moved to another channel, onChannel queues the job there and
-// returns false. If the target is closed, it drops the job and returns false.
+// onChannel reports whether the job can run on the channel ch, which is locked. If the
+// ID has moved to another channel, onChannel queues the job there. If the target is
+// closed, it drops the job.
 func (t *jobTarget) onChannel(ch *channel, kind jobKind, job func()) bool {
 	t.mux.mu.Lock()
 	defer t.mux.mu.Unlock()

@@ -13,9 +13,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 )
 
-// A madListener accepts requests on the wire path for a listening ID. If the inbox, the
-// half-open connections or the backlog are full, it drops a request, and the peer
-// retransmits it.
+// A madListener accepts requests on the wire path for a listening ID. If it has no room,
+// it drops a request, and the peer retransmits it.
 type madListener struct {
 	jobTarget
 	id      *id
@@ -33,7 +32,7 @@ type madListener struct {
 }
 
 // openMADListener opens the listener of an ID on its address, or on all interfaces.
-// Addresses that fail have their error in addrs.
+// addrs has the errors.
 func openMADListener(i *id) *madListener {
 	ch := i.ch.Load()
 	l := &madListener{
@@ -98,9 +97,8 @@ func (l *madListener) close() {
 	l.addrs.close(l.ch)
 }
 
-// refuseWaiting refuses a request in the inbox of a closing listener, unless a copy
-// already has an ID or its address is not served any more. The caller holds the
-// multiplexer's lock.
+// refuseWaiting refuses a request in the inbox of a closing listener, unless a copy of
+// it already has an ID. The caller holds the multiplexer's lock.
 func (mux *madMux) refuseWaiting(req *incomingRequest) {
 	if mux.known(req) || mux.ports[req.port.local] != req.port {
 		return
@@ -129,9 +127,8 @@ type incomingRequest struct {
 
 func (req *incomingRequest) isLookup() bool { return req.m.kind() == kindSIDRREQ }
 
-// enqueueRequest passes a request to the listener's channel. If the half-open
-// connections or the inbox are full, it drops the request. The caller holds the
-// multiplexer's lock.
+// enqueueRequest passes a request to the listener's channel, or drops it if there is no
+// room. The caller holds the multiplexer's lock.
 func (l *madListener) enqueueRequest(req *incomingRequest) {
 	source := access.SourceOf(req.from)
 	victim, ok := l.halfOpen.room(source, !req.isLookup() && l.mux.sources.full(source), l.mux.clock())

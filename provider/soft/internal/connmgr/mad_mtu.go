@@ -10,9 +10,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Only a REQ names the path MTU. A side with a smaller MTU refuses the REQ (IBTA vol. 1,
-// 12.6.7.2, reason 26), and the other side sends another one. InfiniBand has five MTUs,
-// so there are at most five REQs.
+// Only a REQ names the path MTU. A side that needs a smaller one refuses the REQ (IBTA
+// vol. 1, 12.6.7.2, reason 26), and the other side sends another REQ. There are at most
+// five, because InfiniBand has five MTUs.
 
 // refusesMTU reports whether a REJ refuses the path MTU of the last REQ.
 func (c *madConn) refusesMTU(r *wire.REJ) bool {
@@ -21,8 +21,8 @@ func (c *madConn) refusesMTU(r *wire.REJ) bool {
 }
 
 // retryWithSmallerMTU sends another REQ if the peer has refused the path MTU, and
-// reports whether it did. The new MTU is that of the REJ, or the next smaller one. The
-// new REQ has a new communication ID, so that it is not a copy.
+// reports whether it has. The new MTU is that of the REJ, or the next smaller one. The
+// new REQ has a new communication ID.
 func (c *madConn) retryWithSmallerMTU(refusal *wire.REJ) bool {
 	if !c.refusesMTU(refusal) || c.id.negotiated.mtu <= minPathMTU {
 		return false
@@ -52,12 +52,11 @@ func (c *madConn) changeID() {
 	c.mux.conns[c.ownID] = c
 }
 
-// errOwnPort is the cause when this device has refused its own request. The application
-// has probably expected another device's listener there.
+// errOwnPort is the cause if this device has refused its own request.
 var errOwnPort = errors.New("this device itself has the UDP port of that address; is the listener on the local path only?")
 
-// refusal decodes a REJ. It sets cause to the path MTUs that this side has tried, or to
-// errOwnPort if this device has refused its own request.
+// refusal decodes a REJ. Its cause names the path MTUs that were tried, or is
+// errOwnPort.
 func (c *madConn) refusal(r *wire.REJ) *rejMsg {
 	m := parseREJ(r)
 	switch {

@@ -16,12 +16,12 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/udp"
 )
 
-// A madMux receives the management datagrams of a device and passes them to connections
-// and listeners. The channel that reads a datagram may be another than the connection's,
-// so it is queued in an inbox.
+// A madMux receives the management datagrams of a device, and passes them to connections
+// and listeners. They may be on other channels than the one that reads the datagram, so
+// the madMux uses their inboxes.
 //
-// The multiplexer may be locked while a channel or the engine is locked, but not the
-// other way round.
+// A goroutine that holds the lock of a channel or the engine may lock the madMux, but
+// not the other way round.
 type madMux struct {
 	m       *Manager
 	network madNetwork
@@ -40,9 +40,8 @@ type madMux struct {
 	limit     *answerLimit
 }
 
-// A peerKey identifies a communication ID or a queue pair of a peer by its GUID, which
-// changes when a soft device is opened, and its address. Without the address, a host
-// could use the key of another host.
+// A peerKey identifies a communication ID or a queue pair of a peer. It has the peer's
+// GUID and address. Without the address, a host could use the key of another host.
 type peerKey struct {
 	from   netip.Addr
 	guid   uint64
@@ -69,8 +68,8 @@ func newMADMux(m *Manager, network madNetwork) *madMux {
 	}
 }
 
-// open opens the port of a local address, or adds a reference to it. The channel starts
-// to watch the port.
+// open opens the port of a local address, or adds a reference to it. The channel watches
+// the port.
 func (mux *madMux) open(local netip.Addr, ch *channel) (*madPort, error) {
 	mux.mu.Lock()
 	defer mux.mu.Unlock()
@@ -112,7 +111,7 @@ func (p *madPort) release() {
 }
 
 // receive handles a packet to queue pair 1. It returns false for an invalid packet (IBTA
-// vol. 1, 9.6.1.4, 13.5.1). It drops valid packets of other kinds.
+// vol. 1, 9.6.1.4, 13.5.1).
 func (mux *madMux) receive(p wire.Packet, from *udp.Header) (taken bool) {
 	mux.mu.Lock()
 	defer mux.mu.Unlock()
@@ -169,14 +168,14 @@ func (mux *madMux) dispatch(m *wire.MAD, in *udp.Header) {
 	}
 }
 
-// firstID and secondID return the first two words of a message: the communication IDs of
-// the sender and of the receiver. A request has no second one.
+// firstID and secondID return the communication IDs of the sender and of the receiver. A
+// request has no second ID.
 
 func firstID(m *wire.MAD) uint32  { return binary.BigEndian.Uint32(m[wire.MADDataOffset:]) }
 func secondID(m *wire.MAD) uint32 { return binary.BigEndian.Uint32(m[wire.MADDataOffset+4:]) }
 
-// toConn passes a MAD to the connection with a communication ID. It returns false if the
-// peer has no such connection.
+// toConn passes a MAD to the connection with a communication ID. It returns false if
+// there is none.
 func (mux *madMux) toConn(m *wire.MAD, id uint32, port *madPort, from netip.Addr) bool {
 	c := mux.conns[id]
 	if c == nil || c.port != port || c.remote != from {
@@ -186,9 +185,8 @@ func (mux *madMux) toConn(m *wire.MAD, id uint32, port *madPort, from netip.Addr
 	return true
 }
 
-// onREJ passes a REJ to its connection. A peer that cancels before an answer does not
-// know this side's communication ID, so the REJ has the peer's GUID and ID (IBTA vol. 1,
-// 12.6.7.3).
+// onREJ passes a REJ to its connection. If the peer does not know this side's
+// communication ID, the REJ has the peer's GUID and ID (IBTA vol. 1, 12.6.7.3).
 func (mux *madMux) onREJ(m *wire.MAD, port *madPort, from netip.Addr) {
 	if mux.toConn(m, secondID(m), port, from) {
 		return
@@ -246,7 +244,7 @@ func (mux *madMux) newID() uint32 {
 }
 
 // listenerFor returns the listener for a request, or nil. otherAddr is true if the
-// service has listeners on other addresses only.
+// service has listeners only on other addresses.
 func (mux *madMux) listenerFor(service wire.ServiceID, to netip.AddrPort) (found *madListener, otherAddr bool) {
 	sameService := mux.listeners[service]
 	i := slices.IndexFunc(sameService, func(l *madListener) bool { return l.addr.Covers(to) })

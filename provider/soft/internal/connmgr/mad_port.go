@@ -94,13 +94,12 @@ type madPort struct {
 	requests atomic.Pointer[requestPort]
 }
 
-// roceOverhead is the number of bytes for the headers of a packet, in the MTU of an
-// interface. The kernel's rdma_cm reserves the same.
+// roceOverhead is the part of an interface's MTU for the headers of a packet, in bytes.
+// It is that of the kernel's rdma_cm.
 const roceOverhead = 96
 
-// pathMTU returns the largest path MTU for the interface of an address. Soft devices
-// negotiate a smaller one if necessary (retryWithSmallerMTU). rxe and network cards do
-// not.
+// pathMTU returns the largest path MTU for the interface of an address. Soft devices may
+// negotiate a smaller one (retryWithSmallerMTU).
 func pathMTU(local netip.Addr) verbs.MTU {
 	bytes := interfaceMTU(local) - roceOverhead
 	mtu := LargestMTU
@@ -129,8 +128,8 @@ func interfaceMTU(local netip.Addr) int {
 	return 0
 }
 
-// watchPort counts an ID of the channel that uses the port p. For the first one, the
-// channel starts to read the port.
+// watchPort counts an ID of the channel that uses the port p. The channel starts to read
+// the port for the first ID.
 func (ch *channel) watchPort(p *madPort) error {
 	if fd := p.fd(); fd >= 0 && ch.ports[p] == 0 {
 		if err := ch.watch(fd, p); err != nil {
@@ -163,7 +162,7 @@ func (p *madPort) OnReady(int, uint32) {
 }
 
 // drain handles the datagrams that have arrived, at most madDrainRounds * madBatch =
-// 2,048. That is more than a socket holds with the default of net.core.rmem_max.
+// 2,048. By default a socket holds fewer.
 func (p *madPort) drain() {
 	p.mux.mu.Lock()
 	defer p.mux.mu.Unlock()

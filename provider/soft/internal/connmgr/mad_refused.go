@@ -10,11 +10,10 @@ import (
 )
 
 // refusedRequests stores recently refused requests with their answers. A copy of such a
-// request gets the stored answer, even after its ID was closed. Otherwise the
-// application would get the request again.
+// request gets the stored answer. Otherwise the application would get the request again.
 //
-// The memory is bounded. A hash of the source selects a bucket, so a flood from one
-// source affects only the few sources in that bucket.
+// The memory is bounded. A hash of the source selects a bucket, so a flood affects only
+// few sources.
 type refusedRequests struct {
 	seed    maphash.Seed
 	buckets [refusedBuckets]refusedBucket

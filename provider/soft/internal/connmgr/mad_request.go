@@ -12,7 +12,8 @@ import (
 )
 
 // onREQ handles a REQ: it refuses the request or passes it to the listener. The REQ may
-// be a copy, or show that the peer has lost an older connection of the same queue pair.
+// be a copy. It may also name a queue pair of an older connection, which the peer has
+// lost.
 func (mux *madMux) onREQ(mad *wire.MAD, port *madPort, from netip.Addr) {
 	var r wire.REQ
 	r.Decode(mad)
@@ -33,7 +34,7 @@ func (mux *madMux) onREQ(mad *wire.MAD, port *madPort, from netip.Addr) {
 	if reason == 0 {
 		if old := mux.byQP[peerKey{from, r.CAGUID, r.QPN}]; old != nil {
 			// The peer uses the queue pair again (IBTA vol. 1, 12.9.8.3.1). A later
-			// request succeeds, when the old connection has ended.
+			// request succeeds.
 			old.enqueue(jobRequest, old.stale)
 			reason = cm.RejectStale
 		}
@@ -70,15 +71,15 @@ func (mux *madMux) acceptingListener(service wire.ServiceID, to netip.AddrPort) 
 	return nil, cm.RejectInvalidServiceID
 }
 
-// duplicateREQ handles a copy of a request. A copy allows more messages to an address
-// that is not validated; see maySend.
+// duplicateREQ handles a copy of a request. Each copy allows more messages to a
+// half-open peer; see maySend.
 func (c *madConn) duplicateREQ() {
 	c.received++
 	c.enqueue(jobRequest, c.answerDuplicate)
 }
 
-// answerDuplicate answers a copy of a request with the application's answer. Without
-// one, it sends an MRA, or nothing for a lookup.
+// answerDuplicate answers a copy of a request with the application's answer. If there is
+// none, the answer is an MRA, or nothing for a lookup.
 func (c *madConn) answerDuplicate() {
 	if c.state == madOrphan || c.id.active {
 		return
@@ -94,9 +95,8 @@ func (c *madConn) answerDuplicate() {
 	}
 }
 
-// stale ends a connection because its peer requests another one with the same queue
-// pair. A peer is identified only by its address and by numbers that it chooses, so a
-// host can end the connections of addresses that it can send from.
+// stale ends a connection because its peer requests another connection with the same
+// queue pair. A host can so end the connections of addresses from which it can send.
 func (c *madConn) stale() {
 	switch c.state {
 	case madOrphan:

@@ -10,31 +10,29 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Each interval between retransmissions is twice the one before, up to maxInterval, the
-// kernel's interval.
+// Each interval between retransmissions is twice as long as the one before, up to
+// maxInterval, the kernel's interval.
 //
-// The first requestRetransmits intervals of a request are at most requestInterval. They
-// take a quarter of a minute, so a dial continues within a second after a short network
-// failure. Replies have no such rule, because a forged request can cause them. But each
-// copy of a request is answered.
+// The first requestRetransmits intervals of a request are at most requestInterval. So a
+// dial continues within a second after a short failure of the network. Replies have no
+// such limit, because a forged request can cause them.
 const (
 	firstInterval      = 256 * time.Millisecond
 	requestInterval    = 1024 * time.Millisecond
 	requestRetransmits = 16
 	maxInterval        = 4608 * time.Millisecond
-	// orphanRetransmits is how often a DREQ is retransmitted after the ID was destroyed,
-	// in 22 s. The kernel sends only one. If that is lost and the peer is silent, the
-	// peer does not notice the end. While the ID exists, the limit is dreqTimeout, as in
-	// the kernel.
+	// orphanRetransmits is how often a DREQ is retransmitted after the ID was destroyed.
+	// This takes 22 s. The kernel sends only one DREQ, and if it is lost, the peer may
+	// not notice the end.
 	orphanRetransmits = 8
-	// rtuRetransmits is how often an RTU is retransmitted, in 22 s. Nothing answers an
-	// RTU, but data from the peer ends the retransmission. Waiting for copies of the REP
-	// is not enough: a soft device may send it only twice; see maySend.
+	// rtuRetransmits is how often an RTU is retransmitted. This takes 22 s, or ends with
+	// the first data of the peer. Nothing else answers an RTU. A soft device may send
+	// its REP only twice, so copies of the REP are not sufficient; see maySend.
 	rtuRetransmits = 8
 )
 
-// A retransmitter has the last message of a connection, and sends it from start to stop.
-// The lock of the connection's channel guards it.
+// A retransmitter sends the last message of a connection again and again. The lock of
+// the connection's channel guards it.
 type retransmitter struct {
 	c         *madConn
 	mad       wire.MAD
@@ -56,8 +54,8 @@ func (r *retransmitter) hasRTU() bool { return r.mad.Attribute() == wire.AttrRTU
 
 func (r *retransmitter) running() bool { return r.timer.Running() }
 
-// start starts to retransmit the message, without a limit of the number. The first fast
-// intervals are at most requestInterval, and later ones at most maxInterval.
+// start starts the retransmission of the message. The parameter fast is the number of
+// intervals that are at most requestInterval. Later intervals are at most maxInterval.
 func (r *retransmitter) start(fast int) {
 	r.interval, r.remaining, r.fastRemaining = firstInterval, -1, fast
 	r.schedule(r.interval)
@@ -69,8 +67,8 @@ func (r *retransmitter) startRTU() {
 	r.remaining = rtuRetransmits
 }
 
-// resume starts the timer again after mayRetransmit was false. It is called for each
-// copy of the peer's request, which allows more retransmissions.
+// resume starts the timer again. It is called for each copy of the peer's request, which
+// allows more retransmissions.
 func (r *retransmitter) resume() {
 	if !r.running() {
 		r.schedule(r.interval)
@@ -120,7 +118,7 @@ func (r *retransmitter) fire() {
 func (r *retransmitter) sendNow() { r.c.transmit(&r.mad) }
 
 // codeTime returns the time of a five-bit code: 4.096 µs * 2^code (IBTA vol. 1, 12.6.5).
-// Unlike verbs.AckTimeout, it has no special meaning for 0.
+// The code 0 has no special meaning.
 func codeTime(code uint8) time.Duration {
 	return max(verbs.AckTimeout(code), verbs.AckTimeoutUnit)
 }

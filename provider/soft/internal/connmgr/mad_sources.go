@@ -4,8 +4,8 @@ package connmgr
 
 import "net/netip"
 
-// A sourceCounts counts the connections that each source (access.SourceOf) has
-// requested, at all listeners and without lookups. The multiplexer's lock guards it.
+// A sourceCounts counts the connections that each source has requested at all listeners
+// (access.SourceOf). The multiplexer's lock guards it.
 type sourceCounts struct {
 	limit int                        // largest number of open connections of one source
 	conns map[netip.Addr]sourceConns // counts of the sources that have open connections

@@ -7,39 +7,37 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 )
 
-// The source address of a request may be forged. Until it is validated (RFC 9000, 8.1),
-// this file limits the messages to it and the life of its connection. Two events
-// validate the address:
+// The source address of a request may be forged. Until the address is validated (RFC
+// 9000, 8.1), this side sends few messages to it. Two events validate the address:
 //
 //   - A message has the communication ID of this side. The ID is random and was sent
 //     only to that address.
 //   - Data begins with the first packet sequence number from this side, which is random
 //     too.
 
-// amplification is the number of bytes that may be sent for each byte from an address
-// that is not validated (RFC 9000, 8.1). Messages have equal lengths. Three are a reply,
-// its retransmission, and a refusal.
+// amplification is the number of messages that may be sent for each message from an
+// address that is not validated (RFC 9000, 8.1): a reply, its retransmission, and a
+// refusal.
 const amplification = 3
 
 // addrState is the state of the validation of a peer's address.
 type addrState uint8
 
 const (
-	// addrAssumed means that the address needs no validation. Every madConn starts here.
-	// An active side stays, because its application has chosen the address. A passive
-	// side leaves in addHalfOpen, before its first message.
+	// addrAssumed means that the address needs no validation. Every madConn starts in
+	// this state. An active side stays, because its application has chosen the address.
+	// addHalfOpen leads to addrHalfOpen.
 	addrAssumed addrState = iota
 	// addrHalfOpen means that the address may be forged. The connection is in the table
-	// of half-open connections. validate leads to addrValidated. addHalfOpen of another
-	// connection may lead to addrEvicting.
+	// of half-open connections. validate leads to addrValidated. Eviction leads to
+	// addrEvicting.
 	addrHalfOpen
-	// addrEvicting means that the connection was chosen for eviction, and that a queued
-	// job will call evict. The connection counts in halfOpenTable.evicting. If validate
-	// is called before, it leads to addrValidated. Otherwise evict ends the connection,
-	// or leads to addrSpared.
+	// addrEvicting means that a queued job will call evict. The connection counts in
+	// halfOpenTable.evicting. validate leads to addrValidated. evict ends the
+	// connection, or leads to addrSpared.
 	addrEvicting
-	// addrSpared means that the connection had ended before evict. It exists until the
-	// application closes the ID. validate leads to addrValidated.
+	// addrSpared means that the connection had ended before evict. The application has
+	// not closed the ID. validate leads to addrValidated.
 	addrSpared
 	// addrValidated means that the address is not forged. The connection counts in
 	// sourceConns.validated.
@@ -66,17 +64,17 @@ func (v *addrValidation) maySend(reserve int) bool {
 	return v.trusted() || v.sent+reserve < amplification*v.received
 }
 
-// mayRetransmit reports whether the last message may be retransmitted without a copy of
-// the request. One message is kept in reserve for a refusal.
+// mayRetransmit reports whether the last message may be retransmitted without another
+// copy of the request. It keeps one message in reserve, for a refusal.
 func (c *madConn) mayRetransmit() bool {
 	c.mux.mu.Lock()
 	defer c.mux.mu.Unlock()
 	return c.maySend(1)
 }
 
-// serviceTimeout returns the time code for an MRA, after which the peer retransmits its
-// request. Before the address is validated, each reply needs a copy of the request. So
-// the first two times are short: 4.3 s and 17 s.
+// serviceTimeout returns the code of the time in an MRA, after which the peer
+// retransmits its request. For a half-open peer the first two times are short, 4.3 s and
+// 17 s, because each copy of the request allows more replies.
 func (c *madConn) serviceTimeout() uint8 {
 	c.mux.mu.Lock()
 	defer c.mux.mu.Unlock()
@@ -86,8 +84,9 @@ func (c *madConn) serviceTimeout() uint8 {
 	return uint8(min(16+2*c.received, serviceTimeout))
 }
 
-// addHalfOpen adds a connection to the half-open ones of its listener, or returns false
-// if there is no room. In both cases it may choose another connection for eviction.
+// addHalfOpen adds a connection to the half-open connections of its listener. It returns
+// false if there is no room. In both cases it may choose another connection for
+// eviction.
 func (c *madConn) addHalfOpen() bool {
 	c.mux.mu.Lock()
 	defer c.mux.mu.Unlock()
@@ -114,8 +113,8 @@ func (c *madConn) addHalfOpen() bool {
 	return true
 }
 
-// evict ends a connection that was chosen for eviction. It spares one whose address was
-// validated meanwhile, that has ended, or for which Notify was called.
+// evict ends a connection that was chosen for eviction. It does nothing if the address
+// was validated, if the connection has ended, or after Notify.
 func (c *madConn) evict() {
 	c.mux.mu.Lock()
 	chosen := c.addr == addrEvicting
@@ -166,8 +165,8 @@ func (c *madConn) releaseAddr() {
 	c.addr = addrReleased
 }
 
-// endHalfOpen removes a half-open or evicted connection from the listener's counts. The
-// caller changes the state, with the multiplexer's lock held.
+// endHalfOpen removes a connection from the counts of its listener. The caller changes
+// the state, and holds the multiplexer's lock.
 func (c *madConn) endHalfOpen() {
 	switch c.addr {
 	case addrHalfOpen:

@@ -17,8 +17,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A Config has the settings of a Manager and the parts of its device, which the Manager
-// does not own. All fields must be set.
+// A Config has the settings of a Manager and the parts of its device. All fields must be
+// set. The Manager does not own the parts.
 type Config struct {
 	Device verbs.Device // device whose IDs the manager makes
 	Engine Engine       // queue pairs of the device
@@ -28,8 +28,8 @@ type Config struct {
 	Local, Wire bool
 	// ListenOnAll makes Listen fail unless every address is served on each path.
 	ListenOnAll bool
-	// Largest numbers of half-open connections and lookups of one listener on the wire
-	// path: in total, and for one source address.
+	// Largest numbers of half-open connections and lookups of a listener: in total, and
+	// for one source address.
 	MaxHalfOpen, MaxHalfOpenPerAddress int
 	// Largest number of connections on the wire path from one source address to the
 	// listeners.
@@ -75,8 +75,8 @@ func (m *Manager) OpenChannel() (cm.TransportChannel, error) {
 	return ch, nil
 }
 
-// Receive handles a packet to queue pair 1 from the socket of a shard. It returns false
-// for an invalid packet, for example a wrong Q_Key. It does not keep the packet.
+// Receive handles a packet to queue pair 1, and does not keep it. It returns false for
+// an invalid packet, for example with a wrong Q_Key.
 func (m *Manager) Receive(p wire.Packet, from *udp.Header) (taken bool) {
 	return m.mux.receive(p, from)
 }

@@ -10,8 +10,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A message is one message of connection management on either path: a pointer to a type
-// below. The fields describe the sender. Source: IBTA vol. 1, 12.6 and 12.11.
+// A message is one message of connection management, on either path. It is a pointer to
+// one of the types below. The fields describe the sender. Source: IBTA vol. 1, 12.6 and
+// 12.11.
 type message interface{ kind() messageKind }
 
 // messageKind is the type of a message: its MAD attribute minus 0x10 (IBTA vol. 1,
@@ -65,8 +66,8 @@ type repMsg struct {
 	qpParams
 	private []byte
 
-	// ackDelay is the time in which the sender's device acknowledges a request, a code
-	// of 5 bits. It is set only in a received REP of the wire path.
+	// ackDelay is the time after which the sender's device acknowledges a request, a
+	// code of 5 bits. It is set only in a REP that was received on the wire path.
 	ackDelay uint8
 }
 
@@ -120,9 +121,9 @@ func (*drepMsg) kind() messageKind    { return kindDREP }
 func (*sidrReqMsg) kind() messageKind { return kindSIDRREQ }
 func (*sidrRepMsg) kind() messageKind { return kindSIDRREP }
 
-// A cmConn exchanges the messages of one ID with the peer. It passes received messages
-// to id.deliver, and calls id.peerGone at the end. Its methods are called with the
-// channel locked, do not block, and call no methods of the ID.
+// A cmConn exchanges the messages of one ID with the peer. It passes messages to
+// id.deliver, and calls id.peerGone at the end. Its methods are called with the channel
+// locked, and do not block.
 type cmConn interface {
 	// attach prepares the data path of the queue pair qpn, before RTR and before the
 	// REP.
@@ -146,7 +147,7 @@ type cmConn interface {
 }
 
 // A listener passes requests to id.incoming. Its methods are called with the channel
-// locked, do not block, and call no methods of the ID.
+// locked, and do not block.
 type listener interface {
 	// setAccepting starts or stops accepting. While stopped, requests wait on the local
 	// path and are dropped on the wire path.

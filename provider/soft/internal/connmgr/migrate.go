@@ -7,8 +7,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Migrate implements cm.TransportID. It moves the ID, its sockets, timer and queued
-// events. A listener takes the requests along that were not fetched.
+// Migrate implements cm.TransportID. It moves the ID with its socket, timer and queued
+// events, and the requests of a listener that were not fetched.
 func (i *id) Migrate(to cm.TransportChannel) error {
 	dst, ok := to.(*channel)
 	if !ok {

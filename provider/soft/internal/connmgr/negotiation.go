@@ -25,9 +25,9 @@ type negotiation struct {
 	ackTimeout uint8
 }
 
-// setPeer applies the peer's parameters. Its initiator depth limits resources, and its
-// responder resources limit depth. maxResources and maxDepth are the limits of this
-// side. The peer's RNR retry count is for the local queue pair.
+// setPeer applies the peer's parameters. The peer's initiator depth limits resources,
+// and its responder resources limit depth. The parameters maxResources and maxDepth are
+// the limits of this side.
 func (n *negotiation) setPeer(peer *qpParams, maxResources, maxDepth uint8) {
 	n.peerQPN, n.peerPSN = peer.qpn, peer.psn
 	n.resources = min(peer.initiatorDepth, maxResources)
@@ -37,8 +37,8 @@ func (n *negotiation) setPeer(peer *qpParams, maxResources, maxDepth uint8) {
 	n.flow.Receives = peer.flowControl && !peer.srq
 }
 
-// param returns the parameters for the receiver's event. The sender's initiator depth
-// becomes the receiver's responder resources, and the other way round.
+// param returns the parameters for the receiver's event. The sender's initiator depth is
+// the receiver's number of responder resources, and vice versa.
 func (p *qpParams) param() cm.MessageParam {
 	return cm.MessageParam{
 		ResponderResources: p.initiatorDepth,

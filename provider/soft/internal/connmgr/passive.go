@@ -10,9 +10,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// incoming handles a request to the listener i: it makes an ID and queues the event
-// ConnectRequest. The ID owns c. incoming returns nil if the request is for another
-// listener or the backlog is full.
+// incoming handles a request to the listener i. It makes an ID, which owns c, and queues
+// ConnectRequest. It returns nil if the listener does not accept the request.
 func (i *id) incoming(m message, c cmConn) *id {
 	ch := i.ch.Load()
 	child := newID(ch, i.ps)
@@ -68,9 +67,8 @@ func (i *id) requestFetched() {
 	l.listeners.setAccepting(true)
 }
 
-// requestWithdrawn ends a passive side for its eviction. The application gets an event
-// only if it has fetched the request and not answered. After Accept the RTU counts as
-// timed out.
+// requestWithdrawn ends a passive side that is evicted. The application gets an event if
+// it has fetched the request.
 func (i *id) requestWithdrawn() {
 	ch := i.ch.Load()
 	switch i.state {
@@ -122,9 +120,8 @@ func (i *id) Accept(param *cm.MessageParam) error {
 	return nil
 }
 
-// acceptFailed refuses a request for which this side lacks a resource, and fails the
-// queue pair. It returns err, or verbs.ErrPeerGone if the client has gone, which may be
-// the cause.
+// acceptFailed refuses a request after the error err, and moves the queue pair to the
+// error state. It returns verbs.ErrPeerGone if the client has gone, and otherwise err.
 func (i *id) acceptFailed(err error) error {
 	if gone := i.conn.send(&rejMsg{reason: cm.RejectNoResources}); gone != nil {
 		err = gone
@@ -147,9 +144,9 @@ func (i *id) Reject(reason cm.RejectReason, private []byte) error {
 	return err
 }
 
-// refusal returns the message that refuses a request. For a lookup it has a status.
-// There is none for a lack of resources, so the status is that there is no queue pair
-// (IBTA vol. 1, 12.11.2).
+// refusal returns the message that refuses a request. For a lookup it has a status
+// instead of the reason. The status for cm.RejectNoResources is that there is no queue
+// pair (IBTA vol. 1, 12.11.2).
 func (i *id) refusal(reason cm.RejectReason, private []byte, byApplication bool) message {
 	if i.ps == cm.TCP {
 		return &rejMsg{reason: reason, byApplication: byApplication, private: private}
@@ -174,8 +171,8 @@ func (i *id) onRTU() bool {
 	return true
 }
 
-// Notify implements cm.TransportID. The application calls it for data before the RTU.
-// The data proves that the peer has the REP, so the connection is established.
+// Notify implements cm.TransportID. The application calls it when data arrives before
+// the RTU. The data proves that the peer has the REP.
 func (i *id) Notify(verbs.AsyncEventType) error {
 	ch := i.lock()
 	defer ch.unlock()

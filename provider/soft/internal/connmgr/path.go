@@ -44,9 +44,9 @@ func (ls listeners) close() {
 	}
 }
 
-// openListeners starts to accept requests on the device's paths. The local path comes
-// last, because its socket can not stop listening (listen(2)). It is not opened if the
-// wire path serves too few addresses.
+// openListeners opens the listeners of the device's paths. The local path comes last,
+// because its socket can not stop listening (listen(2)). If the wire path serves too few
+// addresses, the local path is not opened.
 func (i *id) openListeners() error {
 	if i.m.Wire && !(i.m.Local && i.reservation.Addr.Addr.IsLoopback()) {
 		i.listeners = append(i.listeners, openMADListener(i))
@@ -90,9 +90,9 @@ func (i *id) Serves() []cm.ServedAddr {
 	return i.listeners.serves()
 }
 
-// findPath finds the path from src, an address of this host, to dst: the local path if
-// the device has it and dst belongs to this host, else the wire path. For the wire path
-// it opens the UDP port.
+// findPath finds the path from src to dst. It is the local path if dst belongs to this
+// host and the device has that path. Otherwise it is the wire path, and findPath opens
+// the UDP port.
 func (i *id) findPath(ch *channel, src, dst netip.Addr) error {
 	if i.m.Local {
 		if dst == src {

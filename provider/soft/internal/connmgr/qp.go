@@ -10,8 +10,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// CreateQP implements cm.TransportID. It makes the queue pair of the ID, and moves it to
-// INIT (RC) or RTS (UD). Package cm has checked pd and the type of the queue pair.
+// CreateQP implements cm.TransportID. It moves the new queue pair to INIT (RC) or RTS
+// (UD). Package cm has checked pd and the type.
 func (i *id) CreateQP(pd verbs.PD, attr *verbs.QPInitAttr) (verbs.QP, error) {
 	ch := i.lock()
 	defer ch.unlock()
@@ -93,9 +93,8 @@ func (i *id) flushQP() {
 	}
 }
 
-// InitQPAttr implements cm.TransportID. The application uses the attributes for its own
-// queue pair (rdma_init_qp_attr(3)). On the passive side they have the request's
-// parameters before Accept.
+// InitQPAttr implements cm.TransportID. It is for a queue pair that was not created on
+// the ID (rdma_init_qp_attr(3)). On the passive side it may be called before Accept.
 func (i *id) InitQPAttr(state verbs.QPState) (verbs.QPAttr, verbs.QPAttrMask, error) {
 	ch := i.lock()
 	defer ch.unlock()
@@ -104,11 +103,12 @@ func (i *id) InitQPAttr(state verbs.QPState) (verbs.QPAttr, verbs.QPAttrMask, er
 
 // placeDatagramQP decides where a UD queue pair receives datagrams of the wire path:
 //
-//   - At the ID's address, if the lookup uses the wire path or the device has no local
-//     path. An error of ReceiveAt is returned.
-//   - At the ID's address, without a remote address and unless that is a loopback
-//     address. Peers may use both paths, so an error of ReceiveAt is ignored.
-//   - Nowhere in all other cases, because peers use the local path.
+//   - If the lookup uses the wire path, or the device has no local path: at the ID's
+//     address.
+//   - If the ID has no remote address, and its local address is not a loopback address:
+//     at the ID's address. An error of ReceiveAt is ignored, because peers may use the
+//     local path.
+//   - Otherwise nowhere, because peers use the local path.
 func (i *id) placeDatagramQP(q QueuePair) error {
 	if i.ps != cm.UDP {
 		return nil

@@ -19,8 +19,8 @@ func (q *eventQueue) push(ev cm.TransportEvent) {
 	q.count(&ev, 1)
 }
 
-// count counts an event that was added (n is 1) or removed (n is -1): in pending, and in
-// the field queued of its ID and listener.
+// count changes the number of events by n, which is 1 or -1: in pending, and in the
+// field queued of the ID and its listener.
 func (q *eventQueue) count(ev *cm.TransportEvent, n int) {
 	q.pending += n
 	ev.ID.(*id).queued += n
@@ -29,8 +29,8 @@ func (q *eventQueue) count(ev *cm.TransportEvent, n int) {
 	}
 }
 
-// pop removes the oldest event of an existing ID and stores it in ev. It returns false
-// if there is none.
+// pop removes the oldest event and stores it in ev, without the events of destroyed IDs.
+// It returns false if there is none.
 func (q *eventQueue) pop(ev *cm.TransportEvent) bool {
 	for !q.empty() {
 		*ev = q.events[q.head]
@@ -74,8 +74,8 @@ func (q *eventQueue) extract(of *id) []cm.TransportEvent {
 	return taken
 }
 
-// drop marks an ID as destroyed, so that pop skips its events. It is not for listeners
-// with requests. A search would take quadratic time when many IDs end.
+// drop marks an ID as destroyed, so that pop skips its events. The ID must not be a
+// listener with requests.
 func (q *eventQueue) drop(of *id) {
 	q.pending -= of.queued
 	of.queued, of.dropped = 0, true

@@ -12,9 +12,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// SetOption implements cm.TransportID. AFONLY and REUSEADDR are part of the name that
-// reserves the port, so a change makes a new reservation. With REUSEADDR several IDs can
-// bind a port, but only one can listen.
+// SetOption implements cm.TransportID. AFONLY and REUSEADDR change the name that
+// reserves the port, so they make a new reservation. With REUSEADDR several IDs can bind
+// a port, but only one can listen.
 func (i *id) SetOption(option cm.Option, value int) error {
 	ch := i.lock()
 	defer ch.unlock()
@@ -83,9 +83,9 @@ func (i *id) bind(ch *channel, addr netip.AddrPort) error {
 	return nil
 }
 
-// Listen implements cm.TransportID. backlog is the largest number of requests that wait
-// to be fetched. Further connection requests wait unanswered or time out. Further
-// lookups are refused.
+// Listen implements cm.TransportID. The parameter backlog is the largest number of
+// requests that wait to be fetched. Further connection requests wait without an answer.
+// Further lookups are refused.
 func (i *id) Listen(backlog int) error {
 	ch := i.lock()
 	defer ch.unlock()
@@ -96,9 +96,8 @@ func (i *id) Listen(backlog int) error {
 	return i.openListeners()
 }
 
-// ResolveAddr implements cm.TransportID. It queues AddrResolved, or AddrError without a
-// path. On the wire path it opens the local UDP port, and AddrError can mean that
-// another process has it.
+// ResolveAddr implements cm.TransportID. It queues AddrResolved, or AddrError if there
+// is no path, or if another process has the UDP port.
 func (i *id) ResolveAddr(src, dst netip.AddrPort, _ time.Duration) error {
 	ch := i.lock()
 	defer ch.unlock()
@@ -122,8 +121,8 @@ func (i *id) ResolveAddr(src, dst netip.AddrPort, _ time.Duration) error {
 	return nil
 }
 
-// source returns the address from which the ID sends to dst: the bound address, or else
-// src, or else the system's choice.
+// source returns the address from which the ID sends to dst: the bound address, else
+// src, else the choice of the system.
 func (i *id) source(src, dst netip.AddrPort) (netip.AddrPort, error) {
 	bound := i.local.IsValid()
 	if bound {

@@ -10,9 +10,8 @@ import (
 )
 
 // An admission permits a client to be connected to a listener. Until its socket is
-// closed, the client counts as a connection of its user. The admission also holds a
-// descriptor that is closed just before the connection's doorbell is made. The zero
-// value admits no client.
+// closed, the client counts as a connection of its user. The admission also reserves a
+// descriptor for the doorbell. The zero value admits no client.
 type admission struct {
 	m       *Manager // manager of the listener; nil for the zero value
 	uid     uint32

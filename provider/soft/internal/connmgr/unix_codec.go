@@ -22,7 +22,7 @@ import (
 //	3  lookup status   20  responder resources   44  destination address
 //	4  reject reason   21  initiator depth       60  zero
 //	6  length of the   22  retry count           64  private data
-//	private data    23  RNR retry count
+//	   private data    23  RNR retry count
 const (
 	codecVersion = 1
 	headerSize   = 64
@@ -92,8 +92,8 @@ func (p *qpParams) encode(b []byte) {
 	b[20], b[21], b[23] = p.responderResources, p.initiatorDepth, p.rnrRetry
 }
 
-// decode decodes a packet, which any process may have sent. It checks everything except
-// what depends on the state of the ID. An error matches verbs.ErrProtocol. The packet
+// decode decodes a packet, which any process may have sent. It checks all fields, but
+// not whether the ID expects the message. An error matches verbs.ErrProtocol. The packet
 // belongs to the caller.
 func decode(b []byte) (message, error) {
 	if len(b) < headerSize || b[0] != codecVersion {

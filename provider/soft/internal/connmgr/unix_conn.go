@@ -17,9 +17,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A unixConn exchanges the messages of one ID over a Unix socket. A REP comes with two
-// descriptors: shared memory and the doorbell of the connecting side. The socket is open
-// as long as the ID exists, so its end shows the end of a process.
+// A unixConn exchanges the messages of one ID over a Unix socket. A REP comes with the
+// descriptors of the shared memory and of the doorbell. The socket is open as long as
+// the ID exists.
 type unixConn struct {
 	ch *channel
 	// ID of the connection; nil on the accepting side until the request has arrived
@@ -105,7 +105,7 @@ func checkPassed(m message, fds []int) error {
 }
 
 // attach implements cmConn. It binds the queue pair to the shared memory. The accepting
-// side makes the memory and sends it with the REP.
+// side makes the memory.
 func (c *unixConn) attach(qpn uint32) error {
 	end, err := c.end()
 	if err != nil {
@@ -134,8 +134,8 @@ func (c *unixConn) openEnd() (*shm.End, error) {
 	return end, resource.Wrap(err)
 }
 
-// makeEnd makes the shared memory and both doorbells. passed has the peer's descriptors
-// until the REP. One descriptor was reserved; if more are needed, the spare ones are
+// makeEnd makes the shared memory and both doorbells. The field passed has the
+// descriptors for the peer. If too few descriptors are free, the spare descriptors are
 // closed.
 func (c *unixConn) makeEnd() (end *shm.End, err error) {
 	c.admission.useSpareFD()

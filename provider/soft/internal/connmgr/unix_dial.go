@@ -16,12 +16,12 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
 )
 
-// A localDial tries each name that the listener of a request may have, until a listener
-// of an allowed user gets the request. If it finds none, an event has the reason.
+// A localDial tries each name that the listener of a request may have. It sends the
+// request to the first listener of an allowed user. If there is none, the application
+// gets an event.
 //
-// It connects the socket that reserves the ID's port, so the listener can check the
-// port. The unixConn owns the socket during the dial. Before and after a failed dial,
-// the reservation owns it.
+// It connects the socket that reserves the port of the ID, so the listener can check the
+// port. During the dial the unixConn owns the socket, and otherwise the reservation.
 type localDial struct {
 	c       *unixConn
 	request message
@@ -43,8 +43,8 @@ const (
 	// (connect(2), EAGAIN). Arbitrary.
 	redialInterval = 5 * time.Millisecond
 	// userLookupRounds is how often all names are tried while a backlog is full, in half
-	// a second. Then the dial asks the system for the users of the listeners, which is
-	// slow on a host with many Unix sockets. Arbitrary.
+	// a second. Then the dial looks up the users of the listeners, which takes long if
+	// the host has many Unix sockets. Arbitrary.
 	userLookupRounds = 100
 )
 
@@ -132,8 +132,8 @@ func (d *localDial) try(name string) error {
 	return errors.Join(&cm.UserError{UID: peer.UID, Name: name}, d.replaceSocket())
 }
 
-// isNoListener reports whether connect(2) found no listener: no socket has the name or
-// listens, or a security module separates the processes.
+// isNoListener reports whether connect(2) has found no listener, or one behind a
+// security module.
 func isNoListener(err error) bool {
 	return errors.Is(err, unix.ECONNREFUSED) || errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM)
 }
@@ -151,10 +151,10 @@ func (d *localDial) openSocket() (err error) {
 	return err
 }
 
-// replaceSocket replaces the socket, which is connected to a wrong process, by another
-// one with the same name. If another process binds the name in between, the dial fails.
+// replaceSocket replaces a socket that is connected to a wrong process by a new socket
+// with the same name. If another process binds the name in between, the dial fails.
 //
-// A child process would keep a copy of the socket, so ForkLock prevents its start.
+// ForkLock prevents that a new child process has a copy of the old socket.
 func (d *localDial) replaceSocket() error {
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
@@ -172,8 +172,8 @@ func (d *localDial) skip(n int, holder *cm.UserError) {
 }
 
 // skipForeignListeners skips names whose listeners belong to users who are not allowed.
-// A listener with a full backlog accepts no connection that would show its user, so the
-// system is asked.
+// It asks the system for the users, because a listener with a full backlog accepts no
+// connection.
 func (d *localDial) skipForeignListeners() {
 	for n, s := range hostport.Targets(d.c.id.ps, d.c.id.remote) {
 		uid, known := unixsock.User(s.Name(), unix.SOCK_SEQPACKET)

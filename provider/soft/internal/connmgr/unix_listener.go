@@ -17,8 +17,8 @@ import (
 )
 
 // A unixListener is the listening socket of an ID, with the clients that have not sent
-// their request. Any process can connect, so their number and time are limited. A
-// client's error closes its socket.
+// their request. Any process can connect, so the number and the time of clients are
+// limited.
 type unixListener struct {
 	ch        *channel
 	id        *id
@@ -41,8 +41,8 @@ const (
 	// systemBacklog is the backlog of the listening socket, at most net.core.somaxconn
 	// (listen(2)).
 	systemBacklog = 4096
-	// maxClients is the largest number of clients without a request, which limits their
-	// descriptors. Usually the request arrives before the client is accepted. Arbitrary.
+	// maxClients is the largest number of clients that have not sent a request. Each
+	// takes a descriptor. Arbitrary.
 	maxClients = 64
 	// clientTimeout is the time for a client's request. Clients of this package send it
 	// at once. Arbitrary.
@@ -69,9 +69,8 @@ func openUnixListener(i *id, fd int) (*unixListener, error) {
 	return l, nil
 }
 
-// OnReady implements epollset.Handler. It accepts clients. Finally it opens spare
-// descriptors again: SpareDescriptors.Accept may have closed them, even if no client
-// waits (accept(2), EMFILE).
+// OnReady implements epollset.Handler. It accepts clients. Then it opens the spare
+// descriptors again that SpareDescriptors.Accept may have closed.
 func (l *unixListener) OnReady(int, uint32) {
 	defer l.ch.m.Spare.Fill()
 	for range acceptBatch {
@@ -88,7 +87,7 @@ func (l *unixListener) OnReady(int, uint32) {
 }
 
 // pauseAccepting handles an error of accept(2). If clients may still wait, it stops the
-// watch for pauseTime, because the socket stays readable.
+// watch for pauseTime.
 func (l *unixListener) pauseAccepting(err error) {
 	if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR) || errors.Is(err, unix.ECONNABORTED) {
 		return
@@ -144,9 +143,8 @@ func (l *unixListener) refuseNoResources(fd int, cause counters.ID) {
 	m.Spare.Fill()
 }
 
-// oldestOfBusiest selects the client that is closed to make room for a new client of the
-// user newUID: the oldest client of the user who has the most clients. The field clients
-// has the oldest client first.
+// oldestOfBusiest selects the client to close for a new client of newUID: the oldest
+// client of the user with the most clients.
 func (l *unixListener) oldestOfBusiest(newUID uint32) *client {
 	return access.LeastUsedOfBusiest(slices.Values(l.clients), newUID,
 		func(c *client) uint32 { return c.peer.UID }, func(_, _ *client) bool { return false })
@@ -200,8 +198,8 @@ func (c *client) takeRequest(m message) {
 	c.id = c.listener.id.incoming(m, c.unixConn)
 }
 
-// hasToWait reports whether earlier access errors delay the client (access.ErrorLimit).
-// A lookup leads to no access, and never has to wait.
+// hasToWait reports whether the client has to wait after earlier access errors
+// (access.ErrorLimit). A lookup never has to wait.
 func (c *client) hasToWait() bool {
 	return c.listener.id.ps == cm.TCP && c.ch.m.Errors.Refuses(access.LocalSource(c.peer.UID, c.peer.PID))
 }
@@ -217,8 +215,8 @@ func (c *client) remove() {
 	l.clients = slices.DeleteFunc(l.clients, func(o *client) bool { return o == c })
 }
 
-// setAccepting implements listener. Meanwhile new clients wait in the backlog. Requests
-// of accepted clients are not read, and their timers are stopped.
+// setAccepting implements listener. While the listener does not accept, clients wait,
+// and their timers are stopped.
 func (l *unixListener) setAccepting(accept bool) {
 	if accept == l.accepting {
 		return
@@ -276,8 +274,8 @@ func (l *unixListener) move(to *channel) error {
 	return nil
 }
 
-// close implements listener. The kernel closes the connections in the backlog with the
-// ID's socket. Their clients treat that as a refusal.
+// close implements listener. When the ID closes its socket, the clients in the backlog
+// are refused.
 func (l *unixListener) close() {
 	l.unwatch()
 	l.ch.m.Spare.RemoveListener()

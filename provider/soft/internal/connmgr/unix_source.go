@@ -17,19 +17,18 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// The client chooses the addresses in a request, which the application sees. checkSource
-// compares them with facts of the kernel:
+// The client chooses the addresses in a request. checkSource compares them with the
+// client's socket:
 //
 //   - Both addresses must belong to this host.
-//   - The client's socket must have the name that reserves the source port, for the
-//     source address or for a wildcard. A name belongs to one open socket.
-//   - IDs that share a port (REUSEADDR) have a number in their names, so such a name can
-//     be bound although another process holds the port. The request is refused if a
-//     socket holds the port without sharing it. Listening sockets of the client's user
-//     do not count.
+//   - The socket must have the name that reserves the source port, for the source
+//     address or a wildcard. Only one open socket can have a name.
+//   - IDs that share a port (REUSEADDR) have numbers in their names, so several
+//     processes can have the port. The request is refused if a socket holds the port
+//     without sharing it. Listening sockets of the client's user are allowed.
 //
-// One process can hold the name of an address while another one holds that of a wildcard
-// with the same port. The credentials of the peer distinguish them.
+// One process can have the name of an address, and another process that of a wildcard
+// with the same port. They have different credentials.
 
 // addresses returns both addresses of a request, or false for another message.
 func addresses(m message) (endpoints, bool) {
@@ -43,8 +42,8 @@ func addresses(m message) (endpoints, bool) {
 }
 
 // checkSource checks the addresses of a request against the client's socket. The error
-// matches verbs.ErrProtocol if they are not the client's. Another error means that the
-// check failed.
+// matches verbs.ErrProtocol if they are wrong. Any other error means that they could not
+// be checked.
 func (c *client) checkSource(m message) error {
 	e, ok := addresses(m)
 	if !ok {
@@ -80,9 +79,8 @@ func (c *client) checkSource(m message) error {
 // heldByOthers reports whether a socket holds the address without sharing it. It ignores
 // sockets on which the given user listens.
 //
-// To check a name that nobody listens on, it binds the name for a moment. A bind by
-// another process would fail in any case. An error means a lack of descriptors (EMFILE,
-// ENFILE) or a full backlog (EAGAIN).
+// To check a name that nobody listens on, it binds the name for a moment. An error means
+// a lack of descriptors, or that the backlog of the listener is full (EAGAIN).
 func heldByOthers(ps cm.PortSpace, at netip.AddrPort, user uint32) (bool, error) {
 	for _, s := range hostport.Targets(ps, at) {
 		uid, err := unixsock.ListenerUser(s.Name())
