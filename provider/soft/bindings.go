@@ -161,8 +161,8 @@ func (t *bindings) existing(own, peer uint32) *localEnd {
 	return end
 }
 
-// takeOrOffer looks for an end again, because take did not hold the mutex meanwhile.
-// Otherwise it uses ownEnd, and offers peerEnd to the peer. The caller releases the
+// takeOrOffer looks for an end again, because take did not hold the mutex meanwhile. If
+// there is none, it uses ownEnd, and offers peerEnd to the peer. The caller releases the
 // unused ends.
 func (t *bindings) takeOrOffer(own, peer uint32, ownEnd, peerEnd *shm.End) (end *localEnd, unused []*shm.End) {
 	t.mu.Lock()

@@ -75,8 +75,7 @@ func (q *qp) rebind(end *localEnd) (taken bool, err error) {
 	return taken, err
 }
 
-// peerGone tells the path that the peer's process has ended without closing the
-// connection.
+// peerGone tells the path that the peer's process has ended unexpectedly.
 func (q *qp) peerGone(end *shm.End) {
 	q.shard.enter()
 	defer q.shard.leave()

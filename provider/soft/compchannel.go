@@ -11,8 +11,7 @@ import (
 )
 
 // compChannel implements verbs.CompChannel. It belongs to its shard. In manual progress
-// its descriptor is the shard's epoll descriptor, which is also readable when packets
-// arrive.
+// its descriptor is the shard's epoll descriptor, also readable when packets arrive.
 type compChannel struct {
 	dev      *device
 	shard    *shard

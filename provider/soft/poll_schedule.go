@@ -66,8 +66,8 @@ type pollSchedule struct {
 func (p *pollSchedule) begin() { p.drives++ }
 
 // rareDue reports whether this call of drive checks sockets, timers and epoll. The
-// parameter wireInUse is true if there are sockets of the wire path. Without active
-// connections, these sockets are always polled.
+// parameter wireInUse is true if there are wire path sockets, which are always polled
+// without active connections.
 func (p *pollSchedule) rareDue(wireInUse bool) bool {
 	return p.drives%rareEvery == 0 || wireInUse && len(p.active) == 0
 }

@@ -110,7 +110,7 @@ func (c *shmConn) poll() bool {
 }
 
 // isIdle reports whether the connection has no work. Unacknowledged requests are work,
-// because the peer does not always ring for an acknowledgement.
+// because the peer may not ring for their acknowledgement.
 func (c *shmConn) isIdle() bool {
 	return !c.requestsIn.Ready() && c.acks.unacked == 0 && c.q.sendQueueEmpty() && !c.serving.inRead()
 }

@@ -208,7 +208,7 @@ func (d *udLocalDest) awaitRoom() {
 func (d *udLocalDest) connected() bool { return d.state == udDestOpen || d.state == udDestFull }
 
 // transmit passes a datagram to the socket. If the receiver has closed the connection,
-// it connects once more, and removes the destination on failure. It returns false if the
+// it connects once more, which may remove the destination. It returns false if the
 // datagram was not sent.
 func (d *udLocalDest) transmit(b []byte) bool {
 	for range 2 {

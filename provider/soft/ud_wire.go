@@ -110,7 +110,7 @@ func (u *udWire) receiveAt(at netip.Addr) error {
 
 // listenAtAll makes the queue pair receive at all present addresses of this host, unless
 // receiveAt was called. With PathAuto it leaves out loopback and link-local addresses,
-// and ignores errors. With PathWire it fails if no UDP port can be opened.
+// and ignores errors. With PathWire it fails if it can open no UDP port.
 func (u *udWire) listenAtAll() error {
 	if u.hasAddress || len(u.reachableAt) > 0 {
 		return nil
