@@ -113,7 +113,7 @@ func (p *Poller) Remove(t Token) error {
 //
 // A negative timeout means no limit. A zero timeout never blocks and is cheap. Other
 // timeouts have a resolution of 1 ns, or before Linux 5.11 of 1 ms, rounded up. The
-// kernel adds the thread's timer slack (prctl(2), PR_SET_TIMERSLACK).
+// kernel adds the thread's timer slack.
 func (p *Poller) Wait(timeout time.Duration) (n int, err error) {
 	p.n, p.woken = 0, false
 	if p.closed {

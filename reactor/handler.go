@@ -49,16 +49,16 @@ type ConnHandler interface {
 	// OnMessage is called for each received message, in the order of sending. The handler
 	// may use msg and its data until OnMessage returns, and longer after msg.Keep.
 	OnMessage(c *Conn, msg Message)
-	// OnCompletion is called when a one-sided or atomic operation, or a message sent with
-	// SendOptions.Notify, has completed. It is called once for each, in order, before
-	// OnClose. The application may use the operation's memory again.
+	// OnCompletion is called once for each one-sided or atomic operation, and for each
+	// message sent with SendOptions.Notify, in order and before OnClose. The application
+	// may use the operation's memory again.
 	//
 	// If err is nil, a message is in a receive buffer of the peer, whose OnMessage may
 	// run later or never. A failure usually is a *verbs.CompletionError, and the
 	// connection ends.
 	//
 	// After Conn.Close a send in OnCompletion returns ErrClosed. Do not call Abort for
-	// that: it would make other operations fail.
+	// that: other operations would fail.
 	OnCompletion(c *Conn, op Op, err error)
 	// OnWritable is called once after sends were refused with ErrWouldBlock, when at most
 	// half of MaxInFlight operations are outstanding.

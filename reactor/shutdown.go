@@ -36,8 +36,8 @@ func (e *Engine) Stop() {
 }
 
 // Shutdown calls Stop, waits until the engine has ended, and returns the result of Wait.
-// Accepted messages and operations are confirmed, within Config.DrainTimeout. In a
-// callback call Stop instead: Shutdown and Wait would wait for the callback's end.
+// Accepted messages and operations are confirmed, within Config.DrainTimeout. Callbacks
+// must not call Shutdown or Wait, but may call Stop.
 //
 // When ctx is done, the remaining connections end with ErrShutdown, and Shutdown returns
 // context.Cause(ctx). If a callback blocks, the error also matches verbs.ErrBusy.
