@@ -2,10 +2,9 @@ package wire
 
 import "hash/crc32"
 
-// This file computes with polynomials over GF(2): their coefficients are bits. The
-// register of a CRC is a polynomial modulo the generator polynomial. Its most
-// significant bit is the constant term. A zero byte multiplies the register by x to the
-// power of eight.
+// This file computes with polynomials over GF(2), whose coefficients are bits. The
+// register of a CRC is such a polynomial. Its most significant bit is the constant term.
+// A zero byte multiplies the register by x to the power of eight.
 
 // inversePowers has negative powers of x, for the function solve. The exponent at index
 // i is the negative number of covered bits from the identification on, in packets of 4*i

@@ -7,9 +7,9 @@ import (
 	"net/netip"
 )
 
-// An ICRC is the invariant CRC at the end of a packet, or an intermediate value. It is
-// the CRC-32 of Ethernet over all fields that the network does not change. Source: IBTA
-// vol. 1, 7.8.1; annex A17.3.3.
+// An ICRC is the invariant CRC at the end of a packet, or an intermediate value: a
+// CRC-32 of all fields that the network does not change. Source: IBTA vol. 1, 7.8.1;
+// annex A17.3.3.
 type ICRC uint32
 
 // icrcSeed is the CRC of eight bytes of ones, in place of the local route header.
@@ -28,10 +28,9 @@ const (
 	protoUDP = 17
 )
 
-// A Flow computes and verifies the ICRCs of packets from one endpoint to another. It has
-// a copy of the IP and UDP header fields that the ICRC covers. Set must be called first.
-//
-// Using the same Flow for all packets is faster than creating one for each packet.
+// A Flow computes and verifies the ICRCs of packets from one endpoint to another. Set
+// must be called first. To use one Flow for all packets is faster than one Flow for each
+// packet.
 type Flow struct {
 	ip int // Size of the IP header in bytes.
 	// The headers as the ICRC covers them: fields that routers may change are all ones,
@@ -165,13 +164,13 @@ func (f *Flow) icrcOf(p Packet, id uint16) ICRC {
 }
 
 // solve finds out by which bits two identifications of a packet differ. The parameter
-// difference is the exclusive or of the two ICRCs. The parameter length is the length of
-// the packet in bytes. solve returns false if no identifications have this difference.
+// difference is the exclusive or of the two ICRCs. The length is in bytes. solve returns
+// false if no identifications have this difference.
 //
 // The CRC is linear, and multiplies its register by x for each bit. So solve divides the
-// difference by x for each bit from the identification on. The result is the difference
-// of the four-byte words that begin with the identification. Only their first halves may
-// differ.
+// difference by x for each bit from the identification on. The result is the exclusive
+// or of two four-byte words that begin with the identification. Their second halves are
+// equal.
 func solve(difference ICRC, length int) (changed uint16, ok bool) {
 	four := bits.ReverseBytes32(multiply(uint32(difference), inversePowers[length/4]))
 	return uint16(four >> 16), uint16(four) == 0

@@ -4,16 +4,14 @@ import "time"
 
 const (
 	// identSlack is the largest usual distance between the identifications of two
-	// packets, up or down. Causes of distances above one are loss, reordering,
-	// segmentation, and other flows that use the same counter.
+	// packets, up or down. Loss, reordering, segmentation and shared counters cause such
+	// distances.
 	//
-	// A damaged byte changes the identification from Flow.Verify by at least 231 in
-	// packets of up to 4 KiB, and by at least 586 up to 2 KiB. identSlack is smaller.
+	// A damaged byte changes the identification from Flow.Verify by at least 231.
 	identSlack = 200
-	// The window gets wider by one for every identIdleStep of idle time. Linux increases
-	// a counter by up to one in a millisecond. Other flows with the same counter
-	// increase it by 250, with packets of 1 KiB at 2 Gbit/s (arbitrary). Together that
-	// is about one in 4 µs.
+	// The window gets wider by one for every identIdleStep of idle time. In a
+	// millisecond, Linux increases a counter by up to one, and other flows increase it
+	// by 250 (1 KiB packets at 2 Gbit/s, arbitrary). That is about one in 4 µs.
 	identIdleStep = 4 * time.Microsecond
 	// maxSegments is the largest number of segments into which Linux cuts a message
 	// (udp(7), UDP_SEGMENT).
@@ -34,23 +32,21 @@ const (
 	maxMisfits = 2
 )
 
-// An IdentWindow detects damaged IPv4 packets. If a packet is damaged, the
-// identification from Flow.Verify is wrong, and seldom fits those of earlier packets
-// (RFC 791, 3.1). Each flow has its own IdentWindow.
+// An IdentWindow detects damaged IPv4 packets. In a damaged packet, the identification
+// from Flow.Verify is wrong, and seldom fits those of earlier packets (RFC 791, 3.1).
+// Each flow has its own IdentWindow.
 //
 // Linux numbers packets in three ways:
 //
-//   - A socket that is not connected numbers the segments of each message 0, 1, 2 and so
-//     on. After three zeros, no identification of maxSegments or more fits.
+//   - A socket that is not connected numbers the segments of each message from 0. After
+//     three zeros, no identification of maxSegments or more fits.
 //   - A connected socket adds one for each message. The segments of a message have
 //     consecutive identifications.
-//   - Other packets, for example those of rxe, use a counter of the host, which several
-//     flows share. The steps of the counter are irregular, and larger after idle time.
+//   - Other packets, for example those of rxe, use a counter of the host. Its steps are
+//     irregular, and larger after idle time.
 //
 // The caller drops a packet that does not fit. The window stores its identification, so
-// the packet fits when it is sent again.
-//
-// The zero value is a new window. The first packet always fits.
+// the packet fits when it is sent again. The zero value is a new window.
 type IdentWindow struct {
 	last    identMark
 	misfit  identMark // The last packet that did not fit. Valid if misfits is not 0.
@@ -75,8 +71,8 @@ type identMark struct {
 }
 
 // Fits reports whether the sender may have sent a packet with the identification id. The
-// parameter since is a time before the packet arrived. Fits calls the function clock to
-// get the present time, if it needs it.
+// parameter since is a time before the packet arrived. The function clock returns the
+// present time.
 func (w *IdentWindow) Fits(id uint16, since time.Duration, clock func() time.Duration) bool {
 	mark := identMark{id, since}
 	switch {

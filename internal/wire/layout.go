@@ -16,8 +16,7 @@ type unsigned interface {
 func number[T unsigned](l layout, off, width int, v *T) { field(l, off, 0, width, v) }
 
 // field copies an integer field. The parameter off is the offset of its first byte, bit
-// is the first bit in that byte (0 is the most significant), and width is the length in
-// bits.
+// is its first bit (0 is the most significant), and width is its length in bits.
 func field[T unsigned](l layout, off, bit, width int, v *T) {
 	size := (bit + width + 7) / 8
 	b := l.data[off : off+size]

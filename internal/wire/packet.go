@@ -24,7 +24,7 @@ var (
 )
 
 // A Packet is a packet whose length has been checked. It is a view of the caller's
-// slice, and valid until the caller reuses the slice.
+// slice.
 //
 // A method that returns a header returns nil if the opcode does not have the header.
 //
@@ -33,10 +33,10 @@ type Packet struct {
 	bytes []byte // The bytes of the packet, from the BTH to the ICRC.
 }
 
-// Decode checks a received packet, and returns a view of b. The caller drops a packet
-// with an error (IBTA vol. 1, 9.6). The error is ErrLength, ErrVersion or ErrOpcode.
+// Decode checks a received packet, and returns a view of b. The error is ErrLength,
+// ErrVersion or ErrOpcode. The caller then drops the packet (IBTA vol. 1, 9.6).
 //
-// Decode does not check the ICRC (see Flow.Verify), the keys, or the path MTU (see
+// Decode does not check the ICRC (see Flow.Verify) and the path MTU (see
 // Opcode.FitsPayload).
 func Decode(b []byte) (Packet, error) {
 	if len(b) < BTHSize+ICRCSize || len(b)%4 != 0 {
@@ -56,10 +56,9 @@ func Decode(b []byte) (Packet, error) {
 	return Packet{b}, nil
 }
 
-// Build begins a packet in b. The parameter payload is the length of the payload in
-// bytes. Build sets the opcode, the pad count and DefaultPKey, and clears the other
-// fields and the pad. Then the caller fills in the headers and the payload, and calls
-// Flow.Seal.
+// Build begins a packet in b, with a payload of the given length in bytes. It sets the
+// opcode, the pad count and DefaultPKey, and clears the other fields and the pad. Then
+// the caller fills in the headers and the payload, and calls Flow.Seal.
 //
 // Build panics if the opcode is unknown, if it does not allow the length, or if b is too
 // short.

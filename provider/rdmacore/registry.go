@@ -38,9 +38,8 @@ type settler interface {
 	failed()
 }
 
-// A registry finds the queue of a completion. The method find takes no lock. Other
-// goroutines may add and remove queues meanwhile. Each new queue in a slot gets another
-// generation, so its tag is new.
+// A registry finds the queue of a completion. The method find takes no lock, and other
+// goroutines may change the registry meanwhile. Each new queue gets a new tag.
 type registry struct {
 	slots atomic.Pointer[[]atomic.Pointer[tagged]]
 

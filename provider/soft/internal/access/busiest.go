@@ -3,12 +3,11 @@ package access
 import "iter"
 
 // LeastUsedOfBusiest selects the connection to close for a new connection of newUser. It
-// selects the user with the most connections, and of these the one that comes before all
-// others.
+// selects the user with the most connections, and the first of these in the order of the
+// function before.
 //
-// The function user returns the user of a connection. The function before reports
-// whether a is closed before b. LeastUsedOfBusiest goes through conns twice. It returns
-// the zero value if conns is empty.
+// The function user returns the user of a connection. LeastUsedOfBusiest goes through
+// conns twice. It returns the zero value if conns is empty.
 func LeastUsedOfBusiest[C any](conns iter.Seq[C], newUser uint32, user func(C) uint32, before func(a, b C) bool) (found C) {
 	count := map[uint32]int{newUser: 1}
 	for c := range conns {

@@ -42,9 +42,9 @@ type Source struct {
 // IPv6 /48 prefix.
 func RemoteSource(addr netip.Addr) Source { return Source{addr: siteOf(addr)} }
 
-// LocalSource returns the source of a peer on the local path: its user. For root and the
-// user of this process it is the process. These users need not guess keys, because they
-// may trace this process (ptrace(2)).
+// LocalSource returns the source of a peer on the local path: its user. But each process
+// of root and of this user is a source of its own. These users need not guess keys,
+// because they may trace this process (ptrace(2)).
 func LocalSource(uid uint32, pid int32) Source {
 	if uid != 0 && uid != uint32(os.Geteuid()) {
 		pid = 0

@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A UserLimit limits the connections of each user to a device, because they take
-// descriptors and memory. Root and the user of this process have no limit. The user ID
-// for unmapped users always has the limit. Any goroutine may call the methods.
+// A UserLimit limits the connections of each user to a device. Root and the user of this
+// process have no limit. The user ID for unmapped users always has the limit. Any
+// goroutine may call the methods.
 type UserLimit struct {
 	own      uint32 // user ID of the process that has opened the device
 	unmapped uint32 // user ID that the kernel reports for unmapped users; see Users

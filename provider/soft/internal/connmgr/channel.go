@@ -19,11 +19,11 @@ import (
 )
 
 // A channel is a queue of connection-management events. It implements
-// cm.TransportChannel. Next does the work: it reads the sockets and calls the timers of
-// the channel's IDs.
+// cm.TransportChannel. Next reads the sockets and calls the timers of the channel's IDs.
 //
-// The lock of a channel guards its IDs. The lock of the channel with the lower epoll
-// descriptor is taken first. Methods of the Engine may be called with the lock held.
+// The lock of a channel guards its IDs. To lock two channels, a goroutine locks the
+// channel with the lower epoll descriptor first. Methods of the Engine may be called
+// with the lock held.
 type channel struct {
 	m *Manager
 	// epoll watches the sockets, timerFD and the eventfd of the inbox.
@@ -218,9 +218,8 @@ func (ch *channel) isLocalAddr(a netip.Addr) (bool, error) {
 }
 
 // acceptsFrom reports whether a request on the wire path may come from the address a. A
-// device with both paths refuses addresses of this host. The socket's packet filter does
-// not drop all of their packets (package udp, far_only.go). If the system does not
-// answer, the result is false.
+// device with both paths refuses addresses of this host (package udp, far_only.go). If
+// the system does not answer, the result is false.
 func (ch *channel) acceptsFrom(a netip.Addr) bool {
 	if !ch.m.Local || !ch.m.Wire {
 		return true

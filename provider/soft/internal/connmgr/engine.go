@@ -11,8 +11,8 @@ import (
 )
 
 // An Engine has the operations of a device that connection management needs. Any
-// goroutine may call them. The engine may call DataHeard with a lock held. So a lock
-// that DataHeard takes must not be held in calls of the engine.
+// goroutine may call them. The caller must not hold a lock that DataHeard takes, because
+// the engine may call DataHeard with its own lock held.
 type Engine interface {
 	// AddChannel is called before an event channel is opened. The error is
 	// verbs.ErrClosed for a closed device, or a *verbs.ParamError for too many channels.
@@ -52,9 +52,9 @@ type Binding struct {
 	Peer access.Source
 	// Flow is the flow control of the wire path.
 	Flow CreditFlow
-	// DataHeard is called when the peer's first data packet has arrived. The packet
-	// proves that the peer has received this side's message. Any goroutine may call
-	// DataHeard, with a lock of the engine held. It is nil on the local path.
+	// DataHeard is called for the peer's first data packet, which proves that the peer
+	// has received this side's message. Any goroutine may call it. It must not call the
+	// engine. It is nil on the local path.
 	DataHeard func()
 }
 
@@ -71,9 +71,8 @@ type QueuePair interface {
 	// Closed reports whether the queue pair was closed. Any goroutine may call it.
 	Closed() bool
 	// ReceiveAt makes a UD queue pair receive datagrams of the wire path only at one
-	// address, or at none for the zero value. Before the call it receives at all
-	// addresses of this host, and after an error at none. It does nothing if the device
-	// does not use the wire path.
+	// address, or at none for the zero value or after an error. Before the call it
+	// receives at all addresses. Without the wire path, ReceiveAt does nothing.
 	ReceiveAt(at netip.Addr) error
 }
 

@@ -15,7 +15,7 @@ import (
 
 // An id implements cm.TransportID. It is the state machine of one side of a connection
 // or lookup, or a listener. The lock of its channel guards it. Package cm checks the
-// order of the application's calls, so the methods check only for messages of the peer.
+// order of the application's calls.
 type id struct {
 	ch    atomic.Pointer[channel]
 	m     *Manager // manager of the channel

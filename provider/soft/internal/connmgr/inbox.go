@@ -9,16 +9,14 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/eventfd"
 )
 
-// An inbox is the job queue of a channel. Any goroutine may add jobs. The goroutine that
-// calls Next runs them. An eventfd makes the channel readable while jobs or events are
-// queued.
+// An inbox is the job queue of a channel. Any goroutine may add jobs. Next runs them. An
+// eventfd makes the channel readable while jobs or events are queued.
 //
 // An inbox differs from the mailbox of package reactor:
 //
 //   - Each kind of job has a queue, so a flood of requests does not delay connections.
 //   - It signals an eventfd, because it does not know whether its owner sleeps.
-//   - It always locks its mutex. A mailbox has an atomic flag, because it is checked
-//     more often.
+//   - It has no atomic flag, because it is checked less often.
 type inbox struct {
 	mu       sync.Mutex
 	eventfd  int  // eventfd, watched by the epoll descriptor of the channel

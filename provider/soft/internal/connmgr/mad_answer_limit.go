@@ -9,8 +9,7 @@ import (
 )
 
 // An answerLimit limits the answers to unknown peers: REJs, SIDR_REPs and DREPs.
-// Otherwise a flood of datagrams with forged sources would cause an equal flood of
-// answers.
+// Otherwise forged datagrams could cause a flood of answers.
 //
 // The memory is fixed: a keyed hash assigns each source to one of the rates.
 type answerLimit struct {

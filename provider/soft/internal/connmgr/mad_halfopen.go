@@ -46,17 +46,16 @@ type halfOpenTable struct {
 }
 
 // A source that opens several connections at once has many half-open connections for a
-// short time. A connection younger than burstTime is spared if its source has at most
-// burstSize of them and it is not the oldest in the table. Both are arbitrary.
+// short time. These are spared if they are younger than burstTime and at most burstSize.
+// Both numbers are arbitrary.
 const (
 	burstSize = 16
 	burstTime = 250 * time.Millisecond
 )
 
 // graceTime is the age up to which a connection is not evicted by a request of the same
-// source. Later requests of the source are dropped instead. Arbitrary: longer than the
-// time to the first retransmission of a REP (256 ms), and much shorter than that of all
-// retransmissions of a request (74 s).
+// source. Arbitrary: longer than the time to the first retransmission of a REP (256 ms),
+// and much shorter than the time for which a request is retransmitted (74 s).
 const graceTime = time.Second
 
 func newHalfOpenTable(most, perSource int) halfOpenTable {
@@ -66,8 +65,8 @@ func newHalfOpenTable(most, perSource int) halfOpenTable {
 	}
 }
 
-// room reports whether a request can be accepted. It also returns the connection to
-// evict, or nil. The parameter sourceFull is true if the source has too many connections
+// room reports whether a request can be accepted, and returns the connection to evict,
+// or nil. The parameter sourceFull is true if the source has too many connections
 // (sourceCounts.full).
 //
 // If the table is full, room evicts the oldest connection of the source with the most
@@ -78,9 +77,8 @@ func newHalfOpenTable(most, perSource int) halfOpenTable {
 //   - If the source of the request has the most connections, or too many, room evicts
 //     its oldest connection. If that is younger than graceTime, the request is dropped.
 //
-// If sourceFull is true, the request is dropped. But room evicts the oldest connection
-// of the source, if it is older than graceTime, so that the retransmitted request has
-// room.
+// If sourceFull is true, the request is dropped. room evicts the oldest connection of
+// the source if it is older than graceTime. Then the retransmitted request has room.
 func (t *halfOpenTable) room(source netip.Addr, sourceFull bool, now time.Time) (victim *halfOpen, ok bool) {
 	own := t.sources[source]
 	full := t.total >= t.max

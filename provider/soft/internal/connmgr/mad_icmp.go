@@ -20,9 +20,9 @@ import (
 // If no process has the UDP port of a peer, the peer's host sends an ICMP error (RFC
 // 1122, 3.2.2.1; RFC 4443, 3.1).
 //
-// Requests are sent from a socket and port of their own. If several sockets had the same
-// port, the system could give the error to the wrong socket. And an error makes the next
-// call on its socket fail.
+// Requests are sent from a socket and port of their own. On a shared port, the system
+// could give the error to the wrong socket. An error makes the next call on its socket
+// fail.
 
 // A requestSocket sends requests from one local address, and receives their ICMP errors.
 // It receives no datagrams. Only one goroutine at a time may use it.

@@ -10,9 +10,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Only a REQ names the path MTU. A side that needs a smaller one refuses the REQ (IBTA
-// vol. 1, 12.6.7.2, reason 26), and the other side sends another REQ. There are at most
-// five, because InfiniBand has five MTUs.
+// Only a REQ names the path MTU. A side that needs a smaller MTU refuses the REQ (IBTA
+// vol. 1, 12.6.7.2, reason 26), and the other side sends another REQ.
 
 // refusesMTU reports whether a REJ refuses the path MTU of the last REQ.
 func (c *madConn) refusesMTU(r *wire.REJ) bool {
@@ -21,8 +20,7 @@ func (c *madConn) refusesMTU(r *wire.REJ) bool {
 }
 
 // retryWithSmallerMTU sends another REQ if the peer has refused the path MTU, and
-// reports whether it has. The new MTU is that of the REJ, or the next smaller one. The
-// new REQ has a new communication ID.
+// reports whether it has. The new MTU is that of the REJ, or the next smaller MTU.
 func (c *madConn) retryWithSmallerMTU(refusal *wire.REJ) bool {
 	if !c.refusesMTU(refusal) || c.id.negotiated.mtu <= minPathMTU {
 		return false

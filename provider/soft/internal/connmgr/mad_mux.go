@@ -17,11 +17,10 @@ import (
 )
 
 // A madMux receives the management datagrams of a device, and passes them to connections
-// and listeners. They may be on other channels than the one that reads the datagram, so
-// the madMux uses their inboxes.
+// and listeners through the inboxes of their channels.
 //
-// A goroutine that holds the lock of a channel or the engine may lock the madMux, but
-// not the other way round.
+// A goroutine that holds the lock of the madMux must not lock a channel or the engine.
+// The opposite order is allowed.
 type madMux struct {
 	m       *Manager
 	network madNetwork

@@ -10,7 +10,7 @@ import (
 )
 
 // refusedRequests stores recently refused requests with their answers. A copy of such a
-// request gets the stored answer. Otherwise the application would get the request again.
+// request gets the stored answer, and the application does not get the copy.
 //
 // The memory is bounded. A hash of the source selects a bucket, so a flood affects only
 // few sources.

@@ -12,8 +12,7 @@ import (
 )
 
 // onREQ handles a REQ: it refuses the request or passes it to the listener. The REQ may
-// be a copy. It may also name a queue pair of an older connection, which the peer has
-// lost.
+// be a copy, or name a queue pair of an older connection.
 func (mux *madMux) onREQ(mad *wire.MAD, port *madPort, from netip.Addr) {
 	var r wire.REQ
 	r.Decode(mad)

@@ -14,8 +14,8 @@ import (
 // maxInterval, the kernel's interval.
 //
 // The first requestRetransmits intervals of a request are at most requestInterval. So a
-// dial continues within a second after a short failure of the network. Replies have no
-// such limit, because a forged request can cause them.
+// dial continues soon after a short failure of the network. Replies have no such limit,
+// because forged requests can cause them.
 const (
 	firstInterval      = 256 * time.Millisecond
 	requestInterval    = 1024 * time.Millisecond
@@ -26,8 +26,8 @@ const (
 	// not notice the end.
 	orphanRetransmits = 8
 	// rtuRetransmits is how often an RTU is retransmitted. This takes 22 s, or ends with
-	// the first data of the peer. Nothing else answers an RTU. A soft device may send
-	// its REP only twice, so copies of the REP are not sufficient; see maySend.
+	// the first data of the peer. A soft device sends few copies of its REP, so an
+	// answer to each copy would not be sufficient; see maySend.
 	rtuRetransmits = 8
 )
 

@@ -73,8 +73,8 @@ func (c *madConn) mayRetransmit() bool {
 }
 
 // serviceTimeout returns the code of the time in an MRA, after which the peer
-// retransmits its request. For a half-open peer the first two times are short, 4.3 s and
-// 17 s, because each copy of the request allows more replies.
+// retransmits its request. For a half-open peer the first two times are short: 4.3 s and
+// 17 s.
 func (c *madConn) serviceTimeout() uint8 {
 	c.mux.mu.Lock()
 	defer c.mux.mu.Unlock()

@@ -90,9 +90,8 @@ func (i *id) Serves() []cm.ServedAddr {
 	return i.listeners.serves()
 }
 
-// findPath finds the path from src to dst. It is the local path if dst belongs to this
-// host and the device has that path. Otherwise it is the wire path, and findPath opens
-// the UDP port.
+// findPath finds the path from src to dst: the local path if dst belongs to this host
+// and the device has that path, and otherwise the wire path.
 func (i *id) findPath(ch *channel, src, dst netip.Addr) error {
 	if i.m.Local {
 		if dst == src {

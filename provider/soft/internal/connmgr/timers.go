@@ -9,8 +9,7 @@ import "github.com/rdmaloop/rdmaloop/verbs"
 const (
 	// packetLifetime is the code of the longest time of a packet to the peer, 0.54 s.
 	// The kernel assumes 16 or 18. With 17 a request with 7 retries fails after 8.6 s or
-	// more, so a connection survives an outage of 5 s. See rcConn.sendTailProbe for the
-	// loss of a single packet.
+	// more, so a connection survives an outage of 5 s.
 	packetLifetime = 17
 	// linuxLifetime is the code that kernels after Linux 6.1 assume. Linux 6.1 assumes
 	// 18.

@@ -9,9 +9,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 )
 
-// An admission permits a client to be connected to a listener. Until its socket is
-// closed, the client counts as a connection of its user. The admission also reserves a
-// descriptor for the doorbell. The zero value admits no client.
+// An admission permits a client to be connected to a listener, and reserves a descriptor
+// for the doorbell. The client counts as a connection of its user until its socket is
+// closed.
 type admission struct {
 	m       *Manager // manager of the listener; nil for the zero value
 	uid     uint32

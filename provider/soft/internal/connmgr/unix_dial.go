@@ -154,7 +154,7 @@ func (d *localDial) openSocket() (err error) {
 // replaceSocket replaces a socket that is connected to a wrong process by a new socket
 // with the same name. If another process binds the name in between, the dial fails.
 //
-// ForkLock prevents that a new child process has a copy of the old socket.
+// ForkLock ensures that no new child process keeps the old socket open.
 func (d *localDial) replaceSocket() error {
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()

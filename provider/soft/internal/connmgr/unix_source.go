@@ -77,10 +77,10 @@ func (c *client) checkSource(m message) error {
 }
 
 // heldByOthers reports whether a socket holds the address without sharing it. It ignores
-// sockets on which the given user listens.
+// sockets on which the given user listens. If nobody listens on a name, it tries to bind
+// the name.
 //
-// To check a name that nobody listens on, it binds the name for a moment. An error means
-// a lack of descriptors, or that the backlog of the listener is full (EAGAIN).
+// An error means a lack of descriptors, or a full backlog (EAGAIN).
 func heldByOthers(ps cm.PortSpace, at netip.AddrPort, user uint32) (bool, error) {
 	for _, s := range hostport.Targets(ps, at) {
 		uid, err := unixsock.ListenerUser(s.Name())
