@@ -141,8 +141,8 @@ func (ch *channel) Next(ev *cm.TransportEvent) (bool, error) {
 	return true, nil
 }
 
-// drive handles readable descriptors, jobs of the inbox, and due timers, each descriptor
-// once. The caller holds the lock.
+// drive handles the readable descriptors, the jobs of the inbox, and the timers that are
+// due. It handles each descriptor once. The caller holds the lock.
 func (ch *channel) drive() error {
 	ch.inbox.begin()
 	if err := ch.epoll.Dispatch(); err != nil {
@@ -183,8 +183,8 @@ func (ch *channel) unlock() {
 	ch.mu.Unlock()
 }
 
-// armTimerFD sets timerFD if the next timer is due before timerFDExpiry. It does not set
-// timerFD later after a timer was stopped, which saves a system call.
+// armTimerFD sets timerFD if the next timer is due before timerFDExpiry. After a timer
+// was stopped, timerFD keeps its expiry, which saves a system call.
 func (ch *channel) armTimerFD() {
 	if ch.timers.Len() == 0 && !ch.timerFDSet {
 		return

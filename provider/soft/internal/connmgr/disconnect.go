@@ -54,8 +54,8 @@ func (i *id) onDREQ() bool {
 	return true
 }
 
-// connectionStale ends a connection whose peer requests a new one with the same queue
-// pair.
+// connectionStale ends a connection because its peer requests another connection with
+// the same queue pair.
 func (i *id) connectionStale() {
 	switch i.state {
 	case stateREQReceived:

@@ -96,7 +96,8 @@ func (b *boundConn) unbind(e Engine) {
 	}
 }
 
-// peerGone tells the queue pair, if it is bound, that the peer's process has ended.
+// peerGone tells the queue pair that the peer's process has ended. Without a binding it
+// does nothing.
 func (b *boundConn) peerGone(e Engine) {
 	if b.binding != nil {
 		e.PeerGone(b.qpn, b.binding)

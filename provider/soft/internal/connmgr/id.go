@@ -37,8 +37,8 @@ type id struct {
 	notified bool
 
 	lastQP QueuePair // last queue pair made on the ID; see ownQP
-	// Number of the connection's queue pair. It is from the ID's queue pair, or from
-	// Connect or Accept.
+	// Number of the connection's queue pair. Without a queue pair on the ID, the
+	// application has passed this number to Connect or Accept.
 	qpn        uint32
 	negotiated negotiation
 

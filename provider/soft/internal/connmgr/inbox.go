@@ -21,7 +21,8 @@ type inbox struct {
 	mu       sync.Mutex
 	eventfd  int  // eventfd, watched by the epoll descriptor of the channel
 	signaled bool // true if the eventfd is readable
-	// draining is true from begin to signal. Meanwhile add does not write the eventfd.
+	// draining is true from begin to signal. Meanwhile add does not make the eventfd
+	// readable.
 	draining bool
 	closed   bool
 	jobs     [numJobKinds][]func()
@@ -103,8 +104,8 @@ func (b *inbox) waiting() (n int) {
 	return n
 }
 
-// signal ends the interval since begin. It makes the eventfd readable if jobs or events
-// are queued, and otherwise not readable.
+// signal ends the interval since begin. It makes the eventfd readable exactly if jobs or
+// events are queued.
 func (b *inbox) signal(events bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -16,8 +16,8 @@ import (
 
 // Times, as five-bit codes (see codeTime), and retry counts in a REQ.
 const (
-	// responseTimeout is the code of 1.07 s: the time for an answer before
-	// retransmission.
+	// responseTimeout is the code of 1.07 s: the time after which a message without an
+	// answer is retransmitted.
 	responseTimeout = 18
 	// maxCMRetries is the number of retransmissions in a REQ, the largest of 4 bits.
 	maxCMRetries = 15
@@ -51,8 +51,8 @@ func encodeREQ(mad *wire.MAD, m *reqMsg, guid uint64, own uint32) {
 	r.Encode(mad, tid(own))
 }
 
-// tid returns the transaction ID of an exchange whose request has the communication ID
-// own. Receivers do not use it.
+// tid returns the transaction ID of an exchange. The parameter own is the communication
+// ID of its request. Receivers do not use the transaction ID.
 func tid(own uint32) uint64 { return uint64(own) }
 
 // header writes the RDMA IP CM service's header to the private data (IBTA annex A11),

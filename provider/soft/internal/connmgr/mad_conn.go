@@ -237,7 +237,8 @@ func (c *madConn) rememberRefusal() {
 	c.mux.refused.add(peerKey{c.remote, c.peerGUID, c.peerID}, &c.retransmit.mad, c.mux.clock())
 }
 
-// maxOrphans is the largest number of orphans of a channel, about 3 MiB. Arbitrary.
+// maxOrphans is the largest number of orphans of a channel. They take about 3 MiB.
+// Arbitrary.
 const maxOrphans = 4096
 
 // release ends the connection, and removes it from all tables.

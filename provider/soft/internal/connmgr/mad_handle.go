@@ -143,8 +143,8 @@ func (c *madConn) recordPeer(guid uint64, id, qpn uint32) bool {
 	return true
 }
 
-// sendMRA confirms a message of the type what, and announces that the application needs
-// more time.
+// sendMRA confirms a message. The parameter what is its type. The MRA announces that the
+// application needs more time.
 func (c *madConn) sendMRA(what wire.Answered) {
 	r := wire.MRA{LocalID: c.ownID, RemoteID: c.peerID, Received: what, ServiceTimeout: c.serviceTimeout()}
 	var m wire.MAD

@@ -23,7 +23,8 @@ type madListener struct {
 	addrs   madAddrs
 	// Watch for address changes of a listener on a wildcard, else nil.
 	watch *addressWatch
-	// Error of the watch's start, or nil. After it, address changes are not noticed.
+	// Error of the watch's start, or nil. After an error, address changes are not
+	// noticed.
 	watchErr  error
 	accepting bool
 	// waiting has the requests in the inbox. The multiplexer's lock guards it.

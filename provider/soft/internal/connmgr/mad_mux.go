@@ -40,7 +40,7 @@ type madMux struct {
 }
 
 // A peerKey identifies a communication ID or a queue pair of a peer. It has the peer's
-// GUID and address. Without the address, a host could use the key of another host.
+// GUID and address. Without the address, a host could use the GUID of another host.
 type peerKey struct {
 	from   netip.Addr
 	guid   uint64

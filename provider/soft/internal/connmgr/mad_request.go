@@ -95,7 +95,8 @@ func (c *madConn) answerDuplicate() {
 }
 
 // stale ends a connection because its peer requests another connection with the same
-// queue pair. A host can so end the connections of addresses from which it can send.
+// queue pair. So a host can end the connections of an address if it can send from that
+// address.
 func (c *madConn) stale() {
 	switch c.state {
 	case madOrphan:

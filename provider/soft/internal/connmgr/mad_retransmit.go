@@ -38,8 +38,8 @@ type retransmitter struct {
 	mad       wire.MAD
 	interval  time.Duration // time until the next retransmission
 	remaining int           // number of retransmissions left; negative means no limit
-	// Number of following intervals that are at most requestInterval. Later ones are at
-	// most maxInterval.
+	// Number of further intervals that are at most requestInterval. Later intervals are
+	// at most maxInterval.
 	fastRemaining int
 	timer         timerheap.Timer
 }

@@ -24,8 +24,8 @@ func newSourceCounts(limit int) sourceCounts {
 // full reports whether a source has the largest allowed number of open connections.
 func (s *sourceCounts) full(source netip.Addr) bool { return s.conns[source].open >= s.limit }
 
-// fullForGood reports whether a source has the maximum of connections and none of them
-// is half-open.
+// fullForGood reports whether a source has the maximum number of connections, none of
+// which is half-open.
 func (s *sourceCounts) fullForGood(source netip.Addr) bool {
 	return s.conns[source].validated >= s.limit
 }
@@ -36,7 +36,8 @@ func (s *sourceCounts) opened(source netip.Addr) { s.change(source, 1, 0) }
 // validated records that the address of the peer of an open connection is validated.
 func (s *sourceCounts) validated(source netip.Addr) { s.change(source, 0, 1) }
 
-// released ends the count of a connection. valid is true if validated was called for it.
+// released ends the count of a connection. The parameter valid is true if validated was
+// called for the connection.
 func (s *sourceCounts) released(source netip.Addr, valid bool) {
 	if valid {
 		s.change(source, -1, -1)

@@ -128,8 +128,8 @@ func (i *id) rtsAttr(attr *verbs.QPAttr) verbs.QPAttrMask {
 	return verbs.AttrSQPSN | verbs.AttrTimeout | verbs.AttrRetryCount | verbs.AttrRNRRetry | verbs.AttrMaxRdAtomic
 }
 
-// access returns the rights of the peer: WRITE, and READ and atomics if this side has
-// responder resources.
+// access returns the access rights of the peer: always WRITE, and READ and atomics if
+// this side has responder resources.
 func (n *negotiation) access() verbs.Access {
 	access := verbs.AccessLocalWrite | verbs.AccessRemoteWrite
 	if n.resources > 0 {

@@ -65,8 +65,8 @@ func (i *id) openListeners() error {
 	return err
 }
 
-// checkServed returns an error if too few addresses are served: with Config.ListenOnAll
-// not all, and without the local path none.
+// checkServed returns an error if too few addresses are served. With Config.ListenOnAll
+// all must be served. Without the local path at least one must be served.
 func (i *id) checkServed() error {
 	var missing error
 	served := 0

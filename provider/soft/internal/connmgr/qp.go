@@ -36,8 +36,8 @@ func (i *id) CreateQP(pd verbs.PD, attr *verbs.QPInitAttr) (verbs.QP, error) {
 	return qp, nil
 }
 
-// ownQP returns the queue pair that was made on the ID and is open, or nil
-// (rdma_destroy_qp(3)).
+// ownQP returns the queue pair that was made on the ID, or nil if it is closed or
+// missing.
 func (i *id) ownQP() QueuePair {
 	if i.lastQP != nil && i.lastQP.Closed() {
 		i.lastQP = nil
@@ -64,7 +64,8 @@ func (i *id) connectQP() error {
 	return i.qpToRTS(own, verbs.StateRTR, verbs.StateRTS)
 }
 
-// qpToRTS moves a queue pair to the state first, and through all further states to last.
+// qpToRTS moves a queue pair through several states, from the parameter first to the
+// parameter last.
 func (i *id) qpToRTS(qp verbs.QP, first, last verbs.QPState) error {
 	for state := first; state <= last; state++ {
 		attr, mask, err := i.initQPAttr(state)

@@ -29,8 +29,8 @@ func (q *eventQueue) count(ev *cm.TransportEvent, n int) {
 	}
 }
 
-// pop removes the oldest event and stores it in ev, without the events of destroyed IDs.
-// It returns false if there is none.
+// pop removes the oldest event and stores it in ev. It skips the events of destroyed
+// IDs. It returns false if there is no event.
 func (q *eventQueue) pop(ev *cm.TransportEvent) bool {
 	for !q.empty() {
 		*ev = q.events[q.head]

@@ -46,9 +46,9 @@ func (i *id) ackTimeoutToSend() uint8 {
 	return ackTimeoutCode(i.lifetime(), i.m.limits.LocalCAAckDelay)
 }
 
-// ackTimeoutReceived returns the ACK timeout of the passive side, which the REQ
-// proposes. It replaces the default of newer kernels, with which a connection does not
-// survive an outage of 5 s.
+// ackTimeoutReceived returns the ACK timeout of the passive side. It is that of the REQ,
+// except that the default of newer kernels is too short for an outage of 5 s and is
+// replaced.
 func (i *id) ackTimeoutReceived(proposed uint8) uint8 {
 	own := ackTimeoutCode(packetLifetime, i.m.limits.LocalCAAckDelay)
 	if proposed == 0 || proposed == linuxLifetime+1 {

@@ -63,8 +63,8 @@ func (c *unixConn) OnReady(int, uint32) {
 	}
 }
 
-// receive receives one message. It accepts descriptors only with a REP, on the
-// requesting side, and stores them for attach.
+// receive receives one message. Only a REP may have descriptors, which are stored for
+// attach.
 func (c *unixConn) receive() (message, error) {
 	maxFDs := 0
 	if c.id != nil && c.id.state == stateREQSent && c.id.ps == cm.TCP {

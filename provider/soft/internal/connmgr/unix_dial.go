@@ -138,7 +138,8 @@ func isNoListener(err error) bool {
 	return errors.Is(err, unix.ECONNREFUSED) || errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM)
 }
 
-// openSocket makes the socket of the dial, if replaceSocket has failed to make one.
+// openSocket makes the socket of the dial, if there is none after an error of
+// replaceSocket.
 func (d *localDial) openSocket() (err error) {
 	if d.c.fd >= 0 {
 		return nil
