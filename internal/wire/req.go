@@ -36,8 +36,8 @@ type REQ struct {
 
 	Primary Path
 
-	// PrivateData begins with a CMAHeader for an RDMA IP CM service. Its used length is
-	// not transmitted.
+	// PrivateData begins with a CMAHeader for an RDMA IP CM service. The message does
+	// not say how many bytes are used.
 	PrivateData [92]byte
 }
 

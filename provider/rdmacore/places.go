@@ -63,7 +63,7 @@ func newPoolPlaces(n int) poolPlaces {
 // room returns the number of free places.
 func (p *poolPlaces) room() int { return len(p.free) }
 
-// occupy gives the request with the given ID any free place. There must be one.
+// occupy gives the request with the given ID any free place. There must be a free place.
 func (p *poolPlaces) occupy(id uint64) uint32 {
 	last := len(p.free) - 1
 	i := p.free[last]

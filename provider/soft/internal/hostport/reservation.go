@@ -76,8 +76,7 @@ func Reserve(ps cm.PortSpace, at netip.AddrPort, afOnly, reuse bool, freePorts f
 // newShare returns a random number, not 0, for an ID on a shared port.
 func newShare() uint32 { return max(1, rand.Uint32()) }
 
-// A sharing decides about a clash of a new reservation that is not shared with shared
-// ones.
+// A sharing decides whether a new reservation may have a port that other IDs share.
 type sharing bool
 
 const (

@@ -31,8 +31,8 @@ type slotFrame struct {
 	data [inlineSize]byte
 }
 
-// A ControlBlock belongs to one side, which writes it. The other side reads it, and also
-// sets WakeFor to WakeNone.
+// A ControlBlock belongs to one side, which writes it. The other side reads it. The
+// field WakeFor is written by both sides.
 type ControlBlock struct {
 	// Ack acknowledges the other side's requests; see the type Ack.
 	Ack atomic.Uint64
@@ -195,8 +195,9 @@ func (p *Producer) Publish(f *fragment.Fragment) {
 	p.PublishFirst()
 }
 
-// Free makes consumed slots available again. The peer states the number head of consumed
-// slots. Free returns false if head is not possible.
+// Free makes consumed slots available again. The parameter head is the number of
+// consumed slots that the peer states. Free returns false if this number is not
+// possible.
 func (p *Producer) Free(head uint32) bool {
 	if head-p.Freed > p.tail-p.Freed {
 		return false

@@ -14,7 +14,8 @@ func controlAt(mem []byte) *ControlBlock {
 	return (*ControlBlock)(unsafe.Pointer(unsafe.SliceData(mem)))
 }
 
-// slotsOf returns the slots in mem, the part of a segment for one ring's slots.
+// slotsOf returns the slots in mem. The parameter mem is the part of a segment with the
+// slots of one ring.
 func slotsOf(mem []byte) []slotFrame {
 	return unsafe.Slice((*slotFrame)(unsafe.Pointer(unsafe.SliceData(mem))), len(mem)/SlotSize)
 }

@@ -73,8 +73,8 @@ type localSocket struct {
 	// pairs.
 	connDests map[destHeader]*destination
 	udDests   map[destHeader]*destination
-	// Largest number of connected sockets. At that number of connDests, further
-	// destinations never get one.
+	// Largest number of connected sockets. When connDests has this number of
+	// destinations, further destinations never get a connected socket.
 	connectedLimit int
 	send           sender
 	recv           receiver
@@ -213,8 +213,8 @@ func (c *Conn) Buffer(route *Route, size int) []byte {
 	return nil
 }
 
-// Push queues the packet in the memory from the last Buffer. Only its ICRC may be
-// missing.
+// Push queues the packet in the memory from the last Buffer. The packet is complete
+// except for its ICRC.
 func (c *Conn) Push(route *Route, p wire.Packet) { route.socket.send.put(p, route.dest) }
 
 // Flush sends the queued packets. What the kernel does not accept stays queued until the

@@ -26,8 +26,8 @@ type destination struct {
 	flow    wire.Flow
 
 	socket *connectedSocket // nil while the destination uses the shared socket
-	// Number of packets until the destination gets a connected socket; 0 if it has one
-	// or never gets one.
+	// Number of packets until the destination gets a connected socket. It is 0 if the
+	// destination has one or never gets one.
 	untilConnect int
 	connects     int // number of connected sockets that the destination has had so far
 }

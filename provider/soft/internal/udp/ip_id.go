@@ -110,8 +110,8 @@ func (r *ipIDProbe) readID() (uint16, error) {
 		return 0, err
 	}
 	low, err := r.probeByte(0)
-	// The second identification is one higher. If its low byte is 0, so is its high
-	// byte.
+	// The identification of the second probe is one higher. If its low byte is 0, its
+	// high byte is one higher than that of the first probe.
 	if low == 0 {
 		high++
 	}

@@ -63,8 +63,8 @@ func (o *overflowSockets) watch(fds []int) {
 	o.receiveHeaders()
 }
 
-// receiveHeaders makes the kernel report IP headers here if it does so at the first
-// socket.
+// receiveHeaders makes the kernel report IP headers at the overflow sockets, if it
+// reports them at the first socket.
 func (o *overflowSockets) receiveHeaders() {
 	for _, socket := range o.sockets {
 		if o.first.recv.receivesHeaders {

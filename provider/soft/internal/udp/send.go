@@ -125,8 +125,8 @@ func (s *sender) handleError(err error, first *int) bool {
 	case errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR):
 		return false
 	case s.dests[*first].socket != nil:
-		// The error may be about an earlier packet (udp(7), ECONNREFUSED). The next
-		// identification is unknown, so the shared socket sends this packet.
+		// The error may be about an earlier packet (udp(7), ECONNREFUSED). So the next
+		// identification is not known, and the shared socket sends this packet.
 		s.dests[*first].disconnect()
 	case errors.Is(err, unix.ENOBUFS):
 		return false
