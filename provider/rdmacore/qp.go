@@ -215,7 +215,8 @@ func (q *qp) register() error {
 	return &verbs.ParamError{Field: "work queues", Value: maxQueues + 1, Limit: maxQueues}
 }
 
-// receiver returns the queue with the receive buffers: the queue pair's own or its SRQ.
+// receiver returns the queue that has the receive buffers: that of the queue pair or its
+// SRQ.
 func (q *qp) receiver() *recvQueue {
 	if q.srq != nil {
 		return &q.srq.recvs

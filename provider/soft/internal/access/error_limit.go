@@ -22,8 +22,8 @@ const (
 	// accessRecordTTL is how long a record is kept after the last error or the last
 	// wait. Arbitrary.
 	accessRecordTTL = 10 * time.Minute
-	// maxAccessSources is the largest number of records, less than 1 MiB. In a full
-	// table, a new record replaces the first to expire. Arbitrary.
+	// maxAccessSources is the largest number of records, which take less than 1 MiB. In
+	// a full table, a new record replaces the record that expires first. Arbitrary.
 	maxAccessSources = 4096
 )
 

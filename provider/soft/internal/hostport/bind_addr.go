@@ -34,8 +34,8 @@ func NewBindAddr(ps cm.PortSpace, at netip.AddrPort, afOnly bool) BindAddr {
 	return BindAddr{ps: ps, Addr: addr, v6Only: afOnly && addr == netip.IPv6Unspecified(), Port: at.Port()}
 }
 
-// WithoutZone removes the zone and unmaps an IPv4-mapped address, to compare and send
-// it.
+// WithoutZone returns the address without its zone. It converts an IPv4-mapped address
+// to IPv4.
 func WithoutZone(a netip.Addr) netip.Addr { return a.Unmap().WithZone("") }
 
 // host returns the part of the name that stands for the address.

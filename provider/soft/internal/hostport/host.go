@@ -72,8 +72,7 @@ func canBind(a netip.Addr) (bool, error) {
 	return unix.Connect(fd, Sockaddr(a, discardPort)) == nil, nil
 }
 
-// CheckOwn returns cm.ErrAddrNotAvailable for an address, to be bound, that is not of
-// this host.
+// CheckOwn returns cm.ErrAddrNotAvailable if the address is not an address of this host.
 func CheckOwn(a netip.Addr) error {
 	own, err := OnThisHost(a.Unmap())
 	if err == nil && !own {

@@ -147,8 +147,8 @@ func (s *Segment) closeFD() {
 	}
 }
 
-// Close unmaps the memory and closes the descriptor. No goroutine may use the memory any
-// more.
+// Close unmaps the memory and closes the descriptor. After Close, no goroutine may use
+// the memory.
 func (s *Segment) Close() {
 	s.closeFD()
 	if s.Mem != nil {

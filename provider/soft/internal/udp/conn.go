@@ -52,8 +52,8 @@ type Conn struct {
 	foundNothing  bool // the last Poll found no packets
 }
 
-// NewConn returns a Conn without sockets; it copies cfg. A route is opened before
-// sending.
+// NewConn returns a Conn without sockets, and copies cfg. Open must be called before a
+// packet is sent.
 func NewConn(cfg *Config) *Conn { return &Conn{cfg: *cfg} }
 
 // InUse reports whether the Conn has sockets, so that its owner has to call Poll.

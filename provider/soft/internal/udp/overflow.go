@@ -87,7 +87,7 @@ func (o *overflowSockets) polled(full int) {
 	o.fullPolls = 0
 	if dropped := droppedAt(o.first.fd); dropped >= o.limit {
 		// If not all sockets could be opened, the next attempt is after twice as many
-		// drops. So there are at most 32 attempts.
+		// dropped packets. So there are at most 32 attempts.
 		o.limit = 2 * dropped
 		o.widen()
 	}

@@ -43,8 +43,8 @@ type localPort struct {
 	members []member
 }
 
-// A member is one socket of a shard. steer distributes the shard's queue pairs over
-// several.
+// A member is one socket of a shard. steer distributes the queue pairs of a shard over
+// its sockets.
 type member struct {
 	slot uint32 // the slot of the shard
 	fd   int

@@ -160,8 +160,8 @@ func (r *receiver) read() (n int) {
 // batched reports whether the next call reads a batch instead of one datagram.
 func (r *receiver) batched() bool { return r.largeBatches || r.receivesHeaders }
 
-// check decodes datagram i of the batch, and returns its counter: RcvdPkts or that of
-// its error.
+// check decodes datagram i of the batch. It returns the counter RcvdPkts, or the counter
+// of the error.
 func (r *receiver) check(i int) (wire.Packet, counters.ID) {
 	data, complete := r.batch.received(i)
 	if !complete {
