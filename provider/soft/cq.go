@@ -24,10 +24,11 @@ type cq struct {
 	// limit is how many completions drive may store in dst. inlineLimit is the same for
 	// small messages. Both are 0 outside a poll.
 	limit, inlineLimit int
-	// stored counts the completions in dst. fromRing counts those from the ring. Both
-	// are equal outside a call of drive.
-	stored, fromRing int
-	ring             []cqe // queued completions; grows up to depth
+	stored             int // number of completions in dst
+	// number of completions in dst that count towards the depth: those of work requests
+	// that this call of drive has completed; 0 outside a poll
+	counted int
+	ring    []cqe // queued completions; grows up to depth
 	// head counts the completions taken from the ring, and tail those added. Both wrap.
 	head, tail uint32
 	depth      int
@@ -172,12 +173,13 @@ func copyWC(to, from *verbs.WC) {
 // always count as solicited (IBTA vol. 1, 11.4.2.2).
 func (c *cq) push(wc *verbs.WC, from *cqSpace, solicited bool) {
 	switch queued := int(c.tail - c.head); {
-	case queued == 0 && c.stored < c.limit:
+	case queued == 0 && c.stored < c.limit && c.counted < c.depth:
 		copyWC(&c.dst[c.stored], wc)
 		c.stored++
+		c.counted++
 		from.held--
 	// The completions in dst count towards the depth too.
-	case queued < c.depth-(c.stored-c.fromRing):
+	case queued < c.depth-c.counted:
 		if queued == len(c.ring) {
 			c.resize(2 * len(c.ring))
 		}
@@ -229,12 +231,11 @@ func (c *cq) PollInline(dst []verbs.WC, data []verbs.InlineData) (int, error) {
 	}
 	if n < len(dst) || c.head == c.tail || c.driveIsDue() {
 		c.setBatch(dst, data)
-		c.stored, c.fromRing = n, n
-		c.limit = min(len(dst), n+c.depth)
-		c.inlineLimit = min(c.limit, len(data))
+		c.stored, c.counted = n, 0
+		c.limit, c.inlineLimit = len(dst), min(len(dst), len(data))
 		s.drive()
 		n = c.stored
-		c.fromRing, c.limit, c.inlineLimit = n, 0, 0
+		c.counted, c.limit, c.inlineLimit = 0, 0, 0
 	}
 	s.leave()
 	return n, nil

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/fragment"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -152,6 +153,40 @@ func TestReceiveInlineNeedsABuffer(t *testing.T) {
 	wcs, _ := y.pollInline(1, x)
 	require.Equal(t, verbs.StatusLocLenErr, wcs[0].Status)
 	require.Equal(t, verbs.StatusRemInvReqErr, x.wait(1, y)[0].Status)
+}
+
+// Small messages take no place of the CQ. So a CQ with a place for each posted request
+// does not overrun, however many small messages arrive.
+func TestReceiveInlineDoesNotOverrun(t *testing.T) {
+	const depth = 3
+	d := openDevice(t, &Config{Vectors: 2})
+	x := newEnd(t, d, 0, verbs.ProgressManual)
+	y := newEndOn(t, d, &verbs.CQAttr{Depth: depth, Vector: 1, Progress: verbs.ProgressManual})
+	x.connect(y, nil)
+	y.connect(x, nil)
+	y.qp.ReceiveInline()
+	for i := range depth {
+		y.recv(uint64(i), 0, 100)
+	}
+	for range 10 {
+		x.post(verbs.SendWR{Opcode: verbs.OpSend, Flags: verbs.SendInline, Inline: []byte("x")})
+	}
+	// In the same poll, an invalid slot makes all posted buffers complete.
+	publishFrame(&x.qp.path.(*shmConn).requestsOut, fragment.Fragment{Op: 99, Flags: fragment.First | fragment.Last})
+	wcs, _ := y.pollInline(10+depth, x)
+	for i, wc := range wcs {
+		require.Equal(t, i < 10, wc.Flags&verbs.WCInline != 0)
+	}
+	require.Equal(t, verbs.StatusWRFlushErr, wcs[10].Status)
+	require.False(t, y.cq.(*cq).overrun)
+}
+
+// A queue pair that was reset still receives small messages inline.
+func TestReceiveInlineSurvivesReset(t *testing.T) {
+	x, _ := newPair(t, openDevice(t, &Config{Vectors: 2}), verbs.ProgressManual)
+	x.qp.ReceiveInline()
+	require.NoError(t, x.qp.Modify(&verbs.QPAttr{State: verbs.StateReset}, verbs.AttrState))
+	require.True(t, x.qp.receivesInline)
 }
 
 // A CQ that is armed for solicited completions raises its event only for a message with

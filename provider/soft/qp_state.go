@@ -183,7 +183,7 @@ func (q *qp) reset() {
 		q.receiveQueue().held--
 	}
 	sges := q.responder.buffer.sges
-	q.responder = responder{buffer: rqe{sges: sges}}
+	q.responder = responder{buffer: rqe{sges: sges}, receivesInline: q.receivesInline}
 	q.requester.forgetSent(q.sq.oldest)
 	q.rnr.waiting = false
 }

@@ -139,7 +139,7 @@ func (q *qp) deliverInline(payload []byte, solicited bool) bool {
 	wc := &c.dst[at]
 	wc.ID, wc.Status, wc.Opcode, wc.Flags = buffer.id, verbs.StatusSuccess, verbs.WCRecv, verbs.WCInline
 	wc.ByteLen, wc.Imm, wc.QPN, wc.SrcQPN, wc.VendorErr = uint32(len(payload)), 0, q.num, 0, 0
-	c.stored++
+	c.stored++ // and not counted: the buffer stays posted, and may still complete
 	c.added(solicited)
 	return true
 }

@@ -41,7 +41,7 @@ func (c *shmConn) sendInline(flags verbs.SendFlags, data []byte) (seq uint64, ok
 	if flags&verbs.SendSolicited != 0 {
 		f |= fragment.Solicited
 	}
-	if !c.requestsOut.PutSend(data, f) && (!c.freeRequests() || !c.requestsOut.PutSend(data, f)) {
+	if len(data) > shm.SlotPayload || !c.requestsOut.PutSend(data, f) && (!c.freeRequests() || !c.requestsOut.PutSend(data, f)) {
 		return 0, false
 	}
 	if !c.wakeDue || c.requestsOut.Unpublished == publishEvery {
@@ -60,10 +60,12 @@ func (c *shmConn) freeRequests() bool { return c.takeAcks() && c.isServing() }
 // the peer should begin early. Arbitrary.
 const publishEvery = 8
 
-// wakePeer wakes the peer once for all slots published since the last call.
+// wakePeer publishes all slots, and wakes the peer once for all slots published since the
+// last call.
 func (c *shmConn) wakePeer() {
 	if c.wakeDue {
 		c.wakeDue = false
+		c.requestsOut.PublishFirst()
 		c.wake(shm.WakeSlots)
 	}
 }

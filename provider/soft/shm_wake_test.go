@@ -253,3 +253,28 @@ func TestPollingEndIsNotRung(t *testing.T) {
 		require.False(t, cmside.Readable(t, e.qp.path.(*shmConn).end.Doorbell))
 	}
 }
+
+// A peer that sleeps is woken for a message that SendInline has accepted, although the
+// shard was driven before the doorbell.
+func TestInlineDoorbellWakes(t *testing.T) {
+	d := openDevice(t, &Config{Vectors: 2})
+	a := newEnd(t, d, 0, verbs.ProgressManual)
+	b := newSleeper(t, d, 1, verbs.ProgressManual)
+	a.connect(b.end, nil)
+	b.connect(a, nil)
+	a.recv(9, 0, 100)
+	b.recv(1, 0, 100)
+	b.recv(2, 0, 100)
+	require.True(t, a.qp.SendInline(0, 0, []byte("first")))
+	require.True(t, a.qp.SendInline(0, 0, []byte("second")))
+	b.post(verbs.SendWR{Opcode: verbs.OpSend, Flags: verbs.SendInline, Inline: []byte("drive")})
+	require.Len(t, a.wait(1), 1)
+	got := len(b.pollN(10))
+	require.NoError(t, b.cq.Arm(false))
+	got += len(b.pollN(10))
+	a.qp.Doorbell()
+	if got < 2 {
+		require.True(t, cmside.Readable(t, b.ch.FD()))
+		b.wait(2 - got)
+	}
+}

@@ -85,6 +85,7 @@ func (i *id) onREP(m *repMsg) bool {
 		return true
 	}
 	ev := cm.TransportEvent{Type: cm.Established, Param: m.qpParams.param(), PrivateData: m.private}
+	ev.Param.ResponderResources, ev.Param.InitiatorDepth = i.negotiated.resources, i.negotiated.depth
 	if i.ownQP() == nil {
 		ev.Type = cm.ConnectResponse
 		i.enter(stateREPReceived)

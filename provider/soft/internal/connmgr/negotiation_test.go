@@ -39,7 +39,9 @@ func TestREPAboveTheOffer(t *testing.T) {
 		rep.Decode(m)
 		rep.ResponderResources, rep.InitiatorDepth = 16, 16
 		rep.Encode(m, m.TID())
-		s.want(s.client, cm.Established, active)
+		ev := s.want(s.client, cm.Established, active)
+		require.EqualValues(t, max(0, offer.ResponderResources), ev.Param.ResponderResources)
+		require.EqualValues(t, max(0, offer.InitiatorDepth), ev.Param.InitiatorDepth)
 		requireQP(t, active.QP(), wantQP{
 			served: uint8(max(0, offer.ResponderResources)), outstanding: uint8(max(0, offer.InitiatorDepth)),
 			retry: 7, rnrRetry: 7, peer: passive,

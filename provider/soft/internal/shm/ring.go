@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	SlotSize   = 128            // size of a slot in bytes: two cache lines
-	inlineSize = SlotSize - 4*8 // number of bytes of payload that a slot has space for
+	SlotSize    = 128            // size of a slot in bytes: two cache lines
+	SlotPayload = SlotSize - 4*8 // number of bytes of payload that a slot has space for
 	// maxFragment is the largest payload of a slot in bytes. One fragment of a message
 	// is received while the next one is sent. Arbitrary.
 	maxFragment = 16 << 10
@@ -28,7 +28,7 @@ const (
 // word 0 last. The total is the length of the message.
 type slotFrame struct {
 	word [4]uint64
-	data [inlineSize]byte
+	data [SlotPayload]byte
 }
 
 // A ControlBlock belongs to one side, which writes it. The other side reads it. The
@@ -120,7 +120,7 @@ func (p *Producer) Reserve(want uint32) (dst []byte, inArea, ok bool) {
 	if p.tail-p.Freed == uint32(len(p.slots)) {
 		return nil, false, false
 	}
-	if want <= inlineSize {
+	if want <= SlotPayload {
 		return p.slots[p.tail&uint32(len(p.slots)-1)].data[:want], false, true
 	}
 	size := uint32(len(p.area))
@@ -160,7 +160,7 @@ func (p *Producer) Put(f *fragment.Fragment) {
 // PutSend fills the next slot with a SEND of one fragment. It returns false if data is
 // too long or the ring is full. PublishFirst publishes the slot.
 func (p *Producer) PutSend(data []byte, flags fragment.Flags) bool {
-	if len(data) > inlineSize || p.tail-p.Freed == uint32(len(p.slots)) {
+	if len(data) > SlotPayload || p.tail-p.Freed == uint32(len(p.slots)) {
 		return false
 	}
 	index := p.tail & uint32(len(p.slots)-1)
@@ -243,7 +243,7 @@ func (c *Consumer) Peek(f *fragment.Fragment) (filled, ok bool) {
 		f.Key, f.Total = uint32(w), uint32(w>>32)
 	}
 	if f.Flags&FlagArea == 0 {
-		if f.Length > inlineSize {
+		if f.Length > SlotPayload {
 			return true, false
 		}
 		f.Payload = s.data[:f.Length]
@@ -270,7 +270,7 @@ func (c *Consumer) PeekSend() (payload []byte, flags fragment.Flags, ok bool) {
 	s.fetch()
 	flags = fragment.Flags(w >> 40)
 	length := uint32(atomic.LoadUint64(&s.word[1]))
-	if fragment.Op(w>>32) != fragment.Send || flags&^(FlagAckReq|fragment.Solicited) != fragment.First|fragment.Last || length > inlineSize {
+	if fragment.Op(w>>32) != fragment.Send || flags&^(FlagAckReq|fragment.Solicited) != fragment.First|fragment.Last || length > SlotPayload {
 		return nil, 0, false
 	}
 	return s.data[:length], flags, true

@@ -54,7 +54,7 @@ func TestBatchIsShownAtOnce(t *testing.T) {
 func TestSendInSlot(t *testing.T) {
 	out, in := newRing(4)
 	const whole = fragment.First | fragment.Last
-	for length := range inlineSize + 1 {
+	for length := range SlotPayload + 1 {
 		data := make([]byte, length)
 		for i := range data {
 			data[i] = byte(length + i)
@@ -75,7 +75,7 @@ func TestSendInSlot(t *testing.T) {
 		in.AdvanceSend()
 		require.True(t, out.Free(in.Head))
 	}
-	require.False(t, out.PutSend(make([]byte, inlineSize+1), 0), "longer than a slot")
+	require.False(t, out.PutSend(make([]byte, SlotPayload+1), 0), "longer than a slot")
 	for range len(out.slots) {
 		require.True(t, out.PutSend(nil, 0))
 	}
@@ -92,7 +92,7 @@ func TestPeekSendLeavesOtherSlots(t *testing.T) {
 		"last fragment":          {Op: fragment.Send, Flags: fragment.Last},
 		"immediate data":         {Op: fragment.Send, Flags: whole | fragment.Imm},
 		"in the area":            {Op: fragment.Send, Flags: whole | FlagArea},
-		"longer than a slot":     {Op: fragment.Send, Flags: whole, Length: inlineSize + 1},
+		"longer than a slot":     {Op: fragment.Send, Flags: whole, Length: SlotPayload + 1},
 		"a flag without meaning": {Op: fragment.Send, Flags: whole | 1<<7},
 	} {
 		t.Run(name, func(t *testing.T) {
