@@ -75,8 +75,8 @@ func (l *Loop) initEmbedded() (err error) {
 // most for the timeout, and runs another turn. Zero means no waiting, and a negative
 // timeout no limit. The result is the number of pieces of work: see IdlePolicy.
 //
-// If the loop has ended, the error is ErrClosed. In a callback, or for a loop that an
-// engine runs, it matches verbs.ErrState.
+// If the loop has ended or OnShutdown is running, the error is ErrClosed. In another
+// callback, or for a loop that an engine runs, it matches verbs.ErrState.
 func (l *Loop) RunOnce(timeout time.Duration) (work int, err error) {
 	if err := l.checkRunnable("run"); err != nil {
 		return 0, err
@@ -143,8 +143,8 @@ func (l *Loop) FD() int { return l.poller.FD() }
 // instead of waiting. FD also becomes readable for timers and after
 // Config.SafetyTimeout.
 //
-// If the loop has ended, the error is ErrClosed. In a callback, or for a loop that an
-// engine runs, it matches verbs.ErrState.
+// If the loop has ended or OnShutdown is running, the error is ErrClosed. In another
+// callback, or for a loop that an engine runs, it matches verbs.ErrState.
 func (l *Loop) Arm() (busy bool, err error) {
 	if err := l.checkRunnable("arm"); err != nil {
 		return false, err
@@ -171,10 +171,7 @@ func (l *Loop) Stop() { l.engine.Stop() }
 // returns the first error of releasing resources. In a callback, or for a loop that an
 // engine runs, the error matches verbs.ErrState. A second Close does nothing.
 func (l *Loop) Close() error {
-	if l.state == loopEnded {
-		return nil
-	}
-	if err := l.checkCaller("close"); err != nil {
+	if err := l.checkCaller("close"); err != nil || l.state == loopEnded {
 		return err
 	}
 	return l.closeNow()

@@ -235,7 +235,7 @@ func TestWaitRefusedForEmbeddedLoop(t *testing.T) {
 // TestCallbacksCanNotRunTheLoop checks that RunOnce, Arm and Close are refused in every
 // callback.
 func TestCallbacksCanNotRunTheLoop(t *testing.T) {
-	server := newLoop(t, &hooks{}, nil)
+	server := newLoop(t, &hooks{open: func(c *reactor.Conn) { require.NoError(t, c.Send([]byte("text"))) }}, nil)
 	ln, err := server.Engine().Listen(loopback, nil)
 	require.NoError(t, err)
 	var loop *reactor.Loop
@@ -254,14 +254,29 @@ func TestCallbacksCanNotRunTheLoop(t *testing.T) {
 		open:      func(*reactor.Conn) {},
 		close:     func(*reactor.Conn, error) { refused("OnClose") },
 		dialError: func(*reactor.DialOptions, error) { refused("OnDialError") },
+		message:   func(*reactor.Conn, reactor.Message) { refused("OnMessage") },
+		request: func(req *reactor.ConnRequest) {
+			refused("OnConnectRequest")
+			require.NoError(t, req.Reject(nil))
+		},
+		shutdown: func(*reactor.Loop) {
+			called["OnShutdown"]++
+			require.ErrorIs(t, loop.Close(), verbs.ErrState)
+		},
 	}, nil)
 	require.NoError(t, err)
+	own, err := loop.Engine().Listen(loopback, nil)
+	require.NoError(t, err)
+	require.NoError(t, server.Dial(own.Addr(), nil))
 	require.NoError(t, loop.Dial(ln.Addr(), nil))
-	drive(t, func() bool { return loop.Stats().Opened == 1 }, loop, server)
+	drive(t, func() bool { return called["OnMessage"] == 1 && called["OnConnectRequest"] == 1 }, loop, server)
 	require.NoError(t, loop.Dial(ln.Addr(), nil))
 	require.NoError(t, loop.Post(func() { refused("Post") }))
 	require.NoError(t, loop.Close())
-	require.Equal(t, map[string]int{"OnBoot": 1, "OnTick": 1, "OnClose": 1, "OnDialError": 1, "Post": 1}, called)
+	require.Equal(t, map[string]int{
+		"OnBoot": 1, "OnTick": 1, "OnConnectRequest": 1, "OnMessage": 1,
+		"OnClose": 1, "OnDialError": 1, "OnShutdown": 1, "Post": 1,
+	}, called)
 }
 
 // TestArmPublishesStats checks that Stats is up to date while the application waits
