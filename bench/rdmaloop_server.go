@@ -13,6 +13,9 @@ import (
 // Larger answers are sent without a copy.
 const copyLimit = 128
 
+// errNoMemory ends a connection of the server whose message can not be kept.
+var errNoMemory = errors.New("no memory to keep the message")
+
 // An echoServer answers the last message of each group, truncated to the size of an
 // answer. It also has memory for one-sided operations of the clients.
 type echoServer struct {
@@ -90,6 +93,10 @@ func (e *echoServer) OnMessage(c *reactor.Conn, msg reactor.Message) {
 		return
 	}
 	buf := msg.Keep()
+	if buf == nil {
+		c.Abort(errNoMemory)
+		return
+	}
 	if buf.SetLen(len(answer)) != nil || len(state.queue) > 0 || c.SendBuffer(buf) != nil {
 		state.queue = append(state.queue, buf)
 	}

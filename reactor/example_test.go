@@ -170,9 +170,13 @@ type worker struct {
 // OnMessage keeps the message and starts a goroutine that changes its bytes. The posted
 // function runs on the loop's goroutine again.
 func (w *worker) OnMessage(c *reactor.Conn, msg reactor.Message) {
-	loop, buf, text := c.Loop(), msg.Keep(), msg.Data()
+	loop, buf := c.Loop(), msg.Keep()
+	if buf == nil {
+		c.Abort(errors.New("no memory to keep the message"))
+		return
+	}
 	w.busy.Go(func() {
-		slices.Reverse(text)
+		slices.Reverse(buf.Bytes())
 		err := loop.Post(func() { sendBuffer(c, buf) })
 		if err != nil {
 			fmt.Println("the loop has ended, or too many functions wait:", err)

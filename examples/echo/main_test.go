@@ -320,6 +320,40 @@ func TestLossIsReported(t *testing.T) {
 	require.Contains(t, client.stderr.String(), reactor.ErrPeerClosed.Error())
 }
 
+// A lateServer passes each message to the server after OnMessage has returned.
+// Message.Keep then returns nil, as it does without memory.
+type lateServer struct {
+	server
+	closed chan error
+}
+
+func (s *lateServer) OnMessage(c *reactor.Conn, msg reactor.Message) {
+	c.Loop().Post(func() {
+		b := c.Context().(*backlog)
+		for c.Send(nil) == nil {
+		}
+		s.server.OnMessage(c, msg)
+		if len(b.held) > 0 {
+			b.held = nil
+			c.Abort(nil)
+		}
+	})
+}
+
+func (s *lateServer) OnClose(c *reactor.Conn, err error) {
+	s.server.OnClose(c, err)
+	s.closed <- err
+}
+
+// TestNoMemoryToKeep checks that the server ends a connection whose message it can not
+// keep.
+func TestNoMemoryToKeep(t *testing.T) {
+	s := &lateServer{server{stderr: t.Output()}, make(chan error, 1)}
+	client := program(t, "-count", "1", "-connect", listen(t, s))
+	require.Equal(t, exitFailed, client.exit(t))
+	require.ErrorIs(t, <-s.closed, errNoMemory)
+}
+
 func TestErrors(t *testing.T) {
 	const taken = "127.0.0.9"
 	other, err := net.ListenPacket("udp4", taken+":4791")

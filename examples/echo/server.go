@@ -17,6 +17,9 @@ import (
 // need reactor.Config.DrainTimeout twice: to deliver messages and to disconnect.
 const shutdownTime = 12 * time.Second
 
+// errNoMemory ends a connection of the server whose message can not be kept.
+var errNoMemory = errors.New("no memory to keep the message")
+
 // A server sends back every message. The methods run on the loop of their connection.
 type server struct {
 	reactor.BaseHandler
@@ -55,7 +58,12 @@ func (s *server) OnMessage(c *reactor.Conn, msg reactor.Message) {
 		// If the send has failed, OnClose follows.
 		return
 	}
-	b.held = append(b.held, msg.Keep())
+	buf := msg.Keep()
+	if buf == nil {
+		c.Abort(errNoMemory)
+		return
+	}
+	b.held = append(b.held, buf)
 }
 
 // OnWritable sends the backlog without copying.

@@ -13,7 +13,10 @@ import (
 // server ends the connection. Correct clients never need as many. Arbitrary.
 const maxBacklog = 256
 
-var errBacklog = errors.New("the client does not receive its echoes")
+var (
+	errBacklog  = errors.New("the client does not receive its echoes")
+	errNoMemory = errors.New("no memory to keep the message")
+)
 
 // A server is an echo server: it sends every message back.
 type server struct {
@@ -64,7 +67,12 @@ func (s *server) OnMessage(c *reactor.Conn, msg reactor.Message) {
 		_ = c.Abort(errBacklog)
 		return
 	}
-	waiting.held = append(waiting.held, msg.Keep())
+	buf := msg.Keep()
+	if buf == nil {
+		_ = c.Abort(errNoMemory)
+		return
+	}
+	waiting.held = append(waiting.held, buf)
 }
 
 // OnWritable sends the echoes in the backlog.
