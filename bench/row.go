@@ -7,7 +7,7 @@ import (
 
 // A Case is one measurement: a workload with its parameters, and the peer that runs it.
 type Case struct {
-	// Name of a library, or of a program that uses none.
+	// Name of the library that was measured, or of the program if it uses no library.
 	Peer string `json:"peer"`
 	Path string `json:"path"` // One of local, wire, device, tcp, udp, memory, posix and posix-tag.
 	// How the programs wait for messages: event, adaptive or busy.

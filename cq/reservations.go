@@ -13,7 +13,8 @@ func (r *reservations) release(n int) {
 	}
 }
 
-// settle makes the released places free. It is called when the CQ is empty.
+// settle is called when the CQ is empty. Places that were released before may then be
+// reserved again, because no completion can occupy them.
 func (r *reservations) settle() {
 	r.total -= r.draining
 	r.draining = 0

@@ -193,8 +193,8 @@ func (c *Conn) disconnect() {
 	}
 }
 
-// reportClose fails the outstanding requests and calls OnClose. The connection is then in
-// stateDisconnecting.
+// reportClose moves the connection to stateDisconnecting, fails its outstanding
+// requests, and calls OnClose.
 func (c *Conn) reportClose() {
 	c.failOutstanding()
 	err := c.closeReason.closeError(c.stats.Failed > 0)

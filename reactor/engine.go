@@ -47,8 +47,8 @@ type Engine struct {
 // Config.NumLoops is limited. A second engine on the provider then fails with
 // verbs.ErrBusy.
 //
-// The error is a *verbs.ParamError for a value of cfg, or that of the system or the
-// provider. A nil p or h is an error too.
+// New returns a *verbs.ParamError if a value of cfg is not valid. It also fails if p or
+// h is nil, or with the error of the system or the provider.
 func New(p cm.Provider, h Handler, cfg *Config) (*Engine, error) {
 	const op = "create engine"
 	if p == nil || h == nil || isNilPointer(p) {

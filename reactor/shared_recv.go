@@ -2,8 +2,8 @@ package reactor
 
 import "github.com/rdmaloop/rdmaloop/verbs"
 
-// sharedRecvBatch is the number of staged buffers that are posted together. The end of a
-// turn posts fewer, too. Arbitrary.
+// sharedRecvBatch is how many staged buffers are posted together. At the end of a turn,
+// fewer are posted. Arbitrary.
 const sharedRecvBatch = 64
 
 // A sharedRecv is a shared receive queue and its staged buffers. They complete in any

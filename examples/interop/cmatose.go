@@ -32,8 +32,8 @@ type connState struct{ sent, got int }
 
 // opened counts an opened connection. It returns true when all connections are open.
 func (m *cmatose) opened(c *reactor.Conn) bool {
-	// OnWritable may be called before startSending and must not send then. So at first
-	// all messages count as sent.
+	// startSending has not been called yet. Until then OnWritable must find no message
+	// to send, so all messages count as sent.
 	c.SetContext(&connState{sent: m.opts.count})
 	m.open = append(m.open, c)
 	return len(m.open) >= m.opts.conns

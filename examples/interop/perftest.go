@@ -113,7 +113,7 @@ func (p *perftest) checkStep(msg reactor.Message) (step int, ok bool) {
 	return p.step - 1, true
 }
 
-// handleData checks the size of a data message and passes it to the traffic.
+// handleData checks the size of a data message, and calls onMessage.
 func (p *perftest) handleData(msg reactor.Message) {
 	if len(msg.Data()) != p.opts.size {
 		p.data.Abort(fmt.Errorf("a message of %d bytes, not %d", len(msg.Data()), p.opts.size))

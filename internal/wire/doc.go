@@ -16,8 +16,9 @@
 //
 // A setter stores only the low bits of a value that is too large for its field.
 //
-// No function of this package allocates memory or keeps a reference to its arguments.
-// The types have no locks: only one goroutine at a time may use a value.
+// No function of this package allocates memory. Apart from the Packets that Decode and
+// Build return, nothing refers to the bytes of a caller after the call. The types have
+// no locks: only one goroutine at a time may use a value.
 //
 // Source: InfiniBand Architecture Specification (IBTA), volume 1, chapters 5 (packets),
 // 9 (transport), 12 (communication management) and 13 (management datagrams), and its

@@ -195,8 +195,8 @@ func (q *cq) destroy() error {
 	return nil
 }
 
-// ownCQ returns the CQ behind an interface. It returns an error with the name in field
-// if the CQ belongs to another device.
+// ownCQ returns the CQ behind an interface. If the CQ belongs to another device, it
+// returns an error that names the given field.
 func (d *device) ownCQ(c verbs.CQ, field string) (*cq, error) {
 	if c == nil {
 		return nil, &verbs.ParamError{Field: field, NotNumber: true, Reason: "missing"}

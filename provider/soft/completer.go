@@ -134,7 +134,8 @@ func (q *qp) onRNR(code uint8) {
 	}
 }
 
-// onRNRTimer sends the request with the RNR NAK and the requests after it again.
+// onRNRTimer repeats the request that the peer has refused with an RNR NAK, and the
+// requests after it.
 func (q *qp) onRNRTimer() {
 	q.rnr.fired()
 	if q.path != nil && (q.state == verbs.StateRTS || q.state == verbs.StateSQD) {

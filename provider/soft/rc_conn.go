@@ -107,7 +107,8 @@ func (c *rcConn) schedule() {
 	}
 }
 
-// resend implements path. The packet with the RNR NAK is the oldest unacknowledged one.
+// resend implements path. It sends again from the oldest unacknowledged packet on, which
+// the peer has refused with an RNR NAK.
 func (c *rcConn) resend() {
 	// The peer may still send sequence NAKs for packets in flight. recoveryResend
 	// ignores them.

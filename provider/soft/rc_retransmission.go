@@ -39,8 +39,9 @@ const (
 // retransmission decides when a requester sends packets again. The field timer has to be
 // initialized.
 type retransmission struct {
-	state   recovery
-	retries uint8 // retries since the last acknowledgement of a new packet
+	state recovery
+	// number of retries since an acknowledgement last made progress
+	retries uint8
 	// true if packets were acknowledged or sent again since the last check
 	progressed bool
 	// time without progress, up to the last check

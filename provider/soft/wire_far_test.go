@@ -181,8 +181,8 @@ func peerFarOnly(t *testing.T, _ string) {
 
 func TestFromHereByAnotherLink(t *testing.T) { peerproc.InNetworkNamespace(t, "from-here") }
 
-// peerFromHere sends a request from one interface of this host to another. PathAuto
-// drops it if its source is an address of this host.
+// peerFromHere sends a request from one interface of this host to another. With PathAuto
+// the request is dropped, because its source is an address of this host.
 func peerFromHere(t *testing.T, _ string) {
 	peerproc.LinkUp(t, "lo")
 	err := nettest.Change(vethRequest("out", "back", ownNetwork(t)))

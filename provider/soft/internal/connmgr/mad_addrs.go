@@ -117,8 +117,8 @@ func (l *madListener) addressesChanged() {
 	}
 }
 
-// serves implements listener. If the watch has failed, the listener's address is listed
-// with that error.
+// serves implements listener. If the host's addresses could not be watched, the result
+// has the listener's address with the error of the watch.
 func (l *madListener) serves() (served []cm.ServedAddr) {
 	for _, a := range l.addrs {
 		served = append(served, l.served(a.addr, a.err))

@@ -39,8 +39,8 @@ func (f *fanRig) shrink(fd int) {
 // number returns the queue pair number of connection i.
 func (f *fanRig) number(i int) uint32 { return 0x1000 + uint32(i)*testSlots }
 
-// burst sends packets of all connections at once, each with the given number. It returns
-// how many connections have got any.
+// burst sends the given number of packets on each connection, all at once. It returns
+// how many connections have received at least one.
 func (f *fanRig) burst(packets int) (served int) {
 	clear(f.got)
 	for i := range f.connections {
