@@ -24,9 +24,20 @@ func Readable(fd int, timeout time.Duration, contexts ...context.Context) (bool,
 		defer signalWhenDone(ctx, efd)()
 	}
 	fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}, {Fd: int32(efd), Events: unix.POLLIN}}
+	err = poll(fds, timeout)
+	return fds[0].Revents&unix.POLLIN != 0, pollError(err, fds[0].Revents)
+}
+
+// poll calls poll(2). After a signal it continues with the rest of the timeout.
+func poll(fds []unix.PollFd, timeout time.Duration) error {
+	start, rest := time.Now(), timeout
 	for {
-		if _, err := unix.Poll(fds, milliseconds(timeout)); err != unix.EINTR {
-			return fds[0].Revents&unix.POLLIN != 0, pollError(err, fds[0].Revents)
+		_, err := unix.Poll(fds, milliseconds(rest))
+		if err != unix.EINTR {
+			return err
+		}
+		if timeout > 0 {
+			rest = max(0, timeout-time.Since(start))
 		}
 	}
 }

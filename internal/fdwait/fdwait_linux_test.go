@@ -1,0 +1,60 @@
+package fdwait_test
+
+import (
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/rdmaloop/rdmaloop/internal/eventfd"
+	"github.com/rdmaloop/rdmaloop/internal/fdwait"
+)
+
+// testTimeout is the limit for a wait that should end much earlier.
+const testTimeout = 10 * time.Second
+
+// TestSignalsDoNotProlongTheWait checks that Readable ends after its timeout although
+// signals arrive more often.
+func TestSignalsDoNotProlongTheWait(t *testing.T) {
+	const timeout = 20 * time.Millisecond
+	fd, err := eventfd.New()
+	require.NoError(t, err)
+	defer unix.Close(fd)
+	tid, done := make(chan int), make(chan struct{})
+	var took time.Duration
+	go func() {
+		defer close(done)
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		tid <- unix.Gettid()
+		start := time.Now()
+		_, err = fdwait.Readable(fd, timeout)
+		took = time.Since(start)
+	}()
+	signalUntil(t, <-tid, done)
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, took, timeout)
+}
+
+// signalUntil signals the thread tid about every millisecond until done is closed.
+func signalUntil(t *testing.T, tid int, done <-chan struct{}) {
+	t.Helper()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	limit := time.After(testTimeout)
+	for {
+		select {
+		case <-done:
+			return
+		case <-limit:
+			require.FailNow(t, "the wait never ended")
+		case <-tick.C:
+			// If the thread has ended meanwhile, the error is ESRCH.
+			if err := unix.Tgkill(unix.Getpid(), tid, unix.SIGURG); err != unix.ESRCH {
+				require.NoError(t, err)
+			}
+		}
+	}
+}
