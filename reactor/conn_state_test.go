@@ -84,6 +84,11 @@ func TestStatesAfterFailureToOpen(t *testing.T) {
 		require.Equal(t, reactor.StateOpenFailed, reactor.InternalState(c))
 		require.NoError(t, refused)
 	}
+	for _, typ := range []cm.EventType{cm.Rejected, cm.Unreachable, cm.ConnectError} {
+		reactor.InjectError(c, typ, cm.ErrTimedOut)
+		require.NoError(t, refused)
+		require.Equal(t, reactor.StateOpenFailed, reactor.InternalState(c))
+	}
 	drive(t, func() bool { return refused != nil }, l)
 	require.ErrorIs(t, refused, reactor.ErrDeviceRemoved)
 	require.Zero(t, l.Conns())

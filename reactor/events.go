@@ -77,7 +77,7 @@ func (c *Conn) handleEvent(typ cm.EventType, err error) {
 // failOpenOn ends a connection with err if it is still opening. For a nil err it does
 // nothing.
 func (c *Conn) failOpenOn(err error) {
-	if err != nil && c.state < stateOpen {
+	if err != nil && c.state < stateOpenFailed {
 		c.failOpen(err)
 	}
 }

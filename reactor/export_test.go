@@ -68,6 +68,9 @@ func ScheduleAdvance(c *Conn) { c.scheduleAdvance() }
 // InjectEvent makes c handle a connection event of the given type.
 func InjectEvent(c *Conn, typ cm.EventType) { c.handleEvent(typ, nil) }
 
+// InjectError makes c handle a connection event of the given type with an error.
+func InjectError(c *Conn, typ cm.EventType, err error) { c.handleEvent(typ, err) }
+
 // RemoveDevice makes c handle the removal of its device.
 func RemoveDevice(c *Conn) { c.handleEvent(cm.DeviceRemoval, nil) }
 
