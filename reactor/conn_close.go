@@ -130,6 +130,8 @@ func (c *Conn) chooseCloseState() {
 	switch disconnected := c.closeReason.peerErr != nil; {
 	case c.awaitsDeviceEvents():
 		c.await(stateAwaitingDisconnected)
+	case c.device.removed:
+		// A device event that awaitsDeviceEvents has fetched says so.
 	case !disconnected && c.closeReason.provisional():
 		c.await(stateAwaitingDisconnected)
 	case disconnected && c.queue.emptyPolls == c.emptyPollsAtDisconnect:

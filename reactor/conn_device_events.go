@@ -18,7 +18,8 @@ const (
 )
 
 // awaitsDeviceEvents reports whether the connection must wait for the events of its
-// device. The first call requests them. When they were handled, advance is called.
+// device. The first call fetches or requests them. When requested events were handled,
+// advance is called.
 func (c *Conn) awaitsDeviceEvents() bool {
 	if c.deviceEvents == deviceEventsNotFetched && c.mayHaveDeviceEvent() {
 		c.fetchDeviceEvents()
@@ -33,12 +34,17 @@ func (c *Conn) mayHaveDeviceEvent() bool {
 		c.qp.State() == verbs.StateError
 }
 
-// fetchDeviceEvents asks the loop that watches the device to fetch the events. That loop
-// posts them to all loops, and then the answer to this loop.
+// fetchDeviceEvents fetches the events if this loop watches the device. Otherwise it asks
+// the loop that does. That loop posts the events to all loops, and then the answer to
+// this loop.
 func (c *Conn) fetchDeviceEvents() {
+	c.deviceEvents = deviceEventsFetched
 	s := c.loop.engine.asyncSourceOf(c.device.dev)
 	if s == nil {
-		c.deviceEvents = deviceEventsFetched
+		return
+	}
+	if s.loop == c.loop {
+		s.fetchAll()
 		return
 	}
 	c.deviceEvents = deviceEventsAwaited

@@ -2,6 +2,7 @@ package reactor_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -43,23 +44,31 @@ func TestViolationHasOneError(t *testing.T) {
 }
 
 // TestViolationBeforeOpen checks the error of a request with a wrong key before the
-// connection is open.
+// connection is open, also if the loop is delayed.
 func TestViolationBeforeOpen(t *testing.T) {
-	var failed error
-	var dialed *reactor.Conn
-	server := newLoop(t, &hooks{acceptError: func(_ *reactor.ConnRequest, err error) { failed = err }}, nil)
-	client := newLoop(t, &hooks{open: func(c *reactor.Conn) {
-		dialed = c
-		mr, err := c.Alloc(8, verbs.AccessLocalWrite)
-		require.NoError(t, err)
-		require.NoError(t, c.Write(verbs.SGEOf(mr, 0, 8), reactor.Remote{Addr: 8, RKey: 1}, reactor.SendOptions{}))
-	}}, nil)
-	require.NoError(t, client.Dial(listen(t, server.Engine()), nil))
-	drive(t, func() bool { return len(reactor.ConnsOf(server)) == 1 }, client, server)
-	reactor.HoldAsyncEvents(reactor.ConnsOf(server)[0])
-	drive(t, func() bool { return dialed != nil }, client)
-	drive(t, func() bool { return failed != nil || len(reactor.ConnsOf(server)) == 0 }, server)
-	requireViolation(t, failed)
+	for _, delay := range []time.Duration{0, 20 * time.Millisecond} {
+		var failed error
+		var dialed *reactor.Conn
+		server := newLoop(t, &hooks{acceptError: func(_ *reactor.ConnRequest, err error) { failed = err }}, nil)
+		client := newLoop(t, &hooks{open: func(c *reactor.Conn) {
+			dialed = c
+			mr, err := c.Alloc(8, verbs.AccessLocalWrite)
+			require.NoError(t, err)
+			require.NoError(t, c.Write(verbs.SGEOf(mr, 0, 8), reactor.Remote{Addr: 8, RKey: 1}, reactor.SendOptions{}))
+		}}, nil)
+		require.NoError(t, client.Dial(listen(t, server.Engine()), nil))
+		drive(t, func() bool { return len(reactor.ConnsOf(server)) == 1 }, client, server)
+		reactor.HoldAsyncEvents(reactor.ConnsOf(server)[0])
+		drive(t, func() bool { return dialed != nil }, client)
+		drive(t, func() bool {
+			inTurn(t, server, func() {
+				reactor.AdvanceClock(server, delay)
+				server.After(0, func() {}) // server.After makes the loop read its clock
+			})
+			return failed != nil || len(reactor.ConnsOf(server)) == 0
+		}, client)
+		requireViolation(t, failed)
+	}
 }
 
 // TestMessageTooLongForPeer checks that the errors of both sides name Config.MaxMessage.

@@ -192,22 +192,17 @@ func (e *Engine) asyncSourceOf(dev verbs.Device) *asyncSource {
 	return nil
 }
 
-// deviceEvent passes an asynchronous event to all loops, because it may concern
-// connections of any of them.
-func (e *Engine) deviceEvent(dev verbs.Device, ev verbs.AsyncEvent) {
+// onLoops calls fn for each loop, on the goroutine of the loop. For own, the loop of the
+// caller, onLoops calls fn at once.
+func (e *Engine) onLoops(own *Loop, op string, fn func(*Loop)) {
 	for _, l := range e.loops {
+		if l == own {
+			fn(l)
+			continue
+		}
 		// post fails only if the loop has ended. Such a loop has no connections, so it
-		// does not need the event.
-		_ = l.post("device event", func() { l.deviceEvent(dev, ev) }, true)
-	}
-}
-
-// deviceFailed reports to all loops that a device can not be used any more.
-func (e *Engine) deviceFailed(dev verbs.Device, err error) {
-	for _, l := range e.loops {
-		// post fails only if the loop has ended. Such a loop has no connections, so it
-		// does not need the report.
-		_ = l.post("device failure", func() { l.deviceFailed(dev, err) }, true)
+		// does not need the call.
+		_ = l.post(op, func() { fn(l) }, true)
 	}
 }
 

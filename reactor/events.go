@@ -145,14 +145,15 @@ func (s *asyncSource) ready(poller.Readiness) (work int) {
 			// A device whose asynchronous events can not be read is not reliable any more.
 			// Other devices are not affected.
 			s.end()
-			s.loop.engine.deviceFailed(s.dev, err)
+			s.loop.engine.onLoops(s.loop, "device failure", func(l *Loop) { l.deviceFailed(s.dev, err) })
 			return work
 		}
 		if !ok {
 			return work
 		}
 		work++
-		s.loop.engine.deviceEvent(s.dev, ev)
+		event := ev
+		s.loop.engine.onLoops(s.loop, "device event", func(l *Loop) { l.deviceEvent(s.dev, event) })
 		if ev.Type == verbs.AsyncDeviceFatal {
 			// AsyncDeviceFatal is the last event. The loop stops watching the
 			// descriptor, because reading from it may fail now.
