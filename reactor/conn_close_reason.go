@@ -14,6 +14,10 @@ type closeReason struct {
 	// nil.
 	cause error
 
+	// The peer has disconnected after the application called Close, while sends were
+	// unconfirmed. Then cause is nil.
+	unconfirmed bool
+
 	// peerErr says how the peer disconnected: ErrPeerClosed, verbs.ErrPeerGone ... It is nil
 	// until cm.Disconnected is received.
 	peerErr error
@@ -65,7 +69,7 @@ func (e *closeReason) setCause(cause error) {
 // isEffect reports whether a failure of the queue pair may have caused the reason: a
 // flushed request, a disconnect of the peer, or errFailedEarly.
 func (e *closeReason) isEffect() bool {
-	return e.provisional() || e.cause != nil && (e.cause == e.peerErr || e.cause == errFailedEarly)
+	return e.provisional() || e.kind == finalCause && e.unconfirmed || e.cause != nil && (e.cause == e.peerErr || e.cause == errFailedEarly)
 }
 
 // deviceEvent sets the reason after an event of the device about the queue pair, such as

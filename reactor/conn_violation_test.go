@@ -43,6 +43,22 @@ func TestViolationHasOneError(t *testing.T) {
 	}
 }
 
+// TestViolationAfterClose checks the error of a request with a wrong key after Close,
+// while a send is unconfirmed.
+func TestViolationAfterClose(t *testing.T) {
+	p := connect(t, &hooks{}, &hooks{}, nil)
+	mr, err := p.dialed.Alloc(8, verbs.AccessLocalWrite)
+	require.NoError(t, err)
+	require.NoError(t, p.accepted.Send([]byte("not delivered")))
+	require.NoError(t, p.dialed.Write(verbs.SGEOf(mr, 0, 8), reactor.Remote{Addr: 8, RKey: 1}, reactor.SendOptions{}))
+	p.dialed.Flush()
+	reactor.HoldAsyncEvents(p.accepted)
+	p.accepted.Close()
+	reactor.InjectDisconnected(p.accepted, nil)
+	p.closed(t)
+	requireViolation(t, p.acceptCloseErr)
+}
+
 // TestViolationBeforeOpen checks the error of a request with a wrong key before the
 // connection is open, also if the loop is delayed.
 func TestViolationBeforeOpen(t *testing.T) {
