@@ -44,9 +44,12 @@ type Conn struct {
 	heldMessages bufferList // messages received before OnOpen
 
 	stateTimer timerheap.Timer // timer for the time limit of the present state, see connState
-	deadline   timerheap.Timer // timer for SetDeadline
-	keepalive  timerheap.Timer // timer that calls onKeepaliveTimer
-	liveness   liveness
+	// openTimeouts is how often onOpenTimeout may still be called. It is 0 before the first
+	// call.
+	openTimeouts int
+	deadline     timerheap.Timer // timer for SetDeadline
+	keepalive    timerheap.Timer // timer that calls onKeepaliveTimer
+	liveness     liveness
 	// catchUp polls the CQ before a time limit ends the connection.
 	catchUp catchUp
 

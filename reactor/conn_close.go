@@ -59,17 +59,25 @@ func (c *Conn) onStateTimer() {
 
 // onOpenTimeout is called at the time limit of stateDialing and stateConnecting. It ends
 // the connection with cm.ErrTimedOut. Before that, it handles waiting connection events,
-// because the loop may have been delayed.
+// because the loop may have been delayed. A connection has fewer than eventBudget
+// waiting events, so one call for each connection of the loop handles all of them.
 func (c *Conn) onOpenTimeout() {
+	if c.openTimeouts == 0 {
+		c.openTimeouts = c.loop.liveConns + 1
+	}
+	c.openTimeouts--
 	handled := (*eventSource)(c.loop).ready(0)
 	switch {
 	case c.state != stateDialing && c.state != stateConnecting:
-	case handled == eventBudget:
-		c.loop.timers.Set(&c.stateTimer, c.loop.clock.now)
+	case handled == eventBudget && c.openTimeouts > 0:
+		c.repeatTimeout()
 	default:
 		c.beginClose(fmt.Errorf("%w after %v", cm.ErrTimedOut, c.openTimeout()))
 	}
 }
+
+// repeatTimeout makes the state's timer fire again, but not in this turn of the loop.
+func (c *Conn) repeatTimeout() { c.loop.timers.Set(&c.stateTimer, c.loop.clock.now+1) }
 
 // drain takes the next step of a connection in stateDraining. It begins to close if
 // every send is confirmed. Otherwise it posts a probe, whose completion confirms
@@ -97,7 +105,7 @@ func (c *Conn) onDrainTimeout() {
 	switch {
 	case c.state != stateDraining || c.flow.outstanding() == 0:
 	case !done:
-		c.loop.timers.Set(&c.stateTimer, c.loop.clock.now)
+		c.repeatTimeout()
 	default:
 		c.loop.stats.DrainTimeouts++
 		c.beginClose(ErrDrainTimeout)
