@@ -11,9 +11,10 @@ import (
 )
 
 // An acceptor holds the listeners of an engine and the unanswered connection requests.
-// Their IDs (cm.ID) are on one event channel, which the first loop reads. They have no
-// queue pair, so any goroutine may use them. The loop of an accepted request moves its
-// ID to the loop's channel.
+// Each of these listeners and requests has a cm.ID. All these IDs are on one event
+// channel, which the first loop reads. Any goroutine may use an ID that has no queue
+// pair, and these IDs have none. When a request is accepted, the loop of the new
+// connection moves the ID of the request to the channel of that loop.
 type acceptor struct {
 	engine  *Engine
 	channel *cm.EventChannel
@@ -165,8 +166,8 @@ func (a *acceptor) moveID(req *ConnRequest, channel *cm.EventChannel) error {
 	return err
 }
 
-// removeRequest removes a request whose ID was closed or moved. After the last request
-// it wakes a first loop that shuts down.
+// removeRequest removes a request whose ID was closed or moved. During a shutdown the
+// first loop waits until no request is left. Then removeRequest wakes the first loop.
 func (a *acceptor) removeRequest(req *ConnRequest) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -183,8 +184,8 @@ func (a *acceptor) drained() bool {
 	return a.closing && len(a.pending) == 0
 }
 
-// close closes the listeners and rejects the requests that have no answer yet. The method
-// ready rejects requests that arrive later.
+// close closes the listeners and rejects the requests that have no answer yet. A request
+// that arrives later is rejected when acceptor.ready handles its event.
 func (a *acceptor) close() (err error) {
 	a.mu.Lock()
 	a.closing = true

@@ -10,9 +10,10 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// TestAnswerAfterRequestEnded checks answers to a request that was withdrawn, or whose
-// device was removed, before the loop knows it. Reject returns this reason, and
-// OnAcceptError gets it after Accept.
+// TestAnswerAfterRequestEnded checks answers to a request that has already ended. Either
+// the peer has withdrawn the request, or the device was removed. The loop has not handled
+// the event yet. Reject must return the error for this event. After Accept, OnAcceptError
+// must get the same error.
 func TestAnswerAfterRequestEnded(t *testing.T) {
 	for removed, want := range map[bool]error{false: verbs.ErrPeerGone, true: reactor.ErrDeviceRemoved} {
 		kept := make(chan *reactor.ConnRequest, 1)

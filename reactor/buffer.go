@@ -27,13 +27,14 @@ type Buffer struct {
 	state bufferState
 	index uint32  // index in slab.all
 	next  *Buffer // next buffer in a free list or a bufferList
-	// Only Loop.inlineBuffer uses these two fields. The field kept is the copy that Keep
-	// has returned, or nil. The field serial counts the messages, modulo 2^32.
+	// Only the Buffer Loop.inlineBuffer uses the fields kept and serial. If Keep was
+	// called for the present message, kept is the copy that Keep has returned, and else
+	// nil. The field serial counts the messages received inline, modulo 2^32.
 	kept   *Buffer
 	serial uint32
-	// refillFor is a connection with one receive buffer too few, or nil. The application
-	// keeps this buffer, and there was no memory for another. Release returns it to the
-	// connection.
+	// refillFor is set when the application keeps this buffer, and there is no memory for
+	// another buffer in its place. The receive queue of the connection refillFor then has
+	// one buffer too few, and Release puts this buffer back into that queue.
 	refillFor *Conn
 }
 

@@ -1,8 +1,9 @@
 package reactor
 
-// A catchUp polls a CQ until the completions that it had at the first poll are handled.
-// A connection uses it before a time limit ends the connection: a delayed loop may not
-// have seen them. The zero value is ready to use.
+// A catchUp polls a CQ. It is complete when all completions are handled that the CQ had
+// at the first poll. A connection uses a catchUp before a time limit ends the connection:
+// if the loop was delayed, the CQ may have completions that the loop has not polled yet.
+// The zero value is ready to use.
 type catchUp struct {
 	// The catchUp is complete when completionQueue.handled reaches this value. The value
 	// is 0 if no catchUp is in progress.

@@ -61,8 +61,9 @@ func later(t, d time.Duration) time.Duration {
 	return t + max(0, d)
 }
 
-// advance ends an interval in which the loop was awake. It adds the time since the last
-// reading to busy or spinning, and sets the clock to now.
+// advance ends an interval in which the loop was awake. The parameter now is the present
+// time since origin. advance adds the time since the last reading to busy or spinning.
+// Then the parameter now becomes the last reading.
 func (k *clock) advance(now time.Duration) {
 	gap := now - k.now
 	if k.worked {
@@ -78,8 +79,9 @@ func (k *clock) advance(now time.Duration) {
 // adds the time in between to slept.
 func (k *clock) wake() { k.wakeAt(time.Since(k.origin)) }
 
-// wakeAt ends a sleep. It adds the time since the last reading to slept, and sets the
-// clock to now.
+// wakeAt ends a sleep. The parameter now is the present time since origin. wakeAt adds
+// the time since the last reading to slept. Then the parameter now becomes the last
+// reading.
 func (k *clock) wakeAt(now time.Duration) {
 	k.slept += now - k.now
 	k.now, k.pendingCost, k.worked = now, 0, false

@@ -14,7 +14,7 @@ type completionQueue struct {
 	device *loopDevice
 	queue  *cq.Queue
 	conns  int // number of connections that have reserved places on this CQ
-	// Number of polls after which the CQ was empty: see cq.Queue.Emptied.
+	// emptyPolls counts the polls that have left the CQ empty: see cq.Queue.Emptied.
 	emptyPolls   uint64
 	handled      uint64 // number of completions that were polled and handled
 	unusedAtTrim bool   // no connection used this CQ when trimQueues last ran

@@ -210,8 +210,9 @@ func TestCQsArePolledInTurn(t *testing.T) {
 	require.EqualValues(t, 1, last.Stats().Messages)
 }
 
-// TestHeldCompletionsAreNotAnEmptyPoll checks that a poll that returns only what Arm has
-// found is not taken for one that empties the CQ.
+// TestHeldCompletionsAreNotAnEmptyPoll checks a poll after Arm. Arm also polls the CQ,
+// and holds the completions that it finds for the next poll. That poll must not count in
+// emptyPolls, because the CQ may have new completions.
 func TestHeldCompletionsAreNotAnEmptyPoll(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, nil)
 	require.NoError(t, p.accepted.Send(nil))

@@ -77,9 +77,10 @@ type Config struct {
 	// provider/soft they need 16,384 descriptors if their peers are on this host.
 	MaxConns int
 	// SharedRecvBuffers is the number of receive buffers that all connections of a loop
-	// share. Zero means a receive queue of MaxInFlight buffers for each connection. The
-	// system provides their memory at its first use. With many connections it is most of
-	// a loop's memory.
+	// share. Zero means that nothing is shared: each connection has its own receive queue
+	// of MaxInFlight buffers. With many connections, these queues take most of a loop's
+	// memory. The system provides the memory of a receive buffer when the buffer is first
+	// used.
 	SharedRecvBuffers int
 	// SignalEvery is the number of sends per completion. The completion confirms all
 	// sends before it. Zero means a quarter of MaxInFlight, rounded up.
@@ -119,8 +120,9 @@ type Config struct {
 	// before it is rejected. Zero means 10s.
 	DecisionTimeout time.Duration
 	// ConnectTimeout is how long a connection may take to open, on either side, at most
-	// cm.MaxTimeout. Zero means 30s. A dial then survives an outage of 5s, although the
-	// kernel repeats a lost request only after 4.6s or 6.1s.
+	// cm.MaxTimeout. Zero means 30s. The kernel waits 4.6s or 6.1s before it repeats a
+	// lost request. With 30s there is time for several repetitions, so a dial survives a
+	// network outage of 5s.
 	ConnectTimeout time.Duration
 	// DrainTimeout limits each of two waits of a closing connection. Zero means 5s. The
 	// waits are:
@@ -128,14 +130,15 @@ type Config struct {
 	//   - before OnClose, until the peer has confirmed all sends.
 	//   - after OnClose, until the peer has disconnected.
 	DrainTimeout time.Duration
-	// Keepalive is the time without a message or confirmation of the peer after which the
-	// loop sends a probe, up to a sixteenth later. The probe is a WRITE of zero bytes,
-	// for which the peer needs no receive buffer. Zero means 30s. Negative means no
-	// probes.
+	// Keepalive is the time after which the loop sends a probe, if meanwhile neither a
+	// message nor a confirmation has come from the peer. The loop may be late by up to a
+	// sixteenth of this time. The probe is a WRITE of zero bytes, for which the peer
+	// needs no receive buffer. Zero means 30s. Negative means no probes.
 	//
 	// If a probe is not answered within another Keepalive, the connection ends with
-	// ErrKeepalive. While sends are unconfirmed, only the retries of the transport end it
-	// (see AckTimeout), because the peer may merely have no receive buffers.
+	// ErrKeepalive. A probe after unconfirmed sends does not end the connection, because
+	// perhaps the peer just has no receive buffers for the sends. Then only the retries
+	// of the transport can end the connection: see AckTimeout.
 	//
 	// A peer whose loop hangs may still answer: see Conn.SetIdleTimeout.
 	Keepalive time.Duration

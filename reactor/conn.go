@@ -32,7 +32,7 @@ type Conn struct {
 	closeReason closeReason
 
 	dirty         bool // the connection is in Loop.dirty
-	advanceQueued bool // the connection is in Loop.closing
+	advanceQueued bool // the connection is in Loop.closing, where it waits for a call of advance
 	endedByApp    bool // the application has called Close or Abort
 
 	flow sendFlow
@@ -55,8 +55,9 @@ type Conn struct {
 
 	deviceEvents deviceEventsState // whether the events of the device were fetched, see conn_device_events.go
 
-	// emptyPollsAtDisconnect is queue.emptyPolls at cm.Disconnected. As long as they are
-	// equal, earlier completions may be in the CQ: see stateAwaitingEmptyCQ.
+	// emptyPollsAtDisconnect is the value that queue.emptyPolls had when cm.Disconnected
+	// was received. As long as queue.emptyPolls has this value, the CQ may have
+	// completions from before cm.Disconnected: see stateAwaitingEmptyCQ.
 	emptyPollsAtDisconnect uint64
 
 	dialOptions *DialOptions // the pointer that was passed to Dial; nil on the accepting side

@@ -162,9 +162,10 @@ func (c *Conn) await(s connState) {
 	c.enterSameLimit(s)
 }
 
-// enterFlushing enters stateFlushing and disconnects, which flushes the queues. It posts
-// a probe as the last request. When the probe has completed, all messages received
-// before have been polled.
+// enterFlushing enters stateFlushing and disconnects, which flushes the queues. Then it
+// posts a probe. The probe is flushed too. Messages that were received before the
+// disconnect come before the probe in the CQ. So when the loop has polled the probe, it
+// has polled these messages.
 func (c *Conn) enterFlushing() {
 	c.enterFor(stateFlushing, flushTimeout)
 	c.disconnect()

@@ -66,8 +66,8 @@ func (e *closeReason) setCause(cause error) {
 	}
 }
 
-// isEffect reports whether a failure of the queue pair may have caused the reason: a
-// flushed request, a disconnect of the peer, or errFailedEarly.
+// isEffect reports whether the reason may be only the effect of a failed queue pair. Such
+// reasons are a provisional one, a disconnect of the peer, and errFailedEarly.
 func (e *closeReason) isEffect() bool {
 	return e.provisional() || e.kind == finalCause && e.unconfirmed || e.cause != nil && (e.cause == e.peerErr || e.cause == errFailedEarly)
 }
@@ -81,8 +81,8 @@ func (e *closeReason) deviceEvent(cause error) {
 	}
 }
 
-// requestFailed records the error err of a request with the completion status s. It
-// becomes the reason if there is none, or, unless it is provisional, in place of a
+// requestFailed records the error err of a request with the completion status s. If there
+// is no reason yet, err becomes the reason. If err is not provisional, it also replaces a
 // provisional reason or a device event.
 func (e *closeReason) requestFailed(err error, s verbs.Status) {
 	flushed := s == verbs.StatusWRFlushErr

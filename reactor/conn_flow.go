@@ -45,9 +45,10 @@ func (f *sendFlow) staged() uint32 { return f.head - f.posted }
 // full reports whether there is no room for another request of the application.
 func (f *sendFlow) full() bool { return f.outstanding()-f.probes >= f.limit }
 
-// next returns the slot of the next request, and whether to signal it: if signal is
-// true, after signalEvery-1 unsignaled requests, or if it fills the queue. A full queue
-// without a signaled request would stay full.
+// next returns the slot of the next request, and whether to signal this request. Any one
+// of three conditions suffices: the parameter signal is true, the signalEvery-1 requests
+// before are unsignaled, or this request fills the queue. A full queue without a signaled
+// request would stay full.
 func (f *sendFlow) next(signal bool) (slot uint32, signaled bool) {
 	return f.head & f.mask, signal || f.unsignaled+1 >= f.signalEvery || f.outstanding()+1-f.probes >= f.limit
 }
@@ -61,7 +62,7 @@ func (f *sendFlow) accepted(signaled bool) {
 	}
 }
 
-// accept is next and accepted.
+// accept calls next, and then accepted for the slot that next has returned.
 func (f *sendFlow) accept(signal bool) (slot uint32, signaled bool) {
 	slot, signaled = f.next(signal)
 	f.accepted(signaled)
@@ -90,8 +91,9 @@ func (f *sendFlow) retire() (slot uint32) {
 	return slot
 }
 
-// writable reports whether OnWritable must be called: a send was refused, and at most
-// half of the requests are outstanding. It reports true once for a refusal.
+// writable reports whether OnWritable must be called: a send was refused, and since then
+// the number of outstanding requests has fallen to half of limit or less. After one
+// refusal it returns true only once.
 func (f *sendFlow) writable() bool {
 	if !f.writableDue || f.outstanding()-f.probes > f.limit/2 {
 		return false

@@ -62,7 +62,7 @@ func TestKeepaliveOnWirePath(t *testing.T) {
 }
 
 // TestKeepaliveWithUnconfirmedSends checks that an unanswered probe does not end a
-// connection with unconfirmed sends. The peer may only lack receive buffers.
+// connection with unconfirmed sends. Perhaps the peer just has no receive buffers.
 func TestKeepaliveWithUnconfirmedSends(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, &reactor.Config{MaxInFlight: 4, Keepalive: time.Hour})
 	sent := uint64(0)
@@ -92,8 +92,8 @@ func TestKeepaliveNotAnsweredOnBusyQueue(t *testing.T) {
 	// This call makes the loop probe both connections.
 	runLate(t, p.client, 2*time.Hour, func() {})
 	answered := func() bool { return reactor.OutstandingProbes(p.client) == 1 }
-	// A probe is outstanding on each connection. The loop p.server does not run, so only
-	// the second one is answered.
+	// A probe is outstanding on each of the two connections. The loop p.server does not
+	// run, so only the probe to the loop other is answered.
 	drive(t, answered, p.client, other)
 	runLate(t, p.client, 2*time.Hour, func() {
 		for range 10 {

@@ -2,8 +2,9 @@ package reactor
 
 import "time"
 
-// A liveness determines whether a connection is idle, whether its peer is alive, and
-// when a probe is due. The parameter keepalive is Config.Keepalive; 0 means no probes.
+// A liveness determines whether a connection is idle, whether its peer is alive, and when
+// a probe is due. Several methods have a parameter keepalive: it is Config.Keepalive, or
+// 0 for no probes.
 type liveness struct {
 	idleTimeout time.Duration // set by SetIdleTimeout; 0 means none
 	// Time from which the idle timeout counts: the last check that found
@@ -13,8 +14,9 @@ type liveness struct {
 
 	lastFromPeer time.Duration // time of the last receive or confirmed send
 	probe        probeState
-	// lastProbe is when the outstanding probe was posted, or when its answer was last
-	// found missing without ending the connection (probeBehindSends).
+	// lastProbe is the time at which the outstanding probe was posted. If no answer has
+	// come after the time Config.Keepalive, but the connection does not end
+	// (probeBehindSends), probeDue sets lastProbe to the present time.
 	lastProbe time.Duration
 }
 
@@ -77,8 +79,9 @@ func (l *liveness) check(now, keepalive time.Duration) error {
 	return nil
 }
 
-// probeDue reports whether a probe must be posted now. While one is outstanding it
-// returns false, and restarts lastProbe after each Keepalive.
+// probeDue reports whether a probe must be posted now. While a probe is outstanding,
+// probeDue returns false. If the time keepalive has passed since lastProbe, probeDue then
+// sets lastProbe to now, so nextCheck returns a later time.
 func (l *liveness) probeDue(now, keepalive time.Duration) bool {
 	switch {
 	case keepalive == 0:
@@ -91,8 +94,9 @@ func (l *liveness) probeDue(now, keepalive time.Duration) bool {
 	return false
 }
 
-// nextCheck returns when check and probeDue must be called next. The result none is true
-// without an idle timeout and probes.
+// nextCheck returns the time when at which check and probeDue must be called next. If
+// there is neither an idle timeout nor a keepalive time, no call is necessary, and
+// nextCheck sets the result none to true.
 func (l *liveness) nextCheck(keepalive time.Duration) (when time.Duration, none bool) {
 	none = true
 	if l.idleTimeout > 0 {

@@ -163,9 +163,10 @@ func (l *Loop) startAccept(req *ConnRequest, p *AcceptParams) {
 	}
 }
 
-// rejectNoRoom rejects an accepted request for which making the connection failed with
-// cause. It sends no answer if the peer has given up or the device was removed. During a
-// shutdown, closing the ID rejects the request.
+// rejectNoRoom rejects a request that the application has accepted. The connection could
+// not be made, and the parameter cause is the error. If the peer has given up or the
+// device was removed, rejectNoRoom sends no answer. During a shutdown, closing the ID
+// rejects the request.
 func (c *Conn) rejectNoRoom(cause error) {
 	reject := func() error { return nil }
 	if !errors.Is(cause, ErrShutdown) && !errors.Is(cause, verbs.ErrPeerGone) && !errors.Is(cause, ErrDeviceRemoved) {

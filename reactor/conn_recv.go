@@ -66,8 +66,9 @@ func (c *Conn) deliver(b *Buffer) {
 // discarded. Otherwise they are passed to OnMessage.
 func (c *Conn) discardsMessages() bool { return c.endedByApp || c.state >= stateDisconnecting }
 
-// replace puts another buffer into the receive queue for b, which the application keeps.
-// If there is no memory for one, Release puts b back.
+// replace is called when the application keeps the buffer b. It stages another buffer for
+// the receive queue in place of b. If there is no memory for another buffer, the queue
+// lacks one until Buffer.Release stages b again.
 func (c *Conn) replace(b *Buffer) {
 	fresh, err := c.device.slab.get()
 	if err != nil {
@@ -77,8 +78,9 @@ func (c *Conn) replace(b *Buffer) {
 	c.repost(fresh)
 }
 
-// repost stages a buffer for the receive queue, or returns it to the slab if the
-// connection receives no more. At half of the queue's buffers it posts them at once.
+// repost stages the buffer b for the receive queue. If the connection receives no more,
+// repost returns b to the slab. When half of the queue's buffers are staged, repost posts
+// all staged buffers at once.
 func (c *Conn) repost(b *Buffer) {
 	switch {
 	case b.chunk == nil: // Loop.inlineBuffer is in no queue
