@@ -167,7 +167,8 @@ func (a *acceptor) moveID(req *ConnRequest, channel *cm.EventChannel) error {
 }
 
 // removeRequest removes a request whose ID was closed or moved. During a shutdown the
-// first loop waits until no request is left. Then removeRequest wakes the first loop.
+// first loop waits until no request is left. When none is left, removeRequest wakes the
+// first loop.
 func (a *acceptor) removeRequest(req *ConnRequest) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -94,9 +94,9 @@ func (l *liveness) probeDue(now, keepalive time.Duration) bool {
 	return false
 }
 
-// nextCheck returns the time when at which check and probeDue must be called next. If
-// there is neither an idle timeout nor a keepalive time, no call is necessary, and
-// nextCheck sets the result none to true.
+// nextCheck returns the time at which check and probeDue must be called next. If there is
+// neither an idle timeout nor a keepalive time, no call is necessary, and the result none
+// has the value true.
 func (l *liveness) nextCheck(keepalive time.Duration) (when time.Duration, none bool) {
 	none = true
 	if l.idleTimeout > 0 {

@@ -40,8 +40,9 @@ func (c *Conn) CompareSwap(remote Remote, compare, swap uint64, o SendOptions) e
 
 // FetchAdd adds the parameter add to the 8 bytes of the peer's memory at remote, as one
 // atomic operation. OnCompletion gets the old value in Op.Value. The address is a
-// multiple of 8. Values are in host byte order. The memory belongs to one loop of the
-// peer, so only connections to that loop can reach it. Errors are as for Write.
+// multiple of 8. Values are in host byte order. The peer's memory belongs to one
+// loop of the peer, and only connections to that loop can use this memory. Errors are as
+// for Write.
 func (c *Conn) FetchAdd(remote Remote, add uint64, o SendOptions) error {
 	return c.atomic(verbs.OpFetchAdd, remote, add, 0, &o)
 }
