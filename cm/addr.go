@@ -34,8 +34,10 @@ func (id *ID) Bind(addr netip.AddrPort) error {
 // Serves. Source: rdma_listen(3).
 //
 // The backlog is how many requests may wait for EventChannel.Next. Zero or less means
-// DefaultBacklog. The transport may have a lower limit. Above it, requests are dropped
-// and repeated by the peer, or in the UDP port space refused.
+// DefaultBacklog. The transport may have a lower limit. Further requests find no room:
+//
+//   - In the TCP port space such a request is dropped, and the peer sends it again.
+//   - In the UDP port space such a request is refused.
 //
 // The errors are ErrAddrInUse, ErrAddrNotAvailable and *HolderError.
 func (id *ID) Listen(backlog int) error {

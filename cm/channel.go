@@ -12,8 +12,8 @@ import (
 // An EventChannel is a queue of the events of its IDs, first in first out. See the
 // package comment for goroutines. Source: rdma_create_event_channel(3).
 type EventChannel struct {
-	// The lock order is EventChannel.fetch, ID.mu, EventChannel.mu. All of them may be
-	// held during a call of the transport.
+	// The lock order is EventChannel.fetch, ID.mu, EventChannel.mu. This package may hold
+	// all three while it calls a method of the transport.
 
 	transport Transport
 	t         TransportChannel

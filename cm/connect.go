@@ -95,8 +95,9 @@ func (id *ID) Disconnect() error {
 	return id.do(callDisconnect, func() error { return id.t.Disconnect() })
 }
 
-// endpoint returns the endpoint of this side. If the ID has no device, the error is a
-// *StateError for the call c.
+// endpoint returns what limits the connection parameters of this side: the device and
+// the queue pair. If the ID has no device, the error is a *StateError that names the
+// call c.
 func (id *ID) endpoint(c call) (*endpoint, error) {
 	dev, err := id.device(c)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// The label of a test case begins with the tested statements of manual_test.go, such as
-// "C1". A is rdma_accept(3) of 2014, C is rdma_connect(3), R is rdma_reject(3).
+// The name of a test case begins with the statements that it tests, such as "C1".
+// manual_test.go lists the statements.
 //
 // The fake device serves at most 16 READs and atomics of the peer, and can have 8 of its
 // own outstanding.
@@ -23,11 +23,11 @@ func withQP(p *peer) *peer {
 	return p
 }
 
-// usualRequest is the request of Connect without parameters.
+// usualRequest is the message that Connect(nil) sends.
 var usualRequest = cm.MessageParam{ResponderResources: 16, InitiatorDepth: 8, RetryCount: 7, RNRRetryCount: 7, QPNum: fakeQPNum}
 
-// zeroCounts asks for zero in every field. In ConnParam every negative number means
-// zero, so the fields have different ones.
+// zeroCounts asks for zero in every count. In ConnParam every negative number means
+// zero. To test this, each field has a different negative number.
 var zeroCounts = &cm.ConnParam{ResponderResources: -1, InitiatorDepth: -2, RetryCount: math.MinInt, RNRRetryCount: -256}
 
 func TestConnect(t *testing.T) {

@@ -3,8 +3,8 @@ package cm
 import "fmt"
 
 // Credentials are the process and the user at the other end of a connection within one
-// host, from the time when that end was created. Decisions should use the user ID only,
-// because the kernel reuses process IDs. Source: unix(7), SO_PEERCRED.
+// host. The kernel recorded them when the other end was created. Decisions should use
+// the user ID only, because the kernel reuses process IDs. Source: unix(7), SO_PEERCRED.
 type Credentials struct {
 	// PID is the process ID, or 0 for a process outside this PID namespace.
 	PID int32
@@ -44,8 +44,9 @@ func (e *UserError) Error() string {
 	return fmt.Sprintf("%s belongs to user %d, who is not allowed", e.Name, e.UID)
 }
 
-// A HolderError is the reason why Bind or Listen could not take an address: a Unix
-// socket holds it already.
+// A HolderError reports that Bind or Listen could not take an address and port. The soft
+// device reserves each address and port with a Unix socket. In this case another Unix
+// socket has already reserved the same or a conflicting address and port.
 type HolderError struct {
 	// Err is ErrAddrInUse or ErrAddrNotAvailable.
 	Err error

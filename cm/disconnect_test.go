@@ -9,8 +9,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// TestEarlyDisconnect checks Disconnect in each state in which Established was not
-// fetched.
+// TestEarlyDisconnect checks Disconnect before the caller has fetched Established.
 func TestEarlyDisconnect(t *testing.T) {
 	t.Run("Disconnect does not cancel Connect", func(t *testing.T) {
 		for _, state := range []cm.State{cm.StateConnecting, cm.StateResponded} {

@@ -19,11 +19,14 @@
 //	CreateQP, post receives
 //	Connect         ----------------->     ConnectRequest (a new ID)
 //	                                       CreateQP, post receives
-//	Established     <-----------------     Accept, or Reject -> Rejected
+//	Established     <-----------------     Accept
 //	                ----------------->     Established
 //	Disconnect      ----------------->     Disconnected
 //	Disconnected    <-----------------     Disconnect
 //	Close                                  Close
+//
+// If the passive side calls Reject instead of Accept, the active side gets Rejected
+// instead of Established.
 //
 // Each side has two descriptors to wait on: the descriptor of the event channel and the
 // descriptor of the completion channel. When the peer disconnects, this side only gets
@@ -32,11 +35,11 @@
 //
 // The process of a peer may end without disconnecting. On the local path of
 // provider/soft this side then gets Disconnected at once, with verbs.ErrPeerGone in
-// Event.Err. With devices of the kernel, the kernel of the peer disconnects for the
-// process, but only once. On the wire path of provider/soft, and if the host of the peer
-// is down, nothing is sent. This side then finds out only when a request of its own is
-// not acknowledged, so a side that only receives has to send something from time to
-// time, such as a WRITE of no bytes.
+// Event.Err. With devices of the kernel, the peer's kernel sends the disconnect request.
+// The kernel sends the request only once, so the request may be lost. On the wire path
+// of provider/soft, and if the host of the peer is down, nothing is sent. This side then
+// finds out only when a request of its own is not acknowledged, so a side that only
+// receives has to send something from time to time, such as a WRITE of no bytes.
 //
 // The caller acknowledges every event with Event.Ack. Before the caller closes an ID, it
 // acknowledges the events of the ID and closes the queue pair of the ID. State lists the

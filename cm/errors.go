@@ -18,8 +18,8 @@ var (
 	// ErrTimedOut reports that the peer did not answer in time.
 	ErrTimedOut = errors.New("timed out")
 	// ErrStale reports that the peer does not have the connection any more, for example
-	// because the peer restarted. The peer has requested another connection with the same
-	// queue pair (IBTA vol. 1, 12.9.8.3.1).
+	// because the peer restarted. This side knows this because the peer has requested a
+	// new connection with the same queue pair (IBTA vol. 1, 12.9.8.3.1).
 	ErrStale = errors.New("stale connection: the peer does not have it any more")
 	// ErrNoRoute reports that no device can reach the address.
 	ErrNoRoute = errors.New("no route to the address")
@@ -40,7 +40,7 @@ const (
 	RejectNoResources      RejectReason = 3  // the peer has no room for the connection
 	RejectTimeout          RejectReason = 4  // the sender of the REJ got no answer in time
 	RejectUnsupported      RejectReason = 5  // the peer does not support the request
-	RejectInvalidCommID    RejectReason = 6  // the communication ID is unknown or already used
+	RejectInvalidCommID    RejectReason = 6  // the communication ID is not valid, for example unknown
 	RejectInvalidInstance  RejectReason = 7  // the request is for an incompatible service
 	RejectInvalidServiceID RejectReason = 8  // there is no listener
 	RejectInvalidTransport RejectReason = 9  // the peer does not support the transport service
@@ -50,7 +50,7 @@ const (
 	RejectNoResponderRes   RejectReason = 27 // the peer has too few responder resources
 	RejectConsumer         RejectReason = 28 // the application refused
 	RejectInvalidRNRRetry  RejectReason = 29 // the RNR retry count is not valid
-	RejectDuplicateCommID  RejectReason = 30 // the communication ID is in use
+	RejectDuplicateCommID  RejectReason = 30 // another connection has the same local communication ID
 	RejectInvalidVersion   RejectReason = 31 // the version of the message is not supported
 	RejectVendorOption     RejectReason = 35 // an option of the vendor is not supported
 )
@@ -182,9 +182,12 @@ type UnreachableError struct {
 	PrivateData []byte
 	// ByApplication is true if the peer's application refused; see RejectError.
 	ByApplication bool
-	// Cause is RejectError.Cause after a refusal, and nil after a timeout. Otherwise it
-	// says why no answer will come. It matches syscall.ECONNREFUSED if no process uses
-	// the peer's UDP port.
+	// Cause depends on the failure:
+	//
+	//   - If the peer refused the lookup, Cause explains SIDR, or is nil.
+	//   - If the time ran out, Cause is nil.
+	//   - If this side knows that no answer will come, Cause says why. For example, Cause
+	//     matches syscall.ECONNREFUSED if no process uses the peer's UDP port.
 	Cause error
 }
 
@@ -231,7 +234,8 @@ func (e *StatusError) Is(target error) bool {
 const statusTimedOut = -110
 
 // cause returns the error of an event that reports a failure, and nil for other events.
-// A status that is not a RejectReason or SIDRStatus becomes 0.
+// If raw.Status does not fit RejectError.Reason or UnreachableError.SIDR, for example
+// because raw.Status is negative, that field is 0. Event.Status keeps the number.
 func cause(raw *TransportEvent, ps PortSpace) error {
 	switch raw.Type {
 	case Rejected:

@@ -82,9 +82,10 @@ type Event struct {
 	// more.
 	Err error
 
-	// Param has the peer's parameters from this side's point of view. It is set for
-	// ConnectRequest, ConnectResponse, and Established on the active side of an RC
-	// connection. Other events may have PrivateData only, which is a copy.
+	// Param has the parameters that the peer has sent, with ResponderResources and
+	// InitiatorDepth exchanged: see MessageParam. In the TCP port space Param is set for
+	// ConnectRequest and ConnectResponse, and on the active side for Established. In all
+	// other events only Param.PrivateData may be set. Param.PrivateData is always a copy.
 	Param MessageParam
 	// UD is the destination for datagrams. It is set for Established in the UDP port
 	// space.

@@ -35,8 +35,8 @@ func TestAckTwice(t *testing.T) {
 	require.ErrorIs(t, first.Ack(), verbs.ErrState)
 }
 
-// TestEventAfterAck checks that an event keeps its values after Ack, even when its
-// memory is reused and others are fetched.
+// TestEventAfterAck checks that an event keeps its values after Ack, even when the
+// transport reuses the memory of the private data for another event.
 func TestEventAfterAck(t *testing.T) {
 	l := listening(t, cm.TCP)
 	lent := bytes.Repeat([]byte{1}, 56)

@@ -62,7 +62,7 @@ func Example() {
 // timeout is the timeout of address and route resolution.
 const timeout = 10 * time.Second
 
-// A pair has the IDs of both sides, and the objects of their queue pairs.
+// A pair has the IDs of both sides. The queue pairs of both IDs use the other fields.
 type pair struct {
 	client, server *cm.ID
 	pd             verbs.PD
@@ -71,8 +71,9 @@ type pair struct {
 	queue          *cq.Queue
 }
 
-// step reacts to an event. Both sides call Disconnect after Disconnected; on the client
-// this has no effect.
+// step reacts to an event. The client calls Disconnect first. The server then gets
+// Disconnected and answers with Disconnect. When the client gets Disconnected, it calls
+// Disconnect again, which has no effect.
 func (p *pair) step(ev *cm.Event) {
 	switch ev.Type {
 	case cm.AddrResolved:

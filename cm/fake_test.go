@@ -39,7 +39,7 @@ type fakeChannel struct {
 	fail      error // error that Next, NewID and Close return
 	closed    int
 	fd        int              // result of FD; 0 means 42
-	fdCalls   chan struct{}    // gets a value for each call of FD, unless nil
+	fdCalls   chan struct{}    // Go channel to which each call of FD sends; may be nil
 	setReady  func(ready bool) // makes fd readable or not; set by makeReadable
 }
 
@@ -297,7 +297,7 @@ type peer struct {
 	ps               cm.PortSpace
 	channel          *cm.EventChannel
 	id               *cm.ID
-	fake             *fakeID // the transport's ID of id
+	fake             *fakeID // the fake behind id
 	transportChannel *fakeChannel
 }
 

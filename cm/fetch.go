@@ -9,9 +9,9 @@ import (
 // Next never blocks. The caller acknowledges the event with Event.Ack. Source:
 // rdma_get_cm_event(3).
 //
-// Next also moves queue pairs through their states and sends confirmations, so the
-// caller repeats Next until ok is false. After an error the channel can not be used any
-// more.
+// Next also moves queue pairs through their states and sends confirmations. While events
+// wait in the channel, some of this work may wait too, so the caller repeats Next until
+// there is no event. After an error the channel can not be used any more.
 func (c *EventChannel) Next() (ev Event, ok bool, err error) {
 	c.fetch.Lock()
 	defer c.fetch.Unlock()

@@ -13,8 +13,12 @@ import (
 // for the peer: a nil error means that the operation has started. See the package
 // comment for goroutines. Source: rdma_cm(7).
 //
-// After Close, Close and CloseQP return nil, and other methods verbs.ErrClosed.
-// PortSpace, Channel, Context and State still work. Other getters return the zero value.
+// After Close:
+//
+//   - Close and CloseQP return nil.
+//   - PortSpace, Channel, Context and State still work.
+//   - Other getters return the zero value.
+//   - All other methods that return an error return verbs.ErrClosed.
 type ID struct {
 	ps PortSpace
 	t  TransportID
@@ -74,14 +78,15 @@ func (id *ID) applyEvent(t EventType) (oldState State, ok bool) {
 	}
 	id.unacked++
 	if oldState == StateDisconnectPending && (id.state == StateDisconnecting || id.state == StateDisconnected) {
-		// The application called Disconnect before this event was fetched. That call may
-		// have sent nothing, so the transport gets another one:
+		// The application called Disconnect before this event was fetched. That first call
+		// may have sent nothing. So Disconnect of the transport is called a second time:
 		//
-		//   - After Established it sends the disconnect request.
-		//   - After Disconnected it answers the peer's disconnect request.
-		//   - If the first call already sent the message, it has no effect.
+		//   - After Established the second call sends the disconnect request.
+		//   - After Disconnected the second call answers the peer's disconnect request.
+		//   - If the first call already sent this message, the second call has no effect.
 		//
-		// An error is ignored: the connection then ends after the timeouts of both sides.
+		// An error of the second call is ignored: the connection then ends after the
+		// timeouts of both sides.
 		_ = id.t.Disconnect()
 	}
 	return oldState, true

@@ -18,18 +18,22 @@ type statement struct {
 	name   string   // name of the statement, such as "A1"
 	says   string   // text of the statement, in short
 	tests  []string // tests of the statement, each as "package.Function"
-	remark string   // required without tests: the reason
+	remark string   // a note; if there are no tests, the note must say why
 }
 
-// statements lists the statements of the manual pages. The letter of a name stands for
-// the page:
+// statements lists the statements of the manual pages. The first letter of a name stands
+// for a page or a subject. The pages:
 //
-//   - A: rdma_accept(3) of 2014 (of 2007 where noted)
+//   - A: rdma_accept(3), the edition of 2014. Texts that begin with "2007:" are from the
+//     edition of 2007.
 //   - C: rdma_connect(3)
 //   - L: rdma_listen(3)
-//   - N: which parameter of one side becomes which parameter of the other side
-//   - P: private data (these pages; IBTA vol. 1, 12.6 and annex A11)
 //   - R: rdma_reject(3)
+//
+// The subjects:
+//
+//   - N: which parameter of one side becomes which parameter of the other side
+//   - P: private data (the pages above; IBTA vol. 1, 12.6 and annex A11)
 var statements = []statement{
 	{"A1", "accept answers a request, or a datagram lookup", []string{"cm.TestAccept", "connmgr.TestConnect", "connmgr.TestLookup"}, ""},
 	{"A2", "accept takes the new ID of the request, not the listener", []string{"cm.TestAccept"}, ""},
@@ -120,7 +124,8 @@ var statements = []statement{
 	{"N9", "nil in connect means the device's maximum, and 7 retries of either kind", []string{"cm.TestConnect"}, ""},
 }
 
-// packages maps the names of packages with tests of statements to directories.
+// packages has the packages that contain tests of statements. The key is the name of the
+// package, the value is its directory.
 var packages = map[string]string{
 	"cm": ".", "soft": "../provider/soft", "connmgr": "../provider/soft/internal/connmgr", "rdmacore": "../provider/rdmacore",
 	"providertest": "../provider/providertest", "wire": "../internal/wire",

@@ -9,8 +9,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// withSecondChannel opens another channel on p's transport. It returns a peer with p's
-// ID and this channel.
+// withSecondChannel opens a second channel on p's transport. It returns a copy of p that
+// has the second channel instead of the first.
 func withSecondChannel(p *peer) *peer {
 	p.t.Helper()
 	c, err := cm.OpenChannel(p.transportChannel.transport)

@@ -54,8 +54,9 @@ func (e *endpoint) acceptParam(p *ConnParam, request *MessageParam) (*MessagePar
 		return &MessageParam{PrivateData: p.PrivateData, QPNum: out.QPNum, QKey: out.QKey}, nil
 	}
 	out.RetryCount = request.RetryCount
-	// request.InitiatorDepth is the number of READs and atomics that the peer serves at a
-	// time. It limits the answer's InitiatorDepth (rdma_accept(3)).
+	// In a received request, InitiatorDepth is how many READs and atomics this side can
+	// have outstanding, because the peer serves no more: see MessageParam. So
+	// InitiatorDepth of the answer can not be larger (rdma_accept(3)).
 	usual := usualCounts{served: min(e.maxServed, request.ResponderResources), rnrRetry: min(request.RNRRetryCount, verbs.MaxRetry)}
 	return out, out.setCounts(p, usual, e.maxServed, min(e.maxIssued, request.InitiatorDepth))
 }
@@ -92,8 +93,9 @@ func count(field string, wanted int, usualNumber, limit uint8) (uint8, error) {
 	return uint8(wanted), atMost(field, wanted, int(limit))
 }
 
-// describe returns a message without counts: private data, flow control, and this side's
-// queue pair. That is the ID's queue pair, or else the one in p.
+// describe returns a message in which only private data, flow control and the queue pair
+// of this side are set. The counts are left zero. If the ID has no queue pair, the one in
+// p is used.
 func (e *endpoint) describe(p *ConnParam) (*MessageParam, error) {
 	out := &MessageParam{PrivateData: p.PrivateData, FlowControl: p.FlowControl, SRQ: p.SRQ, QPNum: p.QPNum, QKey: p.QKey}
 	if e.hasQP {

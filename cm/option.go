@@ -14,9 +14,9 @@ func (id *ID) SetTOS(tos uint8) error {
 }
 
 // SetReuseAddr allows IDs that set it to share an address and port. At most one of them
-// can listen. It must be set before Listen, and can be cleared only before Bind. If the
-// port can not be shared any more, the error is a *verbs.FeatureError. Source:
-// rdma_set_option(3).
+// can listen. It must be set before Listen, and can be cleared only before Bind. With the
+// soft device, SetReuseAddr after Connect may return a *verbs.FeatureError, because the
+// connection has taken over the port. Source: rdma_set_option(3).
 func (id *ID) SetReuseAddr(on bool) error {
 	if on {
 		return id.setOption(callSetReuseAddr, OptionReuseAddr, 1)

@@ -62,8 +62,8 @@ const (
 	// enters it from StateDisconnectPending. Disconnected leaves it.
 	StateDisconnecting
 	// StateDisconnected: the connection has ended. Disconnected enters this state, and in
-	// the UDP port space Disconnect. If the peer disconnected first, it waits until this
-	// side calls Disconnect, which flushes the queue pair, or Close.
+	// the UDP port space Disconnect. If the peer disconnected first, the peer waits until
+	// this side calls Disconnect or Close. Disconnect also flushes the queue pair.
 	StateDisconnected
 	// StateFailed: the connection was refused, the peer can not be reached, or the device
 	// was removed. Reject, a failed Accept, DeviceRemoval, ConnectError, Unreachable and
@@ -86,13 +86,13 @@ func (s State) String() string {
 	return unknown("state", uint64(s))
 }
 
-// A StateError reports a call that the state of the ID does not allow. It matches
-// verbs.ErrState.
+// A StateError reports a call that is not allowed, usually because of the state of the
+// ID. It matches verbs.ErrState.
 type StateError struct {
 	Call  string // name of the call, such as "accept"
 	State State  // the state of the ID at the time of the call
-	// Reason says why the call is refused although the state allows it. Reason is empty
-	// if the state does not allow the call.
+	// Reason is set if the call is not allowed for another reason than the state, for
+	// example because the ID has no device. Otherwise Reason is empty.
 	Reason string
 }
 
@@ -188,8 +188,8 @@ type rule[T call | EventType] struct {
 	to   State     // the next state, or sameState
 }
 
-// follow returns the state after a call or event in the state from, and true. If no rule
-// allows the call or event, follow returns from and false.
+// follow finds the rule for a call or event in the current state, and returns the next
+// state and true. If there is no such rule, follow returns the current state and false.
 func follow[T call | EventType](rules []rule[T], what T, ps PortSpace, from State) (State, bool) {
 	for _, r := range rules {
 		if r.what != what || r.from&(1<<from) == 0 || r.ps != 0 && r.ps != ps {

@@ -173,8 +173,8 @@ func everyState(t *testing.T, f func(t *testing.T, ps cm.PortSpace, state cm.Sta
 // onlyTCP reports whether a call sets an option that UDP does not have.
 func onlyTCP(name string) bool { return name == "set ACK_TIMEOUT" || name == "set MIN_RNR_TIMER" }
 
-// TestCalls makes every call in every state. It succeeds if legalSteps allows it, and
-// fails otherwise.
+// TestCalls makes every call in every state. The calls that legalSteps allows must
+// succeed, and all others must fail.
 func TestCalls(t *testing.T) {
 	everyState(t, func(t *testing.T, ps cm.PortSpace, state cm.State) {
 		for name, call := range callFuncs {
@@ -265,7 +265,7 @@ func TestEstablishWithQP(t *testing.T) {
 }
 
 // TestTransportRefuses checks that a call that the transport refuses changes nothing.
-// Only Accept loses its request.
+// Accept is the exception: after a refused Accept the ID is in StateFailed.
 func TestTransportRefuses(t *testing.T) {
 	everyState(t, func(t *testing.T, ps cm.PortSpace, state cm.State) {
 		for name, call := range callFuncs {

@@ -43,7 +43,7 @@ type TransportEvent struct {
 	Type     EventType
 	ID       TransportID // ID to which the event belongs; for ConnectRequest the new ID
 	Listener TransportID // listening ID for ConnectRequest, and nil for other events
-	Status   int         // number that Event.Status describes
+	Status   int         // see Event.Status for the possible numbers
 	// Err is the cause of AddrError, RouteError and ConnectError. For Rejected and
 	// Unreachable it may say more than Status. For Disconnected it may be
 	// verbs.ErrPeerGone or ErrStale.
@@ -84,9 +84,9 @@ type TransportID interface {
 	// Accept accepts a request. The caller never passes a nil param.
 	Accept(param *MessageParam) error
 	// Reject refuses a request, or on an active ID without a QP the peer's response. The
-	// reason is RejectConsumer, or RejectNoResources without private data. In the UDP port
-	// space RejectNoResources is sent as SIDRNoQP. A transport that can not send it sends
-	// RejectConsumer.
+	// reason is RejectConsumer or RejectNoResources. With RejectNoResources the caller
+	// passes no private data. In the UDP port space RejectNoResources is sent as SIDRNoQP.
+	// A transport that can not report a lack of resources refuses as with RejectConsumer.
 	Reject(reason RejectReason, privateData []byte) error
 	// Establish confirms a connection on an active ID without a QP.
 	Establish() error

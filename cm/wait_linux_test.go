@@ -17,7 +17,7 @@ import (
 )
 
 // waitingID returns an ID that waits for AddrResolved; see makeReadable for its channel.
-// Wait calls FD right before it sleeps.
+// Wait calls FD right before it sleeps, so fdCalls shows a test when Wait goes to sleep.
 func waitingID(t *testing.T) (p *peer, fdCalls chan struct{}) {
 	t.Helper()
 	p = reach(t, cm.TCP, cm.StateResolvingAddr)
@@ -130,8 +130,8 @@ func TestWaitClosed(t *testing.T) {
 	}
 }
 
-// TestWaitBroken checks that Wait returns the transport's error. It also fails instead
-// of polling a descriptor that will never be readable.
+// TestWaitBroken checks that Wait returns the transport's error. The test also checks
+// that Wait returns an error for a descriptor that will never be readable.
 func TestWaitBroken(t *testing.T) {
 	p, _ := waitingID(t)
 	p.transportChannel.fail = errBroken

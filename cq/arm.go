@@ -40,8 +40,8 @@ func (g *Group) Arm() (busy bool, err error) {
 
 // Consume takes events from the channel and returns their number. The owner calls it
 // when FD is readable. It never blocks and does not allocate memory. FD stays readable
-// if more events wait. The error is a *verbs.OpError; events taken before it count.
-// Source: ibv_get_cq_event(3).
+// if more events wait. The error is a *verbs.OpError. The number includes the events that
+// were taken before the error. Source: ibv_get_cq_event(3).
 func (g *Group) Consume() (events int, err error) {
 	for events < maxEvents {
 		cookie, ok, err := g.channel.Next()

@@ -17,8 +17,8 @@ func TestArmFindsEarlierCompletions(t *testing.T) {
 	other, _ := newQueue(t, g, 8)
 	complete(c, 1, 2, 3)
 
-	// The first Arm polls two completions, which stay in the queue. The second Arm finds
-	// them without a poll.
+	// The first Arm polls two completions and keeps them in q, the cq.Queue. The second
+	// Arm finds them in q and does not poll the CQ of q again.
 	for range 2 {
 		busy, err := g.Arm()
 		require.NoError(t, err)
@@ -35,9 +35,9 @@ func TestArmFindsCompletionDuringArm(t *testing.T) {
 	var c [2]*faultcq.CQ
 	calls := 0
 	script := &faultcq.Script{Between: func() {
-		// The device calls Between before and after each call of the group. Calls 1 to 4
-		// arm the two CQs. Call 6 follows the poll of the first CQ: the completion that
-		// it adds must raise an event.
+		// This function runs before and after each method of a CQ. Arming the two CQs
+		// makes runs 1 to 4, and polling the first CQ makes runs 5 and 6. So run 6 is
+		// right after that poll. The completion that run 6 adds must raise an event.
 		if calls++; calls == 6 {
 			complete(c[0], 1)
 		}
