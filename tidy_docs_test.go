@@ -43,8 +43,9 @@ func undocumented(decl ast.Decl) (names []string) {
 	return names
 }
 
-// exportedReceiver reports whether a function with an exported name needs a comment.
-// Functions and methods of exported types do, except those in wellKnown.
+// exportedReceiver reports whether a function or method with an exported name needs a
+// comment. A function always needs one. A method needs one if the type of its receiver
+// is exported, unless wellKnown lists the method.
 func exportedReceiver(fn *ast.FuncDecl) bool {
 	if fn.Recv == nil {
 		return true
@@ -88,9 +89,9 @@ func undocumentedSpec(spec ast.Spec) (names []string) {
 	return names
 }
 
-// checkExamples requires that examples have an output comment, so that go test runs
-// them. The documentation shows only their file, which must have all functions that they
-// use.
+// checkExamples requires that an example has an output comment, because otherwise go
+// test does not run the example. All functions that the example uses must be in the same
+// file, because the documentation shows an example without other files.
 func checkExamples(s *source) (problems []string) {
 	if !s.isExample() {
 		return nil

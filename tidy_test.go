@@ -149,8 +149,9 @@ func TestOversizedExist(t *testing.T) {
 	}
 }
 
-// TestArrowsExist checks that the tables name only existing packages. Otherwise an entry
-// could apply to a new package.
+// TestArrowsExist checks that arrows and testSupport name only existing packages. If the
+// entry of a removed package stayed, it would apply to a later package with the same
+// name.
 func TestArrowsExist(t *testing.T) {
 	for from, allowed := range arrows {
 		for _, pkg := range append(slices.Clone(allowed), from) {

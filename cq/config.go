@@ -19,8 +19,9 @@ type Config struct {
 	// AckEvery is how many events of a CQ are acknowledged with one call. Zero means 64.
 	// With 1, each event is acknowledged at once.
 	AckEvery int
-	// SolicitedOnly means that only failures, and receives sent with verbs.SendSolicited,
-	// end a sleep. Other completions wait at most until the safety timeout.
+	// SolicitedOnly means that only two kinds of completions end a sleep: failures, and
+	// receives of messages that the peer sent with the flag verbs.SendSolicited. Other
+	// completions wait at most until the safety timeout.
 	SolicitedOnly bool
 }
 

@@ -11,7 +11,10 @@ import (
 // Reserve sets aside n places for the completions of a new QP, before the QP is created.
 // If necessary it resizes the CQ, so reserved completions never overrun it. The number n
 // is the QP's MaxSendWR if it sends on this CQ, plus its MaxRecvWR if it receives on
-// this CQ. An SRQ counts once, with its MaxWR.
+// this CQ.
+//
+// For QPs with an SRQ, n has no part for the receives. The owner calls Reserve once more
+// for the SRQ, with the SRQ's MaxWR, however many QPs use the SRQ.
 //
 // After an error, a *verbs.OpError, nothing is reserved. If the CQ can not become deep
 // enough, the error wraps a *verbs.ParamError.
@@ -34,9 +37,9 @@ func (q *Queue) Reserve(n int) error {
 	return nil
 }
 
-// Release returns n reserved places after the QP was closed. They become free when a
-// Poll finds the CQ empty, because it may still hold completions of the QP. For an
-// invalid n Release does nothing.
+// Release returns n reserved places after the QP was closed. The CQ may still hold
+// completions of this QP. The places therefore become free only when a later Poll has
+// left the CQ empty. If n is invalid, Release does nothing.
 func (q *Queue) Release(n int) { q.reserved.release(n) }
 
 // Room returns the number of places that Reserve could set aside now, including those
@@ -75,8 +78,9 @@ func (q *Queue) grow(n, depth int) error {
 	return nil
 }
 
-// tooDeep returns the error for a reservation of n places. The parameter reserved is the
-// number of places reserved before. The CQ can hold limit completions.
+// tooDeep returns the error for a reservation that does not fit. The parameter n is the
+// number of places to reserve. The parameter reserved is the number of places that were
+// reserved before. The parameter limit is the number of completions that fit in the CQ.
 func tooDeep(reserved, n, limit int) error {
 	total := reserved + min(n, math.MaxInt-reserved)
 	return &verbs.ParamError{Field: "completions", Value: int64(total), Limit: int64(limit)}

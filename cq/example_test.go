@@ -74,7 +74,8 @@ func nextCompletions(group *cq.Group, queue *cq.Queue, epoll *poller.Poller) []v
 }
 
 // connect connects two queue pairs of this process. It returns both, and a function that
-// ends the connection. The order of the events is known here.
+// ends the connection. The events of both sides arrive on one channel, in the order in
+// which connect waits for them.
 func connect(p cm.Provider, pd verbs.PD, queue *cq.Queue) (client, server verbs.QP, disconnect func()) {
 	channel, err := cm.OpenChannel(p)
 	check(err)

@@ -170,8 +170,8 @@ func (sim *simulation) run() {
 	sim.close()
 }
 
-// poll takes a batch from each queue, and requires the order in which the completions
-// were added.
+// poll takes a batch of completions from each queue. It requires that a queue returns
+// its completions in the order in which they were added.
 func (sim *simulation) poll() (found bool) {
 	for i, l := range sim.queues {
 		wcs, err := l.queue.Poll()

@@ -13,10 +13,10 @@ type Queue struct {
 	cq    verbs.CQ
 
 	batch []verbs.WC // buffer for completions from the device
-	// With Config.Inline, if the CQ is an InlinePoller: the CQ, and memory for small
-	// messages; the index is that in batch.
-	inline verbs.InlinePoller
-	data   []verbs.InlineData
+	// The next two fields are nil unless Config.Inline is true and the CQ is an
+	// InlinePoller.
+	inline verbs.InlinePoller // the CQ
+	data   []verbs.InlineData // data[i] is memory for the message of completion batch[i]
 
 	held        int   // number of completions in batch that Poll has not returned yet
 	err         error // the first error of the CQ, which is permanent
@@ -46,7 +46,9 @@ func (q *Queue) Poll() ([]verbs.WC, error) {
 	if q.held == 0 {
 		q.fill()
 	} else {
-		q.emptied = false // the device was polled by Arm, and may have completions again
+		// Arm has polled these completions before. The device may have added others since
+		// then, so the CQ may not be empty.
+		q.emptied = false
 	}
 	return q.takeHeld()
 }
@@ -168,7 +170,8 @@ func (q *Queue) Close() error {
 		return nil
 	}
 	// A CQ with unacknowledged events can not be destroyed, so Close takes the events
-	// first. The owner's next Consume returns an error of the channel.
+	// first. Close ignores an error of Consume here. Such an error means that the channel
+	// can not be used any more, and the owner finds out with its next Consume.
 	_, _ = g.Consume()
 	q.ack()
 	if err := q.cq.Close(); err != nil {

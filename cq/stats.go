@@ -14,7 +14,9 @@ type Stats struct {
 	StaleEvents   uint64 // number of events of a CQ that is closed or unknown
 	Acks          uint64 // number of calls that acknowledged events
 	AckedEvents   uint64 // number of events that were acknowledged
-	Rescues       uint64 // number of calls of Group.Rescued; always 0 with Config.SolicitedOnly
+	// number of calls of Group.Rescued; not counted with Config.SolicitedOnly, because
+	// then a completion without an event is normal
+	Rescues uint64
 
 	Resizes  uint64 // number of CQs that Reserve has resized
 	Refusals uint64 // number of reservations that failed for lack of places

@@ -8,8 +8,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/operr"
 )
 
-// safetyTimeout is the longest sleep of Wait, because some devices lose events.
-// Arbitrary: an idle program needs almost no processor time.
+// safetyTimeout is the longest sleep of Wait. Sleeps have a limit because some devices
+// lose events. The value is arbitrary. It is so long that an idle program needs almost no
+// processor time.
 const safetyTimeout = 100 * time.Millisecond
 
 // Wait waits until Queue.Poll of a queue has something to return: completions or an
@@ -20,7 +21,8 @@ const safetyTimeout = 100 * time.Millisecond
 //
 //   - ctx.Err(), when ctx is done. Completions stay in the queues.
 //   - those of Arm and Consume.
-//   - the error of eventfd(2).
+//   - an error of poll(2), or of eventfd(2). While Wait sleeps, an eventfd tells it that
+//     ctx is done.
 //   - *verbs.FeatureError, on systems other than Linux.
 func (g *Group) Wait(ctx context.Context) error { return g.wait(ctx, safetyTimeout) }
 

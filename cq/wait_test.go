@@ -12,13 +12,14 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// completesDuringArm creates a group with one queue. A completion arrives after the
-// second poll of Arm, before the sleep.
+// completesDuringArm creates a group with one queue. A completion arrives after Arm has
+// polled the CQ, before the sleep.
 func completesDuringArm(t *testing.T, script *faultcq.Script) (*cq.Group, *cq.Queue) {
 	var c *faultcq.CQ
 	calls := 0
 	script.Between = func() {
-		// Calls 1 and 2 belong to the arming, calls 3 and 4 to the poll.
+		// The device calls Between before and after each method of a CQ. Group.Arm first
+		// arms the CQ (calls 1 and 2 of Between), and then polls it (calls 3 and 4).
 		if calls++; calls == 4 {
 			complete(c, 1)
 		}

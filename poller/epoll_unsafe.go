@@ -31,7 +31,8 @@ func epollPwait(fd int, events []unix.EpollEvent, ms int) (int, unix.Errno) {
 }
 
 // epollPeek stores the events that are ready now, and returns their number. It never
-// blocks, so it skips the scheduler of the Go runtime, which is faster.
+// blocks. Therefore it makes the system call without telling the Go scheduler, to save
+// time.
 func epollPeek(fd int, events []unix.EpollEvent) (int, unix.Errno) {
 	n, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(fd),
 		uintptr(unsafe.Pointer(&events[0])), uintptr(len(events)),

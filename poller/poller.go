@@ -108,8 +108,9 @@ func (p *Poller) Remove(t Token) error {
 }
 
 // Wait waits until a descriptor is ready, Wake is called, or the timeout has passed. It
-// returns the number of events, which may be 0 in all cases. Signals do not end the
-// wait. The error is ErrClosed or an *os.SyscallError. Source: epoll_wait(2).
+// returns the number of events that Event can return. A call of Wake is not such an
+// event, so the number may be 0 before the timeout. Signals do not end the wait. The
+// error is ErrClosed or an *os.SyscallError. Source: epoll_wait(2).
 //
 // A negative timeout means no limit. A zero timeout never blocks and is cheap. Other
 // timeouts have a resolution of 1 ns, or before Linux 5.11 of 1 ms, rounded up. The
@@ -154,9 +155,10 @@ func (p *Poller) Event(i int) (ev Event, ok bool) {
 	return Event{Token: t, Data: r.data, Ready: p.epoll.ready(i)}, true
 }
 
-// Wake ends the current Wait, or else the next one. Any goroutine may call it. Repeated
-// calls cost one atomic operation each. The owner then sees all earlier memory writes of
-// the caller. After Close, Wake does nothing.
+// Wake ends the current Wait, or else the next one. When that Wait has returned, the
+// owner sees all memory writes that the caller made before Wake. Any goroutine may call
+// Wake. While an earlier Wake has not ended a Wait yet, another Wake costs only one
+// atomic operation. After Close, Wake does nothing.
 func (p *Poller) Wake() { p.waker.wake() }
 
 // Woken reports whether the last Wait has noticed a call of Wake.

@@ -114,8 +114,8 @@ func TestWakeFromManyGoroutines(t *testing.T) {
 
 func TestWakePublishes(t *testing.T) {
 	p := newPoller(t, 8)
-	// Only Wake and Wait order the accesses of two goroutines to this variable.
-	// Otherwise the race detector reports them.
+	// Two goroutines access this variable, and only Wake and Wait order their accesses.
+	// If Wake and Wait did not, the race detector would report the accesses.
 	var shared int
 	for i := range 1000 {
 		go func() {

@@ -11,7 +11,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A fakeProvider has devices with GIDs only.
+// A fakeProvider is a provider of which only the method Devices works.
 type fakeProvider struct {
 	verbs.Provider
 	devices []verbs.Device
@@ -59,8 +59,9 @@ func TestLeadsTo(t *testing.T) {
 	require.True(t, got, "no address means any device")
 }
 
-// TestLeadsToThePeer checks an address of another host. A device must have the local
-// address from which this host sends to it.
+// TestLeadsToThePeer checks leadsTo with a peer's address, which no device has. But a
+// device has the local address from which this host sends to the peer. The result must
+// be true.
 func TestLeadsToThePeer(t *testing.T) {
 	peer := netip.MustParseAddr("192.0.2.1")
 	source := provider.SourceFor(peer)

@@ -36,8 +36,9 @@ type Config struct {
 	//   - rdmacore, if it has any device and Addr is zero or a wildcard address
 	//   - soft, in all other cases
 	//
-	// Only GIDs of RoCE devices are IP addresses. Other devices need the name
-	// "rdmacore".
+	// The GIDs of RoCE devices are IP addresses. Those of other devices are not, so
+	// "auto" does not find other devices by an address. To use them, a program calls
+	// Open("rdmacore").
 	Addr netip.Addr
 }
 

@@ -57,8 +57,8 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// TestOpenRDMACore checks the *verbs.FeatureError of Open("rdmacore") without rdmacore
-// or without a device.
+// TestOpenRDMACore opens rdmacore. If this build does not include rdmacore, or if there
+// is no RDMA device, Open must return a *verbs.FeatureError.
 func TestOpenRDMACore(t *testing.T) {
 	p, err := provider.Open("rdmacore", nil)
 	if err == nil {

@@ -10,10 +10,12 @@ type CQ interface {
 	Poll(dst []WC) (n int, err error)
 
 	// Arm requests one event on the channel, for the first completion that is added after
-	// the call. With solicitedOnly, it waits for a failure or for a receive sent with
-	// SendSolicited. To sleep, a caller calls Arm, polls once more, and sleeps only if
-	// the queue is empty. If the CQ has no channel, the error is a *ParamError. Source:
-	// ibv_req_notify_cq(3).
+	// the call. If solicitedOnly is true, only two kinds of completions cause the event:
+	// failures, and receives of messages that the peer sent with the flag SendSolicited.
+	// If the CQ has no channel, the error is a *ParamError.
+	//
+	// To sleep, a caller calls Arm, polls once more, and sleeps only if the queue is
+	// empty. Source: ibv_req_notify_cq(3).
 	Arm(solicitedOnly bool) error
 
 	// AckEvents acknowledges n events that CompChannel.Next returned for this CQ. Close

@@ -34,9 +34,11 @@ type Device interface {
 	// device owns the descriptor: callers never read, write or close it.
 	AsyncFD() int
 	// NextAsync stores the oldest asynchronous event in ev. Without an event it returns
-	// false. It never blocks. A new event replaces a waiting one of the same type about
-	// the same object. Otherwise only events about closed objects are dropped. After an
-	// error the events can not be read any more. Source: ibv_get_async_event(3).
+	// false. It never blocks. After an error the events can not be read any more.
+	//
+	// The device drops a waiting event in two cases: when a new event of the same type
+	// about the same object arrives, and when the object is closed. Source:
+	// ibv_get_async_event(3).
 	NextAsync(ev *AsyncEvent) (ok bool, err error)
 }
 
@@ -142,8 +144,8 @@ func (g GID) String() string {
 	return string(dst[:])
 }
 
-// An AsyncEvent reports a change of a device or one of its objects that no call caused.
-// Source: ibv_get_async_event(3).
+// An AsyncEvent reports a change that no call caused. What has changed is a device or one
+// of the device's objects. Source: ibv_get_async_event(3).
 type AsyncEvent struct {
 	Type AsyncEventType
 	Port uint8 // number of the port for port events; 0 for other events

@@ -6,10 +6,11 @@ package verbs
 // copy of the data. A type assertion finds out whether a QP is one. The model is
 // ibv_wr_post(3).
 type InlineSender interface {
-	// SendInline sends data as PostSend does with OpSend and the flags SendInline and
-	// flags. The device may execute the request only at the next Doorbell or PostSend.
-	// The caller may use data again when SendInline has returned. SendInline may be
-	// called where PostSend may be called.
+	// SendInline sends the bytes in the parameter data. It does what PostSend does for a
+	// SendWR with OpSend and the flag SendInline. The parameter flags adds other flags.
+	// The device may delay the request until the next Doorbell or PostSend. When this
+	// method has returned, the caller may change the bytes. The method may be called
+	// where PostSend may be called.
 	//
 	// If the device can not do this now, SendInline returns false and does nothing. The
 	// caller then uses PostSend.
@@ -30,14 +31,16 @@ type InlineData [InlineBytes]byte
 // completions. A type assertion finds out whether a CQ is one. Some network cards have
 // this ability too.
 type InlinePoller interface {
-	// PollInline is Poll, but may also return small messages of QPs with
-	// InlineReceiver.ReceiveInline. If dst[i] has the flag WCInline, data[i] begins with
-	// the dst[i].ByteLen bytes of a SEND without immediate data. Only the first len(data)
-	// completions can have it.
+	// PollInline does what Poll does, and may also store small received messages in the
+	// parameter data. The QP must allow that with InlineReceiver.ReceiveInline. If dst[i]
+	// has the flag WCInline, the first dst[i].ByteLen bytes of data[i] are the message: a
+	// SEND without immediate data. Only the first len(data) completions can have the flag.
 	//
-	// Such a message still needs a large enough receive buffer, but leaves it posted. The
-	// ID of the completion is that of the oldest buffer. The caller owns both slices. The
-	// CQ may keep references to them until the next call.
+	// The message arrives only if the oldest posted receive buffer is large enough for it.
+	// But the buffer is not used: it stays posted, and a later message can fill it. The
+	// completion with WCInline has the ID of this buffer, and a later completion may have
+	// the same ID. The caller owns dst and data. The CQ may keep references to both until
+	// the next call.
 	PollInline(dst []WC, data []InlineData) (n int, err error)
 }
 
