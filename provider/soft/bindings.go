@@ -42,7 +42,8 @@ type endKey struct{ taker, maker uint32 }
 // A localEnd is an end of a connection on the local path.
 type localEnd struct {
 	*shm.End
-	// source to which access errors of the peer count; zero if the peer is this process
+	// source that access.ErrorLimit blames for the peer's access errors; zero if the peer
+	// is this process
 	peer access.Source
 	// true if the queue pair has made both ends itself
 	provisional bool

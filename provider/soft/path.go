@@ -19,11 +19,14 @@ type path interface {
 	// transmit sends requests until the send queue is empty or the path is full. The
 	// path calls transmit itself when it has room again.
 	transmit()
-	// sendInline sends one SEND, and returns the path sequence of its last fragment. The
-	// message may wait for transmit. sendInline returns false if it can not send the
-	// whole message now, or has to keep a copy. No other request may be waiting.
+	// sendInline sends one SEND that is not in the send queue, and returns the path
+	// sequence of its last fragment. The peer perhaps sees the message only after the
+	// next call of transmit. If the path has no room for the whole message, or would need
+	// a copy for a retransmission, sendInline sends nothing and returns false. The send
+	// queue must have no unsent request.
 	sendInline(flags verbs.SendFlags, data []byte) (seq uint64, ok bool)
-	// resend repeats the request with the RNR NAK, and the requests after it.
+	// resend repeats the request that the peer has refused with an RNR NAK, and the
+	// requests after it.
 	resend()
 	// takeAcks processes the acknowledgements that have arrived, and returns false if
 	// there were none.
@@ -37,13 +40,15 @@ type path interface {
 	requestsPending() bool
 	// abort sends a NAK for an incomplete request, and then calls requestFailed.
 	abort(a outcome)
-	// accessSource returns the source to which access errors of the peer count; see
-	// access.ErrorLimit. It returns false if the peer is this process.
+	// accessSource returns the source that access.ErrorLimit blames for the peer's access
+	// errors. It returns false if the peer is this process, or on a UD queue pair.
 	accessSource() (access.Source, bool)
-	// rebind offers the path another end. The path accepts it if its own end is
-	// provisional and the peer has not taken the other provisional end. The result moved
-	// is then the new path, over which the queue pair sends its requests again. The
-	// result taken is true if the caller does not own the end any more.
+	// rebind offers the path a new end. The present end is provisional if this side has
+	// made both ends of the present connection. If so, and the peer has not taken the
+	// peer's end, rebind makes a new path from the offered end. The result moved is the
+	// new path, or nil. The queue pair then sends its requests again over the new path.
+	// The result taken is true if rebind has used or released the offered end, which
+	// the caller then no longer owns.
 	rebind(end *localEnd) (moved path, taken bool, err error)
 	// peerGone reports that the peer's process has ended without closing the connection
 	// of the given end. Other paths ignore the call.

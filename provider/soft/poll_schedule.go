@@ -33,9 +33,10 @@ type pollState uint8
 
 const (
 	// pollParked: the shard does not poll the connection. A connection begins and ends
-	// in this state. If more than maxPolledIdle connections are polled, one is parked
-	// after parkAfter calls of drive without work, or when the owner may sleep. Its peer
-	// is asked to ring the doorbell, which makes the connection active.
+	// in this state. The shard parks connections only while more than maxPolledIdle are
+	// polled: those without work for parkAfter calls of drive, and any connections when
+	// the owner may sleep. The shard asks the peer of a parked connection to ring the
+	// doorbell, which makes the connection active.
 	pollParked pollState = iota
 	// pollActive: each call of drive polls the connection. It becomes active when it
 	// sends, its doorbell rings, or a poll finds work. It becomes idle after idleAfter
@@ -56,18 +57,19 @@ type pollEntry struct {
 // A pollSchedule decides what each call of drive polls. It counts calls, because reading
 // the clock is expensive.
 type pollSchedule struct {
-	drives   uint32     // number of calls of drive so far; wraps
-	active   []*shmConn // connections that each call of drive polls
-	idle     []*shmConn // connections of which each call of drive polls one, in turn
-	nextIdle int        // index of the idle connection that was polled last
+	drives uint32     // number of calls of drive so far; wraps
+	active []*shmConn // connections that each call of drive polls
+	idle   []*shmConn // connections of which each call of drive polls one, in turn
+	// index of the idle connection that was polled last; nextIdleConn first adds one
+	nextIdle int
 }
 
 // begin counts a call of drive.
 func (p *pollSchedule) begin() { p.drives++ }
 
 // rareDue reports whether this call of drive checks sockets, timers and epoll. The
-// parameter wireInUse is true if there are wire path sockets, which are always polled
-// without active connections.
+// parameter wireInUse is true if the shard has wire path sockets. If the shard has such
+// sockets but no active connections, every call checks.
 func (p *pollSchedule) rareDue(wireInUse bool) bool {
 	return p.drives%rareEvery == 0 || wireInUse && len(p.active) == 0
 }

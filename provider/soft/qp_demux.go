@@ -10,8 +10,8 @@ import (
 )
 
 // A qpDemux is a shard's part of the wire path. It delivers packets to queue pairs by
-// number. Responses are sent later, after all packets that have arrived. So a burst gets
-// one acknowledgement.
+// number. It sends no response until all packets that have arrived are delivered. So a
+// burst of requests gets one acknowledgement.
 type qpDemux struct {
 	conn packetConn
 	qps  map[uint32]wireQP // queue pairs by number
@@ -37,8 +37,8 @@ func (s *qpDemux) receive(p wire.Packet, from *udp.Header) (taken bool) {
 	return q != nil
 }
 
-// sendDue sends the packets that are due, but no delayed acknowledgements. A busy owner
-// sends its own requests first.
+// sendDue sends the packets that are due. An acknowledgement may wait for a later call;
+// see ackDelay.
 func (s *qpDemux) sendDue() {
 	if len(s.due) > 0 {
 		s.sendListed()

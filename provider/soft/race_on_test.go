@@ -2,6 +2,7 @@
 
 package soft
 
-// seedDivisor divides the number of seeds of each simulation, which is ten times slower
-// with the race detector. Each simulation runs in one goroutine.
+// seedDivisor divides the number of seeds of each simulation, because the race detector
+// makes simulations ten times slower. Fewer seeds are enough: a simulation runs in one
+// goroutine, so it can have no races.
 const seedDivisor = 10

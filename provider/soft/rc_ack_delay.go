@@ -6,8 +6,8 @@ const (
 	// maxDelayedPackets is how many packets one delayed acknowledgement may cover.
 	// Arbitrary.
 	maxDelayedPackets = 16
-	// maxAckDelays is for how many calls of drive an acknowledgement may be delayed:
-	// about ten microseconds of constant polling.
+	// An acknowledgement is delayed until the maxAckDelays-th call of drive at most. With
+	// constant polling, this takes about ten microseconds.
 	maxAckDelays = 64
 )
 
@@ -27,8 +27,9 @@ const (
 	ackDelayed
 )
 
-// ackDelay decides how long an acknowledgement is delayed. A peer that gets a reply does
-// not need it soon, so it can cover several messages. The zero value is ready to use.
+// ackDelay decides how long an acknowledgement is delayed. After a reply, the peer does
+// not need the acknowledgement soon. So this side may wait for more messages, and then
+// acknowledge them all together. The zero value is ready to use.
 type ackDelay struct {
 	state ackState
 	// number of calls of drive for which the acknowledgement was delayed

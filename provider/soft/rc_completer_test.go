@@ -73,8 +73,9 @@ func TestWireResponsesAckEarlierRequests(t *testing.T) {
 	require.Equal(t, uint64(0x0102030405060708), binary.NativeEndian.Uint64(p.e.mr.Bytes()))
 }
 
-// The acknowledgement of a later request shows that a READ's response was lost. No
-// acknowledgement completes the READ.
+// An ACK of a READ, or of a request after the READ, shows that the rest of the READ's
+// response was lost. The ACK does not complete the READ. The requester requests the
+// missing part again.
 func TestWireAckAfterLostReadResponse(t *testing.T) {
 	for name, seq := range map[string]uint64{"ACK of the READ's last packet": 3, "ACK of the request after the READ": 4} {
 		p := newScript(t)
@@ -163,8 +164,9 @@ func TestWireReadIntoMemoryThatWasClosed(t *testing.T) {
 	p.wantDone("the first response packet fails the request", verbs.StatusLocProtErr, 1)
 }
 
-// A READ whose response can not be stored fails the connection. Its later packets are no
-// longer in flight, and the shared window does not grow.
+// A READ's response can not be stored, so the connection fails. The packets of this
+// connection are then no longer in flight. The congestion window, which this connection
+// shares with another one, does not grow.
 func TestWireCongestionAfterFailedRead(t *testing.T) {
 	p := newScript(t)
 	g := p.conn.cong.shared
@@ -183,8 +185,9 @@ func TestWireCongestionAfterFailedRead(t *testing.T) {
 	require.EqualValues(t, 16, g.window)
 }
 
-// An acknowledgement may fail a request and also show the loss of a READ's response. The
-// failed connection does not request the READ again.
+// The test marks a SEND as failed on this side. One ACK then arrives for the SEND and the
+// READ after it, whose response was lost. Because of the SEND, the connection fails. So
+// the READ is not requested again.
 func TestWireNoRetransmissionAfterFailure(t *testing.T) {
 	p := newScript(t)
 	g := p.conn.cong.shared

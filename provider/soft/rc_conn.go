@@ -142,7 +142,8 @@ func (c *rcConn) reset() (usable bool) {
 	return false
 }
 
-// stopSending stops the timers of the requester, and leaves the congestion control.
+// stopSending stops the timers of the requester, and removes the connection from the
+// congestion control of the peer's address.
 func (c *rcConn) stopSending() {
 	c.retry.timer.stop()
 	c.credits.stop()

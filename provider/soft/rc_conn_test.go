@@ -55,8 +55,8 @@ func TestWireEverySizeAndOperation(t *testing.T) {
 				require.EqualValues(t, 77, got[0].Imm)
 			}
 		}
-		// A WRITE without immediate data and a READ leave their receive buffer unused.
-		// The test removes it.
+		// One receive buffer was posted for each operation. OpWrite and OpRead use none.
+		// So two buffers are left, and the test removes them.
 		b.qp.rq.head = b.qp.rq.tail
 	}
 }

@@ -33,9 +33,9 @@ const (
 )
 
 // rcCredits is end-to-end flow control (IBTA vol. 1, 9.7.7.2). Each ACK advertises how
-// many messages are complete, and how many more receive buffers there are. The sum is
-// the number of the last message that may be sent. All messages count from 1, also those
-// without a buffer.
+// many messages are complete, and how many more receive buffers there are. All messages
+// are numbered from 1, also those that need no receive buffer. The two numbers of an ACK
+// add up to the number of the last message that may be sent.
 type rcCredits struct {
 	connmgr.CreditFlow
 	messagesSent uint64 // number of the last message that this side has sent
