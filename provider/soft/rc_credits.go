@@ -132,8 +132,8 @@ func (r *rcCredits) enough(msn psn.Value) bool {
 	return !r.Sends || r.advertised.Sub(msn) > maxDelayedPackets
 }
 
-// messageCount returns how many messages w is for the peer: one for each piece of a
-// READ.
+// messageCount returns by how much w increases the peer's number of complete messages
+// (MSN). A READ increases it by 1 for each piece, another request by 1.
 func (c *rcConn) messageCount(w *wqe) uint64 {
 	if w.op != verbs.OpRead {
 		return 1
@@ -155,8 +155,9 @@ func (c *rcConn) onCreditTimer() {
 	c.transmit()
 }
 
-// ack returns the syndrome of an ACK for all executed requests. Credits count from the
-// complete messages (MSN), so the buffer of an incomplete message is a credit.
+// ack returns the syndrome of an ACK for all executed requests. The peer adds the credits
+// to the number of complete messages (MSN). An incomplete SEND is not in this number, so
+// the receive buffer of that SEND still counts as a credit.
 func (c *rcConn) ack() wire.Syndrome {
 	if !c.credits.Sends {
 		return wire.AckNoCredits

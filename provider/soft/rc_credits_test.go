@@ -225,8 +225,8 @@ func TestRCCreditsUpdate(t *testing.T) {
 	require.False(t, r.lacks(&wqe{op: verbs.OpSend, rc: rcRequest{messageNumber: 100}}), "the credits are infinite")
 }
 
-// A requester without credits may send some packets. The operation, and the packet's
-// position in the request, decide.
+// A requester without credits may still send some packets. Which packets these are
+// depends on the operation, and on the packet's position in the request.
 func TestRCCreditsPositions(t *testing.T) {
 	send := &wqe{op: verbs.OpSend, rc: rcRequest{firstSeq: 4, messageNumber: 1}}
 	imm := &wqe{op: verbs.OpWriteImm, rc: rcRequest{firstSeq: 4, messageNumber: 1}}

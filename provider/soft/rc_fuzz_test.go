@@ -83,8 +83,8 @@ func (p *script) fuzzPacket(op wire.Opcode, where, size, how byte) wire.Packet {
 	return pkt
 }
 
-// checkInvariants checks relations between counters that hold for all packets of the
-// peer.
+// checkInvariants checks relations between counters. These relations must hold whatever
+// packets the peer sends.
 func (p *script) checkInvariants() {
 	sq, l := &p.e.qp.sq, p.conn
 	require.LessOrEqual(p.t, int32(sq.oldest-sq.next), int32(0))

@@ -15,8 +15,10 @@ import (
 // A modelEnd is one end of a simulated connection. It posts random requests, whose
 // results it knows.
 //
-// Request i uses slot i modulo modelSlots of its area of the memory. A packet that is
-// executed twice or out of order overwrites another request's data.
+// The memory has an area for each kind of data, and an area has modelSlots slots. Request
+// i uses slot i modulo modelSlots, so later requests use the same slot again. If a packet
+// is executed twice or out of order, it overwrites the data of another request. The
+// checks of that request's data then fail.
 type modelEnd struct {
 	e    *end
 	peer *modelEnd
@@ -28,8 +30,10 @@ type modelEnd struct {
 	// number of completed requests; they complete in order
 	done     int
 	failed   bool
-	received int    // number of messages received
-	expected []int  // indexes in ops of the SENDs and the WRITEs with immediate data
+	received int // number of messages received
+	// The SENDs, and the WRITEs with immediate data, that this end has posted and the
+	// peer has to receive. The elements are indexes in ops.
+	expected []int
 	posted   int    // number of receive buffers posted
 	adds     uint64 // the peer's counter after all posted requests
 	swaps    uint64 // the peer's compare-and-swap word after all posted requests
@@ -212,8 +216,8 @@ func (s *modelEnd) check(i int) {
 	}
 }
 
-// compare requires the data of the peer's request i, a SEND or a WRITE, at an offset of
-// this end's memory.
+// compare checks this end's memory at an offset. The peer's request i, a SEND or a WRITE,
+// must have stored its data there.
 func (s *modelEnd) compare(offset, size, i int) {
 	want := make([]byte, size)
 	fill(want, uint64(i))

@@ -163,14 +163,15 @@ func (c *rcConn) windowAllows(n uint64) bool {
 	return c.cong.allows(n)
 }
 
-// sendInline implements path. It sends nothing, because the data may be needed again.
+// sendInline implements path. It always returns false: after a loss, the data would have
+// to be sent again, and sendInline keeps no copy.
 func (*rcConn) sendInline(verbs.SendFlags, []byte) (seq uint64, ok bool) { return 0, false }
 
-// wantsAck reports whether the next packet, of n sequences, needs the AckReq bit in the
-// middle of a message. These packets need it:
+// wantsAck reports whether the next packet needs the AckReq bit even in the middle of a
+// message. The packet takes n sequences. These packets need the bit:
 //
 //   - a tail probe
-//   - one of ackEveryPackets packets, or more if the window is small
+//   - every ackEveryPackets-th packet, or every quarter of the window if that is less
 //   - a packet that fills the window
 func (c *rcConn) wantsAck(n uint64) bool {
 	interval := min(ackEveryPackets, c.cong.quarterWindow())

@@ -6,7 +6,7 @@ const (
 	// maxConnWindow is the largest number of unacknowledged packets of a connection, as
 	// in rxe (RXE_MAX_UNACKED_PSNS).
 	maxConnWindow = 128
-	// ackEveryPackets is how many packets of a message are sent without the AckReq bit.
+	// In a long message, at least every ackEveryPackets-th packet has the AckReq bit.
 	// Arbitrary.
 	ackEveryPackets = 32
 	// readPiece is how many packets of a READ's response are requested at a time. The

@@ -33,8 +33,8 @@ func newRespResources(size int) respResources {
 	return respResources{entries: make([]respResource, max(size, 1))}
 }
 
-// add adds a pending resource in place of the oldest one, whose response has arrived;
-// see full.
+// add adds a pending resource. If no entry is free, the new resource replaces the oldest
+// one. The caller has checked with full that the oldest response was sent.
 func (r *respResources) add() *respResource {
 	res := r.at(r.added)
 	r.added++

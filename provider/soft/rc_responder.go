@@ -107,8 +107,8 @@ func (r *rcResponder) addResource(n uint64) *respResource {
 	return res
 }
 
-// advance records that a packet of n sequences was executed. The parameter ends marks
-// the last packet of a message.
+// advance records that a packet of n sequences was executed. If the parameter ends is
+// true, the packet was the last one of a message.
 func (r *rcResponder) advance(n uint64, ends bool) {
 	r.expected += n
 	if ends {

@@ -13,9 +13,10 @@ import (
 type recovery uint8
 
 const (
-	// recoveryNone: the packets in flight were sent in order, and no loss is known. A
-	// connection begins in this state. A new acknowledgement or an ACK timeout leads
-	// back to it.
+	// recoveryNone: the packets in flight were sent in order, and the peer has reported
+	// no loss among them. A connection begins in this state. A new acknowledgement leads
+	// back to it. An ACK timeout does too, after which all unacknowledged packets are
+	// sent again in order.
 	recoveryNone recovery = iota
 	// recoveryResend: all unacknowledged packets are sent again, after the peer has
 	// reported a loss or the RNR timer has fired. Further reports of the loss are
@@ -78,7 +79,9 @@ func (r *retransmission) onTimer(code uint8) timerAction {
 	if r.sinceProgress >= verbs.AckTimeout(code) {
 		return timerExpired
 	}
-	// The next period begins when the timer was due. Missed checks are made at once.
+	// The timer may have fired late. The next period still begins at the time for which
+	// the timer was set. If the end of that period has passed too, the timer fires again
+	// at once.
 	r.timer.again(checkPeriod(code))
 	return timerWait
 }
@@ -93,8 +96,8 @@ func (r *retransmission) countRetry(limit uint8) bool {
 	return true
 }
 
-// goBack records that all unacknowledged packets are sent again, in recoveryNone or
-// recoveryResend.
+// goBack records that all unacknowledged packets are sent again. The parameter entered is
+// the new state: recoveryNone after an ACK timeout, otherwise recoveryResend.
 func (r *retransmission) goBack(entered recovery) { r.state, r.progressed = entered, true }
 
 // startTailProbe enters recoveryTailProbe. If the probe is not acknowledged, the timer
