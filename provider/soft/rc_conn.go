@@ -165,7 +165,8 @@ func (*rcConn) rebind(*localEnd) (moved path, taken bool, err error) { return ni
 // peerGone implements path. The wire path has no shared memory.
 func (*rcConn) peerGone(*shm.End) {}
 
-// receiveAt implements path. It is called for UD queue pairs only.
+// receiveAt implements path. Only UD queue pairs use this method, so it does nothing
+// here.
 func (*rcConn) receiveAt(netip.Addr) error { return nil }
 
 // newPacket returns a packet with space for the payload. The caller fills it, and calls

@@ -127,8 +127,8 @@ func withAckReq(pkt wire.Packet) wire.Packet {
 	return pkt
 }
 
-// setRETH sets the RETH: an offset in the queue pair's memory region, and its key. The
-// length may exceed the region.
+// setRETH sets the RETH of a packet: the address, the key and the length. The address is
+// at an offset in the queue pair's memory region. The length may exceed the region.
 func (p *script) setRETH(pkt wire.Packet, offset int, length uint32) wire.Packet {
 	pkt.RETH().Set(p.e.mr.Addr()+uint64(offset), p.e.mr.RKey(), length)
 	return pkt

@@ -30,9 +30,9 @@ type sim struct {
 	late func(p wire.Packet) time.Duration
 }
 
-// A simHost is the packetConn of a shard, with an IPv6 address for documentation (RFC
-// 3849). It computes and checks the ICRC as udp.Conn does. With IPv4, the sender would
-// not know the identification in the IP header.
+// A simHost is the packetConn of a shard. It computes and checks the ICRC as udp.Conn
+// does. Its address is an IPv6 address from the range for examples (RFC 3849). IPv4 is
+// not simulated, because the ICRC then also covers the identification in the IP header.
 type simHost struct {
 	sim   *sim
 	addr  netip.Addr

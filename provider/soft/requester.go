@@ -10,10 +10,11 @@ import (
 // completes requests.
 type requester struct {
 	reads int // number of READs and atomics outstanding
-	// position in the send queue: no READ or atomic before it waits for a response
+	// position in the send queue; READs and atomics at earlier positions do not wait for
+	// a response
 	nextRead uint32
 	rnr      rnrRetry
-	// number of outstanding requests that are signaled, READs or atomics
+	// number of outstanding signaled requests, plus the unsignaled READs and atomics
 	signaledCount int
 	responseTimer timer // runs on the local path while the peer does not respond
 }
@@ -112,7 +113,8 @@ func (q *qp) hasUnsent() bool { return q.sq.next != q.sq.tail }
 // sendQueueEmpty reports whether all posted requests have completed.
 func (q *qp) sendQueueEmpty() bool { return q.sq.oldest == q.sq.tail }
 
-// awaitsAck reports whether acknowledgements are needed soon.
+// awaitsAck reports whether each acknowledgement has to be processed at once. A signaled
+// request, a request that is not sent yet, or SQD may wait for the acknowledgement.
 func (q *qp) awaitsAck() bool {
 	return q.signaledCount > 0 || q.hasUnsent() || q.state == verbs.StateSQD
 }

@@ -122,8 +122,9 @@ func (q *qp) deliverSend(r *fragment.Fragment) outcome {
 	return outcomeAck
 }
 
-// deliverInline executes a small SEND of one fragment, if PollInline can return its
-// bytes. No completion may wait in the CQ. It returns false if it did nothing.
+// deliverInline executes a small SEND of one fragment, if PollInline can return the bytes
+// of that SEND. Otherwise deliverInline does nothing and returns false, for example if
+// completions wait in the CQ.
 func (q *qp) deliverInline(payload []byte, solicited bool) bool {
 	c := q.recvCQ
 	at := c.stored
@@ -139,7 +140,9 @@ func (q *qp) deliverInline(payload []byte, solicited bool) bool {
 	wc := &c.dst[at]
 	wc.ID, wc.Status, wc.Opcode, wc.Flags = buffer.id, verbs.StatusSuccess, verbs.WCRecv, verbs.WCInline
 	wc.ByteLen, wc.Imm, wc.QPN, wc.SrcQPN, wc.VendorErr = uint32(len(payload)), 0, q.num, 0, 0
-	c.stored++ // and not counted: the buffer stays posted, and may still complete
+	// The field c.counted is not incremented, because the receive buffer stays posted. A
+	// later message may complete that buffer.
+	c.stored++
 	c.added(solicited)
 	return true
 }
@@ -172,8 +175,8 @@ func (q *qp) onInvalidRequest() outcome {
 	return q.failReceive(verbs.StatusRemInvReqErr, outcomeInvalidRequest)
 }
 
-// failReceive is called when a request fails with the outcome a, which it returns. The
-// receive buffer of an incomplete SEND completes with the given status.
+// failReceive is called when a request fails. If a SEND is incomplete, its receive buffer
+// completes with the given status. failReceive returns the parameter a unchanged.
 func (q *qp) failReceive(status verbs.Status, a outcome) outcome {
 	if q.message == messageSend {
 		q.receiveDone(&verbs.WC{Status: status}, false)

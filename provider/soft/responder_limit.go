@@ -10,15 +10,16 @@ import (
 )
 
 const (
-	// The time limit for a message is partialFactor ACK timeouts for each attempt, as
-	// long as a sender may wait (IBTA vol. 1, 9.7.6.1.3).
+	// A sender may wait for up to four ACK timeouts in each attempt (IBTA vol. 1,
+	// 9.7.6.1.3). The time limit for a message is the same: partialFactor ACK timeouts
+	// for each attempt.
 	partialFactor = 4
 	// minPartialLimit is the shortest time limit, for senders with very short ACK
 	// timeouts. Arbitrary.
 	minPartialLimit = time.Second
-	// maxPartialLimit is the longest time limit, enough for eight attempts of 69 s (code
-	// 24). A client with a longer timeout could occupy receive buffers for too long.
-	// Arbitrary.
+	// maxPartialLimit is the longest time limit. Without it, a client with a very long
+	// ACK timeout could occupy receive buffers for just as long. Eight ACK timeouts of
+	// 69 s (code 24) are shorter than maxPartialLimit. Arbitrary.
 	maxPartialLimit = 10 * time.Minute
 	// partialProgress is how many bytes have to arrive within the time limit: one packet
 	// of the largest path MTU.

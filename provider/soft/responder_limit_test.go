@@ -18,8 +18,8 @@ import (
 // sharedBuffers is the number of buffers of newSharedEnds. Arbitrary.
 const sharedBuffers = 64
 
-// newSharedEnds returns a shared receive queue and sharedBuffers ends that use it. The
-// queue has one buffer per end.
+// newSharedEnds returns a shared receive queue, and ends that use the queue. The queue
+// has one buffer for each end. The constant sharedBuffers is the number of ends.
 func newSharedEnds(t *testing.T, d *device) (*srq, []*end) {
 	first := newEnd(t, d, 0, verbs.ProgressManual)
 	s, err := first.pd.CreateSRQ(&verbs.SRQAttr{CQ: first.cq, MaxWR: sharedBuffers, MaxSGE: 1})
@@ -94,7 +94,7 @@ func TestHalfSentMessagesGiveBuffersBack(t *testing.T) {
 }
 
 // A slow message is completed if partialProgress bytes arrive in each time limit. Bytes
-// in the ring count.
+// that are still in the ring have arrived too.
 func TestSlowMessagesComplete(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	victim, sender := newPair(t, d, verbs.ProgressManual)

@@ -19,7 +19,8 @@ type wqe struct {
 	imm              uint32
 	total            uint32 // number of bytes of the message
 	received         uint32 // number of bytes of the response received
-	// path sequence of the last fragment; the constant unsent before it was sent
+	// path sequence of the last fragment; until the last fragment is sent, this field
+	// has the value of the constant named unsent
 	lastSeq uint64
 	addr    uint64
 	key     uint32
@@ -74,8 +75,8 @@ type sendQueue struct {
 
 	// These fields are positions in the queue, which wrap.
 	oldest uint32 // position of the oldest request that has not completed
-	// position of the request that is sent next; before firstNew if a part of it was
-	// sent
+	// position of the request that is sent next; the same as the field firstNew, unless
+	// a part of that request was sent already
 	next     uint32
 	firstNew uint32 // position of the first request that was never sent
 	tail     uint32 // position of the next request to be posted

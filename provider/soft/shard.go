@@ -201,7 +201,8 @@ func (s *shard) fireTimers() {
 		// A packet that has arrived may stop a timer, so packets are processed first.
 		s.udp.Drain()
 	}
-	// A late timer may start itself again with a time that has passed.
+	// If a timer fires late, its function may start it again with a time that has passed
+	// too. The timer is then due again, and Expire may return before it fires.
 	for s.timers.Due(now) {
 		s.timers.Expire(now)
 	}

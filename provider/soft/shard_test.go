@@ -13,9 +13,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// While a CQ is armed, calls of a queue pair's methods look for a connection with work.
-// They remember the result until the shard is driven. So n calls look at about n
-// connections in all.
+// While a CQ is armed, each method of a queue pair looks for a connection with work.
+// After one call has found work, later calls do not look again until the shard is driven.
+// So n calls together look at few connections, at most 2n.
 func TestPreparingForSleepIsLinear(t *testing.T) {
 	for _, n := range []int{16, 32} {
 		visits, rings := prepareForSleep(t, n)
@@ -25,7 +25,8 @@ func TestPreparingForSleepIsLinear(t *testing.T) {
 }
 
 // prepareForSleep makes n connections with work, arms the CQ, and calls QP.State n
-// times. It returns how often these calls armed a doorbell and wrote to the eventfd.
+// times. The result visits is how often a doorbell was armed. The result rings is how
+// often the eventfd was written.
 func prepareForSleep(t *testing.T, n int) (visits int, rings uint64) {
 	d := openDevice(t, &Config{Vectors: 2})
 	s := newSleeper(t, d, 0, verbs.ProgressManual)

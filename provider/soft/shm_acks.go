@@ -26,9 +26,11 @@ type shmSent struct {
 	lastAck shm.Ack // last acknowledgement that was processed
 }
 
-// acknowledge processes an acknowledgement of the peer. The result progress means more
-// acknowledged slots, and nak a new NAK. The result ok is false if the acknowledgement
-// is invalid.
+// acknowledge processes an acknowledgement of the peer. It has these results:
+//
+//   - progress is true if the peer has acknowledged more slots.
+//   - nak is true if the acknowledgement has a new NAK.
+//   - ok is false if the acknowledgement is invalid.
 func (s *shmSent) acknowledge(ack shm.Ack) (progress, nak, ok bool) {
 	n := uint64(ack.Consumed() - uint32(s.acked))
 	if n > s.seq-s.acked {
@@ -54,8 +56,9 @@ func (a *shmAcks) consumed(ask bool) {
 	a.requested = a.requested || ask
 }
 
-// due reports whether an acknowledgement has to be sent now: the peer waits for it, or
-// the number of slots has reached the limit. It may also be sent later.
+// due reports whether an acknowledgement has to be sent now: the peer waits for one, or
+// the number of unacknowledged slots has reached the limit. If due returns false, the
+// acknowledgement may be sent later.
 func (a *shmAcks) due(limit uint32) bool { return a.requested || a.unacked >= limit }
 
 // acknowledge returns the acknowledgement of all slots before a position, to be stored

@@ -42,7 +42,7 @@ type shmConn struct {
 	// true if slots were published and the peer was not woken yet
 	wakeDue bool
 	wakeFor shm.WakeLevel // last value stored in own.WakeFor
-	// largest number of unread bytes in the doorbell
+	// The doorbell has no more unread bytes than this. There may be fewer.
 	pendingRings int
 	schedule     pollEntry
 }
@@ -144,8 +144,9 @@ func (c *shmConn) armDoorbell() bool {
 }
 
 // reserveRing makes sure that the doorbell's socket has room for one more byte. The peer
-// writes one byte after an armDoorbell. The bytes are read only when they fill
-// doorbellBuf, because epoll is edge-triggered (epoll(7)).
+// writes at most one byte after each armDoorbell. Unread bytes do no harm: with EPOLLET,
+// epoll reports only new bytes (epoll(7)). So this side does not read each byte at once.
+// It reads when there may be as many bytes as doorbellBuf can hold.
 func (c *shmConn) reserveRing() {
 	if c.pendingRings++; c.pendingRings == len(c.shard.doorbellBuf) {
 		c.pendingRings = 0
@@ -220,7 +221,8 @@ func (c *shmConn) peerGone(end *shm.End) {
 	}
 }
 
-// receiveAt implements path. It is called for UD queue pairs only.
+// receiveAt implements path. Only UD queue pairs use this method, so it does nothing
+// here.
 func (*shmConn) receiveAt(netip.Addr) error { return nil }
 
 // onHangUp is called when the peer has closed the doorbell. It first processes what the

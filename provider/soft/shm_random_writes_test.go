@@ -19,8 +19,9 @@ import (
 // requests, and again afterwards. Arbitrary.
 const randomWrites = 200_000
 
-// peerRandomWriter is the function of a peer process. It writes random bytes to a
-// connection's shared memory. The port is the seed.
+// peerRandomWriter is the function of a peer process. It connects to the IP address and
+// port in the parameter address. Then it writes random bytes to the connection's shared
+// memory. The random number generator is seeded with the port.
 func peerRandomWriter(t *testing.T, address string) {
 	at := netip.MustParseAddrPort(address)
 	s := newParty(t)

@@ -14,8 +14,8 @@ import (
 
 // transmit implements path.
 func (c *shmConn) transmit() {
-	// The connection has to be polled for acknowledgements. The peer may ring for new
-	// slots only.
+	// The connection has to be polled for acknowledgements. Perhaps this side has asked
+	// the peer to ring for new slots, and not for acknowledgements.
 	c.shard.polls.activate(c)
 	for w := c.q.nextToSend(); w != nil; w = c.q.nextToSend() {
 		if !c.send(w) {
@@ -82,8 +82,9 @@ func (c *shmConn) send(w *wqe) bool {
 		if inArea {
 			f.Flags |= shm.FlagArea
 		}
-		// The peer polls the cache line of the slot, which may move between the
-		// processors while the slot is written. So nothing else is done now.
+		// The peer polls the slot's cache line. While this side writes the slot, the
+		// line may move to the peer's processor and back, so the slot is written
+		// quickly. The header f was prepared before.
 		if !c.fill(dst, w) {
 			// The memory region was closed after the request was checked.
 			c.q.failRequest(w, verbs.StatusLocProtErr)
@@ -156,7 +157,7 @@ func (c *shmConn) describeFragment(f *fragment.Fragment, w *wqe, length uint32) 
 	}
 }
 
-// frameOf has the operation in the slots for each opcode of a request.
+// frameOf maps a request's opcode to the operation that is written into a slot.
 var frameOf = [...]fragment.Op{
 	verbs.OpWrite:       fragment.Write,
 	verbs.OpWriteImm:    fragment.Write,

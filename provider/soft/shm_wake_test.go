@@ -254,8 +254,8 @@ func TestPollingEndIsNotRung(t *testing.T) {
 	}
 }
 
-// A peer that sleeps is woken for a message that SendInline has accepted, although the
-// shard was driven before the doorbell.
+// The sender calls SendInline, drives its shard, and then calls Doorbell. If the receiver
+// sleeps, Doorbell wakes it.
 func TestInlineDoorbellWakes(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	a := newEnd(t, d, 0, verbs.ProgressManual)

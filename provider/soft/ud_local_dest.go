@@ -29,8 +29,8 @@ const (
 	// connect(2), EAGAIN.
 	connectRetryFirst = time.Millisecond
 	connectRetryMost  = 256 * time.Millisecond
-	// After connectTries attempts, in 10 s, the waiting datagrams are dropped.
-	// Arbitrary.
+	// A failed attempt to connect is repeated connectTries times. This takes 10 s in
+	// all. Then the waiting datagrams are dropped. Arbitrary.
 	connectTries = 48
 )
 
@@ -42,9 +42,9 @@ const (
 	// Datagrams wait in the queue. The timer calls connectAgain. A new destination
 	// begins in this state, without the timer.
 	udDestRefused udDestState = iota
-	// udDestOpen: there is a connection, and the queue is empty. The state is entered
-	// when the connection is made, or the queue was sent. If datagrams waited for the
-	// connection, they are sent next.
+	// udDestOpen: there is a connection. The queue is empty, except when the connection
+	// has just been made. The datagrams that waited for the connection are then sent
+	// next.
 	udDestOpen
 	// udDestFull: there is a connection, but its socket has no room. Datagrams wait in
 	// the queue until EPOLLOUT.
@@ -91,9 +91,10 @@ func (u *udLocal) dest(qpn uint32) *udLocalDest {
 	return d
 }
 
-// removeLeastRecentlyUsed removes a destination other than the one in the parameter
-// except. It prefers idle ones, because datagrams in a socket could arrive after newer
-// ones. It returns false if there is none.
+// removeLeastRecentlyUsed removes a destination, but not the one in the parameter except.
+// It returns false if there is no other destination. It prefers idle destinations: if old
+// datagrams are still in the removed destination's socket, new datagrams over a new
+// connection could overtake them.
 func (u *udLocal) removeLeastRecentlyUsed(except *udLocalDest) bool {
 	var idle, any *udLocalDest
 	for _, d := range u.dests {

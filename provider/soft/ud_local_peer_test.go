@@ -16,16 +16,18 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// lastNumber is the number of the last datagram to a sink. Its low 9 bits are ones, so
-// its payload is at the end of the memory region, apart from all others.
+// lastNumber is the number of the last datagram to a sink. The low 9 bits of a datagram's
+// number say where in the sender's memory region the payload is; see numberedDatagram.
+// In lastNumber these bits are ones: the payload is at the end.
 const lastNumber = 1<<30 | 511
 
 // sinkBuffers is the number of receive buffers of a sink.
 const sinkBuffers = 256
 
-// peerDatagramSink is the function of a peer process with a UD queue pair, whose number
-// it prints. At each datagram lastNumber, it prints how many others arrived. Datagrams
-// out of order fail the test.
+// peerDatagramSink is the function of a peer process with a UD queue pair. It prints the
+// queue pair number, and then receives datagrams. Whenever the datagram with the number
+// lastNumber arrives, it prints how many datagrams have arrived before that one, and
+// starts to count again. Datagrams out of order fail the test.
 func peerDatagramSink(t *testing.T, _ string) {
 	cfg := localConfig()
 	cfg.AllowedUsers = []uint32{AnyUser}
@@ -58,8 +60,9 @@ func peerDatagramSink(t *testing.T, _ string) {
 	}
 }
 
-// peerDatagramSource is the function of a peer process. It sends one datagram to the
-// queue pair in the text address, and prints its number of nonzero counters.
+// peerDatagramSource is the function of a peer process. The parameter address is a queue
+// pair number in decimal. The process sends one datagram to that queue pair. Then it
+// prints how many counters of its own device are not 0.
 func peerDatagramSource(t *testing.T, address string) {
 	cfg := localConfig()
 	cfg.AllowedUsers = []uint32{AnyUser}
