@@ -233,8 +233,9 @@ func (c *Conn) sendCompleted(wc *verbs.WC, slot uint32) {
 	c.afterSent()
 }
 
-// retire completes the oldest request, successfully or with the error err. OnCompletion
-// can already use its place.
+// retire completes the oldest request. The parameter err is its error, or nil. Before
+// retire calls OnCompletion, it frees the request's place in the send queue. So
+// OnCompletion can send another request.
 func (c *Conn) retire(err error) {
 	r := &c.sendRequests[c.flow.retire()]
 	switch {

@@ -42,9 +42,9 @@ type connState uint8
 const (
 	// stateDialing: every connection begins here, without a queue pair. The peer's
 	// address and route are being resolved, or the ID of an accepted request is moved to
-	// the loop. makeQP leads to stateConnecting, a failure to stateOpenFailed. The time
-	// limit, together with the next state, is Config.ConnectTimeout or
-	// DialOptions.Timeout.
+	// the loop. makeQP leads to stateConnecting, a failure to stateOpenFailed. One time
+	// limit applies to stateDialing and stateConnecting together: Config.ConnectTimeout
+	// or DialOptions.Timeout.
 	stateDialing connState = iota
 
 	// stateConnecting: the connection has a queue pair, and this side has sent or accepted
@@ -75,12 +75,13 @@ const (
 	// time limit.
 	stateCloseBegun
 
-	// stateAwaitingDisconnected: a request has failed, probably because of a disconnect
-	// of the peer. The connection waits for cm.Disconnected, whose error OnClose should
-	// get, and if necessary for the events of the device (awaitsDeviceEvents). The next
-	// state is stateAwaitingEmptyCQ, or stateFlushing if the CQ was empty since
-	// cm.Disconnected. A reason that is not provisional and the time limit also lead to
-	// stateFlushing. The time limit, together with the next state, is disconnectTimeout.
+	// stateAwaitingDisconnected: the connection waits for an event with the reason for its
+	// end. If a request has failed, probably because the peer has disconnected, the
+	// connection waits for cm.Disconnected. It may also wait for the events of the device:
+	// see awaitsDeviceEvents. After the wait, chooseCloseState enters stateAwaitingEmptyCQ
+	// or stateFlushing. The time limit leads to stateFlushing. One time limit,
+	// disconnectTimeout, applies to stateAwaitingDisconnected and stateAwaitingEmptyCQ
+	// together.
 	stateAwaitingDisconnected
 
 	// stateAwaitingEmptyCQ: cm.Disconnected was received, but earlier completions may be
@@ -88,15 +89,17 @@ const (
 	// CQ or the time limit leads to stateFlushing.
 	stateAwaitingEmptyCQ
 
-	// stateFlushing: this side has disconnected, which flushes the queues. The last
-	// request is a probe. When everything has completed, or after flushTimeout,
-	// reportClose fails the remaining requests, calls OnClose and enters
-	// stateDisconnecting.
+	// stateFlushing: this side has disconnected, which flushes the queues. A probe was
+	// posted behind the other sends. When all sends and receives have completed,
+	// reportClose calls OnClose and enters stateDisconnecting. After flushTimeout,
+	// reportClose does not wait any longer: it fails the sends that have not completed.
 	stateFlushing
 
-	// stateDisconnecting: OnClose was called, and received messages are discarded.
-	// cm.Disconnected, the removal of the device and the time limit, Config.DrainTimeout,
-	// lead to stateClosed. An earlier cm.Disconnected ends the state in the next step.
+	// stateDisconnecting: OnClose was called, and received messages are discarded. The
+	// connection waits for cm.Disconnected, and then enters stateClosed. If
+	// cm.Disconnected was received in an earlier state, the next advance enters
+	// stateClosed. If the device is removed, or after Config.DrainTimeout, the connection
+	// also enters stateClosed.
 	stateDisconnecting
 
 	// stateClosed: destroy has released all resources of the connection. The loop does not
@@ -104,10 +107,10 @@ const (
 	stateClosed
 )
 
-// A failure of the device shortens the states from stateCloseBegun to stateFlushing: the
-// next advance calls OnClose and enters stateDisconnecting. A removed device is not
-// disconnected either. If the engine stops without waiting for peers, abortNow leads
-// from every state to stateClosed.
+// If the device has failed, the states from stateCloseBegun to stateFlushing end early:
+// the next advance calls OnClose and enters stateDisconnecting. If the device was
+// removed, this side does not disconnect. If the engine stops without waiting for peers,
+// abortNow leads from every state to stateClosed.
 
 // coarse returns the ConnState to which s belongs.
 func (s connState) coarse() ConnState {

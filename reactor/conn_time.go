@@ -51,9 +51,10 @@ func (c *Conn) checkLiveness() error {
 	return err
 }
 
-// checkLivenessAgain is called after an error of checkLiveness. It polls the CQ and
-// checks again, because the loop may have been delayed. It returns true without an
-// error. Otherwise it ends the connection, now or after another turn.
+// checkLivenessAgain is called after checkLiveness has returned an error. The loop may
+// have been delayed, so checkLivenessAgain polls the CQ and checks again. If the second
+// check gives no error, the result is true. Otherwise the result is false: the connection
+// ends if all completions were handled. If not, the next turn of the loop checks again.
 func (c *Conn) checkLivenessAgain() (alive bool) {
 	done := c.catchUp.poll(c.queue)
 	if c.state != stateOpen {
@@ -71,8 +72,9 @@ func (c *Conn) checkLivenessAgain() (alive bool) {
 	return false
 }
 
-// One turn posts at most probeBudget probes. The next probeBudget wait for probePause,
-// the next for 2*probePause, and so on. Both numbers are arbitrary.
+// In one turn of the loop, the first 64 probes (probeBudget) are posted at once. The next
+// 64 probes are delayed by 1 ms (probePause), the next 64 by 2 ms, and so on. Both
+// constants are arbitrary.
 const (
 	probeBudget = 64
 	probePause  = time.Millisecond

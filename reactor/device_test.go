@@ -55,8 +55,8 @@ func TestRetryExceededWithoutDisconnect(t *testing.T) {
 	require.Equal(t, reactor.ErrPeerClosed, p.acceptCloseErr)
 }
 
-// TestRescue checks Stats.Rescues. A loop counts a rescue if it finds completions
-// without an event after the safety timeout.
+// TestRescue checks Stats.Rescues. If the safety timeout has ended a sleep, and the loop
+// then finds completions, their event was lost. The loop counts this as a rescue.
 func TestRescue(t *testing.T) {
 	received := 0
 	p := connect(t, &hooks{}, &hooks{message: func(*reactor.Conn, reactor.Message) { received++ }}, nil)
@@ -115,8 +115,8 @@ func TestPeerGoneWhileDraining(t *testing.T) {
 	require.NotErrorIs(t, p.dialCloseErr, reactor.ErrPeerClosed)
 }
 
-// TestMemoryOfDevice checks that Alloc and Lease open a device that the loop does not
-// use yet, and refuse another provider's.
+// TestMemoryOfDevice checks that Alloc and Lease open a device that the loop does not use
+// yet. They refuse a nil device, and a device of another provider.
 func TestMemoryOfDevice(t *testing.T) {
 	p, other := openSoft(t, 1), openSoft(t, 1)
 	l, err := reactor.NewLoop(p, &hooks{}, nil)

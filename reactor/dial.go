@@ -55,10 +55,13 @@ type dialRequest struct {
 	param cm.MessageParam
 }
 
-// Dial begins to connect to addr. A nil o means the defaults. When Dial returns nil,
-// OnOpen or OnDialError follows, on the loop of the connection. OnDialError and
-// Conn.DialOptions have o, or a new DialOptions if o is nil. Any goroutine may call
-// Dial, also before Start.
+// Dial begins to connect to addr. If the pointer o is nil, all options have their
+// defaults. When Dial returns nil, OnOpen or OnDialError follows, on the loop of the
+// connection. Any goroutine may call Dial, also before Start.
+//
+// Dial copies the options, and keeps the pointer o, so that the application can recognize
+// the call: OnDialError gets o, and Conn.DialOptions returns o. If o is nil, they have a
+// pointer to a new DialOptions.
 //
 // After an error no callback follows. The errors:
 //

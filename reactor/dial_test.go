@@ -12,8 +12,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// TestWaitingDialsAreLimited checks that no more dials can wait for a loop than it may
-// have connections.
+// TestWaitingDialsAreLimited makes Config.MaxConns calls of Dial while the loop does not
+// run. The next call must fail.
 func TestWaitingDialsAreLimited(t *testing.T) {
 	const limit = 3
 	server := newLoop(t, &hooks{}, nil)
@@ -34,8 +34,8 @@ func TestWaitingDialsAreLimited(t *testing.T) {
 	drive(t, func() bool { return failed == 1 }, client, server)
 }
 
-// TestOpenedDuringDelay checks that a connection that the peer accepts during a delay
-// opens, even if its time limit has passed.
+// TestOpenedDuringDelay delays the dialing loop until the time limit of a connection has
+// passed. During the delay, the peer accepts the connection. The connection must open.
 func TestOpenedDuringDelay(t *testing.T) {
 	var dialed *reactor.Conn
 	server := newLoop(t, &hooks{}, nil)
@@ -54,7 +54,8 @@ func TestOpenedDuringDelay(t *testing.T) {
 	drive(t, func() bool { return dialed != nil || t.Failed() }, client, server)
 }
 
-// TestNotOpenedDuringDelay checks that the time limit ends a connection without events.
+// TestNotOpenedDuringDelay delays the dialing loop until the time limit of a connection
+// has passed. The peer does not answer. The connection must end with cm.ErrTimedOut.
 func TestNotOpenedDuringDelay(t *testing.T) {
 	var failed error
 	server := newLoop(t, &hooks{}, nil)

@@ -7,7 +7,7 @@
 //
 //	func (echo) OnMessage(c *reactor.Conn, msg reactor.Message) {
 //		if err := c.Send(msg.Data()); err != nil {
-//			c.Abort(err) // the peer keeps sending and does not receive the answers
+//			c.Abort(err) // Send fails if the peer sends but does not receive the answers
 //		}
 //	}
 //
@@ -218,7 +218,7 @@ package reactor
 //	handler.go            Handler
 //	callbacks.go          calls of the Handler
 //	acceptor.go           listeners and unanswered requests of an engine
-//	request_handling.go   connection requests before and without an answer
+//	request_handling.go   new connection requests; timeout and withdrawal of requests
 //	loop_device.go        one device as one loop uses it
 //	completion_queue.go   completion queues of one device
 //	catch_up.go           handling completions before a time limit ends a connection

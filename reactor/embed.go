@@ -104,8 +104,9 @@ func (l *Loop) beginRunOnce() {
 	l.countWake(l.fetchEvents(), WakeByLimit)
 }
 
-// runOnceCost makes RunOnce(0) read the clock in every eighth call, instead of every
-// 64th. The application spends time between the calls.
+// The application spends time between two calls of RunOnce(0). So the clock must be read
+// more often than in every 64th turn. Each call adds runOnceCost to clock.pendingCost.
+// Then the clock is read in every eighth call.
 const runOnceCost = clockEvery/8 - 1
 
 // waitForWork runs turns of the loop, with sleeps in between, until there was work or
@@ -125,8 +126,9 @@ func (l *Loop) waitForWork(timeout time.Duration) (work int) {
 	return work
 }
 
-// remaining returns how long the next sleep of waitForWork may take: timeLeft, at least
-// 0, or noLimit if the timeout is negative.
+// remaining returns how long the next sleep of waitForWork may take. If the parameter
+// timeout is negative, the result is noLimit. Otherwise the result is timeLeft, or 0 if
+// timeLeft is negative.
 func remaining(timeout, timeLeft time.Duration) time.Duration {
 	if timeout < 0 {
 		return noLimit

@@ -47,8 +47,8 @@ type Engine struct {
 // Config.NumLoops is limited. A second engine on the provider then fails with
 // verbs.ErrBusy.
 //
-// New returns a *verbs.ParamError if a value of cfg is not valid. It also fails if p or
-// h is nil, or with the error of the system or the provider.
+// New returns a *verbs.ParamError if a value in cfg is not valid. It returns another
+// error if p or h is nil. If a system call or the provider fails, New returns that error.
 func New(p cm.Provider, h Handler, cfg *Config) (*Engine, error) {
 	const op = "create engine"
 	if p == nil || h == nil || isNilPointer(p) {

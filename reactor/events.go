@@ -68,8 +68,9 @@ func (c *Conn) handleEvent(typ cm.EventType, err error) {
 	case cm.DeviceRemoval:
 		c.deviceRemoved()
 	case cm.AddrError, cm.RouteError, cm.ConnectError, cm.Rejected, cm.Unreachable:
-		// For an open connection, cm.Unreachable may only mean a new link-layer address
-		// of the peer. failOpenOn ends only connections that are opening.
+		// An open connection can get cm.Unreachable too, when its peer has a new
+		// link-layer address. That must not end the connection, so failOpenOn does
+		// nothing if the connection is open.
 		c.failOpenOn(err)
 	}
 }

@@ -127,8 +127,9 @@ func OutstandingProbes(l *Loop) (n uint32) {
 // ProbeBudget is the largest number of keepalive probes in one turn.
 const ProbeBudget = probeBudget
 
-// EndPendingRequest ends req by a device removal or a withdrawal of the peer. The loop
-// has not handled that event yet.
+// EndPendingRequest records that the device of req was removed, or that the peer has
+// withdrawn req. It acts as if the acceptor had fetched this event, but the loop had not
+// handled it yet.
 func EndPendingRequest(req *ConnRequest, deviceRemoved bool) {
 	req.engine.acceptor.mu.Lock()
 	defer req.engine.acceptor.mu.Unlock()
@@ -138,8 +139,9 @@ func EndPendingRequest(req *ConnRequest, deviceRemoved bool) {
 	}
 }
 
-// FetchRequestDuringShutdown makes a new engine fetch one event, as if Shutdown had
-// collected the requests. The first result is false without an event.
+// FetchRequestDuringShutdown sets acceptor.closing, as acceptor.close does during
+// Shutdown. It then fetches and handles one event. A connection request is rejected. If
+// there was no event, the result fetched is false.
 func FetchRequestDuringShutdown(e *Engine) (fetched bool, err error) {
 	e.acceptor.mu.Lock()
 	e.acceptor.closing = true
@@ -166,8 +168,8 @@ func CloseMailbox(l *Loop) { l.mailbox.close() }
 func PollCQ(c *Conn)            { c.queue.poll() }
 func EmptyPolls(c *Conn) uint64 { return c.queue.emptyPolls }
 
-// HoldAsyncEvents makes the loop of c ignore that its device has asynchronous events,
-// until the loop asks for them.
+// HoldAsyncEvents makes the loop of c stop watching for asynchronous events of the
+// device. Such events stay unfetched until fetchDeviceEvents fetches them.
 func HoldAsyncEvents(c *Conn) {
 	s := c.loop.engine.asyncSourceOf(c.device.dev)
 	c.loop.recordError(c.loop.unwatch(s))

@@ -24,8 +24,9 @@ func (s *foreignSource) ready(r poller.Readiness) (work int) {
 	return 1
 }
 
-// Register makes the loop call fn in its turns while fd is in a state of interest
-// (level-triggered, see epoll(7)). The application owns fd, and closes it after
+// Register makes the loop watch the descriptor fd. The parameter interest is a set of
+// states, such as readable. While fd is in one of these states, the loop calls fn in its
+// turns (level-triggered, see epoll(7)). The application owns fd, and closes it after
 // Registration.Close. Only the goroutine of the loop may call Register. The errors are
 // those of poller.Poller.Add.
 func (l *Loop) Register(fd int, interest poller.Interest, fn func(poller.Readiness)) (*Registration, error) {

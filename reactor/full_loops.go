@@ -7,8 +7,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// fullRetry is the time after which the engine tries a loop without room again. The
-// system may have memory by then. Arbitrary.
+// If a loop had no room for a connection, the engine does not choose this loop for some
+// time. After fullRetry the engine tries the loop anew, because the system may have
+// memory by then. Arbitrary.
 const fullRetry = time.Second
 
 // fullLoops records which loops had no room for another connection on a device. The
@@ -49,9 +50,10 @@ func (f *fullLoops) clear(k loopOnDevice) {
 	delete(f.entries, k)
 }
 
-// full reports whether k.loop, which has conns connections now, is known to have no room
-// on k.dev. It reports false, so that the engine tries again, with fewer connections
-// than at the record, or when fullRetry has passed since the last try.
+// full reports whether k.loop is known to have no room on k.dev. The parameter conns is
+// the number of connections that k.loop has now. If the loop has fewer connections than
+// when the record was made, it may have room again, and full returns false. If fullRetry
+// has passed since the last try, full also returns false. The engine then tries the loop.
 func (f *fullLoops) full(k loopOnDevice, conns int64, now time.Time) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -77,8 +79,9 @@ func (l *Loop) full(dev verbs.Device, now time.Time) bool {
 	return l.engine.fullLoops.full(loopOnDevice{l, dev}, conns, now)
 }
 
-// recordRoom records whether the loop had room for a connection on dev. Loop.load must
-// still count a refused connection.
+// recordRoom records whether the loop had room for a connection on dev. If there was no
+// room, the caller destroys the connection only after recordRoom. So Loop.load still
+// includes the connection, and recordRoom subtracts one.
 func (l *Loop) recordRoom(dev verbs.Device, room bool) {
 	k := loopOnDevice{l, dev}
 	if room {

@@ -57,8 +57,9 @@ type ConnHandler interface {
 	// run later or never. A failure usually is a *verbs.CompletionError, and the
 	// connection ends.
 	//
-	// After Conn.Close a send in OnCompletion returns ErrClosed. Do not call Abort for
-	// that: other operations would fail.
+	// After Conn.Close, a send in OnCompletion fails with ErrClosed. The handler should
+	// ignore this error. If it called Abort, operations that are not confirmed yet would
+	// fail.
 	OnCompletion(c *Conn, op Op, err error)
 	// OnWritable is called once after sends were refused with ErrWouldBlock, when at most
 	// half of MaxInFlight operations are outstanding.
@@ -79,8 +80,8 @@ type ConnHandler interface {
 	// which has the address and contains:
 	//
 	//   - *cm.RejectError: the peer has rejected the request.
-	//   - verbs.ErrNoResources: no room on this side, or with *cm.RejectError at the
-	//     peer.
+	//   - verbs.ErrNoResources: this side has no room. If the peer has no room, the
+	//     *cm.RejectError also matches verbs.ErrNoResources.
 	//   - cm.ErrTimedOut: no answer within DialOptions.Timeout or Config.ConnectTimeout.
 	//   - *cm.UnreachableError: the peer does not answer, or its port is closed.
 	OnDialError(o *DialOptions, err error)

@@ -35,9 +35,10 @@ func (p IdlePolicy) String() string {
 	return "unknown idle policy"
 }
 
-// yieldEvery is the shortest time between two calls of the Go scheduler before a sleep.
-// Without them the Go runtime preempts the loop after 10 ms (forcePreemptNS in
-// runtime/proc.go), and then disturbs each sleep.
+// Before a sleep, the loop calls the Go scheduler if at least yieldEvery has passed since
+// the last such call. If the loop never called the scheduler, the Go runtime would try to
+// preempt the loop after 10 ms (forcePreemptNS in runtime/proc.go). For this it sends
+// signals, which interrupt the sleeps of the loop.
 const yieldEvery = 8 * time.Millisecond
 
 // An idleState decides whether a loop without work polls again or sleeps.
@@ -49,9 +50,9 @@ type idleState struct {
 	lastYield time.Duration // last call of the Go scheduler, in the loop's time
 }
 
-// busyPolls is how many polls precede the other steps of a turn in a loop that never
-// sleeps. A poll takes half as long as an empty turn, so messages are noticed earlier.
-// Arbitrary.
+// In a loop that never sleeps, a turn polls the completion queues up to busyPolls times
+// before its other steps. A poll takes half as long as a turn with one poll. With several
+// polls in a turn, the loop polls more often, and notices messages earlier. Arbitrary.
 const busyPolls = 8
 
 // pollsPerTurn returns how often a turn of the loop polls the completion queues if it

@@ -30,9 +30,9 @@ func (c *Config) checkDevice(dev verbs.Device) error {
 	if caps.ProgressManual && c.NumLoops > attr.NumCompVectors {
 		return operr.Wrap(op, tooManyLoops(c.NumLoops, attr.NumCompVectors))
 	}
-	// A CQ needs a place for each entry of the send queue and the receive queue. One
-	// send entry is for a probe. A shared receive queue needs SharedRecvBuffers places
-	// in place of the receive queue.
+	// A CQ needs entries for MaxInFlight sends, one probe and MaxInFlight receives. With
+	// a shared receive queue, a CQ needs entries for MaxInFlight sends, one probe and
+	// SharedRecvBuffers receives.
 	inFlight := min(attr.MaxQPWR-1, (attr.MaxCQE-1)/2)
 	if c.SharedRecvBuffers > 0 {
 		if err := c.checkSharedRecv(attr, caps); err != nil {

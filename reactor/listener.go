@@ -114,8 +114,9 @@ func (ln *Listener) Addr() netip.AddrPort { return ln.addr }
 // path. After Close, Serves returns nil. See cm.ID.Serves.
 func (ln *Listener) Serves() []cm.ServedAddr { return ln.id.Serves() }
 
-// Close stops listening and frees the address. Requests before OnConnectRequest are
-// rejected; others, and connections, are not affected. A second Close does nothing. The
+// Close stops listening and frees the address. Requests that still wait for
+// OnConnectRequest are rejected. Close does not affect requests that were passed to
+// OnConnectRequest, and does not affect connections. A second Close does nothing. The
 // errors are those of cm.ID.Close.
 func (ln *Listener) Close() error {
 	a := ln.acceptor
