@@ -60,8 +60,8 @@ func (a *ah) findRoute() (err error) {
 	return err
 }
 
-// routeOf returns the route of an address vector, which starts at the address of its
-// source index.
+// routeOf returns the route of an address vector. The route starts at the host address
+// with the index attr.SourceIndex.
 func (d *device) routeOf(attr *verbs.AHAttr) (udp.Route, error) {
 	local, err := d.gids.at(attr.SourceIndex)
 	if err != nil {
@@ -73,8 +73,9 @@ func (d *device) routeOf(attr *verbs.AHAttr) (udp.Route, error) {
 	}, nil
 }
 
-// findSource stores the source address of datagrams on the local path: that of the
-// source index, or else the destination.
+// findSource stores the source address of datagrams on the local path. This is the host
+// address with the index SourceIndex. If there is no such index, findSource stores the
+// destination address, which is an address of this host too.
 func (a *ah) findSource() error {
 	addr, err := a.pd.dev.gids.at(a.attr.SourceIndex)
 	var none *verbs.ParamError
@@ -92,8 +93,8 @@ func (a *ah) overWire() bool { return a.to.Remote.IsValid() }
 // checkAH checks an address vector.
 func (d *device) checkAH(attr *verbs.AHAttr) error {
 	if attr.SourceIndex == 0 && attr.Port == 1 && attr.FlowLabel == 0 {
-		// These values are always valid, so the addresses of the host need not be
-		// listed.
+		// GID index 0, port 1 and flow label 0 are always valid. So Port is not called:
+		// it reads the addresses of the host from the kernel, which is slow.
 		return nil
 	}
 	port, err := d.Port(attr.Port)

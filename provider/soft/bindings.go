@@ -90,8 +90,10 @@ func (e *boundQP) release() {
 // hasEnd reports whether the binding has an end that was not taken yet.
 func (e *boundQP) hasEnd() bool { return e.End != nil && !e.taken }
 
-// path returns the path of a queue pair that enters RTR: local if an end waits to be
-// taken, and wire if the binding is for the wire path. Both may be false.
+// path tells a queue pair that enters RTR which path to use. The result local is true if
+// the binding has an end that was not taken yet. The result wire is true if the binding
+// is for the wire path. Both results are false without a binding, or after the end was
+// taken.
 func (t *bindings) path(qpn uint32) (local, wire bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -126,9 +128,9 @@ func (t *bindings) dataHeard(qpn uint32) {
 
 var errSelf = errors.New("a queue pair can not be connected to itself")
 
-// take returns the end for a queue pair that enters RTR, and that then owns the end. If
-// there is none, take makes two, and offers one to the peer. The parameters are queue
-// pair numbers.
+// take returns the end for a queue pair that enters RTR. The queue pair then owns the
+// end. If there is no end yet, take makes two ends. It returns one, and offers the other
+// one to the peer. The parameters are queue pair numbers.
 func (t *bindings) take(own, peer uint32) (*localEnd, error) {
 	t.mu.Lock()
 	end := t.existing(own, peer)
@@ -162,8 +164,9 @@ func (t *bindings) existing(own, peer uint32) *localEnd {
 	return end
 }
 
-// takeOrOffer looks for an end again, because take did not hold the mutex meanwhile. If
-// there is none, it uses ownEnd, and offers peerEnd to the peer. The caller releases the
+// takeOrOffer gets two new ends. While take made them, it did not hold the mutex, so
+// another end may have been bound or offered. If so, takeOrOffer returns that end.
+// Otherwise it returns ownEnd, and offers peerEnd to the peer. The caller releases the
 // unused ends.
 func (t *bindings) takeOrOffer(own, peer uint32, ownEnd, peerEnd *shm.End) (end *localEnd, unused []*shm.End) {
 	t.mu.Lock()

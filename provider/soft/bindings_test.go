@@ -144,8 +144,9 @@ func (e *end) renumber(num uint32) {
 	d.qps[num] = e.qp
 }
 
-// Queue pairs of two devices can have the same number, and be connected with a binding
-// of connection management. Without a binding, that number means the queue pair itself.
+// Two queue pairs of different devices can have the same number. Connection management
+// connects them with bindings. Without a binding, a queue pair that is given its own
+// number as the destination would be connected to itself. This is refused.
 func TestEqualNumbersOnTheLocalPath(t *testing.T) {
 	a := newEnd(t, openDevice(t, localConfig()), 0, verbs.ProgressManual)
 	b := newEnd(t, openDevice(t, localConfig()), 0, verbs.ProgressManual)

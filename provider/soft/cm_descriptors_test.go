@@ -128,8 +128,8 @@ func TestListenerOutOfDescriptors(t *testing.T) {
 		s.End(id)
 	}
 	for dialed(s, at) == nil {
-		// Two connections have just ended. The server refuses clients until it has
-		// closed their descriptors.
+		// The server closes the descriptors of the two ended connections a little later.
+		// Until then, it refuses clients.
 	}
 	count := s.Connecting(cm.TCP, at, &cm.ConnParam{PrivateData: []byte(askCount)})
 	for count.State() == cm.StateConnecting {
@@ -152,8 +152,9 @@ func peerFewToDial(t *testing.T, address string) {
 	s := newParty(t)
 	used := peerproc.OpenDescriptors(t)
 	failed := 0
-	// The kernel gives out the lowest free number, and compares it with the limit. So
-	// some dials succeed below the number of open descriptors.
+	// A new descriptor gets the lowest free number. The kernel compares only this number
+	// with the limit. So while low numbers are free, a dial can succeed even if more
+	// descriptors are open than the limit allows.
 	for room := 8; room >= -8; room-- {
 		peerproc.LimitDescriptors(t, used+room)
 		err := dialOnce(s, netip.MustParseAddrPort(address))

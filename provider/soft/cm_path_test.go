@@ -88,8 +88,9 @@ func TestPathWireOnThisHost(t *testing.T) {
 	}
 }
 
-// A device with PathWire refuses its own request to a listener with PathAuto at its
-// loopback address. The error says so.
+// A listener with PathAuto at a loopback address serves only the local path. If a device
+// with PathWire dials this listener from the same address, the device receives its own
+// request, and refuses it. The error says so.
 func TestPathWireToOwnAddress(t *testing.T) {
 	port := cmside.FreePort(t)
 	client := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: port})
@@ -167,9 +168,9 @@ func TestWireConnectionParameters(t *testing.T) {
 	}
 }
 
-// Data may arrive before the peer's RTU. A packet with the first PSN then makes the
-// queue pair call DataHeard once. Only a sender that receives at the peer's address
-// knows this PSN.
+// Data may arrive before the peer's RTU. A packet with the first PSN then makes the queue
+// pair call DataHeard once. A packet with another PSN does not: its sender may not be the
+// peer. The first PSN was sent only to the peer's address.
 func TestFirstDataNeedsItsPSN(t *testing.T) {
 	port := cmside.FreePort(t)
 	s := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: port})

@@ -132,8 +132,8 @@ func peerAddedAddress(t *testing.T, _ string) {
 	server.Quiet()
 }
 
-// peerAddedLookup checks that a wildcard listener of UD queue pairs serves an address
-// that is added after a migration.
+// peerAddedLookup moves a wildcard listener of UD queue pairs to another event channel.
+// Then an address is added to the host. The listener also serves this address.
 func peerAddedLookup(t *testing.T, _ string) {
 	peerproc.LinkUp(t, "lo")
 	n := newFarNetwork(t)

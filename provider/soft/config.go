@@ -38,10 +38,12 @@ const (
 	//
 	// A dial to a device with PathAuto on this host fails with one of these errors:
 	//
-	//   - *cm.RejectError with cm.RejectInvalidServiceID: both have the same address.
-	//   - cm.ErrAddrInUse: the other device has the UDP port of the dial's address.
+	//   - cm.ErrAddrInUse: the other device has the UDP port of the dial's source address.
+	//   - *cm.RejectError with cm.RejectInvalidServiceID: the dialing device has the UDP
+	//     port of the listener's address, and has received its own request.
 	//   - *cm.UnreachableError: no process has the UDP port of the listener's address.
-	//   - cm.ErrTimedOut: the other device has dropped the requests.
+	//   - cm.ErrTimedOut: the other device has the UDP port of the listener's address, and
+	//     has dropped the requests.
 	PathWire
 )
 
@@ -79,9 +81,9 @@ type Config struct {
 	// besides root and the user of the device (the effective user ID at Open). AnyUser
 	// in the list allows every user. PathWire does not check users.
 	//
-	// All users outside this user namespace have one number (see
-	// /proc/sys/kernel/overflowuid). Only AnyUser allows them. If the user of the device
-	// has this number too, only AnyUser allows that user, unless every user is mapped.
+	// In a user namespace that does not map all user IDs, the kernel reports one ID for
+	// all unmapped users (see /proc/sys/kernel/overflowuid). Only AnyUser allows this ID,
+	// even if the ID is in the list or belongs to the device's own user.
 	AllowedUsers []uint32
 	// ListenOnAll makes Listen return an error if it can not serve an address on each
 	// path that Path allows. False means that Listen serves what it can; see
@@ -93,11 +95,12 @@ type Config struct {
 	//
 	//   - Connections to listeners count from the request on. Further ones are refused
 	//     with cm.RejectNoResources.
-	//   - UD connections count once for each sender and receiver. A further one replaces
-	//     the longest idle one of the user to that receiver, without loss.
+	//   - Each pair of a UD sender and a UD receiver counts as one connection. At the
+	//     limit, a new connection to a receiver replaces the longest idle connection of
+	//     the user to that receiver. No datagram is lost.
 	//
-	// Users outside this user namespace count as one user, even with the user of the
-	// device if that user has the same number.
+	// All unmapped users (see AllowedUsers) count as one user. The limit applies to this
+	// user even if the user of the device has the same ID.
 	MaxConnsPerUser int
 	// MaxHalfOpen is the largest number of half-open connections and lookups of one
 	// listener on the wire path. A connection is half-open until the address of its peer
@@ -198,11 +201,13 @@ func (c *Config) setWireLimits() error {
 	return nil
 }
 
-// slots returns the largest number of shards. Each shard has a slot below this number:
-// the remainder of its queue pair numbers modulo slots.
+// slots returns how many shards a device can have: two for each completion vector. Each
+// shard has a number below slots; see shardKey.slot. A queue pair number modulo slots is
+// the number of the shard to which the queue pair belongs.
 func (c *Config) slots() uint32 { return 2 * uint32(c.Vectors) }
 
-// numberFor changes the random number num into a queue pair number of the given slot.
+// numberFor changes the random number num into a queue pair number of the shard with the
+// number slot.
 func (c *Config) numberFor(slot, num uint32) uint32 { return num - num%c.slots() + slot }
 
 // geometry returns the layout of the shared memory of a local connection.

@@ -117,9 +117,10 @@ func (f *connCongestion) leave() {
 	f.shared.resume()
 }
 
-// returnPart adds the part of an ended connection to the common part. A negative part
-// enlarges the window again. Otherwise connections with losses would use up the common
-// part.
+// returnPart gives back the part of an ended connection. A positive part is added to the
+// common part. A negative part means that the connection has taken packets from the
+// common part. returnPart then adds as many packets to the window, up to maxWindow.
+// Otherwise connections with losses would use up the common part.
 func (f *connCongestion) returnPart() {
 	g := f.shared
 	if f.part < 0 {
@@ -202,13 +203,13 @@ func (f *connCongestion) shrink(flight uint64) {
 	g := f.shared
 	used := min(g.window, g.inFlight-f.inFlight+flight)
 	mine := min(used, flight)
-	// Without a limit, the window loses its unused part and half of the connection's
-	// packets.
+	// If the two limits below allow it, the window becomes smaller by its unused part and
+	// by half of this connection's packets in flight.
 	lost := g.window - used + mine - mine/2
 	// The first limit is the connection's part plus its equal share of the common part.
 	conns := int64(g.conns)
 	claim := max(0, f.part+(max(0, g.sharedPart)+conns-1)/conns)
-	// The second limit keeps the window at minWindow.
+	// The second limit is how far the window is above minWindow.
 	spare := g.window - min(g.window, minWindow)
 	reduction := min(lost, uint64(claim), spare)
 	f.part -= int64(reduction)

@@ -25,8 +25,8 @@ type cq struct {
 	// small messages. Both are 0 outside a poll.
 	limit, inlineLimit int
 	stored             int // number of completions in dst
-	// number of completions in dst that count towards the depth: those of work requests
-	// that this call of drive has completed; 0 outside a poll
+	// number of completions that push has stored in dst during this poll; they count
+	// towards the depth; 0 outside a poll
 	counted int
 	ring    []cqe // queued completions; grows up to depth
 	// head counts the completions taken from the ring, and tail those added. Both wrap.
@@ -49,7 +49,7 @@ type cq struct {
 // overruns.
 type cqe struct {
 	wc    verbs.WC
-	space *cqSpace // counts the entries of the work queue of the completed request
+	space *cqSpace // belongs to the work queue of the request
 }
 
 // A cqSpace counts the entries of a work queue that queued completions occupy.
@@ -122,8 +122,9 @@ func checkCQDepth(depth int) error {
 	return nil
 }
 
-// initialCQEs is how many completions the ring of a CQ can hold at first. Usually drive
-// stores completions in dst. Arbitrary.
+// initialCQEs is how many completions the ring of a new CQ can hold. A small ring is
+// usually enough, because drive usually stores completions in dst and not in the ring.
+// The value is arbitrary.
 const initialCQEs = 64
 
 // resize changes the number of completions that the ring can hold, a power of two.
@@ -160,17 +161,18 @@ func (c *cq) Resize(depth int) error {
 	return nil
 }
 
-// copyWC copies a completion field by field. One wide load would stall after the recent
-// writes.
+// copyWC copies a completion field by field. The fields have just been written one by
+// one. Copying the whole struct would load several fields with one instruction, which is
+// slow so soon after the writes.
 func copyWC(to, from *verbs.WC) {
 	to.ID, to.Opcode, to.ByteLen, to.QPN = from.ID, from.Opcode, from.ByteLen, from.QPN
 	to.Status, to.Imm, to.SrcQPN = from.Status, from.Imm, from.SrcQPN
 	to.Flags, to.VendorErr = from.Flags, from.VendorErr
 }
 
-// push adds a completion for the work queue in the parameter from. The parameter
-// solicited is true for a receive with the solicited event bit. Failed completions
-// always count as solicited (IBTA vol. 1, 11.4.2.2).
+// push adds a completion. The parameter from is the cqSpace of the request's work queue.
+// The parameter solicited is true for a receive with the solicited event bit. Failed
+// completions always count as solicited (IBTA vol. 1, 11.4.2.2).
 func (c *cq) push(wc *verbs.WC, from *cqSpace, solicited bool) {
 	switch queued := int(c.tail - c.head); {
 	case queued == 0 && c.stored < c.limit && c.counted < c.depth:
@@ -252,8 +254,9 @@ func (c *cq) setBatch(dst []verbs.WC, data []verbs.InlineData) {
 	}
 }
 
-// One of drivePolls polls with enough completions in the ring calls drive too. Other
-// queue pairs need this. Arbitrary.
+// drivePolls is the interval, in polls, between calls of drive while each poll finds
+// enough completions in the ring. Without these calls, the other queue pairs of the shard
+// would make no progress. The value is arbitrary.
 const drivePolls = 4
 
 // driveIsDue counts a poll with enough completions in the ring, and reports whether it

@@ -19,7 +19,8 @@ func (c *cq) overflow() {
 	c.fire()
 }
 
-// failNow does the work of failTimer at once, when the application calls a method.
+// failNow fails the queue pairs of an overrun CQ, if failTimer has not done so yet.
+// PollInline calls failNow before it returns the error.
 func (c *cq) failNow() {
 	if c.failTimer.Running() {
 		c.failTimer.stop()

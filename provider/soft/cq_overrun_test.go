@@ -75,8 +75,8 @@ func TestCQOverrunUnnoticed(t *testing.T) {
 	require.FailNow(t, "the queue pair is not in error")
 }
 
-// A CQ may get as many completions as its depth before the owner polls, whatever the
-// length of the owner's slice.
+// A CQ has room for as many unpolled completions as its depth. They cause no overrun,
+// even if the slice passed to Poll is shorter or longer than the depth.
 func TestCQFull(t *testing.T) {
 	for _, batch := range []int{1, 3, 4, 64} {
 		d, a := overrunPair(t, verbs.ProgressManual)

@@ -80,7 +80,8 @@ type shardKey struct {
 	progress verbs.Progress
 }
 
-// slot returns the slot of the shard; see Config.slots.
+// slot returns the number of the shard: twice the completion vector in automatic
+// progress, and one more in manual progress.
 func (k shardKey) slot() uint32 { return 2*uint32(k.vector) + uint32(k.progress) }
 
 // objectKind is a kind of objects that have to be closed before the device.
@@ -225,8 +226,9 @@ func (d *device) NextAsync(ev *verbs.AsyncEvent) (bool, error) { return d.async.
 // now returns the time since the device was opened.
 func (d *device) now() time.Duration { return time.Since(d.start) }
 
-// add counts a new object of a kind, up to a limit. The parameter name is the kind's
-// name in the error.
+// add counts a new object of a kind. It fails if there are already as many objects of
+// this kind as the parameter limit. The error contains the text in the parameter name,
+// such as "completion queues".
 func (d *device) add(kind objectKind, name string, limit int) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -290,7 +292,8 @@ func (d *device) shard(vector int, progress verbs.Progress) (*shard, error) {
 	return s, nil
 }
 
-// register gives a queue pair a random number of its shard, but not 0, 1 or 0xffffff. If
+// register gives a queue pair a number. It chooses one at random from the numbers that
+// belong to the shard of the queue pair, but not 0, 1 or 0xffffff; see Config.slots. If
 // the function reserve refuses a number, register tries another one.
 func (d *device) register(q *qp, reserve func(num uint32) error) error {
 	d.mu.Lock()
@@ -322,8 +325,10 @@ func (d *device) unregister(q *qp) {
 	delete(d.qps, q.num)
 }
 
-// waitForShards waits until each shard in automatic progress has ended its present call.
-// In manual progress, the application must not close a region during a call.
+// waitForShards is called when a region is closed. A shard in automatic progress may be
+// in a call that uses the region. waitForShards waits until all such calls have ended. In
+// manual progress there is no such call, because the application must not close a region
+// during a call.
 func (d *device) waitForShards() {
 	d.mu.Lock()
 	shards := slices.Collect(maps.Values(d.shards))

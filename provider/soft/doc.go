@@ -113,22 +113,22 @@
 //	cm_request_evicted      half-open connections ended to make room for requests of
 //	                        others; see Config.MaxHalfOpen
 //	datagram_unsent         UD sends to this host that completed and were then dropped,
-//	                        because the receiver did not exist, accepted no connection
-//	                        for 10 s, belongs to a user who is not allowed, or was too
-//	                        slow, because no file descriptor was free, or because the
-//	                        sender was closed
+//	                        for one of these reasons: the receiver did not exist; it
+//	                        accepted no connection for 10 s; its user is not allowed;
+//	                        it was too slow; no file descriptor was free; the sender
+//	                        was closed
 //	datagram_user_refused   connections of UD senders, and UD sends, refused because of
 //	                        Config.AllowedUsers
 //	no_descriptors_err      connections on the local path refused because no file
-//	                        descriptor was free. Datagrams that were already sent on such
-//	                        a connection are received first
+//	                        descriptor was free. Datagrams that a UD sender has already
+//	                        sent on the connection are still received
 //	no_mappings_err         connections on the local path refused because the process has
 //	                        too many mappings (vm.max_map_count)
 //	rcvd_datagram_err       datagrams that a UD queue pair dropped because it was not
 //	                        ready, the Q_Key was wrong, or the receive buffer was too
 //	                        small
 //	partial_message_expired connections ended because the rest of a message did not
-//	                        arrive in time. The peer may retry for a shorter time
+//	                        arrive in time. A peer usually stops its retries before that
 //	rcvd_ident_err          IPv4 packets whose ICRC is right only with another IP
 //	                        identification than expected: the packet was damaged, or the
 //	                        sender has skipped many identifications
@@ -142,19 +142,19 @@
 //	                        opened. If the counter still grows, set sysctl
 //	                        net.core.rmem_max=4194304; a larger value has no effect
 //	rcvd_address_err        requests on the local path refused because the process does
-//	                        not hold the addresses that they name. This also happens if
-//	                        the backlog of a listener on such an address is full: the
-//	                        kernel then does not return its user
+//	                        not hold the addresses that they name. A request is also
+//	                        refused if a listener on such an address has a full backlog:
+//	                        the kernel then does not return the user of the listener
 //	rcvd_user_err           requests from this host refused because of
 //	                        Config.AllowedUsers. With PathAuto also requests and UD
 //	                        packets on the wire path from an address of this host
-//	silent_client_err       connections to a listener's Unix socket closed before the
-//	                        client sent a request, because there were too many of them
+//	silent_client_err       clients that a listener disconnected because too many clients
+//	                        had connected to its Unix socket and had sent no request yet
 //	skipped_user_err        processes of this host to which a dial sent no request because
 //	                        of Config.AllowedUsers
 //	user_limit_err          connections on the local path refused because of
-//	                        Config.MaxConnsPerUser. Datagrams that were already sent on
-//	                        such a connection are received first
+//	                        Config.MaxConnsPerUser. Datagrams that a UD sender has already
+//	                        sent on the connection are still received
 //
 // The packets of connection management are counted too. The local path has no packets.
 // It uses the counters of receive buffers, of exceeded retries and of datagrams.

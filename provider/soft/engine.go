@@ -11,11 +11,12 @@ import (
 // paths use only these methods, and the fields dev, shard and num. The paths call them
 // directly on *qp: calls through an interface need 7 to 8 % more instructions (amd64).
 //
-// A path numbers its packets or fragments with the path sequence, and reports which
-// sequences the peer has acknowledged.
+// A path numbers its packets or fragments. Such a number is called a path sequence. The
+// path reports which path sequences the peer has acknowledged.
 //
-// The methods on*, failRequest, acknowledged, response and requestFailed may end the
-// queue pair, which then calls path.stopResponding.
+// Some methods may end the queue pair: failRequest, acknowledged, response,
+// requestFailed, and those whose names begin with "on". The queue pair then calls
+// path.stopResponding.
 type engine interface {
 	// attributes returns the attributes of Modify. The caller must not change them.
 	attributes() *verbs.QPAttr

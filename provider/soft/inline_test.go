@@ -171,7 +171,9 @@ func TestReceiveInlineDoesNotOverrun(t *testing.T) {
 	for range 10 {
 		x.post(verbs.SendWR{Opcode: verbs.OpSend, Flags: verbs.SendInline, Inline: []byte("x")})
 	}
-	// In the same poll, an invalid slot makes all posted buffers complete.
+	// After the small messages, x publishes an invalid request. In the poll that returns
+	// the small messages, y also finds this request. So the queue pair of y fails, and
+	// its posted buffers complete.
 	publishFrame(&x.qp.path.(*shmConn).requestsOut, fragment.Fragment{Op: 99, Flags: fragment.First | fragment.Last})
 	wcs, _ := y.pollInline(10+depth, x)
 	for i, wc := range wcs {

@@ -181,7 +181,8 @@ func (m *mr) Close() error {
 	for m.inUse.Load() > 0 {
 		runtime.Gosched()
 	}
-	// The field inUse does not count copies of posted buffers.
+	// A shard may also be copying data for a work request of the application. The field
+	// inUse does not count these copies.
 	m.pd.dev.waitForShards()
 	m.pd.refs.Add(-1)
 	if m.mapped == nil {
@@ -233,7 +234,8 @@ func (p *pd) sgeMemory(sge *verbs.SGE, access verbs.Access) ([]byte, bool) {
 	return m.bytesAt(sge.Addr, sge.Length)
 }
 
-// sgeBytesFrom returns the memory from an offset in sges to the end of that SGE. It
+// sgeBytesFrom returns memory of the SGE in which an offset lies, from the offset to the
+// end of this SGE. The offset counts from the beginning of the first SGE. sgeBytesFrom
 // returns false if the memory is not accessible.
 func (p *pd) sgeBytesFrom(sges []verbs.SGE, offset uint32, access verbs.Access) ([]byte, bool) {
 	for i := range sges {

@@ -13,7 +13,8 @@ import (
 const (
 	// maxMR is how many regions a device can have.
 	maxMR = 1<<20 - 1
-	// minTableSlots is the number of slots of the smallest table, 1 KiB. Arbitrary.
+	// minTableSlots is how many slots the smallest table has. They take 1 KiB. The value
+	// is arbitrary.
 	minTableSlots = 128
 )
 

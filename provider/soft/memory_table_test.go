@@ -30,8 +30,8 @@ func TestKeysCanNotBeGuessed(t *testing.T) {
 			table.remove(m) // The next region may get this region's entry.
 		}
 	}
-	// Keys near the key before are rare: for 2000 random keys, the expected number is
-	// 2000 * 8192 / 2^32 = 0.004.
+	// A random key is less than 4096 above or below the previous key with the probability
+	// 8192 / 2^32. For 2000 keys, this is expected to happen 0.004 times.
 	require.LessOrEqual(t, close, 1)
 	require.InDelta(t, 0.5, float64(set)/(32*regions), 0.02, "every bit is random")
 }

@@ -17,8 +17,8 @@ type packetConn interface {
 	// the next call of drive. The bytes belong to the caller until Push or the next
 	// Buffer.
 	Buffer(to *udp.Route, size int) []byte
-	// Push queues the packet in the bytes of the last Buffer. The packetConn computes
-	// the ICRC.
+	// Push queues the packet p. Its bytes must be those that Buffer has returned last.
+	// The packetConn computes the ICRC.
 	Push(to *udp.Route, p wire.Packet)
 	// Flush sends the queued packets.
 	Flush()
