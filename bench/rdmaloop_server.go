@@ -13,8 +13,8 @@ import (
 // Larger answers are sent without a copy.
 const copyLimit = 128
 
-// errNoMemory ends a connection of the server whose message can not be kept.
-var errNoMemory = errors.New("no memory to keep the message")
+// errNotKept ends a connection of the server whose message can not be kept.
+var errNotKept = errors.New("no memory to keep the message")
 
 // An echoServer answers the last message of each group, truncated to the size of an
 // answer. It also has memory for one-sided operations of the clients.
@@ -94,7 +94,7 @@ func (e *echoServer) OnMessage(c *reactor.Conn, msg reactor.Message) {
 	}
 	buf := msg.Keep()
 	if buf == nil {
-		c.Abort(errNoMemory)
+		c.Abort(errNotKept)
 		return
 	}
 	if buf.SetLen(len(answer)) != nil || len(state.queue) > 0 || c.SendBuffer(buf) != nil {
