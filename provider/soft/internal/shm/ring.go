@@ -147,14 +147,7 @@ func (p *Producer) Put(f *fragment.Fragment) {
 		s.word[2] = f.Addr
 		s.word[3] = uint64(f.Key) | uint64(f.Total)<<32
 	}
-	p.tail++
-	word := uint64(p.tail) | uint64(f.Op)<<32 | uint64(f.Flags)<<40
-	if p.Unpublished == 0 {
-		p.firstWord = word
-	} else {
-		s.word[0] = word
-	}
-	p.Unpublished++
+	p.addSlot(s, f.Op, f.Flags)
 }
 
 // PutSend fills the next slot with a SEND of one fragment. It returns false if data is
@@ -168,15 +161,20 @@ func (p *Producer) PutSend(data []byte, flags fragment.Flags) bool {
 	copy(s.data[:], data)
 	p.areaEnd[index] = p.areaTail
 	s.word[1] = uint64(len(data))
+	p.addSlot(s, fragment.Send, flags|fragment.First|fragment.Last)
+	return true
+}
+
+// addSlot counts s as filled. It stores word 0, unless s is the first unpublished slot.
+func (p *Producer) addSlot(s *slotFrame, op fragment.Op, flags fragment.Flags) {
 	p.tail++
-	word := uint64(p.tail) | uint64(fragment.Send)<<32 | uint64(flags|fragment.First|fragment.Last)<<40
+	word := uint64(p.tail) | uint64(op)<<32 | uint64(flags)<<40
 	if p.Unpublished == 0 {
 		p.firstWord = word
 	} else {
 		s.word[0] = word
 	}
 	p.Unpublished++
-	return true
 }
 
 // PublishFirst stores word 0 of the first unpublished slot. Then the consumer sees all
