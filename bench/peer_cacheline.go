@@ -17,8 +17,8 @@ func cacheLinePeer() *peer {
 	}
 }
 
-// A cell transfers messages in one direction. A small message is in the same cache line
-// as its number, so only one cache line is transferred.
+// A cell transfers messages in one direction. A small message and its sequence number
+// are in one cache line, so only one cache line is transferred.
 type cell struct {
 	count *atomic.Uint64
 	bytes []byte

@@ -58,7 +58,7 @@ func packetSamples() []sample {
 	return samples
 }
 
-// bits is a sample with the bits of the BTH that are zero in all others.
+// bits is a sample that sets the bits of the BTH that no other sample sets.
 var bits = sample{
 	name: "bits", ip6: true, op: wire.SendMiddle, data: "payloads",
 	fill: func(p wire.Packet) {

@@ -170,8 +170,9 @@ func TestDatagramBurstToProcess(t *testing.T) {
 	}
 }
 
-// While the receiving process is stopped, the sender drops and counts datagrams beyond
-// its queue. Other destinations are not delayed.
+// While the receiving process is stopped, the sender queues datagrams for it. When the
+// queue is full, the sender drops and counts them. Datagrams to other destinations are
+// sent without delay.
 func TestDatagramStoppedProcess(t *testing.T) {
 	num, signal, line := startSink(t, uint32(os.Geteuid()))
 	d := openDevice(t, localConfig())

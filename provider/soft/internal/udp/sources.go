@@ -25,8 +25,8 @@ type source struct {
 // A sources has the sources that a receiver remembers. The zero value has none.
 type sources struct {
 	known map[netip.AddrPort]*source
-	// candidate is the last source that find has created. keep copies it into known
-	// after a valid packet.
+	// candidate is a new source that is not in the table yet. The method keep adds it
+	// there after the first valid packet.
 	candidate source
 }
 
