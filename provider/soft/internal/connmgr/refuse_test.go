@@ -62,8 +62,8 @@ func TestRejectNoResources(t *testing.T) {
 	})
 }
 
-// Closing an unanswered request's ID refuses the request, but not as a refusal by the
-// application.
+// Closing the ID of an unanswered request refuses the request. ByApplication is false in
+// the client's event.
 func TestDestroyUnanswered(t *testing.T) {
 	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
 		s := newParty(t)
@@ -149,8 +149,8 @@ func TestClientLeavesAccepted(t *testing.T) {
 	server.WantRejected(passive, cm.RejectTimeout, false, nil)
 }
 
-// timeOut makes a request without an answer, and waits until it times out. The parameter
-// limit is the time until then.
+// timeOut makes a request that the server does not answer. The parameter limit is the
+// time after which the request must time out.
 func timeOut(t *testing.T, ps cm.PortSpace, limit time.Duration) (client, server *party, active, passive *cm.ID) {
 	t.Helper()
 	client, server = newParty(t), newParty(t)

@@ -35,7 +35,8 @@ func (i *id) SetOption(option cm.Option, value int) error {
 	return nil
 }
 
-// setReuse sets or clears REUSEADDR. A bound ID keeps sharing its port.
+// setReuse sets or clears REUSEADDR. If an ID shares its port already, clearing does not
+// change that.
 func (i *id) setReuse(on bool) error {
 	if on && i.local.IsValid() {
 		if err := i.reservation.Share(); err != nil {
@@ -83,9 +84,9 @@ func (i *id) bind(ch *channel, addr netip.AddrPort) error {
 	return nil
 }
 
-// Listen implements cm.TransportID. The parameter backlog is the largest number of
-// requests that wait to be fetched. Further connection requests wait without an answer.
-// Further lookups are refused.
+// Listen implements cm.TransportID. The parameter backlog limits the requests that the
+// application has not fetched yet. At the limit, a connection request gets no answer
+// until there is room. A lookup is refused.
 func (i *id) Listen(backlog int) error {
 	ch := i.lock()
 	defer ch.unlock()

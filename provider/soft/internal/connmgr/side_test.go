@@ -39,7 +39,7 @@ func newParty(t *testing.T) *party {
 	return openParty(t, &Config{})
 }
 
-// newHostParty returns a party that allows the peer processes of peerproc.
+// newHostParty returns a party that accepts peers of the user peerproc.User.
 func newHostParty(t *testing.T) *party {
 	t.Helper()
 	return openParty(t, &Config{}, peerproc.User)
@@ -124,8 +124,8 @@ func (s *party) OpenChannel() (cm.TransportChannel, error) {
 	return tc, err
 }
 
-// awaitCount waits until a counter is at least the given value. No event may arrive
-// before.
+// awaitCount waits until a counter is at least the given value. If an event arrives
+// meanwhile, the test fails.
 func (s *party) awaitCount(name string, value uint64) {
 	s.T.Helper()
 	for s.counted()[name] < value {

@@ -7,12 +7,12 @@ import "github.com/rdmaloop/rdmaloop/verbs"
 // Two timers of a queue pair, as codes of five bits.
 
 const (
-	// packetLifetime is the code of the longest time of a packet to the peer, 0.54 s.
-	// The kernel assumes 16 or 18. With 17 a request with 7 retries fails after 8.6 s or
-	// more, so a connection survives an outage of 5 s.
+	// packetLifetime is the code of the packet lifetime that this package assumes for a
+	// path: 0.54 s. So a request with 7 retries fails after 8.6 s or more, and a
+	// connection survives an outage of 5 s.
 	packetLifetime = 17
-	// linuxLifetime is the code that kernels after Linux 6.1 assume. Linux 6.1 assumes
-	// 18.
+	// linuxLifetime is the code of the packet lifetime that kernels after Linux 6.1
+	// assume. Linux 6.1 assumes 18.
 	linuxLifetime = 16
 )
 
@@ -22,15 +22,14 @@ const (
 func ackTimeoutCode(lifetime, delay uint8) uint8 {
 	long, short := max(lifetime+1, delay), min(lifetime+1, delay)
 	if short+1 >= long {
-		// The kernel rounds up if the shorter time is at least half of the longer time,
-		// and otherwise down.
+		// The sum is at least 1.5 times the longer time, so the kernel rounds up.
 		long++
 	}
 	return min(long, verbs.MaxTimerCode)
 }
 
 // lifetime returns the packet lifetime of the path. If the application has set an ACK
-// timeout, it follows from that (rdma_set_option(3)).
+// timeout, the lifetime is half of the timeout (rdma_set_option(3)).
 func (i *id) lifetime() uint8 {
 	if i.opts.ackTimeoutSet && i.opts.ackTimeout > 0 {
 		return i.opts.ackTimeout - 1
@@ -46,9 +45,9 @@ func (i *id) ackTimeoutToSend() uint8 {
 	return ackTimeoutCode(i.lifetime(), i.m.limits.LocalCAAckDelay)
 }
 
-// ackTimeoutReceived returns the ACK timeout of the passive side. It is that of the REQ,
-// except that the default of newer kernels is too short for an outage of 5 s and is
-// replaced.
+// ackTimeoutReceived returns the ACK timeout of the passive side. It accepts the proposal
+// of a REQ, except 0, which means none, and the default of newer kernels, which is too
+// short for an outage of 5 s. Instead of these it returns the passive side's own timeout.
 func (i *id) ackTimeoutReceived(proposed uint8) uint8 {
 	own := ackTimeoutCode(packetLifetime, i.m.limits.LocalCAAckDelay)
 	if proposed == 0 || proposed == linuxLifetime+1 {

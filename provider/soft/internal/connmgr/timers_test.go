@@ -19,11 +19,10 @@ func TestAckTimeoutCode(t *testing.T) {
 		{18, 15, 19}, // codes of rxe if the kernel assumes the packet lifetime 18
 		{17, 15, 18},
 		{17, 16, 18},
-		{17, 17, 19}, // The ACK delay is half of twice the lifetime, so the kernel adds it.
+		{17, 17, 19}, // twice the lifetime (code 18) plus the delay (code 17), rounded up
 		{17, 18, 19},
 		{17, 19, 20},
-		// Twice the lifetime is a quarter of the ACK delay, so the kernel uses only the
-		// ACK delay.
+		// twice the lifetime (code 18) plus the delay (code 20), rounded down
 		{17, 20, 20},
 		{0, 0, 2},
 		{31, 31, 31},
@@ -32,8 +31,8 @@ func TestAckTimeoutCode(t *testing.T) {
 	}
 }
 
-// The passive side uses the ACK timeout of the REQ. It uses its own instead of the code
-// 0, which means none, and of the kernel's default, which is too short.
+// The passive side uses the ACK timeout of the REQ, unless its code is 0 or 17. Code 0
+// means none. Code 17 is the kernel's default, which is too short.
 func TestAckTimeoutReceived(t *testing.T) {
 	for told, want := range map[uint8]uint8{0: 18, 14: 14, 17: 18, 19: 19, 31: 31} {
 		w := newMADSim(t)
@@ -77,8 +76,8 @@ func TestAckTimeoutFollowsDelay(t *testing.T) {
 // outage is how long the network drops all packets in these tests.
 const outage = 5 * time.Second
 
-// An outage begins with one of a dial's messages. The connection opens soon after the
-// outage.
+// An outage begins when a REQ, REP or RTU is sent, so this message is lost. The
+// connection is established soon after the outage.
 func TestWireCMOutage(t *testing.T) {
 	for _, first := range []wire.Attribute{wire.AttrREQ, wire.AttrREP, wire.AttrRTU} {
 		w := newMADSim(t)

@@ -103,8 +103,8 @@ func decode(b []byte) (message, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Each message has exactly one encoding. Comparing it checks lengths, unknown flags
-	// and zero fields.
+	// Each message has exactly one encoding. So if encode(m) differs from b, a length, a
+	// flag or an unused field of b is wrong.
 	if !bytes.Equal(encode(m), b) {
 		return nil, malformed("layout for kind", uint64(b[1]))
 	}

@@ -21,7 +21,8 @@ import (
 // gets an event.
 //
 // It connects the socket that reserves the port of the ID, so the listener can check the
-// port. During the dial the unixConn owns the socket, and otherwise the reservation.
+// port. During the dial the unixConn owns the socket. If the dial fails, the ID's
+// Reservation owns the socket again.
 type localDial struct {
 	c       *unixConn
 	request message
@@ -42,9 +43,9 @@ const (
 	// redialInterval is the time until all names are tried again after a full backlog
 	// (connect(2), EAGAIN). Arbitrary.
 	redialInterval = 5 * time.Millisecond
-	// userLookupRounds is how often all names are tried while a backlog is full, in half
-	// a second. Then the dial looks up the users of the listeners, which takes long if
-	// the host has many Unix sockets. Arbitrary.
+	// If a backlog is still full after userLookupRounds tries of all names (half a
+	// second), the dial looks up the users of the listeners. This takes long if the host
+	// has many Unix sockets. Arbitrary.
 	userLookupRounds = 100
 )
 
@@ -132,14 +133,14 @@ func (d *localDial) try(name string) error {
 	return errors.Join(&cm.UserError{UID: peer.UID, Name: name}, d.replaceSocket())
 }
 
-// isNoListener reports whether connect(2) has found no listener, or one behind a
-// security module.
+// isNoListener reports whether an error of connect(2) means that nobody listens, or that
+// a security module has refused the connection.
 func isNoListener(err error) bool {
 	return errors.Is(err, unix.ECONNREFUSED) || errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM)
 }
 
-// openSocket makes the socket of the dial, if there is none after an error of
-// replaceSocket.
+// openSocket makes a socket with the name that reserves the ID's port. It does nothing if
+// the dial has a socket.
 func (d *localDial) openSocket() (err error) {
 	if d.c.fd >= 0 {
 		return nil

@@ -23,7 +23,7 @@ import (
 // A squatter is another user's process that binds names of the server. Its argument is
 // the list of names, separated by commas.
 
-// squat binds a socket to each name, and calls prepare with each.
+// squat binds one socket to each name, and calls prepare with each socket.
 func squat(t *testing.T, names string, prepare func(fd int)) {
 	for name := range strings.SplitSeq(names, ",") {
 		fd, err := unixsock.Bind(name)
@@ -231,8 +231,8 @@ func descriptorsOf(i *id) (fds []int) {
 	return fds
 }
 
-// resolvedWithoutListener makes an ID with the route to a socket that does not listen
-// yet, and returns the socket's reservation.
+// resolvedWithoutListener makes an ID that has resolved an address on which nobody
+// listens yet. The result listener reserves this address.
 func resolvedWithoutListener(t *testing.T) (client *party, i *id, listener hostport.Reservation) {
 	client = newParty(t)
 	listener, err := hostport.Reserve(cm.TCP, netip.MustParseAddrPort("127.9.1.1:0"), false, false, hostport.EphemeralPorts)

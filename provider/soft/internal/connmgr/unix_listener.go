@@ -86,8 +86,8 @@ func (l *unixListener) OnReady(int, uint32) {
 	}
 }
 
-// pauseAccepting handles an error of accept(2). If clients may still wait, it stops the
-// watch for pauseTime.
+// pauseAccepting handles an error of accept(2). After an error such as EMFILE the
+// listening socket remains ready, so pauseAccepting does not watch it for pauseTime.
 func (l *unixListener) pauseAccepting(err error) {
 	if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR) || errors.Is(err, unix.ECONNABORTED) {
 		return
@@ -98,8 +98,8 @@ func (l *unixListener) pauseAccepting(err error) {
 
 func (l *unixListener) startPause() { l.ch.startTimer(&l.pauseTimer, pauseTime) }
 
-// acceptClient makes a client of an accepted socket, and closes another one if there are
-// too many.
+// acceptClient makes a client of an accepted socket. If there are too many clients, it
+// closes an older client.
 func (l *unixListener) acceptClient(fd int) {
 	peer, err := unixsock.PeerCredentials(fd)
 	if err != nil || !l.ch.m.Users.Allows(peer.UID) {
@@ -115,7 +115,7 @@ func (l *unixListener) acceptClient(fd int) {
 	c.requestTimer.Fire = func() { c.refuse() }
 	if l.ch.watch(fd, c) != nil {
 		c.admission.release()
-		// The channel can not watch another descriptor.
+		// The channel can not watch any more descriptors.
 		l.refuseNoResources(fd, counters.NoDescriptorsErr)
 		return
 	}

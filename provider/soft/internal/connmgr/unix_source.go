@@ -24,8 +24,8 @@ import (
 //   - The socket must have the name that reserves the source port, for the source
 //     address or a wildcard. Only one open socket can have a name.
 //   - IDs that share a port (REUSEADDR) have numbers in their names, so several
-//     processes can have the port. The request is refused if a socket holds the port
-//     without sharing it. Listening sockets of the client's user are allowed.
+//     processes can have the port. Sockets that have the port without sharing it must be
+//     listening sockets of the client's user.
 //
 // One process can have the name of an address, and another process that of a wildcard
 // with the same port. They have different credentials.
@@ -77,8 +77,7 @@ func (c *client) checkSource(m message) error {
 }
 
 // heldByOthers reports whether a socket holds the address without sharing it. It ignores
-// sockets on which the given user listens. If nobody listens on a name, it tries to bind
-// the name.
+// sockets on which the given user listens.
 //
 // An error means a lack of descriptors, or a full backlog (EAGAIN).
 func heldByOthers(ps cm.PortSpace, at netip.AddrPort, user uint32) (bool, error) {
@@ -88,7 +87,8 @@ func heldByOthers(ps cm.PortSpace, at netip.AddrPort, user uint32) (bool, error)
 		switch {
 		case errors.Is(err, unix.ECONNREFUSED): // No process listens on the name, but a socket may have it.
 			held, err = unixsock.IsBound(s.Name())
-		// A security module hides the listener's user, so it counts as a holder.
+		// A security module has refused the connection, so the listener's user is not
+		// known. The listener counts as another user's.
 		case isNoListener(err):
 			held, err = true, nil
 		}

@@ -169,8 +169,8 @@ func TestSharedSource(t *testing.T) {
 	}
 }
 
-// wantNoRoom requires a refusal for lack of resources, which only increments the given
-// counter.
+// wantNoRoom requires a refusal for lack of resources. The given counter must be 1, and
+// all others 0.
 func wantNoRoom(t *testing.T, server *party, r *rawPeer, ps cm.PortSpace, counter string) {
 	t.Helper()
 	server.Quiet()
@@ -310,7 +310,7 @@ func peerUnknownHost(t *testing.T, _ string) {
 }
 
 // Without free descriptors, a process can not find out whether an address is local. It
-// gets an error, so that no user remains unchecked.
+// gets an error.
 func TestOnThisHostOutOfDescriptors(t *testing.T) {
 	line, kill := peerproc.Start(t, "unknown-host", "")
 	require.Equal(t, "done", line())

@@ -13,8 +13,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/testutil/peerproc"
 )
 
-// peerNoDescriptors is a process that calls a listener's OnReady without free
-// descriptors or waiting clients.
+// peerNoDescriptors is a process without free descriptors. It calls a listener's OnReady
+// while no client waits.
 func peerNoDescriptors(t *testing.T, _ string) {
 	s := newParty(t)
 	s.Listen(cm.TCP, "127.0.0.1:0", 0)
@@ -33,16 +33,16 @@ func peerNoDescriptors(t *testing.T, _ string) {
 	peerproc.Linger()
 }
 
-// A listener's OnReady closes spare descriptors to accept a client. If none waits, it
-// opens them again.
+// Without free descriptors, a listener's OnReady closes the spare descriptors before it
+// accepts a client. If no client waits, OnReady opens the spare descriptors again.
 func TestSpareDescriptorsAreOpenedAgain(t *testing.T) {
 	line, kill := peerproc.Start(t, "no-descriptors", "")
 	require.Equal(t, "done", line())
 	kill()
 }
 
-// requireSpare requires that this process has no free descriptor, and the party all its
-// spare ones.
+// requireSpare requires that this process has no free descriptor, and that all spare
+// descriptors of the party are open.
 func requireSpare(t *testing.T, s *party) {
 	t.Helper()
 	_, err := eventfd.New()

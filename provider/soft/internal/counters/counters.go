@@ -95,7 +95,8 @@ func (c *Set) Add(id ID, n uint64) { c[id].Add(n) }
 // Inc adds 1 to a counter.
 func (c *Set) Inc(id ID) { c[id].Add(1) }
 
-// Failed counts a failed request whose retries are exhausted. It ignores other statuses.
+// Failed counts a request that has failed with the given status, if its retries were
+// exhausted.
 func (c *Set) Failed(status verbs.Status) {
 	switch status {
 	case verbs.StatusRetryExcErr:

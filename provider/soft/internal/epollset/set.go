@@ -4,8 +4,8 @@ package epollset
 
 import "golang.org/x/sys/unix"
 
-// A Handler handles the events of a descriptor. It never blocks. If another handler has
-// read from the descriptor, the event is out of date.
+// A Handler handles the events of a descriptor. It never blocks. An event can be out of
+// date, because another handler has already read from the descriptor.
 type Handler interface {
 	// OnReady is called with the descriptor and its events, such as unix.EPOLLIN.
 	OnReady(fd int, events uint32)

@@ -9,7 +9,7 @@ import (
 )
 
 // epollNow is epoll_wait(2) with a timeout of zero. It repeats the call after EINTR. It
-// does not inform the Go scheduler, which would take longer than the call.
+// does not inform the Go scheduler, because that would take longer than the call itself.
 func epollNow(epfd int, events []unix.EpollEvent) (int, error) {
 	for {
 		n, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(epfd),

@@ -6,7 +6,7 @@ package fragment
 type Fragment struct {
 	Op     Op
 	Flags  Flags
-	Length uint32 // length of Payload in bytes; set only on the local path
+	Length uint32 // length of Payload in bytes on the local path; unused on the wire path
 	Imm    uint32 // immediate data in host byte order, if the flag Imm is set
 	Addr   uint64 // remote address, if Op.Remote returns true
 	Key    uint32 // remote key, if Op.Remote returns true

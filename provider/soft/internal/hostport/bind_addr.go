@@ -131,7 +131,7 @@ func Targets(ps cm.PortSpace, dst netip.AddrPort) []BindAddr {
 	return append([]BindAddr{s}, s.wildcards()...)
 }
 
-// wildcards returns the wildcards that cover s, which must not be one.
+// wildcards returns the wildcards that cover s. The address s must not be a wildcard.
 func (s BindAddr) wildcards() []BindAddr {
 	six := BindAddr{ps: s.ps, Addr: netip.IPv6Unspecified(), Port: s.Port}
 	if s.Addr.Is4() {

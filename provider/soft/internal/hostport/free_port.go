@@ -52,8 +52,9 @@ func (s BindAddr) reserveAnyOnWildcard(ports PortRange) (Reservation, error) {
 }
 
 // reserveAnyOnAddress is reserveAny for an address that is not a wildcard. It tries to
-// bind one port after another. It finds wildcards by their markers, which is faster than
-// reading all sockets.
+// bind one port after another. To see whether a wildcard is bound with the port, it looks
+// for the wildcard's marker (bindMarker). Reading the table of all sockets would take
+// longer.
 func (s BindAddr) reserveAnyOnAddress(ports PortRange) (Reservation, error) {
 	r, err := NoReservation(), error(cm.ErrAddrNotAvailable)
 	for s.Port = range ports.sample(maxPortTries) {
@@ -67,8 +68,8 @@ func (s BindAddr) reserveAnyOnAddress(ports PortRange) (Reservation, error) {
 	return r, err
 }
 
-// tryFree reserves s, which is not a wildcard, or returns a clashError. A socket that
-// could not be bound stays in r for the next call.
+// tryFree reserves s, which is not a wildcard, or returns a clashError. If s can not be
+// bound, the unbound socket stays in r, and the next call uses it.
 func (s BindAddr) tryFree(r *Reservation) (err error) {
 	if r.FD < 0 {
 		if r.FD, err = unixsock.New(); err != nil {

@@ -33,7 +33,7 @@ func ExplainClash(err error) error {
 }
 
 // holderUser returns the user of the socket that has a name. If the kernel has no
-// unix_diag, the socket must listen.
+// unix_diag, holderUser finds only the users of listening sockets.
 func holderUser(name string) (uid uint32, known bool) {
 	for _, kind := range []byte{unix.SOCK_SEQPACKET, unix.SOCK_DGRAM} {
 		if uid, known = unixsock.User(name, kind); known {

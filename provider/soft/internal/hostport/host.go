@@ -62,7 +62,8 @@ func canBind(a netip.Addr) (bool, error) {
 	}
 	defer unix.Close(fd)
 	switch err := unix.Bind(fd, Sockaddr(a, 0)); {
-	// See ip(7). The kernel returns EINVAL for a link-local address without a zone.
+	// EADDRNOTAVAIL means that the address is not local (ip(7)). EINVAL is for a
+	// link-local address without a zone.
 	case errors.Is(err, unix.EADDRNOTAVAIL), errors.Is(err, unix.EINVAL):
 		return false, nil
 	case err != nil:

@@ -80,7 +80,8 @@ func routeByLoopback(t *testing.T, a netip.Addr) {
 	require.Equal(t, unix.Errno(0), err)
 }
 
-// childCase is an environment variable with the name of the test for TestChild.
+// childCase is an environment variable. Its value is the name of the function in children
+// that TestChild calls.
 const childCase = "RDMALOOP_HOSTPORT_CHILD"
 
 // inChild runs the function with the given name in the map children, in a process with

@@ -10,7 +10,7 @@ import (
 // A LocalAddrCache stores whether addresses in requests belong to this host, because
 // asking the kernel takes time. The zero value is empty.
 type LocalAddrCache struct {
-	// Time of the oldest entry, with the same origin as now in Contains.
+	// Value of the parameter now of Contains when the oldest entry was made.
 	since time.Duration
 	known map[netip.Addr]bool
 }

@@ -76,14 +76,16 @@ func Reserve(ps cm.PortSpace, at netip.AddrPort, afOnly, reuse bool, freePorts f
 // newShare returns a random number, not 0, for an ID on a shared port.
 func newShare() uint32 { return max(1, rand.Uint32()) }
 
-// A sharing decides whether a new reservation may have a port that other IDs share.
+// A sharing says whether a new unshared reservation may have a port that other IDs share.
 type sharing bool
 
 const (
-	// With mayNotShare, the new reservation fails, as rdma_bind_addr(3) demands.
+	// mayNotShare makes the reservation fail if other IDs share the port
+	// (rdma_bind_addr(3)).
 	mayNotShare sharing = false
-	// With overShared the new reservation succeeds. It is for a listener: the IDs that
-	// share the port do not listen (rdma_listen(3)).
+	// overShared makes the reservation succeed even if other IDs share the port. It is
+	// for an ID that begins to listen, because no ID that shares the port listens
+	// (rdma_listen(3)).
 	overShared sharing = true
 )
 
@@ -132,8 +134,8 @@ func isClash(err error) bool {
 	return errors.Is(err, cm.ErrAddrInUse) || errors.Is(err, cm.ErrAddrNotAvailable)
 }
 
-// change replaces the reservation by one of target, with the same port. After an error
-// the old reservation remains.
+// change reserves the address target, which has the same port, instead of the present
+// address. After an error the old reservation remains.
 func (r *Reservation) change(target BindAddr) error {
 	if r.FD < 0 {
 		return &verbs.FeatureError{Feature: "option of a bound port", Reason: errPortInUse}
@@ -189,8 +191,8 @@ func (r *Reservation) Claim() error {
 }
 
 // checkClash returns an error if another socket has bound an overlapping address. It
-// ignores addresses in the parameter mine. If several overlap, the error names a
-// wildcard.
+// ignores addresses in the parameter mine. If several overlap, the error names a wildcard
+// if one is among them.
 func (s BindAddr) checkClash(with sharing, mine []BindAddr) error {
 	others, err := boundAddrs(s.ps, s.Port)
 	if err != nil {

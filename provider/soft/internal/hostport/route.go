@@ -12,7 +12,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/netlink"
 )
 
-// errNoRouteAnswer means that the kernel has not answered, or in an unknown format.
+// errNoRouteAnswer means that the kernel's answer is not complete, or has an unknown
+// format.
 var errNoRouteAnswer = errors.New("no answer about a route")
 
 // routeType returns the type of the kernel's route to an address, for example

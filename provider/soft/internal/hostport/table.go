@@ -33,8 +33,8 @@ const connectedState = "03"
 //
 //	Num RefCount Protocol Flags Type St Inode Path
 //
-// A connected socket is listed with the name of its listener, which may be closed. So
-// scanBound calls isBound for its name.
+// A connected socket is listed with the name of its listener, even if the listener is
+// closed. So scanBound asks isBound whether such a name is still bound.
 func scanBound(table io.Reader, ps cm.PortSpace, port uint16, isBound func(name string) (bool, error)) ([]BindAddr, error) {
 	var found []BindAddr
 	// bound has the results of isBound, because many sockets may have the same name.
@@ -67,9 +67,9 @@ func scanBound(table io.Reader, ps cm.PortSpace, port uint16, isBound func(name 
 	return found, lines.Err()
 }
 
-// A marker is a datagram socket with the name of a wildcard. Datagram sockets have names
-// of their own (unix(7)). If another process can connect to the marker, the wildcard is
-// bound.
+// A marker is a second socket of a wildcard. It is a datagram socket with the wildcard's
+// name. Sockets of different types can have the same name (unix(7)). If another process
+// can connect to the marker, the wildcard is bound.
 //
 // The search for a free port uses markers. To read the table of all sockets for each
 // port would take too long.

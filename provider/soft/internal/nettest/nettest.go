@@ -23,8 +23,8 @@ func AddAddr(t *testing.T, link, prefix string) {
 	t.Helper()
 	added := netip.MustParsePrefix(prefix)
 	setAddr(t, link, added, unix.RTM_NEWADDR, unix.NLM_F_CREATE|unix.NLM_F_EXCL)
-	// Only this thread may be in the right network namespace. require.Eventually would
-	// use another one.
+	// Other threads can be in another network namespace, and require.Eventually would use
+	// another thread.
 	for deadline := time.Now().Add(30 * time.Second); !IsLocal(t, added.Addr()); time.Sleep(time.Millisecond) {
 		require.True(t, time.Now().Before(deadline), "the host does not get the address")
 	}

@@ -51,7 +51,8 @@ func TestEndPairOutOfMappings(t *testing.T) {
 	maps.maxSegments, maps.nextCount = 1, 1<<20
 	_, _, err := NewEndPair(smallest, maps)
 	require.ErrorIs(t, err, verbs.ErrNoResources)
-	// A count of the mappings has a descriptor open until it ends.
+	// Acquire has started a count of the mappings, which opens a descriptor. settle waits
+	// until the count has ended.
 	maps.settle()
 	require.Zero(t, maps.mapped)
 	require.Equal(t, before, openDescriptors(t))

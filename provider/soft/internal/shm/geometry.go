@@ -16,9 +16,9 @@ const (
 
 // Geometry has the sizes of the rings in a segment, each a power of two.
 type Geometry struct {
-	// Of each ring for requests: the number of slots, and the bytes of the payload area.
+	// A ring for requests has RequestSlots slots and RequestBytes bytes of payload area.
 	RequestSlots, RequestBytes uint32
-	// Of each ring for responses: the number of slots, and the bytes of the payload
+	// A ring for responses has ResponseSlots slots and ResponseBytes bytes of payload
 	// area.
 	ResponseSlots, ResponseBytes uint32
 }

@@ -38,10 +38,9 @@ type MappingLimit struct {
 }
 
 const (
-	// mappingStep is the number of further segments after which the mappings of the
-	// process are counted again. Up to as many may be added during the count. A count
-	// takes about 1 µs for each mapping of a file (65,003 took 81 ms on two virtual
-	// cores).
+	// After mappingStep further segments, the mappings of the process are counted again.
+	// During the count, at most mappingStep segments are added. A count takes about 1 µs
+	// for each mapping of a file (65,003 took 81 ms on two virtual cores).
 	mappingStep = 1024
 	// mappingPause is the shortest time between two counts at the limit. It limits the
 	// work that peers can cause. Arbitrary.

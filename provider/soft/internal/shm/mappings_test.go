@@ -67,7 +67,7 @@ func TestMappingsAreCountedRarely(t *testing.T) {
 	require.EqualValues(t, 1002, l.counts[counters.NoMappingsErr].Load())
 }
 
-// Acquire does not wait for a count in another goroutine. Until its end, at most
+// Acquire does not wait for a count in another goroutine. During the count, at most
 // mappingStep segments are added.
 func TestMappingsAreCountedMeanwhile(t *testing.T) {
 	l := newTestLimit()

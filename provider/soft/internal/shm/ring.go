@@ -11,8 +11,9 @@ import (
 const (
 	SlotSize    = 128            // size of a slot in bytes: two cache lines
 	SlotPayload = SlotSize - 4*8 // number of bytes of payload that a slot has space for
-	// maxFragment is the largest payload of a slot in bytes. One fragment of a message
-	// is received while the next one is sent. Arbitrary.
+	// maxFragment is the largest payload of a slot in bytes. A longer message has several
+	// fragments, so the receiver can take one while the sender writes the next one.
+	// Arbitrary.
 	maxFragment = 16 << 10
 )
 
