@@ -7,9 +7,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The connection to close belongs to the user with the most connections, including the
-// new one. If several users have equally many, the connections of all of them are
-// compared.
+// The connection to close belongs to the user with the most connections. The new
+// connection counts for its user. If several users have the most, the connections of all
+// of them are compared.
 func TestLeastUsedOfBusiest(t *testing.T) {
 	type conn struct {
 		uid     uint32

@@ -33,7 +33,7 @@ type Source struct {
 	// On the wire path: the IPv4 address of the peer, or its IPv6 /48 prefix.
 	addr netip.Addr
 	uid  uint32 // user ID of the peer, set only on the local path
-	// On the local path: the process ID if the user is root or that of this process,
+	// On the local path: the process ID if the user is root or the user of this process,
 	// else 0.
 	pid int32
 }
@@ -42,9 +42,9 @@ type Source struct {
 // IPv6 /48 prefix.
 func RemoteSource(addr netip.Addr) Source { return Source{addr: siteOf(addr)} }
 
-// LocalSource returns the source of a peer on the local path: its user. But each process
-// of root and of this user is a source of its own. These users need not guess keys,
-// because they may trace this process (ptrace(2)).
+// LocalSource returns the source of a peer on the local path: its user. But if the user
+// is root or the user of this process, each process is a source of its own. Such a
+// process need not guess keys, because it may trace this process (ptrace(2)).
 func LocalSource(uid uint32, pid int32) Source {
 	if uid != 0 && uid != uint32(os.Geteuid()) {
 		pid = 0
@@ -72,8 +72,8 @@ type errorRecord struct {
 	expires time.Time     // time at which the record expires
 }
 
-// NewErrorLimit returns an ErrorLimit without records. It counts refusals as
-// AccessRefused.
+// NewErrorLimit returns an ErrorLimit without records. The parameter counts has the
+// counter of refusals, AccessRefused.
 func NewErrorLimit(counts *counters.Set) *ErrorLimit {
 	return &ErrorLimit{Clock: time.Now, counts: counts, sources: make(map[Source]*errorRecord)}
 }

@@ -31,11 +31,11 @@ func NewUserLimit(limit int, users Users) *UserLimit {
 	return &UserLimit{own: users.own, unmapped: users.unmapped, limit: limit, conns: make(map[uint32]int)}
 }
 
-// defaultConnsPerUser returns one eighth of the limit of open descriptors
-// (RLIMIT_NOFILE). A connection takes two descriptors, and a user gets a quarter.
+// defaultConnsPerUser returns the number of connections that use a quarter of the
+// descriptors that this process may open (RLIMIT_NOFILE). A connection uses two.
 func defaultConnsPerUser() int {
 	const parts, descriptors = 4, 2
-	// maxDescriptors replaces a larger limit of open descriptors, or none. Arbitrary.
+	// maxDescriptors replaces a larger or infinite limit of open descriptors. Arbitrary.
 	const maxDescriptors = 1 << 20
 	var limit unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil {

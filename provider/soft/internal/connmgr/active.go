@@ -14,9 +14,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Timeouts of unanswered messages. A timeout is sixteen intervals in which the kernel's
-// CM sends an unanswered message. On the local path it is the time that the peer's
-// application has for its answer.
+// Timeouts of unanswered messages. The kernel's CM sends such a message sixteen times,
+// and waits 4.6 s or 4.1 s after each time. A timeout is the sum of these intervals. On
+// the local path it is the time that the peer's application has for its answer.
 const (
 	// requestTimeout, 73.7 s, is the timeout of a REQ.
 	requestTimeout = 16 * 4608 * time.Millisecond
@@ -26,12 +26,12 @@ const (
 	activeDREQTimeout = 16 * 4608 * time.Millisecond
 	// passiveDREQTimeout, 65.5 s, is the timeout of a DREQ that the passive side sends.
 	passiveDREQTimeout = 16 * 4096 * time.Millisecond
-	// rtuTimeout, 49 s, is the timeout of a REP. It is twelve intervals, so that the
+	// rtuTimeout, 49 s, is the timeout of a REP. It is only twelve intervals, so that the
 	// memory of a flood of requests is free within a minute.
 	rtuTimeout = 12 * 4096 * time.Millisecond
 	// maxServiceTime, 16.6 minutes, is the longest wait for the peer's application after
-	// an MRA. As in the kernel's CM: 4.6 s, and fifteen times 65.5 s of service time and
-	// 0.5 s of transfer time.
+	// an MRA. It is the time of the kernel's CM: 4.6 s, and then fifteen times 66 s. The
+	// 66 s are 65.5 s of service time and 0.5 s of transfer time.
 	maxServiceTime = 4608*time.Millisecond + 15*(65536+512)*time.Millisecond
 )
 
@@ -94,7 +94,7 @@ func (i *id) onREP(m *repMsg) bool {
 	}
 	i.enter(stateEstablished)
 	i.raise(ev)
-	// If send fails, the channel also notices the closed socket, and calls peerGone.
+	// The error is ignored: the channel notices a closed socket, and calls peerGone.
 	_ = i.conn.send(&rtuMsg{})
 	return true
 }

@@ -48,7 +48,7 @@ const addressBatch = 64
 // OnReady implements epollset.Handler. It receives waiting messages, and then calls
 // addressesChanged once.
 func (w *addressWatch) OnReady(int, uint32) {
-	// recv(2) discards the rest of a message.
+	// The content of a message does not matter. recv(2) discards all but the first byte.
 	var buf [1]byte
 	for i := range addressBatch {
 		_, _, err := unix.Recvfrom(w.fd, buf[:], unix.MSG_DONTWAIT|unix.MSG_TRUNC)

@@ -22,8 +22,8 @@ func requireHolder(t *testing.T, err error, want cm.HolderError) {
 	require.Equal(t, want, *holder)
 }
 
-// The error of Bind and Listen names the user who has bound the address, whether that
-// process listens or not.
+// If a process has bound the address, the error of Bind names the user of the process. It
+// does not matter whether the process listens.
 func TestBindTellsHolder(t *testing.T) {
 	peerproc.NeedsRoot(t)
 	const name = "@rdmaloop/1/tcp/127.0.0.1/7472"
@@ -57,8 +57,9 @@ func TestListenTellsHolder(t *testing.T) {
 	requireHolder(t, id.Listen(0), cm.HolderError{Err: cm.ErrAddrInUse, Name: name, UID: peerproc.User, Known: true})
 }
 
-// A wildcard has a socket to listen on, and a datagram socket of the same name, the
-// marker. If only the marker is bound, the error of Bind names its user.
+// A bound wildcard has two sockets of the same name: one for listening, and a datagram
+// socket, the marker. Here only the marker is bound. The error of Bind names the user who
+// has bound it.
 func TestBindTellsHolderOfMarker(t *testing.T) {
 	const name = "@rdmaloop/1/tcp/*4/7472"
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)

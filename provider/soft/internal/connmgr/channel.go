@@ -219,7 +219,7 @@ func (ch *channel) isLocalAddr(a netip.Addr) (bool, error) {
 
 // acceptsFrom reports whether a request on the wire path may come from the address a. A
 // device with both paths refuses addresses of this host (package udp, far_only.go). If
-// the system does not answer, the result is false.
+// isLocalAddr fails, acceptsFrom returns false.
 func (ch *channel) acceptsFrom(a netip.Addr) bool {
 	if !ch.m.Local || !ch.m.Wire {
 		return true

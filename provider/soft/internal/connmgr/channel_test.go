@@ -51,10 +51,10 @@ func TestChannelAlarm(t *testing.T) {
 	for _, id := range []*cm.ID{first, second} {
 		passive, _ := server.Request(l)
 		require.NoError(t, passive.Reject(nil))
-		// The second client waits for a timer because the socket's backlog is full.
-		// After that the server accepts it.
 		client.WantRejected(id, cm.RejectConsumer, true, nil)
 		if id == first {
+			// The socket's backlog was full, so the second client waits for a timer
+			// before it tries again.
 			cmside.AwaitReadable(t, client.Channel.FD())
 			client.Quiet()
 		}
@@ -100,7 +100,7 @@ func TestEventQueue(t *testing.T) {
 	require.True(t, q.empty())
 }
 
-// The queue frees events of a destroyed ID when all events of other IDs were fetched.
+// When only events of destroyed IDs are left in the queue, the queue frees them.
 func TestEventQueueDrop(t *testing.T) {
 	var q eventQueue
 	ids := []*id{{}, {}, {}}

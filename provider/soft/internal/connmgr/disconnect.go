@@ -18,7 +18,7 @@ func (i *id) Disconnect() error {
 	case stateEstablished:
 		i.enter(stateDREQSent)
 		i.startTimer(i.dreqTimeout())
-		// If send fails, the channel also notices the closed socket, and calls peerGone.
+		// The error is ignored: the channel notices a closed socket, and calls peerGone.
 		_ = i.conn.send(&dreqMsg{})
 	case stateDREQReceived:
 		i.enter(stateEnded)
@@ -41,8 +41,9 @@ func (i *id) dreqTimeout() time.Duration {
 func (i *id) onDREQ() bool {
 	switch i.state {
 	case stateREPReceived, stateREPSent, stateEstablished:
-		// In stateREPSent the DREQ has arrived before the RTU. In stateREPReceived the
-		// peer has called Notify before this side has called Establish.
+		// In stateREPSent the DREQ has arrived before the RTU. In stateREPReceived this
+		// side has not called Establish, but the peer has called Notify and then
+		// Disconnect.
 		i.enter(stateDREQReceived)
 		i.raise(cm.TransportEvent{Type: cm.Disconnected})
 	case stateDREQSent:

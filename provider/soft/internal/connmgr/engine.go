@@ -31,7 +31,7 @@ type Engine interface {
 	// no queue pair has used it.
 	Unbind(qpn uint32, b *Binding)
 	// PeerGone tells a queue pair that the peer's process has ended without closing the
-	// connection. It does nothing if the queue pair does not use the field End.
+	// connection. It does nothing if the queue pair does not use b.End.
 	PeerGone(qpn uint32, b *Binding)
 }
 
@@ -42,8 +42,8 @@ const PortNumber = 1
 // have it.
 const LargestMTU = verbs.MTU4096
 
-// A Binding describes the connection of a queue pair to the engine. It does not change
-// after Bind.
+// A Binding tells the engine how a queue pair reaches its peer. It does not change after
+// Bind.
 type Binding struct {
 	// This side's end of the connection's shared memory; nil on the wire path.
 	End *shm.End
@@ -52,9 +52,9 @@ type Binding struct {
 	Peer access.Source
 	// Flow is the flow control of the wire path.
 	Flow CreditFlow
-	// DataHeard is called for the peer's first data packet, which proves that the peer
-	// has received this side's message. Any goroutine may call it. It must not call the
-	// engine. It is nil on the local path.
+	// DataHeard is called for the peer's first data packet. The packet proves that the
+	// peer has received the REP or RTU of this side. Any goroutine may call DataHeard. It
+	// must not call the engine. It is nil on the local path.
 	DataHeard func()
 }
 
@@ -70,9 +70,10 @@ type QueuePair interface {
 	verbs.QP
 	// Closed reports whether the queue pair was closed. Any goroutine may call it.
 	Closed() bool
-	// ReceiveAt makes a UD queue pair receive datagrams of the wire path only at one
-	// address, or at none for the zero value or after an error. Before the call it
-	// receives at all addresses. Without the wire path, ReceiveAt does nothing.
+	// ReceiveAt makes a UD queue pair receive datagrams of the wire path only at the
+	// given address. If the address is the zero Addr, or after an error, the queue pair
+	// receives none. Before the call it receives at all addresses. Without the wire path,
+	// ReceiveAt does nothing.
 	ReceiveAt(at netip.Addr) error
 }
 

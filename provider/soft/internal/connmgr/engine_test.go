@@ -29,8 +29,8 @@ func TestAcceptWithoutBinding(t *testing.T) {
 	server.Quiet()
 }
 
-// If Bind fails on the active side, it answers the REP with a REJ, and no connection
-// remains on either side.
+// If Bind fails on the active side, the active side answers the REP with a REJ. No
+// connection remains on either side.
 func TestREPWithoutBinding(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)

@@ -15,9 +15,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// FuzzConversation performs random steps: messages of the client, and calls on the
-// passive side. A connection has at most one Disconnected. At the end nothing is left of
-// any connection.
+// FuzzConversation performs random steps. A step is a message of the client, or a call on
+// the passive side. The application gets the event Disconnected at most once. At the end
+// nothing is left of the connection.
 func FuzzConversation(f *testing.F) {
 	const request, accept, ready, leave, next = 0x00, 0x81, 0x03, 0x83, 0x80
 	f.Add([]byte{request, next, accept, ready, next, leave, next})

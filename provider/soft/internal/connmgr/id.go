@@ -13,9 +13,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// An id implements cm.TransportID. It is the state machine of one side of a connection
-// or lookup, or a listener. The lock of its channel guards it. Package cm checks the
-// order of the application's calls.
+// An id implements cm.TransportID. It is a listener, or the state machine of one side of
+// a connection or lookup. The lock of its channel guards it. Package cm checks the order
+// of the application's calls.
 type id struct {
 	ch    atomic.Pointer[channel]
 	m     *Manager // manager of the channel
@@ -32,8 +32,8 @@ type id struct {
 
 	conn   cmConn // connection to the peer; nil before the request, and for a listener
 	active bool   // true if this side has sent the request
-	// notified is true from the Notify that establishes the connection until the RTU,
-	// which is then ignored.
+	// notified is true after Notify has established the connection. The RTU sets it to
+	// false, and has no other effect.
 	notified bool
 
 	lastQP QueuePair // last queue pair made on the ID; see ownQP
@@ -356,8 +356,8 @@ func (i *id) LocalAddr() netip.AddrPort {
 	return i.local
 }
 
-// Credentials implements cm.CredentialsReader: the credentials of the peer's process, or
-// false if they are not known.
+// Credentials implements cm.CredentialsReader. It returns the credentials of the peer's
+// process, or false if they are not known.
 func (i *id) Credentials() (cm.Credentials, bool) {
 	ch := i.lock()
 	defer ch.unlock()

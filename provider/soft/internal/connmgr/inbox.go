@@ -15,14 +15,15 @@ import (
 // An inbox differs from the mailbox of package reactor:
 //
 //   - Each kind of job has a queue, so a flood of requests does not delay connections.
-//   - It signals an eventfd, because it does not know whether its owner sleeps.
-//   - It has no atomic flag, because it is checked less often.
+//   - An inbox signals an eventfd, because it does not know whether anyone waits for the
+//     channel. The mailbox knows whether its loop sleeps.
+//   - An inbox has no atomic flag, because an inbox is checked less often.
 type inbox struct {
 	mu       sync.Mutex
 	eventfd  int  // eventfd, watched by the epoll descriptor of the channel
 	signaled bool // true if the eventfd is readable
-	// draining is true from begin to signal. Meanwhile add does not make the eventfd
-	// readable.
+	// draining is true between the calls of begin and signal. Meanwhile add does not make
+	// the eventfd readable.
 	draining bool
 	closed   bool
 	jobs     [numJobKinds][]func()
@@ -73,8 +74,8 @@ func (b *inbox) add(kind jobKind, job func()) bool {
 	return true
 }
 
-// begin begins a call of Next. Until signal, add makes no system call, because takeBatch
-// or signal finds the job.
+// begin is called before the queued jobs are run. Until signal is called, add makes no
+// system call, because takeBatch takes the job or signal makes the eventfd readable.
 func (b *inbox) begin() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -104,8 +105,8 @@ func (b *inbox) waiting() (n int) {
 	return n
 }
 
-// signal ends the interval since begin. It makes the eventfd readable exactly if jobs or
-// events are queued.
+// signal is called when the channel is unlocked. It makes the eventfd readable if jobs or
+// events are queued, and else not readable.
 func (b *inbox) signal(events bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -217,7 +217,7 @@ func TestSystemBacklog(t *testing.T) {
 	lent := []byte("hello")
 	second := client.Connecting(cm.TCP, l.LocalAddr(), &cm.ConnParam{PrivateData: lent})
 	third := client.Connecting(cm.TCP, l.LocalAddr(), &cm.ConnParam{PrivateData: lent})
-	clear(lent) // Connect must have copied the private data when it returned.
+	clear(lent) // Connect has copied the private data.
 	passive, _ := server.Request(l)
 	require.Equal(t, first.LocalAddr(), passive.RemoteAddr())
 	server.Quiet()

@@ -42,8 +42,8 @@ func TestLookup(t *testing.T) {
 	client.Quiet()
 }
 
-// Accept of a lookup may name a queue pair without an ID, and may set the client's
-// Q_Key.
+// Accept may answer a lookup with the number of a queue pair that was not created on the
+// ID, and with any Q_Key.
 func TestLookupWithoutQP(t *testing.T) {
 	for given, want := range map[uint32]uint32{0: cm.DefaultQKey, 77: 77} {
 		client, server := newParty(t), newParty(t)

@@ -21,7 +21,8 @@ type madAddr struct {
 // madAddrs are the addresses of one listener. The lock of its channel guards them.
 type madAddrs []*madAddr
 
-// add adds an address for a listener and opens its UDP port. The madAddr has the error.
+// add adds an address to a listener, and opens the UDP port of the address. An error is
+// stored in the madAddr.
 func (as *madAddrs) add(l *madListener, addr netip.Addr) {
 	a := &madAddr{addr: addr}
 	a.open(l)
@@ -118,7 +119,7 @@ func (l *madListener) addressesChanged() {
 }
 
 // serves implements listener. If the host's addresses could not be watched, the result
-// has the listener's address with the error of the watch.
+// has one more element: the listener's address, with the error of the watch.
 func (l *madListener) serves() (served []cm.ServedAddr) {
 	for _, a := range l.addrs {
 		served = append(served, l.served(a.addr, a.err))

@@ -19,11 +19,12 @@ type answerLimit struct {
 	sources [answerBuckets]answerRate
 }
 
-// Limits of the answers, all arbitrary. Many clients may start before their server, so
-// one host may need many answers. Linux limits ICMP errors to a thousand in a second
-// (icmp_msgs_per_sec).
+// Limits of the answers, all arbitrary. Many clients on one host may start before their
+// server, so one host may need many answers. Linux limits ICMP errors to a thousand in a
+// second (icmp_msgs_per_sec).
 const (
-	// answersPerSecond is the largest number of answers per second, and at once.
+	// answersPerSecond is the largest number of answers in a second. All of them may be
+	// sent at once.
 	answersPerSecond = 2048
 	// answersPerAddress is the same for one source: an address or an IPv6 prefix.
 	answersPerAddress = 256
@@ -32,8 +33,8 @@ const (
 )
 
 // An answerRate limits the answers per second. The answers of one second may be sent at
-// once. Its value is the theoretical arrival time of ITU-T I.371, annex A, in
-// nanoseconds since answerLimit.start.
+// once. The number is the theoretical arrival time of the next answer (ITU-T I.371, annex
+// A), in nanoseconds since answerLimit.start.
 type answerRate int64
 
 func newAnswerLimit() *answerLimit { return &answerLimit{seed: maphash.MakeSeed()} }

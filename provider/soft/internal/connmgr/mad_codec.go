@@ -19,10 +19,11 @@ const (
 	// responseTimeout is the code of 1.07 s: the time after which a message without an
 	// answer is retransmitted.
 	responseTimeout = 18
-	// maxCMRetries is the number of retransmissions in a REQ, the largest of 4 bits.
+	// maxCMRetries is the number of retransmissions that a REQ announces. It is the
+	// largest number of 4 bits.
 	maxCMRetries = 15
-	// serviceTimeout is the code of 69 s in an MRA: the time for the application's
-	// answer before retransmission.
+	// serviceTimeout is the code of 69 s in an MRA. If the application has not answered
+	// after this time, the peer retransmits its request.
 	serviceTimeout = 24
 )
 
@@ -52,7 +53,7 @@ func encodeREQ(mad *wire.MAD, m *reqMsg, guid uint64, own uint32) {
 }
 
 // tid returns the transaction ID of an exchange. The parameter own is the communication
-// ID of its request. Receivers do not use the transaction ID.
+// ID of the side that began the exchange. Receivers do not use the transaction ID.
 func tid(own uint32) uint64 { return uint64(own) }
 
 // header writes the RDMA IP CM service's header to the private data (IBTA annex A11),
@@ -62,8 +63,8 @@ func (e *endpoints) header(private []byte) []byte {
 	return h.Encode(private)
 }
 
-// parseREQ decodes a REQ, or returns the reason to refuse it. The REQ has to name the
-// datagram's addresses from and to.
+// parseREQ decodes a REQ, or returns the reason to refuse it. The parameters from and to
+// are the addresses of the datagram. The REQ has to contain the same addresses.
 func parseREQ(r *wire.REQ, from, to netip.Addr) (*reqMsg, cm.RejectReason) {
 	ps, port, ok := r.ServiceID.Port()
 	m := &reqMsg{
@@ -173,7 +174,8 @@ func parseSIDRREP(r *wire.SIDRREP) *sidrRepMsg {
 	return m
 }
 
-// madPacket builds in b the packet of a MAD between queue pairs 1 (IBTA vol. 1, 13.5.1).
+// madPacket builds the packet of a MAD in the buffer b. The packet goes from queue pair 1
+// to queue pair 1 (IBTA vol. 1, 13.5.1).
 func madPacket(b []byte, m *wire.MAD, num psn.Value) wire.Packet {
 	p := wire.Build(b, wire.UDSendOnly, wire.MADSize)
 	p.BTH().SetDestQP(wire.GSIQPN)

@@ -35,7 +35,8 @@ const (
 )
 
 // A madConn exchanges the messages of one ID as datagrams. It retransmits messages until
-// they are answered, and drops duplicates. The ID itself times out.
+// they are answered, and drops duplicates. If no answer arrives in time, the ID ends the
+// connection.
 //
 // The lock of its channel guards a madConn. The multiplexer's lock guards the embedded
 // addrValidation. Fields that the multiplexer reads are written with both locks held.
@@ -115,8 +116,7 @@ func (c *madConn) send(m message) error {
 	return nil
 }
 
-// transmit sends a datagram, or drops it at the limit for an address that is not
-// validated; see addrValidation.
+// transmit sends a datagram, or drops it if maySend returns false.
 func (c *madConn) transmit(m *wire.MAD) {
 	c.mux.mu.Lock()
 	defer c.mux.mu.Unlock()

@@ -33,7 +33,7 @@ func TestWireCMEvictsStale(t *testing.T) {
 			s.inject(&m, clientAddr, serverAddr)
 			s.reqFrom(otherAddr, l.LocalAddr().Port()).Encode(&m, 2)
 			s.inject(&m, otherAddr, serverAddr)
-			// The connection ends as stale, and is no pending eviction any more.
+			// The connection ends as stale, and its eviction is cancelled.
 			s.settle()
 			s.settle()
 

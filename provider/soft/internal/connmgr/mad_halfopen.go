@@ -46,8 +46,8 @@ type halfOpenTable struct {
 }
 
 // A source that opens several connections at once has many half-open connections for a
-// short time. These are spared if they are younger than burstTime and at most burstSize.
-// Both numbers are arbitrary.
+// short time. At most burstSize such connections, all younger than burstTime, are a
+// burst; see room. Both numbers are arbitrary.
 const (
 	burstSize = 16
 	burstTime = 250 * time.Millisecond
@@ -65,20 +65,24 @@ func newHalfOpenTable(most, perSource int) halfOpenTable {
 	}
 }
 
-// room reports whether a request can be accepted, and returns the connection to evict,
-// or nil. The parameter sourceFull is true if the source has too many connections
-// (sourceCounts.full).
+// room reports whether a request can be accepted, and returns the half-open connection to
+// evict, or nil. The parameter sourceFull is true if the source of the request has too
+// many connections (sourceCounts.full).
 //
-// If the table is full, room evicts the oldest connection of the source with the most
-// connections. There are two exceptions:
+// The first rule that applies decides:
 //
-//   - If that connection belongs to a burst (see burstSize), room evicts the oldest
-//     connection of the table.
-//   - If the source of the request has the most connections, or too many, room evicts
-//     its oldest connection. If that is younger than graceTime, the request is dropped.
+//   - If too many evicted connections still use memory, the request is dropped.
+//   - If sourceFull is true, the request is dropped, and the oldest connection of the
+//     source is evicted. So the request has room when it is retransmitted.
+//   - If the source has maxPerSource half-open connections, its oldest one is evicted.
+//     The same is done if the table is full and no other source has more than the source
+//     would have with the request.
+//   - If the table is full, the oldest connection of the source with the most is evicted.
+//     If those connections are a burst (see burstSize), the oldest one in the table is
+//     evicted instead.
 //
-// If sourceFull is true, the request is dropped. room evicts the oldest connection of
-// the source if it is older than graceTime. Then the retransmitted request has room.
+// The second and the third rule evict only a connection older than graceTime. If the
+// connection is younger, the request is dropped.
 func (t *halfOpenTable) room(source netip.Addr, sourceFull bool, now time.Time) (victim *halfOpen, ok bool) {
 	own := t.sources[source]
 	full := t.total >= t.max
