@@ -69,8 +69,9 @@ func (u *udLocal) acceptAgain() {
 	}
 }
 
-// admit adds a new connection of an allowed user, and reads its datagrams. If there is
-// no room, it then closes the connection.
+// admit adds a new connection of an allowed user to the queue pair, and reads the
+// connection's datagrams. If the connection can not be added, admit reads the datagrams
+// that have arrived, and closes the connection.
 func (u *udLocal) admit(fd int) {
 	peer, err := unixsock.PeerCredentials(fd)
 	if err != nil || !u.q.dev.users.Allows(peer.UID) {
@@ -88,9 +89,10 @@ func (u *udLocal) admit(fd int) {
 	src.OnReady(fd, unix.EPOLLIN)
 }
 
-// enter adds a connection to the queue pair. At the limit of its user, it first closes
-// another one of that user, and at other limits the one from evictionCandidate. If there
-// is no room, it returns false and the counter for the refusal.
+// enter adds a connection to the queue pair. At the connection limit of the user, enter
+// first closes the user's longest idle connection. At the limit of the queue pair, enter
+// first closes the connection from evictionCandidate. On failure, ok is false, and the
+// result refused is the counter to increment.
 func (src *udLocalSource) enter() (refused counters.ID, ok bool) {
 	p, conns := src.local, src.local.q.dev.connLimit
 	if !conns.Acquire(src.uid) && !(p.closeLeastRecentlyUsed(src.uid) && conns.Acquire(src.uid)) {
@@ -107,8 +109,9 @@ func (src *udLocalSource) enter() (refused counters.ID, ok bool) {
 	return 0, true
 }
 
-// fillSpare opens spare descriptors again after an accept. If none is free, it closes up
-// to SpareCount connections; see evictionCandidate. It returns false on failure.
+// fillSpare opens the missing spare descriptors. Each time this fails, it closes the
+// connection from evictionCandidate and tries again, up to SpareCount times. It returns
+// false if spare descriptors are still missing.
 func (u *udLocal) fillSpare(newUser uint32) bool {
 	for range unixsock.SpareCount {
 		if u.q.dev.spare.Fill() {
@@ -139,7 +142,8 @@ func (u *udLocal) closeLeastRecentlyUsed(uid uint32) bool {
 }
 
 // evictionCandidate returns the connection to close for a new connection of newUser, or
-// nil. It is the longest idle one of its user; see access.LeastUsedOfBusiest.
+// nil if there are none. It selects the longest idle connection of the user with the
+// most connections; see access.LeastUsedOfBusiest.
 func (u *udLocal) evictionCandidate(newUser uint32) *udLocalSource {
 	return access.LeastUsedOfBusiest(maps.Values(u.sources), newUser,
 		func(src *udLocalSource) uint32 { return src.uid },

@@ -18,8 +18,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// connectDatagrams connects to the UD queue pair dst, and sends a datagram from src. If
-// the receiver can not take it, it connects again, as a udLocalDest does.
+// connectDatagrams connects a socket to the UD queue pair dst, and sends one datagram as
+// the queue pair src. After EAGAIN or EPIPE it tries again with a new socket. It returns
+// the socket.
 func connectDatagrams(t *testing.T, dst, src uint32) int {
 	for {
 		fd, err := unixsock.New()
@@ -39,8 +40,8 @@ func connectDatagrams(t *testing.T, dst, src uint32) int {
 }
 
 // peerDatagramSenders is the function of a peer process. It sends one datagram on each
-// of several connections. The text address has the queue pair number and the number of
-// connections.
+// of several connections. The parameter address contains the queue pair number and the
+// number of connections.
 func peerDatagramSenders(t *testing.T, address string) {
 	var to uint32
 	var n int
@@ -163,7 +164,8 @@ func TestEvictionCandidate(t *testing.T) {
 }
 
 // peerDatagramNoDescriptors is the function of a peer process with three UD connections
-// and no free descriptors. Only a new connection of an allowed user closes one of them.
+// and no free descriptors. A new connection of an allowed user replaces one of the
+// three. A new connection of another user is refused.
 func peerDatagramNoDescriptors(t *testing.T, _ string) {
 	e := newDatagramEnd(t, openDevice(t, localConfig()), verbs.ProgressManual)
 	p, dev := udLocalOf(e), e.qp.dev

@@ -39,8 +39,9 @@ func (e *end) sendNumbered(to verbs.AH, qpn uint32, first, n, extra int) {
 	}
 }
 
-// nonReadingQP simulates a UD queue pair that reads no datagrams: it only listens on the
-// socket name. The function accept returns a connection's descriptor.
+// nonReadingQP simulates a UD queue pair that reads no datagrams. It binds the socket
+// name of the queue pair number num, and listens. Each call of the returned function
+// accepts a connection, and returns the descriptor.
 func nonReadingQP(t testing.TB, num uint32) (accept func() int) {
 	fd, err := unixsock.Bind(datagramBindAddr(num))
 	require.NoError(t, err)
@@ -181,8 +182,8 @@ func TestDatagramsWithoutReceiver(t *testing.T) {
 // drive polls an end until its shard has polled epoll.
 func (e *end) drive() { e.pollN(4 * epollEveryUD) }
 
-// A queue pair is closed, and another one gets its local address. Datagrams then arrive
-// there.
+// A destination is closed, and a new one binds the same socket name. Datagrams then
+// reach the new destination.
 func TestDatagramDestComesBack(t *testing.T) {
 	d := openDevice(t, localConfig())
 	a := newDatagramEnd(t, d, verbs.ProgressManual)

@@ -12,11 +12,11 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// udPath is the path of a UD queue pair. The address handle decides between the local
-// path and the wire path. It belongs to the shard.
+// udPath is the path of a UD queue pair. The address handle of each datagram selects the
+// local path or the wire path. A udPath belongs to the shard.
 type udPath struct {
 	q *qp
-	// number of datagrams sent, which is also the path sequence
+	// number of datagrams sent so far; also the path sequence of the next datagram
 	seq   uint64
 	local *udLocal // nil with PathWire
 	wire  *udWire  // nil with PathLocal
@@ -34,7 +34,7 @@ func (p *udPath) claim(num uint32) (err error) {
 	return err
 }
 
-// attach makes the shard deliver datagrams.
+// attach makes the shard deliver arriving datagrams to the queue pair.
 func (p *udPath) attach() error {
 	if p.q.dev.cfg.Path != PathLocal {
 		p.wire = newUDWire(p.q)
@@ -119,10 +119,11 @@ func (p *udPath) takeAcks() bool { return false }
 // acked implements path. A datagram that was sent counts as acknowledged.
 func (p *udPath) acked() uint64 { return p.seq }
 
-// abort implements path. A UD message has only one fragment.
+// abort implements path. A UD message has one fragment, so it is never incomplete.
 func (p *udPath) abort(outcome) {}
 
-// requestsPending implements path. A UD message has only one fragment.
+// requestsPending implements path. It matters only for incomplete messages, which UD
+// does not have.
 func (p *udPath) requestsPending() bool { return false }
 
 // accessSource implements path. UD has no remote keys, so there are no access errors.

@@ -33,8 +33,9 @@ func newUDWire(q *qp) *udWire {
 	return &udWire{q: q, demux: &q.shard.demux, routes: make(map[udp.Route]*udp.Route)}
 }
 
-// sendOne sends the datagram of the request w with the PSN of seq. The result room is
-// false if the packetConn has no room; nothing was sent then.
+// sendOne sends the datagram of the request w. The datagram's PSN is the queue pair's
+// first PSN plus seq. If the packetConn has no room, sendOne sends nothing and returns
+// false.
 func (u *udWire) sendOne(w *wqe, along *ah, seq uint64) (status verbs.Status, room bool) {
 	to := u.route(&along.to)
 	if to == nil {

@@ -76,14 +76,15 @@ func (n *farNetwork) start(role, address string) (line func() string, kill func(
 	require.NoError(n.t, unix.Setns(int(n.far.Fd()), unix.CLONE_NEWNET))
 	defer n.back()
 	cmd := peerproc.Command(role, address)
-	// The other user may not exist in this user namespace, so the new process runs as
-	// this process's user.
+	// Command can set another user, which perhaps does not exist in this user namespace.
+	// With nil, the peer runs as the user of this process.
 	cmd.SysProcAttr = nil
 	return peerproc.Run(n.t, cmd)
 }
 
 // vethRequest returns an rtnetlink request for a pair of virtual Ethernet interfaces
-// (linux/if_link.h). The peer is in peerNetwork. Names have at most 7 bytes.
+// (linux/if_link.h). The interface peerName is created in the namespace peerNetwork, the
+// other one in the namespace of the calling thread. Names have at most 7 bytes.
 func vethRequest(name, peerName string, peerNetwork *os.File) []byte {
 	const peerOfVeth = 1 // VETH_INFO_PEER in linux/veth.h
 	padded := func(name string) []byte { return append([]byte(name), make([]byte, 8-len(name))...) }
@@ -119,8 +120,8 @@ func peerFarLookup(t *testing.T, address string) {
 	peerproc.Linger()
 }
 
-// acceptFar accepts a connection of peerFarClient, which must use the wire path, and
-// receives the message.
+// acceptFar accepts a connection of peerFarClient, and receives its first message. The
+// connection must use the wire path.
 func (s *party) acceptFar(l *cm.ID) *cm.ID {
 	s.T.Helper()
 	id, _ := s.Request(l)
@@ -138,8 +139,8 @@ func (s *party) acceptFar(l *cm.ID) *cm.ID {
 
 func TestFarOnly(t *testing.T) { peerproc.InNetworkNamespace(t, "far-only") }
 
-// peerFarOnly checks that PathAuto accepts wire packets only from other hosts, whatever
-// the source address.
+// peerFarOnly checks that PathAuto drops packets that were sent on this host, even with
+// a source address of another host. Connections from another host work.
 func peerFarOnly(t *testing.T, _ string) {
 	peerproc.LinkUp(t, "lo")
 	n := newFarNetwork(t)
@@ -206,7 +207,7 @@ func peerFromHere(t *testing.T, _ string) {
 }
 
 // sendSpoofed sends a connection request with the source src to the queue pair qpn at
-// dst. A nonempty link names the interface to use.
+// dst. The parameter link names the interface to use; if it is empty, the kernel chooses.
 func sendSpoofed(t *testing.T, src netip.Addr, dst netip.AddrPort, qpn uint32, link string) {
 	t.Helper()
 	fd, err := hostport.UDPSocket(src)
