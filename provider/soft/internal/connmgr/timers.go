@@ -45,9 +45,9 @@ func (i *id) ackTimeoutToSend() uint8 {
 	return ackTimeoutCode(i.lifetime(), i.m.limits.LocalCAAckDelay)
 }
 
-// ackTimeoutReceived returns the ACK timeout of the passive side. It accepts the proposal
-// of a REQ, except 0, which means none, and the default of newer kernels, which is too
-// short for an outage of 5 s. Instead of these it returns the passive side's own timeout.
+// ackTimeoutReceived returns the ACK timeout of the passive side. The proposal of the REQ
+// is accepted, with two exceptions: 0 means no timeout, and the default of newer kernels
+// is too short for an outage of 5 s. For these the passive side computes its own timeout.
 func (i *id) ackTimeoutReceived(proposed uint8) uint8 {
 	own := ackTimeoutCode(packetLifetime, i.m.limits.LocalCAAckDelay)
 	if proposed == 0 || proposed == linuxLifetime+1 {
