@@ -135,7 +135,8 @@ func (t *halfOpenTable) remove(h *halfOpen) (was bool) {
 		return false
 	}
 	if s.count == 1 {
-		// Less, which heap.Remove calls, needs a connection in the list of s.
+		// heap.Remove calls Less, which reads the oldest connection of s. So h is removed
+		// from s afterwards.
 		heap.Remove(&t.busiest, s.index)
 		delete(t.sources, s.key)
 	}

@@ -65,8 +65,8 @@ func TestHalfOpenEvictsTheBusiest(t *testing.T) {
 	require.Same(t, second, victim)
 }
 
-// Other sources do not evict one source's burst of requests before burstTime has passed,
-// so the source can confirm them.
+// Before burstTime has passed, requests of other sources do not evict the connections of
+// a burst.
 func TestHalfOpenSparesTheYoung(t *testing.T) {
 	s := newTableTest(t, 16, 16)
 	var older, young []*halfOpen
@@ -104,8 +104,9 @@ func TestHalfOpenBurstIsBounded(t *testing.T) {
 	require.Same(t, first, victim)
 }
 
-// The source with the most connections can not add one to a full table. Its request is
-// dropped, or evicts its own oldest connection after graceTime.
+// A request is dropped if its source has reached its limit, or has the most connections
+// in a full table. If the source's oldest connection is older than graceTime, the request
+// replaces that connection instead.
 func TestHalfOpenOwnSource(t *testing.T) {
 	s := newTableTest(t, 8, 3)
 	oldest, _ := s.ask(1)
@@ -127,8 +128,8 @@ func TestHalfOpenOwnSource(t *testing.T) {
 	require.NotNil(t, accepted)
 }
 
-// A source at its limit gets no other connection. Its request evicts only its own oldest
-// half-open connection, after graceTime.
+// If sourceFull is true, a request is dropped. It also evicts the source's oldest
+// half-open connection, if that is older than graceTime.
 func TestHalfOpenSourceFull(t *testing.T) {
 	s := newTableTest(t, 2, 2)
 	s.ask(1)
@@ -151,8 +152,8 @@ func TestHalfOpenEvictionsPending(t *testing.T) {
 	require.Nil(t, accepted)
 }
 
-// After any adds and removes, the counts of a table are right, and no source is without
-// connections.
+// After any adds and removes, the counts of a table are right, and the table has only
+// sources with connections.
 func TestHalfOpenCounts(t *testing.T) {
 	const most, mostPerSource = 50, 9
 	s := newTableTest(t, most, mostPerSource)

@@ -143,8 +143,8 @@ func (c *madConn) recordPeer(guid uint64, id, qpn uint32) bool {
 	return true
 }
 
-// sendMRA confirms a message. The parameter what is its type. The MRA announces that the
-// application needs more time.
+// sendMRA tells the peer that its message was received, and that the application needs
+// more time. The parameter what is the type of the received message.
 func (c *madConn) sendMRA(what wire.Answered) {
 	r := wire.MRA{LocalID: c.ownID, RemoteID: c.peerID, Received: what, ServiceTimeout: c.serviceTimeout()}
 	var m wire.MAD
@@ -172,8 +172,8 @@ func (c *madConn) onREJ(m *wire.MAD) {
 	}
 }
 
-// onDREQ handles a DREQ for the local queue pair. After the end of the connection it
-// sends another DREP.
+// onDREQ handles a DREQ for the local queue pair. If the connection has ended, or this
+// side has sent a DREQ too, onDREQ answers at once.
 func (c *madConn) onDREQ(m *wire.MAD) {
 	var r wire.DREQ
 	r.Decode(m)
@@ -209,7 +209,7 @@ func (c *madConn) peerSentData() {
 	case c.retransmit.hasRTU() && c.id.state == stateEstablished:
 		c.retransmit.stop()
 	default:
-		// Notify has established the connection. The packet validates the address too.
+		// Notify has established the connection, but has not validated the address.
 		c.validate()
 	}
 }

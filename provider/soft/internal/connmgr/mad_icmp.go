@@ -20,9 +20,9 @@ import (
 // If no process has the UDP port of a peer, the peer's host sends an ICMP error (RFC
 // 1122, 3.2.2.1; RFC 4443, 3.1).
 //
-// Requests are sent from a socket and port of their own. On a shared port, the system
-// could give the error to the wrong socket. An error makes the next call on its socket
-// fail.
+// An ICMP error makes the next call on a socket fail. If several sockets have the same
+// port, the system may give the error to the wrong one. So requests have a socket with
+// its own port.
 
 // A requestSocket sends requests from one local address, and receives their ICMP errors.
 // It receives no datagrams. Only one goroutine at a time may use it.
@@ -91,14 +91,13 @@ func (s *requestSocket) send(m *wire.MAD, to netip.Addr) {
 	s.counts.Add(counters.SendErr, 1)
 }
 
-// A requestPort is a madPort with its requestSocket, and handles its errors.
+// A requestPort handles the ICMP errors of a madPort's requestSocket.
 type requestPort struct {
 	port   *madPort
 	socket *requestSocket
 }
 
-// isRequest reports whether a message is a request. Other messages go to hosts that have
-// sent a message.
+// isRequest reports whether a message is a REQ or a SIDR_REQ.
 func isRequest(m *wire.MAD) bool {
 	return m.Attribute() == wire.AttrREQ || m.Attribute() == wire.AttrSIDRREQ
 }
@@ -119,8 +118,8 @@ func (p *madPort) openRequestPort(ch *channel) {
 // watchRequests makes the channel watch the requestSocket of a port, if there is one.
 func (ch *channel) watchRequests(p *madPort) {
 	if a := p.requests.Load(); a != nil && ch.epoll.Handler(a.socket.fd) == nil {
-		// epoll always reports errors (epoll_ctl(2)). If Add fails, a request to a
-		// missing peer times out.
+		// No event is requested, because epoll always reports errors (epoll_ctl(2)). If
+		// Add fails, ICMP errors are not read. Then a request to a closed port times out.
 		_ = ch.epoll.Add(a.socket.fd, 0, a)
 	}
 }
@@ -146,8 +145,8 @@ func (s *requestSocket) readErrors(handle func(dst netip.AddrPort, quoted []byte
 	for range errorBatch {
 		n, used, _, name, err := unix.Recvmsg(s.fd, quoted[:], control[:], unix.MSG_ERRQUEUE|unix.MSG_DONTWAIT)
 		if err != nil {
-			// If the queue was full, an ICMP error is still pending. Reading SO_ERROR
-			// clears it.
+			// A full error queue drops an ICMP error, but the error stays pending on the
+			// socket. Reading SO_ERROR clears the pending error.
 			_, _ = unix.GetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_ERROR)
 			return
 		}

@@ -49,7 +49,8 @@ func dialClosedPort(t *testing.T, ps cm.PortSpace, from, to string) {
 	t.Helper()
 	require.Less(t, safety, sidrTimeout)
 	s := openParty(t, &Config{Wire: true, WirePort: cmside.FreePort(t)})
-	// Both requests use one socket, which has an ICMP error before the second.
+	// Both requests use one socket. The first request's ICMP error arrives before the
+	// second request is sent.
 	for range 2 {
 		wantPortUnreachable(s, s.ConnectingFrom(ps, from, netip.AddrPortFrom(netip.MustParseAddr(to), 7)))
 		s.Quiet()
@@ -143,7 +144,7 @@ func (w *madSim) refused(dst netip.Addr, quoted []byte) {
 	w.settle()
 }
 
-// quoted returns the part of a message in an ICMP error.
+// quoted returns a message as an ICMP error quotes it.
 func quoted(m *wire.MAD) []byte { return madPacket(make([]byte, madBufSize), m, 0).Bytes() }
 
 // An ICMP error affects only the request that it quotes.

@@ -36,8 +36,8 @@ func (t *jobTarget) onChannel(ch *channel, kind jobKind, job func()) bool {
 	return t.ch == ch
 }
 
-// setChannel records that the ID has moved to another channel. It returns the channel
-// before. The caller holds the locks of both channels.
+// setChannel records that the ID has moved to another channel, and returns the old
+// channel. The caller holds the locks of both channels.
 func (t *jobTarget) setChannel(to *channel) (from *channel) {
 	t.mux.mu.Lock()
 	defer t.mux.mu.Unlock()

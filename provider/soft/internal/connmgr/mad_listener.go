@@ -32,8 +32,8 @@ type madListener struct {
 	halfOpen halfOpenTable // half-open connections; the multiplexer's lock guards them
 }
 
-// openMADListener opens the listener of an ID on its address, or on all interfaces.
-// addrs has the errors.
+// openMADListener opens the listener of an ID on its address, or on all interfaces. If
+// the UDP port of an address can not be opened, the listener's field addrs has the error.
 func openMADListener(i *id) *madListener {
 	ch := i.ch.Load()
 	l := &madListener{
@@ -66,7 +66,7 @@ func (l *madListener) move(to *channel) error {
 			for _, done := range ports[:i] {
 				to.unwatchPort(done)
 			}
-			_ = l.watch.move(to, l.ch) // This undoes the move of the watch.
+			_ = l.watch.move(to, l.ch) // The watch returns to the old channel.
 			return err
 		}
 	}

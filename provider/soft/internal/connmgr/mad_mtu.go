@@ -20,7 +20,8 @@ func (c *madConn) refusesMTU(r *wire.REJ) bool {
 }
 
 // retryWithSmallerMTU sends another REQ if the peer has refused the path MTU, and
-// reports whether it has. The new MTU is that of the REJ, or the next smaller MTU.
+// otherwise returns false. The new path MTU is the one that the REJ names, if that is
+// valid and smaller than the refused one. Otherwise it is the next smaller path MTU.
 func (c *madConn) retryWithSmallerMTU(refusal *wire.REJ) bool {
 	if !c.refusesMTU(refusal) || c.id.negotiated.mtu <= minPathMTU {
 		return false
@@ -50,11 +51,11 @@ func (c *madConn) changeID() {
 	c.mux.conns[c.ownID] = c
 }
 
-// errOwnPort is the cause if this device has refused its own request.
+// errOwnPort is the cause of a refusal if the request went to this device's own UDP port.
 var errOwnPort = errors.New("this device itself has the UDP port of that address; is the listener on the local path only?")
 
-// refusal decodes a REJ. Its cause names the path MTUs that were tried, or is
-// errOwnPort.
+// refusal decodes a REJ. The field cause of the result is nil, errOwnPort, or an error
+// that names the path MTUs that were tried.
 func (c *madConn) refusal(r *wire.REJ) *rejMsg {
 	m := parseREJ(r)
 	switch {

@@ -201,8 +201,8 @@ func (mux *madMux) onREJ(m *wire.MAD, port *madPort, from netip.Addr) {
 	}
 }
 
-// reject sends a REJ for the message m, of the type what, which belongs to no
-// connection.
+// reject sends a REJ for the message m, which belongs to no connection. The parameter
+// what is the type of m.
 func (mux *madMux) reject(port *madPort, to netip.Addr, m *wire.MAD, what wire.Answered, reason cm.RejectReason) {
 	r := wire.REJ{RemoteID: firstID(m), Rejected: what, Reason: uint16(reason)}
 	if what != wire.AnsweredREQ {

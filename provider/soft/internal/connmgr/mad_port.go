@@ -89,13 +89,13 @@ type madPort struct {
 	local netip.Addr
 	mtu   verbs.MTU // path MTU of the interface of the address
 	refs  int       // number of madMux.open calls minus number of madPort.close calls
-	// requests has the socket for requests. It is nil before the first one, and stored
-	// with the multiplexer's lock held.
+	// requests has the requestSocket. It is nil if openRequestPort was not called or has
+	// failed. It is stored with the multiplexer's lock held.
 	requests atomic.Pointer[requestPort]
 }
 
-// roceOverhead is the part of an interface's MTU for the headers of a packet, in bytes.
-// It is that of the kernel's rdma_cm.
+// roceOverhead is the number of bytes that are reserved for headers in an interface's
+// MTU. The kernel's rdma_cm reserves the same number.
 const roceOverhead = 96
 
 // pathMTU returns the largest path MTU for the interface of an address. Soft devices may
@@ -128,8 +128,8 @@ func interfaceMTU(local netip.Addr) int {
 	return 0
 }
 
-// watchPort counts an ID of the channel that uses the port p. The channel starts to read
-// the port for the first ID.
+// watchPort records that one more ID of the channel uses the port p. The channel watches
+// p from the first ID on.
 func (ch *channel) watchPort(p *madPort) error {
 	if fd := p.fd(); fd >= 0 && ch.ports[p] == 0 {
 		if err := ch.watch(fd, p); err != nil {

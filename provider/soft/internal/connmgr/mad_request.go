@@ -95,8 +95,7 @@ func (c *madConn) answerDuplicate() {
 }
 
 // stale ends a connection because its peer requests another connection with the same
-// queue pair. So a host can end the connections of an address if it can send from that
-// address.
+// queue pair. A host that can send from the peer's address can forge that request.
 func (c *madConn) stale() {
 	switch c.state {
 	case madOrphan:

@@ -14,8 +14,8 @@ import (
 // maxInterval, the kernel's interval.
 //
 // The first requestRetransmits intervals of a request are at most requestInterval. So a
-// dial continues soon after a short failure of the network. Replies have no such limit,
-// because forged requests can cause them.
+// dial continues soon after a short failure of the network. Replies have longer
+// intervals, because forged requests can cause replies.
 const (
 	firstInterval      = 256 * time.Millisecond
 	requestInterval    = 1024 * time.Millisecond
@@ -25,9 +25,9 @@ const (
 	// This takes 22 s. The kernel sends only one DREQ, and if it is lost, the peer may
 	// not notice the end.
 	orphanRetransmits = 8
-	// rtuRetransmits is how often an RTU is retransmitted. This takes 22 s, or ends with
-	// the first data of the peer. A soft device sends few copies of its REP, so an
-	// answer to each copy would not be sufficient; see maySend.
+	// rtuRetransmits is how often an RTU is retransmitted. This ends after 22 s, or with
+	// the first data of the peer. A soft device sends few copies of its REP, so it is not
+	// enough to send an RTU for each copy; see maySend.
 	rtuRetransmits = 8
 )
 

@@ -22,7 +22,7 @@ type madPeer struct {
 	received []wire.MAD
 }
 
-// newMADPeer returns a madPeer, which replaces the client in a simulation with a server.
+// newMADPeer starts a simulation in which a madPeer takes the place of the client.
 func newMADPeer(t *testing.T, change ...func(*Config)) *madPeer {
 	t.Helper()
 	s := &madPeer{madSim: newMADSim(t, change...)}
@@ -149,7 +149,8 @@ func TestWireCMRepeatedRequest(t *testing.T) {
 	passive, ev := s.server.Request(l)
 	require.EqualValues(t, 0x123, ev.Param.QPNum)
 
-	// A copy of an unanswered REQ gets an MRA. A later copy gets the answer again.
+	// Before Accept, a copy of the REQ gets an MRA. After Accept, a copy gets the REP
+	// again.
 	answers := s.sendREQ(r)
 	require.Len(t, answers, 1)
 	var mra wire.MRA

@@ -36,8 +36,8 @@ func (s *sourceCounts) opened(source netip.Addr) { s.change(source, 1, 0) }
 // validated records that the address of the peer of an open connection is validated.
 func (s *sourceCounts) validated(source netip.Addr) { s.change(source, 0, 1) }
 
-// released counts a connection no more. The parameter valid is true if the connection
-// was counted as validated.
+// released subtracts a connection from the counts of a source. The parameter valid is
+// true if the connection was counted as validated.
 func (s *sourceCounts) released(source netip.Addr, valid bool) {
 	if valid {
 		s.change(source, -1, -1)

@@ -31,8 +31,8 @@ func (s *madPeer) resendREQ(r *wire.REQ) cm.RejectReason {
 	return cm.RejectReason(rej.Reason)
 }
 
-// A peer that requests another connection with the same queue pair has lost the old one.
-// The first request ends the old connection; the next is accepted.
+// A peer that has lost a connection requests another one with the same queue pair. This
+// request is refused, and ends the lost connection. The next request is accepted.
 func TestWireCMStale(t *testing.T) {
 	s := newMADPeer(t)
 	l := s.listen(cm.TCP, 0)
@@ -57,8 +57,7 @@ func TestWireCMStaleNeedsTheAddress(t *testing.T) {
 	require.Equal(t, r.CAGUID, forged.CAGUID)
 	require.Equal(t, r.QPN, forged.QPN)
 	var m wire.MAD
-	// The first REQ is the third host's. The second is a copy, which is answered like
-	// any copy.
+	// The third host sends a REQ and a copy of it.
 	for range 2 {
 		forged.Encode(&m, 1)
 		s.inject(&m, otherAddr, serverAddr)
@@ -146,12 +145,12 @@ func TestWireCMSameQueuePairAgain(t *testing.T) {
 	}
 }
 
-// A REP may have the identifiers of another connection. A connection with another
-// address is not affected. At the same address:
+// The identifiers in a REP may be those of another connection:
 //
-//   - A REP with the same communication ID is dropped.
-//   - A REP with only the same queue pair is accepted, and ends the other connection
-//     as stale.
+//   - If the peer of that connection has another address, the REP is accepted.
+//   - With the same address and communication ID, the REP is dropped.
+//   - With the same address and queue pair, but another communication ID, the REP is
+//     accepted, and ends the other connection as stale.
 func TestWireCMReplyNamesAnother(t *testing.T) {
 	w := newMADSim(t)
 	w.copies = func(*wire.MAD, netip.Addr) int { return 0 }

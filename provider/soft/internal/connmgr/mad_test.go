@@ -189,8 +189,8 @@ func TestWireCMRTUNeverSent(t *testing.T) {
 	require.Equal(t, maxServiceTime, s.clock.now.Sub(began))
 }
 
-// Connection management negotiates flow control: the binding says which sides advertise
-// receive buffers.
+// The sides negotiate flow control. CreditFlow says which of them advertise receive
+// buffers.
 func TestWireCMFlowControl(t *testing.T) {
 	for _, said := range [][2]bool{{true, false}, {false, true}} {
 		w := newMADSim(t)
@@ -259,7 +259,7 @@ func TestWireCMTypeOfService(t *testing.T) {
 	w.disconnected(active, passive)
 }
 
-// Destroying an established ID sends a DREQ, again if it is lost.
+// Destroying an established ID sends a DREQ. If the DREQ is lost, it is retransmitted.
 func TestWireCMDestroyEstablished(t *testing.T) {
 	w := newMADSim(t)
 	active, passive := w.connected()

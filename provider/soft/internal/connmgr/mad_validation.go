@@ -58,8 +58,7 @@ type addrValidation struct {
 // trusted reports whether messages to the peer are not limited.
 func (v *addrValidation) trusted() bool { return v.addr == addrAssumed || v.addr == addrValidated }
 
-// maySend reports whether a message may be sent now, with reserve more messages after
-// it.
+// maySend reports whether reserve + 1 messages may be sent now.
 func (v *addrValidation) maySend(reserve int) bool {
 	return v.trusted() || v.sent+reserve < amplification*v.received
 }
@@ -72,9 +71,9 @@ func (c *madConn) mayRetransmit() bool {
 	return c.maySend(1)
 }
 
-// serviceTimeout returns the code of the time in an MRA, after which the peer
-// retransmits its request. For a half-open peer the first two times are short: 4.3 s and
-// 17 s.
+// serviceTimeout returns the service timeout in an MRA, as a code of 5 bits. After this
+// time the peer retransmits its message. For a half-open peer the first two timeouts are
+// short: 4.3 s and 17 s.
 func (c *madConn) serviceTimeout() uint8 {
 	c.mux.mu.Lock()
 	defer c.mux.mu.Unlock()

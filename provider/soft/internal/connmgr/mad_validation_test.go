@@ -71,8 +71,8 @@ func TestWireCMAmplification(t *testing.T) {
 	require.LessOrEqual(t, len(s.sent), amplification*5)
 }
 
-// A message validates its address only with the random communication ID that was sent
-// there.
+// A message validates the address of its sender only if it has the random communication
+// ID that was sent to that address.
 func TestWireCMGuessedConfirmation(t *testing.T) {
 	s := newMADPeer(t)
 	l := s.listen(cm.TCP, 0)
@@ -298,7 +298,7 @@ func TestWireCMCopyOfRefusedRequest(t *testing.T) {
 	s.server.Quiet()
 	require.Empty(t, s.server.m.mux.conns)
 
-	// So many refused requests replace the first one in refusedRequests.
+	// These refused requests replace the first one in refusedRequests.
 	for n := range uint32(10 * refusedPerBucket * refusedBuckets) {
 		other := s.requestFrom(l, n+1)
 		require.NoError(t, other.Reject(nil))

@@ -24,7 +24,7 @@ type Config struct {
 	Engine Engine       // queue pairs of the device
 	Start  time.Time    // origin of the times of all timers
 
-	// Paths to peers that may be used; at least one.
+	// Which paths the device may use; at least one is true.
 	Local, Wire bool
 	// ListenOnAll makes Listen fail unless every address is served on each path.
 	ListenOnAll bool

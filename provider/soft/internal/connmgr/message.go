@@ -54,8 +54,8 @@ type reqMsg struct {
 	retry   uint8 // retry count for both queue pairs, 3 bits
 	private []byte
 
-	// These fields are for the wire path. ackTimeout is for the passive side's queue
-	// pair, a code of 5 bits.
+	// These fields are for the wire path. ackTimeout is a code of 5 bits for the passive
+	// side's queue pair.
 	mtu        verbs.MTU
 	ackTimeout uint8
 	tos        uint8
@@ -66,8 +66,8 @@ type repMsg struct {
 	qpParams
 	private []byte
 
-	// ackDelay is the time after which the sender's device acknowledges a request, a
-	// code of 5 bits. It is set only in a REP that was received on the wire path.
+	// ackDelay is a code of 5 bits for the time in which the sender's device acknowledges
+	// a request. It is set only in a REP that was received on the wire path.
 	ackDelay uint8
 }
 
@@ -82,8 +82,8 @@ type rejMsg struct {
 	// cause is additional information for the application of this side. It is not sent.
 	cause error
 
-	// userRefused is for the local path: the sender does not allow the user of the
-	// receiver.
+	// userRefused is true if the sender does not allow the receiver's user. Only the
+	// local path sets it.
 	userRefused bool
 }
 
@@ -107,8 +107,8 @@ type sidrRepMsg struct {
 	byApplication bool   // true if the application of the sender has refused
 	private       []byte // private data of the sender's application
 
-	// userRefused is for the local path: the sender does not allow the user of the
-	// receiver.
+	// userRefused is true if the sender does not allow the receiver's user. Only the
+	// local path sets it.
 	userRefused bool
 }
 

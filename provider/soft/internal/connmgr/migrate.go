@@ -8,7 +8,7 @@ import (
 )
 
 // Migrate implements cm.TransportID. It moves the ID with its socket, timer and queued
-// events, and the requests of a listener that were not fetched.
+// events. The requests of a listener move too, if the application has not fetched them.
 func (i *id) Migrate(to cm.TransportChannel) error {
 	dst, ok := to.(*channel)
 	if !ok {

@@ -16,7 +16,7 @@ type negotiation struct {
 	// expects.
 	peerQPN, peerPSN uint32
 	mtu              verbs.MTU // path MTU; 0 means LargestMTU
-	// Numbers of READs and atomics: that this side serves at a time, and that it may
+	// Number of READs and atomics that this side serves at a time, and number that it may
 	// have in flight.
 	resources, depth uint8
 	retry, rnrRetry  uint8 // retry count and RNR retry count of this side, 3 bits each
@@ -25,9 +25,10 @@ type negotiation struct {
 	ackTimeout uint8
 }
 
-// setPeer applies the peer's parameters. The peer's initiator depth limits resources,
-// and its responder resources limit depth. The parameters maxResources and maxDepth are
-// the limits of this side.
+// setPeer applies the peer's parameters. The limits of this side are maxResources and
+// maxDepth. The field resources becomes the peer's initiator depth, but at most
+// maxResources. The field depth becomes the peer's number of responder resources, but at
+// most maxDepth.
 func (n *negotiation) setPeer(peer *qpParams, maxResources, maxDepth uint8) {
 	n.peerQPN, n.peerPSN = peer.qpn, peer.psn
 	n.resources = min(peer.initiatorDepth, maxResources)

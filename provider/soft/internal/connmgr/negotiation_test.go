@@ -12,7 +12,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// The READs and atomics that a peer requests are limited to this side's numbers.
+// A peer that requests too many READs and atomics gets this side's limits.
 func TestNegotiationLimits(t *testing.T) {
 	var mine negotiation
 	mine.setPeer(&qpParams{qpn: 5, psn: 6, responderResources: 200, initiatorDepth: 200, rnrRetry: 3}, 16, 8)

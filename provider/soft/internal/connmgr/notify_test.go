@@ -91,8 +91,7 @@ func TestNotifyAfterClientClosed(t *testing.T) {
 	require.Zero(t, server.Want(cm.Disconnected, passive).Status)
 }
 
-// After the passive side has received a REJ, Notify fails, even if the event was not
-// fetched.
+// After a REJ, Notify fails, even if the application has not fetched the event Rejected.
 func TestNotifyTooLate(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)

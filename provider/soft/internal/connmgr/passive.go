@@ -10,8 +10,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// incoming handles a request to the listener i. It makes an ID, which owns c, and queues
-// ConnectRequest. It returns nil if the listener does not accept the request.
+// incoming handles a request that the listener i has received on the connection c. It
+// makes an ID that owns c, and queues ConnectRequest. If the listener does not accept the
+// request, incoming returns nil.
 func (i *id) incoming(m message, c cmConn) *id {
 	ch := i.ch.Load()
 	child := newID(ch, i.ps)
@@ -46,8 +47,8 @@ func (i *id) incoming(m message, c cmConn) *id {
 		}
 	}
 	if i.pendingRequests >= i.backlog {
-		// Only lookups arrive with a full backlog. The kernel refuses them with the same
-		// status.
+		// Only a lookup can arrive while the backlog is full. The kernel refuses it with
+		// the same status.
 		_ = c.send(child.refusal(cm.RejectConsumer, nil, false))
 		return nil
 	}
@@ -144,9 +145,9 @@ func (i *id) Reject(reason cm.RejectReason, private []byte) error {
 	return err
 }
 
-// refusal returns the message that refuses a request. For a lookup it has a status
-// instead of the reason. The status for cm.RejectNoResources is that there is no queue
-// pair (IBTA vol. 1, 12.11.2).
+// refusal returns the message that refuses a request. For a lookup the message has a
+// status instead of a reason: SIDRNoQP if the reason is RejectNoResources, and otherwise
+// SIDRReject (IBTA vol. 1, 12.11.2).
 func (i *id) refusal(reason cm.RejectReason, private []byte, byApplication bool) message {
 	if i.ps == cm.TCP {
 		return &rejMsg{reason: reason, byApplication: byApplication, private: private}

@@ -83,7 +83,8 @@ func (i *id) checkServed() error {
 	return nil
 }
 
-// Serves implements cm.ServesReader: the addresses that are served or have failed.
+// Serves implements cm.ServesReader. It returns the served addresses, and those that
+// failed.
 func (i *id) Serves() []cm.ServedAddr {
 	ch := i.lock()
 	defer ch.unlock()

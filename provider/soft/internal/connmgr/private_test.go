@@ -25,8 +25,8 @@ func lend(t *testing.T, n int, call func(*cm.ConnParam) error) (want []byte) {
 	return want
 }
 
-// Private data of each length arrives as it was at the call. A message without any
-// delivers none.
+// Private data of each length arrives as it was at the call. The other events have no
+// private data.
 func TestPrivateData(t *testing.T) {
 	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
 		for i := range 3 {

@@ -19,8 +19,8 @@ func (q *eventQueue) push(ev cm.TransportEvent) {
 	q.count(&ev, 1)
 }
 
-// count changes the number of events by n, which is 1 or -1: in pending, and in the
-// field queued of the ID and its listener.
+// count adds n, which is 1 or -1, to the event counts of the queue, the ID and the
+// listener.
 func (q *eventQueue) count(ev *cm.TransportEvent, n int) {
 	q.pending += n
 	ev.ID.(*id).queued += n
