@@ -36,8 +36,8 @@ func blocking(t *testing.T, c Case, failAt uint64) (b *blockingClient, made *[]*
 	return b, made, closed
 }
 
-// TestBlockingPingPong checks that a phase without duration sends one message, and that
-// the next phase continues the numbers.
+// TestBlockingPingPong checks that a phase with the duration 0 sends one message. In each
+// phase, the message's number must be one higher than in the phase before.
 func TestBlockingPingPong(t *testing.T) {
 	b, made, closed := blocking(t, Case{Workload: workPingPong, Connections: 1}, 0)
 	for phase := range uint64(3) {

@@ -9,12 +9,11 @@ import (
 )
 
 // Each measurement has two child processes: a server and a client. The environment
-// variable roleEnv tells a process its role. In order, a child:
+// variable roleEnv tells a process its role.
 //
-//   - reads its spec from the standard input
-//   - reads one line before each further step
-//   - writes notes to the standard output
-//   - exits when its input ends
+// A child first reads its spec from the standard input. Then it writes notes to the
+// standard output. After each note it waits for a line of input. A client exits after
+// three notes, a server when its input ends.
 const (
 	roleEnv    = "RDMALOOP_BENCH_ROLE"
 	roleServer = "server"
@@ -69,7 +68,7 @@ const manyConns = 100
 // measuresMemory reports whether the measurement reports the memory of one connection.
 func (s *spec) measuresMemory() bool { return s.Connections >= manyConns }
 
-// runChild runs a child process until its input ends.
+// runChild is the main program of a child process.
 func runChild(role string, in io.Reader, out io.Writer) error {
 	orders, notes := json.NewDecoder(in), json.NewEncoder(out)
 	var s spec

@@ -55,7 +55,7 @@ func newDriver(s *spec) *driver {
 func (d *driver) open() error {
 	if d.spec.Workload == workConnect {
 		d.sessions = append(d.sessions, newSession(d))
-		return nil // In workConnect, the connections are opened later, by drive.
+		return nil // In workConnect, the method drive opens connections.
 	}
 	return d.run(func() { d.dialNext() })
 }
@@ -114,8 +114,8 @@ func (d *driver) start() {
 	}
 }
 
-// sendPaced sends a message of workIdle in every idleInterval. It sends none while the
-// previous one has no answer: recordPaced corrects the times for this.
+// sendPaced sends a message of workIdle in every idleInterval. It skips an interval while
+// a message is in flight. recordPaced corrects the times for skipped intervals.
 func (d *driver) sendPaced(s *session) {
 	now := d.clock.now()
 	if d.stopping = now >= d.deadline && d.tally.Msgs > 0; d.stopping {

@@ -26,8 +26,8 @@ func connectGnet(s *spec) (client, error) {
 	return g.driver, g.client.Start()
 }
 
-// post runs f on the event loop. Before the first connection has opened, the loop is
-// unknown, and gnet calls no callbacks. So post then runs f at once.
+// post runs f on the event loop. The loop is unknown until the first connection opens.
+// Until then post runs f itself: no callback can run at the same time.
 func (g *gnetClient) post(f func()) error {
 	if g.loop == nil {
 		f()

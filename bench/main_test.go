@@ -44,7 +44,8 @@ func TestRunRejects(t *testing.T) {
 	require.Equal(t, exitOK, run([]string{"-h"}, &bytes.Buffer{}, &bytes.Buffer{}))
 }
 
-// TestCtrlC checks that a run ends early after Ctrl-C and prints the complete rows.
+// TestCtrlC checks that Ctrl-C ends a run early. The run still prints the cases that it
+// has measured.
 func TestCtrlC(t *testing.T) {
 	self, err := os.Executable()
 	require.NoError(t, err)
@@ -60,8 +61,8 @@ func TestCtrlC(t *testing.T) {
 	defer hung.Stop()
 
 	lines := bufio.NewScanner(stderr)
-	// The program prints a line before each measurement. The third line announces the
-	// second round.
+	// In each round, the program prints one line for each of the two workloads. At the
+	// third line the first round is complete, so every case has a row.
 	for range 3 {
 		require.True(t, lines.Scan())
 	}

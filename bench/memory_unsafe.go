@@ -43,8 +43,8 @@ func mapShared(f *os.File, message int) (*sharedMemory, error) {
 	return &sharedMemory{file: f, request: cellAt(memory[:size], message), response: cellAt(memory[size:], message)}, nil
 }
 
-// cellAt returns the cell at the beginning of the memory. Its counter is aligned: the
-// mapping begins at a page boundary, and cells have a multiple of 128 bytes.
+// cellAt returns the cell at the beginning of the memory. The cell's counter is aligned:
+// the mapping begins at a page boundary, and cellSize is a multiple of 128.
 func cellAt(memory []byte, message int) cell {
 	count := (*atomic.Uint64)(unsafe.Pointer(unsafe.SliceData(memory)))
 	return cell{count, memory[unsafe.Sizeof(*count):][:message]}

@@ -167,8 +167,9 @@ func loopbackAddresses() (server, client string) {
 	own := func(second byte) string {
 		return netip.AddrFrom4([4]byte{127, second + byte(pid>>16), byte(pid >> 8), byte(pid)}).String()
 	}
-	// The second byte of an address is one of these numbers plus the upper 6 of the 22
-	// bits of the process ID. It is 64 to 127 for a server, and 128 to 191 for a client.
+	// A process ID has at most 22 bits. The last two bytes of an address are the lower
+	// 16 bits. The upper 6 bits are added to one of these constants. So the second byte
+	// is 64 to 127 for a server, and 128 to 191 for a client.
 	const servers, clients = 64, 128
 	return own(servers), own(clients)
 }

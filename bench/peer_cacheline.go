@@ -5,8 +5,8 @@ import (
 	"sync/atomic"
 )
 
-// cacheLinePeer returns the peer with the shortest possible time of the local path. It
-// uses shared memory without a library.
+// cacheLinePeer returns the peer that gives a lower bound for the local path. It uses
+// shared memory without a library.
 func cacheLinePeer() *peer {
 	return &peer{
 		name:     "cacheline",
@@ -53,7 +53,7 @@ func serveMemory(s *spec) (server, error) {
 // Addr returns the name of the file.
 func (m *sharedMemory) Addr() string { return m.file.Name() }
 
-// Close ends the goroutine that answers messages and closes the file.
+// Close ends the goroutine that answers messages. Then it closes the file.
 func (m *sharedMemory) Close() error {
 	m.stop.Store(true)
 	<-m.finished

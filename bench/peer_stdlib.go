@@ -108,7 +108,8 @@ func checkNumber(answer []byte, want uint64) error {
 }
 
 // A tcpStream runs workStream. One goroutine writes messages, and another one reads
-// answers. Each group of messages needs a token, which comes back with the answer.
+// answers. The writer takes a token before it writes a group of messages. The reader
+// returns the token when it has read the group's answer.
 type tcpStream struct {
 	*blockingClient
 	sent uint64
@@ -123,8 +124,7 @@ func (t *tcpStream) drive(period time.Duration, counted *tally) error {
 	}
 	begin := t.clock.now()
 	failed := make(chan error, 1)
-	// The writing goroutine passes the number of the last message of the group to the
-	// reading one.
+	// For each group, the writer sends the number of the last message to the reader.
 	groups := make(chan uint64, cap(tokens))
 	go func() { failed <- t.readAnswers(c.conn, groups, tokens) }()
 	for first := true; first || t.clock.now() < begin+period; first = false {

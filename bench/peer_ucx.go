@@ -41,9 +41,9 @@ func (u *ucx) Cases(o options) (cases []Case) {
 	}
 	for _, workload := range []string{workPingPong, workStream} {
 		for _, c := range casesOf(workload, o) {
-			// In ucx_perftest a message is in flight until the transport has taken it,
-			// in the other peers until its answer arrives. So rates with one message in
-			// flight cannot be compared.
+			// In ucx_perftest, a message is in flight until the transport has taken it.
+			// In other peers, a message is in flight until its answer arrives. So rates
+			// with one message in flight cannot be compared.
 			if workload == workStream && c.InFlight == 1 {
 				continue
 			}
@@ -151,8 +151,8 @@ func (r *ucxRun) row(c Case) Row {
 		const ways = 2
 		row.MsgsPerSec /= ways
 		row.P50 = ways * float64(r.figures[0].Percentile)
-		// Each percentile comes from its own test. If it is smaller than a lower
-		// percentile, the row gets the lower one for both.
+		// Each percentile comes from its own test. So the measured p99 may be below the
+		// measured p50. The row then gets the p50 as its p99. The same goes for p99.9.
 		row.P99 = max(row.P50, ways*float64(r.figures[1].Percentile))
 		row.P999 = max(row.P99, ways*float64(r.figures[2].Percentile))
 	}

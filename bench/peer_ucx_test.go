@@ -79,8 +79,7 @@ if `+isClient+`; then echo 'x,50.0_percentile_lat,overall_mr'; echo 'p50,0.1,100
 	require.ErrorContains(t, err, "1 results of 3")
 }
 
-// TestUCXRetries checks that a client that starts before its server tries again until
-// the server listens.
+// TestUCXRetries checks that the client tries again if the server does not listen yet.
 func TestUCXRetries(t *testing.T) {
 	tried := filepath.Join(t.TempDir(), "tried")
 	u := ucxScript(t, isClient+` || exit 0

@@ -34,8 +34,8 @@ func latencyPlot(size int, rows []Row) (p *plot.Plot, height vg.Length, err erro
 	rows = slices.SortedStableFunc(slices.Values(rows), bySpeed)
 	p = newPlot(fmt.Sprintf("Round trip of a message of %s", bytesOf(size)))
 	p.X.Label.Text = "µs"
-	// Without any label, the plot leaves too little room for the long names beside the
-	// axis.
+	// A label makes the margin beside the axis wider. Without one, the margin is too
+	// narrow for the long names.
 	p.Y.Label.Text = " "
 	p.Add(grid())
 	names := make([]string, len(rows))

@@ -45,8 +45,8 @@ func writePlots(dir string, rows []Row) error {
 	return nil
 }
 
-// save writes a plot to a file. Its texts are placed for the typeface Liberation Sans.
-// The file also names typefaces with characters of the same widths.
+// save writes a plot to a file. The texts are placed for the typeface Liberation Sans.
+// The file also names Arial and Helvetica, whose characters have the same widths.
 func save(p *plot.Plot, height vg.Length, dir, name string, size int) error {
 	drawn, err := p.WriterTo(plotWidth, height, "svg")
 	if err != nil {

@@ -4,8 +4,8 @@ package main
 // without RDMA.
 const baseline = "gnet"
 
-// floorOf returns the peer with the shortest possible time of a path. For a hardware
-// device there is none, and floorOf returns "".
+// floorOf returns the name of the peer that gives a lower bound for a path. It returns ""
+// for a hardware device, which has no such peer.
 func floorOf(path string) string {
 	switch path {
 	case "local", "posix", ucxTagPath, "memory":

@@ -85,7 +85,8 @@ func (cl *rdmaClient) OnDialError(_ *reactor.DialOptions, err error) { cl.driver
 type rdmaSender struct {
 	conn *reactor.Conn
 	spec *spec
-	// Buffer for messages that Send copies. Nil if the messages are too large for that.
+	// Message that Send copies. Nil if the messages are larger than copyLimit, and for
+	// one-sided operations.
 	copyBuffer []byte
 	memory     verbs.MR
 	remote     reactor.Remote

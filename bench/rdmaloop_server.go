@@ -13,11 +13,12 @@ import (
 // Larger answers are sent without a copy.
 const copyLimit = 128
 
-// errNotKept ends a connection of the server whose message can not be kept.
+// errNotKept is the error of a connection that ends because the server cannot keep a
+// message.
 var errNotKept = errors.New("no memory to keep the message")
 
-// An echoServer answers the last message of each group, truncated to the size of an
-// answer. It also has memory for one-sided operations of the clients.
+// An echoServer answers the last message of each group. The answer is the beginning of
+// that message. An echoServer also has memory for the clients' one-sided operations.
 type echoServer struct {
 	reactor.BaseHandler
 	spec *spec

@@ -42,13 +42,14 @@ type Row struct {
 	Allocs      float64 `json:"allocs_per_msg,omitempty"`
 	CtxSwitches float64 `json:"ctx_switches_per_msg,omitempty"`
 
-	// Growth of the resident memory of both processes from before the connections to the
-	// end of the warm-up, in bytes for each connection.
+	// Growth of the resident memory in bytes for each connection, for both processes
+	// together. It includes the opening of the connections and the warm-up.
 	RSSPerConn float64 `json:"rss_bytes_per_conn,omitempty"`
 
 	// RatioToGnet compares the row with the row of gnet in the same run. RatioToFloor
-	// compares it with the row of the peer that floorOf names. A ratio is the quotient
-	// of both p50, or of both rates. Zero means that there is no other row.
+	// compares it with the row of the peer that floorOf names. A ratio is the p50 of the
+	// row divided by the p50 of the other row. If neither row has a p50, the rates are
+	// divided. Zero means that there is no other row.
 	RatioToGnet  float64 `json:"ratio_to_gnet,omitempty"`
 	RatioToFloor float64 `json:"ratio_to_floor,omitempty"`
 }

@@ -73,8 +73,8 @@ func (s *session) send() bool {
 	return false
 }
 
-// onAnswer checks an answer: the last message of a group, truncated to the size of an
-// answer.
+// onAnswer checks the length and the number of an answer. The number must be that of the
+// last message of a group.
 func (s *session) onAnswer(answer []byte) {
 	want := s.acked + s.group
 	if len(answer) != s.driver.spec.answer() || number(answer) != want || want > s.sent {

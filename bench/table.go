@@ -151,8 +151,8 @@ func formatInteger(n float64) string {
 	return fmt.Sprintf("%.0f", n)
 }
 
-// perMessage formats n, a figure for each message. It returns "" if the row has no
-// resource usage.
+// perMessage formats the number n of allocations or context switches for each message.
+// It returns "" if the row has no resource usage.
 func perMessage(r Row, n float64) string {
 	if r.CPU <= 0 {
 		return ""

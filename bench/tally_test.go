@@ -21,10 +21,9 @@ func TestResult(t *testing.T) {
 	require.InEpsilon(t, 1000e3, r.Max, precision)
 }
 
-// TestCoordinatedOmission checks a message whose answer takes three and a half
-// intervals. The tally must also count two messages that were due meanwhile: they would
-// have taken two and a half and one and a half intervals. A third would have taken half
-// an interval, which is not late.
+// TestCoordinatedOmission records a time of 35 ms while messages are due every 10 ms. The
+// tally must add 25 ms and 15 ms, for the messages due after 10 ms and 20 ms. It must not
+// add 5 ms for the message due after 30 ms: a time below the interval is not late.
 func TestCoordinatedOmission(t *testing.T) {
 	c := newTally()
 	c.recordPaced(35*time.Millisecond, 10*time.Millisecond)

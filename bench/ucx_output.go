@@ -13,13 +13,13 @@ import (
 
 // A ucxFigure is the result of one test of ucx_perftest.
 type ucxFigure struct {
-	// Result for the percentile of the test, from the latest 2,048 messages.
+	// The one percentile that a test reports, computed from the latest 2,048 messages.
 	Percentile time.Duration
 	// Messages a second over the whole test. A latency test counts both directions.
 	Rate float64
 }
 
-// Ends of the names of the two columns that are used. A full name is, for example,
+// Suffixes of the names of the columns that are used. A full name is, for example,
 // 50.0_percentile_lat.
 const (
 	ucxPercentile = "percentile_lat"

@@ -2,9 +2,9 @@ package main
 
 import "time"
 
-// Names of the workloads, in the order of measurement. The server answers the last
-// message of each group in workStream, none in workRead and workWrite, and every message
-// in the others.
+// Names of the workloads, in the order of measurement. In workRead and workWrite there
+// are no messages to answer. In workStream the server answers the last message of each
+// group. In the other workloads it answers every message.
 const (
 	workPingPong = "pingpong" // Round trips of one message, one after another.
 	// Messages in one direction, with InFlight messages in flight.
@@ -30,8 +30,8 @@ const (
 	idleFactor = 4
 	// Message size in bytes of workloads with one size.
 	smallSize = 64
-	// ackSize is the size in bytes of an answer in workStream, which has only the
-	// message's number.
+	// ackSize is the size in bytes of an answer in workStream. Such an answer is only
+	// the number of a message.
 	ackSize = 8
 )
 
@@ -72,8 +72,8 @@ func casesOf(workload string, o options) (cases []Case) {
 }
 
 // group returns the number of messages for which the server sends one answer. In a
-// stream it is a quarter of those in flight. The other three quarters stay in flight
-// meanwhile.
+// stream it is a quarter of InFlight. So the other three quarters stay in flight while
+// the server answers a group.
 func (c Case) group() int {
 	if c.Workload == workStream {
 		return max(1, c.InFlight/4)

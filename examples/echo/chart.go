@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// chartRows is the number of rows without the last row. chartWidth is the length of
-	// the longest bar in characters.
+	// chartRows is the number of rows up to the 99.9th percentile. chartWidth is the
+	// length of the longest bar in characters.
 	chartRows  = 10
 	chartWidth = 40
 )

@@ -32,7 +32,8 @@ func newClient(opts *options) *client {
 	}
 	for i := range opts.conns {
 		s := newSession(opts, cl.results[i%opts.loops], cl.done)
-		// The shares may differ by one message. Their sum is count.
+		// The shares of all sessions add up to opts.count. They differ by one message at
+		// most.
 		s.share = (opts.count + i) / opts.conns
 		cl.sessions = append(cl.sessions, s)
 	}
@@ -96,8 +97,9 @@ func (cl *client) measure(ctx context.Context, addr netip.AddrPort) (streamed ti
 }
 
 // maxDialing is the number of connections that are dialed at the same time. In an
-// emulator on a busy machine, 16 took up to 2.7 s to open, and some of 64 longer than
-// the timeout of 30 s. Many listeners let only 128 requests wait (net.core.somaxconn).
+// emulator on a busy machine, 16 connections opened within 2.7 s. Of 64 connections, some
+// did not open within the timeout of 30 s. Many listeners let only 128 requests wait
+// (net.core.somaxconn).
 const maxDialing = 16
 
 // dial opens the sessions and waits until all have opened or failed.

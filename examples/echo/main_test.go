@@ -261,7 +261,7 @@ func TestInterrupt(t *testing.T) {
 }
 
 // TestInterruptWhileConnecting checks that Ctrl-C ends a connecting client without an
-// error. Its server cannot answer, because the private data is too long.
+// error. The server sends no answer: Reject fails, because its private data is too long.
 func TestInterruptWhileConnecting(t *testing.T) {
 	said, stderr := io.Pipe()
 	s := &server{reject: make([]byte, 200), stderr: stderr}
@@ -320,8 +320,8 @@ func TestLossIsReported(t *testing.T) {
 	require.Contains(t, client.stderr.String(), reactor.ErrPeerClosed.Error())
 }
 
-// A lateServer passes each message to the server after OnMessage has returned.
-// Message.Keep then returns nil, as it does without memory.
+// A lateServer handles each message only after OnMessage has returned. So Message.Keep
+// returns nil, as if there were no memory.
 type lateServer struct {
 	server
 	closed chan error

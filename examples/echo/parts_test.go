@@ -111,8 +111,8 @@ func TestCounters(t *testing.T) {
 	require.Empty(t, readCounters(p), "a new device has counted nothing")
 }
 
-// TestFill checks that messages of two bytes or more differ if their numbers differ. The
-// first two words of a message must differ too.
+// TestFill checks that messages of two bytes or more differ if their numbers differ. In
+// a long message, the first word must differ from the second.
 func TestFill(t *testing.T) {
 	for _, size := range []int{2, 8, 13, 64} {
 		seen := map[string]bool{}

@@ -17,7 +17,8 @@ import (
 // need reactor.Config.DrainTimeout twice: to deliver messages and to disconnect.
 const shutdownTime = 12 * time.Second
 
-// errNoMemory ends a connection of the server whose message can not be kept.
+// errNoMemory is the error of a connection that ends because the server cannot keep a
+// message.
 var errNoMemory = errors.New("no memory to keep the message")
 
 // A server sends back every message. The methods run on the loop of their connection.
