@@ -191,8 +191,8 @@ func (r *Reservation) Claim() error {
 }
 
 // checkClash returns an error if another socket has bound an overlapping address. It
-// ignores addresses in the parameter mine. The error names one such address, preferably a
-// wildcard.
+// ignores addresses in the parameter mine. The error names an overlapping address,
+// preferably a wildcard.
 func (s BindAddr) checkClash(with sharing, mine []BindAddr) error {
 	others, err := boundAddrs(s.ps, s.Port)
 	if err != nil {
