@@ -49,8 +49,8 @@ type Loop struct {
 	inlineBuffer Buffer
 	// load is liveConns plus the connections of Dial and Accept that are not made yet.
 	load atomic.Int64
-	// waitingDials is the number of Dials whose connection is not made yet.
-	// Config.MaxConns limits it, and thereby the mailbox.
+	// waitingDials is the number of Dials that wait in the mailbox, at most
+	// Config.MaxConns. Config.MaxPosted does not apply to them.
 	waitingDials atomic.Int64
 
 	probeTurn uint64 // turn in which mayProbe was last called
@@ -82,13 +82,14 @@ func (l *Loop) Index() int { return l.index }
 // goroutine.
 func (l *Loop) Engine() *Engine { return l.engine }
 
-// Now returns the time of the loop's last clock reading. In an idle loop it is a few
-// microseconds old. In a loop with work it is older by the duration of the callbacks
-// since.
+// Now returns the time at which the loop last read the clock. An idle loop reads the
+// clock every few microseconds. A loop with work may call many callbacks between two
+// readings.
 func (l *Loop) Now() time.Time { return l.clock.time() }
 
-// Conns returns how many connections the loop has, with those that are opening, closing,
-// or waiting for the loop. Any goroutine may call it.
+// Conns returns how many connections the loop has. Opening and closing connections count,
+// and also calls of Dial and Accept that the loop has not handled yet. Any goroutine may
+// call Conns.
 func (l *Loop) Conns() int { return int(l.load.Load()) }
 
 // SetIdle changes what the loop does after a turn without work, from the next turn on.

@@ -202,8 +202,8 @@ func (d *loopDevice) fail(err error) {
 	}
 }
 
-// failRemoved ends every connection of a removed device with err. Unlike after fail,
-// they do not wait for flushed completions or cm.Disconnected.
+// failRemoved ends every connection of a removed device with err. The connections do not
+// wait for flushed completions or cm.Disconnected, which may never come.
 func (d *loopDevice) failRemoved(err error) {
 	if !d.removed {
 		d.removed = true

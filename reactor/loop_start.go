@@ -44,8 +44,8 @@ func (l *Loop) boot() error {
 	return nil
 }
 
-// main is the function of a loop's goroutine. It calls pin and boot, sends their error
-// to booted, and runs the loop until its end.
+// main is the function of a loop's goroutine. It calls pin and then boot. It sends the
+// first error, or nil, to the channel booted. Then it runs the loop until the loop ends.
 func (l *Loop) main(booted chan<- error) {
 	err := l.pin()
 	if err == nil {

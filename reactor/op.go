@@ -20,18 +20,19 @@ type Op struct {
 type SendOptions struct {
 	// Tag is returned in Op.Tag.
 	Tag uint64
-	// Notify requests a call of OnCompletion when the peer has confirmed the message.
-	// One-sided and atomic operations always have one. The completion also confirms the
-	// connection's earlier sends and releases their buffers.
+	// Notify requests a call of OnCompletion when the peer has confirmed the message. For
+	// one-sided and atomic operations OnCompletion is always called. The completion of an
+	// operation also confirms all earlier sends of the connection and releases their
+	// buffers.
 	Notify bool
-	// Imm is the immediate data of a message, sent if HasImm is true. Only SendWith and
-	// SendBufferWith have these options; WriteImm has an argument. If HasImm is false,
-	// Imm must be 0.
+	// Imm is the immediate data of a message. If HasImm is false, no immediate data is
+	// sent, and Imm must be 0. Only SendWith and SendBufferWith accept Imm and HasImm.
+	// WriteImm has an argument for immediate data instead.
 	Imm    uint32
 	HasImm bool
-	// Solicited makes the peer's completion wake a peer that has armed its CQ for
-	// solicited completions only. Only SendWith, SendBufferWith and WriteImm have this
-	// option. Source: ibv_post_send(3), IBV_SEND_SOLICITED.
+	// Solicited makes the operation wake the peer even if the peer's CQ is armed for
+	// solicited completions only. Only SendWith, SendBufferWith and WriteImm accept
+	// Solicited. Source: ibv_post_send(3), IBV_SEND_SOLICITED.
 	Solicited bool
 	// Fence delays the operation until all earlier READs and atomic operations of the
 	// connection have completed. Source: ibv_post_send(3), IBV_SEND_FENCE.

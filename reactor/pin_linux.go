@@ -6,9 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pinThread makes the calling thread run on one CPU only, with a timer slack of 1 ns
-// instead of 50 µs, which would prolong sleeps. Source: sched_setaffinity(2),
-// PR_SET_TIMERSLACK(2const).
+// pinThread makes the calling thread run on one CPU only. It also sets the timer slack of
+// the thread to 1 ns, because the default of 50 µs would prolong sleeps. Source:
+// sched_setaffinity(2), PR_SET_TIMERSLACK(2const).
 func pinThread(cpu int) error {
 	var set unix.CPUSet
 	set.Set(cpu)

@@ -77,7 +77,7 @@ func (q *recvQueue) take() *Buffer {
 	b := q.buffers[slot]
 	q.buffers[slot] = nil
 	q.tail++
-	// If the buffer was never posted, posted is now less than tail.
+	// q.posted is now less than q.tail if the removed buffer was only staged.
 	if q.posted-q.tail > q.mask+1 {
 		q.posted = q.tail
 	}

@@ -19,15 +19,15 @@ import (
 //     afterwards.
 //
 // The software device (provider/soft) makes keys of 32 random bits. Each wrong guess
-// ends its connection. After eight wrong guesses a source must wait one second, and then
-// twice as long each time, up to ten minutes. A source is a local user, an IPv4 address
-// or an IPv6 prefix of 48 bits. A peer with more than 4,096 sources does not have to
-// wait.
+// ends a connection. The ninth wrong guess of a source makes the source wait one second
+// before it can connect again. Each further wait is twice as long, up to ten minutes. A
+// source is a local user, an IPv4 address or an IPv6 prefix of 48 bits. The device
+// remembers 4,096 sources. A peer that has more sources does not have to wait.
 //
-// With 16,384 connections at a time, one source needs two and a half years on average to
-// guess the only key of a domain. The time is divided by the number of keys, and by the
-// number of sources. Keys of kernel devices can be easier to guess: rdma_rxe has 8
-// random bits.
+// Suppose that a source opens 16,384 connections after each wait, and guesses with all of
+// them. It finds the only key of a domain after two and a half years on average. The time
+// is divided by the number of keys, and by the number of sources. Keys of kernel devices
+// can be easier to guess: rdma_rxe has 8 random bits.
 type Remote struct {
 	Addr uint64 // virtual address at the peer: the result of MR.Addr there, plus an offset
 	RKey uint32 // remote key of the region: the result of MR.RKey at the peer

@@ -88,7 +88,7 @@ func TestDeviceRemovedForAllConns(t *testing.T) {
 	var ends []error
 	client, server := &hooks{}, &hooks{}
 	p := connect(t, client, server, nil)
-	// The server may get an error for the second connection, which is not checked.
+	// The server may get an error for the second connection. The test does not check it.
 	server.acceptError = nil
 	client.open = func(c *reactor.Conn) { conns = append(conns, c) }
 	client.close = func(_ *reactor.Conn, err error) { ends = append(ends, err) }

@@ -67,10 +67,10 @@ func (r *ConnRequest) Param() cm.MessageParam { return r.param }
 // Engine returns the engine whose listener has received the request.
 func (r *ConnRequest) Engine() *Engine { return r.engine }
 
-// Loop returns the loop that gets the connection, or nil in Config.Place.
-// OnConnectRequest runs on the loop with index 0, which may be another one. To allocate
-// memory before Accept, pass a function to Loop.Post of this loop, which calls
-// Loop.Alloc and then Accept.
+// Loop returns the loop that gets the connection, or nil in Config.Place. It may differ
+// from the loop on which OnConnectRequest runs, which has index 0. To allocate memory
+// before Accept, call Post of the returned loop with a function that calls Loop.Alloc and
+// then Accept.
 func (r *ConnRequest) Loop() *Loop { return r.loop.Load() }
 
 // Steer assigns the connection to the loop l, before Accept. If l is not a loop of
@@ -126,8 +126,7 @@ func (r *ConnRequest) Accept(p *AcceptParams) error {
 }
 
 // Reject rejects the request, with up to 148 bytes of private data, which are copied. It
-// is allowed in Config.Place. The errors are those of Accept, except verbs.ErrState, and
-// those of cm.ID.Reject.
+// is allowed in Config.Place. The errors are those of Accept and of cm.ID.Reject.
 func (r *ConnRequest) Reject(privateData []byte) error {
 	const op = "reject"
 	if err := checkRange("private data", len(privateData), 0, cm.MaxPrivateData(cm.TCP, cm.MessageReject)); err != nil {
@@ -149,8 +148,8 @@ func (r *ConnRequest) decide(who decision) bool {
 	return r.decided.CompareAndSwap(uint32(undecided), uint32(who))
 }
 
-// placedErr returns nil if the request has a loop and can still be answered. Otherwise
-// it returns the error for an answer. Without a loop that is verbs.ErrState.
+// placedErr returns the result of decisionErr. If that is nil, but the request has no
+// loop yet, placedErr returns verbs.ErrState.
 func (r *ConnRequest) placedErr() error {
 	err := r.decisionErr()
 	if err == nil && r.Loop() == nil {

@@ -300,7 +300,7 @@ func TestDialBalances(t *testing.T) {
 }
 
 // TestExpiryAfterPeerClosed checks a request that expires after its client has closed.
-// It can not be rejected, but Close returns nil.
+// The loop fails to reject the request, but Loop.Close does not return this error.
 func TestExpiryAfterPeerClosed(t *testing.T) {
 	var kept *reactor.ConnRequest
 	server := newLoop(t, &hooks{request: func(req *reactor.ConnRequest) { kept = req }}, &reactor.Config{DecisionTimeout: time.Hour})
@@ -331,7 +331,7 @@ func TestDialTimesOut(t *testing.T) {
 }
 
 // TestAcceptAfterPeerClosed checks a client that closes before its request is accepted.
-// The server only learns that from OnAcceptError.
+// Accept returns nil, and OnAcceptError gets the error.
 func TestAcceptAfterPeerClosed(t *testing.T) {
 	kept, acceptErr := make(chan *reactor.ConnRequest, 1), make(chan error, 1)
 	server := start(t, &hooks{

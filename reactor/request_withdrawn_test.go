@@ -11,8 +11,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// TestRequestWithdrawn checks a request that the provider drops for another one. A later
-// answer returns an error.
+// TestRequestWithdrawn checks a request that the provider has replaced by a newer one,
+// because MaxHalfOpen is 1. An answer to the replaced request returns an error.
 func TestRequestWithdrawn(t *testing.T) {
 	port := freeWirePort(t)
 	open := func(halfOpen int, h reactor.Handler) *reactor.Engine {

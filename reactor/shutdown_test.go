@@ -204,8 +204,8 @@ func TestShutdownStepsPerTurn(t *testing.T) {
 	}
 }
 
-// TestAbortKeepsAnEarlierReason checks that OnDialError gets the error that ended the
-// connection, even after the loop aborts all connections.
+// TestAbortKeepsAnEarlierReason checks an opening connection that fails just before the
+// loop aborts all connections. OnDialError gets the error of the failure.
 func TestAbortKeepsAnEarlierReason(t *testing.T) {
 	var failed error
 	server := newLoop(t, &hooks{}, nil)

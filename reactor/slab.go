@@ -8,8 +8,8 @@ import (
 
 const (
 	cacheLine = 64
-	// A new chunk has as many buffers as all earlier ones together, from minChunk to
-	// maxChunk. Arbitrary.
+	// A new chunk has as many buffers as all earlier chunks together, but at least
+	// minChunk and at most maxChunk buffers. Arbitrary.
 	minChunk = 64
 	maxChunk = 4096
 	// chunkBytes is the largest size of a chunk with more than one buffer. Unmapping 16
@@ -53,8 +53,9 @@ type chunk struct {
 	used int     // number of the chunk's buffers that are not free
 
 	usedSinceTrim bool // pickChunk has chosen this chunk since the last round of trim
-	// freeAtDiscard is the head of the free list at the last discard. If it is
-	// unchanged, and no buffer was taken since, no buffer was released either.
+	// freeAtDiscard is the head of the free list at the last discard. If the list has
+	// another head now, buffers were released since. After buffers were taken, trim sets
+	// freeAtDiscard to nil.
 	freeAtDiscard *Buffer
 	// Number of buffers that discard has checked so far. The value 0 means that discard
 	// begins with the first buffer.
@@ -100,7 +101,7 @@ func (s *slab) put(b *Buffer) {
 }
 
 // pickChunk chooses the chunk for get: the first with a free buffer, or else a new one.
-// So trim can release the last ones.
+// So the last chunks become unused, and trim can release them.
 func (s *slab) pickChunk() (*chunk, error) {
 	for s.searchFrom < len(s.chunks) && s.chunks[s.searchFrom].free == nil {
 		s.searchFrom++

@@ -13,8 +13,8 @@ import (
 //   - It discards the pages of free buffers in other chunks, if the provider can do that.
 //     The buffers can still be used.
 
-// maxDiscards is how often one step of trim calls the system to discard memory, which
-// takes up to about 10 µs. Arbitrary.
+// maxDiscards is how many system calls one step of trim may make to discard memory. Each
+// call takes up to about 10 µs. Arbitrary.
 const maxDiscards = 64
 
 // trim closes or discards memory of one chunk. It reports whether this round over all

@@ -12,8 +12,8 @@ const noLimit time.Duration = -1
 // without work. With a turn function it does (SetTurnFunc).
 func (l *Loop) keepsSpinning() bool { return l.turnFunc != nil || l.idle.keepSpinning(&l.clock) }
 
-// sleep waits for an event, at most for the time limit, Config.SafetyTimeout and timers.
-// If there is work, it does not wait.
+// sleep waits for an event, unless there is work. The parameter limit,
+// Config.SafetyTimeout and the next timer each limit the wait.
 func (l *Loop) sleep(limit time.Duration) {
 	l.publish(true)
 	if l.prepareSleep() {
@@ -78,8 +78,8 @@ func (l *Loop) sleepLimit(limit time.Duration) (timeout time.Duration, cause Wak
 	return timeout, cause
 }
 
-// countWake counts the end of a sleep by n events. Without events and calls of Wake it
-// counts the cause timedOut.
+// countWake counts the cause that has ended a sleep. The parameter n is the number of
+// events. Without an event or a call of Wake, the cause is the parameter timedOut.
 func (l *Loop) countWake(n int, timedOut WakeCause) {
 	cause := timedOut
 	switch woken := l.poller.Woken(); {
@@ -90,8 +90,8 @@ func (l *Loop) countWake(n int, timedOut WakeCause) {
 	}
 	l.stats.Wakes[cause]++
 	if cause == WakeBySafety {
-		// The safety timeout has ended the sleep. An event that arrived since is not
-		// lost, so no rescue is counted.
+		// The safety timeout has ended the sleep. If an event has arrived since then, it
+		// was not lost, and pollCompletions does not count a rescue (Stats.Rescues).
 		n = l.fetchEvents()
 		l.safetyWake = l.wakeCause(n) == WakeBySafety
 	}

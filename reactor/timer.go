@@ -17,8 +17,8 @@ type Timer struct {
 // was stopped before.
 func (t *Timer) Stop() bool { return t.loop.timers.Stop(&t.node) }
 
-// Reset makes the timer call its function after d from now, instead of at an earlier
-// time setting. It also restarts a timer that has fired or was stopped.
+// Reset makes the timer call its function once, d from now. This replaces a time that was
+// set before. Reset also restarts a timer that has fired or was stopped.
 func (t *Timer) Reset(d time.Duration) { t.loop.setTimer(&t.node, d) }
 
 // After makes the loop call fn after d, never earlier. Other work of the loop may delay
@@ -29,8 +29,8 @@ func (l *Loop) After(d time.Duration, fn func()) *Timer {
 	return t
 }
 
-// setTimer makes t fire after d from now. It reads the clock, because an older time
-// would be too early.
+// setTimer makes t fire after d. It reads the clock, because with the time of an earlier
+// reading t would fire too early.
 func (l *Loop) setTimer(t *timerheap.Timer, d time.Duration) {
 	l.timers.Set(t, l.clock.after(d))
 }

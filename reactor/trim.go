@@ -4,15 +4,16 @@ import "time"
 
 const (
 	// trimEvery is the time between two rounds of trim. A round releases memory that was
-	// unused since the previous one, so within 40 s. Arbitrary.
+	// not used since the previous round. So memory is released at most about 40 s after
+	// its last use. Arbitrary.
 	trimEvery = 20 * time.Second
 	// trimPause is the time between two steps of trim, which take up to a millisecond: at
 	// most a fifth of the loop's time. Arbitrary.
 	trimPause = 4 * time.Millisecond
 )
 
-// startTrimTimer sets the timer for trim, when the loopDevice opens a completion queue
-// or a chunk that trim can release.
+// startTrimTimer makes the next round of trim begin after trimEvery. If the timer is
+// already running, startTrimTimer does nothing.
 func (d *loopDevice) startTrimTimer() {
 	if !d.trimTimer.Running() {
 		d.trimTimer.Fire = d.trim

@@ -89,8 +89,8 @@ func (l *Loop) postStaged() {
 // step took up to about 150 µs, so all take at most 5 ms.
 const closeBudget = 32
 
-// advanceClosing calls advance of closing connections, at most once in a turn for each.
-// advance must not run inside a callback.
+// advanceClosing takes up to closeBudget connections from l.closing, and calls
+// Conn.advance for each of them. Conn.advance must not run inside a callback.
 func (l *Loop) advanceClosing() (work int) {
 	for n := min(l.closing.len(), closeBudget); work < n; work++ {
 		c := l.closing.pop()

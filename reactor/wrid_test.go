@@ -17,8 +17,8 @@ func TestWrIDParts(t *testing.T) {
 	require.False(t, (id &^ sendBit).send())
 }
 
-// TestConnTable checks that the id of a request does not find a new connection with the
-// index of the removed one.
+// TestConnTable checks that a request id of a removed connection does not find a new
+// connection with the same index.
 func TestConnTable(t *testing.T) {
 	var table connTable
 	a, b := &Conn{}, &Conn{}
