@@ -95,14 +95,16 @@ type MR interface {
 	Close() error
 }
 
-// A Discarder is an MR that can return part of its memory to the system. A type
-// assertion finds out whether an MR is one. An MR that a device pins is none.
+// A Discarder is an MR that can return part of its memory to the system. Use a type
+// assertion to find out whether an MR is a Discarder. An MR in pinned memory is not a
+// Discarder.
 type Discarder interface {
 	// Discard returns the whole pages in a range of the region to the system. Offset and
 	// length are in bytes. The pages then read as zero, and occupy memory again when they
-	// are used. During the call no work request, program or peer may use them. The error
-	// is a *ParamError for a range outside the region, a *FeatureError, or that of
-	// madvise(2). Source: madvise(2), MADV_DONTNEED.
+	// are used. During the call no work request, program or peer may use them. Discard
+	// returns a *ParamError if the range is outside the region, a *FeatureError if the
+	// region's memory can not be discarded, or an error of madvise(2). Source: madvise(2),
+	// MADV_DONTNEED.
 	Discard(offset, length int) error
 }
 
@@ -114,15 +116,16 @@ type SGE struct {
 	LKey   uint32 // MR.LKey of the region that has the memory
 }
 
-// SGEOf returns the entry for length bytes of mr from offset. The device checks the
-// bounds when it executes the work request.
+// SGEOf returns the entry for a part of mr. The parameters offset and length are in
+// bytes. The device checks the bounds when it executes the work request.
 func SGEOf(mr MR, offset, length int) SGE {
 	return SGE{Addr: mr.Addr() + uint64(offset), Length: uint32(length), LKey: mr.LKey()}
 }
 
 // An AH is an address handle: the destination of datagrams. All UD QPs of its domain may
-// use it at the same time. Before it is closed, its work requests must have completed
-// and the QPs that used it must be closed. Any goroutine may call its methods.
+// use it at the same time. Call Close only after all work requests that name the handle
+// have completed, and all QPs that used the handle are closed. Any goroutine may call
+// its methods.
 type AH interface {
 	// Attr returns the attributes with which the handle was created.
 	Attr() AHAttr

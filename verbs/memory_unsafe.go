@@ -6,8 +6,9 @@ import (
 )
 
 // LoadUint64 returns the 8 bytes of mr at offset, in host byte order, with one atomic
-// load. A program can wait for a value that a device writes; bytes that the device has
-// written before are then visible too. Any goroutine may call LoadUint64.
+// load. A program can use it to wait for a value that a device writes. Once the program
+// has loaded this value, it also sees all bytes that the device wrote before the value.
+// Any goroutine may call LoadUint64.
 //
 // LoadUint64 panics if the address is not a multiple of 8 or the bytes are not in the
 // region. Memory of PD.Alloc begins at a multiple of 8.

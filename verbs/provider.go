@@ -24,16 +24,16 @@ type Caps struct {
 	SRQ      bool // the device supports shared receive queues
 	UD       bool // the device supports UD queue pairs
 	ResizeCQ bool // the device supports CQ.Resize
-	// LoopbackAddrs is true if ::1 and all addresses in 127.0.0.0/8 can be used, as
-	// different addresses.
+	// LoopbackAddrs is true if ::1 and each address in 127.0.0.0/8 is a usable address of
+	// its own.
 	LoopbackAddrs bool
 
 	// ExactPrivateData is true if private data arrives with the length that was sent.
 	// Otherwise it arrives padded with zeros. Source: rdma_accept(3).
 	ExactPrivateData bool
 
-	// ProgressManual is true if a CQ with ProgressManual moves data only while it is
-	// polled.
+	// ProgressManual is true if the device has manual progress; see Progress. Otherwise
+	// the device moves data by itself, even for a CQ with manual progress.
 	ProgressManual bool
 }
 

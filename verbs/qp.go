@@ -17,19 +17,20 @@ type QP interface {
 	Caps() QPCaps
 
 	// Modify changes the attributes whose bits are set in mask. With AttrState, the QP
-	// moves to attr.State. StateError flushes both queues. StateReset removes all work
-	// requests without completions. Modify never blocks and does not keep attr. After an
-	// error, which is that of CheckTransition, the QP is unchanged. Source:
-	// ibv_modify_qp(3).
+	// moves to attr.State. StateError flushes both queues. StateReset drops all work
+	// requests; they get no completions. Modify never blocks and does not keep attr. After
+	// an error the QP is unchanged. Wrong arguments get the errors of CheckTransition.
+	// Source: ibv_modify_qp(3).
 	Modify(attr *QPAttr, mask QPAttrMask) error
 	// Query returns the current attributes. Source: ibv_query_qp(3).
 	Query() (QPAttr, error)
 
-	// PostSend appends work requests to the send queue, and notifies the device once. It
-	// returns the number of accepted requests. It needs state RTS or SQD; in StateError
-	// all requests are flushed. Source: ibv_post_send(3).
+	// PostSend appends work requests to the send queue, and notifies the device once. The
+	// result n is the number of accepted requests. The QP must be in StateRTS or StateSQD;
+	// in StateError all requests are flushed. Source: ibv_post_send(3).
 	//
-	// After an error, request n was not accepted, and later ones were not examined:
+	// After an error, wrs[n] was not accepted, and later requests were not examined. The
+	// errors are:
 	//
 	//   - ErrQueueFull: there is room again after a poll of completions.
 	//   - ErrState: the state of the QP does not allow the call.
@@ -40,9 +41,9 @@ type QP interface {
 	PostSend(wrs []SendWR) (n int, err error)
 
 	// PostRecv appends work requests, with one buffer each, to the receive queue.
-	// Results, errors and ownership are as for PostSend. The QP is in StateInit or a
-	// later state. If QPCaps.MaxRecvWR is 0, the error is a *ParamError. On a QP with an
-	// SRQ it is a *FeatureError. Source: ibv_post_recv(3).
+	// Results, errors and ownership are as for PostSend. The QP must be in StateInit or a
+	// later state. If the QP has an SRQ, the error is a *FeatureError. Otherwise, if
+	// QPCaps.MaxRecvWR is 0, the error is a *ParamError. Source: ibv_post_recv(3).
 	PostRecv(wrs []RecvWR) (n int, err error)
 
 	// Close destroys the queue pair. Outstanding requests are dropped without
@@ -71,9 +72,9 @@ func (t QPType) String() string {
 }
 
 // QPCaps has the sizes of a queue pair. CreateQP changes a zero in MaxSendWR, MaxSendSGE
-// or MaxRecvSGE to 1. A zero in MaxRecvWR means that the queue pair can not receive
-// messages, except with rdmacore, which changes it to 1. QP.Caps returns the actual
-// sizes. Source: ibv_create_qp(3).
+// or MaxRecvSGE to 1. If MaxRecvWR is 0, a queue pair without an SRQ can not receive
+// messages; but rdmacore changes the 0 to 1. QP.Caps returns the actual sizes. Source:
+// ibv_create_qp(3).
 type QPCaps struct {
 	MaxSendWR  int // number of work requests outstanding on the send queue
 	MaxRecvWR  int // number of work requests outstanding on the receive queue; 0 with an SRQ
@@ -119,7 +120,7 @@ func (s QPState) String() string {
 // QPAttr has the attributes of a queue pair. Source: ibv_modify_qp(3).
 type QPAttr struct {
 	State  QPState
-	Access Access // rights of the peer; AccessLocalWrite is always included
+	Access Access // rights of the peer; AccessLocalWrite has no effect
 	Port   uint8  // number of the device port, from 1
 	QKey   uint32 // for UD: key that an arriving datagram must carry
 	AH     AHAttr // for RC: address of the peer
@@ -234,8 +235,9 @@ type SRQ interface {
 	// PostRecv appends work requests, with one buffer each. Results, errors and ownership
 	// are as for QP.PostRecv. Source: ibv_post_srq_recv(3).
 	PostRecv(wrs []RecvWR) (n int, err error)
-	// Arm requests one AsyncSRQLimit event, for when the queue has fewer than limit
-	// buffers. A limit of 0 cancels the request. Source: ibv_modify_srq(3).
+	// Arm requests one AsyncSRQLimit event. The event comes when the queue has fewer
+	// buffers than the parameter limit. If limit is 0, Arm cancels the request. Source:
+	// ibv_modify_srq(3).
 	Arm(limit int) error
 	// Caps returns the actual sizes of the queue, which are at least those asked for.
 	Caps() SRQCaps
@@ -249,8 +251,8 @@ type SRQ interface {
 type SRQAttr struct {
 	MaxWR  int // number of work requests outstanding
 	MaxSGE int // number of scatter/gather entries of one work request
-	// CQ is the queue on which the receives will complete. With manual progress, its
-	// owner also owns the SRQ. Other devices ignore CQ.
+	// CQ is the queue on which the receives will complete. With manual progress, the owner
+	// of CQ also owns the SRQ. The provider soft needs CQ; rdmacore also accepts nil.
 	CQ CQ
 }
 

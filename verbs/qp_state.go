@@ -2,9 +2,8 @@ package verbs
 
 import "fmt"
 
-// A transition is a change from one state to another. It always requires AttrState,
-// which required and optional leave out. Source: ibv_modify_qp(3); IBTA vol. 1,
-// 11.2.5.2.
+// A transition is a change from one state to another, or of attributes within one state.
+// The two masks leave out AttrState. Source: ibv_modify_qp(3); IBTA vol. 1, 11.2.5.2.
 type transition struct {
 	from, to QPState
 	required QPAttrMask // attributes that must be set
@@ -70,10 +69,11 @@ func (e *TransitionError) Error() string {
 // Is reports whether target is ErrState.
 func (e *TransitionError) Is(target error) bool { return target == ErrState }
 
-// CheckTransition checks whether a QP of type t in the state from may be modified with
-// attr and mask. The transition must exist, mask must fit it, and the values must be in
-// range. The result is nil, a *TransitionError or a *ParamError. The attr must not be
-// nil.
+// CheckTransition checks the arguments of QP.Modify for a QP of type t that is now in
+// the state from. The QP type must have the transition. The transition must allow all
+// attributes in mask, and mask must have all that the transition requires. The values
+// must be in range. The result is nil, a *TransitionError or a *ParamError. The
+// parameter attr must not be nil.
 func CheckTransition(t QPType, from QPState, attr *QPAttr, mask QPAttrMask) error {
 	to := from
 	if mask&AttrState != 0 {

@@ -110,7 +110,7 @@ func TestCheckTransitionIsTheManualPagesTable(t *testing.T) {
 }
 
 // checkStep checks CheckTransition for one transition: with the required attributes,
-// without each of them, and with each other one.
+// and then, for each attribute, with a required one left out or any other one added.
 func checkStep(t *testing.T, qpType verbs.QPType, from, to verbs.QPState, rules map[step]rule) {
 	want, exists := expectation(rules, from, to)
 	required := want.required()

@@ -35,8 +35,8 @@ func TestAckTimeout(t *testing.T) {
 	}
 }
 
-// TestTimerCodes checks the codes of times. A time between two codes gets the code of
-// the longer time.
+// TestTimerCodes checks the codes of delays. A delay without a code of its own gets the
+// code of the next longer delay.
 func TestTimerCodes(t *testing.T) {
 	for code := uint8(1); code < 32; code++ {
 		at := verbs.AckTimeout(code)

@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// requireNames requires that firstNumber has the text names[0], the next number
-// names[1], and so on.
+// requireNames checks the method String of firstNumber and of the numbers after it. The
+// results must be names[0], names[1] and so on.
 func requireNames[T interface {
 	~uint8
 	fmt.Stringer

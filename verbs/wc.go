@@ -47,7 +47,7 @@ type WCFlags uint8
 const (
 	WCWithGRH WCFlags = 1 << 0 // the first GRHSize bytes of the buffer hold a routing header
 	WCWithImm WCFlags = 1 << 1 // the field Imm is valid
-	// The message is in memory of the caller of InlinePoller.PollInline.
+	// The message is in the parameter data of InlinePoller.PollInline.
 	WCInline WCFlags = 1 << 7
 )
 
