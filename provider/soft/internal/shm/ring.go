@@ -32,8 +32,8 @@ type slotFrame struct {
 	data [SlotPayload]byte
 }
 
-// A ControlBlock belongs to one side, which writes it. The other side reads it. The
-// field WakeFor is written by both sides.
+// Each side of a connection has a ControlBlock, and writes all its fields. The other side
+// reads all fields, and writes only WakeFor.
 type ControlBlock struct {
 	// Ack acknowledges the other side's requests; see the type Ack.
 	Ack atomic.Uint64
@@ -133,9 +133,8 @@ func (p *Producer) Reserve(want uint32) (dst []byte, inArea, ok bool) {
 	return p.area[at : at+room], true, true
 }
 
-// Put fills the next slot. The payload is already in the memory from Reserve. The
-// consumer sees the slot after PublishFirst. Until then, word 0 of the first unpublished
-// slot is not stored.
+// Put fills the next slot with a fragment whose payload is already in the memory from
+// Reserve. PublishFirst publishes the slot.
 func (p *Producer) Put(f *fragment.Fragment) {
 	index := p.tail & uint32(len(p.slots)-1)
 	s := &p.slots[index]
@@ -178,8 +177,8 @@ func (p *Producer) addSlot(s *slotFrame, op fragment.Op, flags fragment.Flags) {
 	p.Unpublished++
 }
 
-// PublishFirst stores word 0 of the first unpublished slot. Then the consumer sees all
-// slots.
+// PublishFirst shows the consumer all unpublished slots, by storing word 0 of the first
+// one.
 func (p *Producer) PublishFirst() {
 	if p.Unpublished > 0 {
 		first := &p.slots[(p.tail-p.Unpublished)&uint32(len(p.slots)-1)]
@@ -194,8 +193,8 @@ func (p *Producer) Publish(f *fragment.Fragment) {
 	p.PublishFirst()
 }
 
-// Free makes consumed slots available again. The parameter head is the number of
-// consumed slots that the peer states. Free returns false if this number is not
+// Free makes consumed slots available again. The parameter head comes from the peer: the
+// number of slots consumed since the beginning. Free returns false if this number is not
 // possible.
 func (p *Producer) Free(head uint32) bool {
 	if head-p.Freed > p.tail-p.Freed {
@@ -224,7 +223,7 @@ func (c *Consumer) Ready() bool {
 }
 
 // Peek copies the header of the next slot to f. f.Payload refers to the shared memory.
-// filled is false if there is no next slot yet. ok is false for an invalid header.
+// filled is false if the slot is not filled yet. ok is false for an invalid header.
 func (c *Consumer) Peek(f *fragment.Fragment) (filled, ok bool) {
 	s := &c.slots[c.Head&uint32(len(c.slots)-1)]
 	w := atomic.LoadUint64(&s.word[0])

@@ -23,7 +23,7 @@ type Segment struct {
 	FD   int    // descriptor of the segment; -1 after it was closed or taken
 	Mem  []byte // the mapped memory
 	geom Geometry
-	maps *MappingLimit // limit that counts the mapping of this segment
+	maps *MappingLimit // counts this segment while it is mapped
 }
 
 const (

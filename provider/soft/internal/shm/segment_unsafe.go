@@ -26,7 +26,7 @@ func (s *slotFrame) fetch() {
 	_ = atomic.LoadUint64((*uint64)(unsafe.Pointer(&s.data[64-4*8])))
 }
 
-// Sizes in the layout that another process uses. The build fails if they differ.
+// The peer's process relies on these sizes. The build fails if one of them changes.
 var (
 	_ [SlotSize]byte = [unsafe.Sizeof(slotFrame{})]byte{}
 	_ [128]byte      = [unsafe.Sizeof(ControlBlock{})]byte{}

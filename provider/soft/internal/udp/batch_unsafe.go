@@ -133,9 +133,9 @@ func (b *batch) ipFields(i int) (class, hops uint8) {
 	return class, hops
 }
 
-// prepareSend prepares message i. It has count buffers, beginning with the buffer first.
-// If segment is not 0, the kernel cuts the message into datagrams of that many bytes
-// (udp(7), UDP_SEGMENT).
+// prepareSend prepares message i. The parameter count is the message's number of buffers,
+// and first is the index of the first one. If segment is not 0, the kernel cuts the
+// message into datagrams of that many bytes (udp(7), UDP_SEGMENT).
 func (b *batch) prepareSend(i, first, count int, dest *destination, segment int) {
 	h := &b.msgs[i].header
 	h.Name, h.Namelen = nil, 0
@@ -208,8 +208,8 @@ func (b *batch) receiveOne(fd int) int {
 	return 1
 }
 
-// send sends the first messages of the batch through the socket fd. It returns the
-// number of accepted messages.
+// send sends the given number of messages through the socket fd, beginning with message
+// 0. It returns how many the kernel has accepted.
 func (b *batch) send(fd, messages int) (int, error) {
 	if messages == 1 && b.count(0) == 1 && b.control[0].n == 0 {
 		return b.sendOne(fd)
@@ -273,8 +273,9 @@ func getPort(field *uint16) uint16 {
 }
 
 // attachFilter makes the kernel run a classic BPF program for each packet (socket(7)).
-// Its result with SO_ATTACH_FILTER is how many bytes are kept. With
-// SO_ATTACH_REUSEPORT_CBPF the result is the number of the receiving socket.
+// With SO_ATTACH_FILTER the program returns how many bytes of the packet are kept. With
+// SO_ATTACH_REUSEPORT_CBPF the program returns the number of the socket that receives the
+// packet.
 func attachFilter(fd, option int, program []unix.SockFilter) error {
 	return unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, option,
 		&unix.SockFprog{Len: uint16(len(program)), Filter: unsafe.SliceData(program)})

@@ -13,17 +13,19 @@ import (
 )
 
 const (
-	// Largest numbers of packets of one system call. sendBatch is needed for maxSegments
-	// packets, receiveBatch is arbitrary.
-	sendBatch    = 64
+	// sendBatch is the largest number of packets that one system call sends. A message of
+	// maxSegments packets fits.
+	sendBatch = 64
+	// receiveBatch is the largest number of packets that one system call receives.
+	// Arbitrary.
 	receiveBatch = 32
 	// receiveRounds is the largest number of receive calls in one poll. Arbitrary.
 	receiveRounds = 2
-	// spinPolls is how often Poll reads empty sockets in a row. Between two polls the
-	// owner does other work, which delays an arriving packet. More reads in a row make
-	// that less likely.
+	// spinPolls is how many times one call of Poll may read the sockets. Between two
+	// calls the owner does other work, and packets that arrive meanwhile have to wait.
+	// With more reads in a call, fewer packets arrive between calls.
 	spinPolls = 4
-	// drainRounds is the largest number of reads of one socket in Drain. They read up to
+	// drainRounds is the largest number of batches that Drain reads from one socket:
 	// 2,048 packets, more than a socket holds by default (net.core.rmem_max).
 	drainRounds = 64
 	// packetBufSize is the size in bytes of a packet buffer: whole cache lines.
@@ -73,8 +75,8 @@ type localSocket struct {
 	// pairs.
 	connDests map[destHeader]*destination
 	udDests   map[destHeader]*destination
-	// Largest number of connected sockets. When connDests has this number of
-	// destinations, further destinations never get a connected socket.
+	// Largest number of connected sockets. If connDests has this many destinations, a new
+	// one uses the shared socket for all packets.
 	connectedLimit int
 	send           sender
 	recv           receiver
@@ -116,9 +118,9 @@ func (c *Conn) Open(to *Route) error {
 	return nil
 }
 
-// dest returns the destination with the given header, and counts a user of it. A
-// connection and a UD queue pair never share a destination, because only connections
-// notice lost packets.
+// dest returns the destination with the given header, and counts a user of it. A UD queue
+// pair does not notice lost packets, so its destination never gets a connected socket;
+// see OnTimeout. So connections and UD queue pairs have separate destinations.
 func (u *localSocket) dest(h destHeader, connected bool) *destination {
 	dests := u.udDests
 	if connected {
@@ -138,8 +140,8 @@ func (u *localSocket) dest(h destHeader, connected bool) *destination {
 }
 
 // releaseDest counts one user of a destination less. After the last user it sends the
-// queued packets and removes the destination. Packets that remain go through the shared
-// socket.
+// queued packets and removes the destination. Packets that the kernel does not accept yet
+// are sent later, through the shared socket.
 func (u *localSocket) releaseDest(d *destination) {
 	if d.users--; d.users > 0 {
 		return
@@ -169,8 +171,9 @@ func (c *Conn) socketAt(local netip.Addr) (*localSocket, error) {
 	return u, nil
 }
 
-// join gets the shard's socket from the localPort. Further sockets of an earlier use
-// become overflow sockets.
+// join gets the shard's sockets from the localPort. There are several if the shard has
+// used the address before and had overflow sockets. All except the first become overflow
+// sockets again.
 func (u *localSocket) join() (err error) {
 	fds, err := u.port.join(u.conn.cfg.Slot)
 	if err != nil {
@@ -227,9 +230,9 @@ func (c *Conn) Flush() {
 	}
 }
 
-// OnTimeout reports that a packet was not acknowledged. If the destination has a
-// connected socket, its count of identifications may be wrong. So OnTimeout closes it,
-// and the shared socket is used.
+// OnTimeout reports that a packet was not acknowledged. If the packet was sent on a
+// connected socket, the identification in its ICRC may have been wrong. So OnTimeout
+// closes the connected socket. The next packets go through the shared socket.
 func (c *Conn) OnTimeout(route *Route) { route.dest.disconnect() }
 
 // Poll receives some packets, and sends the queued packets. If spin is true and the last
@@ -265,7 +268,7 @@ func (c *Conn) Drain() {
 }
 
 // poll receives some packets, and reports whether there were any. It sets
-// sender.mayConnect, for one more connected socket.
+// sender.mayConnect unless sender.connectDisabled is true.
 func (u *localSocket) poll() (found bool) {
 	u.send.mayConnect = !u.send.connectDisabled
 	full := 0

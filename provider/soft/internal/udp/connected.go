@@ -82,7 +82,8 @@ func (c *connectedSocket) prepare(h destHeader) error {
 	return unix.SetsockoptInt(c.fd, level, hops, int(h.hopLimit))
 }
 
-// identification returns the identification of an unsent message. 0 is the next message.
+// identification returns the identification of an unsent message. The parameter message
+// is 0 for the message that is sent next, 1 for the one after it, and so on.
 func (c *connectedSocket) identification(message int) uint16 {
 	if !c.countsIDs {
 		return 0

@@ -63,8 +63,8 @@ func TestConnectedSocketKnowsTheIPID(t *testing.T) {
 	}
 }
 
-// sendWithIDs sends packets with payloads of the given sizes. It writes each packet's
-// expected identification into the PSN, and returns them.
+// sendWithIDs sends packets with payloads of the given sizes. It writes the expected
+// identification of each packet into the PSN, and returns the identifications.
 func (r *rig) sendWithIDs(sizes []int) (ids []uint16) {
 	for _, n := range sizes {
 		r.queue(n)
@@ -153,8 +153,8 @@ func TestConnectedAndSharedSocketInOrder(t *testing.T) {
 	require.Equal(t, want, r.received().sizes)
 }
 
-// If nobody receives at the peer's port, a connected socket reports the error later. The
-// shared socket then sends the packet.
+// If nobody receives at the peer's port, the kernel reports the first packet's error when
+// the second packet is sent. The shared socket then sends the second packet.
 func TestConnectedSocketRefused(t *testing.T) {
 	r := newRig(t, "127.9.0.1", "127.9.0.2")
 	refused := &destination{}

@@ -13,8 +13,8 @@ import (
 // Opening one takes as long as sending 20 packets. Arbitrary.
 const connectAfter = 64
 
-// A destination is the peer of one or more routes. It has the address for system calls,
-// and the ICRC of the headers.
+// A destination is the peer of one or more routes. It has the peer's address for system
+// calls, and the Flow that computes ICRCs.
 type destination struct {
 	// the table that has this destination: connDests or udDests of the localSocket
 	table   map[destHeader]*destination

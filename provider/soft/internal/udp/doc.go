@@ -1,9 +1,9 @@
 // Package udp sends and receives packets of RoCEv2 with UDP sockets.
 //
 // A Ports has the sockets of a device: for each local address one for connection
-// management, and one or more for each shard. A Conn is the part of one shard. It
-// belongs to the goroutine that drives the shard, as do all objects that the Conn uses,
-// except Ports.
+// management, and one or more for each shard. A Conn sends and receives the packets of
+// one shard. The goroutine that drives the shard owns the Conn and all objects that the
+// Conn uses, except the Ports.
 //
 // These types reduce the cost of a packet:
 //

@@ -4,10 +4,10 @@ package udp
 
 import "golang.org/x/sys/unix"
 
-// With soft.PathAuto, peers on this host use the local path, where the kernel reports
-// their user. A process of another user could evade that check with UDP packets. It can
-// send from any address of this host, and over IPv6 from any address at all
-// (IPV6_FREEBIND in linux/in6.h).
+// With soft.PathAuto, peers on this host use the local path. There the kernel reports the
+// user of a peer, and the device refuses users that are not allowed. Such a user could
+// send UDP packets instead: from any address of this host, and over IPv6 from any address
+// at all (IPV6_FREEBIND in linux/in6.h).
 //
 // The kernel routes packets within this host through the loopback interface. So with
 // PathAuto the sockets drop all packets from that interface.

@@ -45,8 +45,8 @@ func (s *GSISocket) Close() { s.port.release() }
 // datagrams. It does not block.
 func (s *GSISocket) Receive(to Sink) int { return s.in.receive(to) }
 
-// Buffer returns memory for the next packet until Send, or nil while the kernel accepts
-// no packets.
+// Buffer returns memory for the next packet, valid until Send. It returns nil while the
+// kernel accepts no packets.
 func (s *GSISocket) Buffer() []byte { return s.out.buffer() }
 
 // Send sends a packet from the memory of Buffer. The packet is complete except for its

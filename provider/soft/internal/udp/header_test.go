@@ -39,8 +39,8 @@ func TestSendTrafficClassAndHopLimit(t *testing.T) {
 					class, hops := r.header(option.class, option.hops)
 					require.Equal(t, want.trafficClass, class, "%s", addr)
 					if want.hopLimit == 0 {
-						// A zero hop limit means the system's default, which the first
-						// packet shows.
+						// 0 means the default of the system. The test takes the default
+						// from the first packet.
 						want.hopLimit = hops
 					}
 					require.Equal(t, want.hopLimit, hops, "%s", addr)

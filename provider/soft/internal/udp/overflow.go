@@ -5,33 +5,33 @@ package udp
 import "golang.org/x/sys/unix"
 
 // The kernel's Soft-RoCE sends up to 128 packets on a connection without an
-// acknowledgement (RXE_MAX_UNACKED_PSNS). By default a socket holds 185 packets of 1
-// KiB. So with many connections packets are lost. Soft-RoCE notices that only by its
-// retransmission timer, and soon has no retries left. It ignores credits, and RNR NAKs
-// cause even more packets.
+// acknowledgement (RXE_MAX_UNACKED_PSNS). By default a socket holds 185 packets of 1 KiB.
+// So with many connections packets are lost. Soft-RoCE notices a loss only by its
+// retransmission timer, and soon has no retries left. The receiver can not slow down
+// Soft-RoCE: it ignores credits, and sends even more packets after RNR NAKs.
 //
 // So after losses the shard opens further sockets at the same address, the overflow
 // sockets. The queue pairs of the shard are distributed over all its sockets.
 const (
-	// maxReceiveSockets is the largest number of sockets of a shard on one address. With
-	// it, 64 connections have on average one socket each.
+	// maxReceiveSockets is the largest number of sockets of a shard on one address: on
+	// average one for each of 64 connections.
 	maxReceiveSockets = 64
-	// receiveMemory is the largest number of bytes in all receive buffers of a shard.
-	// Arbitrary: more than maxReceiveSockets buffers have by default.
+	// receiveMemory is the largest size in bytes of all receive buffers of a shard on one
+	// address. Arbitrary: with buffers of the default size, maxReceiveSockets sockets
+	// need less.
 	receiveMemory = 32 << 20
-	// The shard asks for dropped packets after this number of full polls in a row, so at
-	// most once for 128 packets.
+	// After this number of full polls in a row, which read 128 packets, the shard asks
+	// the kernel how many packets were dropped.
 	fullPollsBeforeCheck = 2
 )
 
-// An overflowSockets has the overflow sockets of a localSocket, for the reason above
-// maxReceiveSockets. It belongs to the shard.
+// An overflowSockets has the overflow sockets of a localSocket. It belongs to the shard.
 type overflowSockets struct {
 	first     *localSocket
 	sockets   []*overflowSocket
 	fullPolls int // number of polls in a row in which every batch was full
-	// limit is the number of dropped packets at the first socket at which overflow
-	// sockets are opened.
+	// When the first socket has dropped this number of packets, overflow sockets are
+	// opened.
 	limit   uint64
 	atLimit bool // The largest allowed number of sockets is open.
 }

@@ -85,9 +85,9 @@ func TestOverflowLosesNothing(t *testing.T) {
 	require.Equal(t, maxReceiveSockets-1, f.conn.OverflowSockets())
 }
 
-// A packet waits in an overflow socket while the receiver reads the first socket many
-// times. The waiting packet has arrived earlier than these reads. The sender may have
-// paused since, so its next identification may be far away.
+// Reads of the first socket do not change the arrival times at an overflow socket. A
+// packet that waited in the overflow socket during such reads counts as old. So the
+// identification of the sender's next packet may be much higher.
 func TestOverflowArrivalTimes(t *testing.T) {
 	f := newFanRig(t, 2)
 	f.u.overflow.widen()
@@ -139,8 +139,8 @@ func TestOverflowSocketsAreTakenOver(t *testing.T) {
 	require.Equal(t, f.connections, f.burst(1))
 }
 
-// leaveDescriptors leaves only n free descriptors. The returned function closes the
-// others.
+// leaveDescriptors lowers the limit of descriptors, and opens descriptors until only n
+// are free. The function giveBack undoes both.
 func leaveDescriptors(t *testing.T, n int) (giveBack func()) {
 	var limit unix.Rlimit
 	require.NoError(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &limit))

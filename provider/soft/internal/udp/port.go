@@ -70,8 +70,8 @@ func (ps *Ports) acquire(local netip.Addr) (*localPort, error) {
 	if p.gsi, err = openSocket(p.local, socketOptions{farOnly: ps.farOnly}); err != nil {
 		return nil, err
 	}
-	// With SO_REUSEPORT, further sockets can bind the same port. gsi was bound without
-	// it, so no other device has the port.
+	// gsi was bound without SO_REUSEPORT, so no other device has the port. Further
+	// sockets can only bind the port if they and gsi have SO_REUSEPORT.
 	if err := unix.SetsockoptInt(p.gsi, unix.SOL_SOCKET, unix.SO_REUSEPORT, 1); err != nil {
 		_ = unix.Close(p.gsi)
 		return nil, err

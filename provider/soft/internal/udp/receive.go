@@ -57,8 +57,8 @@ func (r *receiver) receive(to Sink) (n int) {
 	r.since = r.times.received(r.clock)
 	r.times.drained = r.batched() && n < len(r.batch.msgs)
 	r.successfulCalls++
-	// An answer and an acknowledgement can cause two such calls in a row. So only the
-	// third call makes the next one read a batch.
+	// After three successful calls in a row the next call reads a batch. Two are not
+	// enough: the packets may be an answer and an acknowledgement.
 	r.largeBatches = n > 1 || !r.largeBatches && r.successfulCalls > 2
 	r.deliver(n, to)
 	return n
@@ -93,16 +93,15 @@ func (r *receiver) deliver(n int, to Sink) {
 	r.counts.Add(counters.RcvdPkts, taken)
 }
 
-// stampEvery is the number of calls with packets for each reading of the clock.
-// Arbitrary.
+// One of stampEvery calls that find packets reads the clock. Arbitrary.
 const stampEvery = 16
 
-// An arrivalTimes finds a time before the arrival of packets at one socket: the time of
-// an earlier call that has emptied the socket. The zero value has the start of the
-// clock.
+// An arrivalTimes has a lower bound for the arrival times of packets at one socket. When
+// a call empties the socket, the bound for later packets is stamp, the time of that call
+// or of an earlier one. In the zero value the bound is the start of the clock.
 type arrivalTimes struct {
 	stamp   time.Duration // time of a recent call that found packets
-	stamped uint8         // number of calls that found packets since the time stamp
+	stamped uint8         // number of calls that found packets after stamp was set
 	// The packets of the last call that found packets arrived after this time.
 	since   time.Duration
 	drained bool // The last call has left no packets in the socket.
@@ -171,8 +170,8 @@ func (r *receiver) check(i int) (wire.Packet, counters.ID) {
 	if err != nil {
 		return p, counters.RcvdMalformedErr
 	}
-	// A network card may use several source ports for one peer. Each is a source,
-	// because the ICRC covers the port.
+	// The ICRC covers the port, so a source is an address with a port. A network card may
+	// use several ports for one peer.
 	from := r.from
 	if at := r.batch.addrs[i].get(); at != from.at {
 		from = r.sources.find(at, r.local)

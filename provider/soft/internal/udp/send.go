@@ -22,8 +22,8 @@ type sender struct {
 	// Number of packets that wait, in the first buffers.
 	queued       int
 	segmentation bool // The sender may use UDP_SEGMENT.
-	// mayConnect allows one connected socket until the next poll. Opening one takes as
-	// long as sending 20 packets.
+	// The sender may open a connected socket. It opens at most one between two polls,
+	// because opening one takes as long as sending 20 packets.
 	mayConnect bool
 	// A probe was lost, so no destination gets a connected socket any more.
 	connectDisabled bool
@@ -31,9 +31,10 @@ type sender struct {
 }
 
 const (
-	// Largest numbers of packets and of bytes in one message with UDP_SEGMENT, for
-	// kernels before 6.9 and over IPv4.
-	maxSegments  = 64
+	// maxSegments is the largest number of packets in one message with UDP_SEGMENT,
+	// before Linux 6.9.
+	maxSegments = 64
+	// maxSegmented is the largest number of bytes in one message over IPv4.
 	maxSegmented = 65507
 )
 
@@ -83,8 +84,8 @@ func (s *sender) socketFor(packet int) *connectedSocket {
 	return &s.shared
 }
 
-// blocked returns the socket of the first queued packet, or nil. After flush, that
-// socket accepts no more packets.
+// blocked is called after flush. It returns the socket of the first queued packet, which
+// the kernel has not accepted, or nil if no packet is queued.
 func (s *sender) blocked() *connectedSocket {
 	if s.queued == 0 {
 		return nil
@@ -117,21 +118,24 @@ func (s *sender) flush() {
 	s.moveToFront(first)
 }
 
-// handleError handles the error of the message that begins with the packet first. It
-// drops packets that can never be sent. It returns true if flush shall continue.
+// handleError handles the error of a message. The parameter first is the index of the
+// message's first packet. handleError drops packets that can never be sent. It returns
+// true if flush shall continue.
 func (s *sender) handleError(err error, first *int) bool {
 	n := s.batch.count(0)
 	switch {
 	case errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR):
 		return false
 	case s.dests[*first].socket != nil:
-		// The error may be about an earlier packet (udp(7), ECONNREFUSED). So the next
-		// identification is not known, and the shared socket sends this packet.
+		// The error may be about an earlier packet (udp(7), ECONNREFUSED). So it is not
+		// known whether the kernel has used an identification for this message. The
+		// connected socket is closed, and the shared socket sends the message.
 		s.dests[*first].disconnect()
 	case errors.Is(err, unix.ENOBUFS):
 		return false
 	case n > 1 && (errors.Is(err, unix.EIO) || errors.Is(err, unix.EINVAL)):
-		// The network interface can not compute checksums or not cut messages this long.
+		// The network interface can not compute checksums, or can not cut a message of
+		// this length.
 		s.segmentation = false
 	default:
 		*first += n
@@ -140,8 +144,9 @@ func (s *sender) handleError(err error, first *int) bool {
 	return true
 }
 
-// gather makes messages for one socket of consecutive packets, beginning with the packet
-// first. It returns the number of messages.
+// gather makes messages from queued packets for the socket out. The parameter first is
+// the index of the first packet. gather stops at a packet for another socket. It returns
+// the number of messages.
 func (s *sender) gather(out *connectedSocket, first int) (messages int) {
 	for first < s.queued && s.socketFor(first) == out {
 		n := s.segmentsFrom(first)
@@ -160,9 +165,9 @@ func (s *sender) gather(out *connectedSocket, first int) (messages int) {
 	return messages
 }
 
-// segmentsFrom returns how many packets, beginning with the packet first, can be one
-// message. They have the same length, except the last, which may be shorter. They are
-// for one queue pair, because one socket receives the message.
+// segmentsFrom returns how many queued packets can be one message. The parameter first is
+// the index of the first one. All packets have the same length, but the last one may be
+// shorter. All are for one queue pair, because one socket receives the message.
 func (s *sender) segmentsFrom(first int) int {
 	if !s.segmentation {
 		return 1

@@ -75,7 +75,8 @@ func prepareSocket(fd int, local netip.AddrPort, o socketOptions) error {
 	if err := unix.SetsockoptInt(fd, level, option, discover); err != nil {
 		return fmt.Errorf("IP_MTU_DISCOVER: %w", err)
 	}
-	// Otherwise sockets of this host would also receive its multicast packets.
+	// By default, other sockets of this host also receive the multicast packets that this
+	// socket sends.
 	loop := unix.IP_MULTICAST_LOOP
 	if local.Addr().Is6() {
 		loop = unix.IPV6_MULTICAST_LOOP

@@ -14,8 +14,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// New makes a socket without a name and without blocking. verbs.ErrNoResources means
-// that no descriptor is free.
+// New makes a non-blocking socket without a name. verbs.ErrNoResources means that no
+// descriptor is free.
 func New() (int, error) { return NewType(unix.SOCK_SEQPACKET) }
 
 // NewType is New for a socket of another type, such as unix.SOCK_DGRAM.
@@ -110,9 +110,9 @@ func Receive(fd int, buf []byte, maxFDs int) (n int, fds []int, err error) {
 	return n, fds, nil
 }
 
-// truncationError returns the error for a packet that the kernel has shortened. If
-// descriptors are missing, the packet had too many, or none was free in this process
-// (recvmsg(2)). truncationError opens one to find out.
+// truncationError returns the error for a packet that the kernel has shortened. If the
+// kernel did not pass all descriptors, the packet had too many, or this process has no
+// free descriptor (recvmsg(2)). truncationError opens a descriptor to find out which.
 func truncationError(lostDescriptors bool) error {
 	if lostDescriptors {
 		fd, err := eventfd.New()
@@ -145,8 +145,8 @@ func CloseAll(fds []int) {
 	}
 }
 
-// PeerCredentials returns the process and user at the other end of a Unix socket, which
-// called connect(2) or listen(2) (unix(7), SO_PEERCRED).
+// PeerCredentials returns the process that called connect(2) or listen(2) at the other
+// end of a Unix socket, and its user (unix(7), SO_PEERCRED).
 func PeerCredentials(fd int) (cm.Credentials, error) {
 	c, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
 	if err != nil {

@@ -9,14 +9,15 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/resource"
 )
 
-// A SpareDescriptors keeps open descriptors in reserve. It closes them when no other
-// descriptor is free (EMFILE and ENFILE). Then the device can still refuse a client, or
-// complete a connection. While some are missing, no new client is admitted.
+// A SpareDescriptors keeps open descriptors in reserve. When no descriptor is free
+// (EMFILE and ENFILE), it closes its own, so that the device can still refuse a client or
+// complete a connection. Until all spare descriptors are open again, the device admits no
+// new client.
 type SpareDescriptors struct {
 	mu  sync.Mutex
 	fds []int
-	// Number of listening sockets, of connection management and of UD queue pairs.
-	// Without any, no descriptors are kept.
+	// Number of listening sockets: those of connection management and those of UD queue
+	// pairs. If it is 0, no descriptors are kept.
 	listeners int
 }
 

@@ -56,8 +56,8 @@ type diagSearch struct {
 	connected []uint32
 }
 
-// user returns the user of the socket that is not connected. Without it, user returns
-// the user that all connected sockets have.
+// user returns the user of the holder. If there is no holder, user returns the user that
+// all connected sockets have. known is false if there is no such user.
 func (s *diagSearch) user() (uid uint32, known bool) {
 	if len(s.holder) > 0 {
 		return s.holder[0], true
