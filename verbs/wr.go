@@ -50,9 +50,9 @@ type SendWR struct {
 	Opcode Opcode
 	Flags  SendFlags
 
-	// SGEs name, in order, the payload of a SEND or WRITE, the memory for the data of a
-	// READ, or the 8 bytes for the old value of an atomic. READ and atomics need
-	// AccessLocalWrite for this memory. An empty list means zero bytes.
+	// SGEs name the local memory in order. A SEND or WRITE takes the payload from there. A
+	// READ stores the data there, and an atomic stores the old value, which has 8 bytes.
+	// Both need AccessLocalWrite. An empty list means zero bytes.
 	SGEs []SGE
 	// Inline is the payload of a SEND or WRITE with SendInline. It may be in any memory,
 	// has at most QPCaps.MaxInline bytes, and is copied before PostSend returns.
