@@ -103,8 +103,8 @@ func (c *EventChannel) Close() error {
 	return operr.Wrap("cm close channel", c.t.Close())
 }
 
-// markClosed sets closed. It returns true only for the first successful call. If the
-// channel has IDs, markClosed changes nothing and returns verbs.ErrBusy.
+// markClosed sets closed. The result marked is false if the channel was already closed.
+// If the channel has IDs, markClosed changes nothing and returns verbs.ErrBusy.
 func (c *EventChannel) markClosed() (marked bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -95,8 +95,8 @@ func (id *ID) Disconnect() error {
 	return id.do(callDisconnect, func() error { return id.t.Disconnect() })
 }
 
-// endpoint returns what limits the connection parameters of this side: the device and
-// the queue pair. If the ID has no device, the error is a *StateError that names the
+// endpoint returns the properties of the device and the queue pair on which connection
+// parameters depend. If the ID has no device, the error is a *StateError that names the
 // call c.
 func (id *ID) endpoint(c call) (*endpoint, error) {
 	dev, err := id.device(c)

@@ -11,8 +11,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// The name of a test case begins with the statements that it tests, such as "C1".
-// manual_test.go lists the statements.
+// The statements in manual_test.go have names such as "C1". The name of a test case
+// begins with the names of the statements that it tests.
 //
 // The fake device serves at most 16 READs and atomics of the peer, and can have 8 of its
 // own outstanding.
@@ -377,7 +377,7 @@ func TestLengthsBeyondAByte(t *testing.T) {
 }
 
 // TestExternalQP checks that an active ID without a queue pair gets ConnectResponse, and
-// that Establish establishes it.
+// that Establish then moves the ID to StateEstablished.
 func TestExternalQP(t *testing.T) {
 	p := routed(t, cm.TCP)
 	require.NoError(t, p.id.Connect(&cm.ConnParam{QPNum: 7}))

@@ -29,11 +29,11 @@ func (id *ID) Credentials() (Credentials, bool) {
 // A UserError reports that one process does not accept the user of the other. It is the
 // Cause of a RejectError, or in the UDP port space of an UnreachableError.
 type UserError struct {
-	// UID is the refused user: the user of this process if the listener refused, and the
-	// listener's user if this process refused.
+	// UID is the refused user. If Name is empty, this is the user of this process, and
+	// otherwise the listener's user.
 	UID uint32
-	// Name is the Unix socket of the listener, if this process refused. Nothing was sent
-	// to it. Name is empty if the listener refused.
+	// Name is empty if the listener refused. If this process refused, Name is the Unix
+	// socket of the listener, and nothing was sent to the listener.
 	Name string
 }
 
@@ -44,9 +44,9 @@ func (e *UserError) Error() string {
 	return fmt.Sprintf("%s belongs to user %d, who is not allowed", e.Name, e.UID)
 }
 
-// A HolderError reports that Bind or Listen could not take an address and port. The soft
-// device reserves each address and port with a Unix socket. In this case another Unix
-// socket has already reserved the same or a conflicting address and port.
+// A HolderError reports that Bind or Listen could not reserve an address and port. The
+// soft device reserves them with a Unix socket, but another Unix socket already holds the
+// same address and port, or conflicting ones.
 type HolderError struct {
 	// Err is ErrAddrInUse or ErrAddrNotAvailable.
 	Err error

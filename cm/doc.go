@@ -6,9 +6,10 @@
 // not block, except EventChannel.Wait and EventChannel.Expect, which are for programs
 // without an event loop. Group.Wait of package cq is the counterpart for completions.
 // Every parameter is checked before the provider gets it; the error names the field, the
-// value and the limit. The calls do what the manual pages specify (for rdma_accept the
-// page of 2014). In some cases the kernel accepts a call that the pages forbid, or does
-// something else than the pages say. In these cases this package returns an error.
+// value and the limit. The calls do what the manual pages specify. Of rdma_accept(3), the
+// edition of 2014 counts. In some cases the kernel accepts a call that the pages forbid,
+// or does something else than the pages say. In these cases this package returns an
+// error.
 //
 // # Sequences
 //
@@ -77,8 +78,8 @@
 //
 //   - multicast groups (rdma_join_multicast, rdma_leave_multicast), because package
 //     verbs does not attach queue pairs to groups either;
-//   - rdma_create_ep, and IDs without a channel, whose calls wait for their results;
-//     EventChannel.Expect takes the place of both;
+//   - rdma_create_ep, and IDs without a channel, whose calls wait for their results; a
+//     program can wait for a result with EventChannel.Expect;
 //   - rdma_getaddrinfo, because package net resolves names, and this package takes
 //     addresses as netip.AddrPort;
 //   - the port spaces IPOIB and IB, because they need InfiniBand addresses, and netip

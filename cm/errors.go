@@ -18,8 +18,8 @@ var (
 	// ErrTimedOut reports that the peer did not answer in time.
 	ErrTimedOut = errors.New("timed out")
 	// ErrStale reports that the peer does not have the connection any more, for example
-	// because the peer restarted. This side knows this because the peer has requested a
-	// new connection with the same queue pair (IBTA vol. 1, 12.9.8.3.1).
+	// after a restart. The peer's queue pair has requested a new connection (IBTA vol. 1,
+	// 12.9.8.3.1).
 	ErrStale = errors.New("stale connection: the peer does not have it any more")
 	// ErrNoRoute reports that no device can reach the address.
 	ErrNoRoute = errors.New("no route to the address")
@@ -50,7 +50,7 @@ const (
 	RejectNoResponderRes   RejectReason = 27 // the peer has too few responder resources
 	RejectConsumer         RejectReason = 28 // the application refused
 	RejectInvalidRNRRetry  RejectReason = 29 // the RNR retry count is not valid
-	RejectDuplicateCommID  RejectReason = 30 // another connection has the same local communication ID
+	RejectDuplicateCommID  RejectReason = 30 // another connection has the communication ID in the message
 	RejectInvalidVersion   RejectReason = 31 // the version of the message is not supported
 	RejectVendorOption     RejectReason = 35 // an option of the vendor is not supported
 )
@@ -102,8 +102,8 @@ type RejectError struct {
 	// 148 bytes. The holder of the error owns the slice.
 	PrivateData []byte
 	// ByApplication is true if the peer's application refused, and false if the peer's
-	// host refused. If the transport does not know, it is true for RejectConsumer with
-	// private data.
+	// host refused. A transport that does not know sets ByApplication for RejectConsumer
+	// with private data that is not all zero.
 	ByApplication bool
 	// Cause explains Reason, or is nil. It is a *UserError if one process does not accept
 	// the user of the other, and a *MTUError if the peer accepts none of the path MTUs.
@@ -204,8 +204,8 @@ func (e *UnreachableError) Error() string {
 // Unwrap returns Cause, which may be nil.
 func (e *UnreachableError) Unwrap() error { return e.Cause }
 
-// Is implements errors.Is. After a timeout e matches ErrTimedOut, and otherwise
-// ErrRefused. If the peer had no queue pair for the lookup, e also matches
+// Is implements errors.Is. The error matches ErrTimedOut after a timeout, and otherwise
+// ErrRefused. If the peer had no queue pair for the lookup, the error also matches
 // verbs.ErrNoResources.
 func (e *UnreachableError) Is(target error) bool {
 	if e.SIDR == SIDROK && e.Cause == nil {

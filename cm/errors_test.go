@@ -9,8 +9,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/cm"
 )
 
-// failureEvent delivers a failure to a new ID in the given state. It returns the event
-// of Next.
+// failureEvent queues a failure for a new ID in the given state. It returns the event
+// that Next fetches.
 func failureEvent(t *testing.T, ps cm.PortSpace, state cm.State, raw cm.TransportEvent) *cm.Event {
 	t.Helper()
 	p := reach(t, ps, state)

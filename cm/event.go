@@ -82,10 +82,11 @@ type Event struct {
 	// more.
 	Err error
 
-	// Param has the parameters that the peer has sent, with ResponderResources and
-	// InitiatorDepth exchanged: see MessageParam. In the TCP port space Param is set for
-	// ConnectRequest and ConnectResponse, and on the active side for Established. In all
-	// other events only Param.PrivateData may be set. Param.PrivateData is always a copy.
+	// Param has the parameters that the peer has sent. ResponderResources and
+	// InitiatorDepth are from the point of view of this side: see MessageParam. In the TCP
+	// port space Param is set for ConnectRequest and ConnectResponse, and on the active
+	// side for Established. In all other events only Param.PrivateData may be set.
+	// Param.PrivateData is always a copy.
 	Param MessageParam
 	// UD is the destination for datagrams. It is set for Established in the UDP port
 	// space.
@@ -103,10 +104,10 @@ type UDParam struct {
 	QKey uint32       // Q_Key that datagrams to the peer must carry
 }
 
-// Ack acknowledges the event. Before that, the ID can not be closed or migrated; for
-// ConnectRequest the listener can not. A second Ack, of this or another copy, returns an
-// error that matches verbs.ErrState. So does Ack of the zero Event. Any goroutine may
-// call Ack. Source: rdma_ack_cm_event(3).
+// Ack acknowledges the event. Before Ack, the ID can not be closed or migrated. For
+// ConnectRequest, this applies to the listener and not to the new ID. A second Ack, of
+// this or another copy, returns an error that matches verbs.ErrState. So does Ack of the
+// zero Event. Any goroutine may call Ack. Source: rdma_ack_cm_event(3).
 func (e *Event) Ack() error {
 	if e.channel == nil {
 		return operr.Wrap("cm ack event", verbs.ErrState)

@@ -62,7 +62,7 @@ func Example() {
 // timeout is the timeout of address and route resolution.
 const timeout = 10 * time.Second
 
-// A pair has the IDs of both sides. The queue pairs of both IDs use the other fields.
+// A pair has the IDs of both sides, and the objects that their queue pairs share.
 type pair struct {
 	client, server *cm.ID
 	pd             verbs.PD

@@ -40,7 +40,7 @@ type fakeChannel struct {
 	closed    int
 	fd        int              // result of FD; 0 means 42
 	fdCalls   chan struct{}    // Go channel to which each call of FD sends; may be nil
-	setReady  func(ready bool) // makes fd readable or not; set by makeReadable
+	setReady  func(ready bool) // makes fd readable or not; nil unless makeReadable was called
 }
 
 func (c *fakeChannel) FD() int {
@@ -57,7 +57,7 @@ func (c *fakeChannel) FD() int {
 
 func (c *fakeChannel) Next(ev *cm.TransportEvent) (bool, error) {
 	ok, err := c.pop(ev)
-	// Gosched lets another goroutine close the channel here.
+	// Gosched lets another goroutine call Close, which must wait until Next has returned.
 	runtime.Gosched()
 	c.transport.mu.Lock()
 	defer c.transport.mu.Unlock()

@@ -49,7 +49,7 @@ func (c *EventChannel) deliver(raw *TransportEvent, e *Event) bool {
 }
 
 // deliverRequest creates the ID for a connection request and stores the event in e. If
-// the listener is closed, it refuses the request and returns false.
+// the listener is closed, deliverRequest refuses the request and returns false.
 func (c *EventChannel) deliverRequest(raw *TransportEvent, e *Event) bool {
 	if raw.ID == nil {
 		return false
@@ -74,8 +74,8 @@ func (c *EventChannel) deliverRequest(raw *TransportEvent, e *Event) bool {
 	return true
 }
 
-// refuse destroys the transport's ID of a request, which refuses the request. The result
-// is always false.
+// refuse refuses a connection request by destroying its transport ID. The result is
+// always false.
 func (c *EventChannel) refuse(raw *TransportEvent) bool {
 	// The error of Destroy is dropped, because no caller waits for it.
 	_ = raw.ID.Destroy()

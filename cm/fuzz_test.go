@@ -20,8 +20,9 @@ var sortedCalls = func() []string {
 	return list
 }()
 
-// FuzzStates makes calls (even bytes) and delivers events (odd bytes). Only what the
-// state of the ID allows may have an effect, and at the end everything can be closed.
+// FuzzStates runs a script: an even byte makes a call, and an odd byte delivers an event.
+// Calls and events that the state of the ID does not allow must have no effect. At the
+// end it must be possible to close everything.
 func FuzzStates(f *testing.F) {
 	f.Add(true, []byte{0, 1, 2, 3})
 	f.Add(true, fuzzScript("resolve address", cm.AddrResolved, "resolve route", cm.RouteResolved, "create QP", "connect", cm.Established, "disconnect", cm.Disconnected, cm.TimewaitExit))

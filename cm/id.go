@@ -78,15 +78,11 @@ func (id *ID) applyEvent(t EventType) (oldState State, ok bool) {
 	}
 	id.unacked++
 	if oldState == StateDisconnectPending && (id.state == StateDisconnecting || id.state == StateDisconnected) {
-		// The application called Disconnect before this event was fetched. That first call
-		// may have sent nothing. So Disconnect of the transport is called a second time:
-		//
-		//   - After Established the second call sends the disconnect request.
-		//   - After Disconnected the second call answers the peer's disconnect request.
-		//   - If the first call already sent this message, the second call has no effect.
-		//
-		// An error of the second call is ignored: the connection then ends after the
-		// timeouts of both sides.
+		// The application called Disconnect before this event was fetched, and the transport
+		// may have sent nothing then. This call sends what is still missing: after
+		// Established the disconnect request, and after Disconnected the answer to the
+		// peer's request. An error is ignored: the connection then ends after the timeouts
+		// of both sides.
 		_ = id.t.Disconnect()
 	}
 	return oldState, true

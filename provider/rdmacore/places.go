@@ -2,13 +2,12 @@
 
 package rdmacore
 
-// An orderedPlaces has the places of a send queue, whose requests complete in order. A
-// completion also frees the places of earlier unsignaled requests (IBTA vol. 1,
-// 10.8.5.1).
+// An orderedPlaces has the places of a send queue, one for each request that the queue
+// can hold. The requests complete in order. A completion also frees the places of earlier
+// unsignaled requests (IBTA vol. 1, 10.8.5.1).
 type orderedPlaces struct {
 	ids []uint64 // for each place, the ID that the caller gave to its request
-	// head counts the places that were ever occupied, and tail those that became free
-	// again.
+	// head counts the requests that got a place, and tail those whose place became free.
 	head, tail uint64
 }
 

@@ -29,8 +29,8 @@ func (q *cq) Poll(dst []verbs.WC) (int, error) {
 	return q.poll(dst)
 }
 
-// poll fetches completions and drops those of closed queues. If it has dropped a full
-// slice, it fetches again.
+// poll fetches completions and drops those of closed queues. If dst was full and all its
+// completions were dropped, poll fetches again.
 func (q *cq) poll(dst []verbs.WC) (n int, err error) {
 	for {
 		raw := 0
@@ -71,7 +71,7 @@ func (q *cq) afterPoll(dst []verbs.WC, n int) (int, error) {
 }
 
 // settle frees the places of completed requests and sets the caller's IDs. It drops
-// completions of closed queues, and returns the number of others.
+// completions of closed queues, and returns how many completions remain.
 func (q *cq) settle(wcs []verbs.WC) int {
 	n := 0
 	for i := range wcs {

@@ -97,8 +97,8 @@ func (r *recvQueue) cSGEs() *C.struct_ibv_sge {
 	return (*C.struct_ibv_sge)(unsafe.Pointer(unsafe.SliceData(r.sges)))
 }
 
-// posted handles the result of a call with n requests. It frees the places of requests
-// that were not accepted, and returns the number of the others.
+// posted handles the result of posting n requests. It frees the places of refused
+// requests, and returns the number of accepted requests.
 func (r *recvQueue) posted(n int, err error, done C.struct_rl_posted) (int, error) {
 	if done.err == 0 {
 		return n, err

@@ -185,8 +185,8 @@ func (q *qp) start(init *C.struct_ibv_qp_init_attr) error {
 	return q.register()
 }
 
-// findMTU sets the largest datagram size. A new UD queue pair has no port, so it is the
-// largest MTU of all ports.
+// findMTU sets the largest datagram size. A new UD queue pair has no port yet, so findMTU
+// takes the largest MTU of all ports.
 func (q *qp) findMTU() error {
 	d := q.pd.dev
 	for num := 1; num <= d.attr.NumPorts; num++ {
@@ -243,7 +243,8 @@ func (q *qp) Caps() verbs.QPCaps      { return q.caps }
 func (q *qp) setLast(s verbs.QPState) { q.last.Store(uint32(s)) }
 
 // lastState returns the last known state of the queue pair, without asking the device.
-// If the state has changed to ERROR, the device flushes new requests.
+// If the queue pair has entered ERROR since, posting is still safe: the device flushes
+// the new requests.
 func (q *qp) lastState() verbs.QPState { return verbs.QPState(q.last.Load()) }
 
 // Close destroys the queue pair.
@@ -256,8 +257,8 @@ func (q *qp) Close() error {
 		q.recvs.enter()
 		defer q.recvs.leave()
 		address := q.address()
-		// The queue pair is removed from the table first, because a new one may get its
-		// address.
+		// The address leaves the table before destroy. After destroy, a new queue pair may
+		// get the same address.
 		q.pd.dev.objects.remove(address)
 		if err := q.destroy(); err != nil {
 			q.pd.dev.objects.add(address, q)

@@ -71,8 +71,9 @@ func (q *qp) checkModify(from verbs.QPState, attr *verbs.QPAttr, mask verbs.QPAt
 	return nil
 }
 
-// move changes attributes that the caller has checked. From SQD to RTS it also waits
-// until the send queue is drained, and rings the doorbell, as rxe requires.
+// move changes attributes that the caller has checked. The transition from SQD to RTS
+// needs two more steps with rxe: before it, move waits until the send queue is drained;
+// after it, move rings the doorbell.
 func (q *qp) move(from verbs.QPState, attr *verbs.QPAttr, mask verbs.QPAttrMask) error {
 	sqdToRTS := q.pd.dev.rxe && from == verbs.StateSQD && mask&verbs.AttrState != 0 && attr.State == verbs.StateRTS
 	if sqdToRTS {
@@ -104,8 +105,9 @@ func (q *qp) modify(attr *verbs.QPAttr, mask verbs.QPAttrMask) error {
 	return nil
 }
 
-// moved records a new state. In RESET the device forgets all requests. Then moved frees
-// all places, and gives the queues new tags, so that old completions are dropped.
+// moved records a new state. In RESET the device forgets all requests. So for RESET the
+// method also frees all places, and gives the queues new tags. Completions with old tags
+// are dropped.
 func (q *qp) moved(to verbs.QPState) error {
 	q.setLast(to)
 	if to != verbs.StateReset {
@@ -121,8 +123,8 @@ func (q *qp) moved(to verbs.QPState) error {
 	return q.register()
 }
 
-// setRNRTimer replaces the RNR timer of librdmacm. The queue pair must be in RTR or RTS
-// (ibv_modify_qp(3)). Errors are ignored.
+// setRNRTimer replaces the RNR timer code that librdmacm has set. The queue pair must be
+// in RTR or RTS (ibv_modify_qp(3)). Errors are ignored.
 func (q *qp) setRNRTimer(code uint8) {
 	if q.kind == verbs.QPTypeRC {
 		raw := C.struct_ibv_qp_attr{min_rnr_timer: C.uint8_t(code)}

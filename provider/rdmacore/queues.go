@@ -204,7 +204,8 @@ func (r *recvQueue) settle(place uint32, wc *verbs.WC) (ok bool) {
 	return ok
 }
 
-// failed implements settler. An SRQ is not flushed when one of its queue pairs fails.
+// failed implements settler. For an SRQ it does nothing, because an SRQ is not flushed
+// when one of its queue pairs fails.
 func (r *recvQueue) failed() {
 	if r.qp != nil {
 		r.qp.failed()

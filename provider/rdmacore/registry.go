@@ -9,8 +9,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A wr_id has three parts: a generation (20 bits) and an index in the registry (20
-// bits), which are the tag of a queue, and a place (24 bits).
+// A wr_id consists of the tag of a queue and a place (24 bits). A tag consists of a
+// generation (20 bits) and an index in the registry (20 bits).
 const (
 	placeBits  = 24
 	indexBits  = 20

@@ -55,7 +55,7 @@ func TestDeviceReturns(t *testing.T) {
 		finished(t, "the removal", removal)
 		finished(t, "the device to come back", link("add "+dev+" type rxe netdev "+netdev))
 	}
-	// The last iteration has removed the device and added it again. Open and Close make
-	// the library release the device that was removed.
+	// The library releases a removed device during the next Open and Close. So these
+	// follow once more after the last removal.
 	require.NoError(t, open(t).Close())
 }

@@ -21,8 +21,8 @@ type srq struct {
 	recvs recvQueue
 }
 
-// CreateSRQ creates a shared receive queue. It takes no lock if the CQ in attr has
-// manual progress.
+// CreateSRQ creates a shared receive queue. If the CQ in attr has manual progress, calls
+// of the SRQ take no lock.
 //
 // Implements: ibv_create_srq(3).
 func (p *pd) CreateSRQ(attr *verbs.SRQAttr) (verbs.SRQ, error) {
