@@ -82,9 +82,10 @@ func (h *Heap) Due(now time.Duration) bool {
 	return len(h.timers) > 0 && h.timers[0].when <= now
 }
 
-// Expire fires all timers that are due at the time now, and returns their number. The
-// functions Fire may set and stop timers. Expire fires no more timers than were running
-// before the call, so it always returns.
+// Expire fires all timers that are due at the time now, and returns their number. A
+// timer's function Fire may set and stop timers. Expire fires at most as many timers as
+// were running before the call. So Expire returns even if each Fire sets its timer to a
+// past time.
 func (h *Heap) Expire(now time.Duration) (fired int) {
 	for limit := len(h.timers); fired < limit && h.Due(now); fired++ {
 		t := h.timers[0]
@@ -94,8 +95,7 @@ func (h *Heap) Expire(now time.Duration) (fired int) {
 	return fired
 }
 
-// fix restores the heap order after one timer has changed. The parameter at is its
-// index.
+// fix restores the heap order after h.timers[at] has changed.
 func (h *Heap) fix(at int) {
 	for at > 0 && h.less(at, (at-1)/2) {
 		h.swap(at, (at-1)/2)

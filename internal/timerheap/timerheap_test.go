@@ -51,8 +51,9 @@ func TestTimersAgainstAModel(t *testing.T) {
 	}
 }
 
-// TestTimerSetWhileFiring checks a timer whose function sets it to a past time. Only the
-// next call of Expire fires it again.
+// TestTimerSetWhileFiring checks a timer whose function Fire sets the timer again, to a
+// past time. The timer must fire in the next call of Expire, and not again in the same
+// one.
 func TestTimerSetWhileFiring(t *testing.T) {
 	var ts Heap
 	var a, b Timer

@@ -15,8 +15,8 @@ type base string
 func (b base) kernel() string  { return filepath.Join(string(b), "vmlinuz") }
 func (b base) archive() string { return filepath.Join(string(b), "base.cpio") }
 
-// prepareBase returns the base of the packages that apt would install now, from the
-// cache if possible.
+// prepareBase returns the base of the package versions that apt would install now. It
+// makes the base if the cache does not have it.
 func prepareBase(ctx context.Context) (base, error) {
 	selected, err := selectPackages(ctx)
 	if err != nil {

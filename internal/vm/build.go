@@ -10,8 +10,8 @@ import (
 // module is the path of this module with a slash at the end.
 const module = "github.com/rdmaloop/rdmaloop/"
 
-// goPrograms lists the programs for the guest's directory /go. The value is the go
-// command that builds the program.
+// goPrograms lists the programs for the guest's directory /go, each with the go command
+// that builds it.
 var goPrograms = []struct {
 	name string
 	make []string
@@ -24,7 +24,7 @@ var goPrograms = []struct {
 	{"rdmacore.test", []string{"test", "-c", module + "provider/rdmacore"}},
 }
 
-// buildPrograms builds these programs in dir.
+// buildPrograms builds goPrograms in the directory dir, and returns the files.
 func buildPrograms(ctx context.Context, dir string) (tree, error) {
 	files := tree{}
 	for _, program := range goPrograms {

@@ -18,9 +18,9 @@ const (
 // files are executable. writeTo also writes their directories.
 type tree map[string][]byte
 
-// writeTo writes the tree as a cpio archive that the kernel unpacks at boot. An initrd
-// may have several. See Documentation/driver-api/early-userspace/buffer-format.rst of
-// the kernel.
+// writeTo writes the tree as a cpio archive, which the kernel unpacks at boot. An initrd
+// may consist of several archives. See
+// Documentation/driver-api/early-userspace/buffer-format.rst of the kernel.
 func (t tree) writeTo(w io.Writer) error {
 	archive := &cpio{w: w}
 	for _, dir := range t.directories() {

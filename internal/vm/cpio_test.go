@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// An entry is an entry that readArchive has found.
+// An entry describes a file or directory in an archive, or the end of the archive.
 type entry struct {
 	name string
 	mode fs.FileMode

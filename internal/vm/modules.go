@@ -13,8 +13,8 @@ import (
 
 // modules lists the kernel modules of the guest, without those on which they depend.
 var modules = []string{
-	// rdma_rxe requests this module at run time as crc32. No list of dependencies has
-	// it.
+	// rdma_rxe does not name this module as a dependency. It requests the module at run
+	// time, by the name crc32.
 	"crc32_generic",
 	"veth", "rdma_rxe", "ib_uverbs", "rdma_ucm",
 	"sch_netem",
@@ -68,8 +68,8 @@ func (r sysroot) findModules() (map[string]string, error) {
 // dependencies may have underscores.
 func moduleName(name string) string { return strings.ReplaceAll(name, "-", "_") }
 
-// add adds a module after those on which it depends. It leaves out a module without a
-// file, which is built into the kernel.
+// add adds a module after those on which it depends. A module without a file is built
+// into the kernel, and is left out.
 func (o *loadOrder) add(name string) error {
 	file := o.found[name]
 	if file == "" || o.done[name] {

@@ -32,8 +32,9 @@ func fakeModule(t *testing.T, modinfo string) []byte {
 	return out.Bytes()
 }
 
-// fakeKernel returns a directory with a file for each module in the variable modules,
-// and two more: rdma_rxe depends on the first, which depends on the second.
+// fakeKernel returns a directory with files for the modules ib-core and udp_tunnel, and
+// for those in the variable modules. rdma_rxe depends on ib-core, and ib-core depends on
+// udp_tunnel.
 func fakeKernel(t *testing.T) sysroot {
 	root := t.TempDir()
 	dir := filepath.Join(root, "usr", "lib", "modules", "6.1", "kernel", "drivers")

@@ -57,9 +57,9 @@ func depends(ctx context.Context, args ...string) (string, error) {
 	return output(ctx, "", "apt-cache", append([]string{"depends", "--important"}, args...)...)
 }
 
-// packagesNamed returns the names of packages in the output of apt-cache depends: those
-// that are not indented. A name in angle brackets is a virtual package without a file,
-// and is left out.
+// packagesNamed takes the output of the command "apt-cache depends", and returns the
+// lines that are not indented. These are names of packages. A name in angle brackets is a
+// virtual package without a file, and is left out.
 func packagesNamed(listing string) (packages []string) {
 	for line := range strings.Lines(listing) {
 		if name := strings.TrimRight(line, "\n"); !strings.HasPrefix(name, " ") && !strings.HasPrefix(name, "<") {
@@ -69,7 +69,8 @@ func packagesNamed(listing string) (packages []string) {
 	return packages
 }
 
-// dependencyNamed returns the first dependency in that output.
+// dependencyNamed returns the first dependency in the output of the command "apt-cache
+// depends".
 func dependencyNamed(listing string) string {
 	_, rest, _ := strings.Cut(listing, "Depends: ")
 	name, _, _ := strings.Cut(rest, "\n")

@@ -20,8 +20,8 @@ var packagedPrograms = []string{
 	"setpriv", // package util-linux
 }
 
-// runtimeFiles lists files that programs open while they run. They are not among the
-// libraries that a program names. In the guest they have the same paths.
+// runtimeFiles lists files that the guest's programs open while they run. neededBy does
+// not find these files. Their paths in the guest are the same as in the packages.
 var runtimeFiles = []string{
 	"etc/libibverbs.d/rxe.driver",
 	"lib/*/libibverbs/librxe-*.so",

@@ -15,7 +15,7 @@ const AETHSize = 4
 //	0   syndrome (8) | MSN (24)
 type AETH [AETHSize]byte
 
-// Syndrome returns the kind of the answer: an ACK, an RNR NAK or a NAK.
+// Syndrome returns the responder's answer: an ACK, an RNR NAK or a NAK.
 func (h *AETH) Syndrome() Syndrome { return Syndrome(h[0]) }
 
 // MSN returns the message sequence number: how many messages the responder has
@@ -72,8 +72,8 @@ var creditCounts = [noCredits]uint16{
 	1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768,
 }
 
-// Ack returns an ACK that grants credits. If the number has no code, Ack takes the next
-// smaller number that has one.
+// Ack returns an ACK that grants this number of credits, rounded down to a number that a
+// Syndrome can encode.
 func Ack(credits int) Syndrome {
 	code, exact := slices.BinarySearch(creditCounts[:], uint16(min(max(credits, 0), 1<<15)))
 	if !exact {
@@ -95,8 +95,8 @@ func NAK(code NAKCode) Syndrome { return Syndrome(SyndromeNAK<<codeBits) | Syndr
 // Kind returns the kind of the answer.
 func (s Syndrome) Kind() SyndromeKind { return SyndromeKind(s >> codeBits) }
 
-// Credits returns the number of credits in an ACK. A requester needs one credit for each
-// receive buffer. Credits returns false for AckNoCredits, an RNR NAK and a NAK.
+// Credits returns the number of credits in an ACK. A request that uses a receive buffer
+// needs one credit. Credits returns false for AckNoCredits, an RNR NAK and a NAK.
 func (s Syndrome) Credits() (n int, ok bool) {
 	code := s & codeMask
 	if s.Kind() != SyndromeAck || code == noCredits {

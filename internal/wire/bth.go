@@ -29,7 +29,7 @@ const BTHSize = 12
 //	0   opcode (8)
 //	1   solicited event (1) | MigReq (1) | pad count (2) | version (4)
 //	2   P_Key (16)
-//	4   FECN (1) | BECN (1) | reserved (6), all zero
+//	4   FECN (1) | BECN (1) | reserved (6)
 //	5   destination QP number (24)
 //	8   acknowledge request (1) | reserved (7)
 //	9   PSN (24)

@@ -25,8 +25,8 @@ type CMAHeader struct {
 // ErrCMAHeader means that the private data does not begin with a valid CMAHeader.
 var ErrCMAHeader = errors.New("wire: no header of the RDMA IP CM service")
 
-// Encode writes the header at the beginning of private, which must have at least
-// CMAHeaderSize bytes. It returns the rest of private, for the application's data. Both
+// Encode writes the header at the beginning of the private data, and returns the rest for
+// the application's data. The private data must have at least CMAHeaderSize bytes. Both
 // addresses must be of the same family. Encode ignores zones.
 func (h *CMAHeader) Encode(private []byte) []byte {
 	head := (*[CMAHeaderSize]byte)(private)
@@ -42,9 +42,9 @@ func (h *CMAHeader) Encode(private []byte) []byte {
 	return private[CMAHeaderSize:]
 }
 
-// Decode reads the header from the beginning of private, which must have at least
-// CMAHeaderSize bytes. It returns the application's data after the header. The error is
-// ErrCMAHeader. Decode does not check the addresses.
+// Decode reads the header from the beginning of the private data, and returns the rest:
+// the application's data. The private data must have at least CMAHeaderSize bytes. The
+// error is ErrCMAHeader. Decode does not check the addresses.
 func (h *CMAHeader) Decode(private []byte) ([]byte, error) {
 	head := (*[CMAHeaderSize]byte)(private)
 	if head[0] != 0 {

@@ -4,16 +4,17 @@ import "hash/crc32"
 
 // This file computes with polynomials over GF(2), whose coefficients are bits. The
 // register of a CRC is such a polynomial. Its most significant bit is the constant term.
-// A zero byte multiplies the register by x to the power of eight.
+// When a zero byte is added to the data, the register is multiplied by x to the power of
+// eight.
 
-// inversePowers has negative powers of x, for the function solve. The exponent at index
-// i is the negative number of covered bits from the identification on, in packets of 4*i
-// bytes.
+// inversePowers has negative powers of x, for the function solve. The power at index i is
+// for packets of 4*i bytes. Its exponent is -n if the ICRC covers n bits from the
+// identification on.
 var inversePowers = func() (powers [MaxPacket/4 + 1]uint32) {
 	const (
 		one = 1 << 31
-		// The covered data begins with the identification and ends before the ICRC. Its
-		// length is that of the packet plus this number.
+		// For a packet of n bytes, the ICRC covers n+fixed bytes from the identification
+		// on.
 		fixed = ip4Size - 4 + udpSize - ICRCSize
 	)
 	power := divide(one, 8*fixed)
@@ -41,19 +42,20 @@ var identSums = func() (sums [2][256]ICRC) {
 	return sums
 }()
 
-// divide returns a divided by x to the power of n, modulo the generator polynomial.
+// divide divides the polynomial a by x to the power of n, modulo the generator
+// polynomial.
 func divide(a uint32, n int) uint32 {
 	for range n {
-		// If a has a constant term, x does not divide a. Adding the generator polynomial
-		// removes the term.
+		// A polynomial with a constant term is not divisible by x. Adding the generator
+		// polynomial removes the constant term.
 		odd := a >> 31
 		a = (a^crc32.IEEE&-odd)<<1 | odd
 	}
 	return a
 }
 
-// multiply returns the product modulo the generator polynomial. It adds b multiplied by
-// each power of x in a.
+// multiply returns a*b modulo the generator polynomial: the sum of b*x^k for each term
+// x^k of the polynomial a.
 func multiply(a, b uint32) (product uint32) {
 	for ; a != 0; a <<= 1 {
 		product ^= b & -(a >> 31)

@@ -152,8 +152,8 @@ func (f *Flow) predict(id uint16) {
 	f.lastID = id
 }
 
-// icrcOf computes the ICRC of a packet with the given identification. Switches may
-// change the byte with FECN and BECN, so the ICRC covers it as all ones.
+// icrcOf computes the ICRC of a packet with the given identification. Switches may change
+// the bits FECN and BECN, so the ICRC covers their byte as all ones.
 func (f *Flow) icrcOf(p Packet, id uint16) ICRC {
 	const maskedByte = 4
 	kept := p.bytes[maskedByte]
@@ -163,14 +163,14 @@ func (f *Flow) icrcOf(p Packet, id uint16) ICRC {
 	return sum
 }
 
-// solve finds out by which bits two identifications of a packet differ. The parameter
-// difference is the exclusive or of the two ICRCs. The length is in bytes. solve returns
-// false if no identifications have this difference.
+// solve returns the exclusive or of two identifications. The parameter difference is the
+// exclusive or of two ICRCs of one packet, computed with these identifications. The
+// parameter length is the packet's length in bytes. solve returns false if no
+// identifications cause this difference.
 //
-// The CRC is linear, and multiplies its register by x for each bit. So solve divides the
-// difference by x for each bit from the identification on. The result is the exclusive
-// or of two four-byte words that begin with the identification. Their second halves are
-// equal.
+// The CRC is linear, and multiplies its register by x for each bit of data. So solve
+// divides the difference by x for each bit from the identification on. The quotient is
+// the exclusive or of the identifications, followed by two bytes that must be zero.
 func solve(difference ICRC, length int) (changed uint16, ok bool) {
 	four := bits.ReverseBytes32(multiply(uint32(difference), inversePowers[length/4]))
 	return uint16(four >> 16), uint16(four) == 0

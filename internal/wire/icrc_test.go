@@ -32,8 +32,8 @@ func TestVerifyFindsTheIdentificationOfTheVectors(t *testing.T) {
 	require.Equal(t, uint16(7), captured(t, vectorSend).id)
 }
 
-// TestSealWithAnotherIdentification seals a captured packet of a network card with the
-// identification 0. The expected ICRC was computed for 0.
+// TestSealWithAnotherIdentification takes a packet that a network card has sent, and
+// seals it with another identification: 0.
 func TestSealWithAnotherIdentification(t *testing.T) {
 	c := captured(t, vectorCNP)
 	c.flow().Seal(c.decoded(t), 0)
@@ -138,8 +138,8 @@ func TestFlowAcceptsMappedAddresses(t *testing.T) {
 	require.True(t, ok)
 }
 
-// TestVerifyEveryLength requires that Verify accepts packets of every length, which
-// together need all of inversePowers.
+// TestVerifyEveryLength requires that Verify finds the identification for every payload
+// length that is a multiple of four.
 func TestVerifyEveryLength(t *testing.T) {
 	f := captured(t, vectorSend).flow()
 	b := make([]byte, wire.MaxPacket)

@@ -7,11 +7,13 @@ const (
 	// packets, up or down. Loss, reordering, segmentation and shared counters cause such
 	// distances.
 	//
-	// A damaged byte changes the identification from Flow.Verify by at least 231.
+	// If Flow.Verify accepts a packet with one damaged byte, it returns an identification
+	// that is wrong by at least 231.
 	identSlack = 200
-	// The window gets wider by one for every identIdleStep of idle time. In a
-	// millisecond, Linux increases a counter by up to one, and other flows increase it
-	// by 250 (1 KiB packets at 2 Gbit/s, arbitrary). That is about one in 4 µs.
+	// The window gets wider by one for every identIdleStep of idle time. In an idle
+	// millisecond, a counter of Linux grows by up to 1. It also grows by 1 for each
+	// packet of another flow: by 250 if other flows send 1 KiB packets at 2 Gbit/s
+	// (arbitrary). Together, that is about 1 in 4 µs.
 	identIdleStep = 4 * time.Microsecond
 	// maxSegments is the largest number of segments into which Linux cuts a message
 	// (udp(7), UDP_SEGMENT).
@@ -19,7 +21,7 @@ const (
 	// identWidening is the factor by which the window gets wider when a packet that does
 	// not fit is accepted. Arbitrary. After four such packets every packet fits.
 	identWidening = 4
-	// A wide window gets narrower after narrowAfter packets in a row that fit a quarter
+	// extraWidth is halved after narrowAfter packets in a row that need at most a quarter
 	// of extraWidth. Arbitrary.
 	narrowAfter = 1024
 	// After this number of packets with identification 0, the sender is assumed to
@@ -45,20 +47,21 @@ const (
 //   - Other packets, for example those of rxe, use a counter of the host. Its steps are
 //     irregular, and larger after idle time.
 //
-// The caller drops a packet that does not fit. The window stores its identification, so
-// the packet fits when it is sent again. The zero value is a new window.
+// The caller drops a packet that does not fit. The window then also accepts
+// identifications close to that of the dropped packet. So the packet fits when it is sent
+// again. The zero value is a new window.
 type IdentWindow struct {
 	last    identMark
 	misfit  identMark // The last packet that did not fit. Valid if misfits is not 0.
 	misfits uint8     // Number of packets in a row that did not fit.
-	// zeros counts packets with identification 0 since the last one of maxSegments or
-	// more, up to segmentingZeros.
+	// zeros counts packets with identification 0, up to segmentingZeros. An
+	// identification of maxSegments or more sets zeros to 0.
 	zeros   uint8
 	started bool
 	// extraWidth is the width of the window above identSlack. It extends the window only
 	// upwards, because identifications increase.
 	extraWidth uint16
-	// narrowFits is the number of packets in a row that would fit a quarter of
+	// narrowFits is the number of packets in a row that needed at most a quarter of
 	// extraWidth.
 	narrowFits uint16
 }
@@ -66,7 +69,7 @@ type IdentWindow struct {
 // An identMark has the identification and the arrival time of a packet.
 type identMark struct {
 	id uint16
-	// A time when the packet was not in the socket yet.
+	// The packet arrived in the socket after this time.
 	since time.Duration
 }
 
@@ -97,17 +100,17 @@ func (w *IdentWindow) Fits(id uint16, since time.Duration, clock func() time.Dur
 	return true
 }
 
-// follows reports whether a packet with the identification id may come after the packet
-// that is described by the parameter before.
+// follows reports whether a packet with the identification id may come after an earlier
+// packet, whose mark is *before.
 func (w *IdentWindow) follows(id uint16, before *identMark, clock func() time.Duration) bool {
 	const narrow = 2 * identSlack
 	distance := int(id - before.id + identSlack)
 	return distance <= narrow || distance <= narrow+int(w.extraWidth)+int(min((clock()-before.since)/identIdleStep, 1<<16))
 }
 
-// narrow counts an accepted packet. After narrowAfter packets that fit a quarter of
-// extraWidth, it halves extraWidth. The parameter step is the distance from the previous
-// identification.
+// narrow counts the accepted packets in a row that need at most a quarter of extraWidth.
+// After narrowAfter such packets, it halves extraWidth. The parameter step is the
+// distance from the previous identification.
 func (w *IdentWindow) narrow(step uint16) {
 	if w.extraWidth == 0 {
 		return

@@ -13,8 +13,8 @@ import (
 // identification and time.
 type countingSender func() (id uint16, at time.Duration)
 
-// unconnectedSender returns a sender like an unconnected socket of the soft device, with
-// single packets and messages in segments.
+// unconnectedSender returns a sender like an unconnected socket of the soft device. Some
+// messages are single packets, and others have several segments.
 func unconnectedSender(rng *rand.Rand) countingSender {
 	left, next, now := 0, uint16(0), time.Duration(0)
 	return func() (uint16, time.Duration) {
@@ -52,9 +52,9 @@ func connectedSender(rng *rand.Rand) countingSender {
 }
 
 // sharedCounter returns a sender on a Linux host with one counter for several flows.
-// Between two packets, the other flows send a random number of packets; the parameter
-// others is its maximum. The function pause returns how long this flow is idle. The
-// parameter tick is the duration of a clock tick.
+// Between two packets of the sender, the other flows send a random number of packets,
+// from 0 to the parameter others. The function pause returns how long the sender is idle.
+// The parameter tick is the duration of a clock tick.
 func sharedCounter(rng *rand.Rand, tick time.Duration, others int, pause func() time.Duration) countingSender {
 	counter, now, stamp := rng.Uint32(), time.Duration(0), time.Duration(0)
 	reserve := func() uint16 {
@@ -116,13 +116,13 @@ func TestIdentWindowFitsSenders(t *testing.T) {
 	}
 }
 
-// damage calls a function for each packet with one wrong byte: each byte that the ICRC
-// covers, with each wrong value.
+// damage sets one byte of p to a wrong value, calls check, and restores the byte. It does
+// so for each byte that the ICRC covers, and for each wrong value.
 func damage(p Packet, check func()) {
 	for i := range p.bytes {
 		if i == 4 {
-			// Switches may change this byte with FECN and BECN, so the ICRC does not
-			// cover it.
+			// This byte contains FECN and BECN, which switches may change. So the ICRC
+			// does not cover the byte.
 			continue
 		}
 		for change := 1; change < 256; change++ {
@@ -172,8 +172,9 @@ func TestNoDamagedBytePasses(t *testing.T) {
 	}
 }
 
-// TestIdentSlackIsBelowEveryError requires that a wrong byte changes the identification
-// that Verify finds by more than identSlack.
+// TestIdentSlackIsBelowEveryError tests packets with one wrong byte. If Verify accepts
+// such a packet, it must return an identification that differs from the sent one by more
+// than identSlack.
 func TestIdentSlackIsBelowEveryError(t *testing.T) {
 	const size = 4096
 	var f Flow
@@ -197,8 +198,9 @@ func TestIdentSlackIsBelowEveryError(t *testing.T) {
 	require.Less(t, identSlack, nearest)
 }
 
-// TestIdentWindowFollowsJumps simulates a counter that jumps. One jump drops one packet.
-// Constant jumps drop only a few packets.
+// TestIdentWindowFollowsJumps simulates a counter that jumps. After a single jump, one
+// packet does not fit. If the counter jumps for every packet, only a few packets do not
+// fit.
 func TestIdentWindowFollowsJumps(t *testing.T) {
 	var w IdentWindow
 	now := time.Duration(0)
@@ -301,8 +303,8 @@ func TestDamagedBytesAfterIdleTime(t *testing.T) {
 	require.Len(t, changes, 15)
 }
 
-// TestIdentWindowOfWrappingSocket simulates a connected socket whose counter overflows:
-// it sends 0 twice. All later packets fit.
+// TestIdentWindowOfWrappingSocket simulates a connected socket whose counter overflows.
+// Several messages then have a segment with identification 0. All packets must fit.
 func TestIdentWindowOfWrappingSocket(t *testing.T) {
 	const segments = 64
 	var w IdentWindow

@@ -58,7 +58,8 @@ func DecodeMAD(payload []byte) (*MAD, error) {
 	return (*MAD)(payload), nil
 }
 
-// Attribute returns the type of the message, even one without a constant.
+// Attribute returns the type of the message. It may be a type for which this package has
+// no constant.
 func (m *MAD) Attribute() Attribute { return Attribute(binary.BigEndian.Uint16(m[16:])) }
 
 // TID returns the transaction id. REP, MRA, REJ and RTU have that of the REQ. A DREP has

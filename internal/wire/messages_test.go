@@ -10,7 +10,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
-// A message is a message type of the connection manager.
+// A message is any message of the connection manager, for example a *wire.REQ.
 type message interface {
 	Encode(m *wire.MAD, tid uint64)
 	Decode(m *wire.MAD)
@@ -32,7 +32,9 @@ var newMessage = map[wire.Attribute]func() message{
 const tid = 0x0123456789abcdef
 
 // requireLayout requires that Encode converts m to the expected bytes, and that Decode
-// converts them back. The map data lists the bytes by offset, in hex, except zeros.
+// converts them back. The parameter data has the expected bytes after the MAD header. Its
+// keys are offsets after that header, and its values are bytes in hex. All other bytes
+// are zero.
 func requireLayout(t *testing.T, attr wire.Attribute, m message, data map[int]string) {
 	t.Helper()
 	want := unhex(t, "01070203 00000000 0123456789abcdef")
@@ -41,7 +43,7 @@ func requireLayout(t *testing.T, attr wire.Attribute, m message, data map[int]st
 	for off, text := range data {
 		copy(want[wire.MADDataOffset+off:], unhex(t, text))
 	}
-	// Encode must overwrite every byte 0xee.
+	// Encode must overwrite all of these bytes.
 	got := wire.MAD(slices.Repeat([]byte{0xee}, wire.MADSize))
 	m.Encode(&got, tid)
 	require.Equal(t, want, got[:])

@@ -3,7 +3,7 @@ package wire
 import "fmt"
 
 // An Opcode is the operation code of a packet. Its top three bits are the transport
-// service. It determines the extended headers. Source: IBTA vol. 1, 9.2.
+// service. The opcode determines the extended headers. Source: IBTA vol. 1, 9.2.
 type Opcode uint8
 
 // Opcodes of reliable connections.
@@ -34,8 +34,8 @@ const (
 	SendOnlyInv
 )
 
-// Opcodes of unreliable datagrams and of congestion notification packets (CNP, IBTA
-// annex A17.9.3), which callers ignore.
+// Opcodes of unreliable datagrams, and of congestion notification packets (CNP, IBTA
+// annex A17.9.3). The software device ignores a CNP.
 const (
 	UDSendOnly    Opcode = 0x64
 	UDSendOnlyImm Opcode = 0x65
@@ -120,7 +120,7 @@ var formats = withSizes([256]format{
 	CNP:                {name: "CNP", kind: KindCongestion, first: true, last: true, headers: hasCNP},
 })
 
-// withSizes returns a copy of the formats with the field extended set.
+// withSizes returns a copy of the formats in which format.extended is set.
 func withSizes(table [256]format) [256]format {
 	for i := range table {
 		table[i].extended = uint8(table[i].headers.size())

@@ -28,7 +28,7 @@ var (
 //
 // A method that returns a header returns nil if the opcode does not have the header.
 //
-// A Packet has no other fields, so that the compiler passes it in registers.
+// A Packet has only one field, so that the compiler passes it in registers.
 type Packet struct {
 	bytes []byte // The bytes of the packet, from the BTH to the ICRC.
 }

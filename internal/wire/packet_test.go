@@ -59,8 +59,8 @@ func TestHeaders(t *testing.T) {
 	}
 }
 
-// firstBytes returns the first byte of each header, or -1 without that header. Each byte
-// of these packets is its own offset.
+// firstBytes returns the first byte of each header, which in TestHeaders is the header's
+// offset. It returns -1 for a header that the packet does not have.
 func firstBytes(p wire.Packet) map[string]int {
 	all := map[string]int{"DETH": -1, "RETH": -1, "AtomicETH": -1, "AETH": -1, "AtomicAckETH": -1, "ImmDt": -1, "IETH": -1}
 	if h := p.DETH(); h != nil {
@@ -95,8 +95,8 @@ func TestDecodeVectors(t *testing.T) {
 	require.Equal(t, wire.CNP, captured(t, vectorCNP).decoded(t).Opcode())
 }
 
-// TestBuildVectors builds a packet from the fields of each vector that was not captured.
-// The packet must equal the vector.
+// TestBuildVectors builds the packets of some vectors from their fields. Each packet must
+// equal its vector.
 func TestBuildVectors(t *testing.T) {
 	for name, build := range map[string]func([]byte) wire.Packet{
 		vectorSend: func(b []byte) wire.Packet {

@@ -23,7 +23,8 @@ func rxeCaptures(t testing.TB) map[string]capture {
 	return captures
 }
 
-// Verify finds the identification in the IP header of the kernel's rxe.
+// For packets captured from rxe, Verify must return the identification in the IP header,
+// and Seal must compute the same ICRC.
 func TestRxeICRC(t *testing.T) {
 	for name, c := range rxeCaptures(t) {
 		want := c.decoded(t).ICRC()

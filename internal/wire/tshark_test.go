@@ -59,7 +59,7 @@ func dissect(t *testing.T, tool string, samples []sample) []map[string]string {
 	file := filepath.Join(t.TempDir(), "samples.pcap")
 	require.NoError(t, os.WriteFile(file, pcap(samples), 0o600))
 	args := []string{"-n", "-r", file, "-T", "fields", "-E", "separator=/t", "-E", "occurrence=f", "-o", "ip.check_checksum:TRUE"}
-	// Without this, these dissectors would decode the payload as another protocol.
+	// The dissectors in this list would decode the payload as another protocol.
 	for _, guess := range []string{"rpcordma", "smc", "iser", "nvme-rdma", "smb_direct", "infiniband_sdp"} {
 		args = append(args, "--disable-protocol", guess)
 	}
