@@ -156,8 +156,8 @@ func (id *ID) SetContext(v any) {
 // bound to a wildcard.
 func (id *ID) Device() verbs.Device { return ask(id, TransportID.Device) }
 
-// Port returns the port number of the ID's device, from 1. It has no meaning if Device
-// returns nil.
+// Port returns the number of the device's port that the ID uses, 1 or more. It has no
+// meaning if Device returns nil.
 func (id *ID) Port() uint8 { return ask(id, TransportID.Port) }
 
 // LocalAddr returns the address of this side, or the zero value while it is not known.

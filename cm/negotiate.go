@@ -54,9 +54,9 @@ func (e *endpoint) acceptParam(p *ConnParam, request *MessageParam) (*MessagePar
 		return &MessageParam{PrivateData: p.PrivateData, QPNum: out.QPNum, QKey: out.QKey}, nil
 	}
 	out.RetryCount = request.RetryCount
-	// In a received request, InitiatorDepth is how many READs and atomics this side can
-	// have outstanding, because the peer serves no more: see MessageParam. So
-	// InitiatorDepth of the answer can not be larger (rdma_accept(3)).
+	// request.InitiatorDepth is how many READs and atomics of this side the peer serves
+	// at a time: see MessageParam. This side can not have more outstanding
+	// (rdma_accept(3)).
 	usual := usualCounts{served: min(e.maxServed, request.ResponderResources), rnrRetry: min(request.RNRRetryCount, verbs.MaxRetry)}
 	return out, out.setCounts(p, usual, e.maxServed, min(e.maxIssued, request.InitiatorDepth))
 }
@@ -68,8 +68,11 @@ type usualCounts struct {
 	rnrRetry uint8 // usual value of RNRRetryCount
 }
 
-// setCounts sets the counts of the message p to those of wanted, up to maxServed and
-// maxIssued. Zero becomes usual.served, maxIssued or usual.rnrRetry.
+// setCounts converts three counts of wanted and stores them in the message p:
+//
+//   - ResponderResources: the limit is maxServed. Zero becomes usual.served.
+//   - InitiatorDepth: the limit is maxIssued. Zero becomes maxIssued.
+//   - RNRRetryCount: the limit is verbs.MaxRetry. Zero becomes usual.rnrRetry.
 func (p *MessageParam) setCounts(wanted *ConnParam, usual usualCounts, maxServed, maxIssued uint8) (err error) {
 	if p.ResponderResources, err = count("responder resources", wanted.ResponderResources, usual.served, maxServed); err != nil {
 		return err

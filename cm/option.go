@@ -13,10 +13,11 @@ func (id *ID) SetTOS(tos uint8) error {
 	return id.setOption(callSetTOS, OptionTOS, int(tos))
 }
 
-// SetReuseAddr allows IDs that set it to share an address and port. At most one of them
-// can listen. It must be set before Listen, and can be cleared only before Bind. With the
-// soft device, SetReuseAddr after Connect may return a *verbs.FeatureError, because the
-// connection has taken over the port. Source: rdma_set_option(3).
+// SetReuseAddr sets the option REUSEADDR. IDs with this option can share an address and
+// port. At most one of them can listen. The option must be set before Listen, and can be
+// cleared only before Bind. A local connection of the soft device takes the port from
+// the active ID, so SetReuseAddr after Connect may return a *verbs.FeatureError. Source:
+// rdma_set_option(3).
 func (id *ID) SetReuseAddr(on bool) error {
 	if on {
 		return id.setOption(callSetReuseAddr, OptionReuseAddr, 1)

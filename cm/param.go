@@ -47,8 +47,9 @@ type ConnParam struct {
 	PrivateData []byte
 
 	// ResponderResources is how many READs and atomics of the peer this side serves at a
-	// time, up to DeviceAttr.MaxQPRdAtom. Zero means that maximum, but in Accept at most
-	// the value of the request. A negative value means none. TCP only.
+	// time, up to DeviceAttr.MaxQPRdAtom. Zero in Connect means that maximum. Zero in
+	// Accept means the value of the request, up to that maximum. A negative value means
+	// none. TCP only.
 	ResponderResources int
 	// InitiatorDepth is how many READs and atomics this side can have outstanding. The
 	// limits are DeviceAttr.MaxQPInitRdAtom and, in Accept, the InitiatorDepth of the
@@ -104,10 +105,10 @@ type MessageParam struct {
 	QKey uint32
 }
 
-// ConnParam returns the ConnParam with which Connect or Accept sends the counts and the
-// flow control of p. Fields that describe the peer become zero. The device's limits
-// still apply. To accept a request with its own counts, lowered to the limits, call
-// Accept with nil.
+// ConnParam converts p to parameters for Connect or Accept, which then send the counts
+// and the flow control of p unchanged. The private data and the fields of the queue pair
+// become zero. A count above the device's limit is refused. Accept(nil) instead lowers
+// the counts of the request to the limits.
 func (p *MessageParam) ConnParam() *ConnParam {
 	return &ConnParam{
 		ResponderResources: exactCount(p.ResponderResources),
@@ -118,8 +119,8 @@ func (p *MessageParam) ConnParam() *ConnParam {
 	}
 }
 
-// exactCount converts a count of MessageParam to the count of ConnParam with which the
-// same number is sent.
+// exactCount converts a count of MessageParam to a count of ConnParam. Zero becomes -1,
+// because zero in a ConnParam means the usual value.
 func exactCount(n uint8) int {
 	if n == 0 {
 		return -1

@@ -25,9 +25,9 @@ type ServesReader interface {
 	Serves() []ServedAddr
 }
 
-// Serves returns the addresses of a listener, and nil for other IDs. Where it can not
-// accept requests, ServedAddr.Err is set. When a wildcard listener's addresses change,
-// the ID gets AddrChange. The caller owns the slice.
+// Serves returns the addresses of a listener, and nil for other IDs. ServedAddr.Err is
+// set for an address at which the listener can not accept requests. When a wildcard
+// listener's addresses change, the ID gets AddrChange. The caller owns the slice.
 func (id *ID) Serves() []ServedAddr {
 	id.mu.Lock()
 	defer id.mu.Unlock()

@@ -61,9 +61,10 @@ const (
 	// (DREQ_SENT). Disconnect enters this state from StateEstablished, and Established
 	// enters it from StateDisconnectPending. Disconnected leaves it.
 	StateDisconnecting
-	// StateDisconnected: the connection has ended. Disconnected enters this state, and in
-	// the UDP port space Disconnect. If the peer disconnected first, the peer waits until
-	// this side calls Disconnect or Close. Disconnect also flushes the queue pair.
+	// StateDisconnected: the connection has ended. The event Disconnected enters this
+	// state. In the UDP port space the call Disconnect enters it. If the peer
+	// disconnected first, the peer waits until this side calls Disconnect or Close. The
+	// call Disconnect also flushes the queue pair.
 	StateDisconnected
 	// StateFailed: the connection was refused, the peer can not be reached, or the device
 	// was removed. Reject, a failed Accept, DeviceRemoval, ConnectError, Unreachable and

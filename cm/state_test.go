@@ -14,9 +14,10 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// legalSteps lists the calls and events that each state of an ID without a queue pair
-// allows (manual pages). After "=" stands the next state. The package's tables were
-// written independently.
+// legalSteps lists, for an ID without a queue pair, the calls and events that the manual
+// pages allow in each state. In "accept/tcp=accepted", tcp is the only port space, and
+// accepted is the next state. The list was written independently of callRules and
+// eventRules.
 var legalSteps = map[cm.State]string{
 	cm.StateIdle: `bind=bound, resolve address=resolving address, migrate, set TOS,
 		set REUSEADDR, clear REUSEADDR, set AFONLY, set ACK_TIMEOUT, set MIN_RNR_TIMER`,

@@ -30,11 +30,11 @@ type TransportChannel interface {
 	FD() int
 	// Next does the transport's pending work, such as processing received messages, and
 	// stores the oldest event in ev. Without an event it returns false. It never blocks.
-	// ev.PrivateData is only valid until the next call.
+	// ev.PrivateData is only valid until Next is called again.
 	Next(ev *TransportEvent) (ok bool, err error)
 	// NewID creates an ID whose events arrive on this channel.
 	NewID(ps PortSpace) (TransportID, error)
-	// Close closes the channel. The caller has destroyed the IDs of the channel before.
+	// Close closes the channel, after the caller has destroyed the channel's IDs.
 	Close() error
 }
 
@@ -59,7 +59,7 @@ type TransportEvent struct {
 	ByApplication bool
 }
 
-// A TransportID is one end of a connection, a listener, or a datagram lookup. Its
+// A TransportID is a listener, a datagram lookup, or one end of a connection. Its
 // methods implement those of ID.
 type TransportID interface {
 	// Bind binds the ID to a local address. Port 0 means any free port. The errors are
@@ -83,10 +83,13 @@ type TransportID interface {
 	Connect(param *MessageParam) error
 	// Accept accepts a request. The caller never passes a nil param.
 	Accept(param *MessageParam) error
-	// Reject refuses a request, or on an active ID without a QP the peer's response. The
-	// reason is RejectConsumer or RejectNoResources. With RejectNoResources the caller
-	// passes no private data. In the UDP port space RejectNoResources is sent as SIDRNoQP.
-	// A transport that can not report a lack of resources refuses as with RejectConsumer.
+	// Reject refuses a request. On an active ID without a QP it refuses the peer's
+	// response. The reasons:
+	//
+	//   - RejectConsumer; in the UDP port space SIDRReject is sent.
+	//   - RejectNoResources, without private data; in the UDP port space SIDRNoQP is
+	//     sent. A transport that can not send this reason sends RejectConsumer or
+	//     SIDRReject.
 	Reject(reason RejectReason, privateData []byte) error
 	// Establish confirms a connection on an active ID without a QP.
 	Establish() error
@@ -116,9 +119,9 @@ type TransportID interface {
 	LocalAddr() netip.AddrPort
 	RemoteAddr() netip.AddrPort
 
-	// Destroy ends the ID: it cancels a pending operation, refuses an unanswered request,
-	// and disconnects. It drops events that Next has not returned. The QP is closed
-	// before. Destroy never blocks.
+	// Destroy ends the ID, after the caller has closed the QP. It cancels a pending
+	// operation, refuses an unanswered request, and disconnects. It drops events that
+	// Next has not returned. It never blocks.
 	Destroy() error
 }
 
@@ -143,8 +146,9 @@ const (
 	OptionMinRNRTimer
 )
 
-// DefaultMinRNRTimer is the code of the minimum RNR timer without ID.SetMinRNRTimer. It
-// means 0.64 ms. rdma_accept(3) of 2014 specifies code 0 (655 ms), which is too slow.
+// DefaultMinRNRTimer is the code of the minimum RNR timer, unless ID.SetMinRNRTimer sets
+// another. The code means 0.64 ms. rdma_accept(3) of 2014 specifies code 0 (655 ms),
+// which is too slow.
 const DefaultMinRNRTimer = 12
 
 func (o Option) String() string {

@@ -11,8 +11,8 @@ import (
 
 // Wait waits for an event and returns it, for programs without an event loop. The
 // goroutine and its thread sleep in poll(2). The caller acknowledges the event with
-// Event.Ack. One event wakes only one of several waiting goroutines. With
-// verbs.ProgressManual, no data moves while the CQ's owner waits.
+// Event.Ack. One event wakes only one of several waiting goroutines. If the caller owns
+// a CQ with verbs.ProgressManual, no data of that CQ moves during Wait.
 //
 // The errors:
 //
@@ -35,10 +35,10 @@ func (c *EventChannel) Wait(ctx context.Context) (Event, error) {
 	}
 }
 
-// Expect waits for the next event, as Wait does, and acknowledges it. If the type is not
-// the expected one, the error is Event.Err, or else matches verbs.ErrState. The caller
-// must answer or close an unexpected ConnectRequest. TimewaitExit, AddrChange, and
-// Unreachable for an established ID are skipped.
+// Expect waits for the next event, as Wait does, and acknowledges it. Unless expected,
+// TimewaitExit, AddrChange, and Unreachable for an established ID are skipped. For any
+// other unexpected event the error is Event.Err. If Event.Err is nil, the error matches
+// verbs.ErrState. The caller must answer or close an unexpected ConnectRequest.
 //
 // Expect takes events of all IDs, so each ID should have its own channel: see
 // ID.Migrate. Source: rdma_get_request(3), rdma_create_id(3).

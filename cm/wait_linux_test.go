@@ -16,8 +16,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// waitingID returns an ID that waits for AddrResolved; see makeReadable for its channel.
-// Wait calls FD right before it sleeps, so fdCalls shows a test when Wait goes to sleep.
+// waitingID returns an ID that waits for AddrResolved. It calls makeReadable for the
+// ID's channel. Wait calls FD right before it sleeps. So when a test receives from
+// fdCalls, Wait is about to sleep.
 func waitingID(t *testing.T) (p *peer, fdCalls chan struct{}) {
 	t.Helper()
 	p = reach(t, cm.TCP, cm.StateResolvingAddr)

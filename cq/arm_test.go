@@ -35,9 +35,10 @@ func TestArmFindsCompletionDuringArm(t *testing.T) {
 	var c [2]*faultcq.CQ
 	calls := 0
 	script := &faultcq.Script{Between: func() {
-		// This function runs before and after each method of a CQ. Arming the two CQs
-		// makes runs 1 to 4, and polling the first CQ makes runs 5 and 6. So run 6 is
-		// right after that poll. The completion that run 6 adds must raise an event.
+		// The device calls this function before and after each method of a CQ: calls 1
+		// to 4 while Arm arms the two CQs, and calls 5 and 6 while Arm polls the first
+		// CQ. Call 6 adds a completion after that poll, so the completion must raise an
+		// event.
 		if calls++; calls == 6 {
 			complete(c[0], 1)
 		}
@@ -167,8 +168,8 @@ func TestConsumeIgnoresEventsOfClosedQueues(t *testing.T) {
 	complete(c, 1)
 	require.NoError(t, old.Close())
 
-	// The new queue has the table index of the closed queue. An event of the closed
-	// queue must not count for it.
+	// The new queue gets the table index of the closed queue. An event of the closed
+	// queue must not be taken for an event of the new queue.
 	_, successor := newQueue(t, g, 8)
 	requireIdle(t, g)
 	dev.Advance()

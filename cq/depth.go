@@ -12,9 +12,8 @@ import (
 // If necessary it resizes the CQ, so reserved completions never overrun it. The number n
 // is the QP's MaxSendWR if it sends on this CQ, plus its MaxRecvWR if it receives on
 // this CQ.
-//
-// For QPs with an SRQ, n has no part for the receives. The owner calls Reserve once more
-// for the SRQ, with the SRQ's MaxWR, however many QPs use the SRQ.
+// For a QP with an SRQ, MaxRecvWR does not count. Instead the owner calls Reserve once
+// for each SRQ, with the SRQ's MaxWR.
 //
 // After an error, a *verbs.OpError, nothing is reserved. If the CQ can not become deep
 // enough, the error wraps a *verbs.ParamError.

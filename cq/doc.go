@@ -29,13 +29,12 @@
 // (ibv_req_notify_cq(3)). A completion that was added before raises no event. The second
 // poll therefore follows the arming. This poll covers every CQ, because each CQ may hold
 // such a completion.
-//
-// A CQ counts as armed from Arm until its event is consumed. During that time either the
-// device is armed or an event waits in the channel. Arming the CQ again would be
-// useless, and would cost a doorbell, on some devices even a system call. Other devices
-// ignore a second arming until the event has been taken. Arm therefore skips a CQ that
-// counts as armed. An owner that finds completions in the second poll many times in a
-// row thus arms the CQ only once.
+// A CQ counts as armed from Arm until its event is consumed. During that time the event
+// is still to come, or waits in the channel. Arming the CQ again would be useless, and
+// would cost a doorbell, on some devices even a system call. Other devices ignore a
+// second arming until the event has been taken. Arm therefore skips a CQ that counts as
+// armed. Even if the second poll finds completions many times in a row, the CQ is armed
+// only once.
 //
 // Each call that acknowledges events takes a lock in the device's library. The group
 // therefore acknowledges many events with one call. Before the group closes a CQ, it

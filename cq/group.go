@@ -43,8 +43,8 @@ func NewGroup(dev verbs.Device, cfg *Config) (*Group, error) {
 func (g *Group) FD() int { return g.fd }
 
 // NewQueue creates a CQ for at least depth completions, none of them reserved. The error
-// is a *verbs.OpError. It wraps a *verbs.ParamError for the depth, verbs.ErrClosed, or
-// the device's error. Source: ibv_create_cq(3).
+// is a *verbs.OpError. It wraps verbs.ErrClosed, the device's error, or, if depth is out
+// of range, a *verbs.ParamError. Source: ibv_create_cq(3).
 func (g *Group) NewQueue(depth int) (*Queue, error) {
 	const op = "create CQ"
 	if g.closed {

@@ -14,7 +14,7 @@ import (
 var seedFlag = flag.Uint64("seed", 0, "run TestProtocol with this seed only")
 
 const (
-	seeds         = 4000 // number of runs; arbitrary: they take less than a second
+	seeds         = 4000 // number of runs, each with its own seed; arbitrary
 	completions   = 150  // number of completions in a run
 	maxDelay      = 10   // longest delay of an event, in ticks
 	safetyTimeout = 25   // safety timeout in ticks, longer than maxDelay
@@ -245,8 +245,8 @@ func (sim *simulation) replaceQueue() {
 	if !sim.in(5) || l.delivered != l.added {
 		return
 	}
-	// The QP of the old queue counts as closed, so the device adds no more completions
-	// to it.
+	// The device adds no completions until the new queue exists, because Close would lose
+	// them.
 	sim.quiet = true
 	sim.closeQueue(l)
 	sim.queues[i] = sim.newQueue()

@@ -154,7 +154,7 @@ func (c inlineCQ) PollInline(dst []verbs.WC, data []verbs.InlineData) (int, erro
 	return n, err
 }
 
-// A queue polls with PollInline if the group is configured so and the CQ supports it.
+// A queue polls with PollInline if Config.Inline is true and the CQ has PollInline.
 func TestQueuePollsInline(t *testing.T) {
 	for name, test := range map[string]struct {
 		dev    func(*faultcq.Device) verbs.Device
@@ -190,8 +190,8 @@ func TestQueuePollsInline(t *testing.T) {
 	}
 }
 
-// TestEmptiedAfterArm checks that a Poll that returns only completions that Arm has
-// found does not report an empty CQ.
+// TestEmptiedAfterArm checks that Emptied is false after a Poll that returns completions
+// found by Arm.
 func TestEmptiedAfterArm(t *testing.T) {
 	g, _ := newGroup(t, nil, &cq.Config{Batch: 2})
 	q, c := newQueue(t, g, 8)

@@ -26,7 +26,7 @@ const safetyTimeout = 100 * time.Millisecond
 //   - *verbs.FeatureError, on systems other than Linux.
 func (g *Group) Wait(ctx context.Context) error { return g.wait(ctx, safetyTimeout) }
 
-// wait is Wait with sleeps of at most the duration in the parameter longest.
+// wait is Wait with another limit for each sleep: the parameter longest.
 func (g *Group) wait(ctx context.Context, longest time.Duration) error {
 	const op = "wait for completions"
 	for lost := false; ; {

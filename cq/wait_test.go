@@ -12,14 +12,14 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// completesDuringArm creates a group with one queue. A completion arrives after Arm has
-// polled the CQ, before the sleep.
+// completesDuringArm creates a group with one queue. A completion arrives during Arm,
+// right after Arm has polled the CQ.
 func completesDuringArm(t *testing.T, script *faultcq.Script) (*cq.Group, *cq.Queue) {
 	var c *faultcq.CQ
 	calls := 0
 	script.Between = func() {
-		// The device calls Between before and after each method of a CQ. Group.Arm first
-		// arms the CQ (calls 1 and 2 of Between), and then polls it (calls 3 and 4).
+		// The device calls this function before and after each method of a CQ: calls 1
+		// and 2 while Arm arms the CQ, and calls 3 and 4 while Arm polls the CQ.
 		if calls++; calls == 4 {
 			complete(c, 1)
 		}

@@ -98,8 +98,8 @@ func onThread(f func()) (tid int, done <-chan struct{}) {
 	return <-ids, end
 }
 
-// awaitBlocked waits until the thread with the ID tid is blocked in a system call whose
-// number is in the parameter calls. Source: proc_pid_syscall(5).
+// awaitBlocked waits until the thread tid is blocked in one of the given system calls.
+// Source: proc_pid_syscall(5).
 func awaitBlocked(t *testing.T, tid int, calls ...int) {
 	t.Helper()
 	path := fmt.Sprintf("/proc/self/task/%d/syscall", tid)

@@ -24,8 +24,8 @@ type Poller struct {
 	n      int  // number of events that the last Wait has returned
 	woken  bool // The last Wait has noticed a call of Wake.
 	closed bool
-	// Other goroutines write to the waker, which slows down accesses to its cache line.
-	// As the last field it shares the line with few fields.
+	// Other goroutines write to the waker, and slow down accesses to other fields in its
+	// cache line. The waker is the last field, so few other fields are in that line.
 	waker waker
 }
 

@@ -40,15 +40,17 @@ func (w *waker) wake() {
 	}
 }
 
-// consume is called by the owner when the descriptor is readable. It drains the eventfd
-// before it clears wakePending, or it could drain the signal of a later wake.
+// consume is called by the owner when the descriptor is readable. It drains the eventfd,
+// and then clears wakePending. In the opposite order it could drain the signal of a
+// later wake.
 func (w *waker) consume() {
 	eventfd.Drain(w.fd)
 	w.state.And(^wakePending)
 }
 
-// close closes the descriptor, after goroutines that are about to write have written.
-// Later writes could reach another file with the same descriptor number.
+// close closes the descriptor. If a goroutine is about to signal the eventfd, close
+// first waits for the signal. A later signal could reach another file with the same
+// descriptor number.
 func (w *waker) close() error {
 	if w.state.Or(wakeClosed)&wakePending != 0 {
 		w.awaitSignal()

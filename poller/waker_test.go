@@ -69,8 +69,8 @@ func TestWakeWithMaxOneEvent(t *testing.T) {
 	add(t, p, newReady(t), poller.Readable, 3)
 	p.Wake()
 	woken, events := 0, 0
-	// Each Wait can report one event. The kernel alternates between the socket and the
-	// waker.
+	// Each Wait reports only one event. The socket is always ready. The kernel reports
+	// ready descriptors in turn, so it reports the waker too.
 	for range 4 {
 		events += len(wait(t, p, testTimeout))
 		if p.Woken() {
@@ -114,8 +114,8 @@ func TestWakeFromManyGoroutines(t *testing.T) {
 
 func TestWakePublishes(t *testing.T) {
 	p := newPoller(t, 8)
-	// Two goroutines access this variable, and only Wake and Wait order their accesses.
-	// If Wake and Wait did not, the race detector would report the accesses.
+	// Two goroutines access this variable. Only Wake and Wait order the accesses. The
+	// race detector would report accesses without an order.
 	var shared int
 	for i := range 1000 {
 		go func() {
@@ -159,8 +159,8 @@ func TestCloseWaitsForPendingSignal(t *testing.T) {
 	w.Wake()
 }
 
-// Goroutines may call Wake while the owner closes the poller. The race detector checks
-// that.
+// Goroutines may call Wake while the owner closes the poller. The race detector must
+// report no race.
 func TestWakeDuringClose(t *testing.T) {
 	for range 200 {
 		p, err := poller.New(1)

@@ -1,6 +1,6 @@
-// Package provider opens a provider by its name, for programs whose user chooses it.
-// Other programs may open one directly, for example with soft.Open. There is no
-// registry: this package imports all providers of the build.
+// Package provider opens a provider by name, for programs whose user chooses the
+// provider. Other programs may open a provider directly, for example with soft.Open.
+// There is no registry: this package imports all providers of the build.
 package provider
 
 import (
