@@ -127,8 +127,8 @@ func recvsNeedPolling(r *rig) {
 	p.ping()
 }
 
-// pong sends a message from end b to end a, and waits until it arrives. Earlier
-// acknowledgements of end b arrive before the message.
+// pong sends a message from end b to end a, and waits until end a has received the
+// message. By then, end a has also received the earlier acknowledgements of end b.
 func (p *pair) pong() {
 	p.t.Helper()
 	p.a.recv(1, p.a.sge(0, 8))

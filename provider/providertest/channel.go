@@ -27,8 +27,7 @@ func channelCases() []testCase {
 // sendsCookie and recvsCookie are the cookies of the CQs; see plan.channel.
 const sendsCookie, recvsCookie = 1, 2
 
-// A watched is a pair whose end b has a completion channel. rig.turn does not poll the
-// CQs of end b.
+// A watched is a pair whose end b has a completion channel.
 type watched struct {
 	*pair
 	channel verbs.CompChannel
@@ -48,14 +47,14 @@ func (r *rig) watched() *watched {
 	b.channel = r.newChannel(b.vector)
 	w := &watched{r.connect(&a, &b), b.channel}
 	w.b.mustRecv(0, 8)
-	// The receive queue stays paused. At the end the unused buffers are flushed, which
-	// the rig would otherwise report as unexpected.
+	// The rig polls the receive CQ only in the method received. So at the end the rig
+	// does not fetch the completions of the unused buffers.
 	w.b.recvs.paused = true
 	return w
 }
 
-// awaitEvent waits for an event of the channel, and returns its cookie. If Next finds
-// other work of the device, awaitEvent waits again.
+// awaitEvent waits for an event of the channel, and returns the cookie of the event. The
+// descriptor may be readable without an event; awaitEvent then waits again.
 func (w *watched) awaitEvent() uint64 {
 	w.t.Helper()
 	var cookie uint64

@@ -55,8 +55,8 @@ func eventsStayValid(r *rig) {
 	r.NotEqual(first.Param.QPNum, second.Param.QPNum)
 }
 
-// ackTwice acknowledges one of two events twice. The second Ack must fail, and the other
-// event keeps the listener busy.
+// ackTwice acknowledges the first of two events twice. The second Ack must fail, and
+// must not acknowledge the other event.
 func ackTwice(r *rig) {
 	listener, first, second := r.requestEvents()
 	r.NoError(first.Ack())
@@ -66,8 +66,8 @@ func ackTwice(r *rig) {
 	r.NoError(listener.Close())
 }
 
-// waitForEvents makes and ends a connection with EventChannel.Wait and
-// EventChannel.Expect, on two channels.
+// waitForEvents connects and disconnects two IDs with different event channels. The case
+// fetches the events with EventChannel.Wait and EventChannel.Expect.
 func waitForEvents(r *rig) {
 	p := r.request(nil)
 	other := r.separate(p.b.id)

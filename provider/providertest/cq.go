@@ -42,8 +42,8 @@ func busyQueue(r *rig) {
 	busy.b.recvs.succeed(outstanding)
 }
 
-// pollSteps polls with slices for one completion and for none. Poll must not exceed the
-// slice, nor lose completions.
+// pollSteps calls Poll with an empty slice, and then with slices of length 1. Poll must
+// not write beyond the slice, nor lose completions.
 func pollSteps(r *rig) {
 	p := r.pair(nil)
 	p.b.mustRecv(0, 8)
@@ -127,8 +127,8 @@ func resizeTooSmall(r *rig) {
 	p.b.recvs.inOrder(sequence(0, 10)...)
 }
 
-// overrun lets a CQ get one completion too many. The CQ must then report the overrun;
-// others must still work.
+// overrun adds one completion to a full CQ. Poll of this CQ must then return ErrOverrun.
+// Other CQs must still work.
 func overrun(r *rig) {
 	bystander := r.pair(nil)
 	p := r.pair(func(_, b *plan) {

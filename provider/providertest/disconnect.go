@@ -5,8 +5,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// disconnectCases returns the cases about Disconnect. They expect what librdmacm does,
-// but a Disconnect before the RTU must not be lost.
+// disconnectCases returns the cases about Disconnect. They expect the results of
+// librdmacm, with one exception: a Disconnect before the RTU may be lost in librdmacm,
+// but not in package cm.
 func disconnectCases() []testCase {
 	return []testCase{
 		{"twice", disconnectTwice},

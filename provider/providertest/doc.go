@@ -9,8 +9,8 @@
 //
 // Every case opens its own provider, uses it on the goroutine of the test, and closes
 // all objects in reverse order. At the end, the provider must close without ErrBusy, and
-// the case must have taken every completion. With ProgressManual, all cases run in both
-// progress modes.
+// the case must have taken every completion. If the device has manual progress, all
+// cases run twice: with ProgressAuto, and with ProgressManual.
 //
 // No case waits for time to pass: a wait ends with the expected event, or fails after a
 // time limit that only a hang reaches. A case is skipped only if the device reports that

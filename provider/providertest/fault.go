@@ -9,8 +9,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A fault is a test case with a request of end a that violates a rule. Only faulty must
-// not be nil.
+// A fault is a test case in which end a posts a request that violates a rule. The fields
+// plan, prepare and recv may be nil.
 type fault struct {
 	name    string
 	kind    Violation
@@ -22,9 +22,10 @@ type fault struct {
 	faulty func(p *pair) verbs.SendWR // returns the request that violates the rule
 }
 
-// End a posts the faulty request wrongID and then the correct request afterID. End b
-// posts the receive buffers recvID and recvAfterID. Both are at the offset faultRecvAt,
-// with faultRecvLen bytes.
+// End a posts the faulty request with the id wrongID, then a correct request with the id
+// afterID. End b posts two receive buffers, with the ids recvID and recvAfterID. Both
+// buffers are the same faultRecvLen bytes at the offset faultRecvAt; fault.recv may
+// replace the first.
 const (
 	wrongID, afterID          = 1, 2
 	recvID, recvAfterID       = 3, 4
@@ -130,7 +131,8 @@ func recvFaults() []fault {
 	return faults
 }
 
-// A badSGE makes an SGE of 64 bytes to which the device must refuse to write.
+// A badSGE makes an SGE of 64 bytes. The device must refuse to write to the SGE. Unless
+// the field read is true, the device must also refuse to read the SGE.
 type badSGE struct {
 	name string
 	sge  func(e *end) verbs.SGE
@@ -256,8 +258,8 @@ func faultsOf(op verbs.Opcode, kind Violation) []fault {
 
 func remoteFaults() []fault {
 	faults := slices.Concat(faultsOf(verbs.OpWrite, RemoteAccess), faultsOf(verbs.OpRead, RemoteAccess))
-	// The responder must check the whole range before the first byte (IBTA vol. 1,
-	// 9.7.4.1).
+	// The responder must check the whole range before it reads or writes the first byte
+	// (IBTA vol. 1, 9.7.4.1).
 	for _, op := range []verbs.Opcode{verbs.OpWrite, verbs.OpRead} {
 		faults = append(faults, fault{
 			name: op.String() + ", last byte of many outside", kind: RemoteAccess,

@@ -40,7 +40,8 @@ func flushOutstanding(r *rig) {
 func flushLatePosts(r *rig) {
 	p := r.pair(nil)
 	p.a.toState(verbs.StateError)
-	for range 3 { // In three rounds there are more requests than places.
+	// Each round fills both queues. Flushed requests must free their places.
+	for range 3 {
 		n := p.a.qp.Caps().MaxSendWR
 		wrs := p.a.manySends(0, n)
 		for i := range wrs {

@@ -14,8 +14,8 @@ func (e *end) replaceQP(pl *plan) {
 	e.createQP(pl)
 }
 
-// replacedQP replaces both queue pairs before the connection. The messages must have the
-// new numbers.
+// replacedQP replaces the queue pairs of both ends before they connect. The request and
+// the reply must have the numbers of the new queue pairs.
 func replacedQP(r *rig) {
 	a, b := r.plans()
 	listener := r.listen(cm.TCP)
@@ -64,8 +64,8 @@ func replacedByExternal(r *rig) {
 	p.ping()
 }
 
-// replacedDatagramQP replaces both queue pairs of a lookup. The answer must have the new
-// number.
+// replacedDatagramQP replaces the queue pairs of both ends of a datagram lookup. The
+// answer must have the number of the new queue pair.
 func replacedDatagramQP(r *rig) {
 	r.requires(lacksUD)
 	a, b := r.plans()

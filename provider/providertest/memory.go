@@ -39,8 +39,8 @@ func allocHuge(r *rig) {
 	r.NoError(mr.Close())
 }
 
-// registerMemory registers a part of registered memory, which every device supports.
-// Addr and Bytes of the new region return that part.
+// registerMemory registers a part of a registered region. Every device must support
+// that. Addr and Bytes of the new region must return that part.
 func registerMemory(r *rig) {
 	outer := r.alloc(r.pd, 8192, verbs.AccessAll)
 	inner, err := r.pd.Register(outer.Bytes()[100:300], verbs.AccessLocalWrite)

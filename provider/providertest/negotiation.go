@@ -15,8 +15,9 @@ func negotiationCases() []testCase {
 	}
 }
 
-// A counts has the negotiated values of a queue pair: the limits for READs and atomics
-// of the peer and of its own, and two retry counts.
+// A counts has the limits that were negotiated for a queue pair: the number of READs and
+// atomics that the queue pair serves at once, the number that it may have outstanding,
+// and two retry counts.
 type counts struct{ served, outstanding, retry, rnrRetry uint8 }
 
 func (e *end) counts() counts {

@@ -88,7 +88,7 @@ func (q *queue) fail(status verbs.Status, qp verbs.QP, ids ...uint64) {
 	}
 }
 
-// drop forgets polled completions, after requests that may succeed or fail.
+// drop forgets the completions that were polled and not taken.
 func (q *queue) drop() { q.wcs = nil }
 
 // sequence returns the ids first, first+1 and so on, n in all.

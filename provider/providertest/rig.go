@@ -51,8 +51,9 @@ func newRig(t *testing.T, open func(t *testing.T) cm.Provider, opts Options, pro
 	return r
 }
 
-// findDevice finds the device and port with the address. It uses the first device for a
-// loopback address without a GID.
+// findDevice finds the device and port that have opts.Addr in the GID table. If
+// opts.Addr is a loopback address that no GID table has, findDevice uses the first
+// device.
 func (r *rig) findDevice() {
 	devices, err := r.provider.Devices()
 	r.NoError(err)

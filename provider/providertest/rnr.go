@@ -29,8 +29,8 @@ func (r *rig) rnrPair(retries int) *pair {
 	return p
 }
 
-// rnrExhausted sends a message that finds no receive buffer until the RNR retries are
-// used up. The request must fail, but the responder stays in RTS.
+// rnrExhausted sends a message while end b has no receive buffer. When the RNR retries
+// are used up, the request must fail, and end b must stay in RTS.
 func (p *pair) rnrExhausted() {
 	p.t.Helper()
 	p.a.post(send(1, p.a.sge(0, 8)), send(2, p.a.sge(0, 8)))
@@ -42,8 +42,8 @@ func (p *pair) rnrExhausted() {
 
 func rnrZero(r *rig) { r.rnrPair(-1).rnrExhausted() }
 
-// rnrFinite checks the number of RNR retries: before the request fails, at least as many
-// RNR delays must pass.
+// rnrFinite checks that a request with n RNR retries does not fail before n RNR delays
+// have passed.
 func rnrFinite(r *rig) {
 	for _, retries := range []int{1, 6} {
 		p := r.rnrPair(retries)

@@ -27,7 +27,8 @@ func udCases() []testCase {
 // qkey is the Q_Key of UD queue pairs without an ID.
 const qkey = 0x11223344
 
-// A datagrams is two ends with UD queue pairs. End a has what it needs to send to end b.
+// A datagrams is a pair with UD queue pairs. End a has the address handle, queue pair
+// number and Q_Key of end b.
 type datagrams struct {
 	*pair
 	ah  verbs.AH
@@ -168,8 +169,8 @@ func udBare(r *rig) {
 	}
 }
 
-// marker sends a datagram and waits until it arrives. Datagrams stay in order, so
-// earlier ones that are missing are lost.
+// marker sends a datagram, which must arrive in the receive buffer with the id recvID.
+// Datagrams arrive in order. So an earlier datagram that has not arrived was lost.
 func (d *datagrams) marker(recvID uint64) {
 	d.t.Helper()
 	d.a.post(d.datagram(99, d.a.sge(0, 8)))

@@ -19,8 +19,8 @@ func TestSockaddr(t *testing.T) {
 		addr := netip.MustParseAddrPort(text)
 		require.Equal(t, addr, rdmacore.FromSockaddr(rdmacore.ToSockaddr(addr)))
 	}
-	// In place of the zone, the kernel's format has the index of an interface. No
-	// interface of this host has the name of this zone, so the zone is lost.
+	// A sockaddr has the index of an interface in place of the name of the zone. This
+	// host has no interface with this name, so the address loses the zone.
 	gone := netip.MustParseAddrPort("[fe80::1%nosuch]:80")
 	require.Equal(t, "[fe80::1]:80", rdmacore.FromSockaddr(rdmacore.ToSockaddr(gone)).String())
 	require.Zero(t, rdmacore.FromSockaddr(rdmacore.Sockaddr{}))

@@ -52,14 +52,16 @@ type rawAsync struct {
 	port   uint32
 }
 
-// An asyncQueue has asynchronous events for NextAsync that were already fetched from the
-// device. A CQ fetches events to find out whether it was overrun.
+// An asyncQueue keeps asynchronous events of a device until NextAsync returns them. A CQ
+// may fetch events before NextAsync is called, to find out whether it was overrun.
 //
-// The application waits on an epoll descriptor. It is readable while the device has an
-// event, or the asyncQueue has one (eventfd).
+// The epoll descriptor watches the device's descriptor and the eventfd. The eventfd is
+// readable while the asyncQueue has events. The application waits on the epoll
+// descriptor.
 type asyncQueue struct {
 	epoll, eventfd int
-	// take fetches one event. It returns 1, 0 if there is none, or a negated errno.
+	// take fetches one event. The result is 1 for an event, 0 for no event, or a negated
+	// errno.
 	take func(*rawAsync) int32
 	// identify converts an event and finds its object. It returns false for unknown and
 	// closed objects.

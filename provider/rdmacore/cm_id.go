@@ -18,7 +18,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// id implements cm.TransportID. The channel's lock protects the fields below channel.
+// id implements cm.TransportID. The lock of the event channel protects c, qp and
+// minRNRTimer.
 type id struct {
 	provider *Provider
 	// The event channel of the ID. To change it, a goroutine holds the locks of both
@@ -184,8 +185,8 @@ func (i *id) SetOption(option cm.Option, value int) error {
 	return i.do("set option", func() C.int { return C.rl_set_option(i.c, C.int(option), C.int(value)) })
 }
 
-// Migrate moves the ID to another channel. It does not wait, because all events are
-// acknowledged.
+// Migrate moves the ID to another channel. rdma_migrate_id waits until all events of the
+// ID are acknowledged. Next acknowledges each event, so Migrate never waits.
 //
 // Implements: rdma_migrate_id(3).
 func (i *id) Migrate(to cm.TransportChannel) error {

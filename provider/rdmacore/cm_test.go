@@ -126,10 +126,9 @@ func TestLookupRefused(t *testing.T) {
 	r.True(refused.ByApplication)
 }
 
-// The request of a UD client for a queue pair can be accepted with a queue pair that was
-// not created on the ID, but only if the Q_Key is the default one. librdmacm sends the
-// default Q_Key to the peer even if the caller wants another one, so Accept fails with
-// another Q_Key.
+// A UD client asks for a queue pair. Accept can answer with a queue pair that was not
+// created on the ID. librdmacm then always sends the default Q_Key to the client, so
+// Accept fails if the caller wants another Q_Key.
 func TestLookupWithoutQP(t *testing.T) {
 	r := newRig(t)
 	a, request := r.request(r.listen(cm.UDP, r.addr), nil)

@@ -20,12 +20,12 @@ type compChannel struct {
 	dev   *device
 	users userCount // counts the CQs that use the channel
 
-	// arms is the number of events that can still arrive: one for each call of Arm.
+	// arms is the number of Arm calls whose event was not fetched yet, for all CQs
+	// together.
 	arms atomic.Int64
 
 	guard // protects drained and c
-	// drained is true if Next has returned an event and no armed CQ can send another
-	// one.
+	// drained is true if the previous Next returned the last event that arms counts.
 	drained bool
 	c       *C.struct_ibv_comp_channel
 	fd      int
@@ -68,8 +68,8 @@ func (d *device) createCompChannel(attr *verbs.CompChannelAttr) (*compChannel, e
 // FD returns the channel's descriptor.
 func (ch *compChannel) FD() int { return ch.fd }
 
-// Next fetches one event. Callers repeat the call until it returns false. The field arms
-// saves a system call if no other event can come.
+// Next fetches one event. Callers repeat the call until it returns false. The field
+// drained often saves the system call that would find no event.
 //
 // Implements: ibv_get_cq_event(3).
 func (ch *compChannel) Next() (cookie uint64, ok bool, err error) {
@@ -78,8 +78,8 @@ func (ch *compChannel) Next() (cookie uint64, ok bool, err error) {
 	if ch.c == nil {
 		return 0, false, operr.Wrap("next completion event", verbs.ErrClosed)
 	}
-	// A device may send events that arms does not count, so the second call asks the
-	// library.
+	// A device may send events that arms does not count. So drained saves only one call
+	// of the library; the following Next calls the library again.
 	drained := ch.drained && ch.arms.Load() <= 0
 	if ch.drained = false; drained {
 		return 0, false, nil

@@ -72,8 +72,9 @@ func (p *Provider) Devices() ([]verbs.Device, error) {
 	return list, nil
 }
 
-// Close implements verbs.Provider. It closes the descriptors of removed devices, so that
-// Open can open them again. librdmacm keeps the other contexts.
+// Close implements verbs.Provider. It closes the descriptors of devices that were
+// removed since Open. A later Open can open such a device when it has returned. The
+// contexts of the other devices stay open in librdmacm.
 //
 // Implements: rdma_free_devices(3).
 func (p *Provider) Close() error {
@@ -147,11 +148,12 @@ func openDevice(p *Provider, ctx *C.struct_ibv_context) (*device, error) {
 	return d, nil
 }
 
-// maxInline is the largest inline size in bytes that describe tries. Arbitrary.
+// maxInline is the largest inline size, in bytes, that device.describe tries. Arbitrary.
 const maxInline = 4096
 
-// maxRdAtomic is the largest number of READs and atomics of a connection in librdmacm.
-// 255 would mean the limit of the device (struct rdma_conn_param).
+// maxRdAtomic is the largest number that librdmacm accepts as a limit for READs and
+// atomics. The next number, 255, stands for the limit of the device (struct
+// rdma_conn_param).
 const maxRdAtomic = 254
 
 // describe queries those attributes of the device that never change.

@@ -29,8 +29,8 @@ func (d *device) counters(port uint8) ([]verbs.Counter, error) {
 	return readCounters(filepath.Join("/sys/class/infiniband", d.name, "ports", strconv.Itoa(int(port)), "hw_counters"))
 }
 
-// readCounters reads a directory with one file for each counter. The file lifespan is
-// not a counter. The directory may be missing.
+// readCounters reads a directory with one file for each counter. It skips the file named
+// lifespan, which has no counter. The directory may be missing.
 func readCounters(dir string) ([]verbs.Counter, error) {
 	files, err := os.ReadDir(dir) // ReadDir sorts the files by name.
 	if errors.Is(err, fs.ErrNotExist) {

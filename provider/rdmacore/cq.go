@@ -88,8 +88,8 @@ func (d *device) checkVector(vector int, progress verbs.Progress) error {
 	return within("progress", int(progress), 0, int(verbs.ProgressManual))
 }
 
-// dependencies returns the user counts of the provider and the completion channel, which
-// the CQ uses.
+// dependencies returns the user counts of the objects that the CQ uses: the provider
+// and, if there is one, the completion channel.
 func (q *cq) dependencies() []*userCount {
 	if q.channel == nil {
 		return []*userCount{&q.dev.provider.users}

@@ -2,9 +2,9 @@
 // RoCEv2 and iWARP, and the software devices rxe and siw. It calls the C libraries
 // libibverbs and librdmacm. Only this package of the module uses cgo.
 //
-// It needs the build tag rdmacore, Linux and cgo. Without the tag it is empty. Debian
-// packages to build it are libibverbs-dev and librdmacm-dev (rdma-core 35 or later), and
-// to run it libibverbs1, librdmacm1 and ibverbs-providers.
+// It needs the build tag rdmacore, Linux and cgo. Without the tag it is empty. In Debian,
+// the build needs the packages libibverbs-dev and librdmacm-dev (rdma-core 35 or later).
+// Programs need libibverbs1, librdmacm1 and ibverbs-providers at run time.
 //
 // # Calls into C
 //
@@ -32,18 +32,17 @@
 //
 //   - Loopback addresses can not be used.
 //   - Private data arrives padded with zeros.
-//   - A reject counts as one by the application only if its private data is not all
-//     zero.
-//   - A reject for lack of resources is sent as one by the application, without private
-//     data.
+//   - A reject whose private data is all zero does not count as a reject by the
+//     application.
+//   - cm.ID.RejectNoResources sends the reason RejectConsumer.
 //
 // The libraries keep one context for each device and process. If a process opens the
 // provider twice, each asynchronous event arrives at only one of the two.
 //
 // # Signals and asynchronous events
 //
-// A call that a signal has interrupted is repeated. No asynchronous event is lost: for
-// each object, one event of each type waits until NextAsync fetches it.
+// A call that a signal has interrupted is repeated. An asynchronous event waits until
+// NextAsync fetches it. A newer event of the same type and object replaces it.
 //
 // # Child processes
 //

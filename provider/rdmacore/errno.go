@@ -34,8 +34,8 @@ func createError(op string, err error) error {
 	return failure(op, int32(errno), verbsMeaning)
 }
 
-// failure returns the error for a result code, or nil for 0. The error wraps the errno
-// and the error that the function meaning returns for it.
+// failure returns nil for the code 0, otherwise an error. The error wraps the errno and,
+// unless it is nil, the result of meaning(errno).
 func failure(op string, code int32, meaning func(syscall.Errno) error) error {
 	if code == 0 {
 		return nil
