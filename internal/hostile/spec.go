@@ -139,13 +139,15 @@ type ServerState struct {
 // An Attack has the counters of an attacker.
 type Attack struct {
 	Rounds uint64 // Number of finished rounds of the attack.
-	// Number of the attacker's packets, requests or writes.
+	// Number of packets that the attacker has sent. Some attacks count requests or writes
+	// instead.
 	Sent      uint64
 	SentBytes uint64
 	// Number of packets received from the server.
 	Received      uint64
 	ReceivedBytes uint64
-	// Number of opened connections or accepted requests.
+	// Number of connections that the attacker has opened. Some attacks count accepted
+	// requests instead.
 	Admitted uint64
 	// Number of connections refused or closed by the server.
 	Refused uint64

@@ -25,8 +25,8 @@ func TestStoppedClientOnWire(t *testing.T) {
 	f.finish()
 }
 
-// TestKilledClientsOnWire checks that the server releases the resources of killed
-// clients when its keepalive fails.
+// TestKilledClientsOnWire kills clients. The server's keepalive must notice this, and the
+// server must release their resources.
 func TestKilledClientsOnWire(t *testing.T) {
 	f := newWireFixture(t, hostile.Spec{Keepalive: 5 * time.Second})
 	for seed := range uint64(3) {
@@ -38,8 +38,8 @@ func TestKilledClientsOnWire(t *testing.T) {
 	f.finish()
 }
 
-// TestKilledServerOnWire checks that the clients' connections fail after their retries
-// when a server is killed.
+// TestKilledServerOnWire kills the server. The client retries, and then its connections
+// must fail.
 func TestKilledServerOnWire(t *testing.T) {
 	f := newWireFixture(t, hostile.Spec{})
 	f.server.Kill()

@@ -120,8 +120,8 @@ func newWirePeer(s *wireSocket, server netip.AddrPort, r *rand.Rand) *wirePeer {
 	}
 }
 
-// request returns the REQ of this peer with the smallest path MTU. Source: IBTA vol. 1,
-// 12.6.5.
+// request returns the peer's REQ, which asks for the smallest path MTU. Source: IBTA
+// vol. 1, 12.6.5.
 func (p *wirePeer) request() *wire.MAD {
 	const mtu256, timeout = 1, 18
 	r := wire.REQ{

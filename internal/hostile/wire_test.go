@@ -25,14 +25,14 @@ func withWirePath(s hostile.Spec) hostile.Spec {
 	return s
 }
 
-// TestInvalidPackets checks that invalid packets end no connection and use limited
-// memory. The answers must have fewer bytes than the packets.
+// TestInvalidPackets checks that invalid packets end no connection of other clients. The
+// server must use limited memory, and must send fewer bytes than it receives.
 func TestInvalidPackets(t *testing.T) {
 	// By chance some packets are valid connection requests, which stay half-open until
 	// ConnectTimeout.
 	f := newWireFixture(t, hostile.Spec{ConnectTimeout: 10 * time.Second})
 	from := newAddr()
-	// The attack also uses the next address, which this call reserves.
+	// The attack uses two consecutive addresses. This call reserves the second one.
 	newAddr()
 	did := f.attack(hostile.RoleInvalid, sameUser, withWirePath(hostile.Spec{From: from, Seed: 4, Rounds: 100, Interval: 5 * time.Millisecond}))
 	t.Logf("%+v", did)
@@ -59,8 +59,8 @@ func TestIdleConnections(t *testing.T) {
 	note, err := idler.Await()
 	require.NoError(t, err)
 	t.Logf("%+v", note.Attack)
-	// A connection counts only after its RTU. If requests arrive before the RTU, a few
-	// more connections than the limit can open.
+	// If the server does not handle the RTU of a connection within a second, it may evict
+	// the connection for a new one. Evicted connections count in Admitted, too.
 	require.GreaterOrEqual(t, note.Attack.Admitted, uint64(50))
 	require.LessOrEqual(t, note.Attack.Admitted, uint64(60))
 	requireAdmitted(f, withWirePath(hostile.Spec{}))
@@ -71,13 +71,13 @@ func TestIdleConnections(t *testing.T) {
 }
 
 // TestInjection checks that packets from another address do not end a connection, even
-// with the connection's numbers.
+// with the right communication IDs, queue pair number and PSN.
 func TestInjection(t *testing.T) {
 	// One of the injected messages is a valid request, which stays half-open until
 	// ConnectTimeout.
 	f := newWireFixture(t, hostile.Spec{ConnectTimeout: 10 * time.Second})
 	from := newAddr()
-	// The attack also uses the next address, which this call reserves.
+	// The attack uses two consecutive addresses. This call reserves the second one.
 	newAddr()
 	did := f.attack(hostile.RoleInjector, sameUser, withWirePath(hostile.Spec{From: from, Seed: 5, Rounds: 60}))
 	t.Logf("%+v", did)
@@ -99,8 +99,8 @@ func TestHalfMessages(t *testing.T) {
 	f.finish()
 }
 
-// TestFlood checks that other clients can connect during a flood of requests. The
-// server's answers and memory are limited.
+// TestFlood checks that other clients can connect during a flood of requests, and that
+// the server's answers and memory stay within limits.
 func TestFlood(t *testing.T) {
 	f := newWireFixture(t, hostile.Spec{ConnectTimeout: 10 * time.Second})
 	churn, _ := f.start(hostile.RoleClient, sameUser, withWirePath(hostile.Spec{Conns: 2, Messages: 1, Seed: 2}))

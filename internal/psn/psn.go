@@ -29,6 +29,6 @@ func (v Value) Before(w Value) bool { return v.Sub(w) < 0 }
 // After reports whether v is newer than w.
 func (v Value) After(w Value) bool { return v.Sub(w) > 0 }
 
-// In reports whether v is one of the n values that begin with first. It is true if n is
-// 1<<24 or more, and false if n is 0 or less.
+// In reports whether v is one of n consecutive values. The values begin with the
+// parameter first. The result is true if n is 1<<24 or more, and false if n is 0 or less.
 func (v Value) In(first Value, n int) bool { return int((v-first)&mask) < n }

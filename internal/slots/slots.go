@@ -1,6 +1,6 @@
-// Package slots provides a table of values with handles. A handle has the index of a
-// slot and the slot's generation, which changes with each use. So an old handle never
-// finds a later value.
+// Package slots provides a table of values with handles. A handle has the index of a slot
+// and the slot's generation. Removing a value changes the generation, so an old handle
+// never finds a later value.
 package slots
 
 import (
@@ -95,7 +95,7 @@ func (t *Table[T]) RemoveAt(index int) T {
 	}
 	var zero T
 	v := s.value
-	// The slot must not refer to the removed value.
+	// The zero value lets the garbage collector free what the slot referred to.
 	s.used, s.value = false, zero
 	s.gen = nextGen(s.gen)
 	s.next, t.free = t.free, uint32(index)+1

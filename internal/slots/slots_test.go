@@ -58,7 +58,7 @@ func TestUnknownHandles(t *testing.T) {
 	var table slots.Table[int]
 	removed := table.Put(1)
 	table.Remove(removed)
-	// The handle next has the slot's next generation, which no value has yet.
+	// This is the handle that the next value in the slot will have.
 	next := removed + 1<<32
 
 	for _, h := range []slots.Handle{0, 1, removed, next, 1<<32 | 1, math.MaxUint32, math.MaxUint64} {

@@ -14,24 +14,24 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft"
 )
 
-// floodSpec describes the flood: 60,000 requests from 250 addresses, 10,000 a second or
-// fewer on a slow machine.
+// floodSpec describes the flood: 60,000 requests from 250 addresses. The rate is about
+// 10,000 requests a second, or less on a slow machine.
 var floodSpec = hostile.Spec{
-	// A round of 100 requests takes about 3 ms to send them and a pause of 7 ms.
+	// Sending a round of 100 requests takes about 3 ms. A pause of 7 ms follows.
 	From: hostile.FloodAddr(), Sources: 250, Rounds: 600, Interval: 7 * time.Millisecond,
 }
 
-// quietTime is how long the client opens connections before the flood, for comparison.
-// Arbitrary.
+// quietTime is the length of the phase before the flood. In this phase the client opens
+// connections for comparison. Arbitrary.
 const quietTime = 6 * time.Second
 
 // memoryTime is the time from the flood to the last report of memory. Arbitrary.
 const memoryTime = time.Minute
 
-// flood sends a flood of requests to a server while a client opens connections. It
-// prints how long these took, and the server's memory.
+// flood sends a flood of requests to a server while a client opens connections. It prints
+// the times that the connections took to open, and the server's memory.
 func flood(ctx context.Context, o *options, out io.Writer) error {
-	// In a soak of an hour the servers have the default settings.
+	// With this duration, the server has the default keepalive and connect timeout.
 	o.duration = time.Hour
 	s := newTestbed("wire", soft.PathWire, o)
 	defer s.kill()

@@ -94,7 +94,8 @@ func stopClients(ctx context.Context, s *testbed) error {
 }
 
 // restartLimit is the maximum time in which the client of a killed server must connect
-// again. On the wire path the client notices the end only after all retries.
+// again. On the wire path the client first retries, and then notices that the server is
+// gone.
 const restartLimit = 90 * time.Second
 
 // restartServer kills and restarts the second server. It waits until the server's client

@@ -21,15 +21,15 @@ type reading struct {
 	churn  hostile.Tally
 }
 
-// A record prints all readings and stores those for verdict.
+// A record prints all readings, and stores those that the method verdict needs.
 type record struct {
-	// mu protects the writer out, which several goroutines use.
+	// mu protects the field out, because several goroutines print.
 	mu       sync.Mutex
 	out      io.Writer
 	began    time.Time
 	testbeds []*testbed
-	// Readings that waitSettled has stored. The first index is the number of its call,
-	// and the second is the testbed.
+	// Readings that waitSettled has stored. Each call of waitSettled appends a slice with
+	// one reading of every testbed.
 	settledReadings [][]reading
 	lines           int
 }
@@ -95,7 +95,7 @@ const mebi = 1 << 20
 const settleLimit = 150 * time.Second
 
 // waitSettled waits until no testbed uses more resources than at first, or until
-// settleLimit has passed. It then stores a reading of every testbed for verdict.
+// settleLimit has passed. It then stores a reading of every testbed in settledReadings.
 func (r *record) waitSettled(ctx context.Context, label string) error {
 	var now []reading
 	for deadline := time.Now().Add(settleLimit); ; {
@@ -130,8 +130,9 @@ const (
 	maxMoreDescriptors = 16
 	maxMoreMappings    = 48
 	maxMoreGoroutines  = 4
-	// maxMoreMemory is the limit for the growth of a server's memory since the
-	// beginning. SECURITY.md allows more during a flood, but most of that is returned.
+	// maxMoreMemory is the limit for the growth of a server's memory since the beginning.
+	// During a flood the growth may be larger (SECURITY.md), but later the server returns
+	// most of the memory.
 	maxMoreMemory = 48 * mebi * memoryFactor
 	// maxMoreMemoryLater is the limit for the growth of memory after the first third of
 	// the soak.

@@ -106,7 +106,8 @@ func (s *testbed) listen(at netip.AddrPort) (*hostile.Process, netip.AddrPort, e
 	return p, note.Addr, err
 }
 
-// start starts a process that dials the first server or the address in the spec.
+// start starts a process that dials spec.Addr, or the first server if spec.Addr is not
+// set.
 func (s *testbed) start(r hostile.Role, user int, spec hostile.Spec) (*hostile.Process, error) {
 	spec.Path, spec.Seed = s.path, s.rand.Uint64()
 	if !spec.Addr.IsValid() {

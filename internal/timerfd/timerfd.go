@@ -10,7 +10,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/eventfd"
 )
 
-// New makes a timer that is not set. Its descriptor never blocks. The caller owns it.
+// New returns the descriptor of a new timer, which is not set. Reads of the descriptor
+// never block. The caller must close the descriptor.
 func New() (int, error) {
 	return unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_NONBLOCK|unix.TFD_CLOEXEC)
 }

@@ -60,7 +60,7 @@ func (s *Side) ID(ps cm.PortSpace) *cm.ID {
 	return id
 }
 
-// EndLater makes the end of the test call End for the ID.
+// EndLater calls End for the ID at the end of the test, unless the test has failed.
 func (s *Side) EndLater(id *cm.ID) {
 	s.T.Cleanup(func() {
 		if !s.T.Failed() {
@@ -86,7 +86,8 @@ func (s *Side) CreateQP(id *cm.ID) verbs.QP {
 	return id.QP()
 }
 
-// Listen makes an ID that listens at the given address, with any port for 0.
+// Listen makes an ID that listens at the given address. If the port is 0, it listens on
+// any free port.
 func (s *Side) Listen(ps cm.PortSpace, at string, backlog int) *cm.ID {
 	s.T.Helper()
 	id := s.ID(ps)

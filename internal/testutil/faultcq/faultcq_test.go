@@ -22,7 +22,8 @@ func newRig(t *testing.T, script faultcq.Script) *rig {
 	channel, err := dev.CreateCompChannel(nil)
 	require.NoError(t, err)
 	t.Cleanup(func() {
-		// Close fails if the test has left CQs open. No other test uses the channel.
+		// Close fails if the test has left CQs open. That is harmless, because no other
+		// test uses the channel.
 		_ = channel.Close()
 	})
 	r := &rig{t: t, dev: dev, channel: channel}
@@ -42,8 +43,8 @@ func (r *rig) fire() {
 	r.cq.Complete(verbs.WC{})
 }
 
-// wantEvents takes n events. It requires that the descriptor is readable exactly until
-// the last one.
+// wantEvents takes n events. The descriptor must be readable before each event, and
+// unreadable after the last one.
 func (r *rig) wantEvents(n int) {
 	r.t.Helper()
 	for range n {

@@ -18,8 +18,8 @@ type Script struct {
 
 	// MaxDelay is the largest delay of an event in ticks. Zero means 1.
 	MaxDelay int
-	// ArmAfterTake makes Arm do nothing while an event waits in the channel, as mlx5
-	// devices do.
+	// With ArmAfterTake, Arm has no effect before Next has taken all earlier events of
+	// the CQ. An mlx5 device behaves like this.
 	ArmAfterTake bool
 	// KeepStale makes the channel keep the events of a CQ that has been closed.
 	KeepStale bool

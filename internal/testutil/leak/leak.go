@@ -24,8 +24,8 @@ import (
 	"go.uber.org/goleak"
 )
 
-// Goroutines may need time to end. So resources are listed in each settleStep. Those
-// that exist after settleLimit are leaked. Both times are arbitrary.
+// Goroutines may need time to end. So the resources are listed again after each
+// settleStep. Resources left after settleLimit are leaked. Both times are arbitrary.
 const (
 	settleLimit = 5 * time.Second
 	settleStep  = 5 * time.Millisecond
@@ -39,7 +39,7 @@ func run(m interface{ Run() int }, w io.Writer, limit time.Duration) int {
 	before := Snapshot()
 	code := m.Run()
 	if code != 0 {
-		// After a failed test, the failure may be the cause of remaining resources.
+		// The failure may have left resources behind, so they are not reported.
 		return code
 	}
 	leaked := before.settle(limit)
@@ -76,8 +76,8 @@ func (b *Baseline) Check(t testing.TB) {
 	}
 }
 
-// settle waits up to a time limit until the process has only resources of the baseline.
-// It returns the others. A resource that only a finalizer closes is a leak.
+// settle waits until the process has only resources of the baseline, or until the time
+// limit has passed. It returns a list of the resources that are not in the baseline.
 func (b *Baseline) settle(limit time.Duration) string {
 	deadline := time.Now().Add(limit)
 	for {

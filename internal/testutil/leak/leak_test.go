@@ -16,8 +16,8 @@ import (
 
 func TestMain(m *testing.M) { leak.Main(m) }
 
-// Maximum times to wait for leaked resources. With noWait they never disappear. With
-// maxWait a goroutine releases them.
+// Time limits for Settle. A test uses maxWait if a goroutine still has to end or to
+// release resources.
 const (
 	noWait  = 0
 	maxWait = 30 * time.Second

@@ -57,7 +57,7 @@ func New(seed uint64, cfg Config) *Net {
 	return &Net{Config: cfg, rng: rand.New(rand.NewPCG(seed, stream))}
 }
 
-// Send sends a copy of the data at the time now, in nanoseconds.
+// Send sends a copy of the data. The parameter now is the present time in nanoseconds.
 func (n *Net) Send(now int64, p Packet) {
 	n.Stats.Sent++
 	if n.happens(n.Config.Drop) || n.Config.Limit > 0 && len(n.queue) >= n.Config.Limit {
@@ -95,8 +95,8 @@ func (n *Net) Next() (at int64, ok bool) {
 	return n.queue[0].at, true
 }
 
-// Receive returns the next packet that has arrived at the time now. Its data is valid
-// until the next call of Receive.
+// Receive returns the next packet that has arrived. The parameter now is the present time
+// in nanoseconds. The packet's data is valid until the next call of Receive.
 func (n *Net) Receive(now int64) (p Packet, ok bool) {
 	if n.last != nil {
 		n.spare = append(n.spare, n.last)

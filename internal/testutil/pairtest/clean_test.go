@@ -47,9 +47,9 @@ func noRetryParams() connParams {
 }
 
 const (
-	// messageCount is the number of messages of a scenario. After fewer messages than
-	// that, the soft device opens a connected UDP socket for the peer. So both kinds of
-	// socket are tested.
+	// messageCount is the number of messages of a scenario. The soft device sends the
+	// first messages through a shared UDP socket. Then it opens a connected socket for
+	// the peer, so both kinds of socket are tested.
 	messageCount = 300
 	// longMessage is the length in bytes of every fourth message, which needs several
 	// packets.
@@ -80,7 +80,7 @@ func receiveMessages(c *conn) {
 }
 
 // A scenario posts readCount READs of readSize bytes. With a path MTU of 1024, their
-// responses are 3200 packets, a twentieth of all IPv4 identifications.
+// responses are 3200 packets.
 const (
 	readCount = 100
 	readSize  = 32 << 10

@@ -27,7 +27,8 @@ const (
 	depth = 32
 )
 
-// A conn is one side of a connection, or its UD queue pair in scenarios with datagrams.
+// A conn is one side of a connection. In scenarios with datagrams it is the UD queue pair
+// of one side.
 type conn struct {
 	p     *peer
 	id    *cm.ID
@@ -35,8 +36,7 @@ type conn struct {
 	mr    verbs.MR
 	sends *queue
 	recvs *queue
-	// Number of receives posted so far. It determines the next buffer, modulo the number
-	// of buffers.
+	// Number of receives posted so far. Receive i uses buffer i modulo recvBuffers.
 	posted int
 
 	// Address and key of the peer's shared memory, from its private data.

@@ -17,8 +17,8 @@ func connectionScenarios() []scenario {
 	}
 }
 
-// text returns n bytes of private data without zeros. The parameter start chooses the
-// contents.
+// text returns n bytes of private data, none of which is zero. The first byte is the
+// parameter start.
 func text(start byte, n int) []byte {
 	b := make([]byte, n)
 	for i := range b {
@@ -28,7 +28,8 @@ func text(start byte, n int) []byte {
 }
 
 // connectWithParams and acceptWithParams use a different value for each parameter. Each
-// side requires the other's values, and the negotiated ones in its queue pair.
+// side checks the parameters from the other side, and the negotiated attributes of its
+// own queue pair.
 func connectWithParams(p *peer) {
 	c := p.newConn(p.resolve(cm.TCP, p.remoteAddr.Port(), ackTimeout), recvBuffers)
 	p.NoError(c.id.Connect(&cm.ConnParam{
@@ -69,8 +70,8 @@ func acceptWithParams(p *peer) {
 	c.signalAndAwaitDisconnect()
 }
 
-// expectRejects connects twice. The peer rejects the request first with private data and
-// then without.
+// expectRejects sends two connection requests. The peer rejects the first one with
+// private data and the second one without.
 func expectRejects(p *peer) {
 	for i, want := range []struct {
 		data          []byte

@@ -70,8 +70,8 @@ func (f *failure) runRequester(c *conn) {
 	c.disconnect()
 }
 
-// observe runs the observer's side. It waits until its own queue pair enters the error
-// state or, if that does not happen, for the disconnect.
+// observe runs the observer's side until the requester disconnects. If the observer must
+// refuse the request, its queue pair must first enter the error state.
 func (f *failure) observe(c *conn) {
 	if f.observerStopped {
 		c.p.NoError(c.qp.Modify(&verbs.QPAttr{State: verbs.StateError}, verbs.AttrState))

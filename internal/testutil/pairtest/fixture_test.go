@@ -28,7 +28,8 @@ type fixture struct {
 	remoteAddr netip.AddrPort
 	// Listeners of the passive side, or nil on the active side.
 	tcpListener, udpListener *cm.ID
-	// Events that takeEvent has stored for await.
+	// Events that the method takeEvent has stored and the method await has not yet
+	// returned.
 	events []event
 }
 
@@ -36,8 +37,8 @@ type fixture struct {
 type event struct {
 	typ cm.EventType
 	id  *cm.ID
-	// ID for which await returns this event: the listener of a connection request, or
-	// the ID of another event.
+	// ID for which the method await returns this event. It is the listener if the event
+	// is a connection request, else the field id.
 	owner *cm.ID
 	err   error
 	param cm.MessageParam

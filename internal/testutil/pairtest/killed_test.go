@@ -13,7 +13,7 @@ import (
 // Roles of the two processes of TestKilled.
 const (
 	envRole = "PAIR_ROLE"
-	// This process kills itself while the peer writes to its memory.
+	// This process kills itself while the peer sends it WRITEs.
 	roleKilled = "killed"
 	// The peer is killed. Its device belongs to the kernel, which disconnects. So a
 	// Disconnected event arrives.

@@ -106,8 +106,8 @@ func (p *peer) awaitRequest(listener *cm.ID) event {
 }
 
 // awaitMarkedRequest waits for a connection request whose private data begins with mark.
-// It rejects others, for example the second copy of an earlier request that was
-// rejected.
+// It rejects all others. For example, the peer may have retransmitted a request that this
+// side has already rejected.
 func (p *peer) awaitMarkedRequest(mark byte) event {
 	p.t.Helper()
 	for {

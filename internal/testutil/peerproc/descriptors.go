@@ -36,7 +36,7 @@ func ExhaustDescriptors(t *testing.T) (taken []int) {
 // TakeDescriptors opens and returns descriptors until the limit of LimitDescriptors is
 // reached.
 func TakeDescriptors(t *testing.T) (taken []int) {
-	// Several numbers below the limit may be free, so the loop continues until a call
+	// The number of free descriptors is unknown, so the loop continues until a call
 	// fails.
 	for {
 		fd, err := eventfd.New()

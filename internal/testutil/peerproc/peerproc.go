@@ -50,8 +50,9 @@ func Command(role, address string) *exec.Cmd {
 	return cmd
 }
 
-// Start starts a peer process. The function line returns the next line that the process
-// prints. The function kill sends SIGKILL, which the end of the test does too.
+// Start starts a peer process and returns two functions. A call of line returns the next
+// line that the process prints. A call of kill sends SIGKILL to the process. At the end
+// of the test the process is killed in any case.
 func Start(t *testing.T, role, address string) (line func() string, kill func()) {
 	t.Helper()
 	return Run(t, Command(role, address))
@@ -84,7 +85,8 @@ func Run(t *testing.T, cmd *exec.Cmd) (line func() string, kill func()) {
 }
 
 // InNetworkNamespace runs a peer process as root in a new network namespace without
-// active interfaces, until it ends. It skips the test if that is not allowed.
+// active interfaces. It waits until the process ends. It skips the test if this process
+// may not make a namespace.
 func InNetworkNamespace(t *testing.T, role string) {
 	t.Helper()
 	cmd := Command(role, "")
@@ -102,7 +104,7 @@ func InNetworkNamespace(t *testing.T, role string) {
 	require.NoError(t, err, "%s", out)
 }
 
-// Say prints a line for the function line of Start.
+// Say sends a line from a peer process to the test process.
 func Say(text string) { _, _ = os.Stdout.WriteString(text + "\n") }
 
 // Linger waits until this process is killed or the test process has ended.
