@@ -115,8 +115,8 @@ func serve(ctx context.Context, opts *options, stdout, stderr io.Writer) error {
 	return errors.Join(err, shutdown(engine))
 }
 
-// printServed prints the addresses at which clients can reach the server. For each other
-// address it prints the reason.
+// printServed prints the addresses at which clients can reach the server. To stderr it
+// prints the addresses that clients cannot reach, each with its error.
 func printServed(served []cm.ServedAddr, stdout, stderr io.Writer) {
 	for _, s := range served {
 		path := "device"
@@ -131,8 +131,8 @@ func printServed(served []cm.ServedAddr, stdout, stderr io.Writer) {
 	}
 }
 
-// closeTime is the additional time for the shutdown of each open connection. One took 6
-// ms in an emulator on a busy machine.
+// closeTime is the additional time for the shutdown of each open connection. In an
+// emulator on a busy machine, each connection took 6 ms.
 const closeTime = 30 * time.Millisecond
 
 // shutdown closes the connections and stops the engine. It takes at most shutdownTime

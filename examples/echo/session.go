@@ -153,8 +153,8 @@ func (s *session) checkEcho(got []byte) {
 }
 
 // onClose ends the session when its connection has closed. The parameter err is nil if
-// this side closed the connection, and ErrShutdown if it stopped connecting. With any
-// other error the session has failed.
+// this side closed the connection, or ErrShutdown if the client's shutdown ended the
+// connection. With any other error the session has failed.
 func (s *session) onClose(err error) {
 	if err != nil && !errors.Is(err, reactor.ErrShutdown) {
 		s.result.failed++
@@ -167,7 +167,8 @@ func (s *session) onClose(err error) {
 	s.finishPhase()
 }
 
-// finishPhase reports once that the phase is complete. The session is then waiting.
+// finishPhase checks whether the phase is complete. If so, finishPhase sends a value to
+// the channel done, and the session waits for the next phase.
 func (s *session) finishPhase() {
 	over := s.phase == opening || s.left == 0 && s.echoed == s.sent
 	if !over || s.phase == waiting {

@@ -12,7 +12,7 @@ import (
 // ucmatose is a program of librdmacm:
 //
 //   - The client opens several connections.
-//   - The server sends messages on each. The flag -count is their number.
+//   - The server sends as many messages on each as the flag -count says.
 //   - The client sends as many messages back.
 //   - The server disconnects.
 //
@@ -32,8 +32,8 @@ type connState struct{ sent, got int }
 
 // opened counts an opened connection. It returns true when all connections are open.
 func (m *cmatose) opened(c *reactor.Conn) bool {
-	// startSending has not been called yet. Until then OnWritable must find no message
-	// to send, so all messages count as sent.
+	// OnWritable must not send before startSending is called. So all messages count as
+	// sent at first.
 	c.SetContext(&connState{sent: m.opts.count})
 	m.open = append(m.open, c)
 	return len(m.open) >= m.opts.conns
@@ -142,8 +142,8 @@ func (m cmatoseClient) OnOpen(c *reactor.Conn) {
 	}
 }
 
-// OnDialError counts a reject, because the server must reject the additional
-// connections. Any other error ends the client.
+// OnDialError counts the additional connections that the server has rejected. Any other
+// error ends the client.
 func (m cmatoseClient) OnDialError(_ *reactor.DialOptions, err error) {
 	var rejected *cm.RejectError
 	if len(m.open) < m.opts.conns || !errors.As(err, &rejected) || rejected.Reason != cm.RejectConsumer {
@@ -155,9 +155,9 @@ func (m cmatoseClient) OnDialError(_ *reactor.DialOptions, err error) {
 	m.finish()
 }
 
-// rejectTime is how long the client waits before it sends messages, if the server must
-// reject additional requests. A ucmatose server exits soon after the messages, so the
-// requests must arrive first.
+// rejectTime is how long the client delays its messages if the server must reject
+// additional connections. A ucmatose server exits soon after the messages. It must have
+// rejected the additional connections before.
 const rejectTime = 500 * time.Millisecond
 
 // OnMessage sends the client's messages after the last message of the server.

@@ -106,8 +106,8 @@ func TestMismatches(t *testing.T) {
 	}
 }
 
-// TestClientRefused checks a server that rejects all connections. It succeeds, and its
-// client fails.
+// TestClientRefused checks a server that rejects all connections. The server succeeds,
+// and its client fails.
 func TestClientRefused(t *testing.T) {
 	s := startServer(t, "cmatose -conns 0 -refused 1")
 	c := client(t, s, "cmatose")

@@ -32,12 +32,13 @@ const (
 	steps
 )
 
-// version is the perftest release that this program reports. Newer releases require 5.70
-// or later from their peer. From 6.28 on there are more steps.
+// version is the perftest release that this program reports. It must be at least 5.70,
+// because newer releases require this of their peer. It must be older than 6.28, because
+// that release has more steps.
 const version = "6.00"
 
-// stepMessage returns the message of a step, which both sides send. The parameter data
-// is the data connection, or nil if not open.
+// stepMessage returns this side's message of a step. The parameter data is the data
+// connection, or nil if not open.
 func stepMessage(step int, data *reactor.Conn) []byte {
 	switch step {
 	case stepVersion:
@@ -54,11 +55,12 @@ func stepMessage(step int, data *reactor.Conn) []byte {
 }
 
 // endpointSize is the length in bytes of the description of a connection. Releases since
-// 2026 have eight more bytes, but accept this one.
+// 2026 send eight more bytes, but accept this length.
 const endpointSize = 56
 
-// endpointMessage describes the data connection with big-endian numbers. Before it
-// opens, all fields are zero. The peer only prints them.
+// endpointMessage returns the description of the data connection. The numbers are
+// big-endian. All fields are zero until the connection opens. The peer only prints the
+// description.
 func endpointMessage(data *reactor.Conn) []byte {
 	b := make([]byte, endpointSize)
 	if data != nil {
@@ -78,7 +80,8 @@ type perftest struct {
 	closed        int
 }
 
-// A traffic sends and receives the messages on the data connection.
+// The interface traffic has callbacks that send and receive the messages on the data
+// connection.
 type traffic interface {
 	// onStart is called when the client may start to send data.
 	onStart(*perftest)
@@ -90,7 +93,8 @@ type traffic interface {
 	onDelivered(*perftest)
 }
 
-// OnOpen stores the control connection first, and then the data connection.
+// OnOpen stores the connection. The first one is the control connection, and the second
+// one is the data connection.
 func (p *perftest) OnOpen(c *reactor.Conn) {
 	if p.control == nil {
 		p.control = c
@@ -212,8 +216,9 @@ func (p *perftestClient) OnMessage(c *reactor.Conn, msg reactor.Message) {
 
 func (p *perftestClient) dial() { p.check(p.engine.Dial(p.opts.addr, nil)) }
 
-// OnDialError dials the data connection again after a reject. The server listens for it
-// only after the answer to the client's message, so a request may arrive too early.
+// OnDialError dials the data connection again after a reject. After its answer in
+// stepConnect, the server needs some time until it listens, and rejects requests until
+// then.
 func (p *perftestClient) OnDialError(_ *reactor.DialOptions, err error) {
 	if p.refused++; p.control == nil || p.refused > 10 || !errors.Is(err, cm.ErrRefused) {
 		p.stop(err)

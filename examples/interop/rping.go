@@ -88,7 +88,8 @@ func (r *rpingServer) OnCompletion(c *reactor.Conn, _ reactor.Op, err error) {
 	}
 }
 
-// OnClose stops the server. A client of rping ends by disconnecting.
+// OnClose stops the server. ErrPeerClosed is no error, because every rping client ends by
+// disconnecting.
 func (r *rpingServer) OnClose(_ *reactor.Conn, err error) {
 	if errors.Is(err, reactor.ErrPeerClosed) {
 		err = nil

@@ -9,7 +9,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
-// ib_send_lat sends one message at a time in each direction.
+// The client of ib_send_lat sends one message at a time, and the server answers it with a
+// message of the same size.
 
 func newLatencyServer(s *endpoint) reactor.Handler {
 	return newPerftestServer(s, &latencyServer{payload: make([]byte, s.opts.size)})

@@ -48,8 +48,8 @@ func subject(ev *verbs.AsyncEvent) any {
 // Len returns the number of waiting events.
 func (q *Queue) Len() int { return q.count }
 
-// Push appends an event. It first removes a waiting event of the same type and object.
-// So the last event about a port tells the port's state.
+// Push appends an event, and removes an older one of the same type and object. The newer
+// one stays, so that the last event about a port always tells the port's state.
 func (q *Queue) Push(ev verbs.AsyncEvent) {
 	about := subject(&ev)
 	for e := q.objects[about]; e != nil; e = e.sibling {

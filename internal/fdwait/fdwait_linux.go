@@ -67,11 +67,10 @@ func signalWhenDone(ctx context.Context, efd int) func() {
 	}
 }
 
-// pollError returns an error if poll(2) has failed or if the descriptor will
-// never be readable. The parameter err is the result of poll(2), and ready has the
-// events that poll(2) reported for the descriptor. For a descriptor that will never be
-// readable, poll(2) returns at once. If pollError returned nil for it, the caller would
-// call Readable again and again.
+// pollError returns an error if poll(2) has failed or if the descriptor will never be
+// readable. The parameter err is the result of poll(2), and ready has the events that
+// poll(2) reported for the descriptor. If the events say that the descriptor is closed or
+// broken, it will never be readable, and every further poll(2) would return at once.
 func pollError(err error, ready int16) error {
 	switch {
 	case err != nil:

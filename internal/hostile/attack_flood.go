@@ -114,9 +114,9 @@ func holdConnections(a *attacker) error {
 }
 
 // sendHalves opens connections and sends only the first half of a message on each.
-// Attack.Admitted counts them. The server gives up an incomplete message when a correct
-// sender would no longer retransmit, but not before one second. The small ACK timeout
-// and retry count keep this time short.
+// Attack.Admitted counts the connections. The server ends a connection if the rest of a
+// message does not arrive within a time limit. The ACK timeout and the retry count are
+// small, so that the limit is only one second.
 func sendHalves(a *attacker) error {
 	s, err := openWire(a.spec.From)
 	if err != nil {

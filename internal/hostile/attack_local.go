@@ -77,10 +77,10 @@ func (a *attacker) bytes(n int) []byte {
 // limit of open descriptors may be lower.
 const maxKept = 4000
 
-// exhaust opens one connection in each round and keeps it open. With maxKept sockets
-// open it closes the oldest one, but never a descriptor from the server. The requests
-// are correct, so the server has no reason to refuse them. Attack.Admitted counts
-// accepted requests, and Attack.Refused refused ones.
+// exhaust opens one connection in each round, with a correct request, and keeps it open.
+// If maxKept sockets are open, exhaust first closes the oldest one. It never closes a
+// descriptor that it received from the server. Attack.Admitted counts accepted requests,
+// and Attack.Refused refused ones.
 func exhaust(a *attacker) error {
 	raiseDescriptors()
 	var kept []localSocket

@@ -10,17 +10,16 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// sendInvalidPackets sends invalid packets:
+// sendInvalidPackets sends invalid packets from Spec.From:
 //
 //   - random bytes
 //   - packets with a wrong ICRC
 //   - connection messages with random contents
 //   - connection requests with a few changed bytes
-//   - packets for random queue pairs
 //
-// The last kind comes from the address after Spec.From, the others from Spec.From. A
-// changed request may by chance be valid and open a connection for Spec.From. Packets
-// for random queue pairs must not be valid on that connection.
+// From the address after Spec.From, it sends packets for random queue pairs. A changed
+// request may by chance open a connection from Spec.From. For that connection, a packet
+// from Spec.From could be valid.
 func sendInvalidPackets(a *attacker) error {
 	s, err := openWire(a.spec.From)
 	if err != nil {
@@ -87,8 +86,8 @@ var opcodes = []wire.Opcode{
 	wire.SendLastInv, wire.SendOnlyInv, wire.UDSendOnly, wire.UDSendOnlyImm, wire.CNP,
 }
 
-// randomPacket returns a packet for a queue pair with a random opcode, headers and
-// payload. The caller computes the ICRC.
+// randomPacket returns a packet for the queue pair qpn. The opcode, the headers and the
+// payload are random. The caller computes the ICRC.
 func (a *attacker) randomPacket(s *wireSocket, qpn uint32) wire.Packet {
 	op := opcodes[a.rand.IntN(len(opcodes))]
 	payload := 0
@@ -150,9 +149,10 @@ func violateProtocol(a *attacker) error {
 	})
 }
 
-// inject opens a valid connection from Spec.From. From the next address, it then sends
-// messages and packets with the numbers of that connection. The server must ignore them.
-// From Spec.From they would end the connection.
+// inject opens a valid connection from Spec.From. Then it sends messages and packets that
+// imitate this connection, but come from the address after Spec.From. The server must
+// ignore them. From the correct address, most of them would end or disturb the
+// connection.
 func inject(a *attacker) error {
 	valid, err := openWire(a.spec.From)
 	if err != nil {

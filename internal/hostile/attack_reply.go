@@ -71,8 +71,8 @@ func (a *attacker) answerWrongly(s *wireSocket, r *wire.REQ, to netip.Addr) {
 			for range 8 {
 				m[wire.MADDataOffset+8+a.rand.IntN(100)] = byte(a.rand.Uint32())
 			}
-		// The last case is a reply with the client's own GUID, which a server never
-		// sends, and unusual values.
+		// The last case is a reply with unusual values. Its GUID is the client's own,
+		// which a server never sends.
 		default:
 			reply.Encode(&m, uint64(r.LocalID))
 		}

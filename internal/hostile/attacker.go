@@ -62,7 +62,7 @@ func (a *attacker) finish() (Note, error) {
 	return a.report(), nil
 }
 
-// count holds the lock while it calls a function that changes the attacker's counters.
+// count locks the attacker's counters and passes them to the function change.
 func (a *attacker) count(change func(c *Attack)) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

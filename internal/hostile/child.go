@@ -18,8 +18,8 @@ type role interface {
 	start(s *Spec) (Note, error)
 	// report returns the present counters.
 	report() Note
-	// await returns when the role has finished without an order of the parent. Only
-	// attackers with a number of rounds do this.
+	// await waits until an attack has finished its rounds. In a role without an attack it
+	// returns at once.
 	await()
 	// finish ends the work, releases its resources, and returns the final counters.
 	finish() (Note, error)

@@ -32,8 +32,8 @@ type client struct {
 	dialers []*dialer
 	// Happens when the first dial of every dialer has succeeded or failed.
 	opened *event
-	// Happens when the client finishes and all echoes have arrived. Nil until the client
-	// is told to finish.
+	// Nil until the client is told to finish. The event then happens when all echoes have
+	// arrived.
 	finishing *event
 }
 
@@ -116,8 +116,8 @@ func (c *client) finish() (Note, error) {
 	return note, errors.Join(err, c.close())
 }
 
-// check marks the event opened when the first dial of every dialer is over. It marks the
-// event finishing when the client finishes and all echoes have arrived.
+// check makes the event c.opened happen when the first dial of every dialer is over. When
+// the client finishes and all echoes have arrived, check makes c.finishing happen.
 func (c *client) check() {
 	all, idle := true, true
 	for _, d := range c.dialers {

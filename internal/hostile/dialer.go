@@ -139,7 +139,8 @@ func (d *dialer) sendMore() {
 			return // The send queue is full. OnTick calls sendMore again.
 		}
 		if err != nil {
-			// The connection is ending, or Abort ends it. OnClose follows.
+			// Abort fails if the connection is ending already. In either case OnClose
+			// follows.
 			_ = d.conn.Abort(err)
 			return
 		}

@@ -5,8 +5,8 @@
 // The server, the clients and the attackers are processes. To start one, the test
 // program starts itself again with the environment variable RoleEnv.
 //
-//   - The parent sends a Spec and then orders to the child's standard input.
-//   - The child answers each of them with a Note on its standard output.
+//   - The parent writes to the child's standard input: first a Spec, and later orders.
+//   - The child answers the Spec and each order with a Note on its standard output.
 //   - The child exits when its standard input ends or its parent has exited.
 //
 // The server is an echo server on package reactor. A client compares every byte of the

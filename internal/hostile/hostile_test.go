@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 // It is longer than reactor.Config.DrainTimeout.
 const settleLimit = 90 * time.Second
 
-// sameUser is passed to start instead of a user ID. It means the user of the test.
+// sameUser stands for the user of the test where a user ID is expected.
 const sameUser = -1
 
 // otherUser is the ID of a user that is neither root nor the user of the test. No
@@ -123,9 +123,9 @@ func (f *fixture) usage() hostile.Usage {
 	return u
 }
 
-// waitReleased waits until the server has released the resources of the attack. It may
-// then have two more descriptors and slack more mappings than before, but no more
-// connections and goroutines.
+// waitReleased waits until the server has released the resources of the attack. The
+// numbers of connections and goroutines must be as low as before the attack. Two more
+// descriptors are allowed, and as many more mappings as the field slack says.
 func (f *fixture) waitReleased() {
 	f.t.Helper()
 	const slackDescriptors = 2
@@ -158,9 +158,9 @@ func (f *fixture) requireGrowthBelow(limit uint64) {
 	require.Less(f.t, grown, int64(limit*memoryFactor))
 }
 
-// finish ends the server and the client without an error. The client must have lost
-// nothing and still get echoes. The server must have released the resources of the
-// attack.
+// finish waits until the client gets further echoes and the server has released the
+// resources of the attack. Then finish ends the client and the server. The client must
+// have lost nothing.
 func (f *fixture) finish() {
 	f.t.Helper()
 	f.waitEchoes(100)

@@ -51,8 +51,8 @@ func TestSpoofedAddresses(t *testing.T) {
 	f.finish()
 }
 
-// TestRequestWithOwnAddress checks that the server accepts the spoofer's own address. So
-// it refuses the spoofer's other requests because of the false address.
+// TestRequestWithOwnAddress checks that the server accepts a spoofer that uses its own
+// address. If the server refused this one too, TestSpoofedAddresses would prove nothing.
 func TestRequestWithOwnAddress(t *testing.T) {
 	f := newFixture(t, hostile.Spec{})
 	did := f.attack(hostile.RoleSpoofer, sameUser, hostile.Spec{Rounds: 20, OwnAddress: true})

@@ -25,12 +25,12 @@ func message(b []byte, seed, n uint64) []byte {
 	b = b[:size]
 	binary.LittleEndian.PutUint64(b, seed)
 	binary.LittleEndian.PutUint64(b[8:], n)
-	// All bytes depend on the message's number. More random numbers for each message
-	// would take most of the client's time.
+	// The rest of the message comes from one random number. More random numbers would
+	// take most of the client's time.
 	word := r.Uint64()
 	for i := minMessage; i < size; i++ {
 		b[i] = byte(word >> (i % 8 * 8))
-		// Arbitrary odd number: the fractional part of the golden ratio.
+		// Arbitrary odd number: 2^64 divided by the golden ratio, rounded down.
 		word += 0x9e3779b97f4a7c15
 	}
 	return b

@@ -35,7 +35,8 @@ func Start(r Role, uid int, s *Spec) (*Process, Note, error) {
 	p.cmd.Stderr = os.Stderr
 	// In its own process group, the child does not get the signal of Ctrl-C. Pdeathsig
 	// kills the child when the thread that forked it exits: prctl(2). The Go runtime
-	// keeps that thread: it ends only threads that are locked by an exiting goroutine.
+	// keeps its threads until this process exits, except a thread whose goroutine ends
+	// after runtime.LockOSThread.
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	if uid >= 0 {
 		p.cmd.SysProcAttr.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid)}

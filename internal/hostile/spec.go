@@ -14,9 +14,9 @@ const RoleEnv = "RDMALOOP_HOSTILE_ROLE"
 
 // A Spec configures a child. A role ignores the fields that it does not use.
 type Spec struct {
-	// Path is the device's path. On PathWire, From is the source address of a client or
-	// attacker.
+	// Path is the device's path.
 	Path soft.Path
+	// From is the source address of a client or attacker on PathWire.
 	From netip.Addr
 	// Addr is the address of the server.
 	Addr netip.AddrPort
@@ -50,7 +50,7 @@ type Spec struct {
 	// Interval is the pause of an attacker between two rounds.
 	Interval time.Duration
 	// OwnAddress makes an address spoofer use its own address, which the server must
-	// accept. So the server refuses other addresses because they are false.
+	// accept.
 	OwnAddress bool
 	// NoDisconnect makes an attacker exit without closing its connections. The server
 	// notices this after up to a minute.
@@ -107,8 +107,8 @@ type Tally struct {
 	// Lost is the number of messages that did not come back. Messages on expendable
 	// connections do not count.
 	Lost uint64
-	// Damaged is the number of echoes that differ from their message, or have no
-	// message. Expendable connections do not count.
+	// Damaged is the number of echoes that differ from their message, or that arrive when
+	// no echo is outstanding. Expendable connections do not count.
 	Damaged uint64
 	// Failed is the number of connections that did not open or ended too early. For an
 	// expendable client they count in Ends instead.
