@@ -14,7 +14,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A Config has the parameters of Open, which does not keep it. Nil means the zero value.
+// A Config has the parameters of Open. Nil means the zero value. After Open, the caller
+// may change the Config.
 type Config struct {
 	// Path is the path of the soft device to its peers:
 	//

@@ -93,8 +93,8 @@ func (a *ah) overWire() bool { return a.to.Remote.IsValid() }
 // checkAH checks an address vector.
 func (d *device) checkAH(attr *verbs.AHAttr) error {
 	if attr.SourceIndex == 0 && attr.Port == 1 && attr.FlowLabel == 0 {
-		// GID index 0, port 1 and flow label 0 are always valid. So Port is not called:
-		// it reads the addresses of the host from the kernel, which is slow.
+		// These values are always valid. The check below is slow, because d.Port reads
+		// the addresses of the host from the kernel.
 		return nil
 	}
 	port, err := d.Port(attr.Port)

@@ -10,8 +10,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// An asyncQueue keeps every event until a caller fetches it. When an object is closed,
-// the queue drops its events.
+// An asyncQueue keeps an event until a caller fetches it, or until the event's object is
+// closed.
 func TestAsyncLosesNothing(t *testing.T) {
 	a, err := newAsyncQueue()
 	require.NoError(t, err)

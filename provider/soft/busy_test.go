@@ -28,7 +28,8 @@ func TestCloseNamesOpenObjects(t *testing.T) {
 	require.NoError(t, p.Close())
 }
 
-// A receive queue of length 0 is never full: its error is not verbs.ErrQueueFull.
+// Posting to a receive queue of length 0 fails with a *verbs.ParamError.
+// verbs.ErrQueueFull would mean that the caller can try again later.
 func TestPostToReceiveQueueOfLengthZero(t *testing.T) {
 	q := newRecvQueue(0, 1)
 	_, err := q.post([]verbs.RecvWR{{ID: 1}})

@@ -14,11 +14,10 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// guesses is the number of access errors after which the server refuses a source.
-// maxWait is the longest time of the refusal; see access.ErrorLimit.
+// These constants are as in access.ErrorLimit.
 const (
-	guesses = 9
-	maxWait = 10 * time.Minute
+	guesses = 9                // access errors until the server refuses the source
+	maxWait = 10 * time.Minute // longest time for which the server refuses the source
 )
 
 // guess acts as a client that guesses remote keys. Its WRITE fails with a remote access

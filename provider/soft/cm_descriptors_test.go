@@ -19,12 +19,12 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A connection request with the private data askCount is a question: how many requests
-// has the server refused for lack of descriptors? The REJ has the answer.
+// A connection request with the private data askCount asks for the value of the counter
+// no_descriptors_err. The server answers with a REJ, whose private data is the value.
 const askCount = "how many?"
 
-// requireSpare requires that this process has no free descriptor, and that the device
-// has all its spare descriptors.
+// requireSpare requires that this process can open no descriptor, and that all spare
+// descriptors of the device are open.
 func requireSpare(t *testing.T, d *device) {
 	t.Helper()
 	_, err := eventfd.New()

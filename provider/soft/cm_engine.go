@@ -26,8 +26,8 @@ func (e qpEngine) RemoveChannel() { e.dev.remove(objEventChannel) }
 // SourceIndex implements connmgr.Engine. It finds the address in the table of GIDs.
 func (e qpEngine) SourceIndex(of netip.Addr) (int, error) { return e.dev.gids.index(of) }
 
-// Bind implements connmgr.Engine. A connected queue pair may use the new end at once;
-// see rebind.
+// Bind implements connmgr.Engine. If the binding has an end, Bind offers this end to the
+// queue pair; see qp.rebind.
 func (e qpEngine) Bind(qpn uint32, b *connmgr.Binding) error {
 	taken := false
 	if q := e.dev.qp(qpn); q != nil && b.End != nil {
@@ -57,9 +57,9 @@ func (d *device) qp(num uint32) *qp {
 	return d.qps[num]
 }
 
-// rebind offers a new end to the path; see path.rebind. If the path changes, the
-// requests are sent again. The result taken is true if the caller does not own the end
-// any more.
+// rebind offers an end to the present path; see path.rebind. If path.rebind makes a new
+// path, the queue pair changes to that path, and sends its requests again. If the result
+// taken is true, the caller no longer owns the end.
 func (q *qp) rebind(end *localEnd) (taken bool, err error) {
 	q.shard.enter()
 	defer q.shard.leave()

@@ -14,8 +14,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// limitMappings lets a party's device map at most n shared memory segments. A
-// MappingLimit uses half of the system's mappings, so the argument is 2*n.
+// limitMappings lets a party's device map at most n shared memory segments. A device uses
+// at most half of the mappings that the kernel allows. So NewMappingLimit is told that
+// the kernel allows 2*n.
 func limitMappings(s *party, n int) {
 	none := func() (int, bool) { return 0, true }
 	limit := shm.NewMappingLimit(2*n, none, &s.p.dev.local)

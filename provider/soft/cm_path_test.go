@@ -168,9 +168,9 @@ func TestWireConnectionParameters(t *testing.T) {
 	}
 }
 
-// Data may arrive before the peer's RTU. A packet with the first PSN then makes the queue
-// pair call DataHeard once. A packet with another PSN does not: its sender may not be the
-// peer. The first PSN was sent only to the peer's address.
+// Data may arrive before the peer's RTU. The first PSN was sent only to the peer's
+// address. So a packet with this PSN comes from the peer, and the queue pair calls
+// DataHeard once. A packet with another PSN may come from any host.
 func TestFirstDataNeedsItsPSN(t *testing.T) {
 	port := cmside.FreePort(t)
 	s := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: port})

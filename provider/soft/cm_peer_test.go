@@ -45,7 +45,7 @@ var peers = map[string]peerproc.Role{
 	"far-lookup":           peerFarLookup,
 }
 
-// TestPeer is the entry point of a peer process. Elsewhere it does nothing.
+// TestPeer is the entry point of a peer process. In the test process it does nothing.
 func TestPeer(t *testing.T) { peerproc.Main(t, peers) }
 
 // newHostParty returns a party that allows connections from the peer processes, which
@@ -105,8 +105,8 @@ func TestServerKilledBeforeAccept(t *testing.T) {
 	}
 }
 
-// The server is killed while a client waits in its socket's backlog. The client is
-// refused.
+// The server is killed while a client waits in the backlog of the server's socket. The
+// client is refused.
 func TestServerKilledBeforeFetch(t *testing.T) {
 	line, kill := peerproc.Start(t, "server-tcp-no-fetch", "")
 	s := newHostParty(t)

@@ -70,8 +70,8 @@ func peerServes(t *testing.T, _ string) {
 	require.Equal(t, []cm.ServedAddr{{Path: "local", Addr: l.LocalAddr()}}, l.Serves())
 }
 
-// peerListenOnAll checks Config.ListenOnAll: Listen fails, and serves no address, if it
-// can not serve one of them.
+// peerListenOnAll checks Config.ListenOnAll. If one address can not be served, Listen
+// fails and serves no address.
 func peerListenOnAll(t *testing.T, _ string) {
 	nettest.AddHostAddrs(t, "10.77.0.1", "10.77.0.2")
 	other := openParty(t, &Config{Vectors: 1, Path: PathWire})

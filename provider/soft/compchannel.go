@@ -10,8 +10,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// compChannel implements verbs.CompChannel. It belongs to its shard. In manual progress
-// its descriptor is the shard's epoll descriptor, also readable when packets arrive.
+// compChannel implements verbs.CompChannel. It belongs to its shard. In manual progress,
+// FD returns the shard's epoll descriptor. This descriptor is readable when the channel
+// has an event, or the shard has other work.
 type compChannel struct {
 	dev      *device
 	shard    *shard
@@ -103,7 +104,8 @@ func (c *compChannel) push(q *cq) {
 	}
 }
 
-// countEvents adds n to the shard's number of queued events in manual progress.
+// countEvents adds n to the shard's number of queued events. In automatic progress it
+// does nothing.
 func (c *compChannel) countEvents(n int) {
 	if c.fd < 0 {
 		c.shard.events += n

@@ -19,8 +19,9 @@ func (q *qp) acknowledged(seq uint64) {
 	q.retire(seq)
 }
 
-// retire completes, in order, the requests with path sequences below the parameter
-// acked. A failed request ends the queue pair. When SQD is drained, retire raises
+// retire completes acknowledged requests in order. The path sequences below the parameter
+// acked are acknowledged. If a request has failed, the queue pair enters the error state.
+// When the state is SQD and no request is outstanding, retire raises
 // verbs.AsyncSQDrained.
 func (q *qp) retire(acked uint64) {
 	for q.sq.outstanding() && q.state != verbs.StateError {
@@ -89,8 +90,9 @@ func (q *qp) expectedResponse() *wqe {
 	return nil
 }
 
-// response stores data of the response to the oldest READ or atomic. The parameter last
-// marks the last data. response returns false if the data is invalid.
+// response stores data that the peer has returned for the oldest READ or atomic. The
+// parameter last is true if no more data follows. If the data is invalid, response
+// returns false.
 func (q *qp) response(op fragment.Op, data []byte, last bool) bool {
 	w := q.expectedResponse()
 	if w == nil || (op == fragment.ReadData) != (w.op == verbs.OpRead) || uint64(w.received)+uint64(len(data)) > uint64(w.total) {

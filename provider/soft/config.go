@@ -31,18 +31,20 @@ const (
 	PathAuto Path = iota
 	// PathLocal uses the local path only.
 	PathLocal
-	// PathWire uses the wire path only, without a check of users. A peer on this host
-	// needs PathWire too. Each of the two needs UDP port 4791 of an address of its own,
-	// such as 127.0.0.2. The dialing side chooses its address with
+	// PathWire uses the wire path only, without a check of users.
+	//
+	// Two devices of this host can connect if both have PathWire, and each uses an address
+	// of its own, such as 127.0.0.2. The dialing side chooses its address with
 	// reactor.DialOptions.LocalAddr or cm.ID.Bind.
 	//
-	// A dial to a device with PathAuto on this host fails with one of these errors:
+	// A dial to a listener on this host fails if the listener's device has PathAuto. The
+	// error depends on which device has bound the UDP port (Config.WirePort):
 	//
-	//   - cm.ErrAddrInUse: the other device has the UDP port of the dial's source address.
-	//   - *cm.RejectError with cm.RejectInvalidServiceID: the dialing device has the UDP
-	//     port of the listener's address, and has received its own request.
-	//   - *cm.UnreachableError: no process has the UDP port of the listener's address.
-	//   - cm.ErrTimedOut: the other device has the UDP port of the listener's address, and
+	//   - cm.ErrAddrInUse: the listener's device has bound it at the dial's source address.
+	//   - *cm.RejectError with cm.RejectInvalidServiceID: the dialing device has bound it
+	//     at the listener's address, and has received its own request.
+	//   - *cm.UnreachableError: no process has bound it at the listener's address.
+	//   - cm.ErrTimedOut: the listener's device has bound it at the listener's address, and
 	//     has dropped the requests.
 	PathWire
 )
@@ -85,16 +87,16 @@ type Config struct {
 	// all unmapped users (see /proc/sys/kernel/overflowuid). Only AnyUser allows this ID,
 	// even if the ID is in the list or belongs to the device's own user.
 	AllowedUsers []uint32
-	// ListenOnAll makes Listen return an error if it can not serve an address on each
-	// path that Path allows. False means that Listen serves what it can; see
-	// cm.ID.Serves. Addresses that are added later cause no error.
+	// ListenOnAll makes Listen fail unless it can serve all addresses on all paths that
+	// Path allows. False means that Listen serves what it can; see cm.ID.Serves.
+	// Addresses that are added later cause no error.
 	ListenOnAll bool
-	// MaxConnsPerUser is the largest number of local connections of one other user to
-	// the device. Root and the user of the device have no limit. Zero means an eighth of
-	// RLIMIT_NOFILE at Open. Negative means no limit.
+	// MaxConnsPerUser is the largest number of local connections that one user may have
+	// to the device. Root and the user of the device have no limit. Zero means an eighth
+	// of RLIMIT_NOFILE at Open. Negative means no limit.
 	//
-	//   - Connections to listeners count from the request on. Further ones are refused
-	//     with cm.RejectNoResources.
+	//   - A connection to a listener counts from its request on. At the limit, requests
+	//     are refused with cm.RejectNoResources.
 	//   - Each pair of a UD sender and a UD receiver counts as one connection. At the
 	//     limit, a new connection to a receiver replaces the longest idle connection of
 	//     the user to that receiver. No datagram is lost.
@@ -132,7 +134,7 @@ type Config struct {
 
 const (
 	maxVectors       = 1024
-	maxConnsPerUser  = 1 << 20 // number of queue pairs that a device can have
+	maxConnsPerUser  = 1 << 20 // the same as maxQP
 	defaultRingBytes = 256 << 10
 	defaultRingSlots = 256
 
@@ -143,7 +145,7 @@ const (
 	// A loop of the reactor accepts twice as many connections by default. So one address
 	// can not fill it.
 	defaultConnsPerAddress = 4096
-	maxConnsPerAddress     = 1 << 20 // number of queue pairs that a device can have
+	maxConnsPerAddress     = 1 << 20 // the same as maxQP
 )
 
 // withDefaults returns a checked deep copy of c, with defaults in place of zero values.

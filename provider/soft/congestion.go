@@ -30,7 +30,8 @@ type congestion struct {
 	window uint64
 	// common part of the window, in packets
 	sharedPart int64
-	inFlight   uint64 // packets in flight of all connections, with those of READ responses
+	// packets in flight of all connections; a READ counts the packets of its response
+	inFlight uint64
 	// connections that wait for room in the window, longest wait first
 	waiting []*connCongestion
 }
@@ -49,8 +50,8 @@ func (s *qpDemux) acquireCongestion(addr netip.Addr) *congestion {
 	return g
 }
 
-// releaseCongestion undoes acquireCongestion. It removes a congestion without
-// connections.
+// releaseCongestion undoes acquireCongestion. When no connection is left, it removes the
+// congestion.
 func (s *qpDemux) releaseCongestion(g *congestion) {
 	if g.conns--; g.conns == 0 {
 		delete(s.congestions, g.addr)
@@ -63,8 +64,8 @@ func (g *congestion) allows(n uint64) bool { return g.inFlight+n <= g.window }
 // fillsWindow reports whether n more packets would fill the congestion window.
 func (g *congestion) fillsWindow(n uint64) bool { return !g.allows(n + 1) }
 
-// resume lets the connection that has waited longest send, if the window has room. That
-// connection then calls resume again.
+// resume calls onRoom of the connection that has waited longest, if the window has room.
+// After sending, that connection calls resume again.
 func (g *congestion) resume() {
 	if len(g.waiting) == 0 || !g.allows(1) {
 		return
@@ -84,8 +85,8 @@ type connCongestion struct {
 	// part of this connection in the shared window: packets that its acknowledgements
 	// have added, minus those that its losses have removed; may be negative
 	part int64
-	// slow start threshold (RFC 5681, 3.1): up to this size of the shared window, each
-	// acknowledged packet adds one
+	// slow start threshold (RFC 5681, 3.1): below this size, the shared window grows by
+	// one packet for each acknowledged packet
 	ssthresh uint64
 	// packets acknowledged since this connection enlarged the shared window; used above
 	// ssthresh
@@ -118,9 +119,9 @@ func (f *connCongestion) leave() {
 }
 
 // returnPart gives back the part of an ended connection. A positive part is added to the
-// common part. A negative part means that the connection has taken packets from the
-// common part. returnPart then adds as many packets to the window, up to maxWindow.
-// Otherwise connections with losses would use up the common part.
+// common part. A negative part would make the common part smaller. Instead, returnPart
+// makes the window larger, up to maxWindow. So connections with losses do not use up the
+// common part.
 func (f *connCongestion) returnPart() {
 	g := f.shared
 	if f.part < 0 {
@@ -203,8 +204,8 @@ func (f *connCongestion) shrink(flight uint64) {
 	g := f.shared
 	used := min(g.window, g.inFlight-f.inFlight+flight)
 	mine := min(used, flight)
-	// If the two limits below allow it, the window becomes smaller by its unused part and
-	// by half of this connection's packets in flight.
+	// If the two limits below allow it, the window shrinks to the packets in flight, minus
+	// half of those of this connection.
 	lost := g.window - used + mine - mine/2
 	// The first limit is the connection's part plus its equal share of the common part.
 	conns := int64(g.conns)

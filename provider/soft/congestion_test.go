@@ -165,8 +165,8 @@ func TestCongestionFakedLosses(t *testing.T) {
 	require.GreaterOrEqual(t, int64(p.window), honest.part+initialWindow/2)
 }
 
-// A connection may always have its equal share of the window in flight, and then waits.
-// Waiting connections continue in order.
+// Each connection may have an equal share of the window in flight. For more packets it
+// waits while the window is full. Waiting connections continue in order.
 func TestCongestionWaits(t *testing.T) {
 	p := newTestCongestion()
 	p.window = 12

@@ -25,8 +25,8 @@ type cq struct {
 	// small messages. Both are 0 outside a poll.
 	limit, inlineLimit int
 	stored             int // number of completions in dst
-	// number of completions that push has stored in dst during this poll; they count
-	// towards the depth; 0 outside a poll
+	// number of completions in dst that push has stored; only these count towards the
+	// depth; 0 outside a poll
 	counted int
 	ring    []cqe // queued completions; grows up to depth
 	// head counts the completions taken from the ring, and tail those added. Both wrap.
@@ -44,15 +44,16 @@ type cq struct {
 	closed  atomic.Bool
 }
 
-// A cqe is a queued completion. It occupies an entry of its work queue until it is
-// polled (IBTA vol. 1, 10.8.5.1). So a CQ as deep as its work queues together never
-// overruns.
+// A cqe is a queued completion. Until it is polled, its request occupies an entry of a
+// work queue (IBTA vol. 1, 10.8.5.1). So a CQ never overruns if its depth is the sum of
+// the lengths of its work queues.
 type cqe struct {
 	wc    verbs.WC
 	space *cqSpace // belongs to the work queue of the request
 }
 
-// A cqSpace counts the entries of a work queue that queued completions occupy.
+// A cqSpace belongs to a work queue. It counts the entries that queued completions
+// occupy.
 type cqSpace struct {
 	held uint32 // number of occupied entries
 	// true once the queue pair is destroyed; Poll then skips its completions
@@ -217,8 +218,8 @@ func (c *cq) fire() {
 // Poll implements verbs.CQ.
 func (c *cq) Poll(dst []verbs.WC) (int, error) { return c.PollInline(dst, nil) }
 
-// PollInline implements verbs.InlinePoller. If the ring has enough completions, it
-// rarely calls drive; see drivePolls.
+// PollInline implements verbs.InlinePoller. While the ring has enough completions, only
+// some polls call drive; see drivePolls.
 func (c *cq) PollInline(dst []verbs.WC, data []verbs.InlineData) (int, error) {
 	s := c.shard
 	s.enter()
@@ -243,8 +244,8 @@ func (c *cq) PollInline(dst []verbs.WC, data []verbs.InlineData) (int, error) {
 	return n, nil
 }
 
-// setBatch stores the slices of a poll. They rarely change, and comparing is cheaper
-// than storing pointers.
+// setBatch stores the slices of a poll if they have changed, which is rare. The
+// comparison is cheaper than storing pointers.
 func (c *cq) setBatch(dst []verbs.WC, data []verbs.InlineData) {
 	if len(dst) != len(c.dst) || len(dst) > 0 && &dst[0] != &c.dst[0] {
 		c.dst = dst

@@ -5,8 +5,9 @@ package soft
 import "github.com/rdmaloop/rdmaloop/verbs"
 
 // A CQ that gets more completions than it can hold stays in error, and its queue pairs
-// fail (IBTA vol. 1, 10.8.5 and 11.6.3.1; ibv_get_async_event(3)). They fail in the next
-// call of drive, because one of them is processing a request now.
+// fail (IBTA vol. 1, 10.8.5 and 11.6.3.1; ibv_get_async_event(3)). One of them is in the
+// middle of processing a request. So they do not fail at once, but in the next call of
+// drive.
 
 // overflow puts a full CQ in error.
 func (c *cq) overflow() {

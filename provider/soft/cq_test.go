@@ -121,8 +121,8 @@ func (e *end) addFlushed(n int) verbs.QP {
 	return q
 }
 
-// Poll skips completions of a destroyed queue pair, and returns those of others before
-// and after.
+// Poll skips the completions of a destroyed queue pair. It returns older and newer
+// completions of other queue pairs.
 func TestPollSkipsDestroyedQueuePairs(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	a := newEnd(t, d, 0, verbs.ProgressManual)

@@ -8,7 +8,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// This file has the parts of the requester and the responder for UD only.
+// This file has the UD parts of the requester and the responder.
 
 // checkDatagram checks a UD request before it is queued.
 func checkDatagram(wr *verbs.SendWR) error {
@@ -48,8 +48,8 @@ type datagram struct {
 	payload   []byte
 }
 
-// deliverDatagram delivers a datagram, or drops and counts it. It needs the right Q_Key
-// (IBTA vol. 1, 9.6.1.4.2) and a large enough receive buffer.
+// deliverDatagram delivers a datagram. It drops and counts a datagram with a wrong Q_Key
+// (IBTA vol. 1, 9.6.1.4.2) or without a large enough receive buffer.
 func (q *qp) deliverDatagram(d *datagram) {
 	if !q.isServing() || d.qkey != q.attr.QKey {
 		q.shard.counts.Inc(counters.RcvdDatagramErr)

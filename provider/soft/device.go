@@ -127,8 +127,8 @@ func newDevice(cfg *Config) (*device, error) {
 	return d, nil
 }
 
-// managerConfig returns the configuration of connection management, with its counters of
-// the wire path.
+// managerConfig returns the configuration of connection management. The parameter wireCM
+// has the counters that connection management uses on the wire path.
 func (d *device) managerConfig(wireCM *counters.Set) *connmgr.Config {
 	return &connmgr.Config{
 		Device: d, Engine: qpEngine{d}, Start: d.start,
@@ -226,9 +226,8 @@ func (d *device) NextAsync(ev *verbs.AsyncEvent) (bool, error) { return d.async.
 // now returns the time since the device was opened.
 func (d *device) now() time.Duration { return time.Since(d.start) }
 
-// add counts a new object of a kind. It fails if there are already as many objects of
-// this kind as the parameter limit. The error contains the text in the parameter name,
-// such as "completion queues".
+// add counts a new object of a kind. The parameter limit is the largest number of such
+// objects. At the limit, the error contains the string name, such as "completion queues".
 func (d *device) add(kind objectKind, name string, limit int) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

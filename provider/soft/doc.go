@@ -31,7 +31,8 @@
 // # Limits
 //
 //   - Only one device on a host can have the UDP port 4791 of an address; see PathAuto
-//     and PathWire. Packets are sent to that port, but from other ports too.
+//     and PathWire. Packets are sent to this port, but their source port may be another
+//     one.
 //   - A loop of the reactor needs a completion vector of its own: Config.Vectors.
 //   - On the wire path the end of a peer's process is noticed only when a request is not
 //     acknowledged. On the local path it is noticed at once.
@@ -53,7 +54,8 @@
 //
 //   - With a retry count of 7, rxe retries without end. If the peer has ended and its
 //     last acknowledgement was lost, the request of rxe never completes.
-//   - When a process ends without waiting, it sends one DREQ, which may be lost.
+//   - When a process exits without waiting for the DREP, only one DREQ is sent. It may be
+//     lost.
 //   - The connection manager of Linux sets an ACK timeout of 2.1 s for both sides of a
 //     connection with rxe. So a lost packet is sent again only after this time.
 //     cm.ID.SetAckTimeout sets a shorter timeout for this side.
@@ -120,8 +122,8 @@
 //	datagram_user_refused   connections of UD senders, and UD sends, refused because of
 //	                        Config.AllowedUsers
 //	no_descriptors_err      connections on the local path refused because no file
-//	                        descriptor was free. Datagrams that a UD sender has already
-//	                        sent on the connection are still received
+//	                        descriptor was free. If a UD sender is refused, the datagrams
+//	                        that it has already sent are still received
 //	no_mappings_err         connections on the local path refused because the process has
 //	                        too many mappings (vm.max_map_count)
 //	rcvd_datagram_err       datagrams that a UD queue pair dropped because it was not
@@ -142,9 +144,9 @@
 //	                        opened. If the counter still grows, set sysctl
 //	                        net.core.rmem_max=4194304; a larger value has no effect
 //	rcvd_address_err        requests on the local path refused because the process does
-//	                        not hold the addresses that they name. A request is also
-//	                        refused if a listener on such an address has a full backlog:
-//	                        the kernel then does not return the user of the listener
+//	                        not hold the addresses that they name, or because this could
+//	                        not be checked: a listener at the address had a full backlog,
+//	                        so the kernel did not tell the listener's user
 //	rcvd_user_err           requests from this host refused because of
 //	                        Config.AllowedUsers. With PathAuto also requests and UD
 //	                        packets on the wire path from an address of this host
@@ -153,8 +155,8 @@
 //	skipped_user_err        processes of this host to which a dial sent no request because
 //	                        of Config.AllowedUsers
 //	user_limit_err          connections on the local path refused because of
-//	                        Config.MaxConnsPerUser. Datagrams that a UD sender has already
-//	                        sent on the connection are still received
+//	                        Config.MaxConnsPerUser. If a UD sender is refused, the
+//	                        datagrams that it has already sent are still received
 //
 // The packets of connection management are counted too. The local path has no packets.
 // It uses the counters of receive buffers, of exceeded retries and of datagrams.
@@ -196,7 +198,7 @@ package soft
 //	async.go              queue of asynchronous events
 //	gids.go               GIDs of the device's port
 //	rc_ack_delay.go       how long an acknowledgement is delayed
-//	bindings.go           what connection management tells about queue pairs
+//	bindings.go           connections of RC queue pairs
 //	path.go               interface of the paths of a queue pair
 //	packet_conn.go        interface for sending and receiving packets
 //	sequence.go           sequences of packets, and their PSNs
@@ -225,7 +227,7 @@ package soft
 //	requester.go          requester: choosing the requests to send
 //	completer.go          requester: completing requests of this side
 //	responder_limit.go    limits for messages of which only a part has arrived
-//	engine.go             what a path may call of its queue pair
+//	engine.go             methods of a queue pair that its path may call
 //	shm_acks.go           acknowledgements on the local path
 //	shm_conn.go           shmConn: local path of an RC queue pair
 //	shm_send.go           sending requests on the local path
@@ -247,6 +249,6 @@ package soft
 //	rc_request.go         sending requests on the wire path
 //	rc_response.go        sending acknowledgements and responses
 //	rc_completer.go       receiving acknowledgements and responses
-//	cm_engine.go          what connection management may call of the device
+//	cm_engine.go          methods of the device that connection management may call
 //	provider.go           Provider
 //	provider_other.go     Provider on other systems than Linux

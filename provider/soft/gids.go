@@ -12,8 +12,8 @@ import (
 )
 
 // A gidTable has the addresses of the host in the system's order. The index of an
-// address is its GID index. The table is read again only if needed, because reading is
-// slow.
+// address is its GID index. Reading the addresses from the system is slow. So a look-up
+// reads them again only if the table does not have what it looks for.
 type gidTable struct {
 	inUse func() []netip.Addr // returns the local addresses of the wire path's sockets
 
@@ -21,8 +21,8 @@ type gidTable struct {
 	gids []verbs.GID
 }
 
-// all reads the table again, and returns a copy. It also has addresses of 127.0.0.0/8 at
-// which the device has a socket.
+// all reads the addresses again, and returns a copy of the table. The table also has the
+// addresses of 127.0.0.0/8 at which the device has a socket.
 func (t *gidTable) all() ([]verbs.GID, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -12,8 +12,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// pollInline polls with PollInline until it has n completions. It returns them, each
-// with its bytes or nil.
+// pollInline polls with PollInline until it has n completions, and returns them. The
+// result data has the bytes of each inline message, and nil for each other completion.
 func (e *end) pollInline(n int, others ...*end) (wcs []verbs.WC, data [][]byte) {
 	e.t.Helper()
 	memory := make([]verbs.InlineData, len(e.wc))
@@ -219,8 +219,8 @@ func TestReceiveInlineRaisesEvents(t *testing.T) {
 	y.cq.AckEvents(1)
 }
 
-// SendInline accepts requests while the ring has room. Completions come in order, even
-// if PostSend takes some of the requests.
+// SendInline accepts requests while the ring has room. If a caller uses both SendInline
+// and PostSend, the completions come in the order of the calls.
 func TestSendInline(t *testing.T) {
 	x, y := newPair(t, openDevice(t, &Config{Vectors: 2}), verbs.ProgressManual)
 	for i := range 100 {
@@ -245,7 +245,8 @@ func TestSendInline(t *testing.T) {
 	require.Zero(t, x.qp.signaledCount)
 }
 
-// The peer sees the first message at once, and the next ones after the doorbell.
+// SendInline shows the peer the first message at once. The next messages wait, and
+// Doorbell shows them together.
 func TestSendInlineBeforeDoorbell(t *testing.T) {
 	x, y := newPair(t, openDevice(t, &Config{Vectors: 2}), verbs.ProgressManual)
 	for i := range 3 {

@@ -71,7 +71,7 @@ type mr struct {
 	access verbs.Access
 	// mapping that Close unmaps: buf, rounded up for huge pages; nil after Register
 	mapped []byte
-	huge   bool // mapped consists of huge pages
+	huge   bool // true if the mapping consists of huge pages
 
 	closed atomic.Bool
 	inUse  atomic.Int32 // number of remote operations that use buf now
@@ -234,9 +234,9 @@ func (p *pd) sgeMemory(sge *verbs.SGE, access verbs.Access) ([]byte, bool) {
 	return m.bytesAt(sge.Addr, sge.Length)
 }
 
-// sgeBytesFrom returns memory of the SGE in which an offset lies, from the offset to the
-// end of this SGE. The offset counts from the beginning of the first SGE. sgeBytesFrom
-// returns false if the memory is not accessible.
+// sgeBytesFrom treats the memory of all SGEs as one sequence of bytes. It returns the
+// bytes from an offset on, up to the end of the SGE in which they begin. It returns false
+// if these bytes are not accessible.
 func (p *pd) sgeBytesFrom(sges []verbs.SGE, offset uint32, access verbs.Access) ([]byte, bool) {
 	for i := range sges {
 		if offset < sges[i].Length {

@@ -18,9 +18,10 @@ const (
 	minTableSlots = 128
 )
 
-// An mrTable finds a region by its key, a random number of 32 bits, without a lock. The
-// zero value is empty. It is a hash table with open addressing. The low bits of a key
-// are its hash, and at most half of the slots are used.
+// An mrTable finds a region by its key, without a lock. The zero value is empty.
+//
+// The table is a hash table with open addressing, and at most half of its slots are used.
+// Keys are random numbers of 32 bits. The low bits of a key are its hash.
 type mrTable struct {
 	slots atomic.Pointer[mrSlots]
 
@@ -29,13 +30,12 @@ type mrTable struct {
 	regions int // number of regions in the table
 	// number of slots that are not nil
 	used int
-	// Slots of removed regions point to removedMark. Its key is 0, which is never
-	// searched.
+	// Slots of removed regions point to removedMark. Its key is 0, which no region has.
 	removedMark mr
 }
 
-// mrSlots are the slots of an mrTable, a power of two. A removed region leaves a mark
-// and not nil, because some searches continue after it.
+// mrSlots are the slots of an mrTable. Their number is a power of two. A search ends at a
+// nil slot. The slot of a removed region is not nil, so searches continue after it.
 type mrSlots []atomic.Pointer[mr]
 
 // find returns the region with the key, or nil.

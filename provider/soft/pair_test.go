@@ -58,8 +58,8 @@ func (e *end) close() {
 	}
 }
 
-// connect connects e to peer, and moves e's queue pair to RTS. The function change,
-// unless nil, modifies the attributes first.
+// connect connects e to peer, and moves e's queue pair to RTS. If the parameter change is
+// not nil, this function modifies the attributes first.
 func (e *end) connect(peer *end, change func(*verbs.QPAttr)) {
 	attr := verbs.QPAttr{
 		Port: 1, Access: verbs.AccessAll, DestQPN: peer.qp.num, PathMTU: verbs.MTU4096,

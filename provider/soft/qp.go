@@ -93,8 +93,8 @@ func (p *pd) createQP(attr *verbs.QPInitAttr) (*qp, error) {
 	return q, nil
 }
 
-// register gives the queue pair a free number, and attaches it to its shard. A UD number
-// is free on the whole host; see udPath.claim.
+// register gives the queue pair a number, and attaches it to its shard. The number of a
+// UD queue pair is unique on the host; see udPath.claim.
 func (q *qp) register() error {
 	claim, attach := func(uint32) error { return nil }, func() error { return nil }
 	if q.typ == verbs.QPTypeUD {
@@ -111,7 +111,7 @@ func (q *qp) register() error {
 	return nil
 }
 
-// attachToShard checks the CQs and the SRQ, and calls the function attach. It counts the
+// attachToShard checks the CQs and the SRQ, calls the function attach, and counts the
 // queue pair in refs of its PD, CQs and SRQ.
 func (q *qp) attachToShard(attach func() error) error {
 	q.shard.enter()
