@@ -301,8 +301,8 @@ func (q *qp) postSend(wrs []verbs.SendWR) (n int, err error) {
 	return n, err
 }
 
-// SendInline implements verbs.InlineSender. It returns false in automatic progress, and
-// if the message has to wait.
+// SendInline implements verbs.InlineSender. It returns false if the progress is automatic
+// or the message has to wait.
 func (q *qp) SendInline(id uint64, flags verbs.SendFlags, data []byte) bool {
 	if q.shard.auto || q.state != verbs.StateRTS || q.hasUnsent() || q.rnr.waiting || q.sq.full() ||
 		len(data) > q.caps.MaxInline || flags&verbs.SendFence != 0 {
@@ -354,9 +354,9 @@ func (q *qp) Close() error {
 	}
 	q.closed.Store(true)
 	q.reset()
+	// From now on Poll skips the completions of q.sq and q.rq. It still returns those of
+	// SRQ buffers.
 	q.sq.destroyed = true
-	// From now on Poll skips the completions of these queues, but not those of SRQ
-	// buffers.
 	q.rq.destroyed = true
 	if q.path != nil {
 		q.path.detach()

@@ -45,8 +45,8 @@ func (s *qpDemux) sendDue() {
 	}
 }
 
-// sendListed calls sendDue of the listed queue pairs, and keeps those with unsent
-// packets. It is separate so that the compiler inlines sendDue.
+// sendListed lets the queue pairs in s.due send. Queue pairs with unsent packets stay in
+// s.due. sendListed is a separate function so that the compiler inlines qpDemux.sendDue.
 func (s *qpDemux) sendListed() {
 	n := 0
 	// q.sendDue can append to s.due.

@@ -92,7 +92,8 @@ func (q *qp) setAttrs(attr *verbs.QPAttr, mask verbs.QPAttrMask) {
 	set(verbs.AttrRNRRetry, func() { a.RNRRetry = attr.RNRRetry; q.rnr.retriesLeft = attr.RNRRetry })
 }
 
-// enterState does the work of a state change. Both states may be equal.
+// enterState does the work of a state change. The parameters from and to are equal if
+// Modify keeps the state.
 func (q *qp) enterState(from, to verbs.QPState) {
 	switch to {
 	case verbs.StateReset:
@@ -168,7 +169,8 @@ func (q *qp) flushReceives() {
 	}
 }
 
-// reset enters RESET. It empties the queues without completions. RC loses its path.
+// reset enters RESET. It empties the queues without completions. An RC queue pair loses
+// its path. A UD queue pair keeps its path.
 func (q *qp) reset() {
 	q.rnr.timer.stop()
 	q.responseTimer.stop()
@@ -210,8 +212,9 @@ func (q *qp) connect(attr *verbs.QPAttr) error {
 	return nil
 }
 
-// overWire reports whether an RC queue pair uses the wire path. With PathAuto, its
-// binding decides. Without a binding, peers on other hosts use the wire path.
+// overWire reports whether an RC queue pair uses the wire path. With PathAuto, the
+// binding of the queue pair decides. If there is no binding, the wire path is used for a
+// peer on another host.
 func (q *qp) overWire(peer netip.Addr) (bool, error) {
 	local, wire := q.dev.bindings.path(q.num)
 	switch {

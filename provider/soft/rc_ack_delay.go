@@ -6,8 +6,8 @@ const (
 	// maxDelayedPackets is how many packets one delayed acknowledgement may cover.
 	// Arbitrary.
 	maxDelayedPackets = 16
-	// An acknowledgement is delayed until the maxAckDelays-th call of drive at most. With
-	// constant polling, this takes about ten microseconds.
+	// maxAckDelays limits the delay of an acknowledgement, in calls of drive. With
+	// constant polling, the limit is about ten microseconds.
 	maxAckDelays = 64
 )
 
@@ -16,8 +16,8 @@ type ackState uint8
 
 const (
 	// ackNotDue: the peer waits for no acknowledgement. A connection begins in this
-	// state, and returns to it when an acknowledgement or a NAK is sent. It ends when a
-	// request asks for an acknowledgement.
+	// state, and returns to this state when an acknowledgement or a NAK is sent. The next
+	// state is ackDue.
 	ackNotDue ackState = iota
 	// ackDue: the next call of drive sends an acknowledgement. The state is entered when
 	// a request that asks for one is executed or repeated.

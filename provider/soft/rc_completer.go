@@ -40,9 +40,9 @@ func (c *rcConn) receiveAck(syndrome wire.Syndrome, seq uint64) {
 	}
 }
 
-// ackUpTo processes an acknowledgement of all requests below seq. If the response of a
-// READ or atomic is missing, it is requested again (IBTA vol. 1, 9.7.5.1.4). ackUpTo
-// then returns false, and also if the queue pair has failed.
+// ackUpTo processes an acknowledgement of all requests below seq. It returns false if the
+// queue pair has failed, or the response of a READ or atomic is missing. A missing
+// response is requested again (IBTA vol. 1, 9.7.5.1.4).
 func (c *rcConn) ackUpTo(seq uint64) bool {
 	known := seq
 	if w := c.q.expectedResponse(); w != nil {
@@ -69,7 +69,8 @@ func (c *rcConn) onProgress(seq uint64) {
 	c.cong.grow(before - c.cong.inFlight)
 	c.cong.shared.resume()
 	if probed := c.retry.onProgress(); probed > 0 && c.req.ackedEnd < c.req.sentEnd {
-		c.cong.shrink(probed) // The packets in flight after the acknowledged one were lost.
+		// The peer has answered the tail probe, but lacks later packets.
+		c.cong.shrink(probed)
 	}
 	if c.q.hasUnsent() {
 		c.schedule()
@@ -123,7 +124,7 @@ func (c *rcConn) receiveNAK(code wire.NAKCode, seq uint64) {
 	case int(code) >= len(nakOutcomes):
 		return // The code is reserved, or RC does not use it.
 	case c.q.awaitsRNRTimer() && code == wire.NAKSequence:
-		// When the RNR timer fires, all these packets are sent again anyway.
+		// When the RNR timer fires, all unacknowledged packets are sent again anyway.
 		return
 	case !c.ackUpTo(seq):
 		return

@@ -118,8 +118,8 @@ func TestWireReadGoesOnFromTheFirstMissingPacket(t *testing.T) {
 	}
 }
 
-// When a READ's response seems lost, the READ stops counting as outstanding until it is
-// requested again. A response before that must not reduce the count again.
+// When a READ's response seems lost, the field readsInFlight becomes 0. If the response
+// was only late, its arrival must not make readsInFlight negative.
 func TestWireLateResponseAndTheDepth(t *testing.T) {
 	p := newScript(t, func(attr *verbs.QPAttr) { attr.MaxRdAtomic = 1 })
 	p.post(1, verbs.OpRead, 1)
@@ -185,9 +185,9 @@ func TestWireCongestionAfterFailedRead(t *testing.T) {
 	require.EqualValues(t, 16, g.window)
 }
 
-// The test marks a SEND as failed on this side. One ACK then arrives for the SEND and the
-// READ after it, whose response was lost. Because of the SEND, the connection fails. So
-// the READ is not requested again.
+// A SEND has failed on this side. Then an ACK arrives. It acknowledges the SEND, and
+// shows that the response of the next request, a READ, was lost. The connection fails
+// because of the SEND, so the READ is not requested again.
 func TestWireNoRetransmissionAfterFailure(t *testing.T) {
 	p := newScript(t)
 	g := p.conn.cong.shared

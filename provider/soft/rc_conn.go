@@ -91,8 +91,8 @@ func (c *rcConn) sendDue() (done bool) {
 	return done
 }
 
-// send sends what can be sent now, and returns false if something is left. Requests go
-// first: an application waits for them.
+// send sends what can be sent now, requests before responses. It returns false if
+// something is left.
 func (c *rcConn) send() (done bool) {
 	requested := c.sendRequests()
 	return c.sendResponses() && requested

@@ -19,16 +19,15 @@ const probeDelay = 500 * time.Microsecond
 type creditProbe uint8
 
 const (
-	// creditProbeNone: no message may be sent without a credit. The state is entered
-	// when a probe was sent or an advertisement has arrived. It ends when the next
-	// message needs a credit, and all packets before it are acknowledged.
+	// creditProbeNone: no message may be sent without a credit. If the next message lacks
+	// a credit when all sent packets are acknowledged, the next state is creditProbeWait.
 	creditProbeNone creditProbe = iota
 	// creditProbeWait: the timer runs, and leads to creditProbeAllowed. An advertisement
 	// leads to creditProbeNone.
 	creditProbeWait
-	// creditProbeAllowed: one message may be sent without a credit, which leads to
-	// creditProbeNone. A connection begins in this state, because advertisements come
-	// with acknowledgements.
+	// creditProbeAllowed: one message may be sent without a credit. The next state is
+	// creditProbeNone. A connection begins in creditProbeAllowed, because the first
+	// advertisement arrives with the first acknowledgement.
 	creditProbeAllowed
 )
 
@@ -57,12 +56,13 @@ func (r *rcCredits) lacks(w *wqe) bool {
 }
 
 // allows reports whether the credits allow the next packet of w, a SEND or WRITE. A
-// packet may always be sent again. Without a credit, a message may be a probe if all
-// earlier packets are acknowledged:
+// packet may always be sent again. If w lacks a credit and all earlier packets are
+// acknowledged, w may be sent as a probe:
 //
-//   - The first packet of a SEND is the probe. Its acknowledgement shows that the peer
-//     has taken a buffer for the rest.
-//   - A WRITE with immediate data is sent completely. Its last packet takes the buffer.
+//   - Of a SEND, the first packet is sent. When that packet is acknowledged, the peer has
+//     taken a buffer, so the other packets may be sent.
+//   - A WRITE with immediate data is sent completely, because only its last packet takes
+//     a buffer.
 func (r *rcCredits) allows(w *wqe, req *rcRequester) bool {
 	switch {
 	case !r.lacks(w) || req.wasSent():
@@ -79,8 +79,8 @@ func (r *rcCredits) allows(w *wqe, req *rcRequester) bool {
 	return r.probe == creditProbeAllowed
 }
 
-// probeSent records that a packet was sent without a credit. In creditProbeWait that
-// packet was a retransmission.
+// probeSent is called for each packet that was sent without a credit. It leads from
+// creditProbeAllowed to creditProbeNone.
 func (r *rcCredits) probeSent() {
 	if r.probe == creditProbeAllowed {
 		r.probe = creditProbeNone
@@ -127,7 +127,8 @@ func (r *rcCredits) advertise(msn psn.Value, buffers int) wire.Syndrome {
 // usedUp reports whether the peer has no credit left.
 func (r *rcCredits) usedUp(msn psn.Value) bool { return r.Sends && r.advertised.Sub(msn) <= 0 }
 
-// enough reports whether the credits last for the time of a delayed acknowledgement.
+// enough reports whether the peer has so many credits left that an acknowledgement may be
+// delayed.
 func (r *rcCredits) enough(msn psn.Value) bool {
 	return !r.Sends || r.advertised.Sub(msn) > maxDelayedPackets
 }

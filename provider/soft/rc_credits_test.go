@@ -169,7 +169,8 @@ func TestWireCreditsAvoidRNR(t *testing.T) {
 	}
 }
 
-// newTestShard returns a shard with its clock at 0. Expire fires its timers.
+// newTestShard returns a shard whose clock is at 0. Tests fire its timers with
+// timers.Expire.
 func newTestShard() *shard { return &shard{clock: func() time.Duration { return 0 }} }
 
 // newRCCredits returns the credits of a connection with flow control, before any

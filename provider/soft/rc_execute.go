@@ -66,8 +66,8 @@ func (c *rcConn) execute(p wire.Packet) {
 // accessSource implements path. The source is the peer's IP address.
 func (c *rcConn) accessSource() (access.Source, bool) { return access.RemoteSource(c.to.Remote), true }
 
-// requestsPending implements path. It is called when a timer has fired, and always
-// returns false: the shard processes all packets before a timer fires.
+// requestsPending implements path. Only a timer calls it. The shard has processed all
+// packets before a timer fires, so none are pending.
 func (c *rcConn) requestsPending() bool { return false }
 
 // abort implements path. The next call of drive sends the NAK, and calls requestFailed.

@@ -66,7 +66,7 @@ func newModelEnd(e *end, seed uint64, todo int, mtu verbs.MTU) *modelEnd {
 	return s
 }
 
-// fill fills b with pseudorandom bytes, the same for equal numbers.
+// fill fills b with pseudorandom bytes, which depend only on the parameter number.
 func fill(b []byte, number uint64) {
 	x := number*0x9e3779b97f4a7c15 + 1
 	for ; len(b) >= 8; b = b[8:] {

@@ -105,7 +105,8 @@ func dataOpcode(w *wqe, first, last bool) wire.Opcode {
 }
 
 // sendReadRequest requests the next piece of a READ's response, or the rest of a piece
-// after a loss (IBTA vol. 1, 9.7.5.1.2). Each is a READ for the peer.
+// after a loss (IBTA vol. 1, 9.7.5.1.2). The peer executes each of these requests as a
+// READ.
 func (c *rcConn) sendReadRequest(w *wqe, last uint64) bool {
 	n := min(readPiece-(c.req.seq-w.rc.firstSeq)%readPiece, last+1-c.req.seq)
 	if c.req.readsInFlight >= int(c.q.attributes().MaxRdAtomic) || !c.windowAllows(n) {
@@ -167,8 +168,8 @@ func (c *rcConn) windowAllows(n uint64) bool {
 // to be sent again, and sendInline keeps no copy.
 func (*rcConn) sendInline(verbs.SendFlags, []byte) (seq uint64, ok bool) { return 0, false }
 
-// wantsAck reports whether the next packet needs the AckReq bit even in the middle of a
-// message. The packet takes n sequences. These packets need the bit:
+// wantsAck reports whether a packet of n sequences needs the AckReq bit, even if it does
+// not end a message. These packets need the bit:
 //
 //   - a tail probe
 //   - every ackEveryPackets-th packet, or every quarter of the window if that is less

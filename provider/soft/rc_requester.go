@@ -42,8 +42,8 @@ func (r *rcRequester) sent(n uint64, ackReq bool) {
 	}
 }
 
-// acknowledge records that all sequences below the parameter end were acknowledged.
-// After goBack some of them need not be sent again.
+// acknowledge records that all sequences below the parameter end were acknowledged. After
+// goBack, packets below the parameter end are not sent again.
 func (r *rcRequester) acknowledge(end uint64) {
 	r.ackedEnd, r.seq = end, max(r.seq, end)
 }
@@ -57,7 +57,7 @@ func (r *rcRequester) goBack() {
 func (r *rcRequester) responseFrom(w *wqe) uint64 { return max(r.ackedEnd, w.rc.firstSeq) }
 
 // readDone records that the response of an atomic, or of a piece of a READ, is complete.
-// After goBack, readsInFlight may be 0 already.
+// If goBack has set readsInFlight to 0, a late response does not change it.
 func (r *rcRequester) readDone() {
 	if r.readsInFlight > 0 {
 		r.readsInFlight--

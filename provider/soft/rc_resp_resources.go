@@ -2,8 +2,8 @@
 
 package soft
 
-// A respResource is a response resource: an executed READ or atomic of the peer, which
-// may request the response again.
+// A respResource is a response resource: an executed READ or atomic, whose response the
+// peer may request again.
 type respResource struct {
 	atomic bool
 	// sequences of the first and the last response packet
@@ -43,8 +43,8 @@ func (r *respResources) add() *respResource {
 	return res
 }
 
-// full reports whether the peer has reached its limit of outstanding READs and atomics.
-// Then the oldest response was not sent completely.
+// full reports whether the peer has reached its limit of outstanding READs and atomics. A
+// READ or atomic is outstanding until its whole response was sent.
 func (r *respResources) full() bool {
 	return r.added >= uint64(len(r.entries)) && !r.at(r.oldest()).sent
 }

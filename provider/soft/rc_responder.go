@@ -46,8 +46,8 @@ type rcResponder struct {
 
 	nakState nakState
 	nak      wire.Syndrome // syndrome of the last NAK that was due
-	// 1 plus the sequence of the first duplicate since the last new request; 0 without
-	// one
+	// sequence of the first duplicate since the last new request, plus 1; 0 if there was
+	// no duplicate
 	duplicateEnd uint64
 	fatal        outcome // outcome of the request that ends the queue pair, or outcomeAck
 }
@@ -58,7 +58,7 @@ func (r *rcResponder) init(attr *verbs.QPAttr) {
 }
 
 // accepts returns the sequence of a request packet. It returns false if the sequence is
-// negative, or an earlier request ends the queue pair.
+// negative, or an earlier request has failed.
 func (r *rcResponder) accepts(v psn.Value) (seq uint64, ok bool) {
 	seq, ok = nearestSeq(v, r.base, r.expected)
 	return seq, ok && r.fatal == outcomeAck
@@ -116,8 +116,9 @@ func (r *rcResponder) advance(n uint64, ends bool) {
 	}
 }
 
-// onDuplicate is called for a packet that was executed before. It returns true if the
-// repeated response did not arrive either.
+// onDuplicate is called when an executed packet arrives again. It returns true if
+// duplicateEnd already belongs to this packet. The repeated response was then probably
+// lost.
 func (r *rcResponder) onDuplicate(seq uint64) (again bool) {
 	if r.duplicateEnd == 0 {
 		r.duplicateEnd = seq + 1

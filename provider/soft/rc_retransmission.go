@@ -13,10 +13,9 @@ import (
 type recovery uint8
 
 const (
-	// recoveryNone: the packets in flight were sent in order, and the peer has reported
-	// no loss among them. A connection begins in this state. A new acknowledgement leads
-	// back to it. An ACK timeout does too, after which all unacknowledged packets are
-	// sent again in order.
+	// recoveryNone: the peer has reported no loss of the packets in flight. A connection
+	// begins in this state. The state is entered again at each new acknowledgement and at
+	// each ACK timeout.
 	recoveryNone recovery = iota
 	// recoveryResend: all unacknowledged packets are sent again, after the peer has
 	// reported a loss or the RNR timer has fired. Further reports of the loss are
@@ -47,12 +46,13 @@ type retransmission struct {
 	progressed bool
 	// time without progress, up to the last check
 	sinceProgress time.Duration
-	// packets in flight before the tail probe, at least 1; only in recoveryTailProbe
+	// only in recoveryTailProbe: packets in flight before the probe, 1 if there were none
 	tailProbed uint64
 	timer      timer
 }
 
-// maxCheckCode limits checkPeriod to the time of this code, 16.8 ms. Arbitrary.
+// maxCheckCode limits checkPeriod. As the code of an ACK timeout, it means 16.8 ms.
+// Arbitrary.
 const maxCheckCode = 12
 
 // checkPeriod returns how often the timer checks for progress: a quarter of the ACK
@@ -61,9 +61,9 @@ func checkPeriod(code uint8) time.Duration {
 	return min(verbs.AckTimeout(code)/4, verbs.AckTimeout(maxCheckCode))
 }
 
-// start begins to watch for an ACK timeout. The timer fires after each checkPeriod, so
-// no packet needs a clock reading. A loss is noticed after 1 to 1.25 ACK timeouts; four
-// are allowed (IBTA vol. 1, 9.7.6.1.3).
+// start begins to watch for an ACK timeout. To avoid a clock reading for each packet, the
+// timer checks for progress after each checkPeriod. So a loss is noticed after 1 to 1.25
+// times the ACK timeout. The standard allows up to 4 times (IBTA vol. 1, 9.7.6.1.3).
 func (r *retransmission) start(code uint8) {
 	r.progressed, r.sinceProgress = false, 0
 	r.timer.start(checkPeriod(code))
@@ -96,8 +96,8 @@ func (r *retransmission) countRetry(limit uint8) bool {
 	return true
 }
 
-// goBack records that all unacknowledged packets are sent again. The parameter entered is
-// the new state: recoveryNone after an ACK timeout, otherwise recoveryResend.
+// goBack is called when all unacknowledged packets have to be sent again. The parameter
+// entered is the new state: recoveryNone after an ACK timeout, otherwise recoveryResend.
 func (r *retransmission) goBack(entered recovery) { r.state, r.progressed = entered, true }
 
 // startTailProbe enters recoveryTailProbe. If the probe is not acknowledged, the timer

@@ -136,8 +136,8 @@ func TestWireTimeoutIsNotShortened(t *testing.T) {
 	p.wantRequest("the timeout of the request has passed", wire.SendOnly, 1)
 }
 
-// When a transfer's last packets are lost, the requester repeats them soon after the ACK
-// timeout, counted from the last acknowledgement.
+// When the last packets of a transfer are lost, the ACK timeout counts from the last
+// acknowledgement. Soon after the timeout, the requester sends the packets again.
 func TestWireTailLoss(t *testing.T) {
 	look := scriptTimeout / 4
 	for answered := time.Duration(1); answered < scriptTimeout; answered += look / 3 {

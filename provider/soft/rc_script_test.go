@@ -160,7 +160,7 @@ func (p *script) nak(code wire.NAKCode, seq uint64) wire.Packet {
 	return p.syndrome(wire.NAK(code), seq)
 }
 
-// next removes the oldest packet from out, which must have the given opcode and PSN.
+// next removes the oldest packet from out. The packet must have the given opcode and PSN.
 func (p *script) next(why string, op wire.Opcode, number psn.Value) wire.Packet {
 	p.t.Helper()
 	require.NotEmpty(p.t, p.out, "%s: nothing was sent", why)

@@ -17,7 +17,7 @@ import (
 // The peer of the second one misbehaves.
 type neighbours struct {
 	*sim
-	// Element 0 of each array is the end of this side, element 1 that of the peer.
+	// In each array, element 0 is this side's end, and element 1 is the peer's end.
 	honest, second [2]*end
 	started        int // number of outstanding messages of the second connection
 }
@@ -75,8 +75,8 @@ func (n *neighbours) run() time.Duration {
 	return 0
 }
 
-// A peer that reports received packets as lost slows down its own connection, and hardly
-// another one to the same address.
+// A peer that reports received packets as lost slows down its own connection. Another
+// connection to the same address keeps at least two thirds of its throughput.
 func TestWireFakedLossesSlowOwnConnOnly(t *testing.T) {
 	fair := newNeighbours(t).run()
 

@@ -32,7 +32,7 @@ type sim struct {
 
 // A simHost is the packetConn of a shard. It computes and checks the ICRC as udp.Conn
 // does. Its address is an IPv6 address from the range for examples (RFC 3849). IPv4 is
-// not simulated, because the ICRC then also covers the identification in the IP header.
+// not simulated: over IPv4 the ICRC also covers the identification in the IP header.
 type simHost struct {
 	sim   *sim
 	addr  netip.Addr

@@ -23,7 +23,7 @@ type recvQueue struct {
 // An rqe is a posted receive buffer.
 type rqe struct {
 	id   uint64
-	size uint32      // size of the memory in bytes; the largest uint32 if it is larger
+	size uint32      // bytes of the memory, at most the largest uint32
 	sges []verbs.SGE // memory of the buffer; a part of recvQueue.sges
 }
 

@@ -10,8 +10,7 @@ import (
 // completes requests.
 type requester struct {
 	reads int // number of READs and atomics outstanding
-	// position in the send queue; READs and atomics at earlier positions do not wait for
-	// a response
+	// position in the send queue; no earlier READ or atomic waits for a response
 	nextRead uint32
 	rnr      rnrRetry
 	// number of outstanding signaled requests, plus the unsignaled READs and atomics
@@ -113,8 +112,9 @@ func (q *qp) hasUnsent() bool { return q.sq.next != q.sq.tail }
 // sendQueueEmpty reports whether all posted requests have completed.
 func (q *qp) sendQueueEmpty() bool { return q.sq.oldest == q.sq.tail }
 
-// awaitsAck reports whether each acknowledgement has to be processed at once. A signaled
-// request, a request that is not sent yet, or SQD may wait for the acknowledgement.
+// awaitsAck reports whether each acknowledgement has to be processed at once. This is so
+// if a signaled request, a READ or an atomic is outstanding, if a request is unsent, and
+// in SQD.
 func (q *qp) awaitsAck() bool {
 	return q.signaledCount > 0 || q.hasUnsent() || q.state == verbs.StateSQD
 }

@@ -36,8 +36,9 @@ type responder struct {
 	writeLength    uint32      // bytes of the whole current WRITE
 }
 
-// expects reports whether a fragment may come next. The parameter first marks the first
-// fragment of a message. The parameter state is the state of its message.
+// expects reports whether a fragment may come next. The parameter first is true for the
+// first fragment of a message. The parameter state is messageSend for a SEND, and
+// messageWrite for a WRITE.
 func (rs *responder) expects(first bool, state messageState) bool {
 	if first {
 		return rs.message == messageNone
@@ -45,8 +46,9 @@ func (rs *responder) expects(first bool, state messageState) bool {
 	return rs.message == state
 }
 
-// A memoryRange is the memory of a READ or WRITE that was not accessed yet. Its region
-// is looked up for each fragment, because it may be closed.
+// A memoryRange is the memory of a READ or WRITE, or the part that is still to be
+// accessed. The memory region is looked up for each fragment, because the region may be
+// closed in between.
 type memoryRange struct {
 	addr uint64
 	key  uint32
