@@ -19,8 +19,10 @@ type acceptor struct {
 	engine  *Engine
 	channel *cm.EventChannel
 
-	// mu guards the fields below. It is also held while an event is unacknowledged,
-	// because its ID can not be closed or moved then.
+	// mu guards the fields below. An ID can not be closed or moved while an event of the
+	// ID is unacknowledged. So mu is held from the fetch of an event until the
+	// acknowledgement. Functions that other goroutines call to close or move an ID hold
+	// mu too.
 	mu        sync.Mutex
 	listeners map[*Listener]struct{}
 	// Connection requests whose ID is on the acceptor's channel.
@@ -123,21 +125,19 @@ func (a *acceptor) removeListenersOf(dev verbs.Device) (removed []*Listener) {
 	return removed
 }
 
-// reject rejects a request. The caller must have called req.decide before, with the
-// result true.
+// reject rejects a request. Before the call, req.decide must have returned true.
 func (a *acceptor) reject(req *ConnRequest, privateData []byte) error {
 	return a.rejectWith(req, func() error { return req.id.Reject(privateData) })
 }
 
-// rejectNoResources rejects a request because this side has no room. The caller must
-// have called req.decide before, with the result true.
+// rejectNoResources rejects a request because this side has no room. Before the call,
+// req.decide must have returned true.
 func (a *acceptor) rejectNoResources(req *ConnRequest) error {
 	return a.rejectWith(req, req.id.RejectNoResources)
 }
 
-// rejectWith rejects a request by sendReject, and closes its ID. If the request has
-// already ended, rejectWith returns the reason. It holds mu so that no event of the ID
-// is unacknowledged.
+// rejectWith rejects a request by sendReject, and closes the ID of the request. If the
+// request has already ended, rejectWith returns the reason.
 func (a *acceptor) rejectWith(req *ConnRequest, sendReject func() error) error {
 	a.mu.Lock()
 	err := req.endedBy.err()
@@ -150,9 +150,8 @@ func (a *acceptor) rejectWith(req *ConnRequest, sendReject func() error) error {
 	return err
 }
 
-// moveID moves the ID of an accepted request to the event channel of its loop. If the
-// request has ended, moveID returns the reason. It holds mu so that no event of the ID
-// is unacknowledged.
+// moveID moves the ID of an accepted request to the event channel of a loop. If the
+// request has ended, moveID returns the reason.
 func (a *acceptor) moveID(req *ConnRequest, channel *cm.EventChannel) error {
 	a.mu.Lock()
 	err := req.endedBy.err()

@@ -8,8 +8,9 @@ import (
 )
 
 // A Buffer is registered memory of Config.MaxMessage bytes, outside the Go heap. Lease
-// returns an empty Buffer for sending, and Message.Keep that of a received message. The
-// application owns it until Release, or until SendBuffer accepts it.
+// returns an empty Buffer for sending. Message.Keep returns a Buffer with a received
+// message. The application owns the Buffer until Release, or until SendBuffer accepts
+// the Buffer.
 //
 // A Buffer belongs to one loop, whose goroutine may call its methods. Any goroutine may
 // use its bytes. When the loop ends, the memory is unmapped: see Handler.OnShutdown.
@@ -27,9 +28,9 @@ type Buffer struct {
 	state bufferState
 	index uint32  // index in slab.all
 	next  *Buffer // next buffer in a free list or a bufferList
-	// Only the Buffer Loop.inlineBuffer uses the fields kept and serial. If Keep was
-	// called for the present message, kept is the copy that Keep has returned, and else
-	// nil. The field serial counts the messages received inline, modulo 2^32.
+	// The fields kept and serial are only used in Loop.inlineBuffer. The field kept is the
+	// copy that Keep has made of the present message, or nil. The field serial counts the
+	// messages received inline, modulo 2^32.
 	kept   *Buffer
 	serial uint32
 	// refillFor is set when the application keeps this buffer, and there is no memory for

@@ -1,9 +1,8 @@
 package reactor
 
-// A catchUp polls a CQ. It is complete when all completions are handled that the CQ had
-// at the first poll. A connection uses a catchUp before a time limit ends the connection:
-// if the loop was delayed, the CQ may have completions that the loop has not polled yet.
-// The zero value is ready to use.
+// A catchUp handles the completions that a CQ has at the first poll. It is used when a
+// time limit has passed, before the connection ends. If the loop was delayed, the awaited
+// completion may already be in the CQ. The zero value is ready to use.
 type catchUp struct {
 	// The catchUp is complete when completionQueue.handled reaches this value. The value
 	// is 0 if no catchUp is in progress.

@@ -49,7 +49,8 @@ func (k *clock) read() time.Duration {
 	return k.now
 }
 
-// after reads the system's clock, and returns the time that is d later: see later.
+// after reads the system's clock and adds d to the time. The function later limits the
+// sum.
 func (k *clock) after(d time.Duration) time.Duration { return later(k.read(), d) }
 
 // later returns t+d. A negative d counts as 0. A sum above the largest time.Duration,
@@ -62,8 +63,8 @@ func later(t, d time.Duration) time.Duration {
 }
 
 // advance ends an interval in which the loop was awake. The parameter now is the present
-// time since origin. advance adds the time since the last reading to busy or spinning.
-// Then the parameter now becomes the last reading.
+// time since origin. advance adds the length of the interval to the field busy or
+// spinning, and stores the present time in k.now.
 func (k *clock) advance(now time.Duration) {
 	gap := now - k.now
 	if k.worked {
@@ -75,13 +76,12 @@ func (k *clock) advance(now time.Duration) {
 	k.now, k.pendingCost, k.worked = now, 0, false
 }
 
-// wake ends a sleep, which began at the last reading. It reads the system's clock and
-// adds the time in between to slept.
+// wake reads the system's clock and ends a sleep: see wakeAt.
 func (k *clock) wake() { k.wakeAt(time.Since(k.origin)) }
 
-// wakeAt ends a sleep. The parameter now is the present time since origin. wakeAt adds
-// the time since the last reading to slept. Then the parameter now becomes the last
-// reading.
+// wakeAt ends a sleep, which began at the last reading. The parameter now is the present
+// time since origin. wakeAt adds the length of the sleep to the field slept, and stores
+// the present time in k.now.
 func (k *clock) wakeAt(now time.Duration) {
 	k.slept += now - k.now
 	k.now, k.pendingCost, k.worked = now, 0, false

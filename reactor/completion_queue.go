@@ -72,7 +72,7 @@ func (d *loopDevice) openQueue() (*completionQueue, error) {
 }
 
 // reserve reserves places for one connection on the oldest CQ that has enough, or on a
-// new one. So the newest CQs become unused first, for trimQueues.
+// new one. So the newest CQs become unused first, and trimQueues can close them.
 func (d *loopDevice) reserve() (*completionQueue, error) {
 	need := d.completionsPerConn()
 	for _, q := range d.queues {

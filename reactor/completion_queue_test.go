@@ -210,9 +210,9 @@ func TestCQsArePolledInTurn(t *testing.T) {
 	require.EqualValues(t, 1, last.Stats().Messages)
 }
 
-// TestHeldCompletionsAreNotAnEmptyPoll checks a poll after Arm. Arm also polls the CQ,
-// and holds the completions that it finds for the next poll. That poll must not count in
-// emptyPolls, because the CQ may have new completions.
+// TestHeldCompletionsAreNotAnEmptyPoll checks the first poll after an Arm that has found
+// completions. This poll returns only the completions that Arm has found. New completions
+// may be in the CQ, so this poll must not count in emptyPolls.
 func TestHeldCompletionsAreNotAnEmptyPoll(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, nil)
 	require.NoError(t, p.accepted.Send(nil))

@@ -31,12 +31,13 @@ type Config struct {
 	// SpinBudget is how long a loop with IdleAdaptive polls after its last work before it
 	// sleeps. Zero means 50µs.
 	SpinBudget time.Duration
-	// SafetyTimeout is the longest sleep of a loop, because events can be lost.
-	// Stats.Rescues counts lost events. Zero means 100ms.
+	// SafetyTimeout is the longest sleep of a loop. If the device loses an event, the loop
+	// wakes after this time at the latest. Stats.Rescues counts lost events. Zero means
+	// 100ms.
 	SafetyTimeout time.Duration
-	// EpollEvery is how many turns a loop that does not sleep takes between two checks of
-	// epoll. Epoll reports connection events, device events and registered descriptors.
-	// Zero means 1024. While a connection opens, it is at most 16.
+	// EpollEvery is the number of turns between two checks of epoll, in a loop that does
+	// not sleep. Epoll reports connection events, device events and registered
+	// descriptors. Zero means 1024. While a connection opens, at most 16 turns pass.
 	EpollEvery int
 	// CompletionBudget is how many completions of one device a loop handles in one turn.
 	// With several completion queues a turn may handle up to CompletionBudget-1 more.
@@ -55,18 +56,18 @@ type Config struct {
 	SlowCallback time.Duration
 
 	// MaxInFlight is how many operations one connection may have outstanding. Without
-	// SharedRecvBuffers it is also the number of its receive buffers. Zero means 63,
-	// which needs less memory than 64: a send queue has one more entry, and its size
-	// becomes a power of two.
+	// SharedRecvBuffers it is also the number of its receive buffers. Zero means 63. With
+	// one more entry for a probe, the send queue then has 64 entries. A send queue has a
+	// power of two entries, so MaxInFlight 64 would need 128 entries.
 	MaxInFlight int
 	// MaxMessage is the size in bytes of a receive buffer and of the longest message.
 	// Both sides should use the same value. Zero means 4096. A message longer than the
 	// peer's buffer ends the connection: the sender gets verbs.StatusRemInvReqErr and the
 	// receiver verbs.StatusLocLenErr.
 	MaxMessage int
-	// MaxInline is the size in bytes of the largest message whose bytes are sent in the
-	// work request instead of registered memory. The device may have a lower limit. Zero
-	// means 128, negative none.
+	// MaxInline is the size in bytes of the largest message that is sent inline. The bytes
+	// of an inline message are copied into the work request, and need no registered
+	// memory. The device may have a lower limit. Zero means 128, negative none.
 	MaxInline int
 	// MaxConns is the maximum number of connections of one loop, including those that are
 	// opening, closing or disconnecting. Further ones are refused with
@@ -104,9 +105,9 @@ type Config struct {
 	// the provider's choice. The soft provider chooses 1.07s: with 7 retries a connection
 	// survives a network outage of 5s.
 	AckTimeout time.Duration
-	// ResponderResources is how many READs and atomics of the peer this side executes at
-	// a time, for each connection. Zero means 16 or the device's lower limit. Negative
-	// means none.
+	// ResponderResources is the number of the peer's READs and atomics that this side
+	// executes at a time, for each connection. Zero means 16 or the device's lower limit.
+	// Negative means none.
 	ResponderResources int
 	// InitiatorDepth is how many READs and atomics of this side may be in flight, for
 	// each connection. Further ones wait in the send queue. Zero means 16 or the device's

@@ -44,8 +44,8 @@ type Conn struct {
 	heldMessages bufferList // messages received before OnOpen
 
 	stateTimer timerheap.Timer // timer for the time limit of the present state, see connState
-	// openTimeouts is how often onOpenTimeout may still be called. It is 0 before the first
-	// call.
+	// The first call of onOpenTimeout sets openTimeouts to the largest number of calls.
+	// Each call subtracts 1.
 	openTimeouts int
 	deadline     timerheap.Timer // timer for SetDeadline
 	keepalive    timerheap.Timer // timer that calls onKeepaliveTimer
@@ -56,8 +56,8 @@ type Conn struct {
 	deviceEvents deviceEventsState // whether the events of the device were fetched, see conn_device_events.go
 
 	// emptyPollsAtDisconnect is the value that queue.emptyPolls had when cm.Disconnected
-	// was received. As long as queue.emptyPolls has this value, the CQ may have
-	// completions from before cm.Disconnected: see stateAwaitingEmptyCQ.
+	// was received. When queue.emptyPolls exceeds this value, all completions from before
+	// cm.Disconnected were polled: see stateAwaitingEmptyCQ.
 	emptyPollsAtDisconnect uint64
 
 	dialOptions *DialOptions // the pointer that was passed to Dial; nil on the accepting side
@@ -89,8 +89,8 @@ type sendRequest struct {
 // ConnParams are the negotiated parameters of a connection, as they apply to this side.
 // Source: rdma_connect(3), rdma_accept(3).
 type ConnParams struct {
-	ResponderResources uint8 // how many READs and atomic operations of the peer this side executes at a time
-	InitiatorDepth     uint8 // how many READs and atomic operations of this side can be in flight
+	ResponderResources uint8 // number of the peer's READs and atomics that this side executes at a time
+	InitiatorDepth     uint8 // number of this side's READs and atomics that can be in flight
 	FlowControl        bool  // whether the peer supports end-to-end flow control
 	// RetryCount is how often each side repeats a request that was not acknowledged, 0 to
 	// 7. The dialing side sets it.

@@ -171,14 +171,14 @@ func (q *qp) receiveDone(wc *verbs.WC, solicited bool) {
 	q.recvCQ.push(wc, &q.receiveQueue().cqSpace, solicited)
 }
 
-// onInvalidRequest returns the outcome of an invalid request. An incomplete SEND fails
-// too.
+// onInvalidRequest returns outcomeInvalidRequest. If a SEND is incomplete, its receive
+// buffer completes with an error.
 func (q *qp) onInvalidRequest() outcome {
 	return q.failReceive(verbs.StatusRemInvReqErr, outcomeInvalidRequest)
 }
 
 // failReceive is called when a request fails. If a SEND is incomplete, its receive buffer
-// completes with the given status. failReceive returns the parameter a unchanged.
+// completes with the given status. The result is the second parameter.
 func (q *qp) failReceive(status verbs.Status, a outcome) outcome {
 	if q.message == messageSend {
 		q.receiveDone(&verbs.WC{Status: status}, false)
@@ -227,9 +227,10 @@ func (q *qp) deliverWrite(r *fragment.Fragment) outcome {
 	return outcomeAck
 }
 
-// beginWrite checks and stores the memory of a WRITE. If the queue pair allows no WRITE,
-// the request is invalid. A wrong key, address or right is an access error, except for
-// zero bytes (IBTA vol. 1, 9.7.4.1.3).
+// beginWrite checks a WRITE, and stores its memory range in writeLeft. If the queue pair
+// allows no WRITEs, the request is invalid. If the key, the range or the access rights
+// are wrong, the outcome is an access error. A WRITE of zero bytes is not checked for
+// access errors (IBTA vol. 1, 9.7.4.1.3).
 func (q *qp) beginWrite(r *fragment.Fragment) outcome {
 	if q.attr.Access&verbs.AccessRemoteWrite == 0 {
 		return outcomeInvalidRequest
@@ -264,8 +265,8 @@ func (q *qp) deliverRead(r *fragment.Fragment) (memoryRange, outcome) {
 	return memoryRange{r.Addr, r.Key, r.Total}, outcomeAck
 }
 
-// readInto copies the beginning of a range to dst, and removes it from the range. It
-// returns false if the memory is not accessible.
+// readInto fills dst with the first bytes of a range, and removes these bytes from the
+// range. It returns false if the memory is not accessible.
 func (q *qp) readInto(dst []byte, w *memoryRange) bool {
 	if len(dst) > 0 {
 		m, src := q.pd.acquireRemote(w.key, w.addr, uint32(len(dst)), verbs.AccessRemoteRead)

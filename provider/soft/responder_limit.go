@@ -10,16 +10,16 @@ import (
 )
 
 const (
-	// A sender may wait for up to four ACK timeouts in each attempt (IBTA vol. 1,
-	// 9.7.6.1.3). The time limit for a message is the same: partialFactor ACK timeouts
-	// for each attempt.
+	// partialFactor is how many ACK timeouts a sender waits at most in each attempt (IBTA
+	// vol. 1, 9.7.6.1.3). See partialLimit.
 	partialFactor = 4
 	// minPartialLimit is the shortest time limit, for senders with very short ACK
 	// timeouts. Arbitrary.
 	minPartialLimit = time.Second
 	// maxPartialLimit is the longest time limit. Without it, a client with a very long
-	// ACK timeout could occupy receive buffers for just as long. Eight ACK timeouts of
-	// 69 s (code 24) are shorter than maxPartialLimit. Arbitrary.
+	// ACK timeout could occupy receive buffers for just as long. A sender with an ACK
+	// timeout of 69 s (code 24) can make eight attempts of 69 s within maxPartialLimit.
+	// Arbitrary.
 	maxPartialLimit = 10 * time.Minute
 	// partialProgress is how many bytes have to arrive within the time limit: one packet
 	// of the largest path MTU.
@@ -32,7 +32,7 @@ type partialMessage struct {
 	timer timer
 	// number of messages of several fragments so far
 	messages uint64
-	seen     uint64 // value of messages when the timer was started
+	seen     uint64 // value of the field messages when the timer was started
 	// bytes of the message that had arrived when the timer was started
 	offset uint32
 }

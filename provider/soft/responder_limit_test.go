@@ -93,8 +93,8 @@ func TestHalfSentMessagesGiveBuffersBack(t *testing.T) {
 	require.EqualValues(t, sharedBuffers, shard.counts[counters.PartialExpired].Load())
 }
 
-// A slow message is completed if partialProgress bytes arrive in each time limit. Bytes
-// that are still in the ring have arrived too.
+// A slow message is completed if partialProgress bytes arrive in each time limit. A
+// byte in the ring counts as arrived.
 func TestSlowMessagesComplete(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	victim, sender := newPair(t, d, verbs.ProgressManual)

@@ -13,7 +13,8 @@ type wqe struct {
 	id    uint64
 	op    verbs.Opcode
 	flags verbs.SendFlags
-	// error with which the request will complete, found by this side; else StatusSuccess
+	// StatusSuccess, or an error that this side has found; the request will complete with
+	// that error
 	status           verbs.Status
 	responseComplete bool // for READs and atomics: true if the whole response has arrived
 	imm              uint32
@@ -134,8 +135,8 @@ func (q *sendQueue) forgetSent() {
 	q.next, q.firstNew = q.oldest, q.oldest
 }
 
-// retire removes the oldest request. After a flush or a retransmission, next and
-// firstNew may still have its position. Then they move on too.
+// retire removes the oldest request. If the field next or firstNew has the position of
+// that request, the field is incremented too. This happens in a flush, and after rewind.
 func (q *sendQueue) retire() {
 	if q.next == q.oldest {
 		q.next++

@@ -201,8 +201,8 @@ func (s *shard) fireTimers() {
 		// A packet that has arrived may stop a timer, so packets are processed first.
 		s.udp.Drain()
 	}
-	// If a timer fires late, its function may start it again with a time that has passed
-	// too. The timer is then due again, and Expire may return before it fires.
+	// The function of a late timer may start the timer again, with a time that has passed
+	// too. Expire does not always fire such a timer, so Expire is called again.
 	for s.timers.Due(now) {
 		s.timers.Expire(now)
 	}

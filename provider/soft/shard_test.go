@@ -13,9 +13,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// While a CQ is armed, each method of a queue pair looks for a connection with work.
-// After one call has found work, later calls do not look again until the shard is driven.
-// So n calls together look at few connections, at most 2n.
+// While a CQ is armed, a call of a queue pair's method arms the doorbells of connections,
+// until it finds a connection with work. Later calls arm nothing until the shard is
+// driven. So n calls together arm at most 2n doorbells.
 func TestPreparingForSleepIsLinear(t *testing.T) {
 	for _, n := range []int{16, 32} {
 		visits, rings := prepareForSleep(t, n)
@@ -25,8 +25,8 @@ func TestPreparingForSleepIsLinear(t *testing.T) {
 }
 
 // prepareForSleep makes n connections with work, arms the CQ, and calls QP.State n
-// times. The result visits is how often a doorbell was armed. The result rings is how
-// often the eventfd was written.
+// times. The result visits counts the calls of reserveRing. The result rings counts the
+// writes to the eventfd.
 func prepareForSleep(t *testing.T, n int) (visits int, rings uint64) {
 	d := openDevice(t, &Config{Vectors: 2})
 	s := newSleeper(t, d, 0, verbs.ProgressManual)

@@ -14,7 +14,8 @@ type srq struct {
 	shard *shard
 	rq    recvQueue
 	caps  verbs.SRQCaps
-	// AsyncSRQLimit is raised once, below this number of buffers; 0 if not armed
+	// If fewer buffers than this are left, AsyncSRQLimit is raised and the limit becomes
+	// 0. If the SRQ is not armed, the limit is 0.
 	limit  int
 	refs   int // number of queue pairs with this SRQ
 	closed bool

@@ -16,9 +16,9 @@ import (
 )
 
 // Datagrams on the local path go over Unix sockets of type SOCK_SEQPACKET. Each UD queue
-// pair listens on a name with its number, and has one connection to each destination. A
-// connected socket shows the user of the other end (SO_PEERCRED), and when the receiver
-// has room (EPOLLOUT). One packet is one datagram:
+// pair listens on a name with its number, and has one connection to each destination.
+// SO_PEERCRED returns the user at the other end of a connection. EPOLLOUT reports that
+// the receiver has room. One packet is one datagram:
 //
 //	0   Q_Key (32) | flags (8) | source queue pair number (24) | immediate data (32)
 //	12  source GID (128) | destination GID (128)
@@ -113,8 +113,8 @@ func (u *udLocal) detach() {
 	u.state = udClosed
 	u.clear()
 	if was == udAttached {
-		// The connections in the backlog are accepted, and their datagrams read or
-		// counted.
+		// The connections in the backlog are accepted, so that their datagrams are read
+		// too.
 		_ = unix.Shutdown(u.listener, unix.SHUT_RD)
 		for u.accept() {
 		}

@@ -42,16 +42,14 @@ const (
 	// Datagrams wait in the queue. The timer calls connectAgain. A new destination
 	// begins in this state, without the timer.
 	udDestRefused udDestState = iota
-	// udDestOpen: there is a connection. The queue is empty, except when the connection
-	// has just been made. The datagrams that waited for the connection are then sent
-	// next.
+	// udDestOpen: there is a connection. The queue is empty, except between connect and
+	// flush.
 	udDestOpen
 	// udDestFull: there is a connection, but its socket has no room. Datagrams wait in
 	// the queue until EPOLLOUT.
 	udDestFull
-	// udDestRemoved: the destination was removed. This is the last state. It is entered
-	// if the queue pair does not exist or its user is not allowed, after too many
-	// attempts to connect, or when another destination needs the place.
+	// udDestRemoved: the method remove was called. This is the last state. A later
+	// datagram to the same queue pair makes a new destination.
 	udDestRemoved
 )
 
@@ -71,8 +69,8 @@ type udLocalDest struct {
 // errPeerUser: the peer's user is not allowed.
 var errPeerUser = errors.New("the user of the destination queue pair is not allowed")
 
-// dest returns the destination with a queue pair number, or nil if it does not exist or
-// its user is not allowed.
+// dest returns the destination for the queue pair with the number qpn. If there is no
+// such destination yet, dest makes one. If connect fails, dest returns nil.
 func (u *udLocal) dest(qpn uint32) *udLocalDest {
 	u.uses++
 	if d := u.dests[qpn]; d != nil {
@@ -91,10 +89,10 @@ func (u *udLocal) dest(qpn uint32) *udLocalDest {
 	return d
 }
 
-// removeLeastRecentlyUsed removes a destination, but not the one in the parameter except.
-// It returns false if there is no other destination. It prefers idle destinations: if old
-// datagrams are still in the removed destination's socket, new datagrams over a new
-// connection could overtake them.
+// removeLeastRecentlyUsed removes one destination, an idle one if possible. The socket of
+// a destination that is not idle may have unread datagrams. Later datagrams over a new
+// connection could overtake these. The destination in the parameter except is not
+// removed. If there is no other one, the result is false.
 func (u *udLocal) removeLeastRecentlyUsed(except *udLocalDest) bool {
 	var idle, any *udLocalDest
 	for _, d := range u.dests {
@@ -209,8 +207,8 @@ func (d *udLocalDest) awaitRoom() {
 func (d *udLocalDest) connected() bool { return d.state == udDestOpen || d.state == udDestFull }
 
 // transmit passes a datagram to the socket. If the receiver has closed the connection,
-// it connects once more, which may remove the destination. It returns false if the
-// datagram was not sent.
+// transmit calls connect, which may remove the destination. If the datagram was not sent,
+// transmit returns false.
 func (d *udLocalDest) transmit(b []byte) bool {
 	for range 2 {
 		err := unix.Send(d.fd, b, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)

@@ -16,9 +16,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// lastNumber is the number of the last datagram to a sink. The low 9 bits of a datagram's
-// number say where in the sender's memory region the payload is; see numberedDatagram.
-// In lastNumber these bits are ones: the payload is at the end.
+// lastNumber is the number of the last datagram to a sink. The low 9 bits of lastNumber
+// are ones, so numberedDatagram puts the payload at the end of the memory region.
 const lastNumber = 1<<30 | 511
 
 // sinkBuffers is the number of receive buffers of a sink.
@@ -128,7 +127,7 @@ func startSink(t *testing.T, uid uint32) (num uint32, signal func(syscall.Signal
 	return uint32(n), func(s syscall.Signal) { require.NoError(t, cmd.Process.Signal(s)) }, line
 }
 
-// await polls an end until the other process prints a line, which it returns.
+// await polls an end until the other process prints a number. The result is that number.
 func (e *end) await(line func() string) int {
 	e.t.Helper()
 	got := make(chan string, 1)

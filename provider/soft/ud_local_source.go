@@ -35,8 +35,8 @@ type udLocalSource struct {
 	lastUse uint64 // value of udLocal.uses at the last use
 }
 
-// OnReady accepts connections. Spare descriptors that this uses are opened again; see
-// unixsock.SpareDescriptors.
+// OnReady accepts connections. SpareDescriptors.Accept may close the spare descriptors,
+// so OnReady opens them again.
 func (u *udLocal) OnReady(int, uint32) {
 	defer u.q.dev.spare.Fill()
 	for range datagramBudget {
@@ -54,8 +54,8 @@ func (u *udLocal) accept() bool {
 		return true
 	}
 	if resource.NoDescriptors(err) {
-		// The connection stays in the backlog, and the socket stays readable. If epoll
-		// watched it, the owner could not sleep.
+		// The connection stays in the backlog, so the listening socket stays readable. As
+		// long as epoll watches a readable socket, the owner can not sleep.
 		u.q.shard.epoll.Remove(u.listener)
 		u.acceptTimer.start(acceptRetry)
 	}
