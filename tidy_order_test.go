@@ -25,8 +25,8 @@ import (
 // the files in order. The default is the order of their names. A reference to a later
 // file is against the order.
 
-// maxAgainst is the largest percentage of a package's references between files that may
-// be against the order. Arbitrary.
+// maxAgainst is how many of the references between the files of a package may be against
+// the order, in percent. Arbitrary.
 const maxAgainst = 10
 
 // ordered lists the packages for which the test requires the limit. A final /* means all
@@ -163,7 +163,8 @@ func (p *listedPackage) refs(t *testing.T) (all []fileRef) {
 	return all
 }
 
-// A refCount counts all references, and each kind of reference against the order.
+// A refCount has the number of all references. The map against has each fileRef that is
+// against the order, and how often this fileRef occurs.
 type refCount struct {
 	total   int
 	against map[fileRef]int

@@ -367,8 +367,8 @@ func checkSize(s *source) (problems []string) {
 	return problems
 }
 
-// checkOversized requires that an entry of oversized has the present number of lines. It
-// must be reduced when the file or function becomes shorter.
+// checkOversized compares the source with the variable oversized. If a file or function
+// has fewer lines than its entry says, the entry must be reduced.
 func checkOversized(s *source) (problems []string) {
 	s.eachSize(func(name string, lines, limit int) {
 		if listed := oversized[name]; lines < listed {

@@ -7,7 +7,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// eventBudget is how many events of one event channel or device a turn handles. A
+// A turn handles at most eventBudget events of one event channel or device, because a
 // connection event may take long. Arbitrary.
 const eventBudget = 16
 
@@ -75,8 +75,8 @@ func (c *Conn) handleEvent(typ cm.EventType, err error) {
 	}
 }
 
-// failOpenOn ends a connection with err if it is still opening. For a nil err it does
-// nothing.
+// If the connection is still opening and err is not nil, failOpenOn ends the connection
+// with err.
 func (c *Conn) failOpenOn(err error) {
 	if err != nil && c.state < stateOpenFailed {
 		c.failOpen(err)
@@ -178,8 +178,8 @@ func (s *asyncSource) fetchAll() {
 	}
 }
 
-// deviceEvent ends the connections of this loop that an asynchronous event of dev
-// concerns.
+// deviceEvent handles an asynchronous event of dev. It ends the affected connections of
+// this loop.
 func (l *Loop) deviceEvent(dev verbs.Device, ev verbs.AsyncEvent) {
 	err := operr.Wrap("device", &AsyncError{Device: dev.Name(), Type: ev.Type})
 	if ev.Type == verbs.AsyncDeviceFatal {
@@ -218,7 +218,9 @@ func (l *Loop) deviceRemoved(dev verbs.Device, err error) {
 	}
 }
 
-// deviceFailed ends this loop's connections and listeners on an unusable device.
+// deviceFailed is called with err if the asynchronous events of dev can not be read. It
+// ends the connections of this loop on dev. On the loop with index 0 it also closes the
+// listeners on dev.
 func (l *Loop) deviceFailed(dev verbs.Device, err error) {
 	for _, d := range l.devices {
 		if d.dev == dev {
@@ -233,9 +235,9 @@ func (l *Loop) deviceFailed(dev verbs.Device, err error) {
 	}
 }
 
-// An AsyncError is the error of a connection that an asynchronous event of its device
-// has ended. The callback gets it inside a *verbs.OpError. It matches verbs.ErrProtocol
-// if an invalid or forbidden request of the peer is the cause. Source:
+// An AsyncError reports that an asynchronous event of a device has ended a connection.
+// The callback gets the error inside a *verbs.OpError. The error matches
+// verbs.ErrProtocol if the cause is an invalid or forbidden request of the peer. Source:
 // ibv_get_async_event(3).
 type AsyncError struct {
 	Device string               // name of the device

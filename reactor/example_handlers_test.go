@@ -86,7 +86,7 @@ func (wordWriter) OnOpen(c *reactor.Conn) {
 	check(remote.UnmarshalBinary(c.PeerPrivateData()))
 	memory, err := c.Alloc(8, verbs.AccessLocalWrite)
 	check(err)
-	// Server and client run on one machine, so the value has its byte order.
+	// Server and client run on one machine, so both have the same byte order.
 	binary.NativeEndian.PutUint64(memory.Bytes(), 42)
 	check(c.Write(verbs.SGEOf(memory, 0, 8), remote, reactor.SendOptions{}))
 }

@@ -59,8 +59,8 @@ func (u *regionUser) OnOpen(c *reactor.Conn) {
 	check(c.Read(verbs.SGEOf(u.memory, 32, n), remote, reactor.SendOptions{}))
 }
 
-// OnCompletion prints the result of the READ and closes the connection. After an error,
-// OnClose follows anyway.
+// After the READ, OnCompletion prints the result and closes the connection. If an
+// operation fails, the connection ends by itself.
 func (u *regionUser) OnCompletion(c *reactor.Conn, op reactor.Op, err error) {
 	if err == nil && op.Code == verbs.OpRead {
 		fmt.Printf("the region contains: %s\n", u.memory.Bytes()[32:32+op.Bytes])

@@ -89,8 +89,8 @@ func InjectDisconnected(c *Conn, err error) { c.onDisconnected(err) }
 // A ConnQueue is a first-in, first-out queue of connections.
 type ConnQueue = connQueue
 
-// Push, Pop and Len call the methods of a ConnQueue. Capacity returns its slice's
-// capacity.
+// Push, Pop and Len call push, pop and len of a ConnQueue. Capacity returns the capacity
+// of the queue's slice.
 func Push(q *ConnQueue, c *Conn) { q.push(c) }
 func Pop(q *ConnQueue) *Conn     { return q.pop() }
 func Len(q *ConnQueue) int       { return q.len() }
@@ -127,9 +127,9 @@ func OutstandingProbes(l *Loop) (n uint32) {
 // ProbeBudget is the largest number of keepalive probes in one turn.
 const ProbeBudget = probeBudget
 
-// EndPendingRequest records that the device of req was removed, or that the peer has
-// withdrawn req. It acts as if the acceptor had fetched this event, but the loop had not
-// handled it yet.
+// EndPendingRequest records that req has ended without an answer. If deviceRemoved is
+// true, the device of req was removed. Otherwise the peer has withdrawn req.
+// acceptor.next records the same before the loop handles the event.
 func EndPendingRequest(req *ConnRequest, deviceRemoved bool) {
 	req.engine.acceptor.mu.Lock()
 	defer req.engine.acceptor.mu.Unlock()
@@ -140,8 +140,8 @@ func EndPendingRequest(req *ConnRequest, deviceRemoved bool) {
 }
 
 // FetchRequestDuringShutdown sets acceptor.closing, as acceptor.close does during
-// Shutdown. It then fetches and handles one event. A connection request is rejected. If
-// there was no event, the result fetched is false.
+// Shutdown. It then fetches one event and handles it: a connection request is rejected.
+// The first result is false if there was no event.
 func FetchRequestDuringShutdown(e *Engine) (fetched bool, err error) {
 	e.acceptor.mu.Lock()
 	e.acceptor.closing = true
@@ -163,8 +163,8 @@ func FailListeners(l *Loop, dev verbs.Device, err error) { l.deviceFailed(dev, e
 // CloseMailbox makes l refuse posted functions, like an ended loop.
 func CloseMailbox(l *Loop) { l.mailbox.close() }
 
-// PollCQ polls the CQ of c once. EmptyPolls returns how many polls have left that CQ
-// empty.
+// PollCQ polls the CQ of c once. EmptyPolls returns the number of polls after which that
+// CQ was empty.
 func PollCQ(c *Conn)            { c.queue.poll() }
 func EmptyPolls(c *Conn) uint64 { return c.queue.emptyPolls }
 

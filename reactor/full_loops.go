@@ -13,8 +13,8 @@ import (
 const fullRetry = time.Second
 
 // fullLoops records which loops had no room for another connection on a device. The
-// engine rejects requests for them. The zero value has no records. Any goroutine may
-// call its methods.
+// engine gives connection requests on that device to other loops. The zero value has no
+// records. Any goroutine may call its methods.
 type fullLoops struct {
 	mu      sync.Mutex
 	entries map[loopOnDevice]fullRecord
@@ -32,8 +32,8 @@ type fullRecord struct {
 	tried time.Time // time of the last try to make a connection
 }
 
-// record records that k.loop had no room on k.dev at the time now. The loop had conns
-// connections then, without the refused one.
+// record records that k.loop had no room on k.dev. The parameter conns is the number of
+// connections of k.loop, without the refused one. The parameter now is the present time.
 func (f *fullLoops) record(k loopOnDevice, conns int64, now time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

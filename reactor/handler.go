@@ -34,10 +34,10 @@ type ConnHandler interface {
 	// If all loops are known to be full, requests are rejected with cm.RejectNoResources
 	// and counted in Stats.NoResources instead.
 	OnConnectRequest(req *ConnRequest)
-	// OnAcceptError is called when an accepted request did not become a connection. After
-	// each Accept without an error, OnOpen or OnAcceptError follows. err matches
+	// OnAcceptError is called when an accepted request did not become a connection. If
+	// Accept returns nil, either OnOpen or OnAcceptError follows. err matches
 	// verbs.ErrNoResources if this side had no room, and verbs.ErrProtocol if the peer
-	// sent a forbidden request. It may also mean that the peer has given up.
+	// sent a forbidden request. With another err, the peer may have given up.
 	OnAcceptError(req *ConnRequest, err error)
 	// OnListenError is called on the loop with index 0 when the engine has closed a
 	// listener because its device has failed. err matches ErrDeviceRemoved, or is the
@@ -58,8 +58,8 @@ type ConnHandler interface {
 	// connection ends.
 	//
 	// After Conn.Close, a send in OnCompletion fails with ErrClosed. The handler should
-	// ignore this error. If it called Abort, operations that are not confirmed yet would
-	// fail.
+	// ignore this error. It should not call Abort, because Abort makes unconfirmed
+	// operations fail.
 	OnCompletion(c *Conn, op Op, err error)
 	// OnWritable is called once after sends were refused with ErrWouldBlock, when at most
 	// half of MaxInFlight operations are outstanding.

@@ -196,8 +196,7 @@ func (p *pair) closed(t testing.TB) {
 	require.Equal(t, 1, p.acceptCloses)
 }
 
-// connect makes two loops and a connection between them. It records the connection and
-// its end in both hooks: see watch.
+// connect makes two loops and a connection between them. On each side it calls watch.
 func connect(t testing.TB, client, server *hooks, cfg *reactor.Config) *pair {
 	t.Helper()
 	p := &pair{}
@@ -214,8 +213,8 @@ func connect(t testing.TB, client, server *hooks, cfg *reactor.Config) *pair {
 	return p
 }
 
-// watch extends two callbacks of h. OnOpen stores the connection. OnClose stores its
-// error and counts.
+// watch extends two callbacks of h. OnOpen also stores the connection in *conn. OnClose
+// also stores its error in *closeErr and adds 1 to *closes.
 func watch(h *hooks, conn **reactor.Conn, closeErr *error, closes *int) {
 	open, closed := h.open, h.close
 	h.open = func(c *reactor.Conn) {

@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// An IdlePolicy says what a loop does after a turn without work. With a function of
-// Loop.SetTurnFunc a loop never sleeps. A piece of work is one of these:
+// An IdlePolicy says what a loop does after a turn without work. If Loop.SetTurnFunc has
+// set a function, the loop never sleeps. Each of these is work:
 //
 //   - a completion, or a posted function.
 //   - a connection event, a device event, or an event of a registered descriptor.
 //   - a timer, or a step of closing a connection.
-//   - a call of the SetTurnFunc function that had work.
+//   - a call of the function of SetTurnFunc, if its result is true.
 type IdlePolicy uint8
 
 // The values of IdlePolicy.
@@ -51,8 +51,8 @@ type idleState struct {
 }
 
 // In a loop that never sleeps, a turn polls the completion queues up to busyPolls times
-// before its other steps. A poll takes half as long as a turn with one poll. With several
-// polls in a turn, the loop polls more often, and notices messages earlier. Arbitrary.
+// before its other steps, which take as long as one poll. So the loop polls more often,
+// and notices messages earlier. Arbitrary.
 const busyPolls = 8
 
 // pollsPerTurn returns how often a turn of the loop polls the completion queues if it

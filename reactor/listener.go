@@ -31,8 +31,9 @@ type ListenOptions struct {
 	// retries.
 	RNRRetryCount int
 	// TOS is the type of service (with IPv6: the traffic class) of this side's packets.
-	// Zero means the provider's default. Only provider/soft and iWARP devices use it, and
-	// only without DialOptions.TOS of the dialing side. Source: rdma_set_option(3).
+	// Zero means the provider's default. If the dialing side sets DialOptions.TOS, that
+	// value is used instead. Only provider/soft and iWARP devices use ListenOptions.TOS.
+	// Source: rdma_set_option(3).
 	TOS uint8
 	// ReuseAddr lets other IDs that also set the option share the address. At most one of
 	// them can listen. Source: rdma_set_option(3), see cm.ID.SetReuseAddr.
@@ -109,9 +110,10 @@ func (ln *Listener) open(addr netip.AddrPort) error {
 // 0.0.0.0, stays a wildcard, which Dial does not accept.
 func (ln *Listener) Addr() netip.AddrPort { return ln.addr }
 
-// Serves returns the addresses at which the listener should receive requests. Where it
-// can not, the field Err is the reason. On the soft device an element also names the
-// path. After Close, Serves returns nil. See cm.ID.Serves.
+// Serves returns the addresses at which the listener should receive requests. If the
+// listener can not receive requests at an address, ServedAddr.Err is the reason. On the
+// soft device, ServedAddr.Path names the path. After Close, Serves returns nil. See
+// cm.ID.Serves.
 func (ln *Listener) Serves() []cm.ServedAddr { return ln.id.Serves() }
 
 // Close stops listening and frees the address. Requests that still wait for

@@ -18,7 +18,7 @@ import (
 // removed.
 type removalProvider struct {
 	*soft.Provider
-	listening *removalChannel // channel on which the last ID was created
+	listening *removalChannel // channel on which NewID was last called
 }
 
 func (p *removalProvider) OpenChannel() (cm.TransportChannel, error) {

@@ -35,8 +35,9 @@ func recordCalls(calls *[]string) *hooks {
 	}
 }
 
-// TestOwnHandlers checks that a listener's or a dialed connection's own Handler gets its
-// callbacks, and the engine's Handler those of the loop.
+// TestOwnHandlers checks that callbacks of a listener or dialed connection with a Handler
+// of its own go to that Handler. The callbacks of a loop must go to the Handler of the
+// engine.
 func TestOwnHandlers(t *testing.T) {
 	var ofServer, ofListener, ofClient, ofDial []string
 	var c *reactor.Conn
@@ -157,8 +158,8 @@ func TestListenParameters(t *testing.T) {
 	}
 }
 
-// TestReuseAddr checks the option ReuseAddr of listeners and dials. It permits an
-// address that another ID uses without listening.
+// TestReuseAddr binds an ID with SetReuseAddr to an address. A dial or a listener can
+// then use the same address, but only with the option ReuseAddr.
 func TestReuseAddr(t *testing.T) {
 	p := openSoft(t, 1)
 	channel, err := cm.OpenChannel(p)

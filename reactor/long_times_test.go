@@ -22,7 +22,7 @@ func TestLongTimesDoNotOverflow(t *testing.T) {
 	p.client.After(math.MaxInt64, func() { fired = true })
 	p.dialed.SetIdleTimeout(math.MaxInt64)
 	p.accepted.SetDeadline(time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC))
-	for range 100 { // the loops check their timers in every eighth call
+	for range 100 { // the loops check their timers in every eighth call of RunOnce
 		_, err := p.client.RunOnce(0)
 		require.NoError(t, err)
 		_, err = p.server.RunOnce(0)

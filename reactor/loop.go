@@ -47,7 +47,8 @@ type Loop struct {
 	// inlineBuffer describes the message that recvInline handles. It is not part of the slab,
 	// and its memory belongs to the completion queue.
 	inlineBuffer Buffer
-	// load is liveConns plus the connections of Dial and Accept that are not made yet.
+	// load is liveConns plus the calls of Dial and Accept that the loop has not handled
+	// yet.
 	load atomic.Int64
 	// waitingDials is the number of Dials that wait in the mailbox, at most
 	// Config.MaxConns. Config.MaxPosted does not apply to them.
@@ -107,9 +108,9 @@ func (l *Loop) SetIdle(p IdlePolicy) error {
 // operations on this loop's connections on dev. MR.Close, or the end of the loop, unmaps
 // it. For the access of peers see Remote.
 //
-// Only the goroutine of the loop may call Alloc: see ConnRequest.Loop. A dev of another
-// provider is verbs.ErrForeign. Other errors are those of verbs.PD.Alloc and of opening
-// the device.
+// Only the goroutine of the loop may call Alloc. ConnRequest.Loop explains how to call it
+// before Accept. If dev belongs to another provider, the error is verbs.ErrForeign. Other
+// errors are those of verbs.PD.Alloc and of opening the device.
 func (l *Loop) Alloc(dev verbs.Device, size int, access verbs.Access) (verbs.MR, error) {
 	d, err := l.ownDevice(dev)
 	if err != nil {
@@ -120,8 +121,9 @@ func (l *Loop) Alloc(dev verbs.Device, size int, access verbs.Access) (verbs.MR,
 
 // Lease returns an empty send buffer of Config.MaxMessage bytes for this loop's
 // connections on dev. The caller owns it until Buffer.Release or SendBuffer. Only the
-// goroutine of the loop may call Lease. A dev of another provider is verbs.ErrForeign.
-// Other errors mean that there is no memory, or that the device can not be opened.
+// goroutine of the loop may call Lease. If dev belongs to another provider, the error is
+// verbs.ErrForeign. Other errors mean that there is no memory, or that the device can not
+// be opened.
 func (l *Loop) Lease(dev verbs.Device) (*Buffer, error) {
 	d, err := l.ownDevice(dev)
 	if err != nil {

@@ -53,8 +53,9 @@ type CQAttr struct {
 	Progress Progress
 }
 
-// A CompChannel is a completion channel. Its descriptor becomes readable when an armed
-// CQ gets a completion. Goroutines that may call the channel's CQs may call the channel.
+// A CompChannel is a completion channel. Its descriptor becomes readable when an armed CQ
+// gets a completion. A goroutine may call the methods of the channel if it may call the
+// methods of the channel's CQs.
 type CompChannel interface {
 	// FD returns the descriptor of the channel. When it is readable (level-triggered),
 	// the caller calls Next, which may still find no event. With ProgressManual it is

@@ -22,9 +22,10 @@ type Device interface {
 
 	// AllocPD creates a protection domain. Source: ibv_alloc_pd(3).
 	AllocPD() (PD, error)
-	// CreateCompChannel creates a completion channel. A nil attr means the zero value,
-	// and attr is not kept. If the vector already has a channel with ProgressManual, the
-	// error is ErrBusy. Source: ibv_create_comp_channel(3).
+	// CreateCompChannel creates a completion channel. A nil attr means the zero value.
+	// The device does not keep attr. With ProgressManual a vector has at most one
+	// channel, and for a second one the error is ErrBusy. Source:
+	// ibv_create_comp_channel(3).
 	CreateCompChannel(attr *CompChannelAttr) (CompChannel, error)
 	// CreateCQ creates a completion queue. The device does not keep attr, which must not
 	// be nil. Source: ibv_create_cq(3).

@@ -10,8 +10,8 @@ import (
 var (
 	// ErrClosed reports a call on a closed object.
 	ErrClosed = errors.New("closed")
-	// ErrBusy reports that the object can not be closed yet: other objects use it, or it
-	// has events that are not acknowledged.
+	// ErrBusy reports that an object is still in use: other objects use it, or it has
+	// events that are not acknowledged. Close and a few other methods return ErrBusy.
 	ErrBusy = errors.New("still in use")
 	// ErrQueueFull reports a full work queue. It has room again after a poll of
 	// completions. A receive queue of length 0 (QPCaps.MaxRecvWR) causes a *ParamError
@@ -26,13 +26,14 @@ var (
 	ErrNotSupported = errors.New("not supported")
 	// ErrOverrun reports that the CQ received more completions than it can hold.
 	ErrOverrun = errors.New("completion queue overrun")
-	// ErrPeerGone reports that the peer's process exited or closed its end without
-	// disconnecting. It also reports a connection request that its sender has cancelled,
-	// or that this host has dropped to make room.
+	// ErrPeerGone reports that the peer's process has exited, or has closed its side
+	// without disconnecting. For a connection request it means that the sender has
+	// cancelled the request, or that this host has dropped the request in favour of
+	// others.
 	ErrPeerGone = errors.New("peer gone")
-	// ErrNoResources reports that a limit of the device, the process or the system is
-	// reached. If a peer without room refuses a connection, the error matches
-	// ErrNoResources and cm.ErrRefused.
+	// ErrNoResources reports that memory, descriptors or another resource is used up. At
+	// a limit of DeviceAttr the error is a *ParamError instead. If a peer without room
+	// refuses a connection, the error matches ErrNoResources and cm.ErrRefused.
 	ErrNoResources = errors.New("no resources")
 	// ErrProtocol reports that the peer violated the protocol.
 	ErrProtocol = errors.New("protocol violation by the peer")
@@ -50,8 +51,8 @@ func (e *OpError) Error() string { return "rdma: " + e.Op + ": " + e.Err.Error()
 // Unwrap returns Err.
 func (e *OpError) Unwrap() error { return e.Err }
 
-// A ParamError reports an argument that is out of range. It names the argument, and has
-// its value and the limit or reason.
+// A ParamError reports an argument that is missing or out of range. The fields name the
+// argument and the reason.
 type ParamError struct {
 	Field  string // name of the argument, such as "retry count"
 	Value  int64
@@ -104,8 +105,8 @@ func (e *CompletionError) Error() string {
 	return fmt.Sprintf("QP %#06x: %v", e.QPN, e.Status)
 }
 
-// unknown returns the text of a number without a name. A newer device or library can
-// report such numbers.
+// unknown returns a text such as "port state 9" for a value that has no name. A newer
+// device or library can report such values.
 func unknown(what string, value uint64) string {
 	return what + " " + strconv.FormatUint(value, 10)
 }

@@ -57,8 +57,8 @@ const (
 // AccessAll is the set of all access rights of this package.
 const AccessAll = AccessLocalWrite | AccessRemoteWrite | AccessRemoteRead | AccessRemoteAtomic
 
-// Check returns nil if memory can be registered with the rights a. Otherwise it returns
-// a *ParamError.
+// Check returns nil if memory can be registered with these access rights, and otherwise a
+// *ParamError.
 func (a Access) Check() error {
 	if a&^AccessAll != 0 {
 		return &ParamError{Field: "access", Value: int64(a), Limit: int64(AccessAll), Reason: "unknown access right"}
@@ -83,9 +83,10 @@ type MR interface {
 	// LKey returns the key that an SGE contains. QPs of the same domain accept it.
 	LKey() uint32
 	// RKey returns the key for remote peers. The key travels unencrypted and is not tied
-	// to one peer. Every peer of a QP of the same domain that knows the key may use the
-	// region, within its access rights. Peers that must not reach each other's memory
-	// need different domains. How hard the key is to guess depends on the provider.
+	// to one peer. A peer of any QP of the domain may use the region if the peer knows
+	// the key, as far as the access rights permit. Peers that must not reach each other's
+	// memory need different domains. How hard the key is to guess depends on the
+	// provider.
 	RKey() uint32
 	// Access returns the access rights with which the memory is registered.
 	Access() Access
@@ -99,12 +100,12 @@ type MR interface {
 // assertion to find out whether an MR is a Discarder. An MR in pinned memory is not a
 // Discarder.
 type Discarder interface {
-	// Discard returns the whole pages in a range of the region to the system. Offset and
-	// length are in bytes. The pages then read as zero, and occupy memory again when they
-	// are used. During the call no work request, program or peer may use them. Discard
-	// returns a *ParamError if the range is outside the region, a *FeatureError if the
-	// region's memory can not be discarded, or an error of madvise(2). Source: madvise(2),
-	// MADV_DONTNEED.
+	// Discard returns the whole pages in a range of the region to the system. The
+	// parameters offset and length are in bytes. During the call nothing may use these
+	// pages: neither this program, nor a work request, nor a peer. The pages then read as
+	// zero, and occupy memory again when they are used. Discard returns a *ParamError if
+	// the range is outside the region, a *FeatureError if the region's memory can not be
+	// discarded, or an error of madvise(2). Source: madvise(2), MADV_DONTNEED.
 	Discard(offset, length int) error
 }
 
