@@ -75,8 +75,8 @@ func (c *Conn) handleEvent(typ cm.EventType, err error) {
 	}
 }
 
-// If the connection is still opening and err is not nil, failOpenOn ends the connection
-// with err.
+// failOpenOn ends the connection with err if the connection is still opening and err is
+// not nil.
 func (c *Conn) failOpenOn(err error) {
 	if err != nil && c.state < stateOpenFailed {
 		c.failOpen(err)
