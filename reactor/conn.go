@@ -150,9 +150,9 @@ func (c *Conn) SetContext(v any) { c.context = v }
 // Stats returns the present counters of the connection.
 func (c *Conn) Stats() ConnStats { return c.stats }
 
-// Alloc is Loop.Alloc for the device of the connection. The loop's other connections
-// over the device can use the memory too, and it outlives this one. After OnClose the
-// error matches ErrClosed.
+// Alloc is Loop.Alloc for the device of the connection. Other connections of the loop can
+// use the memory too, if they are on the same device. The memory stays valid after the
+// connection has ended. After OnClose the error matches ErrClosed.
 func (c *Conn) Alloc(size int, access verbs.Access) (verbs.MR, error) {
 	if c.state >= stateDisconnecting {
 		return nil, operr.Wrap("allocate memory", ErrClosed)

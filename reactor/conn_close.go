@@ -17,8 +17,8 @@ const (
 	disconnectTimeout = 10 * time.Millisecond
 )
 
-// advance takes the next step of a connection that is closing or has failed to open, if
-// its wait has ended.
+// advance takes the next step of a connection that is closing or has failed to open,
+// unless the connection must still wait.
 func (c *Conn) advance() {
 	if c.loop.state >= loopAborting && c.state != stateClosed {
 		c.abortNow()
@@ -57,10 +57,12 @@ func (c *Conn) onStateTimer() {
 	}
 }
 
-// onOpenTimeout is called at the time limit of stateDialing and stateConnecting. It ends
-// the connection with cm.ErrTimedOut. Before that, it handles waiting connection events,
-// because the loop may have been delayed. A connection has fewer than eventBudget
-// waiting events, so one call for each connection of the loop handles all of them.
+// onOpenTimeout is called at the time limit of stateDialing and stateConnecting. The loop
+// may have been delayed. So onOpenTimeout first handles up to eventBudget waiting
+// connection events. If more may be waiting, the next turn of the loop calls
+// onOpenTimeout again, at most openTimeouts times. This suffices for all waiting events,
+// because each connection of the loop has fewer than eventBudget of them. After the last
+// call the connection ends with cm.ErrTimedOut, if it is still opening.
 func (c *Conn) onOpenTimeout() {
 	if c.openTimeouts == 0 {
 		c.openTimeouts = c.loop.liveConns + 1
@@ -139,7 +141,7 @@ func (c *Conn) chooseCloseState() {
 	case c.awaitsDeviceEvents():
 		c.await(stateAwaitingDisconnected)
 	case c.device.removed:
-		// A device event that awaitsDeviceEvents has fetched says so.
+		// awaitsDeviceEvents has just fetched the event that reports the removal.
 	case !disconnected && c.closeReason.provisional():
 		c.await(stateAwaitingDisconnected)
 	case disconnected && c.queue.emptyPolls == c.emptyPollsAtDisconnect:
@@ -245,8 +247,9 @@ func (c *Conn) failOpen(err error) {
 	}
 }
 
-// destroy releases all resources of the connection. The loop drops completions that are
-// still in the CQ. For the places on the CQ see cq.Queue.Release.
+// destroy releases all resources of the connection. The CQ may still have completions of
+// the connection; the loop drops them. So the places that the connection has reserved on
+// the CQ become free only when a poll has left the CQ empty: see cq.Queue.Release.
 func (c *Conn) destroy() {
 	l := c.loop
 	if c.state < stateOpen {

@@ -7,7 +7,8 @@ import (
 )
 
 // A closeReason determines the error for OnClose. A connection may end for several
-// reasons. The first one counts, except that a later one replaces a provisional one.
+// reasons. Usually the first reason counts. For the exceptions see the values of
+// causeKind.
 type closeReason struct {
 	kind causeKind
 	// Error of the reason. If the reason is that the application has called Close, cause is
@@ -21,14 +22,16 @@ type closeReason struct {
 	// peerErr says how the peer disconnected: ErrPeerClosed, verbs.ErrPeerGone ... It is nil
 	// until cm.Disconnected is received.
 	peerErr error
-	// firstFailed is the error of the first request that failed without being flushed, or
-	// else of the first flushed request.
+	// firstFailed is the error of the first request that has failed. If that request was
+	// flushed, the error of the first request that fails without being flushed replaces
+	// firstFailed.
 	firstFailed  error
-	firstFlushed bool  // firstFailed is the error of a flushed request
+	firstFlushed bool  // the request with the error firstFailed was flushed
 	flushErr     error // error of the first flushed request, see completionError
 }
 
-// A causeKind says where closeReason.cause comes from, and whether it is final.
+// A causeKind says where closeReason.cause comes from, and which later reasons replace
+// it.
 type causeKind uint8
 
 const (
@@ -37,10 +40,10 @@ const (
 	// requestCause.
 	noCause causeKind = iota
 
-	// provisionalCause: a request was flushed or has exhausted its retries. Since a
-	// disconnect of the peer also causes this, cm.Disconnected may follow. setCause leads
-	// to finalCause, deviceEvent to deviceCause, and another request error to
-	// requestCause.
+	// provisionalCause: a request was flushed or has exhausted its retries. A disconnect
+	// of the peer also causes this, so cm.Disconnected may follow. setCause leads to
+	// finalCause, and deviceEvent to deviceCause. A request that fails in any other way
+	// leads to requestCause.
 	provisionalCause
 
 	// requestCause: a request has failed for a reason other than a disconnect. The cause
@@ -51,12 +54,12 @@ const (
 	// fails with an error that is not provisional leads to requestCause.
 	deviceCause
 
-	// finalCause: cause was passed to setCause, and is final. Only deviceEvent may still
-	// lead to deviceCause, if cause may be an effect of the event: see isEffect.
+	// finalCause: cause was passed to setCause. Only deviceEvent can replace it, and only
+	// if cause may be an effect of the event (see isEffect). This leads to deviceCause.
 	finalCause
 )
 
-// provisional reports whether a later reason can replace the present one.
+// provisional reports whether the kind of the reason is provisionalCause.
 func (e *closeReason) provisional() bool { return e.kind == provisionalCause }
 
 // setCause sets the reason, unless a reason that is not provisional is already set.

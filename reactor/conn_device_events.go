@@ -3,9 +3,10 @@ package reactor
 import "github.com/rdmaloop/rdmaloop/verbs"
 
 // If the peer sends a forbidden request, this side's device reports an event, moves the
-// queue pair to the error state and flushes it. The connection may notice the flush or
-// the peer's disconnect before the event. Before it ends because of them, it waits for
-// the events of the device, because the event is the reason.
+// queue pair to the error state and flushes it. The event is then the reason why the
+// connection ends. But the loop may notice the flush, or the peer's disconnect, before
+// the event. So a connection that was flushed or disconnected waits for the events of the
+// device before it ends.
 
 // A deviceEventsState says whether a connection that ends has waited for the events of
 // its device.
@@ -27,16 +28,16 @@ func (c *Conn) awaitsDeviceEvents() bool {
 	return c.deviceEvents == deviceEventsAwaited
 }
 
-// mayHaveDeviceEvent reports whether the reason why the connection ends may be only the
-// effect of an event that was not fetched yet.
+// mayHaveDeviceEvent reports whether the true reason for the end of the connection may be
+// an event of the device that was not fetched yet.
 func (c *Conn) mayHaveDeviceEvent() bool {
 	return c.closeReason.isEffect() && c.qp != nil && c.device.failure == nil && !c.device.removed &&
 		c.qp.State() == verbs.StateError
 }
 
-// fetchDeviceEvents fetches the events if this loop watches the device. Otherwise it asks
-// the loop that does. That loop posts the events to all loops, and then the answer to
-// this loop.
+// fetchDeviceEvents fetches the events if this loop watches the device. If another loop
+// watches the device, fetchDeviceEvents asks that loop. That loop posts the events to all
+// loops. Last, it posts the function answer to this loop.
 func (c *Conn) fetchDeviceEvents() {
 	c.deviceEvents = deviceEventsFetched
 	s := c.loop.engine.asyncSourceOf(c.device.dev)

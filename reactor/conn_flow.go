@@ -84,7 +84,7 @@ func (f *sendFlow) covers(slot uint32) uint32 {
 func (f *sendFlow) retire() (slot uint32) {
 	slot = f.tail & f.mask
 	f.tail++
-	// If the request was never posted, posted is now less than tail.
+	// If the request was never posted, the field tail is now ahead of the field posted.
 	if f.posted-f.tail > f.mask {
 		f.posted = f.tail
 	}

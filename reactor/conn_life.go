@@ -7,9 +7,9 @@ import (
 
 // Close closes the connection. Accepted messages and operations are still sent and
 // confirmed, within Config.DrainTimeout. From the call of Close on, only the callbacks
-// OnCompletion and OnClose are called. Messages that are still received are discarded and
-// counted in Stats.Discarded; for the peer they are confirmed. If the connection is
-// closing already, the error matches ErrClosed.
+// OnCompletion and OnClose are called. Messages that still arrive are discarded and
+// counted in Stats.Discarded, although the peer gets a confirmation for them. If the
+// connection is closing already, the error matches ErrClosed.
 func (c *Conn) Close() error {
 	if c.state != stateOpen {
 		return operr.Wrap("close", errClosing)

@@ -7,16 +7,18 @@ import "time"
 // 0 for no probes.
 type liveness struct {
 	idleTimeout time.Duration // set by SetIdleTimeout; 0 means none
-	// Time from which the idle timeout counts: the last check that found
-	// activeSinceCheck true, or the call of SetIdleTimeout if that was later.
+	// lastActive is the time from which the idle timeout counts. setIdleTimeout sets it.
+	// The method check also sets it, if something was sent or received since the previous
+	// check.
 	lastActive       time.Duration
 	activeSinceCheck bool // something was sent or received since the last check
 
 	lastFromPeer time.Duration // time of the last receive or confirmed send
 	probe        probeState
-	// lastProbe is the time at which the outstanding probe was posted. If no answer has
-	// come after the time Config.Keepalive, but the connection does not end
-	// (probeBehindSends), probeDue sets lastProbe to the present time.
+	// lastProbe is the time at which the wait for an answer to the outstanding probe
+	// began. The first wait begins when the probe is posted. If a wait has lasted for
+	// Config.Keepalive and the connection does not end (probeBehindSends), probeDue
+	// begins another wait.
 	lastProbe time.Duration
 }
 
@@ -79,9 +81,9 @@ func (l *liveness) check(now, keepalive time.Duration) error {
 	return nil
 }
 
-// probeDue reports whether a probe must be posted now. While a probe is outstanding,
-// probeDue returns false. If the time keepalive has passed since lastProbe, probeDue then
-// sets lastProbe to now, so nextCheck returns a later time.
+// probeDue reports whether a probe must be posted now. While a probe is outstanding, the
+// result is false. But if the wait for its answer has lasted for the time in the
+// parameter keepalive, probeDue begins another wait: see lastProbe.
 func (l *liveness) probeDue(now, keepalive time.Duration) bool {
 	switch {
 	case keepalive == 0:
@@ -94,9 +96,9 @@ func (l *liveness) probeDue(now, keepalive time.Duration) bool {
 	return false
 }
 
-// nextCheck returns the time at which check and probeDue must be called next. If there is
-// neither an idle timeout nor a keepalive time, no call is necessary, and the result none
-// has the value true.
+// nextCheck returns the time at which the methods check and probeDue must be called next.
+// If neither an idle timeout nor a keepalive time is set, there is no such time, and
+// nextCheck sets the result none to true.
 func (l *liveness) nextCheck(keepalive time.Duration) (when time.Duration, none bool) {
 	none = true
 	if l.idleTimeout > 0 {

@@ -10,7 +10,8 @@ import (
 )
 
 // newConn makes a connection, adds it to the loop, and sets the time limit for opening.
-// The caller passes an error, with the connection, to failOpen.
+// It returns the connection even with an error. The caller then passes the error to
+// Conn.failOpen.
 func (l *Loop) newConn(timeout time.Duration) (c *Conn, err error) {
 	c = &Conn{loop: l}
 	c.stateTimer.Fire = c.onStateTimer
@@ -163,10 +164,11 @@ func (l *Loop) startAccept(req *ConnRequest, p *AcceptParams) {
 	}
 }
 
-// rejectNoRoom rejects a request that the application has accepted. The connection could
-// not be made, and the parameter cause is the error. If the peer has given up or the
-// device was removed, rejectNoRoom sends no answer. During a shutdown, closing the ID
-// rejects the request.
+// rejectNoRoom is called when the application has accepted a request, but the connection
+// could not be made because of the error cause. It rejects the request with
+// RejectNoResources, except in two cases. If the peer has given up or the device was
+// removed, it sends no answer. During a shutdown, the close of the ID rejects the
+// request.
 func (c *Conn) rejectNoRoom(cause error) {
 	reject := func() error { return nil }
 	if !errors.Is(cause, ErrShutdown) && !errors.Is(cause, verbs.ErrPeerGone) && !errors.Is(cause, ErrDeviceRemoved) {

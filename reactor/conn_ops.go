@@ -5,14 +5,14 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Write writes local.Length bytes of the memory local to the peer's memory at remote,
-// without notifying the peer. The peer executes later messages and READs of the
-// connection after it (IBTA vol. 1, 10.8.3.3, table 79). Source: ibv_post_send(3).
+// Write writes to the peer's memory at the address in remote, without notifying the peer.
+// The data is this side's memory that the parameter local describes. The peer executes
+// later messages and READs of the connection after the WRITE (IBTA vol. 1, 10.8.3.3,
+// table 79). Source: ibv_post_send(3).
 //
-// The memory local is from Alloc of the same loop and device, and must not change until
-// OnCompletion. The errors are those of Send, and a *verbs.ParamError for a wrong
-// option. If the peer forbids the access, the connection ends with
-// verbs.StatusRemAccessErr.
+// This side's memory is from Alloc of the same loop and device, and must not change until
+// OnCompletion. The errors are those of Send, and a *verbs.ParamError for a wrong option.
+// If the peer forbids the access, the connection ends with verbs.StatusRemAccessErr.
 func (c *Conn) Write(local verbs.SGE, remote Remote, o SendOptions) error {
 	return c.oneSided(verbs.OpWrite, local, remote, 0, &o)
 }

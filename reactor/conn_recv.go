@@ -38,7 +38,7 @@ func (c *Conn) recvInline(wc *verbs.WC, data []byte) {
 	b.memory, b.length = data, len(data)
 	b.imm, b.flags, b.opcode = 0, wc.Flags, wc.Opcode
 	c.deliver(b)
-	// Keep then returns nil.
+	// From now on, Message.Keep returns nil for this message.
 	b.serial++
 	b.kept = nil
 }

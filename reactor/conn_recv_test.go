@@ -41,7 +41,8 @@ func newTestConn(t *testing.T, h Handler) *Conn {
 	return c
 }
 
-// arrive makes c handle a received message: the text in the receive buffer of the slot.
+// arrive copies text to the receive buffer with the index slot. Then it makes c handle
+// the completion of this buffer.
 func arrive(c *Conn, slot int, text string, status verbs.Status) {
 	copy(c.recvs.buffers[slot].memory, text)
 	c.device.complete(&verbs.WC{

@@ -96,8 +96,9 @@ func (c *Conn) checkSend(size int) error {
 	return nil
 }
 
-// acceptOp stages an operation of the application and counts it as accepted. With
-// notify, OnCompletion follows. The caller sets the request's payload.
+// acceptOp stages an operation of the application and counts it as accepted. If the
+// parameter notify is true, OnCompletion is called when the operation has completed. The
+// caller sets the request's payload.
 func (c *Conn) acceptOp(code verbs.Opcode, o *SendOptions, notify bool) (*verbs.SendWR, *sendRequest) {
 	c.stats.Accepted++
 	c.loop.stats.Accepted++

@@ -53,9 +53,9 @@ const (
 	stateConnecting
 
 	// stateOpenFailed: the connection could not be opened, and closeReason has the error.
-	// The next advance calls OnDialError or OnAcceptError, and destroys the connection.
-	// Before that, the connection may wait for the events of the device, for at most
-	// disconnectTimeout. Events of the opening are ignored.
+	// Events of the opening are ignored. The connection may first wait for the events of
+	// the device, for at most disconnectTimeout. Then failOpen destroys the connection,
+	// and calls OnDialError or OnAcceptError.
 	stateOpenFailed
 
 	// stateOpen: OnOpen was called, and the application may send. Close leads to
@@ -75,13 +75,16 @@ const (
 	// time limit.
 	stateCloseBegun
 
-	// stateAwaitingDisconnected: the connection waits for an event with the reason for its
-	// end. If a request has failed, probably because the peer has disconnected, the
-	// connection waits for cm.Disconnected. It may also wait for the events of the device:
-	// see awaitsDeviceEvents. After the wait, chooseCloseState enters stateAwaitingEmptyCQ
-	// or stateFlushing. The time limit leads to stateFlushing. One time limit,
-	// disconnectTimeout, applies to stateAwaitingDisconnected and stateAwaitingEmptyCQ
-	// together.
+	// stateAwaitingDisconnected: the connection waits, because the true reason for its
+	// end may be an event that has not been handled yet. There are two cases:
+	//
+	//   - awaitsDeviceEvents returns true: the connection waits for the device's events.
+	//   - A request has failed with a provisionalCause, probably because the peer has
+	//     disconnected: the connection waits for cm.Disconnected.
+	//
+	// After the wait, chooseCloseState enters stateAwaitingEmptyCQ or stateFlushing. One
+	// time limit, disconnectTimeout, applies to stateAwaitingDisconnected and
+	// stateAwaitingEmptyCQ together. It leads to stateFlushing.
 	stateAwaitingDisconnected
 
 	// stateAwaitingEmptyCQ: cm.Disconnected was received, but earlier completions may be

@@ -6,8 +6,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/slots"
 )
 
-// A connTable finds a connection by the id of its work requests. The id has the
-// connection's index and the low 20 bits of its generation. The zero value is empty.
+// A connTable finds a connection by its key: a wrID that has the connection's index and
+// the low 20 bits of the connection's generation. The zero connTable is empty.
 type connTable struct{ table slots.Table[*Conn] }
 
 // add adds c to the table and sets c.key to its index and generation. It returns false

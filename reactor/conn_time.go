@@ -2,9 +2,9 @@ package reactor
 
 import "time"
 
-// SetDeadline makes the connection end with ErrDeadline at the time t. It replaces an
-// earlier deadline. The zero time means none. Unless the state is StateOpen or
-// StateDraining, it does nothing.
+// SetDeadline makes the connection end with ErrDeadline at the time t. An earlier call of
+// SetDeadline has no effect any more. The zero time removes the deadline. Unless the
+// state is StateOpen or StateDraining, SetDeadline has no effect.
 func (c *Conn) SetDeadline(t time.Time) {
 	switch {
 	case t.IsZero():
@@ -22,8 +22,9 @@ func (c *Conn) SetIdleTimeout(d time.Duration) {
 	c.startKeepalive()
 }
 
-// onKeepaliveTimer is called when a probe may be due, or when the idle timeout or the
-// time for an answer to a probe may have passed.
+// onKeepaliveTimer is called by the timer Conn.keepalive. It ends a connection that was
+// idle for too long, or whose peer has not answered a probe in time. Otherwise it posts a
+// probe if one is due.
 func (c *Conn) onKeepaliveTimer() {
 	if c.state == stateOpen && c.checkLiveness() != nil && !c.checkLivenessAgain() {
 		return
@@ -41,8 +42,8 @@ func (c *Conn) onKeepaliveTimer() {
 	c.startKeepalive()
 }
 
-// checkLiveness returns the error of liveness.check for the present time. Without an
-// error it ends the catchUp.
+// checkLiveness returns the error of liveness.check for the present time. If there is no
+// error, checkLiveness resets Conn.catchUp, because no time limit has passed.
 func (c *Conn) checkLiveness() error {
 	err := c.liveness.check(c.loop.clock.read(), c.loop.cfg.Keepalive)
 	if err == nil {
@@ -52,9 +53,9 @@ func (c *Conn) checkLiveness() error {
 }
 
 // checkLivenessAgain is called after checkLiveness has returned an error. The loop may
-// have been delayed, so checkLivenessAgain polls the CQ and checks again. If the second
-// check gives no error, the result is true. Otherwise the result is false: the connection
-// ends if all completions were handled. If not, the next turn of the loop checks again.
+// have been delayed. So checkLivenessAgain polls the CQ and checks again. If the second
+// check gives no error, the result is true. Otherwise the result is false. The connection
+// then ends if Conn.catchUp is complete. If not, onKeepaliveTimer is soon called again.
 func (c *Conn) checkLivenessAgain() (alive bool) {
 	done := c.catchUp.poll(c.queue)
 	if c.state != stateOpen {

@@ -23,7 +23,8 @@ func (r *ConnRequest) Credentials() (cm.Credentials, bool) {
 }
 
 // Credentials returns the process and the user of the peer, see ConnRequest.Credentials.
-// A dialing side gets the process that listens. They stay the same after OnClose.
+// For a dialing side, the peer is the process that listens. The result stays the same
+// after OnClose.
 func (c *Conn) Credentials() (cm.Credentials, bool) {
 	return c.process.credentials, c.process.known
 }

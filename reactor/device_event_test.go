@@ -24,7 +24,7 @@ type failingDevice struct {
 	verbs.Device
 	asyncFD int                                   // result of AsyncFD
 	async   func(*verbs.AsyncEvent) (bool, error) // function that NextAsync calls
-	arm     error                                 // result of CQ.Arm; nil: call Arm of the wrapped CQ
+	arm     error                                 // if it is not nil, CQ.Arm fails with this error
 }
 
 func (d *failingDevice) CreateCQ(attr *verbs.CQAttr) (verbs.CQ, error) {
@@ -84,8 +84,8 @@ func TestFatalDeviceEvent(t *testing.T) {
 	require.NoError(t, l.Engine().Wait())
 }
 
-// TestFailedCQLetsTheLoopSleep checks that a loop can sleep after a CQ fails to arm,
-// without a device removal.
+// TestFailedCQLetsTheLoopSleep makes CQ.Arm fail, but the device is not removed. The loop
+// must be able to sleep.
 func TestFailedCQLetsTheLoopSleep(t *testing.T) {
 	r, w, err := os.Pipe()
 	require.NoError(t, err)
@@ -110,8 +110,8 @@ func TestFailedCQLetsTheLoopSleep(t *testing.T) {
 	}, l)
 }
 
-// TestAsyncEventsAreWatchedAfterAFailure checks a failure to watch a device's
-// asynchronous events. The next use of the device watches them.
+// TestAsyncEventsAreWatchedAfterAFailure makes the first attempt to watch a device's
+// asynchronous events fail. At the next use of the device, the loop must watch them.
 func TestAsyncEventsAreWatchedAfterAFailure(t *testing.T) {
 	r, w, err := os.Pipe()
 	require.NoError(t, err)

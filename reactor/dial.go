@@ -28,8 +28,8 @@ type DialOptions struct {
 	Timeout time.Duration
 	// AckTimeout replaces Config.AckTimeout, unless it is zero.
 	AckTimeout time.Duration
-	// RetryCount, RNRRetryCount, ResponderResources and InitiatorDepth replace the fields
-	// of Config with the same names, unless they are zero. Negative means none.
+	// RetryCount, RNRRetryCount, ResponderResources and InitiatorDepth: zero means the
+	// value of the field with the same name in Config. Negative means none.
 	RetryCount         int
 	RNRRetryCount      int
 	ResponderResources int
@@ -59,9 +59,9 @@ type dialRequest struct {
 // defaults. When Dial returns nil, OnOpen or OnDialError follows, on the loop of the
 // connection. Any goroutine may call Dial, also before Start.
 //
-// Dial copies the options, and keeps the pointer o, so that the application can recognize
-// the call: OnDialError gets o, and Conn.DialOptions returns o. If o is nil, they have a
-// pointer to a new DialOptions.
+// Dial copies the options. It also keeps the pointer o, so that the application can
+// recognize the call: OnDialError gets o, and Conn.DialOptions returns o. If o is nil,
+// Dial sets o to a new DialOptions.
 //
 // After an error no callback follows. The errors:
 //

@@ -109,9 +109,9 @@
 // requested it.
 //
 // Confirmed means that the message is in a receive buffer of the peer. OnMessage of the
-// peer may run later. It never runs for the message if the peer's application calls Close
-// or Abort first: the peer then discards the message and counts it in Stats.Discarded. A
-// program that needs to know that a message was processed lets the peer answer it.
+// peer may run later. If the peer's application calls Close or Abort before that, the
+// peer discards the message and counts it in Stats.Discarded. A program that needs to
+// know that a message was processed lets the peer answer it.
 //
 // A full send queue is not an error of the connection. The call returns ErrWouldBlock
 // and sends nothing, and OnWritable is called when half of the queue is free. Only every
@@ -126,14 +126,14 @@
 // peer's application takes no part in the access.
 //
 // When OnCompletion reports a WRITE as successful, the device of the peer has received
-// all of its data. The peer's application learns nothing of that. It may read the data
-// after its OnMessage was called for one of two messages: the message of a WriteImm, or a
-// message that was sent on the same connection after the WRITE. The data is then
-// complete, and MR.Bytes may be read without atomic operations (IBTA vol. 1, 9.5). A
-// second connection gives no such promise. Without such a message, the peer can only
-// watch a word of the memory with verbs.LoadUint64: see Loop.SetTurnFunc. The other bytes
-// of the same WRITE may then still be missing, because a device may write them in any
-// order.
+// all of its data. The peer's application does not know that. It learns of the data from
+// a message: the message of a WriteImm, or one that was sent on the same connection after
+// the WRITE. When OnMessage is called for this message, the data is complete, and the
+// peer may read MR.Bytes without atomic operations (IBTA vol. 1, 9.5). A message on
+// another connection gives no such promise. Without a message, the peer can only watch a
+// word of the memory with verbs.LoadUint64: see Loop.SetTurnFunc. When the word has
+// changed, other bytes of the same WRITE may still be missing, because a device may write
+// them in any order.
 //
 // This side must not change the memory of a WRITE, and must not read the memory of a
 // READ, before OnCompletion. A later READ of the connection sees the data of an earlier

@@ -55,9 +55,9 @@ func (c *Config) checkEmbedded() error {
 	return checkRange("NumLoops", c.NumLoops, 0, 1)
 }
 
-// initEmbedded opens the timerFD of a loop made with NewLoop, and calls OnBoot and
-// OnTick. It marks the engine as started first, so that Stop in OnBoot does not end the
-// loop at once.
+// initEmbedded opens the timerFD of a loop made with NewLoop. Then it marks the engine as
+// started. Otherwise Stop in OnBoot would end the loop at once. Last, it calls OnBoot and
+// OnTick.
 func (l *Loop) initEmbedded() (err error) {
 	if l.timerFD, err = newTimerFD(); err != nil {
 		return err
@@ -75,8 +75,8 @@ func (l *Loop) initEmbedded() (err error) {
 // most for the timeout, and runs another turn. Zero means no waiting, and a negative
 // timeout no limit. The result is the number of pieces of work: see IdlePolicy.
 //
-// If the loop has ended or OnShutdown is running, the error is ErrClosed. In another
-// callback, or for a loop that an engine runs, it matches verbs.ErrState.
+// If the loop has ended or OnShutdown is running, the error matches ErrClosed. In other
+// callbacks, and for a loop that an engine runs, the error matches verbs.ErrState.
 func (l *Loop) RunOnce(timeout time.Duration) (work int, err error) {
 	if err := l.checkRunnable("run"); err != nil {
 		return 0, err
@@ -105,8 +105,8 @@ func (l *Loop) beginRunOnce() {
 }
 
 // The application spends time between two calls of RunOnce(0). So the clock must be read
-// more often than in every 64th turn. Each call adds runOnceCost to clock.pendingCost.
-// Then the clock is read in every eighth call.
+// more often than in every 64th turn (clockEvery). Each call adds runOnceCost to
+// clock.pendingCost, so every eighth call reads the clock.
 const runOnceCost = clockEvery/8 - 1
 
 // waitForWork runs turns of the loop, with sleeps in between, until there was work or
@@ -145,8 +145,8 @@ func (l *Loop) FD() int { return l.poller.FD() }
 // instead of waiting. FD also becomes readable for timers and after
 // Config.SafetyTimeout.
 //
-// If the loop has ended or OnShutdown is running, the error is ErrClosed. In another
-// callback, or for a loop that an engine runs, it matches verbs.ErrState.
+// If the loop has ended or OnShutdown is running, the error matches ErrClosed. In other
+// callbacks, and for a loop that an engine runs, the error matches verbs.ErrState.
 func (l *Loop) Arm() (busy bool, err error) {
 	if err := l.checkRunnable("arm"); err != nil {
 		return false, err

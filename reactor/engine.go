@@ -35,17 +35,17 @@ type Engine struct {
 	mu      sync.Mutex
 	started bool           // Start or NewLoop was called
 	devices []*asyncSource // devices whose asynchronous events a loop watches
-	err     error          // first error that neither a callback nor the result of a call has reported
+	err     error          // first error that only Wait reports
 }
 
-// New makes an engine for the devices of the provider p and the callbacks of h. The
-// provider is from soft.Open, rdmacore.Open or provider.Open. The caller may close it
-// when the engine has ended. New copies cfg; nil means the defaults. Any goroutine may
-// call New. The caller then calls Start, or only Shutdown.
+// New makes an engine for the devices of the provider p and the callbacks of h. Any
+// goroutine may call New. The caller then calls Start, or only Shutdown. The provider is
+// from soft.Open, rdmacore.Open or provider.Open. The caller may close the provider when
+// the engine has ended. New copies cfg. A nil cfg means the defaults.
 //
-// With verbs.Caps.ProgressManual each loop needs its own completion vector, so
-// Config.NumLoops is limited. A second engine on the provider then fails with
-// verbs.ErrBusy.
+// With verbs.Caps.ProgressManual each loop needs its own completion vector. So
+// Config.NumLoops is limited, and two engines can not use the same device. The second
+// engine gets verbs.ErrBusy when it begins to use the device.
 //
 // New returns a *verbs.ParamError if a value in cfg is not valid. It returns another
 // error if p or h is nil. If a system call or the provider fails, New returns that error.
