@@ -1,6 +1,5 @@
-// Package slots provides a table of values with handles. A handle has the index of a slot
-// and the slot's generation. Removing a value changes the generation, so an old handle
-// never finds a later value.
+// Package slots provides a table of values. Put returns a handle for a value. After
+// Remove the handle is invalid, even if its slot has a new value.
 package slots
 
 import (
@@ -8,9 +7,8 @@ import (
 	"math"
 )
 
-// A Handle identifies one value from Put until Remove. The low 32 bits are the index of
-// the slot, and the high 32 bits its generation. Zero is never valid. Get and Remove
-// accept any number.
+// A Handle identifies one value from Put until Remove. Zero is never valid. Get and
+// Remove accept any number.
 type Handle uint64
 
 // Index returns the index of the slot.
@@ -23,12 +21,11 @@ func newHandle(index int, gen uint32) Handle {
 	return Handle(gen)<<32 | Handle(uint32(index))
 }
 
-// A Table holds values of type T. The zero value is an empty table. Only its owner, one
-// goroutine, may call its methods.
+// A Table holds values of type T. The zero value is an empty table. Only one goroutine
+// at a time may use a Table.
 //
 // Put uses the slot that was freed last, because it is most likely in the processor's
-// cache. The generation grows by one with each use of a slot, and wraps from 1<<32 - 1
-// to 1. So the handle of a removed value stays invalid for 1<<32 - 2 uses.
+// cache. A removed value's handle stays invalid for 1<<32 - 2 uses of the slot.
 type Table[T any] struct {
 	slots []slot[T]
 	free  uint32 // Index of the first free slot plus one. 0 means none.
@@ -69,8 +66,9 @@ func (t *Table[T]) Get(h Handle) (*T, bool) {
 	return &s.value, true
 }
 
-// At returns the value in the slot with this index, or the zero value if the slot is
-// free or does not exist. The caller must check that the value is the expected one.
+// At returns the value in the slot with this index. If the slot is free or does not
+// exist, At returns the zero value. The slot may have a newer value than the caller
+// expects.
 func (t *Table[T]) At(index int) (v T) {
 	if uint(index) < uint(len(t.slots)) {
 		v = t.slots[index].value

@@ -84,7 +84,7 @@ func (s *testbed) startForFlood() (err error) {
 }
 
 // dialTimes returns how long each connection of the client took to open, in order. It
-// leaves out the first ones. The parameter skipped is their number.
+// leaves out the first connections.
 func (s *testbed) dialTimes(skipped int) ([]time.Duration, error) {
 	note, err := s.steadyClient.Report()
 	if err != nil {

@@ -6,8 +6,8 @@
 //	go run ./internal/soak -duration 10m
 //
 // It prints lost and damaged messages, the longest round trip, and the resources of the
-// servers. It fails if a message was lost or damaged, or if a server uses more at the
-// end than at the beginning.
+// servers. It fails if a message was lost or damaged, or if a server's resources have
+// grown.
 //
 // The flag -flood measures memory and connect times during a flood of connection
 // requests.

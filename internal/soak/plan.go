@@ -93,9 +93,8 @@ func stopClients(ctx context.Context, s *testbed) error {
 	return lossOf(note.Tally)
 }
 
-// restartLimit is the maximum time in which the client of a killed server must connect
-// again. On the wire path the client first retries, and then notices that the server is
-// gone.
+// restartLimit is the maximum time until a client has connected to its restarted server.
+// On the wire path, the client first retries its requests.
 const restartLimit = 90 * time.Second
 
 // restartServer kills and restarts the second server. It waits until the server's client

@@ -23,7 +23,7 @@ type reading struct {
 
 // A record prints all readings, and stores those that the method verdict needs.
 type record struct {
-	// mu protects the field out, because several goroutines print.
+	// mu protects the field out.
 	mu       sync.Mutex
 	out      io.Writer
 	began    time.Time
@@ -130,9 +130,8 @@ const (
 	maxMoreDescriptors = 16
 	maxMoreMappings    = 48
 	maxMoreGoroutines  = 4
-	// maxMoreMemory is the limit for the growth of a server's memory since the beginning.
-	// During a flood the growth may be larger (SECURITY.md), but later the server returns
-	// most of the memory.
+	// maxMoreMemory is the limit for the growth of a server's memory since the
+	// beginning.
 	maxMoreMemory = 48 * mebi * memoryFactor
 	// maxMoreMemoryLater is the limit for the growth of memory after the first third of
 	// the soak.

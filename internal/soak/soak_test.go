@@ -13,7 +13,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/testutil/leak"
 )
 
-// The soak takes a minute. It runs only with the race detector, which finds more errors.
+// The soak takes a minute, so it runs only once: with the race detector.
 
 func TestMain(m *testing.M) {
 	if hostile.IsChild() {

@@ -144,7 +144,7 @@ func (s *testbed) runAttacks(ctx context.Context) error {
 	return nil
 }
 
-// wait waits for a random time below limit, or until the context ends.
+// wait waits for a random time up to the limit, or until the context ends.
 func (s *testbed) wait(ctx context.Context, limit time.Duration) {
 	pause(ctx, time.Duration(s.rand.Int64N(int64(limit))))
 }

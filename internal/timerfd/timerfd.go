@@ -10,15 +10,15 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/eventfd"
 )
 
-// New returns the descriptor of a new timer, which is not set. Reads of the descriptor
-// never block. The caller must close the descriptor.
+// New returns the descriptor of a stopped timer. Reads never block. The caller must
+// close the descriptor.
 func New() (int, error) {
 	return unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_NONBLOCK|unix.TFD_CLOEXEC)
 }
 
-// Set makes the timer fd expire once, after the given time, or at once if that is zero
-// or negative. Until then fd is unreadable. An earlier time is replaced. Set fails only
-// if fd is not a timer.
+// Set makes the timer fd expire once after the given time, or at once if the time is not
+// positive. Until then fd is unreadable. Set replaces an earlier time. It fails only if
+// fd is not a timer.
 func Set(fd int, after time.Duration) error {
 	// Zero would stop the timer: timerfd_settime(2).
 	return settime(fd, max(1, after))

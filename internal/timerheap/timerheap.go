@@ -1,4 +1,4 @@
-// Package timerheap has timers for an event loop, which calls Expire to fire them.
+// Package timerheap has timers for an event loop. The loop calls Expire to fire them.
 // Setting a timer allocates memory only when there are more timers than ever before.
 package timerheap
 
@@ -77,15 +77,15 @@ func (h *Heap) Next() (when time.Duration, ok bool) {
 	return h.timers[0].when, true
 }
 
-// Due reports whether a timer has to fire at the time now.
+// Due reports whether a timer has to fire at the given time.
 func (h *Heap) Due(now time.Duration) bool {
 	return len(h.timers) > 0 && h.timers[0].when <= now
 }
 
-// Expire fires all timers that are due at the time now, and returns their number. A
-// timer's function Fire may set and stop timers. Expire fires at most as many timers as
-// were running before the call. So Expire returns even if each Fire sets its timer to a
-// past time.
+// Expire fires all timers that are due at the given time, and returns their number. Fire
+// may set and stop timers. Expire fires at most as many timers as were running before
+// the call. Without this limit, a timer that sets itself to a past time would fire
+// forever.
 func (h *Heap) Expire(now time.Duration) (fired int) {
 	for limit := len(h.timers); fired < limit && h.Due(now); fired++ {
 		t := h.timers[0]

@@ -51,9 +51,8 @@ func TestTimersAgainstAModel(t *testing.T) {
 	}
 }
 
-// TestTimerSetWhileFiring checks a timer whose function Fire sets the timer again, to a
-// past time. The timer must fire in the next call of Expire, and not again in the same
-// one.
+// TestTimerSetWhileFiring checks a timer that Fire sets to a past time. The timer must
+// fire again only in the next call of Expire.
 func TestTimerSetWhileFiring(t *testing.T) {
 	var ts Heap
 	var a, b Timer

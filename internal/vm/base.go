@@ -41,8 +41,8 @@ func prepareBase(ctx context.Context) (base, error) {
 	return b, b.make(ctx, selected, cache)
 }
 
-// make makes the base in a temporary directory, which it then renames. So an interrupted
-// make leaves no incomplete base.
+// make makes the base in a temporary directory. The final rename ensures that each base
+// is complete.
 func (b base) make(ctx context.Context, selected *selection, cache string) error {
 	root, err := os.MkdirTemp(cache, "root-")
 	if err != nil {

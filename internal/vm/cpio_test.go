@@ -17,9 +17,7 @@ type entry struct {
 	data string
 }
 
-// readArchive reads an archive in the kernel's format. Each entry has a magic number,
-// thirteen other numbers, a name and data. The name and the data are padded to a
-// multiple of four bytes.
+// readArchive returns the entries of a cpio archive in the format newc; see cpio(5).
 func readArchive(t *testing.T, archive []byte) (entries []entry) {
 	take := func(n int) string {
 		require.LessOrEqual(t, n, len(archive))

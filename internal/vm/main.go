@@ -2,9 +2,9 @@
 // in qemu with a Soft-RoCE device and runs the cases there. The host needs no RDMA
 // device, no kernel module and no hardware virtualisation.
 //
-// Each shell script in guest/cases is a case. Command vm prints PASS vm/NAME or FAIL
-// vm/NAME for each. Its exit status is 0 if all passed. It keeps downloaded packages in
-// the user's cache directory.
+// Each shell script in guest/cases is a case. For each case, Command vm prints PASS
+// vm/NAME or FAIL vm/NAME. Its exit status is 0 if all passed. Downloaded packages stay
+// in the user's cache directory.
 package main
 
 import (

@@ -29,8 +29,8 @@ type loadOrder struct {
 	files tree
 }
 
-// addModules adds the modules to the tree's directory modules/. Its file modules/order
-// lists them in the order of loading.
+// addModules adds the kernel's modules, and modules/order with their names in the order
+// of loading.
 func (r sysroot) addModules(files tree) error {
 	found, err := r.findModules()
 	if err != nil {

@@ -57,9 +57,9 @@ func depends(ctx context.Context, args ...string) (string, error) {
 	return output(ctx, "", "apt-cache", append([]string{"depends", "--important"}, args...)...)
 }
 
-// packagesNamed takes the output of the command "apt-cache depends", and returns the
-// lines that are not indented. These are names of packages. A name in angle brackets is a
-// virtual package without a file, and is left out.
+// packagesNamed returns the package names in the output of "apt-cache depends": the
+// lines that are not indented. Names in angle brackets are virtual packages, which have
+// no file.
 func packagesNamed(listing string) (packages []string) {
 	for line := range strings.Lines(listing) {
 		if name := strings.TrimRight(line, "\n"); !strings.HasPrefix(name, " ") && !strings.HasPrefix(name, "<") {

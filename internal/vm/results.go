@@ -18,8 +18,8 @@ type results struct {
 
 func newResults(cases []string) *results { return &results{missing: slices.Clone(cases)} }
 
-// resultLine matches the result of a case. Another program may have written to the same
-// line before.
+// resultLine matches the result of a case. Another program's output may precede the
+// result on the line.
 var resultLine = regexp.MustCompile(`(PASS|FAIL) vm/([\w.-]+)`)
 
 // Write takes the next part of the console's output.

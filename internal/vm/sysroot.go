@@ -34,8 +34,8 @@ const loader = "lib64/ld-linux-x86-64.so.2"
 // A sysroot is a directory of unpacked packages.
 type sysroot string
 
-// find returns the relative path of the first file that matches one of the patterns. It
-// looks below the root and below usr, because packages use either.
+// find returns the relative path of the first file that matches a pattern, below the
+// root or below usr.
 func (r sysroot) find(patterns ...string) (string, error) {
 	for _, pattern := range patterns {
 		for _, usr := range []string{"", "usr"} {

@@ -96,7 +96,7 @@ func NAK(code NAKCode) Syndrome { return Syndrome(SyndromeNAK<<codeBits) | Syndr
 func (s Syndrome) Kind() SyndromeKind { return SyndromeKind(s >> codeBits) }
 
 // Credits returns the number of credits in an ACK. A request that uses a receive buffer
-// needs one credit. Credits returns false for AckNoCredits, an RNR NAK and a NAK.
+// needs one credit. Credits returns false for all other syndromes and for AckNoCredits.
 func (s Syndrome) Credits() (n int, ok bool) {
 	code := s & codeMask
 	if s.Kind() != SyndromeAck || code == noCredits {
@@ -105,10 +105,10 @@ func (s Syndrome) Credits() (n int, ok bool) {
 	return int(creditCounts[code]), true
 }
 
-// RNRTimer returns the code of the time to wait. It is valid only for an RNR NAK.
+// RNRTimer returns the timer code of an RNR NAK.
 func (s Syndrome) RNRTimer() uint8 { return uint8(s & codeMask) }
 
-// NAKCode returns the reason. It is valid only for a NAK.
+// NAKCode returns the reason of a NAK.
 func (s Syndrome) NAKCode() NAKCode { return NAKCode(s & codeMask) }
 
 func (s Syndrome) String() string {

@@ -45,7 +45,7 @@ func (h *BTH) Solicited() bool { return h[1]&0x80 != 0 }
 // SetSolicited sets the solicited event bit.
 func (h *BTH) SetSolicited(on bool) { setBit(&h[1], 0x80, on) }
 
-// MigReq returns the migration bit. Without path migration it has no meaning.
+// MigReq returns the migration bit, which has a meaning only for path migration.
 func (h *BTH) MigReq() bool { return h[1]&0x40 != 0 }
 
 // SetMigReq sets the migration bit.
@@ -54,7 +54,7 @@ func (h *BTH) SetMigReq(on bool) { setBit(&h[1], 0x40, on) }
 // PadCount returns the number of bytes between the payload and the ICRC, 0 to 3.
 func (h *BTH) PadCount() int { return int(h[1] >> 4 & 3) }
 
-// Version returns the version of the transport header, which must be 0.
+// Version returns the version of the transport header. Only 0 is valid.
 func (h *BTH) Version() uint8 { return h[1] & 0x0f }
 
 // PKey returns the partition key.

@@ -4,12 +4,9 @@ import "hash/crc32"
 
 // This file computes with polynomials over GF(2), whose coefficients are bits. The
 // register of a CRC is such a polynomial. Its most significant bit is the constant term.
-// When a zero byte is added to the data, the register is multiplied by x to the power of
-// eight.
 
-// inversePowers has negative powers of x, for the function solve. The power at index i is
-// for packets of 4*i bytes. Its exponent is -n if the ICRC covers n bits from the
-// identification on.
+// inversePowers has negative powers of x for solve. The power at index i is for packets
+// of 4*i bytes. Its exponent is -n if the ICRC covers n bits from the identification on.
 var inversePowers = func() (powers [MaxPacket/4 + 1]uint32) {
 	const (
 		one = 1 << 31
@@ -25,9 +22,8 @@ var inversePowers = func() (powers [MaxPacket/4 + 1]uint32) {
 	return powers
 }()
 
-// identSums says how the ICRC of the headers changes if the identification changes from
-// 0 to another value. The first array is for the high byte and the second for the low
-// byte. The whole change is the exclusive or of two entries.
+// identSums says how the ICRC of the headers changes with each value of the
+// identification's high byte and low byte.
 var identSums = func() (sums [2][256]ICRC) {
 	const identification = 4 // offset of the identification in the IPv4 header
 	var headers [ip4Size + udpSize]byte

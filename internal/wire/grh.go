@@ -8,8 +8,9 @@ import (
 // GRHSize is the length of a GRH in bytes.
 const GRHSize = 40
 
-// A GRH is the IP header before the payload of a received UD datagram: an IPv6 header,
-// or 20 zero bytes and an IPv4 header. Source: IBTA vol. 1, 11.4.1.2; annex A17.4.5.2.
+// A GRH is the IP header before the payload of a received UD datagram. It is an IPv6
+// header, or 20 zero bytes and an IPv4 header. Source: IBTA vol. 1, 11.4.1.2; annex
+// A17.4.5.2.
 type GRH [GRHSize]byte
 
 // Set writes the IP header of a received packet:

@@ -18,9 +18,8 @@ import (
 // Safety is the timeout of all waits. Only a failing test reaches it.
 const Safety = 30 * time.Second
 
-// A Side is one side of a connection, with an event channel, a protection domain and a
-// completion queue. Only the test's goroutine may call its methods, which end the test
-// on failure.
+// A Side is one side of a connection, with the objects that a test needs. Its methods
+// end the test on failure. Only the test's goroutine may call them.
 type Side struct {
 	T       *testing.T
 	Channel *cm.EventChannel
@@ -86,8 +85,7 @@ func (s *Side) CreateQP(id *cm.ID) verbs.QP {
 	return id.QP()
 }
 
-// Listen makes an ID that listens at the given address. If the port is 0, it listens on
-// any free port.
+// Listen makes an ID that listens at the given address. Port 0 means any free port.
 func (s *Side) Listen(ps cm.PortSpace, at string, backlog int) *cm.ID {
 	s.T.Helper()
 	id := s.ID(ps)

@@ -92,7 +92,7 @@ func (c *Channel) raise(q *CQ) {
 	c.updateReadable()
 }
 
-// send puts an event into the channel after the given number of ticks, which may be 0.
+// send puts an event of q into the channel, sometimes with a delay.
 func (c *Channel) send(q *CQ) {
 	d := c.dev
 	if d.random.happens(d.script.Delay) {

@@ -123,10 +123,8 @@ func (q *CQ) Events() (taken, acked int) {
 	return q.taken, q.acked
 }
 
-// Poll moves the oldest completions to dst and returns their number. Faults:
-//
-//   - After FailPoll, it only returns the error.
-//   - After OverReport, it only returns a number above len(dst).
+// Poll moves the oldest completions to dst and returns their number. After FailPoll,
+// Poll returns an error instead. After OverReport, Poll returns a number above len(dst).
 func (q *CQ) Poll(dst []verbs.WC) (int, error) {
 	q.dev.enter()
 	defer q.dev.leave()
@@ -144,8 +142,8 @@ func (q *CQ) Poll(dst []verbs.WC) (int, error) {
 }
 
 // Arm makes the CQ raise one event at the next completion. If solicitedOnly is true, the
-// completion must be solicited or failed. After FailArm, Arm only returns the error. See
-// also Script.Eager and Script.ArmAfterTake.
+// completion must be solicited or failed. Exceptions are FailArm, Script.Eager and
+// Script.ArmAfterTake.
 func (q *CQ) Arm(solicitedOnly bool) error {
 	q.dev.enter()
 	defer q.dev.leave()

@@ -133,7 +133,7 @@ func (d *Device) CreateCompChannel(*verbs.CompChannelAttr) (verbs.CompChannel, e
 	return c, nil
 }
 
-// CreateCQ creates a CQ. Its channel must belong to this device.
+// CreateCQ creates a CQ. The field attr.Channel must belong to this device.
 func (d *Device) CreateCQ(attr *verbs.CQAttr) (verbs.CQ, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

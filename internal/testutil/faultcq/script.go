@@ -43,5 +43,5 @@ func newRandom(seed uint64) random { return random{rand.New(rand.NewPCG(seed, 0)
 // happens returns true with the given probability, in percent.
 func (d random) happens(percent int) bool { return percent > 0 && d.rng.IntN(100) < percent }
 
-// ticks returns a random delay from 1 to limit.
+// ticks returns a random number of ticks, from 1 to the limit.
 func (d random) ticks(limit int) int { return 1 + d.rng.IntN(max(limit, 1)) }

@@ -1,15 +1,15 @@
-// Package leak fails a test run that leaves goroutines, open descriptors, or mappings of
+// Package leak fails tests that leave goroutines, open descriptors, or mappings of
 // shared memory (memfd) behind. Only tests import it.
 //
 // One line checks all tests of a package together:
 //
 //	func TestMain(m *testing.M) { leak.Main(m) }
 //
-// Another checks a single test, which must not run in parallel with others:
+// Another line checks a single test, which must not run in parallel:
 //
 //	defer leak.Snapshot().Check(t)
 //
-// On systems without /proc it checks goroutines only.
+// On systems without /proc only goroutines are checked.
 package leak
 
 import (
@@ -24,8 +24,8 @@ import (
 	"go.uber.org/goleak"
 )
 
-// Goroutines may need time to end. So the resources are listed again after each
-// settleStep. Resources left after settleLimit are leaked. Both times are arbitrary.
+// Goroutines may need time to end, so the check repeats every settleStep until
+// settleLimit. Both times are arbitrary.
 const (
 	settleLimit = 5 * time.Second
 	settleStep  = 5 * time.Millisecond
@@ -67,8 +67,8 @@ func Snapshot() *Baseline {
 	}
 }
 
-// Check fails the test if the process has resources that the snapshot does not have. It
-// waits up to five seconds for them to go. Only the test's goroutine may call it.
+// Check fails the test if the process still has new resources after five seconds.
+// Resources in the snapshot are not new. Only the test's goroutine may call Check.
 func (b *Baseline) Check(t testing.TB) {
 	t.Helper()
 	if leaked := b.settle(settleLimit); leaked != "" {
@@ -76,8 +76,8 @@ func (b *Baseline) Check(t testing.TB) {
 	}
 }
 
-// settle waits until the process has only resources of the baseline, or until the time
-// limit has passed. It returns a list of the resources that are not in the baseline.
+// settle waits until all new resources are gone, or the time limit has passed. It
+// returns a list of the remaining new resources.
 func (b *Baseline) settle(limit time.Duration) string {
 	deadline := time.Now().Add(limit)
 	for {

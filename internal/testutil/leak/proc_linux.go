@@ -16,8 +16,8 @@ func descriptors() []string {
 	}
 	var list []string
 	for _, e := range entries {
-		// Readlink fails if the descriptor was closed after ReadDir had listed it. So it
-		// fails for the descriptor that ReadDir itself used.
+		// Readlink fails for closed descriptors, such as the descriptor that ReadDir
+		// used.
 		if target, err := os.Readlink(filepath.Join(dir, e.Name())); err == nil {
 			list = append(list, e.Name()+" -> "+target)
 		}

@@ -1,6 +1,6 @@
 // Package netsim simulates a network that drops, duplicates, delays, reorders and
-// corrupts packets. The same seed and calls give the same result. The caller passes the
-// present time, and no call waits.
+// corrupts packets. The same seed and calls give the same result. No call waits, because
+// the caller passes the present time.
 package netsim
 
 import (
@@ -26,7 +26,7 @@ type Config struct {
 	Limit int
 }
 
-// A Packet is a packet with its addresses, which have no meaning for the network.
+// A Packet is a packet with its addresses. The network ignores the addresses.
 type Packet struct {
 	From, To netip.Addr
 	Data     []byte
@@ -50,14 +50,14 @@ type Net struct {
 	last  []byte   // Buffer of the packet that Receive returned last.
 }
 
-// New makes a network. Its faults depend only on seed and on the calls.
+// New makes a network. The same seed and calls give the same faults.
 func New(seed uint64, cfg Config) *Net {
 	// Second half of the seed of the random generator. Arbitrary.
 	const stream = 0x6e657473696d
 	return &Net{Config: cfg, rng: rand.New(rand.NewPCG(seed, stream))}
 }
 
-// Send sends a copy of the data. The parameter now is the present time in nanoseconds.
+// Send sends a copy of the data. The first argument is the present time in nanoseconds.
 func (n *Net) Send(now int64, p Packet) {
 	n.Stats.Sent++
 	if n.happens(n.Config.Drop) || n.Config.Limit > 0 && len(n.queue) >= n.Config.Limit {
@@ -95,8 +95,8 @@ func (n *Net) Next() (at int64, ok bool) {
 	return n.queue[0].at, true
 }
 
-// Receive returns the next packet that has arrived. The parameter now is the present time
-// in nanoseconds. The packet's data is valid until the next call of Receive.
+// Receive returns the next packet that has arrived. The argument is the present time in
+// nanoseconds. The packet's data is valid until the next call of Receive.
 func (n *Net) Receive(now int64) (p Packet, ok bool) {
 	if n.last != nil {
 		n.spare = append(n.spare, n.last)
@@ -111,7 +111,7 @@ func (n *Net) Receive(now int64) (p Packet, ok bool) {
 	return p, true
 }
 
-// happens returns true with the given probability. For 0 it draws no random number.
+// happens returns true with the given probability, from 0 to 1.
 func (n *Net) happens(fraction float64) bool { return fraction > 0 && n.rng.Float64() < fraction }
 
 func (n *Net) jitter() int64 {

@@ -2,9 +2,8 @@ package pairtest_test
 
 import "github.com/rdmaloop/rdmaloop/verbs"
 
-// cleanScenarios returns scenarios for a network without faults. Their connections have
-// a retry count of zero. So a scenario fails if a receiver wrongly drops a packet as
-// damaged.
+// cleanScenarios returns scenarios for a network without faults. They fail if a receiver
+// drops a packet, because their connections do not retry.
 func cleanScenarios() []scenario {
 	return []scenario{
 		bothLead("without retries", noRetryParams(), requireNoDamage(sendMessages), requireNoDamage(receiveMessages)),
@@ -47,9 +46,8 @@ func noRetryParams() connParams {
 }
 
 const (
-	// messageCount is the number of messages of a scenario. The soft device sends the
-	// first messages through a shared UDP socket. Then it opens a connected socket for
-	// the peer, so both kinds of socket are tested.
+	// messageCount is the number of messages of a scenario. After the first messages,
+	// the soft device opens a connected UDP socket.
 	messageCount = 300
 	// longMessage is the length in bytes of every fourth message, which needs several
 	// packets.

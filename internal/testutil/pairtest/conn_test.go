@@ -11,12 +11,8 @@ import (
 const (
 	// mebibyte is the length in bytes of the largest WRITE and READ.
 	mebibyte = 1 << 20
-	// Offsets of four areas of a connection's memory:
-	//
-	//   - Messages and WRITEs are sent from the first.
-	//   - The peer reads and writes the second.
-	//   - READs and atomics store their results in the third.
-	//   - Receives store messages in the fourth.
+	// Offsets in a connection's memory. The peer reads and writes the shared area. READs
+	// and atomics store their results in the sink area.
 	sourceArea, sharedArea, sinkArea, recvArea = 0, mebibyte, 2 * mebibyte, 3 * mebibyte
 
 	recvBufferSize = 64 << 10
@@ -184,9 +180,8 @@ func (c *conn) waitForSignal() {
 	c.p.Zero(c.recvs.takeOne().ByteLen)
 }
 
-// signalAndAwaitDisconnect sends an empty message, upon which the peer disconnects. The
-// send may fail with a flush error: if the ACK is lost, the peer may disconnect before
-// this side has retransmitted.
+// signalAndAwaitDisconnect sends an empty message, upon which the peer disconnects. If
+// the ACK is lost, the message may be flushed.
 func (c *conn) signalAndAwaitDisconnect() {
 	c.p.t.Helper()
 	c.post(c.newWR(verbs.OpSend, sourceArea, 0))

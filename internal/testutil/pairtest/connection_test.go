@@ -102,9 +102,8 @@ func connectUnboundPort(p *peer) {
 	p.False(refused.ByApplication)
 }
 
-// A disconnect by either side flushes the outstanding work requests of both. The active
-// side waits for a message before it disconnects. Otherwise its DREQ could arrive before
-// its RTU.
+// The active side waits for a message before it disconnects, so that its DREQ
+// arrives after its RTU.
 
 func disconnectActive(p *peer) {
 	c := p.connect(defaultParams())

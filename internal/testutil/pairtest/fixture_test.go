@@ -37,8 +37,7 @@ type fixture struct {
 type event struct {
 	typ cm.EventType
 	id  *cm.ID
-	// ID for which the method await returns this event. It is the listener if the event
-	// is a connection request, else the field id.
+	// The listener for a connection request. For other events it is equal to id.
 	owner *cm.ID
 	err   error
 	param cm.MessageParam

@@ -15,8 +15,7 @@ const (
 	envRole = "PAIR_ROLE"
 	// This process kills itself while the peer sends it WRITEs.
 	roleKilled = "killed"
-	// The peer is killed. Its device belongs to the kernel, which disconnects. So a
-	// Disconnected event arrives.
+	// The peer is killed. Its device belongs to the kernel, which disconnects.
 	roleDisconnected = "disconnected"
 	// The peer is killed together with its device. Nothing answers the packets, so
 	// requests fail with a timeout.

@@ -69,7 +69,7 @@ func (p *peer) waitUntil(condition string, done func() bool) {
 	}
 }
 
-// await waits for the next event of an ID, which must have the given type.
+// await returns the next event of an ID. The event must have the given type.
 func (p *peer) await(owner *cm.ID, typ cm.EventType) event {
 	p.t.Helper()
 	mine := func(ev event) bool { return ev.owner == owner }
@@ -106,8 +106,7 @@ func (p *peer) awaitRequest(listener *cm.ID) event {
 }
 
 // awaitMarkedRequest waits for a connection request whose private data begins with mark.
-// It rejects all others. For example, the peer may have retransmitted a request that this
-// side has already rejected.
+// It rejects other requests, which may be retransmissions.
 func (p *peer) awaitMarkedRequest(mark byte) event {
 	p.t.Helper()
 	for {

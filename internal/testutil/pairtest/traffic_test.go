@@ -79,8 +79,8 @@ func recvLengths(c *conn) {
 	}
 }
 
-// writeAndRead writes a mebibyte to the peer's memory and reads it back. It ends with an
-// empty WRITE with immediate data, for which the peer's waitForSignal waits.
+// writeAndRead writes a mebibyte to the peer's memory and reads it back. Then an empty
+// WRITE with immediate data ends the peer's waitForSignal.
 func writeAndRead(c *conn) {
 	fill(c.bytes(sourceArea, mebibyte), 2)
 	clear(c.bytes(sinkArea, mebibyte))

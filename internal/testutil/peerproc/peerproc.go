@@ -25,8 +25,8 @@ const (
 // passed to Command.
 type Role func(t *testing.T, address string)
 
-// Main runs the role of a peer process and ends the process. In the test process it does
-// nothing. A peer process runs only the test TestPeer, which must call Main.
+// Main runs the role of a peer process and ends the process. In the test process, Main
+// does nothing. A peer process runs only the test TestPeer, which must call Main.
 func Main(t *testing.T, roles map[string]Role) {
 	if role := os.Getenv(roleVariable); role != "" {
 		roles[role](t, os.Getenv(addressVariable))
@@ -50,9 +50,9 @@ func Command(role, address string) *exec.Cmd {
 	return cmd
 }
 
-// Start starts a peer process and returns two functions. A call of line returns the next
-// line that the process prints. A call of kill sends SIGKILL to the process. At the end
-// of the test the process is killed in any case.
+// Start starts a peer process, and kills it at the end of the test. The function line
+// returns the next line that the process prints. The function kill sends SIGKILL to the
+// process.
 func Start(t *testing.T, role, address string) (line func() string, kill func()) {
 	t.Helper()
 	return Run(t, Command(role, address))
@@ -84,9 +84,9 @@ func Run(t *testing.T, cmd *exec.Cmd) (line func() string, kill func()) {
 	return line, kill
 }
 
-// InNetworkNamespace runs a peer process as root in a new network namespace without
-// active interfaces. It waits until the process ends. It skips the test if this process
-// may not make a namespace.
+// InNetworkNamespace runs a peer process as root in a new network namespace, until the
+// process ends. The namespace has no active interfaces. If this process may not make a
+// namespace, the test is skipped.
 func InNetworkNamespace(t *testing.T, role string) {
 	t.Helper()
 	cmd := Command(role, "")
