@@ -2,11 +2,9 @@ package reactor
 
 import "github.com/rdmaloop/rdmaloop/verbs"
 
-// If the peer sends a forbidden request, this side's device reports an event, moves the
-// queue pair to the error state and flushes it. The event is then the reason why the
-// connection ends. But the loop may notice the flush, or the peer's disconnect, before
-// the event. So a connection that was flushed or disconnected waits for the events of the
-// device before it ends.
+// Before a flushed or disconnected connection ends, it waits for the events of its
+// device. If the peer has sent a forbidden request, such an event is the true reason for
+// the end.
 
 // A deviceEventsState says whether a connection that ends has waited for the events of
 // its device.
@@ -35,9 +33,8 @@ func (c *Conn) mayHaveDeviceEvent() bool {
 		c.qp.State() == verbs.StateError
 }
 
-// fetchDeviceEvents fetches the events if this loop watches the device. If another loop
-// watches the device, fetchDeviceEvents asks that loop. That loop posts the events to all
-// loops. Last, it posts the function answer to this loop.
+// fetchDeviceEvents fetches the events if this loop watches the device. Otherwise the
+// loop that watches the device posts the events, and then an answer, to this loop.
 func (c *Conn) fetchDeviceEvents() {
 	c.deviceEvents = deviceEventsFetched
 	s := c.loop.engine.asyncSourceOf(c.device.dev)

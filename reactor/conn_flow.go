@@ -1,8 +1,7 @@
 package reactor
 
-// A sendFlow counts the requests of a send queue. Requests are numbered as they are
-// accepted, modulo 2^32. A request's slot is its number modulo the size of the queue, a
-// power of two. Three numbers divide the requests:
+// A sendFlow counts the requests of a send queue. Accepted requests get running numbers,
+// modulo 2^32. A request's slot is its number modulo the size of the queue:
 //
 //	before tail          completed
 //	tail to posted-1     in flight: posted and not completed
@@ -45,10 +44,8 @@ func (f *sendFlow) staged() uint32 { return f.head - f.posted }
 // full reports whether there is no room for another request of the application.
 func (f *sendFlow) full() bool { return f.outstanding()-f.probes >= f.limit }
 
-// next returns the slot of the next request, and whether to signal this request. Any one
-// of three conditions suffices: the parameter signal is true, the signalEvery-1 requests
-// before are unsignaled, or this request fills the queue. A full queue without a signaled
-// request would stay full.
+// next returns the slot of the next request, and whether to signal the request. The
+// request that fills the queue is signaled, because otherwise the queue would stay full.
 func (f *sendFlow) next(signal bool) (slot uint32, signaled bool) {
 	return f.head & f.mask, signal || f.unsignaled+1 >= f.signalEvery || f.outstanding()+1-f.probes >= f.limit
 }
@@ -84,16 +81,15 @@ func (f *sendFlow) covers(slot uint32) uint32 {
 func (f *sendFlow) retire() (slot uint32) {
 	slot = f.tail & f.mask
 	f.tail++
-	// If the request was never posted, the field tail is now ahead of the field posted.
+	// A request that was not posted is no longer staged.
 	if f.posted-f.tail > f.mask {
 		f.posted = f.tail
 	}
 	return slot
 }
 
-// writable reports whether OnWritable must be called: a send was refused, and since then
-// the number of outstanding requests has fallen to half of limit or less. After one
-// refusal it returns true only once.
+// writable reports whether to call OnWritable: once after refused sends, when at most
+// half of the limit is outstanding.
 func (f *sendFlow) writable() bool {
 	if !f.writableDue || f.outstanding()-f.probes > f.limit/2 {
 		return false

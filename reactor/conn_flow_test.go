@@ -8,11 +8,7 @@ import (
 )
 
 // TestSendFlowAgainstAModel compares sendFlow with a simple model, for random numbers of
-// requests:
-//
-//   - A slot is reused only when it is free.
-//   - A full queue contains a signaled request.
-//   - A completion also completes the requests before it.
+// requests.
 func TestSendFlowAgainstAModel(t *testing.T) {
 	for seed := range uint64(300) {
 		rng := rand.New(rand.NewPCG(seed, 1))

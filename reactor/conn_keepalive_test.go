@@ -92,8 +92,8 @@ func TestKeepaliveNotAnsweredOnBusyQueue(t *testing.T) {
 	// This call makes the loop probe both connections.
 	runLate(t, p.client, 2*time.Hour, func() {})
 	answered := func() bool { return reactor.OutstandingProbes(p.client) == 1 }
-	// Each of the two connections has an outstanding probe. The loop in the variable
-	// other answers its probe. The loop p.server does not run, so it does not answer.
+	// Only one of the two peers answers its probe, because the loop p.server does not
+	// run.
 	drive(t, answered, p.client, other)
 	runLate(t, p.client, 2*time.Hour, func() {
 		for range 10 {

@@ -7,9 +7,10 @@ import (
 
 // Close closes the connection. Accepted messages and operations are still sent and
 // confirmed, within Config.DrainTimeout. From the call of Close on, only the callbacks
-// OnCompletion and OnClose are called. Messages that still arrive are discarded and
-// counted in Stats.Discarded, although the peer gets a confirmation for them. If the
-// connection is closing already, the error matches ErrClosed.
+// OnCompletion and OnClose are called.
+//
+// Messages that still arrive are confirmed, but discarded and counted in
+// Stats.Discarded. If the connection is closing already, the error matches ErrClosed.
 func (c *Conn) Close() error {
 	if c.state != stateOpen {
 		return operr.Wrap("close", errClosing)
@@ -22,9 +23,10 @@ func (c *Conn) Close() error {
 }
 
 // Abort ends the connection at once. Unconfirmed operations fail, and received messages
-// are discarded. OnClose of this side gets cause, or ErrAborted if cause is nil. OnClose
-// of the peer gets ErrPeerClosed. To tell the peer a cause, send a last message and call
-// Close. Unless the state is StateOpen or StateDraining, the error matches ErrClosed.
+// are discarded. OnClose of this side gets the cause, or ErrAborted if the cause is nil.
+// OnClose of the peer gets ErrPeerClosed.
+//
+// Unless the state is StateOpen or StateDraining, the error matches ErrClosed.
 func (c *Conn) Abort(cause error) error {
 	if c.state != stateOpen && c.state != stateDraining {
 		return operr.Wrap("abort", errClosing)

@@ -2,23 +2,20 @@ package reactor
 
 import "time"
 
-// A liveness determines whether a connection is idle, whether its peer is alive, and when
-// a probe is due. Several methods have a parameter keepalive: it is Config.Keepalive, or
-// 0 for no probes.
+// A liveness determines whether a connection is idle, whether its peer is alive, and
+// when a probe is due. In its methods, the parameter keepalive is Config.Keepalive, or 0
+// for no probes.
 type liveness struct {
 	idleTimeout time.Duration // set by SetIdleTimeout; 0 means none
-	// lastActive is the time from which the idle timeout counts. setIdleTimeout sets it.
-	// The method check also sets it, if something was sent or received since the previous
-	// check.
+	// lastActive is the time from which the idle timeout counts. A send or receive
+	// changes lastActive only in the next call of check.
 	lastActive       time.Duration
 	activeSinceCheck bool // something was sent or received since the last check
 
 	lastFromPeer time.Duration // time of the last receive or confirmed send
 	probe        probeState
-	// lastProbe is the time at which the wait for an answer to the outstanding probe
-	// began. The first wait begins when the probe is posted. If a wait has lasted for
-	// Config.Keepalive and the connection does not end (probeBehindSends), probeDue
-	// begins another wait.
+	// lastProbe is the time at which the present wait for an answer to a probe began:
+	// see probeDue.
 	lastProbe time.Duration
 }
 
@@ -32,9 +29,8 @@ const (
 	// probeAlone: a probe is outstanding, and was the only request when it was posted.
 	// Without an answer within Config.Keepalive, the peer has failed.
 	probeAlone
-	// probeBehindSends: a probe is outstanding, posted after unfinished sends. The peer
-	// may have no receive buffers for them. So only the transport may end the connection
-	// (see Config.Keepalive).
+	// probeBehindSends: a probe is outstanding, posted after unfinished sends. A missing
+	// answer does not end the connection, because the peer may lack receive buffers.
 	probeBehindSends
 )
 
@@ -82,8 +78,7 @@ func (l *liveness) check(now, keepalive time.Duration) error {
 }
 
 // probeDue reports whether a probe must be posted now. While a probe is outstanding, the
-// result is false. But if the wait for its answer has lasted for the time in the
-// parameter keepalive, probeDue begins another wait: see lastProbe.
+// result is false, and after each Config.Keepalive another wait for its answer begins.
 func (l *liveness) probeDue(now, keepalive time.Duration) bool {
 	switch {
 	case keepalive == 0:
@@ -96,9 +91,8 @@ func (l *liveness) probeDue(now, keepalive time.Duration) bool {
 	return false
 }
 
-// nextCheck returns the time at which the methods check and probeDue must be called next.
-// If neither an idle timeout nor a keepalive time is set, there is no such time, and
-// nextCheck sets the result none to true.
+// nextCheck returns the time at which check and probeDue must be called next. If no call
+// is necessary, the second result is true.
 func (l *liveness) nextCheck(keepalive time.Duration) (when time.Duration, none bool) {
 	none = true
 	if l.idleTimeout > 0 {
@@ -122,8 +116,7 @@ func (l *liveness) nextCheck(keepalive time.Duration) (when time.Duration, none 
 // Arbitrary.
 const keepaliveSteps = 16
 
-// roundUp returns the smallest multiple of step that is not less than t. If step is not
-// positive, roundUp returns t.
+// roundUp rounds t up to a multiple of step. If step is not positive, the result is t.
 func roundUp(t, step time.Duration) time.Duration {
 	if step <= 0 {
 		return t

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// nextCheck returns the time of the next check of l, which must exist.
+// nextCheck requires that l has a next check, and returns its time.
 func nextCheck(t *testing.T, l *liveness, keepalive time.Duration) time.Duration {
 	t.Helper()
 	when, none := l.nextCheck(keepalive)

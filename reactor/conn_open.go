@@ -10,8 +10,7 @@ import (
 )
 
 // newConn makes a connection, adds it to the loop, and sets the time limit for opening.
-// It returns the connection even with an error. The caller then passes the error to
-// Conn.failOpen.
+// Even if there is an error, newConn returns the connection, for Conn.failOpen.
 func (l *Loop) newConn(timeout time.Duration) (c *Conn, err error) {
 	c = &Conn{loop: l}
 	c.stateTimer.Fire = c.onStateTimer
@@ -164,11 +163,9 @@ func (l *Loop) startAccept(req *ConnRequest, p *AcceptParams) {
 	}
 }
 
-// rejectNoRoom is called when the application has accepted a request, but the connection
-// could not be made because of the error cause. It rejects the request with
-// RejectNoResources, except in two cases. If the peer has given up or the device was
-// removed, it sends no answer. During a shutdown, the close of the ID rejects the
-// request.
+// rejectNoRoom rejects an accepted request for which no connection could be made. If the
+// peer has given up, the device was removed or the loop is shutting down, rejectNoRoom
+// sends no answer.
 func (c *Conn) rejectNoRoom(cause error) {
 	reject := func() error { return nil }
 	if !errors.Is(cause, ErrShutdown) && !errors.Is(cause, verbs.ErrPeerGone) && !errors.Is(cause, ErrDeviceRemoved) {
@@ -270,7 +267,7 @@ func (c *Conn) makeRecvQueue() error {
 }
 
 // enterOpen moves an established connection to stateOpen. It calls OnOpen, and then
-// OnMessage for the messages received before.
+// OnMessage for the messages that have arrived.
 func (c *Conn) enterOpen() {
 	if c.state != stateConnecting {
 		return

@@ -5,14 +5,15 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Write writes to the peer's memory at the address in remote, without notifying the peer.
-// The data is this side's memory that the parameter local describes. The peer executes
-// later messages and READs of the connection after the WRITE (IBTA vol. 1, 10.8.3.3,
-// table 79). Source: ibv_post_send(3).
+// Write writes this side's memory at local to the peer's memory at remote, without
+// notifying the peer. The peer executes later messages and READs of the connection after
+// the WRITE (IBTA vol. 1, 10.8.3.3, table 79). Source: ibv_post_send(3).
 //
-// This side's memory is from Alloc of the same loop and device, and must not change until
-// OnCompletion. The errors are those of Send, and a *verbs.ParamError for a wrong option.
-// If the peer forbids the access, the connection ends with verbs.StatusRemAccessErr.
+// This side's memory is from Alloc of the same loop and device, and must not change
+// until OnCompletion.
+//
+// The errors are those of Send, and a *verbs.ParamError for a wrong option. If the peer
+// forbids the access, the connection ends with verbs.StatusRemAccessErr.
 func (c *Conn) Write(local verbs.SGE, remote Remote, o SendOptions) error {
 	return c.oneSided(verbs.OpWrite, local, remote, 0, &o)
 }
@@ -24,25 +25,24 @@ func (c *Conn) WriteImm(local verbs.SGE, remote Remote, imm uint32, o SendOption
 }
 
 // Read reads local.Length bytes of the peer's memory at remote into local. Memory and
-// errors are as for Write. The peer may execute later messages and WRITEs before the
-// READ has completed, unless they set SendOptions.Fence.
+// errors are as for Write. Later messages and WRITEs may be executed before the READ has
+// completed, unless they set SendOptions.Fence.
 func (c *Conn) Read(local verbs.SGE, remote Remote, o SendOptions) error {
 	return c.oneSided(verbs.OpRead, local, remote, 0, &o)
 }
 
-// CompareSwap compares the 8 bytes of the peer's memory at remote with compare, and if
-// they are equal writes swap, as one atomic operation. OnCompletion gets the old value
-// in Op.Value. The address is a multiple of 8. Values are in host byte order. Errors are
-// as for Write. Source: ibv_post_send(3).
+// CompareSwap sets the 8 bytes of the peer's memory at remote to swap if they are equal
+// to compare, as one atomic operation. OnCompletion gets the old value in Op.Value.
+//
+// The address is a multiple of 8. Values are in host byte order. Errors are as for
+// Write. Source: ibv_post_send(3).
 func (c *Conn) CompareSwap(remote Remote, compare, swap uint64, o SendOptions) error {
 	return c.atomic(verbs.OpCompareSwap, remote, compare, swap, &o)
 }
 
-// FetchAdd adds the parameter add to the 8 bytes of the peer's memory at remote, as one
-// atomic operation. OnCompletion gets the old value in Op.Value. The address is a
-// multiple of 8. Values are in host byte order. The peer's memory belongs to one
-// loop of the peer, and only connections to that loop can use this memory. Errors are as
-// for Write.
+// FetchAdd increases the 8 bytes of the peer's memory at remote by add, as one atomic
+// operation. OnCompletion gets the old value in Op.Value. The address, the byte order
+// and the errors are as for CompareSwap.
 func (c *Conn) FetchAdd(remote Remote, add uint64, o SendOptions) error {
 	return c.atomic(verbs.OpFetchAdd, remote, add, 0, &o)
 }

@@ -66,9 +66,8 @@ func (c *Conn) deliver(b *Buffer) {
 // discarded. Otherwise they are passed to OnMessage.
 func (c *Conn) discardsMessages() bool { return c.endedByApp || c.state >= stateDisconnecting }
 
-// replace is called when the application keeps the buffer b. It stages another buffer for
-// the receive queue in place of b. If there is no memory for another buffer, the queue
-// lacks one until Buffer.Release stages b again.
+// replace stages another buffer in place of b, which the application keeps. If there is
+// no memory, the receive queue lacks a buffer until Buffer.Release stages b again.
 func (c *Conn) replace(b *Buffer) {
 	fresh, err := c.device.slab.get()
 	if err != nil {
@@ -78,9 +77,8 @@ func (c *Conn) replace(b *Buffer) {
 	c.repost(fresh)
 }
 
-// repost stages the buffer b for the receive queue. If the connection receives no more,
-// repost returns b to the slab. When half of the queue's buffers are staged, repost posts
-// all staged buffers at once.
+// repost stages b for the receive queue, or frees b if the connection receives no more.
+// It posts the staged buffers when they are at least half of the queue's buffers.
 func (c *Conn) repost(b *Buffer) {
 	switch {
 	case b.chunk == nil: // Loop.inlineBuffer is in no queue

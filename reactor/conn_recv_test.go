@@ -104,8 +104,8 @@ func TestMessagesWhileClosing(t *testing.T) {
 	}
 }
 
-// TestUnmatchedCompletions checks completions of a faulty device. Without a connection,
-// they are dropped. Without a posted buffer, they end the connection.
+// TestUnmatchedCompletions checks that a completion of an unknown connection is dropped,
+// and that a completion without a posted buffer ends the connection.
 func TestUnmatchedCompletions(t *testing.T) {
 	r := &recorder{}
 	c := newTestConn(t, r)
@@ -143,8 +143,8 @@ func arriveInline(c *Conn, data []byte) {
 	c.device.completeInline(&verbs.WC{ID: uint64(c.key), Opcode: verbs.WCRecv, Flags: verbs.WCInline, ByteLen: uint32(len(data))}, data)
 }
 
-// TestInlineMessage checks that a message without a buffer takes none from the receive
-// queue. It takes a buffer from the slab only if it is kept.
+// TestInlineMessage checks that an inline message takes no buffer from the receive
+// queue, and takes a buffer from the slab only in Keep.
 func TestInlineMessage(t *testing.T) {
 	k := &keeper{}
 	c := newTestConn(t, k)
@@ -190,8 +190,8 @@ func TestInlineMessage(t *testing.T) {
 	require.EqualValues(t, 6, c.stats.MessageBytes)
 }
 
-// TestKeepInlineMessageWithoutMemory checks that a message without a buffer stays
-// readable after Keep found no memory.
+// TestKeepInlineMessageWithoutMemory checks that an inline message stays readable when
+// Keep finds no memory.
 func TestKeepInlineMessageWithoutMemory(t *testing.T) {
 	k := &keeper{}
 	c := newTestConn(t, k)

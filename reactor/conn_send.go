@@ -8,12 +8,10 @@ import (
 )
 
 // Send sends a copy of b, at most Config.MaxMessage bytes. The message is posted at the
-// end of the loop's turn, or by Flush. If Send returns nil, the message is confirmed
-// later, or the connection ends with an error: see the section Sending of the package
-// comment.
+// end of the loop's turn, or by Flush. If Send returns nil, either the message is
+// confirmed later or the connection ends with an error.
 //
-// Send allocates only when the slab grows, or a turn sends more than any before. The
-// errors:
+// The errors:
 //
 //   - ErrWouldBlock: the send queue is full.
 //   - *verbs.ParamError: b is too long.
@@ -50,10 +48,12 @@ func (c *Conn) send(b []byte, o *SendOptions) error {
 	return nil
 }
 
-// SendBuffer sends buf.Bytes without copying. If it returns nil, the connection releases
-// the buffer when the message is confirmed. After an error the buffer still belongs to
-// the caller. The errors are those of Send, and verbs.ErrForeign for a buffer of another
-// owner, loop or device.
+// SendBuffer sends buf.Bytes without copying. If SendBuffer returns nil, the connection
+// releases the buffer when the message is confirmed. After an error the buffer still
+// belongs to the caller.
+//
+// The errors are those of Send, and verbs.ErrForeign for a buffer of another owner, loop
+// or device.
 func (c *Conn) SendBuffer(buf *Buffer) error { return c.SendBufferWith(buf, SendOptions{}) }
 
 // SendBufferWith is SendBuffer with options. The error is also a *verbs.ParamError if a
@@ -76,8 +76,7 @@ func (c *Conn) SendBufferWith(buf *Buffer, o SendOptions) error {
 // turn. If posting fails, the connection ends, and OnClose gets the error.
 func (c *Conn) Flush() { c.postSends() }
 
-// checkSend returns an error if the application can not start an operation with a
-// message of size bytes now.
+// checkSend returns an error if an operation with a message of this size can not begin.
 func (c *Conn) checkSend(size int) error {
 	switch {
 	case c.state != stateOpen:
@@ -96,9 +95,8 @@ func (c *Conn) checkSend(size int) error {
 	return nil
 }
 
-// acceptOp stages an operation of the application and counts it as accepted. If the
-// parameter notify is true, OnCompletion is called when the operation has completed. The
-// caller sets the request's payload.
+// acceptOp stages an operation and counts it as accepted. The parameter notify requests
+// a call of OnCompletion. The caller sets the payload.
 func (c *Conn) acceptOp(code verbs.Opcode, o *SendOptions, notify bool) (*verbs.SendWR, *sendRequest) {
 	c.stats.Accepted++
 	c.loop.stats.Accepted++
@@ -212,9 +210,8 @@ func (c *Conn) postSends() {
 	}
 }
 
-// sendCompleted handles the completion of the send request in the given slot. It also
-// confirms all earlier requests, because failures always have completions of their own
-// (IBTA vol. 1, 10.8.6).
+// sendCompleted handles the completion of the send in this slot. It also confirms all
+// earlier sends, because failed sends always have completions (IBTA vol. 1, 10.8.6).
 func (c *Conn) sendCompleted(wc *verbs.WC, slot uint32) {
 	n := c.flow.covers(slot)
 	if n == 0 {
@@ -234,9 +231,8 @@ func (c *Conn) sendCompleted(wc *verbs.WC, slot uint32) {
 	c.afterSent()
 }
 
-// retire completes the oldest request. The parameter err is its error, or nil. Before
-// retire calls OnCompletion, it frees the request's place in the send queue. So
-// OnCompletion can send another request.
+// retire completes the oldest request with err. It frees the slot before it calls
+// OnCompletion, so that OnCompletion can send.
 func (c *Conn) retire(err error) {
 	r := &c.sendRequests[c.flow.retire()]
 	switch {

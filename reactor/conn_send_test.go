@@ -134,9 +134,8 @@ func TestOneDoorbellPerTurn(t *testing.T) {
 	require.NoError(t, p.client.Close())
 	stats := p.client.Stats()
 	require.EqualValues(t, 16, stats.Accepted)
-	// The 16 messages need one doorbell. Close leads to at most two more requests, each
-	// with a doorbell: a probe that confirms all sends, and a probe at the end of the
-	// flush.
+	// The messages need one doorbell. Close posts at most two probes, with a doorbell
+	// each.
 	require.LessOrEqual(t, stats.SendDoorbells, uint64(3))
 	require.LessOrEqual(t, stats.SendRequests, uint64(18))
 }

@@ -40,22 +40,22 @@ type connState uint8
 
 // The states, in the order in which a connection passes through them.
 const (
-	// stateDialing: every connection begins here, without a queue pair. The peer's
-	// address and route are being resolved, or the ID of an accepted request is moved to
-	// the loop. makeQP leads to stateConnecting, a failure to stateOpenFailed. One time
-	// limit applies to stateDialing and stateConnecting together: Config.ConnectTimeout
-	// or DialOptions.Timeout.
+	// stateDialing: the peer's address and route are being resolved, or the ID of an
+	// accepted request is moved to the loop. makeQP leads to stateConnecting. A failure
+	// leads to stateOpenFailed.
+	//
+	// Config.ConnectTimeout or DialOptions.Timeout limits stateDialing and
+	// stateConnecting together.
 	stateDialing connState = iota
 
-	// stateConnecting: the connection has a queue pair, and this side has sent or accepted
-	// the connection request. Received messages are held. cm.Established leads to stateOpen,
-	// a failure or the time limit to stateOpenFailed.
+	// stateConnecting: the connection request was sent or accepted. Received messages
+	// are held. cm.Established leads to stateOpen. A failure or the time limit leads to
+	// stateOpenFailed.
 	stateConnecting
 
-	// stateOpenFailed: the connection could not be opened, and closeReason has the error.
-	// Events of the opening are ignored. The connection may first wait for the events of
-	// the device, for at most disconnectTimeout. Then failOpen destroys the connection,
-	// and calls OnDialError or OnAcceptError.
+	// stateOpenFailed: opening has failed with the error in closeReason. The connection
+	// may wait for the events of its device, for at most disconnectTimeout. Then
+	// failOpen calls OnDialError or OnAcceptError.
 	stateOpenFailed
 
 	// stateOpen: OnOpen was called, and the application may send. Close leads to
@@ -63,28 +63,25 @@ const (
 	// no time limit.
 	stateOpen
 
-	// stateDraining: the application has called Close, and sends are unconfirmed. Nothing
-	// more is accepted, and received messages are discarded. The last confirmation, a
-	// failure, cm.Disconnected and the time limit lead to stateCloseBegun. The time limit
-	// is Config.DrainTimeout, from the first call of drain.
+	// stateDraining: Close was called, and sends are unconfirmed. Received messages are
+	// discarded. The last confirmation, a failure, cm.Disconnected or the end of
+	// Config.DrainTimeout leads to stateCloseBegun.
 	stateDraining
 
-	// stateCloseBegun: closeReason has the reason. Receive buffers are not posted any
-	// more. Messages received before are delivered, unless the application has called
-	// Close or Abort. The next advance chooses one of the next three states. There is no
-	// time limit.
+	// stateCloseBegun: closeReason has the reason. Messages that were received are
+	// delivered, unless the application has called Close or Abort. The next advance
+	// chooses one of the next three states.
 	stateCloseBegun
 
-	// stateAwaitingDisconnected: the connection waits, because the true reason for its
-	// end may be an event that has not been handled yet. There are two cases:
+	// stateAwaitingDisconnected: the connection waits for an event that may be the true
+	// reason for its end:
 	//
-	//   - awaitsDeviceEvents returns true: the connection waits for the device's events.
-	//   - A request has failed with a provisionalCause, probably because the peer has
-	//     disconnected: the connection waits for cm.Disconnected.
+	//   - An event of the device: see awaitsDeviceEvents.
+	//   - cm.Disconnected, after a request has failed with a provisionalCause.
 	//
-	// After the wait, chooseCloseState enters stateAwaitingEmptyCQ or stateFlushing. One
-	// time limit, disconnectTimeout, applies to stateAwaitingDisconnected and
-	// stateAwaitingEmptyCQ together. It leads to stateFlushing.
+	// Then chooseCloseState enters stateAwaitingEmptyCQ or stateFlushing.
+	// disconnectTimeout limits stateAwaitingDisconnected and stateAwaitingEmptyCQ
+	// together, and leads to stateFlushing.
 	stateAwaitingDisconnected
 
 	// stateAwaitingEmptyCQ: cm.Disconnected was received, but earlier completions may be
@@ -92,17 +89,15 @@ const (
 	// CQ or the time limit leads to stateFlushing.
 	stateAwaitingEmptyCQ
 
-	// stateFlushing: this side has disconnected, which flushes the queues. A probe was
-	// posted behind the other sends. When all sends and receives have completed,
-	// reportClose calls OnClose and enters stateDisconnecting. After flushTimeout,
-	// reportClose does not wait any longer: it fails the sends that have not completed.
+	// stateFlushing: this side has disconnected, which flushes the queues. When all
+	// sends and receives have completed, reportClose calls OnClose and enters
+	// stateDisconnecting. After flushTimeout, reportClose fails the sends that have not
+	// completed.
 	stateFlushing
 
-	// stateDisconnecting: OnClose was called, and received messages are discarded. The
-	// connection waits for cm.Disconnected, and then enters stateClosed. If
-	// cm.Disconnected was received in an earlier state, the next advance enters
-	// stateClosed. If the device is removed, or after Config.DrainTimeout, the connection
-	// also enters stateClosed.
+	// stateDisconnecting: OnClose was called. cm.Disconnected leads to stateClosed, even
+	// if cm.Disconnected was received in an earlier state. The removal of the device and
+	// the end of Config.DrainTimeout also lead to stateClosed.
 	stateDisconnecting
 
 	// stateClosed: destroy has released all resources of the connection. The loop does not
@@ -111,9 +106,8 @@ const (
 )
 
 // If the device has failed, the states from stateCloseBegun to stateFlushing end early:
-// the next advance calls OnClose and enters stateDisconnecting. If the device was
-// removed, this side does not disconnect. If the engine stops without waiting for peers,
-// abortNow leads from every state to stateClosed.
+// the next advance calls OnClose and enters stateDisconnecting. abortNow leads from
+// every state to stateClosed.
 
 // coarse returns the ConnState to which s belongs.
 func (s connState) coarse() ConnState {

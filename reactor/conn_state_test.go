@@ -30,8 +30,8 @@ func TestStatesAfterFailedRequest(t *testing.T) {
 	require.Equal(t, reactor.StateAwaitingDisconnected, reactor.InternalState(c))
 	inTurn(t, p.client, func() {})
 	require.Equal(t, reactor.StateAwaitingDisconnected, reactor.InternalState(c))
-	// In this turn cm.Disconnected arrives after the poll of the CQ. So the connection
-	// must wait for a later poll that leaves the CQ empty.
+	// cm.Disconnected arrives after the poll of the CQ, so the connection must wait for
+	// an empty CQ.
 	inTurn(t, p.client, func() { reactor.InjectDisconnected(c, verbs.ErrPeerGone) })
 	require.Equal(t, reactor.StateAwaitingEmptyCQ, reactor.InternalState(c))
 	inTurn(t, p.client, func() {})

@@ -2,9 +2,9 @@ package reactor
 
 import "time"
 
-// SetDeadline makes the connection end with ErrDeadline at the time t. An earlier call of
-// SetDeadline has no effect any more. The zero time removes the deadline. Unless the
-// state is StateOpen or StateDraining, SetDeadline has no effect.
+// SetDeadline makes the connection end with ErrDeadline at the time t. SetDeadline
+// replaces an earlier deadline. The zero time removes the deadline. Unless the state is
+// StateOpen or StateDraining, SetDeadline has no effect.
 func (c *Conn) SetDeadline(t time.Time) {
 	switch {
 	case t.IsZero():
@@ -15,16 +15,15 @@ func (c *Conn) SetDeadline(t time.Time) {
 }
 
 // SetIdleTimeout makes the connection end with ErrIdle between d and 2d after the last
-// send or receive, or later if the loop is delayed. Keepalive probes do not count. A d
-// of zero or less means no timeout.
+// send or receive. Keepalive probes do not count. If d is zero or less, there is no
+// timeout.
 func (c *Conn) SetIdleTimeout(d time.Duration) {
 	c.liveness.setIdleTimeout(d, c.loop.clock.read())
 	c.startKeepalive()
 }
 
-// onKeepaliveTimer is called by the timer Conn.keepalive. It ends a connection that was
-// idle for too long, or whose peer has not answered a probe in time. Otherwise it posts a
-// probe if one is due.
+// onKeepaliveTimer ends the connection if it was idle for too long or its peer is dead.
+// Otherwise onKeepaliveTimer posts a probe if a probe is due.
 func (c *Conn) onKeepaliveTimer() {
 	if c.state == stateOpen && c.checkLiveness() != nil && !c.checkLivenessAgain() {
 		return
@@ -52,10 +51,8 @@ func (c *Conn) checkLiveness() error {
 	return err
 }
 
-// checkLivenessAgain is called after checkLiveness has returned an error. The loop may
-// have been delayed. So checkLivenessAgain polls the CQ and checks again. If the second
-// check gives no error, the result is true. Otherwise the result is false. The connection
-// then ends if Conn.catchUp is complete. If not, onKeepaliveTimer is soon called again.
+// checkLivenessAgain polls the CQ and calls checkLiveness again, because the loop may
+// have been delayed. If Conn.catchUp is complete, a second error ends the connection.
 func (c *Conn) checkLivenessAgain() (alive bool) {
 	done := c.catchUp.poll(c.queue)
 	if c.state != stateOpen {
@@ -73,9 +70,8 @@ func (c *Conn) checkLivenessAgain() (alive bool) {
 	return false
 }
 
-// In one turn of the loop, the first 64 probes (probeBudget) are posted at once. The next
-// 64 probes are delayed by 1 ms (probePause), the next 64 by 2 ms, and so on. Both
-// constants are arbitrary.
+// In one turn of the loop, the first probeBudget probes are posted at once. Each further
+// group of probeBudget probes waits one probePause longer. Arbitrary.
 const (
 	probeBudget = 64
 	probePause  = time.Millisecond

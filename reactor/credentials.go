@@ -14,17 +14,16 @@ func processOf(id *cm.ID) (p peerProcess) {
 	return p
 }
 
-// Credentials returns the credentials of the process that requests the connection. The
-// second result is false if they are not known. Only the local path of provider/soft
-// knows them, and it refuses users outside soft.Config.AllowedUsers. Source: unix(7),
-// SO_PEERCRED.
+// Credentials returns the credentials of the process that requests the connection. If
+// they are not known, the second result is false. They are known only on the local path
+// of provider/soft. Source: unix(7), SO_PEERCRED.
 func (r *ConnRequest) Credentials() (cm.Credentials, bool) {
 	return r.process.credentials, r.process.known
 }
 
-// Credentials returns the process and the user of the peer, see ConnRequest.Credentials.
-// For a dialing side, the peer is the process that listens. The result stays the same
-// after OnClose.
+// Credentials returns the credentials of the peer's process: see
+// ConnRequest.Credentials. For a dialing side, the peer is the process that listens. The
+// result stays the same after OnClose.
 func (c *Conn) Credentials() (cm.Credentials, bool) {
 	return c.process.credentials, c.process.known
 }

@@ -115,8 +115,8 @@ func TestPeerGoneWhileDraining(t *testing.T) {
 	require.NotErrorIs(t, p.dialCloseErr, reactor.ErrPeerClosed)
 }
 
-// TestMemoryOfDevice checks that Alloc and Lease open a device that the loop does not use
-// yet. They refuse a nil device, and a device of another provider.
+// TestMemoryOfDevice checks that Alloc and Lease open a device, but refuse nil and a
+// device of another provider.
 func TestMemoryOfDevice(t *testing.T) {
 	p, other := openSoft(t, 1), openSoft(t, 1)
 	l, err := reactor.NewLoop(p, &hooks{}, nil)

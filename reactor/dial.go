@@ -55,13 +55,12 @@ type dialRequest struct {
 	param cm.MessageParam
 }
 
-// Dial begins to connect to addr. If the pointer o is nil, all options have their
-// defaults. When Dial returns nil, OnOpen or OnDialError follows, on the loop of the
-// connection. Any goroutine may call Dial, also before Start.
+// Dial begins to connect to addr. A nil o means the defaults. If Dial returns nil,
+// OnOpen or OnDialError follows, on the loop of the connection. Any goroutine may call
+// Dial, also before Start.
 //
-// Dial copies the options. It also keeps the pointer o, so that the application can
-// recognize the call: OnDialError gets o, and Conn.DialOptions returns o. If o is nil,
-// Dial sets o to a new DialOptions.
+// Dial copies the options. OnDialError and Conn.DialOptions return the pointer o, so
+// that the application can recognize the call. If o is nil, they return a new pointer.
 //
 // After an error no callback follows. The errors:
 //

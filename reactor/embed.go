@@ -11,8 +11,8 @@ import (
 
 // NewLoop makes a loop without a goroutine, for an application with its own event loop.
 // Only one goroutine at a time may use the loop. NewLoop calls OnBoot, and returns its
-// error. Config.NumLoops must be 0 or 1, and Config.CPUs empty. For p and the errors see
-// New.
+// error. Config.NumLoops must be 0 or 1, and Config.CPUs must be empty. For p and the
+// errors see New.
 //
 // Either RunOnce waits for work, or the application waits for FD together with its own
 // descriptors:
@@ -55,9 +55,8 @@ func (c *Config) checkEmbedded() error {
 	return checkRange("NumLoops", c.NumLoops, 0, 1)
 }
 
-// initEmbedded opens the timerFD of a loop made with NewLoop. Then it marks the engine as
-// started. Otherwise Stop in OnBoot would end the loop at once. Last, it calls OnBoot and
-// OnTick.
+// initEmbedded opens the timerFD and calls OnBoot. It first marks the engine as started,
+// because otherwise Stop in OnBoot would end the loop at once.
 func (l *Loop) initEmbedded() (err error) {
 	if l.timerFD, err = newTimerFD(); err != nil {
 		return err
@@ -71,9 +70,9 @@ func (l *Loop) initEmbedded() (err error) {
 	return l.boot()
 }
 
-// RunOnce runs one turn of the loop. Without work it waits as the idle policy says, at
-// most for the timeout, and runs another turn. Zero means no waiting, and a negative
-// timeout no limit. The result is the number of pieces of work: see IdlePolicy.
+// RunOnce runs one turn of the loop. If there is no work, RunOnce waits for work, at
+// most for the timeout. Zero means no waiting, and a negative timeout means no limit.
+// The result is the number of pieces of work: see IdlePolicy.
 //
 // If the loop has ended or OnShutdown is running, the error matches ErrClosed. In other
 // callbacks, and for a loop that an engine runs, the error matches verbs.ErrState.
@@ -104,9 +103,8 @@ func (l *Loop) beginRunOnce() {
 	l.countWake(l.fetchEvents(), WakeByLimit)
 }
 
-// The application spends time between two calls of RunOnce(0). So the clock must be read
-// more often than in every 64th turn (clockEvery). Each call adds runOnceCost to
-// clock.pendingCost, so every eighth call reads the clock.
+// runOnceCost makes every eighth call of RunOnce(0) read the clock, because the
+// application spends time between the calls.
 const runOnceCost = clockEvery/8 - 1
 
 // waitForWork runs turns of the loop, with sleeps in between, until there was work or
@@ -126,9 +124,8 @@ func (l *Loop) waitForWork(timeout time.Duration) (work int) {
 	return work
 }
 
-// remaining returns how long the next sleep of waitForWork may take. If the parameter
-// timeout is negative, the result is noLimit. Otherwise the result is timeLeft, or 0 if
-// timeLeft is negative.
+// remaining returns how long waitForWork may sleep. If timeout is negative, there is no
+// limit.
 func remaining(timeout, timeLeft time.Duration) time.Duration {
 	if timeout < 0 {
 		return noLimit
@@ -138,15 +135,12 @@ func remaining(timeout, timeLeft time.Duration) time.Duration {
 
 // FD returns a descriptor that becomes readable when there is work for RunOnce. Before
 // waiting, call Arm, which must return false. The descriptor belongs to the loop. The
-// application may only wait for input on it, with epoll_wait or poll.
+// application may only wait for input, with epoll_wait or poll.
 func (l *Loop) FD() int { return l.poller.FD() }
 
 // Arm prepares the loop for waiting on FD. If busy is true, there is work: call RunOnce
 // instead of waiting. FD also becomes readable for timers and after
-// Config.SafetyTimeout.
-//
-// If the loop has ended or OnShutdown is running, the error matches ErrClosed. In other
-// callbacks, and for a loop that an engine runs, the error matches verbs.ErrState.
+// Config.SafetyTimeout. The errors are as for RunOnce.
 func (l *Loop) Arm() (busy bool, err error) {
 	if err := l.checkRunnable("arm"); err != nil {
 		return false, err
@@ -169,9 +163,9 @@ func (l *Loop) Arm() (busy bool, err error) {
 // ErrClosed.
 func (l *Loop) Stop() { l.engine.Stop() }
 
-// Close ends a loop made with NewLoop at once: its connections end with ErrShutdown. It
-// returns the first error of releasing resources. In a callback, or for a loop that an
-// engine runs, the error matches verbs.ErrState. A second Close does nothing.
+// Close ends a loop made with NewLoop at once. Its connections end with ErrShutdown.
+// Close returns the first error of releasing resources. In a callback, or for a loop
+// that an engine runs, the error matches verbs.ErrState. A second Close does nothing.
 func (l *Loop) Close() error {
 	if err := l.checkCaller("close"); err != nil || l.state == loopEnded {
 		return err
@@ -204,7 +198,7 @@ func (l *Loop) checkRunnable(op string) error {
 	return l.checkCaller(op)
 }
 
-// checkCaller returns an error in a callback, or if the loop was not made with NewLoop.
+// checkCaller returns an error if a callback is running or an engine runs the loop.
 func (l *Loop) checkCaller(op string) error {
 	if l.timerFD == nil || l.running {
 		return operr.Wrap(op, verbs.ErrState)

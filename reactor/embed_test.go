@@ -13,8 +13,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// TestLoopsInsideAnotherEpoll runs two loops on one goroutine, which watches their
-// descriptors with its own epoll. No event may be missed.
+// TestLoopsInsideAnotherEpoll checks that two loops inside the application's epoll miss
+// no event.
 func TestLoopsInsideAnotherEpoll(t *testing.T) {
 	const count = 200
 	echoes := 0

@@ -14,8 +14,8 @@ import (
 )
 
 // An Engine has loops that share a provider, a Handler and listeners. Any goroutine may
-// call its methods. Only Shutdown and Wait must not be called in a callback, because
-// they wait for callbacks to return.
+// call its methods. Exception: callbacks must not call Shutdown or Wait, because these
+// methods wait for callbacks to return.
 type Engine struct {
 	provider cm.Provider
 	handler  Handler
@@ -39,16 +39,17 @@ type Engine struct {
 }
 
 // New makes an engine for the devices of the provider p and the callbacks of h. Any
-// goroutine may call New. The caller then calls Start, or only Shutdown. The provider is
-// from soft.Open, rdmacore.Open or provider.Open. The caller may close the provider when
-// the engine has ended. New copies cfg. A nil cfg means the defaults.
+// goroutine may call New. The caller then calls Start, or only Shutdown.
+//
+// The provider is from soft.Open, rdmacore.Open or provider.Open. The caller may close
+// the provider when the engine has ended. New copies cfg. A nil cfg means the defaults.
 //
 // With verbs.Caps.ProgressManual each loop needs its own completion vector. So
 // Config.NumLoops is limited, and two engines can not use the same device. The second
 // engine gets verbs.ErrBusy when it begins to use the device.
 //
-// New returns a *verbs.ParamError if a value in cfg is not valid. It returns another
-// error if p or h is nil. If a system call or the provider fails, New returns that error.
+// If a value in cfg is not valid, the error is a *verbs.ParamError. New also returns an
+// error if p or h is nil, or if a system call or the provider fails.
 func New(p cm.Provider, h Handler, cfg *Config) (*Engine, error) {
 	const op = "create engine"
 	if p == nil || h == nil || isNilPointer(p) {
@@ -104,10 +105,10 @@ func (e *Engine) release() (err error) {
 	return err
 }
 
-// Start runs each loop on its own goroutine, and returns after OnBoot on every loop. If
-// OnBoot fails, Start ends the engine and returns that error. After an earlier Start or
-// Stop the error matches verbs.ErrState. If a thread can not be pinned, the error is
-// that of the system.
+// Start runs each loop on its own goroutine, and returns when OnBoot has returned on
+// every loop. If OnBoot fails, Start ends the engine and returns the error of OnBoot.
+// After an earlier Start or Stop the error matches verbs.ErrState. If a thread can not
+// be pinned, Start returns the error of the system.
 func (e *Engine) Start() error {
 	if err := e.markStarted(); err != nil {
 		return err
@@ -127,8 +128,8 @@ func (e *Engine) Start() error {
 	return err
 }
 
-// markStarted records that the loops have goroutines. It returns an error if the engine
-// was started or stopped before.
+// markStarted records that the loops run. It returns an error if the engine was already
+// started or stopped.
 func (e *Engine) markStarted() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -18,15 +18,13 @@ type epollSchedule struct {
 // checkSoon makes the next turn check epoll.
 func (s *epollSchedule) checkSoon() { s.interval = 1 }
 
-// due counts a turn, and reports whether this turn must check epoll. The parameter now is
-// the present time.
+// due counts a turn, and reports whether this turn must check epoll.
 func (s *epollSchedule) due(now time.Duration) bool {
 	s.turns++
 	return s.turns >= s.interval || now-s.last >= maxEpollInterval
 }
 
-// checked records a check of epoll at the time now. The next one follows after the given
-// number of turns.
+// checked records a check of epoll. The next check follows after interval turns.
 func (s *epollSchedule) checked(now time.Duration, interval int) {
 	*s = epollSchedule{interval: interval, last: now}
 }

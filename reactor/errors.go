@@ -17,9 +17,9 @@ var (
 	// ErrWouldBlock means that Config.MaxInFlight operations are outstanding. Nothing is
 	// sent. OnWritable is called when the application can try again.
 	ErrWouldBlock = errors.New("send queue full, wait for OnWritable")
-	// ErrPeerClosed means that the peer has disconnected: by Close, by Abort, or because
-	// of an error on its side. If the connection manager knows that the peer's process
-	// ended, the error is verbs.ErrPeerGone instead.
+	// ErrPeerClosed means that the peer has called Close or Abort, or has disconnected
+	// after an error. If the peer's process is known to have ended, the error is
+	// verbs.ErrPeerGone.
 	ErrPeerClosed = errors.New("closed by the peer")
 	// ErrAborted means that Conn.Abort was called without a cause.
 	ErrAborted = errors.New("aborted")
@@ -51,7 +51,7 @@ var (
 // cm.Established, because of a request of the peer.
 var errFailedEarly = fmt.Errorf("%w: the queue pair failed before the connection was open", verbs.ErrState)
 
-// errClosing is the error of Close and Abort of a connection that was closed before.
+// errClosing is the error of Close and Abort on a connection that is closing.
 var errClosing = fmt.Errorf("%w: the connection is closing already, or has ended", ErrClosed)
 
 var errNilArgument = errors.New("a provider and a handler are needed")

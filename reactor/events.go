@@ -68,9 +68,8 @@ func (c *Conn) handleEvent(typ cm.EventType, err error) {
 	case cm.DeviceRemoval:
 		c.deviceRemoved()
 	case cm.AddrError, cm.RouteError, cm.ConnectError, cm.Rejected, cm.Unreachable:
-		// An open connection can get cm.Unreachable too, when its peer has a new
-		// link-layer address. That must not end the connection, so failOpenOn does
-		// nothing if the connection is open.
+		// An open connection gets cm.Unreachable when its peer's link-layer address
+		// changes. failOpenOn ignores open connections.
 		c.failOpenOn(err)
 	}
 }
@@ -83,9 +82,9 @@ func (c *Conn) failOpenOn(err error) {
 	}
 }
 
-// onDisconnected handles cm.Disconnected: the peer has disconnected, or has confirmed
-// this side's disconnect. The error err is verbs.ErrPeerGone, cm.ErrStale or nil.
-// Earlier completions may still be in the CQ: see stateAwaitingEmptyCQ.
+// onDisconnected handles cm.Disconnected. The error err is verbs.ErrPeerGone,
+// cm.ErrStale or nil. The CQ may still have earlier completions: see
+// stateAwaitingEmptyCQ.
 func (c *Conn) onDisconnected(err error) {
 	if c.queue != nil {
 		c.emptyPollsAtDisconnect = c.queue.emptyPolls
@@ -144,8 +143,8 @@ func (s *asyncSource) ready(poller.Readiness) (work int) {
 	for work < eventBudget {
 		ok, err := s.dev.NextAsync(&ev)
 		if err != nil {
-			// A device whose asynchronous events can not be read is not reliable any more.
-			// Other devices are not affected.
+			// A device whose asynchronous events can not be read is not reliable any
+			// more.
 			s.end()
 			s.loop.engine.onLoops(s.loop, "device failure", func(l *Loop) { l.deviceFailed(s.dev, err) })
 			return work
@@ -178,8 +177,8 @@ func (s *asyncSource) fetchAll() {
 	}
 }
 
-// deviceEvent handles an asynchronous event of dev. It ends the affected connections of
-// this loop.
+// deviceEvent ends the connections of this loop that an asynchronous event of dev
+// affects.
 func (l *Loop) deviceEvent(dev verbs.Device, ev verbs.AsyncEvent) {
 	err := operr.Wrap("device", &AsyncError{Device: dev.Name(), Type: ev.Type})
 	if ev.Type == verbs.AsyncDeviceFatal {
@@ -218,9 +217,8 @@ func (l *Loop) deviceRemoved(dev verbs.Device, err error) {
 	}
 }
 
-// deviceFailed is called with err if the asynchronous events of dev can not be read. It
-// ends the connections of this loop on dev. On the loop with index 0 it also closes the
-// listeners on dev.
+// deviceFailed ends the connections of this loop on dev, because the events of dev can
+// not be read. The loop with index 0 also closes the listeners on dev.
 func (l *Loop) deviceFailed(dev verbs.Device, err error) {
 	for _, d := range l.devices {
 		if d.dev == dev {
@@ -237,15 +235,14 @@ func (l *Loop) deviceFailed(dev verbs.Device, err error) {
 
 // An AsyncError reports that an asynchronous event of a device has ended a connection.
 // The callback gets the error inside a *verbs.OpError. The error matches
-// verbs.ErrProtocol if the cause is an invalid or forbidden request of the peer. Source:
+// verbs.ErrProtocol if the peer has sent an invalid or forbidden request. Source:
 // ibv_get_async_event(3).
 type AsyncError struct {
 	Device string               // name of the device
 	Type   verbs.AsyncEventType // type of the event
 }
 
-// Is reports whether target is verbs.ErrProtocol and an invalid or forbidden request of
-// the peer is the cause.
+// Is reports whether target is verbs.ErrProtocol and the peer has caused the event.
 func (e *AsyncError) Is(target error) bool {
 	return target == verbs.ErrProtocol &&
 		(e.Type == verbs.AsyncQPRequestError || e.Type == verbs.AsyncQPAccessError)

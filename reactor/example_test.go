@@ -111,9 +111,7 @@ func ExampleConn_SendBuffer() {
 
 type formatter struct{ asker }
 
-// OnOpen sends a text in a leased buffer. The length of the buffer is 0 at first. Appendf
-// writes the text into the memory of the buffer. SetLen then sets the length of the
-// buffer to the length of the text.
+// OnOpen formats a text directly into a leased buffer, and sends the buffer.
 func (*formatter) OnOpen(c *reactor.Conn) {
 	buf, err := c.Lease()
 	check(err)

@@ -7,8 +7,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// This example uses one-sided operations. The server sends each client the address and
-// key of a memory region, as private data. The client writes to the region and reads it.
+// This example uses one-sided operations. The server describes a memory region in its
+// private data. The client writes to the region and reads it.
 func ExampleConn_Write() {
 	addr, end := serve(&region{})
 	defer end()

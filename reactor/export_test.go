@@ -127,9 +127,8 @@ func OutstandingProbes(l *Loop) (n uint32) {
 // ProbeBudget is the largest number of keepalive probes in one turn.
 const ProbeBudget = probeBudget
 
-// EndPendingRequest records that req has ended without an answer. If deviceRemoved is
-// true, the device of req was removed. Otherwise the peer has withdrawn req.
-// acceptor.next records the same before the loop handles the event.
+// EndPendingRequest records that the device of req was removed or, if deviceRemoved is
+// false, that the peer has withdrawn req.
 func EndPendingRequest(req *ConnRequest, deviceRemoved bool) {
 	req.engine.acceptor.mu.Lock()
 	defer req.engine.acceptor.mu.Unlock()
@@ -139,9 +138,8 @@ func EndPendingRequest(req *ConnRequest, deviceRemoved bool) {
 	}
 }
 
-// FetchRequestDuringShutdown sets acceptor.closing, as acceptor.close does during
-// Shutdown. It then fetches one event and handles it: a connection request is rejected.
-// The first result is false if there was no event.
+// FetchRequestDuringShutdown handles one event as if Shutdown was running. If there is
+// no event, fetched is false.
 func FetchRequestDuringShutdown(e *Engine) (fetched bool, err error) {
 	e.acceptor.mu.Lock()
 	e.acceptor.closing = true

@@ -24,11 +24,11 @@ func (s *foreignSource) ready(r poller.Readiness) (work int) {
 	return 1
 }
 
-// Register makes the loop watch the descriptor fd. The parameter interest is a set of
-// states, such as readable. While fd is in one of these states, the loop calls fn in its
-// turns (level-triggered, see epoll(7)). The application owns fd, and closes it after
-// Registration.Close. Only the goroutine of the loop may call Register. The errors are
-// those of poller.Poller.Add.
+// Register makes the loop watch a descriptor. While fd is in one of the states in
+// interest, the loop calls fn in its turns (level-triggered, see epoll(7)). Only the
+// goroutine of the loop may call Register. The errors are those of poller.Poller.Add.
+//
+// The application owns fd, and closes fd after Registration.Close.
 func (l *Loop) Register(fd int, interest poller.Interest, fn func(poller.Readiness)) (*Registration, error) {
 	r := &Registration{loop: l, call: fn}
 	token, err := l.watch(fd, interest, (*foreignSource)(r))
@@ -45,8 +45,8 @@ func (r *Registration) Modify(interest poller.Interest) error {
 	return operr.Wrap("modify registration", r.loop.poller.Modify(r.token, interest))
 }
 
-// Close ends the registration. Its function is not called again, even for an event that
-// was already fetched. A second Close does nothing.
+// Close ends the registration. The loop does not call the function again. A second Close
+// does nothing.
 func (r *Registration) Close() error {
 	return operr.Wrap("close registration", r.loop.unwatch((*foreignSource)(r)))
 }

@@ -7,14 +7,13 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// If a loop had no room for a connection, the engine does not choose this loop for some
-// time. After fullRetry the engine tries the loop anew, because the system may have
-// memory by then. Arbitrary.
+// fullRetry is how long the engine does not choose a loop that had no room for a
+// connection. Arbitrary.
 const fullRetry = time.Second
 
 // fullLoops records which loops had no room for another connection on a device. The
-// engine gives connection requests on that device to other loops. The zero value has no
-// records. Any goroutine may call its methods.
+// engine chooses other loops for connections on this device. Any goroutine may call its
+// methods.
 type fullLoops struct {
 	mu      sync.Mutex
 	entries map[loopOnDevice]fullRecord
@@ -32,8 +31,7 @@ type fullRecord struct {
 	tried time.Time // time of the last try to make a connection
 }
 
-// record records that k.loop had no room on k.dev. The parameter conns is the number of
-// connections of k.loop, without the refused one. The parameter now is the present time.
+// record records that k.loop had no room on k.dev when it had conns connections.
 func (f *fullLoops) record(k loopOnDevice, conns int64, now time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -50,10 +48,8 @@ func (f *fullLoops) clear(k loopOnDevice) {
 	delete(f.entries, k)
 }
 
-// full reports whether k.loop is known to have no room on k.dev. The parameter conns is
-// the number of connections that k.loop has now. If the loop has fewer connections than
-// when the record was made, it may have room again, and full returns false. If fullRetry
-// has passed since the last try, full also returns false. The engine then tries the loop.
+// full reports whether k.loop is known to have no room on k.dev. If connections have
+// ended or fullRetry has passed, the result is false, so that the engine tries the loop.
 func (f *fullLoops) full(k loopOnDevice, conns int64, now time.Time) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -79,9 +75,8 @@ func (l *Loop) full(dev verbs.Device, now time.Time) bool {
 	return l.engine.fullLoops.full(loopOnDevice{l, dev}, conns, now)
 }
 
-// recordRoom records whether the loop had room for a connection on dev. If there was no
-// room, the caller destroys the connection only after recordRoom. So Loop.load still
-// includes the connection, and recordRoom subtracts one.
+// recordRoom records whether the loop had room for a connection on dev. Loop.load must
+// still include the connection.
 func (l *Loop) recordRoom(dev verbs.Device, room bool) {
 	k := loopOnDevice{l, dev}
 	if room {
