@@ -1,7 +1,6 @@
 // Package poller waits for file descriptors to become ready. It is a thin layer over
-// epoll(7), for event loops that sometimes spin instead of sleeping. It knows nothing of
-// RDMA and has no callbacks. After the descriptors are registered, it does not allocate
-// memory.
+// epoll(7), for event loops that sometimes spin instead of sleeping. After the
+// descriptors are registered, it does not allocate memory.
 //
 //	n, err := p.Wait(timeout)
 //	for i := range n {
@@ -15,26 +14,24 @@
 // Readiness is level-triggered: every Wait reports each descriptor that is ready at that
 // time. An event may be spurious, so a read after an event may fail with EAGAIN.
 //
-// An event can be stale when the program handles it. The handler of an earlier event of
-// the same Wait may have removed the registration. A new registration may even have the
-// same descriptor number, and the same index in the Poller's table of registrations. A
-// token therefore has the index and a generation number, which changes when the index is
-// used again. Event returns false for an event of a removed registration.
+// An event can be stale, because the handler of an earlier event of the same Wait may
+// have removed the registration. A new registration may even have the same descriptor
+// number. Event returns false for an event of a removed registration.
 //
 // # Who may call
 //
-// One goroutine owns a Poller. Only the owner may call its methods, except for Wake,
-// which any goroutine may call at any time, even after Close. The ownership may pass to
+// One goroutine owns a Poller. Only the owner may call its methods, except for Wake. Any
+// goroutine may call Wake at any time, even after Close. The ownership may pass to
 // another goroutine between two calls.
 //
 // # Inside another loop
 //
 // FD returns the epoll descriptor. This descriptor is readable while the Poller has an
-// event. A program with an event loop of its own registers the epoll descriptor in that
-// event loop, and calls Wait(0) when the descriptor is readable.
+// event. A program with its own event loop registers the epoll descriptor there, and
+// calls Wait(0) when the descriptor is readable.
 //
-// The package works on Linux only. On other systems it can be built, and New returns an
-// error that matches errors.ErrUnsupported.
+// The package works on Linux only. On other systems, New returns an error that matches
+// errors.ErrUnsupported.
 package poller
 
 // The files of this package, in reading order:

@@ -24,8 +24,7 @@ type Poller struct {
 	n      int  // number of events that the last Wait has returned
 	woken  bool // The last Wait has noticed a call of Wake.
 	closed bool
-	// Other goroutines write to the waker, and slow down accesses to other fields in its
-	// cache line. The waker is the last field, so few other fields are in that line.
+	// The waker is the last field, because other goroutines write to its cache line.
 	waker waker
 }
 
@@ -39,7 +38,7 @@ const wakeToken Token = 0
 
 // New returns a poller. One Wait reports at most maxEvents events, which must be at
 // least 1. If a system call fails, the error is an *os.SyscallError. On systems other
-// than Linux it matches errors.ErrUnsupported.
+// than Linux, the error matches errors.ErrUnsupported.
 func New(maxEvents int) (*Poller, error) {
 	if maxEvents < 1 {
 		return nil, fmt.Errorf("poller: %d events per Wait: at least 1 is needed", maxEvents)
@@ -57,14 +56,14 @@ func New(maxEvents int) (*Poller, error) {
 	return p, nil
 }
 
-// FD returns the epoll descriptor, for another event loop. It is readable while Wait(0)
-// would report an event or a wake-up. The poller owns the descriptor. After Close, FD
-// returns -1.
+// FD returns the epoll descriptor, for another event loop. The descriptor is readable
+// while Wait(0) would report an event or a wake-up. The poller owns the descriptor.
+// After Close, FD returns -1.
 func (p *Poller) FD() int { return p.epoll.fd }
 
-// Add registers the descriptor fd, level-triggered. Events of the registration have this
-// data. The caller must call Remove before it closes the descriptor. Otherwise the
-// kernel may report a closed descriptor that can not be removed. Source: epoll_ctl(2).
+// Add registers the descriptor fd, level-triggered. Each event of the registration has
+// the given data. The caller must call Remove before it closes the descriptor, because
+// the kernel may report a closed descriptor that can not be removed (epoll_ctl(2)).
 //
 // The error is ErrClosed or an *os.SyscallError: EEXIST if fd is registered, EPERM if
 // epoll can not wait for fd, and ELOOP if pollers would form a cycle.
@@ -94,8 +93,8 @@ func (p *Poller) Modify(t Token, interest Interest) error {
 }
 
 // Remove ends a registration, even if it returns an error. Event returns no more events
-// of it, not even from the last Wait. The error is ErrClosed, ErrToken, or an
-// *os.SyscallError if the descriptor was closed before.
+// of the registration, not even from the last Wait. The error is ErrClosed, ErrToken, or
+// an *os.SyscallError if the descriptor is already closed.
 func (p *Poller) Remove(t Token) error {
 	if p.closed {
 		return ErrClosed
@@ -108,12 +107,12 @@ func (p *Poller) Remove(t Token) error {
 }
 
 // Wait waits until a descriptor is ready, Wake is called, or the timeout has passed. It
-// returns the number of events that Event can return. A call of Wake is not such an
-// event, so the number may be 0 before the timeout. Signals do not end the wait. The
-// error is ErrClosed or an *os.SyscallError. Source: epoll_wait(2).
+// returns the number of events that Event can return. After a call of Wake, this number
+// may be 0. Signals do not end the wait. The error is ErrClosed or an *os.SyscallError.
+// Source: epoll_wait(2).
 //
 // A negative timeout means no limit. A zero timeout never blocks and is cheap. Other
-// timeouts have a resolution of 1 ns, or before Linux 5.11 of 1 ms, rounded up. The
+// timeouts have a resolution of 1 ns. Before Linux 5.11 they are rounded up to 1 ms. The
 // kernel adds the thread's timer slack.
 func (p *Poller) Wait(timeout time.Duration) (n int, err error) {
 	p.n, p.woken = 0, false
@@ -155,10 +154,9 @@ func (p *Poller) Event(i int) (ev Event, ok bool) {
 	return Event{Token: t, Data: r.data, Ready: p.epoll.ready(i)}, true
 }
 
-// Wake ends the current Wait, or else the next one. When that Wait has returned, the
-// owner sees all memory writes that the caller made before Wake. Any goroutine may call
-// Wake. While an earlier Wake has not ended a Wait yet, another Wake costs only one
-// atomic operation. After Close, Wake does nothing.
+// Wake ends the current Wait, or else the next Wait. Any goroutine may call Wake. After
+// that Wait, the owner sees all memory writes that the caller made before Wake. Repeated
+// calls of Wake cost only one atomic operation. After Close, Wake does nothing.
 func (p *Poller) Wake() { p.waker.wake() }
 
 // Woken reports whether the last Wait has noticed a call of Wake.

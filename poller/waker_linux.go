@@ -9,14 +9,10 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/eventfd"
 )
 
-// A waker makes the descriptor of its eventfd readable, from any goroutine. Repeated
-// wakes need only one system call:
+// A waker makes its eventfd readable, from any goroutine. Only the goroutine that sets
+// wakePending writes to the eventfd. So repeated wakes need only one system call.
 //
-//   - The goroutine that sets wakePending signals the eventfd.
-//   - Others see the bit and do not signal.
-//   - The owner drains the eventfd, and then clears the bit.
-//
-// While the bit is set, the descriptor is readable or about to become so.
+// While wakePending is set, the eventfd is readable or about to become so.
 type waker struct {
 	state atomic.Uint32
 	fd    int // descriptor of the eventfd
@@ -40,17 +36,15 @@ func (w *waker) wake() {
 	}
 }
 
-// consume is called by the owner when the descriptor is readable. It drains the eventfd,
-// and then clears wakePending. In the opposite order it could drain the signal of a
-// later wake.
+// consume drains the eventfd and then clears wakePending. In the opposite order, it
+// could drain the signal of a later wake.
 func (w *waker) consume() {
 	eventfd.Drain(w.fd)
 	w.state.And(^wakePending)
 }
 
-// close closes the descriptor. If a goroutine is about to signal the eventfd, close
-// first waits for the signal. A later signal could reach another file with the same
-// descriptor number.
+// close first waits for a pending signal. A later signal could reach another file with
+// the same descriptor number.
 func (w *waker) close() error {
 	if w.state.Or(wakeClosed)&wakePending != 0 {
 		w.awaitSignal()

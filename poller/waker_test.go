@@ -142,8 +142,7 @@ func TestWakesCoalesce(t *testing.T) {
 	require.NoError(t, w.Close())
 }
 
-// Close waits for a goroutine that is about to signal the eventfd. Otherwise the
-// goroutine could write to another file.
+// Close must wait for a goroutine that is about to write to the eventfd.
 func TestCloseWaitsForPendingSignal(t *testing.T) {
 	w, err := poller.NewWaker()
 	require.NoError(t, err)

@@ -46,8 +46,8 @@ func leadsTo(p verbs.Provider, addr netip.Addr) (bool, error) {
 	return owns(p, addr, sourceFor(addr))
 }
 
-// sourceFor returns the local address from which this host sends to addr. For an address
-// of this host, that is usually addr itself. If addr cannot be reached, it returns addr.
+// sourceFor returns the local address from which this host sends to addr. If addr cannot
+// be reached, sourceFor returns addr.
 func sourceFor(addr netip.Addr) netip.Addr {
 	// Connecting a datagram socket chooses a source address, and sends nothing. The port
 	// 1 has no meaning.

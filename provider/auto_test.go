@@ -59,8 +59,8 @@ func TestLeadsTo(t *testing.T) {
 	require.True(t, got, "no address means any device")
 }
 
-// TestLeadsToThePeer checks that leadsTo returns true for a peer's address if a device
-// has the local address from which this host sends to the peer.
+// TestLeadsToThePeer tests a device with the address from which this host sends to the
+// peer.
 func TestLeadsToThePeer(t *testing.T) {
 	peer := netip.MustParseAddr("192.0.2.1")
 	source := provider.SourceFor(peer)

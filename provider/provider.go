@@ -1,6 +1,6 @@
 // Package provider opens a provider by name, for programs whose user chooses the
 // provider. Other programs may open a provider directly, for example with soft.Open.
-// There is no registry: this package imports all providers of the build.
+// This package imports all providers of the build.
 package provider
 
 import (
@@ -23,7 +23,7 @@ type Config struct {
 	//   - "wire": RoCEv2
 	//   - "auto" or empty: the device chooses for each peer
 	//
-	// With "local" or "wire", Open("auto") opens the soft device.
+	// If Path is "local" or "wire", Open("auto") opens the soft device.
 	Path string
 	// Vectors is the number of completion vectors of a soft device. One for each loop is
 	// best. Zero means GOMAXPROCS. Other devices have a fixed number.
@@ -37,17 +37,16 @@ type Config struct {
 	//   - rdmacore, if it has any device and Addr is zero or a wildcard address
 	//   - soft, in all other cases
 	//
-	// The GIDs of RoCE devices are IP addresses. Those of other devices are not, so
-	// "auto" does not find other devices by an address. To use them, a program calls
-	// Open("rdmacore").
+	// Only the GIDs of RoCE devices are IP addresses. To use other devices, a program
+	// calls Open("rdmacore").
 	Addr netip.Addr
 }
 
-// Open opens a provider: "soft", "rdmacore" or "auto". "auto" is rdmacore if that has a
-// device for Config.Addr, and otherwise soft.
+// Open opens the provider "soft", "rdmacore" or "auto". "auto" means rdmacore if it has
+// a device for Config.Addr, and otherwise soft.
 //
-// The caller owns the provider and closes it last, after all objects created from it.
-// Any goroutine may call Open.
+// The caller must close the provider after all objects created from it. Any goroutine
+// may call Open.
 //
 // Errors:
 //

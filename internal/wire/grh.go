@@ -13,13 +13,14 @@ const GRHSize = 40
 // A17.4.5.2.
 type GRH [GRHSize]byte
 
-// Set writes the IP header of a received packet:
+// Set writes the IP header of a received packet. Addresses may be IPv4-mapped. The
+// identification and the flow label are 0.
 //
-//   - packet is the length in bytes from the BTH to the ICRC.
-//   - tos is the type of service or the traffic class.
-//   - ttl is the time to live or the hop limit.
+// Parameters:
 //
-// The identification and the flow label are 0. Addresses may be IPv4-mapped.
+//   - packet: the length in bytes from the BTH to the ICRC
+//   - tos: the type of service or the traffic class
+//   - ttl: the time to live or the hop limit
 func (h *GRH) Set(src, dst netip.Addr, packet int, tos, ttl uint8) {
 	*h = GRH{}
 	from, to := src.Unmap(), dst.Unmap()
@@ -33,7 +34,7 @@ func (h *GRH) Set(src, dst netip.Addr, packet int, tos, ttl uint8) {
 	*(*[16]byte)(h[8:]), *(*[16]byte)(h[24:]) = from.As16(), to.As16()
 }
 
-// setIP4 writes an IPv4 header to h, whose bytes must be zero.
+// setIP4 writes an IPv4 header to h. All bytes of h must be zero.
 func setIP4(h *[ip4Size]byte, src, dst [4]byte, packet int, tos, ttl uint8) {
 	h[0], h[1] = 0x45, tos
 	binary.BigEndian.PutUint16(h[2:], uint16(ip4Size+udpSize+packet))

@@ -7,9 +7,8 @@ import (
 	"net/netip"
 )
 
-// An ICRC is the invariant CRC at the end of a packet, or an intermediate value: a
-// CRC-32 of all fields that the network does not change. Source: IBTA vol. 1, 7.8.1;
-// annex A17.3.3.
+// An ICRC is the invariant CRC of a packet, or an intermediate value. It covers all
+// fields that the network does not change. Source: IBTA vol. 1, 7.8.1; annex A17.3.3.
 type ICRC uint32
 
 // icrcSeed is the CRC of eight bytes of ones, in place of the local route header.
@@ -29,7 +28,7 @@ const (
 )
 
 // A Flow computes and verifies the ICRCs of packets from one endpoint to another. Set
-// must be called first. To use one Flow for all packets is faster than one Flow for each
+// must be called first. One Flow for many packets is faster than a new Flow for each
 // packet.
 type Flow struct {
 	ip int // Size of the IP header in bytes.
@@ -108,11 +107,11 @@ func (f *Flow) setLength(length int) {
 	f.length, f.headerSum = length, icrcSeed.add(f.headers[:f.ip+udpSize])
 }
 
-// Seal writes the ICRC to the end of a packet, whose other bytes are final.
+// Seal writes the ICRC to the end of a packet. All other bytes must be final.
 //
 // The parameter id is the identification that the kernel will write into the IPv4 header
-// (RFC 791, 3.1). On a socket that is not connected, with IP_PMTUDISC_DO, it is 0. With
-// UDP_SEGMENT it is the number of the segment. Seal ignores id for IPv6.
+// (RFC 791, 3.1). On an unconnected socket with IP_PMTUDISC_DO, it is 0. With
+// UDP_SEGMENT, it is the number of the segment. For IPv6, Seal ignores id.
 func (f *Flow) Seal(p Packet, id uint16) {
 	binary.LittleEndian.PutUint32(p.bytes[len(p.bytes)-ICRCSize:], uint32(f.icrcOf(p, id)))
 }
@@ -120,9 +119,11 @@ func (f *Flow) Seal(p Packet, id uint16) {
 // Verify reports whether the ICRC of a received packet is correct.
 //
 // For IPv4 the ICRC also covers the identification, which a UDP socket does not report.
-// So Verify returns the identification with which the ICRC is correct. The caller checks
-// it with an IdentWindow. A damaged packet passes Verify with a probability of 1 in
-// 1<<16 for IPv4, and 1 in 1<<32 for IPv6.
+// Verify returns the identification with which the ICRC is correct. The caller checks
+// this identification with an IdentWindow.
+//
+// A damaged packet passes Verify with a probability of 1 in 1<<16 for IPv4, and 1 in
+// 1<<32 for IPv6.
 //
 // Verify changes a byte of the packet, and restores the byte before it returns.
 func (f *Flow) Verify(p Packet) (id uint16, ok bool) {
@@ -163,14 +164,13 @@ func (f *Flow) icrcOf(p Packet, id uint16) ICRC {
 	return sum
 }
 
-// solve returns the exclusive or of two identifications. The parameter difference is the
-// exclusive or of two ICRCs of one packet, computed with these identifications. The
-// parameter length is the packet's length in bytes. solve returns false if no
-// identifications cause this difference.
+// solve returns the change of the identification that causes the given change of the
+// ICRC. A change is the exclusive or of two values. The packet has the given length in
+// bytes. If no identification causes the change, solve returns false.
 //
 // The CRC is linear, and multiplies its register by x for each bit of data. So solve
-// divides the difference by x for each bit from the identification on. The quotient is
-// the exclusive or of the identifications, followed by two bytes that must be zero.
+// divides by x for each bit from the identification on. The quotient must end with two
+// zero bytes.
 func solve(difference ICRC, length int) (changed uint16, ok bool) {
 	four := bits.ReverseBytes32(multiply(uint32(difference), inversePowers[length/4]))
 	return uint16(four >> 16), uint16(four) == 0

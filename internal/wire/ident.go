@@ -4,16 +4,11 @@ import "time"
 
 const (
 	// identSlack is the largest usual distance between the identifications of two
-	// packets, up or down. Loss, reordering, segmentation and shared counters cause such
-	// distances.
-	//
-	// If Flow.Verify accepts a packet with one damaged byte, it returns an identification
-	// that is wrong by at least 231.
+	// packets, up or down. A packet with one damaged byte has a distance of at least
+	// 231.
 	identSlack = 200
-	// The window gets wider by one for every identIdleStep of idle time. In an idle
-	// millisecond, a counter of Linux grows by up to 1. It also grows by 1 for each
-	// packet of another flow: by 250 if other flows send 1 KiB packets at 2 Gbit/s
-	// (arbitrary). Together, that is about 1 in 4 µs.
+	// The window gets wider by one for every identIdleStep of idle time. Meanwhile the
+	// sender's host may count 250 other packets in a millisecond (arbitrary).
 	identIdleStep = 4 * time.Microsecond
 	// maxSegments is the largest number of segments into which Linux cuts a message
 	// (udp(7), UDP_SEGMENT).
@@ -24,19 +19,17 @@ const (
 	// extraWidth is halved after narrowAfter packets in a row that need at most a quarter
 	// of extraWidth. Arbitrary.
 	narrowAfter = 1024
-	// After this number of packets with identification 0, the sender is assumed to
-	// number the segments of each message from 0. Other senders use 0 at most twice in a
-	// row.
+	// A sender of this many identifications 0 is assumed to number the segments of each
+	// message from 0. Other senders use 0 at most twice in a row.
 	segmentingZeros = 3
-	// maxMisfits is the maximum number of packets in a row that are dropped because they
-	// do not fit. The next packet is accepted, because senders may choose any
+	// At most maxMisfits packets in a row are dropped, because senders may choose any
 	// identification (RFC 6864, 4.1).
 	maxMisfits = 2
 )
 
-// An IdentWindow detects damaged IPv4 packets. In a damaged packet, the identification
-// from Flow.Verify is wrong, and seldom fits those of earlier packets (RFC 791, 3.1).
-// Each flow has its own IdentWindow.
+// An IdentWindow detects damaged IPv4 packets of one flow. In a damaged packet, the
+// identification from Flow.Verify is wrong. A wrong identification seldom fits the
+// earlier identifications (RFC 791, 3.1). The zero value is a new window.
 //
 // Linux numbers packets in three ways:
 //
@@ -47,9 +40,8 @@ const (
 //   - Other packets, for example those of rxe, use a counter of the host. Its steps are
 //     irregular, and larger after idle time.
 //
-// The caller drops a packet that does not fit. The window then also accepts
-// identifications close to that of the dropped packet. So the packet fits when it is sent
-// again. The zero value is a new window.
+// The caller drops a packet that does not fit. The packet fits when it is sent again,
+// because the window then accepts identifications close to the dropped packet's.
 type IdentWindow struct {
 	last    identMark
 	misfit  identMark // The last packet that did not fit. Valid if misfits is not 0.
@@ -73,9 +65,8 @@ type identMark struct {
 	since time.Duration
 }
 
-// Fits reports whether the sender may have sent a packet with the identification id. The
-// parameter since is a time before the packet arrived. The function clock returns the
-// present time.
+// Fits reports whether the sender may have sent a packet with this identification. The
+// packet arrived after the time in since. The function clock returns the present time.
 func (w *IdentWindow) Fits(id uint16, since time.Duration, clock func() time.Duration) bool {
 	mark := identMark{id, since}
 	switch {
@@ -100,17 +91,16 @@ func (w *IdentWindow) Fits(id uint16, since time.Duration, clock func() time.Dur
 	return true
 }
 
-// follows reports whether a packet with the identification id may come after an earlier
-// packet, whose mark is *before.
+// follows reports whether a packet with this identification may come after a packet with
+// the given mark.
 func (w *IdentWindow) follows(id uint16, before *identMark, clock func() time.Duration) bool {
 	const narrow = 2 * identSlack
 	distance := int(id - before.id + identSlack)
 	return distance <= narrow || distance <= narrow+int(w.extraWidth)+int(min((clock()-before.since)/identIdleStep, 1<<16))
 }
 
-// narrow counts the accepted packets in a row that need at most a quarter of extraWidth.
-// After narrowAfter such packets, it halves extraWidth. The parameter step is the
-// distance from the previous identification.
+// narrow halves extraWidth after narrowAfter packets in a row that need at most a
+// quarter of extraWidth. The argument is the distance from the previous identification.
 func (w *IdentWindow) narrow(step uint16) {
 	if w.extraWidth == 0 {
 		return

@@ -31,9 +31,8 @@ func unconnectedSender(rng *rand.Rand) countingSender {
 	}
 }
 
-// connectedSender returns a sender like a connected socket of the soft device. The first
-// identification of a message is one larger than that of the message before. The
-// segments of a message have consecutive identifications.
+// connectedSender returns a sender that numbers packets like a connected socket; see
+// IdentWindow.
 func connectedSender(rng *rand.Rand) countingSender {
 	left, next, message, now := 0, uint16(0), uint16(rng.Uint32()), time.Duration(0)
 	return func() (uint16, time.Duration) {
@@ -52,9 +51,8 @@ func connectedSender(rng *rand.Rand) countingSender {
 }
 
 // sharedCounter returns a sender on a Linux host with one counter for several flows.
-// Between two packets of the sender, the other flows send a random number of packets,
-// from 0 to the parameter others. The function pause returns how long the sender is idle.
-// The parameter tick is the duration of a clock tick.
+// Other flows send up to the given number of packets between two packets of the sender.
+// The function pause returns how long the sender is idle.
 func sharedCounter(rng *rand.Rand, tick time.Duration, others int, pause func() time.Duration) countingSender {
 	counter, now, stamp := rng.Uint32(), time.Duration(0), time.Duration(0)
 	reserve := func() uint16 {
@@ -116,13 +114,13 @@ func TestIdentWindowFitsSenders(t *testing.T) {
 	}
 }
 
-// damage sets one byte of p to a wrong value, calls check, and restores the byte. It does
-// so for each byte that the ICRC covers, and for each wrong value.
+// damage calls check for each wrong value of each byte that the ICRC covers. Afterwards
+// it restores the byte.
 func damage(p Packet, check func()) {
 	for i := range p.bytes {
 		if i == 4 {
-			// This byte contains FECN and BECN, which switches may change. So the ICRC
-			// does not cover the byte.
+			// The ICRC does not cover FECN and BECN in this byte, because switches may
+			// change them.
 			continue
 		}
 		for change := 1; change < 256; change++ {
@@ -172,9 +170,8 @@ func TestNoDamagedBytePasses(t *testing.T) {
 	}
 }
 
-// TestIdentSlackIsBelowEveryError tests packets with one wrong byte. If Verify accepts
-// such a packet, it must return an identification that differs from the sent one by more
-// than identSlack.
+// TestIdentSlackIsBelowEveryError tests packets with one wrong byte that Verify accepts.
+// The identification from Verify must be wrong by more than identSlack.
 func TestIdentSlackIsBelowEveryError(t *testing.T) {
 	const size = 4096
 	var f Flow

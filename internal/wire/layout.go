@@ -15,9 +15,8 @@ type unsigned interface {
 // length in bits.
 func number[T unsigned](l layout, off, width int, v *T) { field(l, off, 0, width, v) }
 
-// field copies an integer field. The parameter off is the offset of the field's first
-// byte. The parameter bit is the field's first bit in that byte (0 is the most
-// significant). The parameter width is the field's length in bits.
+// field copies an integer field. The field begins in the byte at the offset off. The
+// most significant bit of this byte has the number 0. The width is in bits.
 func field[T unsigned](l layout, off, bit, width int, v *T) {
 	size := (bit + width + 7) / 8
 	b := l.data[off : off+size]

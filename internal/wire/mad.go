@@ -14,8 +14,8 @@ const (
 )
 
 // A MAD is a management datagram from GSIQPN to GSIQPN with GSIQKey. Its length is
-// always MADSize. Other lengths stop the connection management of Linux up to 6.1.
-// Source: IBTA vol. 1, 13.4.
+// always MADSize, because other lengths stop the connection management of Linux up to
+// 6.1. Source: IBTA vol. 1, 13.4.
 //
 //	0   base version (8) | class (8) | class version (8) | method (8)
 //	4   status (16) | class specific (16)
@@ -58,8 +58,8 @@ func DecodeMAD(payload []byte) (*MAD, error) {
 	return (*MAD)(payload), nil
 }
 
-// Attribute returns the type of the message. It may be a type for which this package has
-// no constant.
+// Attribute returns the type of the message. This package may have no constant for the
+// type.
 func (m *MAD) Attribute() Attribute { return Attribute(binary.BigEndian.Uint16(m[16:])) }
 
 // TID returns the transaction id. REP, MRA, REJ and RTU have that of the REQ. A DREP has

@@ -153,8 +153,9 @@ func (o Opcode) HasImm() bool { return formats[o].headers&hasImm != 0 }
 // length.
 func (o Opcode) Size(payload int) int { return o.headerSize() + payload + pad(payload) + ICRCSize }
 
-// FitsPayload reports whether the opcode allows a payload of n bytes with a path MTU of
-// mtu bytes. The responder answers a wrong length with a NAK (IBTA vol. 1, 9.7.4.1).
+// FitsPayload reports whether the opcode allows this payload length with this path MTU.
+// Both are in bytes. The responder answers a wrong length with a NAK (IBTA vol. 1,
+// 9.7.4.1).
 func (o Opcode) FitsPayload(n, mtu int) bool {
 	switch formats[o].payload {
 	case payloadFull:

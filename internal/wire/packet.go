@@ -23,18 +23,18 @@ var (
 	ErrOpcode = errors.New("wire: unknown opcode")
 )
 
-// A Packet is a packet whose length has been checked. It is a view of the caller's
-// slice.
+// A Packet is a view of a packet in the caller's slice. The packet's length has been
+// checked.
 //
 // A method that returns a header returns nil if the opcode does not have the header.
 //
-// A Packet has only one field, so that the compiler passes it in registers.
+// The compiler passes a Packet in registers, because it has only one field.
 type Packet struct {
 	bytes []byte // The bytes of the packet, from the BTH to the ICRC.
 }
 
 // Decode checks a received packet, and returns a view of b. The error is ErrLength,
-// ErrVersion or ErrOpcode. The caller then drops the packet (IBTA vol. 1, 9.6).
+// ErrVersion or ErrOpcode. The caller drops a packet with an error (IBTA vol. 1, 9.6).
 //
 // Decode does not check the ICRC (see Flow.Verify) and the path MTU (see
 // Opcode.FitsPayload).
@@ -60,8 +60,7 @@ func Decode(b []byte) (Packet, error) {
 // opcode, the pad count and DefaultPKey, and clears the other fields and the pad. Then
 // the caller fills in the headers and the payload, and calls Flow.Seal.
 //
-// Build panics if the opcode is unknown, if it does not allow the length, or if b is too
-// short.
+// Build panics if the opcode does not allow the length, or if b is too short.
 func Build(b []byte, op Opcode, payload int) Packet {
 	if op.Kind() == KindUnknown || !op.allows(payload) {
 		panic("wire: invalid opcode or payload length")

@@ -59,8 +59,8 @@ func TestHeaders(t *testing.T) {
 	}
 }
 
-// firstBytes returns the first byte of each header, which in TestHeaders is the header's
-// offset. It returns -1 for a header that the packet does not have.
+// firstBytes returns the first byte of each header, or -1 for a missing header. In
+// TestHeaders, this byte is the header's offset.
 func firstBytes(p wire.Packet) map[string]int {
 	all := map[string]int{"DETH": -1, "RETH": -1, "AtomicETH": -1, "AETH": -1, "AtomicAckETH": -1, "ImmDt": -1, "IETH": -1}
 	if h := p.DETH(); h != nil {

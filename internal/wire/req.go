@@ -2,8 +2,8 @@ package wire
 
 import "github.com/rdmaloop/rdmaloop/internal/psn"
 
-// A REQ requests a connection. "Local" means the sender, and "remote" the receiver. The
-// code c of a timeout stands for 4.096 µs * 2^c. Source: IBTA vol. 1, 12.6.5.
+// A REQ requests a connection. "Local" means the sender, and "remote" the receiver. A
+// timeout with the code c is 4.096 µs * 2^c. Source: IBTA vol. 1, 12.6.5.
 type REQ struct {
 	LocalID   uint32 // Communication id that the sender has chosen.
 	ServiceID ServiceID

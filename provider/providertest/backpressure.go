@@ -73,8 +73,8 @@ func batches(r *rig) {
 	p.b.recvs.inOrder(sequence(100, n)...)
 }
 
-// fullSendQueue fills end a's send queue while end b has no receive buffer. One more
-// request must be refused. After b has posted buffers, the queue must have room again.
+// fullSendQueue fills end a's send queue. One more request must be refused. After the
+// completions, the queue must have room again.
 func fullSendQueue(r *rig) {
 	p := r.pair(func(a, b *plan) { a.caps.MaxSendWR, b.caps.MaxRecvWR = 4, 64 })
 	depth := p.a.qp.Caps().MaxSendWR
@@ -127,8 +127,8 @@ func recvsNeedPolling(r *rig) {
 	p.ping()
 }
 
-// pong sends a message from end b to end a, and waits until end a has received the
-// message. By then, end a has also received the earlier acknowledgements of end b.
+// pong sends a message from end b to end a. When it has arrived, all earlier
+// acknowledgements of end b have arrived, too.
 func (p *pair) pong() {
 	p.t.Helper()
 	p.a.recv(1, p.a.sge(0, 8))
@@ -172,8 +172,8 @@ func batchTooLong(r *rig) {
 	p.b.recvs.inOrder(sequence(0, depth+5)...)
 }
 
-// fullOfUnsignaled fills the queue with unsignaled requests and one signaled at the end,
-// whose completion must free all places.
+// fullOfUnsignaled fills the queue with requests, of which only the last is signaled.
+// Its completion must free all places.
 func fullOfUnsignaled(r *rig) {
 	p := r.pair(func(a, b *plan) { a.caps.MaxSendWR, b.caps.MaxRecvWR = 8, 64 })
 	depth := p.a.qp.Caps().MaxSendWR

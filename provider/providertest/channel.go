@@ -47,8 +47,8 @@ func (r *rig) watched() *watched {
 	b.channel = r.newChannel(b.vector)
 	w := &watched{r.connect(&a, &b), b.channel}
 	w.b.mustRecv(0, 8)
-	// The rig polls the receive CQ only in the method received. So at the end the rig
-	// does not fetch the completions of the unused buffers.
+	// The rig polls the receive CQ only in the method received. It does not fetch the
+	// completions of unused buffers at the end.
 	w.b.recvs.paused = true
 	return w
 }
@@ -230,7 +230,7 @@ func unacknowledged(r *rig) {
 }
 
 // oneOwner creates a second channel on a completion vector. With manual progress, this
-// fails until the first channel is closed. With automatic progress it succeeds.
+// must fail while the first channel is open.
 func oneOwner(r *rig) {
 	first := r.newChannel(0)
 	attr := &verbs.CompChannelAttr{Progress: r.progress}

@@ -15,8 +15,8 @@ func cqCases() []testCase {
 	}
 }
 
-// busyQueue keeps one connection busy. Now and then it sends a message on another one,
-// whose completions must arrive.
+// busyQueue keeps one connection busy. Messages on a second connection must still
+// arrive.
 func busyQueue(r *rig) {
 	busy, quiet := r.pair(nil), r.pair(nil)
 	const outstanding, messages, enough = 8, 20, 4000

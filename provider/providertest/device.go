@@ -215,7 +215,7 @@ func foreignObjects(r *rig) {
 	r.ErrorIs(err, verbs.ErrForeign)
 }
 
-// foreignDomain creates a QP with an SRQ of another protection domain, which must fail.
+// foreignDomain checks that a QP can not use an SRQ of another protection domain.
 func foreignDomain(r *rig) {
 	r.requires(lacksSRQ)
 	cq := r.newCQ(verbs.CQAttr{Depth: 8})

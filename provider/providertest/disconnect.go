@@ -6,8 +6,7 @@ import (
 )
 
 // disconnectCases returns the cases about Disconnect. They expect the results of
-// librdmacm, with one exception: a Disconnect before the RTU may be lost in librdmacm,
-// but not in package cm.
+// librdmacm, except that a Disconnect before the RTU must not be lost.
 func disconnectCases() []testCase {
 	return []testCase{
 		{"twice", disconnectTwice},

@@ -8,11 +8,11 @@
 //	}
 //
 // Every case opens its own provider, uses it on the goroutine of the test, and closes
-// all objects in reverse order. At the end, the provider must close without ErrBusy, and
-// the case must have taken every completion. If the device has manual progress, all
-// cases run twice: with ProgressAuto, and with ProgressManual.
+// all objects in reverse order. The provider must close without ErrBusy. The case must
+// have taken every completion. If the device has manual progress, all cases run twice:
+// with ProgressAuto, and with ProgressManual.
 //
-// No case waits for time to pass: a wait ends with the expected event, or fails after a
+// No case waits for a fixed time. A wait ends with the expected event, or fails after a
 // time limit that only a hang reaches. A case is skipped only if the device reports that
 // it lacks the capability.
 //

@@ -5,9 +5,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A stateSteps moves the queue pairs of a connection through their states. The queue
-// pairs were not created on the IDs of the connection, but get their attributes from
-// ID.InitQPAttr. Source: rdma_init_qp_attr(3), rdma_establish(3).
+// A stateSteps moves a connection's queue pairs through their states, with attributes
+// from ID.InitQPAttr. Source: rdma_init_qp_attr(3), rdma_establish(3).
 type stateSteps struct {
 	// True if the passive side calls Accept before it goes to RTR.
 	rtrAfterAccept bool

@@ -22,10 +22,9 @@ type fault struct {
 	faulty func(p *pair) verbs.SendWR // returns the request that violates the rule
 }
 
-// End a posts the faulty request with the id wrongID, then a correct request with the id
-// afterID. End b posts two receive buffers, with the ids recvID and recvAfterID. Both
-// buffers are the same faultRecvLen bytes at the offset faultRecvAt; fault.recv may
-// replace the first.
+// End a posts a faulty request with the id wrongID, then a correct request with the id
+// afterID. End b posts the receive buffers recvID and recvAfterID, both at the offset
+// faultRecvAt.
 const (
 	wrongID, afterID          = 1, 2
 	recvID, recvAfterID       = 3, 4
@@ -131,13 +130,12 @@ func recvFaults() []fault {
 	return faults
 }
 
-// A badSGE makes an SGE of 64 bytes. The device must refuse to write to the SGE. Unless
-// the field read is true, the device must also refuse to read the SGE.
+// A badSGE makes an SGE of 64 bytes. The device must refuse to write to the SGE.
 type badSGE struct {
 	name string
 	sge  func(e *end) verbs.SGE
 	read bool // True if the device may read the memory, but not write it.
-	// True if the key is wrong; false if the bounds or access rights are.
+	// True if the key is wrong. False if the bounds or access rights are wrong.
 	key bool
 }
 
@@ -283,8 +281,8 @@ func atomicFaultCases() []testCase {
 	return cases(faults)
 }
 
-// noResponderResources sends a READ to a queue pair that allows READs but has no
-// responder resources. It must fail.
+// noResponderResources sends a READ to a queue pair without responder resources. The
+// READ must fail.
 func noResponderResources(r *rig) {
 	p := r.connectExternal(&stateSteps{rtrAfterAccept: true, beforeStep: func(e *end, attr *verbs.QPAttr) {
 		switch attr.State {

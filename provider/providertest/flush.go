@@ -135,8 +135,8 @@ func flushBothDisconnect(r *rig) {
 	r.await(p.b.id, cm.Disconnected)
 }
 
-// flushKeepsCompletions moves a queue pair with unpolled completions to the error state.
-// These must come before the flushed ones.
+// flushKeepsCompletions moves a queue pair to the error state. Completions from earlier
+// requests must come before the flushed requests.
 func flushKeepsCompletions(r *rig) {
 	p := r.pair(nil)
 	p.b.mustRecv(0, 6)

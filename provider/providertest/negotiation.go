@@ -15,9 +15,8 @@ func negotiationCases() []testCase {
 	}
 }
 
-// A counts has the limits that were negotiated for a queue pair: the number of READs and
-// atomics that the queue pair serves at once, the number that it may have outstanding,
-// and two retry counts.
+// A counts has the negotiated limits for READs and atomics of a queue pair, and its
+// retry counts.
 type counts struct{ served, outstanding, retry, rnrRetry uint8 }
 
 func (e *end) counts() counts {
@@ -52,9 +51,8 @@ func nilParam(r *rig) {
 	r.Equal(r.usual(), request.b.counts())
 }
 
-// zeroCounts passes negative counts, which mean zero, to Connect and Accept. The request
-// and the answer must have zeros. The transport retry count of the request applies to
-// both queue pairs.
+// zeroCounts passes negative counts to Connect and Accept. The request and the answer
+// must have zeros.
 func zeroCounts(r *rig) {
 	none := cm.ConnParam{ResponderResources: -1, InitiatorDepth: -1, RetryCount: -1, RNRRetryCount: -1}
 	request := r.request(&none)

@@ -35,8 +35,7 @@ func newStream(from, to *end, total int) *stream {
 	return s
 }
 
-// recvSlot returns the receive buffer of message i. It is in the second half of the
-// memory; the first is for sending.
+// recvSlot returns the receive buffer of message i, in the second half of the memory.
 func (s *stream) recvSlot(i int) verbs.SGE {
 	return s.to.sge(memorySize/2+i%s.maxOutstanding*slotSize, slotSize)
 }

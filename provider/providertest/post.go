@@ -6,10 +6,10 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// sge returns an SGE of length bytes at the given offset of the end's memory.
+// sge returns an SGE for a part of the end's memory.
 func (e *end) sge(offset, length int) verbs.SGE { return verbs.SGEOf(e.mr, offset, length) }
 
-// bytes returns length bytes at the given offset of the end's memory.
+// bytes returns a part of the end's memory.
 func (e *end) bytes(offset, length int) []byte { return e.mr.Bytes()[offset : offset+length] }
 
 // word returns the 64-bit word at the given offset of the end's memory, in the byte

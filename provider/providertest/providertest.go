@@ -26,7 +26,7 @@ type Options struct {
 }
 
 // Run runs the suite against a provider. Each case calls open, and closes the provider.
-// If open fails, it must report the failure to t.
+// If the function open fails, it must report the failure to its t.
 func Run(t *testing.T, open func(t *testing.T) cm.Provider, opts Options) {
 	t.Helper()
 	caps := capabilities(t, open)

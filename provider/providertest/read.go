@@ -98,7 +98,7 @@ func readFence(r *rig) {
 	}
 }
 
-// readAfterWrite posts a WRITE and a READ of the same memory, which must return the
+// readAfterWrite posts a WRITE and a READ of the same memory. The READ must return the
 // written data (IBTA vol. 1, 10.8.3.3, table 79).
 func readAfterWrite(r *rig) {
 	p := r.pair(nil)

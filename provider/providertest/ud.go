@@ -121,8 +121,8 @@ func udImmediate(r *rig) {
 	r.Equal(uint32(0xcafebabe), got.Imm)
 }
 
-// udReply sends a datagram to end b, and an answer to end a, whose queue pair number is
-// in the datagram's completion.
+// udReply sends a datagram to end b, and an answer to end a. The answer needs the queue
+// pair number from the datagram's completion.
 func udReply(r *rig) {
 	d := r.lookup()
 	d.b.recv(1, d.b.sge(0, d.slot))
@@ -169,8 +169,8 @@ func udBare(r *rig) {
 	}
 }
 
-// marker sends a datagram, which must arrive in the receive buffer with the id recvID.
-// Datagrams arrive in order. So an earlier datagram that has not arrived was lost.
+// marker sends a datagram, which must arrive in the receive buffer recvID. Earlier
+// datagrams can not arrive afterwards, because datagrams arrive in order.
 func (d *datagrams) marker(recvID uint64) {
 	d.t.Helper()
 	d.a.post(d.datagram(99, d.a.sge(0, 8)))
@@ -179,8 +179,8 @@ func (d *datagrams) marker(recvID uint64) {
 	d.Empty(d.b.recvs.wcs)
 }
 
-// udWrongQKey sends a datagram with a wrong Q_Key, which must be dropped without an
-// error at the sender (IBTA vol. 1, 10.2.5).
+// udWrongQKey sends a datagram with a wrong Q_Key. The receiver must drop the datagram,
+// and the sender must get no error (IBTA vol. 1, 10.2.5).
 func udWrongQKey(r *rig) {
 	d := r.lookup()
 	d.b.recv(1, d.b.sge(0, d.slot))
@@ -191,9 +191,8 @@ func udWrongQKey(r *rig) {
 	d.marker(1)
 }
 
-// udNoBuffer sends two datagrams without a receive buffer. Then it posts buffers and
-// sends a third datagram, which must arrive. The first two may be lost or late.
-// Duplicates and a wrong order are errors.
+// udNoBuffer sends two datagrams without a receive buffer, which may be lost. Then it
+// posts buffers and sends a third datagram, which must arrive.
 func udNoBuffer(r *rig) {
 	const last = 3
 	d := r.lookup()

@@ -18,9 +18,8 @@ const (
 	// RemoteAccess: a request names remote memory with a wrong key, bounds or access
 	// rights. Request: "remote access error". Buffer: flushed.
 	RemoteAccess Violation = "remote memory not accessible"
-	// WriteImmAccess: a WRITE with immediate data names memory with a wrong key, bounds
-	// or access rights. Request: "remote access error". Buffer: flushed. Unlike for
-	// RemoteAccess, some devices consume the buffer first.
+	// WriteImmAccess: like RemoteAccess, for a WRITE with immediate data. Some devices
+	// consume the buffer first.
 	WriteImmAccess Violation = "remote memory of a WRITE with immediate not accessible"
 	// NotEnabled: the responder's queue pair does not allow the operation. Request:
 	// "remote invalid request". Buffer: flushed.
@@ -34,9 +33,8 @@ const (
 	// LocalProtection: an SGE of the request has a wrong key, bounds or access rights.
 	// Request: "local protection error". The responder notices nothing.
 	LocalProtection Violation = "local memory not accessible"
-	// PayloadKey: an SGE of a SEND or WRITE has a wrong key. Request: "local protection
-	// error". The responder notices nothing. For some devices the outcome differs from
-	// that of LocalProtection.
+	// PayloadKey: like LocalProtection, for a wrong key of a SEND or WRITE. Some devices
+	// return a different status.
 	PayloadKey Violation = "local key of a payload"
 )
 
@@ -44,12 +42,12 @@ const (
 type Outcome struct {
 	// Requester is the status of the faulty request. Later requests are flushed.
 	Requester verbs.Status
-	// Responder is the status of the responder's oldest receive buffer. Later buffers
-	// are flushed.
+	// Responder is the status of the responder's oldest receive buffer.
 	//
-	//   - StatusWRFlushErr: the request has consumed no buffer; the oldest is flushed
-	//     too.
 	//   - StatusSuccess: the responder notices nothing, and no buffer is flushed.
+	//   - StatusWRFlushErr: the request has consumed no buffer, and all buffers are
+	//     flushed.
+	//   - Other: the request has consumed the buffer. Later buffers are flushed.
 	Responder verbs.Status
 	// Refused means that the call that posts the request fails, without completions.
 	Refused bool

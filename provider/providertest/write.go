@@ -58,8 +58,8 @@ func writeInline(r *rig) {
 	p.b.requireZero(64+len(payload), 64)
 }
 
-// writeNothing posts a WRITE of zero bytes with an invalid key and address. It must
-// succeed (IBTA vol. 1, C9-88).
+// writeNothing posts a WRITE of zero bytes with an invalid key and address. The WRITE
+// must succeed (IBTA vol. 1, C9-88).
 func writeNothing(r *rig) {
 	p := r.pair(nil)
 	p.a.post(verbs.SendWR{ID: 1, Opcode: verbs.OpWrite, Flags: verbs.SendSignaled, RemoteAddr: 1, RKey: 2})
@@ -98,8 +98,8 @@ func writeImmCases() []testCase {
 	)
 }
 
-// writeImm posts a WRITE with immediate data. It must consume a receive buffer without
-// changing the buffer's memory.
+// writeImm posts a WRITE with immediate data. The WRITE must consume a receive buffer
+// without changing the buffer's memory.
 func writeImm(r *rig) {
 	p := r.pair(nil)
 	for i, size := range []int{1, 4096, 20000} {
