@@ -128,7 +128,7 @@ type Config struct {
 	// 1048576.
 	MaxConnsPerAddress int
 	// WirePort is the UDP port of both ends of the wire path. Zero means 4791, the only
-	// port of other implementations. Only one process can have it at an address.
+	// port of other implementations. Only one process can have the port at an address.
 	WirePort uint16
 }
 
@@ -138,12 +138,12 @@ const (
 	defaultRingBytes = 256 << 10
 	defaultRingSlots = 256
 
-	// A half-open connection takes 26 KiB, including the queues of the reactor. So 512 of
-	// them take up to 13 MiB, or 26 MiB before the garbage collector has run.
+	// This number of half-open connections takes up to 13 MiB, or 26 MiB before garbage
+	// collection.
 	defaultHalfOpen = 512
 	maxHalfOpen     = 1 << 16
-	// A loop of the reactor accepts twice as many connections by default. So one address
-	// can not fill it.
+	// The default is half of a reactor loop's default limit, so that one address can not
+	// fill the loop.
 	defaultConnsPerAddress = 4096
 	maxConnsPerAddress     = 1 << 20 // the same as maxQP
 )
@@ -203,9 +203,8 @@ func (c *Config) setWireLimits() error {
 	return nil
 }
 
-// slots returns how many shards a device can have: two for each completion vector. Each
-// shard has a number below slots; see shardKey.slot. A queue pair number modulo slots is
-// the number of the shard to which the queue pair belongs.
+// slots returns the largest number of shards: two for each completion vector. A queue
+// pair number modulo slots is the number of the queue pair's shard.
 func (c *Config) slots() uint32 { return 2 * uint32(c.Vectors) }
 
 // numberFor changes the random number num into a queue pair number of the shard with the

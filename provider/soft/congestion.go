@@ -16,13 +16,11 @@ const (
 )
 
 // A congestion is the congestion control of a shard for one peer address. Its window
-// limits the packets in flight of all connections to that address. The window shrinks
-// after a loss and grows with acknowledgements, as in TCP (RFC 5681, 3.1).
+// limits the packets in flight of all connections to that address (RFC 5681, 3.1).
 //
-// A peer can fake losses, and must not slow down other users. So each connection has a
-// part of the window, and the rest is the common part. A connection's losses remove at
-// most its part and an equal share of the common part. If all connections lose packets,
-// together they halve the window (compare RFC 6356, 3).
+// A peer that fakes losses must not slow down other connections. So each connection has
+// a part of the window, and the rest is the common part. A connection's losses remove at
+// most its part and an equal share of the common part.
 type congestion struct {
 	addr  netip.Addr
 	conns int // number of connections to the address
@@ -50,8 +48,8 @@ func (s *qpDemux) acquireCongestion(addr netip.Addr) *congestion {
 	return g
 }
 
-// releaseCongestion undoes acquireCongestion. When no connection is left, it removes the
-// congestion.
+// releaseCongestion undoes acquireCongestion, and removes a congestion without
+// connections.
 func (s *qpDemux) releaseCongestion(g *congestion) {
 	if g.conns--; g.conns == 0 {
 		delete(s.congestions, g.addr)
@@ -92,8 +90,8 @@ type connCongestion struct {
 	// ssthresh
 	sinceGrowth uint64
 	acked       uint64 // packets acknowledged since the connection was made
-	// Until acked reaches this value, losses are ignored, because losses of packets that
-	// were in flight together count once (RFC 9002, 7.3.2).
+	// Losses are ignored until acked reaches this value, because losses of one flight
+	// count once (RFC 9002, 7.3.2).
 	recoveryEnd uint64
 	// limit of the packets of this connection in flight, from minWindow to maxConnWindow
 	ownWindow      uint64
@@ -118,10 +116,8 @@ func (f *connCongestion) leave() {
 	f.shared.resume()
 }
 
-// returnPart gives back the part of an ended connection. A positive part is added to the
-// common part. A negative part would make the common part smaller. Instead, returnPart
-// makes the window larger, up to maxWindow. So connections with losses do not use up the
-// common part.
+// returnPart adds the part of an ended connection to the common part. If the part is
+// negative, the window grows instead, up to maxWindow.
 func (f *connCongestion) returnPart() {
 	g := f.shared
 	if f.part < 0 {
@@ -139,9 +135,8 @@ func (f *connCongestion) setInFlight(n uint64) {
 	f.inFlight = n
 }
 
-// allows reports whether the connection may send n more packets. Each connection may use
-// an equal share of the shared window, and at least one packet. If the window is full,
-// the connection waits for onRoom.
+// allows reports whether the connection may send n more packets. If the window is full,
+// each connection may use an equal share. A connection that needs more waits for onRoom.
 func (f *connCongestion) allows(n uint64) bool {
 	if f.inFlight > 0 && f.inFlight+n > f.ownWindow {
 		return false
@@ -192,9 +187,8 @@ func (f *connCongestion) grow(n uint64) {
 	f.part += int64(more)
 }
 
-// shrink counts a loss. The parameter flight is how many packets the connection had in
-// flight. From now on it may have half of that number in flight. Slow start ends, and
-// the shared window shrinks.
+// shrink counts a loss. The connection had flight packets in flight, and now may have
+// half of them.
 func (f *connCongestion) shrink(flight uint64) {
 	if f.acked < f.recoveryEnd {
 		return

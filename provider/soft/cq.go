@@ -21,15 +21,16 @@ type cq struct {
 	// the slices that the last call of Poll or PollInline has passed
 	dst  []verbs.WC
 	data []verbs.InlineData
-	// limit is how many completions drive may store in dst. inlineLimit is the same for
-	// small messages. Both are 0 outside a poll.
+	// limit and inlineLimit are the lengths of dst and data that drive may use. Both are
+	// 0 outside a poll.
 	limit, inlineLimit int
 	stored             int // number of completions in dst
 	// number of completions in dst that push has stored; only these count towards the
 	// depth; 0 outside a poll
 	counted int
 	ring    []cqe // queued completions; grows up to depth
-	// head counts the completions taken from the ring, and tail those added. Both wrap.
+	// head counts the completions that have left the ring. tail counts the added
+	// completions. Both wrap.
 	head, tail uint32
 	depth      int
 	// number of polls that were satisfied from the ring; see driveIsDue
@@ -44,9 +45,8 @@ type cq struct {
 	closed  atomic.Bool
 }
 
-// A cqe is a queued completion. Until it is polled, its request occupies an entry of a
-// work queue (IBTA vol. 1, 10.8.5.1). So a CQ never overruns if its depth is the sum of
-// the lengths of its work queues.
+// A cqe is a queued completion. Until a poll returns it, the request occupies an entry
+// of a work queue (IBTA vol. 1, 10.8.5.1).
 type cqe struct {
 	wc    verbs.WC
 	space *cqSpace // belongs to the work queue of the request
@@ -123,9 +123,7 @@ func checkCQDepth(depth int) error {
 	return nil
 }
 
-// initialCQEs is how many completions the ring of a new CQ can hold. A small ring is
-// usually enough, because drive usually stores completions in dst and not in the ring.
-// The value is arbitrary.
+// initialCQEs is how many completions the ring of a new CQ can hold. Arbitrary.
 const initialCQEs = 64
 
 // resize changes the number of completions that the ring can hold, a power of two.
@@ -162,18 +160,16 @@ func (c *cq) Resize(depth int) error {
 	return nil
 }
 
-// copyWC copies a completion field by field. The fields have just been written one by
-// one. Copying the whole struct would load several fields with one instruction, which is
-// slow so soon after the writes.
+// copyWC copies a completion field by field. Copying the whole struct would be slower,
+// because its fields have just been written one by one.
 func copyWC(to, from *verbs.WC) {
 	to.ID, to.Opcode, to.ByteLen, to.QPN = from.ID, from.Opcode, from.ByteLen, from.QPN
 	to.Status, to.Imm, to.SrcQPN = from.Status, from.Imm, from.SrcQPN
 	to.Flags, to.VendorErr = from.Flags, from.VendorErr
 }
 
-// push adds a completion. The parameter from is the cqSpace of the request's work queue.
-// The parameter solicited is true for a receive with the solicited event bit. Failed
-// completions always count as solicited (IBTA vol. 1, 11.4.2.2).
+// push adds a completion to the CQ. A failed completion always counts as solicited (IBTA
+// vol. 1, 11.4.2.2).
 func (c *cq) push(wc *verbs.WC, from *cqSpace, solicited bool) {
 	switch queued := int(c.tail - c.head); {
 	case queued == 0 && c.stored < c.limit && c.counted < c.depth:
@@ -255,9 +251,8 @@ func (c *cq) setBatch(dst []verbs.WC, data []verbs.InlineData) {
 	}
 }
 
-// drivePolls is the interval, in polls, between calls of drive while each poll finds
-// enough completions in the ring. Without these calls, the other queue pairs of the shard
-// would make no progress. The value is arbitrary.
+// drivePolls is the number of polls for each call of drive while the ring has enough
+// completions. Arbitrary.
 const drivePolls = 4
 
 // driveIsDue counts a poll with enough completions in the ring, and reports whether it

@@ -4,10 +4,9 @@ package soft
 
 import "github.com/rdmaloop/rdmaloop/verbs"
 
-// A CQ that gets more completions than it can hold stays in error, and its queue pairs
-// fail (IBTA vol. 1, 10.8.5 and 11.6.3.1; ibv_get_async_event(3)). One of them is in the
-// middle of processing a request. So they do not fail at once, but in the next call of
-// drive.
+// A CQ that gets too many completions stays in error (IBTA vol. 1, 10.8.5 and 11.6.3.1;
+// ibv_get_async_event(3)). Its queue pairs fail in the next call of drive, because one
+// of them is still processing a request.
 
 // overflow puts a full CQ in error.
 func (c *cq) overflow() {

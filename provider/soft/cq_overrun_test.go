@@ -10,8 +10,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// overrunPair returns one end of a connection. Its CQ holds 4 completions, and the peer
-// has 64 receive buffers.
+// overrunPair returns an end whose CQ has depth 4. The connected peer has 64 receive
+// buffers.
 func overrunPair(t *testing.T, progress verbs.Progress) (d *device, a *end) {
 	d = openDevice(t, &Config{Vectors: 2})
 	a = newEndOn(t, d, &verbs.CQAttr{Depth: 4, Progress: progress})
@@ -24,8 +24,7 @@ func overrunPair(t *testing.T, progress verbs.Progress) (d *device, a *end) {
 	return d, a
 }
 
-// A CQ that gets more completions than its depth fails, and so does the queue pair.
-// Until then, Poll has returned at most depth completions.
+// A CQ and its queue pair fail when the CQ gets more completions than its depth.
 func TestCQOverrun(t *testing.T) {
 	for name, progress := range map[string]verbs.Progress{"manual": verbs.ProgressManual, "automatic": verbs.ProgressAuto} {
 		t.Run(name, func(t *testing.T) {
@@ -75,8 +74,7 @@ func TestCQOverrunUnnoticed(t *testing.T) {
 	require.FailNow(t, "the queue pair is not in error")
 }
 
-// A CQ has room for as many unpolled completions as its depth. They cause no overrun,
-// even if the slice passed to Poll is shorter or longer than the depth.
+// A full CQ does not overrun, however long the slice passed to Poll is.
 func TestCQFull(t *testing.T) {
 	for _, batch := range []int{1, 3, 4, 64} {
 		d, a := overrunPair(t, verbs.ProgressManual)

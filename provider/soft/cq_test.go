@@ -94,8 +94,8 @@ func TestCQGrowsToItsDepth(t *testing.T) {
 	}
 	push(initialCQEs - 1)
 	var wcs [depth]verbs.WC
-	// After the first drain, the first places of the ring are free. New completions wrap
-	// around to these places. Then the ring is full and grows.
+	// New completions wrap around to the free places of the ring. Then the full ring
+	// grows.
 	for _, room := range []int{5, depth} {
 		for _, wc := range wcs[:c.drain(wcs[:room])] {
 			require.Equal(t, polled, wc.ID)

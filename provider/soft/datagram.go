@@ -24,9 +24,8 @@ func checkDatagram(wr *verbs.SendWR) error {
 	return nil
 }
 
-// checkQueuedDatagram returns the status with which a UD request fails, or
-// verbs.StatusSuccess. A request fails if it is too long (IBTA vol. 1, 9.8.2.2), or its
-// address handle is of another protection domain (10.2.2.2).
+// checkQueuedDatagram checks a request's length (IBTA vol. 1, 9.8.2.2) and the
+// protection domain of its address handle (10.2.2.2).
 func (q *qp) checkQueuedDatagram(w *wqe) verbs.Status {
 	switch {
 	case w.total > datagramMTU:

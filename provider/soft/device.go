@@ -191,8 +191,8 @@ func (d *device) Caps() verbs.Caps {
 	}
 }
 
-// Port implements verbs.Device. The only port has number 1. Its GIDs are the addresses
-// of the host, and those of 127.0.0.0/8 at which the device has a socket.
+// Port implements verbs.Device. Port 1 is the only port. Its GIDs are addresses of this
+// host.
 func (d *device) Port(num uint8) (verbs.PortAttr, error) {
 	if err := checkPort(num); err != nil {
 		return verbs.PortAttr{}, operr.Wrap("query port", err)
@@ -226,8 +226,8 @@ func (d *device) NextAsync(ev *verbs.AsyncEvent) (bool, error) { return d.async.
 // now returns the time since the device was opened.
 func (d *device) now() time.Duration { return time.Since(d.start) }
 
-// add counts a new object of a kind. The parameter limit is the largest number of such
-// objects. At the limit, the error contains the string name, such as "completion queues".
+// add counts an object of a kind, up to the limit. The error contains the name, such as
+// "completion queues".
 func (d *device) add(kind objectKind, name string, limit int) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -291,9 +291,8 @@ func (d *device) shard(vector int, progress verbs.Progress) (*shard, error) {
 	return s, nil
 }
 
-// register gives a queue pair a number. It chooses one at random from the numbers that
-// belong to the shard of the queue pair, but not 0, 1 or 0xffffff; see Config.slots. If
-// the function reserve refuses a number, register tries another one.
+// register gives a queue pair a random number of its shard; see Config.slots. It avoids
+// 0, 1, 0xffffff and numbers that reserve refuses.
 func (d *device) register(q *qp, reserve func(num uint32) error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -324,10 +323,8 @@ func (d *device) unregister(q *qp) {
 	delete(d.qps, q.num)
 }
 
-// waitForShards is called when a region is closed. A shard in automatic progress may be
-// in a call that uses the region. waitForShards waits until all such calls have ended. In
-// manual progress there is no such call, because the application must not close a region
-// during a call.
+// waitForShards waits until running calls in automatic progress have ended, because they
+// may use a closed region.
 func (d *device) waitForShards() {
 	d.mu.Lock()
 	shards := slices.Collect(maps.Values(d.shards))

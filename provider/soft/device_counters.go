@@ -14,8 +14,7 @@ func (d *device) Counters(port uint8) ([]verbs.Counter, error) {
 		return nil, operr.Wrap("read counters", err)
 	}
 	d.mu.Lock()
-	// Elements of allCounts are only appended, and never change. So they can be read
-	// without mu.
+	// allCounts is only appended to, so its elements can be read without mu.
 	all := d.allCounts
 	d.mu.Unlock()
 	list := counters.Sum(all)

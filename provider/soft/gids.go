@@ -11,9 +11,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A gidTable has the addresses of the host in the system's order. The index of an
-// address is its GID index. Reading the addresses from the system is slow. So a look-up
-// reads them again only if the table does not have what it looks for.
+// A gidTable has the addresses of the host, by GID index. Look-ups seldom read the
+// system's addresses again, because this is slow.
 type gidTable struct {
 	inUse func() []netip.Addr // returns the local addresses of the wire path's sockets
 

@@ -155,8 +155,7 @@ func TestReceiveInlineNeedsABuffer(t *testing.T) {
 	require.Equal(t, verbs.StatusRemInvReqErr, x.wait(1, y)[0].Status)
 }
 
-// Small messages take no place of the CQ. So a CQ with a place for each posted request
-// does not overrun, however many small messages arrive.
+// Many small messages do not overrun the CQ, because they occupy no place in the CQ.
 func TestReceiveInlineDoesNotOverrun(t *testing.T) {
 	const depth = 3
 	d := openDevice(t, &Config{Vectors: 2})
@@ -171,9 +170,8 @@ func TestReceiveInlineDoesNotOverrun(t *testing.T) {
 	for range 10 {
 		x.post(verbs.SendWR{Opcode: verbs.OpSend, Flags: verbs.SendInline, Inline: []byte("x")})
 	}
-	// After the small messages, x publishes an invalid request. In the poll that returns
-	// the small messages, y also finds this request. So the queue pair of y fails, and
-	// its posted buffers complete.
+	// An invalid request makes the queue pair of y fail, so its posted buffers complete
+	// in the same poll.
 	publishFrame(&x.qp.path.(*shmConn).requestsOut, fragment.Fragment{Op: 99, Flags: fragment.First | fragment.Last})
 	wcs, _ := y.pollInline(10+depth, x)
 	for i, wc := range wcs {

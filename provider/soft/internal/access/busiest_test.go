@@ -7,9 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The connection to close belongs to the user with the most connections. The new
-// connection counts for its user. If several users have the most, the connections of all
-// of them are compared.
+// The connection to close belongs to the user with the most connections, counting the
+// new connection.
 func TestLeastUsedOfBusiest(t *testing.T) {
 	type conn struct {
 		uid     uint32

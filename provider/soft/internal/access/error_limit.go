@@ -15,15 +15,14 @@ const (
 	// freeAccessErrors is the number of access errors before a source has to wait. A
 	// correct program causes a few, when its peer has closed a region. Arbitrary.
 	freeAccessErrors = 8
-	// The first wait of a source is minAccessWait. Each further wait is twice as long,
-	// up to maxAccessWait. Both are arbitrary.
+	// The waits of a source double, from minAccessWait up to maxAccessWait. Arbitrary.
 	minAccessWait = time.Second
 	maxAccessWait = 10 * time.Minute
 	// accessRecordTTL is how long a record is kept after the last error or the last
 	// wait. Arbitrary.
 	accessRecordTTL = 10 * time.Minute
-	// maxAccessSources is the largest number of records, which take less than 1 MiB. In
-	// a full table, a new record replaces the record that expires first. Arbitrary.
+	// maxAccessSources is the largest number of records. All records take less than 1
+	// MiB. Arbitrary.
 	maxAccessSources = 4096
 )
 
@@ -42,9 +41,8 @@ type Source struct {
 // IPv6 /48 prefix.
 func RemoteSource(addr netip.Addr) Source { return Source{addr: siteOf(addr)} }
 
-// LocalSource returns the source of a peer on the local path: its user. But if the user
-// is root or the user of this process, each process is a source of its own. Such a
-// process need not guess keys, because it may trace this process (ptrace(2)).
+// LocalSource returns the source of a peer on the local path: the user of the peer. For
+// root and the user of this process, each process is a separate source.
 func LocalSource(uid uint32, pid int32) Source {
 	if uid != 0 && uid != uint32(os.Geteuid()) {
 		pid = 0

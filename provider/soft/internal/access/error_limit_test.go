@@ -22,8 +22,8 @@ func accessLimitForTest() (a *ErrorLimit, now *time.Time) {
 	return a, now
 }
 
-// After freeAccessErrors errors, each further error makes the source wait: first
-// minAccessWait, then twice as long each time, up to maxAccessWait.
+// After freeAccessErrors errors, the waits of a source double with each error, up to
+// maxAccessWait.
 func TestAccessErrorsMakeASourceWait(t *testing.T) {
 	a, now := accessLimitForTest()
 	bad, good := RemoteSource(netip.MustParseAddr("10.0.0.1")), RemoteSource(netip.MustParseAddr("10.0.0.2"))

@@ -10,8 +10,8 @@ import (
 )
 
 // A UserLimit limits the connections of each user to a device. Root and the user of this
-// process have no limit. The user ID for unmapped users always has the limit. Any
-// goroutine may call the methods.
+// process have no limit. An unmapped user always has the limit. Any goroutine may call
+// the methods.
 type UserLimit struct {
 	own      uint32 // user ID of the process that has opened the device
 	unmapped uint32 // user ID that the kernel reports for unmapped users; see Users
@@ -44,8 +44,8 @@ func defaultConnsPerUser() int {
 	return int(max(1, min(limit.Cur, maxDescriptors)/(parts*descriptors)))
 }
 
-// Acquire counts a connection of the user uid. At the limit it returns false and counts
-// nothing.
+// Acquire counts a connection of the user uid. If the user has reached the limit,
+// Acquire counts nothing and returns false.
 func (l *UserLimit) Acquire(uid uint32) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -56,7 +56,7 @@ func (l *UserLimit) Acquire(uid uint32) bool {
 	return true
 }
 
-// Release undoes one Acquire for the user uid, whose connection has ended.
+// Release undoes one Acquire for the user uid.
 func (l *UserLimit) Release(uid uint32) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -14,9 +14,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Timeouts of unanswered messages. The kernel's CM sends such a message sixteen times,
-// and waits 4.6 s or 4.1 s after each time. A timeout is the sum of these intervals. On
-// the local path it is the time that the peer's application has for its answer.
+// Timeouts of unanswered messages, from the kernel's CM: sixteen intervals of 4.6 s or
+// 4.1 s.
 const (
 	// requestTimeout, 73.7 s, is the timeout of a REQ.
 	requestTimeout = 16 * 4608 * time.Millisecond
@@ -29,9 +28,8 @@ const (
 	// rtuTimeout, 49 s, is the timeout of a REP. It is only twelve intervals, so that the
 	// memory of a flood of requests is free within a minute.
 	rtuTimeout = 12 * 4096 * time.Millisecond
-	// maxServiceTime, 16.6 minutes, is the longest wait for the peer's application after
-	// an MRA. It is the time of the kernel's CM: 4.6 s, and then fifteen times 66 s. The
-	// 66 s are 65.5 s of service time and 0.5 s of transfer time.
+	// maxServiceTime is the longest wait for the peer's application after an MRA: 16.6
+	// minutes, as in the kernel's CM.
 	maxServiceTime = 4608*time.Millisecond + 15*(65536+512)*time.Millisecond
 )
 
@@ -53,11 +51,8 @@ func (i *id) Connect(param *cm.MessageParam) error {
 	}, maxServiceTime)
 }
 
-// request sends m to the listener at the remote address. If there is no listener, the
-// application gets an event. If request returns an error, nothing was sent.
-//
-// The parameter timeout limits the wait for the answer. On the wire path it is shorter
-// until the peer has confirmed the request (dialMAD).
+// request sends m to the listener at the remote address, and starts the timeout of the
+// answer. If request returns an error, nothing was sent.
 func (i *id) request(ch *channel, m message, timeout time.Duration) error {
 	i.active = true
 	i.state = stateREQSent
@@ -71,8 +66,8 @@ func (i *id) request(ch *channel, m message, timeout time.Duration) error {
 	return nil
 }
 
-// onREP handles a REP. It moves the ID's queue pair to RTS and sends the RTU. Without a
-// queue pair, it queues the event ConnectResponse.
+// onREP handles a REP. It moves the ID's queue pair to RTS and sends the RTU. If the ID
+// has no queue pair, onREP queues ConnectResponse.
 func (i *id) onREP(m *repMsg) bool {
 	if i.state != stateREQSent || i.ps != cm.TCP {
 		return false

@@ -57,9 +57,8 @@ func TestListenTellsHolder(t *testing.T) {
 	requireHolder(t, id.Listen(0), cm.HolderError{Err: cm.ErrAddrInUse, Name: name, UID: peerproc.User, Known: true})
 }
 
-// A bound wildcard has two sockets of the same name: one for listening, and a datagram
-// socket, the marker. Here only the marker is bound. The error of Bind names the user who
-// has bound it.
+// The error of Bind names the user who has bound the marker, the wildcard's datagram
+// socket.
 func TestBindTellsHolderOfMarker(t *testing.T) {
 	const name = "@rdmaloop/1/tcp/*4/7472"
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)

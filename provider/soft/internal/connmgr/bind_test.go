@@ -115,7 +115,7 @@ func TestReuseAddr(t *testing.T) {
 	require.NoError(t, second.Bind(first.LocalAddr()))
 	require.NoError(t, third.Bind(at("0.0.0.0", first)))
 
-	// An ID without REUSEADDR can not bind the address.
+	// An ID without REUSEADDR can not bind the shared address.
 	require.ErrorIs(t, s.ID(cm.TCP).Bind(first.LocalAddr()), cm.ErrAddrNotAvailable, "the third ID is bound to a wildcard")
 
 	// Only one of the IDs that share a port can listen.

@@ -18,8 +18,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A channel is a queue of connection-management events. It implements
-// cm.TransportChannel. Next reads the sockets and calls the timers of the channel's IDs.
+// A channel implements cm.TransportChannel. Next reads the sockets and calls the timers
+// of the channel's IDs.
 //
 // The lock of a channel guards its IDs. To lock two channels, a goroutine locks the
 // channel with the lower epoll descriptor first. Methods of the Engine may be called
@@ -43,10 +43,9 @@ type channel struct {
 	packet     [maxMessage + 1]byte
 	localAddrs hostport.LocalAddrCache
 
-	// ports has the UDP ports that the channel reads, and the number of its IDs that use
-	// each. orphans are connections whose ID was destroyed while the DREQ was
-	// unanswered.
-	ports   map[*madPort]int
+	// ports counts the channel's IDs by the UDP port that they use.
+	ports map[*madPort]int
+	// orphans are connections whose ID was destroyed while a DREQ was unanswered.
 	orphans map[*madConn]struct{}
 }
 
@@ -168,13 +167,13 @@ func (ch *channel) now() time.Duration { return ch.sinceStart(ch.clock()) }
 
 func (ch *channel) sinceStart(t time.Time) time.Duration { return t.Sub(ch.m.Start) }
 
-// startTimer starts a timer. The parameter after is the time until the timer fires.
+// startTimer makes a timer fire after the given time.
 func (ch *channel) startTimer(t *timerheap.Timer, after time.Duration) {
 	ch.timers.Set(t, ch.now()+after)
 }
 
-// unlock unlocks the channel. Before that, it makes the descriptor readable if events or
-// jobs are queued, and sets timerFD.
+// unlock sets timerFD, makes the descriptor readable if events or jobs are queued, and
+// unlocks the channel.
 func (ch *channel) unlock() {
 	if !ch.closed {
 		ch.inbox.signal(!ch.queue.empty())
@@ -217,9 +216,8 @@ func (ch *channel) isLocalAddr(a netip.Addr) (bool, error) {
 	return ch.localAddrs.Contains(a, ch.now())
 }
 
-// acceptsFrom reports whether a request on the wire path may come from the address a. A
-// device with both paths refuses addresses of this host (package udp, far_only.go). If
-// isLocalAddr fails, acceptsFrom returns false.
+// acceptsFrom reports whether the wire path accepts a request from an address. A device
+// with both paths refuses addresses of this host (package udp, far_only.go).
 func (ch *channel) acceptsFrom(a netip.Addr) bool {
 	if !ch.m.Local || !ch.m.Wire {
 		return true

@@ -8,8 +8,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/cm"
 )
 
-// Disconnect implements cm.TransportID. It moves the queue pair to the error state. It
-// sends a DREQ if the connection is open, and a DREP after a DREQ of the peer.
+// Disconnect implements cm.TransportID. It flushes the queue pair, and sends a DREQ or
+// answers the peer's DREQ.
 func (i *id) Disconnect() error {
 	ch := i.lock()
 	defer ch.unlock()
@@ -41,9 +41,7 @@ func (i *id) dreqTimeout() time.Duration {
 func (i *id) onDREQ() bool {
 	switch i.state {
 	case stateREPReceived, stateREPSent, stateEstablished:
-		// In stateREPSent the DREQ has arrived before the RTU. In stateREPReceived this
-		// side has not called Establish, but the peer has called Notify and then
-		// Disconnect.
+		// A DREQ can arrive before the RTU, or before this side has called Establish.
 		i.enter(stateDREQReceived)
 		i.raise(cm.TransportEvent{Type: cm.Disconnected})
 	case stateDREQSent:

@@ -14,18 +14,18 @@ import (
 // goroutine may call them. The caller must not hold a lock that DataHeard takes, because
 // the engine may call DataHeard with its own lock held.
 type Engine interface {
-	// AddChannel is called before an event channel is opened. The error is
-	// verbs.ErrClosed for a closed device, or a *verbs.ParamError for too many channels.
-	// A device can not be closed while it has channels.
+	// AddChannel is called before an event channel is opened. It returns verbs.ErrClosed
+	// if the device is closed, or a *verbs.ParamError at the limit. A device with
+	// channels can not be closed.
 	AddChannel() error
 	// RemoveChannel is called after an event channel was closed.
 	RemoveChannel()
 	// SourceIndex returns the GID index of an address of this host, or 0 if there is
 	// none.
 	SourceIndex(of netip.Addr) (int, error)
-	// Bind tells the queue pair qpn how it reaches its peer. The queue pair uses the
-	// binding when it enters RTR, or at once if it is in RTR and not connected. The
-	// engine owns End, even after an error. Another Bind replaces the binding.
+	// Bind tells the queue pair qpn how to reach its peer. The binding takes effect in
+	// RTR. The engine owns b.End, even after an error. A later Bind replaces the
+	// binding.
 	Bind(qpn uint32, b *Binding) error
 	// Unbind removes a binding, unless another one has replaced it. It releases End if
 	// no queue pair has used it.
@@ -52,9 +52,9 @@ type Binding struct {
 	Peer access.Source
 	// Flow is the flow control of the wire path.
 	Flow CreditFlow
-	// DataHeard is called for the peer's first data packet. The packet proves that the
-	// peer has received the REP or RTU of this side. Any goroutine may call DataHeard. It
-	// must not call the engine. It is nil on the local path.
+	// DataHeard is called for the peer's first data packet, because the packet proves
+	// that the REP or RTU has arrived. Any goroutine may call DataHeard. It must not
+	// call the engine. It is nil on the local path.
 	DataHeard func()
 }
 
@@ -70,10 +70,9 @@ type QueuePair interface {
 	verbs.QP
 	// Closed reports whether the queue pair was closed. Any goroutine may call it.
 	Closed() bool
-	// ReceiveAt makes a UD queue pair receive datagrams of the wire path only at the
-	// given address. If the address is the zero Addr, or after an error, the queue pair
-	// receives none. Before the call it receives at all addresses. Without the wire path,
-	// ReceiveAt does nothing.
+	// ReceiveAt limits a UD queue pair to wire path datagrams that arrive at one
+	// address. For the zero Addr, and after an error, the queue pair receives no
+	// datagrams. ReceiveAt does nothing if the device has no wire path.
 	ReceiveAt(at netip.Addr) error
 }
 
@@ -97,8 +96,7 @@ func (b *boundConn) unbind(e Engine) {
 	}
 }
 
-// peerGone tells the queue pair that the peer's process has ended. Without a binding it
-// does nothing.
+// peerGone tells the bound queue pair that the peer's process has ended.
 func (b *boundConn) peerGone(e Engine) {
 	if b.binding != nil {
 		e.PeerGone(b.qpn, b.binding)

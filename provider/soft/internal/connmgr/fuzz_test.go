@@ -15,9 +15,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// FuzzConversation performs random steps. A step is a message of the client, or a call on
-// the passive side. The application gets the event Disconnected at most once. At the end
-// nothing is left of the connection.
+// FuzzConversation performs random messages of the client and calls of the passive side.
+// The event Disconnected is reported at most once.
 func FuzzConversation(f *testing.F) {
 	const request, accept, ready, leave, next = 0x00, 0x81, 0x03, 0x83, 0x80
 	f.Add([]byte{request, next, accept, ready, next, leave, next})
@@ -73,8 +72,7 @@ func newConversation(t *testing.T, m *Manager) *conversation {
 	return c
 }
 
-// send sends a packet of the client. The parameter what is the index of a message; any
-// other value means an invalid packet.
+// send sends the client's message with the given index, or an invalid packet.
 func (c *conversation) send(what byte) {
 	packet := []byte{what}
 	if int(what) < len(c.messages) {

@@ -13,9 +13,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// An id implements cm.TransportID. It is a listener, or the state machine of one side of
-// a connection or lookup. The lock of its channel guards it. Package cm checks the order
-// of the application's calls.
+// An id implements cm.TransportID. It is a listener, or one side of a connection or
+// lookup. The lock of its channel guards it. Package cm checks the order of the
+// application's calls.
 type id struct {
 	ch    atomic.Pointer[channel]
 	m     *Manager // manager of the channel
@@ -77,8 +77,10 @@ const (
 )
 
 // idState is the state of a connection or a lookup (IBTA vol. 1, 12.9.7 and 12.11). The
-// active side sends the request. Destroy leads to stateEnded from every state. The order
-// of the states matters.
+// order of the states matters.
+//
+// Destroy leads to stateEnded from every state. If the peer uses the queue pair of an
+// accepted connection in another request, the state changes as after a DREQ.
 type idState uint8
 
 const (
@@ -86,46 +88,38 @@ const (
 	// state. Connect leads to stateREQSent.
 	stateIdle idState = iota
 	// stateREQSent means that the active side has sent a REQ or a SIDR_REQ. The timer
-	// limits the time until the answer. A REP leads to stateEstablished if the ID has a
-	// queue pair, else to stateREPReceived. A SIDR_REP leads to stateEnded. So does every
-	// failure: a refusal, a missing listener, an ICMP error for the request, the timeout,
-	// the end of the peer's process, and a REP that this side can not use.
+	// limits the wait for the answer. A REP leads to stateEstablished, or to
+	// stateREPReceived if the ID has no queue pair. A SIDR_REP and every failure lead to
+	// stateEnded.
 	stateREQSent
 	// stateREPReceived means that the active side has received a REP and has no queue
-	// pair on the ID. The application connects its own queue pair and calls Establish,
-	// which leads to stateEstablished. Reject, a REJ and the end of the peer's process
-	// lead to stateEnded. A DREQ leads to stateDREQReceived. So does a request of the
-	// peer that uses the same queue pair for another connection.
+	// pair on the ID. Establish leads to stateEstablished. Reject, a REJ and the end of
+	// the peer's process lead to stateEnded. A DREQ leads to stateDREQReceived.
 	stateREPReceived
 	// stateREQReceived means that the passive side has received a REQ or a SIDR_REQ and
-	// has not answered. Accept leads to stateREPSent after a REQ, and to stateEnded
-	// after a SIDR_REQ or if Accept fails. Reject and the eviction of the request lead to
-	// stateEnded. If the peer cancels the request, has gone, or uses the same queue pair
-	// in another request, the state changes to stateWithdrawn.
+	// has not answered. Accept of a REQ leads to stateREPSent, and Accept of a SIDR_REQ
+	// leads to stateEnded. Reject, an error of Accept and eviction lead to stateEnded.
+	// If the peer withdraws the request, the state changes to stateWithdrawn.
 	stateREQReceived
-	// stateREPSent means that the passive side has sent a REP. The timer limits the time
-	// until the RTU. The RTU and Notify lead to stateEstablished. A REJ, the timeout,
-	// the end of the peer's process and the eviction of the request lead to stateEnded.
-	// A DREQ leads to stateDREQReceived. So does a request of the peer that uses the same
-	// queue pair for another connection.
+	// stateREPSent means that the passive side has sent a REP. The timer limits the wait
+	// for the RTU. The RTU and Notify lead to stateEstablished. A REJ, the timeout, the
+	// end of the peer's process and eviction lead to stateEnded. A DREQ leads to
+	// stateDREQReceived.
 	stateREPSent
 	// stateEstablished means that the connection is open. Disconnect leads to
 	// stateDREQSent. A DREQ, a REJ and the end of the peer's process lead to
-	// stateDREQReceived. So does a request of the peer that uses the same queue pair for
-	// another connection.
+	// stateDREQReceived.
 	stateEstablished
-	// stateDREQSent means that this side has sent a DREQ. The timer limits the time
-	// until the DREP. The following lead to stateEnded: the DREP, a DREQ or a REJ of the
-	// peer, the timeout, the end of the peer's process, the eviction of the connection,
-	// and a request of the peer that uses the same queue pair for another connection.
+	// stateDREQSent means that this side has sent a DREQ. The timer limits the wait for
+	// the DREP. The DREP, a DREQ, a REJ, the timeout, the end of the peer's process and
+	// eviction lead to stateEnded.
 	stateDREQSent
 	// stateDREQReceived means that the peer has disconnected or gone. The application gets
 	// the event Disconnected. Disconnect sends a DREP, and leads to stateEnded.
 	stateDREQReceived
-	// stateWithdrawn means that the peer has cancelled the request, has gone, or has used
-	// the same queue pair in another request, before the passive side has answered.
-	// Accept and Reject return an error. Only Destroy and the eviction of the request
-	// lead to stateEnded.
+	// stateWithdrawn means that the peer has cancelled an unanswered request, has gone,
+	// or has used its queue pair in another request. Accept and Reject return an error.
+	// Destroy and eviction lead to stateEnded.
 	stateWithdrawn
 	// stateEnded means that the connection or lookup is over. No message is expected.
 	stateEnded
@@ -157,8 +151,7 @@ func (i *id) raise(ev cm.TransportEvent) {
 	ch.queue.push(ev)
 }
 
-// startTimer starts the timer of the present state. The parameter within is the time
-// until it expires.
+// startTimer makes the timer of the present state expire after the given time.
 func (i *id) startTimer(within time.Duration) {
 	ch := i.ch.Load()
 	ch.startTimer(&i.timer, within)

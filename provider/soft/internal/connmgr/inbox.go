@@ -9,15 +9,10 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/eventfd"
 )
 
-// An inbox is the job queue of a channel. Any goroutine may add jobs. Next runs them. An
-// eventfd makes the channel readable while jobs or events are queued.
+// An inbox is the job queue of a channel. Any goroutine may add jobs, and Next runs the
+// jobs. An eventfd makes the channel readable while jobs or events are queued.
 //
-// An inbox differs from the mailbox of package reactor:
-//
-//   - Each kind of job has a queue, so a flood of requests does not delay connections.
-//   - An inbox signals an eventfd, because it does not know whether anyone waits for the
-//     channel. The mailbox knows whether its loop sleeps.
-//   - An inbox has no atomic flag, because an inbox is checked less often.
+// Each kind of job has its own queue, so a flood of requests does not delay connections.
 type inbox struct {
 	mu       sync.Mutex
 	eventfd  int  // eventfd, watched by the epoll descriptor of the channel
@@ -33,8 +28,8 @@ type inbox struct {
 type jobKind uint8
 
 const (
-	// jobInternal is a job of this device, which is never dropped. A connection has at
-	// most two: for its eviction, and for the first data.
+	// jobInternal is a job of this device. It is never dropped, because a connection has
+	// at most two.
 	jobInternal jobKind = iota
 	// jobMessage is a datagram of an existing connection.
 	jobMessage
@@ -59,8 +54,8 @@ func (k jobKind) limit() int {
 	return maxJobs
 }
 
-// add adds a job, which runs with the channel locked. Any goroutine may call it. If the
-// queue is full or the inbox is closed, add drops the job and returns false.
+// add queues a job, which runs with the channel locked. It returns false if the queue is
+// full or closed.
 func (b *inbox) add(kind jobKind, job func()) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// An answerLimit limits the answers to unknown peers: REJs, SIDR_REPs and DREPs.
-// Otherwise forged datagrams could cause a flood of answers.
+// An answerLimit limits the REJs, SIDR_REPs and DREPs to unknown peers, because forged
+// datagrams could cause many answers.
 //
-// The memory is fixed: a keyed hash assigns each source to one of the rates.
+// A keyed hash assigns each source to one of the rates, so the memory is fixed.
 type answerLimit struct {
 	seed    maphash.Seed
 	start   time.Time // Origin of the times in the rates: the first call of allow.
@@ -19,9 +19,7 @@ type answerLimit struct {
 	sources [answerBuckets]answerRate
 }
 
-// Limits of the answers, all arbitrary. Many clients on one host may start before their
-// server, so one host may need many answers. Linux limits ICMP errors to a thousand in a
-// second (icmp_msgs_per_sec).
+// Limits of the answers, all arbitrary.
 const (
 	// answersPerSecond is the largest number of answers in a second. All of them may be
 	// sent at once.
@@ -32,15 +30,14 @@ const (
 	answerBuckets = 4096
 )
 
-// An answerRate limits the answers per second. The answers of one second may be sent at
-// once. The number is the theoretical arrival time of the next answer (ITU-T I.371, annex
-// A), in nanoseconds since answerLimit.start.
+// An answerRate limits the answers per second. Its value is the theoretical arrival time
+// of the next answer (ITU-T I.371, annex A), in nanoseconds since answerLimit.start.
 type answerRate int64
 
 func newAnswerLimit() *answerLimit { return &answerLimit{seed: maphash.MakeSeed()} }
 
-// allow reports whether an answer may be sent to a source, and counts it. The parameter
-// at is the present time.
+// allow reports whether an answer may be sent to a source at the given time, and counts
+// the answer.
 func (l *answerLimit) allow(to netip.Addr, at time.Time) bool {
 	if l.start.IsZero() {
 		l.start = at

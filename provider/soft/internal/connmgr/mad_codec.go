@@ -33,7 +33,7 @@ const noLID = 0xffff
 // minPathMTU is the smallest path MTU, which every path supports (IBTA vol. 1, 6.8).
 const minPathMTU = verbs.MTU256
 
-// encodeREQ writes a REQ. The parameter own is the communication ID of this side.
+// encodeREQ writes a REQ. This side has the given GUID and communication ID.
 func encodeREQ(mad *wire.MAD, m *reqMsg, guid uint64, own uint32) {
 	r := wire.REQ{
 		LocalID: own, ServiceID: wire.NewServiceID(uint16(cm.TCP), m.dst.Port()), CAGUID: guid,
@@ -52,8 +52,8 @@ func encodeREQ(mad *wire.MAD, m *reqMsg, guid uint64, own uint32) {
 	r.Encode(mad, tid(own))
 }
 
-// tid returns the transaction ID of an exchange. The parameter own is the communication
-// ID of the side that began the exchange. Receivers do not use the transaction ID.
+// tid returns the transaction ID of an exchange that the side with the given
+// communication ID has begun.
 func tid(own uint32) uint64 { return uint64(own) }
 
 // header writes the RDMA IP CM service's header to the private data (IBTA annex A11),
@@ -63,8 +63,8 @@ func (e *endpoints) header(private []byte) []byte {
 	return h.Encode(private)
 }
 
-// parseREQ decodes a REQ, or returns the reason to refuse it. The parameters from and to
-// are the addresses of the datagram. The REQ has to contain the same addresses.
+// parseREQ decodes a REQ, or returns the reason to refuse it. The REQ must contain the
+// source and the destination address of the datagram.
 func parseREQ(r *wire.REQ, from, to netip.Addr) (*reqMsg, cm.RejectReason) {
 	ps, port, ok := r.ServiceID.Port()
 	m := &reqMsg{

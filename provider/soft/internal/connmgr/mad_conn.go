@@ -17,26 +17,21 @@ import (
 type madConnState uint8
 
 const (
-	// madDelivering means that the ID gets the messages of the peer. Every madConn starts
-	// in this state. stopDelivery leads to madAnswering. close leads to madOrphan if a
-	// DREQ is unanswered; otherwise it releases the madConn.
+	// madDelivering is the first state: the ID gets the messages of the peer.
+	// stopDelivery leads to madAnswering. close leads to madOrphan if a DREQ is
+	// unanswered, and otherwise releases the madConn.
 	madDelivering madConnState = iota
-	// madAnswering means that the ID expects no message of the peer any more. It is in
-	// stateDREQReceived, stateWithdrawn or stateEnded. Nothing is retransmitted. If the
-	// peer retransmits a message, the madConn answers it again. close releases the
-	// madConn.
+	// madAnswering means that the ID expects no further message. The madConn answers
+	// retransmissions of the peer, and retransmits nothing. close releases the madConn.
 	madAnswering
-	// madOrphan means that the ID was destroyed while a DREQ was unanswered. The field id
-	// is nil, and the madConn is in channel.orphans. It retransmits the DREQ. It is
-	// released when the peer answers, when the peer uses its queue pair for another
-	// connection, after the last retransmission, when it is evicted, and when the channel
-	// is closed.
+	// madOrphan means that the ID was destroyed while a DREQ was unanswered. The madConn
+	// is in channel.orphans and retransmits the DREQ. It is released when the peer
+	// answers, and at the latest after the last retransmission.
 	madOrphan
 )
 
 // A madConn exchanges the messages of one ID as datagrams. It retransmits messages until
-// they are answered, and drops duplicates. If no answer arrives in time, the ID ends the
-// connection.
+// they are answered, and drops duplicates.
 //
 // The lock of its channel guards a madConn. The multiplexer's lock guards the embedded
 // addrValidation. Fields that the multiplexer reads are written with both locks held.
@@ -100,7 +95,7 @@ func (c *madConn) attach(qpn uint32) error {
 	return c.bound.bind(c.ch.m.Engine, qpn, &Binding{Flow: c.id.negotiated.flow, DataHeard: c.dataHeard})
 }
 
-// send implements cmConn. A request, a REP, a DREQ and an RTU are retransmitted.
+// send implements cmConn. Requests, REPs, RTUs and DREQs are retransmitted.
 func (c *madConn) send(m message) error {
 	c.retransmit.stop()
 	c.encode(&c.retransmit.mad, m)
@@ -183,7 +178,8 @@ func (c *madConn) encodeREJ(mad *wire.MAD, m *rejMsg) {
 	r.Encode(mad, c.requestTID())
 }
 
-// peerVanished implements cmConn. The wire path does not show the end of a process.
+// peerVanished implements cmConn. It does nothing, because the wire path does not show
+// the end of a process.
 func (c *madConn) peerVanished() {}
 
 // usesDatagrams implements cmConn. It returns true.
@@ -214,8 +210,7 @@ func (c *madConn) move(to *channel) error {
 	return nil
 }
 
-// close implements cmConn. With an unanswered DREQ the madConn becomes an orphan, which
-// retransmits the DREQ without the ID.
+// close implements cmConn. If a DREQ is unanswered, the madConn becomes an orphan.
 func (c *madConn) close() {
 	if c.retransmit.running() && c.retransmit.mad.Attribute() == wire.AttrDREQ && len(c.ch.orphans) < maxOrphans {
 		c.state, c.id = madOrphan, nil

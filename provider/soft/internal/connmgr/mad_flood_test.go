@@ -123,9 +123,8 @@ func (f *floodSim) wantNoOtherRecords(mux *madMux) {
 	require.Zero(f.t, half.total+half.evicting+len(half.sources)+len(half.busiest))
 }
 
-// In a second, ten thousand sources send a request and confirm no REP. The client still
-// connects within 5 ms. Messages and records are bounded, and the records disappear
-// within a minute.
+// Ten thousand sources per second send a request and confirm no REP. A client still
+// connects within 5 ms.
 func TestWireCMFloodOfSources(t *testing.T) {
 	const perTick = 10
 	const requests = 60_000 / seedDivisor

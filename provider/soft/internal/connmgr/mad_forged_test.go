@@ -14,8 +14,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A REJ without the communication IDs of both sides ends no connection. It can only
-// cancel an unanswered request.
+// A REJ ends a connection only if it has the communication IDs of both sides.
 func TestWireCMForgedRejects(t *testing.T) {
 	w := newMADSim(t)
 	active, passive := w.connected()

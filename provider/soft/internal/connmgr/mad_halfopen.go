@@ -31,8 +31,8 @@ type halfOpenSource struct {
 	index int // index of the source in halfOpenTable.busiest
 }
 
-// A halfOpenTable has the half-open connections of one listener. Their source addresses
-// may be forged. So their number is limited, in total and for each source.
+// A halfOpenTable limits the half-open connections of one listener, in total and for
+// each source, because source addresses may be forged.
 type halfOpenTable struct {
 	// Largest numbers of connections: in the table, and of one source.
 	max, maxPerSource int
@@ -45,17 +45,15 @@ type halfOpenTable struct {
 	byAge list.List
 }
 
-// A source that opens several connections at once has many half-open connections for a
-// short time. At most burstSize such connections, all younger than burstTime, are a
-// burst; see room. Both numbers are arbitrary.
+// Up to burstSize half-open connections of a source are a burst if all are younger than
+// burstTime; see room. Arbitrary.
 const (
 	burstSize = 16
 	burstTime = 250 * time.Millisecond
 )
 
-// graceTime is the age up to which a connection is not evicted by a request of the same
-// source. Arbitrary: longer than the time to the first retransmission of a REP (256 ms),
-// and much shorter than the time for which a request is retransmitted (74 s).
+// graceTime is the age up to which requests of the same source do not evict a
+// connection. Arbitrary.
 const graceTime = time.Second
 
 func newHalfOpenTable(most, perSource int) halfOpenTable {
@@ -65,24 +63,22 @@ func newHalfOpenTable(most, perSource int) halfOpenTable {
 	}
 }
 
-// room reports whether a request can be accepted, and returns the half-open connection to
-// evict, or nil. The parameter sourceFull is true if the source of the request has too
-// many connections (sourceCounts.full).
-//
-// The first rule that applies decides:
+// room reports whether a request can be accepted, and returns the half-open connection
+// to evict, or nil. The first rule that applies decides:
 //
 //   - If too many evicted connections still use memory, the request is dropped.
-//   - If sourceFull is true, the request is dropped, and the oldest connection of the
-//     source is evicted. So the request has room when it is retransmitted.
-//   - If the source has maxPerSource half-open connections, its oldest one is evicted.
-//     The same is done if the table is full and no other source has more than the source
-//     would have with the request.
-//   - If the table is full, the oldest connection of the source with the most is evicted.
-//     If those connections are a burst (see burstSize), the oldest one in the table is
-//     evicted instead.
+//   - If the source has too many connections (sourceFull), its oldest half-open
+//     connection is evicted. The request is dropped, but has room when it is
+//     retransmitted.
+//   - If the source has maxPerSource half-open connections, its oldest connection is
+//     evicted. The same is done if the source would have the most connections in a full
+//     table.
+//   - If the table is full, the oldest connection of the source with the most
+//     connections is evicted. If those connections are a burst, the oldest connection in
+//     the table is evicted instead.
 //
-// The second and the third rule evict only a connection older than graceTime. If the
-// connection is younger, the request is dropped.
+// The second and the third rule evict only a connection older than graceTime. A younger
+// connection stays, and the request is dropped.
 func (t *halfOpenTable) room(source netip.Addr, sourceFull bool, now time.Time) (victim *halfOpen, ok bool) {
 	own := t.sources[source]
 	full := t.total >= t.max
@@ -135,8 +131,8 @@ func (t *halfOpenTable) remove(h *halfOpen) (was bool) {
 		return false
 	}
 	if s.count == 1 {
-		// heap.Remove calls Less, which reads the oldest connection of s. So h is removed
-		// from s afterwards.
+		// h is removed from s afterwards, because heap.Remove reads the oldest
+		// connection of s.
 		heap.Remove(&t.busiest, s.index)
 		delete(t.sources, s.key)
 	}

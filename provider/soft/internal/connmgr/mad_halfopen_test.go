@@ -29,8 +29,8 @@ func testSource(n int) netip.Addr {
 	return netip.AddrFrom4([4]byte{10, byte(n >> 16), byte(n >> 8), byte(n)})
 }
 
-// ask sends a request from a source. It returns the accepted half-open connection and
-// the evicted one, or nil for either.
+// ask sends a request from a source. It returns the accepted and the evicted half-open
+// connection, or nil.
 func (t *tableTest) ask(source int) (accepted, victim *halfOpen) {
 	t.Helper()
 	t.now = t.now.Add(time.Millisecond)
@@ -104,9 +104,8 @@ func TestHalfOpenBurstIsBounded(t *testing.T) {
 	require.Same(t, first, victim)
 }
 
-// A request is dropped if its source has reached its limit, or has the most connections
-// in a full table. If the source's oldest connection is older than graceTime, the request
-// replaces that connection instead.
+// A request above the limit of its source is dropped, or replaces a connection older
+// than graceTime.
 func TestHalfOpenOwnSource(t *testing.T) {
 	s := newTableTest(t, 8, 3)
 	oldest, _ := s.ask(1)

@@ -91,8 +91,7 @@ func (c *madConn) onMRA(m *wire.MAD) {
 	c.id.extendTimer(wait + requestTimeout)
 }
 
-// onREP handles a REP. It may be a copy, if the RTU was lost or this application has not
-// answered.
+// onREP handles a REP or a copy of a REP. The peer sends copies until the RTU arrives.
 func (c *madConn) onREP(m *wire.MAD) {
 	var r wire.REP
 	r.Decode(m)
@@ -125,8 +124,8 @@ func (c *madConn) acceptREP(r *wire.REP) bool {
 }
 
 // recordPeer records the peer's GUID, communication ID and queue pair. It returns false
-// if another connection has the same communication ID. If another connection has the
-// same queue pair, recordPeer ends it as stale.
+// if another connection has the communication ID. An old connection of the queue pair
+// ends as stale.
 func (c *madConn) recordPeer(guid uint64, id, qpn uint32) bool {
 	c.mux.mu.Lock()
 	defer c.mux.mu.Unlock()
@@ -143,8 +142,8 @@ func (c *madConn) recordPeer(guid uint64, id, qpn uint32) bool {
 	return true
 }
 
-// sendMRA tells the peer that its message was received, and that the application needs
-// more time. The parameter what is the type of the received message.
+// sendMRA tells the peer that its message has arrived and the application needs more
+// time.
 func (c *madConn) sendMRA(what wire.Answered) {
 	r := wire.MRA{LocalID: c.ownID, RemoteID: c.peerID, Received: what, ServiceTimeout: c.serviceTimeout()}
 	var m wire.MAD
@@ -161,7 +160,8 @@ func (c *madConn) onREJ(m *wire.MAD) {
 	}
 	switch {
 	case c.peerID != 0 && r.LocalID != c.peerID:
-		// The peer has sent its ID before, so a REJ without it is from another sender.
+		// The REJ is from another sender, because it lacks the ID that the peer has
+		// sent.
 		return
 	case r.RemoteID != c.ownID && (c.state == madOrphan || c.id.state >= stateEstablished):
 		// The peer knows this side's ID, so a REJ without it is from another sender.

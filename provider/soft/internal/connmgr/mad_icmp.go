@@ -20,9 +20,8 @@ import (
 // If no process has the UDP port of a peer, the peer's host sends an ICMP error (RFC
 // 1122, 3.2.2.1; RFC 4443, 3.1).
 //
-// An ICMP error makes the next call on a socket fail. If several sockets have the same
-// port, the system may give the error to the wrong one. So requests have a socket with
-// its own port.
+// Requests are sent from a socket with its own port. If several sockets shared a port,
+// the system could report an ICMP error to the wrong socket.
 
 // A requestSocket sends requests from one local address, and receives their ICMP errors.
 // It receives no datagrams. Only one goroutine at a time may use it.
@@ -136,9 +135,8 @@ var _ epollset.Handler = (*requestPort)(nil)
 // errorBatch is the largest number of errors that one readErrors reads. Arbitrary.
 const errorBatch = 64
 
-// readErrors reads ICMP errors, and calls handle for each port-unreachable error. dst is
-// the destination of the request. quoted is the part of the request that the error
-// quotes, without the UDP header.
+// readErrors reads ICMP errors. For each port-unreachable error, handle gets the
+// destination and the quoted part of the request.
 func (s *requestSocket) readErrors(handle func(dst netip.AddrPort, quoted []byte)) {
 	var quoted [madBufSize]byte
 	var control [512]byte // room for one error and the address of its sender
@@ -195,7 +193,7 @@ type quotedMAD struct {
 }
 
 // quoteOf decodes the quoted part of a request. It returns false if the part is too
-// short. Linux quotes up to 548 bytes, and some hosts only eight (RFC 792).
+// short, because some hosts quote only eight bytes (RFC 792).
 func quoteOf(quoted []byte) (q quotedMAD, ok bool) {
 	const mad = wire.BTHSize + wire.DETHSize
 	if len(quoted) < mad+wire.MADDataOffset+4 {
@@ -206,8 +204,8 @@ func quoteOf(quoted []byte) (q quotedMAD, ok bool) {
 	return quotedMAD{m.Attribute(), m.TID(), firstID(&m)}, true
 }
 
-// onPortUnreachable handles an ICMP error for a request to dst. The error may be forged.
-// So it affects only the unanswered request that it quotes.
+// onPortUnreachable handles an ICMP error for a request to dst. A forged error has an
+// effect only if it quotes an unanswered request.
 func (mux *madMux) onPortUnreachable(port *madPort, dst netip.AddrPort, quoted []byte) {
 	q, quotes := quoteOf(quoted)
 	if !quotes {

@@ -2,8 +2,8 @@
 
 package connmgr
 
-// A jobTarget is the part of a madConn or a madListener that receives jobs. The jobs run
-// on the channel of the ID. If the ID moves to another channel, they move too.
+// A jobTarget is the part of a madConn or madListener that queues jobs for the ID's
+// present channel.
 type jobTarget struct {
 	mux    *madMux
 	ch     *channel // channel of the ID; written with the multiplexer's lock held
@@ -21,9 +21,8 @@ func (t *jobTarget) enqueue(kind jobKind, job func()) bool {
 	})
 }
 
-// onChannel reports whether the job can run on the channel ch, which is locked. If the
-// ID has moved to another channel, onChannel queues the job there. If the target is
-// closed, it drops the job.
+// onChannel reports whether the job can run on ch, which is locked. If the ID has moved,
+// onChannel queues the job on the new channel.
 func (t *jobTarget) onChannel(ch *channel, kind jobKind, job func()) bool {
 	t.mux.mu.Lock()
 	defer t.mux.mu.Unlock()

@@ -32,8 +32,8 @@ type madListener struct {
 	halfOpen halfOpenTable // half-open connections; the multiplexer's lock guards them
 }
 
-// openMADListener opens the listener of an ID on its address, or on all interfaces. If
-// the UDP port of an address can not be opened, the listener's field addrs has the error.
+// openMADListener opens the listener of an ID on the ID's address, or on all interfaces.
+// Errors are in the field addrs.
 func openMADListener(i *id) *madListener {
 	ch := i.ch.Load()
 	l := &madListener{

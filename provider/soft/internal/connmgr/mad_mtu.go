@@ -10,8 +10,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Only a REQ names the path MTU. A side that needs a smaller MTU refuses the REQ (IBTA
-// vol. 1, 12.6.7.2, reason 26), and the other side sends another REQ.
+// The passive side can refuse the path MTU of a REQ (IBTA vol. 1, 12.6.7.2, reason 26).
+// The active side then sends another REQ.
 
 // refusesMTU reports whether a REJ refuses the path MTU of the last REQ.
 func (c *madConn) refusesMTU(r *wire.REJ) bool {
@@ -19,9 +19,8 @@ func (c *madConn) refusesMTU(r *wire.REJ) bool {
 		c.id.state == stateREQSent && c.retransmit.mad.Attribute() == wire.AttrREQ
 }
 
-// retryWithSmallerMTU sends another REQ if the peer has refused the path MTU, and
-// otherwise returns false. The new path MTU is the one that the REJ names, if that is
-// valid and smaller than the refused one. Otherwise it is the next smaller path MTU.
+// retryWithSmallerMTU sends another REQ and returns true if the REJ refuses the path
+// MTU. The new MTU comes from the REJ, or is the next smaller MTU.
 func (c *madConn) retryWithSmallerMTU(refusal *wire.REJ) bool {
 	if !c.refusesMTU(refusal) || c.id.negotiated.mtu <= minPathMTU {
 		return false

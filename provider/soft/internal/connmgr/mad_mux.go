@@ -16,11 +16,10 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/udp"
 )
 
-// A madMux receives the management datagrams of a device, and passes them to connections
-// and listeners through the inboxes of their channels.
+// A madMux passes the received management datagrams of a device to connections and
+// listeners, through the inboxes of their channels.
 //
 // A goroutine that holds the lock of the madMux must not lock a channel or the engine.
-// The opposite order is allowed.
 type madMux struct {
 	m       *Manager
 	network madNetwork
@@ -39,8 +38,8 @@ type madMux struct {
 	limit     *answerLimit
 }
 
-// A peerKey identifies a communication ID or a queue pair of a peer. It has the peer's
-// GUID and address. Without the address, a host could use the GUID of another host.
+// A peerKey identifies a communication ID or a queue pair of a peer. It includes the
+// address, because a host could use the GUID of another host.
 type peerKey struct {
 	from   netip.Addr
 	guid   uint64
@@ -201,8 +200,7 @@ func (mux *madMux) onREJ(m *wire.MAD, port *madPort, from netip.Addr) {
 	}
 }
 
-// reject sends a REJ for the message m, which belongs to no connection. The parameter
-// what is the type of m.
+// reject sends a REJ for a message of the given type that belongs to no connection.
 func (mux *madMux) reject(port *madPort, to netip.Addr, m *wire.MAD, what wire.Answered, reason cm.RejectReason) {
 	r := wire.REJ{RemoteID: firstID(m), Rejected: what, Reason: uint16(reason)}
 	if what != wire.AnsweredREQ {
@@ -233,7 +231,7 @@ func (mux *madMux) sendDREP(port *madPort, to netip.Addr, m *wire.MAD) {
 	mux.answer(port, to, &out)
 }
 
-// newID returns an unused communication ID. It is random, so a peer can not guess it.
+// newID returns an unused random communication ID, so that other hosts can not guess it.
 func (mux *madMux) newID() uint32 {
 	for {
 		if id := random.Uint32(); id != 0 && mux.conns[id] == nil {

@@ -9,17 +9,16 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
-// refusedRequests stores recently refused requests with their answers. A copy of such a
+// refusedRequests stores the answers to recently refused requests. A copy of a refused
 // request gets the stored answer, and the application does not get the copy.
 //
-// The memory is bounded. A hash of the source selects a bucket, so a flood affects only
-// few sources.
+// A hash of the source selects a bucket, so a flood affects few sources.
 type refusedRequests struct {
 	seed    maphash.Seed
 	buckets [refusedBuckets]refusedBucket
 }
 
-// Arbitrary: at most 512 answers of 256 bytes.
+// At most 512 answers of 256 bytes are stored. Arbitrary.
 const (
 	refusedBuckets   = 64
 	refusedPerBucket = 8

@@ -10,24 +10,21 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Each interval between retransmissions is twice as long as the one before, up to
-// maxInterval, the kernel's interval.
+// The intervals between retransmissions double, up to maxInterval, the kernel's
+// interval.
 //
-// The first requestRetransmits intervals of a request are at most requestInterval. So a
-// dial continues soon after a short failure of the network. Replies have longer
-// intervals, because forged requests can cause replies.
+// The first requestRetransmits intervals of a request are at most requestInterval, so
+// that a dial continues soon after a failure of the network.
 const (
 	firstInterval      = 256 * time.Millisecond
 	requestInterval    = 1024 * time.Millisecond
 	requestRetransmits = 16
 	maxInterval        = 4608 * time.Millisecond
 	// orphanRetransmits is how often a DREQ is retransmitted after the ID was destroyed.
-	// This takes 22 s. The kernel sends only one DREQ, and if it is lost, the peer may
-	// not notice the end.
+	// The retransmissions take 22 s.
 	orphanRetransmits = 8
-	// rtuRetransmits is how often an RTU is retransmitted. This ends after 22 s, or with
-	// the first data of the peer. A soft device sends few copies of its REP, so it is not
-	// enough to send an RTU for each copy; see maySend.
+	// rtuRetransmits is how often an RTU is retransmitted until data of the peer
+	// arrives, within 22 s.
 	rtuRetransmits = 8
 )
 
@@ -67,8 +64,8 @@ func (r *retransmitter) startRTU() {
 	r.remaining = rtuRetransmits
 }
 
-// resume starts the timer again. It is called for each copy of the peer's request, which
-// allows more retransmissions.
+// resume starts the timer again, because a copy of the peer's request allows more
+// retransmissions.
 func (r *retransmitter) resume() {
 	if !r.running() {
 		r.schedule(r.interval)

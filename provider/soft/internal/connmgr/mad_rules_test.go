@@ -115,8 +115,8 @@ func TestWireCMRefusals(t *testing.T) {
 	require.Empty(t, s.server.m.mux.conns, "refused requests leave no connection")
 }
 
-// If a listener has the requested port only at another address, the REJ looks like a
-// refusal by the application. The kernel does the same.
+// If the listener has another address, the REJ looks like a refusal by the application,
+// as in the kernel.
 func TestWireCMListenerOnAnotherAddress(t *testing.T) {
 	s := newMADPeer(t)
 	l := s.server.Listen(cm.TCP, "127.8.0.3:0", 0)
@@ -283,8 +283,7 @@ func TestWireCMSpoofed(t *testing.T) {
 	require.Equal(t, wire.AttrDREP, s.send(&m)[0].Attribute(), "a copy of the DREQ gets the same answer")
 }
 
-// The REJ of a peer that cancels its request has no communication ID of this side. It
-// ends the request nevertheless.
+// A peer can cancel its request with a REJ that lacks the communication ID of this side.
 func TestWireCMTimeoutREJ(t *testing.T) {
 	s := newMADPeer(t)
 	l := s.listen(cm.TCP, 0)
@@ -300,8 +299,8 @@ func TestWireCMTimeoutREJ(t *testing.T) {
 	require.ErrorIs(t, passive.Accept(nil), verbs.ErrPeerGone)
 }
 
-// Even in a flood, the backlog limits unanswered requests. With room, a later request is
-// accepted.
+// In a flood, the backlog limits the unanswered requests. When there is room again, a
+// request is accepted.
 func TestWireCMFlood(t *testing.T) {
 	const backlog = 16
 	s := newMADPeer(t)
@@ -336,8 +335,8 @@ func TestWireCMFlood(t *testing.T) {
 	s.server.Request(l)
 }
 
-// FuzzWireCM sends an arbitrary message to a server with a connection. It causes no
-// panic, and no event about the connection.
+// FuzzWireCM sends a server an arbitrary message, which causes no panic and no event of
+// an open connection.
 func FuzzWireCM(f *testing.F) {
 	for attr := range uint16(12) {
 		f.Add(attr+0x0f, []byte("some bytes"))
@@ -367,8 +366,8 @@ func TestNoRequestToThisHost(t *testing.T) {
 	w := newMADSim(t)
 	w.lose(wire.AttrREQ, math.MaxInt)
 	id := w.connecting(cm.TCP, netip.AddrPortFrom(serverAddr, 7), nil)
-	// serverAddr is a loopback address. With the local path, it counts as an address of
-	// this host.
+	// A device with the local path treats the loopback address serverAddr as an address
+	// of this host.
 	w.client.m.Local = true
 	w.await(w.client)
 	ev := w.client.Want(cm.Rejected, id)

@@ -8,8 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A source is full when its half-open and validated connections reach the limit. Without
-// connections it takes no memory.
+// A source is full when its half-open and validated connections reach the limit.
 func TestSourceCounts(t *testing.T) {
 	s, source, other := newSourceCounts(2), testSource(1), testSource(2)
 	s.opened(source)

@@ -145,12 +145,8 @@ func TestWireCMSameQueuePairAgain(t *testing.T) {
 	}
 }
 
-// The identifiers in a REP may be those of another connection:
-//
-//   - If the peer of that connection has another address, the REP is accepted.
-//   - With the same address and communication ID, the REP is dropped.
-//   - With the same address and queue pair, but another communication ID, the REP is
-//     accepted, and ends the other connection as stale.
+// A REP with the communication ID of another connection to the same address is dropped.
+// A REP with only the other connection's queue pair ends that connection as stale.
 func TestWireCMReplyNamesAnother(t *testing.T) {
 	w := newMADSim(t)
 	w.copies = func(*wire.MAD, netip.Addr) int { return 0 }

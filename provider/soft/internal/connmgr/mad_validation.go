@@ -7,17 +7,16 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 )
 
-// The source address of a request may be forged. Until the address is validated (RFC
-// 9000, 8.1), this side sends few messages to it. Two events validate the address:
+// Until the source address of a request is validated (RFC 9000, 8.1), this side sends
+// few messages to the address, because it may be forged. Two events validate the
+// address:
 //
-//   - A message has the communication ID of this side. The ID is random and was sent
-//     only to that address.
-//   - Data begins with the first packet sequence number from this side, which is random
-//     too.
+//   - A message has the random communication ID of this side, which was sent only to
+//     that address.
+//   - Data begins with the random first packet sequence number of this side.
 
-// amplification is the number of messages that may be sent for each message from an
-// address that is not validated (RFC 9000, 8.1): a reply, its retransmission, and a
-// refusal.
+// amplification is how many messages may be sent for each message from an address that
+// is not validated (RFC 9000, 8.1).
 const amplification = 3
 
 // addrState is the state of the validation of a peer's address.
@@ -71,9 +70,8 @@ func (c *madConn) mayRetransmit() bool {
 	return c.maySend(1)
 }
 
-// serviceTimeout returns the service timeout in an MRA, as a code of 5 bits. After this
-// time the peer retransmits its message. For a half-open peer the first two timeouts are
-// short: 4.3 s and 17 s.
+// serviceTimeout returns the code of the service timeout in an MRA. Half-open peers
+// first get short timeouts, 4.3 s and 17 s.
 func (c *madConn) serviceTimeout() uint8 {
 	c.mux.mu.Lock()
 	defer c.mux.mu.Unlock()
@@ -83,9 +81,8 @@ func (c *madConn) serviceTimeout() uint8 {
 	return uint8(min(16+2*c.received, serviceTimeout))
 }
 
-// addHalfOpen adds a connection to the half-open connections of its listener. It returns
-// false if there is no room. In both cases it may choose another connection for
-// eviction.
+// addHalfOpen adds a connection to the half-open connections of its listener, or returns
+// false. It may evict another connection, even if it returns false.
 func (c *madConn) addHalfOpen() bool {
 	c.mux.mu.Lock()
 	defer c.mux.mu.Unlock()

@@ -71,8 +71,8 @@ func TestWireCMAmplification(t *testing.T) {
 	require.LessOrEqual(t, len(s.sent), amplification*5)
 }
 
-// A message validates the address of its sender only if it has the random communication
-// ID that was sent to that address.
+// Only a message with the communication ID that was sent to an address validates the
+// address.
 func TestWireCMGuessedConfirmation(t *testing.T) {
 	s := newMADPeer(t)
 	l := s.listen(cm.TCP, 0)
@@ -179,8 +179,7 @@ func TestWireCMEvicts(t *testing.T) {
 	require.Zero(t, s.listenerOf(l).halfOpen.evicting)
 }
 
-// A request that its peer has cancelled counts as half-open until the application closes
-// the ID. Its eviction gives the application an event.
+// A cancelled request counts as half-open until the application closes the ID.
 func TestWireCMWithdrawnRequestsAreBounded(t *testing.T) {
 	const most, requests = 4, 20
 	s := newMADPeer(t, func(c *Config) { c.MaxHalfOpen, c.MaxHalfOpenPerAddress = most, most })
@@ -251,9 +250,8 @@ func TestWireCMAddressFull(t *testing.T) {
 	s.server.Request(l)
 }
 
-// Two listeners get a burst of requests from one peer. They accept MaxConnsPerAddress in
-// all. Later, a copy of a dropped request evicts an old connection, and the next copy is
-// accepted.
+// Two listeners together accept MaxConnsPerAddress requests of a peer. Later, copies of
+// a dropped request replace an old connection.
 func TestWireCMBurstAboveAddressLimit(t *testing.T) {
 	const most = 3
 	s := newMADPeer(t, func(c *Config) { c.MaxConnsPerAddress = most })

@@ -10,9 +10,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A message is one message of connection management, on either path. It is a pointer to
-// one of the types below. The fields describe the sender. Source: IBTA vol. 1, 12.6 and
-// 12.11.
+// A message is one message of connection management on either path (IBTA vol. 1, 12.6
+// and 12.11). It is a pointer to one of the types below. The fields describe the sender.
 type message interface{ kind() messageKind }
 
 // messageKind is the type of a message: its MAD attribute minus 0x10 (IBTA vol. 1,
@@ -66,8 +65,8 @@ type repMsg struct {
 	qpParams
 	private []byte
 
-	// ackDelay is a code of 5 bits for the time in which the sender's device acknowledges
-	// a request. It is set only in a REP that was received on the wire path.
+	// ackDelay is the code of the ACK delay of the sender's device. It is set only in
+	// REPs from the wire path.
 	ackDelay uint8
 }
 
@@ -121,9 +120,8 @@ func (*drepMsg) kind() messageKind    { return kindDREP }
 func (*sidrReqMsg) kind() messageKind { return kindSIDRREQ }
 func (*sidrRepMsg) kind() messageKind { return kindSIDRREP }
 
-// A cmConn exchanges the messages of one ID with the peer. It passes messages to
-// id.deliver, and calls id.peerGone at the end. Its methods are called with the channel
-// locked, and do not block.
+// A cmConn exchanges the messages of one ID with the peer. It calls id.deliver and
+// id.peerGone. Its methods are called with the channel locked, and do not block.
 type cmConn interface {
 	// attach prepares the data path of the queue pair qpn, before RTR and before the
 	// REP.

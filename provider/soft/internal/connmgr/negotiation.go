@@ -25,10 +25,8 @@ type negotiation struct {
 	ackTimeout uint8
 }
 
-// setPeer applies the peer's parameters. The limits of this side are maxResources and
-// maxDepth. The field resources becomes the peer's initiator depth, but at most
-// maxResources. The field depth becomes the peer's number of responder resources, but at
-// most maxDepth.
+// setPeer applies the peer's parameters, up to the limits maxResources and maxDepth of
+// this side.
 func (n *negotiation) setPeer(peer *qpParams, maxResources, maxDepth uint8) {
 	n.peerQPN, n.peerPSN = peer.qpn, peer.psn
 	n.resources = min(peer.initiatorDepth, maxResources)
@@ -64,9 +62,8 @@ func (i *id) localParams(param *cm.MessageParam) qpParams {
 	}
 }
 
-// initQPAttr returns the attributes that move a queue pair to a state. They contain the
-// negotiated parameters. The parameter state is INIT, RTR or RTS: package cm refuses
-// other states, and an ID without a device.
+// initQPAttr returns the attributes that move a queue pair to INIT, RTR or RTS. Package
+// cm refuses other states.
 func (i *id) initQPAttr(state verbs.QPState) (verbs.QPAttr, verbs.QPAttrMask, error) {
 	attr := verbs.QPAttr{State: state}
 	var mask verbs.QPAttrMask

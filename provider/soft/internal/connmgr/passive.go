@@ -10,9 +10,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// incoming handles a request that the listener i has received on the connection c. It
-// makes an ID that owns c, and queues ConnectRequest. If the listener does not accept the
-// request, incoming returns nil.
+// incoming makes an ID for a request that the listener i has received, and queues
+// ConnectRequest. The ID owns c. If the listener does not accept the request, incoming
+// returns nil.
 func (i *id) incoming(m message, c cmConn) *id {
 	ch := i.ch.Load()
 	child := newID(ch, i.ps)
@@ -132,7 +132,7 @@ func (i *id) acceptFailed(err error) error {
 	return err
 }
 
-// Reject implements cm.TransportID. It refuses a request, or on the active side a reply.
+// Reject implements cm.TransportID. It refuses the peer's request or reply.
 func (i *id) Reject(reason cm.RejectReason, private []byte) error {
 	ch := i.lock()
 	defer ch.unlock()
@@ -145,9 +145,8 @@ func (i *id) Reject(reason cm.RejectReason, private []byte) error {
 	return err
 }
 
-// refusal returns the message that refuses a request. For a lookup the message has a
-// status instead of a reason: SIDRNoQP if the reason is RejectNoResources, and otherwise
-// SIDRReject (IBTA vol. 1, 12.11.2).
+// refusal returns the message that refuses a request. In a lookup, a status replaces the
+// reason (IBTA vol. 1, 12.11.2).
 func (i *id) refusal(reason cm.RejectReason, private []byte, byApplication bool) message {
 	if i.ps == cm.TCP {
 		return &rejMsg{reason: reason, byApplication: byApplication, private: private}

@@ -45,8 +45,7 @@ func (ls listeners) close() {
 }
 
 // openListeners opens the listeners of the device's paths. The local path comes last,
-// because its socket can not stop listening (listen(2)). If the wire path serves too few
-// addresses, the local path is not opened.
+// because its socket can not stop listening (listen(2)).
 func (i *id) openListeners() error {
 	if i.m.Wire && !(i.m.Local && i.reservation.Addr.Addr.IsLoopback()) {
 		i.listeners = append(i.listeners, openMADListener(i))

@@ -64,8 +64,7 @@ func (i *id) connectQP() error {
 	return i.qpToRTS(own, verbs.StateRTR, verbs.StateRTS)
 }
 
-// qpToRTS moves a queue pair through several states, from the parameter first to the
-// parameter last.
+// qpToRTS moves a queue pair through a range of states.
 func (i *id) qpToRTS(qp verbs.QP, first, last verbs.QPState) error {
 	for state := first; state <= last; state++ {
 		attr, mask, err := i.initQPAttr(state)
@@ -106,9 +105,8 @@ func (i *id) InitQPAttr(state verbs.QPState) (verbs.QPAttr, verbs.QPAttrMask, er
 //
 //   - If the lookup uses the wire path, or the device has no local path: at the ID's
 //     address.
-//   - If the ID has no remote address, and its local address is not a loopback address:
-//     at the ID's address. An error of ReceiveAt is ignored, because peers may use the
-//     local path.
+//   - If the ID has no remote address: at the ID's address, unless it is a loopback
+//     address.
 //   - Otherwise nowhere, because peers use the local path.
 func (i *id) placeDatagramQP(q QueuePair) error {
 	if i.ps != cm.UDP {

@@ -2,7 +2,6 @@
 
 package connmgr
 
-// seedDivisor divides the number of seeds of each simulation, because the race detector
-// makes simulations ten times slower. Fewer seeds are enough: a simulation runs in one
-// goroutine, so it can have no races.
+// seedDivisor divides the number of seeds, because the race detector makes simulations
+// ten times slower.
 const seedDivisor = 10

@@ -12,9 +12,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// SetOption implements cm.TransportID. AFONLY and REUSEADDR change the name that
-// reserves the port, so they make a new reservation. With REUSEADDR several IDs can bind
-// a port, but only one can listen.
+// SetOption implements cm.TransportID. AFONLY and REUSEADDR make a new reservation of
+// the port, with a new name.
 func (i *id) SetOption(option cm.Option, value int) error {
 	ch := i.lock()
 	defer ch.unlock()
@@ -84,9 +83,9 @@ func (i *id) bind(ch *channel, addr netip.AddrPort) error {
 	return nil
 }
 
-// Listen implements cm.TransportID. The parameter backlog limits the requests that the
-// application has not fetched yet. At the limit, a connection request gets no answer
-// until there is room. A lookup is refused.
+// Listen implements cm.TransportID. The backlog limits the requests that the application
+// has not fetched. Further connection requests get no answer, and further lookups are
+// refused.
 func (i *id) Listen(backlog int) error {
 	ch := i.lock()
 	defer ch.unlock()

@@ -7,9 +7,8 @@ import "github.com/rdmaloop/rdmaloop/verbs"
 // Two timers of a queue pair, as codes of five bits.
 
 const (
-	// packetLifetime is the code of the packet lifetime that this package assumes for a
-	// path: 0.54 s. So a request with 7 retries fails after 8.6 s or more, and a
-	// connection survives an outage of 5 s.
+	// packetLifetime is the code of the assumed packet lifetime: 0.54 s. With 7 retries,
+	// a connection survives an outage of 5 s.
 	packetLifetime = 17
 	// linuxLifetime is the code of the packet lifetime that kernels after Linux 6.1
 	// assume. Linux 6.1 assumes 18.
@@ -17,8 +16,8 @@ const (
 )
 
 // ackTimeoutCode returns the code of the local ACK timeout: twice the packet lifetime
-// plus the responder's ACK delay (IBTA vol. 1, 12.7.34; rdma_accept(3)). The kernel
-// rounds it to a power of two.
+// plus the responder's ACK delay (IBTA vol. 1, 12.7.34; rdma_accept(3)). The result is
+// rounded as in the kernel.
 func ackTimeoutCode(lifetime, delay uint8) uint8 {
 	long, short := max(lifetime+1, delay), min(lifetime+1, delay)
 	if short+1 >= long {
@@ -45,9 +44,8 @@ func (i *id) ackTimeoutToSend() uint8 {
 	return ackTimeoutCode(i.lifetime(), i.m.limits.LocalCAAckDelay)
 }
 
-// ackTimeoutReceived returns the ACK timeout of the passive side. The proposal of the REQ
-// is accepted, with two exceptions: 0 means no timeout, and the default of newer kernels
-// is too short for an outage of 5 s. For these the passive side computes its own timeout.
+// ackTimeoutReceived returns the ACK timeout of the passive side. It accepts the
+// proposal in the REQ, unless the proposal is 0 or the short default of newer kernels.
 func (i *id) ackTimeoutReceived(proposed uint8) uint8 {
 	own := ackTimeoutCode(packetLifetime, i.m.limits.LocalCAAckDelay)
 	if proposed == 0 || proposed == linuxLifetime+1 {

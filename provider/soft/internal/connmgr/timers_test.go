@@ -31,8 +31,8 @@ func TestAckTimeoutCode(t *testing.T) {
 	}
 }
 
-// The passive side uses the ACK timeout of the REQ, unless its code is 0 or 17. Code 0
-// means none. Code 17 is the kernel's default, which is too short.
+// The passive side uses the ACK timeout of the REQ, unless its code is 0 (none) or 17
+// (the kernel's default).
 func TestAckTimeoutReceived(t *testing.T) {
 	for told, want := range map[uint8]uint8{0: 18, 14: 14, 17: 18, 19: 19, 31: 31} {
 		w := newMADSim(t)

@@ -58,9 +58,9 @@ func (s *Set) Close() {
 	}
 }
 
-// Add adds the descriptor fd. Dispatch calls h for the given events. If h is nil, they
-// only make FD readable. The caller removes fd before closing it. The errors are those
-// of epoll_ctl(2), and unix.EBADF after Close.
+// Add adds the descriptor fd. Dispatch calls h for the given events. If h is nil, the
+// events only make FD readable. The caller removes fd before closing it. Add returns the
+// errors of epoll_ctl(2), and unix.EBADF after Close.
 func (s *Set) Add(fd int, events uint32, h Handler) error {
 	if s.members == nil {
 		return unix.EBADF

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// epollNow is epoll_wait(2) with a timeout of zero. It repeats the call after EINTR. It
-// does not inform the Go scheduler, because that would take longer than the call itself.
+// epollNow is epoll_wait(2) with a timeout of zero. It does not inform the Go scheduler,
+// because this would take longer than the call.
 func epollNow(epfd int, events []unix.EpollEvent) (int, error) {
 	for {
 		n, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(epfd),

@@ -15,7 +15,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
 )
 
-// Limits of the search for a free port, which must not delay the caller's loop for long.
+// Limits of the search for a free port. A long search would delay the caller's loop.
 const (
 	// maxPortTries is for the search on one address. If 99 of 100 ports are occupied, 3
 	// of 100,000 searches fail. A try takes 2 to 30 microseconds.
@@ -51,10 +51,8 @@ func (s BindAddr) reserveAnyOnWildcard(ports PortRange) (Reservation, error) {
 	return r, err
 }
 
-// reserveAnyOnAddress is reserveAny for an address that is not a wildcard. It tries to
-// bind one port after another. To see whether a wildcard is bound with the port, it looks
-// for the wildcard's marker (bindMarker). Reading the table of all sockets would take
-// longer.
+// reserveAnyOnAddress is reserveAny for an address that is not a wildcard. It looks for
+// the markers of wildcards, because reading the table of all sockets would take longer.
 func (s BindAddr) reserveAnyOnAddress(ports PortRange) (Reservation, error) {
 	r, err := NoReservation(), error(cm.ErrAddrNotAvailable)
 	for s.Port = range ports.sample(maxPortTries) {
@@ -68,8 +66,8 @@ func (s BindAddr) reserveAnyOnAddress(ports PortRange) (Reservation, error) {
 	return r, err
 }
 
-// tryFree reserves s, which is not a wildcard, or returns a clashError. If s can not be
-// bound, the unbound socket stays in r, and the next call uses it.
+// tryFree reserves s, which is not a wildcard, or returns a clashError. An unbound
+// socket stays in r for the next call.
 func (s BindAddr) tryFree(r *Reservation) (err error) {
 	if r.FD < 0 {
 		if r.FD, err = unixsock.New(); err != nil {

@@ -28,9 +28,9 @@ func mayBindLow() bool {
 	return sets[0].Effective&(1<<unix.CAP_NET_BIND_SERVICE) != 0
 }
 
-// OnThisHost reports whether the kernel's route to an address is local. This includes
-// 127.0.0.0/8 and anycast addresses of this host. An error means that the kernel has not
-// answered. verbs.ErrNoResources means that no descriptor was free.
+// OnThisHost reports whether the kernel's route to an address is local. Routes to
+// 127.0.0.0/8 and to anycast addresses of this host are local. The error is
+// verbs.ErrNoResources if no descriptor was free.
 func OnThisHost(a netip.Addr) (bool, error) {
 	if a.IsUnspecified() {
 		// Connecting to 0.0.0.0 or :: connects to this host; see ip(7).
@@ -46,9 +46,8 @@ func OnThisHost(a netip.Addr) (bool, error) {
 	return canBind(a)
 }
 
-// canBind is OnThisHost for kernels that do not answer about routes. It reports whether
-// a UDP socket can be bound to the address. With net.ipv6.ip_nonlocal_bind the result is
-// wrong for IPv6.
+// canBind is OnThisHost for kernels that do not report routes. If
+// net.ipv6.ip_nonlocal_bind is set, the result is wrong for IPv6.
 func canBind(a netip.Addr) (bool, error) {
 	if a.IsMulticast() {
 		return false, nil

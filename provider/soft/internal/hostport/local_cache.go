@@ -10,7 +10,7 @@ import (
 // A LocalAddrCache stores whether addresses in requests belong to this host, because
 // asking the kernel takes time. The zero value is empty.
 type LocalAddrCache struct {
-	// Value of the parameter now of Contains when the oldest entry was made.
+	// Time of the oldest entry, as the caller passed it to Contains.
 	since time.Duration
 	known map[netip.Addr]bool
 }
@@ -23,8 +23,8 @@ const (
 	maxLocalAddrs = 64
 )
 
-// Contains reports whether an address belongs to this host. The parameter now is the
-// present time, from any fixed origin. The errors are those of OnThisHost.
+// Contains reports whether an address belongs to this host. The present time may have
+// any fixed origin. The errors are those of OnThisHost.
 func (o *LocalAddrCache) Contains(a netip.Addr, now time.Duration) (bool, error) {
 	if a.IsLoopback() {
 		return true, nil

@@ -43,9 +43,9 @@ func (r *Reservation) Close() {
 	}
 }
 
-// Reserve reserves an address of this host and a port. Port 0 means any port in the
-// range from freePorts. If reuse is true, other reservations with reuse may have the
-// same port. Errors:
+// Reserve reserves a port at an address of this host. Port 0 means any port in the range
+// from freePorts. If reuse is true, other reservations with reuse may have the same
+// port. Errors:
 //
 //   - The error of Clash: another socket has the port.
 //   - EACCES: this process may not bind a port below 1024.
@@ -83,14 +83,13 @@ const (
 	// mayNotShare makes the reservation fail if other IDs share the port
 	// (rdma_bind_addr(3)).
 	mayNotShare sharing = false
-	// overShared makes the reservation succeed even if other IDs share the port. It is
-	// for an ID that begins to listen, because no ID that shares the port listens
-	// (rdma_listen(3)).
+	// overShared makes the reservation of a listener succeed even if other IDs share the
+	// port (rdma_listen(3)).
 	overShared sharing = true
 )
 
-// reserve binds the name of s, and then checks for clashes. In this order two concurrent
-// calls can not both succeed. It ignores addresses in the parameter mine.
+// reserve binds the name of s before it checks for clashes, so that two concurrent calls
+// can not both succeed. Clashes with own addresses are ignored.
 func (s BindAddr) reserve(with sharing, mine ...BindAddr) (Reservation, error) {
 	r, err := s.bind()
 	if err != nil {
@@ -190,9 +189,8 @@ func (r *Reservation) Claim() error {
 	return nil
 }
 
-// checkClash returns an error if another socket has bound an overlapping address. It
-// ignores addresses in the parameter mine. The error names an overlapping address,
-// preferably a wildcard.
+// checkClash returns an error that names an overlapping bound address, preferably a
+// wildcard. It ignores the caller's addresses.
 func (s BindAddr) checkClash(with sharing, mine []BindAddr) error {
 	others, err := boundAddrs(s.ps, s.Port)
 	if err != nil {

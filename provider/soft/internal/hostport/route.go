@@ -45,8 +45,8 @@ func routeRequest(a netip.Addr) []byte {
 	return b
 }
 
-// parseRoute returns the type of the route in the answer. Without a route it is
-// RTN_UNREACHABLE.
+// parseRoute returns the type of the route in the answer, or RTN_UNREACHABLE if there is
+// no route.
 func parseRoute(b []byte) (uint8, error) {
 	kind, body, err := netlink.Parse(b)
 	switch {

@@ -67,12 +67,11 @@ func scanBound(table io.Reader, ps cm.PortSpace, port uint16, isBound func(name 
 	return found, lines.Err()
 }
 
-// A marker is a second socket of a wildcard. It is a datagram socket with the wildcard's
-// name. Sockets of different types can have the same name (unix(7)). If another process
-// can connect to the marker, the wildcard is bound.
+// A marker is a second socket of a wildcard: a datagram socket with the same name
+// (unix(7)). If another process can connect to the marker, the wildcard is bound.
 //
-// The search for a free port uses markers. To read the table of all sockets for each
-// port would take too long.
+// The search for a free port uses markers, because reading the table of all sockets for
+// each port would take too long.
 
 // bindMarker makes the marker with the given name.
 func bindMarker(name string) (int, error) { return unixsock.BindType(unix.SOCK_DGRAM, name) }

@@ -32,8 +32,8 @@ func Ask(protocol int, request []byte) (answer []byte, err error) {
 	return answer[:n], nil
 }
 
-// PutHeader writes the header of the request b, which already has its whole length
-// (struct nlmsghdr, netlink(7)).
+// PutHeader writes the header of the request b (struct nlmsghdr, netlink(7)). The length
+// of b must be the length of the request.
 func PutHeader(b []byte, kind, flags uint16) {
 	binary.NativeEndian.PutUint32(b, uint32(len(b)))
 	binary.NativeEndian.PutUint16(b[4:], kind)

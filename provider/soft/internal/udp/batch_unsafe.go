@@ -19,9 +19,8 @@ type mmsg struct {
 // A rawAddr is memory for a socket address of IPv4 or IPv6.
 type rawAddr unix.RawSockaddrInet6
 
-// A batch has the messages of one recvmmsg(2) or sendmmsg(2), and their buffers. Up to
-// 64 packets share a system call. Only one goroutine at a time may use a batch. It must
-// not be copied.
+// A batch has the messages and buffers of one recvmmsg(2) or sendmmsg(2). It must not be
+// copied. Only one goroutine at a time may use it.
 type batch struct {
 	msgs         []mmsg
 	iovecs       []unix.Iovec
@@ -133,9 +132,8 @@ func (b *batch) ipFields(i int) (class, hops uint8) {
 	return class, hops
 }
 
-// prepareSend prepares message i. The parameter count is the message's number of buffers,
-// and first is the index of the first one. If segment is not 0, the kernel cuts the
-// message into datagrams of that many bytes (udp(7), UDP_SEGMENT).
+// prepareSend prepares message i, which gets count buffers. If segment is not 0, the
+// kernel cuts the message into datagrams of that many bytes (udp(7), UDP_SEGMENT).
 func (b *batch) prepareSend(i, first, count int, dest *destination, segment int) {
 	h := &b.msgs[i].header
 	h.Name, h.Namelen = nil, 0
@@ -272,10 +270,8 @@ func getPort(field *uint16) uint16 {
 	return uint16(b[0])<<8 | uint16(b[1])
 }
 
-// attachFilter makes the kernel run a classic BPF program for each packet (socket(7)).
-// With SO_ATTACH_FILTER the program returns how many bytes of the packet are kept. With
-// SO_ATTACH_REUSEPORT_CBPF the program returns the number of the socket that receives the
-// packet.
+// attachFilter makes the kernel run a classic BPF program for each packet. The option
+// defines the meaning of the program's result (socket(7)).
 func attachFilter(fd, option int, program []unix.SockFilter) error {
 	return unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, option,
 		&unix.SockFprog{Len: uint16(len(program)), Filter: unsafe.SliceData(program)})

@@ -21,9 +21,8 @@ const (
 	receiveBatch = 32
 	// receiveRounds is the largest number of receive calls in one poll. Arbitrary.
 	receiveRounds = 2
-	// spinPolls is how many times one call of Poll may read the sockets. Between two
-	// calls the owner does other work, and packets that arrive meanwhile have to wait.
-	// With more reads in a call, fewer packets arrive between calls.
+	// spinPolls is how many times one call of Poll may read the sockets. Packets that
+	// arrive between calls have to wait.
 	spinPolls = 4
 	// drainRounds is the largest number of batches that Drain reads from one socket:
 	// 2,048 packets, more than a socket holds by default (net.core.rmem_max).
@@ -118,9 +117,8 @@ func (c *Conn) Open(to *Route) error {
 	return nil
 }
 
-// dest returns the destination with the given header, and counts a user of it. A UD queue
-// pair does not notice lost packets, so its destination never gets a connected socket;
-// see OnTimeout. So connections and UD queue pairs have separate destinations.
+// dest returns the destination with the given header, and counts a user. Only
+// destinations of connections get connected sockets; see OnTimeout.
 func (u *localSocket) dest(h destHeader, connected bool) *destination {
 	dests := u.udDests
 	if connected {
@@ -139,9 +137,8 @@ func (u *localSocket) dest(h destHeader, connected bool) *destination {
 	return d
 }
 
-// releaseDest counts one user of a destination less. After the last user it sends the
-// queued packets and removes the destination. Packets that the kernel does not accept yet
-// are sent later, through the shared socket.
+// releaseDest undoes one call of dest. After the last user, releaseDest sends the queued
+// packets and removes the destination.
 func (u *localSocket) releaseDest(d *destination) {
 	if d.users--; d.users > 0 {
 		return
@@ -171,9 +168,8 @@ func (c *Conn) socketAt(local netip.Addr) (*localSocket, error) {
 	return u, nil
 }
 
-// join gets the shard's sockets from the localPort. There are several if the shard has
-// used the address before and had overflow sockets. All except the first become overflow
-// sockets again.
+// join gets the shard's sockets from the localPort. All sockets except the first become
+// overflow sockets.
 func (u *localSocket) join() (err error) {
 	fds, err := u.port.join(u.conn.cfg.Slot)
 	if err != nil {
@@ -207,8 +203,8 @@ func (c *Conn) Close(to *Route) {
 	u.port.release()
 }
 
-// Buffer returns size bytes for one packet along a route, valid until Push. It returns
-// nil if all buffers are in use and the kernel accepts no packets.
+// Buffer returns memory of size bytes for one packet along a route. The memory is valid
+// until Push. Buffer returns nil if all buffers are in use.
 func (c *Conn) Buffer(route *Route, size int) []byte {
 	if b := route.socket.send.buffer(); b != nil {
 		return b[:size]
@@ -230,9 +226,9 @@ func (c *Conn) Flush() {
 	}
 }
 
-// OnTimeout reports that a packet was not acknowledged. If the packet was sent on a
-// connected socket, the identification in its ICRC may have been wrong. So OnTimeout
-// closes the connected socket. The next packets go through the shared socket.
+// OnTimeout reports that a packet along the route was not acknowledged. It closes the
+// connected socket, because the identification in the ICRC may have been wrong. The next
+// packets go through the shared socket.
 func (c *Conn) OnTimeout(route *Route) { route.dest.disconnect() }
 
 // Poll receives some packets, and sends the queued packets. If spin is true and the last
@@ -294,10 +290,12 @@ func (u *localSocket) OnReady(fd int, _ uint32) {
 	u.conn.Flush()
 }
 
-// Arm makes the Watcher wake the owner when packets arrive or can be sent. Each call
-// requests one event of each socket (EPOLLONESHOT), so it is called before each sleep.
-// With a lasting request the kernel would wake epoll for each packet. Round trips in
-// event mode would take 1.45 times as long; see bench/README.md.
+// Arm makes the Watcher wake the owner when packets arrive or can be sent. It must be
+// called before each sleep, because each call requests one event of each socket
+// (EPOLLONESHOT).
+//
+// With lasting requests, round trips in event mode would take 1.45 times as long; see
+// bench/README.md.
 func (c *Conn) Arm() {
 	for _, u := range c.sockets {
 		events := uint32(unix.EPOLLIN | unix.EPOLLONESHOT)

@@ -12,16 +12,15 @@ import (
 )
 
 // A connectedSocket is a socket for sending. It is connected to one destination, or is
-// the shared socket of a localSocket. On a connected socket the kernel does not look up
-// the route of each packet, which reduced the round-trip time to 0.86 of its value; see
-// bench/README.md.
+// the shared socket of a localSocket. Connected sockets reduced the round-trip time to
+// 0.86 of its value, because the kernel looks up no routes; see bench/README.md.
 //
-// The ICRC covers the IPv4 identification, so the sender must know it. On the shared
-// socket it is 0. On a connected socket the kernel numbers the messages, beginning with
-// a random number.
+// The sender must know the IPv4 identification, because the ICRC covers it. The
+// identification is 0 on the shared socket. On a connected socket the kernel numbers the
+// messages, beginning with a random number.
 //
 // With UDP_SEGMENT, the packets of message n have the identifications n, n+1, n+2 and so
-// on. The next message has the number n+1 nevertheless.
+// on. The next message still has the number n+1.
 type connectedSocket struct {
 	fd        int
 	local     netip.AddrPort

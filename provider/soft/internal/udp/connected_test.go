@@ -136,7 +136,7 @@ func TestConnectOneInEachPoll(t *testing.T) {
 	}
 }
 
-// Packets are sent in order, on the shared socket and on connected ones.
+// Packets are sent in order, even if the shared socket and connected sockets alternate.
 func TestConnectedAndSharedSocketInOrder(t *testing.T) {
 	r := newRig(t, "127.9.0.1", "127.9.0.2")
 	plain, own := r.to, &destination{}
@@ -194,8 +194,8 @@ func TestConnectedSocketFailsAfterFirstMessage(t *testing.T) {
 	require.Zero(t, r.send.queued)
 }
 
-// A message that does not fit a full socket uses no identification, so the connected
-// socket stays.
+// A message that a full socket refuses uses no identification, so the connected socket
+// stays.
 func TestConnectedSocketFull(t *testing.T) {
 	r := newRig(t, "127.9.0.1", "127.9.0.2")
 	r.send.segmentation = false

@@ -53,9 +53,8 @@ func (d *destination) peer() netip.AddrPort {
 	return netip.AddrPortFrom(d.header.remote, d.local.Port())
 }
 
-// countPacket counts a queued packet. When untilConnect becomes 0, it opens the
-// connected socket, or waits for a later packet if mayConnect is false. It returns
-// whether it has called connect, and the error.
+// countPacket counts a queued packet. After enough packets it calls connect and returns
+// true, if mayConnect is true.
 func (d *destination) countPacket(mayConnect bool) (tried bool, err error) {
 	if d.untilConnect > 1 || mayConnect && d.untilConnect == 1 {
 		if d.untilConnect--; d.untilConnect == 0 {
@@ -78,8 +77,8 @@ func (d *destination) connect() error {
 	return nil
 }
 
-// disconnect closes the connected socket. The next one is opened after connectAfter *
-// 2^n packets, where n is the number of connected sockets so far, at most 16.
+// disconnect closes the connected socket. The number of packets until the next connected
+// socket doubles each time, up to a limit.
 func (d *destination) disconnect() {
 	if d.socket == nil {
 		return

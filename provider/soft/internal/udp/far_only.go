@@ -4,18 +4,13 @@ package udp
 
 import "golang.org/x/sys/unix"
 
-// With soft.PathAuto, peers on this host use the local path. There the kernel reports the
-// user of a peer, and the device refuses users that are not allowed. Such a user could
-// send UDP packets instead: from any address of this host, and over IPv6 from any address
-// at all (IPV6_FREEBIND in linux/in6.h).
+// With soft.PathAuto, peers on this host must use the local path, because only there the
+// kernel reports a peer's user. The sockets then drop all packets from the loopback
+// interface, because the kernel routes packets within this host through it.
 //
-// The kernel routes packets within this host through the loopback interface. So with
-// PathAuto the sockets drop all packets from that interface.
-//
-// A packet of this host can also leave it and come back on another interface, for
-// example through a tunnel or address translation. If such a packet is a connection
-// request or a UD packet, and its source is an address of this host, it is dropped; see
-// channel.acceptsFrom in package connmgr.
+// Connection requests and UD packets from an address of this host are dropped too,
+// because a packet of this host can come back through a tunnel; see channel.acceptsFrom
+// in package connmgr.
 
 // loopbackInterface is the index of the loopback interface in every network namespace
 // (LOOPBACK_IFINDEX in linux/net/core).

@@ -9,9 +9,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 )
 
-// A GSISocket is the first socket on a local address. It sends from there, and receives
-// the packets to queue pair 1 (IBTA vol. 1, 13.5). Only one goroutine at a time may use
-// it.
+// A GSISocket sends and receives the packets of queue pair 1 at a local address (IBTA
+// vol. 1, 13.5). Only one goroutine at a time may use it.
 type GSISocket struct {
 	port *localPort
 	out  sender
@@ -38,7 +37,8 @@ func (s *GSISocket) FD() int { return s.port.gsi }
 // Local returns the local address and port.
 func (s *GSISocket) Local() netip.AddrPort { return s.port.local }
 
-// Close counts one user of the local address less. The last one closes its sockets.
+// Close releases the local address. When no user is left, the sockets of the address are
+// closed.
 func (s *GSISocket) Close() { s.port.release() }
 
 // Receive passes packets that have arrived to the sink, and returns the number of

@@ -15,17 +15,15 @@ import (
 // secret number. An ipIDProbe finds the number out:
 //
 //   - The connected socket sends datagrams, the probes, to another socket.
-//   - A BPF program of that socket reads the identification in the IP header. Its result
-//     is how many bytes of the datagram the kernel keeps.
-//   - So the length of a received datagram shows eight bits of the identification.
+//   - A BPF program of that socket cuts each datagram to a length that shows eight bits
+//     of the identification.
 
 const (
 	// probeSize is the length of a probe in bytes. The first byte selects eight bits of
 	// the identification. If they have the value v, 1+v bytes arrive.
 	probeSize = 1 + 255
-	// probeTimeout is the time in milliseconds after which a probe counts as lost. After
-	// a loss the sender opens no more connected sockets. Arbitrary: within one host a
-	// datagram usually arrives at once.
+	// probeTimeout is the time in milliseconds after which a probe counts as lost. The
+	// sender then opens no more connected sockets. Arbitrary.
 	probeTimeout = 100
 )
 

@@ -4,21 +4,18 @@ package udp
 
 import "golang.org/x/sys/unix"
 
-// The kernel's Soft-RoCE sends up to 128 packets on a connection without an
-// acknowledgement (RXE_MAX_UNACKED_PSNS). By default a socket holds 185 packets of 1 KiB.
-// So with many connections packets are lost. Soft-RoCE notices a loss only by its
-// retransmission timer, and soon has no retries left. The receiver can not slow down
-// Soft-RoCE: it ignores credits, and sends even more packets after RNR NAKs.
+// After losses a shard opens further sockets at the same address, the overflow sockets.
+// The queue pairs of the shard are distributed over all its sockets.
 //
-// So after losses the shard opens further sockets at the same address, the overflow
-// sockets. The queue pairs of the shard are distributed over all its sockets.
+// The kernel's Soft-RoCE sends up to 128 packets on a connection without an
+// acknowledgement (RXE_MAX_UNACKED_PSNS). By default a socket holds 185 packets of 1
+// KiB. Many connections lose packets, because the receiver can not slow down Soft-RoCE.
 const (
 	// maxReceiveSockets is the largest number of sockets of a shard on one address: on
 	// average one for each of 64 connections.
 	maxReceiveSockets = 64
-	// receiveMemory is the largest size in bytes of all receive buffers of a shard on one
-	// address. Arbitrary: with buffers of the default size, maxReceiveSockets sockets
-	// need less.
+	// receiveMemory is the largest size in bytes of all receive buffers of a shard on
+	// one address. Arbitrary.
 	receiveMemory = 32 << 20
 	// After this number of full polls in a row, which read 128 packets, the shard asks
 	// the kernel how many packets were dropped.
@@ -73,9 +70,8 @@ func (o *overflowSockets) receiveHeaders() {
 	}
 }
 
-// polled is called after each poll of the first socket. The parameter full is the number
-// of full batches. If the socket has dropped at least limit packets, polled opens
-// overflow sockets.
+// polled is called after each poll of the first socket, with the number of full batches.
+// After many drops it opens overflow sockets.
 func (o *overflowSockets) polled(full int) {
 	if full < receiveRounds || o.atLimit {
 		o.fullPolls = 0
@@ -86,8 +82,8 @@ func (o *overflowSockets) polled(full int) {
 	}
 	o.fullPolls = 0
 	if dropped := droppedAt(o.first.fd); dropped >= o.limit {
-		// If not all sockets could be opened, the next attempt is after twice as many
-		// dropped packets. So there are at most 32 attempts.
+		// If not all sockets can be opened, the next attempt follows after twice this
+		// number of drops.
 		o.limit = 2 * dropped
 		o.widen()
 	}
@@ -104,8 +100,7 @@ func (o *overflowSockets) widen() {
 	o.atLimit = missing <= 0
 }
 
-// mayOpen returns how many further sockets the limits of descriptors and memory allow.
-// It may be negative.
+// mayOpen returns how many further sockets the limits allow. The result may be negative.
 func (o *overflowSockets) mayOpen() int {
 	size, err := unix.GetsockoptInt(o.first.fd, unix.SOL_SOCKET, unix.SO_RCVBUF)
 	if err != nil || size <= 0 {
@@ -116,8 +111,8 @@ func (o *overflowSockets) mayOpen() int {
 	return n - 1 - len(o.sockets)
 }
 
-// OnReady receives packets of the overflow socket and sends the Conn's queued ones. It
-// implements epollset.Handler.
+// OnReady implements epollset.Handler. It receives packets, and sends the packets that
+// the Conn has queued.
 func (s *overflowSocket) OnReady(int, uint32) {
 	for range receiveRounds {
 		if s.receive() < receiveBatch {

@@ -85,9 +85,7 @@ func TestOverflowLosesNothing(t *testing.T) {
 	require.Equal(t, maxReceiveSockets-1, f.conn.OverflowSockets())
 }
 
-// Reads of the first socket do not change the arrival times at an overflow socket. A
-// packet that waited in the overflow socket during such reads counts as old. So the
-// identification of the sender's next packet may be much higher.
+// Reads of the first socket do not change the arrival times at an overflow socket.
 func TestOverflowArrivalTimes(t *testing.T) {
 	f := newFanRig(t, 2)
 	f.u.overflow.widen()
@@ -173,8 +171,8 @@ func closeAll(fds []int) {
 	}
 }
 
-// When descriptors run out, the shard keeps half of the new sockets. It tries again
-// after twice as many drops.
+// When descriptors run out, the shard closes half of the new sockets, and tries again
+// after more drops.
 func TestOverflowWithFewDescriptors(t *testing.T) {
 	const left = 20
 	f := newFanRig(t, 1+left/2)

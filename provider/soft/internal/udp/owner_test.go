@@ -76,7 +76,7 @@ type connRig struct {
 	ports *Ports
 	conn  *Conn
 	u     *localSocket // the only socket of conn
-	// the open route of conn, which keeps the socket open
+	// open route of conn, so that the socket stays open
 	route Route
 }
 

@@ -27,13 +27,12 @@ type Ports struct {
 	droppedBefore uint64 // datagrams that the kernel dropped at sockets that are closed now
 }
 
-// A localPort has the sockets of one local address: one for connection management, and
-// one or more for each shard. They share the UDP port. A BPF program selects the socket
-// for each packet, by the destination queue pair. The mutex of Ports protects a
-// localPort.
+// A localPort has the sockets of one local address. All of them share the UDP port. A
+// BPF program selects the socket for each packet by the destination queue pair. The
+// mutex of Ports protects a localPort.
 //
-// All sockets stay open until no user is left. If a socket were closed, the kernel would
-// renumber the others.
+// No socket is closed while the localPort has users, because the kernel would renumber
+// the other sockets.
 type localPort struct {
 	ports *Ports
 	local netip.AddrPort
@@ -80,7 +79,7 @@ func (ps *Ports) acquire(local netip.Addr) (*localPort, error) {
 	return p, nil
 }
 
-// release counts one user less. The last one closes the sockets.
+// release counts one user less. The last user closes the sockets.
 func (p *localPort) release() {
 	p.ports.mu.Lock()
 	defer p.ports.mu.Unlock()
@@ -140,8 +139,8 @@ func (p *localPort) join(slot uint32) ([]int, error) {
 	return p.socketsOf(slot), err
 }
 
-// widen opens up to n further sockets for a shard. It opens fewer if freePlaces or the
-// kernel does not allow more. It returns the descriptors of all sockets of the shard.
+// widen opens up to n further sockets for a shard, and returns the descriptors of all
+// sockets of the shard.
 func (p *localPort) widen(slot uint32, n int) []int {
 	p.ports.mu.Lock()
 	defer p.ports.mu.Unlock()
@@ -176,8 +175,8 @@ func (p *localPort) socketsOf(slot uint32) (fds []int) {
 	return fds
 }
 
-// add opens up to n sockets for a shard, and makes the kernel pass packets to them. It
-// returns an error if it could open none. The caller holds the mutex.
+// add opens up to n sockets for a shard, or returns an error if no socket can be opened.
+// The caller holds the mutex.
 func (p *localPort) add(slot uint32, n int) error {
 	had := len(p.members)
 	members, err := p.openMembers(slot, n)
@@ -192,9 +191,8 @@ func (p *localPort) add(slot uint32, n int) error {
 	return nil
 }
 
-// openMembers opens up to n sockets for a shard. It returns all members of the
-// localPort, and an error if it opened fewer. When no descriptor is free, it closes half
-// of the new sockets again.
+// openMembers opens n sockets for a shard, or fewer after an error. It returns all
+// members. When descriptors run out, it closes half of the new sockets.
 func (p *localPort) openMembers(slot uint32, n int) (members []member, err error) {
 	members = slices.Clone(p.members)
 	for range n {

@@ -96,9 +96,8 @@ func (r *receiver) deliver(n int, to Sink) {
 // One of stampEvery calls that find packets reads the clock. Arbitrary.
 const stampEvery = 16
 
-// An arrivalTimes has a lower bound for the arrival times of packets at one socket. When
-// a call empties the socket, the bound for later packets is stamp, the time of that call
-// or of an earlier one. In the zero value the bound is the start of the clock.
+// An arrivalTimes has a lower bound for the arrival times of packets at one socket.
+// After a call has emptied the socket, the bound is stamp.
 type arrivalTimes struct {
 	stamp   time.Duration // time of a recent call that found packets
 	stamped uint8         // number of calls that found packets after stamp was set
