@@ -29,7 +29,7 @@ type jobKind uint8
 
 const (
 	// jobInternal is a job of this device. It is never dropped, because a connection has
-	// at most two.
+	// at most two such jobs.
 	jobInternal jobKind = iota
 	// jobMessage is a datagram of an existing connection.
 	jobMessage
