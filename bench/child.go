@@ -11,9 +11,9 @@ import (
 // Each measurement has two child processes: a server and a client. The environment
 // variable roleEnv tells a process its role.
 //
-// A child first reads its spec from the standard input. Then it writes notes to the
-// standard output. After each note it waits for a line of input. A client exits after
-// three notes, a server when its input ends.
+// A child first reads its spec from the standard input, and then writes notes to the
+// standard output. After each note the child waits for a line of input. A client exits
+// after three notes, a server when its input ends.
 const (
 	roleEnv    = "RDMALOOP_BENCH_ROLE"
 	roleServer = "server"
@@ -35,9 +35,9 @@ type spec struct {
 	Server string
 }
 
-// A note is a message from a child process to its parent. A server sends its address,
-// and later its usage when requested. A client sends its usage before it connects,
-// before it measures, and with the result.
+// A note is a message from a child process to its parent. A server sends Addr first, and
+// later Usage on request. A client sends Usage with every note, and Result with the last
+// note.
 type note struct {
 	Addr   string  `json:",omitempty"`
 	Usage  usage   `json:",omitzero"`

@@ -26,8 +26,8 @@ func connectGnet(s *spec) (client, error) {
 	return g.driver, g.client.Start()
 }
 
-// post runs f on the event loop. The loop is unknown until the first connection opens.
-// Until then post runs f itself: no callback can run at the same time.
+// post runs f on the event loop. Before the first connection opens, post runs f itself,
+// because the loop is not known yet.
 func (g *gnetClient) post(f func()) error {
 	if g.loop == nil {
 		f()
@@ -57,7 +57,7 @@ func (g *gnetClient) dial(s *session) error {
 	return nil
 }
 
-// closeConn closes the connection with a reset, which frees the local port at once.
+// closeConn closes the connection with a reset, so that the local port is free at once.
 func (g *gnetClient) closeConn(s *session) {
 	c := s.sender.(*gnetSender).conn
 	if err := errors.Join(c.SetLinger(0), c.Close()); err != nil {

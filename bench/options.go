@@ -123,8 +123,8 @@ func (o options) wantsCase(c Case) bool {
 	}))
 }
 
-// sizesOr returns the message sizes to measure. If the user has requested none, they are
-// smallSize in a quick run, and otherwise the sizes in the parameter usual.
+// sizesOr returns the message sizes that the user requested. Without a request, a quick
+// run has smallSize, and other runs have the usual sizes.
 func (o options) sizesOr(usual ...int) []int {
 	switch {
 	case len(o.sizes) > 0:

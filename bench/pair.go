@@ -14,8 +14,7 @@ import (
 	"time"
 )
 
-// childProcs sets GOMAXPROCS to 2 in the child processes. One thread may run a loop that
-// never sleeps. The other one is for the Go runtime.
+// childProcs sets GOMAXPROCS to 2, because one thread may run a loop that never sleeps.
 const childProcs = "GOMAXPROCS=2"
 
 // hangTimeout is how much longer than planned a measurement may take. Arbitrary.
@@ -159,17 +158,15 @@ func rowOf(c Case, snapshots *[3]snapshot) Row {
 	return row
 }
 
-// loopbackAddresses returns two loopback addresses: one for the server and one for the
-// client. They contain the process ID, so other runs do not use them. They differ,
-// because on the wire path only one process can bind the UDP port of an address.
+// loopbackAddresses returns two loopback addresses that no other run uses. The addresses
+// differ, because only one process can bind the UDP port of an address.
 func loopbackAddresses() (server, client string) {
 	pid := os.Getpid()
 	own := func(second byte) string {
 		return netip.AddrFrom4([4]byte{127, second + byte(pid>>16), byte(pid >> 8), byte(pid)}).String()
 	}
-	// A process ID has at most 22 bits. The last two bytes of an address are the lower
-	// 16 bits. The upper 6 bits are added to one of these constants. So the second byte
-	// is 64 to 127 for a server, and 128 to 191 for a client.
+	// A process ID has at most 22 bits. The upper 6 bits are added to one of these
+	// constants.
 	const servers, clients = 64, 128
 	return own(servers), own(clients)
 }

@@ -73,7 +73,7 @@ func deviceAddress() (addr netip.Addr, err error) {
 	return addr, errors.New("no port of an RDMA device is up and has an IPv4 address")
 }
 
-// portAddress returns an IPv4 address of a device port, which must be up.
+// portAddress returns an IPv4 address of an active device port.
 func portAddress(dev verbs.Device, num uint8) (none netip.Addr) {
 	port, err := dev.Port(num)
 	if err != nil || port.State != verbs.PortActive {

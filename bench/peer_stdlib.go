@@ -107,9 +107,8 @@ func checkNumber(answer []byte, want uint64) error {
 	return nil
 }
 
-// A tcpStream runs workStream. One goroutine writes messages, and another one reads
-// answers. The writer takes a token before it writes a group of messages. The reader
-// returns the token when it has read the group's answer.
+// A tcpStream runs workStream. One goroutine writes groups of messages, and one
+// goroutine reads the answers. Tokens limit the number of groups in flight.
 type tcpStream struct {
 	*blockingClient
 	sent uint64

@@ -7,12 +7,8 @@ import (
 	"time"
 )
 
-// A ucx measures UCX with its program ucx_perftest. Both sides poll and use the protocol
-// layer (UCP).
-//
-// Most paths use active messages, which UCX does not copy. The path ucxTagPath uses
-// messages with tags. UCX copies these to a buffer of the receiver, as the other peers
-// do.
+// A ucx measures UCX with its program ucx_perftest. UCX copies messages only on the path
+// ucxTagPath. Most other paths use active messages, without a copy.
 type ucx struct {
 	program     string
 	minMessages int // Smallest number of messages that a test sends.
@@ -41,9 +37,8 @@ func (u *ucx) Cases(o options) (cases []Case) {
 	}
 	for _, workload := range []string{workPingPong, workStream} {
 		for _, c := range casesOf(workload, o) {
-			// In ucx_perftest, a message is in flight until the transport has taken it.
-			// In other peers, a message is in flight until its answer arrives. So rates
-			// with one message in flight cannot be compared.
+			// These rates are not comparable, because ucx_perftest does not wait for
+			// answers.
 			if workload == workStream && c.InFlight == 1 {
 				continue
 			}
@@ -69,10 +64,8 @@ func ucxTransport(path string) string {
 	return path
 }
 
-// Bounds of the number of messages in a test. The first tests send the lower number, and
-// their rate determines the number for the next ones. The lower number is above 2,048,
-// because ucx_perftest computes percentiles from 2,048 messages. The upper number is
-// arbitrary.
+// Bounds of the number of messages in a test. ucx_perftest computes percentiles from
+// 2,048 messages. The upper bound is arbitrary.
 const (
 	ucxMinMessages = 2500
 	ucxMaxMessages = 1_000_000_000
@@ -142,17 +135,16 @@ func (r *ucxRun) rate() float64 {
 	return float64(len(r.figures)) / seconds
 }
 
-// row converts the result to a row. For ping-pong, ucx_perftest counts the messages of
-// both sides, so its rate is twice the rate of round trips. Its latency is half of a
-// round trip.
+// row converts the result to a row. In ping-pong, ucx_perftest counts the messages of
+// both sides, and its latency is half of a round trip.
 func (r *ucxRun) row(c Case) Row {
 	row := Row{Case: c, MsgsPerSec: r.rate()}
 	if c.Workload == workPingPong {
 		const ways = 2
 		row.MsgsPerSec /= ways
 		row.P50 = ways * float64(r.figures[0].Percentile)
-		// Each percentile comes from its own test. So the measured p99 may be below the
-		// measured p50. The row then gets the p50 as its p99. The same goes for p99.9.
+		// Each percentile comes from a separate test, so the measured p99 may be below
+		// the p50.
 		row.P99 = max(row.P50, ways*float64(r.figures[1].Percentile))
 		row.P999 = max(row.P99, ways*float64(r.figures[2].Percentile))
 	}

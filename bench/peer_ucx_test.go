@@ -121,8 +121,7 @@ func TestUCXTests(t *testing.T) {
 	}
 }
 
-// TestUCXItself checks that an installed ucx_perftest gives plausible rows. It sends few
-// messages, to save time.
+// TestUCXItself checks that an installed ucx_perftest gives plausible rows.
 func TestUCXItself(t *testing.T) {
 	u := newUCX()
 	u.minMessages = 100

@@ -8,9 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// processors returns the processors for the client and the server: the first two on
-// which this process may run. With only one, both results are -1, which means no
-// pinning.
+// processors returns the first two processors on which this process may run. If there is
+// only one, both results are -1, for no pinning.
 func processors() (client, server int) {
 	var set unix.CPUSet
 	if unix.SchedGetaffinity(0, &set) != nil || set.Count() < 2 {
@@ -27,10 +26,8 @@ func next(set *unix.CPUSet, cpu int) int {
 	return cpu
 }
 
-// startPinned starts a program on the processor cpu. A negative cpu means no pinning.
-// The program's timer slack is 1 ns instead of 50 µs, so its sleeps end on time. The
-// program inherits both settings from the present thread, which has them only during the
-// start.
+// startPinned starts a program on the processor cpu. A negative cpu means no pinning. A
+// pinned program has a timer slack of 1 ns, so its sleeps end on time.
 //
 // See sched_setaffinity(2) and PR_SET_TIMERSLACK(2const).
 func startPinned(cmd *exec.Cmd, cpu int) error {

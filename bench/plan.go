@@ -15,8 +15,7 @@ type task struct {
 }
 
 // A plan lists the cases in the order of measurement. Each round measures every case
-// once. Cases that differ only in the peer follow one another, so the machine is in
-// about the same state.
+// once. Cases that differ only in the peer follow one another.
 type plan struct {
 	tasks  []*task
 	rounds int

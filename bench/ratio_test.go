@@ -34,8 +34,7 @@ func TestRatios(t *testing.T) {
 	require.InDeltaSlice(t, []float64{3, 1.5, 0, 5, 1, 1, 0}, floor, 1e-9, "size 8 has nothing to compare with")
 }
 
-// TestRatiosOfRates checks that rows without a p50 are compared by their rates, and that
-// a row with a p50 and one without are not compared.
+// TestRatiosOfRates checks that rates are compared only if neither row has a p50.
 func TestRatiosOfRates(t *testing.T) {
 	rows := withRatios([]Row{
 		testRow("rdmaloop", "local", "busy", workStream, 64, 0, 9e6),

@@ -46,10 +46,9 @@ type Row struct {
 	// together. It includes the opening of the connections and the warm-up.
 	RSSPerConn float64 `json:"rss_bytes_per_conn,omitempty"`
 
-	// RatioToGnet compares the row with the row of gnet in the same run. RatioToFloor
-	// compares it with the row of the peer that floorOf names. A ratio is the p50 of the
-	// row divided by the p50 of the other row. If neither row has a p50, the rates are
-	// divided. Zero means that there is no other row.
+	// RatioToGnet is the result of ratio for this row and the row of gnet. RatioToFloor
+	// is the result for this row and the row of the peer that floorOf names. Zero means
+	// that there is no such row.
 	RatioToGnet  float64 `json:"ratio_to_gnet,omitempty"`
 	RatioToFloor float64 `json:"ratio_to_floor,omitempty"`
 }

@@ -55,7 +55,7 @@ func printTable(w io.Writer, rows []Row) error {
 	return err
 }
 
-// groups puts rows of the same workload and parameters together. It keeps their order.
+// groups puts rows of the same workload and parameters together, and keeps their order.
 func groups(rows []Row) (all [][]Row) {
 	at := map[Case]int{}
 	for _, r := range rows {

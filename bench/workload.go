@@ -2,9 +2,8 @@ package main
 
 import "time"
 
-// Names of the workloads, in the order of measurement. In workRead and workWrite there
-// are no messages to answer. In workStream the server answers the last message of each
-// group. In the other workloads it answers every message.
+// Names of the workloads, in the order of measurement. In workStream the server answers
+// only the last message of each group.
 const (
 	workPingPong = "pingpong" // Round trips of one message, one after another.
 	// Messages in one direction, with InFlight messages in flight.
@@ -72,8 +71,7 @@ func casesOf(workload string, o options) (cases []Case) {
 }
 
 // group returns the number of messages for which the server sends one answer. In a
-// stream it is a quarter of InFlight. So the other three quarters stay in flight while
-// the server answers a group.
+// stream the number is a quarter of InFlight.
 func (c Case) group() int {
 	if c.Workload == workStream {
 		return max(1, c.InFlight/4)

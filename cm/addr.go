@@ -9,7 +9,7 @@ import (
 // kernel's rdma_ucm has the same default.
 const DefaultBacklog = 1024
 
-// Bind binds the ID to the local address addr: an address of the host, or a wildcard. An
+// Bind binds the ID to a local address: an address of the host, or a wildcard. An
 // address of the host also determines the device. Port 0 means any free port. An
 // IPv4-mapped IPv6 address counts as an IPv4 address. Source: rdma_bind_addr(3).
 //
@@ -18,7 +18,7 @@ const DefaultBacklog = 1024
 //   - *verbs.ParamError, ErrAddrInUse, ErrAddrNotAvailable.
 //   - ErrNoRoute: no device has the address.
 //   - *HolderError: another socket holds the address.
-//   - syscall.Errno: for example, the caller may not use the port.
+//   - syscall.Errno: for example, the port needs a privilege.
 func (id *ID) Bind(addr netip.AddrPort) error {
 	return id.do(callBind, func() error {
 		addr := unmap(addr)
@@ -30,14 +30,13 @@ func (id *ID) Bind(addr netip.AddrPort) error {
 }
 
 // Listen starts to accept requests at the address of the ID. Requests arrive as
-// ConnectRequest events. At a wildcard, Listen may succeed at some addresses only: see
+// ConnectRequest events. A listener on a wildcard may fail at some addresses: see
 // Serves. Source: rdma_listen(3).
 //
 // The backlog is how many requests may wait for EventChannel.Next. Zero or less means
-// DefaultBacklog. The transport may have a lower limit. Further requests find no room:
-//
-//   - In the TCP port space such a request is dropped, and the peer sends it again.
-//   - In the UDP port space such a request is refused.
+// DefaultBacklog. The transport may have a lower limit. If there is no room for a
+// request, the request is dropped in the TCP port space, and the peer repeats it. In the
+// UDP port space the request is refused.
 //
 // The errors are ErrAddrInUse, ErrAddrNotAvailable and *HolderError.
 func (id *ID) Listen(backlog int) error {
@@ -50,10 +49,10 @@ func (id *ID) Listen(backlog int) error {
 }
 
 // ResolveAddr starts to find the device and the next hop for dst. The event AddrResolved
-// or AddrError follows. After AddrError it may be called again. The timeout is positive
-// and at most MaxTimeout. Source: rdma_resolve_addr(3).
+// or AddrError follows. After AddrError the call may be repeated. The timeout is
+// positive and at most MaxTimeout. Source: rdma_resolve_addr(3).
 //
-// An ID that is not bound yet is bound to src. A zero src means any local address from
+// An ID without a local address is bound to src. A zero src means any local address from
 // which dst can be reached. A bound ID ignores src.
 func (id *ID) ResolveAddr(src, dst netip.AddrPort, timeout time.Duration) error {
 	return id.do(callResolveAddr, func() error {
@@ -72,7 +71,7 @@ func (id *ID) ResolveAddr(src, dst netip.AddrPort, timeout time.Duration) error 
 }
 
 // ResolveRoute starts to find the route to the resolved address. The event RouteResolved
-// or RouteError follows. After RouteError it may be called again. The timeout is
+// or RouteError follows. After RouteError the call may be repeated. The timeout is
 // positive and at most MaxTimeout. Source: rdma_resolve_route(3).
 func (id *ID) ResolveRoute(timeout time.Duration) error {
 	return id.do(callResolveRoute, func() error {

@@ -41,9 +41,11 @@ type EventChannel struct {
 	lastSerial uint64
 }
 
-// OpenChannel opens an event channel of t. The caller closes it before the provider. A
-// nil t is a *verbs.ParamError. Other errors are those of the transport. If the provider
-// is closed, the error matches verbs.ErrClosed. Source: rdma_create_event_channel(3).
+// OpenChannel opens an event channel of t. The caller closes the channel before the
+// provider. Source: rdma_create_event_channel(3).
+//
+// A nil t is a *verbs.ParamError. If the provider is closed, the error matches
+// verbs.ErrClosed. Other errors are those of the transport.
 func OpenChannel(t Transport) (*EventChannel, error) {
 	if t == nil {
 		return nil, operr.Wrap("cm open channel", missing("transport"))
@@ -57,10 +59,10 @@ func OpenChannel(t Transport) (*EventChannel, error) {
 	return c, nil
 }
 
-// FD returns the descriptor of the channel. When it is readable (level-triggered), the
-// caller calls Next, which may still find no event. Callers never read, write or close
-// the descriptor. After Close, the number may belong to another file. Any goroutine may
-// call FD.
+// FD returns the descriptor of the channel. When the descriptor is readable
+// (level-triggered), the caller calls Next. Next may still find no event. Callers never
+// read, write or close the descriptor. The descriptor is valid until Close. Any
+// goroutine may call FD.
 func (c *EventChannel) FD() int { return c.t.FD() }
 
 // NewID creates an ID whose events arrive on this channel. The caller closes it with
@@ -88,10 +90,11 @@ func (c *EventChannel) newID(ps PortSpace) (*ID, error) {
 	return id, nil
 }
 
-// Close closes the channel. While the channel has IDs or events that are not
-// acknowledged, Close returns verbs.ErrBusy and changes nothing. Calls of Wait and
-// Expect end with verbs.ErrClosed. Close is idempotent. Source:
-// rdma_destroy_event_channel(3).
+// Close closes the channel. Running calls of Wait and Expect return verbs.ErrClosed. A
+// second Close does nothing. Source: rdma_destroy_event_channel(3).
+//
+// While the channel has IDs or unacknowledged events, Close returns verbs.ErrBusy and
+// changes nothing.
 func (c *EventChannel) Close() error {
 	c.fetch.Lock()
 	defer c.fetch.Unlock()
@@ -103,8 +106,8 @@ func (c *EventChannel) Close() error {
 	return operr.Wrap("cm close channel", c.t.Close())
 }
 
-// markClosed sets closed. The result marked is false if the channel was already closed.
-// If the channel has IDs, markClosed changes nothing and returns verbs.ErrBusy.
+// markClosed sets closed, and returns false if closed was already set. If the channel
+// has IDs, the error is verbs.ErrBusy.
 func (c *EventChannel) markClosed() (marked bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -5,9 +5,9 @@ package cm
 // After an error nothing was sent, and the call may be repeated. Source:
 // rdma_connect(3).
 //
-// If the peer accepts, Established follows, or ConnectResponse for an ID without a queue
-// pair. After Rejected, Unreachable or ConnectError the ID can only be closed. Only
-// Close cancels a request.
+// If the peer accepts, the event Established follows. An ID without a queue pair gets
+// ConnectResponse instead. After Rejected, Unreachable or ConnectError the ID can only
+// be closed. Only Close cancels a request.
 func (id *ID) Connect(param *ConnParam) error {
 	return id.do(callConnect, func() error {
 		e, err := id.endpoint(callConnect)
@@ -26,11 +26,11 @@ func (id *ID) Connect(param *ConnParam) error {
 // first, because messages may arrive before Established. A nil param means the zero
 // ConnParam. Source: rdma_accept(3).
 //
-// In the TCP port space Established follows, or after a failure Rejected, Unreachable or
-// Disconnected. In the UDP port space no event follows.
+// In the TCP port space the event Established follows. After a failure the event is
+// Rejected, Unreachable or Disconnected instead. In the UDP port space no event follows.
 //
-// After a *verbs.ParamError or *StateError the call may be repeated. After another error
-// the ID can only be closed.
+// After a *verbs.ParamError or *StateError the call may be repeated. After any other
+// error the ID can only be closed.
 func (id *ID) Accept(param *ConnParam) error {
 	return id.do(callAccept, func() error {
 		e, err := id.endpoint(callAccept)
@@ -49,13 +49,15 @@ func (id *ID) Accept(param *ConnParam) error {
 	})
 }
 
-// Reject refuses the connection request of this ID. On an active ID without a queue pair
-// it refuses the peer's response. The peer gets Rejected with RejectConsumer, or in the
-// UDP port space Unreachable with SIDRReject. Source: rdma_reject(3).
+// Reject refuses the connection request of this ID. On an active ID without a queue
+// pair, Reject refuses the peer's response. The peer gets Rejected with RejectConsumer,
+// or in the UDP port space Unreachable with SIDRReject. Source: rdma_reject(3).
 //
-// The private data is copied; for its limit see MaxPrivateData. After a
-// *verbs.ParamError the call may be repeated. Otherwise the ID can only be closed. If
-// the peer has gone, the error is verbs.ErrPeerGone, or EINVAL with librdmacm.
+// The private data is copied. MaxPrivateData returns the limit of its length.
+//
+// After a *verbs.ParamError the call may be repeated. Otherwise the ID can only be
+// closed. If the peer has gone, the error is verbs.ErrPeerGone, or EINVAL with
+// librdmacm.
 func (id *ID) Reject(privateData []byte) error {
 	return id.do(callReject, func() error {
 		if err := checkPrivateData(id.ps, MessageReject, privateData); err != nil {
@@ -66,8 +68,8 @@ func (id *ID) Reject(privateData []byte) error {
 }
 
 // RejectNoResources refuses the connection request of this ID because this side has no
-// room for the connection. The peer's error matches verbs.ErrNoResources and ErrRefused.
-// librdmacm can not send this reason: it sends RejectConsumer without private data.
+// room. The peer's error matches verbs.ErrNoResources and ErrRefused. librdmacm can not
+// send this reason: it sends RejectConsumer without private data.
 //
 // After the call the ID can only be closed. If the peer has gone, the error is
 // verbs.ErrPeerGone, or EINVAL with librdmacm.
@@ -84,20 +86,19 @@ func (id *ID) Establish() error {
 }
 
 // Disconnect ends the connection, or answers the peer's disconnect request. It flushes
-// the queue pair of the ID. Disconnected follows when the peer answers, or after about
-// 70 seconds. A second call has no effect. Before Connect or Accept the error is a
-// *StateError. Source: rdma_disconnect(3).
+// the queue pair of the ID. The event Disconnected follows when the peer answers, or
+// after about 70 seconds. A second call has no effect. Before Connect or Accept the
+// error is a *StateError. Source: rdma_disconnect(3).
 //
-// After Accept, Disconnect may precede Established: see StateDisconnectPending. After
-// Connect, it does not cancel the request: see Close. After the peer's disconnect
-// request, the peer waits until this side calls Disconnect or Close.
+// The passive side may call Disconnect before Established: see StateDisconnectPending.
+// Only Close cancels a connection request. After the peer's disconnect request, the peer
+// waits until this side calls Disconnect or Close.
 func (id *ID) Disconnect() error {
 	return id.do(callDisconnect, func() error { return id.t.Disconnect() })
 }
 
 // endpoint returns the properties of the device and the queue pair on which connection
-// parameters depend. If the ID has no device, the error is a *StateError that names the
-// call c.
+// parameters depend. If the ID has no device, the error is a *StateError.
 func (id *ID) endpoint(c call) (*endpoint, error) {
 	dev, err := id.device(c)
 	if err != nil {

@@ -11,10 +11,10 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// The statements in manual_test.go have names such as "C1". The name of a test case
-// begins with the names of the statements that it tests.
+// The name of a test case begins with the names of the statements that it tests, such as
+// "C1": see manual_test.go.
 //
-// The fake device serves at most 16 READs and atomics of the peer, and can have 8 of its
+// The fake device serves at most 16 READs and atomics of the peer. It can have 8 of its
 // own outstanding.
 
 // withQP creates the queue pair of p and returns p.

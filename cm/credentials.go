@@ -3,8 +3,8 @@ package cm
 import "fmt"
 
 // Credentials are the process and the user at the other end of a connection within one
-// host. The kernel recorded them when the other end was created. Decisions should use
-// the user ID only, because the kernel reuses process IDs. Source: unix(7), SO_PEERCRED.
+// host. The kernel records them when the other end is created. Decisions should use the
+// user ID only, because the kernel reuses process IDs. Source: unix(7), SO_PEERCRED.
 type Credentials struct {
 	// PID is the process ID, or 0 for a process outside this PID namespace.
 	PID int32
@@ -15,8 +15,8 @@ type Credentials struct {
 }
 
 // Credentials returns the process and the user at the other end of the connection. The
-// second result is false if they are not known: over the network, with librdmacm, for a
-// listener, and before the request is sent.
+// second result is false if the process is not known: over the network, with librdmacm,
+// for a listener, and before the request is sent.
 func (id *ID) Credentials() (Credentials, bool) {
 	id.mu.Lock()
 	defer id.mu.Unlock()
@@ -26,8 +26,8 @@ func (id *ID) Credentials() (Credentials, bool) {
 	return Credentials{}, false
 }
 
-// A UserError reports that one process does not accept the user of the other. It is the
-// Cause of a RejectError, or in the UDP port space of an UnreachableError.
+// A UserError reports that one process does not accept the user of the other process. It
+// is the Cause of a RejectError, or in the UDP port space of an UnreachableError.
 type UserError struct {
 	// UID is the refused user. If Name is empty, this is the user of this process, and
 	// otherwise the listener's user.
@@ -45,8 +45,8 @@ func (e *UserError) Error() string {
 }
 
 // A HolderError reports that Bind or Listen could not reserve an address and port. The
-// soft device reserves them with a Unix socket, but another Unix socket already holds the
-// same address and port, or conflicting ones.
+// soft device reserves them with a Unix socket. Another Unix socket already holds the
+// same or a conflicting address and port.
 type HolderError struct {
 	// Err is ErrAddrInUse or ErrAddrNotAvailable.
 	Err error

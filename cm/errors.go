@@ -18,8 +18,7 @@ var (
 	// ErrTimedOut reports that the peer did not answer in time.
 	ErrTimedOut = errors.New("timed out")
 	// ErrStale reports that the peer does not have the connection any more, for example
-	// after a restart. The peer's queue pair has requested a new connection (IBTA vol. 1,
-	// 12.9.8.3.1).
+	// after a restart (IBTA vol. 1, 12.9.8.3.1).
 	ErrStale = errors.New("stale connection: the peer does not have it any more")
 	// ErrNoRoute reports that no device can reach the address.
 	ErrNoRoute = errors.New("no route to the address")
@@ -98,15 +97,16 @@ func (r RejectReason) String() string {
 // A RejectError reports that the other side refused the connection.
 type RejectError struct {
 	Reason RejectReason
-	// PrivateData is the private data of the refusal, which may be padded with zeros to
-	// 148 bytes. The holder of the error owns the slice.
+	// PrivateData is the private data of the refusal, perhaps padded with zeros to 148
+	// bytes. The holder of the error owns the slice.
 	PrivateData []byte
 	// ByApplication is true if the peer's application refused, and false if the peer's
-	// host refused. A transport that does not know sets ByApplication for RejectConsumer
-	// with private data that is not all zero.
+	// host refused. If a transport does not know, ByApplication is true for
+	// RejectConsumer with private data that is not all zero.
 	ByApplication bool
-	// Cause explains Reason, or is nil. It is a *UserError if one process does not accept
-	// the user of the other, and a *MTUError if the peer accepts none of the path MTUs.
+	// Cause explains Reason, or is nil. It is a *UserError if one process does not
+	// accept the user of the other process. It is a *MTUError if the peer accepts none
+	// of the path MTUs.
 	Cause error
 }
 
@@ -120,8 +120,8 @@ func (e *RejectError) Error() string {
 	return "connection refused by the application"
 }
 
-// Is reports whether target is ErrRefused. If the peer has no room for the connection
-// (RejectNoResources), the error also matches verbs.ErrNoResources.
+// Is reports whether target is ErrRefused. For RejectNoResources, the error also matches
+// verbs.ErrNoResources.
 func (e *RejectError) Is(target error) bool {
 	return target == ErrRefused || target == verbs.ErrNoResources && e.Reason == RejectNoResources
 }
@@ -186,8 +186,8 @@ type UnreachableError struct {
 	//
 	//   - If the peer refused the lookup, Cause explains SIDR, or is nil.
 	//   - If the time ran out, Cause is nil.
-	//   - If this side knows that no answer will come, Cause says why. For example, Cause
-	//     matches syscall.ECONNREFUSED if no process uses the peer's UDP port.
+	//   - If no answer will come, Cause is the reason. For example, Cause matches
+	//     syscall.ECONNREFUSED if no process uses the peer's UDP port.
 	Cause error
 }
 
@@ -234,8 +234,7 @@ func (e *StatusError) Is(target error) bool {
 const statusTimedOut = -110
 
 // cause returns the error of an event that reports a failure, and nil for other events.
-// If raw.Status does not fit RejectError.Reason or UnreachableError.SIDR, for example
-// because raw.Status is negative, that field is 0. Event.Status keeps the number.
+// A status that does not fit Reason or SIDR becomes 0 there.
 func cause(raw *TransportEvent, ps PortSpace) error {
 	switch raw.Type {
 	case Rejected:
